@@ -1,1 +1,17 @@
-//! sys
+//! Every system call that Forebay makes beyond what std offers, behind safe functions.
+//!
+//! *Layout*: one file per family: `memory.rs` (memfds, seals, the reserved range), `poll.rs`
+//! (epoll, eventfd), `socket.rs` (listeners and streams), `descriptors.rs` (passing descriptors),
+//! `signal.rs`, `process.rs`, `clock.rs`, `random.rs`.
+//! *Invariants*: descriptors are close-on-exec, sockets never block, no call raises SIGPIPE.
+//! *Not here*: any policy; who may connect, when to map and what to do about an error is decided
+//! by the callers.
+
+pub mod clock;
+pub mod descriptors;
+pub mod memory;
+pub mod poll;
+pub mod process;
+pub mod random;
+pub mod signal;
+pub mod socket;

@@ -1,0 +1,92 @@
+//! Clocks: the wall clock in milliseconds, the steady clock, processor time, and local dates.
+
+use std::time::Duration;
+
+use base::UnixMs;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Returns the wall-clock time; no system call (vDSO).
+#[inline]
+pub fn realtime() -> UnixMs {
+    let now = clock_gettime(ClockId::Realtime);
+    UnixMs(now.tv_sec * 1000 + now.tv_nsec / 1_000_000)
+}
+
+/// Returns the time since an arbitrary start that never steps back; no system call (vDSO).
+#[inline]
+pub fn monotonic() -> Duration {
+    duration(clock_gettime(ClockId::Monotonic))
+}
+
+/// Returns the processor time that the calling thread has used.
+pub fn thread_cpu() -> Duration {
+    duration(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+/// Returns the processor time that all threads of this process have used.
+pub fn process_cpu() -> Duration {
+    duration(clock_gettime(ClockId::ProcessCPUTime))
+}
+
+fn duration(time: Timespec) -> Duration {
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// A wall-clock time in the local time zone, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalTime {
+    /// The year, as in 2026.
+    pub year: i32,
+    /// The month, `1..=12`.
+    pub month: u8,
+    /// The day of the month, `1..=31`.
+    pub day: u8,
+    /// The hour, `0..=23`.
+    pub hour: u8,
+    /// The minute, `0..=59`.
+    pub minute: u8,
+    /// The second, `0..=60`.
+    pub second: u8,
+    /// The millisecond, `0..=999`.
+    pub millisecond: u16,
+}
+
+/// Returns `time` in the local time zone; in UTC's first second if the system cannot convert it.
+pub fn local_time(time: UnixMs) -> LocalTime {
+    let seconds: libc::time_t = time.0.div_euclid(1000);
+    // SAFETY: `tm` is a plain C struct for which all-zero bytes are a value.
+    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers refer to live locals of the right types; the call keeps neither.
+    unsafe { libc::localtime_r(&raw const seconds, &raw mut parts) };
+    LocalTime {
+        year: parts.tm_year + 1900,
+        month: (parts.tm_mon + 1) as u8,
+        day: parts.tm_mday as u8,
+        hour: parts.tm_hour as u8,
+        minute: parts.tm_min as u8,
+        second: parts.tm_sec as u8,
+        millisecond: time.0.rem_euclid(1000) as u16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_time_has_the_ranges_it_states() {
+        let time = local_time(realtime());
+        assert!(time.year >= 2024, "{time:?}");
+        assert!((1..=12).contains(&time.month) && (1..=31).contains(&time.day), "{time:?}");
+        assert!(time.hour <= 23 && time.minute <= 59 && time.second <= 60, "{time:?}");
+        assert!(time.millisecond <= 999, "{time:?}");
+    }
+
+    #[test]
+    fn monotonic_and_processor_time_never_step_back() {
+        let (steady, thread) = (monotonic(), thread_cpu());
+        assert!(monotonic() >= steady);
+        assert!(thread_cpu() >= thread);
+        assert!(process_cpu() >= thread);
+    }
+}

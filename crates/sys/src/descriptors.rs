@@ -1,0 +1,97 @@
+//! Passing descriptors over a unix socket (SCM_RIGHTS).
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+/// The most descriptors in one message; the kernel's own limit (SCM_MAX_FD) is 253.
+pub const DESCRIPTORS_MAX: usize = 253;
+
+const ANCILLARY_BYTES: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX));
+
+/// Sends from `bytes`, once, with `descriptors` attached to the first byte; never waits.
+pub(crate) fn send(
+    socket: impl AsFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> rustix::io::Result<usize> {
+    // Descriptors travel with a byte: an empty message would lose them.
+    if bytes.is_empty() || descriptors.len() > DESCRIPTORS_MAX {
+        return Err(Errno::INVAL);
+    }
+    let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        let fits = control.push(SendAncillaryMessage::ScmRights(descriptors));
+        assert!(fits, "the space is made for the most descriptors");
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)
+}
+
+/// Receives into `bytes`, once, and appends the descriptors that came along; waits as the socket
+/// does. Returns the number of bytes, 0 at the end of the stream. Descriptors come with the bytes
+/// that they were sent with; bytes sent earlier may lead the same receive, later ones do not follow.
+///
+/// # Errors
+/// Those of a broken connection, and `InvalidData` when descriptors were lost because the process
+/// has none left.
+pub fn receive(
+    socket: impl AsFd,
+    bytes: &mut [u8],
+    descriptors: &mut Vec<OwnedFd>,
+) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut target = [IoSliceMut::new(bytes)];
+    let message = rustix::net::recvmsg(socket, &mut target, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = part {
+            descriptors.extend(received);
+        }
+    }
+    if message.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(message.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::poll::Waker;
+    use crate::socket::{Sent, pair};
+
+    #[test]
+    fn descriptors_arrive_with_the_bytes_they_were_sent_with() {
+        let (one, two) = pair().unwrap();
+        let waker = Waker::new().unwrap();
+        one.send(b"before").unwrap();
+        assert_eq!(one.send_with(b"with", &[waker.as_fd()]).unwrap(), Sent::Bytes(4));
+        one.send(b"after").unwrap();
+        let (mut bytes, mut descriptors) = ([0_u8; 32], Vec::new());
+        assert_eq!(receive(&two, &mut bytes, &mut descriptors).unwrap(), 10);
+        assert_eq!(descriptors.len(), 1);
+        assert_eq!(receive(&two, &mut bytes, &mut descriptors).unwrap(), 5);
+        assert_eq!(descriptors.len(), 1);
+        rustix::io::write(&descriptors[0], &1_u64.to_le_bytes()).unwrap();
+        let mut count = [0_u8; 8];
+        assert_eq!(rustix::io::read(&waker, &mut count).unwrap(), 8);
+    }
+
+    #[test]
+    fn message_without_bytes_or_with_too_many_descriptors_is_refused() {
+        let (one, _two) = pair().unwrap();
+        let waker = Waker::new().unwrap();
+        assert!(one.send_with(b"", &[waker.as_fd()]).is_err());
+        let many = vec![waker.as_fd(); DESCRIPTORS_MAX + 1];
+        assert!(one.send_with(b"x", &many).is_err());
+        assert!(one.send_with(b"x", &many[1..]).is_ok());
+    }
+}

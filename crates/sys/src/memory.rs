@@ -1,0 +1,489 @@
+//! Sealed shared memory: memfd segments mapped back to back inside one reserved range.
+//!
+//! The owner maps a segment read-write once and then seals it, so that whoever receives the
+//! descriptor can map it for reading only, at the same offset of a range of their own. A
+//! descriptor opened read-only would not do: it can be reopened read-write through /proc.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+/// The range starts at a multiple of this, so that a segment can use huge pages.
+const RANGE_ALIGNMENT: usize = 2 * 1024 * 1024;
+
+/// The seals of a segment whose owner has mapped it: nobody can resize it, write to it through a
+/// new mapping, or add and drop seals.
+const SEGMENT_SEALS: SealFlags =
+    SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
+
+/// When the pages of a new segment are taken from the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// At first touch. A system without memory kills the process that touches.
+    OnTouch,
+    /// When the segment is made, so that shortage is an error of `commit`.
+    UpFront,
+}
+
+/// A range of addresses that nothing else uses, without memory until something is mapped there.
+#[derive(Debug)]
+struct Reservation {
+    /// What the system gave, to be given back whole.
+    given: NonNull<u8>,
+    given_bytes: usize,
+    /// The aligned part that is used.
+    base: NonNull<u8>,
+    segment_bytes: usize,
+    segment_count: usize,
+}
+
+// SAFETY: a reservation is two addresses and two sizes; it holds no reference to any memory.
+unsafe impl Send for Reservation {}
+// SAFETY: as above, and its methods change the address space only through system calls, which
+// any thread may make.
+unsafe impl Sync for Reservation {}
+
+impl Reservation {
+    fn new(segment_bytes: u64, segment_count: u32) -> io::Result<Reservation> {
+        assert!(segment_bytes.is_power_of_two() && segment_bytes >= 4096, "{segment_bytes}");
+        assert!(segment_count > 0, "a range needs a segment");
+        let segment_bytes = usize::try_from(segment_bytes).expect("an address has 64 bits");
+        let segment_count = segment_count as usize;
+        let span = segment_bytes.checked_mul(segment_count).ok_or(io::ErrorKind::InvalidInput)?;
+        let given_bytes = span.checked_add(RANGE_ALIGNMENT).ok_or(io::ErrorKind::InvalidInput)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let given = unsafe {
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), given_bytes, ProtFlags::empty(), flags)
+        }?;
+        let given = NonNull::new(given.cast::<u8>()).expect("the kernel never maps address 0");
+        let skip = given.as_ptr().align_offset(RANGE_ALIGNMENT);
+        // SAFETY: `skip` is below RANGE_ALIGNMENT, by which the mapping exceeds the span.
+        let base = unsafe { given.add(skip) };
+        Ok(Reservation { given, given_bytes, base, segment_bytes, segment_count })
+    }
+
+    /// Returns the first address of segment `index`.
+    fn address(&self, index: u32) -> NonNull<u8> {
+        assert!((index as usize) < self.segment_count, "segment {index} is outside the range");
+        // SAFETY: the product is below the span, which lies inside one mapping.
+        unsafe { self.base.add(index as usize * self.segment_bytes) }
+    }
+
+    fn map(&self, index: u32, memory: BorrowedFd<'_>, access: ProtFlags) -> io::Result<()> {
+        let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
+        let address = self.address(index).as_ptr().cast();
+        // SAFETY: the addresses belong to this reservation and carry no memory (the callers map
+        // an index only when it is free), so replacing what is mapped there loses nothing.
+        unsafe { rustix::mm::mmap(address, self.segment_bytes, access, flags, memory, 0) }?;
+        Ok(())
+    }
+
+    /// Replaces the memory of segment `index` by empty reserved addresses.
+    fn clear(&self, index: u32) -> io::Result<()> {
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        let address = self.address(index).as_ptr().cast();
+        // SAFETY: the addresses belong to this reservation. It hands out raw pointers only, and
+        // whoever follows one promises that the segment is mapped.
+        unsafe {
+            rustix::mm::mmap_anonymous(address, self.segment_bytes, ProtFlags::empty(), flags)
+        }?;
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new` with this very size and is released once; raw
+        // pointers into it are their holders' promise.
+        let result = unsafe { rustix::mm::munmap(self.given.as_ptr().cast(), self.given_bytes) };
+        result.expect("a mapping of this size exists");
+    }
+}
+
+/// Segments that this process makes and writes, and others may map for reading.
+#[derive(Debug)]
+pub struct OwnedSegments {
+    range: Reservation,
+    backing: Backing,
+    memory: Mutex<Vec<Option<OwnedFd>>>,
+}
+
+impl OwnedSegments {
+    /// Reserves addresses for `segment_count` segments of `segment_bytes` each.
+    ///
+    /// # Errors
+    /// When the address space of the process is limited below that.
+    ///
+    /// # Panics
+    /// When `segment_bytes` is not a power of two of at least 4096, or the count is 0.
+    pub fn reserve(
+        segment_bytes: u64,
+        segment_count: u32,
+        backing: Backing,
+    ) -> io::Result<OwnedSegments> {
+        let range = Reservation::new(segment_bytes, segment_count)?;
+        Ok(OwnedSegments { range, backing, memory: Mutex::new(Vec::new()) })
+    }
+
+    /// Returns the first address of the range: page-aligned and constant.
+    pub fn base(&self) -> NonNull<u8> {
+        self.range.base
+    }
+
+    /// Returns the size of the range in bytes.
+    pub fn span_bytes(&self) -> u64 {
+        (self.range.segment_bytes * self.range.segment_count) as u64
+    }
+
+    /// Returns the size of one segment in bytes.
+    pub fn segment_bytes(&self) -> u64 {
+        self.range.segment_bytes as u64
+    }
+
+    /// Makes segment `index`: zeroed memory, mapped read-write here, sealed for everyone else.
+    ///
+    /// # Errors
+    /// When descriptors, address space or (with `Backing::UpFront`) memory are short; nothing
+    /// is mapped then.
+    ///
+    /// # Panics
+    /// When the segment exists or lies outside the range.
+    pub fn commit(&self, index: u32) -> io::Result<()> {
+        let mut memory = self.lock();
+        let position = index as usize;
+        if memory.len() <= position {
+            memory.resize_with(position + 1, || None);
+        }
+        assert!(memory[position].is_none(), "segment {index} exists");
+        let descriptor = new_memory("forebay-segment", self.segment_bytes(), self.backing)?;
+        self.range.map(index, descriptor.as_fd(), ProtFlags::READ | ProtFlags::WRITE)?;
+        if let Err(error) = rustix::fs::fcntl_add_seals(&descriptor, SEGMENT_SEALS) {
+            self.range.clear(index)?;
+            return Err(error.into());
+        }
+        memory[position] = Some(descriptor);
+        Ok(())
+    }
+
+    /// Gives the memory of segment `index` back; processes that mapped it keep their view.
+    ///
+    /// # Panics
+    /// When the segment does not exist.
+    pub fn retire(&self, index: u32) {
+        let mut memory = self.lock();
+        let slot = memory.get_mut(index as usize).and_then(Option::take);
+        assert!(slot.is_some(), "segment {index} does not exist");
+        self.range.clear(index).expect("replacing a mapping by addresses needs no memory");
+    }
+
+    /// Returns a descriptor of segment `index` for another process, or none when it was retired.
+    ///
+    /// # Errors
+    /// When no descriptors are left.
+    pub fn descriptor(&self, index: u32) -> io::Result<Option<OwnedFd>> {
+        let memory = self.lock();
+        let Some(descriptor) = memory.get(index as usize).and_then(Option::as_ref) else {
+            return Ok(None);
+        };
+        Ok(Some(descriptor.try_clone()?))
+    }
+
+    /// Takes pages for `bytes` from `offset` of segment `index` on, so that the first write there
+    /// does not wait for the system. Memory that is in use stays as it is.
+    ///
+    /// # Errors
+    /// When memory is short, or the segment does not exist.
+    ///
+    /// # Panics
+    /// When the bytes are not whole pages inside one segment.
+    pub fn populate(&self, index: u32, offset: u64, bytes: u64) -> io::Result<()> {
+        assert!(offset.is_multiple_of(4096) && bytes.is_multiple_of(4096), "{offset} {bytes}");
+        assert!(offset + bytes <= self.segment_bytes(), "{offset} + {bytes} is outside");
+        let memory = self.lock();
+        if memory.get(index as usize).and_then(Option::as_ref).is_none() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        // SAFETY: by the assertion the offset is inside the segment.
+        let address = unsafe { self.range.address(index).add(offset as usize) };
+        // SAFETY: the pages are mapped here (the lock keeps them so), and POPULATE_WRITE changes
+        // no byte.
+        unsafe {
+            rustix::mm::madvise(address.as_ptr().cast(), bytes as usize, Advice::LinuxPopulateWrite)
+        }?;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<OwnedFd>>> {
+        // Each change of the list is a single assignment, so a panic leaves it whole.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Another process's segments, mapped for reading at the offsets that they have there.
+#[derive(Debug)]
+pub struct ForeignSegments {
+    range: Reservation,
+    mapped: Vec<bool>,
+}
+
+impl ForeignSegments {
+    /// Reserves addresses for `segment_count` segments of `segment_bytes` each.
+    ///
+    /// # Errors
+    /// When the address space of the process is limited below that.
+    ///
+    /// # Panics
+    /// When `segment_bytes` is not a power of two of at least 4096, or the count is 0.
+    pub fn reserve(segment_bytes: u64, segment_count: u32) -> io::Result<ForeignSegments> {
+        let range = Reservation::new(segment_bytes, segment_count)?;
+        let mapped = vec![false; segment_count as usize];
+        Ok(ForeignSegments { range, mapped })
+    }
+
+    /// Returns the first address of the range: page-aligned and constant.
+    pub fn base(&self) -> NonNull<u8> {
+        self.range.base
+    }
+
+    /// Returns true when segment `index` is mapped.
+    pub fn is_mapped(&self, index: u32) -> bool {
+        self.mapped.get(index as usize).copied().unwrap_or(false)
+    }
+
+    /// Maps `descriptor` as segment `index`. The descriptor may be closed afterwards.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the index is mapped or outside the range, `InvalidData` when the
+    /// descriptor is not sealed memory of the segment's size (reading it could then fault).
+    pub fn map(&mut self, index: u32, descriptor: impl AsFd) -> io::Result<()> {
+        let Some(mapped) = self.mapped.get_mut(index as usize) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        if *mapped {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let seals = rustix::fs::fcntl_get_seals(&descriptor)?;
+        let size = rustix::fs::fstat(&descriptor)?.st_size;
+        if !seals.contains(SealFlags::SHRINK) || size != self.range.segment_bytes as i64 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.range.map(index, descriptor.as_fd(), ProtFlags::READ)?;
+        *mapped = true;
+        Ok(())
+    }
+
+    /// Takes segment `index` out of the range, if it is there.
+    ///
+    /// # Errors
+    /// When the system refuses; the segment stays mapped then.
+    pub fn unmap(&mut self, index: u32) -> io::Result<()> {
+        let Some(mapped) = self.mapped.get_mut(index as usize) else { return Ok(()) };
+        if *mapped {
+            self.range.clear(index)?;
+            *mapped = false;
+        }
+        Ok(())
+    }
+}
+
+/// Returns `bytes` of new, zeroed, sealable memory that no program can be run from.
+///
+/// # Errors
+/// When descriptors or memory are short.
+fn new_memory(name: &str, bytes: u64, backing: Backing) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        // Kernels before 6.3 do not know the flag.
+        Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
+        result => result,
+    }?;
+    rustix::fs::ftruncate(&memory, bytes)?;
+    if backing == Backing::UpFront {
+        rustix::fs::fallocate(&memory, FallocateFlags::empty(), 0, bytes)?;
+    }
+    Ok(memory)
+}
+
+/// A block of memory that two processes write, such as a table of pins.
+#[derive(Debug)]
+pub struct SharedBlock {
+    range: Reservation,
+    descriptor: OwnedFd,
+}
+
+impl SharedBlock {
+    /// Makes a zeroed block of `bytes` and maps it read-write; it cannot be resized any more.
+    ///
+    /// # Errors
+    /// When descriptors or memory are short.
+    ///
+    /// # Panics
+    /// When `bytes` is not a power of two of at least 4096.
+    pub fn create(bytes: u64) -> io::Result<SharedBlock> {
+        let descriptor = new_memory("forebay-session", bytes, Backing::UpFront)?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW;
+        rustix::fs::fcntl_add_seals(&descriptor, seals)?;
+        SharedBlock::map(descriptor, bytes)
+    }
+
+    /// Maps a block that another process made.
+    ///
+    /// # Errors
+    /// `InvalidData` when the descriptor is not memory of that size that cannot shrink.
+    ///
+    /// # Panics
+    /// When `bytes` is not a power of two of at least 4096.
+    pub fn open(descriptor: OwnedFd, bytes: u64) -> io::Result<SharedBlock> {
+        let seals = rustix::fs::fcntl_get_seals(&descriptor)?;
+        let size = rustix::fs::fstat(&descriptor)?.st_size;
+        if !seals.contains(SealFlags::SHRINK) || u64::try_from(size) != Ok(bytes) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        SharedBlock::map(descriptor, bytes)
+    }
+
+    fn map(descriptor: OwnedFd, bytes: u64) -> io::Result<SharedBlock> {
+        let range = Reservation::new(bytes, 1)?;
+        range.map(0, descriptor.as_fd(), ProtFlags::READ | ProtFlags::WRITE)?;
+        Ok(SharedBlock { range, descriptor })
+    }
+
+    /// Returns the first address: page-aligned and constant. Everything behind it is input.
+    pub fn base(&self) -> NonNull<u8> {
+        self.range.base
+    }
+
+    /// Returns the size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.range.segment_bytes as u64
+    }
+
+    /// Forbids further writable mappings and further seals: called once both sides have mapped.
+    ///
+    /// # Errors
+    /// When the block has been closed for further seals before.
+    pub fn close_for_writers(&self) -> io::Result<()> {
+        let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+        Ok(rustix::fs::fcntl_add_seals(&self.descriptor, seals)?)
+    }
+}
+
+impl AsFd for SharedBlock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT_BYTES: u64 = 64 * 1024;
+
+    fn segments() -> OwnedSegments {
+        OwnedSegments::reserve(SEGMENT_BYTES, 4, Backing::OnTouch).unwrap()
+    }
+
+    fn write(base: NonNull<u8>, offset: usize, byte: u8) {
+        // SAFETY: the tests write inside segments that they have committed.
+        unsafe { base.add(offset).write_volatile(byte) }
+    }
+
+    fn read(base: NonNull<u8>, offset: usize) -> u8 {
+        // SAFETY: the tests read inside segments that they have mapped.
+        unsafe { base.add(offset).read_volatile() }
+    }
+
+    #[test]
+    fn reader_sees_what_the_owner_writes_at_the_same_offset() {
+        let owner = segments();
+        owner.commit(2).unwrap();
+        let mut reader = ForeignSegments::reserve(SEGMENT_BYTES, 4).unwrap();
+        reader.map(2, owner.descriptor(2).unwrap().unwrap()).unwrap();
+        let offset = 2 * SEGMENT_BYTES as usize + 77;
+        write(owner.base(), offset, 42);
+        assert_eq!(read(reader.base(), offset), 42);
+        assert!(reader.is_mapped(2) && !reader.is_mapped(1));
+    }
+
+    #[test]
+    fn descriptor_cannot_be_mapped_for_writing_nor_resized_nor_reopened_for_writing() {
+        use std::os::fd::AsRawFd;
+        let owner = segments();
+        owner.commit(0).unwrap();
+        let descriptor = owner.descriptor(0).unwrap().unwrap();
+        let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+        let reopened = std::fs::File::options().read(true).write(true).open(path).unwrap();
+        let map = |descriptor: BorrowedFd<'_>| {
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            let (null, flags) = (std::ptr::null_mut(), MapFlags::SHARED);
+            // SAFETY: a new mapping at an address of the kernel's choice.
+            unsafe { rustix::mm::mmap(null, 4096, access, flags, descriptor, 0) }.err()
+        };
+        assert_eq!(map(descriptor.as_fd()), Some(Errno::PERM));
+        assert_eq!(map(reopened.as_fd()), Some(Errno::PERM));
+        assert_eq!(rustix::fs::ftruncate(&descriptor, 0).err(), Some(Errno::PERM));
+        assert_eq!(rustix::io::pwrite(&descriptor, b"x", 0).err(), Some(Errno::PERM));
+        let seals = rustix::fs::fcntl_add_seals(&descriptor, SealFlags::WRITE);
+        assert_eq!(seals.err(), Some(Errno::PERM));
+    }
+
+    #[test]
+    fn retired_segment_is_zero_when_committed_again_while_a_reader_keeps_the_old_one() {
+        let owner = segments();
+        owner.commit(1).unwrap();
+        let offset = SEGMENT_BYTES as usize;
+        write(owner.base(), offset, 9);
+        let mut reader = ForeignSegments::reserve(SEGMENT_BYTES, 4).unwrap();
+        reader.map(1, owner.descriptor(1).unwrap().unwrap()).unwrap();
+        owner.retire(1);
+        assert!(owner.descriptor(1).unwrap().is_none());
+        owner.commit(1).unwrap();
+        assert_eq!(read(owner.base(), offset), 0);
+        assert_eq!(read(reader.base(), offset), 9);
+        reader.unmap(1).unwrap();
+        reader.map(1, owner.descriptor(1).unwrap().unwrap()).unwrap();
+        assert_eq!(read(reader.base(), offset), 0);
+    }
+
+    #[test]
+    fn unsealed_or_wrongly_sized_memory_is_refused_by_a_reader() {
+        let mut reader = ForeignSegments::reserve(SEGMENT_BYTES, 4).unwrap();
+        let unsealed = new_memory("test", SEGMENT_BYTES, Backing::OnTouch).unwrap();
+        let error = reader.map(0, &unsealed).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        let small = OwnedSegments::reserve(4096, 1, Backing::OnTouch).unwrap();
+        small.commit(0).unwrap();
+        let error = reader.map(0, small.descriptor(0).unwrap().unwrap()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert_eq!(reader.map(4, &unsealed).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn populated_pages_are_zero_and_count_as_touched() {
+        let owner = OwnedSegments::reserve(SEGMENT_BYTES, 1, Backing::UpFront).unwrap();
+        assert_eq!(owner.populate(0, 0, 4096).unwrap_err().kind(), io::ErrorKind::NotFound);
+        owner.commit(0).unwrap();
+        owner.populate(0, 4096, 8192).unwrap();
+        assert_eq!(read(owner.base(), 5000), 0);
+    }
+
+    #[test]
+    fn shared_block_is_written_by_both_sides_and_closed_for_others() {
+        let block = SharedBlock::create(4096).unwrap();
+        let peer = SharedBlock::open(block.as_fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        block.close_for_writers().unwrap();
+        write(peer.base(), 8, 5);
+        assert_eq!(read(block.base(), 8), 5);
+        let third = SharedBlock::open(block.as_fd().try_clone_to_owned().unwrap(), 4096);
+        assert_eq!(third.unwrap_err().raw_os_error(), Some(Errno::PERM.raw_os_error()));
+        let wrong = SharedBlock::open(block.as_fd().try_clone_to_owned().unwrap(), 8192);
+        assert_eq!(wrong.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}

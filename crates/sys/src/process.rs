@@ -1,0 +1,140 @@
+//! This process and others: limits, resource use, and a handle that tells when a process ends.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit};
+
+/// Raises the limit of open descriptors to `wanted` or as near as the system allows, and returns
+/// the limit that holds now. A higher one is left alone.
+pub fn raise_descriptor_limit(wanted: u64) -> u64 {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let current = limit.current.unwrap_or(u64::MAX);
+    if current >= wanted {
+        return current;
+    }
+    // Raising the hard limit needs a privilege; without it the hard limit is what can be had.
+    let hard = limit.maximum.unwrap_or(u64::MAX);
+    for target in [wanted, hard.min(wanted)] {
+        let maximum = Some(hard.max(target));
+        let raised = Rlimit { current: Some(target), maximum };
+        if rustix::process::setrlimit(Resource::Nofile, raised).is_ok() {
+            return target;
+        }
+    }
+    current
+}
+
+/// Sets the limit of open descriptors, below the hard limit. For tests of exhaustion.
+///
+/// # Errors
+/// When `count` is above the hard limit.
+pub fn set_descriptor_limit(count: u64) -> io::Result<()> {
+    let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit { current: Some(count), maximum };
+    Ok(rustix::process::setrlimit(Resource::Nofile, limit)?)
+}
+
+/// Returns the effective user id of this process.
+pub fn user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Whose resource use to ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageOf {
+    /// All threads of this process.
+    Process,
+    /// The calling thread.
+    Thread,
+    /// Children of this process that have ended and were waited for.
+    Children,
+}
+
+/// Processor time and memory as the kernel accounts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceUsage {
+    /// Processor time in the program.
+    pub user: Duration,
+    /// Processor time in the kernel on the program's behalf.
+    pub system: Duration,
+    /// The largest resident size so far, in bytes.
+    pub resident_bytes_max: u64,
+}
+
+/// Returns the resource use of `whom`.
+pub fn resource_usage(whom: UsageOf) -> ResourceUsage {
+    let whom = match whom {
+        UsageOf::Process => libc::RUSAGE_SELF,
+        UsageOf::Thread => libc::RUSAGE_THREAD,
+        UsageOf::Children => libc::RUSAGE_CHILDREN,
+    };
+    // SAFETY: `rusage` is a plain C struct for which all-zero bytes are a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer refers to a live local of the right type.
+    let code = unsafe { libc::getrusage(whom, &raw mut usage) };
+    assert_eq!(code, 0, "getrusage fails only for an unknown `whom`");
+    ResourceUsage {
+        user: duration(usage.ru_utime),
+        system: duration(usage.ru_stime),
+        resident_bytes_max: usage.ru_maxrss as u64 * 1024,
+    }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000)
+}
+
+/// A handle to a process: readable once the process has ended, whoever holds copies of its
+/// sockets, and never confused with a later process of the same id.
+#[derive(Debug)]
+pub struct ProcessHandle {
+    descriptor: OwnedFd,
+}
+
+impl ProcessHandle {
+    /// Opens the process `process_id`.
+    ///
+    /// # Errors
+    /// When no such process exists or no descriptors are left.
+    pub fn open(process_id: i32) -> io::Result<ProcessHandle> {
+        let pid = Pid::from_raw(process_id).ok_or(io::ErrorKind::NotFound)?;
+        Ok(ProcessHandle { descriptor: rustix::process::pidfd_open(pid, PidfdFlags::empty())? })
+    }
+}
+
+impl AsFd for ProcessHandle {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::poll::{Events, Interest, Poller};
+
+    #[test]
+    fn process_handle_is_readable_once_the_process_has_ended() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let handle = ProcessHandle::open(child.id() as i32).unwrap();
+        let (poller, mut events) = (Poller::new().unwrap(), Events::with_capacity(1));
+        poller.add(&handle, 1, Interest::Readable).unwrap();
+        poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
+        assert!(events.is_empty());
+        child.kill().unwrap();
+        poller.wait(&mut events, Some(Duration::from_secs(10))).unwrap();
+        assert!(events.at(0).readable);
+        child.wait().unwrap();
+        assert!(ProcessHandle::open(0).is_err());
+    }
+
+    #[test]
+    fn resource_use_is_accounted() {
+        let usage = resource_usage(UsageOf::Process);
+        assert!(usage.resident_bytes_max > 0);
+        assert!(resource_usage(UsageOf::Thread).user <= usage.user + Duration::from_secs(1));
+        assert!(raise_descriptor_limit(64) >= 64);
+    }
+}

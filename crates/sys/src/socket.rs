@@ -1,0 +1,443 @@
+//! Stream sockets that never block: TCP and unix listeners, and the streams they accept.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType,
+    sockopt,
+};
+
+/// What one receive brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// The peer has closed its sending side.
+    End,
+    /// Nothing is there now.
+    Blocked,
+}
+
+/// What one send achieved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The kernel took so many bytes, maybe not all.
+    Bytes(usize),
+    /// The kernel has no room now.
+    Blocked,
+}
+
+/// A connected stream socket.
+#[derive(Debug)]
+pub struct Stream {
+    socket: OwnedFd,
+}
+
+impl Stream {
+    /// Receives into `buffer`, once.
+    ///
+    /// # Errors
+    /// Those of a broken connection.
+    #[inline]
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
+        received(rustix::net::recv(&self.socket, buffer, RecvFlags::DONTWAIT))
+    }
+
+    /// Receives behind what `buffer` holds, into the room it has; `Bytes` grows its length.
+    ///
+    /// # Errors
+    /// Those of a broken connection.
+    ///
+    /// # Panics
+    /// When the buffer has no room.
+    #[inline]
+    pub fn receive_appending(&self, buffer: &mut Vec<u8>) -> io::Result<Received> {
+        assert!(buffer.len() < buffer.capacity(), "no room would look like the end");
+        received(rustix::net::recv(&self.socket, spare_capacity(buffer), RecvFlags::DONTWAIT))
+    }
+
+    /// Sends from `bytes`, once.
+    ///
+    /// # Errors
+    /// Those of a broken connection.
+    #[inline]
+    pub fn send(&self, bytes: &[u8]) -> io::Result<Sent> {
+        sent(rustix::net::send(&self.socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL))
+    }
+
+    /// Sends from `bytes`, once, with `descriptors` attached to the first byte. Unix sockets only.
+    ///
+    /// # Errors
+    /// Those of a broken connection, and `InvalidInput` for more than
+    /// [`crate::descriptors::DESCRIPTORS_MAX`] descriptors or for no bytes.
+    pub fn send_with(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<Sent> {
+        sent(crate::descriptors::send(&self.socket, bytes, descriptors))
+    }
+
+    /// Sends small writes at once instead of gathering them. TCP only.
+    ///
+    /// # Errors
+    /// When the socket is not TCP.
+    pub fn set_no_delay(&self) -> io::Result<()> {
+        Ok(sockopt::set_tcp_nodelay(&self.socket, true)?)
+    }
+
+    /// Probes an idle peer after `idle`, three times a third of it apart, then breaks. TCP only.
+    ///
+    /// # Errors
+    /// When the socket is not TCP.
+    pub fn set_keep_alive(&self, idle: Duration) -> io::Result<()> {
+        let interval = (idle / 3).max(Duration::from_secs(1));
+        sockopt::set_socket_keepalive(&self.socket, true)?;
+        sockopt::set_tcp_keepidle(&self.socket, idle.max(Duration::from_secs(1)))?;
+        sockopt::set_tcp_keepintvl(&self.socket, interval)?;
+        Ok(sockopt::set_tcp_keepcnt(&self.socket, 3)?)
+    }
+
+    /// Returns who connected, as the kernel recorded it then. A TCP stream has the ids of nobody.
+    ///
+    /// # Errors
+    /// None that is known for a stream.
+    pub fn peer(&self) -> io::Result<Peer> {
+        // Not rustix's call: its process id cannot hold 0, which is what the kernel reports for a
+        // process in a foreign namespace.
+        let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+        // SAFETY: the descriptor is open, and both pointers refer to live locals, the second
+        // holding the size of the first.
+        let code = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut credentials).cast(),
+                &raw mut bytes,
+            )
+        };
+        if code != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Peer {
+            process_id: credentials.pid,
+            user_id: credentials.uid,
+            group_id: credentials.gid,
+        })
+    }
+
+    /// Returns the local address of a TCP stream; none for a unix stream.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn local_address(&self) -> io::Result<Option<SocketAddr>> {
+        Ok(internet_address(Some(rustix::net::getsockname(&self.socket)?)))
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl From<OwnedFd> for Stream {
+    fn from(socket: OwnedFd) -> Stream {
+        Stream { socket }
+    }
+}
+
+#[inline]
+fn received(result: rustix::io::Result<(usize, usize)>) -> io::Result<Received> {
+    match result {
+        Ok((0, _)) => Ok(Received::End),
+        Ok((count, _)) => Ok(Received::Bytes(count)),
+        // A call that cannot wait is not interrupted; should it be, the next readiness repeats it.
+        Err(Errno::AGAIN | Errno::INTR) => Ok(Received::Blocked),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[inline]
+fn sent(result: rustix::io::Result<usize>) -> io::Result<Sent> {
+    match result {
+        Ok(count) => Ok(Sent::Bytes(count)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(Sent::Blocked),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The process on the other end of a unix socket when it connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The process id; 0 when it lives in a namespace that this process cannot see.
+    pub process_id: i32,
+    /// The effective user id.
+    pub user_id: u32,
+    /// The effective group id.
+    pub group_id: u32,
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    file: Option<SocketFile>,
+}
+
+/// The file of a unix listener, removed when dropped unless something else took its place.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl Listener {
+    /// Listens on `address`; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// When the address is taken, foreign or forbidden.
+    pub fn tcp(address: SocketAddr, backlog: u32) -> io::Result<Listener> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = new_socket(family)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        if address.is_ipv6() {
+            sockopt::set_ipv6_v6only(&socket, true)?;
+        }
+        rustix::net::bind(&socket, &address)?;
+        rustix::net::listen(&socket, listen_backlog(backlog))?;
+        Ok(Listener { socket, file: None })
+    }
+
+    /// Listens on the unix socket `path`, whose file has `mode` from the moment it exists.
+    ///
+    /// A socket file that nobody listens on any more is replaced.
+    ///
+    /// # Errors
+    /// `AddrInUse` when another process listens there, `AlreadyExists` when the path is not a
+    /// socket of this user, and what the file system says.
+    pub fn unix(path: &Path, mode: u32, backlog: u32) -> io::Result<Listener> {
+        let address = SocketAddrUnix::new(path)?;
+        remove_stale(path, &address)?;
+        let socket = new_socket(AddressFamily::UNIX)?;
+        // The file takes its mode from the socket, less the umask: never wider than 0600 at
+        // birth, whatever the umask, and nobody can connect before listen.
+        rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(mode & 0o600))?;
+        rustix::net::bind(&socket, &address)?;
+        let status = std::fs::symlink_metadata(path)?;
+        let file =
+            SocketFile { path: path.to_path_buf(), device: status.dev(), inode: status.ino() };
+        if status.permissions().mode() & 0o777 != mode & 0o777 {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o777))?;
+        }
+        rustix::net::listen(&socket, listen_backlog(backlog))?;
+        Ok(Listener { socket, file: Some(file) })
+    }
+
+    /// Accepts a connection, or returns none when no one waits.
+    ///
+    /// # Errors
+    /// Those of a connection that broke while it waited, and those of a process or system without
+    /// descriptors or memory ([`is_exhaustion`] tells them apart).
+    pub fn accept(&self) -> io::Result<Option<(Stream, Option<SocketAddr>)>> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        match rustix::net::acceptfrom_with(&self.socket, flags) {
+            Ok((socket, address)) => Ok(Some((Stream { socket }, internet_address(address)))),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the address that a TCP listener is bound to; none for a unix listener.
+    ///
+    /// # Errors
+    /// None that is known for a listener.
+    pub fn local_address(&self) -> io::Result<Option<SocketAddr>> {
+        Ok(internet_address(Some(rustix::net::getsockname(&self.socket)?)))
+    }
+
+    /// Returns the path of a unix listener; none for a TCP listener.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|file| file.path.as_path())
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let Ok(status) = std::fs::symlink_metadata(&self.path) else { return };
+        if status.dev() == self.device && status.ino() == self.inode {
+            // A directory that has become read-only leaves a stale file; the next start takes it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Returns true for the errors of a process or system that has no descriptors or memory left.
+pub fn is_exhaustion(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(code, Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))
+}
+
+/// Connects to the unix socket `path`; the stream does not block afterwards.
+///
+/// # Errors
+/// When nobody listens there or the caller may not connect.
+pub fn connect_unix(path: &Path) -> io::Result<Stream> {
+    let address = SocketAddrUnix::new(path)?;
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::net::connect(&socket, &address)?;
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    Ok(Stream { socket })
+}
+
+/// Returns two streams that are connected to each other.
+///
+/// # Errors
+/// When no descriptors are left.
+pub fn pair() -> io::Result<(Stream, Stream)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (one, two) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    Ok((Stream { socket: one }, Stream { socket: two }))
+}
+
+fn new_socket(family: AddressFamily) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?)
+}
+
+fn listen_backlog(backlog: u32) -> i32 {
+    i32::try_from(backlog).unwrap_or(i32::MAX)
+}
+
+fn internet_address(address: Option<SocketAddrAny>) -> Option<SocketAddr> {
+    SocketAddr::try_from(address?).ok()
+}
+
+/// Removes the socket file at `path` if it is this user's and nobody listens on it.
+fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
+    let Ok(status) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    let own = status.uid() == rustix::process::geteuid().as_raw();
+    if !status.file_type().is_socket() || !own {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let probe = new_socket(AddressFamily::UNIX)?;
+    match rustix::net::connect(&probe, address) {
+        Err(Errno::CONNREFUSED) => std::fs::remove_file(path),
+        Err(Errno::NOENT) => Ok(()),
+        _ => Err(io::ErrorKind::AddrInUse.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("forebay-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn unix_socket_file_has_its_mode_whatever_the_umask_and_goes_with_the_listener() {
+        let folder = folder("socket-mode");
+        for (wanted, found) in [(0o600, 0o600), (0o660, 0o660), (0o777, 0o777), (0o400, 0o400)] {
+            let path = folder.join("s.sock");
+            let listener = Listener::unix(&path, wanted, 16).unwrap();
+            assert_eq!(mode(&path), found);
+            drop(listener);
+            assert!(!path.exists());
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn stale_socket_is_replaced_a_live_one_and_a_plain_file_are_not() {
+        let folder = folder("socket-stale");
+        let path = folder.join("s.sock");
+        let first = Listener::unix(&path, 0o600, 16).unwrap();
+        let taken = Listener::unix(&path, 0o600, 16).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        // Its file forgotten, the first listener leaves a stale socket behind.
+        let Listener { socket, file } = first;
+        std::mem::forget(file);
+        drop(socket);
+        let second = Listener::unix(&path, 0o600, 16).unwrap();
+        assert_eq!(second.path(), Some(path.as_path()));
+        let plain = folder.join("plain");
+        std::fs::write(&plain, b"data").unwrap();
+        let refused = Listener::unix(&plain, 0o600, 16).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&plain).unwrap(), b"data");
+        drop(second);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn socket_file_of_another_listener_survives_the_drop() {
+        let folder = folder("socket-other");
+        let path = folder.join("s.sock");
+        let first = Listener::unix(&path, 0o600, 16).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let second = Listener::unix(&path, 0o600, 16).unwrap();
+        drop(first);
+        assert!(path.exists());
+        drop(second);
+        assert!(!path.exists());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn streams_carry_bytes_report_the_peer_and_never_block() {
+        let (one, two) = pair().unwrap();
+        let mut buffer = [0_u8; 8];
+        assert_eq!(two.receive(&mut buffer).unwrap(), Received::Blocked);
+        assert_eq!(one.send(b"hello").unwrap(), Sent::Bytes(5));
+        assert_eq!(two.receive(&mut buffer).unwrap(), Received::Bytes(5));
+        assert_eq!(&buffer[..5], b"hello");
+        assert_eq!(one.peer().unwrap().process_id, std::process::id() as i32);
+        let mut grown = Vec::with_capacity(8);
+        one.send(b"abc").unwrap();
+        assert_eq!(two.receive_appending(&mut grown).unwrap(), Received::Bytes(3));
+        assert_eq!(grown, b"abc");
+        drop(one);
+        assert_eq!(two.receive(&mut buffer).unwrap(), Received::End);
+    }
+
+    #[test]
+    fn tcp_listener_takes_a_free_port_and_accepts() {
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        let address = listener.local_address().unwrap().unwrap();
+        assert!(listener.accept().unwrap().is_none());
+        let client = std::net::TcpStream::connect(address).unwrap();
+        let (stream, from) = listener.accept().unwrap().unwrap();
+        assert_eq!(from, Some(client.local_addr().unwrap()));
+        assert_eq!(stream.local_address().unwrap(), Some(address));
+        stream.set_no_delay().unwrap();
+        stream.set_keep_alive(Duration::from_secs(300)).unwrap();
+        let nobody = Peer { process_id: 0, user_id: u32::MAX, group_id: u32::MAX };
+        assert_eq!(stream.peer().unwrap(), nobody);
+    }
+}
