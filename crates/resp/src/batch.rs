@@ -1,0 +1,213 @@
+//! Decoded requests: ranges into the receive buffer, and views of them.
+
+use crate::decode::REQUESTS_PER_BATCH_MAX;
+
+/// Ranges kept allocated between batches; a larger table is given back when the batch is cleared.
+const RANGE_COUNT_KEPT: usize = 64 * 1024;
+
+/// One request of a batch: `count` arguments, the first at index `first` of [`Batch::ranges`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Index of the command name's range.
+    pub first: u32,
+    /// Number of arguments, the command name included; at least 1.
+    pub count: u32,
+}
+
+/// Requests of one decode call, as ranges into the receive buffer; reused from call to call.
+///
+/// A range is `(start, end)` in bytes from the first byte of the buffer given to
+/// [`Decoder::decode`](crate::Decoder::decode), `start <= end <= buffer.len()`.
+#[derive(Debug, Default)]
+pub struct Batch {
+    requests: Vec<Request>,
+    ranges: Vec<(u32, u32)>,
+}
+
+impl Batch {
+    /// Returns an empty batch.
+    pub fn new() -> Batch {
+        Batch { requests: Vec::with_capacity(REQUESTS_PER_BATCH_MAX), ranges: Vec::new() }
+    }
+
+    /// Returns the requests in the order of their arrival.
+    #[inline]
+    pub fn requests(&self) -> &[Request] {
+        &self.requests
+    }
+
+    /// Returns the arguments' ranges of all requests, `(start, end)`.
+    #[inline]
+    pub fn ranges(&self) -> &[(u32, u32)] {
+        &self.ranges
+    }
+
+    /// Returns the number of requests.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Returns whether there is no request.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Returns the requests together with the buffer that they were decoded from.
+    #[inline]
+    pub fn view<'a>(&'a self, buffer: &'a [u8]) -> Requests<'a> {
+        Requests { buffer, batch: self }
+    }
+
+    /// Forgets all requests and keeps the memory of a usual batch.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.ranges.clear();
+        if self.ranges.capacity() > RANGE_COUNT_KEPT {
+            self.ranges = Vec::new();
+        }
+    }
+
+    /// Returns where the next request's ranges begin.
+    #[inline]
+    pub(crate) fn mark(&self) -> usize {
+        self.ranges.len()
+    }
+
+    #[inline]
+    pub(crate) fn push_range(&mut self, start: u32, end: u32) {
+        self.ranges.push((start, end));
+    }
+
+    /// Takes back the ranges pushed since `mark`.
+    #[inline]
+    pub(crate) fn rewind(&mut self, mark: usize) {
+        self.ranges.truncate(mark);
+    }
+
+    /// Makes the ranges pushed since `mark` one request.
+    #[inline]
+    pub(crate) fn close_request(&mut self, mark: usize) {
+        let count = (self.ranges.len() - mark) as u32;
+        debug_assert!(count > 0, "a request has a command name");
+        self.requests.push(Request { first: mark as u32, count });
+    }
+}
+
+/// A batch together with its buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Requests<'a> {
+    buffer: &'a [u8],
+    batch: &'a Batch,
+}
+
+impl<'a> Requests<'a> {
+    /// Returns the number of requests.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Returns whether there is no request.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// Returns request `index` in the order of arrival.
+    ///
+    /// # Panics
+    /// When `index` is not below [`Requests::len`].
+    #[inline]
+    pub fn at(&self, index: usize) -> RequestView<'a> {
+        let Request { first, count } = self.batch.requests[index];
+        let ranges = &self.batch.ranges[first as usize..first as usize + count as usize];
+        RequestView { buffer: self.buffer, ranges }
+    }
+
+    /// Returns the requests in the order of arrival.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = RequestView<'a>> + use<'a> {
+        let requests = *self;
+        (0..self.len()).map(move |index| requests.at(index))
+    }
+}
+
+/// One request: its arguments as slices of a buffer, the command name first.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestView<'a> {
+    /// The bytes that the ranges refer to.
+    pub buffer: &'a [u8],
+    /// The arguments as `(start, end)` in `buffer`; never empty.
+    pub ranges: &'a [(u32, u32)],
+}
+
+impl<'a> RequestView<'a> {
+    /// Returns the number of arguments, the command name included.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a request has at least its command name")]
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Returns argument `index`; 0 is the command name.
+    ///
+    /// # Panics
+    /// When `index` is not below [`RequestView::len`].
+    #[inline]
+    pub fn at(&self, index: usize) -> &'a [u8] {
+        let (start, end) = self.ranges[index];
+        &self.buffer[start as usize..end as usize]
+    }
+
+    /// Returns the arguments, the command name first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
+        let buffer = self.buffer;
+        self.ranges.iter().map(move |&(start, end)| &buffer[start as usize..end as usize])
+    }
+
+    /// Returns a copy that outlives the receive buffer, for the queue of MULTI.
+    pub fn to_owned_request(&self) -> OwnedRequest {
+        OwnedRequest::new(self.iter())
+    }
+}
+
+/// A request that owns its bytes: exactly the arguments, back to back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedRequest {
+    buffer: Box<[u8]>,
+    ranges: Box<[(u32, u32)]>,
+}
+
+impl OwnedRequest {
+    /// Returns a copy of `arguments`, the command name first.
+    ///
+    /// # Panics
+    /// When there is no argument, or their bytes together exceed `u32::MAX` (a receive buffer
+    /// cannot hold that many).
+    pub fn new<'a>(arguments: impl Iterator<Item = &'a [u8]> + Clone) -> OwnedRequest {
+        let bytes: usize = arguments.clone().map(<[u8]>::len).sum();
+        assert!(u32::try_from(bytes).is_ok(), "a request is below 4 GiB");
+        let mut buffer = Vec::with_capacity(bytes);
+        let mut ranges = Vec::with_capacity(arguments.size_hint().0);
+        for argument in arguments {
+            let start = buffer.len() as u32;
+            buffer.extend_from_slice(argument);
+            ranges.push((start, buffer.len() as u32));
+        }
+        assert!(!ranges.is_empty(), "a request has a command name");
+        OwnedRequest { buffer: buffer.into_boxed_slice(), ranges: ranges.into_boxed_slice() }
+    }
+
+    /// Returns the request as slices of its own bytes.
+    #[inline]
+    pub fn view(&self) -> RequestView<'_> {
+        RequestView { buffer: &self.buffer, ranges: &self.ranges }
+    }
+
+    /// Returns the bytes of memory that the request occupies, for accounting.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<OwnedRequest>() + self.buffer.len() + size_of_val(&*self.ranges)
+    }
+}

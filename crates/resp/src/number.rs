@@ -1,0 +1,290 @@
+//! Numbers as Redis writes and reads them on the wire.
+
+use std::fmt::Write;
+
+/// Bytes that the text of a double never exceeds.
+pub const DOUBLE_TEXT_BYTES_MAX: usize = 32;
+
+const INTEGER_TEXT_BYTES_MAX: usize = 20;
+const DIGIT_PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
+2021222324252627282930313233343536373839\
+4041424344454647484950515253545556575859\
+6061626364656667686970717273747576777879\
+8081828384858687888990919293949596979899";
+
+/// The decimal text of an integer, on the stack.
+pub struct IntegerText {
+    bytes: [u8; INTEGER_TEXT_BYTES_MAX],
+    start: u8,
+}
+
+impl IntegerText {
+    /// Returns the text of `value`.
+    #[inline]
+    pub fn new(value: i64) -> IntegerText {
+        let mut text = IntegerText::unsigned(value.unsigned_abs());
+        if value < 0 {
+            text.start -= 1;
+            text.bytes[usize::from(text.start)] = b'-';
+        }
+        text
+    }
+
+    /// Returns the text of `value`.
+    #[inline]
+    pub fn unsigned(mut value: u64) -> IntegerText {
+        let mut bytes = [0; INTEGER_TEXT_BYTES_MAX];
+        let mut start = INTEGER_TEXT_BYTES_MAX;
+        while value >= 100 {
+            let pair = (value % 100) as usize * 2;
+            value /= 100;
+            start -= 2;
+            bytes[start..start + 2].copy_from_slice(&DIGIT_PAIRS[pair..pair + 2]);
+        }
+        if value >= 10 {
+            let pair = value as usize * 2;
+            start -= 2;
+            bytes[start..start + 2].copy_from_slice(&DIGIT_PAIRS[pair..pair + 2]);
+        } else {
+            start -= 1;
+            bytes[start] = b'0' + value as u8;
+        }
+        IntegerText { bytes, start: start as u8 }
+    }
+
+    /// Returns the digits, with a `-` before them when negative.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[usize::from(self.start)..]
+    }
+}
+
+/// The text of a double as Redis 7.2 writes it (`d2string`), on the stack.
+///
+/// Whole numbers up to 2^62 have no fraction; others have the fewest digits that read back as the
+/// same number, in plain notation where that is short (`fpconv_dtoa`'s rules).
+pub struct DoubleText {
+    text: Text<DOUBLE_TEXT_BYTES_MAX>,
+}
+
+impl DoubleText {
+    /// Returns the text of `value`.
+    pub fn new(value: f64) -> DoubleText {
+        const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
+        let mut text = Text::default();
+        if value.is_nan() {
+            text.push(b"nan");
+        } else if value.is_infinite() {
+            text.push(if value < 0.0 { b"-inf" } else { b"inf" });
+        } else if value == 0.0 {
+            text.push(if value.is_sign_negative() { b"-0" } else { b"0" });
+        } else if value.abs() <= WHOLE_MAX && value.trunc() == value {
+            text.push(IntegerText::new(value as i64).as_bytes());
+        } else {
+            shortest(value, &mut text);
+        }
+        DoubleText { text }
+    }
+
+    /// Returns the text.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+/// Writes the fewest digits of a finite, non-zero `value` in the notation of `fpconv`.
+fn shortest(value: f64, text: &mut Text<DOUBLE_TEXT_BYTES_MAX>) {
+    let mut scientific = Text::<DOUBLE_TEXT_BYTES_MAX>::default();
+    write!(scientific, "{:e}", value.abs()).expect("the shortest form of a double fits");
+    let (mantissa, exponent) = scientific.split_at_e();
+    let mut digits = Text::<DOUBLE_TEXT_BYTES_MAX>::default();
+    mantissa.iter().filter(|&&byte| byte != b'.').for_each(|&byte| digits.push(&[byte]));
+    let digits = digits.as_bytes();
+    // The value is `digits` x 10^scale, its first digit stands for 10^exponent.
+    let scale = exponent - (digits.len() as i32 - 1);
+    let magnitude = exponent.unsigned_abs() as usize;
+
+    if value < 0.0 {
+        text.push(b"-");
+    }
+    if scale >= 0 && magnitude < digits.len() + 7 {
+        text.push(digits);
+        (0..scale).for_each(|_| text.push(b"0"));
+    } else if scale < 0 && (scale > -7 || magnitude < 4) {
+        let whole_count = digits.len() as i32 + scale;
+        if whole_count <= 0 {
+            text.push(b"0.");
+            (whole_count..0).for_each(|_| text.push(b"0"));
+            text.push(digits);
+        } else {
+            let (whole, fraction) = digits.split_at(whole_count as usize);
+            text.push(whole);
+            text.push(b".");
+            text.push(fraction);
+        }
+    } else {
+        text.push(&digits[..1]);
+        if digits.len() > 1 {
+            text.push(b".");
+            text.push(&digits[1..]);
+        }
+        text.push(if exponent < 0 { b"e-" } else { b"e+" });
+        text.push(IntegerText::unsigned(magnitude as u64).as_bytes());
+    }
+}
+
+/// A short text on the stack.
+struct Text<const N: usize> {
+    bytes: [u8; N],
+    length: usize,
+}
+
+impl<const N: usize> Default for Text<N> {
+    fn default() -> Self {
+        Text { bytes: [0; N], length: 0 }
+    }
+}
+
+impl<const N: usize> Text<N> {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Returns what is before the `e` of a scientific notation and the number after it.
+    fn split_at_e(&self) -> (&[u8], i32) {
+        let bytes = self.as_bytes();
+        let at = bytes.iter().position(|&byte| byte == b'e').expect("scientific notation has an e");
+        let exponent = parse_i64(&bytes[at + 1..]).expect("an exponent is a number");
+        (&bytes[..at], exponent as i32)
+    }
+}
+
+impl<const N: usize> Write for Text<N> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        if self.length + text.len() > N {
+            return Err(std::fmt::Error);
+        }
+        self.push(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Reads a decimal integer as strictly as Redis's `string2ll`: no sign but `-`, no leading zero,
+/// no `-0`, nothing around it.
+pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits == b"0" && !negative {
+        return Some(0);
+    }
+    if !matches!(digits.first(), Some(b'1'..=b'9')) {
+        return None;
+    }
+    let mut magnitude = 0u64;
+    for &byte in digits {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        magnitude = magnitude.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
+    }
+    if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::prng::Prng;
+
+    #[test]
+    fn integers_are_written_as_std_writes_them() {
+        let mut prng = Prng::new(1);
+        let edges = [0, 1, 9, 10, 99, 100, 101, -1, -10, i64::MAX, i64::MIN];
+        let random = (0..10_000).map(|_| (prng.next() as i64) >> prng.below(64));
+        for value in edges.into_iter().chain(random) {
+            assert_eq!(IntegerText::new(value).as_bytes(), value.to_string().as_bytes());
+        }
+        assert_eq!(IntegerText::unsigned(u64::MAX).as_bytes(), b"18446744073709551615");
+    }
+
+    #[test]
+    fn integers_are_read_strictly() {
+        for (text, expected) in [
+            (&b"0"[..], Some(0)),
+            (b"7", Some(7)),
+            (b"-7", Some(-7)),
+            (b"9223372036854775807", Some(i64::MAX)),
+            (b"-9223372036854775808", Some(i64::MIN)),
+        ] {
+            assert_eq!(parse_i64(text), expected);
+        }
+        for text in [
+            &b""[..],
+            b"-",
+            b"-0",
+            b"00",
+            b"01",
+            b"+1",
+            b" 1",
+            b"1 ",
+            b"1a",
+            b"9223372036854775808",
+            b"-9223372036854775809",
+            b"18446744073709551617",
+        ] {
+            assert_eq!(parse_i64(text), None, "text {}", text.escape_ascii());
+        }
+    }
+
+    fn check(value: f64, expected: &str) {
+        let text = DoubleText::new(value);
+        assert_eq!(text.as_bytes().escape_ascii().to_string(), expected, "value {value:e}");
+    }
+
+    #[test]
+    fn doubles_follow_fpconv() {
+        check(0.0, "0");
+        check(-0.0, "-0");
+        check(f64::NAN, "nan");
+        check(f64::INFINITY, "inf");
+        check(f64::NEG_INFINITY, "-inf");
+        check(3.0, "3");
+        check(-17.0, "-17");
+        check(0.1, "0.1");
+        check(-1.5, "-1.5");
+        check(123.456, "123.456");
+        check(0.000001, "0.000001");
+        check(0.0000001, "1e-7");
+        check(0.0001234, "1.234e-4");
+        check(0.0012345678, "0.0012345678");
+        check(1e100, "1e+100");
+        check(1.5e300, "1.5e+300");
+        check(5e-324, "5e-324");
+        check(f64::MAX, "1.7976931348623157e+308");
+        check(f64::MIN, "-1.7976931348623157e+308");
+        check(4611686018427387904.0, "4611686018427387904");
+        check(9223372036854775808.0, "9223372036854776000");
+        check(1e20, "1e+20");
+        check(12345678901234567890123.0, "12345678901234568000000");
+    }
+
+    #[test]
+    fn doubles_read_back_as_themselves() {
+        let mut prng = Prng::new(2);
+        for _ in 0..100_000 {
+            let value = f64::from_bits(prng.next());
+            if value.is_nan() {
+                continue;
+            }
+            let text = DoubleText::new(value);
+            let text = std::str::from_utf8(text.as_bytes()).unwrap();
+            assert_eq!(text.parse::<f64>().unwrap().to_bits(), value.to_bits(), "text {text}");
+        }
+    }
+}
