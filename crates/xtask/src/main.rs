@@ -1,1 +1,41 @@
-fn main(){}
+//! The project's chores, started as `cargo xtask <chore>`.
+//!
+//! *Layout*: `tidy/` holds the house rules, one file per kind of rule; `campaigns.rs` is the table
+//! of long-running tests; `steps.rs` is what a full test run consists of; `process.rs` runs other
+//! programs and counts what their tests report.
+//! *Invariants*: a chore that could not do its work says so and fails; nothing is skipped silently.
+//! *Not here*: anything that the product needs to run. Nobody imports this crate.
+#![forbid(unsafe_code)]
+
+mod campaigns;
+mod chores;
+mod fuzz;
+mod models;
+mod process;
+mod setup;
+mod steps;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use chores::CHORES;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((name, rest)) = arguments.split_first() else {
+        eprintln!("{}", chores::usage());
+        return ExitCode::from(2);
+    };
+    let Some(chore) = CHORES.iter().find(|chore| chore.name == name) else {
+        eprintln!("error: no chore is called '{name}'\n\n{}", chores::usage());
+        return ExitCode::from(2);
+    };
+    match (chore.run)(rest) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The table of campaigns: tests that repeat one promise many times under random histories.
+//!
+//! A row has two commands. The short one runs in every `cargo xtask test` and takes a minute at
+//! most; the long one is for `cargo xtask torture` and takes as long as the promise deserves. Both
+//! print the seed that repeats a failure.
+
+use std::process::Command;
+
+use crate::process::{Tally, run_counted};
+use crate::workspace::Workspace;
+
+/// A long-running test in two sizes.
+pub struct Campaign {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// What holds if it passes.
+    pub promise: &'static str,
+    /// The command for every test run. Leading `NAME=value` words are environment; `{target}` is
+    /// Cargo's target folder.
+    pub short: &'static str,
+    /// The command for the full campaign, in the same form.
+    pub long: &'static str,
+}
+
+/// Every campaign.
+pub const CAMPAIGNS: &[Campaign] = &[];
+
+/// Runs the long campaigns, or the short ones with `--short`; all, or those named.
+///
+/// # Errors
+/// When a name is unknown, a program cannot be started, or a campaign fails.
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    let (short, names) = split_short(arguments);
+    if let Some(unknown) = names.iter().find(|name| CAMPAIGNS.iter().all(|row| row.name != **name))
+    {
+        let known: Vec<&str> = CAMPAIGNS.iter().map(|row| row.name).collect();
+        return Err(format!("no campaign is called '{unknown}'; there are: {}", known.join(", ")));
+    }
+    let tally = run_named(&Workspace::load()?, short, &names)?;
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    if tally.failed == 0 { Ok(()) } else { Err("a campaign failed".to_owned()) }
+}
+
+/// Runs the campaigns in `names`, all if there is none, and returns what their tests reported.
+///
+/// # Errors
+/// When a program cannot be started.
+pub fn run_named(workspace: &Workspace, short: bool, names: &[&str]) -> Result<Tally, String> {
+    let mut tally = Tally::default();
+    for row in CAMPAIGNS.iter().filter(|row| names.is_empty() || names.contains(&row.name)) {
+        println!("-- {}: {}", row.name, row.promise);
+        let line = if short { row.short } else { row.long };
+        let target = workspace.target.to_string_lossy();
+        let mut reported = run_counted(command(line, &target).current_dir(&workspace.root))?;
+        if reported == Tally::default() {
+            reported.passed = 1; // A program that counts no tests is one that passed.
+        }
+        tally.add(reported);
+    }
+    Ok(tally)
+}
+
+/// Splits `--short` from the names that stand beside it.
+pub fn split_short(arguments: &[String]) -> (bool, Vec<&str>) {
+    let is_short = |word: &&String| *word == "--short";
+    let names = arguments.iter().filter(|word| !is_short(word)).map(String::as_str).collect();
+    (arguments.iter().any(|word| is_short(&word)), names)
+}
+
+fn command(line: &str, target: &str) -> Command {
+    let words: Vec<String> =
+        line.split_whitespace().map(|word| word.replace("{target}", target)).collect();
+    let is_variable = |word: &&String| word.split_once('=').is_some_and(|(name, _)| is_name(name));
+    let variable_count = words.iter().take_while(is_variable).count();
+    let (variables, call) = words.split_at(variable_count);
+    let (program, arguments) = call.split_first().expect("a row of CAMPAIGNS names a program");
+    let mut command = Command::new(program);
+    command.args(arguments).envs(variables.iter().filter_map(|word| word.split_once('=')));
+    command
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_complete_and_named_once() {
+        for (index, row) in CAMPAIGNS.iter().enumerate() {
+            assert!(CAMPAIGNS[..index].iter().all(|other| other.name != row.name), "{}", row.name);
+            assert!(!row.promise.is_empty(), "{}", row.name);
+            for line in [row.short, row.long] {
+                let program = command(line, "t").get_program().to_string_lossy().into_owned();
+                assert!(!program.is_empty(), "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_becomes_environment_program_and_arguments() {
+        let command = command("ROUNDS=3 cargo test --features=x {target}/a", "/t");
+        assert_eq!(command.get_program(), "cargo");
+        assert_eq!(command.get_args().collect::<Vec<_>>(), ["test", "--features=x", "/t/a"]);
+        assert_eq!(command.get_envs().count(), 1);
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused() {
+        assert!(run(&["no-such-campaign".to_owned()]).is_err());
+    }
+}

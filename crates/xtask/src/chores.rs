@@ -1,0 +1,75 @@
+//! The table of chores: what one can ask of `cargo xtask`.
+
+use crate::{campaigns, fuzz, setup, steps, tidy};
+
+/// A thing to do in this repository.
+pub struct Chore {
+    /// The word on the command line.
+    pub name: &'static str,
+    arguments: &'static str,
+    summary: &'static str,
+    /// Does it, given the words after its name.
+    pub run: fn(&[String]) -> Result<(), String>,
+}
+
+/// Every chore, in the order in which one meets them.
+pub const CHORES: &[Chore] = &[
+    Chore {
+        name: "check",
+        arguments: "",
+        summary: "format, lints and house rules: what to run before each commit",
+        run: steps::check,
+    },
+    Chore {
+        name: "tidy",
+        arguments: "[--bless]",
+        summary: "the house rules alone; --bless lowers the ratchet list",
+        run: tidy::run,
+    },
+    Chore {
+        name: "setup",
+        arguments: "",
+        summary: "install what the tests need: redis-server, redis-cli, python3, redis-py",
+        run: setup::run,
+    },
+    Chore {
+        name: "test",
+        arguments: "",
+        summary: "check, every test, loom, miri, and the campaigns and fuzz targets in short form",
+        run: steps::test,
+    },
+    Chore {
+        name: "torture",
+        arguments: "[--short] [name...]",
+        summary: "the long campaigns, or those named; --short is what `test` runs",
+        run: campaigns::run,
+    },
+    Chore {
+        name: "fuzz",
+        arguments: "[--short] [target...]",
+        summary: "the fuzz targets, or those named; --short is what `test` runs",
+        run: fuzz::run,
+    },
+    Chore {
+        name: "bench",
+        arguments: "[argument...]",
+        summary: "build for release and run `forebay bench compare` with the arguments",
+        run: steps::bench,
+    },
+    Chore {
+        name: "ci",
+        arguments: "",
+        summary: "test, but a step that cannot run on this machine is a failure",
+        run: steps::ci,
+    },
+];
+
+/// Returns the text that explains the command line.
+pub fn usage() -> String {
+    let mut text = "usage: cargo xtask <chore>\n".to_owned();
+    for chore in CHORES {
+        let call = format!("{} {}", chore.name, chore.arguments);
+        text.push_str(&format!("\n  {call:<28} {}", chore.summary));
+    }
+    text
+}

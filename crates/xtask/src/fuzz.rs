@@ -1,0 +1,118 @@
+//! Builds and runs the fuzz targets in `fuzz/`, with libFuzzer.
+//!
+//! The folder has the layout that cargo-fuzz expects, but neither that tool nor a nightly compiler
+//! is needed: coverage comes from an LLVM pass that the stable compiler has. The targets run safe
+//! code, so there is no address sanitizer here; miri is the judge of unsafe code.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::campaigns::split_short;
+use crate::process::{self, Tally, output_of};
+use crate::workspace::Workspace;
+
+/// Executions of each target in the short form, and the seconds after which it ends anyway.
+const SHORT_RUNS: u64 = 1_000_000;
+const SHORT_SECONDS: u64 = 60;
+/// Executions of each target in the long form.
+const LONG_RUNS: u64 = 20_000_000;
+
+/// What cargo-fuzz passes for coverage, without the flags that only a nightly compiler takes.
+const COVERAGE_FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares \
+    -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
+
+/// Runs the fuzz targets, all or those named; `--short` bounds each to a minute.
+///
+/// # Errors
+/// When there is no such target, the build fails, or a target finds an input that breaks it.
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    let (short, names) = split_short(arguments);
+    let workspace = Workspace::load()?;
+    let known = targets(&workspace)?;
+    if let Some(unknown) = names.iter().find(|name| !known.iter().any(|target| target == *name)) {
+        return Err(format!("no fuzz target is called '{unknown}'; there are: {known:?}"));
+    }
+    let chosen: Vec<String> =
+        known.into_iter().filter(|name| names.is_empty() || names.contains(&&**name)).collect();
+    let tally = run_targets(&workspace, &chosen, short)?;
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    if tally.failed == 0 { Ok(()) } else { Err("a fuzz target found a failure".to_owned()) }
+}
+
+/// Returns the names of the fuzz targets.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn targets(workspace: &Workspace) -> Result<Vec<String>, String> {
+    let folder = workspace.root.join("fuzz/fuzz_targets");
+    let entries = fs::read_dir(&folder).map_err(|error| format!("fuzz/fuzz_targets: {error}"))?;
+    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+    let mut names: Vec<String> = paths
+        .filter(|path| path.extension().is_some_and(|ending| ending == "rs"))
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Builds the targets and runs each in `names`; one that survives counts as passed.
+///
+/// # Errors
+/// When the build fails.
+pub fn run_targets(workspace: &Workspace, names: &[String], short: bool) -> Result<Tally, String> {
+    let host = host_triple()?;
+    let target_folder = workspace.target.join("fuzz");
+    let mut build = Command::new("cargo");
+    build.args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", &host]);
+    build.current_dir(&workspace.root).env("CARGO_TARGET_DIR", &target_folder);
+    process::run(build.env("RUSTFLAGS", COVERAGE_FLAGS))?;
+    let programs = target_folder.join(host).join("release");
+    let mut tally = Tally::default();
+    for name in names {
+        match run_target(workspace, &programs.join(name), name, short) {
+            Ok(()) => tally.passed += 1,
+            Err(message) => {
+                println!("fuzz target {name}: {message}");
+                tally.failed += 1;
+            }
+        }
+    }
+    Ok(tally)
+}
+
+/// Runs one target: new inputs go to a corpus in the target folder, the checked-in ones seed it,
+/// and an input that breaks the target is left in `fuzz/artifacts/<name>/`.
+fn run_target(
+    workspace: &Workspace,
+    program: &Path,
+    name: &str,
+    short: bool,
+) -> Result<(), String> {
+    let grown = workspace.target.join("fuzz/corpus").join(name);
+    let seeds = workspace.root.join("fuzz/corpus").join(name);
+    let artifacts = workspace.root.join("fuzz/artifacts").join(name);
+    for folder in [&grown, &artifacts] {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    let mut command = Command::new(program);
+    command.arg(&grown);
+    if seeds.is_dir() {
+        command.arg(&seeds);
+    }
+    command.arg(format!("-artifact_prefix={}/", artifacts.display()));
+    command.args(["-print_final_stats=1", "-verbosity=0", "-timeout=10"]);
+    command.arg(format!("-runs={}", if short { SHORT_RUNS } else { LONG_RUNS }));
+    if short {
+        command.arg(format!("-max_total_time={SHORT_SECONDS}"));
+    }
+    process::run(command.current_dir(&workspace.root))
+}
+
+fn host_triple() -> Result<String, String> {
+    let version = output_of("rustc", &["-vV"])?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "rustc -vV names no host".to_owned())
+}

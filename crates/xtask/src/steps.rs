@@ -1,0 +1,158 @@
+//! What a full test run consists of, step by step, and the closing account of it.
+
+use std::process::Command;
+use std::time::Instant;
+
+use crate::process::{Tally, run, run_counted};
+use crate::workspace::Workspace;
+use crate::{campaigns, fuzz, models, setup, tidy};
+
+/// What became of a step that did not fail to start.
+pub enum Report {
+    /// It ran; the tally is empty for a step that has no tests in it.
+    Ran(Tally),
+    /// This machine or this tree lacks something that the step needs.
+    CannotRun(String),
+}
+
+struct Step {
+    name: &'static str,
+    run: fn(&Workspace) -> Result<Report, String>,
+}
+
+const CHECK: &[Step] = &[
+    Step { name: "format", run: format },
+    Step { name: "tidy", run: |_| tidy::run(&[]).map(|()| Report::Ran(Tally::default())) },
+    Step { name: "lints", run: lints },
+];
+
+const TEST: &[Step] = &[
+    Step { name: "tests", run: tests },
+    Step { name: "loom", run: models::loom },
+    Step { name: "miri", run: models::miri },
+    Step { name: "campaigns", run: short_campaigns },
+    Step { name: "fuzz", run: short_fuzz },
+];
+
+/// Runs the checks that need no test: format, house rules, lints.
+///
+/// # Errors
+/// When one of them fails.
+pub fn check(_: &[String]) -> Result<(), String> {
+    run_steps(&[CHECK], false)
+}
+
+/// Runs everything; says which steps this machine cannot run.
+///
+/// # Errors
+/// When a step fails.
+pub fn test(_: &[String]) -> Result<(), String> {
+    run_steps(&[CHECK, TEST], false)
+}
+
+/// Runs everything; a step that cannot run has failed.
+///
+/// # Errors
+/// When a step fails or cannot run.
+pub fn ci(_: &[String]) -> Result<(), String> {
+    run_steps(&[CHECK, TEST], true)
+}
+
+/// Builds for release and hands `arguments` to `forebay bench compare`.
+///
+/// # Errors
+/// When the build or the comparison fails.
+pub fn bench(arguments: &[String]) -> Result<(), String> {
+    let workspace = Workspace::load()?;
+    run(cargo(&workspace).args(["build", "--release", "--bins"]))?;
+    let program = workspace.target.join("release/forebay-bench");
+    run(Command::new(program).arg("compare").args(arguments).current_dir(&workspace.root))
+}
+
+/// Runs all steps, even after one failed, and ends with a table of them and one line that counts
+/// tests.
+fn run_steps(groups: &[&[Step]], strict: bool) -> Result<(), String> {
+    let workspace = Workspace::load()?;
+    let mut tally = Tally::default();
+    let mut account = Vec::new();
+    for step in groups.iter().flat_map(|group| group.iter()) {
+        println!("\n== {}", step.name);
+        let start = Instant::now();
+        let (reported, result) = judge((step.run)(&workspace), strict);
+        tally.add(reported);
+        account.push(format!("{:<10} {:>5} s  {result}", step.name, start.elapsed().as_secs()));
+    }
+    println!("\n{}", account.join("\n"));
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    if tally.failed == 0 { Ok(()) } else { Err("not everything passed".to_owned()) }
+}
+
+/// Returns what a step adds to the count, and its line in the closing table. A step without tests
+/// adds nothing when it holds and one failure when it does not.
+fn judge(outcome: Result<Report, String>, strict: bool) -> (Tally, String) {
+    let failure = Tally { passed: 0, failed: 1 };
+    match outcome {
+        Ok(Report::Ran(tally)) if tally == Tally::default() => (tally, "holds".to_owned()),
+        Ok(Report::Ran(tally)) => {
+            (tally, format!("{} passed, {} failed", tally.passed, tally.failed))
+        }
+        Ok(Report::CannotRun(reason)) if strict => (failure, format!("DID NOT RUN: {reason}")),
+        Ok(Report::CannotRun(reason)) => (Tally::default(), format!("DID NOT RUN: {reason}")),
+        Err(message) => (failure, format!("FAILED: {message}")),
+    }
+}
+
+fn cargo(workspace: &Workspace) -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(&workspace.root);
+    command
+}
+
+fn format(workspace: &Workspace) -> Result<Report, String> {
+    run(cargo(workspace).args(["fmt", "--all", "--check"]))?;
+    if workspace.has("fuzz/Cargo.toml") {
+        run(cargo(workspace).args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))?;
+    }
+    Ok(Report::Ran(Tally::default()))
+}
+
+fn lints(workspace: &Workspace) -> Result<Report, String> {
+    let scope = ["clippy", "--workspace", "--all-targets", "--all-features"];
+    run(cargo(workspace).args(scope).args(["--", "--deny", "warnings"]))?;
+    Ok(Report::Ran(Tally::default()))
+}
+
+/// Builds the programs that the integration tests start, then runs every test of the workspace.
+fn tests(workspace: &Workspace) -> Result<Report, String> {
+    run(cargo(workspace).args(["build", "--workspace", "--bins"]))?;
+    let mut command = cargo(workspace);
+    command.args(["test", "--workspace", "--no-fail-fast"]);
+    command.env("FOREBAY_PYTHON", setup::python(workspace));
+    Ok(Report::Ran(run_counted(&mut command)?))
+}
+
+fn short_campaigns(workspace: &Workspace) -> Result<Report, String> {
+    Ok(Report::Ran(campaigns::run_named(workspace, true, &[])?))
+}
+
+fn short_fuzz(workspace: &Workspace) -> Result<Report, String> {
+    if !workspace.has("fuzz/fuzz_targets") {
+        return Ok(Report::CannotRun("fuzz/fuzz_targets does not exist".to_owned()));
+    }
+    Ok(Report::Ran(fuzz::run_targets(workspace, &fuzz::targets(workspace)?, true)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_fails_or_cannot_run_is_never_counted_as_passed() {
+        let failed = judge(Err("broken".to_owned()), false);
+        assert_eq!(failed, (Tally { passed: 0, failed: 1 }, "FAILED: broken".to_owned()));
+        let absent = || Ok(Report::CannotRun("no miri".to_owned()));
+        assert_eq!(judge(absent(), false), (Tally::default(), "DID NOT RUN: no miri".to_owned()));
+        assert_eq!(judge(absent(), true).0.failed, 1);
+        assert_eq!(judge(Ok(Report::Ran(Tally { passed: 2, failed: 1 })), false).0.failed, 1);
+    }
+}

@@ -1,0 +1,158 @@
+//! Rules about words in Rust code: a table of token patterns, where each is banned, and what to
+//! write instead. Comments and string literals never match.
+
+use super::Finding;
+use super::imports::PURE_CRATES;
+use super::rust::{RustFile, Token};
+
+/// The crates that may hold unsafe code.
+const UNSAFE_CRATES: [&str; 2] = ["arena", "sys"];
+
+enum Place {
+    Everywhere,
+    OutsideOf(&'static [&'static str]),
+    In(&'static [&'static str]),
+}
+
+struct TokenRule {
+    /// The tokens in a row, with one space between two.
+    pattern: &'static str,
+    place: Place,
+    in_tests: bool,
+    instead: &'static str,
+}
+
+const RULES: &[TokenRule] = &[
+    TokenRule {
+        pattern: "unsafe",
+        place: Place::OutsideOf(&UNSAFE_CRATES),
+        in_tests: true,
+        instead: "unsafe code lives in sys and arena only",
+    },
+    TokenRule {
+        pattern: ". unwrap ( )",
+        place: Place::Everywhere,
+        in_tests: false,
+        instead: "say why it cannot fail: expect(\"the invariant\")",
+    },
+    everywhere("dbg !", "remove the debugging aid"),
+    everywhere("todo !", "finish it, or leave it out"),
+    everywhere("unimplemented !", "finish it, or leave it out"),
+    everywhere("# [ ignore", "a test runs or does not exist"),
+    pure("Instant :: now", "the time is a parameter"),
+    pure("SystemTime :: now", "the time is a parameter"),
+    pure("std :: net", "sockets belong to server and client"),
+    pure("std :: fs", "files belong to server; storage is a trait"),
+    pure("thread :: spawn", "the caller brings the threads"),
+    pure("thread :: scope", "the caller brings the threads"),
+    pure("thread :: Builder", "the caller brings the threads"),
+    pure("thread :: sleep", "nothing here may wait for time"),
+    pure("rand ::", "randomness is a parameter: base::prng::Prng"),
+    pure("RandomState", "a hasher takes its seed from the caller"),
+];
+
+const fn everywhere(pattern: &'static str, instead: &'static str) -> TokenRule {
+    TokenRule { pattern, place: Place::Everywhere, in_tests: true, instead }
+}
+
+const fn pure(pattern: &'static str, instead: &'static str) -> TokenRule {
+    TokenRule { pattern, place: Place::In(&PURE_CRATES), in_tests: false, instead }
+}
+
+/// Returns every place in `file` that matches a rule.
+pub fn check(file: &RustFile<'_>) -> Vec<Finding> {
+    let crate_name = file.source.crate_name().unwrap_or_default();
+    let mut findings = Vec::new();
+    for rule in RULES.iter().filter(|rule| applies(&rule.place, crate_name)) {
+        let pattern: Vec<&str> = rule.pattern.split(' ').collect();
+        for tokens in file.imports.iter().chain([&file.tokens]) {
+            let lines = matches_in(tokens, &pattern);
+            let lines = lines.filter(|&line| rule.in_tests || !file.is_test_line(line));
+            findings.extend(lines.map(|line| file.source.finding(line, message(rule))));
+        }
+    }
+    findings
+}
+
+fn applies(place: &Place, crate_name: &str) -> bool {
+    match place {
+        Place::Everywhere => true,
+        Place::OutsideOf(crates) => !crates.contains(&crate_name),
+        Place::In(crates) => crates.contains(&crate_name),
+    }
+}
+
+fn matches_in<'a>(tokens: &'a [Token], pattern: &'a [&str]) -> impl Iterator<Item = usize> + 'a {
+    tokens
+        .windows(pattern.len())
+        .filter(|window| window.iter().map(|token| &token.text).eq(pattern.iter()))
+        .map(|window| window[0].line)
+}
+
+fn message(rule: &TokenRule) -> String {
+    format!("`{}` is banned here: {}", rule.pattern.replace(' ', ""), rule.instead)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::SourceFile;
+    use super::*;
+
+    fn lines_found(path: &str, text: &str) -> Vec<usize> {
+        let source = SourceFile::new(path, text);
+        let file = RustFile::parse(&source).expect("the sample is Rust");
+        let mut lines: Vec<usize> = check(&file).iter().map(|finding| finding.line).collect();
+        lines.dedup();
+        lines
+    }
+
+    /// Shows each rule a sample that breaks it, on line 2, in a crate where it holds.
+    #[test]
+    fn each_rule_catches_its_sample() {
+        let samples = [
+            ("unsafe", "unsafe { f() }"),
+            (". unwrap ( )", "assert!(a.unwrap() == 1)"),
+            ("dbg !", "dbg!(a)"),
+            ("todo !", "todo!()"),
+            ("unimplemented !", "unimplemented!()"),
+            ("# [ ignore", "#[ignore = \"slow\"] fn t() {}"),
+            ("Instant :: now", "std::time::Instant::now()"),
+            ("SystemTime :: now", "SystemTime::now()"),
+            ("std :: net", "use std::{io, net::TcpStream};"),
+            ("std :: fs", "std::fs::read(path)"),
+            ("thread :: spawn", "std::thread::spawn(f)"),
+            ("thread :: scope", "thread::scope(f)"),
+            ("thread :: Builder", "use std::thread::Builder;"),
+            ("thread :: sleep", "thread::sleep(d)"),
+            ("rand ::", "rand::random::<u8>()"),
+            ("RandomState", "use std::hash::RandomState;"),
+        ];
+        assert_eq!(samples.map(|sample| sample.0).to_vec(), patterns());
+        for (pattern, sample) in samples {
+            let text = format!("fn f() {{\n{sample}\n}}");
+            assert_eq!(lines_found("crates/engine/src/a.rs", &text), [2], "{pattern}");
+        }
+    }
+
+    fn patterns() -> Vec<&'static str> {
+        RULES.iter().map(|rule| rule.pattern).collect()
+    }
+
+    #[test]
+    fn rules_hold_only_where_they_say() {
+        let clock = "fn f() {\n    Instant::now();\n}";
+        assert!(lines_found("crates/server/src/a.rs", clock).is_empty());
+        let raw = "fn f() {\n    unsafe { g() }\n}";
+        assert!(lines_found("crates/sys/src/a.rs", raw).is_empty());
+        assert_eq!(lines_found("tests/tests.rs", raw), [2]);
+        let tests = "#[cfg(test)]\nmod tests {\n    fn f() {\n        a.unwrap();\n    }\n}";
+        assert!(lines_found("crates/engine/src/a.rs", tests).is_empty());
+    }
+
+    #[test]
+    fn comments_strings_and_longer_names_do_not_match() {
+        let text = "// unsafe dbg!\nfn f() {\n    g(\"unsafe\");\n    a.unwrap_or(1);\n}\n\
+            #[forbid(unsafe_code)]\nfn todo() {}";
+        assert!(lines_found("crates/engine/src/a.rs", text).is_empty());
+    }
+}
