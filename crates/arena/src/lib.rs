@@ -1,1 +1,31 @@
-//! arena
+//! The shared memory: segments, slab pages, extents and the index; a writer half and a reader half.
+//!
+//! *Layout*: `layout.rs` draws every byte that another process may read. `source.rs` is where
+//! memory comes from, `memory.rs` the mapped range, `words.rs` how shared bytes are copied.
+//! `index_pool.rs`, `slab.rs` and `extent.rs` allocate; `bucket.rs` and `table.rs` are the index
+//! with its entries; `sequence.rs` and `pins.rs` are the two protocols; `reader.rs` is what a
+//! process with a read-only mapping does.
+//! *Invariants*: only the process that owns the arena writes it, and every store that a reader may
+//! meet is a relaxed atomic word inside an odd sequence; index memory is never reused for values;
+//! an entry is unlinked before its memory is reused; what a reader copied counts only after the
+//! sequences have been checked again.
+//! *Not here*: locks of shards, databases, expiry by time, system calls.
+
+mod bucket;
+mod extent;
+pub mod facade;
+mod index_pool;
+pub mod layout;
+mod memory;
+pub mod pins;
+pub mod sequence;
+mod slab;
+mod source;
+mod table;
+pub mod words;
+
+pub use extent::{Owner, SlideBudget, SlideStep};
+pub use layout::{Encoding, ValueType};
+pub use memory::{Arena, ArenaConfig, ArenaError, NeedRoom, Usage};
+pub use source::{HeapSource, SegmentError, SegmentSource};
+pub use table::{Entry, EntryId, NewValue, Slid, Table};

@@ -1,0 +1,173 @@
+//! One bucket of 64 bytes: nine tags, nine references, a link; see `layout.rs`.
+
+use std::sync::atomic::AtomicU64;
+
+use crate::layout::SLOTS_PER_BUCKET;
+use crate::sequence;
+use crate::words::{store_bytes, word};
+
+const TAGS_AT: usize = 5;
+const LINK_AT: usize = 14;
+const REFERENCES_AT: usize = 19;
+const SLOT_MASK: u32 = (1 << SLOTS_PER_BUCKET) - 1;
+
+/// The writer's view of a bucket: plain loads (nobody else writes), atomic stores.
+#[derive(Clone, Copy)]
+pub(crate) struct Bucket {
+    pointer: *mut u8,
+}
+
+impl Bucket {
+    /// Returns the bucket at `pointer`.
+    ///
+    /// # Safety
+    /// `pointer` is aligned to 64 and leads to 64 bytes of committed index memory that hold a
+    /// bucket; only the caller writes it for as long as the result lives.
+    #[inline(always)]
+    pub unsafe fn at(pointer: *mut u8) -> Bucket {
+        debug_assert_eq!(pointer as usize % 64, 0, "a bucket is a line");
+        Bucket { pointer }
+    }
+
+    /// Returns the slots whose tag is `tag`, as a bit mask.
+    #[inline(always)]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    pub fn matches(self, tag: u8) -> u32 {
+        use std::arch::x86_64::{
+            _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
+        };
+        // SAFETY: bytes 5..21 lie inside the bucket; SSE2 is part of x86_64.
+        let mask = unsafe {
+            let tags = _mm_loadu_si128(self.pointer.add(TAGS_AT).cast());
+            _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8)))
+        };
+        mask as u32 & SLOT_MASK
+    }
+
+    /// Returns the slots whose tag is `tag`, as a bit mask.
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    pub fn matches(self, tag: u8) -> u32 {
+        (0..SLOTS_PER_BUCKET)
+            .filter(|&slot| self.tag(slot) == tag)
+            .fold(0, |mask, slot| mask | 1 << slot)
+    }
+
+    /// Returns the slots in use, as a bit mask.
+    #[inline(always)]
+    pub fn occupied(self) -> u32 {
+        !self.matches(0) & SLOT_MASK
+    }
+
+    /// Returns the tag of `slot`; 0 where it is empty.
+    #[inline(always)]
+    pub fn tag(self, slot: usize) -> u8 {
+        debug_assert!(slot < SLOTS_PER_BUCKET);
+        // SAFETY: inside the bucket.
+        unsafe { *self.pointer.add(TAGS_AT + slot) }
+    }
+
+    /// Returns the offset that `slot` refers to.
+    #[inline(always)]
+    pub fn reference(self, slot: usize) -> u64 {
+        debug_assert!(slot < SLOTS_PER_BUCKET);
+        (self.unaligned(REFERENCES_AT - 3 + 5 * slot) >> 24) * 8
+    }
+
+    /// Returns the offset of the next bucket of the chain; 0 for none.
+    #[inline(always)]
+    pub fn link(self) -> u64 {
+        (self.unaligned(LINK_AT - 3) >> 24) * 64
+    }
+
+    /// Sets `slot` to `tag` and `reference`.
+    pub fn set(self, slot: usize, tag: u8, reference: u64) {
+        debug_assert!(slot < SLOTS_PER_BUCKET && reference % 8 == 0);
+        let bytes = (reference / 8).to_le_bytes();
+        debug_assert_eq!(bytes[5..], [0; 3], "a reference has 40 bits");
+        // SAFETY: both ranges lie inside the bucket, which only the caller writes.
+        unsafe {
+            store_bytes(self.pointer.add(REFERENCES_AT + 5 * slot), &bytes[..5]);
+            store_bytes(self.pointer.add(TAGS_AT + slot), &[tag]);
+        }
+    }
+
+    /// Empties `slot`.
+    pub fn clear(self, slot: usize) {
+        debug_assert!(slot < SLOTS_PER_BUCKET);
+        // SAFETY: inside the bucket, which only the caller writes.
+        unsafe { store_bytes(self.pointer.add(TAGS_AT + slot), &[0]) };
+    }
+
+    /// Makes the bucket at offset `next` the next of the chain; 0 for none.
+    pub fn set_link(self, next: u64) {
+        debug_assert_eq!(next % 64, 0, "a bucket is a line");
+        let bytes = (next / 64).to_le_bytes();
+        // SAFETY: inside the bucket, which only the caller writes.
+        unsafe { store_bytes(self.pointer.add(LINK_AT), &bytes[..5]) };
+    }
+
+    /// Empties all slots and the link; the sequence stays.
+    pub fn reset(self) {
+        // SAFETY: inside the bucket, which only the caller writes.
+        unsafe { store_bytes(self.pointer.add(TAGS_AT), &[0; 64 - TAGS_AT]) };
+    }
+
+    /// Makes the sequence odd: readers of this chain wait or go away.
+    #[inline(always)]
+    pub fn begin(self) {
+        sequence::begin(self.first_word());
+    }
+
+    /// Makes the sequence even again: the next one.
+    #[inline(always)]
+    pub fn end(self) {
+        sequence::end(self.first_word(), sequence::LOW_HALF);
+    }
+
+    #[inline(always)]
+    fn first_word(&self) -> &AtomicU64 {
+        // SAFETY: a bucket is aligned and valid by the contract of `at`.
+        unsafe { word(self.pointer) }
+    }
+
+    #[inline(always)]
+    fn unaligned(self, at: usize) -> u64 {
+        debug_assert!(at + 8 <= 64);
+        // SAFETY: inside the bucket; nobody else writes it.
+        u64::from_le(unsafe { self.pointer.add(at).cast::<u64>().read_unaligned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(align(64))]
+    struct Line([u8; 64]);
+
+    #[test]
+    fn miri_slots_link_and_sequence_do_not_disturb_each_other() {
+        let mut line = Line([0; 64]);
+        // SAFETY: one aligned line that outlives the bucket.
+        let bucket = unsafe { Bucket::at(line.0.as_mut_ptr()) };
+        bucket.begin();
+        bucket.set_link(0xFF_FFFF_FFFF * 64);
+        for slot in 0..SLOTS_PER_BUCKET {
+            bucket.set(slot, 200 + slot as u8, (0xFF_0000_0000 + slot as u64) * 8);
+        }
+        bucket.clear(4);
+        bucket.end();
+        assert_eq!(bucket.occupied(), 0b1_1110_1111);
+        assert_eq!(bucket.matches(208), 1 << 8);
+        assert_eq!(bucket.link(), 0xFF_FFFF_FFFF * 64);
+        for slot in [0, 1, 2, 3, 5, 6, 7, 8] {
+            assert_eq!(bucket.tag(slot), 200 + slot as u8);
+            assert_eq!(bucket.reference(slot), (0xFF_0000_0000 + slot as u64) * 8);
+        }
+        bucket.begin();
+        bucket.reset();
+        bucket.end();
+        assert_eq!((bucket.occupied(), bucket.link()), (0, 0));
+        assert_eq!(line.0[0], 4, "two changes, four steps");
+    }
+}

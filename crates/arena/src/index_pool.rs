@@ -1,0 +1,106 @@
+//! Index memory: power-of-two chunks for directories, buckets and descriptors.
+//!
+//! It is type-stable: a chunk that comes back is only ever used for the index again, so that a
+//! reader with a stale reference meets index words, never bytes of a value.
+
+use std::sync::Arc;
+
+use crate::layout::PAGE_BYTES;
+use crate::memory::{Memory, NeedRoom, Room};
+use crate::words::store_zeroes;
+
+/// The smallest chunk: 512 bytes.
+const CHUNK_LOG2_MIN: u32 = 9;
+/// The chunk of which smaller ones are cut.
+const PAGE_LOG2: u32 = PAGE_BYTES.trailing_zeros();
+/// The largest chunk: 4 GiB, a directory for 2^29 blocks of buckets.
+const CHUNK_LOG2_MAX: u32 = 32;
+
+/// Hands out zeroed chunks of `2^log2` bytes of the index region.
+pub(crate) struct IndexPool {
+    memory: Arc<Memory>,
+    /// Free chunks by size, last in first out.
+    free: [Vec<u64>; (CHUNK_LOG2_MAX + 1) as usize],
+    next: u64,
+    committed_end: u64,
+    region_end: u64,
+    used_bytes: u64,
+}
+
+impl IndexPool {
+    /// Starts behind the root, whose segments are committed.
+    pub fn new(memory: Arc<Memory>, root_bytes: u64, region_end: u64) -> IndexPool {
+        let committed_end = root_bytes.next_multiple_of(memory.segment_bytes());
+        IndexPool {
+            memory,
+            free: std::array::from_fn(|_| Vec::new()),
+            next: root_bytes,
+            committed_end,
+            region_end,
+            used_bytes: root_bytes,
+        }
+    }
+
+    /// Returns the bytes in use, root and table headers included.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes
+    }
+
+    /// Returns a zeroed chunk of `2^log2` bytes, aligned to the smaller of its size and 16 KiB.
+    ///
+    /// # Errors
+    /// NeedRoom when the limit, the region or the system has no more.
+    pub fn allocate(&mut self, log2: u32, room: Room) -> Result<u64, NeedRoom> {
+        assert!((CHUNK_LOG2_MIN..=CHUNK_LOG2_MAX).contains(&log2), "chunk of 2^{log2} bytes");
+        let offset = match self.free[log2 as usize].pop() {
+            Some(offset) => self.zeroed(offset, log2),
+            None if log2 < PAGE_LOG2 => self.cut(log2, room)?,
+            None => self.extend(1 << log2, room)?,
+        };
+        self.used_bytes += 1 << log2;
+        Ok(offset)
+    }
+
+    /// Takes back a chunk of `2^log2` bytes.
+    pub fn free(&mut self, offset: u64, log2: u32) {
+        self.used_bytes -= 1 << log2;
+        self.free[log2 as usize].push(offset);
+    }
+
+    fn zeroed(&self, offset: u64, log2: u32) -> u64 {
+        // SAFETY: a free chunk of this pool: committed, and nobody else writes it.
+        unsafe { store_zeroes(self.memory.pointer(offset), 1 << log2) };
+        offset
+    }
+
+    /// Halves a larger chunk until one of `2^log2` bytes is left over.
+    fn cut(&mut self, log2: u32, room: Room) -> Result<u64, NeedRoom> {
+        let from = (log2 + 1..=PAGE_LOG2).find(|&size| !self.free[size as usize].is_empty());
+        let (offset, size) = match from {
+            Some(size) => (self.free[size as usize].pop().expect("not empty"), size),
+            None => (self.extend(PAGE_BYTES, room)?, PAGE_LOG2),
+        };
+        for half in (log2..size).rev() {
+            self.free[half as usize].push(offset + (1 << half));
+        }
+        Ok(self.zeroed(offset, log2))
+    }
+
+    /// Takes fresh memory, which the system hands out zeroed.
+    fn extend(&mut self, bytes: u64, room: Room) -> Result<u64, NeedRoom> {
+        let offset = self.next;
+        if offset + bytes > self.region_end {
+            return Err(NeedRoom { bytes });
+        }
+        self.memory.touch(bytes, room)?;
+        while self.committed_end < offset + bytes {
+            if let Err(need) = self.memory.commit(self.committed_end) {
+                self.memory.untouch(bytes);
+                return Err(need);
+            }
+            self.committed_end += self.memory.segment_bytes();
+        }
+        self.next += bytes;
+        Ok(offset)
+    }
+}

@@ -1,0 +1,375 @@
+//! Every byte of the arena that another process may read.
+//!
+//! All numbers are little-endian 64-bit words at offsets that are multiples of 8, and all
+//! references are byte offsets from the start of the mapped range. Three regions follow each
+//! other in that range; each is a whole number of segments:
+//!
+//! ```text
+//! 0            index region    root, table headers, directories, buckets, descriptors
+//! slab_base    slab region     16 KiB pages of entries under 4 KiB
+//! extent_base  extent region   one block for each larger entry
+//! ```
+//!
+//! Root (offset 0), one word each:
+//! ```text
+//! 0 magic | 1 version | 2 generation | 3 segment epoch | 4 hash seed | 5 shards | 6 databases
+//! 7 segment bytes | 8 slab base | 9 extent base | 10 span
+//! ```
+//! Table headers follow at `TABLE_HEADERS`: one line of 64 bytes per (database, shard):
+//! ```text
+//! 0 sequence | 1 bucket count (0: no table) | 2 directory offset | 3..8 zero
+//! ```
+//! A directory is an array of words: the offset of each block of `BUCKETS_PER_BLOCK` buckets.
+//!
+//! Bucket, 64 bytes:
+//! ```text
+//! byte 0   4 sequence     odd while this chain, or what it refers to, changes (home bucket only)
+//! byte 4   1 snapshot epoch
+//! byte 5   9 tags         0: empty slot, else the top eight bits of the hash (0 stored as 1)
+//! byte 14  5 link         the next bucket of the chain in units of 64 bytes; 0: none
+//! byte 19  9 x 5 refs     in units of 8 bytes
+//! ```
+//!
+//! Entry header, one word (bit 0 is the lowest):
+//! ```text
+//! 0  4 type | 4 4 encoding | 8 TTL | 9 2 lease | 11 cold | 12 large | 13 long | 14 2 zero
+//! 16 8 frequency a | 24 8 frequency b | 32 16 stamp | 48 8 key length | 56 8 value length
+//! ```
+//! Small entry (slab page), from its reference on:
+//! ```text
+//! header | [long: key length u32, value length u32] | [TTL: expiry ms | volatile position] | key | value
+//! ```
+//! Large entry: its reference leads to a descriptor of two words, which never moves:
+//! ```text
+//! header (large, lengths zero) | location
+//! location: bit 0 changing | bits 6..48 offset of the block | bits 48..64 version
+//! ```
+//! Block in the extent region, 64-byte aligned, one line of words, then the key padded to 64
+//! bytes, then the value:
+//! ```text
+//! 0 tag | 1 owner | 2 expiry ms | 3 volatile position | 4 key length | 5 value length
+//! 6 value capacity | 7 zero
+//! ```
+
+/// "FOREBAY\0" read as a little-endian word.
+pub const MAGIC: u64 = 0x0059_4142_4552_4F46;
+/// The version of this layout; a reader refuses any other.
+pub const VERSION: u64 = 1;
+
+/// The size of a slab page and of the index pool's blocks, in bytes.
+pub const PAGE_BYTES: u64 = 16 * 1024;
+/// A cache line, a bucket, the granule of extents, in bytes.
+pub const LINE_BYTES: u64 = 64;
+/// Where the table headers start.
+pub const TABLE_HEADERS: u64 = 4096;
+/// Buckets in one block that a directory word refers to.
+pub const BUCKETS_PER_BLOCK: u64 = PAGE_BYTES / LINE_BYTES;
+/// Slots in a bucket.
+pub const SLOTS_PER_BUCKET: usize = 9;
+/// The largest small entry, all of its bytes counted; a larger one becomes an extent.
+pub const SMALL_ENTRY_BYTES_MAX: u64 = 4080;
+/// The bytes of a block before its key.
+pub const BLOCK_HEADER_BYTES: u64 = 64;
+
+/// Word positions in the root.
+pub mod root {
+    /// Identifies the layout.
+    pub const MAGIC: u64 = 0;
+    /// The layout's version.
+    pub const VERSION: u64 = 8;
+    /// Odd while one-sided reads are off; cooperative.
+    pub const GENERATION: u64 = 16;
+    /// Grows whenever a segment appears or is retired.
+    pub const SEGMENT_EPOCH: u64 = 24;
+    /// The seed of the key hash.
+    pub const HASH_SEED: u64 = 32;
+    /// The number of shards.
+    pub const SHARD_COUNT: u64 = 40;
+    /// The number of databases.
+    pub const DATABASE_COUNT: u64 = 48;
+    /// The size of a segment.
+    pub const SEGMENT_BYTES: u64 = 56;
+    /// The offset of the slab region.
+    pub const SLAB_BASE: u64 = 64;
+    /// The offset of the extent region.
+    pub const EXTENT_BASE: u64 = 72;
+    /// The size of the whole range.
+    pub const SPAN_BYTES: u64 = 80;
+}
+
+/// Word positions in a table header.
+pub mod table_header {
+    /// Odd during directory change, flush, swap and while MULTI holds the shard.
+    pub const SEQUENCE: u64 = 0;
+    /// The number of home buckets; 0 where there is no table.
+    pub const BUCKET_COUNT: u64 = 8;
+    /// The offset of the directory.
+    pub const DIRECTORY: u64 = 16;
+}
+
+/// Word positions in an extent's block.
+pub mod block {
+    /// The allocator's word.
+    pub const TAG: u64 = 0;
+    /// Who refers to the block.
+    pub const OWNER: u64 = 8;
+    /// Milliseconds since the epoch; meaningful where the entry header's TTL bit is set.
+    pub const EXPIRY: u64 = 16;
+    /// The position in the table's array of entries that expire.
+    pub const VOLATILE: u64 = 24;
+    /// The length of the key in bytes.
+    pub const KEY_LENGTH: u64 = 32;
+    /// The length of the value in bytes.
+    pub const VALUE_LENGTH: u64 = 40;
+    /// The room for the value in bytes.
+    pub const VALUE_CAPACITY: u64 = 48;
+}
+
+/// Returns where the table header of (`database`, `shard`) lies.
+pub fn table_header_offset(database: u64, shard: u64, shard_count: u64) -> u64 {
+    TABLE_HEADERS + (database * shard_count + shard) * LINE_BYTES
+}
+
+/// Returns the index of the home bucket of `hash` in a table of `bucket_count` buckets
+/// (linear hashing: buckets past the split point use one bit less).
+#[inline]
+pub fn home_bucket(hash: u64, bucket_count: u64) -> u64 {
+    let mask = u64::MAX >> bucket_count.leading_zeros();
+    let bucket = hash & mask;
+    if bucket < bucket_count { bucket } else { bucket & (mask >> 1) }
+}
+
+/// Returns the tag of `hash`: `1..=255`.
+#[inline]
+pub fn tag_of(hash: u64) -> u8 {
+    ((hash >> 56) as u8).max(1)
+}
+
+/// The type of a value, as stored in the entry header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ValueType {
+    /// Bytes.
+    String = 1,
+}
+
+/// The type nibble of a free slab item; never that of an entry.
+pub const TYPE_FREE: u64 = 0xF;
+
+/// How a value is stored, with the names that OBJECT ENCODING prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Encoding {
+    /// A canonical 64-bit decimal integer.
+    Int = 1,
+    /// A string of at most 44 bytes, never changed in place.
+    Embstr = 2,
+    /// Any other string.
+    Raw = 3,
+}
+
+/// The entry header: one word, see the drawing above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header(pub u64);
+
+impl Header {
+    const TTL: u64 = 1 << 8;
+    const LARGE: u64 = 1 << 12;
+    const LONG: u64 = 1 << 13;
+    const STAMP_SHIFT: u32 = 32;
+    /// The bits that a touch may change at any time; readers ignore them.
+    pub const TOUCH_MASK: u64 = 0x0000_FFFF_FFFF_0000;
+
+    /// Returns a header with `value_type`, `encoding` and `stamp`; all else zero.
+    pub fn new(value_type: ValueType, encoding: Encoding, stamp: u16) -> Header {
+        Header(value_type as u64 | (encoding as u64) << 4).with_stamp(stamp)
+    }
+
+    /// Returns the type's number.
+    pub fn type_bits(self) -> u64 {
+        self.0 & 0xF
+    }
+
+    /// Returns the type.
+    ///
+    /// # Panics
+    /// When the bits name no type: the header is not one that the writer stored.
+    pub fn value_type(self) -> ValueType {
+        match self.type_bits() {
+            1 => ValueType::String,
+            bits => panic!("entry type {bits} does not exist"),
+        }
+    }
+
+    /// Returns the encoding.
+    ///
+    /// # Panics
+    /// When the bits name no encoding.
+    pub fn encoding(self) -> Encoding {
+        match (self.0 >> 4) & 0xF {
+            1 => Encoding::Int,
+            2 => Encoding::Embstr,
+            3 => Encoding::Raw,
+            bits => panic!("encoding {bits} does not exist"),
+        }
+    }
+
+    /// Returns the header with `encoding`.
+    pub fn with_encoding(self, encoding: Encoding) -> Header {
+        Header(self.0 & !0xF0 | (encoding as u64) << 4)
+    }
+
+    /// Returns whether the entry has a time to live.
+    pub fn has_ttl(self) -> bool {
+        self.0 & Header::TTL != 0
+    }
+
+    /// Returns the header with or without a time to live.
+    pub fn with_ttl(self, ttl: bool) -> Header {
+        Header(if ttl { self.0 | Header::TTL } else { self.0 & !Header::TTL })
+    }
+
+    /// Returns whether the entry lies in an extent.
+    pub fn is_large(self) -> bool {
+        self.0 & Header::LARGE != 0
+    }
+
+    /// Returns the header of a large entry: lengths zero, they stand in the block.
+    pub fn as_large(self) -> Header {
+        Header((self.0 | Header::LARGE) & !Header::LONG & (u64::MAX >> 16))
+    }
+
+    /// Returns whether the lengths follow in a word of their own.
+    pub fn is_long(self) -> bool {
+        self.0 & Header::LONG != 0
+    }
+
+    /// Returns the header of a small entry with these lengths, and whether it needs the long word.
+    pub fn with_lengths(self, key_length: u64, value_length: u64) -> Header {
+        let base = self.0 & !Header::LARGE & !Header::LONG & (u64::MAX >> 16);
+        if key_length < 256 && value_length < 256 {
+            Header(base | key_length << 48 | value_length << 56)
+        } else {
+            Header(base | Header::LONG)
+        }
+    }
+
+    /// Returns the short key length; 0 in a long or large entry.
+    pub fn short_key_length(self) -> u64 {
+        (self.0 >> 48) & 0xFF
+    }
+
+    /// Returns the short value length; 0 in a long or large entry.
+    pub fn short_value_length(self) -> u64 {
+        self.0 >> 56
+    }
+
+    /// Returns the coarse time of the last access, in the caller's units.
+    pub fn stamp(self) -> u16 {
+        (self.0 >> Header::STAMP_SHIFT) as u16
+    }
+
+    /// Returns the header with `stamp`.
+    pub fn with_stamp(self, stamp: u16) -> Header {
+        let mask = 0xFFFF_u64 << Header::STAMP_SHIFT;
+        Header(self.0 & !mask | u64::from(stamp) << Header::STAMP_SHIFT)
+    }
+
+    /// Returns the bytes between a small entry's reference and its key.
+    pub fn prefix_bytes(self) -> u64 {
+        8 + if self.is_long() { 8 } else { 0 } + if self.has_ttl() { 16 } else { 0 }
+    }
+}
+
+/// A descriptor's second word: where the block lies, which version, whether it changes just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location(pub u64);
+
+impl Location {
+    const CHANGING: u64 = 1;
+    const OFFSET_MASK: u64 = (1 << 48) - 64;
+
+    /// Returns the location of the block at `offset`, version 0.
+    pub fn new(offset: u64) -> Location {
+        debug_assert_eq!(offset & !Location::OFFSET_MASK, 0, "block offset {offset:#x}");
+        Location(offset)
+    }
+
+    /// Returns the offset of the block.
+    pub fn offset(self) -> u64 {
+        self.0 & Location::OFFSET_MASK
+    }
+
+    /// Returns whether the block or its content changes just now.
+    pub fn is_changing(self) -> bool {
+        self.0 & Location::CHANGING != 0
+    }
+
+    /// Returns this location marked as changing.
+    pub fn changing(self) -> Location {
+        Location(self.0 | Location::CHANGING)
+    }
+
+    /// Returns the next version, at `offset`, not changing.
+    pub fn next_at(self, offset: u64) -> Location {
+        debug_assert_eq!(offset & !Location::OFFSET_MASK, 0, "block offset {offset:#x}");
+        Location(((self.0 >> 48).wrapping_add(1) << 48) | offset)
+    }
+}
+
+/// Returns the bytes of a small entry with these lengths, or `None` where it must be large.
+pub fn small_entry_bytes(key_length: u64, value_length: u64, ttl: bool) -> Option<u64> {
+    let long = if key_length < 256 && value_length < 256 { 0 } else { 8 };
+    let total = 8 + long + if ttl { 16 } else { 0 } + key_length + value_length;
+    (total <= SMALL_ENTRY_BYTES_MAX).then_some(total)
+}
+
+/// Returns where the value starts in a block, after a key of `key_length` bytes.
+pub fn block_value_offset(key_length: u64) -> u64 {
+    BLOCK_HEADER_BYTES + key_length.next_multiple_of(LINE_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_keeps_each_field_apart() {
+        let header = Header::new(ValueType::String, Encoding::Raw, 0xABCD)
+            .with_ttl(true)
+            .with_lengths(255, 7);
+        assert_eq!(header.value_type(), ValueType::String);
+        assert_eq!(header.encoding(), Encoding::Raw);
+        assert_eq!(header.stamp(), 0xABCD);
+        assert!(header.has_ttl() && !header.is_large() && !header.is_long());
+        assert_eq!((header.short_key_length(), header.short_value_length()), (255, 7));
+        let long = header.with_lengths(3, 256);
+        assert!(long.is_long());
+        assert_eq!((long.short_key_length(), long.short_value_length()), (0, 0));
+        assert_eq!(long.prefix_bytes(), 32);
+        assert!(long.as_large().is_large() && !long.as_large().is_long());
+    }
+
+    #[test]
+    fn home_bucket_follows_the_split_point() {
+        assert_eq!(home_bucket(0b1011, 16), 0b1011);
+        assert_eq!(home_bucket(0b1_1011, 16), 0b1011);
+        assert_eq!(home_bucket(0b1_0000, 17), 16);
+        assert_eq!(home_bucket(0b1_0001, 17), 1);
+        assert_eq!(home_bucket(0b1_0001, 18), 17);
+        for count in 1..100 {
+            for hash in 0..1000 {
+                assert!(home_bucket(hash, count) < count);
+            }
+        }
+    }
+
+    #[test]
+    fn location_counts_versions() {
+        let first = Location::new(0x1000);
+        let second = first.changing().next_at(0x2040);
+        assert!(first.changing().is_changing() && !second.is_changing());
+        assert_eq!(second.offset(), 0x2040);
+        assert_ne!(first.next_at(0x1000), first);
+    }
+}

@@ -1,0 +1,360 @@
+//! The mapped range, its regions and budget, and the arena that owns them.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use base::KeyHasher;
+
+use crate::extent::{ExtentSpace, SlideBudget, SlideStep};
+use crate::index_pool::IndexPool;
+use crate::layout::{self, LINE_BYTES, PAGE_BYTES, root, table_header_offset};
+use crate::pins::PinTables;
+use crate::slab::PagePool;
+use crate::source::{SegmentError, SegmentSource};
+use crate::words::word;
+
+/// What an arena is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct ArenaConfig {
+    /// The number of shards: a power of two, at most 4096.
+    pub shard_count: u32,
+    /// The number of databases, `1..=16`.
+    pub database_count: u32,
+    /// The seed of the key hash; readers in other processes learn it.
+    pub hash_seed: u64,
+}
+
+/// An allocation would take the arena above its limit, or the system has no more memory. Nothing
+/// has changed. The caller makes room (evicts, slides, evacuates) and tries again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeedRoom {
+    /// How many bytes were wanted.
+    pub bytes: u64,
+}
+
+/// Why an arena cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArenaError {
+    /// The range is too small for the regions.
+    SpanTooSmall {
+        /// Bytes that the three regions need at least.
+        expected: u64,
+        /// Bytes that the source has.
+        found: u64,
+    },
+    /// The first segment could not be had.
+    Segment(SegmentError),
+}
+
+impl fmt::Display for ArenaError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ArenaError::SpanTooSmall { expected, found } => {
+                write!(formatter, "the arena needs a range of {expected} bytes and has {found}")
+            }
+            ArenaError::Segment(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for ArenaError {}
+
+/// Bytes of the arena by purpose. `touched` is what the system has really given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Root, table headers, directories, buckets and descriptors in use.
+    pub index_bytes: u64,
+    /// Slab pages in use.
+    pub slab_bytes: u64,
+    /// Blocks of the extent region in use, retired ones too.
+    pub extent_bytes: u64,
+    /// Memory that was ever written and not given back: the arena's share of the process.
+    pub touched_bytes: u64,
+}
+
+impl Usage {
+    /// Returns the bytes in use for any purpose.
+    pub fn used_bytes(&self) -> u64 {
+        self.index_bytes + self.slab_bytes + self.extent_bytes
+    }
+}
+
+/// Whether an allocation may pass the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It answers [`NeedRoom`] instead.
+    Limited,
+    /// It may: nothing is evicted inside MULTI, and the overshoot is repaid after.
+    Overshoot,
+}
+
+/// The mapped range and how much of it is used.
+pub(crate) struct Memory {
+    source: Box<dyn SegmentSource>,
+    base: NonNull<u8>,
+    span_bytes: u64,
+    segment_bytes: u64,
+    limit: AtomicU64,
+    touched: AtomicU64,
+}
+
+// SAFETY: `base` points at memory that the source vouches for; all access is by the arena's rules.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn new(source: Box<dyn SegmentSource>) -> Memory {
+        let (base, span_bytes) = (source.base(), source.span_bytes());
+        let segment_bytes = source.segment_bytes();
+        Memory {
+            source,
+            base,
+            span_bytes,
+            segment_bytes,
+            limit: AtomicU64::new(0),
+            touched: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the address of `offset`.
+    #[inline(always)]
+    pub fn pointer(&self, offset: u64) -> *mut u8 {
+        debug_assert!(offset < self.span_bytes, "offset {offset:#x} is outside the arena");
+        self.base.as_ptr().wrapping_add(offset as usize)
+    }
+
+    /// Returns the word at `offset`.
+    #[inline(always)]
+    pub fn word(&self, offset: u64) -> &AtomicU64 {
+        // SAFETY: offsets come from this arena's allocators, which hand out committed memory only,
+        // and are multiples of 8.
+        unsafe { word(self.pointer(offset)) }
+    }
+
+    /// Returns the size of a segment.
+    pub fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// Commits the segment that holds `offset`.
+    pub fn commit(&self, offset: u64) -> Result<(), NeedRoom> {
+        let need = NeedRoom { bytes: self.segment_bytes };
+        if offset + self.segment_bytes > self.span_bytes {
+            return Err(need);
+        }
+        let index = (offset / self.segment_bytes) as u32;
+        self.source.commit(index).map_err(|_| need)?;
+        self.bump_segment_epoch();
+        Ok(())
+    }
+
+    /// Gives the segment at `offset`, of which `touched` bytes were in use, back to the system.
+    pub fn retire(&self, offset: u64, touched: u64) {
+        assert_eq!(offset % self.segment_bytes, 0, "a whole segment is retired");
+        self.bump_segment_epoch();
+        self.source.retire((offset / self.segment_bytes) as u32);
+        self.untouch(touched);
+    }
+
+    /// Counts `bytes` of memory about to be written for the first time.
+    pub fn touch(&self, bytes: u64, room: Room) -> Result<(), NeedRoom> {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let touched = self.touched.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if room == Room::Limited && limit != 0 && touched > limit {
+            self.untouch(bytes);
+            return Err(NeedRoom { bytes });
+        }
+        Ok(())
+    }
+
+    /// Takes back a [`Memory::touch`] whose memory is gone or was not written.
+    pub fn untouch(&self, bytes: u64) {
+        let before = self.touched.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "more memory given back than was touched");
+    }
+
+    fn bump_segment_epoch(&self) {
+        if self.touched.load(Ordering::Relaxed) != 0 {
+            // SYNC POINT: a reader that sees the new epoch asks for the segments again.
+            self.word(root::SEGMENT_EPOCH).fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+/// The shared memory of one server or embedded engine: allocators, budget and the root.
+pub struct Arena {
+    pub(crate) memory: Arc<Memory>,
+    index: Mutex<IndexPool>,
+    pages: Mutex<PagePool>,
+    extents: Mutex<ExtentSpace>,
+    pins: PinTables,
+    /// Blocks that nothing refers to but a pin.
+    retired: Mutex<Vec<u64>>,
+    config: ArenaConfig,
+    hasher: KeyHasher,
+}
+
+impl Arena {
+    /// Makes an arena over `source`: an eighth of its range for the index, three eighths for slab
+    /// pages, half for extents, in whole segments.
+    ///
+    /// # Errors
+    /// When the range is too small or the first segment cannot be had.
+    pub fn new(
+        source: Box<dyn SegmentSource>,
+        config: ArenaConfig,
+    ) -> Result<Arc<Arena>, ArenaError> {
+        let memory = Arc::new(Memory::new(source));
+        let [slab_base, extent_base] = regions(&memory, &config)?;
+        let root_bytes = root_bytes(&config);
+        for offset in (0..root_bytes).step_by(memory.segment_bytes as usize) {
+            memory.commit(offset).map_err(|_| ArenaError::Segment(SegmentError("root".into())))?;
+        }
+        memory.touched.store(root_bytes, Ordering::Relaxed);
+        let arena = Arena {
+            index: Mutex::new(IndexPool::new(memory.clone(), root_bytes, slab_base)),
+            pages: Mutex::new(PagePool::new(memory.clone(), slab_base, extent_base)),
+            extents: Mutex::new(ExtentSpace::new(memory.clone(), extent_base, memory.span_bytes)),
+            pins: PinTables::new(),
+            retired: Mutex::new(Vec::new()),
+            hasher: KeyHasher::new(config.hash_seed, config.shard_count as usize),
+            config,
+            memory,
+        };
+        arena.write_root(slab_base, extent_base);
+        Ok(Arc::new(arena))
+    }
+
+    fn write_root(&self, slab_base: u64, extent_base: u64) {
+        let set =
+            |offset: u64, value: u64| self.memory.word(offset).store(value, Ordering::Release);
+        set(root::HASH_SEED, self.config.hash_seed);
+        set(root::SHARD_COUNT, u64::from(self.config.shard_count));
+        set(root::DATABASE_COUNT, u64::from(self.config.database_count));
+        set(root::SEGMENT_BYTES, self.memory.segment_bytes);
+        set(root::SLAB_BASE, slab_base);
+        set(root::EXTENT_BASE, extent_base);
+        set(root::SPAN_BYTES, self.memory.span_bytes);
+        set(root::VERSION, layout::VERSION);
+        set(root::MAGIC, layout::MAGIC);
+    }
+
+    /// Returns what the arena was made with.
+    pub fn config(&self) -> &ArenaConfig {
+        &self.config
+    }
+
+    /// Returns the hasher of this arena's keys.
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
+    /// Limits the memory that the arena may touch, in bytes; 0 is no limit. Memory in use above a
+    /// new, lower limit stays until the caller evicts.
+    pub fn set_limit(&self, bytes: u64) {
+        self.memory.limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes in use by purpose.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            index_bytes: self.index().used_bytes(),
+            slab_bytes: self.pages().used_bytes(),
+            extent_bytes: self.extents().used_bytes(),
+            touched_bytes: self.memory.touched.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Turns one-sided reads of other processes off (`false`) or on.
+    pub fn allow_readers(&self, allowed: bool) {
+        let generation = self.memory.word(root::GENERATION);
+        let odd = generation.load(Ordering::Relaxed) % 2 == 1;
+        if odd == allowed {
+            // SYNC POINT: readers look at the generation before and after each read.
+            generation.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns the pin tables of the sessions.
+    pub fn pins(&self) -> &PinTables {
+        &self.pins
+    }
+
+    /// Returns the next block to slide so that an extent of `bytes` finds room, and charges
+    /// `budget`; `None` when there is room already or none to be had this way. The caller holds no
+    /// shard, locks that of the owner and calls [`crate::Table::slide`] on its table.
+    pub fn plan_slide(&self, bytes: u64, budget: &mut SlideBudget) -> Option<SlideStep> {
+        self.extents().plan(bytes, budget)
+    }
+
+    /// Gives free segments of any region back to the system, so that another region can have the
+    /// memory. Returns the bytes given back.
+    pub fn give_back(&self, bytes: u64) -> u64 {
+        let slabs = self.pages().retire_free_segments();
+        if slabs >= bytes { slabs } else { slabs + self.extents().retire_segments(bytes - slabs) }
+    }
+
+    /// Frees the retired blocks that no pin holds any more. Costs one look at every pin.
+    pub fn reclaim(&self) {
+        let mut retired = self.retired.lock().expect("no holder of the retired list panics");
+        if retired.is_empty() {
+            return;
+        }
+        // SYNC POINT: unlinked before the pins are read. Pairs with the fence between a reader's
+        // pin and its second look at the location.
+        fence(Ordering::SeqCst);
+        retired.retain(|&block| {
+            let pinned = self.pins.is_pinned(block);
+            if !pinned {
+                self.extents().free(block);
+            }
+            pinned
+        });
+    }
+
+    /// Frees a block that nothing refers to any more, now or when its last pin is gone.
+    pub(crate) fn release_block(&self, block: u64) {
+        // SYNC POINT: as in `reclaim`.
+        fence(Ordering::SeqCst);
+        if !self.pins.is_pinned(block) {
+            return self.extents().free(block);
+        }
+        self.extents().retire(block);
+        self.retired.lock().expect("no holder of the retired list panics").push(block);
+    }
+
+    pub(crate) fn extents(&self) -> MutexGuard<'_, ExtentSpace> {
+        self.extents.lock().expect("no holder of the extents panics")
+    }
+
+    pub(crate) fn index(&self) -> MutexGuard<'_, IndexPool> {
+        self.index.lock().expect("no holder of the index pool panics")
+    }
+
+    pub(crate) fn pages(&self) -> MutexGuard<'_, PagePool> {
+        self.pages.lock().expect("no holder of the page pool panics")
+    }
+}
+
+fn root_bytes(config: &ArenaConfig) -> u64 {
+    let shards = u64::from(config.shard_count);
+    table_header_offset(u64::from(config.database_count), 0, shards).next_multiple_of(PAGE_BYTES)
+}
+
+/// Returns where the slab and the extent region start.
+fn regions(memory: &Memory, config: &ArenaConfig) -> Result<[u64; 2], ArenaError> {
+    let segment = memory.segment_bytes;
+    let root = root_bytes(config).next_multiple_of(segment);
+    let expected = root + 3 * segment;
+    if memory.span_bytes < expected {
+        return Err(ArenaError::SpanTooSmall { expected, found: memory.span_bytes });
+    }
+    let segments = (memory.span_bytes - root) / segment;
+    let index = root + (segments / 8).max(1) * segment;
+    let slab = index + (segments * 3 / 8).max(1) * segment;
+    debug_assert!(index % LINE_BYTES == 0 && slab < memory.span_bytes);
+    Ok([index, slab])
+}

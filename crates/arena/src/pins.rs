@@ -1,0 +1,223 @@
+//! Pins: how a reader in another process keeps an extent where it is, and how the writer sees it.
+//!
+//! A pin table is an array of words that the reader's process can write and the server can read.
+//! These are hazard pointers: the reader publishes the offset of the block, and uses the block
+//! only if what led to it still stands; the writer first makes that fall, then looks for pins.
+//!
+//! ```text
+//! reader                                 writer
+//! slot = offset       (relaxed)          unlink, or mark as changing
+//! fence               (seq_cst)          fence             (seq_cst)
+//! still linked, not changing?            any slot == offset?   (acquire)
+//! use the block                          no: change, move or free the block
+//! slot = 0            (release)
+//! ```
+//! Of the two fences one is first: either the writer sees the pin or the reader sees the change.
+//!
+//! The words are input from a process that may be hostile: each is copied once and compared,
+//! never followed. A process that writes nonsense keeps blocks from being reused, up to one for
+//! each of its slots, or loses its own views; nobody else notices.
+//!
+//! Pin table, 4096 bytes:
+//! ```text
+//! word 0      limit: every slot in use lies below it; a hint that saves the writer a walk
+//! words 8..   slots: the pinned block's offset, 0 where free
+//! ```
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use crate::facade::AtomicWord;
+
+/// The size of a pin table in bytes.
+pub const PIN_TABLE_BYTES: u64 = 4096;
+/// The slots of a pin table: the most blocks that one session can hold at a time.
+pub const PIN_SLOTS: usize = PIN_TABLE_BYTES as usize / 8 - SLOTS_AT;
+
+const LIMIT_AT: usize = 0;
+const SLOTS_AT: usize = 8;
+
+/// Publishes a pin on the block at `offset` in `slot` of the table `words`. It holds from the
+/// moment on at which the caller has seen, after this call, that the block is still linked and
+/// not changing; if it is not, the caller calls [`release`] and has no pin.
+#[inline]
+pub fn publish<W: AtomicWord>(words: &[W], slot: usize, offset: u64) {
+    debug_assert!(offset != 0, "offset 0 is no block");
+    let limit = &words[LIMIT_AT];
+    if limit.load(Ordering::Relaxed) <= slot as u64 {
+        limit.store(slot as u64 + 1, Ordering::Relaxed);
+    }
+    words[SLOTS_AT + slot].store(offset, Ordering::Relaxed);
+    // SYNC POINT: pinned or seen to change. Pairs with the fence in `any_pinned`.
+    W::fence(Ordering::SeqCst);
+}
+
+/// Takes the pin in `slot` back: the block may go.
+#[inline]
+pub fn release<W: AtomicWord>(words: &[W], slot: usize) {
+    // SYNC POINT: the last use before the change. Pairs with the load in `for_each_pinned`.
+    words[SLOTS_AT + slot].store(0, Ordering::Release);
+}
+
+/// Calls `visit` with each pinned offset of the table `words`. The caller has made the blocks in
+/// question unreachable or changing, and then called [`before_scan`].
+#[inline]
+pub fn for_each_pinned<W: AtomicWord>(words: &[W], mut visit: impl FnMut(u64)) {
+    let slots = &words[SLOTS_AT..];
+    let limit = usize::try_from(words[LIMIT_AT].load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+    for slot in &slots[..limit.min(slots.len())] {
+        // SYNC POINT: the last use before the change. Pairs with the store in `release`.
+        let offset = slot.load(Ordering::Acquire);
+        if offset != 0 {
+            visit(offset);
+        }
+    }
+}
+
+/// Orders what the writer did to the blocks in question before its look at the pins.
+#[inline(always)]
+pub fn before_scan<W: AtomicWord>() {
+    // SYNC POINT: pinned or seen to change. Pairs with the fence in `publish`.
+    W::fence(Ordering::SeqCst);
+}
+
+/// The memory of a pin table.
+///
+/// # Safety
+/// `words()` returns the same slice of `PIN_TABLE_BYTES / 8` words for as long as the value lives,
+/// in memory that cannot shrink. Another process may write it at any time.
+pub unsafe trait PinMemory: Send + Sync {
+    /// Returns the table's words.
+    fn words(&self) -> &[AtomicU64];
+}
+
+/// A pin table on the heap: for readers in the server's own process.
+pub struct HeapPins(Box<[AtomicU64]>);
+
+impl HeapPins {
+    /// Returns a table without pins.
+    pub fn new() -> HeapPins {
+        HeapPins((0..PIN_TABLE_BYTES / 8).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+impl Default for HeapPins {
+    fn default() -> HeapPins {
+        HeapPins::new()
+    }
+}
+
+// SAFETY: one boxed slice of that length, owned for as long as the value lives.
+unsafe impl PinMemory for HeapPins {
+    fn words(&self) -> &[AtomicU64] {
+        &self.0
+    }
+}
+
+/// The pin tables of all sessions, as the writer sees them. Any thread may call it.
+#[derive(Default)]
+pub struct PinTables {
+    /// A lock, so that a table added while a scan runs belongs to a session that has not begun
+    /// to read, and that will see what the scan's caller did before.
+    tables: RwLock<Vec<Arc<dyn PinMemory>>>,
+}
+
+impl PinTables {
+    /// Returns a registry without tables.
+    pub fn new() -> PinTables {
+        PinTables::default()
+    }
+
+    /// Adds the table of a new session, before the session learns of the arena.
+    pub fn add(&self, table: Arc<dyn PinMemory>) {
+        self.write().push(table);
+    }
+
+    /// Takes the table of a session that has ended out; its pins hold no more.
+    pub fn remove(&self, table: &Arc<dyn PinMemory>) {
+        self.write().retain(|other| !Arc::ptr_eq(other, table));
+    }
+
+    /// Returns whether a session holds the block at `offset`, which the caller has made
+    /// unreachable or marked as changing.
+    pub fn is_pinned(&self, offset: u64) -> bool {
+        let mut pinned = false;
+        self.for_each(|other| pinned |= other == offset);
+        pinned
+    }
+
+    /// Calls `mark` with the index of each block in `offsets` (ascending) that a session holds:
+    /// one fence and one walk for all. The caller has made them all unreachable or changing.
+    pub fn mark_pinned(&self, offsets: &[u64], mut mark: impl FnMut(usize)) {
+        debug_assert!(offsets.is_sorted(), "offsets ascend");
+        self.for_each(|offset| {
+            if let Ok(index) = offsets.binary_search(&offset) {
+                mark(index);
+            }
+        });
+    }
+
+    /// Calls `visit` with each pinned offset; several pins on one block are several calls.
+    pub fn for_each(&self, mut visit: impl FnMut(u64)) {
+        before_scan::<AtomicU64>();
+        let tables = self.tables.read().expect("no holder of the pin tables panics");
+        for table in &*tables {
+            for_each_pinned(table.words(), &mut visit);
+        }
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Vec<Arc<dyn PinMemory>>> {
+        self.tables.write().expect("no holder of the pin tables panics")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_table() -> (PinTables, Arc<dyn PinMemory>) {
+        let tables = PinTables::new();
+        let table: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
+        tables.add(table.clone());
+        (tables, table)
+    }
+
+    #[test]
+    fn miri_pin_is_seen_until_released_or_its_session_ends() {
+        let (tables, table) = with_table();
+        assert!(!tables.is_pinned(640));
+        publish(table.words(), 3, 640);
+        publish(table.words(), PIN_SLOTS - 1, 1280);
+        assert!(tables.is_pinned(640) && tables.is_pinned(1280) && !tables.is_pinned(704));
+        release(table.words(), 3);
+        assert!(!tables.is_pinned(640));
+        tables.remove(&table);
+        assert!(!tables.is_pinned(1280));
+    }
+
+    #[test]
+    fn batch_marks_the_pinned_blocks_only() {
+        let (tables, table) = with_table();
+        for (slot, offset) in [(0, 64), (1, 320), (2, 64), (9, 9999)] {
+            publish(table.words(), slot, offset);
+        }
+        let mut marked = [0; 4];
+        tables.mark_pinned(&[64, 128, 256, 320], |index| marked[index] += 1);
+        assert_eq!(marked, [2, 0, 0, 1]);
+    }
+
+    #[test]
+    fn hostile_words_are_only_compared() {
+        let (tables, table) = with_table();
+        for word in table.words() {
+            word.store(u64::MAX, Ordering::Relaxed);
+        }
+        assert!(!tables.is_pinned(64));
+        let mut visits = 0;
+        tables.for_each(|offset| {
+            assert_eq!(offset, u64::MAX);
+            visits += 1;
+        });
+        assert_eq!(visits, PIN_SLOTS, "a limit beyond the table reads no further");
+    }
+}

@@ -1,0 +1,110 @@
+//! Where segments come from: memfds in a server, the heap under miri and in simulations.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Gives the arena one contiguous range of addresses and fills it with segments on demand.
+///
+/// # Safety
+/// For as long as the source lives, `base()` is constant, aligned to 4096, and the memory of each
+/// committed segment is readable and writable, zero when committed, and aliased by no other Rust
+/// reference. Other processes may map it read-only.
+pub unsafe trait SegmentSource: Send + Sync {
+    /// Returns the first byte of the range.
+    fn base(&self) -> NonNull<u8>;
+
+    /// Returns the size of the range in bytes: a multiple of `segment_bytes`.
+    fn span_bytes(&self) -> u64;
+
+    /// Returns the size of one segment in bytes: a power of two, at least 16 KiB.
+    fn segment_bytes(&self) -> u64;
+
+    /// Makes segment `index` usable: zeroed, at `base + index * segment_bytes`.
+    ///
+    /// # Errors
+    /// When the system has no memory or no descriptors left; nothing has changed then.
+    fn commit(&self, index: u32) -> Result<(), SegmentError>;
+
+    /// Gives the memory of segment `index` back to the system; its addresses stay reserved.
+    fn retire(&self, index: u32);
+}
+
+/// Why a segment could not be had; the system's own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentError(pub String);
+
+impl fmt::Display for SegmentError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "no memory segment: {}", self.0)
+    }
+}
+
+impl std::error::Error for SegmentError {}
+
+/// Segments on the heap: one zeroed allocation for the whole range.
+pub struct HeapSource {
+    base: NonNull<u8>,
+    layout: Layout,
+    segment_bytes: u64,
+}
+
+// SAFETY: the allocation is owned, and all access goes through the arena's own discipline.
+unsafe impl Send for HeapSource {}
+// SAFETY: as above; `HeapSource` has no interior state beside the memory.
+unsafe impl Sync for HeapSource {}
+
+impl HeapSource {
+    /// Allocates `segment_count` segments of `segment_bytes` each.
+    ///
+    /// # Panics
+    /// When `segment_bytes` is not a power of two of at least 16 KiB, or the count is 0.
+    pub fn new(segment_bytes: u64, segment_count: u32) -> HeapSource {
+        assert!(segment_bytes.is_power_of_two() && segment_bytes >= 16 * 1024);
+        assert!(segment_count > 0);
+        let bytes = (segment_bytes * u64::from(segment_count)) as usize;
+        let layout = Layout::from_size_align(bytes, 16 * 1024).expect("the span fits an address");
+        // SAFETY: the layout has a size above zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        let Some(base) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        HeapSource { base, layout, segment_bytes }
+    }
+}
+
+impl Drop for HeapSource {
+    fn drop(&mut self) {
+        // SAFETY: `base` came from `alloc_zeroed` with this very layout and is freed once.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+    }
+}
+
+// SAFETY: one owned, zeroed allocation of 16 KiB alignment that lives as long as the source.
+unsafe impl SegmentSource for HeapSource {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    fn span_bytes(&self) -> u64 {
+        self.layout.size() as u64
+    }
+
+    fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    fn commit(&self, _index: u32) -> Result<(), SegmentError> {
+        Ok(())
+    }
+
+    fn retire(&self, index: u32) {
+        let offset = (u64::from(index) * self.segment_bytes) as usize;
+        let length = self.segment_bytes as usize;
+        assert!(offset + length <= self.layout.size(), "segment {index} is outside the range");
+        for word in (0..length).step_by(8) {
+            // SAFETY: inside the allocation by the assertion, aligned to 8, shared as atomics.
+            let cell = unsafe { self.base.add(offset + word).cast::<AtomicU64>().as_ref() };
+            cell.store(0, Ordering::Relaxed);
+        }
+    }
+}

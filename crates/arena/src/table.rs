@@ -1,0 +1,608 @@
+//! One table: the index and the entries of one (shard, database), written by one thread at a time.
+//!
+//! Linear hashing: buckets split one after the other, so that no operation moves more than one
+//! chain and memory per key stays the same at every size. An entry stays in its home bucket or
+//! that bucket's chain.
+//!
+//! *Layout*: this file finds and changes entries; `entry.rs` is the view of one; `chain.rs` keeps
+//! slots and overflow buckets; `grow.rs` splits, merges and extends the directory; `large.rs` keeps
+//! descriptors and blocks; `maintain.rs` is expiry's array, scan, sampling, evacuation, sliding.
+
+mod chain;
+mod entry;
+mod grow;
+mod large;
+mod maintain;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::{DatabaseIndex, ShardIndex, UnixMs};
+
+use crate::bucket::Bucket;
+use crate::layout::{
+    BUCKETS_PER_BLOCK, Encoding, Header, LINE_BYTES, ValueType, home_bucket, small_entry_bytes,
+    table_header, table_header_offset, tag_of,
+};
+use crate::memory::{Arena, Memory, NeedRoom, Room};
+use crate::sequence;
+use crate::slab::{Slabs, class_bytes, class_of};
+use crate::words::store_bytes;
+
+pub use entry::Entry;
+pub use large::Slid;
+
+/// Where an entry is; valid until the next call with `&mut` on its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryId {
+    /// The home bucket.
+    home: u64,
+    /// The bucket of the chain that holds the slot.
+    bucket: u64,
+    slot: u8,
+    /// The small entry or the descriptor.
+    reference: u64,
+}
+
+/// A value to store.
+#[derive(Clone, Copy, Debug)]
+pub struct NewValue<'a> {
+    /// The bytes, up to 512 MiB.
+    pub bytes: &'a [u8],
+    /// Its type.
+    pub value_type: ValueType,
+    /// Its encoding.
+    pub encoding: Encoding,
+    /// When it expires.
+    pub expiry: Option<UnixMs>,
+    /// The coarse time of this access, in the caller's units.
+    pub stamp: u16,
+}
+
+/// The index and entries of one (shard, database).
+pub struct Table {
+    arena: Arc<Arena>,
+    memory: Arc<Memory>,
+    shard: ShardIndex,
+    /// Which of the shard's tables this is; it travels with the content when databases swap.
+    identity: u8,
+    /// The table header: stays with the database when contents swap.
+    header: u64,
+    /// How many reasons hold the header's sequence odd.
+    header_depth: u32,
+    room: Room,
+    /// The offset of each block of buckets; the shared directory holds the same words.
+    directory: Vec<u64>,
+    directory_chunk: (u64, u32),
+    bucket_count: u64,
+    entry_count: u64,
+    /// Index chunks with overflow buckets and with descriptors.
+    overflow_chunks: Vec<u64>,
+    descriptor_chunks: Vec<u64>,
+    free_overflow: Vec<u64>,
+    free_descriptors: Vec<u64>,
+    index_bytes: u64,
+    large_bytes: u64,
+    large_count: u64,
+    slabs: Slabs,
+    /// References of the entries that expire; each knows its position.
+    volatile: Vec<u64>,
+    moved_entries_max: u64,
+    scratch: Vec<u8>,
+    gathered: Vec<(u8, u64)>,
+}
+
+/// The new content of an entry, its value in up to three parts.
+#[derive(Clone, Copy)]
+struct Content<'a> {
+    /// Type, encoding, frequency and stamp; lengths and flags are set when it is stored.
+    header: Header,
+    expiry: Option<UnixMs>,
+    key: &'a [u8],
+    parts: [&'a [u8]; 3],
+    /// Room to leave behind the value of a large entry.
+    spare: u64,
+}
+
+impl Content<'_> {
+    fn value_length(&self) -> u64 {
+        self.parts.iter().map(|part| part.len() as u64).sum()
+    }
+}
+
+impl Table {
+    /// Makes the table of (`shard`, `database`), empty. There is one at a time for each pair.
+    ///
+    /// # Errors
+    /// NeedRoom when the first buckets cannot be had.
+    pub fn new(
+        arena: Arc<Arena>,
+        shard: ShardIndex,
+        database: DatabaseIndex,
+    ) -> Result<Table, NeedRoom> {
+        let config = arena.config();
+        assert!(u32::from(shard.0) < config.shard_count, "shard {} exists", shard.0);
+        assert!(u32::from(database.0) < config.database_count, "database {} exists", database.0);
+        let shards = u64::from(config.shard_count);
+        let header = table_header_offset(database.0.into(), shard.0.into(), shards);
+        let mut table = Table {
+            memory: arena.memory.clone(),
+            arena,
+            shard,
+            identity: database.0,
+            header,
+            header_depth: 0,
+            room: Room::Limited,
+            directory: Vec::new(),
+            directory_chunk: (0, 0),
+            bucket_count: 0,
+            entry_count: 0,
+            overflow_chunks: Vec::new(),
+            descriptor_chunks: Vec::new(),
+            free_overflow: Vec::new(),
+            free_descriptors: Vec::new(),
+            index_bytes: 0,
+            large_bytes: 0,
+            large_count: 0,
+            slabs: Slabs::new(),
+            volatile: Vec::new(),
+            moved_entries_max: 0,
+            scratch: Vec::new(),
+            gathered: Vec::new(),
+        };
+        table.open_directory()?;
+        Ok(table)
+    }
+
+    /// Returns the number of entries, expired ones included.
+    pub fn len(&self) -> u64 {
+        self.entry_count
+    }
+
+    /// Returns whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.entry_count == 0
+    }
+
+    /// Returns the bytes of the arena that this table uses.
+    pub fn memory_bytes(&self) -> u64 {
+        self.index_bytes + self.slabs.page_bytes() + self.large_bytes
+    }
+
+    /// Returns which of the shard's tables this is, as [`crate::extent::Owner`] names it.
+    pub fn identity(&self) -> u8 {
+        self.identity
+    }
+
+    /// Returns the most index entries that one operation has moved.
+    pub fn moved_entries_max(&self) -> u64 {
+        self.moved_entries_max
+    }
+
+    /// Asks the cache for the home bucket of `hash`.
+    #[inline]
+    pub fn prefetch_bucket(&self, hash: u64) {
+        prefetch(self.memory.pointer(self.home(hash)));
+    }
+
+    /// Asks the cache for the entries that the home bucket of `hash` may mean.
+    #[inline]
+    pub fn prefetch_entry(&self, hash: u64) {
+        let bucket = self.bucket(self.home(hash));
+        let mut slots = bucket.matches(tag_of(hash));
+        while slots != 0 {
+            let entry = self.memory.pointer(bucket.reference(slots.trailing_zeros() as usize));
+            prefetch(entry);
+            prefetch(entry.wrapping_add(LINE_BYTES as usize));
+            slots &= slots - 1;
+        }
+    }
+
+    /// Returns where `key` is. `hash` is the arena hasher's hash of `key`, here and everywhere.
+    #[inline]
+    pub fn find(&self, hash: u64, key: &[u8]) -> Option<EntryId> {
+        let home = self.home(hash);
+        let tag = tag_of(hash);
+        let mut bucket_offset = home;
+        loop {
+            let bucket = self.bucket(bucket_offset);
+            let mut slots = bucket.matches(tag);
+            while slots != 0 {
+                let slot = slots.trailing_zeros();
+                let reference = bucket.reference(slot as usize);
+                if self.entry_at(reference).key() == key {
+                    return Some(EntryId {
+                        home,
+                        bucket: bucket_offset,
+                        slot: slot as u8,
+                        reference,
+                    });
+                }
+                slots &= slots - 1;
+            }
+            bucket_offset = bucket.link();
+            if bucket_offset == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Returns the entry at `id`.
+    #[inline]
+    pub fn entry(&self, id: EntryId) -> Entry<'_> {
+        self.entry_at(id.reference)
+    }
+
+    /// Notes an access at `stamp`. Writes only when the stamp has changed; readers ignore it.
+    #[inline]
+    pub fn touch(&self, id: EntryId, stamp: u16) {
+        let word = self.memory.word(id.reference);
+        let header = Header(word.load(Ordering::Relaxed));
+        if header.stamp() != stamp {
+            word.store(header.with_stamp(stamp).0, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds `key`, which must be absent.
+    ///
+    /// # Errors
+    /// NeedRoom, and nothing has changed.
+    pub fn insert(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        value: &NewValue<'_>,
+    ) -> Result<EntryId, NeedRoom> {
+        debug_assert!(self.find(hash, key).is_none(), "the key is absent");
+        self.grow_for_one()?;
+        let home = self.home(hash);
+        let (bucket, slot) = self.free_slot(home)?;
+        let header = Header::new(value.value_type, value.encoding, value.stamp);
+        let parts = [value.bytes, &[], &[]];
+        let content = Content { header, expiry: value.expiry, key, parts, spare: 0 };
+        let position = self.volatile.len() as u64;
+        let reference = self.store_new(&content, position)?;
+        if value.expiry.is_some() {
+            self.volatile.push(reference);
+        }
+        self.link_slot(EntryId { home, bucket, slot, reference }, tag_of(hash));
+        self.entry_count += 1;
+        Ok(EntryId { home, bucket, slot, reference })
+    }
+
+    /// Gives the entry at `id`, whose key is `key`, a new value, type, encoding and expiry.
+    ///
+    /// # Errors
+    /// NeedRoom, and nothing has changed.
+    pub fn replace(
+        &mut self,
+        id: EntryId,
+        key: &[u8],
+        value: &NewValue<'_>,
+    ) -> Result<EntryId, NeedRoom> {
+        let old = self.entry(id).header();
+        debug_assert_eq!(self.entry(id).key(), key, "the key stays");
+        let header = Header(old.0 & Header::TOUCH_MASK | value.value_type as u64)
+            .with_encoding(value.encoding)
+            .with_stamp(value.stamp);
+        let parts = [value.bytes, &[], &[]];
+        self.put(id, &Content { header, expiry: value.expiry, key, parts, spare: 0 })
+    }
+
+    /// Appends `suffix` to the value, in place where there is room and nobody holds a pin.
+    ///
+    /// # Errors
+    /// NeedRoom, and nothing has changed.
+    pub fn append(
+        &mut self,
+        id: EntryId,
+        suffix: &[u8],
+        encoding: Encoding,
+    ) -> Result<EntryId, NeedRoom> {
+        let length = self.entry(id).value().len() as u64;
+        self.overwrite(id, length, suffix, encoding)
+    }
+
+    /// Writes `bytes` over the value from `offset` on; a gap behind the old end is filled with
+    /// zeroes.
+    ///
+    /// # Errors
+    /// NeedRoom, and nothing has changed.
+    pub fn overwrite(
+        &mut self,
+        id: EntryId,
+        offset: u64,
+        bytes: &[u8],
+        encoding: Encoding,
+    ) -> Result<EntryId, NeedRoom> {
+        if self.overwrite_in_place(id, offset, bytes, encoding) {
+            return Ok(id);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let entry = self.entry(id);
+        let key_length = entry.key().len();
+        let old = entry.value();
+        let kept = old.len().min(offset as usize);
+        let tail = old.get(offset as usize + bytes.len()..).unwrap_or(&[]);
+        scratch.extend_from_slice(entry.key());
+        scratch.extend_from_slice(&old[..kept]);
+        scratch.resize(key_length + offset as usize, 0);
+        let middle = scratch.len();
+        scratch.extend_from_slice(tail);
+        let header = entry.header().with_encoding(encoding);
+        let expiry = entry.expiry();
+        let total = (scratch.len() - key_length + bytes.len()) as u64;
+        let grows = total > old.len() as u64;
+        let parts = [&scratch[key_length..middle], bytes, &scratch[middle..]];
+        let spare = if grows { total.min(large::APPEND_SPARE_BYTES_MAX) } else { 0 };
+        let content = Content { header, expiry, key: &scratch[..key_length], parts, spare };
+        let result = self.put(id, &content);
+        self.keep_scratch(scratch);
+        result
+    }
+
+    /// Sets or removes the time to live.
+    ///
+    /// # Errors
+    /// NeedRoom, and nothing has changed.
+    pub fn set_expiry(&mut self, id: EntryId, expiry: Option<UnixMs>) -> Result<EntryId, NeedRoom> {
+        let header = self.entry(id).header();
+        if header.has_ttl()
+            && let Some(at) = expiry
+        {
+            let home = self.bucket(id.home);
+            home.begin();
+            self.memory.word(self.expiry_word(id.reference)).store(at.0 as u64, Ordering::Relaxed);
+            home.end();
+            return Ok(id);
+        }
+        if header.has_ttl() == expiry.is_some() {
+            return Ok(id);
+        }
+        if header.is_large() {
+            self.set_large_expiry(id, expiry);
+            return Ok(id);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let entry = self.entry(id);
+        let key_length = entry.key().len();
+        scratch.extend_from_slice(entry.key());
+        scratch.extend_from_slice(entry.value());
+        let (key, value) = scratch.split_at(key_length);
+        let content = Content { header, expiry, key, parts: [value, &[], &[]], spare: 0 };
+        let result = self.put(id, &content);
+        self.keep_scratch(scratch);
+        result
+    }
+
+    /// Removes the entry at `id`.
+    pub fn remove(&mut self, id: EntryId) {
+        let header = self.entry(id).header();
+        if header.has_ttl() {
+            self.forget_volatile(id.reference);
+        }
+        let class = match header.is_large() {
+            true => None,
+            false => Some(Slabs::class_of_item(&self.memory, id.reference)),
+        };
+        self.unlink_slot(id);
+        self.entry_count -= 1;
+        self.free_content(id.reference, header);
+        self.shrink_for_one();
+        if let Some(class) = class {
+            self.evacuate_after_remove(class);
+        }
+    }
+
+    /// Holds the header's sequence odd: readers in other processes go away until [`Table::thaw`].
+    pub fn freeze(&mut self) {
+        self.begin_header();
+    }
+
+    /// Ends a [`Table::freeze`].
+    pub fn thaw(&mut self) {
+        self.end_header();
+    }
+
+    /// Lets allocations pass the arena's limit, as inside MULTI, or not.
+    pub fn set_overshoot(&mut self, allowed: bool) {
+        self.room = if allowed { Room::Overshoot } else { Room::Limited };
+    }
+
+    /// Stores `content` as the entry at `id`: in its memory, or in new memory that takes its slot.
+    fn put(&mut self, id: EntryId, content: &Content<'_>) -> Result<EntryId, NeedRoom> {
+        let old = self.entry(id).header();
+        let position = self.volatile_position_for(id.reference, old, content.expiry);
+        let target = small_entry_bytes(
+            content.key.len() as u64,
+            content.value_length(),
+            content.expiry.is_some(),
+        );
+        let in_place = !old.is_large()
+            && target.is_some_and(|bytes| {
+                class_of(bytes) == Slabs::class_of_item(&self.memory, id.reference)
+            });
+        let reference = if in_place {
+            let home = self.bucket(id.home);
+            home.begin();
+            self.write_small(id.reference, content, position);
+            home.end();
+            id.reference
+        } else if old.is_large() && target.is_none() {
+            self.replace_block(id, content, position)?;
+            id.reference
+        } else {
+            let reference = self.store_new(content, position)?;
+            self.relink_slot(id, reference);
+            reference
+        };
+        self.settle_volatile(old, content.expiry, position, reference);
+        if reference != id.reference {
+            self.free_content(id.reference, old);
+        }
+        Ok(EntryId { reference, ..id })
+    }
+
+    /// Writes `content` to new memory that nothing refers to yet; returns its reference.
+    fn store_new(&mut self, content: &Content<'_>, position: u64) -> Result<u64, NeedRoom> {
+        let key_length = content.key.len() as u64;
+        let ttl = content.expiry.is_some();
+        match small_entry_bytes(key_length, content.value_length(), ttl) {
+            Some(bytes) => {
+                let item = self.slabs.allocate(&self.arena, class_of(bytes), self.room)?;
+                self.write_small(item, content, position);
+                Ok(item)
+            }
+            None => self.store_large(content, position),
+        }
+    }
+
+    /// Writes all words of a small entry.
+    fn write_small(&self, item: u64, content: &Content<'_>, position: u64) {
+        let (key_length, value_length) = (content.key.len() as u64, content.value_length());
+        let header = content
+            .header
+            .with_ttl(content.expiry.is_some())
+            .with_lengths(key_length, value_length);
+        let store = |at: u64, word: u64| self.memory.word(item + at).store(word, Ordering::Relaxed);
+        store(0, header.0);
+        if header.is_long() {
+            store(8, key_length | value_length << 32);
+        }
+        if let Some(at) = content.expiry {
+            store(header.prefix_bytes() - 16, at.0 as u64);
+            store(header.prefix_bytes() - 8, position);
+        }
+        self.write_bytes(item + header.prefix_bytes(), content.key);
+        self.write_parts(item + header.prefix_bytes() + key_length, content);
+    }
+
+    fn write_parts(&self, offset: u64, content: &Content<'_>) {
+        let mut at = offset;
+        for part in content.parts {
+            self.write_bytes(at, part);
+            at += part.len() as u64;
+        }
+    }
+
+    fn write_bytes(&self, offset: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        // SAFETY: the range belongs to an item or block of this table, which only the holder of
+        // `&mut` (or of the shard's lock) writes; `bytes` lies outside of it: callers pass memory
+        // of their own or the scratch.
+        unsafe { store_bytes(self.memory.pointer(offset), bytes) };
+    }
+
+    /// Changes part of the value where it lies; returns false where it cannot.
+    fn overwrite_in_place(
+        &mut self,
+        id: EntryId,
+        offset: u64,
+        bytes: &[u8],
+        encoding: Encoding,
+    ) -> bool {
+        let entry = self.entry(id);
+        let header = entry.header();
+        let (key_length, old) = (entry.key().len() as u64, entry.value().len() as u64);
+        if header.is_large() {
+            return self.overwrite_large_in_place(id, offset, bytes, encoding);
+        }
+        let length = old.max(offset + bytes.len() as u64);
+        let Some(total) = small_entry_bytes(key_length, length, header.has_ttl()) else {
+            return false;
+        };
+        let class = Slabs::class_of_item(&self.memory, id.reference);
+        let new = header.with_encoding(encoding).with_lengths(key_length, length);
+        if total > class_bytes(class) || new.is_long() != header.is_long() {
+            return false;
+        }
+        let value = id.reference + header.prefix_bytes() + key_length;
+        let home = self.bucket(id.home);
+        home.begin();
+        self.memory.word(id.reference).store(new.0, Ordering::Relaxed);
+        if new.is_long() {
+            self.memory.word(id.reference + 8).store(key_length | length << 32, Ordering::Relaxed);
+        }
+        if offset > old {
+            self.write_zeroes(value + old, offset - old);
+        }
+        self.write_bytes(value + offset, bytes);
+        home.end();
+        true
+    }
+
+    fn write_zeroes(&self, offset: u64, length: u64) {
+        // SAFETY: as in `write_bytes`.
+        unsafe { crate::words::store_zeroes(self.memory.pointer(offset), length) };
+    }
+
+    /// Frees the memory of an entry whose slot is gone.
+    fn free_content(&mut self, reference: u64, header: Header) {
+        if header.is_large() {
+            self.free_large(reference);
+        } else {
+            self.slabs.free(&self.arena, reference);
+        }
+    }
+
+    fn keep_scratch(&mut self, mut scratch: Vec<u8>) {
+        const SCRATCH_BYTES_MAX: usize = 8192;
+        if scratch.capacity() > SCRATCH_BYTES_MAX {
+            scratch = Vec::new();
+        }
+        self.scratch = scratch;
+    }
+
+    #[inline(always)]
+    fn home(&self, hash: u64) -> u64 {
+        self.home_at(home_bucket(hash, self.bucket_count))
+    }
+
+    #[inline(always)]
+    fn home_at(&self, index: u64) -> u64 {
+        self.directory[(index / BUCKETS_PER_BLOCK) as usize]
+            + index % BUCKETS_PER_BLOCK * LINE_BYTES
+    }
+
+    #[inline(always)]
+    fn bucket(&self, offset: u64) -> Bucket {
+        // SAFETY: offsets of buckets come from this table's directory, links and free list.
+        unsafe { Bucket::at(self.memory.pointer(offset)) }
+    }
+
+    #[inline(always)]
+    fn entry_at(&self, reference: u64) -> Entry<'_> {
+        Entry::at(&self.memory, reference)
+    }
+
+    fn begin_header(&mut self) {
+        if self.header_depth == 0 {
+            sequence::begin(self.memory.word(self.header + table_header::SEQUENCE));
+        }
+        self.header_depth += 1;
+    }
+
+    fn end_header(&mut self) {
+        self.header_depth = self.header_depth.checked_sub(1).expect("a header change began");
+        if self.header_depth == 0 {
+            sequence::end(self.memory.word(self.header + table_header::SEQUENCE), sequence::WHOLE);
+        }
+    }
+}
+
+#[inline(always)]
+fn prefetch(pointer: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch touches nothing and accepts any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(pointer.cast())
+    };
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    let _ = pointer;
+}

@@ -1,0 +1,176 @@
+//! Slots of a chain: find room, link, unlink, relink, and the overflow buckets behind a home.
+
+use crate::layout::LINE_BYTES;
+use crate::memory::NeedRoom;
+
+use super::{EntryId, Table};
+
+/// Overflow buckets come in chunks of 4 KiB: 64 of them.
+const OVERFLOW_CHUNK_LOG2: u32 = 12;
+
+impl Table {
+    /// Returns a bucket of the chain of `home` and an empty slot in it, adding an overflow bucket
+    /// where all are full.
+    pub(super) fn free_slot(&mut self, home: u64) -> Result<(u64, u8), NeedRoom> {
+        let mut offset = home;
+        loop {
+            let bucket = self.bucket(offset);
+            let empty = bucket.matches(0);
+            if empty != 0 {
+                return Ok((offset, empty.trailing_zeros() as u8));
+            }
+            match bucket.link() {
+                0 => break,
+                next => offset = next,
+            }
+        }
+        let added = self.take_overflow()?;
+        let head = self.bucket(home);
+        head.begin();
+        self.bucket(offset).set_link(added);
+        head.end();
+        Ok((added, 0))
+    }
+
+    /// Lets an empty slot refer to an entry.
+    pub(super) fn link_slot(&mut self, id: EntryId, tag: u8) {
+        let home = self.bucket(id.home);
+        home.begin();
+        self.bucket(id.bucket).set(usize::from(id.slot), tag, id.reference);
+        home.end();
+    }
+
+    /// Lets the slot of `id` refer to `reference` instead.
+    pub(super) fn relink_slot(&mut self, id: EntryId, reference: u64) {
+        let home = self.bucket(id.home);
+        let bucket = self.bucket(id.bucket);
+        let tag = bucket.tag(usize::from(id.slot));
+        home.begin();
+        bucket.set(usize::from(id.slot), tag, reference);
+        home.end();
+    }
+
+    /// Empties the slot of `id`; the last slot of the chain fills the hole, so that chains stay
+    /// short, and an overflow bucket that empties is taken out.
+    pub(super) fn unlink_slot(&mut self, id: EntryId) {
+        let (mut before, mut tail) = (0, id.home);
+        while self.bucket(tail).link() != 0 {
+            before = tail;
+            tail = self.bucket(tail).link();
+        }
+        let home = self.bucket(id.home);
+        let last = self.bucket(tail);
+        home.begin();
+        if tail == id.home {
+            last.clear(usize::from(id.slot));
+            home.end();
+            return;
+        }
+        let hole = (id.bucket, usize::from(id.slot));
+        let occupied = last.occupied();
+        if occupied != 0 {
+            let slot = (u32::BITS - 1 - occupied.leading_zeros()) as usize;
+            if (tail, slot) != hole {
+                self.bucket(hole.0).set(hole.1, last.tag(slot), last.reference(slot));
+            }
+            last.clear(slot);
+        } else {
+            self.bucket(hole.0).clear(hole.1);
+        }
+        let emptied = last.occupied() == 0;
+        if emptied {
+            self.bucket(before).set_link(0);
+        }
+        home.end();
+        if emptied {
+            self.free_overflow.push(tail);
+        }
+    }
+
+    /// Returns where the slot is that refers to `reference`, in the chain of `hash`.
+    pub(super) fn locate(&self, hash: u64, reference: u64) -> EntryId {
+        let home = self.home(hash);
+        let tag = crate::layout::tag_of(hash);
+        let mut offset = home;
+        while offset != 0 {
+            let bucket = self.bucket(offset);
+            let mut slots = bucket.matches(tag);
+            while slots != 0 {
+                let slot = slots.trailing_zeros() as u8;
+                if bucket.reference(usize::from(slot)) == reference {
+                    return EntryId { home, bucket: offset, slot, reference };
+                }
+                slots &= slots - 1;
+            }
+            offset = bucket.link();
+        }
+        panic!("entry {reference:#x} is in no slot of its chain");
+    }
+
+    /// Appends the (tag, reference) of each entry of the chain at `home` to `gathered`, and the
+    /// overflow buckets to `spare`.
+    pub(super) fn gather(&self, home: u64, gathered: &mut Vec<(u8, u64)>, spare: &mut Vec<u64>) {
+        let mut offset = home;
+        while offset != 0 {
+            let bucket = self.bucket(offset);
+            let mut slots = bucket.occupied();
+            while slots != 0 {
+                let slot = slots.trailing_zeros() as usize;
+                gathered.push((bucket.tag(slot), bucket.reference(slot)));
+                slots &= slots - 1;
+            }
+            if offset != home {
+                spare.push(offset);
+            }
+            offset = bucket.link();
+        }
+    }
+
+    /// Writes `entries` into the chain at `home`, whose sequence is odd, with overflow buckets of
+    /// `spare`. Old content is gone.
+    pub(super) fn fill_chain(
+        &self,
+        home: u64,
+        entries: impl Iterator<Item = (u8, u64)>,
+        spare: &mut Vec<u64>,
+    ) {
+        let mut bucket = self.bucket(home);
+        bucket.reset();
+        let mut slot = 0;
+        for (tag, reference) in entries {
+            if slot == crate::layout::SLOTS_PER_BUCKET {
+                let next = spare.pop().expect("a chain never needs more buckets than it had");
+                bucket.set_link(next);
+                bucket = self.bucket(next);
+                bucket.reset();
+                slot = 0;
+            }
+            bucket.set(slot, tag, reference);
+            slot += 1;
+        }
+    }
+
+    /// Returns an empty overflow bucket.
+    pub(super) fn take_overflow(&mut self) -> Result<u64, NeedRoom> {
+        if self.free_overflow.is_empty() {
+            let chunk = self.arena.index().allocate(OVERFLOW_CHUNK_LOG2, self.room)?;
+            self.index_bytes += 1 << OVERFLOW_CHUNK_LOG2;
+            self.overflow_chunks.push(chunk);
+            let count = (1 << OVERFLOW_CHUNK_LOG2) / LINE_BYTES;
+            self.free_overflow.extend((0..count).rev().map(|index| chunk + index * LINE_BYTES));
+        }
+        let offset = self.free_overflow.pop().expect("just filled");
+        self.bucket(offset).reset();
+        Ok(offset)
+    }
+
+    /// Gives all chunks of overflow buckets back.
+    pub(super) fn free_overflow_chunks(&mut self) {
+        let mut pool = self.arena.index();
+        for chunk in self.overflow_chunks.drain(..) {
+            pool.free(chunk, OVERFLOW_CHUNK_LOG2);
+            self.index_bytes -= 1 << OVERFLOW_CHUNK_LOG2;
+        }
+        self.free_overflow.clear();
+    }
+}

@@ -1,0 +1,144 @@
+//! The writer side's view of one entry.
+
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
+
+use base::UnixMs;
+
+use crate::layout::{
+    BLOCK_HEADER_BYTES, Encoding, Header, Location, ValueType, block, block_value_offset,
+};
+use crate::memory::Memory;
+use crate::slab::{Slabs, class_bytes};
+
+/// An entry, for as long as its table is not changed.
+#[derive(Clone, Copy)]
+pub struct Entry<'a> {
+    memory: &'a Memory,
+    reference: u64,
+    header: Header,
+    borrow: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Entry<'a> {
+    /// The bytes of the index that an entry costs on average: a slot at the usual load, and its
+    /// share of the overflow buckets.
+    const INDEX_BYTES: u64 = 11;
+
+    #[inline(always)]
+    pub(super) fn at(memory: &'a Memory, reference: u64) -> Entry<'a> {
+        let header = Header(memory.word(reference).load(Ordering::Relaxed));
+        Entry { memory, reference, header, borrow: PhantomData }
+    }
+
+    /// Returns the header word.
+    pub fn header(&self) -> Header {
+        self.header
+    }
+
+    /// Returns the key.
+    #[inline(always)]
+    pub fn key(&self) -> &'a [u8] {
+        let (key, length, _, _) = self.parts();
+        self.slice(key, length)
+    }
+
+    /// Returns the value.
+    #[inline(always)]
+    pub fn value(&self) -> &'a [u8] {
+        let (_, _, value, length) = self.parts();
+        self.slice(value, length)
+    }
+
+    /// Returns the type.
+    pub fn value_type(&self) -> ValueType {
+        self.header.value_type()
+    }
+
+    /// Returns the encoding.
+    pub fn encoding(&self) -> Encoding {
+        self.header.encoding()
+    }
+
+    /// Returns when the entry expires.
+    #[inline]
+    pub fn expiry(&self) -> Option<UnixMs> {
+        if !self.header.has_ttl() {
+            return None;
+        }
+        let at = expiry_word(self.memory, self.reference, self.header);
+        Some(UnixMs(self.memory.word(at).load(Ordering::Relaxed) as i64))
+    }
+
+    /// Returns the coarse time of the last access.
+    pub fn stamp(&self) -> u16 {
+        self.header.stamp()
+    }
+
+    /// Returns the bytes of the arena that the entry uses, its share of the index included.
+    pub fn memory_bytes(&self) -> u64 {
+        let content = if self.header.is_large() {
+            let (key_length, block) = (self.key().len() as u64, self.block());
+            let capacity = self.load(block + block::VALUE_CAPACITY);
+            block_value_offset(key_length) + capacity.next_multiple_of(64) + 16
+        } else {
+            class_bytes(Slabs::class_of_item(self.memory, self.reference))
+        };
+        content + Entry::INDEX_BYTES + if self.header.has_ttl() { 8 } else { 0 }
+    }
+
+    pub(super) fn reference(&self) -> u64 {
+        self.reference
+    }
+
+    /// Returns (key offset, key length, value offset, value length).
+    #[inline(always)]
+    fn parts(&self) -> (u64, u64, u64, u64) {
+        if self.header.is_large() {
+            return self.large_parts();
+        }
+        let key = self.reference + self.header.prefix_bytes();
+        let (key_length, value_length) = if self.header.is_long() {
+            let lengths = self.load(self.reference + 8);
+            (lengths & 0xFFFF_FFFF, lengths >> 32)
+        } else {
+            (self.header.short_key_length(), self.header.short_value_length())
+        };
+        (key, key_length, key + key_length, value_length)
+    }
+
+    #[cold]
+    fn large_parts(&self) -> (u64, u64, u64, u64) {
+        let block = self.block();
+        let key_length = self.load(block + block::KEY_LENGTH);
+        let value_length = self.load(block + block::VALUE_LENGTH);
+        let key = block + BLOCK_HEADER_BYTES;
+        (key, key_length, block + block_value_offset(key_length), value_length)
+    }
+
+    fn block(&self) -> u64 {
+        Location(self.load(self.reference + 8)).offset()
+    }
+
+    #[inline(always)]
+    fn load(&self, offset: u64) -> u64 {
+        self.memory.word(offset).load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn slice(&self, offset: u64, length: u64) -> &'a [u8] {
+        // SAFETY: the lengths are what the writer stored; the range is committed, and nobody
+        // writes it while the table is borrowed: changes, moves and frees need `&mut Table`.
+        unsafe { std::slice::from_raw_parts(self.memory.pointer(offset), length as usize) }
+    }
+}
+
+/// Returns where an entry with a time to live keeps it; the volatile position is the word behind.
+pub(super) fn expiry_word(memory: &Memory, reference: u64, header: Header) -> u64 {
+    if header.is_large() {
+        let location = Location(memory.word(reference + 8).load(Ordering::Relaxed));
+        location.offset() + block::EXPIRY
+    } else {
+        reference + header.prefix_bytes() - 16
+    }
+}

@@ -1,0 +1,258 @@
+//! Linear hashing: the next bucket splits when the table is full enough, the last one merges back
+//! when it is nearly empty, and the directory follows.
+
+use std::sync::atomic::Ordering;
+
+use crate::layout::{BUCKETS_PER_BLOCK, LINE_BYTES, PAGE_BYTES, SLOTS_PER_BUCKET, table_header};
+use crate::memory::{NeedRoom, Room};
+use crate::words::move_words;
+
+use super::{Table, prefetch};
+
+/// Buckets of a new table.
+const BUCKET_COUNT_MIN: u64 = 16;
+/// A table splits a bucket above this share of its home slots, in percent. Bytes of index a key
+/// over a whole doubling, overflow buckets included: 10.4-10.9 at 85, 11.8-12.5 at 65.
+const LOAD_PERCENT_MAX: u64 = 85;
+/// A table merges two buckets below this share.
+const LOAD_PERCENT_MIN: u64 = 25;
+/// The first directory: 64 words.
+const DIRECTORY_LOG2_MIN: u32 = 9;
+
+impl Table {
+    /// Makes the first directory and the first buckets.
+    pub(super) fn open_directory(&mut self) -> Result<(), NeedRoom> {
+        debug_assert_eq!(self.bucket_count, 0, "a directory is opened once");
+        let log2 = first_block_log2(BUCKET_COUNT_MIN);
+        let (chunk, block) = {
+            let mut pool = self.arena.index();
+            let chunk = pool.allocate(DIRECTORY_LOG2_MIN, self.room)?;
+            match pool.allocate(log2, self.room) {
+                Ok(block) => (chunk, block),
+                Err(need) => {
+                    pool.free(chunk, DIRECTORY_LOG2_MIN);
+                    return Err(need);
+                }
+            }
+        };
+        self.index_bytes = (1 << log2) + (1 << DIRECTORY_LOG2_MIN);
+        self.begin_header();
+        self.memory.word(chunk).store(block, Ordering::Relaxed);
+        self.directory = vec![block];
+        self.directory_chunk = (chunk, DIRECTORY_LOG2_MIN);
+        self.bucket_count = BUCKET_COUNT_MIN;
+        self.publish();
+        self.end_header();
+        Ok(())
+    }
+
+    /// Frees all that the index uses. The header, which the caller holds odd, says: no table.
+    pub(super) fn close_directory(&mut self) {
+        self.free_overflow_chunks();
+        let first = first_block_log2(self.bucket_count.min(BUCKETS_PER_BLOCK));
+        let mut pool = self.arena.index();
+        for (position, block) in self.directory.drain(..).enumerate() {
+            pool.free(block, if position == 0 { first } else { PAGE_BYTES.trailing_zeros() });
+        }
+        pool.free(self.directory_chunk.0, self.directory_chunk.1);
+        drop(pool);
+        self.index_bytes = 0;
+        self.bucket_count = 0;
+        self.directory_chunk = (0, 0);
+        self.publish();
+    }
+
+    /// Splits the next bucket where one more entry would make the table too full.
+    pub(super) fn grow_for_one(&mut self) -> Result<(), NeedRoom> {
+        let slots = self.bucket_count * SLOTS_PER_BUCKET as u64;
+        if (self.entry_count + 1) * 100 <= slots * LOAD_PERCENT_MAX {
+            return Ok(());
+        }
+        self.make_bucket_room()?;
+        self.split();
+        Ok(())
+    }
+
+    /// Merges the last bucket back where the table is nearly empty.
+    pub(super) fn shrink_for_one(&mut self) {
+        let slots = self.bucket_count * SLOTS_PER_BUCKET as u64;
+        if self.bucket_count > BUCKET_COUNT_MIN && self.entry_count * 100 < slots * LOAD_PERCENT_MIN
+        {
+            self.merge();
+        }
+    }
+
+    /// Writes bucket count and directory to the header, whose sequence is odd.
+    pub(super) fn publish(&self) {
+        let store = |at: u64, value: u64| {
+            self.memory.word(self.header + at).store(value, Ordering::Relaxed);
+        };
+        store(table_header::BUCKET_COUNT, self.bucket_count);
+        store(table_header::DIRECTORY, self.directory_chunk.0);
+    }
+
+    /// Moves the entries that one more bit of hash sends on to a new last bucket.
+    fn split(&mut self) {
+        let new_index = self.bucket_count;
+        let half = 1 << (u64::BITS - 1 - new_index.leading_zeros());
+        let (source, target) = (self.home_at(new_index - half), self.home_at(new_index));
+        let mut gathered = std::mem::take(&mut self.gathered);
+        let mut spare = std::mem::take(&mut self.free_overflow);
+        self.gather(source, &mut gathered, &mut spare);
+        for &(_, reference) in &gathered {
+            prefetch(self.memory.pointer(reference));
+        }
+        let hasher = *self.arena.hasher();
+        let mut stay = 0;
+        for index in 0..gathered.len() {
+            if hasher.hash(self.entry_at(gathered[index].1).key()) & half == 0 {
+                gathered.swap(stay, index);
+                stay += 1;
+            }
+        }
+        self.begin_header();
+        let (source_home, target_home) = (self.bucket(source), self.bucket(target));
+        source_home.begin();
+        target_home.begin();
+        self.fill_chain(source, gathered[..stay].iter().copied(), &mut spare);
+        self.fill_chain(target, gathered[stay..].iter().copied(), &mut spare);
+        target_home.end();
+        source_home.end();
+        self.bucket_count += 1;
+        self.publish();
+        self.end_header();
+        self.finish_move(gathered, spare);
+    }
+
+    /// Moves the entries of the last bucket back to the one that it was split from.
+    fn merge(&mut self) {
+        let last = self.bucket_count - 1;
+        let half = 1 << (u64::BITS - 1 - last.leading_zeros());
+        let (target, source) = (self.home_at(last - half), self.home_at(last));
+        let mut gathered = std::mem::take(&mut self.gathered);
+        let mut spare = std::mem::take(&mut self.free_overflow);
+        self.gather(target, &mut gathered, &mut spare);
+        self.gather(source, &mut gathered, &mut spare);
+        self.free_overflow = spare;
+        let needed = gathered.len().div_ceil(SLOTS_PER_BUCKET).saturating_sub(1);
+        while self.free_overflow.len() < needed {
+            let Ok(bucket) = self.take_overflow() else {
+                gathered.clear();
+                self.gathered = gathered;
+                return self.forget_spares(target, source);
+            };
+            self.free_overflow.push(bucket);
+        }
+        let mut spare = std::mem::take(&mut self.free_overflow);
+        self.begin_header();
+        let (target_home, source_home) = (self.bucket(target), self.bucket(source));
+        target_home.begin();
+        source_home.begin();
+        self.fill_chain(target, gathered.iter().copied(), &mut spare);
+        source_home.reset();
+        source_home.end();
+        target_home.end();
+        self.bucket_count = last;
+        self.drop_block_of(last);
+        self.publish();
+        self.end_header();
+        self.finish_move(gathered, spare);
+    }
+
+    /// Takes the overflow buckets that are still in use off the free list: a merge was given up.
+    fn forget_spares(&mut self, first: u64, second: u64) {
+        let mut in_use = Vec::new();
+        self.gather(first, &mut Vec::new(), &mut in_use);
+        self.gather(second, &mut Vec::new(), &mut in_use);
+        self.free_overflow.retain(|bucket| !in_use.contains(bucket));
+    }
+
+    fn finish_move(&mut self, mut gathered: Vec<(u8, u64)>, spare: Vec<u64>) {
+        self.moved_entries_max = self.moved_entries_max.max(gathered.len() as u64);
+        gathered.clear();
+        self.gathered = gathered;
+        self.free_overflow = spare;
+    }
+
+    /// Makes the memory of bucket `bucket_count` exist.
+    fn make_bucket_room(&mut self) -> Result<(), NeedRoom> {
+        let index = self.bucket_count;
+        if index < BUCKETS_PER_BLOCK {
+            return if index == bucket_room(index) { self.widen_first_block() } else { Ok(()) };
+        }
+        if index % BUCKETS_PER_BLOCK != 0 {
+            return Ok(());
+        }
+        let position = index / BUCKETS_PER_BLOCK;
+        if position == (1 << self.directory_chunk.1) / 8 {
+            self.widen_directory()?;
+        }
+        let block = self.arena.index().allocate(PAGE_BYTES.trailing_zeros(), self.room)?;
+        self.index_bytes += PAGE_BYTES;
+        // No reader looks at this word before the bucket count says so.
+        self.memory.word(self.directory_chunk.0 + position * 8).store(block, Ordering::Relaxed);
+        self.directory.push(block);
+        Ok(())
+    }
+
+    /// Moves the only block, which is full and smaller than a page, to one of four times its size.
+    fn widen_first_block(&mut self) -> Result<(), NeedRoom> {
+        let (old, log2) = (self.directory[0], first_block_log2(self.bucket_count));
+        let block = self.arena.index().allocate(log2 + 2, self.room)?;
+        self.begin_header();
+        // SAFETY: two chunks of the index pool that belong to this table; the new one is larger.
+        unsafe { move_words(self.memory.pointer(block), self.memory.pointer(old), 1 << log2) };
+        self.memory.word(self.directory_chunk.0).store(block, Ordering::Relaxed);
+        self.directory[0] = block;
+        self.end_header();
+        self.arena.index().free(old, log2);
+        self.index_bytes += (1 << (log2 + 2)) - (1 << log2);
+        Ok(())
+    }
+
+    /// Doubles the directory.
+    fn widen_directory(&mut self) -> Result<(), NeedRoom> {
+        let (old, log2) = self.directory_chunk;
+        let chunk = self.arena.index().allocate(log2 + 1, self.room)?;
+        self.begin_header();
+        // SAFETY: two chunks of the index pool that belong to this table; the new one is larger.
+        unsafe { move_words(self.memory.pointer(chunk), self.memory.pointer(old), 1 << log2) };
+        self.directory_chunk = (chunk, log2 + 1);
+        self.publish();
+        self.end_header();
+        self.arena.index().free(old, log2);
+        self.index_bytes += 1 << log2;
+        Ok(())
+    }
+
+    /// Frees the block of the bucket at `index` where that was its first and the table ends there.
+    fn drop_block_of(&mut self, index: u64) {
+        if index % BUCKETS_PER_BLOCK == 0 && index != 0 {
+            let block = self.directory.pop().expect("a block for each 256 buckets");
+            self.arena.index().free(block, PAGE_BYTES.trailing_zeros());
+            self.index_bytes -= PAGE_BYTES;
+        }
+    }
+
+    /// Lets allocations pass the limit while `work` runs.
+    pub(super) fn with_overshoot<T>(&mut self, work: impl FnOnce(&mut Table) -> T) -> T {
+        let before = std::mem::replace(&mut self.room, Room::Overshoot);
+        let result = work(self);
+        self.room = before;
+        result
+    }
+}
+
+/// Returns how many buckets the first block of a table of `count` buckets has room for.
+fn bucket_room(count: u64) -> u64 {
+    (1 << first_block_log2(count)) / LINE_BYTES
+}
+
+/// Returns the size of the first block of a table of `count` buckets: 1, 4 or 16 KiB.
+fn first_block_log2(count: u64) -> u32 {
+    match count {
+        0..=16 => 10,
+        17..=64 => 12,
+        _ => 14,
+    }
+}

@@ -1,0 +1,236 @@
+//! Entries of 4 KiB and more: a descriptor that never moves, and a block in the extent region.
+
+use std::sync::atomic::{Ordering, fence};
+
+use base::UnixMs;
+
+use crate::extent::{Owner, SlideStep};
+use crate::layout::{BLOCK_HEADER_BYTES, Encoding, Header, Location, block, block_value_offset};
+use crate::memory::NeedRoom;
+use crate::sequence;
+
+use super::{Content, EntryId, Table};
+
+/// The most room that APPEND leaves behind a value, as Redis does: 1 MiB.
+pub(super) const APPEND_SPARE_BYTES_MAX: u64 = 1 << 20;
+/// Descriptors come in chunks of 4 KiB: 256 of them.
+const DESCRIPTOR_CHUNK_LOG2: u32 = 12;
+/// Header word and location word.
+const DESCRIPTOR_BYTES: u64 = 16;
+
+/// What became of a [`Table::slide`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slid {
+    /// The block has moved.
+    Moved,
+    /// A reader holds the block; nothing has changed.
+    Pinned,
+    /// The block is no longer there or no longer beside a hole; nothing has changed.
+    Gone,
+}
+
+impl Table {
+    /// Stores `content` in a new block behind a new descriptor; returns the descriptor.
+    pub(super) fn store_large(
+        &mut self,
+        content: &Content<'_>,
+        position: u64,
+    ) -> Result<u64, NeedRoom> {
+        let descriptor = self.take_descriptor()?;
+        let block = match self.store_block(descriptor, content, position) {
+            Ok(block) => block,
+            Err(need) => {
+                self.free_descriptors.push(descriptor);
+                return Err(need);
+            }
+        };
+        let header = content.header.with_ttl(content.expiry.is_some()).as_large();
+        // The version goes on from what the word held: a stale reader never meets it twice.
+        let before = Location(self.memory.word(descriptor + 8).load(Ordering::Relaxed));
+        self.memory.word(descriptor).store(header.0, Ordering::Relaxed);
+        self.memory.word(descriptor + 8).store(before.next_at(block).0, Ordering::Relaxed);
+        self.large_count += 1;
+        Ok(descriptor)
+    }
+
+    /// Gives the large entry at `id` a new block with `content`; the old one is freed, or retired
+    /// while a reader holds it.
+    pub(super) fn replace_block(
+        &mut self,
+        id: EntryId,
+        content: &Content<'_>,
+        position: u64,
+    ) -> Result<(), NeedRoom> {
+        let block = self.store_block(id.reference, content, position)?;
+        let header = content.header.with_ttl(content.expiry.is_some()).as_large();
+        let word = self.memory.word(id.reference + 8);
+        let before = Location(word.load(Ordering::Relaxed));
+        let home = self.bucket(id.home);
+        home.begin();
+        self.memory.word(id.reference).store(header.0, Ordering::Relaxed);
+        word.store(before.next_at(block).0, Ordering::Relaxed);
+        home.end();
+        self.release_block(before.offset());
+        Ok(())
+    }
+
+    /// Frees a large entry that no slot refers to.
+    pub(super) fn free_large(&mut self, descriptor: u64) {
+        let word = self.memory.word(descriptor + 8);
+        let location = Location(word.load(Ordering::Relaxed));
+        word.store(location.next_at(0).0, Ordering::Relaxed);
+        self.release_block(location.offset());
+        self.free_descriptors.push(descriptor);
+        self.large_count -= 1;
+    }
+
+    /// Changes part of a large value where it lies: not while pinned, not beyond its room.
+    pub(super) fn overwrite_large_in_place(
+        &mut self,
+        id: EntryId,
+        offset: u64,
+        bytes: &[u8],
+        encoding: Encoding,
+    ) -> bool {
+        let word = self.memory.word(id.reference + 8);
+        let location = Location(word.load(Ordering::Relaxed));
+        let start = location.offset();
+        let load = |at: u64| self.memory.word(start + at).load(Ordering::Relaxed);
+        let (key_length, old) = (load(block::KEY_LENGTH), load(block::VALUE_LENGTH));
+        let end = offset + bytes.len() as u64;
+        if end > load(block::VALUE_CAPACITY) {
+            return false;
+        }
+        let home = self.bucket(id.home);
+        home.begin();
+        sequence::begin(word);
+        // SYNC POINT: changing before the pins are read. Pairs with the reader's fence between
+        // its pin and its second look at the location.
+        fence(Ordering::SeqCst);
+        let pinned = self.arena.pins().is_pinned(start);
+        if !pinned {
+            let value = start + block_value_offset(key_length);
+            if offset > old {
+                self.write_zeroes(value + old, offset - old);
+            }
+            self.write_bytes(value + offset, bytes);
+            let length = self.memory.word(start + block::VALUE_LENGTH);
+            length.store(old.max(end), Ordering::Relaxed);
+            let header = self.memory.word(id.reference);
+            let changed = Header(header.load(Ordering::Relaxed)).with_encoding(encoding);
+            header.store(changed.0, Ordering::Relaxed);
+        }
+        sequence::end_with(word, location.next_at(start).0);
+        home.end();
+        !pinned
+    }
+
+    /// Sets or removes the time to live of a large entry: its words have their place already.
+    pub(super) fn set_large_expiry(&mut self, id: EntryId, expiry: Option<UnixMs>) {
+        let descriptor = self.memory.word(id.reference);
+        let header = Header(descriptor.load(Ordering::Relaxed));
+        let position = self.volatile_position_for(id.reference, header, expiry);
+        let start = Location(self.memory.word(id.reference + 8).load(Ordering::Relaxed)).offset();
+        let home = self.bucket(id.home);
+        home.begin();
+        if let Some(at) = expiry {
+            self.memory.word(start + block::EXPIRY).store(at.0 as u64, Ordering::Relaxed);
+            self.memory.word(start + block::VOLATILE).store(position, Ordering::Relaxed);
+        }
+        descriptor.store(header.with_ttl(expiry.is_some()).0, Ordering::Relaxed);
+        home.end();
+        self.settle_volatile(header, expiry, position, id.reference);
+    }
+
+    /// Moves the block of `step` into the hole beside it, if this table still owns it and no reader
+    /// holds it. The caller holds this shard and no other lock.
+    pub fn slide(&mut self, step: &SlideStep) -> Slid {
+        let Owner { descriptor, shard, database } = step.owner;
+        if (database, shard) != (self.identity, self.shard.0) {
+            return Slid::Gone;
+        }
+        if !self.descriptor_chunks.iter().any(|&chunk| in_chunk(chunk, descriptor)) {
+            return Slid::Gone;
+        }
+        let word = self.memory.word(descriptor + 8);
+        let location = Location(word.load(Ordering::Relaxed));
+        if location.offset() != step.offset {
+            return Slid::Gone;
+        }
+        sequence::begin(word);
+        // SYNC POINT: changing before the pins are read, as above.
+        fence(Ordering::SeqCst);
+        if self.arena.pins().is_pinned(step.offset) {
+            sequence::end_with(word, location.next_at(step.offset).0);
+            return Slid::Pinned;
+        }
+        let moved = self.arena.extents().slide(step);
+        sequence::end_with(word, location.next_at(moved.unwrap_or(step.offset)).0);
+        if moved.is_some() { Slid::Moved } else { Slid::Gone }
+    }
+
+    /// Frees every block and gives the descriptors back.
+    pub(super) fn clear_large(&mut self) {
+        for chunk in std::mem::take(&mut self.descriptor_chunks) {
+            for index in 0..(1 << DESCRIPTOR_CHUNK_LOG2) / DESCRIPTOR_BYTES {
+                let at = chunk + index * DESCRIPTOR_BYTES + 8;
+                let location = Location(self.memory.word(at).load(Ordering::Relaxed));
+                if location.offset() != 0 {
+                    self.memory.word(at).store(location.next_at(0).0, Ordering::Relaxed);
+                    self.release_block(location.offset());
+                }
+            }
+            self.arena.index().free(chunk, DESCRIPTOR_CHUNK_LOG2);
+            self.index_bytes -= 1 << DESCRIPTOR_CHUNK_LOG2;
+        }
+        self.free_descriptors.clear();
+        self.large_count = 0;
+        debug_assert_eq!(self.large_bytes, 0, "every block was counted and freed");
+    }
+
+    fn store_block(
+        &mut self,
+        descriptor: u64,
+        content: &Content<'_>,
+        position: u64,
+    ) -> Result<u64, NeedRoom> {
+        let (key_length, length) = (content.key.len() as u64, content.value_length());
+        let value_at = block_value_offset(key_length);
+        let bytes = (value_at + length + content.spare).next_multiple_of(64);
+        let owner = Owner { descriptor, shard: self.shard.0, database: self.identity };
+        let start = self.arena.extents().allocate(bytes, owner, self.room)?;
+        let got = self.arena.extents().block_bytes(start);
+        self.large_bytes += got;
+        let store =
+            |at: u64, value: u64| self.memory.word(start + at).store(value, Ordering::Relaxed);
+        store(block::EXPIRY, content.expiry.map_or(0, |at| at.0 as u64));
+        store(block::VOLATILE, position);
+        store(block::KEY_LENGTH, key_length);
+        store(block::VALUE_LENGTH, length);
+        store(block::VALUE_CAPACITY, got - value_at);
+        self.write_bytes(start + BLOCK_HEADER_BYTES, content.key);
+        self.write_parts(start + value_at, content);
+        Ok(start)
+    }
+
+    fn release_block(&mut self, offset: u64) {
+        self.large_bytes -= self.arena.extents().block_bytes(offset);
+        self.arena.release_block(offset);
+    }
+
+    fn take_descriptor(&mut self) -> Result<u64, NeedRoom> {
+        if self.free_descriptors.is_empty() {
+            let chunk = self.arena.index().allocate(DESCRIPTOR_CHUNK_LOG2, self.room)?;
+            self.index_bytes += 1 << DESCRIPTOR_CHUNK_LOG2;
+            self.descriptor_chunks.push(chunk);
+            let count = (1 << DESCRIPTOR_CHUNK_LOG2) / DESCRIPTOR_BYTES;
+            self.free_descriptors
+                .extend((0..count).rev().map(|index| chunk + index * DESCRIPTOR_BYTES));
+        }
+        Ok(self.free_descriptors.pop().expect("just filled"))
+    }
+}
+
+fn in_chunk(chunk: u64, offset: u64) -> bool {
+    (chunk..chunk + (1 << DESCRIPTOR_CHUNK_LOG2)).contains(&offset)
+}

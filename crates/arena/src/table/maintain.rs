@@ -1,0 +1,258 @@
+//! What goes over many entries, a bounded piece at a time: the array of entries that expire, SCAN,
+//! sampling, evacuation of slab pages; and clearing and swapping whole tables.
+
+use std::sync::atomic::Ordering;
+
+use base::UnixMs;
+
+use crate::layout::{Header, home_bucket, table_header};
+use crate::memory::NeedRoom;
+use crate::slab::{Slabs, class_bytes};
+use crate::words::move_words;
+
+use super::entry::expiry_word;
+use super::{Entry, EntryId, Table};
+
+/// Evacuation after a removal starts when a class has a third of its room free.
+const FREE_SHARE: u64 = 3;
+/// How many empty chains a sample passes before it gives up.
+const SAMPLE_CHAINS_MAX: u64 = 512;
+
+impl Table {
+    /// Returns the number of entries that have a time to live.
+    pub fn volatile_len(&self) -> u64 {
+        self.volatile.len() as u64
+    }
+
+    /// Returns the entry at `position`, `0..volatile_len()`, of those that have a time to live.
+    /// Their order changes when one of them is removed.
+    ///
+    /// # Panics
+    /// When there are not that many.
+    pub fn volatile_entry(&self, position: u64) -> Entry<'_> {
+        self.entry_at(self.volatile[position as usize])
+    }
+
+    /// Returns where the entry of [`Table::volatile_entry`] is.
+    ///
+    /// # Panics
+    /// When there are not that many.
+    pub fn volatile_at(&self, position: u64) -> EntryId {
+        let entry = self.volatile_entry(position);
+        self.locate(self.arena.hasher().hash(entry.key()), entry.reference())
+    }
+
+    /// Visits the entries of one home bucket and returns the cursor of the next; starts and ends
+    /// at 0. Every entry that is there from the first call to the last is visited at least once,
+    /// whatever the table does in between.
+    pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(Entry<'_>)) -> u64 {
+        let half = 1 << (u64::BITS - 1 - self.bucket_count.leading_zeros());
+        let mask = half - 1;
+        let bucket = cursor & mask;
+        self.visit_chain(bucket, visit);
+        if bucket + half < self.bucket_count {
+            self.visit_chain(bucket + half, visit);
+        }
+        let reversed = (cursor | !mask).reverse_bits().wrapping_add(1);
+        reversed.reverse_bits()
+    }
+
+    /// Returns an entry chosen by `random`, nearly uniformly; `None` where the table is empty or
+    /// so sparse that a bounded walk met nothing.
+    pub fn sample(&self, random: u64) -> Option<EntryId> {
+        let mut found = Vec::with_capacity(16);
+        let start = (u128::from(random) * u128::from(self.bucket_count)) >> 64;
+        for step in 0..SAMPLE_CHAINS_MAX.min(self.bucket_count) {
+            let home = self.home_at((start as u64 + step) % self.bucket_count);
+            self.slots_of(home, &mut found);
+            if !found.is_empty() {
+                return Some(found[(random.rotate_left(32) % found.len() as u64) as usize]);
+            }
+        }
+        None
+    }
+
+    /// Removes every entry.
+    ///
+    /// # Errors
+    /// NeedRoom when not even an empty table can be had afterwards; the entries are gone, and the
+    /// next insert tries again.
+    pub fn clear(&mut self) -> Result<(), NeedRoom> {
+        self.begin_header();
+        self.memory.word(self.header + table_header::BUCKET_COUNT).store(0, Ordering::Relaxed);
+        self.clear_large();
+        self.slabs.clear(&self.arena);
+        self.close_directory();
+        self.volatile.clear();
+        self.entry_count = 0;
+        let opened = self.with_overshoot(|table| table.open_directory());
+        self.end_header();
+        opened
+    }
+
+    /// Exchanges the contents of two tables of one shard: SWAPDB.
+    ///
+    /// # Panics
+    /// When the tables are of different shards.
+    pub fn swap(first: &mut Table, second: &mut Table) {
+        assert_eq!(first.shard, second.shard, "databases swap within a shard");
+        first.begin_header();
+        second.begin_header();
+        std::mem::swap(first, second);
+        std::mem::swap(&mut first.header, &mut second.header);
+        std::mem::swap(&mut first.header_depth, &mut second.header_depth);
+        std::mem::swap(&mut first.room, &mut second.room);
+        first.publish();
+        second.publish();
+        second.end_header();
+        first.end_header();
+    }
+
+    /// Moves the live items of one slab page to others and frees it, where a class has a page's
+    /// worth of free room. Returns whether it did. Moves at most one page of entries.
+    pub fn evacuate(&mut self) -> bool {
+        match self.slabs.page_to_empty(&self.memory, u64::MAX) {
+            Some(page) => self.evacuate_page(page),
+            None => false,
+        }
+    }
+
+    /// Evacuates a page of the class of the entry just removed, where much of it is free.
+    pub(super) fn evacuate_after_remove(&mut self, class: u8) {
+        if self.header_depth > 0 {
+            return;
+        }
+        if let Some(page) = self.slabs.page_to_empty_of(&self.memory, class, FREE_SHARE) {
+            self.evacuate_page(page);
+        }
+    }
+
+    fn evacuate_page(&mut self, page: u64) -> bool {
+        let items = Slabs::live_items(&self.memory, page);
+        let class = Slabs::class_of_item(&self.memory, page + 64);
+        self.slabs.set_aside(&self.memory, page);
+        for item in items {
+            let Ok(target) = self.slabs.allocate(&self.arena, class, self.room) else {
+                self.slabs.take_back(&self.memory, page);
+                return false;
+            };
+            self.move_item(item, target, class);
+            self.moved_entries_max = self.moved_entries_max.max(1);
+        }
+        true
+    }
+
+    fn move_item(&mut self, item: u64, target: u64, class: u8) {
+        let entry = self.entry_at(item);
+        let header = entry.header();
+        let id = self.locate(self.arena.hasher().hash(entry.key()), item);
+        let (from, to) = (self.memory.pointer(item), self.memory.pointer(target));
+        // SAFETY: two items of one class, both of this table; the target is not linked yet.
+        unsafe { move_words(to, from, class_bytes(class)) };
+        self.relink_slot(id, target);
+        if header.has_ttl() {
+            let position = self.volatile_position(target, header);
+            self.volatile[position as usize] = target;
+        }
+        self.slabs.free(&self.arena, item);
+    }
+
+    /// Returns the volatile position to store for an entry that gets `expiry`: its present one, or
+    /// the one it will be pushed at.
+    pub(super) fn volatile_position_for(
+        &self,
+        reference: u64,
+        old: Header,
+        expiry: Option<UnixMs>,
+    ) -> u64 {
+        match (old.has_ttl(), expiry) {
+            (true, _) => self.volatile_position(reference, old),
+            (false, Some(_)) => self.volatile.len() as u64,
+            (false, None) => 0,
+        }
+    }
+
+    /// Brings the array up to date after an entry with header `old` got `expiry` at `reference`.
+    pub(super) fn settle_volatile(
+        &mut self,
+        old: Header,
+        expiry: Option<UnixMs>,
+        position: u64,
+        reference: u64,
+    ) {
+        match (old.has_ttl(), expiry.is_some()) {
+            (true, true) => self.volatile[position as usize] = reference,
+            (false, true) => self.volatile.push(reference),
+            (true, false) => self.remove_volatile(position),
+            (false, false) => {}
+        }
+    }
+
+    /// Takes an entry out of the array; its own words stay as they are.
+    pub(super) fn forget_volatile(&mut self, reference: u64) {
+        let header = self.entry_at(reference).header();
+        let position = self.volatile_position(reference, header);
+        debug_assert_eq!(self.volatile[position as usize], reference, "positions agree");
+        self.remove_volatile(position);
+    }
+
+    /// Returns where an entry with a time to live keeps the time.
+    pub(super) fn expiry_word(&self, reference: u64) -> u64 {
+        expiry_word(&self.memory, reference, self.entry_at(reference).header())
+    }
+
+    pub(super) fn volatile_position(&self, reference: u64, header: Header) -> u64 {
+        let at = expiry_word(&self.memory, reference, header) + 8;
+        self.memory.word(at).load(Ordering::Relaxed)
+    }
+
+    fn remove_volatile(&mut self, position: u64) {
+        self.volatile.swap_remove(position as usize);
+        if let Some(&moved) = self.volatile.get(position as usize) {
+            let at = self.expiry_word(moved) + 8;
+            self.memory.word(at).store(position, Ordering::Relaxed);
+        }
+        if self.volatile.len() * 4 < self.volatile.capacity() && self.volatile.capacity() > 64 {
+            self.volatile.shrink_to(self.volatile.len() * 2);
+        }
+    }
+
+    pub(super) fn visit_chain(&self, index: u64, visit: &mut dyn FnMut(Entry<'_>)) {
+        debug_assert_eq!(home_bucket(index, self.bucket_count), index, "a home bucket");
+        let mut offset = self.home_at(index);
+        while offset != 0 {
+            let bucket = self.bucket(offset);
+            let mut slots = bucket.occupied();
+            while slots != 0 {
+                visit(self.entry_at(bucket.reference(slots.trailing_zeros() as usize)));
+                slots &= slots - 1;
+            }
+            offset = bucket.link();
+        }
+    }
+
+    fn slots_of(&self, home: u64, found: &mut Vec<EntryId>) {
+        let mut offset = home;
+        while offset != 0 {
+            let bucket = self.bucket(offset);
+            let mut slots = bucket.occupied();
+            while slots != 0 {
+                let slot = slots.trailing_zeros() as u8;
+                let reference = bucket.reference(usize::from(slot));
+                found.push(EntryId { home, bucket: offset, slot, reference });
+                slots &= slots - 1;
+            }
+            offset = bucket.link();
+        }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.begin_header();
+        self.clear_large();
+        self.slabs.clear(&self.arena);
+        self.close_directory();
+        self.end_header();
+    }
+}

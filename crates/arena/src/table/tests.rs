@@ -1,0 +1,348 @@
+//! The table against a model: same operations, same content, sound structure, exact accounting.
+
+use std::collections::{HashMap, HashSet};
+
+use base::prng::Prng;
+
+use super::*;
+use crate::layout::{SLOTS_PER_BUCKET, TYPE_FREE, root};
+use crate::memory::ArenaConfig;
+use crate::source::HeapSource;
+
+fn arena(segment_bytes: u64, segments: u32) -> Arc<Arena> {
+    let source = Box::new(HeapSource::new(segment_bytes, segments));
+    let config = ArenaConfig { shard_count: 1, database_count: 2, hash_seed: 7 };
+    Arena::new(source, config).expect("the range is large enough")
+}
+
+fn table(arena: &Arc<Arena>, database: u8) -> Table {
+    Table::new(arena.clone(), ShardIndex(0), DatabaseIndex(database)).expect("there is room")
+}
+
+fn value(bytes: &[u8], expiry: Option<UnixMs>) -> NewValue<'_> {
+    NewValue { bytes, value_type: ValueType::String, encoding: Encoding::Raw, expiry, stamp: 1 }
+}
+
+type Model = HashMap<Vec<u8>, (Vec<u8>, Option<UnixMs>)>;
+
+/// A table, what it must hold, and the random choices.
+struct Pair {
+    arena: Arc<Arena>,
+    table: Table,
+    model: Model,
+    random: Prng,
+    key_count: u64,
+    value_bytes_max: u64,
+}
+
+impl Pair {
+    fn new(seed: u64, key_count: u64, value_bytes_max: u64) -> Pair {
+        let arena = arena(1 << 16, if cfg!(miri) { 64 } else { 4096 });
+        let table = table(&arena, 0);
+        let model = HashMap::new();
+        Pair { arena, table, model, random: Prng::new(seed), key_count, value_bytes_max }
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        let number = self.random.below(self.key_count);
+        let mut key = format!("key:{number}").into_bytes();
+        let long = match number % 16 {
+            0 => 300,
+            1 => 254 + (number % 3) as usize,
+            _ => 0,
+        };
+        key.resize(key.len().max(long), b'k');
+        key
+    }
+
+    fn bytes(&mut self) -> Vec<u8> {
+        let bound = match self.random.below(8) {
+            0 => self.value_bytes_max,
+            1 => 4200,
+            2 => 300,
+            _ => 64,
+        };
+        let length = self.random.below(bound.min(self.value_bytes_max) + 1);
+        let mut bytes = vec![0; length as usize];
+        self.random.fill(&mut bytes);
+        bytes
+    }
+
+    fn step(&mut self) {
+        let key = self.key();
+        let hash = self.arena.hasher().hash(&key);
+        let found = self.table.find(hash, &key);
+        assert_eq!(found.is_some(), self.model.contains_key(&key), "{}", key.escape_ascii());
+        match (self.random.below(10), found) {
+            (0..=3, None) | (4..=6, None) => self.insert(&key, hash),
+            (0..=1, Some(id)) => self.replace(&key, id),
+            (2, Some(id)) => self.append(&key, id),
+            (3, Some(id)) => self.overwrite(&key, id),
+            (4..=5, Some(id)) => self.set_expiry(&key, id),
+            (6..=7, Some(id)) => {
+                self.table.remove(id);
+                self.model.remove(&key);
+            }
+            (8, _) => {
+                self.table.evacuate();
+            }
+            (_, Some(id)) => self.table.touch(id, self.model.len() as u16),
+            (_, None) => {}
+        }
+    }
+
+    fn expiry(&mut self) -> Option<UnixMs> {
+        (self.random.below(3) == 0).then(|| UnixMs(self.random.below(1 << 40) as i64))
+    }
+
+    fn insert(&mut self, key: &[u8], hash: u64) {
+        let (bytes, expiry) = (self.bytes(), self.expiry());
+        let id = self.table.insert(hash, key, &value(&bytes, expiry)).expect("there is room");
+        assert_eq!(self.table.entry(id).value(), bytes);
+        self.model.insert(key.to_vec(), (bytes, expiry));
+    }
+
+    fn replace(&mut self, key: &[u8], id: EntryId) {
+        let (bytes, expiry) = (self.bytes(), self.expiry());
+        let id = self.table.replace(id, key, &value(&bytes, expiry)).expect("there is room");
+        assert_eq!(self.table.entry(id).value(), bytes);
+        self.model.insert(key.to_vec(), (bytes, expiry));
+    }
+
+    fn append(&mut self, key: &[u8], id: EntryId) {
+        let bytes = self.bytes();
+        let id = self.table.append(id, &bytes, Encoding::Raw).expect("there is room");
+        let expected = self.model.get_mut(key).expect("found");
+        expected.0.extend_from_slice(&bytes);
+        assert_eq!(self.table.entry(id).value(), expected.0);
+    }
+
+    fn overwrite(&mut self, key: &[u8], id: EntryId) {
+        let bytes = self.bytes();
+        let offset = self.random.below(self.value_bytes_max.min(5000) + 1);
+        let id = self.table.overwrite(id, offset, &bytes, Encoding::Raw).expect("there is room");
+        let (expected, _) = self.model.get_mut(key).expect("found");
+        let end = offset as usize + bytes.len();
+        if expected.len() < end {
+            expected.resize(end, 0);
+        }
+        expected[offset as usize..end].copy_from_slice(&bytes);
+        assert_eq!(self.table.entry(id).value(), *expected);
+    }
+
+    fn set_expiry(&mut self, key: &[u8], id: EntryId) {
+        let expiry = self.expiry();
+        let id = self.table.set_expiry(id, expiry).expect("there is room");
+        assert_eq!(self.table.entry(id).expiry(), expiry);
+        self.model.get_mut(key).expect("found").1 = expiry;
+    }
+
+    /// Everything that must hold at any time.
+    fn check(&self) {
+        let mut seen = HashSet::new();
+        let mut cursor = 0;
+        loop {
+            cursor = self.table.scan(cursor, &mut |entry| {
+                let (bytes, expiry) = &self.model[entry.key()];
+                assert_eq!((entry.value(), entry.expiry()), (&bytes[..], *expiry));
+                assert!(seen.insert(entry.key().to_vec()), "an entry is in one slot");
+            });
+            if cursor == 0 {
+                break;
+            }
+        }
+        assert_eq!(seen.len(), self.model.len());
+        assert_eq!(self.table.len(), self.model.len() as u64);
+        let volatile = self.model.values().filter(|value| value.1.is_some()).count();
+        assert_eq!(self.table.volatile_len(), volatile as u64);
+        for position in 0..self.table.volatile_len() {
+            let entry = self.table.volatile_entry(position);
+            assert_eq!(self.table.volatile_position(entry.reference(), entry.header()), position);
+            assert_eq!(self.table.entry(self.table.volatile_at(position)).key(), entry.key());
+        }
+        self.check_items_and_accounting();
+    }
+
+    fn check_items_and_accounting(&self) {
+        let mut ranges = Vec::new();
+        for index in 0..self.table.bucket_count {
+            self.table.visit_chain(index, &mut |entry| {
+                let hash = self.arena.hasher().hash(entry.key());
+                assert_eq!(self.table.home_at(index), self.table.home(hash), "at home");
+                if !entry.header().is_large() {
+                    let start = entry.reference();
+                    let class = Slabs::class_of_item(&self.table.memory, start);
+                    ranges.push((start, start + class_bytes(class)));
+                    assert_ne!(entry.header().type_bits(), TYPE_FREE);
+                }
+            });
+        }
+        ranges.sort_unstable();
+        assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "no items overlap");
+        let usage = self.arena.usage();
+        let root = crate::layout::table_header_offset(2, 0, 1).next_multiple_of(16384);
+        assert_eq!(usage.used_bytes(), root + self.table.memory_bytes());
+        assert!(usage.touched_bytes >= usage.used_bytes());
+    }
+}
+
+fn run(seed: u64, steps: u64, key_count: u64, value_bytes_max: u64, check_every: u64) {
+    println!("seed {seed}");
+    let mut pair = Pair::new(seed, key_count, value_bytes_max);
+    for step in 0..steps {
+        pair.step();
+        if step % check_every == 0 {
+            pair.check();
+        }
+    }
+    pair.check();
+    pair.table.clear().expect("there is room");
+    pair.model.clear();
+    pair.check();
+    for _ in 0..100 {
+        pair.step();
+    }
+    pair.check();
+    let arena = pair.arena.clone();
+    drop(pair);
+    let usage = arena.usage();
+    assert_eq!((usage.slab_bytes, usage.extent_bytes), (0, 0));
+}
+
+#[test]
+fn table_agrees_with_a_model() {
+    for seed in 0..4 {
+        run(seed, 20_000, 400, 20_000, 1_000);
+        run(seed + 100, 60_000, 20_000, 200, 20_000);
+    }
+}
+
+#[test]
+fn miri_table_agrees_with_a_model() {
+    run(1, 250, 30, 6_000, 100);
+}
+
+#[test]
+fn memory_a_key_is_bounded_at_every_size() {
+    let arena = arena(1 << 22, 128);
+    let mut table = table(&arena, 0);
+    let (mut worst, mut sum, mut samples) = (0.0_f64, 0.0, 0);
+    for number in 0..400_000_u64 {
+        let key = format!("{number:016}");
+        let hash = arena.hasher().hash(key.as_bytes());
+        table.insert(hash, key.as_bytes(), &value(&[b'v'; 16], None)).expect("there is room");
+        if number >= 50_000 && number % 10_000 == 0 {
+            let each = table.memory_bytes() as f64 / table.len() as f64;
+            (worst, sum, samples) = (worst.max(each), sum + each, samples + 1);
+        }
+    }
+    let mean = sum / f64::from(samples);
+    println!("mean {mean:.2} worst {worst:.2} moved at most {}", table.moved_entries_max());
+    assert!(mean <= 52.0, "mean {mean}");
+    assert!(worst <= 54.0, "worst {worst}");
+    assert!(table.moved_entries_max() <= 64, "a split moves one chain");
+    let buckets = table.bucket_count;
+    assert!(table.len() <= buckets * SLOTS_PER_BUCKET as u64);
+    for number in 0..400_000_u64 {
+        let key = format!("{number:016}");
+        let id = table.find(arena.hasher().hash(key.as_bytes()), key.as_bytes()).expect("kept");
+        table.remove(id);
+    }
+    assert!(table.bucket_count < 64, "{} buckets stay", table.bucket_count);
+    assert!(table.memory_bytes() < 1 << 20, "{} bytes stay", table.memory_bytes());
+}
+
+#[test]
+fn scan_visits_what_stays_while_the_table_grows_and_shrinks() {
+    let arena = arena(1 << 20, 64);
+    let mut table = table(&arena, 0);
+    let mut random = Prng::new(3);
+    let key = |number: u64| format!("k{number}").into_bytes();
+    let insert = |table: &mut Table, number: u64| {
+        let key = key(number);
+        let hash = arena.hasher().hash(&key);
+        if table.find(hash, &key).is_none() {
+            table.insert(hash, &key, &value(b"v", None)).expect("there is room");
+        }
+    };
+    for number in 0..3000 {
+        insert(&mut table, number);
+    }
+    for _ in 0..50 {
+        let mut seen = HashSet::new();
+        let mut cursor = 0;
+        loop {
+            cursor = table.scan(cursor, &mut |entry| {
+                seen.insert(entry.key().to_vec());
+            });
+            if cursor == 0 {
+                break;
+            }
+            let extra = 3000 + random.below(20_000);
+            if random.one_in(2) {
+                (0..random.below(200)).for_each(|step| insert(&mut table, extra + step));
+            } else {
+                for number in extra..extra + 300 {
+                    let key = key(number);
+                    if let Some(id) = table.find(arena.hasher().hash(&key), &key) {
+                        table.remove(id);
+                    }
+                }
+            }
+        }
+        assert!((0..3000).all(|number| seen.contains(&key(number))), "an entry was missed");
+    }
+}
+
+#[test]
+fn swapped_tables_keep_their_content_and_change_headers() {
+    let arena = arena(1 << 20, 16);
+    let (mut first, mut second) = (table(&arena, 0), table(&arena, 1));
+    let hash = arena.hasher().hash(b"k");
+    first.insert(hash, b"k", &value(b"one", None)).expect("there is room");
+    let directory = |database: u64| {
+        let header = table_header_offset(database, 0, 1);
+        arena.memory.word(header + table_header::DIRECTORY).load(Ordering::Relaxed)
+    };
+    let before = [directory(0), directory(1)];
+    Table::swap(&mut first, &mut second);
+    assert!(first.find(hash, b"k").is_none());
+    let id = second.find(hash, b"k").expect("it went along");
+    assert_eq!(second.entry(id).value(), b"one");
+    assert_eq!([directory(1), directory(0)], before);
+    assert_eq!((first.identity(), second.identity()), (1, 0));
+}
+
+#[test]
+fn limit_refuses_and_changes_nothing() {
+    let arena = arena(1 << 16, 64);
+    let mut table = table(&arena, 0);
+    arena.set_limit(arena.usage().touched_bytes + 40_000);
+    let mut kept = 0;
+    let refused = (0..10_000_u64).find(|number| {
+        let key = format!("key {number}");
+        let hash = arena.hasher().hash(key.as_bytes());
+        let result = table.insert(hash, key.as_bytes(), &value(&[1; 100], None));
+        kept += u64::from(result.is_ok());
+        if result.is_err() {
+            assert!(table.find(hash, key.as_bytes()).is_none(), "nothing has changed");
+        }
+        result.is_err()
+    });
+    assert!(refused.is_some(), "the limit holds");
+    assert_eq!(table.len(), kept);
+    table.set_overshoot(true);
+    let hash = arena.hasher().hash(b"in multi");
+    table.insert(hash, b"in multi", &value(&[1; 100], None)).expect("it may pass the limit");
+}
+
+#[test]
+fn segment_epoch_grows_with_each_segment() {
+    let arena = arena(1 << 16, 64);
+    let epoch = || arena.memory.word(root::SEGMENT_EPOCH).load(Ordering::Relaxed);
+    let before = epoch();
+    let mut table = table(&arena, 0);
+    let hash = arena.hasher().hash(b"k");
+    table.insert(hash, b"k", &value(&[0; 100], None)).expect("there is room");
+    assert!(epoch() > before);
+}
