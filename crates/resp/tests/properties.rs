@@ -33,6 +33,8 @@ fn decode(
         for request in batch.view(&buffer).iter() {
             requests.push(request.iter().map(<[u8]>::to_vec).collect());
         }
+        let count: u32 = batch.requests().iter().map(|request| request.count).sum();
+        assert_eq!(batch.ranges().len(), count as usize, "no range without its request");
         start += decoded.consumed;
         if !matches!(decoded.next, Next::Failed(_)) {
             // Everything not consumed is still as it was received.
