@@ -1,1 +1,46 @@
-//! keyspace
+//! Databases, shards, values, expiry, eviction and watches; every change yields its effect.
+//!
+//! *Layout*: `keyspace.rs` is the whole and takes locks, `guard.rs` is the right to touch data,
+//! `view.rs` reads and `write.rs` changes one database through a guard, `access.rs` works on the
+//! whole keyspace; `shard.rs` is what a lock protects, `published.rs` what anyone may read without
+//! it. `effect.rs` is the stream of changes and `recorder.rs` makes one record of many.
+//! `expire.rs`, `evict.rs` and `room.rs` give memory back; `watch.rs` serves WATCH.
+//! *Invariants*: data is reachable only through a guard; several shards are locked in ascending
+//! order by one function; a change emits its effect before the lock is released; reads never
+//! change the dataset; nothing here reads a clock or draws a random number.
+//! *Not here*: commands, replies, the log that keeps effects.
+#![forbid(unsafe_code)]
+
+mod access;
+mod digest;
+mod effect;
+mod encoding;
+mod evict;
+mod expire;
+mod guard;
+mod keyspace;
+mod published;
+mod recorder;
+mod room;
+mod shard;
+mod shard_set;
+mod view;
+mod watch;
+mod write;
+
+pub use access::Access;
+pub use arena::{Encoding, Entry, NeedRoom, ValueType};
+pub use digest::DatasetDigest;
+pub use effect::{Effect, EffectSink, Expiry, Record};
+pub use encoding::EMBSTR_BYTES_MAX;
+pub use evict::EvictionPolicy;
+pub use expire::SweepOutcome;
+pub use guard::Guard;
+pub use keyspace::{Keyspace, shard_count_for_workers};
+pub use published::{Counters, DatabaseCounts};
+pub use room::SweepContext;
+pub use shard::{SlotCount, is_expired};
+pub use shard_set::ShardSet;
+pub use view::{ReadView, WrongType};
+pub use watch::Watches;
+pub use write::WriteView;

@@ -1,0 +1,349 @@
+//! What concerns the whole keyspace: walks over all keys, flushes, swaps.
+//!
+//! Outside a transaction a walk locks one shard at a time and yields between them; inside EXEC all
+//! shards are held already.
+
+use arena::{Entry, NeedRoom};
+use base::prng::Prng;
+use base::{DatabaseIndex, Key, ShardIndex, UnixMs};
+
+use crate::digest::DatasetDigest;
+use crate::effect::Effect;
+use crate::guard::{Shards, ShardsMut};
+use crate::keyspace::Keyspace;
+use crate::recorder::Recorder;
+use crate::shard::{Shard, is_expired};
+use crate::write::{Place, WriteView};
+
+/// How many expired keys RANDOMKEY meets before it says that there is none.
+const RANDOM_KEY_TRIES_MAX: u32 = 100;
+/// How many chains of the index SCAN visits before it lets others have the shard.
+const SCAN_CHAINS_PER_HOLD: u64 = 256;
+/// SCAN visits at most this many chains for each key it is asked for, as Redis does.
+const SCAN_CHAINS_PER_KEY: u64 = 10;
+
+/// Access to all databases and shards.
+pub struct Access<'g> {
+    keyspace: &'g Keyspace,
+    held: Option<Held<'g>>,
+}
+
+struct Held<'g> {
+    shards: &'g mut dyn Shards,
+    recorder: &'g mut Recorder,
+}
+
+impl<'g> Access<'g> {
+    /// Returns access that locks shards as it needs them. The caller holds no guard.
+    pub fn free(keyspace: &'g Keyspace) -> Access<'g> {
+        Access { keyspace, held: None }
+    }
+
+    pub(crate) fn held(
+        keyspace: &'g Keyspace,
+        shards: &'g mut dyn Shards,
+        recorder: &'g mut Recorder,
+    ) -> Access<'g> {
+        Access { keyspace, held: Some(Held { shards, recorder }) }
+    }
+
+    /// Returns the keyspace, for what takes no lock: counts, limits. Inside EXEC its locks are
+    /// taken already.
+    pub fn keyspace(&self) -> &'g Keyspace {
+        self.keyspace
+    }
+
+    /// Returns the number of keys in `database`, expired ones that no sweep has met included.
+    pub fn key_count(&self, database: DatabaseIndex) -> u64 {
+        self.keyspace.counts(database).keys
+    }
+
+    /// Visits each entry of `database`, expired or not, in no order. Each shard is a moment of its
+    /// own unless all are held.
+    pub fn for_each_entry(&self, database: DatabaseIndex, visit: &mut dyn FnMut(Entry<'_>)) {
+        for index in self.keyspace.shard_indexes() {
+            if self.keyspace.shard_counts(index, database).keys == 0 {
+                continue;
+            }
+            self.with_shard(index, |shard| for_each_in_shard(shard, database, visit));
+        }
+    }
+
+    /// Visits some entries of `database` that have not expired at `now`, about `count`, and
+    /// returns the cursor to go on with; starts and ends at 0. An entry that is there from the
+    /// first call to the last is visited at least once.
+    ///
+    /// The cursor holds the shard in its low bits and the cursor of the shard's table above.
+    pub fn scan(
+        &self,
+        database: DatabaseIndex,
+        cursor: u64,
+        count: u64,
+        now: UnixMs,
+        visit: &mut dyn FnMut(Entry<'_>),
+    ) -> u64 {
+        let shard_bits = self.keyspace.shard_count().trailing_zeros();
+        let mut shard = cursor & (self.keyspace.shard_count() as u64 - 1);
+        let mut position = cursor >> shard_bits;
+        let mut chains_left = count.saturating_mul(SCAN_CHAINS_PER_KEY);
+        let mut found = 0;
+        while shard < self.keyspace.shard_count() as u64 {
+            let index = ShardIndex(shard as u16);
+            if self.keyspace.shard_counts(index, database).keys == 0 {
+                (position, shard) = (0, shard + 1);
+                continue;
+            }
+            if found >= count || chains_left == 0 {
+                return position << shard_bits | shard;
+            }
+            let chains = chains_left.min(SCAN_CHAINS_PER_HOLD);
+            let mut step = ScanStep { position, chains, found, wanted: count };
+            self.with_shard(index, |shard| step.run(shard, database, now, visit));
+            chains_left -= chains - step.chains;
+            (position, found) = (step.position, step.found);
+            shard += u64::from(position == 0);
+        }
+        0
+    }
+
+    /// Returns a key of `database` that has not expired at `now`, chosen nearly uniformly; `None`
+    /// where there is none, or so few among expired ones that 100 tries met none.
+    pub fn random_key(
+        &self,
+        database: DatabaseIndex,
+        now: UnixMs,
+        random: &mut Prng,
+    ) -> Option<Vec<u8>> {
+        for _ in 0..RANDOM_KEY_TRIES_MAX {
+            let index = self.random_shard(database, random)?;
+            let word = random.next();
+            let key = self.with_shard(index, |shard| {
+                let table = &shard.database(database)?.table;
+                let entry = table.entry(table.sample(word)?);
+                (!is_expired(&entry, now)).then(|| entry.key().to_vec())
+            });
+            if key.is_some() {
+                return key;
+            }
+        }
+        None
+    }
+
+    /// Runs `change` on the view of `database` at `now` that holds `key`'s shard.
+    pub fn write<R>(
+        &mut self,
+        key: &Key<'_>,
+        database: DatabaseIndex,
+        now: UnixMs,
+        change: impl FnOnce(&mut WriteView<'_>) -> R,
+    ) -> R {
+        match &mut self.held {
+            None => {
+                let mut guard = self.keyspace.lock(key.shard);
+                let result = change(&mut guard.write(database, now));
+                guard.finish();
+                result
+            }
+            Some(held) => {
+                let shards = ShardsMut::Many(&mut *held.shards);
+                change(&mut WriteView::new(shards, held.recorder, database, now))
+            }
+        }
+    }
+
+    /// Removes all keys of `database`.
+    pub fn flush_database(&mut self, database: DatabaseIndex, now: UnixMs) {
+        self.with_all(|shards, recorder, keyspace| {
+            for index in keyspace.shard_indexes() {
+                flush(shards.shard_mut(index), recorder, database, now);
+            }
+            emit(shards, recorder, database, &Effect::FlushDatabase);
+        });
+    }
+
+    /// Removes all keys of all databases.
+    pub fn flush_all(&mut self, now: UnixMs) {
+        self.with_all(|shards, recorder, keyspace| {
+            for index in keyspace.shard_indexes() {
+                for database in keyspace.databases() {
+                    flush(shards.shard_mut(index), recorder, database, now);
+                }
+            }
+            emit(shards, recorder, DatabaseIndex(0), &Effect::FlushAll);
+        });
+    }
+
+    /// Exchanges the contents of two databases.
+    ///
+    /// # Errors
+    /// NeedRoom before any change, where the tables of a database that was never used do not fit.
+    pub fn swap_databases(
+        &mut self,
+        a: DatabaseIndex,
+        b: DatabaseIndex,
+        now: UnixMs,
+    ) -> Result<(), NeedRoom> {
+        if a == b {
+            return Ok(());
+        }
+        self.with_all(|shards, recorder, keyspace| {
+            for index in keyspace.shard_indexes() {
+                prepare_swap(shards.shard_mut(index), recorder, a, b)?;
+            }
+            for index in keyspace.shard_indexes() {
+                swap(shards.shard_mut(index), a, b, now);
+            }
+            emit(shards, recorder, DatabaseIndex(0), &Effect::SwapDatabases { a, b });
+            Ok(())
+        })
+    }
+
+    /// Returns the digest of all databases, expired keys that no sweep has met included.
+    pub fn digest(&self) -> DatasetDigest {
+        let mut digest = DatasetDigest::default();
+        for database in self.keyspace.databases() {
+            self.for_each_entry(database, &mut |entry| digest.add(database, &entry));
+        }
+        digest
+    }
+
+    fn random_shard(&self, database: DatabaseIndex, random: &mut Prng) -> Option<ShardIndex> {
+        let total = self.key_count(database);
+        if total == 0 {
+            return None;
+        }
+        let mut rest = random.below(total);
+        let mut last = None;
+        for index in self.keyspace.shard_indexes() {
+            let keys = self.keyspace.shard_counts(index, database).keys;
+            if keys > rest {
+                return Some(index);
+            }
+            rest -= keys;
+            last = if keys > 0 { Some(index) } else { last };
+        }
+        // Others removed keys since the total was taken.
+        last
+    }
+
+    fn with_shard<R>(&self, index: ShardIndex, read: impl FnOnce(&Shard) -> R) -> R {
+        match &self.held {
+            Some(held) => read(held.shards.shard(index)),
+            None => read(self.keyspace.lock(index).shards().shard(index)),
+        }
+    }
+
+    /// Runs `change` with all shards held, as one record.
+    fn with_all<R>(
+        &mut self,
+        change: impl FnOnce(&mut dyn Shards, &mut Recorder, &Keyspace) -> R,
+    ) -> R {
+        match &mut self.held {
+            Some(held) => change(held.shards, held.recorder, self.keyspace),
+            None => {
+                let mut guard = self.keyspace.lock_all();
+                guard.begin_atomic();
+                let result = guard.access().with_all(change);
+                guard.finish();
+                result
+            }
+        }
+    }
+}
+
+/// One hold of a shard during SCAN.
+struct ScanStep {
+    position: u64,
+    chains: u64,
+    found: u64,
+    wanted: u64,
+}
+
+impl ScanStep {
+    fn run(
+        &mut self,
+        shard: &Shard,
+        database: DatabaseIndex,
+        now: UnixMs,
+        visit: &mut dyn FnMut(Entry<'_>),
+    ) {
+        let Some(part) = shard.database(database) else { return self.position = 0 };
+        while self.chains > 0 && self.found < self.wanted {
+            self.chains -= 1;
+            self.position = part.table.scan(self.position, &mut |entry| {
+                if !is_expired(&entry, now) {
+                    self.found += 1;
+                    visit(entry);
+                }
+            });
+            if self.position == 0 {
+                return;
+            }
+        }
+    }
+}
+
+pub(crate) fn for_each_in_shard(
+    shard: &Shard,
+    database: DatabaseIndex,
+    visit: &mut dyn FnMut(Entry<'_>),
+) {
+    let Some(part) = shard.database(database) else { return };
+    let mut cursor = 0;
+    loop {
+        cursor = part.table.scan(cursor, visit);
+        if cursor == 0 {
+            return;
+        }
+    }
+}
+
+fn flush(shard: &mut Shard, recorder: &mut Recorder, database: DatabaseIndex, now: UnixMs) {
+    if !shard.watches.is_empty() {
+        shard.touch_all(database, None, now);
+    }
+    shard.freeze_if_atomic(database, recorder);
+    if let Some(part) = shard.database_mut(database) {
+        part.clear();
+        shard.publish_counts(database);
+    }
+}
+
+fn prepare_swap(
+    shard: &mut Shard,
+    recorder: &mut Recorder,
+    a: DatabaseIndex,
+    b: DatabaseIndex,
+) -> Result<(), NeedRoom> {
+    if shard.database(a).is_none() && shard.database(b).is_none() {
+        return Ok(());
+    }
+    shard.ensure_database(a, recorder)?;
+    shard.ensure_database(b, recorder)?;
+    shard.freeze_if_atomic(a, recorder);
+    shard.freeze_if_atomic(b, recorder);
+    Ok(())
+}
+
+fn swap(shard: &mut Shard, a: DatabaseIndex, b: DatabaseIndex, now: UnixMs) {
+    if shard.database(a).is_none() {
+        return;
+    }
+    if !shard.watches.is_empty() {
+        shard.touch_all(a, Some(b), now);
+        shard.touch_all(b, Some(a), now);
+    }
+    shard.swap(a, b);
+    shard.publish_counts(a);
+    shard.publish_counts(b);
+}
+
+fn emit(
+    shards: &mut dyn Shards,
+    recorder: &mut Recorder,
+    database: DatabaseIndex,
+    effect: &Effect<'_>,
+) {
+    let shard = shards.shard_mut(ShardIndex(0));
+    Place { shard, recorder, database, now: UnixMs(0) }.emit(effect);
+}

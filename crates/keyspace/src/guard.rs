@@ -1,0 +1,290 @@
+//! Guards: the only way to a shard's data.
+
+use std::sync::MutexGuard;
+
+use base::{DatabaseIndex, Lsn, ShardIndex, UnixMs};
+
+use crate::access::Access;
+use crate::keyspace::Keyspace;
+use crate::recorder::Recorder;
+use crate::shard::Shard;
+use crate::shard_set::ShardSet;
+use crate::view::ReadView;
+use crate::write::WriteView;
+
+/// The right to read and change the data of one shard, or of several.
+///
+/// A thread holds at most one guard at a time; several shards belong to one guard, which
+/// [`Keyspace`] locks in ascending order. Dropping it ends the record that
+/// [`Guard::begin_atomic`] began, as [`Guard::finish`] does.
+///
+/// # Panics
+/// A panic while a guard is held leaves its shards poisoned and their tables frozen, and drops the
+/// unfinished record: memory may hold half of a change, so whoever locks these shards next panics
+/// too. Corrupt is worse than down.
+pub struct Guard<'k> {
+    keyspace: &'k Keyspace,
+    held: Held<'k>,
+    recorder: Recorder,
+    #[cfg(debug_assertions)]
+    _only: only_guard::Token,
+}
+
+enum Held<'k> {
+    One(MutexGuard<'k, Shard>),
+    Many(Box<Many<'k>>),
+}
+
+/// Several locked shards.
+struct Many<'k> {
+    guards: Vec<MutexGuard<'k, Shard>>,
+    /// For each shard of the keyspace its position in `guards` plus 1, or 0.
+    positions: Vec<u16>,
+}
+
+/// Shards that are found by index; hides the lifetime of the locks from the views.
+pub(crate) trait Shards {
+    fn shard(&self, index: ShardIndex) -> &Shard;
+    fn shard_mut(&mut self, index: ShardIndex) -> &mut Shard;
+}
+
+impl Shards for Many<'_> {
+    fn shard(&self, index: ShardIndex) -> &Shard {
+        &self.guards[self.position(index)]
+    }
+
+    fn shard_mut(&mut self, index: ShardIndex) -> &mut Shard {
+        let position = self.position(index);
+        &mut self.guards[position]
+    }
+}
+
+impl Many<'_> {
+    fn position(&self, index: ShardIndex) -> usize {
+        let position = self.positions[index.position()];
+        usize::from(position.checked_sub(1).expect("only held shards are asked for"))
+    }
+}
+
+/// The shards of a guard, to read.
+#[derive(Clone, Copy)]
+pub(crate) enum ShardsRef<'g> {
+    One(&'g Shard),
+    Many(&'g dyn Shards),
+}
+
+impl<'g> ShardsRef<'g> {
+    /// Returns shard `index`.
+    ///
+    /// # Panics
+    /// When the guard does not hold it.
+    #[inline]
+    pub fn shard(self, index: ShardIndex) -> &'g Shard {
+        match self {
+            ShardsRef::One(shard) => {
+                assert_eq!(shard.index(), index, "only the held shard is asked for");
+                shard
+            }
+            ShardsRef::Many(shards) => shards.shard(index),
+        }
+    }
+}
+
+/// The shards of a guard, to change.
+pub(crate) enum ShardsMut<'g> {
+    One(&'g mut Shard),
+    Many(&'g mut dyn Shards),
+}
+
+impl ShardsMut<'_> {
+    /// Returns shard `index`.
+    ///
+    /// # Panics
+    /// When the guard does not hold it.
+    #[inline]
+    pub fn shard(&mut self, index: ShardIndex) -> &mut Shard {
+        match self {
+            ShardsMut::One(shard) => {
+                assert_eq!(shard.index(), index, "only the held shard is asked for");
+                shard
+            }
+            ShardsMut::Many(shards) => shards.shard_mut(index),
+        }
+    }
+
+    /// Returns the same shards, to read.
+    #[inline]
+    pub fn as_ref(&self) -> ShardsRef<'_> {
+        match self {
+            ShardsMut::One(shard) => ShardsRef::One(shard),
+            ShardsMut::Many(shards) => ShardsRef::Many(*shards),
+        }
+    }
+}
+
+impl<'k> Guard<'k> {
+    /// Wraps one locked shard.
+    #[inline]
+    pub(crate) fn one(keyspace: &'k Keyspace, shard: MutexGuard<'k, Shard>) -> Guard<'k> {
+        Guard {
+            keyspace,
+            held: Held::One(shard),
+            recorder: Recorder::default(),
+            #[cfg(debug_assertions)]
+            _only: only_guard::Token::new(),
+        }
+    }
+
+    /// Locks `shards` in ascending order: the one place where several locks are taken, and so the
+    /// proof that no two guards wait for each other.
+    pub(crate) fn many(keyspace: &'k Keyspace, shards: &ShardSet) -> Guard<'k> {
+        let mut many = Many {
+            guards: Vec::with_capacity(shards.len()),
+            positions: vec![0; keyspace.shard_count()],
+        };
+        #[cfg(debug_assertions)]
+        let only = only_guard::Token::new();
+        for shard in shards.iter() {
+            many.guards.push(keyspace.acquire(shard));
+            many.positions[shard.position()] = many.guards.len() as u16;
+        }
+        Guard {
+            keyspace,
+            held: Held::Many(Box::new(many)),
+            recorder: Recorder::default(),
+            #[cfg(debug_assertions)]
+            _only: only,
+        }
+    }
+
+    /// Returns whether this guard holds `shard` and no other.
+    #[inline]
+    pub fn is_only(&self, shard: ShardIndex) -> bool {
+        matches!(&self.held, Held::One(held) if held.index() == shard)
+    }
+
+    /// Returns the view that reads `database` at time `now`.
+    #[inline]
+    pub fn read(&self, database: DatabaseIndex, now: UnixMs) -> ReadView<'_> {
+        let shards = match &self.held {
+            Held::One(shard) => ShardsRef::One(shard),
+            Held::Many(many) => ShardsRef::Many(&**many),
+        };
+        ReadView::new(shards, database, now)
+    }
+
+    /// Returns the view that changes `database` at time `now`.
+    #[inline]
+    pub fn write(&mut self, database: DatabaseIndex, now: UnixMs) -> WriteView<'_> {
+        let shards = match &mut self.held {
+            Held::One(shard) => ShardsMut::One(shard),
+            Held::Many(many) => ShardsMut::Many(&mut **many),
+        };
+        WriteView::new(shards, &mut self.recorder, database, now)
+    }
+
+    /// Returns access to the whole keyspace.
+    ///
+    /// # Panics
+    /// When the guard does not hold all shards.
+    pub fn access(&mut self) -> Access<'_> {
+        let Held::Many(many) = &mut self.held else { panic!("one shard is not the keyspace") };
+        assert_eq!(many.guards.len(), self.keyspace.shard_count(), "all shards are held");
+        Access::held(self.keyspace, &mut **many, &mut self.recorder)
+    }
+
+    /// Makes all that changes from here on one record, hidden from readers in other processes
+    /// until it is complete and free to pass the memory limit: nothing is evicted meanwhile.
+    pub fn begin_atomic(&mut self) {
+        self.recorder.begin_atomic();
+    }
+
+    /// Returns the LSN of the last record that this guard wrote; 0 is none.
+    pub fn last_lsn(&self) -> Lsn {
+        self.recorder.last_lsn()
+    }
+
+    /// Completes the atomic record, unlocks, and returns the LSN of the last record; 0 is none.
+    pub fn finish(mut self) -> Lsn {
+        self.complete();
+        self.recorder.last_lsn()
+    }
+
+    pub(crate) fn keyspace(&self) -> &'k Keyspace {
+        self.keyspace
+    }
+
+    pub(crate) fn shards(&self) -> ShardsRef<'_> {
+        match &self.held {
+            Held::One(shard) => ShardsRef::One(shard),
+            Held::Many(many) => ShardsRef::Many(&**many),
+        }
+    }
+
+    pub(crate) fn shard_mut(&mut self, index: ShardIndex) -> &mut Shard {
+        match &mut self.held {
+            Held::One(shard) => {
+                assert_eq!(shard.index(), index, "only the held shard is asked for");
+                shard
+            }
+            Held::Many(many) => many.shard_mut(index),
+        }
+    }
+
+    fn first_shard(&self) -> &Shard {
+        match &self.held {
+            Held::One(shard) => shard,
+            Held::Many(many) => many.guards.first().expect("a guard holds a shard"),
+        }
+    }
+
+    fn complete(&mut self) {
+        if !self.recorder.is_atomic() {
+            return;
+        }
+        let frozen = self.recorder.take_frozen();
+        let sink = self.first_shard().sink.clone();
+        let lsn = self.recorder.finish_atomic(sink.as_deref());
+        // Every lock is still held: a reader that meets one thawed table finds the others frozen
+        // or complete, never half of the record.
+        for (index, database) in frozen {
+            let shard = self.shard_mut(index);
+            shard.last_write_lsn = lsn.unwrap_or(shard.last_write_lsn);
+            shard.thaw(database);
+        }
+    }
+}
+
+impl Drop for Guard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.recorder.is_atomic() && !std::thread::panicking() {
+            self.complete();
+        }
+    }
+}
+
+/// Catches, in builds with assertions, a thread that would hold two guards at once.
+#[cfg(debug_assertions)]
+mod only_guard {
+    use std::cell::Cell;
+
+    thread_local! {
+        static HELD: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub struct Token;
+
+    impl Token {
+        pub fn new() -> Token {
+            assert!(!HELD.replace(true), "a thread holds one guard at a time");
+            Token
+        }
+    }
+
+    impl Drop for Token {
+        fn drop(&mut self) {
+            HELD.set(false);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The keyspace: all shards, their locks, and what can be asked without a lock.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arena::Arena;
+use base::{DatabaseIndex, Key, KeyHasher, ShardIndex};
+
+use crate::effect::EffectSink;
+use crate::evict::EvictionPool;
+use crate::guard::Guard;
+use crate::published::{Counters, DatabaseCounts, Published};
+use crate::room::MemoryAccount;
+use crate::shard::Shard;
+use crate::shard_set::ShardSet;
+
+/// The fewest shards of a server: enough that two workers seldom meet.
+const SHARD_COUNT_MIN: usize = 64;
+/// Shards for each worker.
+const SHARDS_PER_WORKER: usize = 16;
+/// The most shards that there can be.
+const SHARD_COUNT_MAX: usize = 4096;
+
+/// Returns the number of shards for a server of `worker_count` workers: a power of two.
+pub fn shard_count_for_workers(worker_count: usize) -> usize {
+    let wanted = worker_count.saturating_mul(SHARDS_PER_WORKER).max(SHARD_COUNT_MIN);
+    wanted.min(SHARD_COUNT_MAX).next_power_of_two()
+}
+
+/// All databases, in shards that are locked one by one.
+pub struct Keyspace {
+    pub(crate) account: Arc<MemoryAccount>,
+    shards: Box<[ShardCell]>,
+    /// What [`Keyspace::counters`] counts from.
+    counters_from: Mutex<Counters>,
+    pub(crate) eviction_policy: AtomicU8,
+    pub(crate) eviction_samples: AtomicU32,
+    pub(crate) eviction_pool: Mutex<EvictionPool>,
+    pub(crate) eviction_turn: AtomicU64,
+}
+
+/// One shard behind its lock, on cache lines of its own.
+#[repr(align(128))]
+struct ShardCell {
+    shard: Mutex<Shard>,
+    published: Arc<Published>,
+}
+
+impl Keyspace {
+    /// Returns an empty keyspace over `arena`, with the arena's shards, databases and key hash.
+    pub fn new(arena: Arc<Arena>) -> Keyspace {
+        let shard_count = arena.config().shard_count as usize;
+        let account = Arc::new(MemoryAccount::new(arena));
+        let cell = |index: usize| {
+            let published = Arc::new(Published::default());
+            let shard = Shard::new(ShardIndex(index as u16), account.clone(), published.clone());
+            ShardCell { shard: Mutex::new(shard), published }
+        };
+        let shards: Box<[ShardCell]> = (0..shard_count).map(cell).collect();
+        account.charge((shards.len() * (size_of::<ShardCell>() + size_of::<Published>())) as u64);
+        Keyspace {
+            account,
+            shards,
+            counters_from: Mutex::default(),
+            eviction_policy: AtomicU8::new(0),
+            eviction_samples: AtomicU32::new(crate::evict::SAMPLES_DEFAULT),
+            eviction_pool: Mutex::default(),
+            eviction_turn: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the arena.
+    pub fn arena(&self) -> &Arc<Arena> {
+        self.account.arena()
+    }
+
+    /// Returns what makes keys out of bytes.
+    #[inline]
+    pub fn hasher(&self) -> &KeyHasher {
+        self.account.arena().hasher()
+    }
+
+    /// Returns the number of shards: a power of two.
+    pub fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Returns the shards.
+    pub fn shard_indexes(&self) -> impl Iterator<Item = ShardIndex> + use<> {
+        (0..self.shards.len() as u16).map(ShardIndex)
+    }
+
+    /// Returns the databases.
+    pub fn databases(&self) -> impl Iterator<Item = DatabaseIndex> + use<> {
+        (0..self.arena().config().database_count as u8).map(DatabaseIndex)
+    }
+
+    /// Returns the number of databases.
+    pub fn database_count(&self) -> usize {
+        self.arena().config().database_count as usize
+    }
+
+    /// Locks one shard. The caller holds no other guard.
+    #[inline]
+    pub fn lock(&self, shard: ShardIndex) -> Guard<'_> {
+        Guard::one(self, self.acquire(shard))
+    }
+
+    /// Locks the shards of `keys`, which are not empty. The caller holds no other guard.
+    pub fn lock_keys(&self, keys: &[Key<'_>]) -> Guard<'_> {
+        let first = keys.first().expect("a guard is for a key at least").shard;
+        if keys.iter().all(|key| key.shard == first) {
+            return self.lock(first);
+        }
+        let mut shards = ShardSet::new();
+        keys.iter().for_each(|key| shards.insert(key.shard));
+        Guard::many(self, &shards)
+    }
+
+    /// Locks `shards`, which are not empty. The caller holds no other guard.
+    pub fn lock_set(&self, shards: &ShardSet) -> Guard<'_> {
+        assert!(!shards.is_empty(), "a guard is for a shard at least");
+        Guard::many(self, shards)
+    }
+
+    /// Locks all shards: the gate for what concerns the whole keyspace. The caller holds no other
+    /// guard. See docs/decisions/0010-gate.md for its cost.
+    pub fn lock_all(&self) -> Guard<'_> {
+        Guard::many(self, &ShardSet::first(self.shard_count()))
+    }
+
+    /// Makes `sink` the listener of all effects from one moment on, in place of any before.
+    pub fn set_sink(&self, sink: Option<Arc<dyn EffectSink>>) {
+        let mut guard = self.lock_all();
+        for index in self.shard_indexes() {
+            guard.shard_mut(index).sink = sink.clone();
+        }
+    }
+
+    /// Returns how many keys `database` has; may be a moment old, takes no lock.
+    pub fn counts(&self, database: DatabaseIndex) -> DatabaseCounts {
+        let shards = self.shard_indexes().map(|index| self.shard_counts(index, database));
+        shards.fold(DatabaseCounts::default(), |sum, counts| DatabaseCounts {
+            keys: sum.keys + counts.keys,
+            volatile: sum.volatile + counts.volatile,
+        })
+    }
+
+    /// Returns how many keys of `database` lie in `shard`; may be a moment old, takes no lock.
+    pub fn shard_counts(&self, shard: ShardIndex, database: DatabaseIndex) -> DatabaseCounts {
+        self.published(shard).counts(database)
+    }
+
+    /// Returns how many keys of `shard` have a time to live; may be a moment old, takes no lock.
+    pub fn shard_volatile(&self, shard: ShardIndex) -> u64 {
+        self.databases().map(|database| self.shard_counts(shard, database).volatile).sum()
+    }
+
+    /// Returns the events since the last [`Keyspace::reset_counters`]; takes no lock of a shard.
+    pub fn counters(&self) -> Counters {
+        self.counters_since_start().since(*self.counters_from())
+    }
+
+    /// Starts all counters anew.
+    pub fn reset_counters(&self) {
+        *self.counters_from() = self.counters_since_start();
+    }
+
+    /// Locks one shard: the only place that does.
+    #[inline]
+    pub(crate) fn acquire(&self, shard: ShardIndex) -> MutexGuard<'_, Shard> {
+        let cell = &self.shards[shard.position()];
+        cell.shard.lock().expect("nobody has panicked while changing this shard")
+    }
+
+    fn published(&self, shard: ShardIndex) -> &Published {
+        &self.shards[shard.position()].published
+    }
+
+    fn counters_since_start(&self) -> Counters {
+        let shards = self.shards.iter().map(|cell| cell.published.counters());
+        shards.fold(Counters::default(), Counters::plus)
+    }
+
+    fn counters_from(&self) -> MutexGuard<'_, Counters> {
+        self.counters_from.lock().expect("no holder of the counters panics")
+    }
+}

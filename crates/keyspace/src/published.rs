@@ -1,0 +1,114 @@
+//! Counts that anyone may read without a lock; only the holder of a shard's lock writes them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::{DATABASE_COUNT_MAX, DatabaseIndex};
+
+/// A number with one writer at a time (the holder of the shard) and any number of readers. Relaxed
+/// loads and stores suffice and cost what plain ones do.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// Returns the number, which may be a moment old.
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the number; only under the shard's lock.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Adds `count`; only under the shard's lock.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.set(self.value().wrapping_add(count));
+    }
+}
+
+/// What one shard publishes.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Published {
+    pub hits: Gauge,
+    pub misses: Gauge,
+    pub changes: Gauge,
+    pub expired: Gauge,
+    pub evicted: Gauge,
+    keys: [Gauge; DATABASE_COUNT_MAX],
+    volatile: [Gauge; DATABASE_COUNT_MAX],
+}
+
+impl Published {
+    /// Publishes the counts of `database`.
+    pub fn set_counts(&self, database: DatabaseIndex, counts: DatabaseCounts) {
+        self.keys[database.position()].set(counts.keys);
+        self.volatile[database.position()].set(counts.volatile);
+    }
+
+    /// Returns the counts of `database`.
+    pub fn counts(&self, database: DatabaseIndex) -> DatabaseCounts {
+        DatabaseCounts {
+            keys: self.keys[database.position()].value(),
+            volatile: self.volatile[database.position()].value(),
+        }
+    }
+
+    /// Returns the counters of events.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            keyspace_hits: self.hits.value(),
+            keyspace_misses: self.misses.value(),
+            changes: self.changes.value(),
+            expired_keys: self.expired.value(),
+            evicted_keys: self.evicted.value(),
+        }
+    }
+}
+
+/// How many keys a database has, expired ones that no sweep has met included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatabaseCounts {
+    /// All keys.
+    pub keys: u64,
+    /// Keys with a time to live.
+    pub volatile: u64,
+}
+
+/// Events since the keyspace was made, or since the counters were reset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Reads that found their key.
+    pub keyspace_hits: u64,
+    /// Reads that did not.
+    pub keyspace_misses: u64,
+    /// Effects: changes to the dataset.
+    pub changes: u64,
+    /// Keys removed because their time had come.
+    pub expired_keys: u64,
+    /// Keys removed to make room.
+    pub evicted_keys: u64,
+}
+
+impl Counters {
+    /// Returns these counters plus `other`.
+    pub fn plus(self, other: Counters) -> Counters {
+        self.combine(other, u64::wrapping_add)
+    }
+
+    /// Returns the events of these counters that came after `earlier`.
+    pub fn since(self, earlier: Counters) -> Counters {
+        self.combine(earlier, u64::wrapping_sub)
+    }
+
+    fn combine(self, other: Counters, operation: fn(u64, u64) -> u64) -> Counters {
+        Counters {
+            keyspace_hits: operation(self.keyspace_hits, other.keyspace_hits),
+            keyspace_misses: operation(self.keyspace_misses, other.keyspace_misses),
+            changes: operation(self.changes, other.changes),
+            expired_keys: operation(self.expired_keys, other.expired_keys),
+            evicted_keys: operation(self.evicted_keys, other.evicted_keys),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What one lock protects: a shard's tables, counts, watches and place in the order of writes.
+
+use std::sync::Arc;
+
+use arena::{Entry, NeedRoom, Table};
+use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, Lsn, SLOT_COUNT, ShardIndex, Slot, UnixMs};
+
+use crate::effect::EffectSink;
+use crate::published::{DatabaseCounts, Published};
+use crate::recorder::Recorder;
+use crate::room::MemoryAccount;
+use crate::watch::WatchTable;
+
+/// Returns whether `entry` has expired: the moment itself still counts as alive, as in Redis.
+#[inline]
+pub fn is_expired(entry: &Entry<'_>, now: UnixMs) -> bool {
+    entry.expiry().is_some_and(|at| now > at)
+}
+
+/// Keys and bytes of one cluster slot in one database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotCount {
+    /// Keys, expired ones that no sweep has met included.
+    pub keys: u64,
+    /// Bytes of their entries.
+    pub bytes: u64,
+}
+
+/// One shard, reachable only through a guard.
+pub(crate) struct Shard {
+    index: ShardIndex,
+    /// Who listens to effects; the same in all shards, here so that a write asks no other line.
+    pub sink: Option<Arc<dyn EffectSink>>,
+    pub watches: WatchTable,
+    pub published: Arc<Published>,
+    /// The record that wrote to this shard last.
+    pub last_write_lsn: Lsn,
+    databases: [Option<Box<DatabaseShard>>; DATABASE_COUNT_MAX],
+    account: Arc<MemoryAccount>,
+}
+
+/// The part of one database that lies in one shard.
+pub(crate) struct DatabaseShard {
+    pub table: Table,
+    pub slots: SlotCounts,
+    /// Where in the table's array of volatile entries the next expiry step starts.
+    pub expiry_cursor: u64,
+    frozen: bool,
+}
+
+impl Shard {
+    /// Returns the empty shard `index`.
+    pub fn new(index: ShardIndex, account: Arc<MemoryAccount>, published: Arc<Published>) -> Shard {
+        Shard {
+            index,
+            sink: None,
+            watches: WatchTable::default(),
+            published,
+            last_write_lsn: Lsn(0),
+            databases: Default::default(),
+            account,
+        }
+    }
+
+    /// Returns the shard's index.
+    pub fn index(&self) -> ShardIndex {
+        self.index
+    }
+
+    /// Returns the key of `bytes`.
+    pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        self.account.arena().hasher().key(bytes)
+    }
+
+    /// Returns the shard's part of `database`, where it was ever written to.
+    #[inline]
+    pub fn database(&self, database: DatabaseIndex) -> Option<&DatabaseShard> {
+        self.databases[database.position()].as_deref()
+    }
+
+    /// As [`Shard::database`], to change it.
+    #[inline]
+    pub fn database_mut(&mut self, database: DatabaseIndex) -> Option<&mut DatabaseShard> {
+        self.databases[database.position()].as_deref_mut()
+    }
+
+    /// Returns the databases that were ever written to in this shard.
+    pub fn databases(&self) -> impl Iterator<Item = (DatabaseIndex, &DatabaseShard)> {
+        let all = self.databases.iter().enumerate();
+        all.filter_map(|(index, part)| Some((DatabaseIndex(index as u8), part.as_deref()?)))
+    }
+
+    /// Makes the shard's part of `database` where there is none.
+    ///
+    /// # Errors
+    /// NeedRoom where its table does not fit; nothing has changed then.
+    pub fn ensure_database(
+        &mut self,
+        database: DatabaseIndex,
+        recorder: &mut Recorder,
+    ) -> Result<(), NeedRoom> {
+        if self.databases[database.position()].is_some() {
+            return Ok(());
+        }
+        let table = Table::new(self.account.arena().clone(), self.index, database)?;
+        let slots = SlotCounts::new(self.account.slots_per_shard());
+        self.account.charge(slots.memory_bytes());
+        let part = DatabaseShard { table, slots, expiry_cursor: 0, frozen: false };
+        self.databases[database.position()] = Some(Box::new(part));
+        self.freeze_if_atomic(database, recorder);
+        Ok(())
+    }
+
+    /// Within an atomic record: hides the table from readers in other processes until the record
+    /// is complete, and lets it pass the memory limit, because nothing is evicted meanwhile.
+    #[inline]
+    pub fn freeze_if_atomic(&mut self, database: DatabaseIndex, recorder: &mut Recorder) {
+        if !recorder.is_atomic() {
+            return;
+        }
+        let index = self.index;
+        let Some(part) = self.database_mut(database) else { return };
+        if !part.frozen {
+            part.table.freeze();
+            part.table.set_overshoot(true);
+            part.frozen = true;
+            recorder.note_frozen(index, database);
+        }
+    }
+
+    /// Undoes [`Shard::freeze_if_atomic`].
+    pub fn thaw(&mut self, database: DatabaseIndex) {
+        let part = self.database_mut(database).expect("a frozen table exists");
+        assert!(part.frozen, "only frozen tables are thawed");
+        part.table.set_overshoot(false);
+        part.table.thaw();
+        part.frozen = false;
+    }
+
+    /// Exchanges two databases. Both exist.
+    pub fn swap(&mut self, a: DatabaseIndex, b: DatabaseIndex) {
+        let positions = [a.position(), b.position()];
+        let [a, b] = self.databases.get_disjoint_mut(positions).expect("two distinct databases");
+        let [Some(a), Some(b)] = [a, b] else { panic!("both databases were made before") };
+        Table::swap(&mut a.table, &mut b.table);
+        std::mem::swap(&mut a.slots, &mut b.slots);
+        std::mem::swap(&mut a.expiry_cursor, &mut b.expiry_cursor);
+    }
+
+    /// Publishes how many keys `database` has.
+    pub fn publish_counts(&self, database: DatabaseIndex) {
+        let counts = self.database(database).map(DatabaseShard::counts).unwrap_or_default();
+        self.published.set_counts(database, counts);
+    }
+}
+
+impl DatabaseShard {
+    /// Returns how many keys there are.
+    pub fn counts(&self) -> DatabaseCounts {
+        DatabaseCounts { keys: self.table.len(), volatile: self.table.volatile_len() }
+    }
+
+    /// Removes all keys.
+    pub fn clear(&mut self) {
+        // An empty table that does not fit is made by the next insert.
+        self.table.clear().ok();
+        self.slots.clear();
+        self.expiry_cursor = 0;
+    }
+}
+
+/// Keys and bytes of each slot that a shard owns, in one database.
+pub(crate) struct SlotCounts {
+    counts: Box<[SlotCount]>,
+}
+
+impl SlotCounts {
+    fn new(slot_count: usize) -> SlotCounts {
+        assert!(slot_count.is_power_of_two() && slot_count <= SLOT_COUNT);
+        SlotCounts { counts: vec![SlotCount::default(); slot_count].into_boxed_slice() }
+    }
+
+    /// Returns the counts of `slot`: shards own contiguous, aligned ranges of slots.
+    pub fn of(&self, slot: Slot) -> SlotCount {
+        self.counts[usize::from(slot.0) & (self.counts.len() - 1)]
+    }
+
+    fn of_mut(&mut self, slot: Slot) -> &mut SlotCount {
+        let mask = self.counts.len() - 1;
+        &mut self.counts[usize::from(slot.0) & mask]
+    }
+
+    /// Counts a new entry of `bytes`.
+    pub fn add(&mut self, slot: Slot, bytes: u64) {
+        let count = self.of_mut(slot);
+        count.keys += 1;
+        count.bytes += bytes;
+    }
+
+    /// Counts an entry of `bytes` that is gone.
+    pub fn remove(&mut self, slot: Slot, bytes: u64) {
+        let count = self.of_mut(slot);
+        count.keys = count.keys.checked_sub(1).expect("a removed key was counted");
+        count.bytes = count.bytes.checked_sub(bytes).expect("a removed entry was counted");
+    }
+
+    /// Counts an entry that changed its size.
+    #[inline]
+    pub fn resize(&mut self, slot: Slot, before: u64, after: u64) {
+        if before != after {
+            let count = self.of_mut(slot);
+            let rest = count.bytes.checked_sub(before).expect("a changed entry was counted");
+            count.bytes = rest + after;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.counts.fill(SlotCount::default());
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        size_of_val(&*self.counts) as u64
+    }
+}

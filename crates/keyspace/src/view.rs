@@ -1,0 +1,136 @@
+//! Reading one database through a guard. Nothing here changes the dataset: a key that has expired
+//! is absent by time, and a sweep removes it later.
+
+use std::fmt;
+
+use arena::{Entry, ValueType};
+use base::{DatabaseIndex, Key, UnixMs};
+
+use crate::guard::ShardsRef;
+use crate::shard::{Shard, SlotCount, is_expired};
+
+/// The key holds a value of another type than the operation works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongType;
+
+impl fmt::Display for WrongType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Operation against a key holding the wrong kind of value")
+    }
+}
+
+impl std::error::Error for WrongType {}
+
+/// One database as it is at one time.
+#[derive(Clone, Copy)]
+pub struct ReadView<'g> {
+    shards: ShardsRef<'g>,
+    database: DatabaseIndex,
+    now: UnixMs,
+}
+
+impl<'g> ReadView<'g> {
+    #[inline]
+    pub(crate) fn new(shards: ShardsRef<'g>, database: DatabaseIndex, now: UnixMs) -> Self {
+        ReadView { shards, database, now }
+    }
+
+    /// Returns the database.
+    pub fn database(&self) -> DatabaseIndex {
+        self.database
+    }
+
+    /// Returns the time that decides what has expired.
+    pub fn now(&self) -> UnixMs {
+        self.now
+    }
+
+    /// Returns the entry at `key` and marks it as used just now; counts a hit or a miss.
+    #[inline]
+    pub fn entry(&self, key: &Key<'_>) -> Option<Entry<'g>> {
+        let shard = self.shards.shard(key.shard);
+        let found = find(shard, self.database, key, self.now, Touch::Yes);
+        count_lookup(shard, found.is_some());
+        found
+    }
+
+    /// As [`ReadView::entry`], but leaves no mark: TTL, TYPE, EXISTS and OBJECT look without use.
+    pub fn peek(&self, key: &Key<'_>) -> Option<Entry<'g>> {
+        let shard = self.shards.shard(key.shard);
+        let found = find(shard, self.database, key, self.now, Touch::No);
+        count_lookup(shard, found.is_some());
+        found
+    }
+
+    /// Returns the string at `key`, marked as used; counts a hit or a miss.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    #[inline]
+    pub fn string(&self, key: &Key<'_>) -> Result<Option<&'g [u8]>, WrongType> {
+        self.entry(key).map(string_of).transpose()
+    }
+
+    /// Returns the entry at `key`, expired or not; neither marks nor counts (DEBUG, MEMORY).
+    pub fn inspect(&self, key: &Key<'_>) -> Option<Entry<'g>> {
+        let part = self.shards.shard(key.shard).database(self.database)?;
+        Some(part.table.entry(part.table.find(key.hash, key.bytes)?))
+    }
+
+    /// Returns the keys and bytes in the slot of `key`.
+    pub fn slot_count(&self, key: &Key<'_>) -> SlotCount {
+        let part = self.shards.shard(key.shard).database(self.database);
+        part.map(|part| part.slots.of(key.slot)).unwrap_or_default()
+    }
+}
+
+/// Whether a lookup counts as a use of the entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Touch {
+    Yes,
+    No,
+}
+
+/// Returns the entry at `key` unless it has expired at `now`.
+#[inline]
+pub(crate) fn find<'s>(
+    shard: &'s Shard,
+    database: DatabaseIndex,
+    key: &Key<'_>,
+    now: UnixMs,
+    touch: Touch,
+) -> Option<Entry<'s>> {
+    let part = shard.database(database)?;
+    let id = part.table.find(key.hash, key.bytes)?;
+    let entry = part.table.entry(id);
+    if is_expired(&entry, now) {
+        return None;
+    }
+    // Written only when the second has changed: a hot entry's line stays clean between.
+    if touch == Touch::Yes && entry.stamp() != stamp_of(now) {
+        part.table.touch(id, stamp_of(now));
+    }
+    Some(entry)
+}
+
+#[inline]
+pub(crate) fn count_lookup(shard: &Shard, found: bool) {
+    let published = &shard.published;
+    if found { published.hits.add(1) } else { published.misses.add(1) }
+}
+
+/// Returns the string in `entry`.
+#[inline]
+pub(crate) fn string_of(entry: Entry<'_>) -> Result<&[u8], WrongType> {
+    match entry.value_type() {
+        ValueType::String => Ok(entry.value()),
+        #[allow(unreachable_patterns, reason = "strings are the only type so far")]
+        _ => Err(WrongType),
+    }
+}
+
+/// Returns the coarse time of an access: seconds, modulo 2^16 (about 18 hours).
+#[inline]
+pub(crate) fn stamp_of(now: UnixMs) -> u16 {
+    (now.0 / 1000) as u16
+}

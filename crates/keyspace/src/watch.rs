@@ -1,0 +1,284 @@
+//! WATCH: who wants to know whether a key changes before their EXEC.
+//!
+//! Each watcher has its own mark for a key that had expired when the watch began, because removing
+//! such a key changes nothing for that watcher, as Redis has it. A version per key could not tell
+//! watchers apart.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::{DatabaseIndex, Key, ShardIndex, Slot, UnixMs};
+
+use crate::guard::Guard;
+use crate::keyspace::Keyspace;
+use crate::shard::{Shard, is_expired};
+
+/// Bytes that one watch of one key costs beside the key's own, in shard and session together.
+const WATCH_BYTES: usize = 160;
+
+/// The watches of one session.
+///
+/// They end through [`Keyspace::unwatch`] or [`Guard::unwatch`]. Watches that are merely dropped
+/// no longer mean anything either, and the next change of their key forgets them.
+#[derive(Debug, Default)]
+pub struct Watches {
+    /// Set by whoever changes a watched key; shared with the shards.
+    dirty: Option<Arc<AtomicBool>>,
+    keys: Vec<WatchedKey>,
+}
+
+#[derive(Debug)]
+struct WatchedKey {
+    database: DatabaseIndex,
+    bytes: Box<[u8]>,
+    hash: u64,
+    slot: Slot,
+    shard: ShardIndex,
+}
+
+impl WatchedKey {
+    fn key(&self) -> Key<'_> {
+        Key { bytes: &self.bytes, hash: self.hash, slot: self.slot, shard: self.shard }
+    }
+}
+
+impl Watches {
+    /// Returns whether nothing is watched.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Returns the number of watched keys.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Returns whether a watched key is known to have changed.
+    pub fn is_dirty(&self) -> bool {
+        // Relaxed: whoever must not miss a change holds the shards, whose locks order it.
+        self.dirty.as_ref().is_some_and(|dirty| dirty.load(Ordering::Relaxed))
+    }
+
+    /// Returns the shards of the watched keys.
+    pub fn shards(&self) -> impl Iterator<Item = ShardIndex> + '_ {
+        self.keys.iter().map(|watched| watched.shard)
+    }
+
+    fn contains(&self, database: DatabaseIndex, key: &Key<'_>) -> bool {
+        self.keys.iter().any(|watched| watched.database == database && *watched.bytes == *key.bytes)
+    }
+}
+
+/// Who watches the keys of one shard.
+#[derive(Debug, Default)]
+pub(crate) struct WatchTable {
+    keys: BTreeMap<Box<[u8]>, WatchedBy>,
+}
+
+#[derive(Debug)]
+struct WatchedBy {
+    hash: u64,
+    watchers: Vec<Watcher>,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    database: DatabaseIndex,
+    dirty: Arc<AtomicBool>,
+    /// The key was there and had expired when the watch began, and no change came since.
+    expired: bool,
+}
+
+impl Watcher {
+    /// Returns whether the session is still there.
+    fn is_attended(&self) -> bool {
+        Arc::strong_count(&self.dirty) > 1
+    }
+
+    fn mark_dirty(&self) {
+        self.dirty.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a lookup for the watchers' sake finds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Absent,
+    Alive,
+    Expired,
+}
+
+impl WatchTable {
+    /// Returns whether nobody watches any key: the one branch that a write pays.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Tells the watchers of `key` that it changed, and `exists` now.
+    pub fn touch(&mut self, database: DatabaseIndex, key: &[u8], exists: bool) {
+        let Some(watched) = self.keys.get_mut(key) else { return };
+        for watcher in watched.watchers.iter_mut().filter(|one| one.database == database) {
+            // An expired key that is removed is as absent as it was.
+            if watcher.expired && !exists {
+                watcher.expired = false;
+            } else {
+                watcher.mark_dirty();
+            }
+        }
+        watched.watchers.retain(Watcher::is_attended);
+        if watched.watchers.is_empty() {
+            self.keys.remove(key);
+        }
+    }
+
+    fn add(&mut self, key: &Key<'_>, watcher: Watcher) {
+        let watched = self
+            .keys
+            .entry(key.bytes.into())
+            .or_insert_with(|| WatchedBy { hash: key.hash, watchers: Vec::new() });
+        watched.watchers.push(watcher);
+    }
+
+    fn remove(&mut self, watched: &WatchedKey, dirty: &Arc<AtomicBool>) {
+        let Some(by) = self.keys.get_mut(&watched.bytes) else { return };
+        by.watchers
+            .retain(|one| one.database != watched.database || !Arc::ptr_eq(&one.dirty, dirty));
+        if by.watchers.is_empty() {
+            self.keys.remove(&watched.bytes);
+        }
+    }
+
+    fn watcher(&self, watched: &WatchedKey, dirty: &Arc<AtomicBool>) -> Option<&Watcher> {
+        let by = self.keys.get(&watched.bytes)?;
+        by.watchers
+            .iter()
+            .find(|one| one.database == watched.database && Arc::ptr_eq(&one.dirty, dirty))
+    }
+}
+
+impl Shard {
+    /// Tells the watchers of `emptied` that all its keys go, and that those of `replacement`, if
+    /// any, come in their place. Called before it happens.
+    ///
+    /// Source: Redis, touchAllWatchedKeysInDb.
+    pub fn touch_all(
+        &mut self,
+        emptied: DatabaseIndex,
+        replacement: Option<DatabaseIndex>,
+        now: UnixMs,
+    ) {
+        let mut watches = std::mem::take(&mut self.watches);
+        for (key, watched) in &mut watches.keys {
+            let before = self.presence(emptied, watched.hash, key, now);
+            let after = match replacement {
+                Some(replacement) => self.presence(replacement, watched.hash, key, now),
+                None => Presence::Absent,
+            };
+            let concerned = watched.watchers.iter_mut().filter(|one| one.database == emptied);
+            concerned.for_each(|watcher| watcher.replaced(before, after));
+        }
+        self.watches = watches;
+    }
+
+    fn presence(&self, database: DatabaseIndex, hash: u64, key: &[u8], now: UnixMs) -> Presence {
+        let Some(part) = self.database(database) else { return Presence::Absent };
+        match part.table.find(hash, key) {
+            None => Presence::Absent,
+            Some(id) if is_expired(&part.table.entry(id), now) => Presence::Expired,
+            Some(_) => Presence::Alive,
+        }
+    }
+}
+
+impl Watcher {
+    fn replaced(&mut self, before: Presence, after: Presence) {
+        match (self.expired, before, after) {
+            (_, Presence::Absent, Presence::Absent) => {}
+            // As absent as it was: now really gone, or still there and expired.
+            (true, _, Presence::Absent) => self.expired = false,
+            (true, _, Presence::Expired) => {}
+            // Absent, and an expired key came: as absent as it was.
+            (false, Presence::Absent, Presence::Expired) => self.expired = true,
+            _ => self.mark_dirty(),
+        }
+    }
+}
+
+impl Keyspace {
+    /// Makes `watches` watch `keys` of `database` from now on; those that it watches already stay
+    /// as they are.
+    pub fn watch(
+        &self,
+        watches: &mut Watches,
+        database: DatabaseIndex,
+        keys: &[Key<'_>],
+        now: UnixMs,
+    ) {
+        for key in keys {
+            if watches.contains(database, key) {
+                continue;
+            }
+            let dirty = watches.dirty.get_or_insert_default().clone();
+            let mut guard = self.lock(key.shard);
+            let shard = guard.shard_mut(key.shard);
+            let expired = shard.presence(database, key.hash, key.bytes, now) == Presence::Expired;
+            shard.watches.add(key, Watcher { database, dirty, expired });
+            drop(guard);
+            self.charge((key.bytes.len() * 2 + WATCH_BYTES) as u64);
+            watches.keys.push(WatchedKey {
+                database,
+                bytes: key.bytes.into(),
+                hash: key.hash,
+                slot: key.slot,
+                shard: key.shard,
+            });
+        }
+    }
+
+    /// Ends all of `watches`. The caller holds no guard.
+    pub fn unwatch(&self, watches: &mut Watches) {
+        let Some(dirty) = watches.dirty.take() else { return };
+        for watched in watches.keys.drain(..) {
+            let mut guard = self.lock(watched.shard);
+            guard.shard_mut(watched.shard).watches.remove(&watched, &dirty);
+            drop(guard);
+            self.discharge_watch(&watched);
+        }
+    }
+
+    fn discharge_watch(&self, watched: &WatchedKey) {
+        self.discharge((watched.bytes.len() * 2 + WATCH_BYTES) as u64);
+    }
+}
+
+impl Guard<'_> {
+    /// Returns whether no watched key has changed since its watch began, nor expired since.
+    ///
+    /// # Panics
+    /// When this guard lacks the shard of a watched key.
+    pub fn watches_hold(&self, watches: &Watches, now: UnixMs) -> bool {
+        let Some(dirty) = &watches.dirty else { return true };
+        !dirty.load(Ordering::Relaxed)
+            && watches.keys.iter().all(|watched| {
+                let shard = self.shards().shard(watched.shard);
+                let key = watched.key();
+                let presence = shard.presence(watched.database, key.hash, key.bytes, now);
+                let watcher = shard.watches.watcher(watched, dirty);
+                presence != Presence::Expired || watcher.is_some_and(|watcher| watcher.expired)
+            })
+    }
+
+    /// Ends all of `watches`.
+    ///
+    /// # Panics
+    /// When this guard lacks the shard of a watched key.
+    pub fn unwatch(&mut self, watches: &mut Watches) {
+        let Some(dirty) = watches.dirty.take() else { return };
+        for watched in watches.keys.drain(..) {
+            self.shard_mut(watched.shard).watches.remove(&watched, &dirty);
+            self.keyspace().discharge_watch(&watched);
+        }
+    }
+}

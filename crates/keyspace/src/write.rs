@@ -1,0 +1,366 @@
+//! Changing one database through a guard. Every change emits its effect here, and nowhere else.
+
+use arena::{Encoding, Entry, EntryId, NeedRoom, NewValue, Table, ValueType};
+use base::{DatabaseIndex, Key, UnixMs};
+
+use crate::effect::{Effect, Expiry};
+use crate::encoding::{encoding_of, encoding_of_text};
+use crate::guard::ShardsMut;
+use crate::recorder::Recorder;
+use crate::shard::{DatabaseShard, Shard, is_expired};
+use crate::view::{ReadView, WrongType, count_lookup, stamp_of, string_of};
+
+/// One database, to read and change.
+///
+/// A method that meets an expired key removes it first, with a DEL effect of its own, so that the
+/// effects give the same result where no clock is asked. A method that answers [`NeedRoom`] has
+/// changed nothing else.
+pub struct WriteView<'g> {
+    shards: ShardsMut<'g>,
+    recorder: &'g mut Recorder,
+    database: DatabaseIndex,
+    now: UnixMs,
+}
+
+impl<'g> WriteView<'g> {
+    #[inline]
+    pub(crate) fn new(
+        shards: ShardsMut<'g>,
+        recorder: &'g mut Recorder,
+        database: DatabaseIndex,
+        now: UnixMs,
+    ) -> WriteView<'g> {
+        WriteView { shards, recorder, database, now }
+    }
+
+    /// Returns the database.
+    pub fn database(&self) -> DatabaseIndex {
+        self.database
+    }
+
+    /// Returns the time that decides what has expired.
+    pub fn now(&self) -> UnixMs {
+        self.now
+    }
+
+    /// Returns this view, to read: lookups count hits and misses, and nothing is removed.
+    pub fn as_read(&self) -> ReadView<'_> {
+        ReadView::new(self.shards.as_ref(), self.database, self.now)
+    }
+
+    /// Returns the entry at `key`, marked as used; counts neither hit nor miss, as Redis does not
+    /// for the lookups of writes.
+    #[inline]
+    pub fn entry(&mut self, key: &Key<'_>) -> Option<Entry<'_>> {
+        self.place(key).into_entry(key)
+    }
+
+    /// Returns the string at `key` as [`WriteView::entry`] does.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    #[inline]
+    pub fn string(&mut self, key: &Key<'_>) -> Result<Option<&[u8]>, WrongType> {
+        self.entry(key).map(string_of).transpose()
+    }
+
+    /// As [`WriteView::string`], and counts a hit or a miss: for the reading half of a command
+    /// such as GETSET.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn string_counted(&mut self, key: &Key<'_>) -> Result<Option<&[u8]>, WrongType> {
+        let found = self.contains(key);
+        count_lookup(self.place(key).shard, found);
+        self.string(key)
+    }
+
+    /// Returns whether `key` exists, without marking it as used.
+    pub fn contains(&mut self, key: &Key<'_>) -> bool {
+        self.place(key).live(key).is_some()
+    }
+
+    /// Makes `key` hold the string `value`, encoded as an integer where it is one.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    #[inline]
+    pub fn set(&mut self, key: &Key<'_>, value: &[u8], expiry: Expiry) -> Result<(), NeedRoom> {
+        self.place(key).store(key, value, encoding_of(value), expiry)
+    }
+
+    /// As [`WriteView::set`], but never encoded as an integer: INCRBYFLOAT stores its result so.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn set_text(
+        &mut self,
+        key: &Key<'_>,
+        value: &[u8],
+        expiry: Expiry,
+    ) -> Result<(), NeedRoom> {
+        self.place(key).store(key, value, encoding_of_text(value), expiry)
+    }
+
+    /// Appends `suffix` to the string at `key`, which is empty where absent, and returns the new
+    /// length. An empty suffix changes an existing key only in its encoding's name, so it is no
+    /// change at all here.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    ///
+    /// # Panics
+    /// When the key holds another type: the caller looks first.
+    pub fn append(&mut self, key: &Key<'_>, suffix: &[u8]) -> Result<usize, NeedRoom> {
+        self.place(key).append(key, suffix)
+    }
+
+    /// Writes `bytes` from `offset` on into the string at `key`, filling a gap with zeroes, and
+    /// returns the new length. Empty `bytes` change nothing.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    ///
+    /// # Panics
+    /// When the key holds another type: the caller looks first.
+    pub fn set_range(
+        &mut self,
+        key: &Key<'_>,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<usize, NeedRoom> {
+        self.place(key).set_range(key, offset, bytes)
+    }
+
+    /// Removes `key` and returns whether it was there.
+    pub fn remove(&mut self, key: &Key<'_>) -> bool {
+        let mut place = self.place(key);
+        let Some(id) = place.live(key) else { return false };
+        place.remove(key, id, Removal::Asked);
+        true
+    }
+
+    /// Makes `key` expire at `at`, which may have passed, and returns whether the key is there.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn set_expiry(&mut self, key: &Key<'_>, at: UnixMs) -> Result<bool, NeedRoom> {
+        self.place(key).set_expiry(key, Some(at))
+    }
+
+    /// Takes the time to live from `key` and returns whether there was one.
+    ///
+    /// # Errors
+    /// NeedRoom before any change: an entry without a time to live may need a place of its own.
+    pub fn persist(&mut self, key: &Key<'_>) -> Result<bool, NeedRoom> {
+        self.place(key).set_expiry(key, None)
+    }
+
+    /// Returns where `key` lives.
+    #[inline]
+    fn place(&mut self, key: &Key<'_>) -> Place<'_> {
+        let shard = self.shards.shard(key.shard);
+        shard.freeze_if_atomic(self.database, self.recorder);
+        Place { shard, recorder: self.recorder, database: self.database, now: self.now }
+    }
+}
+
+/// Why a key is removed: what is counted, nothing else.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removal {
+    Asked,
+    Expired,
+    Evicted,
+}
+
+/// One database within one shard, to change: each method is one whole change with its effect.
+pub(crate) struct Place<'p> {
+    pub shard: &'p mut Shard,
+    pub recorder: &'p mut Recorder,
+    pub database: DatabaseIndex,
+    pub now: UnixMs,
+}
+
+impl<'p> Place<'p> {
+    /// Returns where `key` is; an expired entry is removed first, and is absent.
+    #[inline]
+    pub fn live(&mut self, key: &Key<'_>) -> Option<EntryId> {
+        let part = self.shard.database(self.database)?;
+        let id = part.table.find(key.hash, key.bytes)?;
+        if is_expired(&part.table.entry(id), self.now) {
+            self.remove(key, id, Removal::Expired);
+            return None;
+        }
+        Some(id)
+    }
+
+    fn into_entry(mut self, key: &Key<'_>) -> Option<Entry<'p>> {
+        let id = self.live(key)?;
+        let part = self.shard.database(self.database).expect("it has an entry");
+        part.table.touch(id, stamp_of(self.now));
+        Some(part.table.entry(id))
+    }
+
+    fn store(
+        &mut self,
+        key: &Key<'_>,
+        value: &[u8],
+        encoding: Encoding,
+        expiry: Expiry,
+    ) -> Result<(), NeedRoom> {
+        let found = self.live(key);
+        let at = match expiry {
+            Expiry::Clear => None,
+            Expiry::At(at) => Some(at),
+            Expiry::Keep => found.and_then(|id| self.part().table.entry(id).expiry()),
+        };
+        self.put(key, found, value, encoding, at)?;
+        self.changed(key, &Effect::Set { key: key.bytes, value, expiry });
+        Ok(())
+    }
+
+    fn append(&mut self, key: &Key<'_>, suffix: &[u8]) -> Result<usize, NeedRoom> {
+        let found = self.live(key);
+        let length = found.map_or(0, |id| self.string_length(id));
+        if suffix.is_empty() && found.is_some() {
+            return Ok(length);
+        }
+        match found {
+            None => self.put(key, None, suffix, encoding_of(suffix), None)?,
+            Some(id) => self.resize(key, id, |table| table.append(id, suffix, Encoding::Raw))?,
+        }
+        self.changed(key, &Effect::Append { key: key.bytes, suffix });
+        Ok(length + suffix.len())
+    }
+
+    fn set_range(&mut self, key: &Key<'_>, offset: usize, bytes: &[u8]) -> Result<usize, NeedRoom> {
+        let found = self.live(key);
+        let length = found.map_or(0, |id| self.string_length(id));
+        if bytes.is_empty() {
+            return Ok(length);
+        }
+        let offset_wide = offset as u64;
+        match found {
+            None if offset == 0 => self.put(key, None, bytes, Encoding::Raw, None)?,
+            None => self.put(key, None, &zero_padded(offset, bytes), Encoding::Raw, None)?,
+            Some(id) => self
+                .resize(key, id, |table| table.overwrite(id, offset_wide, bytes, Encoding::Raw))?,
+        }
+        self.changed(key, &Effect::SetRange { key: key.bytes, offset: offset_wide, bytes });
+        Ok(length.max(offset + bytes.len()))
+    }
+
+    fn set_expiry(&mut self, key: &Key<'_>, at: Option<UnixMs>) -> Result<bool, NeedRoom> {
+        let Some(id) = self.live(key) else { return Ok(false) };
+        if at.is_none() && self.part().table.entry(id).expiry().is_none() {
+            return Ok(false);
+        }
+        self.resize(key, id, |table| table.set_expiry(id, at))?;
+        self.shard.publish_counts(self.database);
+        let effect = match at {
+            Some(at) => Effect::ExpireAt { key: key.bytes, at },
+            None => Effect::Persist { key: key.bytes },
+        };
+        self.changed(key, &effect);
+        Ok(true)
+    }
+
+    /// Removes the entry at `id`, which is that of `key`.
+    pub fn remove(&mut self, key: &Key<'_>, id: EntryId, removal: Removal) {
+        let part = self.part();
+        let bytes = part.table.entry(id).memory_bytes();
+        part.table.remove(id);
+        part.slots.remove(key.slot, bytes);
+        self.shard.publish_counts(self.database);
+        match removal {
+            Removal::Asked => {}
+            Removal::Expired => self.shard.published.expired.add(1),
+            Removal::Evicted => self.shard.published.evicted.add(1),
+        }
+        self.emit(&Effect::Delete { key: key.bytes });
+        if !self.shard.watches.is_empty() {
+            self.shard.watches.touch(self.database, key.bytes, false);
+        }
+    }
+
+    /// Writes a whole value, over the entry at `found` or as a new one.
+    fn put(
+        &mut self,
+        key: &Key<'_>,
+        found: Option<EntryId>,
+        bytes: &[u8],
+        encoding: Encoding,
+        expiry: Option<UnixMs>,
+    ) -> Result<(), NeedRoom> {
+        let stamp = stamp_of(self.now);
+        let value = NewValue { bytes, value_type: ValueType::String, encoding, expiry, stamp };
+        if let Some(id) = found {
+            let volatile = self.part().table.volatile_len();
+            self.resize(key, id, |table| table.replace(id, key.bytes, &value))?;
+            if self.part().table.volatile_len() != volatile {
+                self.shard.publish_counts(self.database);
+            }
+            return Ok(());
+        }
+        self.shard.ensure_database(self.database, self.recorder)?;
+        let part = self.part();
+        let id = part.table.insert(key.hash, key.bytes, &value)?;
+        let bytes = part.table.entry(id).memory_bytes();
+        part.slots.add(key.slot, bytes);
+        self.shard.publish_counts(self.database);
+        Ok(())
+    }
+
+    /// Runs `change` on the entry at `id` and keeps the bytes of its slot exact.
+    #[inline]
+    fn resize(
+        &mut self,
+        key: &Key<'_>,
+        id: EntryId,
+        change: impl FnOnce(&mut Table) -> Result<EntryId, NeedRoom>,
+    ) -> Result<(), NeedRoom> {
+        let part = self.part();
+        let before = part.table.entry(id).memory_bytes();
+        let id = change(&mut part.table)?;
+        let after = part.table.entry(id).memory_bytes();
+        part.slots.resize(key.slot, before, after);
+        Ok(())
+    }
+
+    fn string_length(&mut self, id: EntryId) -> usize {
+        let entry = self.part().table.entry(id);
+        assert_eq!(entry.value_type(), ValueType::String, "the caller looked at the type");
+        entry.value().len()
+    }
+
+    fn part(&mut self) -> &mut DatabaseShard {
+        self.shard.database_mut(self.database).expect("a table with an entry exists")
+    }
+
+    /// Tells the sink and the watchers that `key` has changed and exists.
+    #[inline]
+    fn changed(&mut self, key: &Key<'_>, effect: &Effect<'_>) {
+        self.emit(effect);
+        if !self.shard.watches.is_empty() {
+            self.shard.watches.touch(self.database, key.bytes, true);
+        }
+    }
+
+    /// Counts a change, and hands it to the sink where one listens.
+    #[inline]
+    pub fn emit(&mut self, effect: &Effect<'_>) {
+        self.shard.published.changes.add(1);
+        if let Some(sink) = &self.shard.sink
+            && let Some(lsn) = self.recorder.record(&**sink, self.database, effect)
+        {
+            self.shard.last_write_lsn = lsn;
+        }
+    }
+}
+
+fn zero_padded(offset: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut value = Vec::with_capacity(offset + bytes.len());
+    value.resize(offset, 0);
+    value.extend_from_slice(bytes);
+    value
+}
