@@ -27,6 +27,10 @@ fn main() -> ExitCode {
         eprintln!("{}", chores::usage());
         return ExitCode::from(2);
     };
+    if ["help", "--help", "-h"].contains(&name.as_str()) {
+        println!("{}", chores::usage());
+        return ExitCode::SUCCESS;
+    }
     let Some(chore) = CHORES.iter().find(|chore| chore.name == name) else {
         eprintln!("error: no chore is called '{name}'\n\n{}", chores::usage());
         return ExitCode::from(2);

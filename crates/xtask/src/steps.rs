@@ -64,7 +64,8 @@ pub fn ci(_: &[String]) -> Result<(), String> {
 /// When the build or the comparison fails.
 pub fn bench(arguments: &[String]) -> Result<(), String> {
     let workspace = Workspace::load()?;
-    run(cargo(&workspace).args(["build", "--release", "--bins"]))?;
+    let packages = ["--package", "forebay-server", "--package", "forebay-bench"];
+    run(cargo(&workspace).args(["build", "--release", "--bins"]).args(packages))?;
     let program = workspace.target.join("release/forebay-bench");
     run(Command::new(program).arg("compare").args(arguments).current_dir(&workspace.root))
 }
