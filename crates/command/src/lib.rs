@@ -1,1 +1,53 @@
-//! command
+//! The commands: one file and one row each; all else is derived from the rows.
+//!
+//! *Layout*: `row.rs` is what a row says, `table.rs` all rows, `lookup.rs` finds one. `context.rs`
+//! is what each kind of handler may touch, `session.rs` and `host.rs` what lies beyond the
+//! keyspace. One folder per family: `connection`, `string`, `generic`, `transactions`, `server`;
+//! a container's subcommands have a folder in it. `generate.rs` makes requests from rows.
+//! *Invariants*: a declared command is implemented; a Read handler cannot write; a handler either
+//! succeeds or changes nothing; no handler reads a clock, a socket or randomness of its own.
+//! *Not here*: the order of checks before a handler, queueing and locking (engine), option values
+//! (server), how values lie in memory (keyspace, arena).
+#![forbid(unsafe_code)]
+
+mod argument;
+mod arity;
+mod categories;
+mod client_info;
+mod context;
+mod error;
+mod flags;
+mod host;
+mod info_sections;
+mod keys;
+mod lookup;
+mod prelude;
+mod request;
+mod row;
+mod session;
+mod table;
+
+mod connection;
+mod generic;
+mod server;
+mod string;
+mod transactions;
+
+pub use argument::{Arg, ArgKind};
+pub use arity::Arity;
+pub use categories::Categories;
+pub use client_info::ClientInfo;
+pub use context::{ControlContext, Next, ReadContext, SessionContext, WriteContext};
+pub use error::CommandError;
+pub use flags::Flags;
+pub use host::{ConfigError, Host, ShutdownRequest};
+pub use info_sections::{InfoKind, InfoSections};
+pub use keys::{KeyFlags, KeySpec, KeyUse};
+pub use lookup::{lookup, resolve};
+pub use request::Args;
+pub use row::{Command, Group, Handler};
+pub use session::{Queued, SessionState, TRANSACTION_BYTES_MAX, Transaction};
+pub use table::{rows, table};
+
+/// The version of Redis whose behaviour the commands follow, as HELLO and INFO tell it.
+pub const REDIS_VERSION: &str = "7.2.4";

@@ -1,0 +1,170 @@
+//! The arguments of a command as data: what COMMAND DOCS prints and generators draw from.
+
+/// One argument, or a group of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Arg {
+    /// The name in the syntax line.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: ArgKind,
+    /// The word that stands before the value; for [`ArgKind::PureToken`] all there is. Empty: none.
+    pub token: &'static str,
+    /// It may be left out.
+    pub optional: bool,
+    /// It may be repeated.
+    pub multiple: bool,
+    /// Where repeated, the token is repeated too.
+    pub multiple_token: bool,
+    /// The version of Redis that added it; empty where that is the command's own.
+    pub since: &'static str,
+    /// The numbers that make sense, both included: generators draw from them. Not a check.
+    pub range: (i64, i64),
+    /// Words that make sense for a string: generators draw from them. Not a check.
+    pub words: &'static [&'static str],
+}
+
+/// The kind of an [`Arg`].
+#[derive(Clone, Copy, Debug)]
+pub enum ArgKind {
+    /// A key of the key specification with this index.
+    Key(u8),
+    /// Any bytes.
+    String,
+    /// A 64-bit integer.
+    Integer,
+    /// A floating-point number.
+    Double,
+    /// A glob pattern.
+    Pattern,
+    /// A time as seconds or milliseconds since the Unix epoch.
+    UnixTime,
+    /// A fixed word: [`Arg::token`].
+    PureToken,
+    /// One of these.
+    OneOf(&'static [Arg]),
+    /// All of these, in this order.
+    Block(&'static [Arg]),
+}
+
+impl ArgKind {
+    /// Returns the name of the kind in COMMAND DOCS.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ArgKind::Key(_) => "key",
+            ArgKind::String => "string",
+            ArgKind::Integer => "integer",
+            ArgKind::Double => "double",
+            ArgKind::Pattern => "pattern",
+            ArgKind::UnixTime => "unix-time",
+            ArgKind::PureToken => "pure-token",
+            ArgKind::OneOf(_) => "oneof",
+            ArgKind::Block(_) => "block",
+        }
+    }
+}
+
+impl Arg {
+    /// An argument of `kind`, required, once.
+    pub const fn new(name: &'static str, kind: ArgKind) -> Arg {
+        Arg {
+            name,
+            kind,
+            token: "",
+            optional: false,
+            multiple: false,
+            multiple_token: false,
+            since: "",
+            range: (i64::MIN, i64::MAX),
+            words: &[],
+        }
+    }
+
+    /// A key of the first key specification.
+    pub const fn key(name: &'static str) -> Arg {
+        Arg::new(name, ArgKind::Key(0))
+    }
+
+    /// Any bytes.
+    pub const fn string(name: &'static str) -> Arg {
+        Arg::new(name, ArgKind::String)
+    }
+
+    /// An integer.
+    pub const fn integer(name: &'static str) -> Arg {
+        Arg::new(name, ArgKind::Integer)
+    }
+
+    /// A floating-point number.
+    pub const fn double(name: &'static str) -> Arg {
+        Arg::new(name, ArgKind::Double)
+    }
+
+    /// A glob pattern.
+    pub const fn pattern(name: &'static str) -> Arg {
+        Arg::new(name, ArgKind::Pattern)
+    }
+
+    /// A point in time.
+    pub const fn unix_time(name: &'static str) -> Arg {
+        Arg::new(name, ArgKind::UnixTime)
+    }
+
+    /// The word `token`.
+    pub const fn word(name: &'static str, token: &'static str) -> Arg {
+        Arg::new(name, ArgKind::PureToken).token(token)
+    }
+
+    /// One of `args`.
+    pub const fn one_of(name: &'static str, args: &'static [Arg]) -> Arg {
+        Arg::new(name, ArgKind::OneOf(args))
+    }
+
+    /// All of `args` in order.
+    pub const fn block(name: &'static str, args: &'static [Arg]) -> Arg {
+        Arg::new(name, ArgKind::Block(args))
+    }
+
+    /// As it is, after the word `token`.
+    pub const fn token(self, token: &'static str) -> Arg {
+        Arg { token, ..self }
+    }
+
+    /// As it is, and may be left out.
+    pub const fn optional(self) -> Arg {
+        Arg { optional: true, ..self }
+    }
+
+    /// As it is, and may be repeated.
+    pub const fn multiple(self) -> Arg {
+        Arg { multiple: true, ..self }
+    }
+
+    /// As it is, added by Redis `version`.
+    pub const fn since(self, version: &'static str) -> Arg {
+        Arg { since: version, ..self }
+    }
+
+    /// As it is; numbers from `low` to `high` make sense.
+    pub const fn within(self, low: i64, high: i64) -> Arg {
+        Arg { range: (low, high), ..self }
+    }
+
+    /// As it is; these words make sense.
+    pub const fn among(self, words: &'static [&'static str]) -> Arg {
+        Arg { words, ..self }
+    }
+
+    /// Returns the fewest arguments that it takes in a request.
+    pub fn count_min(&self) -> usize {
+        if self.optional {
+            return 0;
+        }
+        let value = match self.kind {
+            ArgKind::PureToken => 0,
+            ArgKind::OneOf(args) => args.iter().map(Arg::count_min).min().unwrap_or(0),
+            ArgKind::Block(args) => args.iter().map(Arg::count_min).sum(),
+            _ => 1,
+        };
+        value + usize::from(!self.token.is_empty())
+    }
+}

@@ -1,0 +1,111 @@
+//! The line of CLIENT INFO and CLIENT LIST.
+
+use std::fmt;
+
+use base::DatabaseIndex;
+use resp::Protocol;
+
+/// What CLIENT LIST tells of one session, in the order of the line.
+#[derive(Clone, Debug, Default)]
+pub struct ClientInfo {
+    /// The session's number.
+    pub id: u64,
+    /// The peer: `ip:port`, or `path:0` for a unix socket.
+    pub address: String,
+    /// The server's end, in the same form.
+    pub local_address: String,
+    /// The socket's file descriptor.
+    pub descriptor: i32,
+    /// The name; empty is none.
+    pub name: Box<[u8]>,
+    /// Seconds since the session began.
+    pub age_s: i64,
+    /// Seconds since its last request.
+    pub idle_s: i64,
+    /// Whether it came through a unix socket.
+    pub is_unix: bool,
+    /// Whether it is to be closed once its replies are sent.
+    pub is_closing: bool,
+    /// The database.
+    pub database: DatabaseIndex,
+    /// The requests queued since MULTI.
+    pub queued: Option<usize>,
+    /// Bytes in the query buffer.
+    pub query_bytes: usize,
+    /// Free bytes of the query buffer.
+    pub query_bytes_free: usize,
+    /// Bytes of the arguments of the request being read.
+    pub argument_bytes: usize,
+    /// Bytes of the requests queued since MULTI.
+    pub queued_bytes: usize,
+    /// Size of the output buffer.
+    pub reply_buffer_bytes: usize,
+    /// The most bytes that the output buffer has held lately.
+    pub reply_buffer_bytes_max: usize,
+    /// Bytes in the output buffer.
+    pub output_bytes: usize,
+    /// All memory of the session.
+    pub total_bytes: usize,
+    /// Whether the server waits until it can write to the socket.
+    pub is_writing: bool,
+    /// The last command, `NULL` before the first.
+    pub last_command: &'static str,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The client library; empty is none.
+    pub library_name: Box<[u8]>,
+    /// Its version; empty is none.
+    pub library_version: Box<[u8]>,
+}
+
+impl ClientInfo {
+    fn write_flags(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flags = [
+            (self.queued.is_some(), "x"),
+            (self.is_closing, "c"),
+            (self.is_unix, "U"),
+            (self.queued.is_none() && !self.is_closing && !self.is_unix, "N"),
+        ];
+        flags.iter().filter(|(on, _)| *on).try_for_each(|(_, letter)| formatter.write_str(letter))
+    }
+}
+
+/// Writes the line without its line end. Names hold printable ASCII only, see CLIENT SETNAME.
+impl fmt::Display for ClientInfo {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = String::from_utf8_lossy;
+        write!(
+            formatter,
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags=",
+            self.id,
+            self.address,
+            self.local_address,
+            self.descriptor,
+            text(&self.name),
+            self.age_s,
+            self.idle_s,
+        )?;
+        self.write_flags(formatter)?;
+        write!(
+            formatter,
+            " db={} sub=0 psub=0 ssub=0 multi={} qbuf={} qbuf-free={} argv-mem={} multi-mem={} \
+             rbs={} rbp={} obl={} oll=0 omem=0 tot-mem={} events={} cmd={} user=default redir=-1 \
+             resp={} lib-name={} lib-ver={}",
+            self.database.0,
+            self.queued.map_or(-1, |count| count as i64),
+            self.query_bytes,
+            self.query_bytes_free,
+            self.argument_bytes,
+            self.queued_bytes,
+            self.reply_buffer_bytes,
+            self.reply_buffer_bytes_max,
+            self.output_bytes,
+            self.total_bytes,
+            if self.is_writing { "rw" } else { "r" },
+            self.last_command,
+            self.protocol.version(),
+            text(&self.library_name),
+            text(&self.library_version),
+        )
+    }
+}

@@ -1,0 +1,6 @@
+//! The commands of keys whatever their type.
+
+use crate::row::Command;
+
+/// The rows of the family.
+pub static GENERIC: &[&Command] = &[];

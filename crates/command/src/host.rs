@@ -1,0 +1,85 @@
+//! What commands ask of the process around the engine.
+
+use std::time::Duration;
+
+use crate::client_info::ClientInfo;
+use crate::info_sections::InfoSections;
+use crate::session::SessionState;
+
+/// The server, as far as commands need it. No method locks a shard: a caller may hold them all.
+pub trait Host {
+    /// Returns the number of databases that SELECT may choose from, at most
+    /// [`base::DATABASE_COUNT_MAX`].
+    fn database_count(&self) -> usize;
+
+    /// Returns whether the default user has a password.
+    fn requires_password(&self) -> bool;
+
+    /// Returns whether `password` is that of `user`; any password is where none is required.
+    /// Takes the same time wherever the first wrong byte is.
+    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool;
+
+    /// Returns whether `session` may use DEBUG: option `enable-debug-command`.
+    fn allows_debug(&self, session: &SessionState) -> bool;
+
+    /// Returns name and value of each option whose name `wanted` accepts, in the table's order.
+    fn config_values(&self, wanted: &dyn Fn(&str) -> bool) -> Vec<(String, String)>;
+
+    /// Sets all options of `pairs` (name, value), or none.
+    ///
+    /// # Errors
+    /// With the first option that cannot be set.
+    fn config_set(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), ConfigError>;
+
+    /// Sets the counters that CONFIG RESETSTAT names to zero.
+    fn reset_statistics(&self);
+
+    /// Returns the text of INFO for `sections`.
+    fn info(&self, sections: &InfoSections) -> String;
+
+    /// Returns all sessions as they were when they last sent something, by ascending number.
+    fn clients(&self) -> Vec<ClientInfo>;
+
+    /// Returns session `id` in the same way.
+    fn client(&self, id: u64) -> Option<ClientInfo>;
+
+    /// Begins to shut down; the process ends soon after.
+    ///
+    /// # Errors
+    /// When the server cannot: the text goes to its log, not to the peer.
+    fn shutdown(&self, request: ShutdownRequest) -> Result<(), String>;
+
+    /// Stops a shutdown that has begun and waits; returns false where there is none.
+    fn abort_shutdown(&self) -> bool;
+
+    /// Makes the calling thread sleep.
+    fn sleep(&self, duration: Duration);
+}
+
+/// How SHUTDOWN was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShutdownRequest {
+    /// SAVE or NOSAVE; where neither, the configuration decides.
+    pub save: Option<bool>,
+    /// NOW: does not wait for replicas.
+    pub now: bool,
+    /// FORCE: ends even where something cannot be saved.
+    pub force: bool,
+}
+
+/// Why CONFIG SET changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    /// There is no such option.
+    Unknown {
+        /// The name as the peer wrote it.
+        name: Vec<u8>,
+    },
+    /// The option refused the value, or cannot change at all.
+    Refused {
+        /// The option's name.
+        name: String,
+        /// Why, in Redis's words: `argument must be a memory value`.
+        reason: String,
+    },
+}

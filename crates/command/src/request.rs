@@ -1,0 +1,69 @@
+//! A request as a handler sees it.
+
+use base::Key;
+use resp::RequestView;
+
+/// The arguments of one request, borrowed from the receive buffer, and its keys, hashed already.
+#[derive(Clone, Copy, Debug)]
+pub struct Args<'a> {
+    request: RequestView<'a>,
+    keys: &'a [Key<'a>],
+}
+
+impl<'a> Args<'a> {
+    /// Returns `request` with `keys`: those at
+    /// [`Command::key_positions`](crate::Command::key_positions), in that order.
+    #[inline]
+    pub fn new(request: RequestView<'a>, keys: &'a [Key<'a>]) -> Args<'a> {
+        Args { request, keys }
+    }
+
+    /// Returns the number of arguments, the names included; at least 1.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a request has at least its command name")]
+    pub fn len(&self) -> usize {
+        self.request.len()
+    }
+
+    /// Returns argument `index`; 0 is the command's name.
+    ///
+    /// # Panics
+    /// When `index` is not below [`Args::len`]; the arity was checked before the handler ran.
+    #[inline]
+    pub fn at(&self, index: usize) -> &'a [u8] {
+        self.request.at(index)
+    }
+
+    /// Returns whether argument `index` is `word`, in any case.
+    #[inline]
+    pub fn is(&self, index: usize, word: &str) -> bool {
+        self.at(index).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// Returns the arguments from `first` on.
+    pub fn from(&self, first: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let request = self.request;
+        (first.min(request.len())..request.len()).map(move |index| request.at(index))
+    }
+
+    /// Returns key `index`, counted among the keys.
+    ///
+    /// # Panics
+    /// When there are not so many keys.
+    #[inline]
+    pub fn key(&self, index: usize) -> &'a Key<'a> {
+        &self.keys[index]
+    }
+
+    /// Returns all keys.
+    #[inline]
+    pub fn keys(&self) -> &'a [Key<'a>] {
+        self.keys
+    }
+
+    /// Returns the request itself.
+    #[inline]
+    pub fn request(&self) -> RequestView<'a> {
+        self.request
+    }
+}

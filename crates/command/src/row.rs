@@ -1,0 +1,211 @@
+//! The row of a command: all that is known of it, in one place.
+
+use resp::Reply;
+
+use crate::argument::Arg;
+use crate::arity::Arity;
+use crate::categories::Categories;
+use crate::context::{ControlContext, Next, ReadContext, SessionContext, WriteContext};
+use crate::error::CommandError;
+use crate::flags::Flags;
+use crate::keys::{KeySpec, KeyUse};
+use crate::request::Args;
+
+/// A command, or a subcommand. Everything else is derived from these rows: lookup, COMMAND and its
+/// documentation, key positions, ACL categories, arity errors, generated requests.
+#[derive(Debug)]
+pub struct Command {
+    /// The name in lower case; a subcommand's is `container|name`.
+    pub name: &'static str,
+    /// What it does, in one sentence of at most 80 columns.
+    pub summary: &'static str,
+    /// The version of Redis that has it first.
+    pub since: &'static str,
+    /// The cost.
+    pub complexity: &'static str,
+    /// The chapter of the documentation.
+    pub group: Group,
+    /// How many arguments it takes.
+    pub arity: Arity,
+    /// Properties that do not follow from the handler.
+    pub flags: Flags,
+    /// ACL categories that follow neither from the group nor from the flags.
+    pub categories: Categories,
+    /// Which arguments are keys.
+    pub keys: &'static [KeySpec],
+    /// The arguments after the name or names.
+    pub args: &'static [Arg],
+    /// The subcommands of a container.
+    pub subcommands: &'static [&'static Command],
+    /// What changed since its first version: (version, what).
+    pub history: &'static [(&'static str, &'static str)],
+    /// Hints for clients and proxies, in Redis's words.
+    pub tips: &'static [&'static str],
+    /// What to use instead, and since which version: (version, what).
+    pub deprecated: Option<(&'static str, &'static str)>,
+    /// Requests after `> ` and the replies that follow them, as redis-cli would show them. A test
+    /// runs it.
+    pub example: &'static str,
+    /// What runs.
+    pub handler: Handler,
+}
+
+/// The chapters of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Keys whatever their type.
+    Generic,
+    /// Strings.
+    String,
+    /// The session.
+    Connection,
+    /// The server.
+    Server,
+    /// MULTI and what belongs to it.
+    Transactions,
+}
+
+/// What a command may do is the kind of its handler, so that the compiler keeps a reader from
+/// writing. A handler that returns an error has written nothing that stays: the caller takes the
+/// reply back and sends the error alone.
+#[derive(Clone, Copy, Debug)]
+pub enum Handler {
+    /// Reads keys under their shards' locks.
+    Read(fn(&ReadContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>),
+    /// Reads and writes keys under their shards' locks. May be run again from the start after
+    /// [`CommandError::NeedRoom`], which it returns before it changes anything.
+    Write(fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>),
+    /// Reads and changes the session, asks the host; holds no shard.
+    Session(fn(&mut SessionContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<Next, CommandError>),
+    /// Works on the whole keyspace; outside of EXEC it starts without a lock.
+    Control(fn(&mut ControlContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>),
+    /// Has subcommands and runs nothing itself.
+    Container,
+}
+
+impl Command {
+    /// What a row need not say.
+    pub const DEFAULT: Command = Command {
+        name: "",
+        summary: "",
+        since: "1.0.0",
+        complexity: "O(1)",
+        group: Group::Generic,
+        arity: Arity::exactly(1),
+        flags: Flags::NONE,
+        categories: Categories::NONE,
+        keys: &[],
+        args: &[],
+        subcommands: &[],
+        history: &[],
+        tips: &[],
+        deprecated: None,
+        example: "",
+        handler: Handler::Container,
+    };
+
+    /// Returns the flags together with what the kind of handler says.
+    #[inline]
+    pub const fn effective_flags(&self) -> Flags {
+        match self.handler {
+            Handler::Read(_) => self.flags.with(Flags::READONLY),
+            Handler::Write(_) => self.flags.with(Flags::WRITE),
+            _ => self.flags,
+        }
+    }
+
+    /// Returns whether the command has every property of `flags`.
+    #[inline]
+    pub const fn is(&self, flags: Flags) -> bool {
+        self.effective_flags().contains(flags)
+    }
+
+    /// Returns the ACL categories: those of the row, the group, the flags and the handler. A
+    /// container has only its speed.
+    pub fn acl_categories(&self) -> Categories {
+        let of_speed = match self.is(Flags::FAST) {
+            true => Categories::FAST,
+            false => Categories::SLOW,
+        };
+        if matches!(self.handler, Handler::Container) {
+            return of_speed;
+        }
+        let admin = Categories::ADMIN.with(Categories::DANGEROUS);
+        of_speed
+            .with(self.categories)
+            .with(self.group.categories())
+            .with_if(self.is(Flags::READONLY), Categories::READ)
+            .with_if(self.is(Flags::WRITE), Categories::WRITE)
+            .with_if(self.is(Flags::ADMIN), admin)
+            .with_if(self.is(Flags::PUBSUB), Categories::PUBSUB)
+            .with_if(self.is(Flags::BLOCKING), Categories::BLOCKING)
+    }
+
+    /// Returns the part of the name after the container's.
+    pub fn own_name(&self) -> &'static str {
+        self.name.split_once('|').map_or(self.name, |(_, own)| own)
+    }
+
+    /// Returns the subcommand called `name`, in any case.
+    pub fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
+        let named = |row: &&&Command| row.own_name().as_bytes().eq_ignore_ascii_case(name);
+        self.subcommands.iter().find(named).copied()
+    }
+
+    /// Returns the positions of all keys in a request of `count` arguments.
+    #[inline]
+    pub fn key_positions(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
+        let keys: &'static [KeySpec] = self.keys;
+        keys.iter().flat_map(move |spec| spec.positions(count))
+    }
+
+    /// Returns the position of the key, where every request has that one key and no other: the
+    /// quick way for the most frequent commands.
+    #[inline]
+    pub fn only_key(&self) -> Option<usize> {
+        match self.keys {
+            [KeySpec { first, last: 0, .. }] => Some(usize::from(*first)),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a key is used for anything but reading.
+    pub fn writes_keys(&self) -> bool {
+        self.keys.iter().any(|spec| spec.key_use() != KeyUse::Read)
+    }
+
+    /// Returns the first key, the last and the step of COMMAND INFO's older fields; zeroes where
+    /// there is no key.
+    pub fn key_range(&self) -> (i64, i64, i64) {
+        let Some(first) = self.keys.first() else { return (0, 0, 0) };
+        let last = match first.last {
+            last @ 0.. => i64::from(first.first) + i64::from(last),
+            last => i64::from(last),
+        };
+        (i64::from(first.first), last, i64::from(first.step))
+    }
+}
+
+impl Group {
+    /// Returns the name in COMMAND DOCS.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Group::Generic => "generic",
+            Group::String => "string",
+            Group::Connection => "connection",
+            Group::Server => "server",
+            Group::Transactions => "transactions",
+        }
+    }
+
+    /// Returns the ACL category that all commands of the group have.
+    const fn categories(self) -> Categories {
+        match self {
+            Group::Generic => Categories::KEYSPACE,
+            Group::String => Categories::STRING,
+            Group::Connection => Categories::CONNECTION,
+            Group::Server => Categories::NONE,
+            Group::Transactions => Categories::TRANSACTION,
+        }
+    }
+}

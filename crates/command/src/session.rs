@@ -1,0 +1,129 @@
+//! What a session remembers between requests, as far as commands see it.
+
+use base::{DatabaseIndex, UnixMs};
+use resp::{OwnedRequest, Protocol, RequestView};
+
+use crate::client_info::ClientInfo;
+use crate::error::CommandError;
+use crate::flags::Flags;
+use crate::row::Command;
+
+/// The most memory that the queue of a MULTI may take.
+pub const TRANSACTION_BYTES_MAX: usize = 1 << 30;
+
+/// The state of one session. Watched keys and buffers are the engine's and the server's.
+#[derive(Debug)]
+pub struct SessionState {
+    /// The number of the session, unique in the life of the server and ascending.
+    pub id: u64,
+    /// The database that SELECT chose.
+    pub database: DatabaseIndex,
+    /// The version that HELLO chose.
+    pub protocol: Protocol,
+    /// Whether the session may run commands that need authentication.
+    pub authenticated: bool,
+    /// What CLIENT SETNAME gave; empty is none.
+    pub name: Box<[u8]>,
+    /// What CLIENT SETINFO gave as `lib-name`; empty is none.
+    pub library_name: Box<[u8]>,
+    /// What CLIENT SETINFO gave as `lib-ver`; empty is none.
+    pub library_version: Box<[u8]>,
+    /// The queue since MULTI.
+    pub transaction: Option<Transaction>,
+    /// The last command that the session sent; the engine sets it before the handler runs.
+    pub last_command: Option<&'static Command>,
+    /// When the session began.
+    pub created: UnixMs,
+}
+
+/// The requests between MULTI and EXEC.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    queue: Vec<Queued>,
+    argument_bytes: usize,
+    /// Set once a request could not be queued: EXEC refuses.
+    pub is_broken: bool,
+    /// The properties of all queued commands together.
+    pub flags: Flags,
+}
+
+/// One queued request.
+#[derive(Debug)]
+pub struct Queued {
+    /// Its row.
+    pub command: &'static Command,
+    /// Its arguments.
+    pub request: OwnedRequest,
+}
+
+impl SessionState {
+    /// Returns a session as it begins: `authenticated` where no password is required.
+    pub fn new(id: u64, created: UnixMs, authenticated: bool) -> SessionState {
+        SessionState {
+            id,
+            database: DatabaseIndex(0),
+            protocol: Protocol::Resp2,
+            authenticated,
+            name: Box::default(),
+            library_name: Box::default(),
+            library_version: Box::default(),
+            transaction: None,
+            last_command: None,
+            created,
+        }
+    }
+
+    /// Returns whether MULTI has been sent and neither EXEC nor DISCARD since.
+    #[inline]
+    pub fn is_queueing(&self) -> bool {
+        self.transaction.is_some()
+    }
+
+    /// Writes into `info` what the session knows better than the server's last look at it.
+    pub fn describe(&self, info: &mut ClientInfo, now: UnixMs) {
+        info.id = self.id;
+        info.name.clone_from(&self.name);
+        info.age_s = (now.0 - self.created.0).max(0) / 1000;
+        info.idle_s = 0;
+        info.database = self.database;
+        info.queued = self.transaction.as_ref().map(|transaction| transaction.queue.len());
+        info.queued_bytes = self.transaction.as_ref().map_or(0, Transaction::argument_bytes);
+        info.last_command = self.last_command.map_or("NULL", |command| command.name);
+        info.protocol = self.protocol;
+        info.library_name.clone_from(&self.library_name);
+        info.library_version.clone_from(&self.library_version);
+    }
+}
+
+impl Transaction {
+    /// Appends `request` to the queue.
+    ///
+    /// # Errors
+    /// When the queue would exceed [`TRANSACTION_BYTES_MAX`]; the transaction is broken then.
+    pub fn push(
+        &mut self,
+        command: &'static Command,
+        request: RequestView<'_>,
+    ) -> Result<(), CommandError> {
+        let request = request.to_owned_request();
+        let bytes = self.argument_bytes + request.memory_bytes();
+        if bytes > TRANSACTION_BYTES_MAX {
+            self.is_broken = true;
+            return Err(CommandError::TransactionTooLarge);
+        }
+        self.argument_bytes = bytes;
+        self.flags = self.flags.with(command.effective_flags());
+        self.queue.push(Queued { command, request });
+        Ok(())
+    }
+
+    /// Returns the queued requests in order.
+    pub fn queue(&self) -> &[Queued] {
+        &self.queue
+    }
+
+    /// Returns the bytes that the queued requests take.
+    pub fn argument_bytes(&self) -> usize {
+        self.argument_bytes
+    }
+}

@@ -1,0 +1,24 @@
+//! GET: the string at a key.
+
+use crate::prelude::*;
+
+/// The row.
+pub static GET: Command = Command {
+    name: "get",
+    summary: "Returns the string value of a key.",
+    since: "1.0.0",
+    complexity: "O(1)",
+    group: Group::String,
+    arity: Arity::exactly(2),
+    flags: Flags::FAST,
+    keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
+    args: &[Arg::key("key")],
+    example: "> SET lake deep\nOK\n> GET lake\n\"deep\"\n> GET river\n(nil)",
+    handler: Handler::Read(run),
+    ..Command::DEFAULT
+};
+
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    reply.bulk_or_null(cx.string(args.key(0))?);
+    Ok(())
+}
