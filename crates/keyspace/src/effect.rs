@@ -33,7 +33,7 @@ pub enum Effect<'a> {
     Append {
         /// The key.
         key: &'a [u8],
-        /// What was added; never empty.
+        /// What was added.
         suffix: &'a [u8],
     },
     /// Bytes from `offset` on were overwritten; a gap was filled with zeroes.

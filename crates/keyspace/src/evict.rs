@@ -1,14 +1,32 @@
 //! Eviction: which keys go when room is needed.
+//!
+//! Each shard looks at a few of its keys at a time and remembers the least recently used of all
+//! that it looked at, as Redis does, so that a choice among five at a time comes close to the
+//! oldest of the shard. Access times are seconds modulo 2^16: a key unused for more than 18 hours
+//! may look younger than it is.
 
 use std::sync::atomic::Ordering;
 
-use base::ShardIndex;
+use base::prng::Prng;
+use base::{DatabaseIndex, ShardIndex, UnixMs};
 
 use crate::keyspace::Keyspace;
+use crate::recorder::Recorder;
 use crate::room::SweepContext;
+use crate::shard::{Shard, is_expired};
+use crate::view::stamp_of;
+use crate::write::{Place, Removal};
 
 /// How many keys a choice looks at unless told: Redis's maxmemory-samples.
 pub(crate) const SAMPLES_DEFAULT: u32 = 5;
+/// How many candidates a shard remembers: Redis's EVPOOL_SIZE.
+const CANDIDATES_MAX: usize = 16;
+/// The longest key that is remembered after the shard is unlocked.
+const CANDIDATE_KEY_BYTES_MAX: usize = 1024;
+/// How many keys go during one hold of a shard.
+const VICTIMS_PER_HOLD_MAX: u32 = 32;
+/// How many slab pages are emptied during one hold of a shard.
+const EVACUATIONS_PER_HOLD_MAX: u32 = 4;
 
 /// Which keys may be evicted, by Redis's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +37,73 @@ pub enum EvictionPolicy {
     AllkeysLru,
 }
 
-/// Good candidates of earlier samples.
+/// Which entries give the memory that is wanted: room of slab pages does not serve an extent
+/// until a whole segment is free, nor the reverse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Any,
+    Large,
+}
+
+/// The least recently used keys that a shard's samples met.
 #[derive(Debug, Default)]
-pub(crate) struct EvictionPool {}
+pub(crate) struct EvictionPool {
+    candidates: Vec<Candidate>,
+}
+
+#[derive(Debug)]
+struct Candidate {
+    database: DatabaseIndex,
+    key: Box<[u8]>,
+    stamp: u16,
+    large: bool,
+}
+
+impl Candidate {
+    fn idle_seconds(&self, now: UnixMs) -> u16 {
+        stamp_of(now).wrapping_sub(self.stamp)
+    }
+
+    fn rank(&self, wanted: Wanted, now: UnixMs) -> (bool, u16) {
+        (wanted == Wanted::Large && self.large, self.idle_seconds(now))
+    }
+}
+
+impl EvictionPool {
+    /// Remembers `candidate` if it is among the least recently used.
+    fn offer(&mut self, candidate: Candidate, now: UnixMs) {
+        let same = |one: &Candidate| one.database == candidate.database && one.key == candidate.key;
+        if let Some(known) = self.candidates.iter_mut().find(|one| same(one)) {
+            *known = candidate;
+            return;
+        }
+        if self.candidates.len() < CANDIDATES_MAX {
+            return self.candidates.push(candidate);
+        }
+        let youngest = self.candidates.iter_mut().min_by_key(|one| one.idle_seconds(now));
+        let youngest = youngest.expect("the pool is full");
+        if youngest.idle_seconds(now) < candidate.idle_seconds(now) {
+            *youngest = candidate;
+        }
+    }
+
+    /// Takes out the best victim.
+    fn take(&mut self, wanted: Wanted, now: UnixMs) -> Option<Candidate> {
+        let ranks = self.candidates.iter().enumerate();
+        let (best, _) = ranks.max_by_key(|(_, one)| one.rank(wanted, now))?;
+        Some(self.candidates.swap_remove(best))
+    }
+
+    /// Forgets candidates with long keys, so that what a shard remembers stays small.
+    fn trim(&mut self) {
+        self.candidates.retain(|one| one.key.len() <= CANDIDATE_KEY_BYTES_MAX);
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let keys: usize = self.candidates.iter().map(|one| one.key.len()).sum();
+        (keys + self.candidates.capacity() * size_of::<Candidate>()) as u64
+    }
+}
 
 impl Keyspace {
     /// Returns the policy.
@@ -46,7 +128,105 @@ impl Keyspace {
         self.eviction_samples.store(samples, Ordering::Relaxed);
     }
 
-    pub(crate) fn evict_round(&self, _shard: ShardIndex, _context: &mut SweepContext<'_>) -> u64 {
-        0
+    /// Evicts keys of `shard` until about `goal` bytes are free, a bounded number, and empties
+    /// slab pages. Returns the bytes of the evicted entries.
+    pub(crate) fn evict_from(
+        &self,
+        shard: ShardIndex,
+        goal: u64,
+        wanted: Wanted,
+        context: &mut SweepContext<'_>,
+    ) -> u64 {
+        let samples = self.eviction_samples.load(Ordering::Relaxed);
+        let mut guard = self.lock(shard);
+        let shard = guard.shard_mut(shard);
+        let pool_bytes = shard.eviction_pool.memory_bytes();
+        let mut freed = 0;
+        for _ in 0..VICTIMS_PER_HOLD_MAX {
+            if freed >= goal {
+                break;
+            }
+            shard.sample_candidates(samples, context.now, context.random);
+            let Some(bytes) = shard.evict_best(wanted, context.now) else { break };
+            freed += bytes;
+        }
+        shard.evacuate();
+        shard.eviction_pool.trim();
+        let pool_bytes_now = shard.eviction_pool.memory_bytes();
+        drop(guard);
+        self.charge(pool_bytes_now);
+        self.discharge(pool_bytes);
+        freed
+    }
+}
+
+impl Shard {
+    /// Offers `samples` random keys to the pool.
+    fn sample_candidates(&mut self, samples: u32, now: UnixMs, random: &mut Prng) {
+        let mut pool = std::mem::take(&mut self.eviction_pool);
+        for _ in 0..samples {
+            if let Some(candidate) = self.sample(now, random) {
+                pool.offer(candidate, now);
+            }
+        }
+        self.eviction_pool = pool;
+    }
+
+    /// Returns a random key of any database.
+    fn sample(&self, now: UnixMs, random: &mut Prng) -> Option<Candidate> {
+        let total: u64 = self.databases().map(|(_, part)| part.table.len()).sum();
+        if total == 0 {
+            return None;
+        }
+        let mut position = random.below(total);
+        let (database, part) = self.databases().find(|(_, part)| {
+            let here = position < part.table.len();
+            position = position.saturating_sub(part.table.len());
+            here
+        })?;
+        let entry = part.table.entry(part.table.sample(random.next())?);
+        // An expired key is the oldest there is.
+        let oldest = stamp_of(now).wrapping_add(1);
+        let stamp = if is_expired(&entry, now) { oldest } else { entry.stamp() };
+        let large = entry.header().is_large();
+        Some(Candidate { database, key: entry.key().into(), stamp, large })
+    }
+
+    /// Removes the best candidate that is still what it was; returns the bytes of its entry.
+    fn evict_best(&mut self, wanted: Wanted, now: UnixMs) -> Option<u64> {
+        while let Some(candidate) = self.eviction_pool.take(wanted, now) {
+            if let Some(bytes) = self.evict(&candidate, now) {
+                return Some(bytes);
+            }
+        }
+        None
+    }
+
+    fn evict(&mut self, candidate: &Candidate, now: UnixMs) -> Option<u64> {
+        let key = &self.key(&candidate.key);
+        let table = &self.database(candidate.database)?.table;
+        let id = table.find(key.hash, key.bytes)?;
+        let entry = table.entry(id);
+        let removal = if is_expired(&entry, now) { Removal::Expired } else { Removal::Evicted };
+        if removal == Removal::Evicted && entry.stamp() != candidate.stamp {
+            return None;
+        }
+        let bytes = entry.memory_bytes();
+        let mut recorder = Recorder::default();
+        let database = candidate.database;
+        Place { shard: self, recorder: &mut recorder, database, now }.remove(key, id, removal);
+        Some(bytes)
+    }
+
+    /// Empties slab pages that have become sparse.
+    fn evacuate(&mut self) {
+        for database in (0..).map(DatabaseIndex).take(base::DATABASE_COUNT_MAX) {
+            let Some(part) = self.database_mut(database) else { continue };
+            for _ in 0..EVACUATIONS_PER_HOLD_MAX {
+                if !part.table.evacuate() {
+                    break;
+                }
+            }
+        }
     }
 }

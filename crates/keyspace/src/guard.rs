@@ -231,6 +231,15 @@ impl<'k> Guard<'k> {
         }
     }
 
+    /// Returns the shards in the order in which they were locked.
+    #[cfg(test)]
+    pub(crate) fn lock_order(&self) -> Vec<ShardIndex> {
+        match &self.held {
+            Held::One(shard) => vec![shard.index()],
+            Held::Many(many) => many.guards.iter().map(|shard| shard.index()).collect(),
+        }
+    }
+
     fn first_shard(&self) -> &Shard {
         match &self.held {
             Held::One(shard) => shard,
@@ -242,6 +251,7 @@ impl<'k> Guard<'k> {
         if !self.recorder.is_atomic() {
             return;
         }
+        self.keyspace.account.suspect_overshoot();
         let frozen = self.recorder.take_frozen();
         let sink = self.first_shard().sink.clone();
         let lsn = self.recorder.finish_atomic(sink.as_deref());

@@ -1,13 +1,13 @@
 //! The keyspace: all shards, their locks, and what can be asked without a lock.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::Arena;
 use base::{DatabaseIndex, Key, KeyHasher, ShardIndex};
 
 use crate::effect::EffectSink;
-use crate::evict::EvictionPool;
+use crate::evict::SAMPLES_DEFAULT;
 use crate::guard::Guard;
 use crate::published::{Counters, DatabaseCounts, Published};
 use crate::room::MemoryAccount;
@@ -35,8 +35,6 @@ pub struct Keyspace {
     counters_from: Mutex<Counters>,
     pub(crate) eviction_policy: AtomicU8,
     pub(crate) eviction_samples: AtomicU32,
-    pub(crate) eviction_pool: Mutex<EvictionPool>,
-    pub(crate) eviction_turn: AtomicU64,
 }
 
 /// One shard behind its lock, on cache lines of its own.
@@ -63,9 +61,7 @@ impl Keyspace {
             shards,
             counters_from: Mutex::default(),
             eviction_policy: AtomicU8::new(0),
-            eviction_samples: AtomicU32::new(crate::evict::SAMPLES_DEFAULT),
-            eviction_pool: Mutex::default(),
-            eviction_turn: AtomicU64::new(0),
+            eviction_samples: AtomicU32::new(SAMPLES_DEFAULT),
         }
     }
 

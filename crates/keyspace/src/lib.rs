@@ -24,6 +24,8 @@ mod recorder;
 mod room;
 mod shard;
 mod shard_set;
+#[cfg(test)]
+mod tests;
 mod view;
 mod watch;
 mod write;

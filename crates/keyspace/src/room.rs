@@ -4,18 +4,20 @@
 //! owners charge here: connection buffers, backlog, watches, per-slot counts. The arena gets what
 //! the private bytes leave.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use arena::{Arena, NeedRoom};
+use arena::{Arena, NeedRoom, Slid, SlideBudget};
 use base::prng::Prng;
 use base::{SLOT_COUNT, ShardIndex, UnixMs};
 
-use crate::evict::EvictionPolicy;
+use crate::evict::{EvictionPolicy, Wanted};
 use crate::keyspace::Keyspace;
 
-/// How often [`Keyspace::reserve`] evicts and looks again before it gives up.
-const RESERVE_ROUNDS_MAX: u32 = 64;
+/// How many holds of a shard [`Keyspace::reserve`] evicts in before it gives up.
+const EVICTION_ROUNDS_MAX: u32 = 256;
+/// The smallest allocation that is an extent's.
+const EXTENT_BYTES_MIN: u64 = 4096;
 
 /// What making room needs from outside.
 pub struct SweepContext<'a> {
@@ -32,6 +34,9 @@ pub(crate) struct MemoryAccount {
     private: AtomicU64,
     /// Held while the arena's limit is computed and set, so that the last one set is the latest.
     limit: Mutex<()>,
+    /// Something has happened that may have brought memory above the limit: a lower limit, an
+    /// overshoot, more private bytes. The arena's limited allocations cannot.
+    suspect: AtomicBool,
 }
 
 impl MemoryAccount {
@@ -41,6 +46,7 @@ impl MemoryAccount {
             maxmemory: AtomicU64::new(0),
             private: AtomicU64::new(0),
             limit: Mutex::new(()),
+            suspect: AtomicBool::new(false),
         }
     }
 
@@ -63,6 +69,13 @@ impl MemoryAccount {
         self.apply_limit();
     }
 
+    /// Has the next write look whether memory is above the limit.
+    pub fn suspect_overshoot(&self) {
+        if self.maxmemory.load(Ordering::Relaxed) != 0 {
+            self.suspect.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn set_maxmemory(&self, bytes: u64) {
         let _limit = self.limit.lock().expect("no holder of the limit panics");
         self.maxmemory.store(bytes, Ordering::Relaxed);
@@ -83,6 +96,7 @@ impl MemoryAccount {
         // 0 would mean no limit at all.
         let limit = if maxmemory == 0 { 0 } else { maxmemory.saturating_sub(private).max(1) };
         self.arena.set_limit(limit);
+        self.suspect_overshoot();
     }
 }
 
@@ -122,33 +136,113 @@ impl Keyspace {
         self.account.discharge(bytes);
     }
 
-    /// Returns whether more memory is in use than the limit allows.
+    /// Returns whether more memory is in use than the limit allows. Costs one load unless
+    /// something has happened that may have brought it above.
+    #[inline]
     pub fn is_over_limit(&self) -> bool {
-        let maxmemory = self.maxmemory();
-        maxmemory != 0 && self.used_memory() > maxmemory
+        self.account.suspect.load(Ordering::Relaxed) && self.check_limit()
     }
 
-    /// Makes room for `bytes` in `shard`, whose write lacked them: moves entries together, then
-    /// evicts as the policy allows. The caller holds no guard; one shard is locked at a time.
+    /// Makes room for `bytes` in `shard`, whose write lacked them: slides blocks together and gives
+    /// free segments back, then evicts as the policy allows. The caller holds no guard; one shard
+    /// is locked at a time. After Ok it is worth trying again; the fragments may still be too
+    /// small, so that the caller tries a bounded number of times.
     ///
     /// # Errors
-    /// NeedRoom where the policy evicts nothing, or nothing is left that would help.
+    /// NeedRoom where nothing could be moved and the policy evicts nothing, or no key is left.
     pub fn reserve(
         &self,
         bytes: u64,
         shard: ShardIndex,
         context: &mut SweepContext<'_>,
     ) -> Result<(), NeedRoom> {
+        self.arena().reclaim();
+        if !self.is_over_limit() && self.compact(bytes) {
+            return Ok(());
+        }
         if self.eviction_policy() == EvictionPolicy::NoEviction {
             return Err(NeedRoom { bytes });
         }
+        let wanted = if serves_extent(bytes) { Wanted::Large } else { Wanted::Any };
         let mut freed = 0;
-        for _ in 0..RESERVE_ROUNDS_MAX {
-            freed += self.evict_round(shard, context);
+        for _ in 0..EVICTION_ROUNDS_MAX {
             if freed >= bytes && !self.is_over_limit() {
-                return Ok(());
+                break;
+            }
+            let victim = self.victim_shard(shard, wanted, context.random);
+            freed += self.evict_from(victim, bytes.max(1), wanted, context);
+        }
+        self.compact(bytes);
+        if freed > 0 && !self.is_over_limit() { Ok(()) } else { Err(NeedRoom { bytes }) }
+    }
+
+    /// Slides blocks until an extent of `bytes` fits, within one budget, and gives free segments
+    /// back. Returns whether either was of use.
+    fn compact(&self, bytes: u64) -> bool {
+        let mut budget = SlideBudget::new();
+        let mut moved = false;
+        while serves_extent(bytes)
+            && let Some(step) = self.arena().plan_slide(bytes, &mut budget)
+        {
+            let index = ShardIndex(step.owner.shard);
+            match self.lock(index).shard_mut(index).slide(&step) {
+                Slid::Moved => moved = true,
+                Slid::Pinned => budget.avoid(&step),
+                Slid::Gone => {}
             }
         }
-        Err(NeedRoom { bytes })
+        self.arena().give_back(bytes) >= bytes.max(1) || moved
     }
+
+    /// Returns the shard to evict from. Slab pages belong to a shard, so that for these the shard
+    /// that lacks room gives first, while it holds a fair share of the keys.
+    fn victim_shard(&self, needy: ShardIndex, wanted: Wanted, random: &mut Prng) -> ShardIndex {
+        let count = self.shard_count() as u64;
+        let total: u64 = self.databases().map(|database| self.counts(database).keys).sum();
+        if wanted == Wanted::Any && self.shard_keys(needy) * count * 2 >= total {
+            return needy;
+        }
+        // A shard in proportion to its keys, so that a key is as likely to go wherever it lies.
+        let mut rest = if total == 0 { 0 } else { random.below(total) };
+        for index in self.shard_indexes() {
+            let keys = self.shard_keys(index);
+            if rest < keys {
+                return index;
+            }
+            rest -= keys;
+        }
+        needy
+    }
+
+    fn shard_keys(&self, shard: ShardIndex) -> u64 {
+        self.databases().map(|database| self.shard_counts(shard, database).keys).sum()
+    }
+
+    #[cold]
+    fn check_limit(&self) -> bool {
+        // Cleared first: what makes memory suspect again from here on is not lost.
+        self.account.suspect.store(false, Ordering::Relaxed);
+        let maxmemory = self.maxmemory();
+        if maxmemory == 0 {
+            return false;
+        }
+        let usage = self.arena().usage();
+        let private = self.private_bytes();
+        // Memory that an overshoot touched and nothing uses any more goes back where it can.
+        let touched_excess = (usage.touched_bytes + private).saturating_sub(maxmemory);
+        if touched_excess > 0 {
+            self.arena().give_back(touched_excess);
+        }
+        let over = usage.used_bytes() + private > maxmemory;
+        if over {
+            self.account.suspect.store(true, Ordering::Relaxed);
+        }
+        over
+    }
+}
+
+/// Returns whether an allocation of `bytes` is for an extent, as far as its size tells: the index
+/// takes less than a page or powers of two, slabs take single pages.
+fn serves_extent(bytes: u64) -> bool {
+    bytes >= EXTENT_BYTES_MIN && !bytes.is_power_of_two()
 }

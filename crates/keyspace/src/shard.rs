@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use arena::{Entry, NeedRoom, Table};
+use arena::{Entry, NeedRoom, Slid, SlideStep, Table};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, Lsn, SLOT_COUNT, ShardIndex, Slot, UnixMs};
 
 use crate::effect::EffectSink;
+use crate::evict::EvictionPool;
 use crate::published::{DatabaseCounts, Published};
 use crate::recorder::Recorder;
 use crate::room::MemoryAccount;
@@ -32,6 +33,7 @@ pub(crate) struct Shard {
     /// Who listens to effects; the same in all shards, here so that a write asks no other line.
     pub sink: Option<Arc<dyn EffectSink>>,
     pub watches: WatchTable,
+    pub eviction_pool: EvictionPool,
     pub published: Arc<Published>,
     /// The record that wrote to this shard last.
     pub last_write_lsn: Lsn,
@@ -55,6 +57,7 @@ impl Shard {
             index,
             sink: None,
             watches: WatchTable::default(),
+            eviction_pool: EvictionPool::default(),
             published,
             last_write_lsn: Lsn(0),
             databases: Default::default(),
@@ -145,6 +148,15 @@ impl Shard {
         Table::swap(&mut a.table, &mut b.table);
         std::mem::swap(&mut a.slots, &mut b.slots);
         std::mem::swap(&mut a.expiry_cursor, &mut b.expiry_cursor);
+    }
+
+    /// Moves a block of extent memory as the arena planned it.
+    pub fn slide(&mut self, step: &SlideStep) -> Slid {
+        let mut parts = self.databases.iter_mut().flatten();
+        match parts.find(|part| part.table.identity() == step.owner.database) {
+            Some(part) => part.table.slide(step),
+            None => Slid::Gone,
+        }
     }
 
     /// Publishes how many keys `database` has.

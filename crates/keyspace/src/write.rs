@@ -103,8 +103,7 @@ impl<'g> WriteView<'g> {
     }
 
     /// Appends `suffix` to the string at `key`, which is empty where absent, and returns the new
-    /// length. An empty suffix changes an existing key only in its encoding's name, so it is no
-    /// change at all here.
+    /// length. An empty suffix is a change too, as in Redis: the key is there afterwards.
     ///
     /// # Errors
     /// NeedRoom before any change.
@@ -222,9 +221,6 @@ impl<'p> Place<'p> {
     fn append(&mut self, key: &Key<'_>, suffix: &[u8]) -> Result<usize, NeedRoom> {
         let found = self.live(key);
         let length = found.map_or(0, |id| self.string_length(id));
-        if suffix.is_empty() && found.is_some() {
-            return Ok(length);
-        }
         match found {
             None => self.put(key, None, suffix, encoding_of(suffix), None)?,
             Some(id) => self.resize(key, id, |table| table.append(id, suffix, Encoding::Raw))?,

@@ -1,0 +1,105 @@
+//! What the keyspace promises, on an arena over the heap.
+
+mod accounting;
+mod atomicity;
+mod expiry;
+mod strings;
+mod walks;
+mod watching;
+
+use std::sync::{Arc, Mutex};
+
+use arena::{Arena, ArenaConfig, HeapSource};
+use base::{DatabaseIndex, Key, Lsn, UnixMs};
+
+use crate::{EffectSink, Keyspace, Record};
+
+const DB0: DatabaseIndex = DatabaseIndex(0);
+const DB1: DatabaseIndex = DatabaseIndex(1);
+const NOW: UnixMs = UnixMs(1_700_000_000_000);
+
+fn later(ms: i64) -> UnixMs {
+    UnixMs(NOW.0 + ms)
+}
+
+/// A keyspace, and all records that it wrote.
+struct World {
+    keyspace: Keyspace,
+    sink: Arc<Recorded>,
+}
+
+impl World {
+    fn new() -> World {
+        World::with_segments(1 << 16, 256)
+    }
+
+    fn with_segments(segment_bytes: u64, segment_count: u32) -> World {
+        let source = Box::new(HeapSource::new(segment_bytes, segment_count));
+        let config = ArenaConfig { shard_count: 8, database_count: 16, hash_seed: 7 };
+        let keyspace = Keyspace::new(Arena::new(source, config).unwrap());
+        let sink = Arc::new(Recorded::default());
+        keyspace.set_sink(Some(sink.clone()));
+        World { keyspace, sink }
+    }
+
+    fn key<'a>(&self, name: &'a str) -> Key<'a> {
+        self.keyspace.hasher().key(name.as_bytes())
+    }
+
+    /// Runs `change` on database 0 at `now`, with `name`'s shard.
+    fn write<R>(
+        &self,
+        name: &str,
+        now: UnixMs,
+        change: impl FnOnce(&mut crate::WriteView<'_>, &Key<'_>) -> R,
+    ) -> R {
+        let key = self.key(name);
+        let mut guard = self.keyspace.lock(key.shard);
+        change(&mut guard.write(DB0, now), &key)
+    }
+
+    fn set(&self, name: &str, value: &str) {
+        self.write(name, NOW, |view, key| view.set(key, value.as_bytes(), crate::Expiry::Clear))
+            .unwrap();
+    }
+
+    fn set_until(&self, name: &str, value: &str, at: UnixMs) {
+        self.write(name, NOW, |view, key| view.set(key, value.as_bytes(), crate::Expiry::At(at)))
+            .unwrap();
+    }
+
+    fn get(&self, name: &str, now: UnixMs) -> Option<String> {
+        let key = self.key(name);
+        let guard = self.keyspace.lock(key.shard);
+        let bytes = guard.read(DB0, now).string(&key).unwrap()?;
+        Some(String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    /// Returns the records since the last call, as text with spaces for line ends.
+    fn records(&self) -> Vec<String> {
+        let records = std::mem::take(&mut *self.sink.records.lock().unwrap());
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace("\r\n", " ");
+        records.into_iter().map(text).map(words_only).collect()
+    }
+}
+
+/// Returns the arguments of RESP commands without their frames.
+fn words_only(text: String) -> String {
+    let words = text.split(' ').filter(|word| !word.starts_with(['*', '$']));
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+#[derive(Default)]
+struct Recorded {
+    records: Mutex<Vec<Vec<u8>>>,
+    count: std::sync::atomic::AtomicU64,
+}
+
+impl EffectSink for Recorded {
+    fn append(&self, record: &Record<'_>) -> Lsn {
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        self.records.lock().unwrap().push(bytes);
+        Lsn(self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1)
+    }
+}

@@ -1,0 +1,217 @@
+//! Memory: counts per slot, the limit, eviction.
+
+use std::collections::HashMap;
+
+use base::prng::Prng;
+
+use super::*;
+use crate::{Access, EvictionPolicy, Expiry, SlotCount, SweepContext};
+
+/// Compares the kept counts of every slot with a walk over all entries.
+fn assert_slot_counts_exact(world: &World) {
+    for database in world.keyspace.databases() {
+        let mut expected: HashMap<u16, SlotCount> = HashMap::new();
+        Access::free(&world.keyspace).for_each_entry(database, &mut |entry| {
+            let count = expected.entry(base::key_slot(entry.key()).0).or_default();
+            count.keys += 1;
+            count.bytes += entry.memory_bytes();
+        });
+        let names: Vec<String> = (0..400).map(|number| format!("key:{number}")).collect();
+        for name in &names {
+            let key = world.key(name);
+            let guard = world.keyspace.lock(key.shard);
+            let found = guard.read(database, NOW).slot_count(&key);
+            assert_eq!(found, expected.get(&key.slot.0).copied().unwrap_or_default(), "{name}");
+        }
+        let keys: u64 = expected.values().map(|count| count.keys).sum();
+        assert_eq!(world.keyspace.counts(database).keys, keys);
+    }
+}
+
+fn random_change(world: &World, random: &mut Prng) {
+    let name = format!("key:{}", random.below(400));
+    let key = world.key(&name);
+    let mut value = vec![b'v'; [3, 40, 300, 3000, 9000][random.below(5) as usize]];
+    random.fill(&mut value[..3]);
+    let database = DatabaseIndex(random.below(3) as u8);
+    if random.one_in(500) {
+        return Access::free(&world.keyspace).flush_database(database, NOW);
+    }
+    if random.one_in(200) {
+        let other = DatabaseIndex(random.below(3) as u8);
+        return Access::free(&world.keyspace).swap_databases(database, other, NOW).unwrap();
+    }
+    let mut guard = world.keyspace.lock(key.shard);
+    let mut view = guard.write(database, NOW);
+    match random.below(8) {
+        0 => view.set(&key, &value, Expiry::Keep).unwrap(),
+        1 => view.set(&key, &value, Expiry::At(later(5))).unwrap(),
+        2 => view.set(&key, &value, Expiry::Clear).unwrap(),
+        3 => drop(view.append(&key, &value).unwrap()),
+        4 => drop(view.set_range(&key, random.below(5000) as usize, &value).unwrap()),
+        5 => drop(view.set_expiry(&key, later(1)).unwrap()),
+        6 => drop(view.persist(&key).unwrap()),
+        _ => drop(view.remove(&key)),
+    }
+}
+
+#[test]
+fn slot_counts_stay_exact_over_any_history() {
+    let world = World::with_segments(1 << 16, 2048);
+    let mut random = Prng::new(3);
+    for round in 0..20 {
+        (0..500).for_each(|_| random_change(&world, &mut random));
+        for shard in world.keyspace.shard_indexes() {
+            world.keyspace.expire_step(shard, if round % 2 == 0 { NOW } else { later(2) }, 20);
+        }
+        assert_slot_counts_exact(&world);
+    }
+}
+
+#[test]
+fn memory_comes_back_when_everything_is_removed() {
+    let world = World::new();
+    Access::free(&world.keyspace).flush_all(NOW);
+    world.set("first", "makes the tables");
+    let private = world.keyspace.private_bytes();
+    for number in 0..2000 {
+        world.set(&format!("key:{number}"), &"x".repeat(number % 6000));
+    }
+    let full = world.keyspace.used_memory();
+    Access::free(&world.keyspace).flush_all(NOW);
+    let usage = world.keyspace.arena().usage();
+    assert!(world.keyspace.used_memory() < full / 4);
+    assert_eq!((usage.slab_bytes, usage.extent_bytes), (0, 0));
+    let slot_tables = 7 * (base::SLOT_COUNT / 8 * size_of::<SlotCount>()) as u64;
+    assert_eq!(world.keyspace.private_bytes(), private + slot_tables);
+}
+
+#[test]
+fn write_without_room_changes_nothing() {
+    let world = World::new();
+    world.set("k", "v");
+    world.keyspace.set_maxmemory(world.keyspace.used_memory());
+    let digest = Access::free(&world.keyspace).digest();
+    world.records();
+    let big = vec![b'x'; 60_000];
+    let need = world.write("k", NOW, |view, key| view.set(key, &big, Expiry::Clear));
+    assert!(need.unwrap_err().bytes >= 60_000);
+    assert!(world.write("new", NOW, |view, key| view.set(key, &big, Expiry::Clear)).is_err());
+    assert!(world.write("k", NOW, |view, key| view.append(key, &big)).is_err());
+    assert!(world.write("k", NOW, |view, key| view.set_range(key, 9, &big)).is_err());
+    assert_eq!(Access::free(&world.keyspace).digest(), digest);
+    assert_eq!(world.records(), Vec::<String>::new());
+    assert_slot_counts_exact(&world);
+}
+
+#[test]
+fn private_bytes_leave_less_to_the_arena() {
+    let world = World::new();
+    let limit = world.keyspace.used_memory() + 200_000;
+    world.keyspace.set_maxmemory(limit);
+    let value = vec![b'x'; 100_000];
+    let set = || world.write("k", NOW, |view, key| view.set(key, &value, Expiry::Clear));
+    world.keyspace.charge(150_000);
+    assert!(set().is_err());
+    assert!(!world.keyspace.is_over_limit());
+    world.keyspace.charge(100_000);
+    assert!(world.keyspace.is_over_limit());
+    world.keyspace.discharge(250_000);
+    assert!(!world.keyspace.is_over_limit());
+    set().unwrap();
+    assert!(world.keyspace.used_memory() <= limit);
+}
+
+#[test]
+fn atomic_record_passes_the_limit_and_is_repaid() {
+    let world = World::new();
+    world.set("k", "v");
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllkeysLru);
+    let limit = world.keyspace.used_memory() + 100_000;
+    world.keyspace.set_maxmemory(limit);
+    let key = world.key("big");
+    let mut guard = world.keyspace.lock(key.shard);
+    guard.begin_atomic();
+    guard.write(DB0, NOW).set(&key, &vec![b'x'; 300_000], Expiry::Clear).unwrap();
+    guard.finish();
+    assert!(world.keyspace.is_over_limit());
+    let mut random = Prng::new(1);
+    let mut context = SweepContext { now: NOW, random: &mut random };
+    world.keyspace.reserve(0, key.shard, &mut context).unwrap();
+    assert!(world.keyspace.used_memory() <= limit);
+}
+
+#[test]
+fn noeviction_refuses_and_keeps_every_key() {
+    let world = World::new();
+    world.set("k", "v");
+    world.keyspace.set_maxmemory(1);
+    let mut random = Prng::new(1);
+    let mut context = SweepContext { now: NOW, random: &mut random };
+    assert!(world.keyspace.reserve(100, world.key("k").shard, &mut context).is_err());
+    assert_eq!(world.get("k", NOW).as_deref(), Some("v"));
+}
+
+/// Sets keys as the engine does: makes room and tries again, a bounded number of times.
+fn set_with_room(world: &World, name: &str, value: &[u8], now: UnixMs, random: &mut Prng) {
+    for _ in 0..16 {
+        match world.write(name, now, |view, key| view.set(key, value, Expiry::Clear)) {
+            Ok(()) => return,
+            Err(need) => {
+                let mut context = SweepContext { now, random };
+                world.keyspace.reserve(need.bytes, world.key(name).shard, &mut context).unwrap();
+            }
+        }
+    }
+    panic!("no room for {name}");
+}
+
+#[test]
+fn allkeys_lru_makes_room_and_keeps_what_is_used() {
+    let world = World::with_segments(1 << 16, 2048);
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllkeysLru);
+    let limit = world.keyspace.used_memory() + (4 << 20);
+    world.keyspace.set_maxmemory(limit);
+    let mut random = Prng::new(11);
+    (0..100)
+        .for_each(|number| set_with_room(&world, &format!("hot:{number}"), b"h", NOW, &mut random));
+    let value = [b'c'; 100];
+    for number in 0..100_000_i64 {
+        let now = later(number);
+        set_with_room(&world, &format!("cold:{number}"), &value, now, &mut random);
+        if number % 100 == 0 {
+            (0..100).for_each(|hot| drop(world.get(&format!("hot:{hot}"), now)));
+        }
+        assert!(world.keyspace.used_memory() <= limit);
+    }
+    let end = later(100_000);
+    let kept = (0..100).filter(|hot| world.get(&format!("hot:{hot}"), end).is_some()).count();
+    assert!(kept >= 95, "{kept} of 100 hot keys are there");
+    let counters = world.keyspace.counters();
+    assert!(counters.evicted_keys > 50_000, "{counters:?}");
+    let deletions = world.records().iter().filter(|record| record.starts_with("DEL")).count();
+    assert_eq!(deletions as u64, counters.evicted_keys);
+    assert_slot_counts_exact(&world);
+}
+
+#[test]
+fn large_values_are_evicted_for_large_values() {
+    let world = World::with_segments(1 << 20, 256);
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllkeysLru);
+    let limit = world.keyspace.used_memory() + (16 << 20);
+    world.keyspace.set_maxmemory(limit);
+    let mut random = Prng::new(5);
+    for number in 0..500_i64 {
+        let value = vec![b'v'; 4096 + random.below(1 << 20) as usize];
+        set_with_room(
+            &world,
+            &format!("large:{number}"),
+            &value,
+            later(number * 1000),
+            &mut random,
+        );
+        set_with_room(&world, &format!("small:{number}"), b"v", later(number * 1000), &mut random);
+        assert!(world.keyspace.used_memory() <= limit);
+    }
+    assert!(world.keyspace.counts(DB0).keys > 20);
+}

@@ -1,0 +1,96 @@
+//! Keys with a time to live.
+
+use super::*;
+use crate::{Access, Expiry};
+
+#[test]
+fn expired_key_is_absent_before_sweep() {
+    let world = World::new();
+    world.set_until("k", "v", later(10));
+    assert_eq!(world.get("k", later(10)).as_deref(), Some("v"), "the moment itself is alive");
+    world.records();
+    assert_eq!(world.get("k", later(11)), None);
+    let key = world.key("k");
+    let guard = world.keyspace.lock(key.shard);
+    assert!(guard.read(DB0, later(11)).peek(&key).is_none());
+    assert!(guard.read(DB0, later(11)).inspect(&key).is_some(), "it is still there");
+    drop(guard);
+    assert_eq!(world.keyspace.counts(DB0).keys, 1);
+    assert_eq!(world.records(), Vec::<String>::new(), "reads never delete");
+}
+
+#[test]
+fn write_over_an_expired_key_emits_its_deletion_first() {
+    let world = World::new();
+    let write = |change: &dyn Fn(&mut crate::WriteView<'_>, &Key<'_>)| {
+        world.set_until("k", "v", later(10));
+        world.records();
+        world.write("k", later(11), |view, key| change(view, key));
+        world.records()
+    };
+    let set = write(&|view, key| view.set(key, b"w", Expiry::Keep).unwrap());
+    assert_eq!(set, ["DEL k", "SET k w KEEPTTL"]);
+    assert_eq!(world.get("k", later(100)).as_deref(), Some("w"), "the old time to live is gone");
+    let append = write(&|view, key| assert_eq!(view.append(key, b"w"), Ok(1)));
+    assert_eq!(append, ["DEL k", "APPEND k w"]);
+    let range = write(&|view, key| assert_eq!(view.set_range(key, 1, b"w"), Ok(2)));
+    assert_eq!(range, ["DEL k", "SETRANGE k 1 w"]);
+    let expire = write(&|view, key| assert_eq!(view.set_expiry(key, later(50)), Ok(false)));
+    assert_eq!(expire, ["DEL k"]);
+    let remove = write(&|view, key| assert!(!view.remove(key)));
+    assert_eq!(remove, ["DEL k"]);
+    let look = write(&|view, key| assert!(view.entry(key).is_none()));
+    assert_eq!(look, ["DEL k"]);
+    assert_eq!(world.keyspace.counters().expired_keys, 6);
+}
+
+#[test]
+fn sweep_is_bounded_and_comes_round() {
+    let world = World::new();
+    let names: Vec<String> = (0..100).map(|number| format!("{{tag}}{number}")).collect();
+    for (index, name) in names.iter().enumerate() {
+        world.set_until(name, "v", if index % 2 == 0 { later(10) } else { later(1000) });
+    }
+    world.set("{tag}persistent", "v");
+    world.records();
+    let shard = world.key("{tag}").shard;
+    let (mut expired, mut steps) = (0, 0);
+    while expired < 50 {
+        let outcome = world.keyspace.expire_step(shard, later(11), 7);
+        assert!(outcome.examined <= 7);
+        expired += outcome.expired;
+        steps += 1;
+        assert!(steps < 50, "every entry is looked at in turn");
+    }
+    assert_eq!(world.keyspace.counts(DB0).keys, 51);
+    assert_eq!(world.keyspace.counts(DB0).volatile, 50);
+    assert_eq!(world.records().len(), 50);
+    assert_eq!(world.keyspace.counters().expired_keys, 50);
+    let outcome = world.keyspace.expire_step(shard, later(11), 1000);
+    assert_eq!((outcome.examined, outcome.expired, outcome.volatile_left), (50, 0, 50));
+}
+
+#[test]
+fn sweep_visits_every_database() {
+    let world = World::new();
+    let key = world.key("k");
+    for database in [DB0, DatabaseIndex(15)] {
+        let mut guard = world.keyspace.lock(key.shard);
+        guard.write(database, NOW).set(&key, b"v", Expiry::At(NOW)).unwrap();
+    }
+    world.records();
+    assert_eq!(world.keyspace.expire_step(key.shard, later(1), 10).expired, 2);
+    assert_eq!(
+        world.records(),
+        ["DEL k", "SELECT DEL k"].map(|text| text.replace("SELECT", "SELECT 15"))
+    );
+}
+
+#[test]
+fn past_expiry_stays_stored_until_time_is_asked() {
+    let world = World::new();
+    world.write("k", NOW, |view, key| view.set(key, b"v", Expiry::At(UnixMs(5)))).unwrap();
+    assert_eq!(world.get("k", NOW), None);
+    assert_eq!(world.get("k", UnixMs(5)).as_deref(), Some("v"));
+    assert_eq!(Access::free(&world.keyspace).key_count(DB0), 1);
+}

@@ -1,0 +1,126 @@
+//! What concerns all keys: walks, random choices, flushes, swaps.
+
+use std::collections::BTreeSet;
+
+use base::prng::Prng;
+
+use super::*;
+use crate::{Access, Expiry};
+
+fn filled(count: usize) -> World {
+    let world = World::new();
+    (0..count).for_each(|number| world.set(&format!("key:{number}"), "v"));
+    world
+}
+
+fn scan_all(world: &World, count: u64) -> (Vec<Vec<u8>>, usize) {
+    let access = Access::free(&world.keyspace);
+    let (mut cursor, mut calls, mut keys) = (0, 0, Vec::new());
+    loop {
+        cursor = access.scan(DB0, cursor, count, NOW, &mut |entry| keys.push(entry.key().to_vec()));
+        calls += 1;
+        if cursor == 0 {
+            return (keys, calls);
+        }
+    }
+}
+
+#[test]
+fn scan_meets_every_key_once_where_nothing_changes() {
+    for size in [0, 1, 10, 1000] {
+        let world = filled(size);
+        for count in [1, 10, 10_000] {
+            let (keys, calls) = scan_all(&world, count);
+            assert_eq!(keys.len(), size);
+            assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), size);
+            assert!(calls <= size / count as usize + size + 1, "{calls} calls for {size}");
+        }
+    }
+}
+
+#[test]
+fn scan_misses_no_key_while_the_table_grows() {
+    let world = filled(500);
+    let access = Access::free(&world.keyspace);
+    let (mut cursor, mut seen, mut added) = (0, BTreeSet::new(), 0);
+    loop {
+        cursor = access.scan(DB0, cursor, 5, NOW, &mut |entry| {
+            seen.insert(entry.key().to_vec());
+        });
+        (0..20).for_each(|number| world.set(&format!("new:{}", added + number), "v"));
+        added += 20;
+        if cursor == 0 {
+            break;
+        }
+    }
+    for number in 0..500 {
+        assert!(seen.contains(format!("key:{number}").as_bytes()), "key:{number}");
+    }
+}
+
+#[test]
+fn scan_takes_any_cursor() {
+    let world = filled(100);
+    let access = Access::free(&world.keyspace);
+    for cursor in [u64::MAX, 1 << 63, 12345, 7] {
+        access.scan(DB0, cursor, 10, NOW, &mut |_| {});
+    }
+}
+
+#[test]
+fn scan_and_random_key_skip_expired_keys() {
+    let world = filled(3);
+    for number in 0..20 {
+        world.set_until(&format!("old:{number}"), "v", later(1));
+    }
+    let mut keys = Vec::new();
+    Access::free(&world.keyspace)
+        .scan(DB0, 0, 1000, later(2), &mut |entry| keys.push(entry.key().to_vec()));
+    assert_eq!(keys.len(), 3);
+    let mut random = Prng::new(1);
+    let mut seen = BTreeSet::new();
+    for _ in 0..200 {
+        seen.extend(Access::free(&world.keyspace).random_key(DB0, later(2), &mut random));
+    }
+    assert_eq!(seen.len(), 3);
+    assert_eq!(Access::free(&world.keyspace).random_key(DB1, later(2), &mut random), None);
+}
+
+#[test]
+fn flush_and_swap_concern_the_right_databases() {
+    let world = filled(50);
+    let key = world.key("only");
+    world.keyspace.lock(key.shard).write(DB1, NOW).set(&key, b"v", Expiry::At(later(5))).unwrap();
+    world.records();
+    let mut access = Access::free(&world.keyspace);
+    access.swap_databases(DB0, DB1, NOW).unwrap();
+    assert_eq!((access.key_count(DB0), access.key_count(DB1)), (1, 50));
+    assert_eq!(world.keyspace.counts(DB0).volatile, 1);
+    assert_eq!(world.get("only", NOW).as_deref(), Some("v"));
+    access.swap_databases(DB1, DB1, NOW).unwrap();
+    access.flush_database(DB1, NOW);
+    assert_eq!((access.key_count(DB0), access.key_count(DB1)), (1, 0));
+    access.flush_all(NOW);
+    assert_eq!(access.key_count(DB0), 0);
+    assert_eq!(world.records(), ["SWAPDB 0 1", "SELECT 1 FLUSHDB", "FLUSHALL"]);
+    world.set("only", "again");
+    assert_eq!(world.get("only", NOW).as_deref(), Some("again"));
+}
+
+#[test]
+fn digest_depends_on_content_alone() {
+    let [one, other] = [filled(100), World::new()];
+    (0..100).rev().for_each(|number| other.set(&format!("key:{number}"), "v"));
+    let digest = |world: &World| Access::free(&world.keyspace).digest();
+    assert_eq!(digest(&one), digest(&other));
+    other.set("key:7", "w");
+    assert_ne!(digest(&one), digest(&other), "a value");
+    other.set("key:7", "v");
+    assert_eq!(digest(&one), digest(&other));
+    other.set_until("key:7", "v", later(1));
+    assert_ne!(digest(&one), digest(&other), "a time to live");
+    other.write("key:7", NOW, |view, key| view.persist(key)).unwrap();
+    assert_eq!(digest(&one), digest(&other));
+    Access::free(&other.keyspace).swap_databases(DB0, DB1, NOW).unwrap();
+    assert_ne!(digest(&one), digest(&other), "a database");
+}

@@ -1,0 +1,137 @@
+//! WATCH, as Redis has it.
+
+use super::*;
+use crate::{Access, Expiry, Watches};
+
+/// Watches "k" at `now`, lets `change` happen, and returns whether EXEC at `exec_at` would run.
+fn holds(world: &World, now: UnixMs, exec_at: UnixMs, change: impl FnOnce()) -> bool {
+    let mut watches = Watches::default();
+    let key = world.key("k");
+    world.keyspace.watch(&mut watches, DB0, &[key], now);
+    change();
+    let mut guard = world.keyspace.lock(key.shard);
+    let holds = guard.watches_hold(&watches, exec_at);
+    guard.unwatch(&mut watches);
+    assert!(watches.is_empty());
+    holds
+}
+
+#[test]
+fn any_change_of_the_key_ends_the_watch() {
+    let world = World::new();
+    assert!(holds(&world, NOW, NOW, || {}));
+    assert!(!holds(&world, NOW, NOW, || world.set("k", "v")));
+    assert!(!holds(&world, NOW, NOW, || world.set("k", "v")), "the same value");
+    assert!(!holds(&world, NOW, NOW, || {
+        world.write("k", NOW, |view, key| view.append(key, b"x")).unwrap();
+    }));
+    assert!(!holds(&world, NOW, NOW, || {
+        world.write("k", NOW, |view, key| view.set_expiry(key, later(10_000))).unwrap();
+    }));
+    assert!(!holds(&world, NOW, NOW, || {
+        world.write("k", NOW, |view, key| view.remove(key));
+    }));
+    assert!(
+        holds(&world, NOW, NOW, || {
+            world.write("k", NOW, |view, key| view.remove(key));
+        }),
+        "it was absent"
+    );
+    assert!(holds(&world, NOW, NOW, || world.set("other", "v")));
+    assert!(
+        holds(&world, NOW, NOW, || {
+            let key = world.key("k");
+            let mut guard = world.keyspace.lock(key.shard);
+            guard.write(DB1, NOW).set(&key, b"v", Expiry::Clear).unwrap();
+        }),
+        "another database"
+    );
+}
+
+#[test]
+fn key_that_expires_after_watch_ends_it() {
+    let world = World::new();
+    world.set_until("k", "v", later(10));
+    assert!(holds(&world, NOW, later(10), || {}));
+    assert!(!holds(&world, NOW, later(11), || {}), "expired, not swept");
+    assert!(
+        !holds(&world, NOW, later(11), || {
+            world.keyspace.expire_step(world.key("k").shard, later(11), 10);
+        }),
+        "swept"
+    );
+}
+
+#[test]
+fn key_that_had_expired_at_watch_does_not_end_it() {
+    let world = World::new();
+    let shard = world.key("k").shard;
+    world.set_until("k", "v", later(10));
+    assert!(holds(&world, later(20), later(21), || {}));
+    assert!(holds(&world, later(20), later(21), || {
+        world.keyspace.expire_step(shard, later(20), 10);
+    }));
+    world.set_until("k", "v", later(10));
+    assert!(
+        !holds(&world, later(20), later(21), || {
+            world.write("k", later(20), |view, key| view.set(key, b"new", Expiry::Clear)).unwrap();
+        }),
+        "a new value is a change"
+    );
+    world.set_until("k", "v", later(10));
+    assert!(
+        !holds(&world, later(20), later(21), || {
+            world.keyspace.expire_step(shard, later(20), 10);
+            world.set("k", "new");
+        }),
+        "after the removal it is watched as absent"
+    );
+}
+
+#[test]
+fn flush_and_swap_touch_the_watchers_of_keys_that_come_or_go() {
+    let world = World::new();
+    let flush = || Access::free(&world.keyspace).flush_all(later(20));
+    let flush_one = || Access::free(&world.keyspace).flush_database(DB0, later(20));
+    let swap = || Access::free(&world.keyspace).swap_databases(DB0, DB1, later(20)).unwrap();
+    assert!(holds(&world, NOW, NOW, flush), "absent before and after");
+    world.set("k", "v");
+    assert!(!holds(&world, NOW, NOW, flush));
+    world.set("k", "v");
+    assert!(!holds(&world, NOW, NOW, flush_one));
+    world.set("other", "v");
+    assert!(holds(&world, NOW, NOW, swap));
+    world.set("k", "v");
+    assert!(!holds(&world, NOW, NOW, swap), "it goes");
+    assert!(!holds(&world, NOW, NOW, swap), "it comes");
+    flush();
+    world.set_until("k", "v", later(10));
+    assert!(holds(&world, later(20), later(21), flush), "expired at WATCH, now gone");
+    world.set_until("k", "v", later(10));
+    assert!(holds(&world, later(20), later(21), swap), "expired at WATCH, now absent");
+    assert!(holds(&world, later(20), later(21), swap), "an expired key comes for an absent one");
+}
+
+#[test]
+fn watches_of_a_lost_session_are_forgotten_at_the_next_change() {
+    let world = World::new();
+    let key = world.key("k");
+    let mut watches = Watches::default();
+    world.keyspace.watch(&mut watches, DB0, &[key, key], NOW);
+    assert_eq!(watches.len(), 1, "a key is watched once");
+    drop(watches);
+    world.set("k", "v");
+    let mut guard = world.keyspace.lock(key.shard);
+    assert!(guard.shard_mut(key.shard).watches.is_empty());
+}
+
+#[test]
+fn watch_memory_is_charged_and_given_back() {
+    let world = World::new();
+    let before = world.keyspace.private_bytes();
+    let mut watches = Watches::default();
+    world.keyspace.watch(&mut watches, DB0, &[world.key("a"), world.key("b")], NOW);
+    assert!(world.keyspace.private_bytes() > before);
+    world.keyspace.unwatch(&mut watches);
+    assert_eq!(world.keyspace.private_bytes(), before);
+}
