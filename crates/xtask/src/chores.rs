@@ -1,6 +1,6 @@
 //! The table of chores: what one can ask of `cargo xtask`.
 
-use crate::{campaigns, fuzz, setup, steps, tidy};
+use crate::{campaigns, docs, fuzz, setup, steps, tidy};
 
 /// A thing to do in this repository.
 pub struct Chore {
@@ -55,6 +55,12 @@ pub const CHORES: &[Chore] = &[
         arguments: "[argument...]",
         summary: "build for release and run `forebay bench compare` with the arguments",
         run: steps::bench,
+    },
+    Chore {
+        name: "docs",
+        arguments: "[--check]",
+        summary: "write the generated pages in docs/reference; --check fails when one is stale",
+        run: docs::run,
     },
     Chore {
         name: "ci",

@@ -103,12 +103,30 @@ fn run_target(
         command.arg(&seeds);
     }
     command.arg(format!("-artifact_prefix={}/", artifacts.display()));
-    command.args(["-print_final_stats=1", "-verbosity=0", "-timeout=10"]);
+    command.args(["-print_final_stats=1", "-timeout=10"]);
     command.arg(format!("-runs={}", if short { SHORT_RUNS } else { LONG_RUNS }));
     if short {
         command.arg(format!("-max_total_time={SHORT_SECONDS}"));
     }
-    process::run(command.current_dir(&workspace.root))
+    let output = command.current_dir(&workspace.root).output();
+    let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
+    // libFuzzer reports on standard error, thousands of lines of it; the end tells what matters.
+    let report = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        println!("fuzz target {name}: {} executions", executions(&report).unwrap_or("?"));
+        return Ok(());
+    }
+    let lines: Vec<&str> = report.lines().collect();
+    let end = lines[lines.len().saturating_sub(REPORT_LINES_SHOWN)..].join("\n");
+    Err(format!("{end}\nended with {}", output.status))
+}
+
+/// How much of a failed target's report is shown.
+const REPORT_LINES_SHOWN: usize = 40;
+
+fn executions(report: &str) -> Option<&str> {
+    let mut lines = report.lines();
+    lines.find_map(|line| line.strip_prefix("stat::number_of_executed_units:")).map(str::trim)
 }
 
 fn host_triple() -> Result<String, String> {

@@ -1,14 +1,16 @@
 //! The project's chores, started as `cargo xtask <chore>`.
 //!
-//! *Layout*: `tidy/` holds the house rules, one file per kind of rule; `campaigns.rs` is the table
-//! of long-running tests; `steps.rs` is what a full test run consists of; `process.rs` runs other
-//! programs and counts what their tests report.
+//! *Layout*: `chores.rs` is the table of chores. `tidy/` holds the house rules, one file for each
+//! kind of rule; `docs/` writes the generated pages; `steps.rs` is what a full test run consists
+//! of, `models.rs`, `fuzz.rs` and the table `campaigns.rs` parts of it; `setup.rs` installs what
+//! the tests need; `process.rs` runs other programs and counts what their tests report.
 //! *Invariants*: a chore that could not do its work says so and fails; nothing is skipped silently.
 //! *Not here*: anything that the product needs to run. Nobody imports this crate.
 #![forbid(unsafe_code)]
 
 mod campaigns;
 mod chores;
+mod docs;
 mod fuzz;
 mod models;
 mod process;

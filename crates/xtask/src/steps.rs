@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::process::{Tally, run, run_counted};
 use crate::workspace::Workspace;
-use crate::{campaigns, fuzz, models, setup, tidy};
+use crate::{campaigns, docs, fuzz, models, setup, tidy};
 
 /// What became of a step that did not fail to start.
 pub enum Report {
@@ -28,6 +28,7 @@ const CHECK: &[Step] = &[
 
 const TEST: &[Step] = &[
     Step { name: "tests", run: tests },
+    Step { name: "docs", run: docs::check },
     Step { name: "loom", run: models::loom },
     Step { name: "miri", run: models::miri },
     Step { name: "campaigns", run: short_campaigns },

@@ -1,0 +1,79 @@
+//! The generated pages in docs/reference: written from the tables of commands and options, so that
+//! neither page can say what the program does not do.
+//!
+//! The command table is linked in only with the feature `docs`: without it, the other chores build
+//! and run while the product does not compile. The options are asked of the program itself, as
+//! nobody imports the server.
+
+#[cfg(feature = "docs")]
+mod commands;
+mod options;
+
+use std::fs;
+use std::process::Command;
+
+use crate::process::{run as run_program, run_quietly};
+use crate::steps::Report;
+use crate::workspace::Workspace;
+
+struct Page {
+    path: &'static str,
+    render: fn(&Workspace) -> Result<String, String>,
+}
+
+const PAGES: &[Page] = &[
+    #[cfg(feature = "docs")]
+    Page { path: "docs/reference/commands.md", render: |_| Ok(commands::page(command::table())) },
+    Page { path: "docs/reference/config.md", render: options::page },
+];
+
+/// Writes the generated pages; with `--check`, only compares and fails when one is stale.
+///
+/// # Errors
+/// When the tables cannot be had, a page cannot be written, or, with `--check`, one is stale.
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    let check = match arguments {
+        [] => false,
+        [only] if only == "--check" => true,
+        _ => return Err("docs takes no argument but --check".to_owned()),
+    };
+    let workspace = Workspace::load()?;
+    if !cfg!(feature = "docs") {
+        return run_with_tables(&workspace, arguments);
+    }
+    let build = ["build", "--quiet", "--package", "forebay-server", "--bin", "forebay"];
+    run_program(Command::new("cargo").args(build).current_dir(&workspace.root))?;
+    let mut stale = Vec::new();
+    for page in PAGES {
+        let text = (page.render)(&workspace)?;
+        let path = workspace.root.join(page.path);
+        let is_fresh = fs::read_to_string(&path).is_ok_and(|current| current == text);
+        if check && !is_fresh {
+            stale.push(page.path);
+        } else if !is_fresh {
+            fs::write(&path, text).map_err(|error| format!("{}: {error}", page.path))?;
+            println!("wrote {}", page.path);
+        }
+    }
+    if stale.is_empty() { Ok(()) } else { Err(stale_message(&stale)) }
+}
+
+/// Fails when a generated page is stale.
+///
+/// # Errors
+/// When one is, or when the tables cannot be had.
+pub fn check(workspace: &Workspace) -> Result<Report, String> {
+    run_with_tables(workspace, &["--check".to_owned()])?;
+    Ok(Report::Ran(crate::process::Tally::default()))
+}
+
+fn stale_message(pages: &[&str]) -> String {
+    format!("stale: {}; run `cargo xtask docs` and commit", pages.join(", "))
+}
+
+/// Runs this chore in a build of xtask that has the command table in it.
+fn run_with_tables(workspace: &Workspace, arguments: &[String]) -> Result<(), String> {
+    let mut command = Command::new("cargo");
+    command.args(["run", "--quiet", "--package", "forebay-xtask", "--features", "docs", "--"]);
+    run_quietly(command.arg("docs").args(arguments).current_dir(&workspace.root))
+}
