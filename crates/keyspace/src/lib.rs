@@ -17,6 +17,7 @@ mod effect;
 mod encoding;
 mod evict;
 mod expire;
+mod growth;
 mod guard;
 mod keyspace;
 mod published;
