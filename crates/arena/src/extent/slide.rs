@@ -1,22 +1,29 @@
-//! Sliding: which blocks to move down so that the holes between them become one.
+//! Sliding: which blocks to move so that the holes around them become one that is large enough.
 //!
-//! A window is a run of neighbouring holes and the blocks between them. Moving each of those blocks
-//! down once leaves one hole with all of the window's free memory at its upper end. The cheapest
-//! window that yields enough is slid block by block; between two blocks the world may change, so
-//! that each step starts by looking again.
+//! A window is a run of neighbouring tiles. Its free memory becomes one hole when each block in it
+//! leaves: a block for which a hole of nearly its size exists elsewhere goes there, which frees its
+//! own place too; any other block slides down into the hole before it. The window in which sliding
+//! moves the fewest bytes is worked off block by block. Between two blocks the caller lets go of
+//! all locks and the world may change, so that each step looks again.
 
-use super::holes::Piece;
-use super::{ExtentSpace, Owner, Tag, move_words};
+use super::{ExtentSpace, Kind, Owner, Tag, Tile, Tiles, block_size};
+use crate::words::move_words;
 
-/// The most bytes of neighbours that are moved for one call of `reserve`; a larger block is never
-/// moved. At 5 GB/s, memory that no cache holds, this is under a millisecond.
-pub(crate) const SLIDE_BYTES_MAX: u64 = 4 << 20;
-/// The most holes that one search for a window looks at.
-const SCAN_HOLES_MAX: usize = 4096;
+/// The most bytes that are moved for one call of `reserve`; a larger block is never moved. At
+/// 5 GB/s, memory that no cache holds, this is under a millisecond.
+const SLIDE_BYTES_MAX: u64 = 4 << 20;
+/// The most bytes that sliding may cost for each byte of room: above it evicting is cheaper.
+const SLIDE_COST_MAX: u64 = 2;
+/// What sliding may cost however little room is wanted: the hole serves the next ones too.
+const SLIDE_COST_FLOOR: u64 = 256 << 10;
+/// The most steps of one round: small blocks are cheap to copy, but each step takes two locks.
+const STEPS_MAX: u32 = 256;
 /// How many blocks that cannot be moved now one round remembers.
 const AVOID_MAX: usize = 16;
-/// The most steps of one round: small blocks are cheap to copy, but each step takes two locks.
-const STEPS_MAX: u32 = 1024;
+/// The most tiles that one search for a window looks at.
+const SCAN_TILES_MAX: usize = 4096;
+/// How many holes are tried as a block's new place.
+const PLACES_TRIED_MAX: usize = 8;
 
 /// What one call of `reserve` may still move.
 #[derive(Clone, Debug)]
@@ -28,7 +35,8 @@ pub struct SlideBudget {
 }
 
 impl SlideBudget {
-    /// Returns the budget of one round: [`SLIDE_BYTES_MAX`].
+    /// Returns the budget of one round: 4 MiB.
+    #[expect(clippy::new_without_default, reason = "a budget is granted, not defaulted")]
     pub fn new() -> SlideBudget {
         SlideBudget {
             bytes: SLIDE_BYTES_MAX,
@@ -49,25 +57,49 @@ impl SlideBudget {
         self.avoid_count += 1;
     }
 
-    fn avoids_between(&self, start: u64, end: u64) -> bool {
-        self.avoid[..self.avoid_count].iter().any(|offset| (start..end).contains(offset))
+    fn moves(&self, tile: Tile) -> bool {
+        tile.kind == Kind::Block
+            && tile.bytes <= SLIDE_BYTES_MAX
+            && !self.avoid[..self.avoid_count].contains(&tile.offset)
     }
 }
 
-/// A block that is to be moved down into the hole before it.
+/// A block that is to be moved: down into the hole before it, or into a hole elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlideStep {
     /// Where the block lies.
     pub offset: u64,
     /// Who refers to it.
     pub owner: Owner,
+    /// Where it goes: the start of a hole.
+    target: u64,
 }
 
-/// The window that is being slid.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+/// What the planner remembers between two steps.
+pub(super) struct Planner {
+    window: Option<Window>,
+    scan_from: u64,
+    places: Places,
+}
+
+impl Planner {
+    pub fn new(base: u64) -> Planner {
+        Planner { window: None, scan_from: base, places: Places::new() }
+    }
+}
+
+/// A run of tiles that becomes one hole and the blocks that slid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Window {
     start: u64,
     end: u64,
+}
+
+impl Window {
+    fn tiles(self, tiles: &Tiles) -> impl Iterator<Item = Tile> {
+        let first = tiles.holding(self.start).offset;
+        tiles.from(first).take(SCAN_TILES_MAX).take_while(move |tile| tile.offset < self.end)
+    }
 }
 
 impl ExtentSpace {
@@ -75,131 +107,223 @@ impl ExtentSpace {
     /// `budget`; or `None` when there is such a hole already, or none is to be had with what is
     /// left of the budget: then the caller evicts. Changes no block.
     pub fn plan(&mut self, bytes: u64, budget: &mut SlideBudget) -> Option<SlideStep> {
-        let bytes = super::block_size(bytes);
-        if self.holes.largest_bytes() >= bytes || self.free_bytes() < bytes || budget.steps == 0 {
+        let bytes = block_size(bytes);
+        let has_hole = self.largest_hole() >= bytes;
+        if has_hole || self.free_bytes() < bytes || budget.steps == 0 {
             return None;
         }
-        let window = match self.window.filter(|&window| self.yields(window, bytes, budget)) {
-            Some(window) => window,
-            None => self.find_window(bytes, budget)?,
-        };
-        self.window = Some(window);
-        let hole = self.holes.runs().starting_at(window.start).expect("a window starts in a hole");
-        let moved_bytes = self.tag(hole.end()).bytes;
-        budget.bytes -= moved_bytes;
+        self.planner.places.forget();
+        let window = self.planner.window.filter(|&window| self.still_yields(window, bytes, budget));
+        let window = window.or_else(|| self.find_window(bytes, budget));
+        self.planner.window = window;
+        let (block, target) = self.next_move(window?, budget)?;
+        budget.bytes = budget.bytes.checked_sub(block.bytes)?;
         budget.steps -= 1;
-        Some(SlideStep { offset: hole.end(), owner: self.owner(hole.end()) })
+        Some(SlideStep { offset: block.offset, owner: self.owner(block.offset), target })
     }
 
-    /// Returns whether `step` is still possible: the same owner's block at the same place, not
-    /// retired, behind a hole. Between this and [`ExtentSpace::slide`] the caller keeps the lock.
-    pub fn can_slide(&self, step: &SlideStep) -> bool {
-        self.slide_target(step).is_some()
-    }
-
-    /// Moves the block of `step` down into the hole before it, and returns where it is now; `None`,
-    /// with nothing changed, when the world has changed and [`ExtentSpace::can_slide`] is false.
+    /// Moves the block of `step` and returns where it is now; `None`, with nothing changed, when
+    /// the same owner's block is no longer there or its new place is taken.
     ///
     /// The caller holds the lock of the owner's shard, has marked the descriptor as changing, knows
     /// that nobody has pinned the block, and stores the new offset in the descriptor afterwards.
     pub fn slide(&mut self, step: &SlideStep) -> Option<u64> {
-        let (target, tag) = self.slide_target(step)?;
-        // SAFETY: both ranges lie in `target.offset..step.offset + tag.bytes`, a hole and the block
-        // behind it, which is committed memory; offsets and size are multiples of 64. The hole is
-        // ours by the caller's lock on this allocator, the block by that of its shard.
-        unsafe {
-            let source = self.memory.pointer(step.offset);
-            move_words(self.memory.pointer(target.offset), source, tag.bytes);
-        }
-        self.write_tag(target.offset, tag);
-        self.holes.carve(target);
-        self.holes.add(Piece { offset: target.offset + tag.bytes, bytes: target.bytes });
-        if let Some(window) = self.window.as_mut().filter(|window| window.start == target.offset) {
-            window.start = target.offset + tag.bytes;
-        }
-        Some(target.offset)
-    }
-
-    /// Returns the hole before the block of `step`, and the block's tag.
-    fn slide_target(&self, step: &SlideStep) -> Option<(Piece, Tag)> {
-        // What follows a hole is a gap, the end of the region, or the start of a block.
-        let hole = self.holes.runs().ending_at(step.offset)?;
-        if step.offset == self.end || self.gaps.starting_at(step.offset).is_some() {
+        let block = self.tiles.at(step.offset)?.of(Kind::Block)?;
+        let hole = self.tiles.at(step.target)?.of(Kind::Hole)?;
+        let fits = hole.end() == block.offset || hole.bytes >= block.bytes;
+        if !fits || block.bytes > SLIDE_BYTES_MAX || self.owner(block.offset) != step.owner {
             return None;
         }
-        let tag = self.tag(step.offset);
-        let movable = !tag.retired && tag.bytes <= SLIDE_BYTES_MAX;
-        (movable && self.owner(step.offset) == step.owner).then_some((hole, tag))
-    }
-
-    /// Returns whether `window` still leads to a hole of `bytes` within `budget`.
-    fn yields(&self, window: Window, bytes: u64, budget: &SlideBudget) -> bool {
-        let mut free = 0;
-        let mut last_end = window.start;
-        for hole in self.holes.runs().from(window.start).take(SCAN_HOLES_MAX) {
-            if hole.offset >= window.end {
-                break;
-            }
-            if free == 0 && hole.offset != window.start {
-                return false;
-            }
-            if free > 0 && self.is_barred(last_end, hole.offset, budget) {
-                return false;
-            }
-            free += hole.bytes;
-            last_end = hole.end();
-            if free >= bytes {
-                return last_end - window.start - free <= budget.bytes;
-            }
+        let tag = self.checked_tag(block.offset);
+        self.clear_tag(block.offset);
+        // SAFETY: the block is committed memory, and so is a hole of its size, or the hole before it
+        // together with the block itself. Offsets and size are multiples of 64. Nobody else writes
+        // the hole, which the caller's lock on this allocator guards, nor the block, which the lock
+        // of its shard guards.
+        unsafe {
+            let source = self.memory.pointer(block.offset);
+            move_words(self.memory.pointer(hole.offset), source, block.bytes);
         }
-        false
+        // A hole that ends at the block overlaps the block's new place: the two must be one first.
+        // Any other is taken first, because the block's old place may merge with what is left.
+        if hole.end() == block.offset {
+            self.tiles.turn(block.offset, block.bytes, Kind::Hole);
+            self.tiles.turn(hole.offset, block.bytes, Kind::Block);
+        } else {
+            self.tiles.turn(hole.offset, block.bytes, Kind::Block);
+            self.tiles.turn(block.offset, block.bytes, Kind::Hole);
+        }
+        self.write_tag(hole.offset, Tag { bytes: block.bytes, retired: false });
+        if let Some(window) = self.planner.window.as_mut()
+            && (window.start..window.end).contains(&hole.offset)
+        {
+            // What has slid to the lower end is done.
+            window.start = hole.offset + tag.bytes;
+        }
+        Some(hole.offset)
     }
 
-    /// Returns the window that yields `bytes` with the fewest bytes moved, at most what `budget`
-    /// has, among the next [`SCAN_HOLES_MAX`] holes. A larger region is searched piece by piece,
-    /// one piece a call.
+    /// Returns the cheapest window that yields `bytes` within `budget` among the next
+    /// [`SCAN_TILES_MAX`] tiles. A larger region is searched piece by piece, one piece a call.
     fn find_window(&mut self, bytes: u64, budget: &SlideBudget) -> Option<Window> {
-        let runs = self.holes.runs();
-        let start = if runs.len() <= SCAN_HOLES_MAX { self.base } else { self.scan_from };
-        let mut tails = runs.from(start);
-        let mut tail = tails.next()?;
-        let mut free = 0;
-        let mut previous_end = tail.offset;
+        let whole = self.tiles.len() <= SCAN_TILES_MAX;
+        let start = if whole { self.base } else { self.planner.scan_from };
+        let start = self.tiles.holding(start).offset;
+        let limit = SLIDE_COST_FLOOR.max(SLIDE_COST_MAX * bytes).min(budget.bytes);
         let mut best: Option<(u64, Window)> = None;
-        self.scan_from = self.base;
-        for (index, head) in runs.from(start).enumerate() {
-            if index == SCAN_HOLES_MAX {
-                self.scan_from = head.offset;
+        let mut tally = Tally::default();
+        let places = &mut self.planner.places;
+        let mut tails = self.tiles.from(start).peekable();
+        self.planner.scan_from = self.base;
+        for (index, head) in self.tiles.from(start).enumerate() {
+            if index == SCAN_TILES_MAX {
+                self.planner.scan_from = head.offset;
                 break;
             }
-            if free > 0 && self.is_barred(previous_end, head.offset, budget) {
-                // The window starts anew behind the block that stays.
-                free = 0;
-                while tail.offset < head.offset {
-                    tail = tails.next().expect("the tail comes no further than the head");
-                }
+            if !matches!(head.kind, Kind::Hole) && !budget.moves(head) {
+                // The window starts anew behind what stays where it is.
+                tally = Tally::default();
+                tails = self.tiles.from(head.end()).peekable();
+                continue;
             }
-            free += head.bytes;
-            previous_end = head.end();
-            while free - tail.bytes >= bytes {
-                free -= tail.bytes;
-                tail = tails.next().expect("the tail comes no further than the head");
+            let weight = places.weigh(&self.tiles, head, bytes);
+            tally.push(weight);
+            while let Some(&tail) = tails.peek()
+                && tail.offset < head.offset
+                && tally.drops(places.weigh(&self.tiles, tail, bytes), bytes)
+            {
+                tails.next();
             }
-            let cost = head.end() - tail.offset - free;
-            let limit = best.map_or(budget.bytes + 1, |(cost, _)| cost);
-            if free >= bytes && cost < limit {
-                best = Some((cost, Window { start: tail.offset, end: head.end() }));
+            let cheaper = tally.cost <= limit && best.is_none_or(|(cost, _)| tally.cost < cost);
+            if tally.gain >= bytes && cheaper {
+                let tail = tails.peek().expect("the tail is not beyond the head");
+                best = Some((tally.cost, Window { start: tail.offset, end: head.end() }));
             }
         }
         best.map(|(_, window)| window)
     }
 
-    /// Returns whether something between two neighbouring holes cannot be moved.
-    fn is_barred(&self, start: u64, end: u64, budget: &SlideBudget) -> bool {
-        self.fixed.range(start..end).next().is_some()
-            || self.gaps.starting_at(start).is_some()
-            || self.gaps.ending_at(end).is_some()
-            || self.gaps.from(start).next().is_some_and(|gap| gap.offset < end)
-            || budget.avoids_between(start, end)
+    /// Returns whether `window` still yields `bytes` within what is left of `budget`.
+    fn still_yields(&mut self, window: Window, bytes: u64, budget: &SlideBudget) -> bool {
+        let mut tally = Tally::default();
+        let places = &mut self.planner.places;
+        for tile in window.tiles(&self.tiles) {
+            if tile.kind != Kind::Hole && !budget.moves(tile) {
+                return false;
+            }
+            let weight = places.weigh(&self.tiles, tile, bytes);
+            if tally.gain > 0 || weight.gain > 0 {
+                tally.push(weight);
+            }
+        }
+        tally.gain >= bytes && tally.cost <= budget.bytes
     }
+
+    /// Returns the block of `window` that moves next, and where to: those that fit elsewhere first,
+    /// then from the lowest on those behind a hole.
+    fn next_move(&self, window: Window, budget: &SlideBudget) -> Option<(Tile, u64)> {
+        for tile in window.tiles(&self.tiles).filter(|&tile| budget.moves(tile)) {
+            let outside = |place: &Tile| place.end() <= window.start || place.offset >= window.end;
+            let places = self.tiles.holes_of(tile.bytes).take(PLACES_TRIED_MAX);
+            let mut fitting = places.take_while(|place| place.bytes <= fit_limit(tile.bytes));
+            if let Some(place) = fitting.find(outside) {
+                return Some((tile, place.offset));
+            }
+        }
+        let hole = window.tiles(&self.tiles).find(|tile| tile.kind == Kind::Hole)?;
+        let block = self.tiles.at(hole.end()).filter(|&tile| budget.moves(tile))?;
+        (block.end() < window.end).then_some((block, hole.offset))
+    }
+}
+
+/// What a tile adds to a window: free memory, and bytes to move.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weight {
+    gain: u64,
+    cost: u64,
+}
+
+/// The sum of a window's weights.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    gain: u64,
+    cost: u64,
+}
+
+impl Tally {
+    fn push(&mut self, weight: Weight) {
+        self.gain += weight.gain;
+        self.cost += weight.cost;
+    }
+
+    /// Drops a tile from the lower end when the window yields `bytes` without it, or when it only
+    /// costs; returns whether it did.
+    fn drops(&mut self, weight: Weight, bytes: u64) -> bool {
+        let needless = weight.gain == 0 || self.gain - weight.gain >= bytes;
+        if needless {
+            self.gain -= weight.gain;
+            self.cost -= weight.cost;
+        }
+        needless
+    }
+}
+
+/// For each class of sizes the smallest hole in it, looked up once a plan.
+struct Places {
+    smallest: Vec<u64>,
+}
+
+impl Places {
+    /// Steps within each power of two.
+    const STEPS_LOG2: u32 = 5;
+    const CLASS_COUNT: usize = 64 << Places::STEPS_LOG2;
+    const UNKNOWN: u64 = u64::MAX;
+
+    fn new() -> Places {
+        Places { smallest: vec![Places::UNKNOWN; Places::CLASS_COUNT] }
+    }
+
+    fn forget(&mut self) {
+        self.smallest.fill(Places::UNKNOWN);
+    }
+
+    /// Returns what `tile` adds to a window from which a hole of `bytes` is wanted.
+    fn weigh(&mut self, tiles: &Tiles, tile: Tile, bytes: u64) -> Weight {
+        if tile.kind == Kind::Hole {
+            return Weight { gain: tile.bytes, cost: 0 };
+        }
+        let fits = tile.bytes < bytes && self.has_place(tiles, tile.bytes);
+        Weight { gain: if fits { tile.bytes } else { 0 }, cost: tile.bytes }
+    }
+
+    /// Returns whether a hole exists that a block of `bytes` fills nearly.
+    fn has_place(&mut self, tiles: &Tiles, bytes: u64) -> bool {
+        let limit = fit_limit(bytes);
+        let class = Places::class_of(bytes);
+        (class..=Places::class_of(limit)).any(|class| {
+            if self.smallest[class] == Places::UNKNOWN {
+                let floor = Places::floor_of(class).next_multiple_of(64);
+                self.smallest[class] = tiles.holes_of(floor).next().map_or(0, |hole| hole.bytes);
+            }
+            (bytes..=limit).contains(&self.smallest[class])
+        })
+    }
+
+    fn class_of(bytes: u64) -> usize {
+        let log2 = bytes.ilog2();
+        let step = bytes >> (log2 - Places::STEPS_LOG2) & ((1 << Places::STEPS_LOG2) - 1);
+        ((u64::from(log2) << Places::STEPS_LOG2) + step) as usize
+    }
+
+    fn floor_of(class: usize) -> u64 {
+        let log2 = class >> Places::STEPS_LOG2;
+        let step = class & ((1 << Places::STEPS_LOG2) - 1);
+        (((1 << Places::STEPS_LOG2) + step) as u64) << (log2 - Places::STEPS_LOG2 as usize)
+    }
+}
+
+/// Returns the largest hole that a block of `bytes` may be moved into: what is left over is too
+/// small to matter.
+fn fit_limit(bytes: u64) -> u64 {
+    bytes + bytes / 16 + 1024
 }

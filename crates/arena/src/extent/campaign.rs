@@ -1,0 +1,190 @@
+//! How full the region gets under churn, and what sliding costs for it.
+//!
+//! The default is a small region that keeps the proportions of the real one: values uniform up to
+//! a 1024th of it. `FOREBAY_EXTENT_CAMPAIGN_MIB=1024` runs the full size; with `--nocapture` the
+//! figures are printed. docs/decisions/0001-extents.md has a run of it.
+
+use base::prng::Prng;
+
+use super::tests::{base_and_end, heap_arena};
+use super::*;
+use crate::layout::SMALL_ENTRY_BYTES_MAX;
+use crate::memory::Arena;
+
+/// The part of the region that values must fill on average.
+const UTILISATION_MIN: f64 = 0.975;
+/// Header line and key.
+const BLOCK_OVERHEAD_BYTES: u64 = 128;
+
+/// What the writers do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Churn {
+    /// New keys only; each needs room, and room comes from evicting at random.
+    Insert,
+    /// Keys drawn from a set a third larger than what fits: most writes replace a value.
+    Overwrite,
+}
+
+struct Live {
+    offset: u64,
+    value_bytes: u64,
+    /// Its place in the list of live entries.
+    place: usize,
+}
+
+/// A region, its entries by descriptor, and the counts of the run.
+struct Campaign {
+    arena: Arc<Arena>,
+    space: ExtentSpace,
+    random: Prng,
+    entries: Vec<Option<Live>>,
+    places: Vec<u64>,
+    value_bytes: u64,
+    moved_bytes: u64,
+    steps: u64,
+    evictions: u64,
+}
+
+impl Campaign {
+    fn new(region_bytes: u64, seed: u64) -> Campaign {
+        let segment_bytes = (region_bytes / 16).min(64 << 20);
+        let arena = heap_arena(segment_bytes, (region_bytes * 2 / segment_bytes) as u32 + 2);
+        let (base, end) = base_and_end(&arena);
+        assert!(end - base >= region_bytes);
+        let touched = arena.usage().touched_bytes;
+        arena.set_limit(touched + region_bytes);
+        Campaign {
+            space: ExtentSpace::new(arena.memory.clone(), base, end),
+            arena,
+            random: Prng::new(seed),
+            entries: Vec::new(),
+            places: Vec::new(),
+            value_bytes: 0,
+            moved_bytes: 0,
+            steps: 0,
+            evictions: 0,
+        }
+    }
+
+    /// Stores a value of `value_bytes` under `key`, making room as `reserve` does, and then drops
+    /// the value that it replaces. Returns how many bytes were slid for it.
+    fn write(&mut self, key: usize, value_bytes: u64) -> u64 {
+        let bytes = value_bytes + BLOCK_OVERHEAD_BYTES;
+        let owner = Owner { descriptor: key as u64 * 16, shard: 0, database: 0 };
+        let mut budget = SlideBudget::new();
+        let moved_before = self.moved_bytes;
+        let offset = loop {
+            if let Ok(offset) = self.space.allocate(bytes, owner, Room::Limited) {
+                break offset;
+            }
+            self.slide(bytes, &mut budget);
+            if self.space.largest_hole() < bytes {
+                self.evict(key);
+            }
+        };
+        self.remove(key);
+        if self.entries.len() <= key {
+            self.entries.resize_with(key + 1, || None);
+        }
+        self.entries[key] = Some(Live { offset, value_bytes, place: self.places.len() });
+        self.places.push(key as u64);
+        self.value_bytes += value_bytes;
+        self.moved_bytes - moved_before
+    }
+
+    fn slide(&mut self, bytes: u64, budget: &mut SlideBudget) {
+        while let Some(step) = self.space.plan(bytes, budget) {
+            let key = (step.owner.descriptor / 16) as usize;
+            let entry = self.entries[key].as_mut().expect("the owner of a block lives");
+            assert_eq!(entry.offset, step.offset);
+            self.moved_bytes += self.space.block_bytes(step.offset);
+            self.steps += 1;
+            entry.offset = self.space.slide(&step).expect("nothing has changed since the plan");
+        }
+    }
+
+    /// Removes a random entry other than `spared`, whose value is being replaced.
+    fn evict(&mut self, spared: usize) {
+        let place = self.random.below(self.places.len() as u64) as usize;
+        let key = self.places[place] as usize;
+        if key != spared {
+            self.remove(key);
+            self.evictions += 1;
+        }
+    }
+
+    fn remove(&mut self, key: usize) {
+        let Some(live) = self.entries.get_mut(key).and_then(Option::take) else { return };
+        self.space.free(live.offset);
+        self.value_bytes -= live.value_bytes;
+        self.places.swap_remove(live.place);
+        if let Some(&moved) = self.places.get(live.place) {
+            let moved = self.entries[moved as usize].as_mut().expect("a listed entry lives");
+            moved.place = live.place;
+        }
+    }
+}
+
+/// Runs `churn` over a region of `region_bytes`, prints the figures, and returns the utilisation.
+fn run(churn: Churn, region_bytes: u64, writes: u64, seed: u64) -> f64 {
+    let mut campaign = Campaign::new(region_bytes, seed);
+    let value_bytes_max = region_bytes / 1024;
+    let keys = region_bytes * 4 / 3 / (value_bytes_max / 2);
+    let (mut sum, mut least, mut most_moved, mut measured) = (0.0, f64::MAX, 0, 0);
+    let mut fill_evictions = 0;
+    for write in 0..2 * writes {
+        let key = match churn {
+            Churn::Insert => write % (keys * 4),
+            Churn::Overwrite => campaign.random.below(keys),
+        };
+        // Smaller values live in slab pages.
+        let floor = SMALL_ENTRY_BYTES_MAX.min(value_bytes_max / 16);
+        let value_bytes = floor + campaign.random.below(value_bytes_max - floor + 1);
+        let moved = campaign.write(key as usize, value_bytes);
+        if write == writes {
+            (campaign.moved_bytes, campaign.steps) = (0, 0);
+            fill_evictions = campaign.evictions;
+        }
+        if write > writes {
+            let utilisation = campaign.value_bytes as f64 / region_bytes as f64;
+            sum += utilisation;
+            least = utilisation.min(least);
+            most_moved = moved.max(most_moved);
+            measured += 1;
+        }
+    }
+    let per = |count: u64| count as f64 / measured as f64;
+    println!(
+        "{churn:?} {} MiB, seed {seed}: utilisation {:.2} % (least {:.2} %), moved {:.0} B a write \
+         (most {most_moved}), {:.3} steps and {:.3} evictions a write, {} blocks, {} holes",
+        region_bytes >> 20,
+        100.0 * sum / measured as f64,
+        100.0 * least,
+        per(campaign.moved_bytes),
+        per(campaign.steps),
+        per(campaign.evictions - fill_evictions),
+        campaign.space.block_count(),
+        campaign.space.hole_count(),
+    );
+    assert!(campaign.space.touched_bytes() <= region_bytes);
+    assert_eq!(campaign.arena.memory.segment_bytes() % TOUCH_BYTES, 0);
+    sum / measured as f64
+}
+
+fn number_from(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn churn_leaves_the_region_full() {
+    let mib = number_from("FOREBAY_EXTENT_CAMPAIGN_MIB", 64);
+    let writes = number_from("FOREBAY_EXTENT_CAMPAIGN_WRITES", 6000);
+    let seed = number_from("FOREBAY_EXTENT_CAMPAIGN_SEED", 1);
+    for churn in [Churn::Insert, Churn::Overwrite] {
+        let utilisation = run(churn, mib << 20, writes, seed);
+        assert!(
+            utilisation >= UTILISATION_MIN,
+            "{churn:?} fills {utilisation:.4} of {mib} MiB, seed {seed}"
+        );
+    }
+}
