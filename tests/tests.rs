@@ -1,1 +1,3 @@
-//! tests
+//! The integration tests: the real `forebay` program beside the real `redis-server`.
+
+mod compat;

@@ -1,0 +1,32 @@
+//! What the kernel knows of a process, read from `/proc`.
+
+use std::fs;
+
+/// Returns how many descriptors the process has open.
+pub fn descriptor_count(process_id: u32) -> usize {
+    fs::read_dir(format!("/proc/{process_id}/fd")).expect("the process lives").count()
+}
+
+/// Returns the resident memory in bytes, memory shared with other processes included.
+pub fn resident_bytes(process_id: u32) -> u64 {
+    let status = read(process_id, "status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.parse::<u64>().ok()).expect("the kernel prints VmRSS in kB") * 1024
+}
+
+/// Returns the nanoseconds for which threads of the process have run on a processor.
+pub fn processor_ns(process_id: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{process_id}/task")).expect("the process lives");
+    threads
+        .filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("schedstat")).ok())
+        .map(|text| {
+            let ran = text.split(' ').next().and_then(|word| word.parse::<u64>().ok());
+            ran.expect("schedstat begins with the time that the thread ran")
+        })
+        .sum()
+}
+
+fn read(process_id: u32, name: &str) -> String {
+    fs::read_to_string(format!("/proc/{process_id}/{name}")).expect("the process lives")
+}
