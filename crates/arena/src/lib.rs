@@ -4,7 +4,7 @@
 //! memory comes from, `memory.rs` the mapped range, `words.rs` how shared bytes are copied.
 //! `index_pool.rs`, `slab.rs` and `extent.rs` allocate; `bucket.rs` and `table.rs` are the index
 //! with its entries; `sequence.rs` and `pins.rs` are the two protocols; `reader.rs` is what a
-//! process with a read-only mapping does.
+//! process with a read-only mapping does; `rules.rs` names the rules between the two.
 //! *Invariants*: only the process that owns the arena writes it, and every store that a reader may
 //! meet is a relaxed atomic word inside an odd sequence; index memory is never reused for values;
 //! an entry is unlinked before its memory is reused; what a reader copied counts only after the
@@ -18,6 +18,9 @@ mod index_pool;
 pub mod layout;
 mod memory;
 pub mod pins;
+pub mod reader;
+pub mod rules;
+mod pool;
 pub mod sequence;
 mod slab;
 mod source;

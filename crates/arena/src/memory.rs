@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use base::KeyHasher;
 
@@ -11,6 +11,7 @@ use crate::extent::{ExtentSpace, SlideBudget, SlideStep};
 use crate::index_pool::IndexPool;
 use crate::layout::{self, LINE_BYTES, PAGE_BYTES, root, table_header_offset};
 use crate::pins::PinTables;
+use crate::pool::{Held, Pool, Region};
 use crate::slab::PagePool;
 use crate::source::{SegmentError, SegmentSource};
 use crate::words::word;
@@ -187,9 +188,9 @@ impl Memory {
 /// The shared memory of one server or embedded engine: allocators, budget and the root.
 pub struct Arena {
     pub(crate) memory: Arc<Memory>,
-    index: Mutex<IndexPool>,
-    pages: Mutex<PagePool>,
-    extents: Mutex<ExtentSpace>,
+    index: Pool<IndexPool>,
+    pages: Pool<PagePool>,
+    extents: Pool<ExtentSpace>,
     pins: PinTables,
     /// Blocks that nothing refers to but a pin.
     retired: Mutex<Vec<u64>>,
@@ -215,9 +216,9 @@ impl Arena {
         }
         memory.touched.store(root_bytes, Ordering::Relaxed);
         let arena = Arena {
-            index: Mutex::new(IndexPool::new(memory.clone(), root_bytes, slab_base)),
-            pages: Mutex::new(PagePool::new(memory.clone(), slab_base, extent_base)),
-            extents: Mutex::new(ExtentSpace::new(memory.clone(), extent_base, memory.span_bytes)),
+            index: Pool::new(IndexPool::new(memory.clone(), root_bytes, slab_base)),
+            pages: Pool::new(PagePool::new(memory.clone(), slab_base, extent_base)),
+            extents: Pool::new(ExtentSpace::new(memory.clone(), extent_base, memory.span_bytes)),
             pins: PinTables::new(),
             retired: Mutex::new(Vec::new()),
             hasher: KeyHasher::new(config.hash_seed, config.shard_count as usize),
@@ -261,9 +262,9 @@ impl Arena {
     /// Returns the bytes in use by purpose.
     pub fn usage(&self) -> Usage {
         Usage {
-            index_bytes: self.index().used_bytes(),
-            slab_bytes: self.pages().used_bytes(),
-            extent_bytes: self.extents().used_bytes(),
+            index_bytes: self.index.used_bytes(),
+            slab_bytes: self.pages.used_bytes(),
+            extent_bytes: self.extents.used_bytes(),
             touched_bytes: self.memory.touched.load(Ordering::Relaxed),
         }
     }
@@ -326,16 +327,34 @@ impl Arena {
         self.retired.lock().expect("no holder of the retired list panics").push(block);
     }
 
-    pub(crate) fn extents(&self) -> MutexGuard<'_, ExtentSpace> {
-        self.extents.lock().expect("no holder of the extents panics")
+    pub(crate) fn extents(&self) -> Held<'_, ExtentSpace> {
+        self.extents.lock()
     }
 
-    pub(crate) fn index(&self) -> MutexGuard<'_, IndexPool> {
-        self.index.lock().expect("no holder of the index pool panics")
+    pub(crate) fn index(&self) -> Held<'_, IndexPool> {
+        self.index.lock()
     }
 
-    pub(crate) fn pages(&self) -> MutexGuard<'_, PagePool> {
-        self.pages.lock().expect("no holder of the page pool panics")
+    pub(crate) fn pages(&self) -> Held<'_, PagePool> {
+        self.pages.lock()
+    }
+}
+
+impl Region for IndexPool {
+    fn used_bytes(&self) -> u64 {
+        IndexPool::used_bytes(self)
+    }
+}
+
+impl Region for PagePool {
+    fn used_bytes(&self) -> u64 {
+        PagePool::used_bytes(self)
+    }
+}
+
+impl Region for ExtentSpace {
+    fn used_bytes(&self) -> u64 {
+        ExtentSpace::used_bytes(self)
     }
 }
 
