@@ -59,16 +59,27 @@ pub fn ci(_: &[String]) -> Result<(), String> {
     run_steps(&[CHECK, TEST], true)
 }
 
-/// Builds for release and hands `arguments` to `forebay bench compare`.
+/// The comparisons that `bench` runs when it is not told which.
+const BENCH_TABLES: [&str; 4] = ["core", "commands", "pipeline", "sink"];
+
+/// Builds for release and hands `arguments` to `forebay bench compare`; without any, compares by
+/// every table in turn.
 ///
 /// # Errors
-/// When the build or the comparison fails.
+/// When the build or a comparison fails.
 pub fn bench(arguments: &[String]) -> Result<(), String> {
     let workspace = Workspace::load()?;
     let packages = ["--package", "forebay-server", "--package", "forebay-bench"];
     run(cargo(&workspace).args(["build", "--release", "--bins"]).args(packages))?;
-    let program = workspace.target.join("release/forebay-bench");
-    run(Command::new(program).arg("compare").args(arguments).current_dir(&workspace.root))
+    let compare = || {
+        let mut command = Command::new(workspace.target.join("release/forebay-bench"));
+        command.arg("compare").current_dir(&workspace.root);
+        command
+    };
+    if !arguments.is_empty() {
+        return run(compare().args(arguments));
+    }
+    BENCH_TABLES.iter().try_for_each(|table| run(compare().args(["--table", table])))
 }
 
 /// Runs all steps, even after one failed, and ends with a table of them and one line that counts

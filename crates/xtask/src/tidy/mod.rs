@@ -56,6 +56,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     findings.extend(imports::check(&workspace.packages));
     findings.extend(files.iter().flat_map(check_text));
     findings.extend(rust_files.iter().flat_map(tokens::check));
+    findings.extend(rust::check_reached(&rust_files));
     findings.extend(sizes::check(&workspace, &rust_files, bless)?);
     findings.sort();
     findings.dedup();

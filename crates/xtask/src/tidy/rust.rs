@@ -6,6 +6,7 @@ use proc_macro2::{Spacing, TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
+use super::Finding;
 use super::source::SourceFile;
 
 /// A token with the line it starts on. `::` is one token; a delimiter is a token of its own.
@@ -37,9 +38,17 @@ pub struct RustFile<'a> {
     pub imports: Vec<Vec<Token>>,
     /// All functions that have a body.
     pub functions: Vec<Function>,
+    modules: Vec<Module>,
     test_lines: Vec<RangeInclusive<usize>>,
-    test_modules: Vec<String>,
     only_tests: bool,
+}
+
+/// A module that lies in a file of its own.
+#[derive(Debug)]
+struct Module {
+    /// Its name, with those of the modules around it in the same file in front.
+    name: String,
+    is_test: bool,
 }
 
 impl<'a> RustFile<'a> {
@@ -58,8 +67,8 @@ impl<'a> RustFile<'a> {
             tokens,
             imports: collector.imports,
             functions: collector.functions,
+            modules: collector.modules,
             test_lines: collector.test_lines,
-            test_modules: collector.test_modules,
             only_tests: source.is_test(),
         })
     }
@@ -77,17 +86,34 @@ impl<'a> RustFile<'a> {
 
 /// Marks the files of modules that another file declares under `#[cfg(test)]`.
 pub fn mark_test_modules(files: &mut [RustFile<'_>]) {
-    let modules: Vec<String> = files
-        .iter()
-        .flat_map(|file| {
-            let parent = file.source.module_path();
-            file.test_modules.iter().map(move |name| format!("{parent}/{name}"))
-        })
-        .collect();
+    let modules: Vec<String> = module_paths(files, |module| module.is_test);
     for file in files {
         let path = file.source.module_path();
         file.only_tests |= modules.iter().any(|module| is_within(path, module));
     }
+}
+
+/// Returns a finding for each file under a crate's `src` that no file declares as its module.
+pub fn check_reached(files: &[RustFile<'_>]) -> Vec<Finding> {
+    let modules = module_paths(files, |_| true);
+    let is_reached = |file: &&RustFile<'_>| {
+        let path = file.source.module_path();
+        !path.contains("/src/")
+            || path.contains("/src/bin/")
+            || modules.iter().any(|module| module == path)
+    };
+    let dead = files.iter().filter(|file| !is_reached(file));
+    dead.map(|file| file.source.finding(0, "no `mod` declares this file: it is dead")).collect()
+}
+
+/// Returns where the files of the chosen modules are, without `.rs`.
+fn module_paths(files: &[RustFile<'_>], choose: fn(&Module) -> bool) -> Vec<String> {
+    let chosen = |file: &RustFile<'_>| {
+        let parent = file.source.module_path().to_owned();
+        let modules = file.modules.iter().filter(|module| choose(module));
+        modules.map(|module| format!("{parent}/{}", module.name)).collect::<Vec<_>>()
+    };
+    files.iter().flat_map(chosen).collect()
 }
 
 fn is_within(path: &str, module: &str) -> bool {
@@ -137,7 +163,8 @@ struct Collector {
     functions: Vec<Function>,
     imports: Vec<Vec<Token>>,
     test_lines: Vec<RangeInclusive<usize>>,
-    test_modules: Vec<String>,
+    modules: Vec<Module>,
+    around: String,
     owner: String,
 }
 
@@ -169,10 +196,15 @@ impl<'ast> Visit<'ast> for Collector {
     }
 
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
-        if module.content.is_none() && module.attrs.iter().any(is_test_attribute) {
-            self.test_modules.push(module.ident.to_string());
+        let name = format!("{}{}", self.around, module.ident);
+        if module.content.is_none() {
+            let is_test = module.attrs.iter().any(is_test_attribute);
+            self.modules.push(Module { name, is_test });
+            return;
         }
+        let outer = std::mem::replace(&mut self.around, format!("{name}/"));
         visit::visit_item_mod(self, module);
+        self.around = outer;
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
@@ -337,6 +369,21 @@ mod tests {
         mark_test_modules(&mut files);
         assert_eq!(files[1].line_count(), 0);
         assert_eq!(files[2].line_count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_no_module_declares_is_caught() {
+        let root = SourceFile::new("crates/a/src/lib.rs", "mod map { mod inner; }\nmod set;\n");
+        let inner = SourceFile::new("crates/a/src/map/inner.rs", "");
+        let set = SourceFile::new("crates/a/src/set/mod.rs", "");
+        let dead = SourceFile::new("crates/a/src/set/dead.rs", "");
+        let test = SourceFile::new("crates/a/tests/b.rs", "");
+        let program = SourceFile::new("crates/a/src/bin/c.rs", "");
+        let files = [&root, &inner, &set, &dead, &test, &program]
+            .map(|file| RustFile::parse(file).expect("the sample is Rust"));
+        let findings = check_reached(&files);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].path, dead.path);
     }
 
     #[test]
