@@ -1,1 +1,31 @@
-//! server
+//! The server: listeners, workers, configuration, log and INFO around the engine.
+//!
+//! *Layout*: `serve.rs` starts and ends everything; `listen.rs` opens listeners, `accept.rs` lets
+//! connections in, `worker.rs` is the event loop and `connection.rs` one client in it. `shared.rs`
+//! is what the threads share, `service.rs` the thread that sweeps, `mailbox.rs` how threads talk.
+//! `config/` holds the options as rows, `info.rs` the text of INFO, `host.rs` answers the commands,
+//! `memory.rs` is where the arena's segments come from, `backlog.rs` keeps the latest effects.
+//! *Invariants*: a connection belongs to one worker; a worker never waits but for readiness; an
+//! idle server uses no processor time; every buffer has a limit.
+//! *Not here*: what a command does (command), the order of checks (engine), system calls (sys).
+
+pub mod config;
+pub mod serve;
+
+mod accept;
+mod backlog;
+mod buffers;
+mod connection;
+mod host;
+mod info;
+mod limits;
+mod listen;
+mod log;
+mod mailbox;
+mod memory;
+mod registry;
+mod service;
+mod shared;
+mod slab;
+mod statistics;
+mod worker;

@@ -1,7 +1,8 @@
 //! Waiting for descriptors (epoll, edge-triggered) and waking a waiter (eventfd).
 //!
 //! Edges, not levels: a level-triggered epoll polls every ready descriptor a second time on the
-//! next wait. The caller therefore reads until a read comes back short or empty.
+//! next wait. The caller therefore reads until a read comes back short or empty, and once more
+//! after a hang-up.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,6 +10,9 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::Timespec;
+
+const EDGES: epoll::EventFlags =
+    epoll::EventFlags::IN.union(epoll::EventFlags::RDHUP).union(epoll::EventFlags::ET);
 
 /// What to be told of, beside hang-ups and errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +29,8 @@ pub enum Interest {
 impl Interest {
     fn flags(self) -> epoll::EventFlags {
         match self {
-            Interest::Readable => epoll::EventFlags::IN | epoll::EventFlags::ET,
-            Interest::ReadableWritable => {
-                epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET
-            }
+            Interest::Readable => EDGES,
+            Interest::ReadableWritable => EDGES | epoll::EventFlags::OUT,
             Interest::ReadableLevel => epoll::EventFlags::IN,
         }
     }
@@ -41,9 +43,10 @@ pub struct Ready {
     pub token: u64,
     /// A read returns bytes, the end or an error.
     pub readable: bool,
-    /// A write has room or an error to tell.
+    /// A write has room, or an error to tell.
     pub writable: bool,
-    /// Both directions are closed, or the descriptor has an error.
+    /// The peer has closed, or the descriptor has an error. A read shows it once it has returned
+    /// all bytes; where it came together with the last bytes nothing tells of it again.
     pub hangup: bool,
 }
 
@@ -148,8 +151,12 @@ impl Events {
             readable: flags.intersects(
                 epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR,
             ),
-            writable: flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR),
-            hangup: flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR),
+            writable: flags.intersects(
+                epoll::EventFlags::OUT | epoll::EventFlags::HUP | epoll::EventFlags::ERR,
+            ),
+            hangup: flags.intersects(
+                epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR,
+            ),
         }
     }
 }
@@ -208,6 +215,19 @@ mod tests {
         assert_eq!(events.at(0).token, 7);
         assert!(events.at(0).readable && !events.at(0).writable && !events.at(0).hangup);
         waker.clear();
+        poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
+        assert!(events.is_empty());
+    }
+
+    #[test]
+    fn end_that_came_with_the_last_bytes_is_told_with_them() {
+        let (one, two) = crate::socket::pair().unwrap();
+        let (poller, mut events) = (Poller::new().unwrap(), Events::with_capacity(4));
+        poller.add(&two, 1, Interest::Readable).unwrap();
+        one.send(b"bye").unwrap();
+        drop(one);
+        poller.wait(&mut events, None).unwrap();
+        assert!(events.at(0).readable && events.at(0).hangup);
         poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
         assert!(events.is_empty());
     }

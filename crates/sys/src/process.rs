@@ -36,6 +36,13 @@ pub fn set_descriptor_limit(count: u64) -> io::Result<()> {
     Ok(rustix::process::setrlimit(Resource::Nofile, limit)?)
 }
 
+/// Returns the operating system's name, release and machine, as in `Linux 6.1.0 x86_64`.
+pub fn system_name() -> String {
+    let name = rustix::system::uname();
+    let parts = [name.sysname(), name.release(), name.machine()];
+    parts.map(|part| part.to_string_lossy().into_owned()).join(" ")
+}
+
 /// Returns the effective user id of this process.
 pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()

@@ -26,12 +26,7 @@ impl Signals {
     /// When no descriptors are left.
     pub fn divert() -> io::Result<Signals> {
         let set = termination_set();
-        // SAFETY: the set is a live, initialised local; a null old set is allowed.
-        let code =
-            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
-        if code != 0 {
-            return Err(io::Error::from_raw_os_error(code));
-        }
+        change_mask(libc::SIG_BLOCK, &set);
         // SAFETY: the set is a live, initialised local, and -1 asks for a new descriptor.
         let raw =
             unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
@@ -40,6 +35,11 @@ impl Signals {
         }
         // SAFETY: signalfd just returned this descriptor, and nothing else owns it.
         Ok(Signals { descriptor: unsafe { OwnedFd::from_raw_fd(raw) } })
+    }
+
+    /// Lets the signals end the process again. To be called from the thread that diverted them.
+    pub fn restore(self) {
+        change_mask(libc::SIG_UNBLOCK, &termination_set());
     }
 
     /// Returns the next signal that came, or none.
@@ -69,6 +69,12 @@ impl AsFd for Signals {
 pub fn ignore_hangup() {
     // SAFETY: SIG_IGN installs no handler code.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+}
+
+fn change_mask(how: libc::c_int, set: &libc::sigset_t) {
+    // SAFETY: the set is a live, initialised value; a null old set is allowed.
+    let code = unsafe { libc::pthread_sigmask(how, &raw const *set, std::ptr::null_mut()) };
+    assert_eq!(code, 0, "pthread_sigmask fails only for an unknown `how`");
 }
 
 fn termination_set() -> libc::sigset_t {

@@ -1,0 +1,202 @@
+//! Accepts connections: the limit of clients, protected mode, and a process without descriptors.
+
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sys::poll::{Interest, Poller};
+use sys::socket::{Listener, Stream, is_exhaustion};
+
+use crate::config::Settings;
+use crate::mailbox::Accepted;
+use crate::shared::Shared;
+
+/// Connections accepted before the worker turns to its clients again.
+const ACCEPTS_PER_ROUND_MAX: usize = 256;
+/// The token of the first listener; the next ones count down.
+const LISTENER_TOKEN: u64 = u64::MAX - 1;
+/// Listeners that tokens are set aside for.
+const LISTENERS_MAX: usize = 64;
+
+const TOO_MANY_CLIENTS: &[u8] = b"-ERR max number of clients reached\r\n";
+/// Redis's own text, which tools recognise.
+const PROTECTED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is \
+enabled and no password is set for the default user. In this mode connections are only accepted \
+from the loopback interface. If you want to connect from external computers to Redis you may adopt \
+one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET \
+protected-mode no' from the loopback interface by connecting to Redis from the same host the server \
+is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use \
+CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected \
+mode by editing the Redis configuration file, and setting the protected mode option to 'no', and \
+then restarting the server. 3) If you started the server manually just for testing, restart it with \
+the '--protected-mode no' option. 4) Setup a an authentication password for the default user. NOTE: \
+You only need to do one of the above things in order for the server to start accepting connections \
+from the outside.\r\n";
+
+/// Accepts from all listeners; belongs to one worker.
+pub struct Acceptor {
+    listeners: Vec<(Listener, Arc<str>)>,
+    /// A descriptor to give up when none are left, so that a waiting connection can be accepted
+    /// and closed instead of waking the worker for ever.
+    reserve: Option<File>,
+    is_paused: bool,
+}
+
+impl Acceptor {
+    /// Returns an acceptor of `listeners`.
+    ///
+    /// # Errors
+    /// When no descriptor is left to keep in reserve.
+    ///
+    /// # Panics
+    /// When there are more than 64 listeners.
+    pub fn new(listeners: Vec<Listener>) -> io::Result<Acceptor> {
+        assert!(listeners.len() <= LISTENERS_MAX, "{} listeners", listeners.len());
+        let named: io::Result<Vec<_>> = listeners.into_iter().map(with_name).collect();
+        Ok(Acceptor { listeners: named?, reserve: Some(reserve()?), is_paused: false })
+    }
+
+    /// Has `poller` tell when connections wait.
+    ///
+    /// # Errors
+    /// When the system has no memory for it.
+    pub fn watch(&mut self, poller: &Poller) -> io::Result<()> {
+        for (index, (listener, _)) in self.listeners.iter().enumerate() {
+            poller.add(listener, LISTENER_TOKEN - index as u64, Interest::ReadableLevel)?;
+        }
+        self.is_paused = false;
+        Ok(())
+    }
+
+    /// Returns whether `token` is that of a listener.
+    #[inline]
+    pub fn is_token(&self, token: u64) -> bool {
+        self.index_of(token).is_some()
+    }
+
+    fn index_of(&self, token: u64) -> Option<usize> {
+        let index = usize::try_from(LISTENER_TOKEN.checked_sub(token)?).ok()?;
+        (index < self.listeners.len()).then_some(index)
+    }
+
+    /// Accepts what waits at the listener of `token`. Each connection that is returned has been
+    /// counted into the registry.
+    pub fn on_ready(
+        &mut self,
+        token: u64,
+        poller: &Poller,
+        shared: &Shared,
+        settings: &Settings,
+    ) -> Vec<Accepted> {
+        let mut accepted = Vec::new();
+        let Some(index) = self.index_of(token) else { return accepted };
+        for _ in 0..ACCEPTS_PER_ROUND_MAX {
+            let (listener, name) = &self.listeners[index];
+            match listener.accept() {
+                Ok(None) => break,
+                Ok(Some((stream, from))) => {
+                    if admit(&stream, from, shared, settings) {
+                        accepted.push(Accepted { stream, from, listener: Arc::clone(name) });
+                    }
+                }
+                Err(error) if is_exhaustion(&error) => {
+                    tracing::warn!("Accepting client connection: {error}");
+                    self.turn_one_away(index, poller, shared);
+                    break;
+                }
+                // The connection broke while it waited: the next one is none the worse.
+                Err(error) => tracing::debug!("Accepting client connection: {error}"),
+            }
+        }
+        accepted
+    }
+
+    /// Closes one waiting connection with the help of the reserve; without success, pauses.
+    fn turn_one_away(&mut self, index: usize, poller: &Poller, shared: &Shared) {
+        self.reserve = None;
+        let turned_away = self.listeners[index].0.accept().is_ok();
+        self.reserve = reserve().ok();
+        if turned_away && self.reserve.is_some() {
+            return;
+        }
+        for (listener, _) in &self.listeners {
+            // It is in the set, so it can be taken out.
+            let _ = poller.remove(listener);
+        }
+        self.is_paused = true;
+        shared.pending_checks.fetch_add(1, Ordering::Relaxed);
+        shared.bell.ring();
+    }
+
+    /// Goes on after a pause, if there was one.
+    pub fn resume(&mut self, poller: &Poller, shared: &Shared) {
+        if !self.is_paused {
+            return;
+        }
+        self.reserve = self.reserve.take().or_else(|| reserve().ok());
+        if self.reserve.is_some() && self.watch(poller).is_ok() {
+            shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Lets a connection in, or tells it why not.
+fn admit(stream: &Stream, from: Option<SocketAddr>, shared: &Shared, settings: &Settings) -> bool {
+    let is_stranger = from.is_some_and(|address| !is_loopback(address.ip()));
+    let refusal = if settings.protected_mode && settings.password.is_empty() && is_stranger {
+        PROTECTED
+    } else if !shared.clients.enter(settings.max_clients as usize) {
+        TOO_MANY_CLIENTS
+    } else {
+        return true;
+    };
+    shared.counters[0].rejected.add(1);
+    // A peer that cannot take the reason is refused without it.
+    let _ = stream.send(refusal);
+    false
+}
+
+/// Returns whether `address` is this host's own, IPv4 within IPv6 included.
+pub fn is_loopback(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_loopback(),
+        IpAddr::V6(address) => {
+            let inner = address.to_ipv4_mapped();
+            address.is_loopback() || inner.is_some_and(|inner| inner.is_loopback())
+        }
+    }
+}
+
+fn reserve() -> io::Result<File> {
+    File::open("/dev/null")
+}
+
+fn with_name(listener: Listener) -> io::Result<(Listener, Arc<str>)> {
+    let name = match listener.path() {
+        Some(path) => path.display().to_string(),
+        None => listener.local_address()?.map_or_else(String::new, |address| address.to_string()),
+    };
+    Ok((listener, Arc::from(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_told_in_every_form() {
+        for (text, expected) in [
+            ("127.0.0.1", true),
+            ("127.9.9.9", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("10.0.0.1", false),
+            ("::ffff:10.0.0.1", false),
+            ("2001:db8::1", false),
+        ] {
+            assert_eq!(is_loopback(text.parse().unwrap()), expected, "{text}");
+        }
+    }
+}

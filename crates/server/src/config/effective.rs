@@ -1,0 +1,335 @@
+//! The options that do something, as rows.
+
+use super::row::{Kind, Row, When};
+
+const COUNT_MAX: i64 = i32::MAX as i64;
+const BYTES_MAX: u64 = i64::MAX as u64;
+
+/// The TCP port.
+pub static PORT: Row = Row {
+    name: "port",
+    kind: Kind::Integer { min: 0, max: 65_535 },
+    default: "6379",
+    when: When::Start,
+    doc: "TCP port; 0 listens on no TCP port.",
+    ..Row::EFFECTIVE
+};
+
+/// The addresses of the TCP listeners.
+pub static BIND: Row = Row {
+    name: "bind",
+    kind: Kind::Words,
+    default: "127.0.0.1 -::1",
+    when: When::Start,
+    doc: "Addresses to listen on; `*` and `::*` are all, a leading `-` lets an address be absent.",
+    ..Row::EFFECTIVE
+};
+
+/// The path of the unix listener.
+pub static UNIX_SOCKET: Row = Row {
+    name: "unixsocket",
+    when: When::Start,
+    doc: "Path of the unix socket; empty for none.",
+    ..Row::EFFECTIVE
+};
+
+/// The mode of the unix listener's file.
+pub static UNIX_SOCKET_MODE: Row = Row {
+    name: "unixsocketperm",
+    kind: Kind::Permissions,
+    default: "0",
+    when: When::Start,
+    doc: "Mode of the unix socket's file, octal; 0 means 600.",
+    ..Row::EFFECTIVE
+};
+
+/// When idle clients are closed.
+pub static TIMEOUT: Row = Row {
+    name: "timeout",
+    kind: Kind::Integer { min: 0, max: COUNT_MAX },
+    default: "0",
+    doc: "Seconds after which an idle client is closed; 0 for never.",
+    ..Row::EFFECTIVE
+};
+
+/// When idle TCP connections are probed.
+pub static TCP_KEEPALIVE: Row = Row {
+    name: "tcp-keepalive",
+    kind: Kind::Integer { min: 0, max: COUNT_MAX },
+    default: "300",
+    doc: "Seconds of silence after which a TCP peer is probed; 0 for never. New connections only.",
+    ..Row::EFFECTIVE
+};
+
+/// How many connections may wait to be accepted.
+pub static TCP_BACKLOG: Row = Row {
+    name: "tcp-backlog",
+    kind: Kind::Integer { min: 0, max: COUNT_MAX },
+    default: "511",
+    when: When::Start,
+    doc: "Connections that may wait to be accepted, within the system's own limit.",
+    ..Row::EFFECTIVE
+};
+
+/// How many clients may be connected.
+pub static MAX_CLIENTS: Row = Row {
+    name: "maxclients",
+    kind: Kind::Integer { min: 1, max: u32::MAX as i64 },
+    default: "10000",
+    doc: "Clients that may be connected at once.",
+    ..Row::EFFECTIVE
+};
+
+/// How many databases there are.
+pub static DATABASES: Row = Row {
+    name: "databases",
+    kind: Kind::Integer { min: 1, max: base::DATABASE_COUNT_MAX as i64 },
+    default: "16",
+    when: When::Start,
+    doc: "Databases that SELECT can choose from.",
+    ..Row::EFFECTIVE
+};
+
+/// The password.
+pub static PASSWORD: Row = Row {
+    name: "requirepass",
+    doc: "Password that AUTH asks for; empty for none.",
+    ..Row::EFFECTIVE
+};
+
+/// Whether strangers are refused while there is no password.
+pub static PROTECTED_MODE: Row = Row {
+    name: "protected-mode",
+    kind: Kind::Flag,
+    default: "yes",
+    doc: "Refuse clients that are not on this host while there is no password.",
+    ..Row::EFFECTIVE
+};
+
+/// The bound of all memory.
+pub static MAX_MEMORY: Row = Row {
+    name: "maxmemory",
+    kind: Kind::Memory { min: 0, max: BYTES_MAX },
+    default: "0",
+    doc: "Bytes that data and buffers may take in all; 0 for no limit.",
+    ..Row::EFFECTIVE
+};
+
+/// What happens at the bound.
+pub static MAX_MEMORY_POLICY: Row = Row {
+    name: "maxmemory-policy",
+    kind: Kind::Choice(&["noeviction", "allkeys-lru"]),
+    default: "noeviction",
+    doc: "What happens at maxmemory: refuse writes, or remove keys that were not used lately.",
+    ..Row::EFFECTIVE
+};
+
+/// How well victims are chosen.
+pub static MAX_MEMORY_SAMPLES: Row = Row {
+    name: "maxmemory-samples",
+    kind: Kind::Integer { min: 1, max: 64 },
+    default: "5",
+    doc: "Keys among which a victim of eviction is chosen.",
+    ..Row::EFFECTIVE
+};
+
+/// How much unsent output a client may have.
+pub static OUTPUT_LIMITS: Row = Row {
+    name: "client-output-buffer-limit",
+    kind: Kind::OutputLimits,
+    default: "normal 1073741824 268435456 60 slave 268435456 67108864 60 \
+              pubsub 33554432 8388608 60",
+    doc: "Per class: bytes of unsent output that close a client at once, and bytes that close it \
+          after so many seconds; 0 for no limit.",
+    ..Row::EFFECTIVE
+};
+
+/// How much unread input a client may have.
+pub static QUERY_LIMIT: Row = Row {
+    name: "client-query-buffer-limit",
+    kind: Kind::Memory { min: 1 << 20, max: (4 << 30) - 1 },
+    default: "1073741824",
+    doc: "Bytes of input that a client may have waiting, a request underway included.",
+    ..Row::EFFECTIVE
+};
+
+/// The largest argument.
+pub static BULK_MAX: Row = Row {
+    name: "proto-max-bulk-len",
+    kind: Kind::Memory { min: 1 << 20, max: 1 << 31 },
+    default: "536870912",
+    doc: "Bytes of the largest argument.",
+    ..Row::EFFECTIVE
+};
+
+/// How much is logged.
+pub static LOG_LEVEL: Row = Row {
+    name: "loglevel",
+    kind: Kind::Choice(&["debug", "verbose", "notice", "warning", "nothing"]),
+    default: "notice",
+    doc: "The least level that is logged.",
+    ..Row::EFFECTIVE
+};
+
+/// Where the log goes.
+pub static LOG_FILE: Row = Row {
+    name: "logfile",
+    when: When::Start,
+    doc: "File that the log is appended to; empty for standard output.",
+    ..Row::EFFECTIVE
+};
+
+/// The working directory.
+pub static DIRECTORY: Row = Row {
+    name: "dir",
+    default: ".",
+    when: When::Start,
+    doc: "Working directory.",
+    ..Row::EFFECTIVE
+};
+
+/// Where the process id is written.
+pub static PID_FILE: Row = Row {
+    name: "pidfile",
+    when: When::Start,
+    doc: "File that holds the process id while the server runs; empty for none.",
+    ..Row::EFFECTIVE
+};
+
+/// Who may call DEBUG.
+pub static DEBUG_COMMAND: Row = Row {
+    name: "enable-debug-command",
+    kind: Kind::Choice(&["no", "yes", "local"]),
+    default: "no",
+    when: When::Start,
+    doc: "Who may call DEBUG: nobody, everybody, or clients on this host.",
+    ..Row::EFFECTIVE
+};
+
+/// How often periodic work is looked at.
+pub static FREQUENCY: Row = Row {
+    name: "hz",
+    kind: Kind::Integer { min: 1, max: 500 },
+    default: "10",
+    doc: "Rounds of expiry and of closing idle clients per second, while there is any to do.",
+    ..Row::EFFECTIVE
+};
+
+/// How much of a round goes into expiry.
+pub static EXPIRE_EFFORT: Row = Row {
+    name: "active-expire-effort",
+    kind: Kind::Integer { min: 1, max: 10 },
+    default: "1",
+    doc: "How much of the time goes into removing expired keys, from 1 to 10.",
+    ..Row::EFFECTIVE
+};
+
+/// How long a shutdown waits.
+pub static SHUTDOWN_TIMEOUT: Row = Row {
+    name: "shutdown-timeout",
+    kind: Kind::Integer { min: 0, max: COUNT_MAX },
+    default: "10",
+    doc: "Seconds that a shutdown waits for replies to be taken by their clients.",
+    ..Row::EFFECTIVE
+};
+
+/// How many threads serve clients.
+pub static WORKERS: Row = Row {
+    name: "workers",
+    kind: Kind::Integer { min: 0, max: 256 },
+    default: "0",
+    when: When::Start,
+    doc: "Threads that serve clients; 0 means half of the processors, at least 1.",
+    ..Row::EFFECTIVE
+};
+
+/// The unit in which memory comes and goes.
+pub static SEGMENT_SIZE: Row = Row {
+    name: "segment-size",
+    kind: Kind::PowerOfTwo { min: 1 << 20, max: 1 << 30 },
+    default: "67108864",
+    when: When::Start,
+    doc: "Bytes of a segment of shared memory: the unit in which memory comes and goes.",
+    ..Row::EFFECTIVE
+};
+
+/// Whether a segment's pages are taken at once.
+pub static SEGMENT_UP_FRONT: Row = Row {
+    name: "segment-preallocate",
+    kind: Kind::Flag,
+    default: "no",
+    when: When::Start,
+    doc: "Take a new segment's pages at once, so that shortage is an error and not a crash.",
+    ..Row::EFFECTIVE
+};
+
+/// How many bytes of effects are kept.
+pub static EFFECT_BACKLOG: Row = Row {
+    name: "effect-backlog-size",
+    kind: Kind::Memory { min: 0, max: 1 << 40 },
+    default: "0",
+    when: When::Start,
+    doc: "Bytes of the latest effects of writes that are kept in memory; 0 keeps none.",
+    ..Row::EFFECTIVE
+};
+
+/// Whether processes may read the arena.
+pub static SHARED_READS: Row = Row {
+    name: "shm-reads",
+    kind: Kind::Flag,
+    default: "yes",
+    doc: "Let processes of this user, and those in shm-read-uids, map the data for reading.",
+    ..Row::EFFECTIVE
+};
+
+/// Which further users may read the arena.
+pub static SHARED_READ_USERS: Row = Row {
+    name: "shm-read-uids",
+    kind: Kind::Words,
+    doc: "Further user ids whose processes may map the data for reading: all of it, while they run.",
+    ..Row::EFFECTIVE
+};
+
+/// The times at which a snapshot would be written.
+pub static SAVE: Row = Row {
+    name: "save",
+    kind: Kind::SaveSchedule,
+    doc: "Seconds and changes after which a snapshot is written; kept, warned of, not acted on.",
+    ..Row::EFFECTIVE
+};
+
+/// All rows of this file.
+pub static ROWS: &[&Row] = &[
+    &PORT,
+    &BIND,
+    &UNIX_SOCKET,
+    &UNIX_SOCKET_MODE,
+    &TIMEOUT,
+    &TCP_KEEPALIVE,
+    &TCP_BACKLOG,
+    &MAX_CLIENTS,
+    &DATABASES,
+    &PASSWORD,
+    &PROTECTED_MODE,
+    &MAX_MEMORY,
+    &MAX_MEMORY_POLICY,
+    &MAX_MEMORY_SAMPLES,
+    &OUTPUT_LIMITS,
+    &QUERY_LIMIT,
+    &BULK_MAX,
+    &LOG_LEVEL,
+    &LOG_FILE,
+    &DIRECTORY,
+    &PID_FILE,
+    &DEBUG_COMMAND,
+    &FREQUENCY,
+    &EXPIRE_EFFORT,
+    &SHUTDOWN_TIMEOUT,
+    &WORKERS,
+    &SEGMENT_SIZE,
+    &SEGMENT_UP_FRONT,
+    &EFFECT_BACKLOG,
+    &SHARED_READS,
+    &SHARED_READ_USERS,
+    &SAVE,
+];

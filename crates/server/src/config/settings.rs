@@ -1,0 +1,100 @@
+//! The values of the effective options, typed, as one snapshot that threads share.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::effective as row;
+use super::row::{OutputLimit, OutputLimits, Row};
+
+/// The configuration at one moment; each field is documented by the row of the same name.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub port: u16,
+    pub bind: Vec<String>,
+    pub unix_socket: Option<PathBuf>,
+    pub unix_socket_mode: u32,
+    pub timeout: Option<Duration>,
+    pub tcp_keepalive: Option<Duration>,
+    pub tcp_backlog: u32,
+    pub max_clients: u32,
+    pub database_count: u8,
+    pub password: String,
+    pub protected_mode: bool,
+    pub max_memory: u64,
+    pub max_memory_policy: String,
+    pub max_memory_samples: u32,
+    pub output_limit: OutputLimit,
+    pub query_bytes_max: usize,
+    pub bulk_bytes_max: u32,
+    pub log_level: String,
+    pub log_file: Option<PathBuf>,
+    pub directory: PathBuf,
+    pub pid_file: Option<PathBuf>,
+    pub debug_command: String,
+    pub frequency: u32,
+    pub expire_effort: u32,
+    pub shutdown_timeout: Duration,
+    pub worker_count: usize,
+    pub segment_bytes: u64,
+    pub segment_up_front: bool,
+    pub effect_backlog_bytes: u64,
+    pub shared_reads: bool,
+    pub shared_read_users: Vec<u32>,
+    pub save: String,
+}
+
+impl Settings {
+    /// Reads the settings through `text`, which gives the canonical value of a row.
+    pub fn read(text: impl Fn(&Row) -> String) -> Settings {
+        let number = |row: &Row| -> u64 { whole_number(&text(row), row) };
+        let seconds = |row: &Row| Duration::from_secs(number(row));
+        let positive = |duration: Duration| (!duration.is_zero()).then_some(duration);
+        let flag = |row: &Row| text(row) == "yes";
+        let path = |row: &Row| Some(text(row)).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let words = |row: &Row| text(row).split_whitespace().map(str::to_owned).collect();
+        let mode = u32::from_str_radix(&text(&row::UNIX_SOCKET_MODE), 8).expect("checked octal");
+        Settings {
+            port: number(&row::PORT) as u16,
+            bind: words(&row::BIND),
+            unix_socket: path(&row::UNIX_SOCKET),
+            unix_socket_mode: if mode == 0 { 0o600 } else { mode },
+            timeout: positive(seconds(&row::TIMEOUT)),
+            tcp_keepalive: positive(seconds(&row::TCP_KEEPALIVE)),
+            tcp_backlog: number(&row::TCP_BACKLOG) as u32,
+            max_clients: number(&row::MAX_CLIENTS) as u32,
+            database_count: number(&row::DATABASES) as u8,
+            password: text(&row::PASSWORD),
+            protected_mode: flag(&row::PROTECTED_MODE),
+            max_memory: number(&row::MAX_MEMORY),
+            max_memory_policy: text(&row::MAX_MEMORY_POLICY),
+            max_memory_samples: number(&row::MAX_MEMORY_SAMPLES) as u32,
+            output_limit: OutputLimits::parse(&text(&row::OUTPUT_LIMITS)).normal(),
+            query_bytes_max: number(&row::QUERY_LIMIT) as usize,
+            bulk_bytes_max: number(&row::BULK_MAX) as u32,
+            log_level: text(&row::LOG_LEVEL),
+            log_file: path(&row::LOG_FILE),
+            directory: PathBuf::from(text(&row::DIRECTORY)),
+            pid_file: path(&row::PID_FILE),
+            debug_command: text(&row::DEBUG_COMMAND),
+            frequency: number(&row::FREQUENCY) as u32,
+            expire_effort: number(&row::EXPIRE_EFFORT) as u32,
+            shutdown_timeout: seconds(&row::SHUTDOWN_TIMEOUT),
+            worker_count: number(&row::WORKERS) as usize,
+            segment_bytes: number(&row::SEGMENT_SIZE),
+            segment_up_front: flag(&row::SEGMENT_UP_FRONT),
+            effect_backlog_bytes: number(&row::EFFECT_BACKLOG),
+            shared_reads: flag(&row::SHARED_READS),
+            shared_read_users: user_ids(&text(&row::SHARED_READ_USERS)),
+            save: text(&row::SAVE),
+        }
+    }
+}
+
+fn whole_number(text: &str, row: &Row) -> u64 {
+    text.parse().unwrap_or_else(|_| panic!("{} was checked to be a number", row.name))
+}
+
+/// Words that are no numbers are nobody's id.
+fn user_ids(text: &str) -> Vec<u32> {
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}

@@ -1,0 +1,486 @@
+//! One client's connection: its socket, its buffers and its session.
+//!
+//! An idle connection owns no buffer. Requests are decoded where the worker received them; only
+//! what is left of an unfinished request is kept here, and replies that the kernel did not take.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use base::{DatabaseIndex, UnixMs};
+use engine::{Ending, Session, Tick};
+use resp::{Batch, Decoded, Decoder, Limits, Next, Protocol, REQUESTS_PER_BATCH_MAX, Reply};
+use sys::socket::{Received, Sent, Stream};
+
+use crate::buffers::BufferPool;
+use crate::config::Settings;
+use crate::registry::ClientRecord;
+use crate::shared::Shared;
+use crate::statistics::WorkerCounters;
+
+/// Input before authentication, in bytes.
+const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
+/// Unsent output before authentication, in bytes.
+const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// Batches that one connection has executed before the next connection has its turn.
+const BATCHES_PER_TURN_MAX: usize = 8;
+/// Room for a receive behind an unfinished request: at least this, at most this or what is there.
+const ROOM_BYTES_MIN: usize = 16 * 1024;
+const ROOM_BYTES_MAX: usize = 1 << 20;
+
+/// What a worker lends to the connection that it serves.
+pub struct Kit<'w, 'h> {
+    /// Where requests are received.
+    pub receive: &'w mut [u8],
+    /// The requests of one batch.
+    pub batch: &'w mut Batch,
+    /// Buffers for replies.
+    pub buffers: &'w mut BufferPool,
+    /// The time, chance and host of the engine.
+    pub tick: &'w mut Tick<'h>,
+    /// What all workers share.
+    pub shared: &'h Shared,
+    /// The configuration of this round.
+    pub settings: &'w Settings,
+    /// What this worker counts.
+    pub counters: &'h WorkerCounters,
+}
+
+/// How a connection stands after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It waits for its peer.
+    Waits,
+    /// It has more input than one turn may take.
+    HasMore,
+    /// It is over.
+    Ended(End),
+}
+
+/// Why a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The peer closed it, or it was closed after its last reply.
+    Orderly,
+    /// The network broke it.
+    Broken,
+    /// More input than `client-query-buffer-limit`.
+    QueryLimit,
+    /// More unread output than `client-output-buffer-limit`.
+    OutputLimit,
+    /// Nothing was sent for `timeout` seconds.
+    Idle,
+    /// The peer speaks HTTP: something made a browser send its request here.
+    CrossProtocol,
+}
+
+/// How far the replies of a connection have gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flushed {
+    /// All of them are with the kernel.
+    All,
+    /// The kernel has no room for the rest now.
+    Partly,
+    /// The connection is over.
+    Ended(End),
+}
+
+/// One client.
+pub struct Connection {
+    stream: Stream,
+    session: Session,
+    decoder: Decoder,
+    /// Received bytes that no request has consumed; those before `input_start` are done with.
+    input: Vec<u8>,
+    input_start: usize,
+    /// What is known of the bytes that are still to come.
+    expects: Expects,
+    /// Replies; those before `output_start` are sent.
+    output: Vec<u8>,
+    output_start: usize,
+    /// When the unsent output went above the soft limit.
+    over_soft_since: Option<UnixMs>,
+    /// To be closed once the output is sent; nothing more is read.
+    is_closing: bool,
+    /// Private memory that has been counted for this connection.
+    counted_bytes: usize,
+    record: Arc<ClientRecord>,
+    shown: Shown,
+}
+
+/// What a connection's input holds and what it lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Expects {
+    /// The input kept may hold complete requests: the last turn ended before them.
+    has_requests: bool,
+    /// The last receive filled its room: the kernel may hold more, and does not tell again.
+    may_receive: bool,
+    /// The peer has closed, so the kernel holds the end at least.
+    end: bool,
+    /// How many bytes more the unfinished request needs, at least.
+    wanted_bytes: usize,
+}
+
+const NOTHING_EXPECTED: Expects =
+    Expects { has_requests: false, may_receive: false, end: false, wanted_bytes: 1 };
+
+/// What the record showed last, to see cheaply whether it changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shown {
+    command: Option<*const command::Command>,
+    names: [*const u8; 3],
+    database: DatabaseIndex,
+    protocol: Protocol,
+    queued: Option<usize>,
+    buffered: (usize, usize),
+    is_closing: bool,
+}
+
+impl Connection {
+    /// Returns a connection that has received nothing yet.
+    pub fn new(stream: Stream, session: Session, record: Arc<ClientRecord>) -> Connection {
+        let shown = Shown::of(&session, (0, 0), false);
+        Connection {
+            stream,
+            session,
+            decoder: Decoder::new(),
+            input: Vec::new(),
+            input_start: 0,
+            expects: NOTHING_EXPECTED,
+            output: Vec::new(),
+            output_start: 0,
+            over_soft_since: None,
+            is_closing: false,
+            counted_bytes: 0,
+            record,
+            shown,
+        }
+    }
+
+    /// Notes that the peer has closed: a receive will tell, after the bytes before it.
+    pub fn expect_end(&mut self) {
+        self.expects.may_receive = true;
+        self.expects.end = true;
+    }
+
+    /// Executes what is there or receives once, as far as one turn goes.
+    pub fn serve(&mut self, kit: &mut Kit<'_, '_>) -> Turn {
+        if self.is_closing {
+            return Turn::Waits;
+        }
+        let served = if self.expects.has_requests {
+            self.execute_input(kit)
+        } else if self.input.is_empty() {
+            self.receive_in_place(kit)
+        } else {
+            self.receive_behind(kit)
+        };
+        self.record.set_active(kit.tick.now);
+        self.show();
+        match served {
+            Err(end) => Turn::Ended(end),
+            Ok(()) if self.is_closing => Turn::Waits,
+            Ok(()) if self.expects.has_requests || self.expects.may_receive => Turn::HasMore,
+            Ok(()) => Turn::Waits,
+        }
+    }
+
+    /// Receives into the worker's buffer and executes there; keeps only what is unfinished.
+    fn receive_in_place(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
+        let count = received(self.stream.receive(kit.receive), kit)?;
+        self.expects.may_receive = self.expects.end || count == kit.receive.len();
+        if count == 0 {
+            return Ok(());
+        }
+        // Taken out of the kit for the call, so that the kit can be lent along.
+        let receive = std::mem::take(&mut kit.receive);
+        let executed = self.execute(&mut receive[..count], kit);
+        if let Ok(consumed) = executed
+            && consumed < count
+            && !self.is_closing
+        {
+            self.input = kit.buffers.take();
+            self.input.extend_from_slice(&receive[consumed..count]);
+        }
+        kit.receive = receive;
+        executed?;
+        self.check_input(kit)
+    }
+
+    /// Receives behind an unfinished request and executes what is complete.
+    fn receive_behind(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
+        self.input.drain(..self.input_start);
+        self.input_start = 0;
+        // Room grows with what has come, so that a peer has to send the bytes that it announced
+        // before memory is set aside for them.
+        let most = self.input.len().max(ROOM_BYTES_MAX);
+        let room = self.expects.wanted_bytes.clamp(ROOM_BYTES_MIN, most);
+        if self.input.capacity() - self.input.len() < room {
+            self.input.reserve_exact(room);
+        }
+        let count = received(self.stream.receive_appending(&mut self.input), kit)?;
+        let is_full = self.input.len() == self.input.capacity();
+        self.expects.may_receive = self.expects.end || is_full;
+        if count == 0 { Ok(()) } else { self.execute_input(kit) }
+    }
+
+    /// Executes the complete requests of the input kept.
+    fn execute_input(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
+        let mut input = std::mem::take(&mut self.input);
+        let executed = self.execute(&mut input[self.input_start..], kit);
+        self.input = input;
+        self.input_start += executed?;
+        if self.input_start == self.input.len() {
+            self.input_start = 0;
+            kit.buffers.give(std::mem::take(&mut self.input));
+        }
+        self.check_input(kit)
+    }
+
+    /// Executes requests of `buffer`, up to the end of the turn, and returns the bytes consumed.
+    fn execute(&mut self, buffer: &mut [u8], kit: &mut Kit<'_, '_>) -> Result<usize, End> {
+        if self.output.capacity() == 0 {
+            self.output = kit.buffers.take();
+        }
+        let mut consumed = 0;
+        for _ in 0..BATCHES_PER_TURN_MAX {
+            let rest = &mut buffer[consumed..];
+            let Decoded { consumed: count, next } = self.decode(rest, kit);
+            consumed += count;
+            self.execute_batch(rest, kit)?;
+            if self.is_closing {
+                break;
+            }
+            match next {
+                Next::Full if consumed < buffer.len() => self.expects.has_requests = true,
+                Next::Full => {
+                    self.expect(1);
+                    break;
+                }
+                Next::Wanted(bytes) => {
+                    self.expect(bytes);
+                    break;
+                }
+                Next::Failed(error) => {
+                    let protocol = self.session.state.protocol;
+                    Reply::new(&mut self.output, protocol).error(error.text());
+                    self.is_closing = true;
+                    break;
+                }
+            }
+        }
+        Ok(consumed)
+    }
+
+    /// Executes the requests of the kit's batch, which were decoded from `buffer`.
+    fn execute_batch(&mut self, buffer: &[u8], kit: &mut Kit<'_, '_>) -> Result<(), End> {
+        let count = kit.batch.len();
+        let mut executed = 0;
+        while executed < count && !self.is_closing {
+            let requests = kit.batch.view(buffer);
+            let (session, output) = (&mut self.session, &mut self.output);
+            let outcome = kit.shared.engine.execute(session, requests, executed, output, kit.tick);
+            kit.counters.commands.add(outcome.commands);
+            executed = outcome.executed;
+            match outcome.ending {
+                Ending::Open => {}
+                Ending::AfterReplies => self.is_closing = true,
+                Ending::AtOnce => return Err(End::CrossProtocol),
+            }
+            if executed < count && !self.is_closing {
+                // Much output has gathered: what the kernel takes now need not be kept.
+                self.send(kit)?;
+            }
+            self.check_output(kit)?;
+        }
+        Ok(())
+    }
+
+    /// No complete request is left, and the next one needs `bytes` more at least.
+    fn expect(&mut self, bytes: usize) {
+        self.expects.has_requests = false;
+        self.expects.wanted_bytes = bytes;
+    }
+
+    fn decode(&mut self, buffer: &mut [u8], kit: &mut Kit<'_, '_>) -> Decoded {
+        let authenticated = self.session.state.authenticated;
+        let limits =
+            Limits { bulk_bytes_max: kit.settings.bulk_bytes_max, authenticated, ..Limits::REDIS };
+        // AUTH changes the limits of what follows it.
+        let requests_max = if authenticated { REQUESTS_PER_BATCH_MAX } else { 1 };
+        self.decoder.decode(buffer, kit.batch, requests_max, &limits)
+    }
+
+    /// Sends what has not been sent, once.
+    pub fn flush(&mut self, kit: &mut Kit<'_, '_>) -> Flushed {
+        if let Err(end) = self.send(kit) {
+            return Flushed::Ended(end);
+        }
+        if self.has_output() {
+            self.show();
+            return self.check_output(kit).map_or_else(Flushed::Ended, |()| Flushed::Partly);
+        }
+        self.over_soft_since = None;
+        kit.buffers.give(std::mem::take(&mut self.output));
+        if self.is_closing { Flushed::Ended(End::Orderly) } else { Flushed::All }
+    }
+
+    fn send(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
+        if self.has_output() {
+            kit.counters.writes.add(1);
+            match self.stream.send(&self.output[self.output_start..]) {
+                Ok(Sent::Bytes(count)) => {
+                    kit.counters.output_bytes.add(count as u64);
+                    self.output_start += count;
+                }
+                Ok(Sent::Blocked) => {}
+                Err(_) => return Err(End::Broken),
+            }
+        }
+        if !self.has_output() {
+            self.output.clear();
+            self.output_start = 0;
+        }
+        Ok(())
+    }
+
+    /// Closes the connection once its replies are sent.
+    pub fn close_after_replies(&mut self) {
+        self.is_closing = true;
+        self.expects.has_requests = false;
+    }
+
+    /// Returns why the connection should be closed at `now`, if it should.
+    pub fn overdue(&self, settings: &Settings, now: UnixMs) -> Option<End> {
+        let since = |then: UnixMs| u64::try_from(now.0 - then.0).unwrap_or(0);
+        let soft_ms = settings.output_limit.soft_seconds * 1000;
+        if self.over_soft_since.is_some_and(|then| since(then) >= soft_ms) {
+            return Some(End::OutputLimit);
+        }
+        let timeout_ms = settings.timeout?.as_millis() as u64;
+        (since(self.record.active_at()) >= timeout_ms).then_some(End::Idle)
+    }
+
+    /// Returns by how much the connection's private memory has grown since the last call.
+    pub fn count_memory(&mut self) -> isize {
+        let bytes = self.memory_bytes();
+        let growth = bytes as isize - self.counted_bytes as isize;
+        self.counted_bytes = bytes;
+        growth
+    }
+
+    /// Returns how much private memory was counted for the connection.
+    pub fn counted_bytes(&self) -> usize {
+        self.counted_bytes
+    }
+
+    /// Returns the number of its session.
+    pub fn id(&self) -> u64 {
+        self.session.state.id
+    }
+
+    /// Returns the session, to end it.
+    pub fn session_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// Returns whether replies wait to be sent, or the connection to be closed after them.
+    #[inline]
+    pub fn wants_flush(&self) -> bool {
+        self.has_output() || self.is_closing
+    }
+
+    /// Returns the bytes of replies that wait to be sent.
+    #[inline]
+    pub fn unsent_bytes(&self) -> usize {
+        self.output.len() - self.output_start
+    }
+
+    fn has_output(&self) -> bool {
+        self.output_start < self.output.len()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let buffers = self.input.capacity() + self.output.capacity();
+        size_of::<Connection>()
+            + buffers
+            + self.decoder.memory_bytes()
+            + self.session.memory_bytes()
+    }
+
+    fn check_input(&self, kit: &Kit<'_, '_>) -> Result<(), End> {
+        let most = match self.session.state.authenticated {
+            true => kit.settings.query_bytes_max,
+            false => UNAUTHENTICATED_INPUT_BYTES_MAX.min(kit.settings.query_bytes_max),
+        };
+        let kept = self.input.len() - self.input_start;
+        if kept > most { Err(End::QueryLimit) } else { Ok(()) }
+    }
+
+    fn check_output(&mut self, kit: &Kit<'_, '_>) -> Result<(), End> {
+        let unsent = self.unsent_bytes() as u64;
+        let limit = kit.settings.output_limit;
+        let hard = match self.session.state.authenticated {
+            true => limit.hard_bytes,
+            false => UNAUTHENTICATED_OUTPUT_BYTES_MAX as u64,
+        };
+        if hard != 0 && unsent > hard {
+            return Err(End::OutputLimit);
+        }
+        self.over_soft_since = (limit.soft_bytes != 0 && unsent > limit.soft_bytes)
+            .then(|| self.over_soft_since.unwrap_or(kit.tick.now));
+        Ok(())
+    }
+
+    /// Brings the record up to date where what it shows has changed.
+    fn show(&mut self) {
+        let kept = self.input.len() - self.input_start;
+        let shown = Shown::of(&self.session, (kept, 0), self.is_closing);
+        if shown == self.shown {
+            return;
+        }
+        self.shown = shown;
+        self.record.update(&self.session.state, |info| {
+            info.query_bytes = kept;
+            info.query_bytes_free = self.input.capacity() - self.input.len();
+            info.is_closing = self.is_closing;
+            info.total_bytes = self.memory_bytes();
+        });
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl Shown {
+    fn of(session: &Session, buffered: (usize, usize), is_closing: bool) -> Shown {
+        let state = &session.state;
+        Shown {
+            command: state.last_command.map(std::ptr::from_ref),
+            names: [&state.name, &state.library_name, &state.library_version].map(|n| n.as_ptr()),
+            database: state.database,
+            protocol: state.protocol,
+            queued: state.transaction.as_ref().map(|transaction| transaction.queue().len()),
+            buffered,
+            is_closing,
+        }
+    }
+}
+
+/// Returns the bytes that a receive brought, 0 when nothing was there.
+#[inline]
+fn received(result: io::Result<Received>, kit: &Kit<'_, '_>) -> Result<usize, End> {
+    match result {
+        Ok(Received::Bytes(count)) => {
+            kit.counters.reads.add(1);
+            kit.counters.input_bytes.add(count as u64);
+            Ok(count)
+        }
+        Ok(Received::Blocked) => Ok(0),
+        Ok(Received::End) => Err(End::Orderly),
+        Err(_) => Err(End::Broken),
+    }
+}

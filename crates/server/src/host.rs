@@ -1,0 +1,90 @@
+//! What commands ask of the server.
+
+use std::time::Duration;
+
+use command::{ClientInfo, ConfigError, Host, InfoSections, SessionState, ShutdownRequest};
+
+use crate::shared::Shared;
+
+impl Host for Shared {
+    fn database_count(&self) -> usize {
+        self.keyspace().database_count()
+    }
+
+    fn requires_password(&self) -> bool {
+        !self.settings().password.is_empty()
+    }
+
+    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
+        let settings = self.settings();
+        let is_right =
+            settings.password.is_empty() || is_same_secret(settings.password.as_bytes(), password);
+        is_right && user == b"default"
+    }
+
+    fn allows_debug(&self, session: &SessionState) -> bool {
+        match self.settings().debug_command.as_str() {
+            "yes" => true,
+            "local" => self.clients.is_local(session.id),
+            _ => false,
+        }
+    }
+
+    fn config_values(&self, wanted: &dyn Fn(&str) -> bool) -> Vec<(String, String)> {
+        self.config().matching(wanted)
+    }
+
+    fn config_set(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), ConfigError> {
+        self.change_config(pairs)
+    }
+
+    fn reset_statistics(&self) {
+        self.reset_counters();
+    }
+
+    fn info(&self, sections: &InfoSections) -> String {
+        crate::info::text(self, sections)
+    }
+
+    fn clients(&self) -> Vec<ClientInfo> {
+        self.clients.all(sys::clock::realtime())
+    }
+
+    fn client(&self, id: u64) -> Option<ClientInfo> {
+        self.clients.one(id, sys::clock::realtime())
+    }
+
+    fn shutdown(&self, _request: ShutdownRequest) -> Result<(), String> {
+        tracing::warn!("User requested shutdown...");
+        self.begin_shutdown()
+    }
+
+    fn abort_shutdown(&self) -> bool {
+        // A shutdown that has begun closes connections at once, so that none could abort it.
+        false
+    }
+
+    fn sleep(&self, duration: Duration) {
+        std::thread::sleep(duration);
+    }
+}
+
+/// Compares without ending at the first difference, so that the time tells nothing about where it
+/// is. The length of the secret may show.
+fn is_same_secret(secret: &[u8], given: &[u8]) -> bool {
+    let differences = secret.iter().zip(given).fold(0, |sum, (a, b)| sum | (a ^ b));
+    std::hint::black_box(differences) == 0 && secret.len() == given.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_equal_byte_for_byte() {
+        assert!(is_same_secret(b"secret", b"secret"));
+        for wrong in [&b"secreT"[..], b"Secret", b"secre", b"secrets", b""] {
+            assert!(!is_same_secret(b"secret", wrong), "{wrong:?}");
+        }
+    }
+}

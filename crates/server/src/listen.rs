@@ -1,0 +1,109 @@
+//! Opens the listeners that the configuration asks for.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use sys::socket::Listener;
+
+use crate::config::Settings;
+
+/// Addresses in one `bind`, as in Redis.
+const BIND_ADDRESSES_MAX: usize = 16;
+
+/// Opens all listeners of `settings`; a failure closes those already open.
+///
+/// # Errors
+/// A sentence for the log that says which address failed and why.
+pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
+    let mut listeners = Vec::new();
+    if settings.bind.len() > BIND_ADDRESSES_MAX {
+        return Err(format!("Too many bind addresses specified (at most {BIND_ADDRESSES_MAX})."));
+    }
+    if settings.port != 0 {
+        for text in &settings.bind {
+            if let Some(listener) = open_tcp(text, settings)? {
+                listeners.push(listener);
+            }
+        }
+    }
+    if let Some(path) = &settings.unix_socket {
+        let listener = Listener::unix(path, settings.unix_socket_mode, settings.tcp_backlog);
+        listeners.push(listener.map_err(|error| {
+            format!("Failed opening Unix socket: bind: {}: {error}", path.display())
+        })?);
+    }
+    if listeners.is_empty() {
+        return Err("Configured to not listen anywhere, exiting.".to_owned());
+    }
+    Ok(listeners)
+}
+
+/// Returns which kinds of listeners there are, for the log.
+pub fn kinds(listeners: &[Listener]) -> Vec<&'static str> {
+    let is_unix = |listener: &Listener| listener.path().is_some();
+    let has_tcp = listeners.iter().any(|listener| !is_unix(listener));
+    let has_unix = listeners.iter().any(is_unix);
+    [has_tcp.then_some("tcp"), has_unix.then_some("unix")].into_iter().flatten().collect()
+}
+
+/// Opens one address of `bind`; none when it may be absent and is.
+fn open_tcp(text: &str, settings: &Settings) -> Result<Option<Listener>, String> {
+    let (name, may_be_absent) = match text.strip_prefix('-') {
+        Some(name) => (name, true),
+        None => (text, false),
+    };
+    let opened = address(name, settings.port)
+        .and_then(|address| Listener::tcp(address, settings.tcp_backlog));
+    match opened {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if may_be_absent && is_absent(&error) => Ok(None),
+        Err(error) => {
+            tracing::warn!(
+                "Could not create server TCP listening socket {name}:{}: {error}",
+                settings.port
+            );
+            Err(format!("Failed listening on port {} (tcp), aborting.", settings.port))
+        }
+    }
+}
+
+fn address(name: &str, port: u16) -> io::Result<SocketAddr> {
+    let host = match name {
+        "*" => "0.0.0.0",
+        "::*" => "::",
+        name => name,
+    };
+    (host, port).to_socket_addrs()?.next().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+}
+
+/// The host has no such address or does not speak its protocol (EAFNOSUPPORT and its kin).
+fn is_absent(error: &io::Error) -> bool {
+    const PROTOCOL_ERRORS: [i32; 4] = [92, 93, 94, 97];
+    error.kind() == io::ErrorKind::AddrNotAvailable
+        || error.raw_os_error().is_some_and(|code| PROTOCOL_ERRORS.contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, read_text};
+
+    fn settings(text: &str) -> Settings {
+        let mut config = Config::default();
+        config.load(&read_text(text.as_bytes()).unwrap()).unwrap();
+        config.settings()
+    }
+
+    #[test]
+    fn an_absent_address_is_fatal_unless_marked() {
+        // 192.0.2.0/24 is set aside for documentation: no host has it.
+        let marked = settings("port 0\nbind -192.0.2.1");
+        assert!(open_tcp("-192.0.2.1", &marked).unwrap().is_none());
+        assert!(open_tcp("192.0.2.1", &marked).unwrap_err().contains("Failed listening on port"));
+    }
+
+    #[test]
+    fn nothing_to_listen_on_is_refused() {
+        assert!(open(&settings("port 0")).unwrap_err().contains("not listen anywhere"));
+    }
+}

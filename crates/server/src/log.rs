@@ -1,0 +1,156 @@
+//! The log, in Redis's line format: `PID:M DD Mon YYYY HH:MM:SS.mmm LEVEL message field=value`.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use sys::clock::{LocalTime, local_time, realtime};
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, MakeWriter};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt;
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Changes the level of the log while it runs.
+#[derive(Clone)]
+pub struct LogControl {
+    set_level: Arc<dyn Fn(LevelFilter) + Send + Sync>,
+}
+
+impl LogControl {
+    /// Logs from `level` on, one of Redis's names.
+    pub fn set_level(&self, level: &str) {
+        (self.set_level)(filter(level));
+    }
+
+    /// Returns a control of nothing, for a server whose process has its own log.
+    pub fn detached() -> LogControl {
+        LogControl { set_level: Arc::new(|_| {}) }
+    }
+}
+
+/// Starts the log of this process: to the end of `file`, or to standard output.
+///
+/// # Errors
+/// When the file cannot be opened. A process that has a log already keeps it.
+pub fn start(file: Option<&Path>, level: &str) -> io::Result<LogControl> {
+    let target = match file {
+        Some(path) => Target::File(File::options().create(true).append(true).open(path)?),
+        None => Target::Output,
+    };
+    let (filter, handle) = reload::Layer::new(filter(level));
+    let lines = tracing_subscriber::fmt::layer()
+        .event_format(RedisLine { process_id: std::process::id() })
+        .with_ansi(false)
+        .with_writer(target);
+    if tracing_subscriber::registry().with(filter).with(lines).try_init().is_err() {
+        return Ok(LogControl::detached());
+    }
+    // The handle fails only once the log is gone, and it lives as long as the process.
+    Ok(LogControl { set_level: Arc::new(move |level| drop(handle.reload(level))) })
+}
+
+fn filter(level: &str) -> LevelFilter {
+    match level {
+        "debug" => LevelFilter::TRACE,
+        "verbose" => LevelFilter::DEBUG,
+        "warning" => LevelFilter::WARN,
+        "nothing" => LevelFilter::OFF,
+        _ => LevelFilter::INFO,
+    }
+}
+
+enum Target {
+    Output,
+    File(File),
+}
+
+impl<'a> MakeWriter<'a> for Target {
+    type Writer = Box<dyn io::Write + 'a>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        match self {
+            Target::Output => Box::new(io::stdout()),
+            Target::File(file) => Box::new(file),
+        }
+    }
+}
+
+struct RedisLine {
+    process_id: u32,
+}
+
+impl<S, N> FormatEvent<S, N> for RedisLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let process_id = self.process_id;
+        write!(writer, "{process_id}:M {} ", line_time(local_time(realtime())))?;
+        write!(writer, "{} ", level_mark(*event.metadata().level()))?;
+        context.format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}
+
+fn line_time(time: LocalTime) -> String {
+    let LocalTime { year, month, day, hour, minute, second, millisecond } = time;
+    let month = MONTHS[usize::from(month) - 1];
+    format!("{day:02} {month} {year} {hour:02}:{minute:02}:{second:02}.{millisecond:03}")
+}
+
+fn level_mark(level: Level) -> char {
+    match level {
+        Level::TRACE => '.',
+        Level::DEBUG => '-',
+        Level::INFO => '*',
+        Level::WARN | Level::ERROR => '#',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_written_as_redis_writes_it() {
+        let time = LocalTime {
+            year: 2026,
+            month: 11,
+            day: 3,
+            hour: 4,
+            minute: 5,
+            second: 6,
+            millisecond: 7,
+        };
+        assert_eq!(line_time(time), "03 Nov 2026 04:05:06.007");
+    }
+
+    #[test]
+    fn levels_have_the_names_and_marks_of_redis() {
+        for (name, level, mark) in [
+            ("debug", Level::TRACE, '.'),
+            ("verbose", Level::DEBUG, '-'),
+            ("notice", Level::INFO, '*'),
+            ("warning", Level::WARN, '#'),
+        ] {
+            assert_eq!(filter(name), LevelFilter::from_level(level));
+            assert_eq!(level_mark(level), mark);
+        }
+        assert_eq!(filter("nothing"), LevelFilter::OFF);
+    }
+}

@@ -1,0 +1,158 @@
+//! The connected clients, as CLIENT LIST shows them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use base::UnixMs;
+use command::{ClientInfo, SessionState};
+
+/// What others may know of one client. Its worker keeps it up to date.
+pub struct ClientRecord {
+    /// Whether the peer is on this host.
+    is_local: bool,
+    /// When the client sent something last, in milliseconds since the Unix epoch.
+    active_at: AtomicI64,
+    created: UnixMs,
+    info: Mutex<ClientInfo>,
+}
+
+impl ClientRecord {
+    /// Notes that the client has sent something at `now`.
+    #[inline]
+    pub fn set_active(&self, now: UnixMs) {
+        self.active_at.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Returns when the client sent something last.
+    pub fn active_at(&self) -> UnixMs {
+        UnixMs(self.active_at.load(Ordering::Relaxed))
+    }
+
+    /// Replaces what is known by what `session` and `change` say.
+    pub fn update(&self, session: &SessionState, change: impl FnOnce(&mut ClientInfo)) {
+        let mut info = self.info();
+        session.describe(&mut info, session.created);
+        change(&mut info);
+    }
+
+    /// Returns the client's line of CLIENT LIST as of `now`.
+    fn snapshot(&self, now: UnixMs) -> ClientInfo {
+        let mut info = self.info().clone();
+        let seconds_since = |then: UnixMs| (now.0 - then.0).max(0) / 1000;
+        info.age_s = seconds_since(self.created);
+        info.idle_s = seconds_since(self.active_at());
+        info
+    }
+
+    fn info(&self) -> MutexGuard<'_, ClientInfo> {
+        self.info.lock().expect("no holder of a client's information panics")
+    }
+}
+
+/// All connected clients.
+#[derive(Default)]
+pub struct Registry {
+    clients: Mutex<BTreeMap<u64, Arc<ClientRecord>>>,
+    latest_id: AtomicU64,
+    count: AtomicUsize,
+}
+
+impl Registry {
+    /// Returns a number that no client of this server had before; the first is 1.
+    pub fn next_id(&self) -> u64 {
+        self.latest_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Counts a client in, unless there are `max` already. Every success is to be followed by one
+    /// [`Registry::leave`].
+    pub fn enter(&self, max: usize) -> bool {
+        let more = |count: usize| (count < max).then_some(count + 1);
+        self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// Counts a client out.
+    pub fn leave(&self) {
+        let before = self.count.fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "a client leaves once");
+    }
+
+    /// Returns the number of clients.
+    pub fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Returns true when no client is connected.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a client that was counted in.
+    pub fn add(&self, info: ClientInfo, is_local: bool, now: UnixMs) -> Arc<ClientRecord> {
+        let id = info.id;
+        let record = Arc::new(ClientRecord {
+            is_local,
+            active_at: AtomicI64::new(now.0),
+            created: now,
+            info: Mutex::new(info),
+        });
+        self.clients().insert(id, Arc::clone(&record));
+        record
+    }
+
+    /// Removes client `id`.
+    pub fn remove(&self, id: u64) {
+        self.clients().remove(&id);
+    }
+
+    /// Returns all clients as of `now`, by ascending number.
+    pub fn all(&self, now: UnixMs) -> Vec<ClientInfo> {
+        let records: Vec<Arc<ClientRecord>> = self.clients().values().cloned().collect();
+        records.iter().map(|record| record.snapshot(now)).collect()
+    }
+
+    /// Returns client `id` as of `now`.
+    pub fn one(&self, id: u64, now: UnixMs) -> Option<ClientInfo> {
+        let record = self.clients().get(&id).cloned();
+        record.map(|record| record.snapshot(now))
+    }
+
+    /// Returns whether client `id` is on this host.
+    pub fn is_local(&self, id: u64) -> bool {
+        self.clients().get(&id).is_some_and(|record| record.is_local)
+    }
+
+    fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientRecord>>> {
+        self.clients.lock().expect("no holder of the registry panics")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_counted_up_to_the_most() {
+        let registry = Registry::default();
+        assert!(registry.enter(2) && registry.enter(2) && !registry.enter(2));
+        registry.leave();
+        assert!(registry.enter(2));
+        assert_eq!(registry.len(), 2);
+    }
+
+    #[test]
+    fn clients_are_listed_by_number_with_their_age() {
+        let registry = Registry::default();
+        for id in [registry.next_id(), registry.next_id()] {
+            registry.add(ClientInfo { id, ..ClientInfo::default() }, id == 1, UnixMs(1_000));
+        }
+        registry.clients().get(&2).unwrap().set_active(UnixMs(3_500));
+        let all = registry.all(UnixMs(5_000));
+        let ages: Vec<(u64, i64, i64)> =
+            all.iter().map(|info| (info.id, info.age_s, info.idle_s)).collect();
+        assert_eq!(ages, [(1, 4, 4), (2, 4, 1)]);
+        assert!(registry.is_local(1) && !registry.is_local(2) && !registry.is_local(3));
+        registry.remove(1);
+        assert!(registry.one(1, UnixMs(0)).is_none());
+    }
+}

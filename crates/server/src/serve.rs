@@ -1,0 +1,209 @@
+//! `forebay serve`: from a command line to a running server and its end.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use sys::poll::{Events, Interest, Poller};
+use sys::signal::{Signal, Signals};
+
+use crate::accept::Acceptor;
+use crate::config::{self, Config, Settings};
+use crate::service::Service;
+use crate::shared::Shared;
+use crate::worker::Worker;
+use crate::{limits, listen, log};
+
+const SIGNAL_TOKEN: u64 = 0;
+const SHUTDOWN_TOKEN: u64 = 1;
+
+/// Runs a server with the arguments after `serve` until it is told to end.
+pub fn run(arguments: &[String]) -> ExitCode {
+    let config = config::from_command_line(arguments, || {
+        let mut text = Vec::new();
+        io::stdin().read_to_end(&mut text)?;
+        Ok(text)
+    });
+    let config = match config {
+        Ok(config) => config,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match serve(config, config_file(arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            tracing::warn!("{message}");
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns the absolute path of the configuration file in `arguments`, or nothing.
+fn config_file(arguments: &[String]) -> String {
+    let file = arguments.first().filter(|first| *first != "-" && !first.starts_with("--"));
+    let path = file.and_then(|file| fs::canonicalize(file).ok());
+    path.map_or_else(String::new, |path| path.display().to_string())
+}
+
+fn serve(mut config: Config, config_file: String) -> Result<(), String> {
+    let settings = config.settings();
+    std::env::set_current_dir(&settings.directory)
+        .map_err(|error| format!("Can't chdir to '{}': {error}", settings.directory.display()))?;
+    let control = log::start(settings.log_file.as_deref(), &settings.log_level)
+        .map_err(|error| format!("Can't open the log file: {error}"))?;
+    stop_at_a_panic();
+    log_start(&config, &settings);
+    fit_clients_to_descriptors(&mut config)?;
+    sys::signal::ignore_hangup();
+    let signals = Signals::divert().map_err(|error| format!("no signals: {error}"))?;
+    let shared = Arc::new(Shared::new(config, config_file, control)?);
+    let settings = shared.settings();
+    let listeners = listen::open(&settings)?;
+    let kinds = listen::kinds(&listeners);
+    let acceptor = Acceptor::new(listeners).map_err(|error| format!("no descriptor: {error}"))?;
+    let threads = start_threads(&shared, acceptor)?;
+    let _pid_file = PidFile::write(settings.pid_file.as_deref());
+    tracing::info!("Server initialized");
+    for kind in kinds {
+        tracing::info!("Ready to accept connections {kind}");
+    }
+    wait_for_the_end(&shared, &signals).map_err(|error| format!("waiting failed: {error}"))?;
+    // From here on a further signal ends the process at once.
+    signals.restore();
+    for thread in threads {
+        thread.join().map_err(|_| "a thread of the server has panicked".to_owned())??;
+    }
+    tracing::warn!("Forebay is now ready to exit, bye bye...");
+    Ok(())
+}
+
+/// A panic is our fault: nobody should be served from what it left behind.
+fn stop_at_a_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tracing::error!("{panic}");
+        report(panic);
+        std::process::abort();
+    }));
+}
+
+fn log_start(config: &Config, settings: &Settings) {
+    let version = env!("CARGO_PKG_VERSION");
+    let redis = command::REDIS_VERSION;
+    let (port, pid) = (settings.port, std::process::id());
+    tracing::info!(
+        "Forebay version={version}, compatible with Redis {redis}, bits=64, mode=standalone, \
+         port={port}, PID: {pid}"
+    );
+    if !config.noticed().is_empty() {
+        let names = config.noticed().join(", ");
+        tracing::info!("These options are known and have no effect here: {names}");
+    }
+    if !settings.save.is_empty() {
+        tracing::warn!(
+            "The save schedule '{}' is not acted on: nothing is written to disk, and the data is \
+             gone when the server ends",
+            settings.save
+        );
+    }
+}
+
+/// Lowers `maxclients` to what the limit of descriptors leaves, as Redis does.
+fn fit_clients_to_descriptors(config: &mut Config) -> Result<(), String> {
+    let wanted = config.settings().max_clients;
+    let allowed = sys::process::raise_descriptor_limit(limits::descriptors_wanted(wanted));
+    let most = limits::clients_within(allowed);
+    if most >= wanted {
+        return Ok(());
+    }
+    tracing::warn!(
+        "You requested maxclients of {wanted}, but the limit of open files is {allowed}: \
+         maxclients has been reduced to {most}"
+    );
+    let name = config::effective::MAX_CLIENTS.name;
+    *config = config
+        .changed(&[(name.as_bytes(), most.to_string().as_bytes())])
+        .map_err(|error| format!("maxclients: {error:?}"))?;
+    Ok(())
+}
+
+type Thread = JoinHandle<Result<(), String>>;
+
+fn start_threads(shared: &Arc<Shared>, acceptor: Acceptor) -> Result<Vec<Thread>, String> {
+    let mut acceptor = Some(acceptor);
+    let mut threads = Vec::new();
+    for index in 0..shared.identity.worker_count {
+        let (shared, acceptor) = (Arc::clone(shared), acceptor.take());
+        threads.push(start_thread(format!("worker-{index}"), move || {
+            let worker = Worker::new(index, &shared, acceptor);
+            worker.and_then(Worker::run).map_err(|error| format!("worker {index}: {error}"))
+        })?);
+    }
+    let service = Service::new(Arc::clone(shared));
+    threads.push(start_thread("service".to_owned(), move || {
+        service.run();
+        Ok(())
+    })?);
+    Ok(threads)
+}
+
+fn start_thread(
+    name: String,
+    run: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Result<Thread, String> {
+    let started = thread::Builder::new().name(name.clone()).spawn(run);
+    started.map_err(|error| format!("cannot start thread {name}: {error}"))
+}
+
+/// Returns once the server is shutting down, by SHUTDOWN or by a signal.
+fn wait_for_the_end(shared: &Shared, signals: &Signals) -> io::Result<()> {
+    let poller = Poller::new()?;
+    poller.add(signals, SIGNAL_TOKEN, Interest::ReadableLevel)?;
+    poller.add(shared.shutdown.waker(), SHUTDOWN_TOKEN, Interest::ReadableLevel)?;
+    let mut events = Events::with_capacity(2);
+    while !shared.shutdown.has_begun() {
+        poller.wait(&mut events, None)?;
+        while let Some(signal) = signals.next() {
+            let name = match signal {
+                Signal::Terminate => "SIGTERM",
+                Signal::Interrupt => "SIGINT",
+            };
+            tracing::warn!("Received {name} scheduling shutdown...");
+            // It may have begun by another way; either is fine.
+            let _ = shared.begin_shutdown();
+        }
+    }
+    Ok(())
+}
+
+/// The file that names this process, gone with it.
+struct PidFile<'p> {
+    path: Option<&'p Path>,
+}
+
+impl PidFile<'_> {
+    /// Writes the file; without it the server runs as well, so a failure is only told.
+    fn write(path: Option<&Path>) -> PidFile<'_> {
+        let Some(path) = path else { return PidFile { path } };
+        if let Err(error) = fs::write(path, format!("{}\n", std::process::id())) {
+            tracing::warn!("Cannot write the pid file {}: {error}", path.display());
+            return PidFile { path: None };
+        }
+        PidFile { path: Some(path) }
+    }
+}
+
+impl Drop for PidFile<'_> {
+    fn drop(&mut self) {
+        if let Some(path) = self.path {
+            // The process ends either way.
+            let _ = fs::remove_file(path);
+        }
+    }
+}

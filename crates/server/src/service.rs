@@ -1,0 +1,170 @@
+//! The service thread: expiry, freed memory, rates, and reminders for the workers.
+//!
+//! It sleeps without a timeout while there is nothing to do, so that an idle server uses no
+//! processor time; a worker that serves requests rings its bell. Keeping the clock here spares
+//! the workers a timer in every wait.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use base::ShardIndex;
+use keyspace::Keyspace;
+
+use crate::mailbox::Message;
+use crate::shared::Shared;
+
+/// Entries that one look at a shard may examine; removing them holds the shard for well below a
+/// millisecond.
+const EXPIRE_ENTRIES_PER_STEP: u64 = 128;
+/// The share of a shard's examined entries, in percent, above which it is looked at again in the
+/// same round: there are probably more expired ones.
+const EXPIRED_PERCENT_WORTH_MORE: u64 = 10;
+/// The share of a round that expiry may take, in percent, at effort 1; each further step of effort
+/// adds two.
+const EXPIRE_TIME_PERCENT: u32 = 25;
+/// Rounds without any request after which the thread sleeps until the bell rings.
+const QUIET_ROUNDS: u32 = 16;
+/// How often connections are looked at for timeouts and slow readers.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Wakes the service thread.
+#[derive(Default)]
+pub struct Bell {
+    /// Requests came since the last round.
+    is_active: AtomicBool,
+    is_sleeping: AtomicBool,
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Bell {
+    /// Tells that there were requests. Two loads while the service thread is awake.
+    #[inline]
+    pub fn note_activity(&self) {
+        if !self.is_active.load(Ordering::Relaxed) {
+            self.is_active.store(true, Ordering::SeqCst);
+        }
+        if self.is_sleeping.load(Ordering::SeqCst) {
+            self.ring();
+        }
+    }
+
+    /// Begins a round now.
+    pub fn ring(&self) {
+        *self.rung.lock().expect("no holder of the bell panics") = true;
+        self.changed.notify_one();
+    }
+
+    /// Sleeps until `interval` has passed or the bell rings; without an interval until it rings
+    /// or there has been activity.
+    fn wait(&self, interval: Option<Duration>) {
+        let mut rung = self.rung.lock().expect("no holder of the bell panics");
+        match interval {
+            Some(interval) if !*rung => {
+                let waited = self.changed.wait_timeout(rung, interval);
+                rung = waited.expect("no holder of the bell panics").0;
+            }
+            Some(_) => {}
+            None => {
+                self.is_sleeping.store(true, Ordering::SeqCst);
+                // Read after the flag is set: a worker either sees the flag or is seen here.
+                while !*rung && !self.is_active.load(Ordering::SeqCst) {
+                    rung = self.changed.wait(rung).expect("no holder of the bell panics");
+                }
+                self.is_sleeping.store(false, Ordering::SeqCst);
+            }
+        }
+        *rung = false;
+    }
+}
+
+/// The service thread's own state.
+pub struct Service {
+    shared: Arc<Shared>,
+    /// The shard whose turn in expiry is next.
+    next_shard: usize,
+    quiet_rounds: u32,
+    checked_at: Duration,
+}
+
+impl Service {
+    /// Returns a service of `shared` that has done nothing yet.
+    pub fn new(shared: Arc<Shared>) -> Service {
+        Service { shared, next_shard: 0, quiet_rounds: 0, checked_at: Duration::ZERO }
+    }
+
+    /// Runs until the server has shut down.
+    pub fn run(mut self) {
+        while !self.shared.shutdown.has_begun() {
+            let interval = self.interval();
+            if interval.is_none() {
+                self.shared.rates.clear();
+            }
+            self.shared.bell.wait(interval);
+            self.round();
+        }
+    }
+
+    /// Returns the time to the next round; none when nothing but requests makes one useful.
+    fn interval(&self) -> Option<Duration> {
+        let settings = self.shared.settings();
+        let round = Duration::from_secs(1) / settings.frequency;
+        if self.quiet_rounds < QUIET_ROUNDS || has_volatile(self.shared.keyspace()) {
+            return Some(round);
+        }
+        self.needs_checks().then_some(CHECK_INTERVAL)
+    }
+
+    /// Returns whether any connection might have to be closed after a while.
+    fn needs_checks(&self) -> bool {
+        let may_be_idle =
+            self.shared.settings().timeout.is_some() && !self.shared.clients.is_empty();
+        may_be_idle || self.shared.pending_checks.load(Ordering::Relaxed) > 0
+    }
+
+    fn round(&mut self) {
+        let was_active = self.shared.bell.is_active.swap(false, Ordering::SeqCst);
+        self.quiet_rounds = if was_active { 0 } else { self.quiet_rounds.saturating_add(1) };
+        self.expire();
+        self.shared.keyspace().arena().reclaim();
+        self.shared.note_memory(self.shared.keyspace().used_memory());
+        let now = sys::clock::monotonic();
+        self.shared.rates.sample(now, self.shared.totals_since_start());
+        if now - self.checked_at >= CHECK_INTERVAL && self.needs_checks() {
+            self.checked_at = now;
+            self.shared.post_all(|| Message::CheckConnections);
+        }
+    }
+
+    /// Removes expired keys, shard by shard, for at most this round's share of time.
+    fn expire(&mut self) {
+        let keyspace = self.shared.keyspace();
+        if !has_volatile(keyspace) {
+            return;
+        }
+        let settings = self.shared.settings();
+        let percent = EXPIRE_TIME_PERCENT + 2 * (settings.expire_effort - 1);
+        let budget = Duration::from_secs(1) / settings.frequency * percent / 100;
+        let started = sys::clock::monotonic();
+        for _ in 0..keyspace.shard_count() {
+            let shard = ShardIndex(self.next_shard as u16);
+            self.next_shard = (self.next_shard + 1) % keyspace.shard_count();
+            loop {
+                let now = sys::clock::realtime();
+                let outcome = keyspace.expire_step(shard, now, EXPIRE_ENTRIES_PER_STEP);
+                if sys::clock::monotonic() - started >= budget {
+                    return;
+                }
+                if outcome.expired * 100 <= outcome.examined * EXPIRED_PERCENT_WORTH_MORE {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Returns whether any key has a time to live.
+fn has_volatile(keyspace: &Keyspace) -> bool {
+    keyspace.shard_indexes().any(|shard| keyspace.shard_volatile(shard) > 0)
+}

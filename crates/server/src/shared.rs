@@ -1,0 +1,312 @@
+//! What all workers and the service thread share.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arena::{Arena, ArenaConfig};
+use base::UnixMs;
+use command::ConfigError;
+use engine::Engine;
+use keyspace::{EvictionPolicy, Keyspace, shard_count_for_workers};
+use sys::memory::{Backing, OwnedSegments};
+use sys::poll::Waker;
+
+use crate::backlog::Backlog;
+use crate::config::{Config, Settings, effective as row, refused};
+use crate::log::LogControl;
+use crate::mailbox::{Mailbox, Message};
+use crate::memory::SharedSegments;
+use crate::registry::Registry;
+use crate::service::Bell;
+use crate::statistics::{Rates, Totals, WorkerCounters};
+
+/// The one instance that the server's threads share.
+pub struct Shared {
+    /// What executes requests.
+    pub engine: Engine,
+    /// The memory that other processes may map.
+    pub segments: Arc<OwnedSegments>,
+    /// The latest effects, when they are kept.
+    pub backlog: Option<Arc<Backlog>>,
+    /// The connected clients.
+    pub clients: Registry,
+    /// One mailbox for each worker.
+    pub mailboxes: Box<[Mailbox]>,
+    /// One set of counters for each worker.
+    pub counters: Box<[WorkerCounters]>,
+    /// Rates over the last seconds.
+    pub rates: Rates,
+    /// Wakes the service thread.
+    pub bell: Bell,
+    /// Reasons to look at all connections each second: those whose replies the kernel did not
+    /// take at once, and an acceptor that pauses.
+    pub pending_checks: AtomicUsize,
+    /// How the shutdown stands.
+    pub shutdown: Shutdown,
+    /// What does not change while the server runs.
+    pub identity: Identity,
+    next_worker: AtomicUsize,
+    /// The most memory that was seen in use, in bytes.
+    peak_bytes: AtomicU64,
+    config: Mutex<Config>,
+    settings: Mutex<Arc<Settings>>,
+    /// Grows with every change of the settings.
+    settings_version: AtomicU64,
+    /// What CONFIG RESETSTAT counts from.
+    counted_from: Mutex<Totals>,
+    log: LogControl,
+}
+
+/// Facts about this process.
+pub struct Identity {
+    /// 40 random hexadecimal digits.
+    pub run_id: String,
+    /// When the server started, by the wall clock.
+    pub started: UnixMs,
+    /// When it started, by the steady clock.
+    pub started_monotonic: Duration,
+    /// The program's path.
+    pub executable: String,
+    /// The configuration file's path, or empty.
+    pub config_file: String,
+    /// The number of worker threads.
+    pub worker_count: usize,
+    /// Memory in use before the first client, in bytes.
+    pub startup_bytes: u64,
+}
+
+impl Shared {
+    /// Builds the data store that `config` asks for, without opening any listener.
+    ///
+    /// # Errors
+    /// A sentence for the log: memory, address space or descriptors are short.
+    pub fn new(config: Config, config_file: String, log: LogControl) -> Result<Shared, String> {
+        let settings = config.settings();
+        let worker_count = worker_count(&settings);
+        let (arena, segments) = new_arena(&settings, worker_count)?;
+        let keyspace = Keyspace::new(arena);
+        let backlog = (settings.effect_backlog_bytes > 1)
+            .then(|| Arc::new(Backlog::new(settings.effect_backlog_bytes)));
+        if let Some(backlog) = &backlog {
+            keyspace.charge(settings.effect_backlog_bytes);
+            keyspace.set_sink(Some(Arc::clone(backlog) as Arc<dyn keyspace::EffectSink>));
+        }
+        let startup_bytes = keyspace.used_memory();
+        let mailboxes: Result<Box<[Mailbox]>, _> =
+            (0..worker_count).map(|_| Mailbox::new()).collect();
+        let shared = Shared {
+            engine: Engine::new(keyspace),
+            segments,
+            backlog,
+            clients: Registry::default(),
+            mailboxes: mailboxes.map_err(|error| format!("no mailbox for a worker: {error}"))?,
+            counters: (0..worker_count).map(|_| WorkerCounters::default()).collect(),
+            rates: Rates::default(),
+            bell: Bell::default(),
+            pending_checks: AtomicUsize::new(0),
+            next_worker: AtomicUsize::new(0),
+            peak_bytes: AtomicU64::new(0),
+            shutdown: Shutdown::new().map_err(|error| format!("no descriptor: {error}"))?,
+            identity: Identity::new(config_file, worker_count, startup_bytes)?,
+            config: Mutex::new(config),
+            settings: Mutex::new(Arc::new(settings.clone())),
+            settings_version: AtomicU64::new(1),
+            counted_from: Mutex::new(Totals::default()),
+            log,
+        };
+        shared.apply(&settings);
+        Ok(shared)
+    }
+
+    /// Returns the keyspace.
+    pub fn keyspace(&self) -> &Keyspace {
+        self.engine.keyspace()
+    }
+
+    /// Returns the configuration as texts.
+    pub fn config(&self) -> MutexGuard<'_, Config> {
+        // A change of the configuration is one assignment, so a panic leaves it whole.
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the settings of this moment.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns a number that changes with the settings, to be compared and forgotten.
+    #[inline]
+    pub fn settings_version(&self) -> u64 {
+        self.settings_version.load(Ordering::Acquire)
+    }
+
+    /// Sets all of `pairs` or none.
+    ///
+    /// # Errors
+    /// The first pair that cannot be set.
+    pub fn change_config(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), ConfigError> {
+        let mut config = self.config();
+        let next = config.changed(pairs)?;
+        let settings = next.settings();
+        let wanted = crate::limits::descriptors_wanted(settings.max_clients);
+        let allowed = sys::process::raise_descriptor_limit(wanted);
+        if allowed < wanted {
+            let most = crate::limits::clients_within(allowed);
+            return Err(refused(
+                &row::MAX_CLIENTS,
+                &format!(
+                    "The operating system is not able to handle the specified number of clients, \
+                     try with {most}"
+                ),
+            ));
+        }
+        self.apply(&settings);
+        *config = next;
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        self.settings_version.fetch_add(1, Ordering::Release);
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// Hands settings to the parts that keep their own copy.
+    fn apply(&self, settings: &Settings) {
+        let keyspace = self.keyspace();
+        keyspace.set_maxmemory(settings.max_memory);
+        keyspace.set_eviction_samples(settings.max_memory_samples);
+        keyspace.set_eviction_policy(match settings.max_memory_policy.as_str() {
+            "allkeys-lru" => EvictionPolicy::AllKeysLru,
+            _ => EvictionPolicy::NoEviction,
+        });
+        keyspace.arena().allow_readers(settings.shared_reads);
+        self.log.set_level(&settings.log_level);
+    }
+
+    /// Returns what the workers counted since the last CONFIG RESETSTAT.
+    pub fn totals(&self) -> Totals {
+        self.totals_since_start().since(*self.counted_from())
+    }
+
+    /// Returns what the workers counted since the server started.
+    pub fn totals_since_start(&self) -> Totals {
+        Totals::of(self.counters.iter())
+    }
+
+    /// Starts the counters anew.
+    pub fn reset_counters(&self) {
+        *self.counted_from() = self.totals_since_start();
+        self.keyspace().reset_counters();
+    }
+
+    /// Notes that `used` bytes are in use, and returns the most that were so far.
+    pub fn note_memory(&self, used: u64) -> u64 {
+        self.peak_bytes.fetch_max(used, Ordering::Relaxed).max(used)
+    }
+
+    /// Returns the worker whose turn it is to get a connection.
+    pub fn next_worker(&self) -> usize {
+        self.next_worker.fetch_add(1, Ordering::Relaxed) % self.identity.worker_count
+    }
+
+    /// Begins to shut down, and has every thread know.
+    ///
+    /// # Errors
+    /// When the shutdown has begun already.
+    pub fn begin_shutdown(&self) -> Result<(), String> {
+        if !self.shutdown.begin() {
+            return Err("the shutdown has begun".to_owned());
+        }
+        self.post_all(|| Message::CheckShutdown);
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// Tells every worker to look at `message`.
+    pub fn post_all(&self, message: fn() -> Message) {
+        for mailbox in &self.mailboxes {
+            mailbox.post(message());
+        }
+    }
+
+    fn counted_from(&self) -> MutexGuard<'_, Totals> {
+        self.counted_from.lock().expect("no holder of the counters panics")
+    }
+}
+
+impl Identity {
+    fn new(
+        config_file: String,
+        worker_count: usize,
+        startup_bytes: u64,
+    ) -> Result<Identity, String> {
+        let mut bytes = [0; 20];
+        sys::random::fill(&mut bytes).map_err(|error| format!("no randomness: {error}"))?;
+        let executable = std::env::current_exe().unwrap_or_default();
+        Ok(Identity {
+            run_id: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            started: sys::clock::realtime(),
+            started_monotonic: sys::clock::monotonic(),
+            executable: executable.display().to_string(),
+            config_file,
+            worker_count,
+            startup_bytes,
+        })
+    }
+}
+
+/// Half of the processors, at least one: the other half is for the clients on this host.
+fn worker_count(settings: &Settings) -> usize {
+    if settings.worker_count > 0 {
+        return settings.worker_count;
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (processors / 2).max(1)
+}
+
+fn new_arena(
+    settings: &Settings,
+    worker_count: usize,
+) -> Result<(Arc<Arena>, Arc<OwnedSegments>), String> {
+    let backing = if settings.segment_up_front { Backing::UpFront } else { Backing::OnTouch };
+    let source = SharedSegments::reserve(settings.segment_bytes, backing)
+        .map_err(|error| format!("no address space for the data: {error}"))?;
+    let segments = source.segments();
+    let config = ArenaConfig {
+        shard_count: shard_count_for_workers(worker_count) as u32,
+        database_count: u32::from(settings.database_count),
+        hash_seed: sys::random::seed().map_err(|error| format!("no randomness: {error}"))?,
+    };
+    let arena = Arena::new(Box::new(source), config)
+        .map_err(|error| format!("no memory for the data: {error}"))?;
+    Ok((arena, segments))
+}
+
+/// How far the server is on its way to end.
+pub struct Shutdown {
+    has_begun: AtomicBool,
+    waker: Waker,
+}
+
+impl Shutdown {
+    fn new() -> io::Result<Shutdown> {
+        Ok(Shutdown { has_begun: AtomicBool::new(false), waker: Waker::new()? })
+    }
+
+    /// Returns whether the server is shutting down.
+    #[inline]
+    pub fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Acquire)
+    }
+
+    /// Returns what tells that the shutdown has begun.
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    fn begin(&self) -> bool {
+        let is_first = !self.has_begun.swap(true, Ordering::AcqRel);
+        self.waker.wake();
+        is_first
+    }
+}

@@ -1,0 +1,427 @@
+//! A worker: one thread that serves its connections, each request to completion.
+//!
+//! A round waits for readiness once, gives each ready connection one turn (one receive, all it
+//! brought is executed), then sends each connection's replies with one call. A connection that
+//! has more input than its turn takes is queued for the next round, behind the ready ones.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use base::prng::Prng;
+use command::ClientInfo;
+use engine::{Session, Tick};
+use resp::Batch;
+use sys::poll::{Events, Interest, Poller, Ready};
+use sys::socket::Stream;
+
+use crate::accept::{Acceptor, is_loopback};
+use crate::buffers::BufferPool;
+use crate::config::Settings;
+use crate::connection::{Connection, End, Flushed, Kit, Turn};
+use crate::mailbox::{Accepted, Mailbox, Message};
+use crate::shared::Shared;
+use crate::slab::{Slab, Token};
+use crate::statistics::WorkerCounters;
+
+/// Events of one wait, and so the connections served in one round beside those queued.
+const EVENTS_MAX: usize = 512;
+/// The buffer that requests are received in.
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// Output of one batch above which what the kernel takes is sent in between.
+const OUTPUT_BYTES_PER_BATCH_MAX: usize = 1 << 20;
+/// Replies of one connection above which they are sent at once, not at the end of the round.
+const DEFERRED_BYTES_MAX: usize = 64 * 1024;
+/// Growth of private memory that is reported to the keyspace in one piece.
+const REPORTED_BYTES_MIN: isize = 16 * 1024;
+
+/// The token of the mailbox.
+const MAILBOX_TOKEN: u64 = u64::MAX;
+
+/// One worker.
+pub struct Worker<'s> {
+    index: usize,
+    shared: &'s Shared,
+    mailbox: &'s Mailbox,
+    counters: &'s WorkerCounters,
+    poller: Poller,
+    connections: Slab<Member>,
+    receive: Box<[u8]>,
+    batch: Batch,
+    buffers: BufferPool,
+    tick: Tick<'s>,
+    settings: Arc<Settings>,
+    settings_version: u64,
+    /// Connections with more input than their turn took.
+    queued: VecDeque<Token>,
+    /// Connections whose replies have not been sent in this round.
+    unflushed: Vec<Token>,
+    /// Growth of private memory that the keyspace has not been told of.
+    unreported_bytes: isize,
+    /// Opens connections for all workers; worker 0 only.
+    acceptor: Option<Acceptor>,
+}
+
+/// A connection and where the worker has noted it.
+struct Member {
+    connection: Connection,
+    /// In `queued`.
+    is_queued: bool,
+    /// In `unflushed`.
+    is_unflushed: bool,
+    /// The poller tells when there is room to write.
+    awaits_room: bool,
+}
+
+/// Lends the parts of a worker that are not its connections. A macro, because a method would
+/// borrow the connections too.
+macro_rules! kit {
+    ($worker:expr) => {
+        Kit {
+            receive: &mut $worker.receive,
+            batch: &mut $worker.batch,
+            buffers: &mut $worker.buffers,
+            tick: &mut $worker.tick,
+            shared: $worker.shared,
+            settings: &$worker.settings,
+            counters: $worker.counters,
+        }
+    };
+}
+
+impl<'s> Worker<'s> {
+    /// Returns worker `index` of `shared`, with the acceptor if it is to have it.
+    ///
+    /// # Errors
+    /// When no descriptors or no randomness are left.
+    pub fn new(
+        index: usize,
+        shared: &'s Shared,
+        mut acceptor: Option<Acceptor>,
+    ) -> io::Result<Worker<'s>> {
+        let poller = Poller::new()?;
+        let mailbox = &shared.mailboxes[index];
+        poller.add(mailbox.waker(), MAILBOX_TOKEN, Interest::ReadableLevel)?;
+        if let Some(acceptor) = &mut acceptor {
+            acceptor.watch(&poller)?;
+        }
+        Ok(Worker {
+            index,
+            shared,
+            mailbox,
+            counters: &shared.counters[index],
+            poller,
+            connections: Slab::default(),
+            receive: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            batch: Batch::new(),
+            buffers: BufferPool::default(),
+            tick: Tick {
+                now: sys::clock::realtime(),
+                random: Prng::new(sys::random::seed()?),
+                host: shared,
+                output_bytes_max: OUTPUT_BYTES_PER_BATCH_MAX,
+            },
+            settings: shared.settings(),
+            settings_version: shared.settings_version(),
+            queued: VecDeque::new(),
+            unflushed: Vec::new(),
+            unreported_bytes: 0,
+            acceptor,
+        })
+    }
+
+    /// Serves until the server shuts down.
+    ///
+    /// # Errors
+    /// When waiting fails, which leaves nothing that could be served.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while !self.shared.shutdown.has_begun() {
+            let timeout = if self.queued.is_empty() { None } else { Some(Duration::ZERO) };
+            self.poller.wait(&mut events, timeout)?;
+            self.round(&events);
+        }
+        self.acceptor = None;
+        self.drain(&mut events)
+    }
+
+    fn round(&mut self, events: &Events) {
+        self.tick.now = sys::clock::realtime();
+        if self.shared.settings_version() != self.settings_version {
+            self.settings_version = self.shared.settings_version();
+            self.settings = self.shared.settings();
+        }
+        // Those queued before this round, after the connections that have become ready.
+        let queued_count = self.queued.len();
+        for index in 0..events.len() {
+            self.on_ready(events.at(index));
+        }
+        for _ in 0..queued_count {
+            let Some(token) = self.queued.pop_front() else { break };
+            if let Some(member) = self.connections.get_mut(token) {
+                member.is_queued = false;
+                self.serve(token);
+            }
+        }
+        self.flush_all();
+        self.report_memory();
+        self.shared.bell.note_activity();
+    }
+
+    fn on_ready(&mut self, ready: Ready) {
+        if ready.token == MAILBOX_TOKEN {
+            return self.read_mailbox();
+        }
+        if let Some(acceptor) = &mut self.acceptor
+            && acceptor.is_token(ready.token)
+        {
+            let accepted =
+                acceptor.on_ready(ready.token, &self.poller, self.shared, &self.settings);
+            self.distribute(accepted);
+            return;
+        }
+        let token = Token::from_bits(ready.token);
+        let Some(member) = self.connections.get_mut(token) else { return };
+        if ready.hangup {
+            member.connection.expect_end();
+        }
+        if ready.writable && member.awaits_room && !member.is_unflushed {
+            member.is_unflushed = true;
+            self.unflushed.push(token);
+        }
+        // A queued connection has its turn in this round anyway.
+        if ready.readable && !member.is_queued {
+            self.serve(token);
+        }
+    }
+
+    /// Gives a connection its turn.
+    fn serve(&mut self, token: Token) {
+        let Some(member) = self.connections.get_mut(token) else { return };
+        match member.connection.serve(&mut kit!(self)) {
+            Turn::Waits => {}
+            Turn::HasMore => {
+                member.is_queued = true;
+                self.queued.push_back(token);
+            }
+            Turn::Ended(end) => return self.close(token, end),
+        }
+        if !member.connection.wants_flush() || member.awaits_room {
+            return;
+        }
+        if member.connection.unsent_bytes() > DEFERRED_BYTES_MAX {
+            return self.flush(token);
+        }
+        if !member.is_unflushed {
+            member.is_unflushed = true;
+            self.unflushed.push(token);
+        }
+    }
+
+    /// Sends the replies of all connections that have some.
+    fn flush_all(&mut self) {
+        let unflushed = std::mem::take(&mut self.unflushed);
+        for &token in &unflushed {
+            if let Some(member) = self.connections.get_mut(token) {
+                member.is_unflushed = false;
+                self.flush(token);
+            }
+        }
+        // Its memory serves the next round.
+        self.unflushed = unflushed;
+        self.unflushed.clear();
+    }
+
+    fn flush(&mut self, token: Token) {
+        let Some(member) = self.connections.get_mut(token) else { return };
+        let flushed = member.connection.flush(&mut kit!(self));
+        self.unreported_bytes += member.connection.count_memory();
+        let awaits_room = match flushed {
+            Flushed::All => false,
+            Flushed::Partly => true,
+            Flushed::Ended(end) => return self.close(token, end),
+        };
+        if awaits_room == member.awaits_room {
+            return;
+        }
+        member.awaits_room = awaits_room;
+        let interest = if awaits_room { Interest::ReadableWritable } else { Interest::Readable };
+        let changed = self.poller.modify(&member.connection, token.to_bits(), interest);
+        changed.expect("an open connection is in the poller's set");
+        if awaits_room {
+            self.shared.pending_checks.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn close(&mut self, token: Token, end: End) {
+        let Some(mut member) = self.connections.remove(token) else { return };
+        let id = member.connection.id();
+        match end {
+            End::Orderly => tracing::debug!("Client closed connection id={id}"),
+            End::Broken => tracing::debug!("Connection of client id={id} is broken"),
+            End::Idle => tracing::debug!("Closing idle client id={id}"),
+            End::QueryLimit => {
+                self.counters.query_limit_closes.add(1);
+                tracing::warn!("Closing client id={id} that reached max query buffer length");
+            }
+            End::OutputLimit => {
+                self.counters.output_limit_closes.add(1);
+                tracing::warn!("Client id={id} closed for overcoming of output buffer limits.");
+            }
+            End::CrossProtocol => tracing::warn!(
+                "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or \
+                 Host: commands to Redis. This is likely due to an attacker attempting to use \
+                 Cross Protocol Scripting to compromise your Redis instance. Connection of \
+                 client id={id} aborted."
+            ),
+        }
+        if member.awaits_room {
+            self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.shared.engine.close(member.connection.session_mut());
+        self.shared.clients.remove(id);
+        self.shared.clients.leave();
+        self.unreported_bytes -= member.connection.counted_bytes() as isize;
+    }
+
+    fn read_mailbox(&mut self) {
+        for message in self.mailbox.take() {
+            match message {
+                Message::Serve(accepted) => self.add(accepted),
+                Message::CheckConnections => self.check_connections(),
+                // The loop looks at the shutdown after each round.
+                Message::CheckShutdown => {}
+            }
+        }
+    }
+
+    /// Gives connections to the workers in turn.
+    fn distribute(&mut self, accepted: Vec<Accepted>) {
+        for accepted in accepted {
+            self.counters.connections.add(1);
+            let target = self.shared.next_worker();
+            if target == self.index {
+                self.add(accepted);
+            } else {
+                self.shared.mailboxes[target].post(Message::Serve(accepted));
+            }
+        }
+    }
+
+    /// Begins to serve a connection that the registry has counted in.
+    fn add(&mut self, accepted: Accepted) {
+        let Accepted { stream, from, listener } = accepted;
+        let now = self.tick.now;
+        let id = self.shared.clients.next_id();
+        if from.is_some()
+            && let Err(error) = self.tune(&stream)
+        {
+            tracing::debug!("Connection id={id} ended as it began: {error}");
+            return self.shared.clients.leave();
+        }
+        let info = client_info(id, &stream, from, &listener);
+        let is_local = from.is_none_or(|address| is_loopback(address.ip()));
+        let record = self.shared.clients.add(info, is_local, now);
+        let session = Session::new(id, now, self.settings.password.is_empty());
+        let connection = Connection::new(stream, session, record);
+        let member =
+            Member { connection, is_queued: false, is_unflushed: false, awaits_room: false };
+        let token = self.connections.insert(member);
+        let member = self.connections.get_mut(token).expect("it was inserted just now");
+        self.unreported_bytes += member.connection.count_memory();
+        let added = self.poller.add(&member.connection, token.to_bits(), Interest::Readable);
+        if let Err(error) = added {
+            tracing::warn!("Cannot wait for a connection: {error}");
+            self.close(token, End::Broken);
+        }
+    }
+
+    fn tune(&self, stream: &Stream) -> io::Result<()> {
+        stream.set_no_delay()?;
+        match self.settings.tcp_keepalive {
+            Some(idle) => stream.set_keep_alive(idle),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes connections that were idle or slow for too long, and resumes accepting.
+    fn check_connections(&mut self) {
+        for token in self.connections.tokens() {
+            let Some(member) = self.connections.get_mut(token) else { continue };
+            if let Some(end) = member.connection.overdue(&self.settings, self.tick.now) {
+                self.close(token, end);
+            }
+        }
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.resume(&self.poller, self.shared);
+        }
+    }
+
+    /// Tells the keyspace how much private memory the connections take.
+    fn report_memory(&mut self) {
+        let bytes = self.unreported_bytes;
+        if bytes.abs() < REPORTED_BYTES_MIN {
+            return;
+        }
+        self.unreported_bytes = 0;
+        if bytes > 0 {
+            self.shared.keyspace().charge(bytes as u64);
+        } else {
+            self.shared.keyspace().discharge(bytes.unsigned_abs() as u64);
+        }
+    }
+
+    /// Sends what replies are left, for as long as a shutdown may take, and closes everything.
+    fn drain(&mut self, events: &mut Events) -> io::Result<()> {
+        let deadline = sys::clock::monotonic() + self.settings.shutdown_timeout;
+        for token in self.connections.tokens() {
+            if let Some(member) = self.connections.get_mut(token) {
+                member.connection.close_after_replies();
+                self.flush(token);
+            }
+        }
+        while !self.connections.tokens().is_empty() {
+            let left = deadline.saturating_sub(sys::clock::monotonic());
+            if left.is_zero() {
+                break;
+            }
+            self.poller.wait(events, Some(left))?;
+            for index in 0..events.len() {
+                let token = Token::from_bits(events.at(index).token);
+                self.flush(token);
+            }
+        }
+        for token in self.connections.tokens() {
+            self.close(token, End::Orderly);
+        }
+        self.report_memory();
+        Ok(())
+    }
+}
+
+/// Returns how CLIENT LIST shows a connection that has just begun.
+fn client_info(id: u64, stream: &Stream, from: Option<SocketAddr>, listener: &str) -> ClientInfo {
+    let unix_address = || format!("{listener}:0");
+    let local_address = match from {
+        None => unix_address(),
+        Some(_) => match stream.local_address() {
+            Ok(Some(address)) => address.to_string(),
+            _ => listener.to_owned(),
+        },
+    };
+    ClientInfo {
+        id,
+        address: from.map_or_else(unix_address, |address| address.to_string()),
+        local_address,
+        descriptor: stream.as_fd().as_raw_fd(),
+        is_unix: from.is_none(),
+        last_command: "NULL",
+        ..ClientInfo::default()
+    }
+}
