@@ -36,8 +36,10 @@ pub(crate) fn send(
 }
 
 /// Receives into `bytes`, once, and appends the descriptors that came along; waits as the socket
-/// does. Returns the number of bytes, 0 at the end of the stream. Descriptors come with the bytes
-/// that they were sent with; bytes sent earlier may lead the same receive, later ones do not follow.
+/// does. Returns the number of bytes, 0 at the end of the stream.
+///
+/// Descriptors come with the bytes that they were sent with. Bytes sent earlier may lead the same
+/// receive, later ones do not follow in it.
 ///
 /// # Errors
 /// Those of a broken connection, and `InvalidData` when descriptors were lost because the process

@@ -286,7 +286,7 @@ pub static SHARED_READS: Row = Row {
 pub static SHARED_READ_USERS: Row = Row {
     name: "shm-read-uids",
     kind: Kind::Words,
-    doc: "Further user ids whose processes may map the data for reading: all of it, while they run.",
+    doc: "Further user ids whose processes may map all of the data for reading.",
     ..Row::EFFECTIVE
 };
 
