@@ -1,0 +1,412 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde_json::json;
+
+use crate::compare::Comparison;
+use crate::demo::{self, Demonstration};
+use crate::keys::Distribution;
+use crate::load::{Load, Report};
+use crate::memory::Measurement;
+use crate::server_process::{self, ServerSpec};
+use crate::tables::{DataSet, Table, Transport};
+use crate::target::Target;
+use crate::workload::{Operation, Workload};
+
+#[derive(Parser)]
+#[command(name = "forebay-bench", version, about = "Measures servers that speak RESP")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Puts a load on one server and reports its speed
+    Run(RunArguments),
+    /// Starts Forebay and another server and compares them
+    Compare(CompareArguments),
+    /// Starts Forebay and another server and measures their memory per key
+    Memory(MemoryArguments),
+    /// Loads the files of this machine, reads them back every way, and checks every byte
+    Demo(DemoArguments),
+    #[command(name = server_process::KEEPER_COMMAND, hide = true)]
+    Keep {
+        folder: PathBuf,
+        program: OsString,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+#[derive(Args)]
+struct RunArguments {
+    /// redis://host:port[/database] or unix:///path
+    #[arg(long, default_value = "redis://127.0.0.1:6379")]
+    url: Target,
+    /// Password for AUTH
+    #[arg(long)]
+    password: Option<String>,
+    /// ping-inline, ping, set, get, incr, mset<keys>, mget<keys>, mixed:<percent of GET>;
+    /// several run one after the other
+    #[arg(long, default_value = "set,get", value_delimiter = ',')]
+    operation: Vec<Operation>,
+    #[command(flatten)]
+    data: DataArguments,
+    /// Sets every key once before the first run
+    #[arg(long)]
+    preload: bool,
+    #[arg(long, default_value_t = 50)]
+    connections: usize,
+    /// Requests that a connection sends at once
+    #[arg(long, default_value_t = 1)]
+    pipeline: usize,
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Ends each run after so many requests
+    #[arg(long)]
+    requests: Option<u64>,
+    /// Ends each run after so many seconds; 10 when neither this nor --requests is given
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Open loop: requests per second of all connections; latencies count from the time at which
+    /// a request was due to be sent
+    #[arg(long)]
+    rate: Option<f64>,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Prints one JSON object per run
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct DataArguments {
+    /// Number of keys
+    #[arg(long, default_value_t = 1_000_000)]
+    keys: u64,
+    #[arg(long, default_value_t = 16)]
+    key_bytes: usize,
+    #[arg(long, default_value_t = 64)]
+    value_bytes: usize,
+    /// uniform, zipf:<exponent> or sequential
+    #[arg(long, default_value = "uniform")]
+    distribution: Distribution,
+}
+
+impl DataArguments {
+    fn data(&self) -> DataSet {
+        DataSet {
+            key_count: self.keys,
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
+            distribution: self.distribution,
+        }
+    }
+}
+
+#[derive(Args)]
+struct ServerArguments {
+    /// The forebay program; the one beside this program if not given
+    #[arg(long)]
+    forebay: Option<PathBuf>,
+    /// The server to compare with
+    #[arg(long, default_value = "redis-server")]
+    against: PathBuf,
+    /// An option for Forebay with its value, as in "workers 2"; may be repeated
+    #[arg(long = "forebay-option")]
+    forebay_options: Vec<String>,
+    /// An option for the other server
+    #[arg(long = "against-option")]
+    against_options: Vec<String>,
+}
+
+impl ServerArguments {
+    fn subject(&self) -> anyhow::Result<ServerSpec> {
+        let mut spec = demo::server(self.forebay.as_deref())?;
+        spec.options = options(&self.forebay_options);
+        Ok(spec)
+    }
+
+    fn other(&self) -> ServerSpec {
+        let mut spec = ServerSpec::new(&self.against);
+        spec.options = options(&self.against_options);
+        spec
+    }
+}
+
+/// Turns "workers 2" into "--workers", "2".
+fn options(lines: &[String]) -> Vec<String> {
+    let mut options = Vec::new();
+    for line in lines {
+        let mut words = line.split_whitespace();
+        options.extend(words.next().map(|name| format!("--{}", name.trim_start_matches("--"))));
+        options.extend(words.map(str::to_owned));
+    }
+    options
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Transports {
+    Unix,
+    Tcp,
+    Both,
+}
+
+#[derive(Args)]
+struct CompareArguments {
+    #[arg(long, value_enum, default_value = "core")]
+    table: Table,
+    /// Only the rows whose name contains this
+    #[arg(long)]
+    filter: Option<String>,
+    #[command(flatten)]
+    servers: ServerArguments,
+    /// Compares Forebay with itself: what the method's own error is
+    #[arg(long, conflicts_with = "against")]
+    aa: bool,
+    /// Sockets of the tables `commands` and `pipeline`
+    #[arg(long, value_enum, default_value = "both")]
+    transport: Transports,
+    #[command(flatten)]
+    data: DataArguments,
+    /// Runs of each row on each server
+    #[arg(long, default_value_t = 10)]
+    pairs: usize,
+    /// Seconds of each run
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    #[arg(long, default_value_t = 50)]
+    connections: usize,
+    /// Threads of the load generator
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Bytes of the effect sink's ring in the table `sink`
+    #[arg(long, default_value = "64mb")]
+    sink_bytes: String,
+    /// Folder of the result file
+    #[arg(long, default_value = "bench/results")]
+    results: PathBuf,
+}
+
+#[derive(Args)]
+struct MemoryArguments {
+    #[command(flatten)]
+    servers: ServerArguments,
+    /// Measures Forebay alone
+    #[arg(long)]
+    alone: bool,
+    #[arg(long, default_value_t = 3_000_000)]
+    from: u64,
+    #[arg(long, default_value_t = 8_000_000)]
+    to: u64,
+    #[arg(long, default_value_t = 500_000)]
+    step: u64,
+    #[arg(long, default_value_t = 16)]
+    key_bytes: usize,
+    #[arg(long, default_value_t = 16)]
+    value_bytes: usize,
+    /// Folder of the result file
+    #[arg(long, default_value = "bench/results")]
+    results: PathBuf,
+}
+
+#[derive(Args)]
+struct DemoArguments {
+    /// The forebay program; the one beside this program if not given
+    #[arg(long)]
+    forebay: Option<PathBuf>,
+    /// Takes no more files beyond this many bytes
+    #[arg(long, default_value_t = 1 << 30)]
+    bytes_max: u64,
+    /// Seconds of each run of the short benchmark
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+}
+
+/// Does what the command line of this process asks for.
+///
+/// # Errors
+/// When that fails; the error says what and where.
+pub fn run() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Run(arguments) => run_loads(&arguments),
+        Command::Compare(arguments) => compare(arguments),
+        Command::Memory(arguments) => memory(arguments),
+        Command::Demo(arguments) => Demonstration {
+            server: demo::server(arguments.forebay.as_deref())?,
+            bytes_max: arguments.bytes_max,
+            run_time: seconds(arguments.seconds)?,
+        }
+        .run(),
+        Command::Keep { folder, program, arguments } => {
+            server_process::keep(&folder, &program, &arguments)
+        }
+    }
+}
+
+fn seconds(number: f64) -> anyhow::Result<Duration> {
+    ensure!(number > 0.0 && number <= 1e6, "{number} is not a number of seconds to run for");
+    Ok(Duration::from_secs_f64(number))
+}
+
+fn run_loads(arguments: &RunArguments) -> anyhow::Result<()> {
+    let data = arguments.data.data();
+    if arguments.preload {
+        ensure!(arguments.password.is_none(), "--preload cannot authenticate; load with a run");
+        crate::compare::preload(&arguments.url, &data, 0, data.key_count)?;
+        crate::compare::progress("");
+    }
+    let duration_max = match (arguments.requests, arguments.seconds) {
+        (None, None) => Some(seconds(10.0)?),
+        (_, given) => given.map(seconds).transpose()?,
+    };
+    let mut wrong = 0;
+    for &operation in &arguments.operation {
+        let load = Load {
+            target: arguments.url.clone(),
+            password: arguments.password.clone(),
+            workload: Workload {
+                operation,
+                key_count: data.key_count,
+                key_bytes: data.key_bytes,
+                value_bytes: data.value_bytes,
+                distribution: data.distribution,
+            },
+            connections: arguments.connections,
+            pipeline: arguments.pipeline,
+            threads: arguments.threads,
+            requests_max: arguments.requests,
+            duration_max,
+            rate: arguments.rate,
+            seed: arguments.seed,
+        };
+        let report = load.connect()?.run()?;
+        wrong += report.wrong;
+        print_report(operation, &report, arguments.json);
+    }
+    ensure!(wrong == 0, "{wrong} replies were wrong");
+    Ok(())
+}
+
+fn print_report(operation: Operation, report: &Report, is_json: bool) {
+    if is_json {
+        let line = json!({
+            "operation": operation.to_string(),
+            "operations": report.operations,
+            "seconds": report.elapsed.as_secs_f64(),
+            "operations_per_second": report.operations_per_second(),
+            "p50_us": report.latency_us(50.0),
+            "p99_us": report.latency_us(99.0),
+            "p999_us": report.latency_us(99.9),
+            "max_us": report.latencies.max() as f64 / 1000.0,
+            "missing": report.missing,
+            "wrong": report.wrong,
+            "unsent": report.unsent,
+            "generator_cpu_s": report.client_cpu.as_secs_f64(),
+        });
+        println!("{line}");
+        return;
+    }
+    println!(
+        "{:12} {:>10.0} ops/s   p50 {:>8.1} us   p99 {:>8.1} us   p99.9 {:>8.1} us   \
+         max {:>8.1} us   {} in {:.2} s",
+        operation.to_string(),
+        report.operations_per_second(),
+        report.latency_us(50.0),
+        report.latency_us(99.0),
+        report.latency_us(99.9),
+        report.latencies.max() as f64 / 1000.0,
+        report.operations,
+        report.elapsed.as_secs_f64(),
+    );
+    for (count, what) in [
+        (report.missing, "replies were for absent keys"),
+        (report.wrong, "replies were errors or not what was due"),
+        (report.unsent, "requests found no free connection before the end"),
+    ] {
+        if count > 0 {
+            println!("{:12} {count} {what}", "");
+        }
+    }
+    if let Some(error) = &report.first_error {
+        println!("{:12} the first error: {error}", "");
+    }
+}
+
+fn compare(arguments: CompareArguments) -> anyhow::Result<()> {
+    let mut subject = arguments.servers.subject()?;
+    let mut other = arguments.servers.other();
+    if arguments.table == Table::Sink || arguments.aa {
+        other = subject.clone();
+    }
+    if arguments.table == Table::Sink {
+        if arguments.aa {
+            bail!("the table 'sink' compares Forebay with itself already");
+        }
+        for (spec, bytes) in [(&mut subject, "0"), (&mut other, &*arguments.sink_bytes)] {
+            spec.options.extend(["--effect-backlog-size".to_owned(), bytes.to_owned()]);
+        }
+        other.name = "with sink".to_owned();
+    }
+    if arguments.aa {
+        other.name = format!("{} again", subject.name);
+    }
+    Comparison {
+        table: arguments.table,
+        filter: arguments.filter,
+        subject,
+        other,
+        transports: match arguments.transport {
+            Transports::Unix => vec![Transport::Unix],
+            Transports::Tcp => vec![Transport::Tcp],
+            Transports::Both => vec![Transport::Unix, Transport::Tcp],
+        },
+        data: arguments.data.data(),
+        connections: arguments.connections,
+        threads: arguments.threads,
+        pairs: arguments.pairs,
+        run_time: seconds(arguments.seconds)?,
+        results: arguments.results,
+    }
+    .run()
+}
+
+fn memory(arguments: MemoryArguments) -> anyhow::Result<()> {
+    let mut servers = vec![arguments.servers.subject()?];
+    if !arguments.alone {
+        servers.push(arguments.servers.other());
+    }
+    Measurement {
+        servers,
+        from: arguments.from,
+        to: arguments.to,
+        step: arguments.step,
+        key_bytes: arguments.key_bytes,
+        value_bytes: arguments.value_bytes,
+        results: arguments.results,
+    }
+    .run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn options_get_their_dashes() {
+        let lines = ["workers 2".to_owned(), "--io-threads 4".to_owned()];
+        assert_eq!(options(&lines), ["--workers", "2", "--io-threads", "4"]);
+    }
+}

@@ -1,0 +1,435 @@
+//! Compares two servers: starts both, loads the same keys, runs each row on one and on the other
+//! in turn, and reports the ratios of the pairs.
+//!
+//! Pairs, because a machine's speed drifts by more than what is to be measured: what is compared
+//! ran within seconds. The order within a pair alternates, so that neither side always runs on a
+//! machine that the other has warmed.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use crate::accounting;
+use crate::keys::Distribution;
+use crate::load::{Load, Report};
+use crate::record;
+use crate::server_process::{ServerProcess, ServerSpec};
+use crate::tables::{DataSet, Row, Table, Transport};
+use crate::target::Target;
+use crate::workload::{Operation, Workload};
+
+/// Requests in flight while keys are loaded.
+const PRELOAD_PIPELINE: usize = 64;
+/// How long an idle server is watched.
+const IDLE_WATCH: Duration = Duration::from_secs(3);
+
+/// A comparison.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Which rows.
+    pub table: Table,
+    /// Only rows whose name contains this.
+    pub filter: Option<String>,
+    /// The server of interest, the denominator of every ratio.
+    pub subject: ServerSpec,
+    /// What it is compared with, the numerator.
+    pub other: ServerSpec,
+    /// Sockets, where the table leaves the choice.
+    pub transports: Vec<Transport>,
+    /// The keys.
+    pub data: DataSet,
+    /// Connections of each row but those of single-connection tables.
+    pub connections: usize,
+    /// Threads of the generator.
+    pub threads: usize,
+    /// Runs of each row on each server.
+    pub pairs: usize,
+    /// How long one run takes.
+    pub run_time: Duration,
+    /// Where the result file goes.
+    pub results: PathBuf,
+}
+
+/// What one run of a row came to.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    operations_per_second: f64,
+    latency_us: [f64; 3],
+    cpu_ns_per_operation: f64,
+    /// Share of the elapsed time that the generator's threads were busy.
+    client_share: f64,
+    wrong: u64,
+    missing: u64,
+}
+
+const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+
+/// A running server and its samples' name.
+struct Side {
+    name: String,
+    server: ServerProcess,
+}
+
+impl Comparison {
+    /// Runs it, prints its table and writes its file.
+    ///
+    /// # Errors
+    /// When a server fails, or any reply was wrong.
+    pub fn run(&self) -> anyhow::Result<()> {
+        ensure!(self.pairs > 0, "a comparison has at least one pair");
+        let mut rows = self.table.rows(&self.transports, self.connections);
+        rows.retain(|row| self.filter.as_ref().is_none_or(|text| row.name().contains(text)));
+        ensure!(!rows.is_empty(), "no row of '{}' has that name", self.table.name());
+        let sides = [self.start(&self.subject)?, self.start(&self.other)?];
+        let idle_cpu = idle_cpu(&sides)?;
+        self.print_head(&sides, idle_cpu);
+        let (mut wrong, mut results) = (0, Vec::new());
+        for row in &rows {
+            let (subject, other) = self.run_row(row, &sides)?;
+            wrong += subject.iter().chain(&other).map(|sample| sample.wrong).sum::<u64>();
+            let ratios = Ratios::new(&subject, &other);
+            print_row(row, &sides, &subject, &other, &ratios);
+            results.push(row_record(row, &subject, &other, &ratios));
+        }
+        let path =
+            record::write(&self.results, self.table.name(), &self.record(idle_cpu, &results))?;
+        println!("\n{}", path.display());
+        ensure!(wrong == 0, "{wrong} replies were wrong");
+        Ok(())
+    }
+
+    fn start(&self, spec: &ServerSpec) -> anyhow::Result<Side> {
+        progress(&format!("starting {} and loading {} keys", spec.name, self.data.key_count));
+        let server = ServerProcess::start(spec)?;
+        preload(&server.unix(), &self.data, 0, self.data.key_count)
+            .with_context(|| format!("loading {}", spec.name))?;
+        Ok(Side { name: spec.name.clone(), server })
+    }
+
+    /// Returns the samples of the subject and of the other.
+    fn run_row(&self, row: &Row, sides: &[Side; 2]) -> anyhow::Result<(Vec<Sample>, Vec<Sample>)> {
+        let mut samples = [Vec::new(), Vec::new()];
+        for pair in 0..self.pairs {
+            let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
+            for side in order {
+                progress(&format!("{}: pair {} of {}", row.name(), pair + 1, self.pairs));
+                let sample = self.sample(row, &sides[side].server, pair as u64);
+                let context = || format!("{} on {}", row.name(), sides[side].name);
+                samples[side].push(sample.with_context(context)?);
+            }
+        }
+        let [subject, other] = samples;
+        Ok((subject, other))
+    }
+
+    fn sample(&self, row: &Row, server: &ServerProcess, seed: u64) -> anyhow::Result<Sample> {
+        let target = match row.transport {
+            Transport::Unix => server.unix(),
+            Transport::Tcp => server.tcp(),
+        };
+        let load = Load {
+            target,
+            password: None,
+            workload: row.workload(&self.data),
+            connections: row.connections,
+            pipeline: row.pipeline,
+            threads: self.threads.min(row.connections),
+            requests_max: None,
+            duration_max: Some(self.run_time),
+            rate: None,
+            seed,
+        };
+        let load = load.connect()?;
+        let cpu_before = accounting::cpu_time(server.id())?;
+        let report = load.run()?;
+        let cpu = accounting::cpu_time(server.id())? - cpu_before;
+        ensure!(report.operations > 0, "no reply came");
+        if let Some(error) = &report.first_error {
+            eprintln!("{}: {error}", row.name());
+        }
+        Ok(Sample::new(&report, cpu))
+    }
+
+    fn print_head(&self, sides: &[Side; 2], idle_cpu: [f64; 2]) {
+        progress("");
+        let [subject, other] = [&sides[0].name, &sides[1].name];
+        println!("{subject}: {}", self.subject.version());
+        println!("{other}: {}", self.other.version());
+        println!(
+            "{} keys of {} B, values of {} B, {} pairs of {:.1} s, {} connections, {} thread(s)",
+            self.data.key_count,
+            self.data.key_bytes,
+            self.data.value_bytes,
+            self.pairs,
+            self.run_time.as_secs_f64(),
+            self.connections,
+            self.threads,
+        );
+        println!(
+            "idle, processor time per second: {subject} {:.3} ms, {other} {:.3} ms",
+            idle_cpu[0], idle_cpu[1]
+        );
+        println!("cpu = server, user and system, per operation; ratio = {other} / {subject}\n");
+        println!(
+            "{:26} {:14} {:>10} {:>9} {:>9} {:>9} {:>10}   {:>22} {:>9}",
+            "row",
+            "server",
+            "ops/s",
+            "p50 us",
+            "p99 us",
+            "p99.9 us",
+            "cpu ns/op",
+            "cpu ratio min/med/max",
+            "ops ratio",
+        );
+    }
+
+    fn record(&self, idle_cpu: [f64; 2], rows: &[Value]) -> Value {
+        let server = |spec: &ServerSpec, idle: f64| {
+            json!({
+                "name": spec.name,
+                "version": spec.version(),
+                "options": spec.options,
+                "idle_cpu_ms_per_s": idle,
+            })
+        };
+        json!({
+            "table": self.table.name(),
+            "circumstances": record::circumstances(),
+            "subject": server(&self.subject, idle_cpu[0]),
+            "other": server(&self.other, idle_cpu[1]),
+            "key_count": self.data.key_count,
+            "key_bytes": self.data.key_bytes,
+            "value_bytes": self.data.value_bytes,
+            "distribution": format!("{:?}", self.data.distribution),
+            "pairs": self.pairs,
+            "run_s": self.run_time.as_secs_f64(),
+            "generator_threads": self.threads,
+            "rows": rows,
+        })
+    }
+}
+
+/// Sets keys `from..to` of `data` once each.
+///
+/// # Errors
+/// When the server refuses one.
+pub fn preload(target: &Target, data: &DataSet, from: u64, to: u64) -> anyhow::Result<()> {
+    const CHUNK: u64 = 250_000;
+    let mut first = from;
+    while first < to {
+        let count = CHUNK.min(to - first);
+        let mut wire = crate::wire::Wire::connect(target)?;
+        let workload = Workload {
+            operation: Operation::Set,
+            key_count: to,
+            key_bytes: data.key_bytes,
+            value_bytes: data.value_bytes,
+            distribution: Distribution::Sequential,
+        };
+        workload.check()?;
+        let mut writer = crate::workload::Writer::new(&workload, first, 0);
+        let mut left = count;
+        while left > 0 {
+            let batch = left.min(PRELOAD_PIPELINE as u64);
+            for _ in 0..batch {
+                wire.queue_with(|out| {
+                    writer.append(out);
+                });
+            }
+            wire.send()?;
+            for _ in 0..batch {
+                let reply = wire.receive()?;
+                ensure!(reply == resp::Value::Simple(b"OK".into()), "SET replied {reply:?}");
+            }
+            left -= batch;
+        }
+        first += count;
+        progress(&format!("loaded {first} of {to} keys"));
+    }
+    Ok(())
+}
+
+/// Shows `text` in place of the last progress, on a terminal; an empty text removes it.
+pub fn progress(text: &str) {
+    let mut output = std::io::stderr();
+    if output.is_terminal() {
+        // Progress that cannot be shown is not worth failing for.
+        let _ = write!(output, "\r\x1b[K{text}");
+        let _ = output.flush();
+    }
+}
+
+/// Returns the milliseconds of processor time that each server uses per second of idleness.
+fn idle_cpu(sides: &[Side; 2]) -> anyhow::Result<[f64; 2]> {
+    progress("watching the idle servers");
+    let cpu = |side: &Side| accounting::cpu_time(side.server.id());
+    let before = [cpu(&sides[0])?, cpu(&sides[1])?];
+    std::thread::sleep(IDLE_WATCH);
+    let used = |index: usize| -> anyhow::Result<f64> {
+        let used = cpu(&sides[index])? - before[index];
+        Ok(used.as_secs_f64() * 1000.0 / IDLE_WATCH.as_secs_f64())
+    };
+    Ok([used(0)?, used(1)?])
+}
+
+impl Sample {
+    fn new(report: &Report, cpu: Duration) -> Sample {
+        Sample {
+            operations_per_second: report.operations_per_second(),
+            latency_us: PERCENTILES.map(|percent| report.latency_us(percent)),
+            cpu_ns_per_operation: cpu.as_nanos() as f64 / report.operations as f64,
+            client_share: report.client_cpu.as_secs_f64() / report.elapsed.as_secs_f64().max(1e-9),
+            wrong: report.wrong,
+            missing: report.missing,
+        }
+    }
+}
+
+/// Smallest, middle and largest of a set of numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The smallest.
+    pub min: f64,
+    /// The middle one, or the mean of the middle two.
+    pub median: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Returns the spread of `numbers`.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn new(numbers: impl Iterator<Item = f64>) -> Spread {
+        let mut numbers: Vec<f64> = numbers.collect();
+        assert!(!numbers.is_empty(), "a spread is of at least one number");
+        numbers.sort_by(f64::total_cmp);
+        let middle = numbers.len() / 2;
+        let median = if numbers.len() % 2 == 1 {
+            numbers[middle]
+        } else {
+            (numbers[middle - 1] + numbers[middle]) / 2.0
+        };
+        Spread { min: numbers[0], median, max: numbers[numbers.len() - 1] }
+    }
+
+    fn record(&self) -> Value {
+        json!({ "min": self.min, "median": self.median, "max": self.max })
+    }
+}
+
+/// Ratios of the pairs of one row.
+struct Ratios {
+    /// The other's processor time per operation by the subject's.
+    cpu: Spread,
+    /// The subject's operations per second by the other's.
+    operations: Spread,
+}
+
+impl Ratios {
+    fn new(subject: &[Sample], other: &[Sample]) -> Ratios {
+        let pairs = || subject.iter().zip(other);
+        Ratios {
+            cpu: Spread::new(pairs().map(|(a, b)| b.cpu_ns_per_operation / a.cpu_ns_per_operation)),
+            operations: Spread::new(
+                pairs().map(|(a, b)| a.operations_per_second / b.operations_per_second),
+            ),
+        }
+    }
+}
+
+fn median(samples: &[Sample], number: impl Fn(&Sample) -> f64) -> f64 {
+    Spread::new(samples.iter().map(number)).median
+}
+
+fn print_row(row: &Row, sides: &[Side; 2], subject: &[Sample], other: &[Sample], ratios: &Ratios) {
+    progress("");
+    for (index, samples) in [subject, other].into_iter().enumerate() {
+        let latency = |index: usize| median(samples, |sample| sample.latency_us[index]);
+        print!(
+            "{:26} {:14} {:>10.0} {:>9.1} {:>9.1} {:>9.1} {:>10.0}",
+            if index == 0 { row.name() } else { String::new() },
+            sides[index].name,
+            median(samples, |sample| sample.operations_per_second),
+            latency(0),
+            latency(1),
+            latency(2),
+            median(samples, |sample| sample.cpu_ns_per_operation),
+        );
+        if index == 1 {
+            let cpu = ratios.cpu;
+            let text = format!("{:.2}/{:.2}/{:.2}", cpu.min, cpu.median, cpu.max);
+            print!("   {text:>22} {:>9.2}", ratios.operations.median);
+        }
+        println!();
+        if row.batch > 1 {
+            let ns =
+                1e9 * row.batch as f64 / median(samples, |sample| sample.operations_per_second);
+            println!("{:26} {:14} {ns:>10.0} ns per batch of {}", "", "", row.batch);
+        }
+    }
+}
+
+fn row_record(row: &Row, subject: &[Sample], other: &[Sample], ratios: &Ratios) -> Value {
+    let side = |samples: &[Sample]| {
+        let spread =
+            |number: &dyn Fn(&Sample) -> f64| Spread::new(samples.iter().map(number)).record();
+        json!({
+            "operations_per_second": spread(&|sample| sample.operations_per_second),
+            "p50_us": spread(&|sample| sample.latency_us[0]),
+            "p99_us": spread(&|sample| sample.latency_us[1]),
+            "p999_us": spread(&|sample| sample.latency_us[2]),
+            "cpu_ns_per_operation": spread(&|sample| sample.cpu_ns_per_operation),
+            "ns_per_batch":
+                spread(&|sample| 1e9 * row.batch as f64 / sample.operations_per_second),
+            "generator_busy_share": spread(&|sample| sample.client_share),
+            "wrong": samples.iter().map(|sample| sample.wrong).sum::<u64>(),
+            "missing": samples.iter().map(|sample| sample.missing).sum::<u64>(),
+        })
+    };
+    json!({
+        "row": row.name(),
+        "pipeline": row.pipeline,
+        "connections": row.connections,
+        "transport": row.transport.name(),
+        "batch": row.batch,
+        "subject": side(subject),
+        "other": side(other),
+        "cpu_ratio": ratios.cpu.record(),
+        "operations_ratio": ratios.operations.record(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spread_has_the_middle() {
+        let spread = |numbers: &[f64]| Spread::new(numbers.iter().copied());
+        assert_eq!(spread(&[3.0, 1.0, 2.0]), Spread { min: 1.0, median: 2.0, max: 3.0 });
+        assert_eq!(spread(&[4.0, 1.0, 2.0, 3.0]).median, 2.5);
+    }
+
+    #[test]
+    fn ratios_are_those_of_the_pairs() {
+        let sample = |cpu_ns_per_operation, operations_per_second| Sample {
+            operations_per_second,
+            latency_us: [0.0; 3],
+            cpu_ns_per_operation,
+            client_share: 0.0,
+            wrong: 0,
+            missing: 0,
+        };
+        let subject = [sample(1.0, 30.0), sample(2.0, 10.0)];
+        let other = [sample(3.0, 10.0), sample(4.0, 10.0)];
+        let ratios = Ratios::new(&subject, &other);
+        assert_eq!(ratios.cpu, Spread { min: 2.0, median: 2.5, max: 3.0 });
+        assert_eq!(ratios.operations, Spread { min: 1.0, median: 2.0, max: 3.0 });
+    }
+}

@@ -1,0 +1,391 @@
+//! Drives a server: connections, pipelines, threads, closed or open loop; counts and times.
+//!
+//! A closed loop sends a connection's next batch when the last one is answered. An open loop sends
+//! batches at times fixed beforehand, and measures each from the time at which it was due to
+//! leave, so that a server that stalls is charged for the requests that it kept from being sent
+//! (coordinated omission).
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use hdrhistogram::Histogram;
+use sys::poll::{Events, Interest, Poller};
+
+use crate::connection::Connection;
+use crate::keys::Distribution;
+use crate::target::{Stream, Target};
+use crate::wire::Wire;
+use crate::workload::{Workload, Writer};
+
+/// A read of one connection takes at most this; a short read means that the socket is empty.
+const SCRATCH_BYTES: usize = 256 * 1024;
+/// A latency beyond this is counted as this.
+const LATENCY_NS_MAX: u64 = 600_000_000_000;
+/// How long replies may stay away after the last request was sent.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// A load.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The server.
+    pub target: Target,
+    /// The password for AUTH.
+    pub password: Option<String>,
+    /// What to ask for.
+    pub workload: Workload,
+    /// Connections of all threads together.
+    pub connections: usize,
+    /// Requests that a connection sends at once and awaits together.
+    pub pipeline: usize,
+    /// Threads of the generator.
+    pub threads: usize,
+    /// Ends after so many requests, the last batch of each connection counted whole.
+    pub requests_max: Option<u64>,
+    /// Ends after this time.
+    pub duration_max: Option<Duration>,
+    /// Requests per second of all connections together: an open loop. None: a closed loop.
+    pub rate: Option<f64>,
+    /// Seed of the keys.
+    pub seed: u64,
+}
+
+/// What a load came to.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Replies.
+    pub operations: u64,
+    /// Replies for absent keys.
+    pub missing: u64,
+    /// Errors, and replies of another type or length than due.
+    pub wrong: u64,
+    /// The first error reply's text.
+    pub first_error: Option<String>,
+    /// Requests of an open loop that no connection was free to send before the end; each counts
+    /// in the latencies with the time that it had waited by then.
+    pub unsent: u64,
+    /// From the first request to the last reply.
+    pub elapsed: Duration,
+    /// Nanoseconds from the time a batch left, or was due to, to each of its replies.
+    pub latencies: Histogram<u64>,
+    /// Processor time of the generator's threads: near `elapsed` times threads, the generator is
+    /// the limit and not the server.
+    pub client_cpu: Duration,
+}
+
+impl Report {
+    /// Returns replies per second.
+    pub fn operations_per_second(&self) -> f64 {
+        self.operations as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Returns the latency in microseconds that `percent` of the replies do not exceed.
+    pub fn latency_us(&self, percent: f64) -> f64 {
+        self.latencies.value_at_percentile(percent) as f64 / 1000.0
+    }
+
+    fn add(&mut self, other: Report) {
+        self.operations += other.operations;
+        self.missing += other.missing;
+        self.wrong += other.wrong;
+        self.unsent += other.unsent;
+        self.first_error = self.first_error.take().or(other.first_error);
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self.client_cpu += other.client_cpu;
+        self.latencies.add(&other.latencies).expect("the histograms have the same bounds");
+    }
+}
+
+/// A load whose connections stand; running it costs the server nothing but the requests.
+#[derive(Debug)]
+pub struct ConnectedLoad {
+    load: Load,
+    lanes: Vec<Vec<Connection>>,
+}
+
+impl Load {
+    /// Connects, authenticates and selects the database.
+    ///
+    /// # Errors
+    /// When the load makes no sense or the server refuses.
+    pub fn connect(self) -> anyhow::Result<ConnectedLoad> {
+        self.workload.check()?;
+        ensure!(self.threads > 0 && self.pipeline > 0, "a load has a thread and a request");
+        ensure!(self.connections >= self.threads, "each thread needs a connection");
+        ensure!(
+            self.requests_max.is_some() || self.duration_max.is_some(),
+            "a load ends by a number of requests or by a time"
+        );
+        ensure!(self.rate.is_none_or(|rate| rate > 0.0), "the rate of an open loop is above zero");
+        let mut lanes: Vec<Vec<Connection>> = (0..self.threads).map(|_| Vec::new()).collect();
+        for index in 0..self.connections {
+            let stream = self.connect_one().with_context(|| format!("{}", self.target))?;
+            lanes[index % self.threads].push(Connection::new(stream));
+        }
+        Ok(ConnectedLoad { load: self, lanes })
+    }
+
+    fn connect_one(&self) -> anyhow::Result<Stream> {
+        let mut wire = Wire::connect(&self.target)?;
+        if let Some(password) = &self.password {
+            wire.call(&[b"AUTH", password.as_bytes()])?;
+        }
+        if self.target.database != 0 {
+            wire.call(&[b"SELECT", self.target.database.to_string().as_bytes()])?;
+        }
+        wire.call(&[b"PING"])?;
+        let stream = wire.into_stream();
+        stream.set_nonblocking(true)?;
+        Ok(stream)
+    }
+}
+
+impl ConnectedLoad {
+    /// Runs the load to its end.
+    ///
+    /// # Errors
+    /// When a connection breaks or the server falls silent.
+    pub fn run(self) -> anyhow::Result<Report> {
+        let load = &self.load;
+        let started = Instant::now();
+        let outcomes: Vec<anyhow::Result<Report>> = std::thread::scope(|scope| {
+            let lanes = self.lanes.into_iter().enumerate();
+            let threads: Vec<_> = lanes
+                .map(|(index, connections)| {
+                    scope.spawn(move || Lane::new(load, index, connections, started)?.run())
+                })
+                .collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
+            };
+            threads.into_iter().map(join).collect()
+        });
+        let mut outcomes = outcomes.into_iter();
+        let mut report = outcomes.next().expect("a load has a thread")?;
+        for outcome in outcomes {
+            report.add(outcome?);
+        }
+        Ok(report)
+    }
+}
+
+/// One thread of a load with its connections.
+struct Lane<'a> {
+    load: &'a Load,
+    connections: Vec<Connection>,
+    /// Connections without a batch underway.
+    idle: Vec<usize>,
+    writer: Writer,
+    poller: Poller,
+    scratch: Vec<u8>,
+    started: Instant,
+    /// Requests still to send.
+    requests_left: u64,
+    schedule: Option<Schedule>,
+    report: Report,
+    is_over: bool,
+}
+
+/// When the batches of an open loop are due.
+struct Schedule {
+    interval_ns: f64,
+    next: u64,
+}
+
+impl Schedule {
+    fn due_ns(&self) -> u64 {
+        (self.next as f64 * self.interval_ns) as u64
+    }
+}
+
+impl<'a> Lane<'a> {
+    fn new(
+        load: &'a Load,
+        index: usize,
+        connections: Vec<Connection>,
+        started: Instant,
+    ) -> anyhow::Result<Lane<'a>> {
+        let poller = Poller::new()?;
+        for (token, connection) in connections.iter().enumerate() {
+            poller.add(connection, token as u64, Interest::ReadableWritable)?;
+        }
+        let threads = load.threads as u64;
+        let share = |total: u64| total / threads + u64::from((index as u64) < total % threads);
+        // A sequential load gives each thread its own stretch of the keys.
+        let first_key = (0..index as u64)
+            .map(|before| {
+                let total = load.requests_max.unwrap_or(load.workload.key_count);
+                total / threads + u64::from(before < total % threads)
+            })
+            .sum();
+        let is_sequential = load.workload.distribution == Distribution::Sequential;
+        let seed = load.seed ^ ((index as u64 + 1) << 32);
+        let lane_rate = load.rate.map(|rate| rate / threads as f64);
+        let latencies = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3)?;
+        Ok(Lane {
+            load,
+            idle: (0..connections.len()).rev().collect(),
+            connections,
+            writer: Writer::new(&load.workload, if is_sequential { first_key } else { 0 }, seed),
+            poller,
+            scratch: vec![0; SCRATCH_BYTES],
+            started,
+            requests_left: load.requests_max.map_or(u64::MAX, share),
+            schedule: lane_rate
+                .map(|rate| Schedule { interval_ns: load.pipeline as f64 * 1e9 / rate, next: 0 }),
+            report: Report {
+                operations: 0,
+                missing: 0,
+                wrong: 0,
+                first_error: None,
+                unsent: 0,
+                elapsed: Duration::ZERO,
+                latencies,
+                client_cpu: Duration::ZERO,
+            },
+            is_over: false,
+        })
+    }
+
+    fn run(mut self) -> anyhow::Result<Report> {
+        let cpu_before = sys::clock::thread_cpu();
+        let mut events = Events::with_capacity(self.connections.len());
+        let mut heard = Instant::now();
+        loop {
+            self.send_what_is_due()?;
+            if self.is_over && self.idle.len() == self.connections.len() {
+                break;
+            }
+            self.poller.wait(&mut events, Some(self.patience()))?;
+            for index in 0..events.len() {
+                let ready = events.at(index);
+                let connection = ready.token as usize;
+                if ready.writable {
+                    self.connections[connection].send().context("sending")?;
+                }
+                if ready.readable {
+                    self.receive(connection)?;
+                }
+            }
+            if !events.is_empty() || self.idle.len() == self.connections.len() {
+                heard = Instant::now();
+            } else if heard.elapsed() > SILENCE_MAX {
+                bail!("no reply for {} s", SILENCE_MAX.as_secs());
+            }
+        }
+        self.report.client_cpu = sys::clock::thread_cpu() - cpu_before;
+        self.report.first_error =
+            self.connections.iter().find_map(Connection::first_error).map(str::to_owned);
+        Ok(self.report)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    /// Begins batches on idle connections as far as loop and limits allow.
+    fn send_what_is_due(&mut self) -> anyhow::Result<()> {
+        if self.is_over {
+            return Ok(());
+        }
+        let now_ns = self.now_ns();
+        let end_ns = self.load.duration_max.map_or(u64::MAX, |limit| limit.as_nanos() as u64);
+        if now_ns >= end_ns || self.requests_left == 0 {
+            self.finish(end_ns);
+            return Ok(());
+        }
+        loop {
+            let begun_ns = match &self.schedule {
+                None => now_ns,
+                Some(schedule) if schedule.due_ns() <= now_ns => schedule.due_ns(),
+                Some(_) => return Ok(()),
+            };
+            if self.requests_left == 0 {
+                return Ok(());
+            }
+            let Some(connection) = self.idle.pop() else { return Ok(()) };
+            let count = self.requests_left.min(self.load.pipeline as u64);
+            self.requests_left -= count;
+            if let Some(schedule) = &mut self.schedule {
+                schedule.next += 1;
+            }
+            self.connections[connection]
+                .begin(&mut self.writer, count as usize, begun_ns)
+                .context("sending")?;
+        }
+    }
+
+    /// Ends the sending; the batches of an open loop that were due by then are charged.
+    fn finish(&mut self, end_ns: u64) {
+        self.is_over = true;
+        let Some(schedule) = &mut self.schedule else { return };
+        let pipeline = self.load.pipeline as u64;
+        while self.requests_left > 0 && end_ns != u64::MAX && schedule.due_ns() < end_ns {
+            let count = self.requests_left.min(pipeline);
+            self.requests_left -= count;
+            self.report.unsent += count;
+            let waited_ns = end_ns - schedule.due_ns();
+            self.report.latencies.saturating_record_n(waited_ns.max(1), count);
+            schedule.next += 1;
+        }
+    }
+
+    /// Returns how long to wait for events at most.
+    fn patience(&self) -> Duration {
+        const GLANCE: Duration = Duration::from_secs(1);
+        let end = match self.load.duration_max {
+            Some(limit) if !self.is_over => limit.saturating_sub(self.started.elapsed()),
+            _ => GLANCE,
+        };
+        let next = match &self.schedule {
+            Some(schedule) if !self.is_over && !self.idle.is_empty() => {
+                Duration::from_nanos(schedule.due_ns().saturating_sub(self.now_ns()))
+            }
+            _ => GLANCE,
+        };
+        GLANCE.min(end).min(next)
+    }
+
+    fn receive(&mut self, index: usize) -> anyhow::Result<()> {
+        let connection = &mut self.connections[index];
+        if connection.is_idle() {
+            // The event of a socket that became writable, or the end of the connection.
+            return expect_nothing(connection, &self.writer, &mut self.scratch);
+        }
+        loop {
+            let received = connection.receive(&self.writer, &mut self.scratch);
+            let Some((arrived, is_more)) = received.context("receiving")? else { return Ok(()) };
+            let now_ns = self.started.elapsed().as_nanos() as u64;
+            if arrived.replies > 0 {
+                let latency_ns = now_ns.saturating_sub(connection.begun_ns()).max(1);
+                self.report.latencies.saturating_record_n(latency_ns, arrived.replies);
+                self.report.operations += arrived.replies;
+                self.report.missing += arrived.missing;
+                self.report.wrong += arrived.wrong;
+                self.report.elapsed = Duration::from_nanos(now_ns);
+            }
+            if connection.is_idle() {
+                self.idle.push(index);
+                return Ok(());
+            }
+            if !is_more {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn expect_nothing(
+    connection: &mut Connection,
+    writer: &Writer,
+    scratch: &mut [u8],
+) -> anyhow::Result<()> {
+    match connection.receive(writer, scratch) {
+        Ok(None) => Ok(()),
+        Ok(Some(_)) => bail!("bytes came that nothing asked for"),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            bail!("the server closed the connection")
+        }
+        Err(error) => Err(error).context("receiving"),
+    }
+}

@@ -1,0 +1,182 @@
+//! The published comparisons, as rows.
+
+use crate::keys::Distribution;
+use crate::workload::{Operation, Workload};
+
+/// Which socket a row goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// The unix socket.
+    Unix,
+    /// TCP over the loopback.
+    Tcp,
+}
+
+impl Transport {
+    /// Returns the word for it in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Unix => "unix",
+            Transport::Tcp => "tcp",
+        }
+    }
+}
+
+/// One row of a table: a load for both servers.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// What each request does.
+    pub operation: Operation,
+    /// Which socket it takes.
+    pub transport: Transport,
+    /// Requests sent at once.
+    pub pipeline: usize,
+    /// Connections.
+    pub connections: usize,
+    /// Requests that the row reports as one batch; 1 where a row is about single requests.
+    pub batch: usize,
+}
+
+impl Row {
+    /// Returns the row's name, unique in its table.
+    pub fn name(&self) -> String {
+        let (operation, transport) = (self.operation, self.transport.name());
+        match (self.batch, self.pipeline) {
+            (1, pipeline) => format!("{operation} {transport} P{pipeline}"),
+            (batch, 1) => format!("{operation} {transport} {batch} one by one"),
+            (batch, _) => format!("{operation} {transport} {batch} pipelined"),
+        }
+    }
+
+    /// Returns what the row asks for, over `data`.
+    pub fn workload(&self, data: &DataSet) -> Workload {
+        Workload {
+            operation: self.operation,
+            key_count: data.key_count,
+            key_bytes: data.key_bytes,
+            value_bytes: data.value_bytes,
+            distribution: data.distribution,
+        }
+    }
+}
+
+/// The keys that a comparison preloads and then asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DataSet {
+    /// Number of keys.
+    pub key_count: u64,
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// How the rows choose keys.
+    pub distribution: Distribution,
+}
+
+/// A comparison by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Table {
+    /// The rows that a change to the server is judged by.
+    Core,
+    /// Each command, by itself and pipelined.
+    Commands,
+    /// Batches of SET and GET, pipelined against one by one.
+    Pipeline,
+    /// SET with an in-memory effect sink against SET without.
+    Sink,
+}
+
+impl Table {
+    /// Returns its name on the command line and in file names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Core => "core",
+            Table::Commands => "commands",
+            Table::Pipeline => "pipeline",
+            Table::Sink => "sink",
+        }
+    }
+
+    /// Returns its rows; `transports` applies where a table leaves the choice.
+    pub fn rows(self, transports: &[Transport], connections: usize) -> Vec<Row> {
+        let row = |operation, transport, pipeline| Row {
+            operation,
+            transport,
+            pipeline,
+            connections,
+            batch: 1,
+        };
+        match self {
+            Table::Core => {
+                let mut rows = Vec::new();
+                for operation in [Operation::Get, Operation::Set] {
+                    rows.extend(
+                        [1, 16, 64].map(|pipeline| row(operation, Transport::Unix, pipeline)),
+                    );
+                    rows.push(row(operation, Transport::Tcp, 1));
+                }
+                rows.push(row(Operation::Mget(100), Transport::Unix, 1));
+                rows
+            }
+            Table::Commands => {
+                let mut rows = Vec::new();
+                for &transport in transports {
+                    for operation in COMMANDS {
+                        rows.extend(
+                            [1, 16, 64].map(|pipeline| row(operation, transport, pipeline)),
+                        );
+                    }
+                }
+                rows
+            }
+            Table::Pipeline => {
+                let mut rows = Vec::new();
+                for &transport in transports {
+                    for operation in [Operation::Set, Operation::Get] {
+                        for batch in [10, 100, 1000] {
+                            rows.extend([batch, 1].map(|pipeline| Row {
+                                connections: 1,
+                                batch,
+                                ..row(operation, transport, pipeline)
+                            }));
+                        }
+                    }
+                }
+                rows
+            }
+            Table::Sink => {
+                [1, 16, 64].map(|pipeline| row(Operation::Set, Transport::Unix, pipeline)).to_vec()
+            }
+        }
+    }
+}
+
+const COMMANDS: [Operation; 9] = [
+    Operation::PingInline,
+    Operation::Ping,
+    Operation::Set,
+    Operation::Get,
+    Operation::Incr,
+    Operation::Mset(10),
+    Operation::Mget(10),
+    Operation::Mget(100),
+    Operation::Mget(200),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_names_of_their_own() {
+        let both = [Transport::Unix, Transport::Tcp];
+        for (table, count) in
+            [(Table::Core, 9), (Table::Commands, 54), (Table::Pipeline, 24), (Table::Sink, 3)]
+        {
+            let mut names: Vec<String> = table.rows(&both, 50).iter().map(Row::name).collect();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), count, "{}", table.name());
+        }
+    }
+}
