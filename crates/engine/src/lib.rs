@@ -1,1 +1,31 @@
-//! engine
+//! The deterministic core: sessions, the checks before a command, its run under the right locks,
+//! transactions, and the replay of effects.
+//!
+//! *Layout*: `engine.rs` runs a batch in three passes, `window.rs` is what the first two leave for
+//! the third, `dispatch.rs` the one ordered list of checks, `run.rs` one command under its locks,
+//! `transaction.rs` EXEC; `session.rs` what lasts between batches, `tick.rs` what comes from
+//! outside; `release.rs` says when replies may leave, `apply.rs` replays effects.
+//! *Invariants*: replies come in the order of requests; a command that was refused has changed
+//! nothing; the engine is a function of its state, the time, the random numbers and the bytes that
+//! it is given.
+//! *Not here*: sockets, buffers of connections, what a command does (command), data (keyspace).
+#![forbid(unsafe_code)]
+
+mod apply;
+mod dispatch;
+mod engine;
+mod release;
+mod run;
+mod session;
+mod tick;
+mod transaction;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+pub use apply::{Applier, ApplyError};
+pub use engine::{Ending, Engine, Outcome};
+pub use release::Release;
+pub use session::Session;
+pub use tick::Tick;

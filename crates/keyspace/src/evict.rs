@@ -34,7 +34,7 @@ pub enum EvictionPolicy {
     /// None: a write that lacks room is refused.
     NoEviction,
     /// Any, the least recently used of a sample first.
-    AllkeysLru,
+    AllKeysLru,
 }
 
 /// Which entries give the memory that is wanted: room of slab pages does not serve an extent
@@ -110,7 +110,7 @@ impl Keyspace {
     pub fn eviction_policy(&self) -> EvictionPolicy {
         match self.eviction_policy.load(Ordering::Relaxed) {
             0 => EvictionPolicy::NoEviction,
-            _ => EvictionPolicy::AllkeysLru,
+            _ => EvictionPolicy::AllKeysLru,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::MutexGuard;
 
-use base::{DatabaseIndex, Lsn, ShardIndex, UnixMs};
+use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 
 use crate::access::Access;
 use crate::keyspace::Keyspace;
@@ -11,6 +11,9 @@ use crate::shard::Shard;
 use crate::shard_set::ShardSet;
 use crate::view::ReadView;
 use crate::write::WriteView;
+
+/// How many keys are asked for ahead: the lines of more would push each other out of the cache.
+const PREFETCH_KEYS_MAX: usize = 512;
 
 /// The right to read and change the data of one shard, or of several.
 ///
@@ -191,6 +194,21 @@ impl<'k> Guard<'k> {
         let Held::Many(many) = &mut self.held else { panic!("one shard is not the keyspace") };
         assert_eq!(many.guards.len(), self.keyspace.shard_count(), "all shards are held");
         Access::held(self.keyspace, &mut **many, &mut self.recorder)
+    }
+
+    /// Asks the cache for the entries of `keys`, the first 512 at once: their misses overlap.
+    pub fn prefetch(&self, keys: &[Key<'_>], database: DatabaseIndex) {
+        let table = |key: &Key<'_>| {
+            let part = self.shards().shard(key.shard).database(database)?;
+            Some(&part.table)
+        };
+        let ahead = &keys[..keys.len().min(PREFETCH_KEYS_MAX)];
+        for key in ahead {
+            table(key).inspect(|table| table.prefetch_bucket(key.hash));
+        }
+        for key in ahead {
+            table(key).inspect(|table| table.prefetch_entry(key.hash));
+        }
     }
 
     /// Makes all that changes from here on one record, hidden from readers in other processes

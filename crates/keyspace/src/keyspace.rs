@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use arena::Arena;
+use arena::{Arena, Table};
 use base::{DatabaseIndex, Key, KeyHasher, ShardIndex};
 
 use crate::effect::EffectSink;
@@ -123,6 +123,29 @@ impl Keyspace {
     /// guard. See docs/decisions/0010-gate.md for its cost.
     pub fn lock_all(&self) -> Guard<'_> {
         Guard::many(self, &ShardSet::first(self.shard_count()))
+    }
+
+    /// Asks the cache for the part of the index where `key` would be. Does nothing while somebody
+    /// else holds the shard.
+    #[inline]
+    pub fn prefetch_bucket(&self, key: &Key<'_>, database: DatabaseIndex) {
+        self.peek(key, database, Table::prefetch_bucket);
+    }
+
+    /// Asks the cache for the entry of `key`, once the index is there.
+    #[inline]
+    pub fn prefetch_entry(&self, key: &Key<'_>, database: DatabaseIndex) {
+        self.peek(key, database, Table::prefetch_entry);
+    }
+
+    #[inline]
+    fn peek(&self, key: &Key<'_>, database: DatabaseIndex, prefetch: fn(&Table, u64)) {
+        let cell = &self.shards[key.shard.position()];
+        if let Ok(shard) = cell.shard.try_lock()
+            && let Some(part) = shard.database(database)
+        {
+            prefetch(&part.table, key.hash);
+        }
     }
 
     /// Makes `sink` the listener of all effects from one moment on, in place of any before.

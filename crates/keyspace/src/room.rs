@@ -143,8 +143,8 @@ impl Keyspace {
         self.account.suspect.load(Ordering::Relaxed) && self.check_limit()
     }
 
-    /// Makes room for `bytes` in `shard`, whose write lacked them: slides blocks together and gives
-    /// free segments back, then evicts as the policy allows. The caller holds no guard; one shard
+    /// Makes room for `bytes`, where they are known in `shard`, whose write lacked them: slides
+    /// blocks together and gives free segments back, then evicts as the policy allows. The caller holds no guard; one shard
     /// is locked at a time. After Ok it is worth trying again; the fragments may still be too
     /// small, so that the caller tries a bounded number of times.
     ///
@@ -153,7 +153,7 @@ impl Keyspace {
     pub fn reserve(
         &self,
         bytes: u64,
-        shard: ShardIndex,
+        shard: Option<ShardIndex>,
         context: &mut SweepContext<'_>,
     ) -> Result<(), NeedRoom> {
         self.arena().reclaim();
@@ -176,6 +176,31 @@ impl Keyspace {
         if freed > 0 && !self.is_over_limit() { Ok(()) } else { Err(NeedRoom { bytes }) }
     }
 
+    /// Makes room for `bytes` before a change that may not evict while it runs, so that memory
+    /// stays within the limit.
+    ///
+    /// # Errors
+    /// NeedRoom where there is none and the policy evicts nothing, or too little.
+    pub fn reserve_ahead(
+        &self,
+        bytes: u64,
+        context: &mut SweepContext<'_>,
+    ) -> Result<(), NeedRoom> {
+        let maxmemory = self.maxmemory();
+        let fits = || maxmemory == 0 || self.used_memory() + bytes <= maxmemory;
+        for _ in 0..EVICTION_ROUNDS_MAX {
+            if fits() {
+                return Ok(());
+            }
+            if self.eviction_policy() == EvictionPolicy::NoEviction {
+                break;
+            }
+            let victim = self.victim_shard(None, Wanted::Any, context.random);
+            self.evict_from(victim, bytes, Wanted::Any, context);
+        }
+        if fits() { Ok(()) } else { Err(NeedRoom { bytes }) }
+    }
+
     /// Slides blocks until an extent of `bytes` fits, within one budget, and gives free segments
     /// back. Returns whether either was of use.
     fn compact(&self, bytes: u64) -> bool {
@@ -196,10 +221,18 @@ impl Keyspace {
 
     /// Returns the shard to evict from. Slab pages belong to a shard, so that for these the shard
     /// that lacks room gives first, while it holds a fair share of the keys.
-    fn victim_shard(&self, needy: ShardIndex, wanted: Wanted, random: &mut Prng) -> ShardIndex {
+    fn victim_shard(
+        &self,
+        needy: Option<ShardIndex>,
+        wanted: Wanted,
+        random: &mut Prng,
+    ) -> ShardIndex {
         let count = self.shard_count() as u64;
         let total: u64 = self.databases().map(|database| self.counts(database).keys).sum();
-        if wanted == Wanted::Any && self.shard_keys(needy) * count * 2 >= total {
+        if let Some(needy) = needy
+            && wanted == Wanted::Any
+            && self.shard_keys(needy) * count * 2 >= total
+        {
             return needy;
         }
         // A shard in proportion to its keys, so that a key is as likely to go wherever it lies.
@@ -211,7 +244,7 @@ impl Keyspace {
             }
             rest -= keys;
         }
-        needy
+        ShardIndex(0)
     }
 
     fn shard_keys(&self, shard: ShardIndex) -> u64 {

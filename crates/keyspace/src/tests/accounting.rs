@@ -57,7 +57,7 @@ fn random_change(world: &World, random: &mut Prng) {
 
 #[test]
 fn slot_counts_stay_exact_over_any_history() {
-    let world = World::with_segments(1 << 16, 2048);
+    let world = World::with_segments(1 << 16, 1024);
     let mut random = Prng::new(3);
     for round in 0..20 {
         (0..500).for_each(|_| random_change(&world, &mut random));
@@ -126,7 +126,7 @@ fn private_bytes_leave_less_to_the_arena() {
 fn atomic_record_passes_the_limit_and_is_repaid() {
     let world = World::new();
     world.set("k", "v");
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllkeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
     let limit = world.keyspace.used_memory() + 100_000;
     world.keyspace.set_maxmemory(limit);
     let key = world.key("big");
@@ -137,7 +137,7 @@ fn atomic_record_passes_the_limit_and_is_repaid() {
     assert!(world.keyspace.is_over_limit());
     let mut random = Prng::new(1);
     let mut context = SweepContext { now: NOW, random: &mut random };
-    world.keyspace.reserve(0, key.shard, &mut context).unwrap();
+    world.keyspace.reserve(0, None, &mut context).unwrap();
     assert!(world.keyspace.used_memory() <= limit);
 }
 
@@ -148,7 +148,7 @@ fn noeviction_refuses_and_keeps_every_key() {
     world.keyspace.set_maxmemory(1);
     let mut random = Prng::new(1);
     let mut context = SweepContext { now: NOW, random: &mut random };
-    assert!(world.keyspace.reserve(100, world.key("k").shard, &mut context).is_err());
+    assert!(world.keyspace.reserve(100, None, &mut context).is_err());
     assert_eq!(world.get("k", NOW).as_deref(), Some("v"));
 }
 
@@ -159,7 +159,10 @@ fn set_with_room(world: &World, name: &str, value: &[u8], now: UnixMs, random: &
             Ok(()) => return,
             Err(need) => {
                 let mut context = SweepContext { now, random };
-                world.keyspace.reserve(need.bytes, world.key(name).shard, &mut context).unwrap();
+                world
+                    .keyspace
+                    .reserve(need.bytes, Some(world.key(name).shard), &mut context)
+                    .unwrap();
             }
         }
     }
@@ -168,8 +171,8 @@ fn set_with_room(world: &World, name: &str, value: &[u8], now: UnixMs, random: &
 
 #[test]
 fn allkeys_lru_makes_room_and_keeps_what_is_used() {
-    let world = World::with_segments(1 << 16, 2048);
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllkeysLru);
+    let world = World::with_segments(1 << 16, 1024);
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
     let limit = world.keyspace.used_memory() + (4 << 20);
     world.keyspace.set_maxmemory(limit);
     let mut random = Prng::new(11);
@@ -197,7 +200,7 @@ fn allkeys_lru_makes_room_and_keeps_what_is_used() {
 #[test]
 fn large_values_are_evicted_for_large_values() {
     let world = World::with_segments(1 << 20, 256);
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllkeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
     let limit = world.keyspace.used_memory() + (16 << 20);
     world.keyspace.set_maxmemory(limit);
     let mut random = Prng::new(5);

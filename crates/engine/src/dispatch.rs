@@ -1,0 +1,72 @@
+//! The checks before a command runs, in the order in which Redis makes them (processCommand): a
+//! request that fails several gets the same answer here as there.
+
+use command::{Command, CommandError, Flags, SessionState};
+use keyspace::{Keyspace, SweepContext};
+use resp::RequestView;
+
+use crate::tick::Tick;
+
+/// What to do with a request that passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Run it now.
+    Run,
+    /// Keep it for EXEC.
+    Queue,
+}
+
+/// Checks a request whose name and number of arguments are right already. The caller holds no
+/// guard where memory `is_over_limit`.
+#[inline]
+pub(crate) fn check(
+    command: &'static Command,
+    session: &SessionState,
+    keyspace: &Keyspace,
+    is_over_limit: bool,
+    tick: &mut Tick<'_>,
+) -> Result<Verdict, CommandError> {
+    if command.is(Flags::PROTECTED) && !tick.host.allows_debug(session) {
+        return Err(CommandError::DEBUG_NOT_ALLOWED);
+    }
+    if !session.authenticated && !command.is(Flags::NO_AUTH) {
+        return Err(CommandError::NOT_AUTHENTICATED);
+    }
+    if session.is_queueing() && command.is(Flags::NO_MULTI) {
+        return Err(CommandError::NOT_IN_TRANSACTION);
+    }
+    if is_over_limit && !make_room(keyspace, tick) && needs_memory(command, session) {
+        return Err(CommandError::OUT_OF_MEMORY);
+    }
+    if session.is_queueing() && !command.is(Flags::UNQUEUED) {
+        return Ok(Verdict::Queue);
+    }
+    Ok(Verdict::Run)
+}
+
+/// Returns whether a peer speaks HTTP: a browser was made to send its request here.
+///
+/// Source: Redis, securityWarningCommand.
+#[cold]
+pub(crate) fn is_attack(request: RequestView<'_>) -> bool {
+    [b"post".as_slice(), b"host:"].iter().any(|name| request.at(0).eq_ignore_ascii_case(name))
+}
+
+/// Memory is above its limit, from an overshoot or a lower limit: repays before anything else.
+#[cold]
+fn make_room(keyspace: &Keyspace, tick: &mut Tick<'_>) -> bool {
+    let mut context = SweepContext { now: tick.now, random: &mut tick.random };
+    keyspace.reserve(0, None, &mut context).is_ok()
+}
+
+/// Returns whether a request is refused when there is no room: one that may store something, one
+/// that would be queued, and an EXEC of one that may store something.
+#[cold]
+fn needs_memory(command: &Command, session: &SessionState) -> bool {
+    let Some(transaction) = &session.transaction else { return command.is(Flags::DENYOOM) };
+    match command.name {
+        "exec" => transaction.flags.contains(Flags::DENYOOM),
+        "discard" | "multi" | "watch" | "unwatch" | "reset" => false,
+        _ => true,
+    }
+}

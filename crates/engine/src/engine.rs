@@ -1,0 +1,89 @@
+//! The engine, and the run of one batch.
+
+use keyspace::Keyspace;
+use resp::{Reply, Requests};
+
+use crate::release::Release;
+use crate::run::Runner;
+use crate::session::Session;
+use crate::tick::Tick;
+use crate::window::Window;
+
+/// The data store without its transports; shared by all workers.
+pub struct Engine {
+    keyspace: Keyspace,
+}
+
+/// How a session stands after a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// It goes on.
+    #[default]
+    Open,
+    /// It is closed once its replies are sent; later requests are not run.
+    AfterReplies,
+    /// It is closed now, without a word: the peer speaks HTTP, a cross-protocol attack.
+    AtOnce,
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "the session may have ended, and requests may be left"]
+pub struct Outcome {
+    /// The index behind the last request that was run or refused; those from there on are left
+    /// for the next call, unless the session has ended.
+    pub executed: usize,
+    /// Commands that ran, those inside EXEC included, refused ones not.
+    pub commands: u64,
+    /// How the session stands.
+    pub ending: Ending,
+    /// When the replies may leave.
+    pub release: Release,
+}
+
+impl Engine {
+    /// Returns the engine of `keyspace`.
+    pub fn new(keyspace: Keyspace) -> Engine {
+        Engine { keyspace }
+    }
+
+    /// Returns the keyspace.
+    #[inline]
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    /// Runs the requests of one session from index `from` on, in order, and appends their replies
+    /// to `out`. Pauses once `out` holds [`Tick::output_bytes_max`]. The caller holds no guard.
+    pub fn execute(
+        &self,
+        session: &mut Session,
+        requests: Requests<'_>,
+        from: usize,
+        out: &mut Vec<u8>,
+        tick: &mut Tick<'_>,
+    ) -> Outcome {
+        let output_bytes_max = tick.output_bytes_max;
+        let mut runner = Runner::new(&self.keyspace, session, tick);
+        let mut window = Window::new();
+        let mut next = from;
+        while next < requests.len() {
+            window.fill(&self.keyspace, requests, next, runner.database());
+            for prepared in window.prepared() {
+                if runner.ending() != Ending::Open || out.len() >= output_bytes_max {
+                    return runner.outcome(next);
+                }
+                let mut reply = Reply::new(out, runner.protocol());
+                runner.run(prepared, requests.at(next), &mut reply);
+                next += 1;
+            }
+        }
+        runner.outcome(next)
+    }
+
+    /// Ends a session: nothing of it stays behind. The caller holds no guard.
+    pub fn close(&self, session: &mut Session) {
+        session.state.transaction = None;
+        self.keyspace.unwatch(&mut session.watches);
+    }
+}

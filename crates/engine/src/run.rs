@@ -1,0 +1,386 @@
+//! One request after the other: checked, run under the locks that it needs, answered.
+
+use base::{DatabaseIndex, Key, Lsn, ShardIndex};
+use command::{
+    Args, Command, CommandError, ControlContext, Handler, Next, ReadContext, SessionContext,
+    WriteContext,
+};
+use keyspace::{Access, Guard, Keyspace, NeedRoom, SweepContext};
+use resp::{Protocol, Reply, RequestView};
+
+use crate::dispatch::{self, Verdict};
+use crate::engine::{Ending, Outcome};
+use crate::release::Release;
+use crate::session::Session;
+use crate::tick::Tick;
+use crate::window::Prepared;
+
+/// How often a write that lacks room is tried again after room was made.
+const ROOM_ATTEMPTS_MAX: u32 = 16;
+/// Requests on several keys that bring less than this may pass the memory limit by it; what they
+/// take is repaid by the next command.
+const AHEAD_BYTES_MIN: usize = 64 * 1024;
+
+type ReadHandler = fn(&ReadContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>;
+type WriteHandler = fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>;
+
+/// Runs the requests of one batch of one session.
+pub(crate) struct Runner<'e, 's, 't, 'h> {
+    pub(crate) keyspace: &'e Keyspace,
+    pub(crate) session: &'s mut Session,
+    pub(crate) tick: &'t mut Tick<'h>,
+    /// The shard of the last request, kept for the next one; in EXEC all shards of the queue.
+    pub(crate) guard: Option<Guard<'e>>,
+    /// Whether `guard` is that of an EXEC.
+    pub(crate) in_transaction: bool,
+    commands: u64,
+    ending: Ending,
+    lsn: Lsn,
+}
+
+impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
+    /// Returns a runner that has run nothing and holds nothing.
+    pub fn new(
+        keyspace: &'e Keyspace,
+        session: &'s mut Session,
+        tick: &'t mut Tick<'h>,
+    ) -> Runner<'e, 's, 't, 'h> {
+        Runner {
+            keyspace,
+            session,
+            tick,
+            guard: None,
+            in_transaction: false,
+            commands: 0,
+            ending: Ending::Open,
+            lsn: Lsn(0),
+        }
+    }
+
+    /// Returns the session's database.
+    pub fn database(&self) -> DatabaseIndex {
+        self.session.state.database
+    }
+
+    /// Returns the session's protocol.
+    #[inline]
+    pub fn protocol(&self) -> Protocol {
+        self.session.state.protocol
+    }
+
+    /// Returns how the session stands.
+    #[inline]
+    pub fn ending(&self) -> Ending {
+        self.ending
+    }
+
+    /// Unlocks, and returns what became of the batch, whose request `executed` is the next.
+    pub fn outcome(mut self, executed: usize) -> Outcome {
+        self.unlock();
+        Outcome {
+            executed,
+            commands: self.commands,
+            ending: self.ending,
+            release: Release { lsn: self.lsn },
+        }
+    }
+
+    /// Runs, queues or refuses one request and writes its reply.
+    #[inline]
+    pub fn run(
+        &mut self,
+        prepared: &Prepared<'_>,
+        request: RequestView<'_>,
+        reply: &mut Reply<'_>,
+    ) {
+        let Some(command) = prepared.command else { return self.refuse_malformed(request, reply) };
+        self.session.state.last_command = Some(command);
+        let is_over_limit = self.keyspace.is_over_limit();
+        if is_over_limit {
+            // Room is made while no shard is held.
+            self.unlock();
+        }
+        match dispatch::check(command, &self.session.state, self.keyspace, is_over_limit, self.tick)
+        {
+            Ok(Verdict::Run) => match &prepared.key {
+                Some(key) => self.answer(command, request, std::slice::from_ref(key), reply),
+                None => self.answer(command, request, &self.keys_of(command, request), reply),
+            },
+            Ok(Verdict::Queue) => self.queue(command, request, reply),
+            Err(error) => self.refuse(command, &error, reply),
+        }
+    }
+
+    /// Runs a command and writes its reply, or its error in the reply's place.
+    #[inline]
+    pub fn answer(
+        &mut self,
+        command: &'static Command,
+        request: RequestView<'_>,
+        keys: &[Key<'_>],
+        reply: &mut Reply<'_>,
+    ) {
+        self.commands += 1;
+        let start = reply.position();
+        let args = Args::new(request, keys);
+        let result = match command.handler {
+            Handler::Read(handler) => self.read(handler, args, reply),
+            Handler::Write(handler) => self.write(handler, args, reply),
+            Handler::Session(_) | Handler::Control(_) => self.beyond_keys(command, args, reply),
+            Handler::Container => panic!("the arity of {} asks for a subcommand", command.name),
+        };
+        if let Err(error) = result {
+            reply.rewind(start);
+            error.write(reply);
+        }
+    }
+
+    /// Returns the keys of a request that may have any number of them.
+    pub fn keys_of<'a>(&self, command: &Command, request: RequestView<'a>) -> Vec<Key<'a>> {
+        let positions = command.key_positions(request.len());
+        positions.map(|position| self.keyspace.hasher().key(request.at(position))).collect()
+    }
+
+    /// Lets go of whatever is locked.
+    #[inline]
+    pub fn unlock(&mut self) {
+        if let Some(guard) = self.guard.take() {
+            self.lsn = self.lsn.max(guard.finish());
+        }
+    }
+
+    /// Returns the guard of `keys`: the one at hand where it fits.
+    #[inline]
+    fn lock(&mut self, keys: &[Key<'_>]) -> &mut Guard<'e> {
+        if !self.in_transaction {
+            match keys {
+                [key] => self.lock_one(key.shard),
+                _ => self.lock_many(keys),
+            }
+        }
+        self.guard.as_mut().expect("locked just now, or by EXEC")
+    }
+
+    #[inline]
+    fn lock_one(&mut self, shard: ShardIndex) {
+        if !self.guard.as_ref().is_some_and(|guard| guard.is_only(shard)) {
+            self.unlock();
+            self.guard = Some(self.keyspace.lock(shard));
+        }
+    }
+
+    fn lock_many(&mut self, keys: &[Key<'_>]) {
+        self.unlock();
+        let guard = self.keyspace.lock_keys(keys);
+        guard.prefetch(keys, self.session.state.database);
+        self.guard = Some(guard);
+    }
+
+    #[inline]
+    fn read(
+        &mut self,
+        handler: ReadHandler,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), CommandError> {
+        let (database, now) = (self.session.state.database, self.tick.now);
+        let view = self.lock(args.keys()).read(database, now);
+        handler(&ReadContext { view }, args, reply)
+    }
+
+    #[inline]
+    fn write(
+        &mut self,
+        handler: WriteHandler,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), CommandError> {
+        match args.keys() {
+            [key] if !self.in_transaction => self.write_one(handler, key, args, reply),
+            _ => self.write_atomically(handler, args, reply),
+        }
+    }
+
+    /// Writes one key; where room is lacking, makes some while nothing is held and tries again.
+    #[inline]
+    fn write_one(
+        &mut self,
+        handler: WriteHandler,
+        key: &Key<'_>,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), CommandError> {
+        let (database, now) = (self.session.state.database, self.tick.now);
+        let start = reply.position();
+        let mut attempt = 0;
+        loop {
+            self.lock_one(key.shard);
+            let guard = self.guard.as_mut().expect("locked just now");
+            let mut context = WriteContext { view: guard.write(database, now) };
+            let result = handler(&mut context, args, reply);
+            let Err(CommandError::NeedRoom(need)) = result else { return result };
+            reply.rewind(start);
+            attempt += 1;
+            if attempt == ROOM_ATTEMPTS_MAX {
+                return Err(CommandError::OUT_OF_MEMORY);
+            }
+            self.make_room(need, key.shard)?;
+        }
+    }
+
+    #[cold]
+    fn make_room(&mut self, need: NeedRoom, shard: ShardIndex) -> Result<(), CommandError> {
+        self.unlock();
+        let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
+        let made = self.keyspace.reserve(need.bytes, Some(shard), &mut context);
+        made.map_err(|_| CommandError::OUT_OF_MEMORY)
+    }
+
+    /// Writes several keys as one record, or one of the commands of an EXEC, whose record it joins.
+    /// Nothing is evicted meanwhile, so that it is not tried again: the limit may be passed, and
+    /// only where the system itself has no memory is an error left to give.
+    fn write_atomically(
+        &mut self,
+        handler: WriteHandler,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), CommandError> {
+        let (database, now) = (self.session.state.database, self.tick.now);
+        let in_transaction = self.in_transaction;
+        if !in_transaction {
+            self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
+        }
+        let guard = self.lock(args.keys());
+        if !in_transaction {
+            guard.begin_atomic();
+        }
+        let result = handler(&mut WriteContext { view: guard.write(database, now) }, args, reply);
+        if !in_transaction {
+            self.unlock();
+        }
+        result
+    }
+
+    /// Makes room for a change of about `bytes` that may not evict while it runs.
+    pub fn make_room_ahead(&mut self, bytes: usize) -> Result<(), CommandError> {
+        if self.keyspace.maxmemory() == 0 || bytes < AHEAD_BYTES_MIN {
+            return Ok(());
+        }
+        self.unlock();
+        let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
+        let made = self.keyspace.reserve_ahead(bytes as u64, &mut context);
+        made.map_err(|_| CommandError::OUT_OF_MEMORY)
+    }
+
+    /// Runs a command that works on the session or on the whole keyspace.
+    fn beyond_keys(
+        &mut self,
+        command: &'static Command,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), CommandError> {
+        if !self.in_transaction {
+            self.unlock();
+        }
+        match command.handler {
+            Handler::Session(handler) => {
+                let was_queueing = self.session.state.is_queueing();
+                let mut context = SessionContext {
+                    session: &mut self.session.state,
+                    host: self.tick.host,
+                    now: self.tick.now,
+                };
+                let next = handler(&mut context, args, reply);
+                self.act(next, was_queueing, args.keys(), reply)
+            }
+            Handler::Control(handler) => {
+                let access = match &mut self.guard {
+                    Some(guard) => guard.access(),
+                    None => Access::free(self.keyspace),
+                };
+                let mut context = ControlContext {
+                    access,
+                    session: &mut self.session.state,
+                    host: self.tick.host,
+                    now: self.tick.now,
+                    random: &mut self.tick.random,
+                };
+                handler(&mut context, args, reply)
+            }
+            _ => unreachable!("handlers of keys are run elsewhere"),
+        }
+    }
+
+    /// Does what a session command asks for.
+    fn act(
+        &mut self,
+        next: Result<Next, CommandError>,
+        was_queueing: bool,
+        keys: &[Key<'_>],
+        reply: &mut Reply<'_>,
+    ) -> Result<(), CommandError> {
+        if matches!(next, Ok(Next::Exec)) {
+            self.execute_transaction(reply);
+            return Ok(());
+        }
+        if was_queueing && !self.session.state.is_queueing() {
+            // Every way out of MULTI ends the watches: a refused EXEC, DISCARD, RESET.
+            self.keyspace.unwatch(&mut self.session.watches);
+        }
+        match next? {
+            Next::Done | Next::Exec => {}
+            Next::Watch => {
+                let (database, now) = (self.session.state.database, self.tick.now);
+                self.keyspace.watch(&mut self.session.watches, database, keys, now);
+            }
+            // EXEC has ended the watches before its commands run.
+            Next::Unwatch if self.in_transaction => {}
+            Next::Unwatch => self.keyspace.unwatch(&mut self.session.watches),
+            Next::Close => self.ending = Ending::AfterReplies,
+        }
+        Ok(())
+    }
+
+    fn queue(
+        &mut self,
+        command: &'static Command,
+        request: RequestView<'_>,
+        reply: &mut Reply<'_>,
+    ) {
+        let is_dirty = self.session.watches.is_dirty();
+        let transaction = self.session.state.transaction.as_mut().expect("MULTI was sent");
+        // What can no longer run is not kept, as in Redis; the answer is the same.
+        if !is_dirty
+            && !transaction.is_broken
+            && let Err(error) = transaction.push(command, request)
+        {
+            return error.write(reply);
+        }
+        reply.simple("QUEUED");
+    }
+
+    /// Refuses a request before its handler: inside MULTI, EXEC will refuse too.
+    #[cold]
+    fn refuse(&mut self, command: &Command, error: &CommandError, reply: &mut Reply<'_>) {
+        if command.name == "exec" {
+            return self.abort_transaction(error, reply);
+        }
+        if let Some(transaction) = &mut self.session.state.transaction {
+            transaction.is_broken = true;
+        }
+        error.write(reply);
+    }
+
+    #[cold]
+    fn refuse_malformed(&mut self, request: RequestView<'_>, reply: &mut Reply<'_>) {
+        let error = command::resolve(request).expect_err("it was refused before");
+        if dispatch::is_attack(request) {
+            self.ending = Ending::AtOnce;
+            return;
+        }
+        match &error {
+            CommandError::WrongArity(command) => self.refuse(command, &error, reply),
+            _ => self.refuse(&Command::DEFAULT, &error, reply),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What lasts from one batch of a client to the next.
+
+use base::UnixMs;
+use command::{SessionState, Transaction};
+use keyspace::Watches;
+
+/// One client's session. It ends with [`crate::Engine::close`].
+#[derive(Debug)]
+pub struct Session {
+    /// What commands see of it.
+    pub state: SessionState,
+    pub(crate) watches: Watches,
+}
+
+impl Session {
+    /// Returns a session as it begins at `now`: `authenticated` where no password is required.
+    pub fn new(id: u64, now: UnixMs, authenticated: bool) -> Session {
+        Session { state: SessionState::new(id, now, authenticated), watches: Watches::default() }
+    }
+
+    /// Returns the bytes that the session holds beside itself; watches are accounted elsewhere.
+    pub fn memory_bytes(&self) -> usize {
+        let queue = self.state.transaction.as_ref().map_or(0, Transaction::argument_bytes);
+        let names = [&self.state.name, &self.state.library_name, &self.state.library_version];
+        queue + names.iter().map(|name| name.len()).sum::<usize>()
+    }
+
+    /// Returns the number of keys that the session watches.
+    pub fn watched_keys(&self) -> usize {
+        self.watches.len()
+    }
+}

@@ -1,0 +1,196 @@
+//! *Applying the effects of any history to an empty engine gives the same dataset digest*: first
+//! over the keyspace's own operations, which every command is made of.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use base::prng::Prng;
+use base::{DatabaseIndex, Key};
+use keyspace::{EvictionPolicy, Expiry, SweepContext, WriteView};
+
+use super::*;
+use crate::ApplyError;
+
+/// Keys of which threads choose: few, so that they meet.
+const KEY_COUNT: u64 = 300;
+/// Histories per test: a few in a debug build, where each takes a second.
+const SEED_COUNT: u64 = if cfg!(debug_assertions) { 3 } else { 30 };
+
+struct Mutator<'k> {
+    keyspace: &'k Keyspace,
+    random: Prng,
+    clock: &'k AtomicI64,
+}
+
+impl Mutator<'_> {
+    fn now(&self) -> UnixMs {
+        UnixMs(self.clock.load(Ordering::Relaxed))
+    }
+
+    fn names(&mut self, count: u64) -> Vec<String> {
+        (0..count).map(|_| format!("key:{}", self.random.below(KEY_COUNT))).collect()
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let lengths = [0, 1, 5, 60, 500, 5000];
+        let mut value = vec![0; lengths[self.random.below(lengths.len() as u64) as usize]];
+        self.random.fill(&mut value);
+        value
+    }
+
+    fn step(&mut self) {
+        self.clock.fetch_add(1, Ordering::Relaxed);
+        match self.random.below(100) {
+            0 => Access::free(self.keyspace).flush_database(self.database(), self.now()),
+            1 if self.random.one_in(10) => Access::free(self.keyspace).flush_all(self.now()),
+            2 => {
+                let (a, b) = (self.database(), self.database());
+                // Without room for the tables of a new database nothing is swapped.
+                Access::free(self.keyspace).swap_databases(a, b, self.now()).ok();
+            }
+            3..=9 => self.sweep(),
+            10..=29 => self.change_atomically(),
+            _ => self.change_one(),
+        }
+    }
+
+    fn database(&mut self) -> DatabaseIndex {
+        DatabaseIndex(self.random.below(3) as u8)
+    }
+
+    fn sweep(&mut self) {
+        let shards: Vec<_> = self.keyspace.shard_indexes().collect();
+        let shard = shards[self.random.below(shards.len() as u64) as usize];
+        self.keyspace.expire_step(shard, self.now(), 20);
+    }
+
+    /// One key; makes room as the engine does.
+    fn change_one(&mut self) {
+        let (database, now) = (self.database(), self.now());
+        let names = self.names(1);
+        let key = self.keyspace.hasher().key(names[0].as_bytes());
+        let (kind, value) = (self.random.next(), self.value());
+        for _ in 0..16 {
+            let mut guard = self.keyspace.lock(key.shard);
+            let result = change(&mut guard.write(database, now), &key, kind, &value);
+            drop(guard);
+            let Err(need) = result else { return };
+            let mut context = SweepContext { now, random: &mut self.random };
+            if self.keyspace.reserve(need.bytes, Some(key.shard), &mut context).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Several keys of several databases as one record, as MULTI does.
+    fn change_atomically(&mut self) {
+        let now = self.now();
+        let count = 1 + self.random.below(6);
+        let names = self.names(count);
+        let keys: Vec<Key<'_>> =
+            names.iter().map(|name| self.keyspace.hasher().key(name.as_bytes())).collect();
+        let plan: Vec<_> =
+            keys.iter().map(|_| (self.database(), self.random.next(), self.value())).collect();
+        let mut guard = self.keyspace.lock_keys(&keys);
+        guard.begin_atomic();
+        for (key, (database, kind, value)) in keys.iter().zip(&plan) {
+            // Without room for the table of a new database the record ends early.
+            if change(&mut guard.write(*database, now), key, *kind, value).is_err() {
+                break;
+            }
+        }
+        guard.finish();
+        if self.keyspace.is_over_limit() {
+            let mut context = SweepContext { now, random: &mut self.random };
+            self.keyspace.reserve(0, None, &mut context).ok();
+        }
+    }
+}
+
+fn change(
+    view: &mut WriteView<'_>,
+    key: &Key<'_>,
+    kind: u64,
+    value: &[u8],
+) -> Result<(), keyspace::NeedRoom> {
+    let at = UnixMs(view.now().0 + (kind >> 32) as i64 % 200 - 20);
+    match kind % 10 {
+        0 | 1 => view.set(key, value, Expiry::Clear),
+        2 => view.set(key, value, Expiry::Keep),
+        3 => view.set(key, value, Expiry::At(at)),
+        4 => view.append(key, value).map(|_| ()),
+        5 => view.set_range(key, (kind >> 40) as usize % 300, value).map(|_| ()),
+        6 => view.set_expiry(key, at).map(|_| ()),
+        7 => view.persist(key).map(|_| ()),
+        8 => {
+            view.remove(key);
+            Ok(())
+        }
+        _ => view.set_text(key, b"12", Expiry::Keep),
+    }
+}
+
+fn run(keyspace: &Keyspace, seed: u64, thread_count: u64, steps: u32) {
+    let clock = AtomicI64::new(NOW.0);
+    std::thread::scope(|scope| {
+        for thread in 0..thread_count {
+            let random = Prng::new(seed * 1000 + thread);
+            let mut mutator = Mutator { keyspace, random, clock: &clock };
+            scope.spawn(move || (0..steps).for_each(|_| mutator.step()));
+        }
+    });
+}
+
+fn check(seed: u64, thread_count: u64, steps: u32, maxmemory_spare: Option<u64>) -> Keyspace {
+    let original = keyspace(64);
+    let sink = Recorded::listening_to(&original);
+    if let Some(spare) = maxmemory_spare {
+        original.set_eviction_policy(EvictionPolicy::AllKeysLru);
+        original.set_maxmemory(original.used_memory() + spare);
+    }
+    run(&original, seed, thread_count, steps);
+    let copy = sink.replayed();
+    assert_eq!(digest(&copy), digest(&original), "seed {seed}");
+    for database in original.databases() {
+        assert_eq!(copy.counts(database), original.counts(database), "seed {seed}");
+    }
+    original
+}
+
+#[test]
+fn effects_of_one_thread_give_the_same_dataset() {
+    for seed in 0..SEED_COUNT {
+        check(seed, 1, 2000, None);
+    }
+}
+
+#[test]
+fn effects_of_four_threads_give_the_same_dataset() {
+    for seed in 0..SEED_COUNT {
+        let counters = check(seed, 4, 2000, None).counters();
+        assert!(counters.expired_keys > 100, "{counters:?}");
+    }
+}
+
+#[test]
+fn effects_of_four_threads_under_eviction_give_the_same_dataset() {
+    for seed in 0..SEED_COUNT {
+        let counters = check(seed, 4, 2000, Some(2 << 20)).counters();
+        assert!(counters.evicted_keys > 100, "{counters:?}");
+    }
+}
+
+#[test]
+fn what_is_no_record_is_refused_before_any_change() {
+    let copy = keyspace(8);
+    let mut applier = Applier::new();
+    let set = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
+    let get = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".as_slice();
+    let select = b"*2\r\n$6\r\nSELECT\r\n$2\r\n16\r\n".as_slice();
+    let malformed = Err(ApplyError::Malformed { position: 1 });
+    assert_eq!(applier.apply(&copy, &[set, get].concat()), malformed);
+    assert_eq!(applier.apply(&copy, &[set, select].concat()), malformed);
+    assert_eq!(applier.apply(&copy, &set[..set.len() - 1]), Err(ApplyError::Incomplete));
+    assert_eq!(copy.counts(DatabaseIndex(0)).keys, 0);
+    assert_eq!(applier.apply(&copy, set), Ok(()));
+    assert_eq!(copy.counts(DatabaseIndex(0)).keys, 1);
+}

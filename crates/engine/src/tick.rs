@@ -1,0 +1,17 @@
+//! What the engine needs from outside: time, chance, the process around it.
+
+use base::UnixMs;
+use base::prng::Prng;
+use command::Host;
+
+/// One worker's view of the world during a round; the worker sets the time before each.
+pub struct Tick<'h> {
+    /// The wall clock, read once a round.
+    pub now: UnixMs,
+    /// Random numbers, for eviction and commands that pick by chance.
+    pub random: Prng,
+    /// The server around the engine.
+    pub host: &'h dyn Host,
+    /// Where a batch pauses: no further request begins once this much output waits.
+    pub output_bytes_max: usize,
+}

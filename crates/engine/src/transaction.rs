@@ -1,0 +1,72 @@
+//! EXEC: the queue of a MULTI under all its locks at once, as one record.
+
+use command::{CommandError, Handler, Queued, Transaction};
+use keyspace::{Guard, Keyspace, ShardSet, Watches};
+use resp::Reply;
+
+use crate::run::Runner;
+
+impl Runner<'_, '_, '_, '_> {
+    /// Runs the queue of the session's transaction, unless a watched key has changed or there is
+    /// no room, and writes the reply of EXEC. The transaction and the watches end either way.
+    pub fn execute_transaction(&mut self, reply: &mut Reply<'_>) {
+        let transaction = self.session.state.transaction.take().expect("EXEC runs inside MULTI");
+        if let Err(error) = self.make_room_ahead(transaction.argument_bytes()) {
+            return self.abort_transaction(&error, reply);
+        }
+        self.guard = lock(self.keyspace, &transaction, &self.session.watches);
+        if let Some(guard) = &mut self.guard {
+            let unchanged = guard.watches_hold(&self.session.watches, self.tick.now);
+            guard.unwatch(&mut self.session.watches);
+            if !unchanged {
+                self.unlock();
+                return reply.null_array();
+            }
+            guard.begin_atomic();
+        }
+        self.in_transaction = true;
+        reply.array(transaction.queue().len());
+        for queued in transaction.queue() {
+            let request = queued.request.view();
+            self.answer(queued.command, request, &self.keys_of(queued.command, request), reply);
+        }
+        self.in_transaction = false;
+        self.unlock();
+    }
+
+    /// Ends the transaction because EXEC itself was refused with `error`.
+    #[cold]
+    pub fn abort_transaction(&mut self, error: &CommandError, reply: &mut Reply<'_>) {
+        self.unlock();
+        self.session.state.transaction = None;
+        self.keyspace.unwatch(&mut self.session.watches);
+        let text = error.text();
+        let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
+        let prefix = b"EXECABORT Transaction discarded because of: ";
+        reply.error([prefix.as_slice(), reason].concat());
+    }
+}
+
+/// Locks what the queue and the watches touch; `None` where that is nothing.
+fn lock<'k>(
+    keyspace: &'k Keyspace,
+    transaction: &Transaction,
+    watches: &Watches,
+) -> Option<Guard<'k>> {
+    if transaction.queue().iter().any(concerns_all_keys) {
+        return Some(keyspace.lock_all());
+    }
+    let mut shards = ShardSet::new();
+    watches.shards().for_each(|shard| shards.insert(shard));
+    for queued in transaction.queue() {
+        let request = queued.request.view();
+        for position in queued.command.key_positions(request.len()) {
+            shards.insert(keyspace.hasher().key(request.at(position)).shard);
+        }
+    }
+    (!shards.is_empty()).then(|| keyspace.lock_set(&shards))
+}
+
+fn concerns_all_keys(queued: &Queued) -> bool {
+    matches!(queued.command.handler, Handler::Control(_))
+}

@@ -1,0 +1,71 @@
+//! The first two passes over a batch: rows and keys are looked up, and the memory that the third
+//! pass will touch is asked for ahead, so that cache misses of different requests overlap.
+
+use base::{DatabaseIndex, Key};
+use command::Command;
+use keyspace::Keyspace;
+use resp::Requests;
+
+/// How many requests are prepared together: as many misses as a core can have under way, while
+/// what the first one fetched is still in the cache when the last one runs.
+const WINDOW_MAX: usize = 16;
+
+/// What is known of one request before it runs.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Prepared<'a> {
+    /// Its row, where the request is well formed.
+    pub command: Option<&'static Command>,
+    /// Its key, where the row says that there is exactly one.
+    pub key: Option<Key<'a>>,
+}
+
+/// The next requests of a batch.
+pub(crate) struct Window<'a> {
+    prepared: [Prepared<'a>; WINDOW_MAX],
+    count: usize,
+}
+
+impl<'a> Window<'a> {
+    /// Returns an empty window.
+    pub fn new() -> Window<'a> {
+        Window { prepared: [Prepared::default(); WINDOW_MAX], count: 0 }
+    }
+
+    /// Prepares the requests from `first` on, as many as fit.
+    pub fn fill(
+        &mut self,
+        keyspace: &Keyspace,
+        requests: Requests<'a>,
+        first: usize,
+        database: DatabaseIndex,
+    ) {
+        self.count = (requests.len() - first).min(WINDOW_MAX);
+        for (offset, prepared) in self.prepared[..self.count].iter_mut().enumerate() {
+            *prepared = prepare(keyspace, requests, first + offset);
+        }
+        // A single request would only wait for itself.
+        if self.count > 1 {
+            self.prefetch(keyspace, database);
+        }
+    }
+
+    /// Returns what was prepared.
+    pub fn prepared(&self) -> &[Prepared<'a>] {
+        &self.prepared[..self.count]
+    }
+
+    fn prefetch(&self, keyspace: &Keyspace, database: DatabaseIndex) {
+        let keys = || self.prepared().iter().filter_map(|prepared| prepared.key.as_ref());
+        keys().for_each(|key| keyspace.prefetch_bucket(key, database));
+        keys().for_each(|key| keyspace.prefetch_entry(key, database));
+    }
+}
+
+#[inline]
+fn prepare<'a>(keyspace: &Keyspace, requests: Requests<'a>, index: usize) -> Prepared<'a> {
+    let request = requests.at(index);
+    // A request that is refused is looked at again when its turn comes, to say why.
+    let Ok(command) = command::resolve(request) else { return Prepared::default() };
+    let key = command.only_key().map(|position| keyspace.hasher().key(request.at(position)));
+    Prepared { command: Some(command), key }
+}
