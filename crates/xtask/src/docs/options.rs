@@ -1,6 +1,4 @@
-//! The page of options, from the rows that `forebay config --json` prints.
-
-use serde_json::Value;
+//! The page of options, from the list that `forebay options` prints.
 
 use crate::process::output_of;
 use crate::workspace::Workspace;
@@ -11,44 +9,33 @@ use crate::workspace::Workspace;
 /// When the program cannot be run or prints something else.
 pub fn page(workspace: &Workspace) -> Result<String, String> {
     let program = workspace.target.join("debug/forebay");
-    let printed = output_of(&program.to_string_lossy(), &["config", "--json"])?;
-    let rows: Value = serde_json::from_str(&printed)
-        .map_err(|error| format!("forebay config --json printed no JSON: {error}"))?;
-    render(&rows).ok_or_else(|| "forebay config --json lacks a field".to_owned())
+    let printed = output_of(&program.to_string_lossy(), &["options"])?;
+    render(&printed).ok_or_else(|| "forebay options printed something unknown".to_owned())
 }
 
-fn render(rows: &Value) -> Option<String> {
-    let rows = rows.as_array()?;
+/// Returns the page for a list that has two lines an option: name and default, then, indented,
+/// what it does.
+fn render(printed: &str) -> Option<String> {
     let mut page = "# Options\n\n\
         Written by `cargo xtask docs` from the server's table of options. Each can stand in the\n\
-        configuration file and on the command line of `forebay serve`; CONFIG GET shows it.\n\
+        configuration file and on the command line of `forebay serve`; CONFIG GET shows it. An\n\
+        option of Redis that is not listed is accepted where it has no meaning here, and the log\n\
+        says so; any other name is refused.\n\
         \n\
-        | option | default | CONFIG SET | what it does |\n| --- | --- | --- | --- |\n"
+        | option | default | what it does |\n| --- | --- | --- |\n"
         .to_owned();
-    let (effective, accepted): (Vec<&Value>, Vec<&Value>) =
-        rows.iter().partition(|row| row["effective"].as_bool() == Some(true));
-    for row in effective {
-        let when = if row["mutable"].as_bool()? { "yes" } else { "no" };
-        let [name, default, doc] = texts(row)?;
-        page.push_str(&format!("| `{name}` | {} | {when} | {doc} |\n", quoted(default)));
+    let mut lines = printed.lines();
+    while let Some(line) = lines.next() {
+        let (name, default) = line.split_once(' ')?;
+        let meaning = lines.next()?.strip_prefix("    ")?;
+        let meaning = meaning.replace('|', "\\|");
+        page.push_str(&format!("| `{name}` | {} | {meaning} |\n", quoted(default)));
     }
-    page.push_str(
-        "\n## Accepted without effect\n\n\
-         Known from Redis and without meaning here. They are accepted, so that a configuration\n\
-         made for Redis works, and the log says so.\n\n",
-    );
-    for row in accepted {
-        page.push_str(&format!("- `{}`\n", texts(row)?[0]));
-    }
-    Some(page)
-}
-
-fn texts(row: &Value) -> Option<[&str; 3]> {
-    Some([row["name"].as_str()?, row["default"].as_str()?, row["doc"].as_str()?])
+    (!printed.is_empty()).then_some(page)
 }
 
 fn quoted(default: &str) -> String {
-    if default.is_empty() { "none".to_owned() } else { format!("`{default}`") }
+    if default == "''" { "none".to_owned() } else { format!("`{default}`") }
 }
 
 #[cfg(test)]
@@ -56,14 +43,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn effective_options_are_a_table_and_the_others_a_list() {
-        let rows = serde_json::json!([
-            {"name": "port", "default": "6379", "mutable": false, "effective": true, "doc": "D."},
-            {"name": "save", "default": "", "mutable": true, "effective": false, "doc": ""},
-        ]);
-        let page = render(&rows).expect("the rows are complete");
-        assert!(page.contains("\n| `port` | `6379` | no | D. |\n"), "{page}");
-        assert!(page.contains("\n- `save`\n"), "{page}");
-        assert!(render(&serde_json::json!([{"name": "port", "effective": true}])).is_none());
+    fn each_option_is_a_row_of_the_table() {
+        let page = render("port 6379\n    The port.\nunixsocket ''\n    yes | no.\n");
+        let page = page.expect("the list is complete");
+        assert!(page.contains("\n| `port` | `6379` | The port. |\n"), "{page}");
+        assert!(page.ends_with("\n| `unixsocket` | none | yes \\| no. |\n"), "{page}");
+    }
+
+    #[test]
+    fn another_format_is_refused() {
+        for printed in ["", "port 6379\n", "port 6379\nThe port.\n", "port\n    The port.\n"] {
+            assert!(render(printed).is_none(), "{printed:?}");
+        }
     }
 }

@@ -6,14 +6,18 @@ use super::imports::PURE_CRATES;
 use super::rust::{RustFile, Token};
 
 /// The crates that may hold unsafe code.
-const UNSAFE_CRATES: [&str; 2] = ["arena", "sys"];
-/// Files that tie arena to sys: they promise, by `unsafe impl`, that mapped memory is what arena
-/// asks for. Neither crate can, as neither knows the other.
-const UNSAFE_FILES: [&str; 2] = ["crates/client/src/memory.rs", "crates/server/src/memory.rs"];
+const UNSAFE_CRATES: &[&str] = &["arena", "sys"];
+
+/// Those crates, and the files that tie them together: by `unsafe impl` they promise that mapped
+/// memory is what arena asks for. Neither crate can, as neither knows the other.
+const UNSAFE_PLACES: &[&str] =
+    &["arena", "sys", "crates/client/src/memory.rs", "crates/server/src/memory.rs"];
 
 enum Place {
     Everywhere,
+    /// Outside of these crates and files.
     OutsideOf(&'static [&'static str]),
+    /// In these crates.
     In(&'static [&'static str]),
 }
 
@@ -26,12 +30,9 @@ struct TokenRule {
 }
 
 const RULES: &[TokenRule] = &[
-    TokenRule {
-        pattern: "unsafe",
-        place: Place::OutsideOf(&UNSAFE_CRATES),
-        in_tests: true,
-        instead: "unsafe code lives in sys and arena only",
-    },
+    unsafe_outside("unsafe", UNSAFE_PLACES),
+    unsafe_outside("unsafe {", UNSAFE_CRATES),
+    unsafe_outside("unsafe fn", UNSAFE_CRATES),
     TokenRule {
         pattern: ". unwrap ( )",
         place: Place::Everywhere,
@@ -54,6 +55,11 @@ const RULES: &[TokenRule] = &[
     pure("RandomState", "a hasher takes its seed from the caller"),
 ];
 
+const fn unsafe_outside(pattern: &'static str, places: &'static [&'static str]) -> TokenRule {
+    let instead = "unsafe code lives in sys and arena only";
+    TokenRule { pattern, place: Place::OutsideOf(places), in_tests: true, instead }
+}
+
 const fn everywhere(pattern: &'static str, instead: &'static str) -> TokenRule {
     TokenRule { pattern, place: Place::Everywhere, in_tests: true, instead }
 }
@@ -64,12 +70,8 @@ const fn pure(pattern: &'static str, instead: &'static str) -> TokenRule {
 
 /// Returns every place in `file` that matches a rule.
 pub fn check(file: &RustFile<'_>) -> Vec<Finding> {
-    let crate_name = file.source.crate_name().unwrap_or_default();
     let mut findings = Vec::new();
-    for rule in RULES.iter().filter(|rule| applies(&rule.place, crate_name)) {
-        if rule.pattern == "unsafe" && UNSAFE_FILES.contains(&file.source.path.as_str()) {
-            continue;
-        }
+    for rule in RULES.iter().filter(|rule| applies(&rule.place, file)) {
         let pattern: Vec<&str> = rule.pattern.split(' ').collect();
         for tokens in file.imports.iter().chain([&file.tokens]) {
             let lines = matches_in(tokens, &pattern);
@@ -80,11 +82,15 @@ pub fn check(file: &RustFile<'_>) -> Vec<Finding> {
     findings
 }
 
-fn applies(place: &Place, crate_name: &str) -> bool {
+fn applies(place: &Place, file: &RustFile<'_>) -> bool {
+    let crate_name = file.source.crate_name().unwrap_or_default();
+    let is_among = |places: &[&str]| {
+        places.contains(&crate_name) || places.contains(&file.source.path.as_str())
+    };
     match place {
         Place::Everywhere => true,
-        Place::OutsideOf(crates) => !crates.contains(&crate_name),
-        Place::In(crates) => crates.contains(&crate_name),
+        Place::OutsideOf(places) => !is_among(places),
+        Place::In(crates) => is_among(crates),
     }
 }
 
@@ -116,7 +122,9 @@ mod tests {
     #[test]
     fn each_rule_catches_its_sample() {
         let samples = [
-            ("unsafe", "unsafe { f() }"),
+            ("unsafe", "unsafe impl A for B {}"),
+            ("unsafe {", "unsafe { f() }"),
+            ("unsafe fn", "unsafe fn f() {}"),
             (". unwrap ( )", "assert!(a.unwrap() == 1)"),
             ("dbg !", "dbg!(a)"),
             ("todo !", "todo!()"),
@@ -152,7 +160,9 @@ mod tests {
         assert!(lines_found("crates/sys/src/a.rs", raw).is_empty());
         assert_eq!(lines_found("tests/tests.rs", raw), [2]);
         assert_eq!(lines_found("crates/server/src/shared.rs", raw), [2]);
-        assert!(lines_found(UNSAFE_FILES[1], raw).is_empty());
+        let promise = "unsafe impl Source for Memory {}";
+        assert!(lines_found("crates/server/src/memory.rs", promise).is_empty());
+        assert_eq!(lines_found("crates/server/src/memory.rs", raw), [2]);
         let tests = "#[cfg(test)]\nmod tests {\n    fn f() {\n        a.unwrap();\n    }\n}";
         assert!(lines_found("crates/engine/src/a.rs", tests).is_empty());
     }
