@@ -378,3 +378,80 @@ pub fn server(named: Option<&Path>) -> anyhow::Result<ServerSpec> {
         None => ServerSpec::sibling("forebay").context("looking for the server"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hands out the documents' own values, but for what `change` does to them.
+    struct Altered<F: FnMut(usize, &mut Vec<u8>) -> bool> {
+        change: F,
+    }
+
+    impl<F: FnMut(usize, &mut Vec<u8>) -> bool> DocumentReader for Altered<F> {
+        fn read(
+            &mut self,
+            documents: &[Document],
+            check: &mut dyn FnMut(&Document, &[u8]) -> anyhow::Result<()>,
+        ) -> anyhow::Result<()> {
+            for (index, document) in documents.iter().enumerate() {
+                let mut value = document.value.clone();
+                if (self.change)(index, &mut value) {
+                    check(document, &value)?;
+                }
+            }
+            Ok(())
+        }
+    }
+
+    fn documents(sizes: &[usize]) -> Vec<Document> {
+        let document = |&size: &usize| Document { key: vec![b'k'; 10], value: vec![b'v'; size] };
+        sizes.iter().map(document).collect()
+    }
+
+    #[test]
+    fn verification_accepts_the_same_bytes_only() {
+        let documents = documents(&[100; 5]);
+        let verify = |change: fn(usize, &mut Vec<u8>) -> bool| {
+            verify("a test", &mut Altered { change }, &documents).is_ok()
+        };
+        assert!(verify(|_, _| true));
+        assert!(!verify(|index, _| index != 3), "a value that did not come");
+        assert!(!verify(|index, value| {
+            value[99] ^= u8::from(index == 4);
+            true
+        }));
+        assert!(!verify(|index, value| {
+            value.truncate(if index == 2 { 99 } else { 100 });
+            true
+        }));
+    }
+
+    #[test]
+    fn windows_are_bounded_and_never_empty() {
+        assert_eq!(window_count(&documents(&[1; 1000])), WINDOW_REQUESTS);
+        assert_eq!(window_count(&documents(&[WINDOW_BYTES / 2; 3])), 1);
+        assert_eq!(window_count(&documents(&[WINDOW_BYTES * 2; 3])), 1);
+        assert_eq!(window_count(&documents(&[5])), 1);
+    }
+
+    #[test]
+    fn files_are_listed_without_links_and_skipped_folders() {
+        let folder = std::env::temp_dir().join(format!("demo-test-{}", std::process::id()));
+        let skipped = folder.join("__pycache__");
+        fs::create_dir_all(&skipped).unwrap();
+        fs::create_dir_all(folder.join("inner")).unwrap();
+        for path in ["b", "a", "inner/c", "__pycache__/d"] {
+            fs::write(folder.join(path), "text").unwrap();
+        }
+        std::os::unix::fs::symlink("a", folder.join("link")).unwrap();
+        let mut files = Vec::new();
+        list_files(&folder, &mut files);
+        fs::remove_dir_all(&folder).unwrap();
+        let names: Vec<_> = files
+            .iter()
+            .map(|path| path.strip_prefix(&folder).unwrap().to_str().unwrap())
+            .collect();
+        assert_eq!(names, ["a", "b", "inner/c"]);
+    }
+}

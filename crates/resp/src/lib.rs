@@ -1,8 +1,13 @@
-//! RESP2 and RESP3, the protocol of Redis: bytes in, bytes out. No sockets, no clock, no threads.
+//! RESP2 and RESP3, the protocol of Redis: bytes in, bytes out.
 //!
-//! The server half reads requests with [`Decoder`] into a [`Batch`] and writes replies with
-//! [`Reply`]. The client half writes requests with [`encode_command`] and reads replies with
-//! [`ValueDecoder`]. Behaviour follows Redis 7.2 (`networking.c`, `sds.c`), error texts included.
+//! *Layout*: the server reads requests with [`Decoder`] (`decode.rs`, `inline.rs`) into a [`Batch`]
+//! and writes replies with [`Reply`]; a client writes requests with [`encode_command`] and reads
+//! replies with [`ValueDecoder`] (`value.rs`). `number.rs` is what both write numbers with.
+//! *Invariants*: how a stream is cut changes nothing of what comes out. No bytes make a decoder
+//! panic or look at them more than a fixed number of times. Leniencies and error texts are those
+//! of Redis 7.2 (`networking.c`, `sds.c`).
+//! *Not here*: sockets, buffers and when to read; what a request means.
+#![forbid(unsafe_code)]
 
 mod batch;
 mod command;
