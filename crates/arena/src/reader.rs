@@ -1,0 +1,382 @@
+//! One-sided reads: what a process with a read-only mapping of the arena does.
+//!
+//! A read walks the index itself, under the sequences of the table header, the home bucket and,
+//! for a large entry, the descriptor's location; it copies the value, or pins its block; then it
+//! looks at all of them again. What was read before that second look is a rumour: every offset and
+//! length is held against the range before it is followed, so that a rumour misleads but never
+//! faults. No step makes a system call, and none but the growth of the caller's buffer allocates.
+//!
+//! *Layout*: this file has the operations; `walk.rs` finds an entry and checks again; `slots.rs`
+//! hands out the pin slots of the session; `view.rs` is a value where it lies.
+//! *Invariants*: a reader writes nothing but its own pin slots; attempts are bounded, and then the
+//! caller asks over the socket.
+//! *Not here*: mapping segments, reading a clock, asking the server.
+
+mod slots;
+#[cfg(test)]
+mod tests;
+mod view;
+mod walk;
+
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use base::{DatabaseIndex, Key, KeyHasher, UnixMs};
+
+use crate::layout::{self, root, table_header_offset};
+use crate::pins::PinMemory;
+
+use slots::PinSlots;
+use walk::{Found, Mapping, Stop, Walk};
+
+pub use view::View;
+
+/// How often a read begins anew because something under it changed.
+pub const ATTEMPTS_MAX: u32 = 64;
+
+/// A mapping of the arena's range, for reading.
+///
+/// # Safety
+/// For as long as the value lives, `base()` is constant and aligned to 4096, and every byte of the
+/// `span_bytes()` behind it can be read: where a segment is not mapped, as anything, such as zero.
+/// Since [`SegmentView::epoch`] returns a number, every segment that the arena had when its segment
+/// epoch was that number is mapped at its offset.
+pub unsafe trait SegmentView: Send + Sync {
+    /// Returns the first byte of the range.
+    fn base(&self) -> NonNull<u8>;
+
+    /// Returns the size of the range in bytes, a multiple of 4096.
+    fn span_bytes(&self) -> u64;
+
+    /// Returns the segment epoch as of which the mapping is complete.
+    fn epoch(&self) -> u64;
+}
+
+/// What a read came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<T> {
+    /// The key has this value.
+    Found(T),
+    /// There is no such key, or it has expired.
+    Absent,
+    /// The key holds another type than a string.
+    WrongType,
+    /// The entry changes too fast, its shard is in MULTI, or one-sided reads are off: ask the
+    /// server instead.
+    Busy,
+    /// The arena has segments that are not mapped yet: map them and try again.
+    NeedSegments,
+}
+
+impl<T> Outcome<T> {
+    /// Returns the outcome with what was found changed by `change`.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Outcome<U> {
+        match self {
+            Outcome::Found(value) => Outcome::Found(change(value)),
+            Outcome::Absent => Outcome::Absent,
+            Outcome::WrongType => Outcome::WrongType,
+            Outcome::Busy => Outcome::Busy,
+            Outcome::NeedSegments => Outcome::NeedSegments,
+        }
+    }
+}
+
+/// Why a mapping cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// The first word is not the arena's.
+    Magic {
+        /// What stands there.
+        found: u64,
+    },
+    /// The layout is of another version.
+    Version {
+        /// Its version.
+        found: u64,
+    },
+    /// The root says something impossible.
+    Geometry {
+        /// The offset of the word in the root.
+        word: u64,
+        /// What stands there.
+        found: u64,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Magic { found } => write!(formatter, "no arena: it begins with {found:#x}"),
+            OpenError::Version { found } => {
+                let expected = layout::VERSION;
+                write!(formatter, "arena layout {found}; this reader knows {expected}")
+            }
+            OpenError::Geometry { word, found } => {
+                write!(formatter, "impossible arena: root word {word} is {found}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Reads the arena of another process. Any number of threads may share one.
+pub struct Reader<V> {
+    view: V,
+    mapping: Mapping,
+    hasher: KeyHasher,
+    shard_count: u64,
+    database_count: u64,
+    slots: Option<PinSlots>,
+}
+
+/// A value that is held: copied into the caller's buffer, or pinned.
+enum Held<'a> {
+    Copied,
+    Pinned(View<'a>),
+}
+
+impl<V: SegmentView> Reader<V> {
+    /// Reads the root of `view`. `pins` is the session's pin table; without one, large values are
+    /// copied.
+    ///
+    /// # Errors
+    /// When the memory is not an arena that this reader understands.
+    pub fn open(view: V, pins: Option<Arc<dyn PinMemory>>) -> Result<Reader<V>, OpenError> {
+        let mapping = Mapping::new(view.base(), view.span_bytes());
+        let load = |word: u64| mapping.load(word).unwrap_or(0);
+        let geometry = |word: u64, holds: bool| {
+            if holds {
+                Ok(load(word))
+            } else {
+                Err(OpenError::Geometry { word, found: load(word) })
+            }
+        };
+        if load(root::MAGIC) != layout::MAGIC {
+            return Err(OpenError::Magic { found: load(root::MAGIC) });
+        }
+        if load(root::VERSION) != layout::VERSION {
+            return Err(OpenError::Version { found: load(root::VERSION) });
+        }
+        let shards = load(root::SHARD_COUNT);
+        let shard_count =
+            geometry(root::SHARD_COUNT, shards.is_power_of_two() && shards <= SHARD_COUNT_MAX)?;
+        let databases = load(root::DATABASE_COUNT);
+        let is_known = (1..=base::DATABASE_COUNT_MAX as u64).contains(&databases);
+        let database_count = geometry(root::DATABASE_COUNT, is_known)?;
+        geometry(root::SPAN_BYTES, load(root::SPAN_BYTES) == view.span_bytes())?;
+        let hasher = KeyHasher::new(load(root::HASH_SEED), shard_count as usize);
+        let slots = pins.map(PinSlots::new);
+        Ok(Reader { view, mapping, hasher, shard_count, database_count, slots })
+    }
+
+    /// Returns the mapping.
+    pub fn segments(&self) -> &V {
+        &self.view
+    }
+
+    /// Returns the hasher of the arena's keys.
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
+    /// Returns the segment epoch that the arena has now.
+    pub fn arena_epoch(&self) -> u64 {
+        self.mapping.load(root::SEGMENT_EPOCH).unwrap_or(0)
+    }
+
+    /// Copies the value of `key` to `value`, replacing what is in it. `now` is asked only where
+    /// the entry has a time to live, here and everywhere.
+    #[inline]
+    pub fn get(
+        &self,
+        database: DatabaseIndex,
+        key: &[u8],
+        now: impl Fn() -> UnixMs,
+        value: &mut Vec<u8>,
+    ) -> Outcome<()> {
+        self.get_part(database, key, now, |length| 0..length, value)
+    }
+
+    /// Copies the bytes `start..=end` of the value to `value`, counted from the end where
+    /// negative, as GETRANGE does.
+    pub fn getrange(
+        &self,
+        database: DatabaseIndex,
+        key: &[u8],
+        now: impl Fn() -> UnixMs,
+        (start, end): (i64, i64),
+        value: &mut Vec<u8>,
+    ) -> Outcome<()> {
+        self.get_part(database, key, now, |length| part_of(length, start, end), value)
+    }
+
+    /// Returns the value of `key` where it lies: a large one pinned, with no copy, for as long as
+    /// the view lives; a small one, or a large one when the session has no pin slot left, copied
+    /// to `buffer`.
+    #[inline]
+    pub fn view<'a>(
+        &'a self,
+        database: DatabaseIndex,
+        key: &[u8],
+        now: impl Fn() -> UnixMs,
+        buffer: &'a mut Vec<u8>,
+    ) -> Outcome<View<'a>> {
+        let held = self.hold(database, key, now, |length| 0..length, buffer);
+        held.map(move |held| match held {
+            Held::Copied => View::copied(buffer),
+            Held::Pinned(view) => view,
+        })
+    }
+
+    /// Returns [`Outcome::Found`] where `key` exists, of any type.
+    pub fn exists(
+        &self,
+        database: DatabaseIndex,
+        key: &[u8],
+        now: impl Fn() -> UnixMs,
+    ) -> Outcome<()> {
+        self.attempt(database, key, now, |_, _| Ok(()))
+    }
+
+    /// Returns the length of the value of `key` in bytes.
+    pub fn strlen(
+        &self,
+        database: DatabaseIndex,
+        key: &[u8],
+        now: impl Fn() -> UnixMs,
+    ) -> Outcome<u64> {
+        self.attempt(database, key, now, |walk, found| {
+            walk.need_string(found)?;
+            Ok(found.value_length)
+        })
+    }
+
+    /// Returns when `key` expires, or `None` where it does not.
+    pub fn expiry(
+        &self,
+        database: DatabaseIndex,
+        key: &[u8],
+        now: impl Fn() -> UnixMs,
+    ) -> Outcome<Option<UnixMs>> {
+        self.attempt(database, key, now, |_, found| Ok(found.expiry))
+    }
+
+    #[inline]
+    fn get_part(
+        &self,
+        database: DatabaseIndex,
+        key: &[u8],
+        now: impl Fn() -> UnixMs,
+        part: impl Fn(u64) -> Range<u64>,
+        value: &mut Vec<u8>,
+    ) -> Outcome<()> {
+        self.hold(database, key, now, part, value).map(|held| {
+            if let Held::Pinned(view) = held {
+                value.clear();
+                value.extend_from_slice(&view);
+            }
+        })
+    }
+
+    /// Copies `part` of the value to `buffer`, or pins its block.
+    #[inline]
+    fn hold(
+        &self,
+        database: DatabaseIndex,
+        key: &[u8],
+        now: impl Fn() -> UnixMs,
+        part: impl Fn(u64) -> Range<u64>,
+        buffer: &mut Vec<u8>,
+    ) -> Outcome<Held<'_>> {
+        self.attempt(database, key, now, |walk, found| {
+            walk.need_string(found)?;
+            let part = part(found.value_length);
+            let (offset, length) = (found.value_at + part.start, part.end - part.start);
+            let slot = match found.large {
+                Some(large) => self.slots.as_ref().and_then(|slots| slots.pin(large.block())),
+                None => None,
+            };
+            if let Some(pin) = slot {
+                let start = self.mapping.range(offset, length)?;
+                // The view is made before the check that the pin came in time, and dropped, unread,
+                // if it did not.
+                return Ok(Held::Pinned(View::pinned(start, length, pin)));
+            }
+            if found.large.is_some() {
+                // Before a length makes the buffer grow by that much, it is known to be true.
+                walk.check(found)?;
+            }
+            self.mapping.copy(offset, length, buffer)?;
+            Ok(Held::Copied)
+        })
+    }
+
+    /// Finds the entry of `key`, lets `act` read it, and checks again; anew while it changes.
+    #[inline]
+    fn attempt<T>(
+        &self,
+        database: DatabaseIndex,
+        key: &[u8],
+        now: impl Fn() -> UnixMs,
+        mut act: impl FnMut(&Walk, &Found) -> Result<T, Stop>,
+    ) -> Outcome<T> {
+        if u64::from(database.0) >= self.database_count {
+            return Outcome::Absent;
+        }
+        let key = self.hasher.key(key);
+        let (database, shard) = (u64::from(database.0), u64::from(key.shard.0));
+        let header = table_header_offset(database, shard, self.shard_count);
+        for _ in 0..ATTEMPTS_MAX {
+            match self.read_once(header, &key, &now, &mut act) {
+                Ok(value) => return Outcome::Found(value),
+                Err(Stop::Changed) => std::hint::spin_loop(),
+                Err(Stop::Absent) => return Outcome::Absent,
+                Err(Stop::WrongType) => return Outcome::WrongType,
+                Err(Stop::Off) => return Outcome::Busy,
+                Err(Stop::NeedSegments) => return Outcome::NeedSegments,
+            }
+        }
+        Outcome::Busy
+    }
+
+    #[inline(always)]
+    fn read_once<T>(
+        &self,
+        header: u64,
+        key: &Key<'_>,
+        now: &impl Fn() -> UnixMs,
+        act: &mut impl FnMut(&Walk, &Found) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        let walk = Walk::enter(self.mapping, self.view.epoch(), header, key.hash)?;
+        let Some(found) = walk.find(key)? else {
+            walk.check_index()?;
+            return Err(Stop::Absent);
+        };
+        if let Some(at) = found.expiry
+            && at < now()
+        {
+            walk.check(&found)?;
+            return Err(Stop::Absent);
+        }
+        let value = act(&walk, &found)?;
+        walk.check(&found)?;
+        Ok(value)
+    }
+}
+
+/// The most shards that an arena has.
+const SHARD_COUNT_MAX: u64 = 4096;
+
+/// Returns which bytes GETRANGE with `start` and `end` means in a value of `length` bytes.
+fn part_of(length: u64, start: i64, end: i64) -> Range<u64> {
+    let length = length as i64;
+    let from_end = |index: i64| if index < 0 { (length + index).max(0) } else { index };
+    if start < 0 && end < 0 && start > end {
+        return 0..0;
+    }
+    let (start, end) = (from_end(start), from_end(end).min(length - 1));
+    if start > end || length == 0 { 0..0 } else { start as u64..end as u64 + 1 }
+}

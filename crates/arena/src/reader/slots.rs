@@ -1,0 +1,84 @@
+//! Which pin slots of the session are taken; a thread claims one, pins, and gives it back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::pins::{self, PIN_SLOTS, PinMemory};
+use crate::rules::{Rule, holds};
+
+const GROUPS: usize = PIN_SLOTS.div_ceil(64);
+
+/// The session's pin table and, in private memory, a bit for each slot in use.
+pub(super) struct PinSlots {
+    memory: Arc<dyn PinMemory>,
+    taken: [AtomicU64; GROUPS],
+}
+
+impl PinSlots {
+    pub fn new(memory: Arc<dyn PinMemory>) -> PinSlots {
+        PinSlots { memory, taken: Default::default() }
+    }
+
+    /// Publishes a pin on `block` in a free slot; `None` when all are taken. It holds if what led
+    /// to the block still stands afterwards.
+    pub fn pin(&self, block: u64) -> Option<Pin<'_>> {
+        let slot = self.claim()?;
+        if holds(Rule::ReaderPins) {
+            pins::publish(self.memory.words(), slot, block);
+        }
+        Some(Pin { slots: self, slot })
+    }
+
+    /// The lowest free slot: the writer's walk over the table stays short.
+    fn claim(&self) -> Option<usize> {
+        for (group, word) in self.taken.iter().enumerate() {
+            let mut taken = word.load(Ordering::Relaxed);
+            while taken != u64::MAX {
+                let bit = (!taken).trailing_zeros();
+                let slot = group * 64 + bit as usize;
+                if slot >= PIN_SLOTS {
+                    return None;
+                }
+                let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+                match word.compare_exchange_weak(taken, taken | 1 << bit, success, failure) {
+                    Ok(_) => return Some(slot),
+                    Err(found) => taken = found,
+                }
+            }
+        }
+        None
+    }
+}
+
+/// A pin on one block; released when dropped.
+pub(super) struct Pin<'a> {
+    slots: &'a PinSlots,
+    slot: usize,
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        pins::release(self.slots.memory.words(), self.slot);
+        let bit = 1 << (self.slot % 64);
+        self.slots.taken[self.slot / 64].fetch_and(!bit, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pins::HeapPins;
+
+    #[test]
+    fn every_slot_is_handed_out_once_and_again_after_release() {
+        let slots = PinSlots::new(Arc::new(HeapPins::new()));
+        let mut pins: Vec<_> = (0..PIN_SLOTS).map(|index| slots.pin(64 + index as u64)).collect();
+        assert!(pins.iter().all(Option::is_some));
+        assert!(slots.pin(1 << 20).is_none());
+        let mut seen = 0;
+        crate::pins::for_each_pinned(slots.memory.words(), |_| seen += 1);
+        assert_eq!(seen, PIN_SLOTS);
+        pins.remove(100);
+        assert!(slots.pin(64).is_some());
+    }
+}

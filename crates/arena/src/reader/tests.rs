@@ -1,0 +1,424 @@
+//! The reader beside a real table: every kind of entry, every refusal, memory full of nonsense, and
+//! a writer thread that does not rest.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use base::ShardIndex;
+use base::prng::Prng;
+
+use super::*;
+use crate::memory::{Arena, ArenaConfig};
+use crate::pins::{HeapPins, PIN_SLOTS};
+use crate::source::{HeapSource, SegmentSource};
+use crate::table::{EntryId, NewValue, Table};
+use crate::words::word;
+use crate::{Encoding, ValueType};
+
+const DATABASE: DatabaseIndex = DatabaseIndex(0);
+
+/// The arena's own memory, as a reader would map it.
+struct OwnMemory {
+    base: NonNull<u8>,
+    span_bytes: u64,
+    epoch: AtomicU64,
+}
+
+// SAFETY: an address, a size and an atomic; the tests keep the memory alive.
+unsafe impl Send for OwnMemory {}
+// SAFETY: as above.
+unsafe impl Sync for OwnMemory {}
+
+// SAFETY: the tests hold the source for longer than the view, and a heap source is one allocation.
+unsafe impl SegmentView for OwnMemory {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    fn span_bytes(&self) -> u64 {
+        self.span_bytes
+    }
+
+    fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+}
+
+struct Fixture {
+    reader: Reader<OwnMemory>,
+    table: Table,
+    arena: Arc<Arena>,
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        Fixture::with(1 << 16, if cfg!(miri) { 48 } else { 512 })
+    }
+
+    fn with(segment_bytes: u64, segment_count: u32) -> Fixture {
+        let source = HeapSource::new(segment_bytes, segment_count);
+        let (base, span_bytes) = (source.base(), source.span_bytes());
+        let config = ArenaConfig { shard_count: 1, database_count: 2, hash_seed: 11 };
+        let arena = Arena::new(Box::new(source), config).unwrap();
+        let table = Table::new(arena.clone(), ShardIndex(0), DATABASE).unwrap();
+        let pins: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
+        arena.pins().add(pins.clone());
+        let view = OwnMemory { base, span_bytes, epoch: AtomicU64::new(0) };
+        let reader = Reader::open(view, Some(pins)).unwrap();
+        let fixture = Fixture { reader, table, arena };
+        fixture.refresh();
+        fixture
+    }
+
+    fn refresh(&self) {
+        self.reader.view.epoch.store(self.reader.arena_epoch(), Ordering::Release);
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8], expiry: Option<UnixMs>) {
+        set(&self.arena, &mut self.table, key, value, expiry);
+        self.refresh();
+    }
+
+    fn id(&self, key: &[u8]) -> EntryId {
+        self.table.find(self.arena.hasher().hash(key), key).unwrap()
+    }
+
+    fn get(&self, key: &[u8]) -> Outcome<Vec<u8>> {
+        let mut value = b"old".to_vec();
+        self.reader.get(DATABASE, key, never, &mut value).map(|()| value)
+    }
+
+    fn found(&self, key: &[u8]) -> Vec<u8> {
+        match self.get(key) {
+            Outcome::Found(value) => value,
+            other => panic!("{} is {other:?}", key.escape_ascii()),
+        }
+    }
+}
+
+fn set(arena: &Arena, table: &mut Table, key: &[u8], bytes: &[u8], expiry: Option<UnixMs>) {
+    let hash = arena.hasher().hash(key);
+    let (value_type, encoding) = (ValueType::String, Encoding::Raw);
+    let value = NewValue { bytes, value_type, encoding, expiry, stamp: 0 };
+    match table.find(hash, key) {
+        Some(id) => table.replace(id, key, &value).unwrap(),
+        None => table.insert(hash, key, &value).unwrap(),
+    };
+}
+
+/// The clock of entries without a time to live.
+fn never() -> UnixMs {
+    panic!("no clock is needed")
+}
+
+fn bytes(seed: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    Prng::new(seed).fill(&mut bytes);
+    bytes
+}
+
+#[test]
+fn miri_every_kind_of_entry_is_read_back() {
+    let mut fixture = Fixture::new();
+    let mut content = Vec::new();
+    for (index, key_length) in [0, 1, 7, 8, 9, 255, 256, 300, 5000].into_iter().enumerate() {
+        for (step, length) in [0, 1, 15, 255, 256, 3000, 4090, 9000].into_iter().enumerate() {
+            let seed = (index * 100 + step) as u64;
+            let mut key = bytes(seed, key_length);
+            key.extend_from_slice(&(seed as u32).to_le_bytes());
+            content.push((key, bytes(seed + 7, length)));
+        }
+    }
+    content.push((Vec::new(), b"of the empty key".to_vec()));
+    for (key, value) in &content {
+        fixture.set(key, value, None);
+    }
+    for (key, value) in &content {
+        assert_eq!(fixture.found(key), *value, "{} bytes, key {}", value.len(), key.len());
+        let length = fixture.reader.strlen(DATABASE, key, never);
+        assert_eq!(length, Outcome::Found(value.len() as u64));
+        assert_eq!(fixture.reader.exists(DATABASE, key, never), Outcome::Found(()));
+        assert_eq!(fixture.reader.expiry(DATABASE, key, never), Outcome::Found(None));
+    }
+    assert_eq!(fixture.get(b"another"), Outcome::Absent);
+    assert_eq!(fixture.reader.exists(DatabaseIndex(1), b"", never), Outcome::Absent);
+    assert_eq!(fixture.reader.exists(DatabaseIndex(9), b"", never), Outcome::Absent);
+}
+
+#[test]
+fn entry_is_absent_once_the_callers_time_is_past_its_expiry() {
+    for length in [5, 500, 9000] {
+        let mut fixture = Fixture::new();
+        let value = bytes(1, length);
+        fixture.set(b"key", &value, Some(UnixMs(1000)));
+        let mut copy = Vec::new();
+        let mut at = |now| {
+            let outcome = fixture.reader.get(DATABASE, b"key", || UnixMs(now), &mut copy);
+            assert!(outcome != Outcome::Found(()) || copy == value);
+            outcome
+        };
+        assert_eq!((at(999), at(1000)), (Outcome::Found(()), Outcome::Found(())));
+        assert_eq!(at(1001), Outcome::Absent);
+        let expiry = fixture.reader.expiry(DATABASE, b"key", || UnixMs(1000));
+        assert_eq!(expiry, Outcome::Found(Some(UnixMs(1000))));
+        assert_eq!(fixture.reader.expiry(DATABASE, b"key", || UnixMs(1001)), Outcome::Absent);
+    }
+}
+
+#[test]
+fn getrange_means_what_redis_means() {
+    let mut fixture = Fixture::new();
+    fixture.set(b"key", b"This is a string", None);
+    fixture.set(b"empty", b"", None);
+    fixture.set(b"large", &bytes(3, 9000), None);
+    let part = |key: &[u8], range| {
+        let mut value = Vec::new();
+        let outcome = fixture.reader.getrange(DATABASE, key, never, range, &mut value);
+        assert_eq!(outcome, Outcome::Found(()));
+        value
+    };
+    assert_eq!(part(b"key", (0, 3)), b"This");
+    assert_eq!(part(b"key", (-3, -1)), b"ing");
+    assert_eq!(part(b"key", (0, -1)), b"This is a string");
+    assert_eq!(part(b"key", (10, 100)), b"string");
+    assert_eq!(part(b"key", (-100, 3)), b"This");
+    for nothing in [(3, 2), (100, 200), (-1, -3), (-1, 3), (i64::MAX, i64::MAX), (0, i64::MIN)] {
+        assert_eq!(part(b"key", nothing), if nothing.1 == i64::MIN { &b"T"[..] } else { b"" });
+    }
+    assert_eq!(part(b"empty", (0, -1)), b"");
+    assert_eq!(part(b"large", (4000, 4999)), bytes(3, 9000)[4000..5000]);
+}
+
+#[test]
+fn miri_pinned_view_outlives_every_change_of_its_key() {
+    let mut fixture = Fixture::new();
+    let old = bytes(1, 6000);
+    fixture.set(b"key", &old, None);
+    let Fixture { reader, table, arena } = &mut fixture;
+    let mut buffer = Vec::new();
+    let Outcome::Found(view) = reader.view(DATABASE, b"key", never, &mut buffer) else {
+        panic!("it is there")
+    };
+    assert!(view.is_pinned());
+    let id = table.find(arena.hasher().hash(b"key"), b"key").unwrap();
+    let id = table.append(id, b"tail", Encoding::Raw).unwrap();
+    assert_eq!(*view, old, "an append copies");
+    let id = table.overwrite(id, 10, b"ten", Encoding::Raw).unwrap();
+    assert_eq!(*view, old);
+    set(arena, table, b"key", &bytes(2, 5000), None);
+    table.remove(id);
+    table.clear().unwrap();
+    set(arena, table, b"other", &bytes(3, 6000), None);
+    assert_eq!(*view, old, "the block waits for its pin");
+    let used = arena.usage().extent_bytes;
+    drop(view);
+    arena.reclaim();
+    assert!(arena.usage().extent_bytes < used, "the block is free");
+}
+
+#[test]
+fn small_values_are_copied_and_large_ones_too_without_a_free_slot() {
+    let mut fixture = Fixture::new();
+    fixture.set(b"small", b"value", None);
+    fixture.set(b"large", &bytes(1, 6000), None);
+    let mut buffers: Vec<Vec<u8>> = vec![Vec::new(); PIN_SLOTS + 2];
+    let (last, rest) = buffers.split_last_mut().unwrap();
+    let (small, rest) = rest.split_last_mut().unwrap();
+    let view = |key: &[u8], buffer| {
+        let outcome = fixture.reader.view(DATABASE, key, never, buffer);
+        let Outcome::Found(view) = outcome else { panic!("it is there: {outcome:?}") };
+        view
+    };
+    let view_small = view(b"small", small);
+    assert!(!view_small.is_pinned() && *view_small == *b"value");
+    let mut views: Vec<_> = rest.iter_mut().map(|buffer| view(b"large", buffer)).collect();
+    assert!(views.iter().all(View::is_pinned));
+    let copied = view(b"large", last);
+    assert!(!copied.is_pinned() && *copied == bytes(1, 6000));
+    views.pop();
+    drop(views);
+    assert_eq!(fixture.found(b"large"), bytes(1, 6000));
+}
+
+#[test]
+fn reads_go_away_while_frozen_or_off_or_behind_and_come_back() {
+    let mut fixture = Fixture::new();
+    fixture.set(b"key", b"value", None);
+    fixture.table.freeze();
+    assert_eq!(fixture.get(b"key"), Outcome::Busy);
+    assert_eq!(fixture.get(b"absent"), Outcome::Busy);
+    fixture.table.thaw();
+    fixture.arena.allow_readers(false);
+    assert_eq!(fixture.get(b"key"), Outcome::Busy);
+    fixture.arena.allow_readers(true);
+    fixture.reader.view.epoch.fetch_add(1, Ordering::Relaxed);
+    assert_eq!(fixture.get(b"key"), Outcome::NeedSegments);
+    assert_eq!(fixture.get(b"absent"), Outcome::NeedSegments);
+    fixture.refresh();
+    assert_eq!(fixture.found(b"key"), b"value");
+}
+
+#[test]
+fn touch_and_freeing_of_neighbours_do_not_disturb_a_reader() {
+    let mut fixture = Fixture::new();
+    fixture.set(b"key", &bytes(1, 100), None);
+    fixture.set(b"large", &bytes(2, 9000), None);
+    for stamp in 1..50 {
+        fixture.table.touch(fixture.id(b"key"), stamp);
+        fixture.table.touch(fixture.id(b"large"), stamp);
+        assert_eq!(fixture.found(b"key"), bytes(1, 100));
+        assert_eq!(fixture.found(b"large"), bytes(2, 9000));
+    }
+}
+
+#[test]
+fn memory_that_is_no_arena_is_refused() {
+    let source = HeapSource::new(1 << 16, 1);
+    let (base, span_bytes) = (source.base(), source.span_bytes());
+    let open = || Reader::open(OwnMemory { base, span_bytes, epoch: AtomicU64::new(0) }, None);
+    let set = |offset: u64, value: u64| {
+        // SAFETY: a word of the source's memory.
+        unsafe { word(base.as_ptr().add(offset as usize)) }.store(value, Ordering::Relaxed);
+    };
+    assert_eq!(open().err(), Some(OpenError::Magic { found: 0 }));
+    set(root::MAGIC, layout::MAGIC);
+    assert_eq!(open().err(), Some(OpenError::Version { found: 0 }));
+    set(root::VERSION, layout::VERSION);
+    for (offset, wrong, right) in [
+        (root::SHARD_COUNT, 3, 4),
+        (root::SHARD_COUNT, 8192, 4),
+        (root::DATABASE_COUNT, 0, 16),
+        (root::DATABASE_COUNT, 17, 16),
+        (root::SPAN_BYTES, 1, span_bytes),
+    ] {
+        set(offset, wrong);
+        assert_eq!(open().err(), Some(OpenError::Geometry { word: offset, found: wrong }));
+        set(offset, right);
+    }
+    assert!(open().is_ok());
+}
+
+/// A reader of an arena in which some words are nonsense, or nearly right, at any moment.
+fn read_nonsense(seed: u64, rounds: u64) {
+    let (segments, key_count) = if cfg!(miri) { (48, 8) } else { (160, 40) };
+    let mut fixture = Fixture::with(1 << 14, segments);
+    let mut random = Prng::new(seed);
+    let keys: Vec<Vec<u8>> = (0..key_count).map(|index| bytes(index, 1 + index as usize * 7)).collect();
+    for (index, key) in keys.iter().enumerate() {
+        fixture.set(key, &bytes(1, index * index * 3), (index % 3 == 0).then_some(UnixMs(9)));
+    }
+    let image = HeapSource::new(1 << 14, segments);
+    let cell = |base: NonNull<u8>, index: u64| {
+        // SAFETY: a word of either source's memory, which are of one size.
+        unsafe { word(base.as_ptr().add(index as usize * 8)) }
+    };
+    let (base, span_bytes) = (image.base(), image.span_bytes());
+    let mut used = Vec::new();
+    for index in 0..span_bytes / 8 {
+        let original = cell(fixture.reader.view.base, index).load(Ordering::Relaxed);
+        cell(base, index).store(original, Ordering::Relaxed);
+        if original != 0 && index * 8 >= layout::TABLE_HEADERS {
+            used.push((index, original));
+        }
+    }
+    let epoch = AtomicU64::new(fixture.reader.arena_epoch());
+    let view = OwnMemory { base, span_bytes, epoch };
+    let reader = Reader::open(view, Some(Arc::new(HeapPins::new()))).unwrap();
+    let (mut buffer, mut ends) = (Vec::new(), [0_u64; 3]);
+    for _ in 0..rounds {
+        let spoiled: Vec<_> =
+            (0..1 + random.below(8)).map(|_| random.below(used.len() as u64)).collect();
+        for &at in &spoiled {
+            let (index, original) = used[at as usize];
+            let value = match random.below(6) {
+                0 => random.below(span_bytes) & !1,
+                1 => original ^ 1 << random.below(64),
+                2 => used[random.below(used.len() as u64) as usize].1,
+                3 => original & !(0xFF << (8 * random.below(8))),
+                4 => span_bytes - random.below(100),
+                _ => random.next(),
+            };
+            cell(base, index).store(value, Ordering::Relaxed);
+        }
+        let key = &keys[random.below(keys.len() as u64) as usize];
+        match reader.view(DATABASE, key, || UnixMs(0), &mut buffer) {
+            Outcome::Found(view) => {
+                std::hint::black_box((view.first(), view.last()));
+                ends[0] += 1;
+            }
+            Outcome::Absent => ends[1] += 1,
+            _ => ends[2] += 1,
+        }
+        for &at in &spoiled {
+            let (index, original) = used[at as usize];
+            cell(base, index).store(original, Ordering::Relaxed);
+        }
+    }
+    assert!(rounds < 1000 || ends.iter().all(|&count| count > 0), "seed {seed}: {ends:?}");
+}
+
+#[test]
+fn miri_nonsense_misleads_but_never_faults() {
+    read_nonsense(3, if cfg!(miri) { 40 } else { 100_000 });
+}
+
+/// Values that say which they are: the version over and over, as many bytes as it decides.
+fn versioned(version: u64) -> Vec<u8> {
+    let length = match version % 5 {
+        0 => 8,
+        1 => 64,
+        2 => 300,
+        3 => 4200,
+        _ => 6000,
+    };
+    version.to_le_bytes().into_iter().cycle().take(length).collect()
+}
+
+fn version_of(value: &[u8]) -> u64 {
+    let version = u64::from_le_bytes(value[..8].try_into().unwrap());
+    assert_eq!(value, versioned(version), "version {version} is torn");
+    version
+}
+
+#[test]
+fn miri_reader_beside_a_busy_writer_sees_whole_values_in_order() {
+    let mut fixture = Fixture::new();
+    fixture.set(b"key", &versioned(0), None);
+    let Fixture { reader, table, arena } = &mut fixture;
+    let (last, done) = (if cfg!(miri) { 60 } else { 5_000 }, AtomicBool::new(false));
+    let found = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for version in 1..=last {
+                set(arena, table, b"key", &versioned(version), None);
+                set(arena, table, &version.to_le_bytes(), &versioned(version), None);
+                let old = (version - 1).to_le_bytes();
+                if let Some(id) = table.find(arena.hasher().hash(&old), &old) {
+                    table.remove(id);
+                }
+                arena.reclaim();
+            }
+            done.store(true, Ordering::Release);
+        });
+        let (mut newest, mut found) = (0, 0);
+        let mut buffer = Vec::new();
+        while !done.load(Ordering::Acquire) || newest < last {
+            reader.view.epoch.store(reader.arena_epoch(), Ordering::Release);
+            let asked = Cell::new(false);
+            let clock = || {
+                asked.set(true);
+                UnixMs(0)
+            };
+            match reader.view(DATABASE, b"key", clock, &mut buffer) {
+                Outcome::Found(view) => {
+                    let version = version_of(&view);
+                    assert!(version >= newest, "version {version} after {newest}");
+                    (newest, found) = (version, found + 1);
+                }
+                Outcome::Busy | Outcome::NeedSegments => {}
+                other => panic!("the key is always there: {other:?}"),
+            }
+        }
+        found
+    });
+    assert!(found > 0);
+}

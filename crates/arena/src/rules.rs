@@ -1,0 +1,76 @@
+//! The rules that keep a reader in another process safe, by name, and a way to break one.
+//!
+//! The test that shows that readers never meet a torn or a foreign value proves something only if
+//! it fails when a rule is broken. With the feature `sabotage`, which nothing but that test turns
+//! on, [`break_rule`] breaks one for the whole process; without it every rule is kept and the
+//! question costs nothing.
+
+/// A rule of the protocol between the writer and readers in other processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Rule {
+    /// A bucket is odd while an entry of its chain is linked.
+    OddWhileLinking = 1,
+    /// A bucket is odd while an entry of its chain is unlinked.
+    OddWhileUnlinking,
+    /// A bucket is odd while a slot of its chain comes to refer to other memory: a value that
+    /// changes size, an evacuation.
+    OddWhileRelinking,
+    /// A bucket is odd while what it refers to is overwritten in place.
+    OddWhileOverwriting,
+    /// A location says "changing" while its block is overwritten or moved.
+    MarkedWhileChanging,
+    /// Header and buckets are odd while entries go to another bucket.
+    OddWhileSplitting,
+    /// The header is odd while a table is cleared.
+    OddWhileClearing,
+    /// The header is odd while two tables exchange their contents.
+    OddWhileSwapping,
+    /// The header is odd while MULTI holds the shard.
+    OddWhileFrozen,
+    /// An entry is unlinked before its memory is free.
+    UnlinkedBeforeFreed,
+    /// The segment epoch grows when a segment appears or goes.
+    EpochGrows,
+    /// A pinned block is not slid.
+    PinnedStays,
+    /// A pinned block is not changed in place.
+    PinnedUnchanged,
+    /// A pinned block is not freed.
+    PinnedKept,
+    /// A reader publishes its pin.
+    ReaderPins,
+    /// A reader looks at the location again.
+    ReaderChecksLocation,
+    /// A reader looks at the bucket's sequence again.
+    ReaderChecksBucket,
+    /// A reader looks at the header's sequence again.
+    ReaderChecksHeader,
+    /// A reader looks at the segment epoch again.
+    ReaderChecksEpoch,
+    /// A reader goes away while a sequence is odd.
+    ReaderMindsOdd,
+}
+
+#[cfg(feature = "sabotage")]
+static BROKEN: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+
+/// Breaks `rule`, and no other, from now on in this process.
+#[cfg(feature = "sabotage")]
+pub fn break_rule(rule: Rule) {
+    BROKEN.store(rule as u8, std::sync::atomic::Ordering::SeqCst);
+}
+
+/// Returns whether `rule` holds: always, outside of the one test that breaks rules.
+#[cfg(feature = "sabotage")]
+#[inline(always)]
+pub(crate) fn holds(rule: Rule) -> bool {
+    BROKEN.load(std::sync::atomic::Ordering::Relaxed) != rule as u8
+}
+
+/// Returns whether `rule` holds: always, outside of the one test that breaks rules.
+#[cfg(not(feature = "sabotage"))]
+#[inline(always)]
+pub(crate) fn holds(_rule: Rule) -> bool {
+    true
+}
