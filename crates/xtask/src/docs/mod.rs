@@ -9,8 +9,9 @@
 mod commands;
 mod options;
 
-use std::fs;
+use std::path::Path;
 use std::process::Command;
+use std::{fs, io};
 
 use crate::process::{run as run_program, run_quietly};
 use crate::steps::Report;
@@ -51,11 +52,16 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         if check && !is_fresh {
             stale.push(page.path);
         } else if !is_fresh {
-            fs::write(&path, text).map_err(|error| format!("{}: {error}", page.path))?;
+            write(&path, &text).map_err(|error| format!("{}: {error}", page.path))?;
             println!("wrote {}", page.path);
         }
     }
     if stale.is_empty() { Ok(()) } else { Err(stale_message(&stale)) }
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    fs::create_dir_all(path.parent().expect("a page lies in a folder"))?;
+    fs::write(path, text)
 }
 
 /// Fails when a generated page is stale.
