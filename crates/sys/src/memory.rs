@@ -40,6 +40,8 @@ struct Reservation {
     base: NonNull<u8>,
     segment_bytes: usize,
     segment_count: usize,
+    /// What may be done with addresses that carry no segment.
+    idle_access: ProtFlags,
 }
 
 // SAFETY: a reservation is two addresses and two sizes; it holds no reference to any memory.
@@ -49,7 +51,11 @@ unsafe impl Send for Reservation {}
 unsafe impl Sync for Reservation {}
 
 impl Reservation {
-    fn new(segment_bytes: u64, segment_count: u32) -> io::Result<Reservation> {
+    fn new(
+        segment_bytes: u64,
+        segment_count: u32,
+        idle_access: ProtFlags,
+    ) -> io::Result<Reservation> {
         assert!(segment_bytes.is_power_of_two() && segment_bytes >= 4096, "{segment_bytes}");
         assert!(segment_count > 0, "a range needs a segment");
         let segment_bytes = usize::try_from(segment_bytes).expect("an address has 64 bits");
@@ -59,13 +65,13 @@ impl Reservation {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
         let given = unsafe {
-            rustix::mm::mmap_anonymous(std::ptr::null_mut(), given_bytes, ProtFlags::empty(), flags)
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), given_bytes, idle_access, flags)
         }?;
         let given = NonNull::new(given.cast::<u8>()).expect("the kernel never maps address 0");
         let skip = given.as_ptr().align_offset(RANGE_ALIGNMENT);
         // SAFETY: `skip` is below RANGE_ALIGNMENT, by which the mapping exceeds the span.
         let base = unsafe { given.add(skip) };
-        Ok(Reservation { given, given_bytes, base, segment_bytes, segment_count })
+        Ok(Reservation { given, given_bytes, base, segment_bytes, segment_count, idle_access })
     }
 
     /// Returns the first address of segment `index`.
@@ -91,7 +97,7 @@ impl Reservation {
         // SAFETY: the addresses belong to this reservation. It hands out raw pointers only, and
         // whoever follows one promises that the segment is mapped.
         unsafe {
-            rustix::mm::mmap_anonymous(address, self.segment_bytes, ProtFlags::empty(), flags)
+            rustix::mm::mmap_anonymous(address, self.segment_bytes, self.idle_access, flags)
         }?;
         Ok(())
     }
@@ -127,7 +133,7 @@ impl OwnedSegments {
         segment_count: u32,
         backing: Backing,
     ) -> io::Result<OwnedSegments> {
-        let range = Reservation::new(segment_bytes, segment_count)?;
+        let range = Reservation::new(segment_bytes, segment_count, ProtFlags::empty())?;
         Ok(OwnedSegments { range, backing, memory: Mutex::new(Vec::new()) })
     }
 
@@ -226,6 +232,9 @@ impl OwnedSegments {
 }
 
 /// Another process's segments, mapped for reading at the offsets that they have there.
+///
+/// All of the range can be read at any time, and is zero where no segment is mapped: whoever
+/// follows a reference that has become stale meanwhile reads nonsense but does not fault.
 #[derive(Debug)]
 pub struct ForeignSegments {
     range: Reservation,
@@ -241,7 +250,7 @@ impl ForeignSegments {
     /// # Panics
     /// When `segment_bytes` is not a power of two of at least 4096, or the count is 0.
     pub fn reserve(segment_bytes: u64, segment_count: u32) -> io::Result<ForeignSegments> {
-        let range = Reservation::new(segment_bytes, segment_count)?;
+        let range = Reservation::new(segment_bytes, segment_count, ProtFlags::READ)?;
         let mapped = vec![false; segment_count as usize];
         Ok(ForeignSegments { range, mapped })
     }
@@ -349,7 +358,7 @@ impl SharedBlock {
     }
 
     fn map(descriptor: OwnedFd, bytes: u64) -> io::Result<SharedBlock> {
-        let range = Reservation::new(bytes, 1)?;
+        let range = Reservation::new(bytes, 1, ProtFlags::empty())?;
         range.map(0, descriptor.as_fd(), ProtFlags::READ | ProtFlags::WRITE)?;
         Ok(SharedBlock { range, descriptor })
     }
@@ -410,6 +419,7 @@ mod tests {
         write(owner.base(), offset, 42);
         assert_eq!(read(reader.base(), offset), 42);
         assert!(reader.is_mapped(2) && !reader.is_mapped(1));
+        assert_eq!((read(reader.base(), 0), read(reader.base(), offset * 3 / 2)), (0, 0));
     }
 
     #[test]
@@ -448,6 +458,7 @@ mod tests {
         assert_eq!(read(owner.base(), offset), 0);
         assert_eq!(read(reader.base(), offset), 9);
         reader.unmap(1).unwrap();
+        assert_eq!(read(reader.base(), offset), 0, "unmapped memory reads as zero");
         reader.map(1, owner.descriptor(1).unwrap().unwrap()).unwrap();
         assert_eq!(read(reader.base(), offset), 0);
     }
