@@ -5,8 +5,12 @@
 //! *Not here*: anything that knows of memory layout, sockets or commands.
 #![forbid(unsafe_code)]
 
+pub mod extended;
+pub mod glob;
 pub mod hash;
 pub mod ids;
+mod natural;
+pub mod number;
 pub mod prng;
 pub mod slot;
 

@@ -1,0 +1,375 @@
+//! The 80-bit floating-point numbers of the x87: what INCRBYFLOAT computes with.
+//!
+//! Redis on x86 adds with C's `long double`. Only the same 64 bits of precision, the same reading
+//! (`strtold`) and the same writing (`%.17Lf`) give the same results on every machine, so the few
+//! operations that this needs are done here in integers, exactly rounded.
+//!
+//! A finite number is `mantissa x 2^scale`. The mantissa's top bit is set unless the number is
+//! denormal (`scale` at its least) or zero.
+
+use crate::natural::Natural;
+
+/// The least exponent of the lowest mantissa bit: that of denormal numbers.
+const SCALE_MIN: i32 = -16_445;
+/// The greatest exponent of the lowest mantissa bit.
+const SCALE_MAX: i32 = 16_320;
+/// Bits of the mantissa.
+const MANTISSA_BITS: u32 = 64;
+/// The longest text that Redis tries to read as a number.
+const TEXT_BYTES_MAX: usize = 5 * 1024 - 1;
+/// Decimal digits after the point in the text.
+const FRACTION_DIGITS: usize = 17;
+/// A decimal exponent beyond which any text of `TEXT_BYTES_MAX` digits is infinite, or zero.
+const DECIMAL_EXPONENT_MAX: i64 = 20_000;
+
+/// A number in the x87's extended format; never NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extended(Value);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    Finite(Finite),
+    Infinite { negative: bool },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Finite {
+    negative: bool,
+    mantissa: u64,
+    scale: i32,
+}
+
+impl Extended {
+    /// Positive zero.
+    pub const ZERO: Extended = Extended(Value::Finite(Finite::ZERO));
+
+    /// Reads `text` as Redis does: a decimal or hexadecimal number as `strtold` takes it, or
+    /// `inf`; nothing before or after it, no NaN, no overflow, no underflow to zero.
+    ///
+    /// Source: Redis 7.2, `string2ld` in `util.c`.
+    pub fn parse(text: &[u8]) -> Option<Extended> {
+        if text.is_empty() || text.len() > TEXT_BYTES_MAX {
+            return None;
+        }
+        let (negative, rest) = match text {
+            [b'-', rest @ ..] => (true, rest),
+            [b'+', rest @ ..] | rest => (false, rest),
+        };
+        if rest.eq_ignore_ascii_case(b"inf") || rest.eq_ignore_ascii_case(b"infinity") {
+            return Some(Extended(Value::Infinite { negative }));
+        }
+        let (literal, radix) = match rest {
+            [b'0', b'x' | b'X', rest @ ..] => (Literal::parse(rest, 16)?, 16),
+            rest => (Literal::parse(rest, 10)?, 10),
+        };
+        let value = if radix == 16 { literal.binary(negative) } else { literal.decimal(negative) };
+        match value {
+            Value::Finite(Finite { mantissa: 0, .. }) if !literal.digits.is_zero() => None,
+            Value::Finite(_) => Some(Extended(value)),
+            Value::Infinite { .. } => None,
+        }
+    }
+
+    /// Returns the sum, rounded to nearest, ties to even; `None` for infinity minus infinity.
+    pub fn checked_add(self, other: Extended) -> Option<Extended> {
+        match (self.0, other.0) {
+            (Value::Finite(a), Value::Finite(b)) => Some(Extended(a.add(b))),
+            (Value::Finite(_), infinite) | (infinite, Value::Finite(_)) => Some(Extended(infinite)),
+            (a, b) => (a == b).then_some(self),
+        }
+    }
+
+    /// Returns whether the number is not infinite.
+    pub fn is_finite(self) -> bool {
+        matches!(self.0, Value::Finite(_))
+    }
+
+    /// Returns the number with up to 17 digits after the point (exactly rounded, ties to even) and
+    /// no zero at their end.
+    ///
+    /// Source: Redis 7.2, `ld2string` in its human mode.
+    pub fn to_text(self) -> String {
+        match self.0 {
+            Value::Infinite { negative: true } => "-inf".into(),
+            Value::Infinite { negative: false } => "inf".into(),
+            Value::Finite(number) => number.to_text(),
+        }
+    }
+}
+
+impl Finite {
+    const ZERO: Finite = Finite { negative: false, mantissa: 0, scale: SCALE_MIN };
+
+    /// Both mantissas get 62 more bits. What the smaller number loses below them counts as one
+    /// more low bit: a sum needs no more than that, and a difference loses at most one bit of
+    /// length where anything was lost.
+    fn add(self, other: Finite) -> Value {
+        const GUARD_BITS: u32 = 62;
+        let is_ahead = (self.scale, self.mantissa) >= (other.scale, other.mantissa);
+        let (large, small) = if is_ahead { (self, other) } else { (other, self) };
+        let high = u128::from(large.mantissa) << GUARD_BITS;
+        let wide = u128::from(small.mantissa) << GUARD_BITS;
+        let distance = large.scale.abs_diff(small.scale);
+        let kept = wide.checked_shr(distance).unwrap_or(0);
+        let is_lossy = kept.checked_shl(distance).unwrap_or(0) != wide;
+        let low = kept | u128::from(is_lossy);
+        let scale = large.scale - GUARD_BITS as i32;
+        if large.negative == small.negative {
+            return round(large.negative, high + low, scale, false);
+        }
+        // An exact zero is positive, whatever its parts were.
+        round(large.negative && high != low, high - low, scale, false)
+    }
+
+    fn to_text(self) -> String {
+        let digits = if self.scale >= 0 {
+            let mut whole = Natural::from(u128::from(self.mantissa));
+            whole.shift_left(self.scale.unsigned_abs());
+            whole.to_decimal()
+        } else {
+            fixed_point(self.mantissa, self.scale.unsigned_abs())
+        };
+        if self.negative && digits != "0" { format!("-{digits}") } else { digits }
+    }
+}
+
+/// Rounds `bits x 2^scale` to nearest, ties to even; `sticky` says that a little more was lost
+/// below the lowest bit, which more than 64 bits are there for.
+fn round(negative: bool, bits: u128, scale: i32, sticky: bool) -> Value {
+    if bits == 0 {
+        return Value::Finite(Finite { negative, ..Finite::ZERO });
+    }
+    let length = (u128::BITS - bits.leading_zeros()) as i32;
+    let excess = (length - MANTISSA_BITS as i32).max(SCALE_MIN - scale);
+    if excess <= 0 {
+        assert!(!sticky, "nothing was lost of a number that fits");
+        let mantissa = (bits as u64) << -excess;
+        return bounded(Finite { negative, mantissa, scale: scale + excess });
+    }
+    let (kept, half, rest) = split(bits, excess.unsigned_abs());
+    let is_up = half && (rest || sticky || kept & 1 == 1);
+    let (mantissa, carried) = kept.overflowing_add(u64::from(is_up));
+    let scale = scale + excess;
+    bounded(match carried {
+        true => Finite { negative, mantissa: 1 << (MANTISSA_BITS - 1), scale: scale + 1 },
+        false => Finite { negative, mantissa, scale },
+    })
+}
+
+/// Makes infinite what is beyond the format.
+fn bounded(number: Finite) -> Value {
+    if number.scale > SCALE_MAX {
+        Value::Infinite { negative: number.negative }
+    } else {
+        Value::Finite(number)
+    }
+}
+
+/// Returns the bits above the lowest `count`, the bit below them and whether any lower one is set.
+/// At most 64 bits remain above.
+fn split(bits: u128, count: u32) -> (u64, bool, bool) {
+    if count > u128::BITS {
+        return (0, false, true);
+    }
+    let half = bits >> (count - 1) & 1 == 1;
+    let rest = bits & ((1 << (count - 1)) - 1) != 0;
+    (bits.checked_shr(count).unwrap_or(0) as u64, half, rest)
+}
+
+/// Returns `mantissa / 2^shift` with up to 17 digits after the point.
+fn fixed_point(mantissa: u64, shift: u32) -> String {
+    // Below 2^121: 10^17 is below 2^57.
+    const ONE: u128 = 10_u128.pow(FRACTION_DIGITS as u32);
+    let scaled = u128::from(mantissa) * ONE;
+    let rounded = if shift > u128::BITS {
+        0
+    } else {
+        let half = 1_u128 << (shift - 1);
+        let rest = scaled & (half | (half - 1));
+        let kept = scaled.checked_shr(shift).unwrap_or(0);
+        kept + u128::from(rest > half || rest == half && kept & 1 == 1)
+    };
+    let (whole, fraction) = (rounded / ONE, rounded % ONE);
+    let text = format!("{whole}.{fraction:0width$}", width = FRACTION_DIGITS);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A number as it is written: `digits x radix^exponent`, or x 2^exponent where hexadecimal.
+struct Literal {
+    digits: Natural,
+    exponent: i64,
+}
+
+impl Literal {
+    /// Reads digits of `radix` with at most one point among them and an optional exponent (`e`, or
+    /// `p` where hexadecimal), and nothing else.
+    fn parse(text: &[u8], radix: u32) -> Option<Literal> {
+        let mut digits = Natural::default();
+        let mut digit_count = 0;
+        let mut exponent = 0;
+        let mut point = false;
+        let mut rest = text;
+        while let [byte, tail @ ..] = rest {
+            if let Some(digit) = char::from(*byte).to_digit(radix) {
+                digits.multiply_add(u64::from(radix), u64::from(digit));
+                digit_count += 1;
+                exponent -= i64::from(point);
+            } else if *byte == b'.' && !point {
+                point = true;
+            } else {
+                break;
+            }
+            rest = tail;
+        }
+        if digit_count == 0 {
+            return None;
+        }
+        if radix == 16 {
+            exponent *= 4;
+        }
+        let mark = if radix == 16 { b'p' } else { b'e' };
+        match rest {
+            [] => Some(Literal { digits, exponent }),
+            [byte, tail @ ..] if byte.to_ascii_lowercase() == mark => {
+                Some(Literal { digits, exponent: exponent.saturating_add(written_exponent(tail)?) })
+            }
+            _ => None,
+        }
+    }
+
+    fn binary(&self, negative: bool) -> Value {
+        let (bits, dropped, sticky) = self.digits.top_bits();
+        let scale = self.exponent.saturating_add(i64::from(dropped));
+        let scale = scale.clamp(-i64::from(i32::MAX) / 2, i64::from(i32::MAX) / 2) as i32;
+        round(negative, bits, scale, sticky)
+    }
+
+    fn decimal(&self, negative: bool) -> Value {
+        let mut digits = self.digits.clone();
+        let exponent = self.exponent.clamp(-DECIMAL_EXPONENT_MAX, DECIMAL_EXPONENT_MAX) as i32;
+        if exponent >= 0 {
+            digits.multiply_by_power_of_five(exponent.unsigned_abs());
+            let (bits, dropped, sticky) = digits.top_bits();
+            return round(negative, bits, exponent + dropped as i32, sticky);
+        }
+        // Enough bits that at least 66 remain after the division: 5^n is below 2^(7n/3).
+        let room = MANTISSA_BITS + 2 + exponent.unsigned_abs() * 7 / 3;
+        digits.shift_left(room);
+        let remainder = digits.divide_by_power_of_five(exponent.unsigned_abs());
+        let (bits, dropped, sticky) = digits.top_bits();
+        let scale = exponent - room as i32 + dropped as i32;
+        round(negative, bits, scale, sticky || remainder)
+    }
+}
+
+/// Reads the exponent of a number, capped far beyond what the format holds.
+fn written_exponent(text: &[u8]) -> Option<i64> {
+    const CAP: i64 = 1 << 40;
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut value = 0;
+    for &byte in digits {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        value = (value * 10 + i64::from(byte - b'0')).min(CAP);
+    }
+    Some(if negative { -value } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_sum(a: &str, b: &str, expected: &str) {
+        let [left, right] = [a, b].map(|text| Extended::parse(text.as_bytes()).expect("a number"));
+        for sum in [left.checked_add(right), right.checked_add(left)] {
+            let sum = sum.expect("a number").to_text();
+            assert_eq!(sum, expected, "{a} + {b}");
+        }
+    }
+
+    /// The results of a C program with `long double` on x86.
+    #[test]
+    fn sums_are_those_of_the_x87() {
+        check_sum("0", "0", "0");
+        check_sum("10.5", "0.1", "10.6");
+        check_sum("0.1", "0.2", "0.3");
+        check_sum("5.0e3", "2.0e2", "5200");
+        check_sum("3", "1.1", "4.1");
+        check_sum("-1.1", "1.1", "0");
+        check_sum("-0", "-0", "0");
+        check_sum("1", "-1e-30", "1");
+        check_sum("-1e-30", "0", "0");
+        check_sum("9223372036854775807", "1", "9223372036854775808");
+        check_sum("18446744073709551615", "1", "18446744073709551616");
+        check_sum("18446744073709551616", "1", "18446744073709551616");
+        check_sum("18446744073709551616", "3", "18446744073709551620");
+        check_sum("1e20", "1", "100000000000000000000");
+    }
+
+    #[track_caller]
+    fn check_text(text: &str, expected: Option<&str>) {
+        let found = Extended::parse(text.as_bytes()).map(Extended::to_text);
+        assert_eq!(found.as_deref(), expected, "{text}");
+    }
+
+    #[test]
+    fn texts_are_read_as_strtold_does() {
+        check_text("1.", Some("1"));
+        check_text(".5", Some("0.5"));
+        check_text("+1e+2", Some("100"));
+        check_text("1E-2", Some("0.01"));
+        check_text("0x10", Some("16"));
+        check_text("-0X.8p1", Some("-1"));
+        check_text("0x1P-2", Some("0.25"));
+        check_text("inf", Some("inf"));
+        check_text("-InFiNiTy", Some("-inf"));
+        check_text("0e999999999999999999999", Some("0"));
+        check_text("2e-4951", Some("0"));
+        for text in [
+            "",
+            " 1",
+            "1 ",
+            "+",
+            "-",
+            ".",
+            "e1",
+            "1e",
+            "1e+",
+            "1.2.3",
+            "0x",
+            "0x.",
+            "0x1p",
+            "1p1",
+            "nan",
+            "-nan",
+            "infinit",
+            "--1",
+            "1_0",
+            "1\0",
+            "1e4933",
+            "-1e5000",
+            "1e-4952",
+            "1e-99999999999999999999",
+        ] {
+            check_text(text, None);
+        }
+        check_text(&"0".repeat(TEXT_BYTES_MAX), Some("0"));
+        check_text(&"0".repeat(TEXT_BYTES_MAX + 1), None);
+    }
+
+    #[test]
+    fn infinities_of_both_signs_have_no_sum() {
+        let [plus, minus] = [b"inf".as_slice(), b"-inf"].map(|text| Extended::parse(text).unwrap());
+        assert_eq!(plus.checked_add(minus), None);
+        assert_eq!(plus.checked_add(plus), Some(plus));
+        assert_eq!(Extended::ZERO.checked_add(minus), Some(minus));
+    }
+}
