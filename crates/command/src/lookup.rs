@@ -15,6 +15,23 @@ pub fn lookup(name: &[u8]) -> Option<&'static Command> {
     INDEX.get_or_init(|| Index::new(table())).find(name)
 }
 
+/// Returns the row of `name`, which is `container|subcommand` for a subcommand, in any case.
+pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
+    match name.iter().position(|&byte| byte == b'|') {
+        Some(bar) => lookup(&name[..bar])?.subcommand(&name[bar + 1..]),
+        None => lookup(name),
+    }
+}
+
+/// Returns the row that would run `request`, whatever the number of its arguments.
+pub(crate) fn find_for(request: RequestView<'_>) -> Option<&'static Command> {
+    let command = lookup(request.at(0))?;
+    if command.subcommands.is_empty() || request.len() == 1 {
+        return Some(command);
+    }
+    command.subcommand(request.at(1))
+}
+
 /// Returns the row that runs `request`, the subcommand's where it names one, once its number of
 /// arguments is right.
 ///

@@ -1,7 +1,10 @@
 //! A request as a handler sees it.
 
 use base::Key;
+use base::number::parse_i64;
 use resp::RequestView;
+
+use crate::error::CommandError;
 
 /// The arguments of one request, borrowed from the receive buffer, and its keys, hashed already.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +41,15 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn is(&self, index: usize, word: &str) -> bool {
         self.at(index).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// Returns argument `index` as an integer.
+    ///
+    /// # Errors
+    /// When it is none.
+    #[inline]
+    pub fn integer(&self, index: usize) -> Result<i64, CommandError> {
+        parse_i64(self.at(index)).ok_or(CommandError::NotInteger)
     }
 
     /// Returns the arguments from `first` on.

@@ -1,6 +1,6 @@
 //! The row of a command: all that is known of it, in one place.
 
-use resp::Reply;
+use resp::{Reply, RequestView};
 
 use crate::argument::Arg;
 use crate::arity::Arity;
@@ -8,7 +8,7 @@ use crate::categories::Categories;
 use crate::context::{ControlContext, Next, ReadContext, SessionContext, WriteContext};
 use crate::error::CommandError;
 use crate::flags::Flags;
-use crate::keys::{KeySpec, KeyUse};
+use crate::keys::{KeyFlags, KeySpec, KeyUse};
 use crate::request::Args;
 
 /// A command, or a subcommand. Everything else is derived from these rows: lookup, COMMAND and its
@@ -33,6 +33,8 @@ pub struct Command {
     pub categories: Categories,
     /// Which arguments are keys.
     pub keys: &'static [KeySpec],
+    /// What a request does with its keys, for the specification that says `variable_flags`.
+    pub key_flags: Option<fn(RequestView<'_>) -> KeyFlags>,
     /// The arguments after the name or names.
     pub args: &'static [Arg],
     /// The subcommands of a container.
@@ -95,6 +97,7 @@ impl Command {
         flags: Flags::NONE,
         categories: Categories::NONE,
         keys: &[],
+        key_flags: None,
         args: &[],
         subcommands: &[],
         history: &[],

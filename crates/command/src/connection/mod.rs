@@ -1,8 +1,24 @@
 //! The commands of the session.
 
+mod auth;
+mod client;
+mod echo;
+mod hello;
 mod ping;
+mod quit;
+mod reset;
+mod select;
 
 use crate::row::Command;
 
 /// The rows of the family.
-pub static CONNECTION: &[&Command] = &[&ping::PING];
+pub static CONNECTION: &[&Command] = &[
+    &auth::AUTH,
+    &client::CLIENT,
+    &echo::ECHO,
+    &hello::HELLO,
+    &ping::PING,
+    &quit::QUIT,
+    &reset::RESET,
+    &select::SELECT,
+];

@@ -1,6 +1,28 @@
 //! The commands of the server.
 
+mod command;
+mod config;
+mod dbsize;
+mod debug;
+mod flushall;
+mod flushdb;
+mod info;
+mod memory;
+mod shutdown;
+mod swapdb;
+
 use crate::row::Command;
 
 /// The rows of the family.
-pub static SERVER: &[&Command] = &[];
+pub static SERVER: &[&Command] = &[
+    &command::COMMAND,
+    &config::CONFIG,
+    &dbsize::DBSIZE,
+    &debug::DEBUG,
+    &flushall::FLUSHALL,
+    &flushdb::FLUSHDB,
+    &info::INFO,
+    &memory::MEMORY,
+    &shutdown::SHUTDOWN,
+    &swapdb::SWAPDB,
+];

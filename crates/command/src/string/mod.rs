@@ -1,8 +1,48 @@
 //! The commands of strings.
 
+mod append;
+mod decr;
+mod decrby;
 mod get;
+mod getdel;
+mod getex;
+mod getrange;
+mod getset;
+mod incr;
+mod incrby;
+mod incrbyfloat;
+mod mget;
+mod mset;
+mod msetnx;
+mod psetex;
+mod set;
+mod setex;
+mod setnx;
+mod setrange;
+mod strlen;
 
 use crate::row::Command;
 
 /// The rows of the family.
-pub static STRING: &[&Command] = &[&get::GET];
+pub static STRING: &[&Command] = &[
+    &append::APPEND,
+    &decr::DECR,
+    &decrby::DECRBY,
+    &get::GET,
+    &getdel::GETDEL,
+    &getex::GETEX,
+    &getrange::GETRANGE,
+    &getset::GETSET,
+    &incr::INCR,
+    &incrby::INCRBY,
+    &incrbyfloat::INCRBYFLOAT,
+    &mget::MGET,
+    &mset::MSET,
+    &msetnx::MSETNX,
+    &psetex::PSETEX,
+    &set::SET,
+    &setex::SETEX,
+    &setnx::SETNX,
+    &setrange::SETRANGE,
+    &strlen::STRLEN,
+];

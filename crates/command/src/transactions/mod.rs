@@ -1,6 +1,13 @@
 //! The commands of transactions.
 
+mod discard;
+mod exec;
+mod multi;
+mod unwatch;
+mod watch;
+
 use crate::row::Command;
 
 /// The rows of the family.
-pub static TRANSACTIONS: &[&Command] = &[];
+pub static TRANSACTIONS: &[&Command] =
+    &[&discard::DISCARD, &exec::EXEC, &multi::MULTI, &unwatch::UNWATCH, &watch::WATCH];

@@ -1,0 +1,26 @@
+//! CLIENT HELP: its subcommands.
+
+use crate::help::reply_help;
+use crate::prelude::*;
+
+/// The row.
+pub static HELP: Command = Command {
+    name: "client|help",
+    summary: "Returns the subcommands and what they do.",
+    since: "5.0.0",
+    group: Group::Connection,
+    arity: Arity::exactly(2),
+    flags: Flags::LOADING.with(Flags::STALE),
+    example: "> CLIENT HELP\n...",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    _: &mut SessionContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    reply_help("client", super::CLIENT.subcommands, reply);
+    Ok(Next::Done)
+}

@@ -1,0 +1,25 @@
+//! CLIENT ID: the number of the session.
+
+use crate::prelude::*;
+
+/// The row.
+pub static ID: Command = Command {
+    name: "client|id",
+    summary: "Returns the number of the session.",
+    since: "5.0.0",
+    group: Group::Connection,
+    arity: Arity::exactly(2),
+    flags: Flags::NOSCRIPT.with(Flags::LOADING).with(Flags::STALE),
+    example: "> CLIENT ID\n...",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut SessionContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    reply.integer(cx.session.id as i64);
+    Ok(Next::Done)
+}

@@ -1,0 +1,28 @@
+//! CLIENT INFO: what is known of the session.
+
+use crate::prelude::*;
+
+/// The row.
+pub static INFO: Command = Command {
+    name: "client|info",
+    summary: "Returns what the server knows of the session, as in CLIENT LIST.",
+    since: "6.2.0",
+    group: Group::Connection,
+    arity: Arity::exactly(2),
+    flags: Flags::NOSCRIPT.with(Flags::LOADING).with(Flags::STALE),
+    tips: &["nondeterministic_output"],
+    example: "> CLIENT INFO\n...",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut SessionContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    let mut info = cx.host.client(cx.session.id).unwrap_or_default();
+    cx.session.describe(&mut info, cx.now);
+    reply.verbatim(*b"txt", format!("{info}\n"));
+    Ok(Next::Done)
+}

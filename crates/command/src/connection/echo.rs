@@ -1,0 +1,26 @@
+//! ECHO: the argument.
+
+use crate::prelude::*;
+
+/// The row.
+pub static ECHO: Command = Command {
+    name: "echo",
+    summary: "Returns the argument.",
+    since: "1.0.0",
+    group: Group::Connection,
+    arity: Arity::exactly(2),
+    flags: Flags::LOADING.with(Flags::STALE).with(Flags::FAST),
+    args: &[Arg::string("message")],
+    example: "> ECHO hello\n\"hello\"",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    _: &mut SessionContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    reply.bulk(args.at(1));
+    Ok(Next::Done)
+}

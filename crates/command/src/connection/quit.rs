@@ -1,0 +1,32 @@
+//! QUIT: closes the session.
+
+use crate::prelude::*;
+
+/// The row.
+pub static QUIT: Command = Command {
+    name: "quit",
+    summary: "Closes the session once its replies are sent.",
+    since: "1.0.0",
+    group: Group::Connection,
+    arity: Arity::at_least(1),
+    flags: Flags::NOSCRIPT
+        .with(Flags::LOADING)
+        .with(Flags::STALE)
+        .with(Flags::FAST)
+        .with(Flags::NO_AUTH)
+        .with(Flags::ALLOW_BUSY)
+        .with(Flags::UNQUEUED),
+    deprecated: Some(("7.2.0", "just closing the connection")),
+    example: "> QUIT\nOK",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    _: &mut SessionContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    reply.ok();
+    Ok(Next::Close)
+}

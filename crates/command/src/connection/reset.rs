@@ -1,0 +1,41 @@
+//! RESET: a session as it began.
+
+use base::DatabaseIndex;
+use resp::Protocol;
+
+use crate::prelude::*;
+
+/// The row.
+pub static RESET: Command = Command {
+    name: "reset",
+    summary: "Makes the session what it was when it began, save for its library name.",
+    since: "6.2.0",
+    group: Group::Connection,
+    arity: Arity::exactly(1),
+    flags: Flags::NOSCRIPT
+        .with(Flags::LOADING)
+        .with(Flags::STALE)
+        .with(Flags::FAST)
+        .with(Flags::NO_AUTH)
+        .with(Flags::ALLOW_BUSY)
+        .with(Flags::UNQUEUED),
+    example: "> SELECT 1\nOK\n> RESET\nRESET\n> CLIENT GETNAME\n(nil)",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut SessionContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    let session = &mut *cx.session;
+    session.transaction = None;
+    session.database = DatabaseIndex(0);
+    session.protocol = Protocol::Resp2;
+    session.authenticated = !cx.host.requires_password();
+    session.name = Box::default();
+    reply.set_protocol(Protocol::Resp2);
+    reply.simple("RESET");
+    Ok(Next::Unwatch)
+}

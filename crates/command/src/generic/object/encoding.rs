@@ -1,0 +1,26 @@
+//! OBJECT ENCODING: the encoding of a value.
+
+use crate::names::encoding_name;
+use crate::prelude::*;
+
+/// The row.
+pub static ENCODING: Command = Command {
+    name: "object|encoding",
+    summary: "Returns the encoding of the value at a key.",
+    since: "2.2.3",
+    arity: Arity::exactly(3),
+    keys: &[KeySpec::at(2, KeyFlags::RO)],
+    args: &[Arg::key("key")],
+    tips: &["nondeterministic_output"],
+    example: "> SET lake deep\nOK\n> OBJECT ENCODING lake\n\"embstr\"\n> SET depth 12\nOK\n> OBJECT ENCODING depth\n\"int\"",
+    handler: Handler::Read(run),
+    ..Command::DEFAULT
+};
+
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    match cx.view.peek(args.key(0)) {
+        Some(entry) => reply.bulk(encoding_name(entry.encoding())),
+        None => reply.null(),
+    }
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! PEXPIREAT: a time to live for a key.
+
+use crate::expire_options::expire;
+use crate::prelude::*;
+use crate::time_to_live::TimeForm;
+
+/// The row.
+pub static PEXPIREAT: Command = Command {
+    name: "pexpireat",
+    summary: "Makes a key expire at a millisecond since the Unix epoch.",
+    since: "2.6.0",
+    arity: Arity::at_least(3),
+    flags: Flags::FAST,
+    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::UPDATE))],
+    args: &[
+        Arg::key("key"),
+        Arg::unix_time("unix-time-milliseconds").within(-10_000, 10_000_000_000_000),
+        Arg::one_of(
+            "condition",
+            &[
+                Arg::word("nx", "NX"),
+                Arg::word("xx", "XX"),
+                Arg::word("gt", "GT"),
+                Arg::word("lt", "LT"),
+            ],
+        )
+        .optional()
+        .since("7.0.0"),
+    ],
+    history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
+    example: "> SET lake deep\nOK\n> PEXPIREAT lake 33177117420000\n(integer) 1\n> PEXPIRETIME lake\n(integer) 33177117420000",
+    handler: Handler::Write(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    expire(cx, args, reply, TimeForm::UnixMilliseconds, &PEXPIREAT)
+}

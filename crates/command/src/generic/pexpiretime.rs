@@ -1,0 +1,23 @@
+//! PEXPIRETIME: when a key expires.
+
+use crate::prelude::*;
+use crate::remaining_time::{Origin, exact, reply_time};
+
+/// The row.
+pub static PEXPIRETIME: Command = Command {
+    name: "pexpiretime",
+    summary: "Returns the millisecond since the Unix epoch at which a key expires.",
+    since: "7.0.0",
+    arity: Arity::exactly(2),
+    flags: Flags::FAST,
+    keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
+    args: &[Arg::key("key")],
+    example: "> SET lake deep PXAT 33177117420000\nOK\n> PEXPIRETIME lake\n(integer) 33177117420000",
+    handler: Handler::Read(run),
+    ..Command::DEFAULT
+};
+
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    reply_time(cx, args, reply, Origin::UnixEpoch, exact);
+    Ok(())
+}

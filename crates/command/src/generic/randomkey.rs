@@ -1,0 +1,26 @@
+//! RANDOMKEY: a key by chance.
+
+use crate::prelude::*;
+
+/// The row.
+pub static RANDOMKEY: Command = Command {
+    name: "randomkey",
+    summary: "Returns a key of the database, chosen by chance.",
+    since: "1.0.0",
+    arity: Arity::exactly(1),
+    flags: Flags::READONLY,
+    tips: &["request_policy:all_shards", "nondeterministic_output"],
+    example: "> RANDOMKEY\n(nil)\n> SET lake deep\nOK\n> RANDOMKEY\n\"lake\"",
+    handler: Handler::Control(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut ControlContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let key = cx.access.random_key(cx.session.database, cx.now, cx.random);
+    reply.bulk_or_null(key.as_deref());
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! SCAN: the keys of a database, some at a time.
+
+use base::glob::matches;
+use base::number::parse_cursor;
+
+use crate::names::type_name;
+use crate::prelude::*;
+
+const INVALID_CURSOR: CommandError = CommandError::Fixed("ERR invalid cursor");
+/// About how many keys a call visits unless COUNT says otherwise.
+const COUNT_DEFAULT: u64 = 10;
+
+/// The row.
+pub static SCAN: Command = Command {
+    name: "scan",
+    summary: "Returns some keys and the cursor to go on with.",
+    since: "2.8.0",
+    complexity: "O(1) a call, O(N) for all N keys of the database",
+    arity: Arity::at_least(2),
+    flags: Flags::READONLY,
+    args: &[
+        Arg::integer("cursor").within(0, 1 << 20),
+        Arg::pattern("pattern").token("MATCH").optional(),
+        Arg::integer("count").token("COUNT").within(1, 1000).optional(),
+        Arg::string("type")
+            .token("TYPE")
+            .among(&["string", "list", "hash"])
+            .optional()
+            .since("6.0.0"),
+    ],
+    history: &[("6.0.0", "Added the `TYPE` subcommand.")],
+    tips: &["nondeterministic_output", "request_policy:special"],
+    example: "> SET lake deep\nOK\n> SCAN 0 MATCH l* COUNT 1000\n1) \"0\"\n2) 1) \"lake\"",
+    handler: Handler::Control(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut ControlContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let cursor = parse_cursor(args.at(1)).ok_or(INVALID_CURSOR)?;
+    let options = Options::parse(args)?;
+    let mut count = 0;
+    let whole = reply.deferred();
+    let keys = reply.deferred();
+    let database = cx.session.database;
+    let next = cx.access.scan(database, cursor, options.count, cx.now, &mut |entry| {
+        if options.want(entry.key(), type_name(entry.value_type())) {
+            reply.bulk(entry.key());
+            count += 1;
+        }
+    });
+    reply.finish(keys, |reply| reply.array(count));
+    reply.finish(whole, |reply| {
+        reply.array(2);
+        reply.bulk(next.to_string());
+    });
+    Ok(())
+}
+
+/// What is wanted of the keys.
+struct Options<'a> {
+    pattern: Option<&'a [u8]>,
+    type_name: Option<&'a [u8]>,
+    count: u64,
+}
+
+impl<'a> Options<'a> {
+    fn parse(args: Args<'a>) -> Result<Options<'a>, CommandError> {
+        let mut options = Options { pattern: None, type_name: None, count: COUNT_DEFAULT };
+        let mut index = 2;
+        while index < args.len() {
+            if index + 1 == args.len() {
+                return Err(CommandError::Syntax);
+            }
+            let value = args.at(index + 1);
+            if args.is(index, "COUNT") {
+                let count = args.integer(index + 1)?;
+                let count = u64::try_from(count).ok().filter(|&count| count > 0);
+                options.count = count.ok_or(CommandError::Syntax)?;
+            } else if args.is(index, "MATCH") {
+                options.pattern = (value != b"*").then_some(value);
+            } else if args.is(index, "TYPE") {
+                options.type_name = Some(value);
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            index += 2;
+        }
+        Ok(options)
+    }
+
+    fn want(&self, key: &[u8], type_name: &str) -> bool {
+        let is_of_type = |name: &[u8]| name.eq_ignore_ascii_case(type_name.as_bytes());
+        self.type_name.is_none_or(is_of_type)
+            && self.pattern.is_none_or(|pattern| matches(pattern, key, false))
+    }
+}

@@ -1,0 +1,23 @@
+//! TYPE: the type of a value.
+
+use crate::names::type_name;
+use crate::prelude::*;
+
+/// The row.
+pub static TYPE: Command = Command {
+    name: "type",
+    summary: "Returns the type of the value at a key, none where there is none.",
+    since: "1.0.0",
+    arity: Arity::exactly(2),
+    flags: Flags::FAST,
+    keys: &[KeySpec::at(1, KeyFlags::RO)],
+    args: &[Arg::key("key")],
+    example: "> SET lake deep\nOK\n> TYPE lake\nstring\n> TYPE river\nnone",
+    handler: Handler::Read(run),
+    ..Command::DEFAULT
+};
+
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    reply.simple(cx.view.peek(args.key(0)).map_or("none", |entry| type_name(entry.value_type())));
+    Ok(())
+}

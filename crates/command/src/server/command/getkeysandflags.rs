@@ -1,0 +1,40 @@
+//! COMMAND GETKEYSANDFLAGS: the keys of a request, and what it does with them.
+
+use crate::describe::reply_words;
+use crate::prelude::*;
+use crate::request_keys::RequestWithKeys;
+
+/// The row.
+pub static GETKEYSANDFLAGS: Command = Command {
+    name: "command|getkeysandflags",
+    summary: "Returns the keys in a request, each with what the request does with it.",
+    since: "7.0.0",
+    complexity: "O(N), N being the number of arguments",
+    group: Group::Server,
+    arity: Arity::at_least(4),
+    flags: Flags::LOADING.with(Flags::STALE),
+    categories: Categories::CONNECTION,
+    args: &[Arg::string("command").among(&["GET"]), Arg::string("arg").multiple()],
+    example: "> COMMAND GETKEYSANDFLAGS GET lake\n1) 1) \"lake\"\n   2) 1) RO\n      2) access",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    _: &mut SessionContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    let inner = RequestWithKeys::parse(args)?;
+    let count = inner.request.len();
+    reply.array(inner.command.key_positions(count).count());
+    for spec in inner.command.keys {
+        let flags = inner.flags_of(spec);
+        for position in spec.positions(count) {
+            reply.array(2);
+            reply.bulk(inner.request.at(position));
+            reply_words(flags.names(), reply);
+        }
+    }
+    Ok(Next::Done)
+}

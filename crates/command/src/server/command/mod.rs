@@ -1,0 +1,48 @@
+//! COMMAND: the table itself.
+
+mod count;
+mod docs;
+mod getkeys;
+mod getkeysandflags;
+mod help;
+mod info;
+mod list;
+
+use crate::describe::reply_row;
+use crate::prelude::*;
+use crate::table::table;
+
+/// The row.
+pub static COMMAND: Command = Command {
+    name: "command",
+    summary: "Returns the rows of all commands.",
+    since: "2.8.13",
+    complexity: "O(N), N being the number of commands",
+    group: Group::Server,
+    arity: Arity::at_least(1),
+    flags: Flags::LOADING.with(Flags::STALE),
+    categories: Categories::CONNECTION,
+    subcommands: &[
+        &count::COUNT,
+        &docs::DOCS,
+        &getkeys::GETKEYS,
+        &getkeysandflags::GETKEYSANDFLAGS,
+        &help::HELP,
+        &info::INFO,
+        &list::LIST,
+    ],
+    tips: &["nondeterministic_output_order"],
+    example: "> COMMAND\n...",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    _: &mut SessionContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    reply.array(table().len());
+    table().iter().for_each(|command| reply_row(Some(command), reply));
+    Ok(Next::Done)
+}

@@ -1,0 +1,38 @@
+//! CONFIG GET: options and their values.
+
+use base::glob::matches;
+
+use crate::prelude::*;
+
+/// The row.
+pub static GET: Command = Command {
+    name: "config|get",
+    summary: "Returns each option whose name matches a pattern, and its value.",
+    since: "2.0.0",
+    complexity: "O(N), N being the number of options",
+    group: Group::Server,
+    arity: Arity::at_least(3),
+    flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::LOADING).with(Flags::STALE),
+    args: &[Arg::string("parameter").among(&["maxmemory", "max*", "port"]).multiple()],
+    history: &[("7.0.0", "Added the ability to pass multiple pattern parameters in one call")],
+    example: "> CONFIG GET maxmemory\n1) \"maxmemory\"\n2) \"0\"",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut SessionContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    let wanted = |name: &str| args.from(2).any(|pattern| matches(pattern, name.as_bytes(), true));
+    let values = cx.host.config_values(&wanted);
+    reply.map(values.len());
+    for (name, value) in values {
+        // A name that was written out comes back as it was written.
+        let written = args.from(2).find(|text| text.eq_ignore_ascii_case(name.as_bytes()));
+        reply.bulk(written.unwrap_or(name.as_bytes()));
+        reply.bulk(value);
+    }
+    Ok(Next::Done)
+}

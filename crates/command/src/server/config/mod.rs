@@ -1,0 +1,21 @@
+//! CONFIG: the options of the server.
+
+mod get;
+mod help;
+mod resetstat;
+mod set;
+
+use crate::prelude::*;
+
+/// The row.
+pub static CONFIG: Command = Command {
+    name: "config",
+    summary: "Tells and sets the options of the server.",
+    since: "2.0.0",
+    complexity: "Depends on the subcommand",
+    group: Group::Server,
+    arity: Arity::at_least(2),
+    subcommands: &[&get::GET, &help::HELP, &resetstat::RESETSTAT, &set::SET],
+    handler: Handler::Container,
+    ..Command::DEFAULT
+};

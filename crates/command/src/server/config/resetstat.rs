@@ -1,0 +1,26 @@
+//! CONFIG RESETSTAT: counters at zero.
+
+use crate::prelude::*;
+
+/// The row.
+pub static RESETSTAT: Command = Command {
+    name: "config|resetstat",
+    summary: "Sets the counters of INFO to zero.",
+    since: "2.0.0",
+    group: Group::Server,
+    arity: Arity::exactly(2),
+    flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::LOADING).with(Flags::STALE),
+    example: "> CONFIG RESETSTAT\nOK",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut SessionContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    cx.host.reset_statistics();
+    reply.ok();
+    Ok(Next::Done)
+}

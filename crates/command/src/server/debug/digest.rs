@@ -1,0 +1,33 @@
+//! DEBUG DIGEST: a digest of all data.
+
+use crate::digest::Digest;
+use crate::prelude::*;
+
+/// The row.
+pub static DIGEST: Command = Command {
+    name: "debug|digest",
+    summary: "Returns a digest of all keys, values and times to live.",
+    since: "1.0.0",
+    complexity: "O(N), N being all keys and the bytes of their values",
+    group: Group::Server,
+    arity: Arity::exactly(2),
+    example: "> SET lake deep\nOK\n> DEBUG DIGEST\nf8c5a4f3f3d4b4e2a7fb7b5a2f1a9d7bd4f6c0a1",
+    handler: Handler::Control(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut ControlContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let mut digest = Digest::default();
+    for database in cx.access.keyspace().databases() {
+        if cx.access.key_count(database) > 0 {
+            digest.mix(&[0, 0, 0, database.0]);
+            cx.access.for_each_entry(database, &mut |entry| digest.add(&Digest::of_entry(&entry)));
+        }
+    }
+    reply.simple(digest.to_string());
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! DEBUG HELP: its subcommands.
+
+use crate::help::reply_help;
+use crate::prelude::*;
+
+/// The row.
+pub static HELP: Command = Command {
+    name: "debug|help",
+    summary: "Returns the subcommands and what they do.",
+    group: Group::Server,
+    arity: Arity::exactly(2),
+    example: "> DEBUG HELP\n...",
+    handler: Handler::Control(run),
+    ..Command::DEFAULT
+};
+
+fn run(_: &mut ControlContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    reply_help("debug", super::SUBCOMMANDS, reply);
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! SHUTDOWN: the end.
+
+use crate::host::ShutdownRequest;
+use crate::prelude::*;
+
+const NOT_IN_PROGRESS: CommandError = CommandError::Fixed("ERR No shutdown in progress.");
+const FAILED: CommandError = CommandError::Fixed("ERR Errors trying to SHUTDOWN. Check logs.");
+
+/// The row.
+pub static SHUTDOWN: Command = Command {
+    name: "shutdown",
+    summary: "Ends the server.",
+    since: "1.0.0",
+    complexity: "O(N) where the N keys are saved, else O(1)",
+    group: Group::Server,
+    arity: Arity::at_least(1),
+    flags: Flags::ADMIN
+        .with(Flags::NOSCRIPT)
+        .with(Flags::LOADING)
+        .with(Flags::STALE)
+        .with(Flags::NO_MULTI)
+        .with(Flags::ALLOW_BUSY),
+    args: &[Arg::one_of(
+        "how",
+        &[
+            Arg::block(
+                "end",
+                &[
+                    Arg::one_of(
+                        "save-selector",
+                        &[Arg::word("nosave", "NOSAVE"), Arg::word("save", "SAVE")],
+                    )
+                    .optional(),
+                    Arg::word("now", "NOW").optional().since("7.0.0"),
+                    Arg::word("force", "FORCE").optional().since("7.0.0"),
+                ],
+            ),
+            Arg::word("abort", "ABORT").since("7.0.0"),
+        ],
+    )
+    .optional()],
+    history: &[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")],
+    example: "> SHUTDOWN ABORT\n(error) ERR No shutdown in progress.",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut SessionContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    let request = match Wish::parse(args)? {
+        Wish::End(request) => request,
+        Wish::Abort if cx.host.abort_shutdown() => {
+            reply.ok();
+            return Ok(Next::Done);
+        }
+        Wish::Abort => return Err(NOT_IN_PROGRESS),
+    };
+    // Without a reply where it succeeds, as in Redis: the session just ends.
+    cx.host.shutdown(request).map_err(|_| FAILED)?;
+    Ok(Next::Done)
+}
+
+/// What is asked for.
+enum Wish {
+    End(ShutdownRequest),
+    Abort,
+}
+
+impl Wish {
+    fn parse(args: Args<'_>) -> Result<Wish, CommandError> {
+        let mut request = ShutdownRequest::default();
+        let mut is_abort = false;
+        for option in args.from(1) {
+            match (option.to_ascii_uppercase().as_slice(), request.save) {
+                (b"SAVE", None | Some(true)) => request.save = Some(true),
+                (b"NOSAVE", None | Some(false)) => request.save = Some(false),
+                (b"NOW", _) => request.now = true,
+                (b"FORCE", _) => request.force = true,
+                (b"ABORT", _) => is_abort = true,
+                _ => return Err(CommandError::Syntax),
+            }
+        }
+        match is_abort {
+            true if request != ShutdownRequest::default() => Err(CommandError::Syntax),
+            true => Ok(Wish::Abort),
+            false => Ok(Wish::End(request)),
+        }
+    }
+}

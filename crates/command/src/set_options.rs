@@ -1,0 +1,117 @@
+//! The options of SET and GETEX.
+
+use keyspace::Expiry;
+
+use crate::error::CommandError;
+use crate::request::Args;
+use crate::row::Command;
+use crate::time_to_live::TimeForm;
+use base::UnixMs;
+
+/// What SET asks for beyond key and value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SetOptions<'a> {
+    /// NX: only an absent key. XX: only an existing one.
+    pub condition: Option<Condition>,
+    /// GET: replies with the old value.
+    pub get: bool,
+    /// What becomes of the time to live.
+    pub time: Time<'a>,
+}
+
+/// When SET does anything at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Absent,
+    Present,
+}
+
+/// What becomes of the time to live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Time<'a> {
+    /// Nothing was said.
+    #[default]
+    Unsaid,
+    /// KEEPTTL: as it is.
+    Keep,
+    /// PERSIST: it ends.
+    Persist,
+    /// A new one in this form.
+    Set(TimeForm, &'a [u8]),
+}
+
+impl<'a> SetOptions<'a> {
+    /// Reads the options of SET.
+    ///
+    /// # Errors
+    /// When a word is no option, contradicts an earlier one, or lacks its value.
+    pub fn of_set(args: Args<'a>) -> Result<SetOptions<'a>, CommandError> {
+        let mut options = SetOptions::default();
+        let mut index = 3;
+        while index < args.len() {
+            if args.is(index, "NX") && options.condition != Some(Condition::Present) {
+                options.condition = Some(Condition::Absent);
+            } else if args.is(index, "XX") && options.condition != Some(Condition::Absent) {
+                options.condition = Some(Condition::Present);
+            } else if args.is(index, "GET") {
+                options.get = true;
+            } else if args.is(index, "KEEPTTL") && matches!(options.time, Time::Unsaid | Time::Keep)
+            {
+                options.time = Time::Keep;
+            } else {
+                options.time = options.time.replaced(args, index)?;
+                index += 1;
+            }
+            index += 1;
+        }
+        Ok(options)
+    }
+}
+
+impl<'a> Time<'a> {
+    /// Reads the options of GETEX.
+    ///
+    /// # Errors
+    /// When a word is no option, contradicts an earlier one, or lacks its value.
+    pub fn of_getex(args: Args<'a>) -> Result<Time<'a>, CommandError> {
+        let mut time = Time::Unsaid;
+        let mut index = 2;
+        while index < args.len() {
+            if args.is(index, "PERSIST") && matches!(time, Time::Unsaid | Time::Persist) {
+                time = Time::Persist;
+            } else {
+                time = time.replaced(args, index)?;
+                index += 1;
+            }
+            index += 1;
+        }
+        Ok(time)
+    }
+
+    /// Returns the time that the option at `index` sets with the argument after it. Said twice in
+    /// the same form, the later one counts.
+    fn replaced(self, args: Args<'a>, index: usize) -> Result<Time<'a>, CommandError> {
+        let form = TimeForm::named(args.at(index)).ok_or(CommandError::Syntax)?;
+        let is_free = match self {
+            Time::Unsaid => true,
+            Time::Set(earlier, _) => earlier == form,
+            Time::Keep | Time::Persist => false,
+        };
+        if !is_free || index + 1 == args.len() {
+            return Err(CommandError::Syntax);
+        }
+        Ok(Time::Set(form, args.at(index + 1)))
+    }
+
+    /// Returns what a write does to the time to live.
+    ///
+    /// # Errors
+    /// When the time is none that `command` takes.
+    pub fn expiry(self, now: UnixMs, command: &'static Command) -> Result<Expiry, CommandError> {
+        match self {
+            Time::Unsaid | Time::Persist => Ok(Expiry::Clear),
+            Time::Keep => Ok(Expiry::Keep),
+            Time::Set(form, text) => form.positive(text, now, command).map(Expiry::At),
+        }
+    }
+}

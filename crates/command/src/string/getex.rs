@@ -1,0 +1,65 @@
+//! GETEX: the string at a key, and a new time to live.
+
+use keyspace::Expiry;
+
+use crate::prelude::*;
+use crate::set_options::Time;
+
+/// The row.
+pub static GETEX: Command = Command {
+    name: "getex",
+    summary: "Returns the string at a key and may change when the key expires.",
+    since: "6.2.0",
+    group: Group::String,
+    arity: Arity::at_least(2),
+    flags: Flags::FAST,
+    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE))
+        .note("RW and UPDATE because it changes the TTL")],
+    args: &[
+        Arg::key("key"),
+        Arg::one_of(
+            "expiration",
+            &[
+                Arg::integer("seconds").token("EX").within(1, 1_000_000),
+                Arg::integer("milliseconds").token("PX").within(1, 1_000_000_000),
+                Arg::unix_time("unix-time-seconds").token("EXAT").within(1, 10_000_000_000),
+                Arg::unix_time("unix-time-milliseconds")
+                    .token("PXAT")
+                    .within(1, 10_000_000_000_000),
+                Arg::word("persist", "PERSIST"),
+            ],
+        )
+        .optional(),
+    ],
+    example: "> SET lake deep\nOK\n> GETEX lake EX 60\n\"deep\"\n> TTL lake\n(integer) 60",
+    handler: Handler::Write(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let time = Time::of_getex(args)?;
+    let key = args.key(0);
+    let view = cx.view.as_read();
+    let Some(value) = view.string(key)? else {
+        reply.null();
+        return Ok(());
+    };
+    reply.bulk(value);
+    match (time, time.expiry(cx.now(), &GETEX)?) {
+        (Time::Persist, _) => {
+            cx.view.persist(key)?;
+        }
+        (Time::Set(form, _), Expiry::At(at)) if form.is_absolute() && at <= cx.now() => {
+            cx.view.remove(key);
+        }
+        (_, Expiry::At(at)) => {
+            cx.view.set_expiry(key, at)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}

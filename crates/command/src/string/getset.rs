@@ -1,0 +1,32 @@
+//! GETSET: a new string for the old one.
+
+use keyspace::Expiry;
+
+use crate::prelude::*;
+
+/// The row.
+pub static GETSET: Command = Command {
+    name: "getset",
+    summary: "Makes a key hold a string and returns the one that it held before.",
+    since: "1.0.0",
+    group: Group::String,
+    arity: Arity::exactly(3),
+    flags: Flags::DENYOOM.with(Flags::FAST),
+    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE))],
+    args: &[Arg::key("key"), Arg::string("value")],
+    deprecated: Some(("6.2.0", "`SET` with the `!GET` argument")),
+    example: "> SET lake deep\nOK\n> GETSET lake wide\n\"deep\"\n> GET lake\n\"wide\"",
+    handler: Handler::Write(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let key = args.key(0);
+    reply.bulk_or_null(cx.view.as_read().string(key)?);
+    cx.view.set(key, args.at(2), Expiry::Clear)?;
+    Ok(())
+}

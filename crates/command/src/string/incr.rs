@@ -1,0 +1,27 @@
+//! INCR: arithmetic on the integer at a key.
+
+use crate::counter;
+use crate::prelude::*;
+
+/// The row.
+pub static INCR: Command = Command {
+    name: "incr",
+    summary: "Adds one to the integer at a key and returns the sum.",
+    since: "1.0.0",
+    group: Group::String,
+    arity: Arity::exactly(2),
+    flags: Flags::DENYOOM.with(Flags::FAST),
+    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE))],
+    args: &[Arg::key("key")],
+    example: "> INCR visits\n(integer) 1\n> INCR visits\n(integer) 2",
+    handler: Handler::Write(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    counter::add(cx, args, reply, 1)
+}

@@ -1,0 +1,37 @@
+//! PSETEX: a string that expires after some milliseconds.
+
+use keyspace::Expiry;
+
+use crate::prelude::*;
+use crate::time_to_live::TimeForm;
+
+/// The row.
+pub static PSETEX: Command = Command {
+    name: "psetex",
+    summary: "Makes a key hold a string that expires after some milliseconds.",
+    since: "2.6.0",
+    group: Group::String,
+    arity: Arity::exactly(4),
+    flags: Flags::DENYOOM,
+    keys: &[KeySpec::at(1, KeyFlags::OW.with(KeyFlags::UPDATE))],
+    args: &[
+        Arg::key("key"),
+        Arg::integer("milliseconds").within(1, 1_000_000_000),
+        Arg::string("value"),
+    ],
+    deprecated: Some(("2.6.12", "`SET` with the `PX` argument")),
+    example: "> PSETEX lake 60000 deep\nOK\n> TTL lake\n(integer) 60",
+    handler: Handler::Write(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let at = TimeForm::Milliseconds.positive(args.at(2), cx.now(), &PSETEX)?;
+    cx.view.set(args.key(0), args.at(3), Expiry::At(at))?;
+    reply.ok();
+    Ok(())
+}

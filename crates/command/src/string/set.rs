@@ -1,0 +1,99 @@
+//! SET: makes a key hold a string.
+
+use keyspace::Expiry;
+use resp::RequestView;
+
+use crate::prelude::*;
+use crate::set_options::{Condition, SetOptions};
+
+/// The row.
+pub static SET: Command = Command {
+    name: "set",
+    summary: "Makes a key hold a string, whatever it held, and drops its time to live.",
+    since: "1.0.0",
+    group: Group::String,
+    arity: Arity::at_least(3),
+    flags: Flags::DENYOOM,
+    keys: &[KeySpec::at(
+        1,
+        KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE).with(KeyFlags::VARIABLE_FLAGS),
+    )
+    .note("RW and ACCESS due to the optional `GET` argument")],
+    key_flags: Some(key_flags),
+    args: &[
+        Arg::key("key"),
+        Arg::string("value"),
+        Arg::one_of("condition", &[Arg::word("nx", "NX"), Arg::word("xx", "XX")])
+            .optional()
+            .since("2.6.12"),
+        Arg::word("get", "GET").optional().since("6.2.0"),
+        Arg::one_of(
+            "expiration",
+            &[
+                Arg::integer("seconds").token("EX").within(1, 1_000_000).since("2.6.12"),
+                Arg::integer("milliseconds").token("PX").within(1, 1_000_000_000).since("2.6.12"),
+                Arg::unix_time("unix-time-seconds")
+                    .token("EXAT")
+                    .within(1, 10_000_000_000)
+                    .since("6.2.0"),
+                Arg::unix_time("unix-time-milliseconds")
+                    .token("PXAT")
+                    .within(1, 10_000_000_000_000)
+                    .since("6.2.0"),
+                Arg::word("keepttl", "KEEPTTL").since("6.0.0"),
+            ],
+        )
+        .optional(),
+    ],
+    history: &[
+        ("2.6.12", "Added the `EX`, `PX`, `NX` and `XX` options."),
+        ("6.0.0", "Added the `KEEPTTL` option."),
+        ("6.2.0", "Added the `GET`, `EXAT` and `PXAT` option."),
+        ("7.0.0", "Allowed the `NX` and `GET` options to be used together."),
+    ],
+    example: "> SET lake deep\nOK\n> SET lake wide GET EX 60\n\"deep\"\n> SET lake dry NX\n(nil)",
+    handler: Handler::Write(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let key = args.key(0);
+    let value = args.at(2);
+    if args.len() == 3 {
+        cx.view.set(key, value, Expiry::Clear)?;
+        reply.ok();
+        return Ok(());
+    }
+    let options = SetOptions::of_set(args)?;
+    let expiry = options.time.expiry(cx.now(), &SET)?;
+    if options.get {
+        reply.bulk_or_null(cx.view.as_read().string(key)?);
+    }
+    let is_wanted = match options.condition {
+        None => true,
+        Some(Condition::Absent) => !cx.view.contains(key),
+        Some(Condition::Present) => cx.view.contains(key),
+    };
+    if is_wanted {
+        cx.view.set(key, value, expiry)?;
+    }
+    match (options.get, is_wanted) {
+        (true, _) => {}
+        (false, true) => reply.ok(),
+        (false, false) => reply.null(),
+    }
+    Ok(())
+}
+
+/// Only GET reads the key.
+fn key_flags(request: RequestView<'_>) -> KeyFlags {
+    let reads = request.iter().skip(3).any(|option| option.eq_ignore_ascii_case(b"GET"));
+    match reads {
+        true => KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE),
+        false => KeyFlags::OW.with(KeyFlags::UPDATE),
+    }
+}

@@ -1,0 +1,24 @@
+//! STRLEN: the length of a string.
+
+use crate::prelude::*;
+
+/// The row.
+pub static STRLEN: Command = Command {
+    name: "strlen",
+    summary: "Returns the length of the string at a key, 0 where there is none.",
+    since: "2.2.0",
+    group: Group::String,
+    arity: Arity::exactly(2),
+    flags: Flags::FAST,
+    keys: &[KeySpec::at(1, KeyFlags::RO)],
+    args: &[Arg::key("key")],
+    example: "> SET lake deep\nOK\n> STRLEN lake\n(integer) 4\n> STRLEN river\n(integer) 0",
+    handler: Handler::Read(run),
+    ..Command::DEFAULT
+};
+
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let length = cx.string(args.key(0))?.map_or(0, <[u8]>::len);
+    reply.integer(length as i64);
+    Ok(())
+}
