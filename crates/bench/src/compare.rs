@@ -85,7 +85,7 @@ impl Comparison {
         ensure!(!rows.is_empty(), "no row of '{}' has that name", self.table.name());
         let sides = [self.start(&self.subject)?, self.start(&self.other)?];
         let idle_cpu = idle_cpu(&sides)?;
-        self.print_head(&sides, idle_cpu);
+        self.print_head(&sides, idle_cpu, rows.iter().map(|row| row.connections).max());
         let (mut wrong, mut results) = (0, Vec::new());
         for row in &rows {
             let (subject, other) = self.run_row(row, &sides)?;
@@ -111,6 +111,11 @@ impl Comparison {
 
     /// Returns the samples of the subject and of the other.
     fn run_row(&self, row: &Row, sides: &[Side; 2]) -> anyhow::Result<(Vec<Sample>, Vec<Sample>)> {
+        progress(&format!("{}: warming up", row.name()));
+        for side in sides {
+            // Not counted: memory that a server touches for the first time is slow once.
+            self.sample(row, &side.server, u64::MAX)?;
+        }
         let mut samples = [Vec::new(), Vec::new()];
         for pair in 0..self.pairs {
             let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
@@ -153,7 +158,7 @@ impl Comparison {
         Ok(Sample::new(&report, cpu))
     }
 
-    fn print_head(&self, sides: &[Side; 2], idle_cpu: [f64; 2]) {
+    fn print_head(&self, sides: &[Side; 2], idle_cpu: [f64; 2], connections: Option<usize>) {
         progress("");
         let [subject, other] = [&sides[0].name, &sides[1].name];
         println!("{subject}: {}", self.subject.version());
@@ -165,7 +170,7 @@ impl Comparison {
             self.data.value_bytes,
             self.pairs,
             self.run_time.as_secs_f64(),
-            self.connections,
+            connections.unwrap_or(0),
             self.threads,
         );
         println!(

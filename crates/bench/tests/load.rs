@@ -1,4 +1,5 @@
 //! Loads against a server of this file's own, whose replies and pauses are known.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
