@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use crate::layout::SLOTS_PER_BUCKET;
+use crate::rules::{Rule, holds, linger};
 use crate::sequence;
 use crate::words::{store_bytes, word};
 
@@ -112,16 +113,22 @@ impl Bucket {
         unsafe { store_bytes(self.pointer.add(TAGS_AT), &[0; 64 - TAGS_AT]) };
     }
 
-    /// Makes the sequence odd: readers of this chain wait or go away.
+    /// Makes the sequence odd, as `rule` asks: readers of this chain wait or go away.
     #[inline(always)]
-    pub fn begin(self) {
-        sequence::begin(self.first_word());
+    pub fn begin(self, rule: Rule) {
+        if holds(rule) {
+            sequence::begin(self.first_word());
+        }
+        linger();
     }
 
     /// Makes the sequence even again: the next one.
     #[inline(always)]
-    pub fn end(self) {
-        sequence::end(self.first_word(), sequence::LOW_HALF);
+    pub fn end(self, rule: Rule) {
+        linger();
+        if holds(rule) {
+            sequence::end(self.first_word(), sequence::LOW_HALF);
+        }
     }
 
     #[inline(always)]
@@ -150,13 +157,13 @@ mod tests {
         let mut line = Line([0; 64]);
         // SAFETY: one aligned line that outlives the bucket.
         let bucket = unsafe { Bucket::at(line.0.as_mut_ptr()) };
-        bucket.begin();
+        bucket.begin(Rule::OddWhileLinking);
         bucket.set_link(0xFF_FFFF_FFFF * 64);
         for slot in 0..SLOTS_PER_BUCKET {
             bucket.set(slot, 200 + slot as u8, (0xFF_0000_0000 + slot as u64) * 8);
         }
         bucket.clear(4);
-        bucket.end();
+        bucket.end(Rule::OddWhileLinking);
         assert_eq!(bucket.occupied(), 0b1_1110_1111);
         assert_eq!(bucket.matches(208), 1 << 8);
         assert_eq!(bucket.link(), 0xFF_FFFF_FFFF * 64);
@@ -164,9 +171,9 @@ mod tests {
             assert_eq!(bucket.tag(slot), 200 + slot as u8);
             assert_eq!(bucket.reference(slot), (0xFF_0000_0000 + slot as u64) * 8);
         }
-        bucket.begin();
+        bucket.begin(Rule::OddWhileLinking);
         bucket.reset();
-        bucket.end();
+        bucket.end(Rule::OddWhileLinking);
         assert_eq!((bucket.occupied(), bucket.link()), (0, 0));
         assert_eq!(line.0[0], 4, "two changes, four steps");
     }

@@ -12,6 +12,7 @@ use crate::index_pool::IndexPool;
 use crate::layout::{self, LINE_BYTES, PAGE_BYTES, root, table_header_offset};
 use crate::pins::PinTables;
 use crate::pool::{Held, Pool, Region};
+use crate::rules::{Rule, holds};
 use crate::slab::PagePool;
 use crate::source::{SegmentError, SegmentSource};
 use crate::words::word;
@@ -178,7 +179,7 @@ impl Memory {
     }
 
     fn bump_segment_epoch(&self) {
-        if self.touched.load(Ordering::Relaxed) != 0 {
+        if self.touched.load(Ordering::Relaxed) != 0 && holds(Rule::EpochGrows) {
             // SYNC POINT: a reader that sees the new epoch asks for the segments again.
             self.word(root::SEGMENT_EPOCH).fetch_add(1, Ordering::Release);
         }
@@ -279,6 +280,13 @@ impl Arena {
         }
     }
 
+    /// Returns the segment epoch. Whoever tells a reader which segments there are reads it first:
+    /// the reader then learns of every later change.
+    pub fn segment_epoch(&self) -> u64 {
+        // SYNC POINT: segments before their epoch. Pairs with the store in `bump_segment_epoch`.
+        self.memory.word(root::SEGMENT_EPOCH).load(Ordering::Acquire)
+    }
+
     /// Returns the pin tables of the sessions.
     pub fn pins(&self) -> &PinTables {
         &self.pins
@@ -308,7 +316,7 @@ impl Arena {
         // pin and its second look at the location.
         fence(Ordering::SeqCst);
         retired.retain(|&block| {
-            let pinned = self.pins.is_pinned(block);
+            let pinned = self.pins.is_pinned(block) && holds(Rule::PinnedKept);
             if !pinned {
                 self.extents().free(block);
             }
@@ -320,7 +328,7 @@ impl Arena {
     pub(crate) fn release_block(&self, block: u64) {
         // SYNC POINT: as in `reclaim`.
         fence(Ordering::SeqCst);
-        if !self.pins.is_pinned(block) {
+        if !self.pins.is_pinned(block) || !holds(Rule::PinnedKept) {
             return self.extents().free(block);
         }
         self.extents().retire(block);

@@ -28,6 +28,8 @@ use base::{DatabaseIndex, Key, KeyHasher, UnixMs};
 use crate::layout::{self, root, table_header_offset};
 use crate::pins::PinMemory;
 
+use crate::rules::linger;
+
 use slots::PinSlots;
 use walk::{Found, Mapping, Stop, Walk};
 
@@ -361,6 +363,7 @@ impl<V: SegmentView> Reader<V> {
             walk.check(&found)?;
             return Err(Stop::Absent);
         }
+        linger();
         let value = act(&walk, &found)?;
         walk.check(&found)?;
         Ok(value)

@@ -22,6 +22,8 @@ pub enum Rule {
     MarkedWhileChanging,
     /// Header and buckets are odd while entries go to another bucket.
     OddWhileSplitting,
+    /// The header is odd while the directory moves or grows.
+    OddWhileResizing,
     /// The header is odd while a table is cleared.
     OddWhileClearing,
     /// The header is odd while two tables exchange their contents.
@@ -74,3 +76,27 @@ pub(crate) fn holds(rule: Rule) -> bool {
 pub(crate) fn holds(_rule: Rule) -> bool {
     true
 }
+
+/// Lingers where a change or a read is half done, now and then and for a short while, so that a
+/// broken rule shows sooner. Does nothing outside of the one test that breaks rules.
+#[cfg(feature = "sabotage")]
+#[inline(always)]
+pub(crate) fn linger() {
+    use std::cell::Cell;
+    thread_local!(static RANDOM: Cell<u64> = const { Cell::new(0x9E37_79B9_7F4A_7C15) });
+    let random = RANDOM.get();
+    let random = random ^ random << 13;
+    let random = random ^ random >> 7;
+    let random = random ^ random << 17;
+    RANDOM.set(random);
+    match random >> 56 {
+        0 => std::thread::yield_now(),
+        1..8 => (0..random >> 40 & 0x3FF).for_each(|_| std::hint::spin_loop()),
+        _ => {}
+    }
+}
+
+/// Does nothing outside of the one test that breaks rules.
+#[cfg(not(feature = "sabotage"))]
+#[inline(always)]
+pub(crate) fn linger() {}

@@ -17,7 +17,7 @@ mod maintain;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 
@@ -27,6 +27,7 @@ use crate::layout::{
     table_header, table_header_offset, tag_of,
 };
 use crate::memory::{Arena, Memory, NeedRoom, Room};
+use crate::rules::{Rule, holds, linger};
 use crate::sequence;
 use crate::slab::{Slabs, class_bytes, class_of};
 use crate::words::store_bytes;
@@ -354,9 +355,9 @@ impl Table {
             && let Some(at) = expiry
         {
             let home = self.bucket(id.home);
-            home.begin();
+            home.begin(Rule::OddWhileOverwriting);
             self.memory.word(self.expiry_word(id.reference)).store(at.0 as u64, Ordering::Relaxed);
-            home.end();
+            home.end(Rule::OddWhileOverwriting);
             return Ok(id);
         }
         if header.has_ttl() == expiry.is_some() {
@@ -389,9 +390,14 @@ impl Table {
             true => None,
             false => Some(Slabs::class_of_item(&self.memory, id.reference)),
         };
-        self.unlink_slot(id);
+        if holds(Rule::UnlinkedBeforeFreed) {
+            self.unlink_slot(id);
+            self.free_content(id.reference, header);
+        } else {
+            self.free_content(id.reference, header);
+            self.unlink_slot(id);
+        }
         self.entry_count -= 1;
-        self.free_content(id.reference, header);
         self.shrink_for_one();
         if let Some(class) = class {
             self.evacuate_after_remove(class);
@@ -400,12 +406,12 @@ impl Table {
 
     /// Holds the header's sequence odd: readers in other processes go away until [`Table::thaw`].
     pub fn freeze(&mut self) {
-        self.begin_header();
+        self.begin_header(Rule::OddWhileFrozen);
     }
 
     /// Ends a [`Table::freeze`].
     pub fn thaw(&mut self) {
-        self.end_header();
+        self.end_header(Rule::OddWhileFrozen);
     }
 
     /// Lets allocations pass the arena's limit, as inside MULTI, or not.
@@ -428,9 +434,9 @@ impl Table {
             });
         let reference = if in_place {
             let home = self.bucket(id.home);
-            home.begin();
+            home.begin(Rule::OddWhileOverwriting);
             self.write_small(id.reference, content, position);
-            home.end();
+            home.end(Rule::OddWhileOverwriting);
             id.reference
         } else if old.is_large() && target.is_none() {
             self.replace_block(id, content, position)?;
@@ -451,6 +457,7 @@ impl Table {
     fn store_new(&mut self, content: &Content<'_>, position: u64) -> Result<u64, NeedRoom> {
         let key_length = content.key.len() as u64;
         let ttl = content.expiry.is_some();
+        sequence::before_reuse::<AtomicU64>();
         match small_entry_bytes(key_length, content.value_length(), ttl) {
             Some(bytes) => {
                 let item = self.slabs.allocate(&self.arena, class_of(bytes), self.room)?;
@@ -524,7 +531,7 @@ impl Table {
         }
         let value = id.reference + header.prefix_bytes() + key_length;
         let home = self.bucket(id.home);
-        home.begin();
+        home.begin(Rule::OddWhileOverwriting);
         self.memory.word(id.reference).store(new.0, Ordering::Relaxed);
         if new.is_long() {
             self.memory.word(id.reference + 8).store(key_length | length << 32, Ordering::Relaxed);
@@ -533,7 +540,7 @@ impl Table {
             self.write_zeroes(value + old, offset - old);
         }
         self.write_bytes(value + offset, bytes);
-        home.end();
+        home.end(Rule::OddWhileOverwriting);
         true
     }
 
@@ -581,16 +588,20 @@ impl Table {
         Entry::at(&self.memory, reference)
     }
 
-    fn begin_header(&mut self) {
-        if self.header_depth == 0 {
+    /// Makes the header's sequence odd, as `rule` asks, where it is not for an outer reason.
+    fn begin_header(&mut self, rule: Rule) {
+        if self.header_depth == 0 && holds(rule) {
             sequence::begin(self.memory.word(self.header + table_header::SEQUENCE));
         }
         self.header_depth += 1;
+        linger();
     }
 
-    fn end_header(&mut self) {
+    /// Ends what [`Table::begin_header`] began.
+    fn end_header(&mut self, rule: Rule) {
+        linger();
         self.header_depth = self.header_depth.checked_sub(1).expect("a header change began");
-        if self.header_depth == 0 {
+        if self.header_depth == 0 && holds(rule) {
             sequence::end(self.memory.word(self.header + table_header::SEQUENCE), sequence::WHOLE);
         }
     }

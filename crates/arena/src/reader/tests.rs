@@ -303,7 +303,8 @@ fn read_nonsense(seed: u64, rounds: u64) {
     let (segments, key_count) = if cfg!(miri) { (48, 8) } else { (160, 40) };
     let mut fixture = Fixture::with(1 << 14, segments);
     let mut random = Prng::new(seed);
-    let keys: Vec<Vec<u8>> = (0..key_count).map(|index| bytes(index, 1 + index as usize * 7)).collect();
+    let keys: Vec<Vec<u8>> =
+        (0..key_count).map(|index| bytes(index, 1 + index as usize * 7)).collect();
     for (index, key) in keys.iter().enumerate() {
         fixture.set(key, &bytes(1, index * index * 3), (index % 3 == 0).then_some(UnixMs(9)));
     }

@@ -10,7 +10,7 @@ use crate::layout::{
     SMALL_ENTRY_BYTES_MAX, ValueType, block, block_value_offset, home_bucket, root, table_header,
     tag_of,
 };
-use crate::rules::{Rule, holds};
+use crate::rules::{Rule, holds, linger};
 use crate::sequence::{LOW_HALF, WHOLE, settle, still};
 use crate::words::{load_bytes, word};
 
@@ -48,7 +48,10 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// `base` and `span_bytes` are those of a `SegmentView` that outlives the mapping.
     pub fn new(base: NonNull<u8>, span_bytes: u64) -> Mapping {
-        assert!(span_bytes >= 4096 && span_bytes.is_multiple_of(4096), "a span of {span_bytes} bytes");
+        assert!(
+            span_bytes >= 4096 && span_bytes.is_multiple_of(4096),
+            "a span of {span_bytes} bytes"
+        );
         Mapping { base, span_bytes }
     }
 
@@ -166,6 +169,7 @@ impl Walk {
         let mut walk =
             Walk { mapping, epoch, generation, table, table_sequence, home: 0, home_sequence: 0 };
         if count != 0 {
+            linger();
             let directory = mapping.load(table + table_header::DIRECTORY)?;
             let bucket = home_bucket(hash, count);
             let word = directory.wrapping_add(bucket / BUCKETS_PER_BLOCK * 8);
@@ -173,6 +177,7 @@ impl Walk {
             walk.home = first.wrapping_add(bucket % BUCKETS_PER_BLOCK * LINE_BYTES);
             walk.home_sequence = enter(mapping.word(walk.home)?)?;
         }
+        linger();
         Ok(walk)
     }
 
@@ -190,6 +195,7 @@ impl Walk {
             let mut slots = matching(first, second, tag);
             while slots != 0 {
                 let reference = self.reference(bucket, slots.trailing_zeros() as u64)?;
+                linger();
                 if let Some(found) = self.entry(reference, key.bytes)? {
                     return Ok(Some(found));
                 }
@@ -274,6 +280,7 @@ impl Walk {
     /// Looks again at everything that led to `found`.
     #[inline(always)]
     pub fn check(&self, found: &Found) -> Result<(), Stop> {
+        linger();
         settle::<AtomicU64>();
         if let Some(large) = found.large
             && !self.is_still(large)?

@@ -1,7 +1,11 @@
 //! Slots of a chain: find room, link, unlink, relink, and the overflow buckets behind a home.
 
+use std::sync::atomic::AtomicU64;
+
 use crate::layout::LINE_BYTES;
 use crate::memory::NeedRoom;
+use crate::rules::Rule;
+use crate::sequence;
 
 use super::{EntryId, Table};
 
@@ -26,18 +30,18 @@ impl Table {
         }
         let added = self.take_overflow()?;
         let head = self.bucket(home);
-        head.begin();
+        head.begin(Rule::OddWhileLinking);
         self.bucket(offset).set_link(added);
-        head.end();
+        head.end(Rule::OddWhileLinking);
         Ok((added, 0))
     }
 
     /// Lets an empty slot refer to an entry.
     pub(super) fn link_slot(&mut self, id: EntryId, tag: u8) {
         let home = self.bucket(id.home);
-        home.begin();
+        home.begin(Rule::OddWhileLinking);
         self.bucket(id.bucket).set(usize::from(id.slot), tag, id.reference);
-        home.end();
+        home.end(Rule::OddWhileLinking);
     }
 
     /// Lets the slot of `id` refer to `reference` instead.
@@ -45,9 +49,9 @@ impl Table {
         let home = self.bucket(id.home);
         let bucket = self.bucket(id.bucket);
         let tag = bucket.tag(usize::from(id.slot));
-        home.begin();
+        home.begin(Rule::OddWhileRelinking);
         bucket.set(usize::from(id.slot), tag, reference);
-        home.end();
+        home.end(Rule::OddWhileRelinking);
     }
 
     /// Empties the slot of `id`; the last slot of the chain fills the hole, so that chains stay
@@ -60,10 +64,10 @@ impl Table {
         }
         let home = self.bucket(id.home);
         let last = self.bucket(tail);
-        home.begin();
+        home.begin(Rule::OddWhileUnlinking);
         if tail == id.home {
             last.clear(usize::from(id.slot));
-            home.end();
+            home.end(Rule::OddWhileUnlinking);
             return;
         }
         let hole = (id.bucket, usize::from(id.slot));
@@ -81,7 +85,7 @@ impl Table {
         if emptied {
             self.bucket(before).set_link(0);
         }
-        home.end();
+        home.end(Rule::OddWhileUnlinking);
         if emptied {
             self.free_overflow.push(tail);
         }
@@ -160,6 +164,7 @@ impl Table {
             self.free_overflow.extend((0..count).rev().map(|index| chunk + index * LINE_BYTES));
         }
         let offset = self.free_overflow.pop().expect("just filled");
+        sequence::before_reuse::<AtomicU64>();
         self.bucket(offset).reset();
         Ok(offset)
     }

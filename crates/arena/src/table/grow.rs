@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::layout::{BUCKETS_PER_BLOCK, LINE_BYTES, PAGE_BYTES, SLOTS_PER_BUCKET, table_header};
 use crate::memory::{NeedRoom, Room};
+use crate::rules::Rule;
 use crate::words::move_words;
 
 use super::{Table, prefetch};
@@ -36,13 +37,13 @@ impl Table {
             }
         };
         self.index_bytes = (1 << log2) + (1 << DIRECTORY_LOG2_MIN);
-        self.begin_header();
+        self.begin_header(Rule::OddWhileResizing);
         self.memory.word(chunk).store(block, Ordering::Relaxed);
         self.directory = vec![block];
         self.directory_chunk = (chunk, DIRECTORY_LOG2_MIN);
         self.bucket_count = BUCKET_COUNT_MIN;
         self.publish();
-        self.end_header();
+        self.end_header(Rule::OddWhileResizing);
         Ok(())
     }
 
@@ -110,17 +111,17 @@ impl Table {
                 stay += 1;
             }
         }
-        self.begin_header();
+        self.begin_header(Rule::OddWhileSplitting);
         let (source_home, target_home) = (self.bucket(source), self.bucket(target));
-        source_home.begin();
-        target_home.begin();
+        source_home.begin(Rule::OddWhileSplitting);
+        target_home.begin(Rule::OddWhileSplitting);
         self.fill_chain(source, gathered[..stay].iter().copied(), &mut spare);
         self.fill_chain(target, gathered[stay..].iter().copied(), &mut spare);
-        target_home.end();
-        source_home.end();
+        target_home.end(Rule::OddWhileSplitting);
+        source_home.end(Rule::OddWhileSplitting);
         self.bucket_count += 1;
         self.publish();
-        self.end_header();
+        self.end_header(Rule::OddWhileSplitting);
         self.finish_move(gathered, spare);
     }
 
@@ -144,18 +145,18 @@ impl Table {
             self.free_overflow.push(bucket);
         }
         let mut spare = std::mem::take(&mut self.free_overflow);
-        self.begin_header();
+        self.begin_header(Rule::OddWhileSplitting);
         let (target_home, source_home) = (self.bucket(target), self.bucket(source));
-        target_home.begin();
-        source_home.begin();
+        target_home.begin(Rule::OddWhileSplitting);
+        source_home.begin(Rule::OddWhileSplitting);
         self.fill_chain(target, gathered.iter().copied(), &mut spare);
         source_home.reset();
-        source_home.end();
-        target_home.end();
+        source_home.end(Rule::OddWhileSplitting);
+        target_home.end(Rule::OddWhileSplitting);
         self.bucket_count = last;
         self.drop_block_of(last);
         self.publish();
-        self.end_header();
+        self.end_header(Rule::OddWhileSplitting);
         self.finish_move(gathered, spare);
     }
 
@@ -199,12 +200,12 @@ impl Table {
     fn widen_first_block(&mut self) -> Result<(), NeedRoom> {
         let (old, log2) = (self.directory[0], first_block_log2(self.bucket_count));
         let block = self.arena.index().allocate(log2 + 2, self.room)?;
-        self.begin_header();
+        self.begin_header(Rule::OddWhileResizing);
         // SAFETY: two chunks of the index pool that belong to this table; the new one is larger.
         unsafe { move_words(self.memory.pointer(block), self.memory.pointer(old), 1 << log2) };
         self.memory.word(self.directory_chunk.0).store(block, Ordering::Relaxed);
         self.directory[0] = block;
-        self.end_header();
+        self.end_header(Rule::OddWhileResizing);
         self.arena.index().free(old, log2);
         self.index_bytes += (1 << (log2 + 2)) - (1 << log2);
         Ok(())
@@ -214,12 +215,12 @@ impl Table {
     fn widen_directory(&mut self) -> Result<(), NeedRoom> {
         let (old, log2) = self.directory_chunk;
         let chunk = self.arena.index().allocate(log2 + 1, self.room)?;
-        self.begin_header();
+        self.begin_header(Rule::OddWhileResizing);
         // SAFETY: two chunks of the index pool that belong to this table; the new one is larger.
         unsafe { move_words(self.memory.pointer(chunk), self.memory.pointer(old), 1 << log2) };
         self.directory_chunk = (chunk, log2 + 1);
         self.publish();
-        self.end_header();
+        self.end_header(Rule::OddWhileResizing);
         self.arena.index().free(old, log2);
         self.index_bytes += 1 << log2;
         Ok(())

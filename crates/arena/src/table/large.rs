@@ -1,12 +1,13 @@
 //! Entries of 4 KiB and more: a descriptor that never moves, and a block in the extent region.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use base::UnixMs;
 
 use crate::extent::{Owner, SlideStep};
 use crate::layout::{BLOCK_HEADER_BYTES, Encoding, Header, Location, block, block_value_offset};
 use crate::memory::NeedRoom;
+use crate::rules::{Rule, holds, linger};
 use crate::sequence;
 
 use super::{Content, EntryId, Table};
@@ -66,10 +67,10 @@ impl Table {
         let word = self.memory.word(id.reference + 8);
         let before = Location(word.load(Ordering::Relaxed));
         let home = self.bucket(id.home);
-        home.begin();
+        home.begin(Rule::OddWhileRelinking);
         self.memory.word(id.reference).store(header.0, Ordering::Relaxed);
         word.store(before.next_at(block).0, Ordering::Relaxed);
-        home.end();
+        home.end(Rule::OddWhileRelinking);
         self.release_block(before.offset());
         Ok(())
     }
@@ -102,12 +103,12 @@ impl Table {
             return false;
         }
         let home = self.bucket(id.home);
-        home.begin();
-        sequence::begin(word);
+        home.begin(Rule::OddWhileOverwriting);
+        mark(word);
         // SYNC POINT: changing before the pins are read. Pairs with the reader's fence between
         // its pin and its second look at the location.
         fence(Ordering::SeqCst);
-        let pinned = self.arena.pins().is_pinned(start);
+        let pinned = self.arena.pins().is_pinned(start) && holds(Rule::PinnedUnchanged);
         if !pinned {
             let value = start + block_value_offset(key_length);
             if offset > old {
@@ -120,8 +121,8 @@ impl Table {
             let changed = Header(header.load(Ordering::Relaxed)).with_encoding(encoding);
             header.store(changed.0, Ordering::Relaxed);
         }
-        sequence::end_with(word, location.next_at(start).0);
-        home.end();
+        unmark(word, location.next_at(start));
+        home.end(Rule::OddWhileOverwriting);
         !pinned
     }
 
@@ -132,13 +133,13 @@ impl Table {
         let position = self.volatile_position_for(id.reference, header, expiry);
         let start = Location(self.memory.word(id.reference + 8).load(Ordering::Relaxed)).offset();
         let home = self.bucket(id.home);
-        home.begin();
+        home.begin(Rule::OddWhileOverwriting);
         if let Some(at) = expiry {
             self.memory.word(start + block::EXPIRY).store(at.0 as u64, Ordering::Relaxed);
             self.memory.word(start + block::VOLATILE).store(position, Ordering::Relaxed);
         }
         descriptor.store(header.with_ttl(expiry.is_some()).0, Ordering::Relaxed);
-        home.end();
+        home.end(Rule::OddWhileOverwriting);
         self.settle_volatile(header, expiry, position, id.reference);
     }
 
@@ -157,15 +158,15 @@ impl Table {
         if location.offset() != step.offset {
             return Slid::Gone;
         }
-        sequence::begin(word);
+        mark(word);
         // SYNC POINT: changing before the pins are read, as above.
         fence(Ordering::SeqCst);
-        if self.arena.pins().is_pinned(step.offset) {
-            sequence::end_with(word, location.next_at(step.offset).0);
+        if self.arena.pins().is_pinned(step.offset) && holds(Rule::PinnedStays) {
+            unmark(word, location.next_at(step.offset));
             return Slid::Pinned;
         }
         let moved = self.arena.extents().slide(step);
-        sequence::end_with(word, location.next_at(moved.unwrap_or(step.offset)).0);
+        unmark(word, location.next_at(moved.unwrap_or(step.offset)));
         if moved.is_some() { Slid::Moved } else { Slid::Gone }
     }
 
@@ -228,6 +229,24 @@ impl Table {
                 .extend((0..count).rev().map(|index| chunk + index * DESCRIPTOR_BYTES));
         }
         Ok(self.free_descriptors.pop().expect("just filled"))
+    }
+}
+
+/// Marks the location in `cell` as changing.
+fn mark(cell: &AtomicU64) {
+    if holds(Rule::MarkedWhileChanging) {
+        sequence::begin(cell);
+    }
+    linger();
+}
+
+/// Ends a [`mark`] with the new location.
+fn unmark(cell: &AtomicU64, location: Location) {
+    linger();
+    if holds(Rule::MarkedWhileChanging) {
+        sequence::end_with(cell, location.0);
+    } else {
+        cell.store(location.0, Ordering::Release);
     }
 }
 

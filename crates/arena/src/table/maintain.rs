@@ -1,12 +1,14 @@
 //! What goes over many entries, a bounded piece at a time: the array of entries that expire, SCAN,
 //! sampling, evacuation of slab pages; and clearing and swapping whole tables.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::UnixMs;
 
 use crate::layout::{Header, home_bucket, table_header};
 use crate::memory::NeedRoom;
+use crate::rules::Rule;
+use crate::sequence;
 use crate::slab::{Slabs, class_bytes};
 use crate::words::move_words;
 
@@ -78,7 +80,7 @@ impl Table {
     /// NeedRoom when not even an empty table can be had afterwards; the entries are gone, and the
     /// next insert tries again.
     pub fn clear(&mut self) -> Result<(), NeedRoom> {
-        self.begin_header();
+        self.begin_header(Rule::OddWhileClearing);
         self.memory.word(self.header + table_header::BUCKET_COUNT).store(0, Ordering::Relaxed);
         self.clear_large();
         self.slabs.clear(&self.arena);
@@ -86,7 +88,7 @@ impl Table {
         self.volatile.clear();
         self.entry_count = 0;
         let opened = self.with_overshoot(|table| table.open_directory());
-        self.end_header();
+        self.end_header(Rule::OddWhileClearing);
         opened
     }
 
@@ -96,16 +98,16 @@ impl Table {
     /// When the tables are of different shards.
     pub fn swap(first: &mut Table, second: &mut Table) {
         assert_eq!(first.shard, second.shard, "databases swap within a shard");
-        first.begin_header();
-        second.begin_header();
+        first.begin_header(Rule::OddWhileSwapping);
+        second.begin_header(Rule::OddWhileSwapping);
         std::mem::swap(first, second);
         std::mem::swap(&mut first.header, &mut second.header);
         std::mem::swap(&mut first.header_depth, &mut second.header_depth);
         std::mem::swap(&mut first.room, &mut second.room);
         first.publish();
         second.publish();
-        second.end_header();
-        first.end_header();
+        second.end_header(Rule::OddWhileSwapping);
+        first.end_header(Rule::OddWhileSwapping);
     }
 
     /// Moves the live items of one slab page to others and frees it, where a class has a page's
@@ -147,6 +149,7 @@ impl Table {
         let header = entry.header();
         let id = self.locate(self.arena.hasher().hash(entry.key()), item);
         let (from, to) = (self.memory.pointer(item), self.memory.pointer(target));
+        sequence::before_reuse::<AtomicU64>();
         // SAFETY: two items of one class, both of this table; the target is not linked yet.
         unsafe { move_words(to, from, class_bytes(class)) };
         self.relink_slot(id, target);
@@ -249,10 +252,10 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        self.begin_header();
+        self.begin_header(Rule::OddWhileClearing);
         self.clear_large();
         self.slabs.clear(&self.arena);
         self.close_directory();
-        self.end_header();
+        self.end_header(Rule::OddWhileClearing);
     }
 }
