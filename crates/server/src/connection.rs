@@ -24,6 +24,8 @@ const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
 const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// Batches that one connection has executed before the next connection has its turn.
 const BATCHES_PER_TURN_MAX: usize = 8;
+/// Replies of one call of the engine, above which what the kernel takes is sent in between.
+const OUTPUT_BYTES_PER_CALL_MAX: usize = 1 << 20;
 /// Room for a receive behind an unfinished request: at least this, at most this or what is there.
 const ROOM_BYTES_MIN: usize = 16 * 1024;
 const ROOM_BYTES_MAX: usize = 1 << 20;
@@ -157,6 +159,11 @@ impl Connection {
         }
     }
 
+    /// Notes that the kernel holds input: the turn that is due receives it.
+    pub fn expect_input(&mut self) {
+        self.expects.may_receive = true;
+    }
+
     /// Notes that the peer has closed: a receive will tell, after the bytes before it.
     pub fn expect_end(&mut self) {
         self.expects.may_receive = true;
@@ -278,6 +285,8 @@ impl Connection {
         let mut executed = 0;
         while executed < count && !self.is_closing {
             let requests = kit.batch.view(buffer);
+            // From what is there on, so that each call executes one request at least.
+            kit.tick.output_bytes_max = self.output.len() + OUTPUT_BYTES_PER_CALL_MAX;
             let (session, output) = (&mut self.session, &mut self.output);
             let outcome = kit.shared.engine.execute(session, requests, executed, output, kit.tick);
             kit.counters.commands.add(outcome.commands);

@@ -37,10 +37,18 @@ pub fn run(arguments: &[String]) -> ExitCode {
     match serve(config, config_file(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            tracing::warn!("{message}");
-            eprintln!("{message}");
+            report(&message);
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Tells why the server ends, in the log once there is one.
+fn report(message: &str) {
+    if tracing::dispatcher::has_been_set() {
+        tracing::warn!("{message}");
+    } else {
+        eprintln!("{message}");
     }
 }
 

@@ -32,8 +32,6 @@ use crate::statistics::WorkerCounters;
 const EVENTS_MAX: usize = 512;
 /// The buffer that requests are received in.
 const RECEIVE_BYTES: usize = 64 * 1024;
-/// Output of one batch above which what the kernel takes is sent in between.
-const OUTPUT_BYTES_PER_BATCH_MAX: usize = 1 << 20;
 /// Replies of one connection above which they are sent at once, not at the end of the round.
 const DEFERRED_BYTES_MAX: usize = 64 * 1024;
 /// Growth of private memory that is reported to the keyspace in one piece.
@@ -123,7 +121,8 @@ impl<'s> Worker<'s> {
                 now: sys::clock::realtime(),
                 random: Prng::new(sys::random::seed()?),
                 host: shared,
-                output_bytes_max: OUTPUT_BYTES_PER_BATCH_MAX,
+                // Set before each call.
+                output_bytes_max: 0,
             },
             settings: shared.settings(),
             settings_version: shared.settings_version(),
@@ -193,9 +192,11 @@ impl<'s> Worker<'s> {
             member.is_unflushed = true;
             self.unflushed.push(token);
         }
-        // A queued connection has its turn in this round anyway.
-        if ready.readable && !member.is_queued {
-            self.serve(token);
+        match ready.readable {
+            // It has its turn in this round anyway, and has to know what was told only once.
+            true if member.is_queued => member.connection.expect_input(),
+            true => self.serve(token),
+            false => {}
         }
     }
 
