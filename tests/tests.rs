@@ -1,3 +1,5 @@
 //! The integration tests: the real `forebay` program beside the real `redis-server`.
 
 mod compat;
+mod hostile;
+mod interop;

@@ -1,5 +1,9 @@
 //! Forebay beside redis-server 7.0.15: the same requests, the same replies.
 
+mod command_rows;
+mod differential;
+mod information;
 mod render;
+mod scan;
 mod script;
 mod scripts_hold;

@@ -177,15 +177,14 @@ impl Connection {
     pub fn read_to_end(&mut self) -> io::Result<Vec<u8>> {
         loop {
             match self.receive() {
-                Ok(0) => return Ok(std::mem::take(&mut self.input)),
+                Ok(0) => break,
                 Ok(_) => {}
                 // A server that closes with requests unread resets the connection.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-                    return Ok(std::mem::take(&mut self.input));
-                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
                 Err(error) => return Err(error),
             }
         }
+        Ok(self.input.split_off(self.decoded))
     }
 
     fn receive(&mut self) -> io::Result<usize> {

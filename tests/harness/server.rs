@@ -33,6 +33,8 @@ pub struct Launch {
     kind: Kind,
     options: Vec<(String, String)>,
     wrapper: Vec<String>,
+    port: Option<u16>,
+    socket: Option<PathBuf>,
 }
 
 impl Launch {
@@ -41,7 +43,7 @@ impl Launch {
         let defaults =
             [("save", ""), ("appendonly", "no"), ("enable-debug-command", "yes"), ("bind", LOCAL)];
         let options = defaults.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Launch { kind, options: options.into(), wrapper: Vec::new() }
+        Launch { kind, options: options.into(), wrapper: Vec::new(), port: None, socket: None }
     }
 
     /// Sets a configuration option.
@@ -55,6 +57,16 @@ impl Launch {
     pub fn by(mut self, words: &[&str]) -> Launch {
         self.wrapper = words.iter().map(|word| (*word).to_owned()).collect();
         self
+    }
+
+    /// Listens on `port` whether it is free or not.
+    pub fn port(self, port: u16) -> Launch {
+        Launch { port: Some(port), ..self }
+    }
+
+    /// Listens on the socket file `path` whether it exists or not.
+    pub fn socket(self, path: &Path) -> Launch {
+        Launch { socket: Some(path.to_owned()), ..self }
     }
 
     /// Starts the server and waits until it answers.
@@ -76,8 +88,8 @@ impl Launch {
     /// The log of a server that ended before it answered.
     pub fn try_start(&self) -> Result<Server, String> {
         let folder = TempFolder::new();
-        let port = free_port();
-        let socket = folder.join("socket");
+        let port = self.port.unwrap_or_else(free_port);
+        let socket = self.socket.clone().unwrap_or_else(|| folder.join("socket"));
         let log = folder.join("log");
         let program = self.program(&folder, port, &socket, &log);
         let program = Program::start(program).map_err(|error| error.to_string())?;

@@ -1,0 +1,296 @@
+//! What "the same reply" means, command by command.
+
+use command::Command;
+use harness::{Raw, Request};
+use resp::{Value, ValueDecoder};
+
+use super::sequence::Profile;
+
+/// How two replies are compared whose bytes differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// They are different replies.
+    Exact,
+    /// Elements may come in any order, also within an element.
+    Unordered,
+    /// Integers that count down: equal but for the time that passes during the test.
+    Near { tolerance: i64 },
+    /// Both are nothing or both are something.
+    Presence,
+    /// Not at all.
+    Never,
+    /// A map or a flat array of pairs; the values of these names are not compared.
+    MapWithout(&'static [&'static str]),
+}
+
+/// Seconds that an epoch may take before times that count down seem different.
+const SECONDS_MAX: i64 = 600;
+
+struct Row {
+    command: &'static str,
+    profile: Option<Profile>,
+    how: How,
+    reason: &'static str,
+}
+
+/// The replies that need not be equal, each with its reason; for a difference between Redis 7.0
+/// and 7.2 that is where 7.2's behaviour is written. A command with the tip
+/// `nondeterministic_output_order` is compared without order by that tip alone.
+const ROWS: &[Row] = &[
+    always("ttl", How::Near { tolerance: SECONDS_MAX }, "counts down"),
+    always("pttl", How::Near { tolerance: SECONDS_MAX * 1000 }, "counts down"),
+    always("expiretime", How::Near { tolerance: SECONDS_MAX }, "set relative to a clock"),
+    always("pexpiretime", How::Near { tolerance: SECONDS_MAX * 1000 }, "set relative to a clock"),
+    always("scan", How::Unordered, "its order is the hash table's"),
+    always("keys", How::Unordered, "its order is the hash table's"),
+    always("randomkey", How::Presence, "any key will do"),
+    always("client|id", How::Presence, "counts the server's connections"),
+    always("time", How::Presence, "the time passes"),
+    always("lastsave", How::Presence, "the time passes"),
+    always("hello", How::MapWithout(&["version", "id"]), "another version, another connection"),
+    expired("dbsize", "counts keys that are expired and not removed yet"),
+    expired("debug|digest", "contains keys that are expired and not removed yet"),
+    expired("debug|digest-value", "Redis shows keys that are expired and not removed yet"),
+    expired("memory|usage", "Redis shows keys that are expired and not removed yet"),
+];
+
+const fn always(command: &'static str, how: How, reason: &'static str) -> Row {
+    Row { command, profile: None, how, reason }
+}
+
+const fn expired(command: &'static str, reason: &'static str) -> Row {
+    Row { command, profile: Some(Profile::Expired), how: How::Never, reason }
+}
+
+/// Compares the replies of one session, request by request.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    /// What the transaction underway will answer.
+    queued: Vec<Request>,
+}
+
+impl Comparison {
+    /// Compares the replies to `request`.
+    ///
+    /// # Errors
+    /// Says what differs.
+    pub fn check(
+        &mut self,
+        profile: Profile,
+        request: &Request,
+        ours: &Raw,
+        oracle: &Raw,
+    ) -> Result<(), &'static str> {
+        let queued = self.follow(request, &oracle.value);
+        if ours.bytes == oracle.bytes {
+            return Ok(());
+        }
+        match (queued, &ours.value, &oracle.value) {
+            (Some(queued), Value::Array(_), Value::Array(_)) => {
+                let (ours, oracle) = (elements(&ours.bytes), elements(&oracle.bytes));
+                if ours.len() != queued.len() || oracle.len() != queued.len() {
+                    return Err("a transaction answers each of its commands");
+                }
+                let mut pairs = queued.iter().zip(ours.iter().zip(&oracle));
+                pairs.try_for_each(|(request, (a, b))| agree(profile, request, a, b))
+            }
+            _ => agree(profile, request, ours, oracle),
+        }
+    }
+
+    /// Returns the commands of the transaction that this reply answers.
+    fn follow(&mut self, request: &Request, reply: &Value) -> Option<Vec<Request>> {
+        match (lowercase(&request[0]).as_str(), reply) {
+            (_, Value::Simple(text)) if text == b"QUEUED" => {
+                self.queued.push(request.clone());
+                None
+            }
+            ("exec", _) => Some(std::mem::take(&mut self.queued)),
+            ("discard" | "reset", Value::Simple(_)) => {
+                self.queued.clear();
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the elements of an array, each with its own bytes.
+fn elements(array: &[u8]) -> Vec<Raw> {
+    let header_end = array.iter().position(|byte| *byte == b'\n').expect("a header is a line") + 1;
+    let mut rest = &array[header_end..];
+    let mut elements = Vec::new();
+    while !rest.is_empty() {
+        let decoded = ValueDecoder::default().decode(rest);
+        let (Ok((size, Some(value))), bytes) = (decoded, rest) else { panic!("an array is whole") };
+        elements.push(Raw { bytes: bytes[..size].to_vec(), value });
+        rest = &rest[size..];
+    }
+    elements
+}
+
+fn agree(
+    profile: Profile,
+    request: &Request,
+    ours: &Raw,
+    oracle: &Raw,
+) -> Result<(), &'static str> {
+    if ours.bytes == oracle.bytes {
+        return Ok(());
+    }
+    let (ours, oracle) = (&ours.value, &oracle.value);
+    if ours == oracle {
+        return Err("the same meaning in different bytes");
+    }
+    let is_error = |value: &Value| matches!(value, Value::Error(_));
+    if is_error(ours) || is_error(oracle) {
+        return Err("an error on one side, or two different ones");
+    }
+    let (how, reason) = how(profile, request);
+    let agrees = match how {
+        How::Exact => false,
+        How::Never => true,
+        How::Unordered => sorted(ours) == sorted(oracle),
+        How::Presence => is_nothing(ours) == is_nothing(oracle),
+        How::Near { tolerance } => are_near(ours, oracle, tolerance),
+        How::MapWithout(names) => without(ours, names) == without(oracle, names),
+    };
+    if agrees { Ok(()) } else { Err(reason) }
+}
+
+fn how(profile: Profile, request: &Request) -> (How, &'static str) {
+    let name = name(request);
+    let fits = |row: &&Row| row.command == name && row.profile.is_none_or(|only| only == profile);
+    match ROWS.iter().find(fits) {
+        Some(row) => (row.how, row.reason),
+        None if has_tip(&name, "nondeterministic_output_order") => (How::Unordered, "any order"),
+        None => (How::Exact, "different replies"),
+    }
+}
+
+/// Returns the name of the row that answers `request`.
+fn name(request: &Request) -> String {
+    let name = lowercase(&request[0]);
+    let row = command::table().iter().find(|row| row.name == name);
+    match (row, request.get(1)) {
+        (Some(Command { subcommands: [_, ..], .. }), Some(word)) => {
+            format!("{name}|{}", lowercase(word))
+        }
+        _ => name,
+    }
+}
+
+fn has_tip(name: &str, tip: &str) -> bool {
+    command::rows().any(|row| row.name == name && row.tips.contains(&tip))
+}
+
+fn lowercase(word: &[u8]) -> String {
+    String::from_utf8_lossy(word).to_ascii_lowercase()
+}
+
+fn is_nothing(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::NullArray)
+}
+
+/// Returns the value with every aggregate in it sorted.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(values) | Value::Set(values) => {
+            let mut values: Vec<Value> = values.iter().map(sorted).collect();
+            values.sort_by_cached_key(|value| format!("{value:?}"));
+            Value::Array(values)
+        }
+        Value::Map(pairs) => {
+            let mut pairs = pairs.clone();
+            pairs.sort_by_cached_key(|pair| format!("{pair:?}"));
+            Value::Map(pairs)
+        }
+        other => other.clone(),
+    }
+}
+
+/// Returns whether both count down to about the same moment. Negative numbers are not times.
+fn are_near(ours: &Value, oracle: &Value, tolerance: i64) -> bool {
+    match (ours, oracle) {
+        (Value::Integer(a), Value::Integer(b)) => {
+            a == b || *a >= 0 && *b >= 0 && a.abs_diff(*b) <= tolerance.unsigned_abs()
+        }
+        _ => false,
+    }
+}
+
+/// Returns the pairs of a map, or of a flat array, without the values of `names`.
+fn without(value: &Value, names: &[&str]) -> Option<Vec<(Value, Value)>> {
+    let pairs: Vec<(Value, Value)> = match value {
+        Value::Map(pairs) => pairs.clone(),
+        Value::Array(values) if values.len() % 2 == 0 => {
+            values.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
+        }
+        _ => return None,
+    };
+    let is_named =
+        |name: &Value| names.iter().any(|known| name.as_bytes() == Some(known.as_bytes()));
+    let blank = |(name, value)| match is_named(&name) {
+        true => (name, Value::Null),
+        false => (name, value),
+    };
+    Some(pairs.into_iter().map(blank).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(bytes: &[u8]) -> Raw {
+        let value = Value::from_bytes(bytes).expect("it is RESP").expect("it is complete");
+        Raw { bytes: bytes.to_vec(), value }
+    }
+
+    fn check(line: &str, ours: &[u8], oracle: &[u8]) -> Result<(), &'static str> {
+        let request = harness::words(line);
+        Comparison::default().check(Profile::Lasting, &request, &raw(ours), &raw(oracle))
+    }
+
+    #[test]
+    fn replies_that_differ_are_seen() {
+        assert!(check("GET k", b"$1\r\na\r\n", b"$1\r\na\r\n").is_ok());
+        assert!(check("GET k", b"$1\r\na\r\n", b"$1\r\nb\r\n").is_err());
+        assert!(check("GET k", b"$-1\r\n", b"_\r\n").is_err());
+        assert!(check("GET k", b"$-1\r\n", b"*-1\r\n").is_err());
+        assert!(check("GET k", b"-ERR a\r\n", b"-ERR b\r\n").is_err());
+        assert!(check("PING", b"+PONG\r\n", b"$4\r\nPONG\r\n").is_err());
+    }
+
+    #[test]
+    fn order_is_ignored_where_it_means_nothing() {
+        let (ab, ba) = (b"*2\r\n$1\r\na\r\n$1\r\nb\r\n", b"*2\r\n$1\r\nb\r\n$1\r\na\r\n");
+        assert!(check("KEYS *", ab, ba).is_ok());
+        assert!(check("MGET a b", ab, ba).is_err());
+        assert!(check("KEYS *", ab, b"*2\r\n$1\r\na\r\n$1\r\na\r\n").is_err());
+    }
+
+    #[test]
+    fn times_may_pass_and_nothing_else() {
+        assert!(check("TTL k", b":1000\r\n", b":1001\r\n").is_ok());
+        assert!(check("TTL k", b":1000\r\n", b":100000\r\n").is_err());
+        assert!(check("TTL k", b":-1\r\n", b":-2\r\n").is_err());
+        assert!(check("TTL k", b":-1\r\n", b":1\r\n").is_err());
+        assert!(check("TTL k", b"-ERR\r\n", b":1\r\n").is_err());
+    }
+
+    #[test]
+    fn the_replies_of_a_transaction_are_compared_one_by_one() {
+        let mut comparison = Comparison::default();
+        let queued = raw(b"+QUEUED\r\n");
+        let mut check = |line: &str, ours: &Raw, oracle: &Raw| {
+            comparison.check(Profile::Lasting, &harness::words(line), ours, oracle)
+        };
+        assert!(check("TTL k", &queued, &queued).is_ok());
+        assert!(check("GET k", &queued, &queued).is_ok());
+        let ours = raw(b"*2\r\n:100000\r\n$1\r\na\r\n");
+        assert!(check("EXEC", &ours, &raw(b"*2\r\n:100001\r\n$1\r\na\r\n")).is_ok());
+        assert!(check("TTL k", &queued, &queued).is_ok());
+        assert!(check("GET k", &queued, &queued).is_ok());
+        assert!(check("EXEC", &ours, &raw(b"*2\r\n:100001\r\n$1\r\nb\r\n")).is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! Requests drawn from rows of the command table.
+
+use base::prng::Prng;
+use command::{Arg, ArgKind, Command};
+use harness::Request;
+
+use super::sequence::Profile;
+
+/// Draws requests.
+#[derive(Debug)]
+pub struct Draw {
+    prng: Prng,
+    profile: Profile,
+    keys: Vec<Vec<u8>>,
+}
+
+impl Draw {
+    /// Returns a source of requests about the keys `keys`.
+    pub fn new(seed: u64, profile: Profile, keys: Vec<Vec<u8>>) -> Draw {
+        Draw { prng: Prng::new(seed), profile, keys }
+    }
+
+    /// Returns the randomness itself.
+    pub fn prng(&mut self) -> &mut Prng {
+        &mut self.prng
+    }
+
+    /// Returns one of `options`.
+    pub fn pick<T: Copy>(&mut self, options: &[T]) -> T {
+        options[self.prng.below(options.len() as u64) as usize]
+    }
+
+    /// Returns a request for `row` that follows its arguments.
+    pub fn request(&mut self, row: &Command) -> Request {
+        let mut request: Request = row.name.split('|').map(|name| self.in_any_case(name)).collect();
+        self.arguments(row.args, &mut request);
+        request
+    }
+
+    /// Returns `request` with something wrong with it, most times.
+    pub fn spoil(&mut self, mut request: Request) -> Request {
+        let index = self.prng.below(request.len() as u64) as usize;
+        match self.prng.below(6) {
+            0 => drop(request.pop()),
+            1 => drop(request.remove(index)),
+            2 => request.push(self.word()),
+            3 => request.insert(index, self.word()),
+            4 => request[index] = self.word(),
+            _ => request[index].extend_from_slice(b"x"),
+        }
+        if request.is_empty() { vec![b"nothing".to_vec()] } else { request }
+    }
+
+    fn in_any_case(&mut self, name: &str) -> Vec<u8> {
+        match self.prng.below(8) {
+            0 => name.to_ascii_uppercase().into_bytes(),
+            1 => name
+                .bytes()
+                .map(|byte| match self.prng.one_in(2) {
+                    true => byte.to_ascii_uppercase(),
+                    false => byte,
+                })
+                .collect(),
+            _ => name.as_bytes().to_vec(),
+        }
+    }
+
+    fn arguments(&mut self, args: &[Arg], request: &mut Request) {
+        for arg in args {
+            if arg.optional && !self.prng.one_in(3) {
+                continue;
+            }
+            let count = if arg.multiple { 1 + self.prng.below(4) } else { 1 };
+            for index in 0..count {
+                let is_named = index == 0 || arg.multiple_token;
+                if !arg.token.is_empty() && is_named {
+                    let token = self.in_any_case(arg.token);
+                    request.push(token);
+                }
+                self.value(arg, request);
+            }
+        }
+    }
+
+    fn value(&mut self, arg: &Arg, request: &mut Request) {
+        let value = match arg.kind {
+            ArgKind::PureToken => return,
+            ArgKind::Block(args) => return self.arguments(args, request),
+            ArgKind::OneOf(args) => {
+                let index = self.prng.below(args.len() as u64) as usize;
+                return self.arguments(&args[index..=index], request);
+            }
+            ArgKind::Key(_) => self.key(),
+            ArgKind::Integer | ArgKind::UnixTime => self.integer(arg),
+            ArgKind::Double => self.double(),
+            ArgKind::Pattern => self.pattern(),
+            ArgKind::String if !arg.words.is_empty() => self.pick(arg.words).as_bytes().to_vec(),
+            ArgKind::String => self.string(),
+        };
+        request.push(value);
+    }
+
+    /// Returns one of the keys, the first ones more often.
+    fn key(&mut self) -> Vec<u8> {
+        let count = self.keys.len() as u64;
+        let bound = 1 + self.prng.below(count);
+        self.keys[self.prng.below(bound) as usize].clone()
+    }
+
+    /// Returns a number that makes sense, or rarely one at the limits.
+    fn integer(&mut self, arg: &Arg) -> Vec<u8> {
+        if let Some(time) = self.time(arg) {
+            return time.to_string().into_bytes();
+        }
+        const LIMITS: [i64; 6] = [i64::MIN, i64::MAX, -1, i64::MAX - 1, 1 << 40, i64::MIN + 1];
+        let (low, high) = arg.range;
+        let number = match self.prng.below(30) {
+            0 => self.pick(&LIMITS),
+            1..10 => self.pick(&[0, 1, 2, -1, 7, 10, 100, -100]).clamp(low, high),
+            10..13 => self.pick(&[low, high]),
+            _ => {
+                let span = high.abs_diff(low).saturating_add(1).min(1000);
+                low.max(-500).min(high).saturating_add_unsigned(self.prng.below(span)).min(high)
+            }
+        };
+        number.to_string().into_bytes()
+    }
+
+    /// Returns a time that is far away or long past, for the arguments that are times: replies
+    /// must not depend on how fast the servers are.
+    fn time(&mut self, arg: &Arg) -> Option<i64> {
+        const FAR_SECONDS: [i64; 3] = [100_000, 5_000_000, 80_000_000];
+        const FAR_UNIX: [i64; 3] = [4_000_000_000, 9_999_999_999, 4_000_000_001];
+        let name = arg.name;
+        let is_absolute = matches!(arg.kind, ArgKind::UnixTime);
+        if !is_absolute && !["seconds", "milliseconds"].contains(&name) {
+            return None;
+        }
+        let scale = if name.contains("milliseconds") { 1000 } else { 1 };
+        let is_odd = self.prng.one_in(12);
+        Some(match (is_odd, is_absolute) {
+            (false, true) => self.pick(&FAR_UNIX) * scale,
+            (false, false) => self.pick(&FAR_SECONDS) * scale,
+            (true, true) if self.profile == Profile::Expired => self.pick(&[1, 1000, 1_000_000]),
+            (true, false) if self.profile == Profile::Expired => self.pick(&[0, -1, -1000]),
+            (true, _) => self.pick(&[0, -1, i64::MIN, i64::MAX, i64::MAX / 1000]),
+        })
+    }
+
+    fn double(&mut self) -> Vec<u8> {
+        const DOUBLES: [&str; 14] = [
+            "0",
+            "1.5",
+            "-1.5",
+            "3.0e3",
+            "1e-17",
+            "0.1",
+            "-0.30000000000000004",
+            "1e300",
+            "-1e300",
+            "123456789.123456789",
+            "17179869184.000001",
+            "inf",
+            "nan",
+            "1e5000",
+        ];
+        match self.prng.below(3) {
+            0 => self.pick(&DOUBLES).as_bytes().to_vec(),
+            1 => ((self.prng.below(2001) as f64 - 1000.0) / 8.0).to_string().into_bytes(),
+            _ => format!("{}.{}", self.prng.below(1000), self.prng.below(1_000_000)).into_bytes(),
+        }
+    }
+
+    fn pattern(&mut self) -> Vec<u8> {
+        const PATTERNS: [&str; 9] =
+            ["*", "k*", "k?", "k[0-4]*", "{tag}*", "[^k]*", "*\\**", "", "*1*"];
+        self.pick(&PATTERNS).as_bytes().to_vec()
+    }
+
+    /// Returns a value: numbers and short texts mostly, all lengths at which encodings change.
+    fn string(&mut self) -> Vec<u8> {
+        const WORDS: [&str; 12] = [
+            "",
+            "0",
+            "-0",
+            "007",
+            "9223372036854775807",
+            "-9223372036854775808",
+            " 1",
+            "1.5",
+            "9223372036854775808",
+            "1e3",
+            "nan",
+            "0x10",
+        ];
+        let length = match self.prng.below(40) {
+            0..10 => return self.prng.below(100_000).to_string().into_bytes(),
+            10..13 => return self.pick(&WORDS).as_bytes().to_vec(),
+            13..30 => self.prng.below(20),
+            30..34 => 40 + self.prng.below(10),
+            34..38 => self.prng.below(600),
+            38 => self.prng.below(9000),
+            _ if self.prng.one_in(20) => 60_000 + self.prng.below(10_000),
+            _ => self.prng.below(50),
+        };
+        let mut bytes = vec![0; length as usize];
+        self.prng.fill(&mut bytes);
+        if self.prng.one_in(2) {
+            bytes.iter_mut().for_each(|byte| *byte = b'a' + *byte % 26);
+        }
+        bytes
+    }
+
+    /// Returns a word that may mean something in the wrong place.
+    fn word(&mut self) -> Vec<u8> {
+        const WORDS: [&str; 16] = [
+            "",
+            "x",
+            "NX",
+            "xx",
+            "EX",
+            "get",
+            "KEEPTTL",
+            "1",
+            "-1",
+            "0",
+            "ch",
+            "GT",
+            "abc",
+            "1.5",
+            "99999999999999999999",
+            "MATCH",
+        ];
+        match self.prng.below(4) {
+            0 => self.key(),
+            1 => self.string(),
+            _ => self.pick(&WORDS).as_bytes().to_vec(),
+        }
+    }
+}

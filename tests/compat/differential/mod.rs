@@ -1,0 +1,60 @@
+//! Random requests, drawn from the command table, to Forebay and to redis-server at once: equal
+//! replies, and in the end equal data.
+//!
+//! A run consists of epochs that begin with empty servers and new connections; an epoch follows
+//! from its seed alone. A failure prints the seed and the fewest steps found that show it:
+//! `FOREBAY_DIFF_SEED=<seed>` runs that one epoch again. `FOREBAY_DIFF_COMMANDS` is the number of
+//! requests.
+//!
+//! *Layout*: `draw.rs` makes requests, `sequence.rs` orders them into an epoch, `world.rs` runs an
+//! epoch on both servers, `compare.rs` judges pairs of replies and lists the known differences,
+//! `shrink.rs` looks for the fewest steps.
+
+mod compare;
+mod draw;
+mod sequence;
+mod shrink;
+mod world;
+
+use harness::{Kind, Launch};
+
+use sequence::{Epoch, Profile};
+use world::World;
+
+const COMMANDS_DEFAULT: u64 = 60_000;
+const COMMANDS_PER_EPOCH: u64 = 2_000;
+
+#[test]
+fn replies_and_data_equal_those_of_redis_server() {
+    let world = World::new(Launch::new(Kind::Forebay));
+    match number("FOREBAY_DIFF_SEED") {
+        Some(seed) => run_epoch(&world, seed),
+        None => {
+            let commands = number("FOREBAY_DIFF_COMMANDS").unwrap_or(COMMANDS_DEFAULT);
+            let first_seed = number("FOREBAY_DIFF_FIRST_SEED").unwrap_or_else(seed_of_this_run);
+            println!("seeds from {first_seed}");
+            for epoch in 0..commands.div_ceil(COMMANDS_PER_EPOCH) {
+                run_epoch(&world, first_seed.wrapping_add(epoch));
+            }
+        }
+    }
+}
+
+fn run_epoch(world: &World, seed: u64) {
+    let epoch = Epoch::draw(seed, Profile::of_seed(seed), COMMANDS_PER_EPOCH as usize);
+    if let Err(failure) = world.run(&epoch) {
+        let shrunk = shrink::shrink(world, &epoch);
+        panic!("FOREBAY_DIFF_SEED={seed}\n{failure}\n\n{shrunk}");
+    }
+}
+
+/// Returns a seed that other runs do not have: every run looks at new sequences.
+fn seed_of_this_run() -> u64 {
+    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    time.expect("it is later than 1970").as_nanos() as u64 >> 10 << 10
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))
+}

@@ -1,0 +1,183 @@
+//! The steps of an epoch.
+
+use command::{Command, Handler, rows};
+use harness::Request;
+
+use super::draw::Draw;
+
+/// Two sides of the semantics that do not go together in one comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// No key expires: what counts keys must agree at any moment.
+    Lasting,
+    /// Keys may be stored that are past their time already. They are absent in both servers, and
+    /// each removes them when it pleases, so what counts them is not compared.
+    Expired,
+}
+
+impl Profile {
+    /// Returns the profile of the epoch of `seed`: they take turns.
+    pub fn of_seed(seed: u64) -> Profile {
+        if seed.is_multiple_of(2) { Profile::Lasting } else { Profile::Expired }
+    }
+}
+
+/// The sessions of an epoch, by how they connect.
+pub const SESSION_COUNT: usize = 3;
+
+/// Requests of one session that are sent together, at most.
+pub const BATCH_MAX: u64 = 60;
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Who sends it.
+    pub session: usize,
+    /// What.
+    pub request: Request,
+}
+
+/// Steps on empty servers.
+#[derive(Clone, Debug)]
+pub struct Epoch {
+    /// What may be compared.
+    pub profile: Profile,
+    /// All keys that steps may name.
+    pub keys: Vec<Vec<u8>>,
+    /// In order.
+    pub steps: Vec<Step>,
+}
+
+/// Commands that do not belong into random sequences, with the reason.
+pub const LEFT_OUT: &[(&str, &str)] = &[
+    ("auth", "compat/scripts/sessions.txt has it; no password is set here"),
+    ("client|info", "shows addresses and ages; compat/information.rs compares its fields"),
+    ("client|list", "shows addresses and ages; compat/information.rs compares its fields"),
+    ("client|setinfo", "unknown to Redis 7.0; compat/scripts/sessions.txt has it"),
+    ("command", "compat/command_rows.rs compares the rows"),
+    ("command|count", "the servers have different numbers of commands"),
+    ("command|docs", "compat/command_rows.rs compares the rows"),
+    ("command|info", "compat/command_rows.rs compares the rows"),
+    ("command|list", "the servers have different commands"),
+    ("config|get", "compat/scripts/sessions.txt has it; the servers have different options"),
+    ("config|set", "changes the server for all epochs"),
+    ("config|resetstat", "no reply depends on it"),
+    ("config|rewrite", "writes a file"),
+    ("debug", "its subcommands differ; the digests are compared at the end of each epoch"),
+    ("help", "names the subcommands that the server has"),
+    ("info", "shows the server's own numbers; compat/information.rs compares its fields"),
+    ("memory|usage", "the servers lay memory out differently"),
+    ("quit", "compat/scripts/sessions.txt has it; the connection would be gone"),
+    ("shm|attach", "Forebay's own"),
+    ("shutdown", "hostile/shutdown.rs has it; the server would be gone"),
+];
+
+/// Commands that would leave little to compare if they came as often as others.
+const RARE: [&str; 9] =
+    ["flushall", "flushdb", "swapdb", "reset", "hello", "select", "discard", "unwatch", "command"];
+
+/// Containers that Redis 7.0 has and a request may name without a subcommand.
+const ODD_NAMES: [&str; 5] = ["config", "client", "object", "nosuchcommand", "memory"];
+
+impl Epoch {
+    /// Returns the epoch of `seed` with about `count` steps.
+    pub fn draw(seed: u64, profile: Profile, count: usize) -> Epoch {
+        let keys = keys();
+        let mut draw = Draw::new(seed, profile, keys.clone());
+        let rows = candidates();
+        let mut steps: Vec<Step> = (0..SESSION_COUNT).map(first_step).collect();
+        let mut in_transaction = [false; SESSION_COUNT];
+        while steps.len() < count {
+            let session = draw.prng().below(SESSION_COUNT as u64) as usize;
+            for _ in 0..=draw.prng().below(BATCH_MAX) {
+                let request = next_request(&mut draw, &rows, in_transaction[session]);
+                follow(&request, &mut in_transaction[session]);
+                steps.push(Step { session, request });
+            }
+        }
+        Epoch { profile, keys, steps }
+    }
+}
+
+/// Returns the protocol that a session begins with.
+fn first_step(session: usize) -> Step {
+    let protocol = if session == 1 { "3" } else { "2" };
+    Step { session, request: harness::request(&["HELLO", protocol]) }
+}
+
+/// Returns the rows to draw from.
+fn candidates() -> Vec<&'static Command> {
+    let is_left_out = |name: &str| LEFT_OUT.iter().any(|(left_out, _)| *left_out == name);
+    let rows = rows().filter(|row| !matches!(row.handler, Handler::Container));
+    rows.filter(|row| !is_left_out(row.name) && !is_left_out(group(row))).collect()
+}
+
+/// Returns the name under which a row may be left out: its own, or that of a whole group.
+fn group(row: &'static Command) -> &'static str {
+    match row.name.split_once('|') {
+        Some(("debug", _)) => "debug",
+        Some((_, "help")) => "help",
+        _ => row.name,
+    }
+}
+
+fn next_request(draw: &mut Draw, rows: &[&Command], in_transaction: bool) -> Request {
+    if in_transaction && draw.prng().one_in(9) {
+        return harness::words("EXEC");
+    }
+    if draw.prng().one_in(300) {
+        let name = draw.pick(&ODD_NAMES);
+        return draw.spoil(harness::words(name));
+    }
+    let row = loop {
+        let row = draw.pick(rows);
+        let is_rare = RARE.contains(&row.name);
+        if !is_rare || draw.prng().one_in(12) {
+            break row;
+        }
+    };
+    let request = draw.request(row);
+    // A request that is refused while it is queued spoils the whole transaction.
+    let spoiled_one_in = if in_transaction { 150 } else { 15 };
+    let request = if draw.prng().one_in(spoiled_one_in) { draw.spoil(request) } else { request };
+    comparable(request)
+}
+
+/// Returns `request` such that its reply does not depend on the order of keys: a scan begins at
+/// the beginning and takes all.
+fn comparable(mut request: Request) -> Request {
+    if request[0].eq_ignore_ascii_case(b"scan") && request.len() > 1 {
+        request[1] = b"0".to_vec();
+        let is_count = |word: &Vec<u8>| word.eq_ignore_ascii_case(b"count");
+        if !request.iter().any(is_count) {
+            request.extend([b"COUNT".to_vec(), b"100000".to_vec()]);
+        }
+        for index in 2..request.len() {
+            let is_number = request[index].iter().all(u8::is_ascii_digit);
+            if is_number && is_count(&request[index - 1]) && request[index] != b"0" {
+                request[index] = b"100000".to_vec();
+            }
+        }
+    }
+    request
+}
+
+/// Keeps track of whether the session is within MULTI, as well as one can without the replies.
+fn follow(request: &Request, in_transaction: &mut bool) {
+    let name = request[0].to_ascii_lowercase();
+    match name.as_slice() {
+        b"multi" if request.len() == 1 => *in_transaction = true,
+        b"exec" | b"discard" | b"reset" if request.len() == 1 => *in_transaction = false,
+        _ => {}
+    }
+}
+
+/// Returns the keys of all epochs: few, so that requests meet; of every length and kind.
+fn keys() -> Vec<Vec<u8>> {
+    let mut keys: Vec<Vec<u8>> = (0..12).map(|index| format!("k{index}").into_bytes()).collect();
+    keys.extend((0..6).map(|index| format!("{{tag}}{index}").into_bytes()));
+    keys.extend((0..4).map(|index| format!("k:{index}:*").into_bytes()));
+    keys.extend([vec![], vec![0, 255, 13, 10], b"12345".to_vec(), vec![b'l'; 300]]);
+    keys.push(vec![b'v'; 5_000]);
+    keys
+}

@@ -1,0 +1,197 @@
+//! Both servers, and an epoch run on both.
+
+use std::fmt;
+use std::io;
+
+use harness::{Connection, Kind, Launch, Raw, Request, Server, poll_until, request, words};
+use resp::Value;
+
+use super::super::render::{quoted, render};
+use super::compare::Comparison;
+use super::sequence::{Epoch, Profile, SESSION_COUNT, Step};
+
+/// The server under test and the oracle.
+#[derive(Debug)]
+pub struct World {
+    ours: Server,
+    oracle: Server,
+}
+
+/// Where the servers differ.
+#[derive(Debug)]
+pub struct Failure {
+    /// How many steps lie before it; all of them when the data differ in the end.
+    pub steps_before: usize,
+    /// A server is gone or hangs: nothing more can be learned from it.
+    pub is_broken: bool,
+    message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// One session on both servers.
+struct Pair {
+    ours: Connection,
+    oracle: Connection,
+    comparison: Comparison,
+}
+
+impl World {
+    /// Starts `ours` and redis-server.
+    pub fn new(ours: Launch) -> World {
+        World { ours: ours.start(), oracle: Launch::new(Kind::Redis).start() }
+    }
+
+    /// Runs `epoch` on empty servers.
+    ///
+    /// # Errors
+    /// When replies or data differ.
+    pub fn run(&self, epoch: &Epoch) -> Result<(), Failure> {
+        let mut pairs: Vec<Pair> = (0..SESSION_COUNT).map(|session| self.pair(session)).collect();
+        let mut auditor = self.pair(0);
+        auditor.same(&words("FLUSHALL")).map_err(|message| failure(0, message))?;
+        let mut done = 0;
+        for batch in epoch.steps.chunk_by(|a, b| a.session == b.session) {
+            let pair = &mut pairs[batch[0].session];
+            run_batch(pair, epoch.profile, batch, done)?;
+            done += batch.len();
+        }
+        audit(&mut auditor, epoch).map_err(|message| failure(done, message))
+    }
+
+    fn pair(&self, session: usize) -> Pair {
+        let connect = |server: &Server| match session {
+            1 => server.unix(),
+            _ => server.tcp(),
+        };
+        let (ours, oracle) = (connect(&self.ours), connect(&self.oracle));
+        Pair { ours, oracle, comparison: Comparison::default() }
+    }
+
+    /// Returns the log of the server under test.
+    pub fn log(&self) -> String {
+        self.ours.log()
+    }
+}
+
+fn run_batch(
+    pair: &mut Pair,
+    profile: Profile,
+    batch: &[Step],
+    done: usize,
+) -> Result<(), Failure> {
+    let requests: Vec<Request> = batch.iter().map(|step| step.request.clone()).collect();
+    let broken = |error: io::Error| Failure {
+        steps_before: done,
+        is_broken: true,
+        message: format!("{error} after\n{}", lines(batch)),
+    };
+    let bytes = harness::encode(&requests);
+    pair.ours.send(&bytes).and_then(|()| pair.oracle.send(&bytes)).map_err(broken)?;
+    for (index, step) in batch.iter().enumerate() {
+        let ours = pair.ours.read().map_err(broken)?;
+        let oracle = pair.oracle.read().map_err(broken)?;
+        let checked = pair.comparison.check(profile, &step.request, &ours, &oracle);
+        if let Err(reason) = checked {
+            let message = describe(step, reason, &ours, &oracle);
+            // The other replies are on their way; these connections are of no further use.
+            return Err(failure(done + index, message));
+        }
+    }
+    Ok(())
+}
+
+impl Pair {
+    /// Sends `request` to both and demands equal replies.
+    fn same(&mut self, request: &Request) -> Result<Raw, String> {
+        let (ours, oracle) = (self.ours.ask(request), self.oracle.ask(request));
+        let checked = self.comparison.check(Profile::Lasting, request, &ours, &oracle);
+        let step = Step { session: 0, request: request.clone() };
+        checked.map_err(|reason| describe(&step, reason, &ours, &oracle))?;
+        Ok(ours)
+    }
+}
+
+/// The databases that are compared key by key; the digest covers all.
+const AUDITED: [&str; 4] = ["0", "1", "2", "15"];
+
+/// Compares the data.
+fn audit(pair: &mut Pair, epoch: &Epoch) -> Result<(), String> {
+    let named = |name: &[&str]| -> Request {
+        let name = name.iter().map(|word| word.as_bytes().to_vec());
+        name.chain(epoch.keys.iter().cloned()).collect()
+    };
+    for database in AUDITED {
+        pair.same(&request(&["SELECT", database]))?;
+        // A read makes Redis remove what has expired; Forebay's sweep comes by itself.
+        pair.same(&named(&["EXISTS"]))?;
+        let size = pair.oracle.call("DBSIZE");
+        poll_until("expired keys to be swept", || pair.ours.call("DBSIZE") == size);
+        pair.same(&named(&["DEBUG", "DIGEST-VALUE"]))?;
+        pair.same(&words("KEYS *"))?;
+        scan_agrees(pair)?;
+        for key in &epoch.keys {
+            pair.same(&request(&[b"PEXPIRETIME".as_slice(), key]))?;
+            pair.same(&request(&[b"OBJECT".as_slice(), b"ENCODING", key]))?;
+        }
+    }
+    // Databases that no step names often hold something only after a SWAPDB.
+    for database in 3..15 {
+        pair.same(&request(&["SELECT".to_owned(), database.to_string()]))?;
+        pair.same(&named(&["EXISTS"]))?;
+    }
+    pair.same(&words("DEBUG DIGEST")).map(drop)
+}
+
+/// A scan in small steps finds what KEYS finds.
+fn scan_agrees(pair: &mut Pair) -> Result<(), String> {
+    let mut found = Vec::new();
+    let mut cursor = b"0".to_vec();
+    loop {
+        let reply = pair.ours.ask(&request(&[b"SCAN".as_slice(), &cursor, b"COUNT", b"3"]));
+        let Value::Array(parts) = &reply.value else { return Err(format!("SCAN: {reply:?}")) };
+        let [Value::Bulk(next), Value::Array(keys)] = parts.as_slice() else {
+            return Err(format!("SCAN: {reply:?}"));
+        };
+        found.extend(keys.iter().filter_map(|key| key.as_bytes().map(<[u8]>::to_vec)));
+        cursor.clone_from(next);
+        if cursor == b"0" {
+            break;
+        }
+    }
+    found.sort();
+    found.dedup();
+    let Value::Array(keys) = pair.ours.call("KEYS *") else { return Err("KEYS: no array".into()) };
+    let mut expected: Vec<_> =
+        keys.iter().filter_map(|key| key.as_bytes().map(<[u8]>::to_vec)).collect();
+    expected.sort();
+    if found == expected { Ok(()) } else { Err(format!("SCAN {found:?}, KEYS {expected:?}")) }
+}
+
+fn failure(steps_before: usize, message: String) -> Failure {
+    Failure { steps_before, is_broken: false, message }
+}
+
+fn describe(step: &Step, reason: &str, ours: &Raw, oracle: &Raw) -> String {
+    let line = lines(std::slice::from_ref(step));
+    format!("{line}\n  forebay: {}\n  redis:   {}\n  ({reason})", show(ours), show(oracle))
+}
+
+fn show(raw: &Raw) -> String {
+    let mut text = render(&raw.bytes);
+    text.truncate(text.floor_char_boundary(2000));
+    text
+}
+
+/// Returns `steps` as lines of a script.
+pub fn lines(steps: &[Step]) -> String {
+    let line = |step: &Step| {
+        let words: Vec<String> = step.request.iter().map(|word| quoted(word)).collect();
+        format!("{}: {}", step.session + 1, words.join(" "))
+    };
+    steps.iter().map(line).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,198 @@
+//! INFO, CLIENT LIST and CLIENT INFO: the fields that tools read, and counters that count what
+//! Redis's count.
+
+use std::collections::BTreeMap;
+
+use harness::{Connection, Kind, Server, words};
+use resp::Value;
+
+/// The fields of INFO that clients, exporters and dashboards read.
+const FIELDS: &[(&str, &str)] = &[
+    ("server", "redis_version redis_mode os arch_bits process_id run_id tcp_port"),
+    ("server", "uptime_in_seconds uptime_in_days hz executable config_file"),
+    ("clients", "connected_clients maxclients blocked_clients"),
+    ("memory", "used_memory used_memory_human used_memory_rss used_memory_peak maxmemory"),
+    ("memory", "maxmemory_human maxmemory_policy mem_fragmentation_ratio total_system_memory"),
+    ("persistence", "loading rdb_bgsave_in_progress rdb_changes_since_last_save aof_enabled"),
+    ("stats", "total_connections_received total_commands_processed instantaneous_ops_per_sec"),
+    ("stats", "total_net_input_bytes total_net_output_bytes rejected_connections expired_keys"),
+    ("stats", "evicted_keys keyspace_hits keyspace_misses total_error_replies"),
+    ("replication", "role connected_slaves master_repl_offset"),
+    ("cpu", "used_cpu_sys used_cpu_user"),
+    ("cluster", "cluster_enabled"),
+];
+
+fn text(connection: &mut Connection, line: &str) -> String {
+    let value = connection.call(line);
+    String::from_utf8(value.as_bytes().expect("the reply is a text").to_vec()).expect("it is UTF-8")
+}
+
+/// Returns the fields of an INFO.
+fn fields(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[test]
+fn every_field_that_tools_read_is_there() {
+    for kind in [Kind::Forebay, Kind::Redis] {
+        let server = Server::start(kind);
+        let mut connection = server.tcp();
+        for (section, names) in FIELDS {
+            let fields = fields(&text(&mut connection, &format!("INFO {section}")));
+            for name in names.split(' ') {
+                assert!(fields.contains_key(name), "{kind:?}: INFO {section} lacks {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sections_are_laid_out_as_in_redis() {
+    let [ours, oracle] = [Kind::Forebay, Kind::Redis].map(|kind| {
+        let server = Server::start(kind);
+        let mut connection = server.tcp();
+        connection.call("SET k v");
+        connection.call("NOSUCH");
+        let headings = |text: String| -> Vec<String> {
+            let lines: Vec<&str> = text.split("\r\n").collect();
+            assert!(!text.replace("\r\n", "").contains('\n'), "every line ends with CRLF");
+            for pair in lines.windows(2).filter(|pair| pair[1].starts_with("# ")) {
+                assert_eq!(pair[0], "", "{kind:?}: an empty line before {}", pair[1]);
+            }
+            let headings = lines.iter().filter(|line| line.starts_with("# "));
+            headings.map(|line| (*line).to_owned()).collect()
+        };
+        [
+            headings(text(&mut connection, "INFO")),
+            headings(text(&mut connection, "INFO server Clients MEMORY")),
+            headings(text(&mut connection, "INFO keyspace")),
+            headings(text(&mut connection, "INFO commandstats errorstats")),
+        ]
+    });
+    assert_eq!(ours, oracle);
+}
+
+#[test]
+fn counters_count_what_redis_counts() {
+    const LINES: &[&str] = &[
+        "SET k v",
+        "GET k",
+        "GET k",
+        "GET absent",
+        "MGET k absent k",
+        "EXISTS k absent",
+        "TTL k",
+        "STRLEN absent",
+        "NOSUCH",
+        "INCR k",
+        "GET",
+        "SET k v EX 0",
+        "APPEND k w",
+        "DEL k absent",
+        "SET k v PXAT 1",
+        "GET k",
+        "MULTI",
+        "SET a 1",
+        "GET a",
+        "NOSUCH x",
+        "EXEC",
+        "MULTI",
+        "INCR a",
+        "EXEC",
+        "GETRANGE a 0 1",
+        "TYPE a",
+        "CONFIG GET x",
+        "CONFIG NOSUCH",
+        "AUTH x",
+    ];
+    const COMPARED: &[&str] = &["keyspace_hits", "keyspace_misses", "total_error_replies"];
+    let [ours, oracle] = [Kind::Forebay, Kind::Redis].map(|kind| {
+        let server = Server::start(kind);
+        let mut connection = server.tcp();
+        connection.call("CONFIG RESETSTAT");
+        for line in LINES {
+            connection.ask(&words(line));
+        }
+        let stats = fields(&text(&mut connection, "INFO stats"));
+        let errors = fields(&text(&mut connection, "INFO errorstats"));
+        let calls = fields(&text(&mut connection, "INFO commandstats"));
+        let compared = COMPARED.iter().map(|name| format!("{name}:{}", stats[*name]));
+        let errors = errors.iter().map(|(name, value)| format!("{name}:{value}"));
+        let calls = calls.iter().map(|(name, value)| format!("{name}:{}", without_times(value)));
+        compared.chain(errors).chain(calls).collect::<Vec<_>>()
+    });
+    assert_eq!(ours, oracle, "(forebay, redis)");
+}
+
+/// Returns the parts of a line of commandstats that do not depend on speed.
+fn without_times(value: &str) -> String {
+    let is_time = |part: &&str| !part.starts_with("usec");
+    value.split(',').filter(is_time).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn keyspace_shows_each_database_that_holds_something() {
+    let [ours, oracle] = [Kind::Forebay, Kind::Redis].map(|kind| {
+        let server = Server::start(kind);
+        let mut connection = server.tcp();
+        for line in ["SET a 1", "SET b 2 EX 100000", "SELECT 7", "SET c 3 EX 100000"] {
+            connection.call(line);
+        }
+        let fields = fields(&text(&mut connection, "INFO keyspace"));
+        let counts = |value: &String| value.split(",avg_ttl=").next().map(str::to_owned);
+        fields.iter().map(|(name, value)| (name.clone(), counts(value))).collect::<Vec<_>>()
+    });
+    assert_eq!(ours, oracle, "(forebay, redis)");
+}
+
+/// The fields of CLIENT LIST that Redis 7.2 has and 7.0 has not.
+/// Source: Redis 7.2.0 release notes, "CLIENT SETINFO".
+const FIELDS_SINCE_72: [&str; 2] = ["lib-name", "lib-ver"];
+
+#[test]
+fn a_line_of_client_list_has_the_fields_of_redis() {
+    let [ours, oracle] = [Kind::Forebay, Kind::Redis].map(|kind| {
+        let server = Server::start(kind);
+        let mut connection = server.tcp();
+        connection.call("CLIENT SETNAME somebody");
+        connection.call("SELECT 3");
+        let list = text(&mut connection, "CLIENT LIST");
+        let info = text(&mut connection, "CLIENT INFO");
+        let names = |line: &str| -> Vec<String> {
+            let pairs = line.trim_end().split(' ');
+            pairs.map(|pair| pair.split('=').next().unwrap_or_default().to_owned()).collect()
+        };
+        let line = list.lines().find(|line| line.contains("name=somebody")).expect("it is listed");
+        assert!(line.contains(" db=3 ") && line.contains(" cmd=client|list "), "{line}");
+        assert!(line.contains("addr=127.0.0.1:"), "{line}");
+        assert_eq!(names(line), names(&info));
+        assert!(list.ends_with('\n') && info.ends_with('\n'));
+        names(line)
+    });
+    let ours: Vec<String> =
+        ours.into_iter().filter(|name| !FIELDS_SINCE_72.contains(&name.as_str())).collect();
+    assert_eq!(ours, oracle, "(forebay, redis)");
+}
+
+#[test]
+fn a_client_over_the_socket_is_told_by_the_socket() {
+    let server = Server::start(Kind::Forebay);
+    let mut connection = server.unix();
+    let info = text(&mut connection, "CLIENT INFO");
+    assert!(info.contains(&format!("addr={}:0 ", server.socket().display())), "{info}");
+}
+
+#[test]
+fn client_list_selects_by_id() {
+    for kind in [Kind::Forebay, Kind::Redis] {
+        let server = Server::start(kind);
+        let (mut first, mut second) = (server.tcp(), server.unix());
+        let Value::Integer(id) = second.call("CLIENT ID") else { panic!("an id is a number") };
+        let list = text(&mut first, &format!("CLIENT LIST ID {id} 999999"));
+        assert_eq!(list.lines().count(), 1, "{kind:?}: {list}");
+        assert!(list.starts_with(&format!("id={id} ")), "{kind:?}: {list}");
+        let normal = text(&mut first, "CLIENT LIST TYPE NORMAL");
+        assert!(normal.lines().count() >= 2, "{kind:?}: {normal}");
+    }
+}

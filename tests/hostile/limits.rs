@@ -1,0 +1,176 @@
+//! Limits on what one client may take.
+
+use std::time::Duration;
+
+use harness::{Connection, Kind, Launch, Server, encode, kernel, poll_until, request, words};
+use resp::Value;
+
+use super::{assert_healthy, info};
+
+const MEBIBYTE: usize = 1024 * 1024;
+
+fn start(options: &[(&str, &str)]) -> Server {
+    let launch = Launch::new(Kind::Forebay);
+    options.iter().fold(launch, |launch, (name, value)| launch.option(name, value)).start()
+}
+
+/// Takes a connection that a server has no room for, and returns all that it says.
+fn refusal(server: &Server) -> Vec<u8> {
+    let mut connection = server.tcp();
+    connection.end_requests();
+    connection.read_to_end().expect("the server closes")
+}
+
+#[test]
+fn a_client_too_many_is_told_so_and_there_is_room_again_after() {
+    let server = start(&[("maxclients", "10")]);
+    let mut clients: Vec<Connection> = Vec::new();
+    // The clients that waited for the server's start may still be there.
+    poll_until("ten clients to be connected", || {
+        let mut client = server.tcp();
+        let is_in = client.send(b"PING\r\n").is_ok()
+            && client.read().is_ok_and(|raw| raw.bytes == b"+PONG\r\n");
+        if is_in {
+            clients.push(client);
+        }
+        clients.len() == 10
+    });
+    for _ in 0..3 {
+        let text = String::from_utf8_lossy(&refusal(&server)).into_owned();
+        assert_eq!(text, "-ERR max number of clients reached\r\n");
+    }
+    for client in &mut clients {
+        assert_eq!(client.call("PING"), Value::Simple(b"PONG".to_vec()));
+    }
+    clients.truncate(5);
+    poll_until("room for a client", || {
+        let mut client = server.tcp();
+        client.send(b"PING\r\n").is_ok() && client.read().is_ok_and(|raw| raw.error().is_none())
+    });
+    assert!(info(&server, "stats", "rejected_connections") >= 3);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off() {
+    let server = start(&[("client-output-buffer-limit", "normal 4mb 0 0")]);
+    let mut writer = server.tcp();
+    writer.ask(&request(&[b"SET".as_slice(), b"big", &vec![b'x'; MEBIBYTE]]));
+    let before = kernel::resident_bytes(server.process_id());
+    let mut peak = before;
+    let mut greedy = server.tcp();
+    let id = greedy.call("CLIENT ID");
+    let Value::Integer(id) = id else { panic!("CLIENT ID: {id:?}") };
+    let gets = encode(&vec![words("GET big"); 100]);
+    poll_until("the client that does not read to be closed", || {
+        // The send fails once the server has closed.
+        let is_cut = greedy.send(&gets).is_err();
+        peak = peak.max(kernel::resident_bytes(server.process_id()));
+        let list = writer.call("CLIENT LIST");
+        let list = list.as_bytes().expect("CLIENT LIST is a text");
+        let mut lines = list.split(|byte| *byte == b'\n');
+        let mark = format!("id={id} ").into_bytes();
+        is_cut || !lines.any(|line| line.starts_with(&mark))
+    });
+    // It asked for hundreds of mebibytes.
+    assert!(peak - before < 64 * MEBIBYTE as u64, "the server took {} bytes", peak - before);
+    assert_healthy(&server);
+    assert_eq!(info(&server, "clients", "connected_clients"), 2, "the writer and this one");
+}
+
+#[test]
+fn a_client_that_reads_late_gets_every_byte() {
+    let server = start(&[]);
+    let mut client = server.unix();
+    let value: Vec<u8> = (0..3 * MEBIBYTE).map(|index| (index % 251) as u8).collect();
+    client.ask(&request(&[b"SET".as_slice(), b"big", &value]));
+    client.send(&encode(&vec![words("GET big"); 10])).expect("ten small requests fit");
+    // The server has all requests, and far more to say than the socket holds.
+    poll_until("other clients to be served meanwhile", || {
+        server.unix().call("PING") == Value::Simple(b"PONG".to_vec())
+    });
+    for _ in 0..10 {
+        let reply = client.read().expect("the server answers");
+        assert!(reply.value == Value::Bulk(value.clone()), "the value comes back whole");
+    }
+}
+
+#[test]
+fn a_request_beyond_the_query_buffer_limit_closes_its_client() {
+    let server = start(&[("client-query-buffer-limit", "1mb")]);
+    let before = kernel::resident_bytes(server.process_id());
+    let mut greedy = server.tcp();
+    let request = encode(&[request(&[b"SET".as_slice(), b"k", &vec![b'x'; 64 * MEBIBYTE]])]);
+    let _ = greedy.send(&request); // It fails when the server closes midway.
+    let said = greedy.read_to_end().unwrap_or_default();
+    assert!(said.is_empty() || said.starts_with(b"-"), "{}", said.escape_ascii());
+    assert_eq!(server.tcp().call("EXISTS k"), Value::Integer(0));
+    let after = kernel::resident_bytes(server.process_id());
+    assert!(after < before + 16 * MEBIBYTE as u64, "{before} bytes became {after}");
+    assert_healthy(&server);
+}
+
+#[test]
+fn an_idle_client_is_closed_after_its_timeout_and_a_busy_one_is_not() {
+    let server = start(&[("timeout", "1")]);
+    let mut busy = server.tcp();
+    let mut idle = server.tcp();
+    idle.call("PING");
+    let closed = std::thread::spawn(move || idle.read_to_end().expect("the server closes"));
+    poll_until("the idle client to be closed", || {
+        assert_eq!(busy.call("PING"), Value::Simple(b"PONG".to_vec()));
+        closed.is_finished()
+    });
+    assert!(closed.join().expect("reading does not panic").is_empty());
+    assert_eq!(busy.call("PING"), Value::Simple(b"PONG".to_vec()));
+}
+
+#[test]
+fn clients_that_dribble_before_they_authenticate_hold_nobody_up() {
+    const STRANGERS: usize = 300;
+    let server = start(&[("requirepass", "secret")]);
+    let mut friend = server.tcp();
+    assert_eq!(friend.call("AUTH secret"), Value::Simple(b"OK".to_vec()));
+    let before = kernel::resident_bytes(server.process_id());
+    let mut strangers: Vec<Connection> = (0..STRANGERS).map(|_| server.tcp()).collect();
+    let request = b"*2\r\n$4\r\nECHO\r\n$16384\r\n";
+    for byte in request.iter().chain([b'x'; 20].iter()) {
+        for stranger in &mut strangers {
+            stranger.send(&[*byte]).expect("a byte is taken");
+        }
+        assert_eq!(friend.call("PING"), Value::Simple(b"PONG".to_vec()));
+    }
+    let taken = kernel::resident_bytes(server.process_id()).saturating_sub(before);
+    assert!(taken < (STRANGERS * 96 * 1024) as u64, "{taken} bytes for {STRANGERS} strangers");
+    drop(strangers);
+    poll_until("the strangers to be gone", || {
+        let list = friend.call("CLIENT LIST");
+        let list = list.as_bytes().expect("CLIENT LIST is a text").to_vec();
+        list.iter().filter(|byte| **byte == b'\n').count() == 1
+    });
+}
+
+#[test]
+fn strangers_that_never_read_cost_little() {
+    let server = start(&[("requirepass", "secret")]);
+    let before = kernel::resident_bytes(server.process_id());
+    let mut stranger = server.tcp();
+    let pings = encode(&vec![words("PING"); 10_000]);
+    // Each refusal is longer than its request. The server stops reading, or closes.
+    let sender = std::thread::spawn(move || {
+        for _ in 0..1_000 {
+            if stranger.send(&pings).is_err() {
+                return;
+            }
+        }
+    });
+    for _ in 0..50 {
+        harness::let_pass(Duration::from_millis(10));
+        let taken = kernel::resident_bytes(server.process_id()).saturating_sub(before);
+        assert!(taken < 32 * MEBIBYTE as u64, "{taken} bytes for a stranger");
+    }
+    let mut friend = server.tcp();
+    assert_eq!(friend.call("AUTH secret"), Value::Simple(b"OK".to_vec()));
+    assert_eq!(friend.call("PING"), Value::Simple(b"PONG".to_vec()));
+    drop(server); // Which ends the stranger's send.
+    sender.join().expect("sending does not panic");
+}

@@ -1,0 +1,305 @@
+"""What people do with redis-py, done to the server at the port and the socket given."""
+
+import asyncio
+import os
+import sys
+import threading
+import traceback
+
+import redis
+import redis.asyncio
+
+PORT = int(sys.argv[1])
+SOCKET = sys.argv[2]
+MEBIBYTE = 1024 * 1024
+
+
+def clients() -> list[redis.Redis]:
+    """Returns a client of each transport and protocol."""
+    return [
+        redis.Redis(port=PORT, protocol=2),
+        redis.Redis(port=PORT, protocol=3),
+        redis.Redis(unix_socket_path=SOCKET, protocol=2),
+        redis.Redis(unix_socket_path=SOCKET, protocol=3),
+    ]
+
+
+def refused(call, text: str) -> None:
+    """Asserts that `call` raises an error reply that contains `text`."""
+    try:
+        call()
+    except redis.ResponseError as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError(f"no error; expected {text}")
+
+
+def check_strings() -> None:
+    for client in clients():
+        client.flushall()
+        assert client.ping()
+        assert client.set("k", "v") is True
+        assert client.get("k") == b"v"
+        assert client.get("absent") is None
+        assert client.set("k", "w", nx=True) is None
+        assert client.set("k", "w", xx=True, get=True) == b"v"
+        assert client.mset({"a": 1, "b": 2}) is True
+        assert client.mget("a", "absent", "b") == [b"1", None, b"2"]
+        assert client.msetnx({"a": 9, "c": 9}) is False
+        assert client.incr("n") == 1 and client.incrby("n", 9) == 10
+        assert client.decr("n") == 9
+        assert client.incrbyfloat("n", 0.5) == 9.5
+        assert client.append("k", "xyz") == 4
+        assert client.getrange("k", 1, 2) == b"xy"
+        assert client.setrange("k", 6, "!") == 7
+        assert client.get("k") == b"wxyz\0\0!"
+        assert client.strlen("k") == 7
+        assert client.getset("k", "1") == b"wxyz\0\0!"
+        assert client.getdel("k") == b"1" and client.exists("k") == 0
+        assert client.setnx("k", "1") is True and client.setnx("k", "2") is False
+        assert client.getex("k", ex=1000) == b"1"
+        assert 990 < client.ttl("k") <= 1000
+        assert client.setex("k", 1000, "v") and client.psetex("k", 10**6, "v")
+        client.close()
+
+
+def check_keys() -> None:
+    for client in clients():
+        client.flushall()
+        client.mset({f"key:{index}": index for index in range(500)})
+        assert client.dbsize() == 500
+        assert client.exists("key:1", "key:1", "no") == 2
+        assert client.delete("key:1", "no") == 1 and client.unlink("key:2") == 1
+        assert client.type("key:3") == b"string"
+        assert client.expire("key:3", 1000) and not client.expire("no", 1000)
+        assert client.expire("key:3", 500, gt=True) is False
+        assert client.expireat("key:3", 4_000_000_000)
+        assert client.expiretime("key:3") == 4_000_000_000
+        assert client.pexpiretime("key:3") == 4_000_000_000_000
+        assert client.persist("key:3") and client.ttl("key:3") == -1
+        assert sorted(client.keys("key:49?")) == [b"key:49%d" % index for index in range(10)]
+        found = set(client.scan_iter(match="key:*", count=7))
+        assert len(found) == 498, len(found)
+        assert set(client.scan_iter(_type="hash")) == set()
+        assert client.randomkey() in found
+        client.swapdb(0, 3)
+        assert client.dbsize() == 0
+        client.swapdb(0, 3)
+        assert client.flushdb() and client.dbsize() == 0
+        client.close()
+
+
+def check_databases() -> None:
+    first, second = redis.Redis(port=PORT, db=0), redis.Redis(port=PORT, db=9)
+    first.flushall()
+    first.set("k", "in 0")
+    assert second.get("k") is None
+    second.set("k", "in 9")
+    assert first.get("k") == b"in 0"
+    refused(lambda: redis.Redis(port=PORT, db=16).get("k"), "DB index is out of range")
+
+
+def check_decoding() -> None:
+    for protocol in (2, 3):
+        client = redis.Redis(port=PORT, protocol=protocol, decode_responses=True)
+        client.flushall()
+        client.set("schl\u00fcssel", "w\u00e4hrung \u20ac")
+        assert client.get("schl\u00fcssel") == "w\u00e4hrung \u20ac"
+        assert client.keys() == ["schl\u00fcssel"]
+        assert client.config_get("maxmemory") == {"maxmemory": "0"}
+
+
+def check_binary() -> None:
+    every_byte = bytes(range(256))
+    for client in clients():
+        client.flushall()
+        for size in (0, 1, 43, 44, 45, 250, 4000, 4096, 5000, 70_000):
+            key = every_byte + os.urandom(8)
+            value = os.urandom(size)
+            assert client.set(key, value) and client.get(key) == value, size
+        assert client.set(b"", b"\r\n$-1\r\n") and client.get(b"") == b"\r\n$-1\r\n"
+
+
+def check_large_values() -> None:
+    large = os.urandom(MEBIBYTE) * 64
+    for client in (redis.Redis(port=PORT), redis.Redis(unix_socket_path=SOCKET, protocol=3)):
+        client.flushall()
+        client.set("large", large)
+        assert client.strlen("large") == len(large)
+        assert client.get("large") == large
+        assert client.getrange("large", 10 * MEBIBYTE, 10 * MEBIBYTE + 99) == large[:100]
+        assert client.append("large", b"end") == len(large) + 3
+        assert client.getrange("large", -3, -1) == b"end"
+        client.flushall()
+
+
+def check_pipelines() -> None:
+    for client in clients():
+        for transaction in (True, False):
+            client.flushall()
+            with client.pipeline(transaction=transaction) as pipe:
+                for index in range(1000):
+                    pipe.set(f"k{index}", index)
+                    pipe.get(f"k{index}")
+                replies = pipe.execute()
+            assert replies[0::2] == [True] * 1000
+            assert replies[1::2] == [b"%d" % index for index in range(1000)]
+            with client.pipeline(transaction=transaction) as pipe:
+                pipe.set("word", "abc").incr("word").set("after", 1)
+                replies = pipe.execute(raise_on_error=False)
+            assert replies[0] is True and replies[2] is True
+            assert isinstance(replies[1], redis.ResponseError), replies[1]
+            assert client.get("after") == b"1"
+
+
+def check_errors() -> None:
+    for client in clients():
+        client.flushall()
+        client.set("word", "abc")
+        refused(lambda: client.incr("word"), "value is not an integer or out of range")
+        refused(lambda: client.execute_command("NOSUCH", "x"), "unknown command 'NOSUCH'")
+        refused(lambda: client.execute_command("GET"), "wrong number of arguments for 'get'")
+        refused(lambda: client.set("k", "v", ex=-1), "invalid expire time in 'set' command")
+        refused(lambda: client.config_set("no-such-option", 1), "no-such-option")
+        assert client.ping(), "a connection survives the errors"
+
+
+def check_watch() -> None:
+    for client in clients():
+        client.flushall()
+        with client.pipeline() as pipe:
+            pipe.watch("k")
+            client.set("k", "other")
+            pipe.multi()
+            pipe.set("k", "mine")
+            try:
+                pipe.execute()
+            except redis.WatchError:
+                pass
+            else:
+                raise AssertionError("the change was not seen")
+        assert client.get("k") == b"other"
+
+
+def check_watch_loops_lose_no_increment() -> None:
+    client = redis.Redis(port=PORT)
+    client.flushall()
+
+    def increment() -> None:
+        own = redis.Redis(port=PORT)
+        for _ in range(50):
+            own.transaction(
+                lambda pipe: (
+                    value := int(pipe.get("n") or 0),
+                    pipe.multi(),
+                    pipe.set("n", value + 1),
+                ),
+                "n",
+            )
+
+    run_in_threads(increment, 4)
+    assert client.get("n") == b"200", client.get("n")
+
+
+def check_pool_with_threads() -> None:
+    pool = redis.BlockingConnectionPool(port=PORT, max_connections=5, timeout=60)
+    client = redis.Redis(connection_pool=pool)
+    client.flushall()
+
+    def work() -> None:
+        for index in range(200):
+            client.incr("n")
+            with client.pipeline(transaction=index % 2 == 0) as pipe:
+                pipe.incr("m").incr("m")
+                pipe.execute()
+
+    run_in_threads(work, 12)
+    assert client.get("n") == b"2400" and client.get("m") == b"4800"
+    pool.disconnect()
+
+
+def run_in_threads(work, count: int) -> None:
+    """Runs `work` in `count` threads and raises what one of them raised."""
+    errors: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def check_names_and_information() -> None:
+    for client in clients():
+        client.client_setname("checker")
+        assert client.client_getname() in (b"checker", "checker")
+        listed = client.client_list()
+        assert any(entry["name"] == "checker" for entry in listed), listed
+        assert client.client_info()["name"] == "checker"
+        assert client.client_id() > 0
+        information = client.info()
+        assert information["redis_mode"] == "standalone", information
+        assert information["connected_clients"] >= 1
+        client.flushall()
+        client.set("k", "v", ex=1000)
+        assert client.info("keyspace")["db0"]["expires"] == 1
+        assert client.config_get("maxmemory*")["maxmemory-policy"] == "noeviction"
+        assert client.config_set("maxmemory-policy", "allkeys-lru") is True
+        assert client.config_set("maxmemory-policy", "noeviction") is True
+        assert client.command_count() > 60
+        assert client.command_getkeys("MSET", "a", 1, "b", 2) in ([b"a", b"b"], ["a", "b"])
+        assert client.command()["get"]["arity"] == 2
+        assert client.memory_usage("k") > 0
+        assert client.object("encoding", "k") in (b"embstr", "embstr")
+        client.client_setname("")
+
+
+def check_health_and_reconnection() -> None:
+    client = redis.Redis(port=PORT, health_check_interval=1, single_connection_client=True)
+    assert client.ping()
+    client.connection.disconnect()
+    assert client.ping()
+
+
+async def check_asyncio() -> None:
+    for address in ({"port": PORT}, {"unix_socket_path": SOCKET}):
+        for protocol in (2, 3):
+            async with redis.asyncio.Redis(protocol=protocol, **address) as client:
+                await client.flushall()
+                await asyncio.gather(*(client.set(f"k{index}", index) for index in range(100)))
+                assert await client.get("k42") == b"42"
+                async with client.pipeline(transaction=True) as pipe:
+                    replies = await pipe.incr("n").incr("n").execute()
+                assert replies == [1, 2]
+                found = [key async for key in client.scan_iter(match="k*", count=10)]
+                assert len(set(found)) == 100
+
+
+def main() -> int:
+    """Runs every check and returns how many failed."""
+    checks = [check for name, check in globals().items() if name.startswith("check_")]
+    failed = 0
+    for check in checks:
+        try:
+            outcome = check()
+            if asyncio.iscoroutine(outcome):
+                asyncio.run(outcome)
+            print("ok    ", check.__name__)
+        except Exception:
+            failed += 1
+            print("FAILED", check.__name__)
+            traceback.print_exc(file=sys.stdout)
+    print(f"{len(checks) - failed} passed, {failed} failed")
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+//! The programs that people use with Redis, on Forebay: redis-py, redis-cli, redis-benchmark.
+
+mod redis_benchmark;
+mod redis_cli;
+mod redis_py;
