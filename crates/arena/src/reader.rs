@@ -215,6 +215,21 @@ impl<V: SegmentView> Reader<V> {
         self.get_part(database, key, now, |length| part_of(length, start, end), value)
     }
 
+    /// Returns the value of `key` pinned where it lies, with no copy; `Found(None)` where it must be
+    /// copied: a small one, or any when the session has no pin slot left.
+    #[inline]
+    pub fn pin(
+        &self,
+        database: DatabaseIndex,
+        key: &[u8],
+        now: impl Fn() -> UnixMs,
+    ) -> Outcome<Option<View<'_>>> {
+        self.hold(database, key, now, |length| 0..length, None).map(|held| match held {
+            Held::Copied => None,
+            Held::Pinned(view) => Some(view),
+        })
+    }
+
     /// Returns the value of `key` where it lies: a large one pinned, with no copy, for as long as
     /// the view lives; a small one, or a large one when the session has no pin slot left, copied
     /// to `buffer`.
@@ -226,7 +241,7 @@ impl<V: SegmentView> Reader<V> {
         now: impl Fn() -> UnixMs,
         buffer: &'a mut Vec<u8>,
     ) -> Outcome<View<'a>> {
-        let held = self.hold(database, key, now, |length| 0..length, buffer);
+        let held = self.hold(database, key, now, |length| 0..length, Some(buffer));
         held.map(move |held| match held {
             Held::Copied => View::copied(buffer),
             Held::Pinned(view) => view,
@@ -275,7 +290,7 @@ impl<V: SegmentView> Reader<V> {
         part: impl Fn(u64) -> Range<u64>,
         value: &mut Vec<u8>,
     ) -> Outcome<()> {
-        self.hold(database, key, now, part, value).map(|held| {
+        self.hold(database, key, now, part, Some(value)).map(|held| {
             if let Held::Pinned(view) = held {
                 value.clear();
                 value.extend_from_slice(&view);
@@ -283,7 +298,7 @@ impl<V: SegmentView> Reader<V> {
         })
     }
 
-    /// Copies `part` of the value to `buffer`, or pins its block.
+    /// Pins the block of the value, or copies `part` of it to `buffer` if there is one.
     #[inline]
     fn hold(
         &self,
@@ -291,7 +306,7 @@ impl<V: SegmentView> Reader<V> {
         key: &[u8],
         now: impl Fn() -> UnixMs,
         part: impl Fn(u64) -> Range<u64>,
-        buffer: &mut Vec<u8>,
+        mut buffer: Option<&mut Vec<u8>>,
     ) -> Outcome<Held<'_>> {
         self.attempt(database, key, now, |walk, found| {
             walk.need_string(found)?;
@@ -307,11 +322,13 @@ impl<V: SegmentView> Reader<V> {
                 // if it did not.
                 return Ok(Held::Pinned(View::pinned(start, length, pin)));
             }
-            if found.large.is_some() {
-                // Before a length makes the buffer grow by that much, it is known to be true.
-                walk.check(found)?;
+            if let Some(buffer) = &mut buffer {
+                if found.large.is_some() {
+                    // Before a length makes the buffer grow by that much, it is known to be true.
+                    walk.check(found)?;
+                }
+                self.mapping.copy(offset, length, buffer)?;
             }
-            self.mapping.copy(offset, length, buffer)?;
             Ok(Held::Copied)
         })
     }
