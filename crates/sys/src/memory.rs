@@ -117,7 +117,31 @@ impl Drop for Reservation {
 pub struct OwnedSegments {
     range: Reservation,
     backing: Backing,
-    memory: Mutex<Vec<Option<OwnedFd>>>,
+    made: Mutex<Made>,
+}
+
+/// What [`OwnedSegments`] has made so far.
+#[derive(Debug, Default)]
+struct Made {
+    /// The memory of each segment that exists, with its serial number.
+    segments: Vec<Option<(OwnedFd, u64)>>,
+    /// The serial number given last.
+    serial: u64,
+}
+
+impl Made {
+    fn memory(&self, index: u32) -> Option<&OwnedFd> {
+        Some(&self.segments.get(index as usize)?.as_ref()?.0)
+    }
+}
+
+/// A segment that exists, as other processes are told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveSegment {
+    /// Its place in the range.
+    pub index: u32,
+    /// Counts the segments made, from 1 up: memory made anew at the same place has a new one.
+    pub serial: u64,
 }
 
 impl OwnedSegments {
@@ -134,7 +158,7 @@ impl OwnedSegments {
         backing: Backing,
     ) -> io::Result<OwnedSegments> {
         let range = Reservation::new(segment_bytes, segment_count, ProtFlags::empty())?;
-        Ok(OwnedSegments { range, backing, memory: Mutex::new(Vec::new()) })
+        Ok(OwnedSegments { range, backing, made: Mutex::default() })
     }
 
     /// Returns the first address of the range: page-aligned and constant.
@@ -161,19 +185,20 @@ impl OwnedSegments {
     /// # Panics
     /// When the segment exists or lies outside the range.
     pub fn commit(&self, index: u32) -> io::Result<()> {
-        let mut memory = self.lock();
+        let mut made = self.lock();
         let position = index as usize;
-        if memory.len() <= position {
-            memory.resize_with(position + 1, || None);
+        if made.segments.len() <= position {
+            made.segments.resize_with(position + 1, || None);
         }
-        assert!(memory[position].is_none(), "segment {index} exists");
+        assert!(made.segments[position].is_none(), "segment {index} exists");
         let descriptor = new_memory("forebay-segment", self.segment_bytes(), self.backing)?;
         self.range.map(index, descriptor.as_fd(), ProtFlags::READ | ProtFlags::WRITE)?;
         if let Err(error) = rustix::fs::fcntl_add_seals(&descriptor, SEGMENT_SEALS) {
             self.range.clear(index)?;
             return Err(error.into());
         }
-        memory[position] = Some(descriptor);
+        made.serial += 1;
+        made.segments[position] = Some((descriptor, made.serial));
         Ok(())
     }
 
@@ -182,8 +207,8 @@ impl OwnedSegments {
     /// # Panics
     /// When the segment does not exist.
     pub fn retire(&self, index: u32) {
-        let mut memory = self.lock();
-        let slot = memory.get_mut(index as usize).and_then(Option::take);
+        let mut made = self.lock();
+        let slot = made.segments.get_mut(index as usize).and_then(Option::take);
         assert!(slot.is_some(), "segment {index} does not exist");
         self.range.clear(index).expect("replacing a mapping by addresses needs no memory");
     }
@@ -193,11 +218,29 @@ impl OwnedSegments {
     /// # Errors
     /// When no descriptors are left.
     pub fn descriptor(&self, index: u32) -> io::Result<Option<OwnedFd>> {
-        let memory = self.lock();
-        let Some(descriptor) = memory.get(index as usize).and_then(Option::as_ref) else {
-            return Ok(None);
-        };
-        Ok(Some(descriptor.try_clone()?))
+        self.lock().memory(index).map(OwnedFd::try_clone).transpose()
+    }
+
+    /// Returns the segments that exist, in the order in which they were made, and descriptors of
+    /// the first `count_max` of those whose serial number is above `known`.
+    ///
+    /// # Errors
+    /// When no descriptors are left.
+    pub fn live_since(
+        &self,
+        known: u64,
+        count_max: usize,
+    ) -> io::Result<(Vec<LiveSegment>, Vec<OwnedFd>)> {
+        let made = self.lock();
+        let mut live: Vec<LiveSegment> = (0_u32..)
+            .zip(&made.segments)
+            .filter_map(|(index, slot)| Some(LiveSegment { index, serial: slot.as_ref()?.1 }))
+            .collect();
+        live.sort_unstable_by_key(|segment| segment.serial);
+        let new = live.iter().filter(|segment| segment.serial > known).take(count_max);
+        let descriptors = new.filter_map(|segment| made.memory(segment.index));
+        let descriptors = descriptors.map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
+        Ok((live, descriptors))
     }
 
     /// Takes pages for `bytes` from `offset` of segment `index` on, so that the first write there
@@ -211,8 +254,8 @@ impl OwnedSegments {
     pub fn populate(&self, index: u32, offset: u64, bytes: u64) -> io::Result<()> {
         assert!(offset.is_multiple_of(4096) && bytes.is_multiple_of(4096), "{offset} {bytes}");
         assert!(offset + bytes <= self.segment_bytes(), "{offset} + {bytes} is outside");
-        let memory = self.lock();
-        if memory.get(index as usize).and_then(Option::as_ref).is_none() {
+        let made = self.lock();
+        if made.memory(index).is_none() {
             return Err(io::ErrorKind::NotFound.into());
         }
         // SAFETY: by the assertion the offset is inside the segment.
@@ -225,9 +268,9 @@ impl OwnedSegments {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<OwnedFd>>> {
+    fn lock(&self) -> MutexGuard<'_, Made> {
         // Each change of the list is a single assignment, so a panic leaves it whole.
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -461,6 +504,28 @@ mod tests {
         assert_eq!(read(reader.base(), offset), 0, "unmapped memory reads as zero");
         reader.map(1, owner.descriptor(1).unwrap().unwrap()).unwrap();
         assert_eq!(read(reader.base(), offset), 0);
+    }
+
+    #[test]
+    fn live_segments_are_told_in_the_order_in_which_they_were_made() {
+        let owner = segments();
+        for index in [2, 0, 1] {
+            owner.commit(index).unwrap();
+        }
+        owner.retire(0);
+        owner.commit(0).unwrap();
+        let told = |known, count_max| {
+            let (live, descriptors) = owner.live_since(known, count_max).unwrap();
+            let live: Vec<_> = live.iter().map(|it| (it.index, it.serial)).collect();
+            assert_eq!(live, [(2, 1), (1, 3), (0, 4)]);
+            descriptors.len()
+        };
+        assert_eq!((told(0, 9), told(0, 2), told(1, 9), told(4, 9)), (3, 2, 2, 0));
+        write(owner.base(), SEGMENT_BYTES as usize, 7);
+        let mut reader = ForeignSegments::reserve(SEGMENT_BYTES, 4).unwrap();
+        let (_, descriptors) = owner.live_since(1, 1).unwrap();
+        reader.map(1, &descriptors[0]).unwrap();
+        assert_eq!(read(reader.base(), SEGMENT_BYTES as usize), 7);
     }
 
     #[test]
