@@ -173,8 +173,9 @@ mod tests {
         assert_eq!(found, [5, 6, 7, 8, 9, 0, 1]);
     }
 
+    const DRAWS: usize = 400_000;
+
     fn shares(distribution: Distribution) -> Vec<f64> {
-        const DRAWS: usize = 400_000;
         let mut keys = KeyChooser::new(distribution, 100, 0, 1);
         let mut counts = vec![0.0; 100];
         (0..DRAWS).for_each(|_| counts[keys.next_index() as usize] += 1.0 / DRAWS as f64);
@@ -195,7 +196,8 @@ mod tests {
             let total: f64 = weights.iter().sum();
             for (rank, share) in shares(Distribution::Zipf { exponent }).into_iter().enumerate() {
                 let expected = weights[rank] / total;
-                let tolerance = 0.002 + expected * 0.02;
+                // Five standard deviations.
+                let tolerance = 5.0 * (expected / DRAWS as f64).sqrt();
                 assert!(
                     (share - expected).abs() < tolerance,
                     "{exponent} {rank} {share} {expected}"
