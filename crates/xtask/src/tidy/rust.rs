@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use proc_macro2::{Spacing, TokenStream, TokenTree};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
@@ -196,7 +197,8 @@ impl<'ast> Visit<'ast> for Collector {
     }
 
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
-        let name = format!("{}{}", self.around, module.ident);
+        // The file of `mod r#type;` is type.rs.
+        let name = format!("{}{}", self.around, module.ident.unraw());
         if module.content.is_none() {
             let is_test = module.attrs.iter().any(is_test_attribute);
             self.modules.push(Module { name, is_test });
@@ -373,8 +375,8 @@ mod tests {
 
     #[test]
     fn a_file_that_no_module_declares_is_caught() {
-        let root = SourceFile::new("crates/a/src/lib.rs", "mod map { mod inner; }\nmod set;\n");
-        let inner = SourceFile::new("crates/a/src/map/inner.rs", "");
+        let root = SourceFile::new("crates/a/src/lib.rs", "mod map { mod r#in; }\nmod set;\n");
+        let inner = SourceFile::new("crates/a/src/map/in.rs", "");
         let set = SourceFile::new("crates/a/src/set/mod.rs", "");
         let dead = SourceFile::new("crates/a/src/set/dead.rs", "");
         let test = SourceFile::new("crates/a/tests/b.rs", "");
