@@ -18,12 +18,12 @@ const STRING: [u8; 4] = [0; 4];
 pub(crate) struct Digest([u8; 20]);
 
 impl Digest {
-    /// Returns the digest of an entry's key and value.
+    /// Returns the digest of an entry's key and value, as it is added to that of all data.
     pub fn of_entry(entry: &Entry<'_>) -> Digest {
         let mut digest = Digest::default();
         digest.mix(entry.key());
         digest.mix_value(entry);
-        digest
+        Digest::sum(&digest.0)
     }
 
     /// Returns the digest of an entry's value.

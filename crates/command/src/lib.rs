@@ -24,6 +24,7 @@ mod error;
 mod expire_options;
 mod flags;
 mod flush_mode;
+pub mod generate;
 mod help;
 mod host;
 mod info_sections;

@@ -11,7 +11,7 @@ pub static DIGEST: Command = Command {
     complexity: "O(N), N being all keys and the bytes of their values",
     group: Group::Server,
     arity: Arity::exactly(2),
-    example: "> SET lake deep\nOK\n> DEBUG DIGEST\nf8c5a4f3f3d4b4e2a7fb7b5a2f1a9d7bd4f6c0a1",
+    example: "> SET lake deep\nOK\n> DEBUG DIGEST\nfe3f922150746f39264dcadbd43c272ee97768fd",
     handler: Handler::Control(run),
     ..Command::DEFAULT
 };

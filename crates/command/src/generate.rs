@@ -1,0 +1,154 @@
+//! Requests drawn from the rows, for tests that want many of them.
+//!
+//! What a row's `args` say is all that is known here: a request follows them, so that its command
+//! accepts its form, whatever the data then make of it.
+
+use base::prng::Prng;
+
+use crate::argument::{Arg, ArgKind};
+use crate::row::Command;
+
+/// Repetitions of an argument that may be repeated.
+const REPEATS_MAX: u64 = 4;
+
+/// What requests are like.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// Keys are drawn from so many.
+    pub key_count: u64,
+    /// Values are at most so long.
+    pub value_bytes_max: u64,
+    /// An integer in so many is drawn from all, not from those that make sense; 0 is never.
+    pub wild_one_in: u64,
+}
+
+impl Default for Profile {
+    fn default() -> Profile {
+        Profile { key_count: 20, value_bytes_max: 100, wild_one_in: 0 }
+    }
+}
+
+/// Draws the arguments of requests.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    profile: Profile,
+    random: Prng,
+}
+
+impl Generator {
+    /// Returns the requests of `seed`.
+    pub fn new(profile: Profile, seed: u64) -> Generator {
+        Generator { profile, random: Prng::new(seed) }
+    }
+
+    /// Returns a request of `command`: each option is there or not, repeated or not.
+    pub fn request(&mut self, command: &Command) -> Vec<Vec<u8>> {
+        let mut request = names(command);
+        self.sequence(command.args, &mut request);
+        request
+    }
+
+    /// Returns a request of `command` without options and repetitions.
+    pub fn shortest(&mut self, command: &Command) -> Vec<Vec<u8>> {
+        let mut request = names(command);
+        let required = command.args.iter().filter(|arg| !arg.optional);
+        required.for_each(|arg| self.required(arg, &mut request));
+        request
+    }
+
+    /// Returns the words of `arg`, once, as if it were required.
+    pub fn words(&mut self, arg: &Arg) -> Vec<Vec<u8>> {
+        let mut words = Vec::new();
+        self.required(arg, &mut words);
+        words
+    }
+
+    fn required(&mut self, arg: &Arg, request: &mut Vec<Vec<u8>>) {
+        self.sequence(&[Arg { optional: false, multiple: false, ..*arg }], request);
+    }
+
+    fn sequence(&mut self, args: &[Arg], request: &mut Vec<Vec<u8>>) {
+        for arg in args {
+            if arg.optional && self.random.one_in(2) {
+                continue;
+            }
+            let count = if arg.multiple { 1 + self.random.below(REPEATS_MAX) } else { 1 };
+            for index in 0..count {
+                if !arg.token.is_empty() && (index == 0 || arg.multiple_token) {
+                    request.push(self.in_some_case(arg.token));
+                }
+                self.value(arg, request);
+            }
+        }
+    }
+
+    fn value(&mut self, arg: &Arg, request: &mut Vec<Vec<u8>>) {
+        let value = match arg.kind {
+            ArgKind::PureToken => return,
+            ArgKind::Block(args) => return self.sequence(args, request),
+            ArgKind::OneOf(args) => {
+                let index = self.random.below(args.len() as u64) as usize;
+                return self.sequence(&args[index..=index], request);
+            }
+            _ if !arg.words.is_empty() => self.one_of(arg.words).into(),
+            ArgKind::Key(_) => format!("key:{}", self.random.below(self.profile.key_count)).into(),
+            ArgKind::Integer | ArgKind::UnixTime => self.integer(arg.range).to_string().into(),
+            ArgKind::Double => self.double().into(),
+            ArgKind::Pattern => self.pattern(),
+            ArgKind::String => self.string(),
+        };
+        request.push(value);
+    }
+
+    fn integer(&mut self, (low, high): (i64, i64)) -> i64 {
+        let wild = self.profile.wild_one_in;
+        if wild > 0 && self.random.one_in(wild) {
+            return self.random.next() as i64 >> self.random.below(64);
+        }
+        let span = high.abs_diff(low);
+        let offset =
+            if span == u64::MAX { self.random.next() } else { self.random.below(span + 1) };
+        low.wrapping_add_unsigned(offset)
+    }
+
+    fn double(&mut self) -> String {
+        let whole = self.integer((-1000, 1000));
+        match self.random.below(3) {
+            0 => whole.to_string(),
+            1 => format!("{whole}.{}", self.random.below(100_000)),
+            _ => format!("{whole}e{}", self.integer((-10, 10))),
+        }
+    }
+
+    fn pattern(&mut self) -> Vec<u8> {
+        self.one_of(&["*", "key:*", "key:?", "*[0-4]", "*[^0-4]", "key:\\1", "nothing"]).into()
+    }
+
+    /// Integers, numbers, words and bytes: what the commands tell apart.
+    fn string(&mut self) -> Vec<u8> {
+        match self.random.below(5) {
+            0 => self.integer((-1000, 1000)).to_string().into(),
+            1 => (self.random.next() as i64).to_string().into(),
+            2 => self.double().into(),
+            3 => vec![b'x'; self.random.below(self.profile.value_bytes_max + 1) as usize],
+            _ => {
+                let mut bytes =
+                    vec![0; self.random.below(self.profile.value_bytes_max + 1) as usize];
+                self.random.fill(&mut bytes);
+                bytes
+            }
+        }
+    }
+
+    fn in_some_case(&mut self, word: &str) -> Vec<u8> {
+        if self.random.one_in(3) { word.to_ascii_lowercase().into() } else { word.into() }
+    }
+
+    fn one_of(&mut self, words: &'static [&'static str]) -> &'static str {
+        words[self.random.below(words.len() as u64) as usize]
+    }
+}
+
+fn names(command: &Command) -> Vec<Vec<u8>> {
+    command.name.split('|').map(|name| name.as_bytes().to_vec()).collect()
+}

@@ -1,0 +1,30 @@
+//! DEBUG DIGEST and DEBUG DIGEST-VALUE agree with Redis to the bit.
+
+use crate::support::World;
+
+/// The digests are those of redis-server 7.0.15 after the same requests.
+#[test]
+fn digests_are_those_of_redis() {
+    let mut world = World::new();
+    let digest = |world: &mut World| world.ask("DEBUG DIGEST");
+    assert_eq!(digest(&mut world), "0000000000000000000000000000000000000000");
+    world.ask("SET lake deep");
+    assert_eq!(digest(&mut world), ONE_KEY);
+    world.ask("SET hill 12 EX 1000");
+    assert_eq!(digest(&mut world), TWO_KEYS);
+    world.ask("SELECT 3");
+    world.ask("SET river long");
+    assert_eq!(digest(&mut world), TWO_DATABASES);
+    world.ask("SELECT 0");
+    let values = world.ask("DEBUG DIGEST-VALUE lake hill river");
+    assert_eq!(values, VALUES);
+    world.ask("PERSIST hill");
+    assert_ne!(digest(&mut world), TWO_DATABASES);
+}
+
+const ONE_KEY: &str = "fe3f922150746f39264dcadbd43c272ee97768fd";
+const TWO_KEYS: &str = "ad4f02e4ba65256e6bf5520600c0054bfe1a4ca0";
+const TWO_DATABASES: &str = "26c87e3f38955baf02c45bc345932aa44296e080";
+const VALUES: &str = "1) 3060458f990907330690eb23d0ce04409b97d866\n\
+                      2) 83df3a94c43338a2db2a05ddb5dbb794b842c619\n\
+                      3) 0000000000000000000000000000000000000000";

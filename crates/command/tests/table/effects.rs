@@ -1,0 +1,86 @@
+//! What commands leave in the stream of changes.
+
+use base::UnixMs;
+
+use crate::support::{NOW, World};
+
+/// Runs `before`, then `line`, and compares the effects of `line` alone.
+#[track_caller]
+fn check(before: &[&str], line: &str, expected: &str) {
+    let mut world = World::new();
+    for line in before {
+        let reply = world.ask(line);
+        assert!(!reply.starts_with("(error)"), "{line}: {reply}");
+    }
+    world.effects();
+    let reply = world.ask(line);
+    assert_eq!(world.effects(), expected, "{line}: {reply}");
+}
+
+#[test]
+fn relative_times_become_absolute() {
+    check(&[], "SET k v EX 10", "SET k v PXAT 1700000010000");
+    check(&[], "SETEX k 10 v", "SET k v PXAT 1700000010000");
+    check(&[], "PSETEX k 10 v", "SET k v PXAT 1700000000010");
+    check(&["SET k v"], "EXPIRE k 10", "PEXPIREAT k 1700000010000");
+    check(&["SET k v"], "GETEX k PX 10", "PEXPIREAT k 1700000000010");
+    check(&["SET k v EX 10"], "GETEX k PERSIST", "PERSIST k");
+    check(&["SET k v EX 10"], "GETEX k", "");
+}
+
+#[test]
+fn time_that_has_come_deletes() {
+    check(&["SET k v"], "EXPIRE k 0", "DEL k");
+    check(&["SET k v"], "EXPIRE k -10", "DEL k");
+    check(&["SET k v"], "PEXPIREAT k 1700000000000", "DEL k");
+    check(&["SET k v"], "EXPIREAT k 1", "DEL k");
+    check(&["SET k v"], "GETEX k EXAT 1", "DEL k");
+    check(&["SET k v"], "SET k w EXAT 1", "SET k w PXAT 1000");
+    check(&[], "EXPIRE k -10", "");
+}
+
+#[test]
+fn sums_are_results() {
+    check(&["SET k 10 EX 9"], "INCRBY k 5", "SET k 15 KEEPTTL");
+    check(&["SET k 10.5"], "INCRBYFLOAT k 0.1", "SET k 10.6 KEEPTTL");
+    check(&[], "DECR k", "SET k -1 KEEPTTL");
+}
+
+#[test]
+fn what_changes_nothing_has_no_effect() {
+    check(&["SET k v"], "SET k w NX", "");
+    check(&[], "SET k w XX", "");
+    check(&["SET k v"], "SETNX k w", "");
+    check(&["SET k v"], "MSETNX l 1 k 2", "");
+    check(&["SET k v EX 100"], "EXPIRE k 10 GT", "");
+    check(&["SET k v"], "EXPIRE k 10 XX", "");
+    check(&[], "DEL k", "");
+    check(&[], "GETDEL k", "");
+    check(&["SET k v"], "SETRANGE k 5 ", "");
+    check(&["SET k x"], "INCR k", "");
+}
+
+#[test]
+fn writes_over_an_expired_key_delete_it_first() {
+    let mut world = World::new();
+    world.ask("SET k v PX 10");
+    world.effects();
+    world.now = UnixMs(NOW.0 + 11);
+    assert_eq!(world.ask("GET k"), "(nil)");
+    assert_eq!(world.effects(), "");
+    world.ask("APPEND k w");
+    assert_eq!(world.effects(), "DEL k APPEND k w");
+}
+
+#[test]
+fn many_keys_are_one_record() {
+    check(&[], "MSET a 1 b 2", "SET a 1 SET b 2");
+    check(&["MSET a 1 b 2"], "DEL a b c a", "DEL a DEL b");
+    check(&["MSET a 1 b 2"], "FLUSHALL", "FLUSHALL");
+    check(&["SET a 1"], "SWAPDB 0 3", "SWAPDB 0 3");
+}
+
+#[test]
+fn names_of_databases_are_in_the_stream() {
+    check(&["SELECT 3"], "SET k v", "SELECT 3 SET k v");
+}

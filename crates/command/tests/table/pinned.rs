@@ -1,0 +1,76 @@
+//! COMMAND INFO says what redis-server 7.0.15 says.
+//!
+//! The rows of redis-server are in the file beside this one, as
+//! `redis-cli --json COMMAND INFO <each top-level name of the table>` printed them.
+
+use std::collections::BTreeMap;
+
+use command::table;
+use resp::Value;
+use serde_json::Value as Json;
+
+use crate::support::World;
+
+const PINNED: &str = include_str!("redis-7.0.15-command-info.json");
+
+/// Rows that differ on purpose: (name, what differs, why).
+const EXCEPTIONS: [(&str, &str, &str); 1] =
+    [("client|setinfo", "absent there", "Redis 7.2 has it first")];
+
+#[test]
+fn rows_are_those_of_redis() {
+    let pinned = by_name(&serde_json::from_str(PINNED).unwrap());
+    let ours = by_name(&ours());
+    assert_eq!(ours.len(), command::rows().count(), "each row is compared");
+    for (name, row) in &ours {
+        if EXCEPTIONS.iter().any(|(excepted, ..)| excepted == name) {
+            assert!(!pinned.contains_key(name), "{name} is no exception");
+            continue;
+        }
+        let expected = pinned.get(name).unwrap_or_else(|| panic!("{name} is not in Redis"));
+        assert_eq!(row, expected, "{name}");
+    }
+}
+
+#[test]
+fn every_top_level_name_of_the_pinned_rows_is_here() {
+    let pinned: Json = serde_json::from_str(PINNED).unwrap();
+    for row in pinned.as_array().unwrap() {
+        let name = row[0].as_str().unwrap();
+        assert!(table().iter().any(|command| command.name == name), "{name}");
+    }
+}
+
+/// Returns the reply of COMMAND in the protocol's third version, as redis-cli would print it.
+fn ours() -> Json {
+    let mut world = World::new();
+    world.run(&[b"HELLO", b"3"]);
+    json(&world.run(&[b"COMMAND"]))
+}
+
+fn json(value: &Value) -> Json {
+    let text = |bytes: &[u8]| Json::String(String::from_utf8(bytes.to_vec()).unwrap());
+    match value {
+        Value::Simple(bytes) | Value::Bulk(bytes) => text(bytes),
+        Value::Integer(number) => Json::from(*number),
+        Value::Array(items) | Value::Set(items) => items.iter().map(json).collect(),
+        Value::Map(pairs) => {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(key, value)| (json(key).as_str().unwrap().to_owned(), json(value)))
+                .collect()
+        }
+        other => panic!("COMMAND replies with no {other:?}"),
+    }
+}
+
+/// Returns all rows, those of subcommands too, each without its subcommands.
+fn by_name(rows: &Json) -> BTreeMap<String, Json> {
+    let mut all = BTreeMap::new();
+    for row in rows.as_array().unwrap() {
+        let mut row = row.clone();
+        all.append(&mut by_name(&row[9].take()));
+        all.insert(row[0].as_str().unwrap().to_owned(), row);
+    }
+    all
+}

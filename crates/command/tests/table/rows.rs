@@ -1,0 +1,152 @@
+//! Every row is whole, and true to its file and its arguments.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use command::{Arg, ArgKind, Command, Flags, Handler, rows, table};
+
+fn is_container(command: &Command) -> bool {
+    matches!(command.handler, Handler::Container)
+}
+
+/// The names before the arguments: two for a subcommand.
+fn name_count(command: &Command) -> usize {
+    command.name.split('|').count()
+}
+
+#[test]
+fn names_are_unique_and_lower_case() {
+    let mut names = BTreeSet::new();
+    for command in rows() {
+        assert!(names.insert(command.name), "{} has two rows", command.name);
+        assert_eq!(command.name, command.name.to_ascii_lowercase());
+    }
+    assert!(names.len() > 80, "the table has its rows");
+}
+
+#[test]
+fn subcommands_bear_the_name_of_their_container() {
+    for container in table() {
+        for command in container.subcommands {
+            let (prefix, _) = command.name.split_once('|').expect("a bar divides the names");
+            assert_eq!(prefix, container.name);
+            assert!(command.subcommands.is_empty(), "{} is no container", command.name);
+        }
+        assert!(!is_container(container) || !container.subcommands.is_empty());
+    }
+}
+
+#[test]
+fn summaries_are_one_short_sentence() {
+    for command in rows() {
+        let (name, summary) = (command.name, command.summary);
+        assert!(summary.len() <= 80, "{name}: {} columns", summary.len());
+        assert!(summary.ends_with('.') && !summary[..summary.len() - 1].contains(". "), "{name}");
+        assert!(summary.starts_with(|first: char| first.is_ascii_uppercase()), "{name}");
+    }
+}
+
+#[test]
+fn arity_is_the_minimum_of_the_arguments() {
+    for command in rows().filter(|command| !is_container(command)) {
+        let count: usize = command.args.iter().map(Arg::count_min).sum();
+        assert_eq!(command.arity.count_min(), name_count(command) + count, "{}", command.name);
+    }
+}
+
+#[test]
+fn arity_is_exact_where_the_arguments_are() {
+    // COMMAND takes its subcommands' arguments, QUIT takes and ignores any.
+    let exceptions = ["command", "quit"];
+    for command in rows().filter(|command| !is_container(command)) {
+        let is_exact = command.args.iter().all(has_one_length);
+        let is_excepted = exceptions.contains(&command.name);
+        assert_eq!(command.arity.is_exact(), is_exact && !is_excepted, "{}", command.name);
+    }
+}
+
+fn has_one_length(arg: &Arg) -> bool {
+    let inside = match arg.kind {
+        ArgKind::Block(args) => args.iter().all(has_one_length),
+        ArgKind::OneOf(args) => {
+            let counts: BTreeSet<usize> = args.iter().map(Arg::count_min).collect();
+            args.iter().all(has_one_length) && counts.len() == 1
+        }
+        _ => true,
+    };
+    inside && !arg.optional && !arg.multiple
+}
+
+#[test]
+fn keys_lie_within_the_arity_and_are_arguments() {
+    for command in rows() {
+        for (index, spec) in command.keys.iter().enumerate() {
+            let name = command.name;
+            assert!(usize::from(spec.first) < command.arity.count_min(), "{name}");
+            assert!(usize::from(spec.first) >= name_count(command), "{name}");
+            assert!(names_key(command.args, index as u8), "{name}: no argument is key {index}");
+        }
+        assert_eq!(names_key(command.args, 0), !command.keys.is_empty(), "{}", command.name);
+    }
+}
+
+fn names_key(args: &[Arg], spec: u8) -> bool {
+    args.iter().any(|arg| match arg.kind {
+        ArgKind::Key(index) => index == spec,
+        ArgKind::OneOf(args) | ArgKind::Block(args) => names_key(args, spec),
+        _ => false,
+    })
+}
+
+#[test]
+fn handlers_and_flags_agree() {
+    for command in rows() {
+        let name = command.name;
+        let (write, readonly) = (command.is(Flags::WRITE), command.is(Flags::READONLY));
+        assert!(!(write && readonly), "{name} reads or writes");
+        match command.handler {
+            Handler::Write(_) => {
+                assert!(command.writes_keys() || command.is(Flags::KEYLESS), "{name}");
+                assert!(!command.flags.contains(Flags::WRITE), "{name} says what is known");
+            }
+            Handler::Read(_) => {
+                assert!(!command.keys.is_empty() && !command.writes_keys(), "{name}");
+                assert!(!command.flags.contains(Flags::READONLY), "{name} says what is known");
+            }
+            Handler::Session(_) => assert!(!write && !readonly, "{name}"),
+            Handler::Control(_) => assert!(!write || command.is(Flags::KEYLESS), "{name}"),
+            Handler::Container => assert!(command.keys.is_empty(), "{name}"),
+        }
+    }
+}
+
+/// Rows that DEBUG keeps to itself.
+const HIDDEN: [&str; 5] =
+    ["debug|digest", "debug|digest-value", "debug|help", "debug|populate", "debug|sleep"];
+
+#[test]
+fn each_file_of_a_family_has_a_row_and_each_row_a_file() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = BTreeSet::new();
+    for family in ["connection", "generic", "server", "string", "transactions"] {
+        collect(&source.join(family), "", &mut files);
+    }
+    let names = rows().map(|command| command.name).chain(HIDDEN);
+    let names: BTreeSet<String> = names.map(str::to_owned).collect();
+    assert_eq!(files, names);
+}
+
+/// Adds the command of each file below `folder`: a folder in it is a container.
+fn collect(folder: &Path, prefix: &str, files: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("the sources are here") {
+        let path: PathBuf = entry.unwrap().path();
+        let stem = path.file_stem().unwrap().to_str().unwrap().replace('_', "-");
+        if path.is_dir() {
+            files.insert(stem.clone());
+            collect(&path, &format!("{stem}|"), files);
+        } else if stem != "mod" {
+            files.insert(format!("{prefix}{stem}"));
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! A session on a keyspace over the heap: what the engine does, without its batches and its locks
+//! over a whole transaction.
+
+mod host;
+mod render;
+
+use std::sync::{Arc, Mutex};
+
+use arena::{Arena, ArenaConfig, HeapSource};
+use base::prng::Prng;
+use base::{Key, Lsn, UnixMs};
+use command::{
+    Args, Command, CommandError, ControlContext, Flags, Handler, Next, ReadContext, SessionContext,
+    SessionState, Transaction, WriteContext,
+};
+use keyspace::{Access, EffectSink, Keyspace, Record, Watches};
+use resp::{OwnedRequest, Reply, RequestView, Value};
+
+pub use host::TestHost;
+pub use render::render;
+
+pub const NOW: UnixMs = UnixMs(1_700_000_000_000);
+
+pub struct World {
+    pub keyspace: Keyspace,
+    pub host: TestHost,
+    pub session: SessionState,
+    pub now: UnixMs,
+    watches: Watches,
+    random: Prng,
+    sink: Arc<Recorded>,
+}
+
+#[derive(Default)]
+struct Recorded {
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl EffectSink for Recorded {
+    fn append(&self, record: &Record<'_>) -> Lsn {
+        let mut bytes = self.bytes.lock().unwrap();
+        record.encode(&mut bytes);
+        Lsn(bytes.len() as u64)
+    }
+}
+
+impl World {
+    pub fn new() -> World {
+        let source = Box::new(HeapSource::new(1 << 16, 256));
+        let config = ArenaConfig { shard_count: 8, database_count: 16, hash_seed: 7 };
+        let keyspace = Keyspace::new(Arena::new(source, config).unwrap());
+        let sink = Arc::new(Recorded::default());
+        keyspace.set_sink(Some(sink.clone()));
+        World {
+            keyspace,
+            host: TestHost::default(),
+            session: SessionState::new(7, NOW, true),
+            now: NOW,
+            watches: Watches::default(),
+            random: Prng::new(1),
+            sink,
+        }
+    }
+
+    /// Returns the effects since the last call, as text with spaces for line ends and without the
+    /// lengths.
+    pub fn effects(&self) -> String {
+        let bytes = std::mem::take(&mut *self.sink.bytes.lock().unwrap());
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let is_length = |line: &str| line.starts_with(['*', '$']);
+        let words = text.split("\r\n").filter(|line| !is_length(line) && !line.is_empty());
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Runs a request that is written as words with spaces between.
+    pub fn ask(&mut self, line: &str) -> String {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        render(&self.run(&words))
+    }
+
+    /// Runs a request and returns its reply.
+    pub fn run(&mut self, words: &[&[u8]]) -> Value {
+        Value::from_bytes(&self.raw(words)).unwrap().expect("a reply is one value, or nothing")
+    }
+
+    /// Runs a request and returns the bytes of its reply.
+    pub fn raw(&mut self, words: &[&[u8]]) -> Vec<u8> {
+        let request = OwnedRequest::new(words.iter().copied());
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, self.session.protocol);
+        if let Err(error) = self.dispatch(request.view(), &mut reply) {
+            reply.rewind(0);
+            error.write(&mut reply);
+        }
+        out
+    }
+
+    fn dispatch(
+        &mut self,
+        request: RequestView<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), CommandError> {
+        let resolved = command::resolve(request);
+        let command = match (resolved, &mut self.session.transaction) {
+            (Ok(command), _) => command,
+            (Err(error), transaction) => {
+                transaction.iter_mut().for_each(|transaction| transaction.is_broken = true);
+                return Err(error);
+            }
+        };
+        self.session.last_command = Some(command);
+        match &mut self.session.transaction {
+            Some(transaction) if !command.is(Flags::UNQUEUED) => {
+                transaction.push(command, request)?;
+                reply.simple("QUEUED");
+                Ok(())
+            }
+            _ => self.execute(command, request, reply),
+        }
+    }
+
+    fn execute(
+        &mut self,
+        command: &'static Command,
+        request: RequestView<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), CommandError> {
+        let hasher = *self.keyspace.hasher();
+        let positions = command.key_positions(request.len());
+        let keys: Vec<Key<'_>> = positions.map(|at| hasher.key(request.at(at))).collect();
+        let args = Args::new(request, &keys);
+        let (database, now) = (self.session.database, self.now);
+        match command.handler {
+            Handler::Read(run) => {
+                let guard = self.keyspace.lock_keys(&keys);
+                run(&ReadContext { view: guard.read(database, now) }, args, reply)
+            }
+            Handler::Write(run) => {
+                let mut guard = self.keyspace.lock_keys(&keys);
+                if keys.len() > 1 {
+                    guard.begin_atomic();
+                }
+                run(&mut WriteContext { view: guard.write(database, now) }, args, reply)
+            }
+            Handler::Control(run) => {
+                let access = Access::free(&self.keyspace);
+                let (session, random) = (&mut self.session, &mut self.random);
+                let host = &self.host;
+                run(&mut ControlContext { access, session, host, now, random }, args, reply)
+            }
+            Handler::Session(run) => {
+                let session = &mut self.session;
+                let mut cx = SessionContext { session, host: &self.host, now };
+                let next = run(&mut cx, args, reply)?;
+                self.act(next, &keys, reply);
+                Ok(())
+            }
+            Handler::Container => panic!("a container runs nothing"),
+        }
+    }
+
+    fn act(&mut self, next: Next, keys: &[Key<'_>], reply: &mut Reply<'_>) {
+        match next {
+            Next::Done | Next::Close => {}
+            Next::Unwatch => self.keyspace.unwatch(&mut self.watches),
+            Next::Watch => {
+                let database = self.session.database;
+                self.keyspace.watch(&mut self.watches, database, keys, self.now);
+            }
+            Next::Exec => {
+                let transaction = self.session.transaction.take().expect("EXEC checks it");
+                self.exec(&transaction, reply);
+                self.keyspace.unwatch(&mut self.watches);
+            }
+        }
+    }
+
+    fn exec(&mut self, transaction: &Transaction, reply: &mut Reply<'_>) {
+        if transaction.is_broken {
+            return CommandError::TRANSACTION_BROKEN.write(reply);
+        }
+        if !self.keyspace.lock_all().watches_hold(&self.watches, self.now) {
+            return reply.null_array();
+        }
+        reply.array(transaction.queue().len());
+        for queued in transaction.queue() {
+            let position = reply.position();
+            if let Err(error) = self.execute(queued.command, queued.request.view(), reply) {
+                reply.rewind(position);
+                error.write(reply);
+            }
+        }
+    }
+}
