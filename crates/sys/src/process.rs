@@ -1,10 +1,12 @@
 //! This process and others: limits, resource use, and a handle that tells when a process ends.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit};
+
+use crate::socket::Stream;
 
 /// Raises the limit of open descriptors to `wanted` or as near as the system allows, and returns
 /// the limit that holds now. A higher one is left alone.
@@ -109,6 +111,33 @@ impl ProcessHandle {
         let pid = Pid::from_raw(process_id).ok_or(io::ErrorKind::NotFound)?;
         Ok(ProcessHandle { descriptor: rustix::process::pidfd_open(pid, PidfdFlags::empty())? })
     }
+
+    /// Opens the process that connected the unix socket `stream`, also where it is in a process
+    /// namespace that this one cannot see.
+    ///
+    /// # Errors
+    /// When the process has ended, or the kernel (before 6.5) knows it only by an id that is not
+    /// visible here.
+    pub fn of_peer(stream: &Stream) -> io::Result<ProcessHandle> {
+        let mut raw: libc::c_int = -1;
+        let mut bytes = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: the descriptor is open, and both pointers refer to live locals, the second
+        // holding the size of the first.
+        let code = unsafe {
+            libc::getsockopt(
+                stream.as_fd().as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERPIDFD,
+                (&raw mut raw).cast(),
+                &raw mut bytes,
+            )
+        };
+        if code == 0 && raw >= 0 {
+            // SAFETY: the kernel just made this descriptor for us, and nothing else owns it.
+            return Ok(ProcessHandle { descriptor: unsafe { OwnedFd::from_raw_fd(raw) } });
+        }
+        ProcessHandle::open(stream.peer()?.process_id)
+    }
 }
 
 impl AsFd for ProcessHandle {
@@ -135,6 +164,8 @@ mod tests {
         assert!(events.at(0).readable);
         child.wait().unwrap();
         assert!(ProcessHandle::open(0).is_err());
+        let (stream, _other) = crate::socket::pair().unwrap();
+        assert!(ProcessHandle::of_peer(&stream).is_ok());
     }
 
     #[test]
