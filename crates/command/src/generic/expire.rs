@@ -28,7 +28,10 @@ pub static EXPIRE: Command = Command {
         .since("7.0.0"),
     ],
     history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
-    example: "> SET lake deep\nOK\n> EXPIRE lake 60\n(integer) 1\n> TTL lake\n(integer) 60\n> EXPIRE lake 10 GT\n(integer) 0",
+    example: "> SET lake deep\nOK\n\
+        > EXPIRE lake 60\n(integer) 1\n\
+        > TTL lake\n(integer) 60\n\
+        > EXPIRE lake 10 GT\n(integer) 0",
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };

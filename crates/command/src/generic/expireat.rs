@@ -28,7 +28,9 @@ pub static EXPIREAT: Command = Command {
         .since("7.0.0"),
     ],
     history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
-    example: "> SET lake deep\nOK\n> EXPIREAT lake 33177117420\n(integer) 1\n> EXPIRETIME lake\n(integer) 33177117420",
+    example: "> SET lake deep\nOK\n\
+        > EXPIREAT lake 33177117420\n(integer) 1\n\
+        > EXPIRETIME lake\n(integer) 33177117420",
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };

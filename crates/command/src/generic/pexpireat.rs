@@ -28,7 +28,9 @@ pub static PEXPIREAT: Command = Command {
         .since("7.0.0"),
     ],
     history: &[("7.0.0", "Added options: `NX`, `XX`, `GT` and `LT`.")],
-    example: "> SET lake deep\nOK\n> PEXPIREAT lake 33177117420000\n(integer) 1\n> PEXPIRETIME lake\n(integer) 33177117420000",
+    example: "> SET lake deep\nOK\n\
+        > PEXPIREAT lake 33177117420000\n(integer) 1\n\
+        > PEXPIRETIME lake\n(integer) 33177117420000",
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };

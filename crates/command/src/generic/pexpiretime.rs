@@ -12,7 +12,8 @@ pub static PEXPIRETIME: Command = Command {
     flags: Flags::FAST,
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[Arg::key("key")],
-    example: "> SET lake deep PXAT 33177117420000\nOK\n> PEXPIRETIME lake\n(integer) 33177117420000",
+    example: "> SET lake deep PXAT 33177117420000\nOK\n\
+        > PEXPIRETIME lake\n(integer) 33177117420000",
     handler: Handler::Read(run),
     ..Command::DEFAULT
 };

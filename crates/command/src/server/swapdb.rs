@@ -17,7 +17,11 @@ pub static SWAPDB: Command = Command {
     flags: Flags::WRITE.with(Flags::FAST).with(Flags::KEYLESS),
     categories: Categories::KEYSPACE.with(Categories::DANGEROUS),
     args: &[Arg::integer("index1").within(0, 15), Arg::integer("index2").within(0, 15)],
-    example: "> SET lake deep\nOK\n> SWAPDB 0 1\nOK\n> GET lake\n(nil)\n> SELECT 1\nOK\n> GET lake\n\"deep\"",
+    example: "> SET lake deep\nOK\n\
+        > SWAPDB 0 1\nOK\n\
+        > GET lake\n(nil)\n\
+        > SELECT 1\nOK\n\
+        > GET lake\n\"deep\"",
     handler: Handler::Control(run),
     ..Command::DEFAULT
 };

@@ -14,7 +14,9 @@ pub static APPEND: Command = Command {
     flags: Flags::DENYOOM.with(Flags::FAST),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::INSERT))],
     args: &[Arg::key("key"), Arg::string("value")],
-    example: "> APPEND lake deep\n(integer) 4\n> APPEND lake er\n(integer) 6\n> GET lake\n\"deeper\"",
+    example: "> APPEND lake deep\n(integer) 4\n\
+        > APPEND lake er\n(integer) 6\n\
+        > GET lake\n\"deeper\"",
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };

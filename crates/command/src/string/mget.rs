@@ -14,7 +14,8 @@ pub static MGET: Command = Command {
     keys: &[KeySpec::all_from(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[Arg::key("key").multiple()],
     tips: &["request_policy:multi_shard"],
-    example: "> MSET lake deep hill high\nOK\n> MGET lake river hill\n1) \"deep\"\n2) (nil)\n3) \"high\"",
+    example: "> MSET lake deep hill high\nOK\n\
+        > MGET lake river hill\n1) \"deep\"\n2) (nil)\n3) \"high\"",
     handler: Handler::Read(run),
     ..Command::DEFAULT
 };

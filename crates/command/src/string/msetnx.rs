@@ -16,7 +16,9 @@ pub static MSETNX: Command = Command {
     keys: &[KeySpec::all_from(1, KeyFlags::OW.with(KeyFlags::INSERT)).step(2)],
     args: &[Arg::block("data", &[Arg::key("key"), Arg::string("value")]).multiple()],
     tips: &["request_policy:multi_shard", "response_policy:agg_min"],
-    example: "> MSETNX lake deep hill high\n(integer) 1\n> MSETNX hill low river long\n(integer) 0\n> GET river\n(nil)",
+    example: "> MSETNX lake deep hill high\n(integer) 1\n\
+        > MSETNX hill low river long\n(integer) 0\n\
+        > GET river\n(nil)",
     handler: Handler::Write(run),
     ..Command::DEFAULT
 };

@@ -20,7 +20,11 @@ pub static WATCH: Command = Command {
         .with(Flags::UNQUEUED),
     keys: &[KeySpec::all_from(1, KeyFlags::RO)],
     args: &[Arg::key("key").multiple()],
-    example: "> WATCH lake\nOK\n> SET lake deep\nOK\n> MULTI\nOK\n> SET lake wide\nQUEUED\n> EXEC\n(nil)",
+    example: "> WATCH lake\nOK\n\
+        > SET lake deep\nOK\n\
+        > MULTI\nOK\n\
+        > SET lake wide\nQUEUED\n\
+        > EXEC\n(nil)",
     handler: Handler::Session(run),
     ..Command::DEFAULT
 };

@@ -12,7 +12,10 @@ pub static ENCODING: Command = Command {
     keys: &[KeySpec::at(2, KeyFlags::RO)],
     args: &[Arg::key("key")],
     tips: &["nondeterministic_output"],
-    example: "> SET lake deep\nOK\n> OBJECT ENCODING lake\n\"embstr\"\n> SET depth 12\nOK\n> OBJECT ENCODING depth\n\"int\"",
+    example: "> SET lake deep\nOK\n\
+        > OBJECT ENCODING lake\n\"embstr\"\n\
+        > SET depth 12\nOK\n\
+        > OBJECT ENCODING depth\n\"int\"",
     handler: Handler::Read(run),
     ..Command::DEFAULT
 };

@@ -23,7 +23,8 @@ pub static SET: Command = Command {
     .multiple()],
     history: &[("7.0.0", "Added the ability to set multiple parameters in one call.")],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-    example: "> CONFIG SET maxmemory 1gb\nOK\n> CONFIG GET maxmemory\n1) \"maxmemory\"\n2) \"1073741824\"",
+    example: "> CONFIG SET maxmemory 1gb\nOK\n\
+        > CONFIG GET maxmemory\n1) \"maxmemory\"\n2) \"1073741824\"",
     handler: Handler::Session(run),
     ..Command::DEFAULT
 };

@@ -31,7 +31,10 @@ pub static POPULATE: Command = Command {
         )
         .optional(),
     ],
-    example: "> DEBUG POPULATE 2\nOK\n> GET key:1\n\"value:1\"\n> DEBUG POPULATE 1 hill 10\nOK\n> GET hill:0\n\"value:0\\x00\\x00\\x00\"",
+    example: "> DEBUG POPULATE 2\nOK\n\
+        > GET key:1\n\"value:1\"\n\
+        > DEBUG POPULATE 1 hill 10\nOK\n\
+        > GET hill:0\n\"value:0\\x00\\x00\\x00\"",
     handler: Handler::Control(run),
     ..Command::DEFAULT
 };
