@@ -388,7 +388,7 @@ impl Table {
         }
         let class = match header.is_large() {
             true => None,
-            false => Some(Slabs::class_of_item(&self.memory, id.reference)),
+            false => Some(self.entry(id).class()),
         };
         if holds(Rule::UnlinkedBeforeFreed) {
             self.unlink_slot(id);
@@ -421,21 +421,20 @@ impl Table {
 
     /// Stores `content` as the entry at `id`: in its memory, or in new memory that takes its slot.
     fn put(&mut self, id: EntryId, content: &Content<'_>) -> Result<EntryId, NeedRoom> {
-        let old = self.entry(id).header();
+        let entry = self.entry(id);
+        let old = entry.header();
         let position = self.volatile_position_for(id.reference, old, content.expiry);
         let target = small_entry_bytes(
             content.key.len() as u64,
             content.value_length(),
             content.expiry.is_some(),
         );
-        let in_place = !old.is_large()
-            && target.is_some_and(|bytes| {
-                class_of(bytes) == Slabs::class_of_item(&self.memory, id.reference)
-            });
+        let in_place =
+            !old.is_large() && target.is_some_and(|bytes| class_of(bytes) == entry.class());
         let reference = if in_place {
             let home = self.bucket(id.home);
             home.begin(Rule::OddWhileOverwriting);
-            self.write_small(id.reference, content, position);
+            self.write_small(id.reference, content, position, Some(old));
             home.end(Rule::OddWhileOverwriting);
             id.reference
         } else if old.is_large() && target.is_none() {
@@ -461,15 +460,16 @@ impl Table {
         match small_entry_bytes(key_length, content.value_length(), ttl) {
             Some(bytes) => {
                 let item = self.slabs.allocate(&self.arena, class_of(bytes), self.room)?;
-                self.write_small(item, content, position);
+                self.write_small(item, content, position, None);
                 Ok(item)
             }
             None => self.store_large(content, position),
         }
     }
 
-    /// Writes all words of a small entry.
-    fn write_small(&self, item: u64, content: &Content<'_>, position: u64) {
+    /// Writes all words of a small entry; over one with header `old` and the same key, the key only
+    /// where it moves.
+    fn write_small(&self, item: u64, content: &Content<'_>, position: u64, old: Option<Header>) {
         let (key_length, value_length) = (content.key.len() as u64, content.value_length());
         let header = content
             .header
@@ -484,8 +484,11 @@ impl Table {
             store(header.prefix_bytes() - 16, at.0 as u64);
             store(header.prefix_bytes() - 8, position);
         }
-        self.write_bytes(item + header.prefix_bytes(), content.key);
-        self.write_parts(item + header.prefix_bytes() + key_length, content);
+        let prefix = header.prefix_bytes();
+        if old.is_none_or(|old| old.prefix_bytes() != prefix) {
+            self.write_bytes(item + prefix, content.key);
+        }
+        self.write_parts(item + prefix + key_length, content);
     }
 
     fn write_parts(&self, offset: u64, content: &Content<'_>) {
@@ -524,7 +527,7 @@ impl Table {
         let Some(total) = small_entry_bytes(key_length, length, header.has_ttl()) else {
             return false;
         };
-        let class = Slabs::class_of_item(&self.memory, id.reference);
+        let class = entry.class();
         let new = header.with_encoding(encoding).with_lengths(key_length, length);
         if total > class_bytes(class) || new.is_long() != header.is_long() {
             return false;

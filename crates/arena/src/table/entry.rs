@@ -9,7 +9,7 @@ use crate::layout::{
     BLOCK_HEADER_BYTES, Encoding, Header, Location, ValueType, block, block_value_offset,
 };
 use crate::memory::Memory;
-use crate::slab::{Slabs, class_bytes};
+use crate::slab::{Slabs, class_bytes, class_of};
 
 /// An entry, for as long as its table is not changed.
 #[derive(Clone, Copy)]
@@ -82,9 +82,19 @@ impl<'a> Entry<'a> {
             let capacity = self.load(block + block::VALUE_CAPACITY);
             block_value_offset(key_length) + capacity.next_multiple_of(64) + 16
         } else {
-            class_bytes(Slabs::class_of_item(self.memory, self.reference))
+            class_bytes(self.class())
         };
         content + Entry::INDEX_BYTES + if self.header.has_ttl() { 8 } else { 0 }
+    }
+
+    /// Returns the size class of a small entry, from its lengths: the page header, which knows it
+    /// too, would be one more cache miss. An item is always of the smallest class that fits.
+    #[inline]
+    pub(super) fn class(&self) -> u8 {
+        let (_, key_length, _, value_length) = self.parts();
+        let class = class_of(self.header.prefix_bytes() + key_length + value_length);
+        debug_assert_eq!(class, Slabs::class_of_item(self.memory, self.reference));
+        class
     }
 
     pub(super) fn reference(&self) -> u64 {
