@@ -7,10 +7,16 @@ use resp::Reply;
 use crate::run::Runner;
 
 impl Runner<'_, '_, '_, '_> {
-    /// Runs the queue of the session's transaction, unless a watched key has changed or there is
-    /// no room, and writes the reply of EXEC. The transaction and the watches end either way.
+    /// Runs the queue of the session's transaction, unless a request was refused while it was
+    /// queued, a watched key has changed or there is no room, and writes the reply of EXEC. The
+    /// transaction and the watches end either way.
     pub fn execute_transaction(&mut self, reply: &mut Reply<'_>) {
         let transaction = self.session.state.transaction.take().expect("EXEC runs inside MULTI");
+        if transaction.is_broken {
+            self.unlock();
+            self.keyspace.unwatch(&mut self.session.watches);
+            return CommandError::TRANSACTION_BROKEN.write(reply);
+        }
         if let Err(error) = self.make_room_ahead(transaction.argument_bytes()) {
             return self.abort_transaction(&error, reply);
         }
