@@ -28,8 +28,9 @@ const FIELDS: [&str; 10] = [
     "subcommands",
 ];
 
-/// The fields of COMMAND DOCS that are compared. Summaries are the author's own words.
-const DOCUMENTED: [&str; 4] = ["since", "group", "complexity", "arguments"];
+/// The fields of COMMAND DOCS that are compared. Summaries and complexities are the author's own
+/// words.
+const DOCUMENTED: [&str; 3] = ["since", "group", "arguments"];
 
 struct Servers {
     ours: Connection,
@@ -63,7 +64,7 @@ fn text(value: &Value) -> String {
 fn entries(value: &Value, entries_by_name: &mut BTreeMap<String, Vec<Value>>) {
     let Value::Array(fields) = value else { return };
     let mut fields = fields.clone();
-    if let Some(Value::Array(subcommands)) = fields.get_mut(9) {
+    if let Some(Value::Array(subcommands) | Value::Set(subcommands)) = fields.get_mut(9) {
         for subcommand in subcommands.drain(..) {
             entries(&subcommand, entries_by_name);
         }
@@ -109,11 +110,27 @@ fn command_info_equals_that_of_redis() {
         for (index, (found, expected)) in fields.iter().zip(expected).enumerate() {
             if sorted(found) != sorted(expected) && !is_known(name, FIELDS[index]) {
                 let field = FIELDS[index];
-                differences.push(format!("{name}: {field}: {found:?}\n  redis: {expected:?}"));
+                let (found, expected) = (spell(found), spell(expected));
+                differences.push(format!("{name}: {field}: {found}\n  redis: {expected}"));
             }
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Returns a value as a line that people can read.
+fn spell(value: &Value) -> String {
+    let all = |values: &[Value]| values.iter().map(spell).collect::<Vec<_>>().join(" ");
+    match value {
+        Value::Array(values) | Value::Set(values) => format!("[{}]", all(values)),
+        Value::Map(pairs) => {
+            let pairs =
+                pairs.iter().map(|(name, value)| format!("{}={}", text(name), spell(value)));
+            format!("{{{}}}", pairs.collect::<Vec<_>>().join(" "))
+        }
+        Value::Integer(number) => number.to_string(),
+        other => text(other),
+    }
 }
 
 /// Returns COMMAND DOCS by the names of commands and subcommands.
@@ -169,6 +186,7 @@ fn command_docs_equal_those_of_redis() {
             };
             let (found, expected) = (of(fields), of(expected));
             if found != expected {
+                let [found, expected] = [found, expected].map(|side| side.as_ref().map(spell));
                 differences.push(format!("{name}: {field}: {found:?}\n  redis: {expected:?}"));
             }
         }

@@ -177,7 +177,7 @@ fn random_bytes_are_answered_as_redis_does() {
 fn sample(prng: &mut Prng) -> &'static [u8] {
     const SAMPLES: [&[u8]; 10] = [
         b"*1\r\n$4\r\nPING\r\n",
-        b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nhello\r\n",
+        b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n",
         b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n",
         b"*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n",
         b"*3\r\n$6\r\nAPPEND\r\n$1\r\nk\r\n$0\r\n\r\n",
