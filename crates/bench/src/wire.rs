@@ -17,9 +17,10 @@ const READ_BYTES: usize = 64 * 1024;
 pub struct Wire {
     stream: Stream,
     out: Vec<u8>,
+    /// Room for what arrives; only its bytes `decoded..filled` mean anything.
     received: Vec<u8>,
-    /// Bytes of `received` that have been decoded.
     decoded: usize,
+    filled: usize,
     decoder: ValueDecoder,
 }
 
@@ -36,6 +37,7 @@ impl Wire {
             out: Vec::new(),
             received: Vec::new(),
             decoded: 0,
+            filled: 0,
             decoder: ValueDecoder::default(),
         })
     }
@@ -87,19 +89,22 @@ impl Wire {
     /// When the connection breaks or brings what is not RESP.
     pub fn receive(&mut self) -> anyhow::Result<Value> {
         loop {
-            let (consumed, value) = self.decoder.decode(&self.received[self.decoded..])?;
+            let pending = &self.received[self.decoded..self.filled];
+            let (consumed, value) = self.decoder.decode(pending)?;
             self.decoded += consumed;
             if let Some(value) = value {
                 return Ok(value);
             }
-            self.received.drain(..self.decoded);
+            self.received.copy_within(self.decoded..self.filled, 0);
+            self.filled -= self.decoded;
             self.decoded = 0;
-            let start = self.received.len();
             // Room for all that is known to come, so that a large bulk arrives in few reads.
-            let room = READ_BYTES.max(self.decoder.wanted().saturating_sub(start));
-            self.received.resize(start + room, 0);
-            let read = self.stream.read(&mut self.received[start..]).context("receiving")?;
-            self.received.truncate(start + read);
+            let room = (self.filled + READ_BYTES).max(self.decoder.wanted());
+            if self.received.len() < room {
+                self.received.resize(room, 0);
+            }
+            let read = self.stream.read(&mut self.received[self.filled..]).context("receiving")?;
+            self.filled += read;
             if read == 0 {
                 bail!("the server closed the connection");
             }
