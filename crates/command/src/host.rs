@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::client_info::ClientInfo;
+use crate::error::CommandError;
 use crate::info_sections::InfoSections;
 use crate::session::SessionState;
 
@@ -54,6 +55,81 @@ pub trait Host {
 
     /// Makes the calling thread sleep.
     fn sleep(&self, duration: Duration);
+
+    /// Begins to share the arena with the process of session `id`. The descriptor of the session's
+    /// pin table leaves with the first byte that is sent to it next.
+    ///
+    /// # Errors
+    /// When the session may not, or descriptors are short.
+    fn attach_memory(&self, id: u64) -> Result<MemoryGeometry, MemoryRefusal> {
+        let _ = id;
+        Err(MemoryRefusal::NotUnix)
+    }
+
+    /// Returns the arena's segments. Descriptors of the first of those with a serial above `known`
+    /// leave with the first byte that is sent to session `id` next.
+    ///
+    /// # Errors
+    /// When the session is not attached, or descriptors are short.
+    fn memory_segments(&self, id: u64, known: u64) -> Result<MemorySegments, MemoryRefusal> {
+        let _ = (id, known);
+        Err(MemoryRefusal::NotAttached)
+    }
+}
+
+/// The sizes of what a process maps, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryGeometry {
+    /// The range of addresses that the segments lie in.
+    pub span_bytes: u64,
+    /// One segment.
+    pub segment_bytes: u64,
+    /// The session's pin table.
+    pub pin_bytes: u64,
+}
+
+/// The segments of the arena.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemorySegments {
+    /// The segment epoch as of which the list is complete.
+    pub epoch: u64,
+    /// Index and serial number of each, by ascending serial number.
+    pub live: Vec<(u32, u64)>,
+    /// How many descriptors come along.
+    pub descriptor_count: usize,
+}
+
+/// Why a session may not share the arena's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemoryRefusal {
+    /// The session did not come through the unix socket.
+    NotUnix,
+    /// The peer's user may not read the arena, or nobody may: `shm-reads`, `shm-read-uids`.
+    NotAllowed,
+    /// SHM ATTACH has to come first.
+    NotAttached,
+    /// SHM ATTACH has come already.
+    Attached,
+    /// As many sessions as there may be are attached.
+    TooMany,
+    /// The system has no descriptors or memory left: its words.
+    System(String),
+}
+
+impl From<MemoryRefusal> for CommandError {
+    fn from(refusal: MemoryRefusal) -> CommandError {
+        CommandError::Fixed(match refusal {
+            MemoryRefusal::NotUnix => "ERR shared memory needs a connection by the unix socket",
+            MemoryRefusal::NotAllowed => "NOPERM this user may not read the shared memory",
+            MemoryRefusal::NotAttached => "ERR SHM ATTACH has to come first",
+            MemoryRefusal::Attached => "ERR this connection is attached already",
+            MemoryRefusal::TooMany => "ERR too many processes share the memory",
+            MemoryRefusal::System(reason) => {
+                let parts: [&[u8]; 2] = [b"ERR no shared memory: ", reason.as_bytes()];
+                return CommandError::text_of(&parts);
+            }
+        })
+    }
 }
 
 /// How SHUTDOWN was asked for.

@@ -4,12 +4,13 @@
 //! what is left of an unfinished request is kept here, and replies that the kernel did not take.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use base::{DatabaseIndex, UnixMs};
 use engine::{Ending, Session, Tick};
 use resp::{Batch, Decoded, Decoder, Limits, Next, Protocol, REQUESTS_PER_BATCH_MAX, Reply};
+use sys::process::ProcessHandle;
 use sys::socket::{Received, Sent, Stream};
 
 use crate::buffers::BufferPool;
@@ -74,6 +75,8 @@ pub enum End {
     Idle,
     /// The peer speaks HTTP: something made a browser send its request here.
     CrossProtocol,
+    /// The process behind it has ended, though others may hold copies of its socket.
+    ProcessEnded,
 }
 
 /// How far the replies of a connection have gone.
@@ -106,6 +109,12 @@ pub struct Connection {
     is_closing: bool,
     /// Private memory that has been counted for this connection.
     counted_bytes: usize,
+    /// Descriptors that leave with the next byte.
+    outbound: Vec<OwnedFd>,
+    /// The process behind the connection, known once it maps the arena.
+    process: Option<ProcessHandle>,
+    /// The worker's poller tells when the process ends.
+    is_process_watched: bool,
     record: Arc<ClientRecord>,
     shown: Shown,
 }
@@ -154,6 +163,9 @@ impl Connection {
             over_soft_since: None,
             is_closing: false,
             counted_bytes: 0,
+            outbound: Vec::new(),
+            process: None,
+            is_process_watched: false,
             record,
             shown,
         }
@@ -296,6 +308,9 @@ impl Connection {
                 Ending::AfterReplies => self.is_closing = true,
                 Ending::AtOnce => return Err(End::CrossProtocol),
             }
+            if kit.shared.attachments.has_outbound() {
+                self.take_descriptors(kit);
+            }
             if executed < count && !self.is_closing {
                 // Much output has gathered: what the kernel takes now need not be kept.
                 self.send(kit)?;
@@ -303,6 +318,26 @@ impl Connection {
             self.check_output(kit)?;
         }
         Ok(())
+    }
+
+    /// Takes the descriptors that a command has left for this session.
+    #[cold]
+    fn take_descriptors(&mut self, kit: &Kit<'_, '_>) {
+        self.outbound.extend(kit.shared.attachments.take(self.id()));
+        if !self.outbound.is_empty() && self.process.is_none() {
+            // Without it the session ends with its connection alone.
+            self.process = ProcessHandle::of_peer(&self.stream).ok();
+        }
+    }
+
+    /// Returns the process whose end is to be watched for, once.
+    #[inline]
+    pub fn unwatched_process(&mut self) -> Option<&ProcessHandle> {
+        if self.is_process_watched {
+            return None;
+        }
+        self.is_process_watched = self.process.is_some();
+        self.process.as_ref()
     }
 
     /// No complete request is left, and the next one needs `bytes` more at least.
@@ -337,7 +372,7 @@ impl Connection {
     fn send(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
         if self.has_output() {
             kit.counters.writes.add(1);
-            match self.stream.send(&self.output[self.output_start..]) {
+            match self.send_once() {
                 Ok(Sent::Bytes(count)) => {
                     kit.counters.output_bytes.add(count as u64);
                     self.output_start += count;
@@ -351,6 +386,20 @@ impl Connection {
             self.output_start = 0;
         }
         Ok(())
+    }
+
+    #[inline]
+    fn send_once(&mut self) -> io::Result<Sent> {
+        let bytes = &self.output[self.output_start..];
+        if self.outbound.is_empty() {
+            return self.stream.send(bytes);
+        }
+        let descriptors: Vec<BorrowedFd<'_>> = self.outbound.iter().map(AsFd::as_fd).collect();
+        let sent = self.stream.send_with(bytes, &descriptors)?;
+        if let Sent::Bytes(_) = sent {
+            self.outbound.clear();
+        }
+        Ok(sent)
     }
 
     /// Closes the connection once its replies are sent.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use command::{ClientInfo, ConfigError, Host, InfoSections, SessionState, ShutdownRequest};
+use command::{
+    ClientInfo, ConfigError, Host, InfoSections, MemoryGeometry, MemoryRefusal, MemorySegments,
+    SessionState, ShutdownRequest,
+};
 
 use crate::shared::Shared;
 
@@ -66,6 +69,16 @@ impl Host for Shared {
 
     fn sleep(&self, duration: Duration) {
         std::thread::sleep(duration);
+    }
+
+    fn attach_memory(&self, id: u64) -> Result<MemoryGeometry, MemoryRefusal> {
+        let peer = self.clients.peer(id);
+        let arena = self.keyspace().arena();
+        self.attachments.begin(id, peer, &self.settings(), arena, &self.segments)
+    }
+
+    fn memory_segments(&self, id: u64, known: u64) -> Result<MemorySegments, MemoryRefusal> {
+        self.attachments.segments(id, known, self.keyspace().arena(), &self.segments)
     }
 }
 

@@ -31,6 +31,7 @@ const SECTIONS: &[Section] = &[
     Section { name: "Modules", kind: InfoKind::Default, fields: |_, _| {} },
     Section { name: "Errorstats", kind: InfoKind::Default, fields: |_, _| {} },
     Section { name: "Cluster", kind: InfoKind::Default, fields: cluster },
+    Section { name: "Shm", kind: InfoKind::Default, fields: shared_memory },
     Section { name: "Keyspace", kind: InfoKind::Default, fields: keys },
 ];
 
@@ -237,6 +238,12 @@ fn processor(_shared: &Shared, fields: &mut Fields) {
 
 fn cluster(_shared: &Shared, fields: &mut Fields) {
     fields.add("cluster_enabled", 0);
+}
+
+fn shared_memory(shared: &Shared, fields: &mut Fields) {
+    fields.add("shm_sessions", shared.attachments.count());
+    fields.add("shm_segment_epoch", shared.keyspace().arena().segment_epoch());
+    fields.add("shm_segment_bytes", shared.segments.segment_bytes());
 }
 
 fn keys(shared: &Shared, fields: &mut Fields) {

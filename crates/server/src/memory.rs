@@ -1,11 +1,14 @@
-//! The arena's segments in a server: sealed memfds that other processes can map for reading.
+//! The arena's memory in a server: sealed memfds that other processes can map for reading, and the
+//! pin tables that they write.
 
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
+use arena::pins::PinMemory;
 use arena::{SegmentError, SegmentSource};
-use sys::memory::{Backing, OwnedSegments};
+use sys::memory::{Backing, OwnedSegments, SharedBlock};
 
 /// The addresses that the arena reserves: 1 TiB of references, or what an address-space limit
 /// leaves, by halves down to the least.
@@ -62,5 +65,29 @@ unsafe impl SegmentSource for SharedSegments {
 
     fn retire(&self, index: u32) {
         self.segments.retire(index);
+    }
+}
+
+/// The pin table of a session in another process.
+pub struct SharedPins {
+    block: SharedBlock,
+}
+
+impl SharedPins {
+    /// Returns the pin table in `block`.
+    ///
+    /// # Panics
+    /// When the block has another size than a pin table.
+    pub fn new(block: SharedBlock) -> SharedPins {
+        assert_eq!(block.bytes(), arena::pins::PIN_TABLE_BYTES);
+        SharedPins { block }
+    }
+}
+
+// SAFETY: the block is mapped for as long as it lives, has a table's size by `new`, and its seals
+// keep it from shrinking.
+unsafe impl PinMemory for SharedPins {
+    fn words(&self) -> &[AtomicU64] {
+        self.block.words()
     }
 }

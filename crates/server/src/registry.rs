@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::UnixMs;
 use command::{ClientInfo, SessionState};
+use sys::socket::Peer;
 
 /// What others may know of one client. Its worker keeps it up to date.
 pub struct ClientRecord {
-    /// Whether the peer is on this host.
-    is_local: bool,
+    origin: Origin,
     /// When the client sent something last, in milliseconds since the Unix epoch.
     active_at: AtomicI64,
     created: UnixMs,
@@ -48,6 +48,17 @@ impl ClientRecord {
     fn info(&self) -> MutexGuard<'_, ClientInfo> {
         self.info.lock().expect("no holder of a client's information panics")
     }
+}
+
+/// Where a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// This process on this host, through the unix socket.
+    Unix(Peer),
+    /// On this host, over TCP.
+    Loopback,
+    /// Elsewhere.
+    Remote,
 }
 
 /// All connected clients.
@@ -88,10 +99,10 @@ impl Registry {
     }
 
     /// Adds a client that was counted in.
-    pub fn add(&self, info: ClientInfo, is_local: bool, now: UnixMs) -> Arc<ClientRecord> {
+    pub fn add(&self, info: ClientInfo, origin: Origin, now: UnixMs) -> Arc<ClientRecord> {
         let id = info.id;
         let record = Arc::new(ClientRecord {
-            is_local,
+            origin,
             active_at: AtomicI64::new(now.0),
             created: now,
             info: Mutex::new(info),
@@ -119,7 +130,15 @@ impl Registry {
 
     /// Returns whether client `id` is on this host.
     pub fn is_local(&self, id: u64) -> bool {
-        self.clients().get(&id).is_some_and(|record| record.is_local)
+        self.clients().get(&id).is_some_and(|record| record.origin != Origin::Remote)
+    }
+
+    /// Returns the process of client `id`, if it came through the unix socket.
+    pub fn peer(&self, id: u64) -> Option<Peer> {
+        match self.clients().get(&id)?.origin {
+            Origin::Unix(peer) => Some(peer),
+            _ => None,
+        }
     }
 
     fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientRecord>>> {
@@ -144,7 +163,8 @@ mod tests {
     fn clients_are_listed_by_number_with_their_age() {
         let registry = Registry::default();
         for id in [registry.next_id(), registry.next_id()] {
-            registry.add(ClientInfo { id, ..ClientInfo::default() }, id == 1, UnixMs(1_000));
+            let origin = if id == 1 { Origin::Loopback } else { Origin::Remote };
+            registry.add(ClientInfo { id, ..ClientInfo::default() }, origin, UnixMs(1_000));
         }
         registry.clients().get(&2).unwrap().set_active(UnixMs(3_500));
         let all = registry.all(UnixMs(5_000));

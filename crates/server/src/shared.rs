@@ -13,6 +13,7 @@ use keyspace::{EvictionPolicy, Keyspace, shard_count_for_workers};
 use sys::memory::{Backing, OwnedSegments};
 use sys::poll::Waker;
 
+use crate::attach::Attachments;
 use crate::backlog::Backlog;
 use crate::config::{Config, Settings, effective as row, refused};
 use crate::log::LogControl;
@@ -28,6 +29,8 @@ pub struct Shared {
     pub engine: Engine,
     /// The memory that other processes may map.
     pub segments: Arc<OwnedSegments>,
+    /// The processes that map it.
+    pub attachments: Attachments,
     /// The latest effects, when they are kept.
     pub backlog: Option<Arc<Backlog>>,
     /// The connected clients.
@@ -99,6 +102,7 @@ impl Shared {
         let shared = Shared {
             engine: Engine::new(keyspace),
             segments,
+            attachments: Attachments::default(),
             backlog,
             clients: Registry::default(),
             mailboxes: mailboxes.map_err(|error| format!("no mailbox for a worker: {error}"))?,

@@ -7,15 +7,24 @@ pub struct Token {
     generation: u32,
 }
 
+/// The bit of a token's number that says that it stands for the entry's process.
+const PROCESS_BIT: u64 = 1 << 31;
+
 impl Token {
     /// Returns the token as a number for a poller.
     pub fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    /// Returns the token of [`Token::to_bits`].
-    pub fn from_bits(bits: u64) -> Token {
-        Token { index: bits as u32, generation: (bits >> 32) as u32 }
+    /// Returns another number of the same token, for the process behind the entry.
+    pub fn to_process_bits(self) -> u64 {
+        self.to_bits() | PROCESS_BIT
+    }
+
+    /// Returns the token of a number, and whether it is the number for the process.
+    pub fn from_bits(bits: u64) -> (Token, bool) {
+        let index = (bits & (PROCESS_BIT - 1)) as u32;
+        (Token { index, generation: (bits >> 32) as u32 }, bits & PROCESS_BIT != 0)
     }
 }
 
@@ -42,6 +51,7 @@ impl<T> Slab<T> {
     pub fn insert(&mut self, entry: T) -> Token {
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place { generation: 0, entry: None });
+            assert!(self.places.len() as u64 <= PROCESS_BIT, "a place has 31 bits");
             (self.places.len() - 1) as u32
         });
         let place = &mut self.places[index as usize];
@@ -89,7 +99,8 @@ mod tests {
     fn token_of_a_removed_entry_never_names_another() {
         let mut slab = Slab::default();
         let first = slab.insert("first");
-        assert_eq!(Token::from_bits(first.to_bits()), first);
+        assert_eq!(Token::from_bits(first.to_bits()), (first, false));
+        assert_eq!(Token::from_bits(first.to_process_bits()), (first, true));
         assert_eq!(slab.remove(first).as_deref(), Some(&"first"));
         let second = slab.insert("second");
         assert!(slab.get_mut(first).is_none());

@@ -24,6 +24,7 @@ use crate::buffers::BufferPool;
 use crate::config::Settings;
 use crate::connection::{Connection, End, Flushed, Kit, Turn};
 use crate::mailbox::{Accepted, Mailbox, Message};
+use crate::registry::Origin;
 use crate::shared::Shared;
 use crate::slab::{Slab, Token};
 use crate::statistics::WorkerCounters;
@@ -183,8 +184,11 @@ impl<'s> Worker<'s> {
             self.distribute(accepted);
             return;
         }
-        let token = Token::from_bits(ready.token);
+        let (token, is_process) = Token::from_bits(ready.token);
         let Some(member) = self.connections.get_mut(token) else { return };
+        if is_process {
+            return self.close(token, End::ProcessEnded);
+        }
         if ready.hangup {
             member.connection.expect_end();
         }
@@ -203,7 +207,12 @@ impl<'s> Worker<'s> {
     /// Gives a connection its turn.
     fn serve(&mut self, token: Token) {
         let Some(member) = self.connections.get_mut(token) else { return };
-        match member.connection.serve(&mut kit!(self)) {
+        let turn = member.connection.serve(&mut kit!(self));
+        if let Some(process) = member.connection.unwatched_process() {
+            // As where the process is not known: the session ends with its connection.
+            let _ = self.poller.add(process, token.to_process_bits(), Interest::ReadableLevel);
+        }
+        match turn {
             Turn::Waits => {}
             Turn::HasMore => {
                 member.is_queued = true;
@@ -266,6 +275,7 @@ impl<'s> Worker<'s> {
         match end {
             End::Orderly => tracing::debug!("Client closed connection id={id}"),
             End::Broken => tracing::debug!("Connection of client id={id} is broken"),
+            End::ProcessEnded => tracing::debug!("The process of client id={id} has ended"),
             End::Idle => tracing::debug!("Closing idle client id={id}"),
             End::QueryLimit => {
                 self.counters.query_limit_closes.add(1);
@@ -286,6 +296,7 @@ impl<'s> Worker<'s> {
             self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
         }
         self.shared.engine.close(member.connection.session_mut());
+        self.shared.attachments.end(id, self.shared.keyspace().arena());
         self.shared.clients.remove(id);
         self.shared.clients.leave();
         self.unreported_bytes -= member.connection.counted_bytes() as isize;
@@ -327,8 +338,7 @@ impl<'s> Worker<'s> {
             return self.shared.clients.leave();
         }
         let info = client_info(id, &stream, from, &listener);
-        let is_local = from.is_none_or(|address| is_loopback(address.ip()));
-        let record = self.shared.clients.add(info, is_local, now);
+        let record = self.shared.clients.add(info, origin(&stream, from), now);
         let session = Session::new(id, now, self.settings.password.is_empty());
         let connection = Connection::new(stream, session, record);
         let member =
@@ -394,7 +404,7 @@ impl<'s> Worker<'s> {
             }
             self.poller.wait(events, Some(left))?;
             for index in 0..events.len() {
-                let token = Token::from_bits(events.at(index).token);
+                let (token, _) = Token::from_bits(events.at(index).token);
                 self.flush(token);
             }
         }
@@ -403,6 +413,15 @@ impl<'s> Worker<'s> {
         }
         self.report_memory();
         Ok(())
+    }
+}
+
+fn origin(stream: &Stream, from: Option<SocketAddr>) -> Origin {
+    match from {
+        Some(address) if is_loopback(address.ip()) => Origin::Loopback,
+        Some(_) => Origin::Remote,
+        // A peer that the kernel does not tell about has no right that follows from who it is.
+        None => stream.peer().map_or(Origin::Loopback, Origin::Unix),
     }
 }
 

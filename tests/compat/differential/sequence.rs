@@ -69,6 +69,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("memory|usage", "the servers lay memory out differently"),
     ("quit", "compat/scripts/sessions.txt has it; the connection would be gone"),
     ("shm|attach", "Forebay's own"),
+    ("shm|segments", "Forebay's own"),
     ("shutdown", "hostile/shutdown.rs has it; the server would be gone"),
 ];
 

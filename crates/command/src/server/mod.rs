@@ -8,6 +8,7 @@ mod flushall;
 mod flushdb;
 mod info;
 mod memory;
+mod shm;
 mod shutdown;
 mod swapdb;
 
@@ -23,6 +24,7 @@ pub static SERVER: &[&Command] = &[
     &flushdb::FLUSHDB,
     &info::INFO,
     &memory::MEMORY,
+    &shm::SHM,
     &shutdown::SHUTDOWN,
     &swapdb::SWAPDB,
 ];

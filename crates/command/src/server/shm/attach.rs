@@ -1,0 +1,45 @@
+//! SHM ATTACH: the session gets a table of pins and may ask for the segments.
+//!
+//! The reply is a map: `version`, `span-bytes`, `segment-bytes`, `pin-bytes`, all integers. The
+//! descriptor of the pin table comes with its first byte, so the peer sends nothing else until it
+//! has the reply, and receives with room for descriptors.
+
+use crate::host::MemoryGeometry;
+use crate::prelude::*;
+
+/// The version of what SHM's replies say and of what their descriptors hold.
+const VERSION: i64 = 1;
+
+/// The row.
+pub static ATTACH: Command = Command {
+    name: "shm|attach",
+    summary: "Begins to share the data's memory with this process, for reading.",
+    since: "7.2.4",
+    group: Group::Server,
+    arity: Arity::exactly(2),
+    flags: Flags::NOSCRIPT.with(Flags::NO_MULTI),
+    categories: Categories::CONNECTION.with(Categories::DANGEROUS),
+    example: "> SHM ATTACH\n...",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut SessionContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    let geometry = cx.host.attach_memory(cx.session.id).map_err(CommandError::from)?;
+    let MemoryGeometry { span_bytes, segment_bytes, pin_bytes } = geometry;
+    reply.map(4);
+    for (name, value) in [
+        ("version", VERSION),
+        ("span-bytes", span_bytes as i64),
+        ("segment-bytes", segment_bytes as i64),
+        ("pin-bytes", pin_bytes as i64),
+    ] {
+        reply.bulk(name);
+        reply.integer(value);
+    }
+    Ok(Next::Done)
+}

@@ -1,0 +1,173 @@
+//! Processes that map the arena: who may, their pin tables, and descriptors on their way out.
+//!
+//! A descriptor leaves with the first byte that its session is sent next (SCM_RIGHTS). The session
+//! ends with its connection, or with its process, whichever is first; its pins end with it.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arena::Arena;
+use arena::pins::{PIN_TABLE_BYTES, PinMemory};
+use command::{MemoryGeometry, MemoryRefusal, MemorySegments};
+use sys::descriptors::DESCRIPTORS_MAX;
+use sys::memory::{OwnedSegments, SharedBlock};
+use sys::socket::Peer;
+
+use crate::config::Settings;
+use crate::memory::SharedPins;
+
+/// Sessions that may be attached at once: each costs the server a walk over its pin table
+/// whenever memory is about to be reused.
+const SESSIONS_MAX: usize = 1024;
+/// The user id that stands for everyone who has none in this namespace.
+const OVERFLOW_USER: u32 = 65_534;
+
+/// The sessions that share the arena's memory.
+#[derive(Default)]
+pub struct Attachments {
+    sessions: Mutex<BTreeMap<u64, Arc<dyn PinMemory>>>,
+    /// Descriptors that wait for the next send to their session.
+    outbound: Mutex<BTreeMap<u64, Vec<OwnedFd>>>,
+    outbound_count: AtomicUsize,
+}
+
+impl Attachments {
+    /// Begins a session for connection `id` of `peer`.
+    ///
+    /// # Errors
+    /// When the peer may not, or has one, or the system has no descriptor left.
+    pub fn begin(
+        &self,
+        id: u64,
+        peer: Option<Peer>,
+        settings: &Settings,
+        arena: &Arena,
+        segments: &OwnedSegments,
+    ) -> Result<MemoryGeometry, MemoryRefusal> {
+        let peer = peer.ok_or(MemoryRefusal::NotUnix)?;
+        if !may_read(peer.user_id, settings) {
+            return Err(MemoryRefusal::NotAllowed);
+        }
+        let mut sessions = self.sessions();
+        if sessions.contains_key(&id) {
+            return Err(MemoryRefusal::Attached);
+        }
+        if sessions.len() >= SESSIONS_MAX {
+            return Err(MemoryRefusal::TooMany);
+        }
+        let block = SharedBlock::create(PIN_TABLE_BYTES).map_err(system)?;
+        let descriptor = block.as_fd().try_clone_to_owned().map_err(system)?;
+        let pins: Arc<dyn PinMemory> = Arc::new(SharedPins::new(block));
+        arena.pins().add(Arc::clone(&pins));
+        sessions.insert(id, pins);
+        self.send(id, vec![descriptor]);
+        Ok(MemoryGeometry {
+            span_bytes: segments.span_bytes(),
+            segment_bytes: segments.segment_bytes(),
+            pin_bytes: PIN_TABLE_BYTES,
+        })
+    }
+
+    /// Returns the segments, and sends session `id` descriptors of those made after `known`.
+    ///
+    /// # Errors
+    /// When there is no such session, or no descriptor is left.
+    pub fn segments(
+        &self,
+        id: u64,
+        known: u64,
+        arena: &Arena,
+        segments: &OwnedSegments,
+    ) -> Result<MemorySegments, MemoryRefusal> {
+        if !self.sessions().contains_key(&id) {
+            return Err(MemoryRefusal::NotAttached);
+        }
+        // Read first: a segment made meanwhile is in the list, though the epoch does not say so.
+        let epoch = arena.segment_epoch();
+        let (live, descriptors) = segments.live_since(known, DESCRIPTORS_MAX).map_err(system)?;
+        let descriptor_count = descriptors.len();
+        self.send(id, descriptors);
+        let live = live.iter().map(|segment| (segment.index, segment.serial)).collect();
+        Ok(MemorySegments { epoch, live, descriptor_count })
+    }
+
+    /// Ends the session of connection `id`, if it has one.
+    pub fn end(&self, id: u64, arena: &Arena) {
+        if let Some(pins) = self.sessions().remove(&id) {
+            arena.pins().remove(&pins);
+        }
+        self.take(id);
+    }
+
+    /// Returns the number of sessions.
+    pub fn count(&self) -> usize {
+        self.sessions().len()
+    }
+
+    /// Returns whether any descriptor waits; one load, for the path of every batch.
+    #[inline]
+    pub fn has_outbound(&self) -> bool {
+        self.outbound_count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Takes the descriptors that wait for session `id`.
+    pub fn take(&self, id: u64) -> Vec<OwnedFd> {
+        if !self.has_outbound() {
+            return Vec::new();
+        }
+        let descriptors = self.outbound().remove(&id).unwrap_or_default();
+        self.outbound_count.fetch_sub(descriptors.len(), Ordering::Relaxed);
+        descriptors
+    }
+
+    /// The worker that runs the command sends its reply as well, and sees the count at once.
+    fn send(&self, id: u64, descriptors: Vec<OwnedFd>) {
+        self.outbound_count.fetch_add(descriptors.len(), Ordering::Relaxed);
+        self.outbound().entry(id).or_default().extend(descriptors);
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<dyn PinMemory>>> {
+        self.sessions.lock().expect("no holder of the sessions panics")
+    }
+
+    fn outbound(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<OwnedFd>>> {
+        self.outbound.lock().expect("no holder of the descriptors panics")
+    }
+}
+
+/// Returns whether processes of `user_id` may read everything.
+fn may_read(user_id: u32, settings: &Settings) -> bool {
+    let is_own = user_id == sys::process::user_id() && user_id != OVERFLOW_USER;
+    settings.shared_reads && (is_own || settings.shared_read_users.contains(&user_id))
+}
+
+fn system(error: std::io::Error) -> MemoryRefusal {
+    MemoryRefusal::System(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, read_text};
+
+    #[test]
+    fn own_user_and_listed_users_may_read_while_reads_are_on() {
+        let own = sys::process::user_id();
+        for (text, user_id, expected) in [
+            ("", own, true),
+            ("", own + 1, false),
+            ("", OVERFLOW_USER, false),
+            ("shm-read-uids 7 65534", 7, true),
+            ("shm-read-uids 7 65534", 65_534, true),
+            ("shm-read-uids 7", 8, false),
+            ("shm-reads no", own, false),
+            ("shm-reads no\nshm-read-uids 7", 7, false),
+        ] {
+            let mut config = Config::default();
+            config.load(&read_text(text.as_bytes()).unwrap()).unwrap();
+            assert_eq!(may_read(user_id, &config.settings()), expected, "{text} {user_id}");
+        }
+    }
+}
