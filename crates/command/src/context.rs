@@ -43,13 +43,15 @@ pub struct ControlContext<'c> {
     pub random: &'c mut Prng,
 }
 
-/// What the engine does after a session command has replied.
+/// What the engine does after a session command has replied. Whatever ends a transaction ends the
+/// watches too: EXEC that refuses, DISCARD, RESET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the engine acts on it"]
 pub enum Next {
     /// Nothing.
     Done,
-    /// Runs the queue of `session.transaction` and writes the reply of EXEC.
+    /// Takes `session.transaction`, which is not broken, runs its queue and writes the reply of
+    /// EXEC. The watches end.
     Exec,
     /// Watches the keys of the request.
     Watch,

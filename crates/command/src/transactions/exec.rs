@@ -23,8 +23,10 @@ pub static EXEC: Command = Command {
 };
 
 fn run(cx: &mut SessionContext<'_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<Next, CommandError> {
-    if !cx.session.is_queueing() {
-        return Err(NO_MULTI);
+    let transaction = cx.session.transaction.as_ref().ok_or(NO_MULTI)?;
+    if transaction.is_broken {
+        cx.session.transaction = None;
+        return Err(CommandError::TRANSACTION_BROKEN);
     }
     Ok(Next::Exec)
 }

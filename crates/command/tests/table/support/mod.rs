@@ -176,9 +176,6 @@ impl World {
     }
 
     fn exec(&mut self, transaction: &Transaction, reply: &mut Reply<'_>) {
-        if transaction.is_broken {
-            return CommandError::TRANSACTION_BROKEN.write(reply);
-        }
         if !self.keyspace.lock_all().watches_hold(&self.watches, self.now) {
             return reply.null_array();
         }
