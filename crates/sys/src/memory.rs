@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
@@ -406,9 +407,18 @@ impl SharedBlock {
         Ok(SharedBlock { range, descriptor })
     }
 
-    /// Returns the first address: page-aligned and constant. Everything behind it is input.
-    pub fn base(&self) -> NonNull<u8> {
+    /// Returns the first address: page-aligned and constant.
+    fn base(&self) -> NonNull<u8> {
         self.range.base
+    }
+
+    /// Returns the block as words that the other process may change at any moment.
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the block is mapped read-write for as long as it lives, its size is a multiple of
+        // 4096, and its seals keep it from shrinking; nobody in this process uses it otherwise.
+        unsafe {
+            std::slice::from_raw_parts(self.base().as_ptr().cast(), self.range.segment_bytes / 8)
+        }
     }
 
     /// Returns the size in bytes.
@@ -434,6 +444,8 @@ impl AsFd for SharedBlock {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
 
     const SEGMENT_BYTES: u64 = 64 * 1024;
@@ -555,8 +567,9 @@ mod tests {
         let block = SharedBlock::create(4096).unwrap();
         let peer = SharedBlock::open(block.as_fd().try_clone_to_owned().unwrap(), 4096).unwrap();
         block.close_for_writers().unwrap();
-        write(peer.base(), 8, 5);
-        assert_eq!(read(block.base(), 8), 5);
+        peer.words()[1].store(5, Ordering::Relaxed);
+        assert_eq!(block.words()[1].load(Ordering::Relaxed), 5);
+        assert_eq!(block.words().len(), 512);
         let third = SharedBlock::open(block.as_fd().try_clone_to_owned().unwrap(), 4096);
         assert_eq!(third.unwrap_err().raw_os_error(), Some(Errno::PERM.raw_os_error()));
         let wrong = SharedBlock::open(block.as_fd().try_clone_to_owned().unwrap(), 8192);
