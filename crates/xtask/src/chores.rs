@@ -17,7 +17,7 @@ pub const CHORES: &[Chore] = &[
     Chore {
         name: "check",
         arguments: "",
-        summary: "format, lints and house rules: what to run before each commit",
+        summary: "format, house rules, lints, links: what to run before each commit",
         run: steps::check,
     },
     Chore {

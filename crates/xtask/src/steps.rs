@@ -24,6 +24,7 @@ const CHECK: &[Step] = &[
     Step { name: "format", run: format },
     Step { name: "tidy", run: |_| tidy::run(&[]).map(|()| Report::Ran(Tally::default())) },
     Step { name: "lints", run: lints },
+    Step { name: "links", run: links },
 ];
 
 const TEST: &[Step] = &[
@@ -35,7 +36,7 @@ const TEST: &[Step] = &[
     Step { name: "fuzz", run: short_fuzz },
 ];
 
-/// Runs the checks that need no test: format, house rules, lints.
+/// Runs the checks that need no test: format, house rules, lints, links in documentation.
 ///
 /// # Errors
 /// When one of them fails.
@@ -132,6 +133,13 @@ fn format(workspace: &Workspace) -> Result<Report, String> {
 fn lints(workspace: &Workspace) -> Result<Report, String> {
     let scope = ["clippy", "--workspace", "--all-targets", "--all-features"];
     run(cargo(workspace).args(scope).args(["--", "--deny", "warnings"]))?;
+    Ok(Report::Ran(Tally::default()))
+}
+
+/// Builds the documentation of the source: a link in it that leads nowhere is an error.
+fn links(workspace: &Workspace) -> Result<Report, String> {
+    let scope = ["doc", "--quiet", "--workspace", "--all-features", "--no-deps"];
+    run(cargo(workspace).args(scope).env("RUSTDOCFLAGS", "--deny warnings"))?;
     Ok(Report::Ran(Tally::default()))
 }
 
