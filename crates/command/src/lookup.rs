@@ -53,8 +53,9 @@ pub fn resolve(request: RequestView<'_>) -> Result<&'static Command, CommandErro
     Ok(command)
 }
 
-/// The first and the last eight bytes of a name in lower case (overlapping in a short one): with
-/// the length they tell any two names of up to 16 bytes apart.
+/// The first and the last eight bytes of a name in lower case (four, or one and the middle one, of
+/// a short name; they may overlap): with the length they tell any two names of up to 16 bytes
+/// apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Fold {
     head: u64,
@@ -121,16 +122,15 @@ impl Index {
 impl Fold {
     #[inline]
     fn new(name: &[u8]) -> Fold {
-        let length = name.len();
         let (head, tail) = if let (Some(head), Some(tail)) = (name.first_chunk(), name.last_chunk())
         {
             (u64::from_le_bytes(*head), u64::from_le_bytes(*tail))
         } else if let (Some(head), Some(tail)) = (name.first_chunk(), name.last_chunk()) {
             (u64::from(u32::from_le_bytes(*head)), u64::from(u32::from_le_bytes(*tail)))
+        } else if let (Some(&first), Some(&last)) = (name.first(), name.last()) {
+            (u64::from(first), u64::from(last) << 8 | u64::from(name[name.len() / 2]))
         } else {
-            let mut bytes = [0; 8];
-            bytes[..length].copy_from_slice(name);
-            (u64::from_le_bytes(bytes), 0)
+            (0, 0)
         };
         Fold { head: lower_case(head), tail: lower_case(tail) }
     }

@@ -151,7 +151,10 @@ impl Command {
 
     /// Returns the subcommand called `name`, in any case.
     pub fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
-        let named = |row: &&&Command| row.own_name().as_bytes().eq_ignore_ascii_case(name);
+        // Their names begin with this one and a bar.
+        let prefix_bytes = self.name.len() + 1;
+        let named =
+            |row: &&&Command| row.name.as_bytes()[prefix_bytes..].eq_ignore_ascii_case(name);
         self.subcommands.iter().find(named).copied()
     }
 
