@@ -290,7 +290,10 @@ impl<'a> Lane<'a> {
         }
         let now_ns = self.now_ns();
         let end_ns = self.load.duration_max.map_or(u64::MAX, |limit| limit.as_nanos() as u64);
-        if now_ns >= end_ns || self.requests_left == 0 {
+        // A closed loop sends at least once, however late its thread came to run.
+        let has_begun = self.schedule.is_some() || self.idle.len() < self.connections.len();
+        let is_late = now_ns >= end_ns && (has_begun || self.report.operations > 0);
+        if is_late || self.requests_left == 0 {
             self.finish(end_ns);
             return Ok(());
         }

@@ -216,3 +216,11 @@ fn a_connection_that_breaks_is_an_error() {
     });
     assert!(server.load("get").connect().unwrap().run().is_err());
 }
+
+#[test]
+fn a_closed_loop_sends_at_least_once() {
+    let server = Server::start("once", &|_, _, reply| reply.bulk("abc"));
+    let duration_max = Some(Duration::from_nanos(1));
+    let report = run(Load { requests_max: None, duration_max, ..server.load("get") });
+    assert_eq!(report.operations, 4 * 5, "a batch on each connection");
+}
