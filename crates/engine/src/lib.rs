@@ -4,7 +4,7 @@
 //! *Layout*: `engine.rs` runs a batch in three passes, `window.rs` is what the first two leave for
 //! the third, `dispatch.rs` the one ordered list of checks, `run.rs` one command under its locks,
 //! `transaction.rs` EXEC; `session.rs` what lasts between batches, `tick.rs` what comes from
-//! outside; `release.rs` says when replies may leave, `apply.rs` replays effects.
+//! outside, `tally.rs` what is counted; `release.rs` says when replies may leave, `apply.rs` replays effects.
 //! *Invariants*: replies come in the order of requests; a command that was refused has changed
 //! nothing; the engine is a function of its state, the time, the random numbers and the bytes that
 //! it is given.
@@ -17,6 +17,7 @@ mod engine;
 mod release;
 mod run;
 mod session;
+mod tally;
 mod tick;
 mod transaction;
 mod window;
@@ -28,4 +29,5 @@ pub use apply::{Applier, ApplyError};
 pub use engine::{Ending, Engine, Outcome};
 pub use release::Release;
 pub use session::Session;
+pub use tally::{CommandCounts, Tally};
 pub use tick::Tick;

@@ -129,7 +129,10 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             Handler::Session(_) | Handler::Control(_) => self.beyond_keys(command, args, reply),
             Handler::Container => panic!("the arity of {} asks for a subcommand", command.name),
         };
+        // After it ran: INFO does not count itself, nor RESETSTAT forget itself.
+        self.tick.tally.count_call(command);
         if let Err(error) = result {
+            self.tick.tally.count_failure(command, &error);
             reply.rewind(start);
             error.write(reply);
         }
@@ -320,8 +323,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
         if matches!(next, Ok(Next::Exec)) {
-            self.execute_transaction(reply);
-            return Ok(());
+            return self.execute_transaction(reply);
         }
         if was_queueing && !self.session.state.is_queueing() {
             // Every way out of MULTI ends the watches: a refused EXEC, DISCARD, RESET.
@@ -354,6 +356,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             && !transaction.is_broken
             && let Err(error) = transaction.push(command, request)
         {
+            self.tick.tally.count_rejection(command, &error);
             return error.write(reply);
         }
         reply.simple("QUEUED");
@@ -361,10 +364,19 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
 
     /// Refuses a request before its handler: inside MULTI, EXEC will refuse too.
     #[cold]
-    fn refuse(&mut self, command: &Command, error: &CommandError, reply: &mut Reply<'_>) {
+    fn refuse(&mut self, command: &'static Command, error: &CommandError, reply: &mut Reply<'_>) {
         if command.name == "exec" {
-            return self.abort_transaction(error, reply);
+            let error = self.abort_transaction(error);
+            self.tick.tally.count_rejection(command, &error);
+            return error.write(reply);
         }
+        self.tick.tally.count_rejection(command, error);
+        self.refuse_unknown(error, reply);
+    }
+
+    /// Refuses a request that may have no command.
+    #[cold]
+    fn refuse_unknown(&mut self, error: &CommandError, reply: &mut Reply<'_>) {
         if let Some(transaction) = &mut self.session.state.transaction {
             transaction.is_broken = true;
         }
@@ -380,7 +392,10 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         }
         match &error {
             CommandError::WrongArity(command) => self.refuse(command, &error, reply),
-            _ => self.refuse(&Command::DEFAULT, &error, reply),
+            _ => {
+                self.tick.tally.count_error(&error.text());
+                self.refuse_unknown(&error, reply);
+            }
         }
     }
 }

@@ -1,14 +1,22 @@
 //! What the engine promises, on an arena over the heap and a host that does nothing.
 
+mod checks;
+mod generated;
+mod memory;
 mod replay;
+mod transactions;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arena::{Arena, ArenaConfig, HeapSource};
+use base::prng::Prng;
 use base::{Lsn, UnixMs};
+use command::{ClientInfo, ConfigError, Host, InfoSections, SessionState, ShutdownRequest};
 use keyspace::{Access, DatasetDigest, EffectSink, Keyspace, Record};
+use resp::{Batch, Decoder, Limits, encode_command};
 
-use crate::Applier;
+use crate::{Applier, Engine, Outcome, Session, Tally, Tick};
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
 
@@ -22,6 +30,128 @@ fn digest(keyspace: &Keyspace) -> DatasetDigest {
     Access::free(keyspace).digest()
 }
 
+/// A server that has one password, or none, and does nothing.
+#[derive(Default)]
+struct TestHost {
+    password: Option<&'static [u8]>,
+    allows_debug: bool,
+    tally: Tally,
+}
+
+impl Host for TestHost {
+    fn database_count(&self) -> usize {
+        16
+    }
+
+    fn requires_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    fn authenticate(&self, _: &[u8], password: &[u8]) -> bool {
+        self.password.is_none_or(|expected| expected == password)
+    }
+
+    fn allows_debug(&self, _: &SessionState) -> bool {
+        self.allows_debug
+    }
+
+    fn config_values(&self, _: &dyn Fn(&str) -> bool) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn config_set(&self, _: &[(&[u8], &[u8])]) -> Result<(), ConfigError> {
+        Ok(())
+    }
+
+    fn reset_statistics(&self) {}
+
+    fn info(&self, _: &InfoSections) -> String {
+        String::new()
+    }
+
+    fn clients(&self) -> Vec<ClientInfo> {
+        Vec::new()
+    }
+
+    fn client(&self, _: u64) -> Option<ClientInfo> {
+        None
+    }
+
+    fn shutdown(&self, _: ShutdownRequest) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn abort_shutdown(&self) -> bool {
+        false
+    }
+
+    fn sleep(&self, _: Duration) {}
+}
+
+/// One client of an engine.
+struct Client<'e> {
+    engine: &'e Engine,
+    session: Session,
+    tick: Tick<'e>,
+}
+
+impl<'e> Client<'e> {
+    fn new(engine: &'e Engine, host: &'e TestHost) -> Client<'e> {
+        let tick = Tick {
+            now: NOW,
+            random: Prng::new(1),
+            host,
+            tally: &host.tally,
+            output_bytes_max: usize::MAX,
+        };
+        Client { engine, session: Session::new(1, NOW, host.password.is_none()), tick }
+    }
+
+    /// Runs one request, words apart by spaces, and returns its reply with spaces for line ends.
+    fn run(&mut self, request: &str) -> String {
+        self.run_all(&[request])
+    }
+
+    /// Runs requests as one batch and returns their replies.
+    fn run_all(&mut self, requests: &[&str]) -> String {
+        self.batch(requests).0
+    }
+
+    /// Runs requests as one batch.
+    fn batch(&mut self, requests: &[&str]) -> (String, Outcome) {
+        let mut bytes = Vec::new();
+        for request in requests {
+            let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            encode_command(&words, &mut bytes);
+        }
+        let (reply, outcome) = self.run_bytes(&mut bytes, 0);
+        (String::from_utf8_lossy(&reply).replace("\r\n", " ").trim_end().to_owned(), outcome)
+    }
+
+    fn run_bytes(&mut self, bytes: &mut [u8], from: usize) -> (Vec<u8>, Outcome) {
+        let mut batch = Batch::new();
+        let decoded = Decoder::new().decode(bytes, &mut batch, usize::MAX, &Limits::default());
+        assert_eq!(decoded.consumed, bytes.len());
+        let mut out = Vec::new();
+        let requests = batch.view(bytes);
+        let outcome =
+            self.engine.execute(&mut self.session, requests, from, &mut out, &mut self.tick);
+        (out, outcome)
+    }
+
+    fn check(&mut self, request: &str, expected: &str) {
+        assert_eq!(self.run(request), expected, "{request}");
+    }
+}
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.engine.close(&mut self.session);
+        }
+    }
+}
+
 /// A sink that keeps every record by its LSN.
 #[derive(Default)]
 struct Recorded {
@@ -33,6 +163,16 @@ impl Recorded {
         let sink = Arc::new(Recorded::default());
         keyspace.set_sink(Some(sink.clone()));
         sink
+    }
+
+    /// Returns all records, arguments apart by spaces.
+    fn texts(&self) -> Vec<String> {
+        let text = |record: &Vec<u8>| {
+            let text = String::from_utf8_lossy(record).replace("\r\n", " ");
+            let words = text.split(' ').filter(|word| !word.starts_with(['*', '$']));
+            words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+        };
+        self.records.lock().unwrap().iter().map(text).collect()
     }
 
     /// Applies all records in the order of their LSNs to an empty keyspace of another shape.

@@ -4,6 +4,8 @@ use base::UnixMs;
 use base::prng::Prng;
 use command::Host;
 
+use crate::tally::Tally;
+
 /// One worker's view of the world during a round; the worker sets the time before each.
 pub struct Tick<'h> {
     /// The wall clock, read once a round.
@@ -12,6 +14,8 @@ pub struct Tick<'h> {
     pub random: Prng,
     /// The server around the engine.
     pub host: &'h dyn Host,
+    /// Where what runs is counted.
+    pub tally: &'h Tally,
     /// Where a batch pauses: no further request begins once this much output waits.
     pub output_bytes_max: usize,
 }

@@ -7,18 +7,20 @@ use resp::Reply;
 use crate::run::Runner;
 
 impl Runner<'_, '_, '_, '_> {
-    /// Runs the queue of the session's transaction, unless a request was refused while it was
-    /// queued, a watched key has changed or there is no room, and writes the reply of EXEC. The
-    /// transaction and the watches end either way.
-    pub fn execute_transaction(&mut self, reply: &mut Reply<'_>) {
+    /// Runs the queue of the session's transaction, unless a watched key has changed, and writes
+    /// the reply of EXEC. The transaction and the watches end either way.
+    ///
+    /// # Errors
+    /// When a request was refused while it was queued, or there is no room.
+    pub fn execute_transaction(&mut self, reply: &mut Reply<'_>) -> Result<(), CommandError> {
         let transaction = self.session.state.transaction.take().expect("EXEC runs inside MULTI");
         if transaction.is_broken {
             self.unlock();
             self.keyspace.unwatch(&mut self.session.watches);
-            return CommandError::TRANSACTION_BROKEN.write(reply);
+            return Err(CommandError::TRANSACTION_BROKEN);
         }
         if let Err(error) = self.make_room_ahead(transaction.argument_bytes()) {
-            return self.abort_transaction(&error, reply);
+            return Err(self.abort_transaction(&error));
         }
         self.guard = lock(self.keyspace, &transaction, &self.session.watches);
         if let Some(guard) = &mut self.guard {
@@ -26,7 +28,8 @@ impl Runner<'_, '_, '_, '_> {
             guard.unwatch(&mut self.session.watches);
             if !unchanged {
                 self.unlock();
-                return reply.null_array();
+                reply.null_array();
+                return Ok(());
             }
             guard.begin_atomic();
         }
@@ -38,18 +41,20 @@ impl Runner<'_, '_, '_, '_> {
         }
         self.in_transaction = false;
         self.unlock();
+        Ok(())
     }
 
-    /// Ends the transaction because EXEC itself was refused with `error`.
+    /// Ends the transaction because EXEC itself was refused with `error`, and returns what it is
+    /// refused with then.
     #[cold]
-    pub fn abort_transaction(&mut self, error: &CommandError, reply: &mut Reply<'_>) {
+    pub fn abort_transaction(&mut self, error: &CommandError) -> CommandError {
         self.unlock();
         self.session.state.transaction = None;
         self.keyspace.unwatch(&mut self.session.watches);
         let text = error.text();
         let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
         let prefix = b"EXECABORT Transaction discarded because of: ";
-        reply.error([prefix.as_slice(), reason].concat());
+        CommandError::text_of(&[prefix, reason])
     }
 }
 

@@ -60,7 +60,7 @@ fn run(
     };
     // Without a reply where it succeeds, as in Redis: the session just ends.
     cx.host.shutdown(request).map_err(|_| FAILED)?;
-    Ok(Next::Done)
+    Ok(Next::Close)
 }
 
 /// What is asked for.

@@ -1,0 +1,200 @@
+//! What one worker counts: calls, failures and refusals of each command, and error replies.
+//!
+//! Every number has one writer, the worker, and any number of readers; so counting is a load and
+//! a store, and nothing is shared between workers.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use command::{Command, CommandError};
+
+/// Error codes that are counted by name; codes come from a fixed set, so this is never reached.
+const CODES_MAX: usize = 128;
+
+/// The counts of one worker.
+pub struct Tally {
+    /// A hash table by the row's address, never full.
+    places: Box<[Place]>,
+    errors: Mutex<BTreeMap<Box<str>, u64>>,
+}
+
+#[derive(Default)]
+struct Place {
+    command: Option<&'static Command>,
+    calls: AtomicU64,
+    failed: AtomicU64,
+    rejected: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+/// The counts of one command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandCounts {
+    /// How often it ran.
+    pub calls: u64,
+    /// How often it ran and replied with an error.
+    pub failed: u64,
+    /// How often it was refused before it ran.
+    pub rejected: u64,
+    /// How long it ran in all, as far as the worker has measured.
+    pub nanoseconds: u64,
+}
+
+impl Tally {
+    /// Returns a tally that has counted nothing.
+    pub fn new() -> Tally {
+        let place_count = (command::rows().count() * 4).next_power_of_two();
+        let mut tally = Tally {
+            places: (0..place_count).map(|_| Place::default()).collect(),
+            errors: Mutex::default(),
+        };
+        for command in command::rows() {
+            let place = tally.place_of(command);
+            tally.places[place].command = Some(command);
+        }
+        tally
+    }
+
+    /// Counts a command that ran.
+    #[inline]
+    pub fn count_call(&self, command: &'static Command) {
+        add(&self.place(command).calls, 1);
+    }
+
+    /// Counts a command that ran and failed with `error`.
+    #[cold]
+    pub fn count_failure(&self, command: &'static Command, error: &CommandError) {
+        add(&self.place(command).failed, 1);
+        self.count_error(&error.text());
+    }
+
+    /// Counts a command that was refused with `error` before it ran.
+    #[cold]
+    pub fn count_rejection(&self, command: &'static Command, error: &CommandError) {
+        add(&self.place(command).rejected, 1);
+        self.count_error(&error.text());
+    }
+
+    /// Counts an error reply with `text`, which begins with its code.
+    #[cold]
+    pub fn count_error(&self, text: &[u8]) {
+        let end = text.iter().position(|&byte| byte == b' ').unwrap_or(text.len());
+        let code = String::from_utf8_lossy(&text[..end]);
+        let mut errors = self.errors.lock().expect("no holder of the errors panics");
+        if errors.len() < CODES_MAX || errors.contains_key(&*code) {
+            *errors.entry(code.into()).or_default() += 1;
+        }
+    }
+
+    /// Adds to the time that `command` ran.
+    #[inline]
+    pub fn add_time(&self, command: &'static Command, nanoseconds: u64) {
+        add(&self.place(command).nanoseconds, nanoseconds);
+    }
+
+    /// Returns the counts of each command that has any, by its name.
+    pub fn commands(&self) -> impl Iterator<Item = (&'static str, CommandCounts)> + '_ {
+        let counts = |place: &Place| CommandCounts {
+            calls: place.calls.load(Ordering::Relaxed),
+            failed: place.failed.load(Ordering::Relaxed),
+            rejected: place.rejected.load(Ordering::Relaxed),
+            nanoseconds: place.nanoseconds.load(Ordering::Relaxed),
+        };
+        let named = move |place: &Place| Some((place.command?.name, counts(place)));
+        self.places.iter().filter_map(named).filter(|(_, it)| *it != CommandCounts::default())
+    }
+
+    /// Returns the number of error replies of each code.
+    pub fn errors(&self) -> Vec<(String, u64)> {
+        let errors = self.errors.lock().expect("no holder of the errors panics");
+        errors.iter().map(|(code, count)| (code.to_string(), *count)).collect()
+    }
+
+    #[inline]
+    fn place(&self, command: &'static Command) -> &Place {
+        let place = &self.places[self.place_of(command)];
+        debug_assert!(place.command.is_some(), "{} is a row of the table", command.name);
+        place
+    }
+
+    /// Returns the place of `command`, or the free one where it would be.
+    #[inline]
+    fn place_of(&self, command: &'static Command) -> usize {
+        let address = std::ptr::from_ref(command).addr();
+        let mask = self.places.len() - 1;
+        let mut place = (address >> 4).wrapping_mul(0x9E37_79B9) >> 8 & mask;
+        loop {
+            match self.places[place].command {
+                Some(other) if !std::ptr::eq(other, command) => place = (place + 1) & mask,
+                _ => return place,
+            }
+        }
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally::new()
+    }
+}
+
+impl CommandCounts {
+    /// Returns these counts plus `other`.
+    pub fn plus(self, other: CommandCounts) -> CommandCounts {
+        self.combine(other, u64::wrapping_add)
+    }
+
+    /// Returns what was counted after `earlier`.
+    pub fn since(self, earlier: CommandCounts) -> CommandCounts {
+        self.combine(earlier, u64::wrapping_sub)
+    }
+
+    fn combine(self, other: CommandCounts, operation: fn(u64, u64) -> u64) -> CommandCounts {
+        CommandCounts {
+            calls: operation(self.calls, other.calls),
+            failed: operation(self.failed, other.failed),
+            rejected: operation(self.rejected, other.rejected),
+            nanoseconds: operation(self.nanoseconds, other.nanoseconds),
+        }
+    }
+}
+
+#[inline]
+fn add(number: &AtomicU64, count: u64) {
+    number.store(number.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_is_counted_in_its_own_place() {
+        let tally = Tally::new();
+        for (index, command) in command::rows().enumerate() {
+            for _ in 0..=index {
+                tally.count_call(command);
+            }
+        }
+        let counted: BTreeMap<&str, u64> =
+            tally.commands().map(|(name, counts)| (name, counts.calls)).collect();
+        let expected: BTreeMap<&str, u64> =
+            (1..).zip(command::rows()).map(|(count, command)| (command.name, count)).collect();
+        assert_eq!(counted, expected);
+    }
+
+    #[test]
+    fn errors_are_counted_by_their_code() {
+        let tally = Tally::new();
+        let get = command::lookup(b"get").unwrap();
+        tally.count_failure(get, &CommandError::WrongType);
+        tally.count_rejection(get, &CommandError::WrongArity(get));
+        tally.count_error(b"ERR Protocol error: invalid bulk length");
+        tally.count_error(b"BARE");
+        let errors = [("BARE", 1), ("ERR", 2), ("WRONGTYPE", 1)];
+        assert_eq!(tally.errors(), errors.map(|(code, count)| (code.to_owned(), count)));
+        let (_, counts) = tally.commands().next().unwrap();
+        assert_eq!((counts.calls, counts.failed, counts.rejected), (0, 1, 1));
+    }
+}

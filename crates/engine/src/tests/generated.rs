@@ -1,0 +1,106 @@
+//! The replay property over commands: requests drawn from the rows, by one client and by four.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use command::generate::{Generator, Profile};
+use command::{Command, Flags, Handler, rows};
+use keyspace::EvictionPolicy;
+
+use super::*;
+
+/// Histories per test: a few in a debug build, where each takes a second.
+const SEED_COUNT: u64 = if cfg!(debug_assertions) { 3 } else { 40 };
+const REQUESTS_PER_CLIENT: u32 = 3000;
+
+/// What ends the session, or stops the process, has no place in a history.
+const LEFT_OUT: [&str; 4] = ["quit", "shutdown", "debug|sleep", "reset"];
+
+fn drawn() -> Vec<&'static Command> {
+    let runs = |row: &&Command| !matches!(row.handler, Handler::Container);
+    let rows: Vec<&Command> =
+        rows().filter(runs).filter(|row| !LEFT_OUT.contains(&row.name)).collect();
+    assert!(rows.len() > 60);
+    rows
+}
+
+/// Writes come more often than what only looks; what empties everything seldom.
+fn draw(rows: &[&'static Command], random: &mut Prng) -> &'static Command {
+    loop {
+        let row = rows[random.below(rows.len() as u64) as usize];
+        let keep = match row.name {
+            "flushall" | "flushdb" => random.one_in(40),
+            "swapdb" | "select" => random.one_in(8),
+            "multi" | "exec" | "watch" => true,
+            _ => row.is(Flags::WRITE) || random.one_in(4),
+        };
+        if keep {
+            return row;
+        }
+    }
+}
+
+fn act(client: &mut Client<'_>, rows: &[&'static Command], seed: u64, clock: &AtomicI64) {
+    let profile = Profile { key_count: 60, value_bytes_max: 6000, wild_one_in: 50 };
+    let mut generator = Generator::new(profile, seed);
+    let mut random = Prng::new(seed);
+    for _ in 0..REQUESTS_PER_CLIENT {
+        let step = clock.fetch_add(random.below(20) as i64, Ordering::Relaxed);
+        client.tick.now = UnixMs(step);
+        let request = generator.request(draw(rows, &mut random));
+        let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+        let mut bytes = Vec::new();
+        encode_command(&words, &mut bytes);
+        let _ = client.run_bytes(&mut bytes, 0);
+        if random.one_in(20) {
+            let keyspace = client.engine.keyspace();
+            let shard = keyspace.shard_indexes().nth(random.below(64) as usize).unwrap();
+            keyspace.expire_step(shard, UnixMs(step), 10);
+        }
+    }
+}
+
+fn check(seed: u64, client_count: u64, maxmemory_spare: Option<u64>) -> Engine {
+    let engine = Engine::new(keyspace(64));
+    let sink = Recorded::listening_to(engine.keyspace());
+    if let Some(spare) = maxmemory_spare {
+        engine.keyspace().set_eviction_policy(EvictionPolicy::AllKeysLru);
+        engine.keyspace().set_maxmemory(engine.keyspace().used_memory() + spare);
+    }
+    let host = TestHost { allows_debug: true, ..TestHost::default() };
+    let (rows, clock) = (drawn(), AtomicI64::new(NOW.0));
+    std::thread::scope(|scope| {
+        for number in 0..client_count {
+            let (engine, host, rows, clock) = (&engine, &host, &rows, &clock);
+            scope.spawn(move || {
+                let mut client = Client::new(engine, host);
+                act(&mut client, rows, seed * 100 + number, clock);
+            });
+        }
+    });
+    assert_eq!(digest(&sink.replayed()), digest(engine.keyspace()), "seed {seed}");
+    engine
+}
+
+#[test]
+fn commands_of_one_client_replay_to_the_same_dataset() {
+    for seed in 0..SEED_COUNT {
+        let counters = check(seed, 1, None).keyspace().counters();
+        assert!(counters.changes > 300, "{counters:?}");
+    }
+}
+
+#[test]
+fn commands_of_four_clients_replay_to_the_same_dataset() {
+    for seed in 0..SEED_COUNT {
+        let counters = check(seed, 4, None).keyspace().counters();
+        assert!(counters.changes > 1000 && counters.expired_keys > 10, "{counters:?}");
+    }
+}
+
+#[test]
+fn commands_of_four_clients_under_eviction_replay_to_the_same_dataset() {
+    for seed in 0..SEED_COUNT {
+        let counters = check(seed, 4, Some(3 << 20)).keyspace().counters();
+        assert!(counters.evicted_keys > 10, "{counters:?}");
+    }
+}

@@ -1,0 +1,107 @@
+//! The memory limit, as clients meet it.
+
+use keyspace::EvictionPolicy;
+
+use super::*;
+
+const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
+
+fn limited(spare: u64, policy: EvictionPolicy) -> Engine {
+    let engine = Engine::new(keyspace(8));
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    // Every shard has its tables.
+    (0..200).for_each(|number| drop(client.run(&format!("SET key:{number} v"))));
+    drop(client);
+    engine.keyspace().set_eviction_policy(policy);
+    engine.keyspace().set_maxmemory(engine.keyspace().used_memory() + spare);
+    engine
+}
+
+#[test]
+fn lacking_room_is_made_and_the_write_tried_again() {
+    let engine = limited(300_000, EvictionPolicy::AllKeysLru);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    let sink = Recorded::listening_to(engine.keyspace());
+    let value = "x".repeat(50_000);
+    for number in 0..40 {
+        client.check(&format!("SET big:{number} {value}"), "+OK");
+        assert!(engine.keyspace().used_memory() <= engine.keyspace().maxmemory());
+    }
+    client.check("STRLEN big:39", ":50000");
+    assert!(engine.keyspace().counters().evicted_keys > 30);
+    assert!(sink.texts().iter().any(|record| record.starts_with("DEL big:")));
+}
+
+#[test]
+fn write_without_room_is_refused_and_changes_nothing() {
+    let engine = limited(0, EvictionPolicy::NoEviction);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    let sink = Recorded::listening_to(engine.keyspace());
+    let before = digest(engine.keyspace());
+    let value = "x".repeat(70_000);
+    client.check(&format!("SET key:1 {value}"), OOM);
+    client.check(&format!("SET new {value} GET"), OOM);
+    client.check(&format!("APPEND key:1 {value}"), OOM);
+    client.check("SETRANGE key:1 70000 x", OOM);
+    client.check(&format!("MSET a 1 b {value}"), OOM);
+    assert_eq!(digest(engine.keyspace()), before);
+    assert!(sink.texts().is_empty());
+    client.check("GET key:1", "$1 v");
+    client.check("SET key:1 w", "+OK");
+}
+
+#[test]
+fn over_the_limit_only_what_needs_memory_is_refused() {
+    let engine = limited(0, EvictionPolicy::NoEviction);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    client.run_all(&["MULTI", "SET key:1 queued"]);
+    engine.keyspace().set_maxmemory(1000);
+    client.check("SET key:2 w", OOM);
+    client.check("GET key:2", OOM);
+    client.check("UNWATCH", "+QUEUED");
+    let aborted = format!("-EXECABORT Transaction discarded because of: {}", &OOM[1..]);
+    client.check("EXEC", &aborted);
+    client.check("SET key:2 w", OOM);
+    client.check("GET key:2", "$1 v");
+    client.check("MULTI", "+OK");
+    client.check("EXEC", "*0");
+    client.check("DEL key:2", ":1");
+    client.check("PING", "+PONG");
+    engine.keyspace().set_maxmemory(0);
+    client.check("SET key:2 w", "+OK");
+}
+
+#[test]
+fn lower_limit_is_reached_by_evicting() {
+    let engine = limited(0, EvictionPolicy::AllKeysLru);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    engine.keyspace().set_maxmemory(0);
+    (0..3000)
+        .for_each(|number| drop(client.run(&format!("SET more:{number} {}", "x".repeat(1000)))));
+    let limit = engine.keyspace().used_memory() - (2 << 20);
+    engine.keyspace().set_maxmemory(limit);
+    for _ in 0..50 {
+        client.run("PING");
+    }
+    assert!(engine.keyspace().used_memory() <= limit);
+    client.check("SET last 1", "+OK");
+}
+
+#[test]
+fn transaction_passes_the_limit_and_the_next_command_repays() {
+    let engine = limited(200_000, EvictionPolicy::AllKeysLru);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    client.run("MULTI");
+    (0..20).for_each(|number| client.check(&format!("SETRANGE grow:{number} 30000 x"), "+QUEUED"));
+    let reply = client.run("EXEC");
+    assert_eq!(reply, format!("*20{}", " :30001".repeat(20)), "nothing is evicted inside");
+    assert!(engine.keyspace().used_memory() > engine.keyspace().maxmemory());
+    client.check("PING", "+PONG");
+    assert!(engine.keyspace().used_memory() <= engine.keyspace().maxmemory());
+}

@@ -1,0 +1,185 @@
+//! MULTI, EXEC, WATCH.
+
+use super::*;
+
+struct Pair<'e> {
+    one: Client<'e>,
+    other: Client<'e>,
+}
+
+fn with_pair(test: impl FnOnce(&Engine, &Recorded, Pair<'_>)) {
+    let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+    let sink = Recorded::listening_to(engine.keyspace());
+    let pair = Pair { one: Client::new(&engine, &host), other: Client::new(&engine, &host) };
+    test(&engine, &sink, pair);
+}
+
+#[test]
+fn queue_runs_at_once_as_one_record() {
+    with_pair(|_, sink, mut pair| {
+        let requests = ["MULTI", "SET a 1", "INCR a", "SELECT 3", "SET b x", "GET b", "EXEC"];
+        let reply = pair.one.run_all(&requests);
+        let queued = "+QUEUED ".repeat(5);
+        assert_eq!(reply, format!("+OK {queued}*5 +OK :2 +OK +OK $1 x"));
+        assert_eq!(sink.texts(), ["SET a 1 SET a 2 KEEPTTL SELECT 3 SET b x"]);
+        pair.one.check("GET b", "$1 x");
+        pair.other.check("GET a", "$1 2");
+    });
+}
+
+#[test]
+fn exec_of_nothing_is_empty() {
+    with_pair(|_, sink, mut pair| {
+        assert_eq!(pair.one.run_all(&["MULTI", "EXEC"]), "+OK *0");
+        assert_eq!(pair.one.run_all(&["MULTI", "PING", "EXEC"]), "+OK +QUEUED *1 +PONG");
+        pair.one.check("EXEC", "-ERR EXEC without MULTI");
+        pair.one.check("DISCARD", "-ERR DISCARD without MULTI");
+        assert!(sink.texts().is_empty());
+    });
+}
+
+#[test]
+fn error_while_queueing_discards_the_whole() {
+    with_pair(|_, _, mut pair| {
+        let exec = "-EXECABORT Transaction discarded because of previous errors.";
+        for wrong in ["NOPE", "GET", "CLIENT NOPE", "SHUTDOWN"] {
+            let requests = ["MULTI", "SET a 1", wrong, "SET b 1", "EXEC", "EXISTS a b"];
+            let reply = pair.one.run_all(&requests);
+            assert!(reply.contains(exec) && reply.ends_with(":0"), "{wrong}: {reply}");
+        }
+        pair.one.check("MULTI", "+OK");
+        pair.one.check("MULTI", "-ERR MULTI calls can not be nested");
+        pair.one.check("WATCH a", "-ERR WATCH inside MULTI is not allowed");
+        pair.one.check("SET a 1", "+QUEUED");
+        pair.one.check("EXEC", "*1 +OK");
+    });
+}
+
+#[test]
+fn wrong_exec_discards_and_says_why() {
+    with_pair(|_, _, mut pair| {
+        let why = "wrong number of arguments for 'exec' command";
+        let reply = pair.one.run_all(&["MULTI", "SET a 1", "EXEC now", "EXEC"]);
+        assert_eq!(
+            reply,
+            format!(
+                "+OK +QUEUED -EXECABORT Transaction discarded because of: {why} \
+                 -ERR EXEC without MULTI"
+            )
+        );
+    });
+}
+
+#[test]
+fn error_of_one_command_leaves_the_others() {
+    with_pair(|_, sink, mut pair| {
+        let reply = pair.one.run_all(&["MULTI", "SET a x", "INCR a", "SET b y", "EXEC"]);
+        let error = "-ERR value is not an integer or out of range";
+        assert_eq!(reply, format!("+OK +QUEUED +QUEUED +QUEUED *3 +OK {error} +OK"));
+        assert_eq!(sink.texts(), ["SET a x SET b y"]);
+    });
+}
+
+#[test]
+fn whole_keyspace_commands_run_inside_exec() {
+    with_pair(|engine, sink, mut pair| {
+        pair.other.run("SET old 1");
+        let requests = [
+            "MULTI",
+            "FLUSHALL",
+            "SET a 1",
+            "SWAPDB 0 1",
+            "DBSIZE",
+            "KEYS *",
+            "SCAN 0",
+            "RANDOMKEY",
+            "SELECT 1",
+            "DBSIZE",
+            "KEYS *",
+            "FLUSHDB",
+            "EXEC",
+        ];
+        let reply = pair.one.run_all(&requests);
+        let results = reply.split("*11 ").last().unwrap();
+        assert_eq!(results, "+OK +OK +OK :0 *0 *2 $1 0 *0 $-1 +OK :1 *1 $1 a +OK");
+        assert_eq!(sink.texts(), ["SET old 1", "FLUSHALL SET a 1 SWAPDB 0 1 SELECT 1 FLUSHDB"]);
+        assert_eq!(digest(&sink.replayed()), digest(engine.keyspace()));
+    });
+}
+
+#[test]
+fn changed_watch_refuses_the_queue_once() {
+    with_pair(|_, _, mut pair| {
+        let requests = ["MULTI", "SET a 1", "EXEC"];
+        pair.one.check("WATCH a b", "+OK");
+        pair.other.run("SET b 1");
+        assert_eq!(pair.one.run_all(&requests), "+OK +QUEUED *-1");
+        assert_eq!(pair.one.run_all(&requests), "+OK +QUEUED *1 +OK");
+        pair.one.check("WATCH a", "+OK");
+        pair.one.run("SET a 2");
+        assert_eq!(pair.one.run_all(&requests), "+OK +QUEUED *-1", "its own change counts");
+        pair.one.check("WATCH a", "+OK");
+        pair.other.run("GET a");
+        assert_eq!(pair.one.run_all(&requests), "+OK +QUEUED *1 +OK");
+    });
+}
+
+#[test]
+fn every_way_out_ends_the_watches() {
+    with_pair(|engine, _, mut pair| {
+        let before = engine.keyspace().private_bytes();
+        for way_out in [
+            &["UNWATCH"][..],
+            &["MULTI", "DISCARD"],
+            &["MULTI", "NOPE", "EXEC"],
+            &["RESET"],
+            &["MULTI", "EXEC now"],
+        ] {
+            pair.one.check("WATCH a", "+OK");
+            pair.one.run_all(way_out);
+            assert_eq!(pair.one.session.watched_keys(), 0, "{way_out:?}");
+            pair.other.run("INCR a");
+            let reply = pair.one.run_all(&["MULTI", "PING", "EXEC"]);
+            assert_eq!(reply, "+OK +QUEUED *1 +PONG", "{way_out:?}");
+        }
+        pair.one.check("WATCH a b c", "+OK");
+        drop(pair);
+        assert_eq!(engine.keyspace().private_bytes(), before);
+    });
+}
+
+#[test]
+fn watched_key_that_expires_before_exec_refuses_the_queue() {
+    with_pair(|_, _, mut pair| {
+        pair.other.run("SET a 1 PX 100");
+        pair.one.check("WATCH a", "+OK");
+        pair.one.tick.now = UnixMs(NOW.0 + 101);
+        assert_eq!(pair.one.run_all(&["MULTI", "PING", "EXEC"]), "+OK +QUEUED *-1");
+        pair.one.check("WATCH a", "+OK");
+        assert_eq!(
+            pair.one.run_all(&["MULTI", "PING", "EXEC"]),
+            "+OK +QUEUED *1 +PONG",
+            "it had expired before"
+        );
+    });
+}
+
+#[test]
+fn watch_knows_its_database() {
+    with_pair(|_, _, mut pair| {
+        pair.one.run_all(&["SELECT 2", "WATCH a", "SELECT 0"]);
+        pair.other.run("SET a 1");
+        assert_eq!(pair.one.run_all(&["MULTI", "PING", "EXEC"]), "+OK +QUEUED *1 +PONG");
+        pair.one.run_all(&["SELECT 2", "WATCH a", "SELECT 0"]);
+        pair.other.run_all(&["SELECT 2", "SET a 1"]);
+        assert_eq!(pair.one.run_all(&["MULTI", "PING", "EXEC"]), "+OK +QUEUED *-1");
+    });
+}
+
+#[test]
+fn several_keys_are_one_record_without_multi() {
+    with_pair(|_, sink, mut pair| {
+        pair.one.run_all(&["MSET a 1 b 2 c 3", "DEL a b none", "MSETNX c 1 d 1", "MSETNX d 1 e 1"]);
+        assert_eq!(sink.texts(), ["SET a 1 SET b 2 SET c 3", "DEL a DEL b", "SET d 1 SET e 1"]);
+    });
+}
