@@ -17,7 +17,7 @@ use crate::buffers::BufferPool;
 use crate::config::Settings;
 use crate::registry::ClientRecord;
 use crate::shared::Shared;
-use crate::statistics::WorkerCounters;
+use crate::statistics::{Stopwatch, WorkerCounters};
 
 /// Input before authentication, in bytes.
 const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
@@ -43,6 +43,8 @@ pub struct Kit<'w, 'h> {
     pub tick: &'w mut Tick<'h>,
     /// What all workers share.
     pub shared: &'h Shared,
+    /// Measures some of the calls of the engine.
+    pub stopwatch: &'w mut Stopwatch,
     /// The configuration of this round.
     pub settings: &'w Settings,
     /// What this worker counts.
@@ -281,8 +283,9 @@ impl Connection {
                     break;
                 }
                 Next::Failed(error) => {
-                    let protocol = self.session.state.protocol;
-                    Reply::new(&mut self.output, protocol).error(error.text());
+                    let (text, protocol) = (error.text(), self.session.state.protocol);
+                    kit.tick.tally.count_error(&text);
+                    Reply::new(&mut self.output, protocol).error(text);
                     self.is_closing = true;
                     break;
                 }
@@ -300,7 +303,11 @@ impl Connection {
             // From what is there on, so that each call executes one request at least.
             kit.tick.output_bytes_max = self.output.len() + OUTPUT_BYTES_PER_CALL_MAX;
             let (session, output) = (&mut self.session, &mut self.output);
+            let clock = kit.stopwatch.start();
             let outcome = kit.shared.engine.execute(session, requests, executed, output, kit.tick);
+            if let (Some(clock), Some(command)) = (clock, self.session.state.last_command) {
+                kit.tick.tally.add_time(command, kit.stopwatch.elapsed(clock));
+            }
             kit.counters.commands.add(outcome.commands);
             executed = outcome.executed;
             match outcome.ending {

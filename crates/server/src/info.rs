@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base::DatabaseIndex;
 use command::{InfoKind, InfoSections, REDIS_VERSION};
+use engine::CommandCounts;
 use keyspace::DatabaseCounts;
 use sys::process::UsageOf;
 
@@ -29,9 +30,10 @@ const SECTIONS: &[Section] = &[
     Section { name: "Replication", kind: InfoKind::Default, fields: replication },
     Section { name: "CPU", kind: InfoKind::Default, fields: processor },
     Section { name: "Modules", kind: InfoKind::Default, fields: |_, _| {} },
-    Section { name: "Errorstats", kind: InfoKind::Default, fields: |_, _| {} },
+    Section { name: "Commandstats", kind: InfoKind::All, fields: commands },
+    Section { name: "Errorstats", kind: InfoKind::Default, fields: errors },
     Section { name: "Cluster", kind: InfoKind::Default, fields: cluster },
-    Section { name: "Shm", kind: InfoKind::Default, fields: shared_memory },
+    Section { name: "Shm", kind: InfoKind::Everything, fields: shared_memory },
     Section { name: "Keyspace", kind: InfoKind::Default, fields: keys },
 ];
 
@@ -178,7 +180,8 @@ fn persistence(shared: &Shared, fields: &mut Fields) {
 }
 
 fn statistics(shared: &Shared, fields: &mut Fields) {
-    let (totals, rate) = (shared.totals(), shared.rates.rate());
+    let (counted, rate) = (shared.counted(), shared.rates.rate());
+    let totals = counted.totals;
     let counters = shared.keyspace().counters();
     fields.add("total_connections_received", totals.connections);
     fields.add("total_commands_processed", totals.commands);
@@ -202,7 +205,7 @@ fn statistics(shared: &Shared, fields: &mut Fields) {
     fields.add("pubsub_patterns", 0);
     fields.add("latest_fork_usec", 0);
     fields.add("total_forks", 0);
-    fields.add("total_error_replies", 0);
+    fields.add("total_error_replies", counted.errors.values().sum::<u64>());
     fields.add("total_reads_processed", totals.reads);
     fields.add("total_writes_processed", totals.writes);
     fields.add("client_query_buffer_limit_disconnections", totals.query_limit_closes);
@@ -234,6 +237,25 @@ fn processor(_shared: &Shared, fields: &mut Fields) {
     fields.add("used_cpu_user_children", seconds(children.user));
     fields.add("used_cpu_sys_main_thread", seconds(thread.system));
     fields.add("used_cpu_user_main_thread", seconds(thread.user));
+}
+
+fn commands(shared: &Shared, fields: &mut Fields) {
+    for (name, counts) in shared.counted().commands {
+        let CommandCounts { calls, failed, rejected, nanoseconds } = counts;
+        let microseconds = nanoseconds / 1000;
+        let per_call = microseconds as f64 / calls.max(1) as f64;
+        let value = format!(
+            "calls={calls},usec={microseconds},usec_per_call={per_call:.2},\
+             rejected_calls={rejected},failed_calls={failed}"
+        );
+        fields.add(&format!("cmdstat_{name}"), value);
+    }
+}
+
+fn errors(shared: &Shared, fields: &mut Fields) {
+    for (code, count) in shared.counted().errors {
+        fields.add(&format!("errorstat_{code}"), format!("count={count}"));
+    }
 }
 
 fn cluster(_shared: &Shared, fields: &mut Fields) {
@@ -289,7 +311,7 @@ pub fn resident_bytes() -> u64 {
 }
 
 /// Returns the memory of this machine, 0 where the system does not tell.
-fn system_memory_bytes() -> u64 {
+pub fn system_memory_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());

@@ -124,9 +124,10 @@ fn log_start(config: &Config, settings: &Settings) {
 
 /// Lowers `maxclients` to what the limit of descriptors leaves, as Redis does.
 fn fit_clients_to_descriptors(config: &mut Config) -> Result<(), String> {
-    let wanted = config.settings().max_clients;
-    let allowed = sys::process::raise_descriptor_limit(limits::descriptors_wanted(wanted));
-    let most = limits::clients_within(allowed);
+    let settings = config.settings();
+    let wanted = settings.max_clients;
+    let allowed = sys::process::raise_descriptor_limit(limits::descriptors_wanted(&settings));
+    let most = limits::clients_within(allowed, &settings);
     if most >= wanted {
         return Ok(());
     }

@@ -8,20 +8,22 @@ use std::time::Duration;
 use arena::{Arena, ArenaConfig};
 use base::UnixMs;
 use command::ConfigError;
-use engine::Engine;
+use engine::{Engine, Tally};
 use keyspace::{EvictionPolicy, Keyspace, shard_count_for_workers};
 use sys::memory::{Backing, OwnedSegments};
 use sys::poll::Waker;
+use sys::process::raise_descriptor_limit;
 
 use crate::attach::Attachments;
 use crate::backlog::Backlog;
 use crate::config::{Config, Settings, effective as row, refused};
+use crate::limits;
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
 use crate::memory::SharedSegments;
 use crate::registry::Registry;
 use crate::service::Bell;
-use crate::statistics::{Rates, Totals, WorkerCounters};
+use crate::statistics::{Counted, Rates, Totals, WorkerCounters};
 
 /// The one instance that the server's threads share.
 pub struct Shared {
@@ -39,6 +41,8 @@ pub struct Shared {
     pub mailboxes: Box<[Mailbox]>,
     /// One set of counters for each worker.
     pub counters: Box<[WorkerCounters]>,
+    /// What the engine counts for each worker.
+    pub tallies: Box<[Tally]>,
     /// Rates over the last seconds.
     pub rates: Rates,
     /// Wakes the service thread.
@@ -58,7 +62,7 @@ pub struct Shared {
     /// Grows with every change of the settings.
     settings_version: AtomicU64,
     /// What CONFIG RESETSTAT counts from.
-    counted_from: Mutex<Totals>,
+    counted_from: Mutex<Counted>,
     log: LogControl,
 }
 
@@ -107,6 +111,7 @@ impl Shared {
             clients: Registry::default(),
             mailboxes: mailboxes.map_err(|error| format!("no mailbox for a worker: {error}"))?,
             counters: (0..worker_count).map(|_| WorkerCounters::default()).collect(),
+            tallies: (0..worker_count).map(|_| Tally::new()).collect(),
             rates: Rates::default(),
             bell: Bell::default(),
             pending_checks: AtomicUsize::new(0),
@@ -117,7 +122,7 @@ impl Shared {
             config: Mutex::new(config),
             settings: Mutex::new(Arc::new(settings.clone())),
             settings_version: AtomicU64::new(1),
-            counted_from: Mutex::new(Totals::default()),
+            counted_from: Mutex::default(),
             log,
         };
         shared.apply(&settings);
@@ -154,10 +159,9 @@ impl Shared {
         let mut config = self.config();
         let next = config.changed(pairs)?;
         let settings = next.settings();
-        let wanted = crate::limits::descriptors_wanted(settings.max_clients);
-        let allowed = sys::process::raise_descriptor_limit(wanted);
-        if allowed < wanted {
-            let most = crate::limits::clients_within(allowed);
+        let wanted = limits::descriptors_wanted(&settings);
+        let most = limits::clients_within(raise_descriptor_limit(wanted), &settings);
+        if most < settings.max_clients {
             return Err(refused(
                 &row::MAX_CLIENTS,
                 &format!(
@@ -187,9 +191,9 @@ impl Shared {
         self.log.set_level(&settings.log_level);
     }
 
-    /// Returns what the workers counted since the last CONFIG RESETSTAT.
-    pub fn totals(&self) -> Totals {
-        self.totals_since_start().since(*self.counted_from())
+    /// Returns what was counted since the last CONFIG RESETSTAT.
+    pub fn counted(&self) -> Counted {
+        self.counted_since_start().since(&self.counted_from())
     }
 
     /// Returns what the workers counted since the server started.
@@ -197,9 +201,17 @@ impl Shared {
         Totals::of(self.counters.iter())
     }
 
+    fn counted_since_start(&self) -> Counted {
+        let mut counted = Counted { totals: self.totals_since_start(), ..Counted::default() };
+        for tally in &self.tallies {
+            counted.add(tally);
+        }
+        counted
+    }
+
     /// Starts the counters anew.
     pub fn reset_counters(&self) {
-        *self.counted_from() = self.totals_since_start();
+        *self.counted_from() = self.counted_since_start();
         self.keyspace().reset_counters();
     }
 
@@ -233,7 +245,7 @@ impl Shared {
         }
     }
 
-    fn counted_from(&self) -> MutexGuard<'_, Totals> {
+    fn counted_from(&self) -> MutexGuard<'_, Counted> {
         self.counted_from.lock().expect("no holder of the counters panics")
     }
 }

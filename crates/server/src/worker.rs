@@ -27,7 +27,7 @@ use crate::mailbox::{Accepted, Mailbox, Message};
 use crate::registry::Origin;
 use crate::shared::Shared;
 use crate::slab::{Slab, Token};
-use crate::statistics::WorkerCounters;
+use crate::statistics::{Stopwatch, WorkerCounters};
 
 /// Events of one wait, and so the connections served in one round beside those queued.
 const EVENTS_MAX: usize = 512;
@@ -53,6 +53,7 @@ pub struct Worker<'s> {
     batch: Batch,
     buffers: BufferPool,
     tick: Tick<'s>,
+    stopwatch: Stopwatch,
     settings: Arc<Settings>,
     settings_version: u64,
     /// Connections with more input than their turn took.
@@ -85,6 +86,7 @@ macro_rules! kit {
             batch: &mut $worker.batch,
             buffers: &mut $worker.buffers,
             tick: &mut $worker.tick,
+            stopwatch: &mut $worker.stopwatch,
             shared: $worker.shared,
             settings: &$worker.settings,
             counters: $worker.counters,
@@ -122,9 +124,11 @@ impl<'s> Worker<'s> {
                 now: sys::clock::realtime(),
                 random: Prng::new(sys::random::seed()?),
                 host: shared,
+                tally: &shared.tallies[index],
                 // Set before each call.
                 output_bytes_max: 0,
             },
+            stopwatch: Stopwatch::default(),
             settings: shared.settings(),
             settings_version: shared.settings_version(),
             queued: VecDeque::new(),
