@@ -1,16 +1,19 @@
 //! Extents: one contiguous block for each entry of 4 KiB and more.
 //!
 //! *Layout*: `extent/tag.rs` draws the two words of a block that the allocator owns,
-//! `extent/tiles.rs` keeps what lies where, `extent/slide.rs` finds the blocks whose moves merge
-//! holes, this file allocates.
+//! `extent/tiles.rs` keeps what lies where, `extent/bins.rs` the holes by size, `extent/slide.rs`
+//! finds the blocks whose moves merge holes, `extent/retire.rs` gives segments back, this file
+//! allocates.
 //! *Invariants*: blocks, holes and gaps tile the region. A hole is free memory that was written
-//! before; a gap is addresses without memory, whole pages of 4 KiB. A block's size stands twice,
-//! in its tag and in its tile, and both must agree when it is freed.
+//! before; a gap is addresses without memory, whole pages of 4 KiB. A block's tag names its tile,
+//! and both say the same size whenever the block is used.
 //! *Not here*: the lock around an `ExtentSpace`, keys and values, pins, which entry to evict.
 //!
 //! Best fit, holes before gaps: memory that the process has is used before memory that the system
 //! would have to give. docs/decisions/0001-extents.md says what else was tried and measured.
 
+mod bins;
+mod retire;
 mod slide;
 mod tag;
 mod tiles;
@@ -24,20 +27,52 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::layout::{LINE_BYTES, block};
-use crate::memory::{Memory, NeedRoom, Room};
+use crate::memory::{Arena, Memory, NeedRoom, Room};
 
 use tag::Tag;
-use tiles::{Kind, Tile, Tiles};
+use tiles::{Kind, Tile, TileId, Tiles};
 
 pub use slide::{SlideBudget, SlideStep};
 pub use tag::Owner;
 
 /// The granule in which the system gives memory and in which touched memory is counted.
 const TOUCH_BYTES: u64 = 4096;
-/// How many gaps are looked at before the last one, which ends the region, is tried.
+/// How many gaps are looked at before the one that ends the region is tried.
 const GAPS_TRIED_MAX: usize = 64;
-/// How many tiles the free memory of a segment may consist of for the segment to be given back.
-const TILES_PER_SEGMENT_MAX: usize = 64;
+
+/// What the extent region is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExtentFigures {
+    /// All blocks, retired ones too.
+    pub used_bytes: u64,
+    /// Blocks that only wait for their pins.
+    pub retired_bytes: u64,
+    /// What the region has taken from the system: blocks and holes.
+    pub touched_bytes: u64,
+    /// All holes.
+    pub free_bytes: u64,
+    /// The largest hole.
+    pub largest_hole_bytes: u64,
+    /// The number of blocks, retired ones too.
+    pub block_count: u64,
+    /// The number of holes.
+    pub hole_count: u64,
+    /// Private memory that the allocator takes for itself.
+    pub private_bytes: u64,
+}
+
+impl Arena {
+    /// Returns what the extent region is made of.
+    pub fn extent_figures(&self) -> ExtentFigures {
+        self.extents().figures()
+    }
+
+    /// Returns whether an extent of `bytes` finds a hole, so that nothing need be moved or evicted
+    /// for it.
+    pub fn extent_fits(&self, bytes: u64) -> bool {
+        self.extents().fits(bytes)
+    }
+}
 
 /// The allocator of the extent region. The caller serialises all calls.
 pub(crate) struct ExtentSpace {
@@ -50,7 +85,8 @@ pub(crate) struct ExtentSpace {
     used_bytes: u64,
     retired_bytes: u64,
     block_count: u64,
-    planner: slide::Planner,
+    /// The memory that a search for a window takes, kept for the next one.
+    line: Vec<slide::Weighed>,
 }
 
 impl ExtentSpace {
@@ -65,11 +101,11 @@ impl ExtentSpace {
             memory,
             base,
             end,
-            tiles: Tiles::new(base, end),
+            tiles: Tiles::new(base..end),
             used_bytes: 0,
             retired_bytes: 0,
             block_count: 0,
-            planner: slide::Planner::new(base),
+            line: Vec::new(),
         }
     }
 
@@ -87,12 +123,13 @@ impl ExtentSpace {
             Some(hole) => hole,
             None => self.warm_up(bytes, room)?,
         };
-        self.tiles.turn(hole.offset, bytes, Kind::Block);
-        self.write_tag(hole.offset, Tag { bytes, retired: false });
-        self.set_owner(hole.offset, owner);
+        let tile = self.tiles.turn(hole, bytes, Kind::Block);
+        let offset = self.tiles.get(tile).offset;
+        self.write_tag(offset, Tag { bytes, tile });
+        self.set_owner(offset, owner);
         self.used_bytes += bytes;
         self.block_count += 1;
-        Ok(hole.offset)
+        Ok(offset)
     }
 
     /// Frees the block at `offset`, a retired one too.
@@ -100,47 +137,55 @@ impl ExtentSpace {
     /// # Panics
     /// When no block starts at `offset`.
     pub fn free(&mut self, offset: u64) {
-        let tag = self.checked_tag(offset);
-        if tag.retired {
-            self.retired_bytes -= tag.bytes;
+        let (id, tile) = self.block(offset);
+        if tile.kind == Kind::Retired {
+            self.retired_bytes -= tile.bytes;
         }
-        self.used_bytes -= tag.bytes;
+        self.used_bytes -= tile.bytes;
         self.block_count -= 1;
         self.clear_tag(offset);
-        self.tiles.turn(offset, tag.bytes, Kind::Hole);
+        self.tiles.turn(id, tile.bytes, Kind::Hole);
     }
 
     /// Makes the block at `offset` at least `bytes` large where it lies, from the free memory
     /// behind it. Returns false, with nothing changed, when there is too little of it.
+    ///
+    /// # Panics
+    /// When no block starts at `offset`.
+    #[cfg_attr(not(test), expect(dead_code, reason = "APPEND copies to a larger block"))]
     pub fn extend(&mut self, offset: u64, bytes: u64, room: Room) -> bool {
-        let (tag, bytes) = (self.checked_tag(offset), block_size(bytes));
-        let missing = bytes.saturating_sub(tag.bytes);
+        let ((id, tile), bytes) = (self.block(offset), block_size(bytes));
+        let missing = bytes.saturating_sub(tile.bytes);
         if missing == 0 {
             return true;
         }
-        let end = offset + tag.bytes;
-        let warm = self.bytes_at(end, Kind::Hole);
+        let hole = self.tiles.next_of(id, Kind::Hole);
+        let warm = hole.map_or(0, |hole| self.tiles.get(hole).bytes);
         if warm < missing {
-            let Some(gap) = self.tiles.at(end + warm).and_then(|tile| tile.of(Kind::Gap)) else {
+            let Some(gap) = self.tiles.next_of(hole.unwrap_or(id), Kind::Gap) else {
                 return false;
             };
-            let fits = warm + gap.bytes + self.bytes_at(gap.end(), Kind::Hole) >= missing;
-            if !fits || self.touch(gap, end + missing, room).is_err() {
+            let fits = warm + self.tiles.get(gap).bytes + self.hole_behind(gap) >= missing;
+            if !fits || self.touch(gap, tile.end() + missing, room).is_err() {
                 return false;
             }
         }
-        self.tiles.grow(offset, missing);
-        self.resize(offset, tag, bytes);
+        self.tiles.grow(id, missing);
+        self.resize(offset, id, tile, bytes);
         true
     }
 
     /// Gives back what the block at `offset` has above `bytes`.
+    ///
+    /// # Panics
+    /// When no block starts at `offset`.
+    #[cfg_attr(not(test), expect(dead_code, reason = "APPEND copies to a larger block"))]
     pub fn shrink(&mut self, offset: u64, bytes: u64) {
-        let (tag, bytes) = (self.checked_tag(offset), block_size(bytes));
-        if bytes < tag.bytes {
-            self.resize(offset, tag, bytes);
-            self.tiles.split(offset + bytes);
-            self.tiles.turn(offset + bytes, tag.bytes - bytes, Kind::Hole);
+        let ((id, tile), bytes) = (self.block(offset), block_size(bytes));
+        if bytes < tile.bytes {
+            let rest = self.tiles.split(id, bytes);
+            self.tiles.turn(rest, tile.bytes - bytes, Kind::Hole);
+            self.resize(offset, id, tile, bytes);
         }
     }
 
@@ -150,11 +195,10 @@ impl ExtentSpace {
     /// # Panics
     /// When no block starts at `offset` or it is retired already.
     pub fn retire(&mut self, offset: u64) {
-        let tag = self.checked_tag(offset);
-        assert!(!tag.retired, "the block at {offset:#x} is retired twice");
-        self.write_tag(offset, Tag { retired: true, ..tag });
-        self.tiles.turn(offset, tag.bytes, Kind::Retired);
-        self.retired_bytes += tag.bytes;
+        let (id, tile) = self.block(offset);
+        assert_eq!(tile.kind, Kind::Block, "the block at {offset:#x} is retired twice");
+        self.tiles.turn(id, tile.bytes, Kind::Retired);
+        self.retired_bytes += tile.bytes;
     }
 
     /// Returns the size of the block at `offset`, its header line counted.
@@ -162,7 +206,7 @@ impl ExtentSpace {
     /// # Panics
     /// When no block starts at `offset`.
     pub fn block_bytes(&self, offset: u64) -> u64 {
-        self.tag(offset).bytes
+        self.block(offset).1.bytes
     }
 
     /// Returns who refers to the block at `offset`.
@@ -175,33 +219,9 @@ impl ExtentSpace {
         self.memory.word(offset + block::OWNER).store(owner.to_word(), Ordering::Relaxed);
     }
 
-    /// Gives whole free segments back to the system, the highest first, until `bytes` of touched
-    /// memory are gone or no segment is left; returns how much it was. Costs a look at each
-    /// segment of the region.
-    pub fn retire_segments(&mut self, bytes: u64) -> u64 {
-        let segment_bytes = self.memory.segment_bytes();
-        let mut returned = 0;
-        for index in (0..self.committed.len()).rev() {
-            if returned >= bytes {
-                break;
-            }
-            let start = self.base + index as u64 * segment_bytes;
-            if self.committed[index] && self.is_free(start, start + segment_bytes) {
-                returned += self.retire_segment(start, start + segment_bytes);
-                self.committed[index] = false;
-            }
-        }
-        returned
-    }
-
     /// Returns the bytes of all blocks, retired ones too.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes
-    }
-
-    /// Returns the bytes of the retired blocks.
-    pub fn retired_bytes(&self) -> u64 {
-        self.retired_bytes
     }
 
     /// Returns the bytes that the region has taken from the system: blocks and holes.
@@ -214,53 +234,62 @@ impl ExtentSpace {
         self.tiles.hole_bytes()
     }
 
-    /// Returns the size of the largest hole.
-    pub fn largest_hole(&self) -> u64 {
-        self.tiles.largest_hole()
+    /// Returns whether a block of `bytes` finds a hole, so that no more memory needs to be touched.
+    pub fn fits(&self, bytes: u64) -> bool {
+        self.tiles.best_fit(block_size(bytes)).is_some()
     }
 
-    /// Returns the number of holes.
-    pub fn hole_count(&self) -> usize {
-        self.tiles.hole_count()
-    }
-
-    /// Returns the number of blocks, retired ones too.
-    pub fn block_count(&self) -> u64 {
-        self.block_count
+    /// Returns what the region is made of. Costs a look at the holes of the largest bin.
+    pub fn figures(&self) -> ExtentFigures {
+        ExtentFigures {
+            used_bytes: self.used_bytes,
+            retired_bytes: self.retired_bytes,
+            touched_bytes: self.touched_bytes(),
+            free_bytes: self.free_bytes(),
+            largest_hole_bytes: self.tiles.largest_hole(),
+            block_count: self.block_count,
+            hole_count: self.tiles.hole_count() as u64,
+            private_bytes: self.tiles.private_bytes(),
+        }
     }
 
     /// Touches as much of a gap as a block of `bytes` needs, and returns the hole that it makes
     /// with the holes on its sides. The lowest gap that suffices is taken, so that the upper end of
     /// the region stays empty.
-    fn warm_up(&mut self, bytes: u64, room: Room) -> Result<Tile, NeedRoom> {
+    fn warm_up(&mut self, bytes: u64, room: Room) -> Result<TileId, NeedRoom> {
         let need = NeedRoom { bytes };
-        let start_of = |gap: Tile| {
-            let before = self.tiles.before(gap.offset).and_then(|tile| tile.of(Kind::Hole));
-            before.map_or(gap.offset, |hole| hole.offset)
+        let before = |gap| {
+            let hole = self.tiles.previous_of(gap, Kind::Hole);
+            hole.map_or(0, |hole| self.tiles.get(hole).bytes)
         };
-        let fits = |gap: &Tile| {
-            gap.end() + self.bytes_at(gap.end(), Kind::Hole) - start_of(*gap) >= bytes
+        let fits = |&gap: &TileId| {
+            before(gap) + self.tiles.get(gap).bytes + self.hole_behind(gap) >= bytes
         };
-        let mut lowest = self.tiles.gaps().take(GAPS_TRIED_MAX);
-        let last = || self.tiles.gaps().next_back().filter(fits);
-        let gap = lowest.find(fits).or_else(last).ok_or(need)?;
-        let start = start_of(gap);
-        drop(lowest);
-        self.touch(gap, start + bytes, room).map_err(|_| need)?;
-        Ok(self.tiles.at(start).expect("the hole that was just made"))
+        let some = self.tiles.gaps().iter().copied().take(GAPS_TRIED_MAX).filter(fits);
+        let last = [self.tiles.last()].into_iter();
+        let last = last.filter(|&id| self.tiles.get(id).kind == Kind::Gap).filter(fits);
+        let gap = some.chain(last).min_by_key(|&gap| self.tiles.get(gap).offset).ok_or(need)?;
+        let start = self.tiles.get(gap).offset - before(gap);
+        self.touch(gap, start + bytes, room).map_err(|_| need)
     }
 
-    /// Makes a hole of the pages of `gap` from its start up to `end`, which may lie behind it.
-    fn touch(&mut self, gap: Tile, end: u64, room: Room) -> Result<(), NeedRoom> {
-        let end = end.next_multiple_of(TOUCH_BYTES).min(gap.end());
-        let bytes = end - gap.offset;
+    /// Makes a hole of the pages of `gap` from its start up to `end`, which may lie behind it, and
+    /// returns it.
+    fn touch(&mut self, gap: TileId, end: u64, room: Room) -> Result<TileId, NeedRoom> {
+        let tile = self.tiles.get(gap);
+        let end = end.next_multiple_of(TOUCH_BYTES).min(tile.end());
+        let bytes = end - tile.offset;
         self.memory.touch(bytes, room)?;
-        if let Err(need) = self.commit(gap.offset, end) {
+        if let Err(need) = self.commit(tile.offset, end) {
             self.memory.untouch(bytes);
             return Err(need);
         }
-        self.tiles.turn(gap.offset, bytes, Kind::Hole);
-        Ok(())
+        Ok(self.tiles.turn(gap, bytes, Kind::Hole))
+    }
+
+    /// Returns the size of the hole behind `tile`; 0 where there is none.
+    fn hole_behind(&self, tile: TileId) -> u64 {
+        self.tiles.next_of(tile, Kind::Hole).map_or(0, |hole| self.tiles.get(hole).bytes)
     }
 
     /// Commits the segments under `start..end`. Where one fails, those before it stay: a committed
@@ -278,74 +307,29 @@ impl ExtentSpace {
         Ok(())
     }
 
-    fn is_free(&self, start: u64, end: u64) -> bool {
-        let mut reached = start;
-        for _ in 0..TILES_PER_SEGMENT_MAX {
-            let tile = self.tiles.holding(reached);
-            if !matches!(tile.kind, Kind::Hole | Kind::Gap) {
-                return false;
-            }
-            reached = tile.end();
-            if reached >= end {
-                return true;
-            }
+    /// Stores the new size of a block, whose tile has it already.
+    fn resize(&mut self, offset: u64, id: TileId, old: Tile, bytes: u64) {
+        self.used_bytes = self.used_bytes - old.bytes + bytes;
+        if old.kind == Kind::Retired {
+            self.retired_bytes = self.retired_bytes - old.bytes + bytes;
         }
-        false
+        self.write_tag(offset, Tag { bytes, tile: id });
     }
 
-    /// Turns a free segment into a gap and returns how much of it was touched.
-    fn retire_segment(&mut self, start: u64, end: u64) -> u64 {
-        let touched_before = self.touched_bytes();
-        let mut reached = start;
-        for _ in 0..TILES_PER_SEGMENT_MAX {
-            let tile = self.tiles.holding(reached);
-            let tile_end = tile.end().min(end);
-            if tile.kind == Kind::Hole {
-                self.tiles.split(reached);
-                self.tiles.turn(reached, tile_end - reached, Kind::Gap);
-            }
-            reached = tile_end;
-            if reached == end {
-                break;
-            }
-        }
-        assert_eq!(reached, end, "as many tiles as were found free");
-        let touched = touched_before - self.touched_bytes();
-        self.memory.retire(start, touched);
-        touched
-    }
-
-    fn bytes_at(&self, offset: u64, kind: Kind) -> u64 {
-        self.tiles.at(offset).and_then(|tile| tile.of(kind)).map_or(0, |tile| tile.bytes)
-    }
-
-    fn resize(&mut self, offset: u64, tag: Tag, bytes: u64) {
-        self.used_bytes = self.used_bytes - tag.bytes + bytes;
-        if tag.retired {
-            self.retired_bytes = self.retired_bytes - tag.bytes + bytes;
-        }
-        self.write_tag(offset, Tag { bytes, ..tag });
-    }
-
-    /// Returns the tag of the block at `offset` after comparing it with the tile.
-    fn checked_tag(&self, offset: u64) -> Tag {
-        let tag = self.tag(offset);
-        let kind = if tag.retired { Kind::Retired } else { Kind::Block };
-        let expected = Tile { offset, bytes: tag.bytes, kind };
-        assert_eq!(self.tiles.at(offset), Some(expected), "tag and tile at {offset:#x} differ");
-        tag
-    }
-
-    fn tag(&self, offset: u64) -> Tag {
+    /// Returns the tile of the block at `offset`, which its tag names.
+    fn block(&self, offset: u64) -> (TileId, Tile) {
         let word = self.memory.word(offset + block::TAG).load(Ordering::Relaxed);
-        match Tag::from_word(word, offset) {
-            Some(tag) => tag,
-            None => panic!("no block at {offset:#x}: its tag is {word:#018x}"),
+        let tag = Tag::from_word(word);
+        let tile = self.tiles.check(tag.tile, offset);
+        let block = tile.filter(|tile| !tile.is_free() && tile.bytes == tag.bytes);
+        match block {
+            Some(tile) => (tag.tile, tile),
+            None => panic!("no block at {offset:#x}: tag {word:#018x}, tile {tile:x?}"),
         }
     }
 
     fn write_tag(&self, offset: u64, tag: Tag) {
-        self.memory.word(offset + block::TAG).store(tag.to_word(offset), Ordering::Relaxed);
+        self.memory.word(offset + block::TAG).store(tag.to_word(), Ordering::Relaxed);
     }
 
     /// A freed block's tag is wiped, so that a second free of it is noticed.

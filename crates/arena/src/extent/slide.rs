@@ -6,55 +6,57 @@
 //! moves the fewest bytes is worked off block by block. Between two blocks the caller lets go of
 //! all locks and the world may change, so that each step looks again.
 
-use super::{ExtentSpace, Kind, Owner, Tag, Tile, Tiles, block_size};
+use std::ops::Range;
+
+use super::bins::bin_of;
+use super::{ExtentSpace, Kind, Owner, Tag, Tile, TileId, Tiles, block_size};
 use crate::words::move_words;
 
-/// The most bytes that are moved for one call of `reserve`; a larger block is never moved. At
+/// The most bytes that one round moves, whatever is wanted; a larger block is never moved. At
 /// 5 GB/s, memory that no cache holds, this is under a millisecond.
 const SLIDE_BYTES_MAX: u64 = 4 << 20;
-/// The most bytes that sliding may cost for each byte of room: above it evicting is cheaper.
-const SLIDE_COST_MAX: u64 = 2;
-/// What sliding may cost however little room is wanted: the hole serves the next ones too.
-const SLIDE_COST_FLOOR: u64 = 256 << 10;
+/// What a round may move however little is wanted: the hole serves the next ones too.
+const SLIDE_BYTES_MIN: u64 = 64 << 10;
 /// The most steps of one round: small blocks are cheap to copy, but each step takes two locks.
 const STEPS_MAX: u32 = 256;
 /// How many blocks that cannot be moved now one round remembers.
 const AVOID_MAX: usize = 16;
-/// The most tiles that one search for a window looks at.
-const SCAN_TILES_MAX: usize = 4096;
-/// How many holes are tried as a block's new place.
-const PLACES_TRIED_MAX: usize = 8;
+/// How many tiles one search looks at; a window that was found by then is taken.
+const SCAN_TILES: usize = 1024;
+/// How many it looks at while it finds none.
+const SCAN_TILES_MAX: usize = 4 * SCAN_TILES;
 
-/// What one call of `reserve` may still move.
+/// What one round, a call of `reserve`, has moved so far. It may move as many bytes as it makes
+/// room for, yet at least 64 KiB and at most 4 MiB: above that, evicting is cheaper.
 #[derive(Clone, Debug)]
 pub struct SlideBudget {
-    bytes: u64,
+    moved_bytes: u64,
     steps: u32,
     avoid: [u64; AVOID_MAX],
     avoid_count: usize,
 }
 
 impl SlideBudget {
-    /// Returns the budget of one round: 4 MiB.
+    /// Returns the budget of a new round.
     #[expect(clippy::new_without_default, reason = "a budget is granted, not defaulted")]
     pub fn new() -> SlideBudget {
-        SlideBudget {
-            bytes: SLIDE_BYTES_MAX,
-            steps: STEPS_MAX,
-            avoid: [0; AVOID_MAX],
-            avoid_count: 0,
-        }
+        SlideBudget { moved_bytes: 0, steps: 0, avoid: [0; AVOID_MAX], avoid_count: 0 }
     }
 
     /// Keeps the block of `step`, which is pinned, out of the rest of this round. When more blocks
     /// are pinned than a round remembers, the round is over.
     pub fn avoid(&mut self, step: &SlideStep) {
         if self.avoid_count == AVOID_MAX {
-            self.steps = 0;
+            self.steps = STEPS_MAX;
             return;
         }
         self.avoid[self.avoid_count] = step.offset;
         self.avoid_count += 1;
+    }
+
+    /// Returns how many bytes may still be moved to make room for `bytes`.
+    fn left(&self, bytes: u64) -> u64 {
+        bytes.clamp(SLIDE_BYTES_MIN, SLIDE_BYTES_MAX).saturating_sub(self.moved_bytes)
     }
 
     fn moves(&self, tile: Tile) -> bool {
@@ -71,55 +73,47 @@ pub struct SlideStep {
     pub offset: u64,
     /// Who refers to it.
     pub owner: Owner,
-    /// Where it goes: the start of a hole.
+    block: TileId,
     target: u64,
+    hole: TileId,
 }
 
-/// What the planner remembers between two steps.
-pub(super) struct Planner {
-    window: Option<Window>,
-    scan_from: u64,
-    places: Places,
+/// A tile and what it adds to a window: free memory, and bytes to move.
+#[derive(Clone, Copy)]
+pub(super) struct Weighed {
+    id: TileId,
+    gain: u64,
+    cost: u64,
 }
 
-impl Planner {
-    pub fn new(base: u64) -> Planner {
-        Planner { window: None, scan_from: base, places: Places::new() }
-    }
-}
+impl Weighed {
+    /// The cost of what does not move.
+    const FIXED: u64 = u64::MAX;
 
-/// A run of tiles that becomes one hole and the blocks that slid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Window {
-    start: u64,
-    end: u64,
-}
-
-impl Window {
-    fn tiles(self, tiles: &Tiles) -> impl Iterator<Item = Tile> {
-        let first = tiles.holding(self.start).offset;
-        tiles.from(first).take(SCAN_TILES_MAX).take_while(move |tile| tile.offset < self.end)
+    /// Stands between the end of the region and its start.
+    fn wall() -> Weighed {
+        Weighed { id: Tiles::FIRST, gain: 0, cost: Weighed::FIXED }
     }
 }
 
 impl ExtentSpace {
     /// Returns the next block to move so that a hole of `bytes` comes to exist, and charges it to
     /// `budget`; or `None` when there is such a hole already, or none is to be had with what is
-    /// left of the budget: then the caller evicts. Changes no block.
+    /// left of the budget: then the caller evicts. Changes no block. Costs a walk over at most
+    /// [`SCAN_TILES_MAX`] tiles.
     pub fn plan(&mut self, bytes: u64, budget: &mut SlideBudget) -> Option<SlideStep> {
         let bytes = block_size(bytes);
-        let has_hole = self.largest_hole() >= bytes;
-        if has_hole || self.free_bytes() < bytes || budget.steps == 0 {
+        let has_hole = self.tiles.best_fit(bytes).is_some();
+        if has_hole || self.free_bytes() < bytes || budget.steps == STEPS_MAX {
             return None;
         }
-        self.planner.places.forget();
-        let window = self.planner.window.filter(|&window| self.still_yields(window, bytes, budget));
-        let window = window.or_else(|| self.find_window(bytes, budget));
-        self.planner.window = window;
-        let (block, target) = self.next_move(window?, budget)?;
-        budget.bytes = budget.bytes.checked_sub(block.bytes)?;
-        budget.steps -= 1;
-        Some(SlideStep { offset: block.offset, owner: self.owner(block.offset), target })
+        let window = self.find_window(bytes, budget)?;
+        let (block, hole) = self.next_move(&self.line[window], budget)?;
+        let (tile, target) = (self.tiles.get(block), self.tiles.get(hole).offset);
+        budget.moved_bytes += tile.bytes;
+        budget.steps += 1;
+        let owner = self.owner(tile.offset);
+        Some(SlideStep { offset: tile.offset, owner, block, target, hole })
     }
 
     /// Moves the block of `step` and returns where it is now; `None`, with nothing changed, when
@@ -128,13 +122,15 @@ impl ExtentSpace {
     /// The caller holds the lock of the owner's shard, has marked the descriptor as changing, knows
     /// that nobody has pinned the block, and stores the new offset in the descriptor afterwards.
     pub fn slide(&mut self, step: &SlideStep) -> Option<u64> {
-        let block = self.tiles.at(step.offset)?.of(Kind::Block)?;
-        let hole = self.tiles.at(step.target)?.of(Kind::Hole)?;
-        let fits = hole.end() == block.offset || hole.bytes >= block.bytes;
+        let is = |tile: &Tile, kind| tile.kind == kind;
+        let block = self.tiles.check(step.block, step.offset).filter(|it| is(it, Kind::Block))?;
+        let hole = self.tiles.check(step.hole, step.target).filter(|it| is(it, Kind::Hole))?;
+        let slides = hole.end() == block.offset;
+        let fits = slides || hole.bytes >= block.bytes;
         if !fits || block.bytes > SLIDE_BYTES_MAX || self.owner(block.offset) != step.owner {
             return None;
         }
-        let tag = self.checked_tag(block.offset);
+        assert_eq!(self.block(block.offset), (step.block, block), "the tag names another tile");
         self.clear_tag(block.offset);
         // SAFETY: the block is committed memory, and so is a hole of its size, or the hole before it
         // together with the block itself. Offsets and size are multiples of 64. Nobody else writes
@@ -146,179 +142,118 @@ impl ExtentSpace {
         }
         // A hole that ends at the block overlaps the block's new place: the two must be one first.
         // Any other is taken first, because the block's old place may merge with what is left.
-        if hole.end() == block.offset {
-            self.tiles.turn(block.offset, block.bytes, Kind::Hole);
-            self.tiles.turn(hole.offset, block.bytes, Kind::Block);
+        let tile = if slides {
+            let merged = self.tiles.turn(step.block, block.bytes, Kind::Hole);
+            self.tiles.turn(merged, block.bytes, Kind::Block)
         } else {
-            self.tiles.turn(hole.offset, block.bytes, Kind::Block);
-            self.tiles.turn(block.offset, block.bytes, Kind::Hole);
-        }
-        self.write_tag(hole.offset, Tag { bytes: block.bytes, retired: false });
-        if let Some(window) = self.planner.window.as_mut()
-            && (window.start..window.end).contains(&hole.offset)
-        {
-            // What has slid to the lower end is done.
-            window.start = hole.offset + tag.bytes;
-        }
+            let taken = self.tiles.turn(step.hole, block.bytes, Kind::Block);
+            self.tiles.turn(step.block, block.bytes, Kind::Hole);
+            taken
+        };
+        self.write_tag(hole.offset, Tag { bytes: block.bytes, tile });
         Some(hole.offset)
     }
 
-    /// Returns the cheapest window that yields `bytes` within `budget` among the next
-    /// [`SCAN_TILES_MAX`] tiles. A larger region is searched piece by piece, one piece a call.
-    fn find_window(&mut self, bytes: u64, budget: &SlideBudget) -> Option<Window> {
-        let whole = self.tiles.len() <= SCAN_TILES_MAX;
-        let start = if whole { self.base } else { self.planner.scan_from };
-        let start = self.tiles.holding(start).offset;
-        let limit = SLIDE_COST_FLOOR.max(SLIDE_COST_MAX * bytes).min(budget.bytes);
-        let mut best: Option<(u64, Window)> = None;
-        let mut tally = Tally::default();
-        let places = &mut self.planner.places;
-        let mut tails = self.tiles.from(start).peekable();
-        self.planner.scan_from = self.base;
-        for (index, head) in self.tiles.from(start).enumerate() {
-            if index == SCAN_TILES_MAX {
-                self.planner.scan_from = head.offset;
+    /// Returns the cheapest window that yields `bytes`, as a part of `line`, among the tiles that
+    /// follow those of the last search.
+    fn find_window(&mut self, bytes: u64, budget: &SlideBudget) -> Option<Range<usize>> {
+        let mut search = Search { line: std::mem::take(&mut self.line), ..Search::default() };
+        search.line.clear();
+        search.limit = budget.left(bytes);
+        let mut id = self.tiles.cursor();
+        for count in 1..=self.tiles.len().min(SCAN_TILES_MAX) {
+            search.push(self.weighed(id, bytes, budget), bytes);
+            id = self.tiles.next(id).unwrap_or_else(|| {
+                search.push(Weighed::wall(), bytes);
+                Tiles::FIRST
+            });
+            if count.is_multiple_of(SCAN_TILES) && search.best.is_some() {
                 break;
             }
-            if !matches!(head.kind, Kind::Hole) && !budget.moves(head) {
-                // The window starts anew behind what stays where it is.
-                tally = Tally::default();
-                tails = self.tiles.from(head.end()).peekable();
-                continue;
-            }
-            let weight = places.weigh(&self.tiles, head, bytes);
-            tally.push(weight);
-            while let Some(&tail) = tails.peek()
-                && tail.offset < head.offset
-                && tally.drops(places.weigh(&self.tiles, tail, bytes), bytes)
-            {
-                tails.next();
-            }
-            let cheaper = tally.cost <= limit && best.is_none_or(|(cost, _)| tally.cost < cost);
-            if tally.gain >= bytes && cheaper {
-                let tail = tails.peek().expect("the tail is not beyond the head");
-                best = Some((tally.cost, Window { start: tail.offset, end: head.end() }));
-            }
         }
-        best.map(|(_, window)| window)
+        self.tiles.set_cursor(id);
+        self.line = search.line;
+        search.best
     }
 
-    /// Returns whether `window` still yields `bytes` within what is left of `budget`.
-    fn still_yields(&mut self, window: Window, bytes: u64, budget: &SlideBudget) -> bool {
-        let mut tally = Tally::default();
-        let places = &mut self.planner.places;
-        for tile in window.tiles(&self.tiles) {
-            if tile.kind != Kind::Hole && !budget.moves(tile) {
-                return false;
+    fn weighed(&self, id: TileId, bytes: u64, budget: &SlideBudget) -> Weighed {
+        let tile = self.tiles.get(id);
+        let (gain, cost) = match tile.kind {
+            Kind::Hole => (tile.bytes, 0),
+            Kind::Block if !budget.moves(tile) => (0, Weighed::FIXED),
+            Kind::Block if tile.bytes < bytes && self.has_place(tile.bytes) => {
+                (tile.bytes, tile.bytes)
             }
-            let weight = places.weigh(&self.tiles, tile, bytes);
-            if tally.gain > 0 || weight.gain > 0 {
-                tally.push(weight);
-            }
-        }
-        tally.gain >= bytes && tally.cost <= budget.bytes
+            Kind::Block => (0, tile.bytes),
+            Kind::Gap | Kind::Retired => (0, Weighed::FIXED),
+        };
+        Weighed { id, gain, cost }
     }
 
-    /// Returns the block of `window` that moves next, and where to: those that fit elsewhere first,
-    /// then from the lowest on those behind a hole.
-    fn next_move(&self, window: Window, budget: &SlideBudget) -> Option<(Tile, u64)> {
-        for tile in window.tiles(&self.tiles).filter(|&tile| budget.moves(tile)) {
-            let outside = |place: &Tile| place.end() <= window.start || place.offset >= window.end;
-            let places = self.tiles.holes_of(tile.bytes).take(PLACES_TRIED_MAX);
-            let mut fitting = places.take_while(|place| place.bytes <= fit_limit(tile.bytes));
-            if let Some(place) = fitting.find(outside) {
-                return Some((tile, place.offset));
+    /// Returns whether there are holes that a block of `bytes` nearly fills, as far as their bins
+    /// say: those of its own bin may be too small, those of the limit's bin too large.
+    fn has_place(&self, bytes: u64) -> bool {
+        self.tiles.has_hole_in(bin_of(bytes) + 1..bin_of(fit_limit(bytes)))
+    }
+
+    /// Returns the block of `window` that moves next, and the hole that it goes to: those that fit
+    /// elsewhere first, then from the lowest on those behind a hole.
+    fn next_move(&self, window: &[Weighed], budget: &SlideBudget) -> Option<(TileId, TileId)> {
+        let tile = |weighed: &Weighed| self.tiles.get(weighed.id);
+        let (start, end) = (tile(window.first()?).offset, tile(window.last()?).end());
+        for candidate in window.iter().filter(|it| it.gain > 0 && it.cost > 0) {
+            let bytes = tile(candidate).bytes;
+            let (place, _) = self
+                .tiles
+                .holes_between(bytes, fit_limit(bytes))
+                .filter(|(_, hole)| hole.offset < start || hole.offset >= end)
+                .min_by_key(|(_, hole)| hole.bytes)
+                .unzip();
+            if let Some(place) = place {
+                return Some((candidate.id, place));
             }
         }
-        let hole = window.tiles(&self.tiles).find(|tile| tile.kind == Kind::Hole)?;
-        let block = self.tiles.at(hole.end()).filter(|&tile| budget.moves(tile))?;
-        (block.end() < window.end).then_some((block, hole.offset))
+        let hole = window.iter().find(|it| it.cost == 0)?.id;
+        let block = self.tiles.next(hole)?;
+        let behind = self.tiles.get(block);
+        (behind.end() < end && budget.moves(behind)).then_some((block, hole))
     }
 }
 
-/// What a tile adds to a window: free memory, and bytes to move.
-#[derive(Clone, Copy, Debug, Default)]
-struct Weight {
+/// The search for the cheapest window, tile by tile.
+#[derive(Default)]
+struct Search {
+    line: Vec<Weighed>,
+    /// The window that ends with the last tile: where it starts, and its sums.
+    tail: usize,
     gain: u64,
     cost: u64,
+    best: Option<Range<usize>>,
+    /// The cost of the best window; before there is one, the most that one may cost.
+    limit: u64,
 }
 
-/// The sum of a window's weights.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    gain: u64,
-    cost: u64,
-}
-
-impl Tally {
-    fn push(&mut self, weight: Weight) {
-        self.gain += weight.gain;
-        self.cost += weight.cost;
-    }
-
-    /// Drops a tile from the lower end when the window yields `bytes` without it, or when it only
-    /// costs; returns whether it did.
-    fn drops(&mut self, weight: Weight, bytes: u64) -> bool {
-        let needless = weight.gain == 0 || self.gain - weight.gain >= bytes;
-        if needless {
-            self.gain -= weight.gain;
-            self.cost -= weight.cost;
+impl Search {
+    fn push(&mut self, weighed: Weighed, bytes: u64) {
+        self.line.push(weighed);
+        if weighed.cost == Weighed::FIXED {
+            (self.tail, self.gain, self.cost) = (self.line.len(), 0, 0);
+            return;
         }
-        needless
-    }
-}
-
-/// For each class of sizes the smallest hole in it, looked up once a plan.
-struct Places {
-    smallest: Vec<u64>,
-}
-
-impl Places {
-    /// Steps within each power of two.
-    const STEPS_LOG2: u32 = 5;
-    const CLASS_COUNT: usize = 64 << Places::STEPS_LOG2;
-    const UNKNOWN: u64 = u64::MAX;
-
-    fn new() -> Places {
-        Places { smallest: vec![Places::UNKNOWN; Places::CLASS_COUNT] }
-    }
-
-    fn forget(&mut self) {
-        self.smallest.fill(Places::UNKNOWN);
-    }
-
-    /// Returns what `tile` adds to a window from which a hole of `bytes` is wanted.
-    fn weigh(&mut self, tiles: &Tiles, tile: Tile, bytes: u64) -> Weight {
-        if tile.kind == Kind::Hole {
-            return Weight { gain: tile.bytes, cost: 0 };
+        self.gain += weighed.gain;
+        self.cost += weighed.cost;
+        // What only costs, and what the window yields enough without, is left out at its start.
+        while let Some(first) = self.line[..self.line.len() - 1].get(self.tail)
+            && (first.gain == 0 || self.gain - first.gain >= bytes)
+        {
+            self.gain -= first.gain;
+            self.cost -= first.cost;
+            self.tail += 1;
         }
-        let fits = tile.bytes < bytes && self.has_place(tiles, tile.bytes);
-        Weight { gain: if fits { tile.bytes } else { 0 }, cost: tile.bytes }
-    }
-
-    /// Returns whether a hole exists that a block of `bytes` fills nearly.
-    fn has_place(&mut self, tiles: &Tiles, bytes: u64) -> bool {
-        let limit = fit_limit(bytes);
-        let class = Places::class_of(bytes);
-        (class..=Places::class_of(limit)).any(|class| {
-            if self.smallest[class] == Places::UNKNOWN {
-                let floor = Places::floor_of(class).next_multiple_of(64);
-                self.smallest[class] = tiles.holes_of(floor).next().map_or(0, |hole| hole.bytes);
-            }
-            (bytes..=limit).contains(&self.smallest[class])
-        })
-    }
-
-    fn class_of(bytes: u64) -> usize {
-        let log2 = bytes.ilog2();
-        let step = bytes >> (log2 - Places::STEPS_LOG2) & ((1 << Places::STEPS_LOG2) - 1);
-        ((u64::from(log2) << Places::STEPS_LOG2) + step) as usize
-    }
-
-    fn floor_of(class: usize) -> u64 {
-        let log2 = class >> Places::STEPS_LOG2;
-        let step = class & ((1 << Places::STEPS_LOG2) - 1);
-        (((1 << Places::STEPS_LOG2) + step) as u64) << (log2 - Places::STEPS_LOG2 as usize)
+        if self.gain >= bytes && self.cost <= self.limit {
+            self.best = Some(self.tail..self.line.len());
+            self.limit = self.cost;
+        }
     }
 }
 

@@ -1,10 +1,20 @@
 //! The tiling of the extent region: blocks, holes and gaps in the order of their addresses.
 //!
-//! It lies in private memory: a gap has no memory to keep words in, and a search by size or by
-//! address must not wait for cold lines of the arena. Adjacent holes are merged at once, adjacent
+//! Each tile is a record of 32 bytes in private memory, linked to its neighbours, and each hole to
+//! the others of its bin. Private, because a gap has no memory to keep words in, and because a
+//! search must not wait for cold lines of the arena. Adjacent holes are merged at once, adjacent
 //! gaps too, so that a freed block meets at most one hole on either side.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::bins::{Bins, NONE, bin_of};
+
+/// How many holes of one bin are compared for the best fit.
+const FIT_TRIED_MAX: usize = 32;
+
+/// Names a record; valid until the tile merges with the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TileId(pub u32);
 
 /// What a tile is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,108 +42,205 @@ impl Tile {
         self.offset + self.bytes
     }
 
-    /// Returns the tile if it is of `kind`.
-    pub fn of(self, kind: Kind) -> Option<Tile> {
-        (self.kind == kind).then_some(self)
+    pub fn is_free(self) -> bool {
+        matches!(self.kind, Kind::Hole | Kind::Gap)
     }
 }
 
-/// Size and kind in one word: sizes are multiples of 64.
+/// A tile with its links. The bin links of a block are unused.
 #[derive(Clone, Copy)]
-struct Packed(u64);
+struct Record {
+    offset: u64,
+    /// Size and kind in one word: sizes are multiples of 64.
+    packed: u64,
+    previous: u32,
+    next: u32,
+    bin_previous: u32,
+    bin_next: u32,
+}
 
-impl Packed {
-    fn new(bytes: u64, kind: Kind) -> Packed {
-        debug_assert!(bytes > 0 && bytes.is_multiple_of(64), "a tile of {bytes} bytes");
-        Packed(bytes | kind as u64)
-    }
+const _: () = assert!(size_of::<Record>() == 32);
 
-    fn at(self, offset: u64) -> Tile {
-        let kind = match self.0 & 3 {
+impl Record {
+    fn tile(&self) -> Tile {
+        let kind = match self.packed & 3 {
             0 => Kind::Hole,
             1 => Kind::Gap,
             2 => Kind::Block,
             _ => Kind::Retired,
         };
-        Tile { offset, bytes: self.0 & !63, kind }
+        Tile { offset: self.offset, bytes: self.packed & !63, kind }
+    }
+
+    fn set(&mut self, tile: Tile) {
+        debug_assert!(tile.bytes > 0 && tile.bytes.is_multiple_of(64), "{tile:x?}");
+        self.offset = tile.offset;
+        self.packed = tile.bytes | tile.kind as u64;
     }
 }
 
 /// The tiles by address, the holes also by size.
 pub(super) struct Tiles {
-    tiles: BTreeMap<u64, Packed>,
-    holes: BTreeSet<(u64, u64)>,
-    gaps: BTreeSet<u64>,
+    records: Vec<Record>,
+    /// The first unused record; they are linked by `next`.
+    unused: u32,
+    bins: Bins,
+    /// The gaps, in no order.
+    gaps: Vec<TileId>,
+    /// The tile that ends the region.
+    last: TileId,
+    /// Where the next search of a part of the tiles starts.
+    cursor: TileId,
+    tile_count: usize,
+    hole_count: usize,
     hole_bytes: u64,
     gap_bytes: u64,
 }
 
 impl Tiles {
-    /// Returns `base..end` as one gap.
-    pub fn new(base: u64, end: u64) -> Tiles {
+    /// The tile that starts the region: it merges with none before it.
+    pub const FIRST: TileId = TileId(0);
+
+    /// Returns `range` as one gap.
+    pub fn new(range: Range<u64>) -> Tiles {
         let mut tiles = Tiles {
-            tiles: BTreeMap::new(),
-            holes: BTreeSet::new(),
-            gaps: BTreeSet::new(),
+            records: Vec::new(),
+            unused: NONE,
+            bins: Bins::new(),
+            gaps: Vec::new(),
+            last: Tiles::FIRST,
+            cursor: Tiles::FIRST,
+            tile_count: 0,
+            hole_count: 0,
             hole_bytes: 0,
             gap_bytes: 0,
         };
-        tiles.put(Tile { offset: base, bytes: end - base, kind: Kind::Gap });
+        let bytes = range.end - range.start;
+        tiles.add(Tile { offset: range.start, bytes, kind: Kind::Gap }, NONE, NONE);
         tiles
     }
 
-    /// Returns the tile that starts at `offset`.
-    pub fn at(&self, offset: u64) -> Option<Tile> {
-        self.tiles.get(&offset).map(|packed| packed.at(offset))
+    /// Returns the tile that `id` names.
+    #[inline]
+    pub fn get(&self, id: TileId) -> Tile {
+        self.records[id.0 as usize].tile()
     }
 
-    /// Returns the tile that ends at `offset`; `None` at the start of the region.
-    pub fn before(&self, offset: u64) -> Option<Tile> {
-        let (&start, packed) = self.tiles.range(..offset).next_back()?;
-        Some(packed.at(start))
+    /// Returns the tile that `id` names if it starts at `offset`, for an `id` from memory that
+    /// may be out of date.
+    pub fn check(&self, id: TileId, offset: u64) -> Option<Tile> {
+        let record = self.records.get(id.0 as usize)?;
+        // An unused record has size 0.
+        (record.offset == offset && record.packed != 0).then(|| record.tile())
     }
 
-    /// Returns the tile that holds the byte at `offset`, which is in the region.
-    pub fn holding(&self, offset: u64) -> Tile {
-        let last = self.tiles.range(..=offset).next_back();
-        let (&start, packed) = last.expect("the region is tiled from its start");
-        packed.at(start)
+    /// Returns the tile behind that of `id`; `None` at the end of the region.
+    #[inline]
+    pub fn next(&self, id: TileId) -> Option<TileId> {
+        some(self.records[id.0 as usize].next)
     }
 
-    /// Returns the tiles from the one that starts at `offset` on, ascending.
-    pub fn from(&self, offset: u64) -> impl Iterator<Item = Tile> + Clone {
-        self.tiles.range(offset..).map(|(&offset, packed)| packed.at(offset))
+    /// Returns the tile before that of `id`; `None` at the start of the region.
+    #[inline]
+    pub fn previous(&self, id: TileId) -> Option<TileId> {
+        some(self.records[id.0 as usize].previous)
     }
 
-    /// Returns the gaps, ascending.
-    pub fn gaps(&self) -> impl DoubleEndedIterator<Item = Tile> {
-        self.gaps.iter().map(|&offset| self.at(offset).expect("a gap is a tile"))
+    /// Returns the tile behind that of `id` if it is of `kind`.
+    pub fn next_of(&self, id: TileId, kind: Kind) -> Option<TileId> {
+        self.next(id).filter(|&next| self.get(next).kind == kind)
     }
 
-    /// Returns the holes of at least `bytes`, the smallest first, the lower of equal ones first.
-    pub fn holes_of(&self, bytes: u64) -> impl Iterator<Item = Tile> {
-        let kind = Kind::Hole;
-        self.holes.range((bytes, 0)..).map(move |&(bytes, offset)| Tile { offset, bytes, kind })
+    /// Returns the tile before that of `id` if it is of `kind`.
+    pub fn previous_of(&self, id: TileId, kind: Kind) -> Option<TileId> {
+        self.previous(id).filter(|&previous| self.get(previous).kind == kind)
     }
 
-    /// Returns the smallest hole of at least `bytes`.
-    pub fn best_fit(&self, bytes: u64) -> Option<Tile> {
-        self.holes_of(bytes).next()
+    /// Returns the tile that ends the region.
+    pub fn last(&self) -> TileId {
+        self.last
+    }
+
+    /// Returns the gaps, in no order.
+    pub fn gaps(&self) -> &[TileId] {
+        &self.gaps
+    }
+
+    /// Returns where the next search of a part of the tiles starts: always a tile.
+    pub fn cursor(&self) -> TileId {
+        self.cursor
+    }
+
+    /// Sets where the next search starts.
+    pub fn set_cursor(&mut self, id: TileId) {
+        self.cursor = id;
+    }
+
+    /// Returns a hole of at least `bytes`, the best of the first [`FIT_TRIED_MAX`] in the lowest
+    /// bin that has one.
+    pub fn best_fit(&self, bytes: u64) -> Option<TileId> {
+        let own = bin_of(bytes);
+        self.best_in(own, bytes).or_else(|| {
+            let above = self.bins.filled_from(own + 1)?;
+            self.best_in(above, bytes)
+        })
+    }
+
+    /// Returns the smallest of the first holes of `bin` that have at least `bytes`.
+    fn best_in(&self, bin: usize, bytes: u64) -> Option<TileId> {
+        self.in_bin(bin)
+            .take(FIT_TRIED_MAX)
+            .filter(|&id| self.get(id).bytes >= bytes)
+            .min_by_key(|&id| self.get(id).bytes)
+    }
+
+    /// Returns the holes that are in the bin of `bytes` or a higher one, from the largest bin down.
+    pub fn holes_down_to(&self, bytes: u64) -> impl Iterator<Item = (TileId, Tile)> {
+        let floor = bin_of(bytes);
+        let bins = (floor..=self.bins.last().unwrap_or(0)).rev();
+        bins.flat_map(|bin| self.in_bin(bin)).map(|id| (id, self.get(id)))
+    }
+
+    /// Returns the tiles from `id` on, ascending.
+    #[cfg(test)]
+    pub fn from(&self, id: TileId) -> impl Iterator<Item = (TileId, Tile)> {
+        std::iter::successors(Some(id), |&id| self.next(id)).map(|id| (id, self.get(id)))
     }
 
     /// Returns the size of the largest hole; 0 without any.
     pub fn largest_hole(&self) -> u64 {
-        self.holes.last().map_or(0, |&(bytes, _)| bytes)
+        let Some(bin) = self.bins.last() else { return 0 };
+        let largest = self.in_bin(bin).map(|id| self.get(id).bytes).max();
+        largest.expect("a filled bin has a hole")
+    }
+
+    /// Returns the holes of at least `low` and at most `high` bytes among the first
+    /// [`FIT_TRIED_MAX`] of each of their bins.
+    pub fn holes_between(&self, low: u64, high: u64) -> impl Iterator<Item = (TileId, Tile)> {
+        (bin_of(low)..=bin_of(high))
+            .flat_map(|bin| self.in_bin(bin).take(FIT_TRIED_MAX))
+            .map(|id| (id, self.get(id)))
+            .filter(move |(_, hole)| (low..=high).contains(&hole.bytes))
+    }
+
+    /// Returns whether one of `bins` has a hole.
+    pub fn has_hole_in(&self, bins: Range<usize>) -> bool {
+        self.bins.filled_from(bins.start).is_some_and(|bin| bin < bins.end)
+    }
+
+    fn in_bin(&self, bin: usize) -> impl Iterator<Item = TileId> {
+        let next = |id: &TileId| some(self.records[id.0 as usize].bin_next);
+        std::iter::successors(some(self.bins.head(bin)), next)
     }
 
     /// Returns the number of tiles.
     pub fn len(&self) -> usize {
-        self.tiles.len()
+        self.tile_count
     }
 
     /// Returns the number of holes.
     pub fn hole_count(&self) -> usize {
-        self.holes.len()
+        self.hole_count
     }
 
     /// Returns the bytes of all holes.
@@ -146,93 +253,170 @@ impl Tiles {
         self.gap_bytes
     }
 
-    /// Makes the first `bytes` of the tile at `offset` a tile of `kind`; what is left behind it
-    /// keeps its kind. A new hole or gap merges with its neighbours of the same kind.
-    pub fn turn(&mut self, offset: u64, bytes: u64, kind: Kind) {
-        let old = self.at(offset).expect("a tile starts where one is to be turned");
+    /// Returns the private memory that the tiles take, in bytes.
+    pub fn private_bytes(&self) -> u64 {
+        (self.records.capacity() * size_of::<Record>()) as u64
+    }
+
+    /// Makes the first `bytes` of the tile `id` a tile of `kind`; what is left behind it keeps its
+    /// kind. A new hole or gap merges with its neighbours of the same kind. Returns the tile that
+    /// the bytes are part of now.
+    pub fn turn(&mut self, id: TileId, bytes: u64, kind: Kind) -> TileId {
+        let old = self.get(id);
         assert!(bytes <= old.bytes && old.kind != kind, "{old:x?} becomes {bytes} of {kind:?}");
-        self.unlist(old);
+        self.unlist(id, old);
         if bytes < old.bytes {
-            let rest = Tile { offset: offset + bytes, bytes: old.bytes - bytes, kind: old.kind };
-            self.put(rest);
+            let rest =
+                Tile { offset: old.offset + bytes, bytes: old.bytes - bytes, kind: old.kind };
+            self.add(rest, id.0, self.records[id.0 as usize].next);
         }
-        let mut tile = Tile { offset, bytes, kind };
+        let mut merged = Tile { offset: old.offset, bytes, kind };
+        let mut name = id;
         if matches!(kind, Kind::Hole | Kind::Gap) {
-            tile = self.merged(tile);
+            if let Some(next) = self.next_of(id, kind) {
+                merged.bytes += self.drop_tile(next);
+            }
+            if let Some(previous) = self.previous_of(id, kind) {
+                let before = self.get(previous);
+                self.unlist(previous, before);
+                self.unlink(id);
+                merged = Tile { bytes: before.bytes + merged.bytes, ..before };
+                name = previous;
+            }
         }
-        self.put(tile);
+        self.records[name.0 as usize].set(merged);
+        self.list(name, merged);
+        name
     }
 
-    /// Makes the tile that holds `offset` start there: what is before it becomes a tile of its own.
-    pub fn split(&mut self, offset: u64) {
-        let whole = self.holding(offset);
-        if whole.offset < offset {
-            self.unlist(whole);
-            self.put(Tile { bytes: offset - whole.offset, ..whole });
-            self.put(Tile { offset, bytes: whole.end() - offset, ..whole });
-        }
+    /// Cuts the first `bytes` off the tile `id` and returns the tile of the rest, of the same kind.
+    pub fn split(&mut self, id: TileId, bytes: u64) -> TileId {
+        let whole = self.get(id);
+        assert!(bytes < whole.bytes, "{bytes} bytes are not a part of {whole:x?}");
+        self.unlist(id, whole);
+        let front = Tile { bytes, ..whole };
+        self.records[id.0 as usize].set(front);
+        self.list(id, front);
+        let rest = Tile { offset: whole.offset + bytes, bytes: whole.bytes - bytes, ..whole };
+        self.add(rest, id.0, self.records[id.0 as usize].next)
     }
 
-    /// Makes the block at `offset` take the first `bytes` of the hole behind it.
-    pub fn grow(&mut self, offset: u64, bytes: u64) {
-        let block = self.at(offset).expect("a block starts where it is grown");
-        let hole = self.at(block.end()).and_then(|tile| tile.of(Kind::Hole));
-        let hole = hole.expect("a block grows into the hole behind it");
-        assert!(bytes <= hole.bytes, "{bytes} bytes of {hole:x?}");
-        self.unlist(hole);
-        self.tiles.remove(&hole.offset);
-        if bytes < hole.bytes {
-            let (offset, bytes) = (hole.offset + bytes, hole.bytes - bytes);
-            self.put(Tile { offset, bytes, ..hole });
-        }
-        self.put(Tile { bytes: block.bytes + bytes, ..block });
+    /// Makes the block `id` take the first `bytes` of the hole behind it.
+    pub fn grow(&mut self, id: TileId, bytes: u64) {
+        let hole = self.next_of(id, Kind::Hole).expect("a block grows into the hole behind it");
+        let taken = self.turn(hole, bytes, Kind::Block);
+        let block = self.get(id);
+        let taken_bytes = self.drop_tile(taken);
+        self.records[id.0 as usize].set(Tile { bytes: block.bytes + taken_bytes, ..block });
     }
 
-    /// Joins `tile`, which is in no list, with its neighbours of the same kind.
-    fn merged(&mut self, tile: Tile) -> Tile {
-        let mut merged = tile;
-        if let Some(next) = self.at(tile.end()).and_then(|next| next.of(tile.kind)) {
-            self.unlist(next);
-            self.tiles.remove(&next.offset);
-            merged.bytes += next.bytes;
-        }
-        if let Some(previous) = self.before(tile.offset).and_then(|tile| tile.of(merged.kind)) {
-            self.unlist(previous);
-            self.tiles.remove(&tile.offset);
-            merged.offset = previous.offset;
-            merged.bytes += previous.bytes;
-        }
-        merged
+    /// Removes the tile `id`, whose bytes become part of the one before it, and returns how many.
+    fn drop_tile(&mut self, id: TileId) -> u64 {
+        let tile = self.get(id);
+        self.unlist(id, tile);
+        self.unlink(id);
+        tile.bytes
     }
 
-    fn put(&mut self, tile: Tile) {
-        self.tiles.insert(tile.offset, Packed::new(tile.bytes, tile.kind));
+    fn add(&mut self, tile: Tile, previous: u32, next: u32) -> TileId {
+        let id = self.take_record();
+        let record = &mut self.records[id.0 as usize];
+        record.set(tile);
+        (record.previous, record.next) = (previous, next);
+        match some(previous) {
+            Some(previous) => self.records[previous.0 as usize].next = id.0,
+            None => debug_assert_eq!(id, Tiles::FIRST),
+        }
+        match some(next) {
+            Some(next) => self.records[next.0 as usize].previous = id.0,
+            None => self.last = id,
+        }
+        self.tile_count += 1;
+        self.list(id, tile);
+        id
+    }
+
+    fn take_record(&mut self) -> TileId {
+        if let Some(id) = some(self.unused) {
+            self.unused = self.records[id.0 as usize].next;
+            return id;
+        }
+        let id = TileId(self.records.len() as u32);
+        assert!(id.0 != NONE, "as many tiles as a record's links can name");
+        let (offset, packed) = (0, 0);
+        let [previous, next, bin_previous, bin_next] = [NONE; 4];
+        self.records.push(Record { offset, packed, previous, next, bin_previous, bin_next });
+        id
+    }
+
+    /// Takes the record `id`, which is in no bin, out of the order of addresses and frees it.
+    fn unlink(&mut self, id: TileId) {
+        let Record { previous, next, .. } = self.records[id.0 as usize];
+        let before = some(previous).expect("the first tile merges with none before it");
+        self.records[before.0 as usize].next = next;
+        match some(next) {
+            Some(next) => self.records[next.0 as usize].previous = previous,
+            None => self.last = before,
+        }
+        if self.cursor == id {
+            self.cursor = before;
+        }
+        let record = &mut self.records[id.0 as usize];
+        record.packed = 0;
+        record.next = self.unused;
+        self.unused = id.0;
+        self.tile_count -= 1;
+    }
+
+    /// Enters a free tile where it is found by size or kind.
+    fn list(&mut self, id: TileId, tile: Tile) {
         match tile.kind {
             Kind::Hole => {
-                self.holes.insert((tile.bytes, tile.offset));
+                let bin = bin_of(tile.bytes);
+                let head = self.bins.head(bin);
+                if let Some(head) = some(head) {
+                    self.records[head.0 as usize].bin_previous = id.0;
+                }
+                let record = &mut self.records[id.0 as usize];
+                (record.bin_previous, record.bin_next) = (NONE, head);
+                self.bins.set_head(bin, id.0);
                 self.hole_bytes += tile.bytes;
+                self.hole_count += 1;
             }
             Kind::Gap => {
-                self.gaps.insert(tile.offset);
+                self.gaps.push(id);
                 self.gap_bytes += tile.bytes;
             }
             Kind::Block | Kind::Retired => {}
         }
     }
 
-    fn unlist(&mut self, tile: Tile) {
+    fn unlist(&mut self, id: TileId, tile: Tile) {
         match tile.kind {
             Kind::Hole => {
-                self.holes.remove(&(tile.bytes, tile.offset));
+                let Record { bin_previous, bin_next, .. } = self.records[id.0 as usize];
+                match some(bin_previous) {
+                    Some(previous) => self.records[previous.0 as usize].bin_next = bin_next,
+                    None => self.bins.set_head(bin_of(tile.bytes), bin_next),
+                }
+                if let Some(next) = some(bin_next) {
+                    self.records[next.0 as usize].bin_previous = bin_previous;
+                }
                 self.hole_bytes -= tile.bytes;
+                self.hole_count -= 1;
             }
             Kind::Gap => {
-                self.gaps.remove(&tile.offset);
+                let place = self.gaps.iter().position(|&gap| gap == id).expect("a gap is listed");
+                self.gaps.swap_remove(place);
                 self.gap_bytes -= tile.bytes;
             }
             Kind::Block | Kind::Retired => {}
         }
     }
+}
+
+fn some(record: u32) -> Option<TileId> {
+    (record != NONE).then_some(TileId(record))
 }
 
 #[cfg(test)]
@@ -241,29 +425,54 @@ mod tests {
     use Kind::{Block, Gap, Hole, Retired};
 
     fn list(tiles: &Tiles) -> Vec<(u64, u64, Kind)> {
-        tiles.from(0).map(|tile| (tile.offset, tile.bytes, tile.kind)).collect()
+        tiles.from(Tiles::FIRST).map(|(_, tile)| (tile.offset, tile.bytes, tile.kind)).collect()
     }
 
     #[test]
     fn tiles_split_and_merge_by_kind() {
-        let mut tiles = Tiles::new(0, 1024);
-        tiles.turn(0, 512, Hole);
-        for offset in [0, 64, 128] {
-            tiles.turn(offset, 64, Block);
-        }
-        tiles.turn(64, 64, Hole);
-        assert_eq!(tiles.largest_hole(), 320);
-        let whole = [(0, 64, Block), (64, 64, Hole), (128, 64, Block), (192, 320, Hole)];
-        assert_eq!(list(&tiles)[..4], whole);
-        tiles.turn(128, 64, Hole);
+        let mut tiles = Tiles::new(0..1024);
+        let hole = tiles.turn(Tiles::FIRST, 512, Hole);
+        let first = tiles.turn(hole, 64, Block);
+        let second = tiles.turn(tiles.next(first).unwrap(), 64, Block);
+        let third = tiles.turn(tiles.next(second).unwrap(), 64, Block);
+        tiles.turn(second, 64, Hole);
+        let start = [(0, 64, Block), (64, 64, Hole), (128, 64, Block), (192, 320, Hole)];
+        assert_eq!(list(&tiles)[..4], start);
+        let merged = tiles.turn(third, 64, Hole);
         assert_eq!(list(&tiles), [(0, 64, Block), (64, 448, Hole), (512, 512, Gap)]);
-        tiles.grow(0, 128);
-        tiles.turn(0, 192, Retired);
-        tiles.split(256);
-        tiles.turn(256, 256, Gap);
+        assert_eq!(
+            (merged, tiles.best_fit(448), tiles.best_fit(449)),
+            (second, Some(second), None)
+        );
+        tiles.grow(first, 128);
+        tiles.turn(first, 192, Retired);
+        let hole = tiles.next(first).unwrap();
+        let rest = tiles.split(hole, 64);
+        let gap = tiles.turn(rest, 256, Gap);
         assert_eq!(list(&tiles), [(0, 192, Retired), (192, 64, Hole), (256, 768, Gap)]);
         assert_eq!((tiles.hole_bytes(), tiles.gap_bytes()), (64, 768));
-        assert_eq!((tiles.hole_count(), tiles.gaps().count()), (1, 1));
-        assert_eq!(tiles.before(192).map(|tile| tile.kind), Some(Retired));
+        assert_eq!((tiles.hole_count(), tiles.len(), tiles.gaps()), (1, 3, &[gap][..]));
+        assert_eq!((tiles.last(), tiles.previous(gap)), (gap, Some(hole)));
+    }
+
+    #[test]
+    fn the_best_of_a_bin_is_taken() {
+        let mut tiles = Tiles::new(0..1 << 20);
+        let mut id = tiles.turn(Tiles::FIRST, 1 << 20, Hole);
+        // Holes of 8192 + 64 n bytes share bins of 256 bytes; blocks keep them apart.
+        for step in [3, 1, 2, 0] {
+            id = tiles.turn(id, 8192 + 64 * step, Block);
+            id = tiles.turn(tiles.next(id).unwrap(), 64, Block);
+            id = tiles.next(id).unwrap();
+        }
+        tiles.turn(id, tiles.get(id).bytes, Block);
+        let blocks: Vec<_> =
+            tiles.from(Tiles::FIRST).filter(|(_, tile)| tile.bytes >= 8192).collect();
+        for &(id, tile) in &blocks[..4] {
+            tiles.turn(id, tile.bytes, Hole);
+        }
+        let best = |bytes| tiles.best_fit(bytes).map(|id| tiles.get(id).bytes);
+        assert_eq!([best(8192), best(8193), best(8257)], [Some(8192), Some(8256), Some(8320)]);
+        assert_eq!([best(8192 + 192), best(8192 + 193)], [Some(8192 + 192), None]);
     }
 }
