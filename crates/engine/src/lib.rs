@@ -4,7 +4,8 @@
 //! *Layout*: `engine.rs` runs a batch in three passes, `window.rs` is what the first two leave for
 //! the third, `dispatch.rs` the one ordered list of checks, `run.rs` one command under its locks,
 //! `transaction.rs` EXEC; `session.rs` what lasts between batches, `tick.rs` what comes from
-//! outside, `tally.rs` what is counted; `release.rs` says when replies may leave, `apply.rs` replays effects.
+//! outside, `tally.rs` what is counted; `release.rs` says when replies may leave, `apply.rs`
+//! replays effects.
 //! *Invariants*: replies come in the order of requests; a command that was refused has changed
 //! nothing; the engine is a function of its state, the time, the random numbers and the bytes that
 //! it is given.
