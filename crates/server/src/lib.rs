@@ -31,3 +31,6 @@ mod shared;
 mod slab;
 mod statistics;
 mod worker;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! The server's threads in this process, and clients that treat them badly.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::accept::Acceptor;
+use crate::config::{Config, read_text};
+use crate::listen;
+use crate::log::LogControl;
+use crate::service::Service;
+use crate::shared::Shared;
+use crate::worker::Worker;
+
+/// How long a test waits before it takes silence for a failure.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running server with a unix socket in a folder of its own.
+struct TestServer {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    folder: PathBuf,
+}
+
+impl TestServer {
+    fn start(options: &str) -> TestServer {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("forebay-server-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let socket = folder.join("s").display().to_string();
+        let text = format!("port 0\nunixsocket {socket}\nsegment-size 1mb\n{options}\n");
+        let mut config = Config::default();
+        config.load(&read_text(text.as_bytes()).unwrap()).unwrap();
+        let shared = Arc::new(Shared::new(config, String::new(), LogControl::detached()).unwrap());
+        let listeners = listen::open(&shared.settings()).unwrap();
+        let mut acceptor = Some(Acceptor::new(listeners).unwrap());
+        let mut threads: Vec<JoinHandle<()>> = (0..shared.identity.worker_count)
+            .map(|index| {
+                let (shared, acceptor) = (Arc::clone(&shared), acceptor.take());
+                std::thread::spawn(move || {
+                    Worker::new(index, &shared, acceptor).unwrap().run().unwrap();
+                })
+            })
+            .collect();
+        let service = Service::new(Arc::clone(&shared));
+        threads.push(std::thread::spawn(move || service.run()));
+        TestServer { shared, threads, folder }
+    }
+
+    fn client(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.folder.join("s")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        let _ = self.shared.begin_shutdown();
+        for thread in self.threads.drain(..) {
+            thread.join().unwrap();
+        }
+        assert!(!self.folder.join("s").exists(), "the socket's file goes with the server");
+        std::fs::remove_dir_all(&self.folder).unwrap();
+    }
+}
+
+fn ask(client: &mut UnixStream, request: &[u8], reply: &[u8]) {
+    client.write_all(request).unwrap();
+    let mut found = vec![0; reply.len()];
+    client.read_exact(&mut found).unwrap();
+    assert_eq!(found.escape_ascii().to_string(), reply.escape_ascii().to_string());
+}
+
+fn set(key: &str, value_bytes: usize) -> Vec<u8> {
+    let value = "v".repeat(value_bytes);
+    format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${value_bytes}\r\n{value}\r\n", key.len()).into()
+}
+
+/// Reads until the server closes, also where it does so with input unread.
+fn read_to_end(client: &mut UnixStream) -> Vec<u8> {
+    let mut said = Vec::new();
+    let mut piece = [0; 64 * 1024];
+    loop {
+        match client.read(&mut piece) {
+            Ok(0) => return said,
+            Ok(count) => said.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return said,
+            Err(error) => panic!("after {} bytes: {error}", said.len()),
+        }
+    }
+}
+
+#[test]
+fn requests_may_come_byte_by_byte() {
+    let server = TestServer::start("");
+    let mut client = server.client();
+    for byte in set("key", 5) {
+        client.write_all(&[byte]).unwrap();
+    }
+    ask(&mut client, b"GET key\r\n", b"+OK\r\n$5\r\nvvvvv\r\n");
+}
+
+/// The peer sends far more than the sockets hold before it reads anything.
+#[test]
+fn pipeline_larger_than_every_buffer_is_answered_whole() {
+    const COUNT: usize = 100_000;
+    let server = TestServer::start("");
+    let mut client = server.client();
+    ask(&mut client, &set("key", 100), b"+OK\r\n");
+    client.write_all(&b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n".repeat(COUNT)).unwrap();
+    let reply = format!("$100\r\n{}\r\n", "v".repeat(100));
+    let mut said = vec![0; reply.len() * COUNT];
+    client.read_exact(&mut said).unwrap();
+    assert!(said.chunks_exact(reply.len()).all(|chunk| chunk == reply.as_bytes()));
+}
+
+#[test]
+fn greedy_client_does_not_starve_another() {
+    let server = TestServer::start("workers 1");
+    let mut greedy = server.client();
+    ask(&mut greedy, &set("key", 1000), b"+OK\r\n");
+    greedy.write_all(&b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n".repeat(100_000)).unwrap();
+    let mut modest = server.client();
+    for _ in 0..100 {
+        ask(&mut modest, b"PING\r\n", b"+PONG\r\n");
+    }
+}
+
+#[test]
+fn large_value_is_stored_and_read_back_by_two_workers() {
+    const BYTES: usize = 5_000_000;
+    let server = TestServer::start("workers 2");
+    let (mut one, mut two) = (server.client(), server.client());
+    ask(&mut one, &set("large", BYTES), b"+OK\r\n");
+    let expected = [format!("${BYTES}\r\n").as_bytes(), &b"v".repeat(BYTES), b"\r\n"].concat();
+    two.write_all(b"GET large\r\n").unwrap();
+    let mut found = vec![0; expected.len()];
+    two.read_exact(&mut found).unwrap();
+    assert!(found == expected);
+}
+
+#[test]
+fn end_after_the_last_request_comes_after_its_reply() {
+    let server = TestServer::start("");
+    let mut client = server.client();
+    client.write_all(b"PING\r\nPING\r\n").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_to_end(&mut client), b"+PONG\r\n+PONG\r\n");
+}
+
+#[test]
+fn protocol_error_is_told_after_the_replies_before_it() {
+    let server = TestServer::start("");
+    let mut client = server.client();
+    client.write_all(b"PING\r\n*1\r\n$-5\r\nPING\r\n").unwrap();
+    let said = read_to_end(&mut client);
+    let expected = "+PONG\\r\\n-ERR Protocol error: invalid bulk length\\r\\n";
+    assert_eq!(said.escape_ascii().to_string(), expected);
+}
+
+#[test]
+fn client_beyond_the_hard_output_limit_is_closed() {
+    let server = TestServer::start("client-output-buffer-limit normal 1mb 0 0");
+    let mut client = server.client();
+    ask(&mut client, &set("key", 100_000), b"+OK\r\n");
+    // The send fails where the server closes first.
+    let _ = client.write_all(&b"GET key\r\n".repeat(1000));
+    assert!(read_to_end(&mut client).len() < 10_000_000);
+    assert_eq!(server.shared.totals_since_start().output_limit_closes, 1);
+}
+
+#[test]
+fn client_above_the_soft_output_limit_for_too_long_is_closed() {
+    let server = TestServer::start("client-output-buffer-limit normal 0 64kb 1");
+    let mut client = server.client();
+    ask(&mut client, &set("key", 1_000_000), b"+OK\r\n");
+    client.write_all(&b"GET key\r\n".repeat(3)).unwrap();
+    let mut observer = server.client();
+    while server.shared.totals_since_start().output_limit_closes == 0 {
+        ask(&mut observer, b"PING\r\n", b"+PONG\r\n");
+    }
+    assert!(read_to_end(&mut client).len() < 3_000_000);
+}
+
+#[test]
+fn client_beyond_the_query_limit_is_closed_unanswered() {
+    let server = TestServer::start("client-query-buffer-limit 1mb");
+    let mut client = server.client();
+    let _ = client.write_all(&set("key", 3_000_000));
+    assert_eq!(read_to_end(&mut client), b"");
+    assert_eq!(server.shared.totals_since_start().query_limit_closes, 1);
+    ask(&mut server.client(), b"EXISTS key\r\n", b":0\r\n");
+}
+
+#[test]
+fn stranger_may_neither_send_nor_cause_much() {
+    let server = TestServer::start("requirepass secret");
+    let mut sender = server.client();
+    let refusal: &[u8] = b"-ERR Protocol error: unauthenticated bulk length\r\n";
+    ask(&mut sender, b"*2\r\n$4\r\nECHO\r\n$20000\r\n", refusal);
+    let mut causer = server.client();
+    // Each line brings 39 bytes of refusal that the stranger does not read.
+    let _ = causer.write_all(&b"G\r\n".repeat(1_000_000));
+    let said = read_to_end(&mut causer);
+    assert!(said.len() < 1_000_000, "{} bytes", said.len());
+    let mut friend = server.client();
+    ask(&mut friend, b"AUTH secret\r\nPING\r\n", b"+OK\r\n+PONG\r\n");
+}
+
+#[test]
+fn idle_connections_own_no_buffers() {
+    const COUNT: usize = 200;
+    let server = TestServer::start("");
+    let before = server.shared.keyspace().private_bytes();
+    let mut clients: Vec<UnixStream> = (0..COUNT).map(|_| server.client()).collect();
+    for client in &mut clients {
+        ask(client, b"PING\r\n", b"+PONG\r\n");
+    }
+    let grown = server.shared.keyspace().private_bytes() - before;
+    // The worker reports in pieces of 16 KiB.
+    assert!(grown <= (COUNT * 1024 + 16 * 1024) as u64, "{grown} bytes for {COUNT} clients");
+}
+
+#[test]
+fn socket_is_born_with_its_mode() {
+    let server = TestServer::start("");
+    let mode = |server: &TestServer| {
+        let status = std::fs::metadata(server.folder.join("s")).unwrap();
+        status.permissions().mode() & 0o777
+    };
+    assert_eq!(mode(&server), 0o600);
+    assert_eq!(mode(&TestServer::start("unixsocketperm 770")), 0o770);
+}
+
+#[test]
+fn backlog_follows_the_writes() {
+    let server = TestServer::start("effect-backlog-size 1mb");
+    let mut client = server.client();
+    ask(&mut client, b"SET a 1\r\nGET a\r\nDEL a\r\n", b"+OK\r\n$1\r\n1\r\n:1\r\n");
+    let extent = server.shared.backlog.as_ref().unwrap().extent();
+    assert!(extent.end > extent.start, "{extent:?}");
+}
