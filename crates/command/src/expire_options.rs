@@ -64,7 +64,11 @@ impl Conditions {
                 b"GT" => conditions.later = true,
                 b"LT" => conditions.earlier = true,
                 _ => {
+                    // The option ends the line, and Redis trims newlines from the end of one.
                     let shown = quoted(option, option.len());
+                    let is_shown = |byte: &u8| !b"\r\n".contains(byte);
+                    let shown_bytes = shown.iter().rposition(is_shown).map_or(0, |last| last + 1);
+                    let shown = &shown[..shown_bytes];
                     return Err(CommandError::text_of(&[b"ERR Unsupported option ", shown]));
                 }
             }
