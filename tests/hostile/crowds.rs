@@ -170,10 +170,10 @@ fn limit_descriptors(server: &Server, limit: usize) {
 #[test]
 fn a_server_that_starts_with_few_descriptors_admits_fewer_clients() {
     let launch = Launch::new(Kind::Forebay).option("maxclients", "1000");
-    let server = launch.by(&["prlimit", "--nofile=100:100", "--"]).start();
+    let server = launch.by(&["prlimit", "--nofile=300:300", "--"]).start();
     let mut friend = server.tcp();
     friend.call("PING");
-    let others: Vec<TcpStream> = (0..150)
+    let others: Vec<TcpStream> = (0..400)
         .map(|_| TcpStream::connect(server.address()).expect("the backlog has room"))
         .collect();
     for _ in 0..100 {

@@ -2,7 +2,7 @@
 
 use harness::{Kind, Server, command, run};
 
-fn check(server: &Server, arguments: &[&str], tests: &str) {
+fn check(arguments: &[&str], tests: &str) {
     let mut benchmark = command("redis-benchmark");
     benchmark.args(["-n", "20000", "-c", "20", "--csv", "-t", tests]).args(arguments);
     let finished = run(benchmark, b"");
@@ -23,8 +23,8 @@ fn redis_benchmark_runs() {
     let port = server.address().port().to_string();
     let socket = server.socket().display().to_string();
     let tests = "ping_inline,ping_mbulk,set,get,incr,mset";
-    check(&server, &["-p", &port], tests);
-    check(&server, &["-p", &port, "-P", "16", "-r", "1000"], tests);
-    check(&server, &["-s", &socket, "-P", "64", "-r", "1000", "-d", "3000"], "set,get,mset");
-    check(&server, &["-p", &port, "-3"], "set,get");
+    check(&["-p", &port], tests);
+    check(&["-p", &port, "-P", "16", "-r", "1000"], tests);
+    check(&["-s", &socket, "-P", "64", "-r", "1000", "-d", "3000"], "set,get,mset");
+    check(&["-p", &port, "-3"], "set,get");
 }

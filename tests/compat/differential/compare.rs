@@ -24,7 +24,7 @@ enum How {
 }
 
 /// Seconds that an epoch may take before times that count down seem different.
-const SECONDS_MAX: i64 = 600;
+pub const SECONDS_MAX: i64 = 600;
 
 struct Row {
     command: &'static str,

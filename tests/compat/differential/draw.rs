@@ -4,6 +4,7 @@ use base::prng::Prng;
 use command::{Arg, ArgKind, Command};
 use harness::Request;
 
+use super::compare::SECONDS_MAX;
 use super::sequence::Profile;
 
 /// Draws requests.
@@ -12,12 +13,14 @@ pub struct Draw {
     prng: Prng,
     profile: Profile,
     keys: Vec<Vec<u8>>,
+    /// Times drawn so far.
+    times: u64,
 }
 
 impl Draw {
     /// Returns a source of requests about the keys `keys`.
     pub fn new(seed: u64, profile: Profile, keys: Vec<Vec<u8>>) -> Draw {
-        Draw { prng: Prng::new(seed), profile, keys }
+        Draw { prng: Prng::new(seed), profile, keys, times: 0 }
     }
 
     /// Returns the randomness itself.
@@ -129,7 +132,6 @@ impl Draw {
     /// Returns a time that is far away or long past, for the arguments that are times: replies
     /// must not depend on how fast the servers are.
     fn time(&mut self, arg: &Arg) -> Option<i64> {
-        const FAR_SECONDS: [i64; 3] = [100_000, 5_000_000, 80_000_000];
         const FAR_UNIX: [i64; 3] = [4_000_000_000, 9_999_999_999, 4_000_000_001];
         let name = arg.name;
         let is_absolute = matches!(arg.kind, ArgKind::UnixTime);
@@ -140,11 +142,20 @@ impl Draw {
         let is_odd = self.prng.one_in(12);
         Some(match (is_odd, is_absolute) {
             (false, true) => self.pick(&FAR_UNIX) * scale,
-            (false, false) => self.pick(&FAR_SECONDS) * scale,
+            (false, false) => self.far_seconds() * scale,
             (true, true) if self.profile == Profile::Expired => self.pick(&[1, 1000, 1_000_000]),
             (true, false) if self.profile == Profile::Expired => self.pick(&[0, -1, -1000]),
             (true, _) => self.pick(&[0, -1, i64::MIN, i64::MAX, i64::MAX / 1000]),
         })
+    }
+
+    /// Returns a time span that no other request of the epoch has: whether one of two is later, as
+    /// EXPIRE GT asks, must not hang on the millisecond in which they arrive.
+    fn far_seconds(&mut self) -> i64 {
+        const SPACING: u64 = 2 * SECONDS_MAX.unsigned_abs();
+        self.times += 1;
+        // The factor has no divisor in common with the bound: each product is another one.
+        (1_000_000 + (self.times * 7_919 % 100_003) * SPACING) as i64
     }
 
     fn double(&mut self) -> Vec<u8> {

@@ -140,8 +140,19 @@ fn next_request(draw: &mut Draw, rows: &[&Command], in_transaction: bool) -> Req
     let request = draw.request(row);
     // A request that is refused while it is queued spoils the whole transaction.
     let spoiled_one_in = if in_transaction { 150 } else { 15 };
-    let request = if draw.prng().one_in(spoiled_one_in) { draw.spoil(request) } else { request };
+    if draw.prng().one_in(spoiled_one_in) {
+        return comparable(unknown_to_both(draw.spoil(request)));
+    }
     comparable(request)
+}
+
+/// Returns `request` with a name that Redis has neither if Forebay does not have it.
+fn unknown_to_both(mut request: Request) -> Request {
+    let is_known = |row: &&Command| request[0].eq_ignore_ascii_case(row.name.as_bytes());
+    if !command::table().iter().any(is_known) {
+        request[0].extend_from_slice(b"-x");
+    }
+    request
 }
 
 /// Returns `request` such that its reply does not depend on the order of keys: a scan begins at
