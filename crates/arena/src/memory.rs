@@ -83,6 +83,11 @@ impl Usage {
     }
 }
 
+/// Index and slab pages may pass the limit by this part of it,
+const SLACK_SHARE: u64 = 32;
+/// but by no more than this many bytes.
+const SLACK_BYTES_MAX: u64 = 12 << 20;
+
 /// Whether an allocation may pass the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
@@ -163,7 +168,18 @@ impl Memory {
 
     /// Counts `bytes` of memory about to be written for the first time.
     pub fn touch(&self, bytes: u64, room: Room) -> Result<(), NeedRoom> {
+        self.touch_below(self.limit.load(Ordering::Relaxed), bytes, room)
+    }
+
+    /// As [`Memory::touch`], for a page or less of index or slab: these may pass the limit a
+    /// little, because room that extents leave becomes theirs only when a whole segment is free.
+    pub fn touch_small(&self, bytes: u64, room: Room) -> Result<(), NeedRoom> {
         let limit = self.limit.load(Ordering::Relaxed);
+        let slack = (limit / SLACK_SHARE).min(SLACK_BYTES_MAX);
+        self.touch_below(limit + slack, bytes, room)
+    }
+
+    fn touch_below(&self, limit: u64, bytes: u64, room: Room) -> Result<(), NeedRoom> {
         let touched = self.touched.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if room == Room::Limited && limit != 0 && touched > limit {
             self.untouch(bytes);

@@ -166,7 +166,7 @@ impl PagePool {
 
     fn fresh(&mut self, room: Room) -> Result<u64, NeedRoom> {
         let need = NeedRoom { bytes: PAGE_BYTES };
-        self.memory.touch(PAGE_BYTES, room)?;
+        self.memory.touch_small(PAGE_BYTES, room)?;
         if self.next == self.end && self.open_segment().is_err() {
             self.memory.untouch(PAGE_BYTES);
             return Err(need);

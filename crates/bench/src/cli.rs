@@ -8,6 +8,7 @@ use anyhow::{bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::json;
 
+use crate::churn::Churn;
 use crate::compare::Comparison;
 use crate::demo::{self, Demonstration};
 use crate::keys::Distribution;
@@ -33,6 +34,8 @@ enum Command {
     Compare(CompareArguments),
     /// Starts Forebay and another server and measures their memory per key
     Memory(MemoryArguments),
+    /// Writes many times its memory limit to a server, and tells how full and how far above it gets
+    Churn(ChurnArguments),
     /// Loads the files of this machine, reads them back every way, and checks every byte
     Demo(DemoArguments),
     #[command(name = server_process::KEEPER_COMMAND, hide = true)]
@@ -217,6 +220,29 @@ struct MemoryArguments {
 }
 
 #[derive(Args)]
+struct ChurnArguments {
+    #[command(flatten)]
+    servers: ServerArguments,
+    /// Measures the server of --against, not Forebay
+    #[arg(long)]
+    other: bool,
+    /// maxmemory, in bytes
+    #[arg(long, default_value_t = 1 << 30)]
+    limit: u64,
+    /// Sizes of values are uniform from 0 to this
+    #[arg(long, default_value_t = 1 << 20)]
+    value_bytes_max: u64,
+    /// How many times the limit is written
+    #[arg(long, default_value_t = 10)]
+    rounds: u64,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Folder of the result file
+    #[arg(long, default_value = "bench/results")]
+    results: PathBuf,
+}
+
+#[derive(Args)]
 struct DemoArguments {
     /// The forebay program; the one beside this program if not given
     #[arg(long)]
@@ -238,6 +264,18 @@ pub fn run() -> anyhow::Result<()> {
         Command::Run(arguments) => run_loads(&arguments),
         Command::Compare(arguments) => compare(arguments),
         Command::Memory(arguments) => memory(arguments),
+        Command::Churn(arguments) => Churn {
+            server: match arguments.other {
+                true => arguments.servers.other(),
+                false => arguments.servers.subject()?,
+            },
+            limit: arguments.limit,
+            value_bytes_max: arguments.value_bytes_max,
+            rounds: arguments.rounds,
+            seed: arguments.seed,
+            results: arguments.results,
+        }
+        .run(),
         Command::Demo(arguments) => Demonstration {
             server: demo::server(arguments.forebay.as_deref())?,
             bytes_max: arguments.bytes_max,

@@ -173,7 +173,9 @@ impl Keyspace {
             freed += self.evict_from(victim, bytes.max(1), wanted, context);
         }
         self.compact(bytes);
-        if freed > 0 && !self.is_over_limit() { Ok(()) } else { Err(NeedRoom { bytes }) }
+        // Nothing freed is fine where nothing more was wanted than to be below the limit again.
+        let is_enough = freed > 0 || bytes == 0;
+        if is_enough && !self.is_over_limit() { Ok(()) } else { Err(NeedRoom { bytes }) }
     }
 
     /// Makes room for `bytes` before a change that may not evict while it runs, so that memory
