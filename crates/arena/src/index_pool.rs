@@ -4,9 +4,11 @@
 //! reader with a stale reference meets index words, never bytes of a value.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crate::layout::PAGE_BYTES;
 use crate::memory::{Memory, NeedRoom, Room};
+use crate::sequence;
 use crate::words::store_zeroes;
 
 /// The smallest chunk: 512 bytes.
@@ -68,6 +70,7 @@ impl IndexPool {
     }
 
     fn zeroed(&self, offset: u64, log2: u32) -> u64 {
+        sequence::before_reuse::<AtomicU64>();
         // SAFETY: a free chunk of this pool: committed, and nobody else writes it.
         unsafe { store_zeroes(self.memory.pointer(offset), 1 << log2) };
         offset
@@ -92,7 +95,7 @@ impl IndexPool {
         if offset + bytes > self.region_end {
             return Err(NeedRoom { bytes });
         }
-        self.memory.touch(bytes, room)?;
+        self.memory.touch_small(bytes, room)?;
         while self.committed_end < offset + bytes {
             if let Err(need) = self.memory.commit(self.committed_end) {
                 self.memory.untouch(bytes);
