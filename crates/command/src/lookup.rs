@@ -190,6 +190,24 @@ mod tests {
     }
 
     #[test]
+    fn names_that_fold_alike_are_told_apart_by_their_length() {
+        let name = b"incrbyfloat";
+        let command = lookup(name).expect("it is a command");
+        let index = Index::with_seed(&[command], 0x9E37_79B9_7F4A_7C15, 1).expect("one name fits");
+        let place = |name: &[u8]| Fold::new(name).place(name.len(), index.seed, index.shift);
+        assert!(index.find(name).is_some());
+        let longer = (name.len() + 1..=16).map(|length| {
+            let (head, tail) = (&name[..8], &name[name.len() - 8..]);
+            [&head[..length - 8], tail].concat()
+        });
+        let longer: Vec<Vec<u8>> = longer.filter(|longer| place(longer) == place(name)).collect();
+        assert!(!longer.is_empty(), "some meet the same place");
+        for other in longer {
+            assert!(index.find(&other).is_none(), "{}", other.escape_ascii());
+        }
+    }
+
+    #[test]
     fn lower_case_changes_letters_only() {
         for byte in 0..=u8::MAX {
             let word = u64::from_le_bytes([byte, b'Z', byte, 0xff, 0, b'@', b'[', byte]);
