@@ -82,7 +82,7 @@ impl Bucket {
 
     /// Sets `slot` to `tag` and `reference`.
     pub fn set(self, slot: usize, tag: u8, reference: u64) {
-        debug_assert!(slot < SLOTS_PER_BUCKET && reference % 8 == 0);
+        debug_assert!(slot < SLOTS_PER_BUCKET && reference.is_multiple_of(8));
         let bytes = (reference / 8).to_le_bytes();
         debug_assert_eq!(bytes[5..], [0; 3], "a reference has 40 bits");
         // SAFETY: both ranges lie inside the bucket, which only the caller writes.
@@ -119,13 +119,13 @@ impl Bucket {
         if holds(rule) {
             sequence::begin(self.first_word());
         }
-        linger();
+        linger(rule);
     }
 
     /// Makes the sequence even again: the next one.
     #[inline(always)]
     pub fn end(self, rule: Rule) {
-        linger();
+        linger(rule);
         if holds(rule) {
             sequence::end(self.first_word(), sequence::LOW_HALF);
         }
@@ -157,13 +157,13 @@ mod tests {
         let mut line = Line([0; 64]);
         // SAFETY: one aligned line that outlives the bucket.
         let bucket = unsafe { Bucket::at(line.0.as_mut_ptr()) };
-        bucket.begin(Rule::OddWhileLinking);
+        bucket.begin(Rule::OddWhileRelinking);
         bucket.set_link(0xFF_FFFF_FFFF * 64);
         for slot in 0..SLOTS_PER_BUCKET {
             bucket.set(slot, 200 + slot as u8, (0xFF_0000_0000 + slot as u64) * 8);
         }
         bucket.clear(4);
-        bucket.end(Rule::OddWhileLinking);
+        bucket.end(Rule::OddWhileRelinking);
         assert_eq!(bucket.occupied(), 0b1_1110_1111);
         assert_eq!(bucket.matches(208), 1 << 8);
         assert_eq!(bucket.link(), 0xFF_FFFF_FFFF * 64);
@@ -171,9 +171,9 @@ mod tests {
             assert_eq!(bucket.tag(slot), 200 + slot as u8);
             assert_eq!(bucket.reference(slot), (0xFF_0000_0000 + slot as u64) * 8);
         }
-        bucket.begin(Rule::OddWhileLinking);
+        bucket.begin(Rule::OddWhileRelinking);
         bucket.reset();
-        bucket.end(Rule::OddWhileLinking);
+        bucket.end(Rule::OddWhileRelinking);
         assert_eq!((bucket.occupied(), bucket.link()), (0, 0));
         assert_eq!(line.0[0], 4, "two changes, four steps");
     }

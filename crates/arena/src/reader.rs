@@ -28,7 +28,7 @@ use base::{DatabaseIndex, Key, KeyHasher, UnixMs};
 use crate::layout::{self, root, table_header_offset};
 use crate::pins::PinMemory;
 
-use crate::rules::linger;
+use crate::rules::{Rule, linger};
 
 use slots::PinSlots;
 use walk::{Found, Mapping, Stop, Walk};
@@ -380,7 +380,8 @@ impl<V: SegmentView> Reader<V> {
             walk.check(&found)?;
             return Err(Stop::Absent);
         }
-        linger();
+        linger(Rule::ReaderChecksBucket);
+        linger(Rule::ReaderChecksLocation);
         let value = act(&walk, &found)?;
         walk.check(&found)?;
         Ok(value)

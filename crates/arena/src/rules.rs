@@ -9,28 +9,25 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Rule {
-    /// A bucket is odd while an entry of its chain is linked.
-    OddWhileLinking = 1,
     /// A bucket is odd while an entry of its chain is unlinked.
-    OddWhileUnlinking,
-    /// A bucket is odd while a slot of its chain comes to refer to other memory: a value that
-    /// changes size, an evacuation.
+    OddWhileUnlinking = 1,
+    /// A bucket is odd while a slot of its chain comes to refer to other memory: a new entry, a
+    /// value that changes size, an evacuation.
     OddWhileRelinking,
     /// A bucket is odd while what it refers to is overwritten in place.
     OddWhileOverwriting,
     /// A location says "changing" while its block is overwritten or moved.
     MarkedWhileChanging,
-    /// Header and buckets are odd while entries go to another bucket.
+    /// Header and buckets are odd while entries go to another bucket, the header too while buckets
+    /// or the directory move.
     OddWhileSplitting,
-    /// The header is odd while the directory moves or grows.
-    OddWhileResizing,
-    /// The header is odd while a table is cleared.
+    /// The header is odd while a table begins, ends or is cleared.
     OddWhileClearing,
     /// The header is odd while two tables exchange their contents.
     OddWhileSwapping,
     /// The header is odd while MULTI holds the shard.
     OddWhileFrozen,
-    /// An entry is unlinked before its memory is free.
+    /// A block is unlinked before its memory is free.
     UnlinkedBeforeFreed,
     /// The segment epoch grows when a segment appears or goes.
     EpochGrows,
@@ -52,6 +49,32 @@ pub enum Rule {
     ReaderChecksEpoch,
     /// A reader goes away while a sequence is odd.
     ReaderMindsOdd,
+}
+
+#[cfg(feature = "sabotage")]
+impl Rule {
+    /// Every rule.
+    pub const ALL: [Rule; 19] = [
+        Rule::OddWhileUnlinking,
+        Rule::OddWhileRelinking,
+        Rule::OddWhileOverwriting,
+        Rule::MarkedWhileChanging,
+        Rule::OddWhileSplitting,
+        Rule::OddWhileClearing,
+        Rule::OddWhileSwapping,
+        Rule::OddWhileFrozen,
+        Rule::UnlinkedBeforeFreed,
+        Rule::EpochGrows,
+        Rule::PinnedStays,
+        Rule::PinnedUnchanged,
+        Rule::PinnedKept,
+        Rule::ReaderPins,
+        Rule::ReaderChecksLocation,
+        Rule::ReaderChecksBucket,
+        Rule::ReaderChecksHeader,
+        Rule::ReaderChecksEpoch,
+        Rule::ReaderMindsOdd,
+    ];
 }
 
 #[cfg(feature = "sabotage")]
@@ -77,11 +100,12 @@ pub(crate) fn holds(_rule: Rule) -> bool {
     true
 }
 
-/// Lingers where a change or a read is half done, now and then and for a short while, so that a
-/// broken rule shows sooner. Does nothing outside of the one test that breaks rules.
+/// Lingers for a moment where a change or a read is half done that `rule` protects: seldom while
+/// the rule holds, so that the test that breaks rules meets rare orders, often while it is broken.
+/// Does nothing outside of that test.
 #[cfg(feature = "sabotage")]
 #[inline(always)]
-pub(crate) fn linger() {
+pub(crate) fn linger(rule: Rule) {
     use std::cell::Cell;
     thread_local!(static RANDOM: Cell<u64> = const { Cell::new(0x9E37_79B9_7F4A_7C15) });
     let random = RANDOM.get();
@@ -89,9 +113,12 @@ pub(crate) fn linger() {
     let random = random ^ random >> 7;
     let random = random ^ random << 17;
     RANDOM.set(random);
+    let often = if holds(rule) { 8 } else { 128 };
     match random >> 56 {
         0 => std::thread::yield_now(),
-        1..8 => (0..random >> 40 & 0x3FF).for_each(|_| std::hint::spin_loop()),
+        chance if chance < often => {
+            (0..random >> 40 & 0x3FF).for_each(|_| std::hint::spin_loop());
+        }
         _ => {}
     }
 }
@@ -99,4 +126,4 @@ pub(crate) fn linger() {
 /// Does nothing outside of the one test that breaks rules.
 #[cfg(not(feature = "sabotage"))]
 #[inline(always)]
-pub(crate) fn linger() {}
+pub(crate) fn linger(_rule: Rule) {}

@@ -390,14 +390,9 @@ impl Table {
             true => None,
             false => Some(self.entry(id).class()),
         };
-        if holds(Rule::UnlinkedBeforeFreed) {
-            self.unlink_slot(id);
-            self.free_content(id.reference, header);
-        } else {
-            self.free_content(id.reference, header);
-            self.unlink_slot(id);
-        }
+        self.unlink_slot(id);
         self.entry_count -= 1;
+        self.free_content(id.reference, header);
         self.shrink_for_one();
         if let Some(class) = class {
             self.evacuate_after_remove(class);
@@ -484,6 +479,7 @@ impl Table {
             store(header.prefix_bytes() - 16, at.0 as u64);
             store(header.prefix_bytes() - 8, position);
         }
+        linger(Rule::OddWhileOverwriting);
         let prefix = header.prefix_bytes();
         if old.is_none_or(|old| old.prefix_bytes() != prefix) {
             self.write_bytes(item + prefix, content.key);
@@ -539,6 +535,7 @@ impl Table {
         if new.is_long() {
             self.memory.word(id.reference + 8).store(key_length | length << 32, Ordering::Relaxed);
         }
+        linger(Rule::OddWhileOverwriting);
         if offset > old {
             self.write_zeroes(value + old, offset - old);
         }
@@ -597,12 +594,12 @@ impl Table {
             sequence::begin(self.memory.word(self.header + table_header::SEQUENCE));
         }
         self.header_depth += 1;
-        linger();
+        linger(rule);
     }
 
     /// Ends what [`Table::begin_header`] began.
     fn end_header(&mut self, rule: Rule) {
-        linger();
+        linger(rule);
         self.header_depth = self.header_depth.checked_sub(1).expect("a header change began");
         if self.header_depth == 0 && holds(rule) {
             sequence::end(self.memory.word(self.header + table_header::SEQUENCE), sequence::WHOLE);

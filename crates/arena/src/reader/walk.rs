@@ -169,7 +169,7 @@ impl Walk {
         let mut walk =
             Walk { mapping, epoch, generation, table, table_sequence, home: 0, home_sequence: 0 };
         if count != 0 {
-            linger();
+            linger(Rule::ReaderChecksHeader);
             let directory = mapping.load(table + table_header::DIRECTORY)?;
             let bucket = home_bucket(hash, count);
             let word = directory.wrapping_add(bucket / BUCKETS_PER_BLOCK * 8);
@@ -177,7 +177,7 @@ impl Walk {
             walk.home = first.wrapping_add(bucket % BUCKETS_PER_BLOCK * LINE_BYTES);
             walk.home_sequence = enter(mapping.word(walk.home)?)?;
         }
-        linger();
+        linger(Rule::ReaderChecksHeader);
         Ok(walk)
     }
 
@@ -195,7 +195,7 @@ impl Walk {
             let mut slots = matching(first, second, tag);
             while slots != 0 {
                 let reference = self.reference(bucket, slots.trailing_zeros() as u64)?;
-                linger();
+                linger(Rule::ReaderChecksBucket);
                 if let Some(found) = self.entry(reference, key.bytes)? {
                     return Ok(Some(found));
                 }
@@ -280,7 +280,7 @@ impl Walk {
     /// Looks again at everything that led to `found`.
     #[inline(always)]
     pub fn check(&self, found: &Found) -> Result<(), Stop> {
-        linger();
+        linger(Rule::ReaderChecksBucket);
         settle::<AtomicU64>();
         if let Some(large) = found.large
             && !self.is_still(large)?

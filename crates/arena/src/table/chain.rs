@@ -30,18 +30,18 @@ impl Table {
         }
         let added = self.take_overflow()?;
         let head = self.bucket(home);
-        head.begin(Rule::OddWhileLinking);
+        head.begin(Rule::OddWhileRelinking);
         self.bucket(offset).set_link(added);
-        head.end(Rule::OddWhileLinking);
+        head.end(Rule::OddWhileRelinking);
         Ok((added, 0))
     }
 
     /// Lets an empty slot refer to an entry.
     pub(super) fn link_slot(&mut self, id: EntryId, tag: u8) {
         let home = self.bucket(id.home);
-        home.begin(Rule::OddWhileLinking);
+        home.begin(Rule::OddWhileRelinking);
         self.bucket(id.bucket).set(usize::from(id.slot), tag, id.reference);
-        home.end(Rule::OddWhileLinking);
+        home.end(Rule::OddWhileRelinking);
     }
 
     /// Lets the slot of `id` refer to `reference` instead.

@@ -37,13 +37,13 @@ impl Table {
             }
         };
         self.index_bytes = (1 << log2) + (1 << DIRECTORY_LOG2_MIN);
-        self.begin_header(Rule::OddWhileResizing);
+        self.begin_header(Rule::OddWhileClearing);
         self.memory.word(chunk).store(block, Ordering::Relaxed);
         self.directory = vec![block];
         self.directory_chunk = (chunk, DIRECTORY_LOG2_MIN);
         self.bucket_count = BUCKET_COUNT_MIN;
         self.publish();
-        self.end_header(Rule::OddWhileResizing);
+        self.end_header(Rule::OddWhileClearing);
         Ok(())
     }
 
@@ -181,7 +181,7 @@ impl Table {
         if index < BUCKETS_PER_BLOCK {
             return if index == bucket_room(index) { self.widen_first_block() } else { Ok(()) };
         }
-        if index % BUCKETS_PER_BLOCK != 0 {
+        if !index.is_multiple_of(BUCKETS_PER_BLOCK) {
             return Ok(());
         }
         let position = index / BUCKETS_PER_BLOCK;
@@ -200,12 +200,12 @@ impl Table {
     fn widen_first_block(&mut self) -> Result<(), NeedRoom> {
         let (old, log2) = (self.directory[0], first_block_log2(self.bucket_count));
         let block = self.arena.index().allocate(log2 + 2, self.room)?;
-        self.begin_header(Rule::OddWhileResizing);
+        self.begin_header(Rule::OddWhileSplitting);
         // SAFETY: two chunks of the index pool that belong to this table; the new one is larger.
         unsafe { move_words(self.memory.pointer(block), self.memory.pointer(old), 1 << log2) };
         self.memory.word(self.directory_chunk.0).store(block, Ordering::Relaxed);
         self.directory[0] = block;
-        self.end_header(Rule::OddWhileResizing);
+        self.end_header(Rule::OddWhileSplitting);
         self.arena.index().free(old, log2);
         self.index_bytes += (1 << (log2 + 2)) - (1 << log2);
         Ok(())
@@ -215,12 +215,12 @@ impl Table {
     fn widen_directory(&mut self) -> Result<(), NeedRoom> {
         let (old, log2) = self.directory_chunk;
         let chunk = self.arena.index().allocate(log2 + 1, self.room)?;
-        self.begin_header(Rule::OddWhileResizing);
+        self.begin_header(Rule::OddWhileSplitting);
         // SAFETY: two chunks of the index pool that belong to this table; the new one is larger.
         unsafe { move_words(self.memory.pointer(chunk), self.memory.pointer(old), 1 << log2) };
         self.directory_chunk = (chunk, log2 + 1);
         self.publish();
-        self.end_header(Rule::OddWhileResizing);
+        self.end_header(Rule::OddWhileSplitting);
         self.arena.index().free(old, log2);
         self.index_bytes += 1 << log2;
         Ok(())
@@ -228,7 +228,7 @@ impl Table {
 
     /// Frees the block of the bucket at `index` where that was its first and the table ends there.
     fn drop_block_of(&mut self, index: u64) {
-        if index % BUCKETS_PER_BLOCK == 0 && index != 0 {
+        if index.is_multiple_of(BUCKETS_PER_BLOCK) && index != 0 {
             let block = self.directory.pop().expect("a block for each 256 buckets");
             self.arena.index().free(block, PAGE_BYTES.trailing_zeros());
             self.index_bytes -= PAGE_BYTES;

@@ -62,16 +62,22 @@ impl Table {
         content: &Content<'_>,
         position: u64,
     ) -> Result<(), NeedRoom> {
+        let before = Location(self.memory.word(id.reference + 8).load(Ordering::Relaxed));
+        if !holds(Rule::UnlinkedBeforeFreed) {
+            self.release_block(before.offset());
+            linger(Rule::UnlinkedBeforeFreed);
+        }
         let block = self.store_block(id.reference, content, position)?;
         let header = content.header.with_ttl(content.expiry.is_some()).as_large();
         let word = self.memory.word(id.reference + 8);
-        let before = Location(word.load(Ordering::Relaxed));
         let home = self.bucket(id.home);
         home.begin(Rule::OddWhileRelinking);
         self.memory.word(id.reference).store(header.0, Ordering::Relaxed);
         word.store(before.next_at(block).0, Ordering::Relaxed);
         home.end(Rule::OddWhileRelinking);
-        self.release_block(before.offset());
+        if holds(Rule::UnlinkedBeforeFreed) {
+            self.release_block(before.offset());
+        }
         Ok(())
     }
 
@@ -237,12 +243,12 @@ fn mark(cell: &AtomicU64) {
     if holds(Rule::MarkedWhileChanging) {
         sequence::begin(cell);
     }
-    linger();
+    linger(Rule::MarkedWhileChanging);
 }
 
 /// Ends a [`mark`] with the new location.
 fn unmark(cell: &AtomicU64, location: Location) {
-    linger();
+    linger(Rule::MarkedWhileChanging);
     if holds(Rule::MarkedWhileChanging) {
         sequence::end_with(cell, location.0);
     } else {

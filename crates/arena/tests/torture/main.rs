@@ -1,0 +1,167 @@
+//! A reader in another process against a writer that never rests.
+//!
+//! Three processes: the test starts the writer's, which starts the reader's and hands it a socket
+//! for descriptors. The writer changes everything in every way that there is; the reader knows
+//! from each value's own bytes which key, version and length it must have, and that versions never
+//! go back. It ends after a number of reads, or at the first thing that must not be.
+//!
+//! `FOREBAY_TORTURE_READS` sets the number of reads (a million), `FOREBAY_TORTURE_SEED` the random
+//! choices. With the feature `sabotage` each rule of the protocol is broken once, and each time the
+//! reader must notice: a test that cannot fail proves nothing.
+
+mod content;
+mod link;
+mod reader;
+mod writer;
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::thread;
+
+use arena::reader::Reader;
+use arena::{Arena, ArenaConfig};
+use sys::memory::{Backing, OwnedSegments, SharedBlock};
+
+const ROLE: &str = "FOREBAY_TORTURE_ROLE";
+const READS: &str = "FOREBAY_TORTURE_READS";
+const SEED: &str = "FOREBAY_TORTURE_SEED";
+#[cfg(feature = "sabotage")]
+const RULE: &str = "FOREBAY_TORTURE_RULE";
+
+/// The exit code of a reader that met something that must not be.
+const NOTICED: i32 = 3;
+/// How many changes the writer makes between two looks at the reader.
+const CHANGES_PER_LOOK: u32 = 1000;
+/// Small segments, so that new ones come and go all the time.
+const SEGMENT_BYTES: u64 = 256 * 1024;
+const SEGMENT_COUNT: u32 = 2048;
+
+fn number(variable: &str, default: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().expect("a number"),
+        Err(_) => default,
+    }
+}
+
+fn is_role(role: &str) -> bool {
+    std::env::var(ROLE).is_ok_and(|value| value == role)
+}
+
+/// Starts this program again to run the test `name` in `role`.
+fn again(name: &str, role: &str) -> Command {
+    let program = std::env::current_exe().expect("a test is a file");
+    let mut command = Command::new(program);
+    command.args(["--exact", name, "--nocapture", "--quiet"]).env(ROLE, role);
+    command
+}
+
+fn run(reads: u64, seed: u64) -> Command {
+    let mut command = again("process_of_the_writer", "writer");
+    command.env(READS, reads.to_string()).env(SEED, seed.to_string()).stdin(Stdio::null());
+    command
+}
+
+fn text(output: &Output) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+#[test]
+fn reader_in_another_process_sees_whole_values_in_order() {
+    let (reads, seed) = (number(READS, 1_000_000), number(SEED, 1));
+    let output = run(reads, seed).output().expect("this program starts again");
+    let text = text(&output);
+    assert!(output.status.success(), "seed {seed}: {}\n{text}", output.status);
+    println!("{text}");
+}
+
+#[cfg(feature = "sabotage")]
+#[test]
+fn every_broken_rule_is_noticed_by_the_reader() {
+    let reads = number(READS, 20_000_000);
+    let mut missed = Vec::new();
+    for rule in arena::rules::Rule::ALL {
+        let (mut command, start) = (run(reads, number(SEED, 1)), std::time::Instant::now());
+        let output = command.env(RULE, (rule as u8).to_string()).output().expect("it starts");
+        let (text, time) = (text(&output), start.elapsed().as_secs_f32());
+        let line = text.lines().find(|line| line.starts_with("noticed")).unwrap_or("NOT NOTICED");
+        println!("{rule:?} ({time:.1} s): {line}");
+        if output.status.code() != Some(NOTICED) {
+            missed.push(format!("{rule:?}: {}\n{text}", output.status));
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[cfg(feature = "sabotage")]
+fn break_rule() {
+    let number = number(RULE, 0);
+    if let Some(rule) = arena::rules::Rule::ALL.into_iter().find(|rule| *rule as u64 == number) {
+        arena::rules::break_rule(rule);
+    }
+}
+
+#[cfg(not(feature = "sabotage"))]
+fn break_rule() {}
+
+/// Runs in a process of its own only; returns at once among the tests.
+#[test]
+fn process_of_the_writer() {
+    if !is_role("writer") {
+        return;
+    }
+    break_rule();
+    let (own, other) = UnixStream::pair().expect("descriptors");
+    let segments = OwnedSegments::reserve(SEGMENT_BYTES, SEGMENT_COUNT, Backing::OnTouch);
+    let segments = Arc::new(segments.expect("addresses"));
+    let config = ArenaConfig { shard_count: 1, database_count: 4, hash_seed: 3 };
+    let source = Box::new(link::Memfds(segments.clone()));
+    let arena = Arena::new(source, config).expect("a range of that size");
+    let pins = SharedBlock::create(arena::pins::PIN_TABLE_BYTES).expect("memory");
+    let pins = Arc::new(link::SharedPins(pins));
+    arena.pins().add(pins.clone());
+    let mut writer = writer::Writer::new(arena.clone(), number(SEED, 1));
+    let mut reader = again("process_of_the_reader", "reader")
+        .stdin(Stdio::from(OwnedFd::from(other)))
+        .spawn()
+        .expect("this program starts again");
+    let server = thread::spawn(move || {
+        let socket = OwnedFd::from(own).into();
+        link::serve(&arena, &segments, &pins.0, socket)
+    });
+    let status = loop {
+        (0..CHANGES_PER_LOOK).for_each(|_| writer.step());
+        if let Some(status) = reader.try_wait().expect("it is our child") {
+            break status;
+        }
+    };
+    let requests = server.join().expect("the server of segments ends").expect("the socket held");
+    println!("{}\n{requests:>12} requests for segments", writer.report());
+    std::process::exit(status.code().unwrap_or(1));
+}
+
+/// Runs in a process of its own only; returns at once among the tests.
+#[test]
+fn process_of_the_reader() {
+    if !is_role("reader") {
+        return;
+    }
+    break_rule();
+    let socket = std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned();
+    let socket = UnixStream::from(socket.expect("a descriptor"));
+    let (foreign, pins) = link::connect(socket).expect("the writer serves segments");
+    let reader = Reader::open(foreign, Some(Arc::new(pins))).expect("an arena");
+    let start = std::time::Instant::now();
+    match reader::check(&reader, number(SEED, 1) + 1, number(READS, 1_000_000)) {
+        Ok(report) => {
+            let time = start.elapsed().as_secs_f64();
+            println!("read for {time:.1} s\n{report}");
+        }
+        Err(what) => {
+            println!("noticed: {what}");
+            std::process::exit(NOTICED);
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! The writer that never rests: every kind of change that a reader may meet, chosen at random.
+
+use std::sync::Arc;
+
+use arena::{
+    Arena, Encoding, EntryId, NeedRoom, NewValue, Slid, SlideBudget, SlideStep, Table, ValueType,
+};
+use base::prng::Prng;
+use base::{DatabaseIndex, ShardIndex, UnixMs};
+
+use crate::content::{
+    DATABASE, EXPIRY_BASE, FLUSHED, Growth, KINDS, Kind, STAMP_BYTES, SWAPPED, Stamp, UNCOMMITTED,
+    id, name,
+};
+
+/// The bytes of name and value of the keys that blink.
+const BLINKING_BYTES: u64 = 120;
+/// The longest value that grows.
+const GROWN_BYTES_MAX: u64 = 120_000;
+
+/// A change, how often it is chosen, and what it does.
+type Operation = (&'static str, u64, fn(&mut Writer));
+
+const OPERATIONS: &[Operation] = &[
+    ("small overwritten", 300, Writer::overwrite_small),
+    ("small to large to small", 60, Writer::cross),
+    ("large replaced", 30, Writer::replace_large),
+    ("appended", 80, Writer::append),
+    ("overwritten in place", 80, Writer::overwrite_whole),
+    ("deleted or inserted", 120, Writer::delete_or_insert),
+    ("deleted, its memory reused", 150, Writer::blink),
+    ("time to live changed", 60, Writer::change_expiry),
+    ("MULTI", 30, Writer::transaction),
+    ("SWAPDB", 150, Writer::swap),
+    ("swapped key overwritten", 60, Writer::overwrite_swapped),
+    ("table grown", 100, Writer::grow),
+    ("page evacuated", 10, Writer::evacuate),
+    ("blocks slid", 80, Writer::slide),
+    ("segments given back", 1, Writer::give_back),
+];
+
+/// Changes that are counted inside of others.
+const FLUSHES: usize = OPERATIONS.len();
+const SLID: usize = FLUSHES + 1;
+const SLID_PINNED: usize = SLID + 1;
+const COUNTS: usize = SLID_PINNED + 1;
+
+pub struct Writer {
+    arena: Arc<Arena>,
+    tables: Vec<Table>,
+    random: Prng,
+    version: u64,
+    growth: Vec<Growth>,
+    /// Entries of the flushed database, and how many it gets before it is flushed.
+    grown: (u64, u64),
+    generation: u64,
+    name: Vec<u8>,
+    value: Vec<u8>,
+    counts: [u64; COUNTS],
+    weights: u64,
+    epoch_at_start: u64,
+}
+
+impl Writer {
+    /// Fills the databases: every key that is never absent is there afterwards.
+    pub fn new(arena: Arc<Arena>, seed: u64) -> Writer {
+        let table = |database| {
+            let database = DatabaseIndex(database);
+            Table::new(arena.clone(), ShardIndex(0), database).expect("there is room")
+        };
+        let mut writer = Writer {
+            tables: (0..4).map(table).collect(),
+            epoch_at_start: 0,
+            arena,
+            random: Prng::new(seed),
+            version: 0,
+            growth: vec![Growth::default(); KINDS[Kind::Grown as usize].1 as usize],
+            grown: (0, 50),
+            generation: 1,
+            name: Vec::new(),
+            value: Vec::new(),
+            counts: [0; COUNTS],
+            weights: OPERATIONS.iter().map(|operation| operation.1).sum(),
+        };
+        for (kind, count, _) in KINDS {
+            for index in 0..count {
+                match kind {
+                    Kind::Grown => writer.append_to(index),
+                    Kind::Swapped => (0..2).for_each(|side| writer.write_swapped(side, index)),
+                    Kind::Paired => writer.set(kind, index, 40 + index, 0),
+                    _ => writer.set(kind, index, 60, 0),
+                }
+            }
+        }
+        // The two sides differ in size, so that a reader that mixes them up goes astray.
+        for index in 0..2000 {
+            writer.set_in(SWAPPED[0], Kind::Flushed, index, 40, 0);
+        }
+        writer.epoch_at_start = writer.arena.segment_epoch();
+        writer
+    }
+
+    /// Makes one change.
+    pub fn step(&mut self) {
+        let mut chosen = self.random.below(self.weights);
+        for (index, (_, weight, change)) in OPERATIONS.iter().enumerate() {
+            if chosen < *weight {
+                self.counts[index] += 1;
+                return change(self);
+            }
+            chosen -= weight;
+        }
+    }
+
+    /// Returns how often each kind of change was made.
+    pub fn report(&self) -> String {
+        let names = OPERATIONS.iter().map(|operation| operation.0);
+        let names = names.chain(["FLUSHALL", "blocks moved", "blocks left for a pin"]);
+        let mut lines: Vec<String> =
+            names.zip(&self.counts).map(|(name, count)| format!("{count:>12} {name}")).collect();
+        let segments = self.arena.segment_epoch() - self.epoch_at_start;
+        lines.push(format!("{segments:>12} segments made or given back"));
+        let moved = self.tables.iter().map(Table::moved_entries_max).max().unwrap_or(0);
+        lines.push(format!("{moved:>12} entries moved at most by one change"));
+        lines.join("\n")
+    }
+
+    fn key(&mut self, kind: Kind) -> u64 {
+        self.random.below(KINDS[kind as usize].1)
+    }
+
+    fn overwrite_small(&mut self) {
+        let (index, length) = (self.key(Kind::Hot), STAMP_BYTES + self.random.below(270));
+        self.set(Kind::Hot, index, length, 0);
+    }
+
+    fn cross(&mut self) {
+        let index = self.key(Kind::Cross);
+        let length = match self.random.below(4) {
+            0 => STAMP_BYTES + self.random.below(300),
+            1 => 3000 + self.random.below(1500),
+            2 => 5000,
+            _ => 5000 + self.random.below(20_000),
+        };
+        self.set(Kind::Cross, index, length, 0);
+    }
+
+    fn replace_large(&mut self) {
+        let (index, length) = (self.key(Kind::Large), 4200 + self.random.below(60_000));
+        self.set(Kind::Large, index, length, 0);
+    }
+
+    fn append(&mut self) {
+        let index = self.key(Kind::Grown);
+        self.append_to(index);
+    }
+
+    fn append_to(&mut self, index: u64) {
+        let key = id(Kind::Grown, index);
+        let before = self.growth[index as usize];
+        let mut growth = before;
+        let from = if before.words * 8 > GROWN_BYTES_MAX || before.words == 0 {
+            growth = Growth { round: before.round + 1, words: 2 + self.random.below(700) };
+            0
+        } else {
+            growth.words += 1 + self.random.below(400);
+            before.words
+        };
+        self.value.clear();
+        growth.write(key, from, &mut self.value);
+        self.growth[index as usize] = growth;
+        name(Kind::Grown, index, &mut self.name);
+        match from {
+            0 => self.store(DATABASE),
+            _ => self.retry(|writer| {
+                let hash = writer.arena.hasher().hash(&writer.name);
+                let table = &mut writer.tables[usize::from(DATABASE)];
+                let id = table.find(hash, &writer.name).expect("it was appended to before");
+                table.append(id, &writer.value, Encoding::Raw).map(drop)
+            }),
+        }
+    }
+
+    fn overwrite_whole(&mut self) {
+        let index = self.key(Kind::Written);
+        let length = if index.is_multiple_of(2) { 200 + index } else { 9000 + index };
+        self.stamp(Kind::Written, index, length, 0);
+        self.retry(|writer| {
+            let (id, table) = writer.find(DATABASE).expect("it is never deleted");
+            let table = &mut writer.tables[table];
+            table.overwrite(id, 0, &writer.value, Encoding::Raw).map(drop)
+        });
+    }
+
+    fn delete_or_insert(&mut self) {
+        let index = self.key(Kind::Gone);
+        let removes = self.random.one_in(2);
+        // Runs of neighbours, so that pages of one class empty and are evacuated.
+        for index in index..(index + 8).min(KINDS[Kind::Gone as usize].1) {
+            if removes {
+                name(Kind::Gone, index, &mut self.name);
+                self.remove(DATABASE);
+            } else {
+                let length = if index % 50 == 0 { 6000 } else { STAMP_BYTES + index % 64 };
+                self.set(Kind::Gone, index, length, 0);
+            }
+        }
+    }
+
+    /// Deletes a key and inserts another, whose entry has the same size: it gets the same memory.
+    fn blink(&mut self) {
+        let (gone, come) = (self.key(Kind::Blinking), self.key(Kind::Blinking));
+        name(Kind::Blinking, gone, &mut self.name);
+        self.remove(DATABASE);
+        name(Kind::Blinking, come, &mut self.name);
+        let length = BLINKING_BYTES - self.name.len() as u64;
+        self.set(Kind::Blinking, come, length, 0);
+    }
+
+    fn change_expiry(&mut self) {
+        let index = self.key(Kind::Lasting);
+        let length = if index.is_multiple_of(2) { 90 } else { 6000 };
+        if self.random.one_in(3) {
+            return self.set(Kind::Lasting, index, length, 0);
+        }
+        self.version += 1;
+        let expiry = match self.random.below(3) {
+            0 => None,
+            _ => Some(UnixMs(EXPIRY_BASE + self.version as i64)),
+        };
+        name(Kind::Lasting, index, &mut self.name);
+        self.retry(|writer| {
+            let (id, table) = writer.find(DATABASE).expect("it is never deleted");
+            writer.tables[table].set_expiry(id, expiry).map(drop)
+        });
+    }
+
+    fn transaction(&mut self) {
+        let count = KINDS[Kind::Paired as usize].1;
+        self.tables[usize::from(DATABASE)].freeze();
+        for mark in [UNCOMMITTED, 0] {
+            (0..count).for_each(|index| self.set(Kind::Paired, index, 40 + index, mark));
+        }
+        self.tables[usize::from(DATABASE)].thaw();
+    }
+
+    fn swap(&mut self) {
+        let (low, high) = self.tables.split_at_mut(usize::from(SWAPPED[1]));
+        Table::swap(&mut low[usize::from(SWAPPED[0])], &mut high[0]);
+    }
+
+    fn overwrite_swapped(&mut self) {
+        let (side, index) = (self.random.below(2), self.key(Kind::Swapped));
+        self.write_swapped(side, index);
+    }
+
+    /// Writes the key where `side` is now.
+    fn write_swapped(&mut self, side: u64, index: u64) {
+        let here = u64::from(self.tables[usize::from(SWAPPED[0])].identity() != SWAPPED[0]);
+        let database = SWAPPED[usize::from(here != side)];
+        let length = STAMP_BYTES + self.random.below(100);
+        self.set_in(database, Kind::Swapped, index, length, side);
+    }
+
+    /// Adds to the database that grows, and flushes it when it has enough.
+    fn grow(&mut self) {
+        if self.grown.0 >= self.grown.1 {
+            self.flush();
+        }
+        for _ in self.grown.0..self.grown.1.min(self.grown.0 + 100) {
+            let index = self.grown.0;
+            // Sizes differ from one generation to the next, so that memory gets other keys.
+            let length = match index % 500 {
+                7 => 5000,
+                _ => STAMP_BYTES + (index * 7 + self.generation * 11) % 64,
+            };
+            self.set_in(FLUSHED, Kind::Flushed, index, length, self.generation);
+            self.grown.0 += 1;
+        }
+    }
+
+    fn flush(&mut self) {
+        self.counts[FLUSHES] += 1;
+        self.tables[usize::from(FLUSHED)].clear().expect("an empty table has room");
+        self.generation += 1;
+        let limit = match self.random.below(100) {
+            0 => 20_000,
+            1..4 => 3000,
+            4..20 => 100 + self.random.below(500),
+            _ => 2 + self.random.below(14),
+        };
+        self.grown = (0, limit);
+    }
+
+    fn evacuate(&mut self) {
+        for table in &mut self.tables {
+            table.evacuate();
+        }
+    }
+
+    /// Looks for a size for which blocks must be moved, and moves some.
+    fn slide(&mut self) {
+        for bytes in [40_000, 80_000, 160_000, 320_000, 640_000] {
+            let mut budget = SlideBudget::new();
+            let bytes = bytes + self.random.below(bytes);
+            for _ in 0..8 {
+                let Some(step) = self.arena.plan_slide(bytes, &mut budget) else { break };
+                self.slide_once(&step, &mut budget);
+            }
+        }
+    }
+
+    fn slide_once(&mut self, step: &SlideStep, budget: &mut SlideBudget) {
+        let owner = step.owner.database;
+        let table = self.tables.iter_mut().find(|table| table.identity() == owner);
+        match table.expect("every table is here").slide(step) {
+            Slid::Moved => self.counts[SLID] += 1,
+            Slid::Gone => {}
+            Slid::Pinned => {
+                self.counts[SLID_PINNED] += 1;
+                budget.avoid(step);
+            }
+        }
+    }
+
+    fn give_back(&mut self) {
+        self.arena.reclaim();
+        self.arena.give_back(u64::MAX);
+    }
+
+    fn set(&mut self, kind: Kind, index: u64, length: u64, mark: u64) {
+        self.set_in(DATABASE, kind, index, length, mark);
+    }
+
+    fn set_in(&mut self, database: u8, kind: Kind, index: u64, length: u64, mark: u64) {
+        self.stamp(kind, index, length, mark);
+        self.store(database);
+    }
+
+    /// Prepares the name and a value of the next version.
+    fn stamp(&mut self, kind: Kind, index: u64, length: u64, mark: u64) {
+        self.version += 1;
+        name(kind, index, &mut self.name);
+        let stamp = Stamp { key: id(kind, index), version: self.version, mark, length };
+        stamp.write(&mut self.value);
+    }
+
+    /// Stores the prepared value under the prepared name.
+    fn store(&mut self, database: u8) {
+        self.retry(|writer| {
+            let hash = writer.arena.hasher().hash(&writer.name);
+            let table = &mut writer.tables[usize::from(database)];
+            let (value_type, encoding) = (ValueType::String, Encoding::Raw);
+            let bytes = &writer.value;
+            let value = NewValue { bytes, value_type, encoding, expiry: None, stamp: 0 };
+            match table.find(hash, &writer.name) {
+                Some(id) => table.replace(id, &writer.name, &value).map(drop),
+                None => table.insert(hash, &writer.name, &value).map(drop),
+            }
+        });
+    }
+
+    fn remove(&mut self, database: u8) {
+        if let Some((id, table)) = self.find(database) {
+            self.tables[table].remove(id);
+        }
+    }
+
+    fn find(&self, database: u8) -> Option<(EntryId, usize)> {
+        let hash = self.arena.hasher().hash(&self.name);
+        let table = usize::from(database);
+        Some((self.tables[table].find(hash, &self.name)?, table))
+    }
+
+    /// Makes room once where `change` lacks it.
+    fn retry(&mut self, change: impl Fn(&mut Writer) -> Result<(), NeedRoom>) {
+        if change(self).is_ok() {
+            return;
+        }
+        let (name, value) = (std::mem::take(&mut self.name), std::mem::take(&mut self.value));
+        self.flush();
+        self.give_back();
+        (self.name, self.value) = (name, value);
+        change(self).expect("there is room after a flush");
+    }
+}
