@@ -25,7 +25,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts what [`command`] made.
+    /// Starts what [`command()`] made.
     ///
     /// # Errors
     /// When the program cannot be started.
@@ -91,7 +91,7 @@ pub struct Finished {
     pub errors: String,
 }
 
-/// Runs what [`command`] made, with `input`, until it ends.
+/// Runs what [`command()`] made, with `input`, until it ends.
 ///
 /// # Panics
 /// When it cannot be started or does not end.

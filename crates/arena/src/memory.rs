@@ -398,6 +398,6 @@ fn regions(memory: &Memory, config: &ArenaConfig) -> Result<[u64; 2], ArenaError
     let segments = (memory.span_bytes - root) / segment;
     let index = root + (segments / 8).max(1) * segment;
     let slab = index + (segments * 3 / 8).max(1) * segment;
-    debug_assert!(index % LINE_BYTES == 0 && slab < memory.span_bytes);
+    debug_assert!(index.is_multiple_of(LINE_BYTES) && slab < memory.span_bytes);
     Ok([index, slab])
 }

@@ -117,11 +117,6 @@ impl PagePool {
         self.used_pages * PAGE_BYTES
     }
 
-    /// Returns the number of pages that were touched and are free.
-    pub fn free_pages(&self) -> u64 {
-        self.free.len() as u64
-    }
-
     /// Returns a page with undefined content, one touched before if there is any.
     ///
     /// # Errors

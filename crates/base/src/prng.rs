@@ -14,6 +14,7 @@ impl Prng {
 
     /// Returns the next 64 bits.
     #[inline]
+    #[expect(clippy::should_implement_trait, reason = "an endless stream has no Option")]
     pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut word = self.state;

@@ -117,7 +117,8 @@ impl Pair {
 }
 
 /// The databases that are compared key by key; the digest covers all.
-const AUDITED: [&str; 4] = ["0", "1", "2", "15"];
+const AUDITED: [u8; 4] = [0, 1, 2, 15];
+const DATABASE_COUNT: u8 = 16;
 
 /// Compares the data.
 fn audit(pair: &mut Pair, epoch: &Epoch) -> Result<(), String> {
@@ -125,12 +126,15 @@ fn audit(pair: &mut Pair, epoch: &Epoch) -> Result<(), String> {
         let name = name.iter().map(|word| word.as_bytes().to_vec());
         name.chain(epoch.keys.iter().cloned()).collect()
     };
-    for database in AUDITED {
-        pair.same(&request(&["SELECT", database]))?;
+    for database in 0..DATABASE_COUNT {
+        pair.same(&request(&["SELECT".to_owned(), database.to_string()]))?;
         // A read makes Redis remove what has expired; Forebay's sweep comes by itself.
         pair.same(&named(&["EXISTS"]))?;
         let size = pair.oracle.call("DBSIZE");
         poll_until("expired keys to be swept", || pair.ours.call("DBSIZE") == size);
+        if !AUDITED.contains(&database) {
+            continue;
+        }
         pair.same(&named(&["DEBUG", "DIGEST-VALUE"]))?;
         pair.same(&words("KEYS *"))?;
         scan_agrees(pair)?;
@@ -138,11 +142,6 @@ fn audit(pair: &mut Pair, epoch: &Epoch) -> Result<(), String> {
             pair.same(&request(&[b"PEXPIRETIME".as_slice(), key]))?;
             pair.same(&request(&[b"OBJECT".as_slice(), b"ENCODING", key]))?;
         }
-    }
-    // Databases that no step names often hold something only after a SWAPDB.
-    for database in 3..15 {
-        pair.same(&request(&["SELECT".to_owned(), database.to_string()]))?;
-        pair.same(&named(&["EXISTS"]))?;
     }
     pair.same(&words("DEBUG DIGEST")).map(drop)
 }
@@ -183,7 +182,8 @@ fn describe(step: &Step, reason: &str, ours: &Raw, oracle: &Raw) -> String {
 
 fn show(raw: &Raw) -> String {
     let mut text = render(&raw.bytes);
-    text.truncate(text.floor_char_boundary(2000));
+    let end = (0..=2000.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    text.truncate(end.unwrap_or(0));
     text
 }
 
