@@ -150,7 +150,7 @@ impl Keyspace {
             let Some(bytes) = shard.evict_best(wanted, context.now) else { break };
             freed += bytes;
         }
-        shard.evacuate();
+        shard.give_back();
         shard.eviction_pool.trim();
         let pool_bytes_now = shard.eviction_pool.memory_bytes();
         drop(guard);
@@ -218,8 +218,8 @@ impl Shard {
         Some(bytes)
     }
 
-    /// Empties slab pages that have become sparse.
-    fn evacuate(&mut self) {
+    /// Gives memory back: of slab pages that have become sparse, and of tables without keys.
+    fn give_back(&mut self) {
         for database in (0..).map(DatabaseIndex).take(base::DATABASE_COUNT_MAX) {
             let Some(part) = self.database_mut(database) else { continue };
             for _ in 0..EVACUATIONS_PER_HOLD_MAX {
@@ -227,6 +227,7 @@ impl Shard {
                     break;
                 }
             }
+            self.release_if_empty(database);
         }
     }
 }

@@ -223,8 +223,11 @@ impl<'k> Guard<'k> {
     }
 
     /// Completes the atomic record, unlocks, and returns the LSN of the last record; 0 is none.
+    #[inline]
     pub fn finish(mut self) -> Lsn {
-        self.complete();
+        if self.recorder.is_atomic() {
+            self.complete();
+        }
         self.recorder.last_lsn()
     }
 
@@ -265,20 +268,18 @@ impl<'k> Guard<'k> {
         }
     }
 
+    #[cold]
     fn complete(&mut self) {
-        if !self.recorder.is_atomic() {
-            return;
-        }
         self.keyspace.account.suspect_overshoot();
-        let frozen = self.recorder.take_frozen();
         let sink = self.first_shard().sink.clone();
-        let lsn = self.recorder.finish_atomic(sink.as_deref());
+        let (lsn, frozen) = self.recorder.finish_atomic(sink.as_deref());
         // Every lock is still held: a reader that meets one thawed table finds the others frozen
         // or complete, never half of the record.
         for (index, database) in frozen {
             let shard = self.shard_mut(index);
             shard.last_write_lsn = lsn.unwrap_or(shard.last_write_lsn);
             shard.thaw(database);
+            shard.release_if_empty(database);
         }
     }
 }

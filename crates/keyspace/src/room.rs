@@ -14,8 +14,13 @@ use base::{SLOT_COUNT, ShardIndex, UnixMs};
 use crate::evict::{EvictionPolicy, Wanted};
 use crate::keyspace::Keyspace;
 
-/// How many holds of a shard [`Keyspace::reserve`] evicts in before it gives up.
-const EVICTION_ROUNDS_MAX: u32 = 256;
+/// In how many holds of a shard room is made at least, before the caller has to ask again; each
+/// evicts a bounded number of keys.
+const EVICTION_ROUNDS_MIN: u64 = 64;
+/// One hold more for so many bytes that are wanted.
+const BYTES_PER_EXTRA_ROUND: u64 = 1024;
+/// How many holds may bring nothing before room is given up.
+const FRUITLESS_ROUNDS_MAX: u32 = 8;
 /// The smallest allocation that is an extent's.
 const EXTENT_BYTES_MIN: u64 = 4096;
 
@@ -144,9 +149,10 @@ impl Keyspace {
     }
 
     /// Makes room for `bytes`, where they are known in `shard`, whose write lacked them: slides
-    /// blocks together and gives free segments back, then evicts as the policy allows. The caller holds no guard; one shard
-    /// is locked at a time. After Ok it is worth trying again; the fragments may still be too
-    /// small, so that the caller tries a bounded number of times.
+    /// blocks together and gives free segments back, then evicts as the policy allows; repays what
+    /// is above the limit too. The caller holds no guard; one shard is locked at a time. After Ok
+    /// it is worth trying again; the fragments may still be too small, so that the caller tries a
+    /// bounded number of times.
     ///
     /// # Errors
     /// NeedRoom where nothing could be moved and the policy evicts nothing, or no key is left.
@@ -164,18 +170,20 @@ impl Keyspace {
             return Err(NeedRoom { bytes });
         }
         let wanted = if serves_extent(bytes) { Wanted::Large } else { Wanted::Any };
-        let mut freed = 0;
-        for _ in 0..EVICTION_ROUNDS_MAX {
-            if freed >= bytes && !self.is_over_limit() {
+        let (mut freed, mut fruitless) = (0, 0);
+        for _ in 0..EVICTION_ROUNDS_MIN + bytes / BYTES_PER_EXTRA_ROUND {
+            let excess = self.excess_bytes();
+            if (freed >= bytes && excess == 0) || fruitless == FRUITLESS_ROUNDS_MAX {
                 break;
             }
             let victim = self.victim_shard(shard, wanted, context.random);
-            freed += self.evict_from(victim, bytes.max(1), wanted, context);
+            let goal = bytes.saturating_sub(freed).max(excess);
+            let got = self.evict_from(victim, goal, wanted, context);
+            freed += got;
+            fruitless = if got == 0 { fruitless + 1 } else { 0 };
         }
         self.compact(bytes);
-        // Nothing freed is fine where nothing more was wanted than to be below the limit again.
-        let is_enough = freed > 0 || bytes == 0;
-        if is_enough && !self.is_over_limit() { Ok(()) } else { Err(NeedRoom { bytes }) }
+        if freed > 0 { Ok(()) } else { Err(NeedRoom { bytes }) }
     }
 
     /// Makes room for `bytes` before a change that may not evict while it runs, so that memory
@@ -189,18 +197,27 @@ impl Keyspace {
         context: &mut SweepContext<'_>,
     ) -> Result<(), NeedRoom> {
         let maxmemory = self.maxmemory();
-        let fits = || maxmemory == 0 || self.used_memory() + bytes <= maxmemory;
-        for _ in 0..EVICTION_ROUNDS_MAX {
-            if fits() {
-                return Ok(());
-            }
-            if self.eviction_policy() == EvictionPolicy::NoEviction {
+        let lacking = || match maxmemory {
+            0 => 0,
+            _ => (self.used_memory() + bytes).saturating_sub(maxmemory),
+        };
+        let mut fruitless = 0;
+        for _ in 0..EVICTION_ROUNDS_MIN + bytes / BYTES_PER_EXTRA_ROUND {
+            let is_stuck = fruitless == FRUITLESS_ROUNDS_MAX
+                || self.eviction_policy() == EvictionPolicy::NoEviction;
+            if lacking() == 0 || is_stuck {
                 break;
             }
             let victim = self.victim_shard(None, Wanted::Any, context.random);
-            self.evict_from(victim, bytes, Wanted::Any, context);
+            let got = self.evict_from(victim, lacking(), Wanted::Any, context);
+            fruitless = if got == 0 { fruitless + 1 } else { 0 };
         }
-        if fits() { Ok(()) } else { Err(NeedRoom { bytes }) }
+        if lacking() == 0 { Ok(()) } else { Err(NeedRoom { bytes }) }
+    }
+
+    /// Returns by how many bytes memory in use is above the limit.
+    fn excess_bytes(&self) -> u64 {
+        if self.is_over_limit() { self.used_memory().saturating_sub(self.maxmemory()) } else { 0 }
     }
 
     /// Slides blocks until an extent of `bytes` fits, within one budget, and gives free segments

@@ -140,6 +140,15 @@ impl Shard {
         part.frozen = false;
     }
 
+    /// Gives the memory of `database` back where it holds no key: a table costs some 20 KB.
+    pub fn release_if_empty(&mut self, database: DatabaseIndex) {
+        let part = &mut self.databases[database.position()];
+        if part.as_ref().is_some_and(|part| part.table.is_empty() && !part.frozen) {
+            let part = part.take().expect("just looked at");
+            self.account.discharge(part.slots.memory_bytes());
+        }
+    }
+
     /// Exchanges two databases. Both exist.
     pub fn swap(&mut self, a: DatabaseIndex, b: DatabaseIndex) {
         let positions = [a.position(), b.position()];

@@ -154,19 +154,21 @@ fn run(churn: Churn, region_bytes: u64, writes: u64, seed: u64) -> f64 {
     let largest = number_from("FOREBAY_EXTENT_CAMPAIGN_VALUE_BYTES", region_bytes / 1024);
     let keys = region_bytes * 4 / 3 / (largest / 2);
     let mut figures = Figures::default();
-    for write in 0..2 * writes {
+    // After twice as many writes as there are keys the region is full and its holes have settled.
+    let settled = 2 * keys;
+    for write in 0..settled + writes {
         let key = match churn {
-            Churn::Insert => write % (keys * 4),
+            Churn::Insert => write % (2 * keys),
             Churn::Overwrite => campaign.random.below(keys),
         };
         // Smaller values live in slab pages.
         let smallest = SMALL_ENTRY_BYTES_MAX.min(largest / 16);
         let value_bytes = smallest + campaign.random.below(largest - smallest + 1);
-        if write == writes {
+        if write == settled {
             (campaign.moved_bytes, campaign.steps, campaign.evictions) = (0, 0, 0);
         }
         let moved = campaign.write(key as usize, value_bytes);
-        if write >= writes {
+        if write >= settled {
             figures.add(&campaign, moved);
         }
     }

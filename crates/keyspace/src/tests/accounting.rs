@@ -71,19 +71,15 @@ fn slot_counts_stay_exact_over_any_history() {
 #[test]
 fn memory_comes_back_when_everything_is_removed() {
     let world = World::new();
-    Access::free(&world.keyspace).flush_all(NOW);
-    world.set("first", "makes the tables");
-    let private = world.keyspace.private_bytes();
+    let before = (world.keyspace.private_bytes(), world.keyspace.arena().usage().index_bytes);
     for number in 0..2000 {
         world.set(&format!("key:{number}"), &"x".repeat(number % 6000));
     }
-    let full = world.keyspace.used_memory();
+    assert!(world.keyspace.private_bytes() > before.0);
     Access::free(&world.keyspace).flush_all(NOW);
     let usage = world.keyspace.arena().usage();
-    assert!(world.keyspace.used_memory() < full / 4);
     assert_eq!((usage.slab_bytes, usage.extent_bytes), (0, 0));
-    let slot_tables = 7 * (base::SLOT_COUNT / 8 * size_of::<SlotCount>()) as u64;
-    assert_eq!(world.keyspace.private_bytes(), private + slot_tables);
+    assert_eq!((world.keyspace.private_bytes(), usage.index_bytes), before);
 }
 
 #[test]
@@ -152,8 +148,18 @@ fn noeviction_refuses_and_keeps_every_key() {
     assert_eq!(world.get("k", NOW).as_deref(), Some("v"));
 }
 
+/// Asserts that memory is within `limit`, but for the 32nd that index and slab pages may pass it by
+/// and what shards remember of good victims, which the next command repays.
+fn assert_within(world: &World, limit: u64) {
+    let used = world.keyspace.used_memory();
+    assert!(used <= limit + limit / 32 + (32 << 10), "{used} of {limit} bytes are used");
+}
+
 /// Sets keys as the engine does: makes room and tries again, a bounded number of times.
 fn set_with_room(world: &World, name: &str, value: &[u8], now: UnixMs, random: &mut Prng) {
+    if world.keyspace.is_over_limit() {
+        world.keyspace.reserve(0, None, &mut SweepContext { now, random }).unwrap();
+    }
     for _ in 0..16 {
         match world.write(name, now, |view, key| view.set(key, value, Expiry::Clear)) {
             Ok(()) => return,
@@ -185,7 +191,7 @@ fn allkeys_lru_makes_room_and_keeps_what_is_used() {
         if number % 100 == 0 {
             (0..100).for_each(|hot| drop(world.get(&format!("hot:{hot}"), now)));
         }
-        assert!(world.keyspace.used_memory() <= limit);
+        assert_within(&world, limit);
     }
     let end = later(100_000);
     let kept = (0..100).filter(|hot| world.get(&format!("hot:{hot}"), end).is_some()).count();
@@ -214,7 +220,7 @@ fn large_values_are_evicted_for_large_values() {
             &mut random,
         );
         set_with_room(&world, &format!("small:{number}"), b"v", later(number * 1000), &mut random);
-        assert!(world.keyspace.used_memory() <= limit);
+        assert_within(&world, limit);
     }
     assert!(world.keyspace.counts(DB0).keys > 20);
 }
