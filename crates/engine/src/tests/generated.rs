@@ -39,22 +39,39 @@ fn draw(rows: &[&'static Command], random: &mut Prng) -> &'static Command {
     }
 }
 
+/// A request that makes a key expire soon: the rows' integers are drawn from all there are, of
+/// which few are times to live.
+fn short_lived(random: &mut Prng) -> Vec<Vec<u8>> {
+    let [key, ms] = [60, 2000].map(|bound| random.below(bound));
+    let text = match random.below(4) {
+        0 => format!("SET key:{key} value PX {}", ms + 1),
+        1 => format!("PEXPIRE key:{key} {ms}"),
+        2 => format!("GETEX key:{key} PX {}", ms + 1),
+        _ => format!("PSETEX key:{key} {} value", ms + 1),
+    };
+    text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
 fn act(client: &mut Client<'_>, rows: &[&'static Command], seed: u64, clock: &AtomicI64) {
     let profile = Profile { key_count: 60, value_bytes_max: 6000, wild_one_in: 50 };
     let mut generator = Generator::new(profile, seed);
     let mut random = Prng::new(seed);
     for _ in 0..REQUESTS_PER_CLIENT {
-        let step = clock.fetch_add(random.below(20) as i64, Ordering::Relaxed);
+        let step = clock.fetch_add(random.below(500) as i64, Ordering::Relaxed);
         client.tick.now = UnixMs(step);
-        let request = generator.request(draw(rows, &mut random));
+        let request = match random.below(8) {
+            0 => short_lived(&mut random),
+            _ => generator.request(draw(rows, &mut random)),
+        };
         let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
         let mut bytes = Vec::new();
         encode_command(&words, &mut bytes);
         let _ = client.run_bytes(&mut bytes, 0);
-        if random.one_in(20) {
+        if random.one_in(50) {
             let keyspace = client.engine.keyspace();
-            let shard = keyspace.shard_indexes().nth(random.below(64) as usize).unwrap();
-            keyspace.expire_step(shard, UnixMs(step), 10);
+            for shard in keyspace.shard_indexes() {
+                keyspace.expire_step(shard, UnixMs(step), 10);
+            }
         }
     }
 }
