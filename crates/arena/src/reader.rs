@@ -189,8 +189,9 @@ impl<V: SegmentView> Reader<V> {
         self.mapping.load(root::SEGMENT_EPOCH).unwrap_or(0)
     }
 
-    /// Copies the value of `key` to `value`, replacing what is in it. `now` is asked only where
-    /// the entry has a time to live, here and everywhere.
+    /// Copies the value of `key` to `value`, replacing what is in it; what `value` holds where the
+    /// outcome is another than `Found` means nothing. `now` is asked only where the entry has a
+    /// time to live, here and everywhere.
     #[inline]
     pub fn get(
         &self,

@@ -106,9 +106,12 @@ impl Attached {
             link.ask(&[b"AUTH", password])?;
         }
         let reply = link.ask(&[b"SHM", b"ATTACH"])?;
-        let [version, span, segment_bytes, pin_bytes] = numbers(&reply)?[..] else {
-            return Err(unexpected(&reply));
+        let number = |name: &str| match field(&reply, name) {
+            Some(Reply::Integer(number)) => Ok(*number),
+            _ => Err(unexpected(&reply)),
         };
+        let (version, pin_bytes) = (number("version")?, number("pin-bytes")?);
+        let (span, segment_bytes) = (number("span-bytes")?, number("segment-bytes")?);
         let is_sound = version == ATTACH_VERSION
             && segment_bytes >= 4096
             && (segment_bytes as u64).is_power_of_two()
@@ -125,6 +128,17 @@ impl Attached {
         Ok(Attached { reader, link: Mutex::new(link), database: DatabaseIndex(0) })
     }
 
+    /// Reads `database` from now on.
+    ///
+    /// # Errors
+    /// When the server has no such database, or does not answer.
+    pub fn select(&mut self, database: DatabaseIndex) -> Result<(), AttachError> {
+        let number = database.0.to_string();
+        self.link().ask(&[b"SELECT", number.as_bytes()])?;
+        self.database = database;
+        Ok(())
+    }
+
     /// Copies the value of `key` to `value`, replacing what is in it; returns whether there is one.
     /// Nothing is allocated once `value` is large enough, and no system call is made unless the
     /// entry changes all the time.
@@ -133,11 +147,39 @@ impl Attached {
     /// When the key holds another type, or the socket was needed and fails.
     #[inline]
     pub fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, AttachError> {
-        match self.reader.get(self.database, key, sys::clock::realtime, value) {
-            Outcome::Found(()) => Ok(true),
-            Outcome::Absent => Ok(false),
-            other => self.get_slowly(other, key, value),
+        let clock = sys::clock::realtime;
+        match self.read(|reader| reader.get(self.database, key, clock, value))? {
+            Answer::Found(()) => Ok(true),
+            Answer::Absent => Ok(false),
+            Answer::Unclear => self.get_over_socket(key, value),
         }
+    }
+
+    /// Copies the bytes `start..=end` of the value of `key` to `value`, as GETRANGE counts them;
+    /// nothing where there is no such key.
+    ///
+    /// # Errors
+    /// As [`Attached::get`].
+    pub fn getrange(
+        &self,
+        key: &[u8],
+        range: (i64, i64),
+        value: &mut Vec<u8>,
+    ) -> Result<(), AttachError> {
+        let clock = sys::clock::realtime;
+        match self.read(|reader| reader.getrange(self.database, key, clock, range, value))? {
+            Answer::Found(()) => return Ok(()),
+            Answer::Absent => value.clear(),
+            Answer::Unclear => {
+                let (start, end) = (range.0.to_string(), range.1.to_string());
+                let request: [&[u8]; 4] = [b"GETRANGE", key, start.as_bytes(), end.as_bytes()];
+                match self.link().ask(&request)? {
+                    Reply::Bulk(bytes) => *value = bytes,
+                    other => return Err(unexpected(&other)),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the value of `key`: a large one where it lies, a small one copied to `buffer`.
@@ -149,14 +191,11 @@ impl Attached {
         key: &[u8],
         buffer: &'a mut Vec<u8>,
     ) -> Result<Option<Value<'a>>, AttachError> {
-        for _ in 0..REFRESHES_MAX {
-            match self.reader.pin(self.database, key, sys::clock::realtime) {
-                Outcome::Found(Some(view)) => return Ok(Some(Value::Pinned(view))),
-                Outcome::Absent => return Ok(None),
-                Outcome::WrongType => return Err(AttachError::WrongType),
-                Outcome::NeedSegments => self.refresh()?,
-                Outcome::Found(None) | Outcome::Busy => break,
-            }
+        let clock = sys::clock::realtime;
+        match self.read(|reader| reader.pin(self.database, key, clock))? {
+            Answer::Found(Some(view)) => return Ok(Some(Value::Pinned(view))),
+            Answer::Absent => return Ok(None),
+            Answer::Found(None) | Answer::Unclear => {}
         }
         Ok(self.get(key, buffer)?.then_some(Value::Copied(buffer)))
     }
@@ -166,15 +205,12 @@ impl Attached {
     /// # Errors
     /// When the socket was needed and fails.
     pub fn exists(&self, key: &[u8]) -> Result<bool, AttachError> {
-        for _ in 0..REFRESHES_MAX {
-            match self.reader.exists(self.database, key, sys::clock::realtime) {
-                Outcome::Found(()) | Outcome::WrongType => return Ok(true),
-                Outcome::Absent => return Ok(false),
-                Outcome::NeedSegments => self.refresh()?,
-                Outcome::Busy => break,
-            }
+        let clock = sys::clock::realtime;
+        match self.read(|reader| reader.exists(self.database, key, clock))? {
+            Answer::Found(()) => Ok(true),
+            Answer::Absent => Ok(false),
+            Answer::Unclear => Ok(self.integer(&[b"EXISTS", key])? != 0),
         }
-        Ok(self.integer(&[b"EXISTS", key])? != 0)
     }
 
     /// Returns the length of the string at `key` in bytes; 0 where there is none.
@@ -182,16 +218,12 @@ impl Attached {
     /// # Errors
     /// As [`Attached::get`].
     pub fn strlen(&self, key: &[u8]) -> Result<u64, AttachError> {
-        for _ in 0..REFRESHES_MAX {
-            match self.reader.strlen(self.database, key, sys::clock::realtime) {
-                Outcome::Found(length) => return Ok(length),
-                Outcome::Absent => return Ok(0),
-                Outcome::WrongType => return Err(AttachError::WrongType),
-                Outcome::NeedSegments => self.refresh()?,
-                Outcome::Busy => break,
-            }
+        let clock = sys::clock::realtime;
+        match self.read(|reader| reader.strlen(self.database, key, clock))? {
+            Answer::Found(length) => Ok(length),
+            Answer::Absent => Ok(0),
+            Answer::Unclear => Ok(self.integer(&[b"STRLEN", key])? as u64),
         }
-        Ok(self.integer(&[b"STRLEN", key])? as u64)
     }
 
     /// Returns when `key` expires, as milliseconds since the Unix epoch; `None` where it does not
@@ -200,49 +232,44 @@ impl Attached {
     /// # Errors
     /// When the socket was needed and fails.
     pub fn expiry(&self, key: &[u8]) -> Result<Option<Option<UnixMs>>, AttachError> {
+        let clock = sys::clock::realtime;
+        match self.read(|reader| reader.expiry(self.database, key, clock))? {
+            Answer::Found(expiry) => Ok(Some(expiry)),
+            Answer::Absent => Ok(None),
+            Answer::Unclear => Ok(match self.integer(&[b"PEXPIRETIME", key])? {
+                -2 => None,
+                -1 => Some(None),
+                at => Some(Some(UnixMs(at))),
+            }),
+        }
+    }
+
+    /// Reads one-sidedly, and maps new segments where the arena has some.
+    #[inline(always)]
+    fn read<'a, T>(
+        &'a self,
+        mut attempt: impl FnMut(&'a Reader<Mapped>) -> Outcome<T>,
+    ) -> Result<Answer<T>, AttachError> {
         for _ in 0..REFRESHES_MAX {
-            match self.reader.expiry(self.database, key, sys::clock::realtime) {
-                Outcome::Found(expiry) => return Ok(Some(expiry)),
-                Outcome::Absent => return Ok(None),
+            match attempt(&self.reader) {
+                Outcome::Found(value) => return Ok(Answer::Found(value)),
+                Outcome::Absent => return Ok(Answer::Absent),
                 Outcome::WrongType => return Err(AttachError::WrongType),
-                Outcome::NeedSegments => self.refresh()?,
                 Outcome::Busy => break,
+                Outcome::NeedSegments => self.refresh()?,
             }
         }
-        Ok(match self.integer(&[b"PEXPIRETIME", key])? {
-            -2 => None,
-            -1 => Some(None),
-            at => Some(Some(UnixMs(at))),
-        })
+        Ok(Answer::Unclear)
     }
 
     #[cold]
-    fn get_slowly(
-        &self,
-        first: Outcome<()>,
-        key: &[u8],
-        value: &mut Vec<u8>,
-    ) -> Result<bool, AttachError> {
-        let mut outcome = first;
-        for _ in 0..REFRESHES_MAX {
-            match outcome {
-                Outcome::Found(()) => return Ok(true),
-                Outcome::Absent => return Ok(false),
-                Outcome::WrongType => return Err(AttachError::WrongType),
-                Outcome::NeedSegments => self.refresh()?,
-                Outcome::Busy => break,
-            }
-            outcome = self.reader.get(self.database, key, sys::clock::realtime, value);
-        }
+    fn get_over_socket(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, AttachError> {
         match self.link().ask(&[b"GET", key])? {
-            Reply::Bulk(bytes) => {
-                value.clear();
-                value.extend_from_slice(&bytes);
-                Ok(true)
-            }
-            Reply::Null => Ok(false),
-            other => Err(unexpected(&other)),
+            Reply::Bulk(bytes) => *value = bytes,
+            Reply::Null => return Ok(false),
+            other => return Err(unexpected(&other)),
         }
+        Ok(true)
     }
 
     fn integer(&self, request: &[&[u8]]) -> Result<i64, AttachError> {
@@ -252,6 +279,7 @@ impl Attached {
         }
     }
 
+    #[cold]
     fn refresh(&self) -> Result<(), AttachError> {
         self.link().refresh(self.reader.segments())
     }
@@ -259,6 +287,14 @@ impl Attached {
     fn link(&self) -> std::sync::MutexGuard<'_, Link> {
         self.link.lock().expect("no holder of the connection panics")
     }
+}
+
+/// What the memory answered.
+enum Answer<T> {
+    Found(T),
+    Absent,
+    /// Nothing: the server is asked instead.
+    Unclear,
 }
 
 /// The connection: requests one at a time, and the descriptors that came with replies.
@@ -294,6 +330,9 @@ impl Link {
                 decoded.map_err(|error| AttachError::Unexpected(format!("{error:?}")))?;
             self.received.drain(..consumed);
             match reply {
+                Some(Reply::Error(text)) if text.starts_with(b"WRONGTYPE") => {
+                    return Err(AttachError::WrongType);
+                }
                 Some(Reply::Error(text)) => {
                     return Err(AttachError::Refused(String::from_utf8_lossy(&text).into_owned()));
                 }
@@ -318,12 +357,21 @@ impl Link {
         for _ in 0..LISTS_MAX {
             let known = self.known.to_string();
             let reply = self.ask(&[b"SHM", b"SEGMENTS", known.as_bytes()])?;
-            let words = numbers(&reply)?;
-            let [epoch, list @ ..] = &words[..] else { return Err(unexpected(&reply)) };
-            if list.len() % 2 != 0 {
+            let (Some(Reply::Integer(epoch)), Some(Reply::Array(items))) =
+                (field(&reply, "epoch"), field(&reply, "segments"))
+            else {
+                return Err(unexpected(&reply));
+            };
+            let number = |item: &Reply| match item {
+                Reply::Integer(number) => Ok(*number),
+                _ => Err(unexpected(&reply)),
+            };
+            let list: Vec<i64> = items.iter().map(number).collect::<Result<_, _>>()?;
+            let count = Reply::Integer(self.descriptors.len() as i64);
+            if field(&reply, "descriptors") != Some(&count) {
                 return Err(unexpected(&reply));
             }
-            if self.map(list, mapped)? {
+            if self.map(&list, mapped)? {
                 mapped.set_epoch(*epoch as u64);
                 return Ok(());
             }
@@ -366,13 +414,17 @@ impl Link {
     }
 }
 
-fn numbers(reply: &Reply) -> Result<Vec<i64>, AttachError> {
-    let Reply::Array(items) = reply else { return Err(unexpected(reply)) };
-    let number = |item: &Reply| match item {
-        Reply::Integer(number) => Ok(*number),
-        _ => Err(unexpected(reply)),
-    };
-    items.iter().map(number).collect()
+/// Returns the value of `name` in a reply that is a map, in either protocol's form.
+fn field<'a>(reply: &'a Reply, name: &str) -> Option<&'a Reply> {
+    let is_named = |key: &Reply| matches!(key, Reply::Bulk(bytes) if bytes == name.as_bytes());
+    match reply {
+        Reply::Map(pairs) => Some(&pairs.iter().find(|pair| is_named(&pair.0))?.1),
+        Reply::Array(items) => {
+            let pair = items.chunks_exact(2).find(|pair| is_named(&pair[0]))?;
+            Some(&pair[1])
+        }
+        _ => None,
+    }
 }
 
 fn unexpected(reply: &Reply) -> AttachError {
