@@ -143,7 +143,6 @@ impl ExtentSpace {
         }
         self.used_bytes -= tile.bytes;
         self.block_count -= 1;
-        self.clear_tag(offset);
         self.tiles.turn(id, tile.bytes, Kind::Hole);
     }
 
@@ -330,11 +329,6 @@ impl ExtentSpace {
 
     fn write_tag(&self, offset: u64, tag: Tag) {
         self.memory.word(offset + block::TAG).store(tag.to_word(), Ordering::Relaxed);
-    }
-
-    /// A freed block's tag is wiped, so that a second free of it is noticed.
-    fn clear_tag(&self, offset: u64) {
-        self.memory.word(offset + block::TAG).store(0, Ordering::Relaxed);
     }
 }
 

@@ -131,7 +131,6 @@ impl ExtentSpace {
             return None;
         }
         assert_eq!(self.block(block.offset), (step.block, block), "the tag names another tile");
-        self.clear_tag(block.offset);
         // SAFETY: the block is committed memory, and so is a hole of its size, or the hole before it
         // together with the block itself. Offsets and size are multiples of 64. Nobody else writes
         // the hole, which the caller's lock on this allocator guards, nor the block, which the lock

@@ -3,6 +3,7 @@
 //! `FOREBAY_EXTENT_SEED` repeats the run of one seed, `FOREBAY_EXTENT_OPERATIONS` sets its length.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicBool;
 
@@ -196,7 +197,8 @@ impl Pair {
 
     /// Does what `reserve` does, with some steps pinned and some overtaken by other changes.
     fn make_room(&mut self) {
-        let bytes = self.bytes();
+        let largest = self.space.figures().largest_hole_bytes;
+        let bytes = largest + 1 + self.random.below(self.bytes_max / 8);
         let mut budget = SlideBudget::new();
         let moved_max = block_size(bytes).clamp(64 << 10, 4 << 20);
         let mut moved = 0;
@@ -239,7 +241,7 @@ impl Pair {
     }
 
     /// Writes the bytes `range` of the block as an entry would: words from 2 on.
-    fn fill(&self, offset: u64, range: std::ops::Range<u64>, seed: u64) {
+    fn fill(&self, offset: u64, range: Range<u64>, seed: u64) {
         for at in range.step_by(STRIDE) {
             self.arena.memory.word(offset + at).store(pattern(seed, at), Ordering::Relaxed);
         }
@@ -360,10 +362,10 @@ impl Drop for Seed {
     }
 }
 
-fn check_seeds(seeds: u64, operations: u64, segment_bytes: u64, segment_count: u32) {
+fn check_seeds(seeds: Range<u64>, operations: u64, segment_bytes: u64, segment_count: u32) {
     let operations = number_from("FOREBAY_EXTENT_OPERATIONS", operations);
     let first = number_from("FOREBAY_EXTENT_SEED", 0);
-    let seeds = if first == 0 { 1..seeds + 1 } else { first..first + 1 };
+    let seeds = if first == 0 { seeds } else { first..first + 1 };
     let (mut slides, mut returned) = (0, 0);
     for seed in seeds {
         let _seed = Seed(seed);
@@ -378,17 +380,18 @@ fn check_seeds(seeds: u64, operations: u64, segment_bytes: u64, segment_count: u
 
 #[test]
 fn any_sequence_keeps_the_tiles_sound_and_the_content() {
-    check_seeds(24, 3000, 1 << 16, 33);
+    check_seeds(1..25, 3000, 1 << 16, 33);
 }
 
 #[test]
 fn many_blocks_keep_the_tiles_sound_and_the_content() {
-    check_seeds(2, 6000, 1 << 18, 129);
+    check_seeds(1..3, 6000, 1 << 18, 129);
 }
 
 #[test]
 fn miri_any_sequence_keeps_the_tiles_sound_and_the_content() {
-    let (seeds, operations) = if cfg!(miri) { (1, 200) } else { (2, 3000) };
+    // In so short a run only some seeds meet both a slide and a segment to give back.
+    let (seeds, operations) = if cfg!(miri) { (4..5, 200) } else { (1..3, 3000) };
     check_seeds(seeds, operations, 1 << 14, 17);
 }
 
