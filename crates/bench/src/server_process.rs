@@ -157,6 +157,11 @@ impl ServerProcess {
         Target::unix(socket_path(&self.folder))
     }
 
+    /// Returns the path of its unix socket.
+    pub fn socket(&self) -> PathBuf {
+        socket_path(&self.folder)
+    }
+
     /// Stops the server, removes its folder and waits until both are gone.
     pub fn stop(self) {
         drop(self);
