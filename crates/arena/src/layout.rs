@@ -37,7 +37,8 @@
 //! ```
 //! Small entry (slab page), from its reference on:
 //! ```text
-//! header | [long: key length u32, value length u32] | [TTL: expiry ms | volatile position] | key | value
+//! header | [long: key length u32, value length u32] | [TTL: expiry ms | volatile position]
+//!        | key | value
 //! ```
 //! Large entry: its reference leads to a descriptor of two words, which never moves:
 //! ```text

@@ -216,8 +216,8 @@ impl<V: SegmentView> Reader<V> {
         self.get_part(database, key, now, |length| part_of(length, start, end), value)
     }
 
-    /// Returns the value of `key` pinned where it lies, with no copy; `Found(None)` where it must be
-    /// copied: a small one, or any when the session has no pin slot left.
+    /// Returns the value of `key` pinned where it lies, with no copy; `Found(None)` where it
+    /// must be copied: a small one, or any when the session has no pin slot left.
     #[inline]
     pub fn pin(
         &self,

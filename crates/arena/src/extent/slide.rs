@@ -131,7 +131,8 @@ impl ExtentSpace {
             return None;
         }
         assert_eq!(self.block(block.offset), (step.block, block), "the tag names another tile");
-        // SAFETY: the block is committed memory, and so is a hole of its size, or the hole before it
+        // SAFETY: the block is committed memory, and so is a hole of its size, or the hole
+        // before it
         // together with the block itself. Offsets and size are multiples of 64. Nobody else writes
         // the hole, which the caller's lock on this allocator guards, nor the block, which the lock
         // of its shard guards.
