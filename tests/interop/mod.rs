@@ -1,5 +1,7 @@
-//! The programs that people use with Redis, on Forebay: redis-py, redis-cli, redis-benchmark.
+//! The programs that people use with Redis, on Forebay: redis-py, redis-cli, redis-benchmark; and
+//! our own client.
 
+mod attached;
 mod redis_benchmark;
 mod redis_cli;
 mod redis_py;

@@ -1,0 +1,143 @@
+//! The Rust client in another process than the server's: values where they lie.
+
+use base::{DatabaseIndex, UnixMs};
+use client::{AttachError, Attached, Value};
+use harness::{Kind, Launch, Request, Server, poll_until, request, words};
+use resp::Value as Reply;
+
+/// A server whose segments are small, so that a few megabytes need new ones.
+fn server() -> Server {
+    Launch::new(Kind::Forebay).option("segment-size", "1mb").start()
+}
+
+fn attach(server: &Server) -> Attached {
+    Attached::connect(server.socket(), None).expect("the same user may attach")
+}
+
+fn set(key: &str, value: &[u8]) -> Request {
+    request(&[b"SET", key.as_bytes(), value])
+}
+
+/// Bytes that differ from one `seed` to the next.
+fn bytes(seed: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index * 7 + seed * 31 + index / 251) as u8).collect()
+}
+
+#[test]
+fn values_are_read_as_they_were_set() {
+    let server = server();
+    let (attached, mut writer) = (attach(&server), server.unix());
+    let mut value = Vec::new();
+    for (seed, length) in [0, 1, 12, 64, 255, 256, 4000, 4100, 70_000, 3 << 20].iter().enumerate() {
+        let (key, expected) = (format!("key:{seed}"), bytes(seed, *length));
+        assert_eq!(writer.ask(&set(&key, &expected)).value, Reply::Simple(b"OK".to_vec()));
+        let key = key.as_bytes();
+        assert!(attached.get(key, &mut value).unwrap());
+        assert_eq!(value, expected, "{length} bytes");
+        assert_eq!(attached.strlen(key).unwrap(), *length as u64);
+        assert!(attached.exists(key).unwrap());
+        assert_eq!(attached.expiry(key).unwrap(), Some(None));
+        attached.getrange(key, (-10, -1), &mut value).unwrap();
+        assert_eq!(value, expected[length.saturating_sub(10)..]);
+        let view = attached.view(key, &mut value).unwrap().expect("it is there");
+        assert_eq!(*view, expected[..]);
+        assert_eq!(matches!(view, Value::Pinned(_)), *length > 4096, "{length} bytes");
+    }
+    assert!(!attached.get(b"absent", &mut value).unwrap());
+    assert_eq!(attached.expiry(b"absent").unwrap(), None);
+}
+
+#[test]
+fn time_to_live_and_counters_are_those_of_the_server() {
+    let server = server();
+    let (attached, mut writer) = (attach(&server), server.unix());
+    let mut value = Vec::new();
+    writer.call("SET short 1 PXAT 4102444800000");
+    assert_eq!(attached.expiry(b"short").unwrap(), Some(Some(UnixMs(4_102_444_800_000))));
+    writer.call("INCRBY short 41");
+    assert!(attached.get(b"short", &mut value).unwrap());
+    assert_eq!(value, b"42");
+    writer.call("PEXPIRE short 1");
+    poll_until("the key to expire", || !attached.exists(b"short").unwrap());
+    assert_eq!(writer.call("EXISTS short"), Reply::Integer(0));
+}
+
+#[test]
+fn pinned_value_stays_as_it_was() {
+    let server = server();
+    let (attached, mut writer) = (attach(&server), server.unix());
+    let old = bytes(1, 100_000);
+    writer.ask(&set("key", &old));
+    let mut buffer = Vec::new();
+    let view = attached.view(b"key", &mut buffer).unwrap().expect("it is there");
+    for change in ["APPEND key tail", "SETRANGE key 10 middle", "SET key small", "DEL key"] {
+        writer.call(change);
+        assert_eq!(*view, old[..], "{change}");
+    }
+    writer.call("FLUSHALL");
+    for index in 0..40 {
+        writer.ask(&set(&format!("other:{index}"), &bytes(index, 100_000)));
+    }
+    assert_eq!(*view, old[..]);
+}
+
+#[test]
+fn new_segments_are_mapped_when_values_lie_there() {
+    let server = server();
+    let (attached, mut writer) = (attach(&server), server.unix());
+    let mut value = Vec::new();
+    for round in 0..3 {
+        let names: Vec<String> = (0..200).map(|index| format!("key:{round}:{index}")).collect();
+        let content = |index: usize| bytes(index + round, 1000 + index * 700);
+        let requests: Vec<Request> =
+            names.iter().enumerate().map(|(index, name)| set(name, &content(index))).collect();
+        writer.pipeline(&requests);
+        for (index, name) in names.iter().enumerate() {
+            assert!(attached.get(name.as_bytes(), &mut value).unwrap(), "{name}");
+            assert_eq!(value, content(index), "{name}");
+        }
+        writer.call("FLUSHALL");
+        assert!(!attached.exists(names[0].as_bytes()).unwrap());
+    }
+}
+
+#[test]
+fn databases_are_told_apart_and_swapped() {
+    let server = server();
+    let (mut attached, mut writer) = (attach(&server), server.unix());
+    let mut value = Vec::new();
+    writer.call("SET key zero");
+    writer.call("SELECT 5");
+    writer.call("SET key five");
+    assert!(attached.get(b"key", &mut value).unwrap());
+    assert_eq!(value, b"zero");
+    writer.call("SWAPDB 0 5");
+    assert!(attached.get(b"key", &mut value).unwrap());
+    assert_eq!(value, b"five");
+    attached.select(DatabaseIndex(5)).unwrap();
+    assert!(attached.get(b"key", &mut value).unwrap());
+    assert_eq!(value, b"zero");
+    assert!(matches!(attached.select(DatabaseIndex(99)), Err(AttachError::Refused(_))));
+}
+
+#[test]
+fn who_may_not_is_refused_and_a_session_ends_with_its_connection() {
+    let server = server();
+    let sessions = |server: &Server| {
+        let Reply::Bulk(text) = server.tcp().call("INFO everything") else { panic!("INFO is text") };
+        let text = String::from_utf8(text).expect("INFO is text");
+        let line = text.lines().find_map(|line| line.strip_prefix("shm_sessions:"));
+        line.expect("a field of INFO").to_owned()
+    };
+    let attached = attach(&server);
+    assert_eq!(sessions(&server), "1");
+    drop(attached);
+    poll_until("the session to end", || sessions(&server) == "0");
+    assert!(server.tcp().ask(&words("SHM ATTACH")).error().is_some());
+    let closed = Launch::new(Kind::Forebay).option("shm-reads", "no").start();
+    let refusal = Attached::connect(closed.socket(), None).err().expect("nobody may");
+    assert!(matches!(refusal, AttachError::Refused(_)), "{refusal}");
+    let locked = Launch::new(Kind::Forebay).option("requirepass", "secret").start();
+    assert!(Attached::connect(locked.socket(), None).is_err());
+    assert!(Attached::connect(locked.socket(), Some(b"secret")).is_ok());
+}
