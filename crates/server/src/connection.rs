@@ -422,6 +422,10 @@ impl Connection {
         if self.over_soft_since.is_some_and(|then| since(then) >= soft_ms) {
             return Some(End::OutputLimit);
         }
+        // A process that reads the memory itself sends nothing, and closing would end its pins.
+        if self.process.is_some() {
+            return None;
+        }
         let timeout_ms = settings.timeout?.as_millis() as u64;
         (since(self.record.active_at()) >= timeout_ms).then_some(End::Idle)
     }
