@@ -124,7 +124,9 @@ fn databases_are_told_apart_and_swapped() {
 fn who_may_not_is_refused_and_a_session_ends_with_its_connection() {
     let server = server();
     let sessions = |server: &Server| {
-        let Reply::Bulk(text) = server.tcp().call("INFO everything") else { panic!("INFO is text") };
+        let Reply::Bulk(text) = server.tcp().call("INFO everything") else {
+            panic!("INFO is text")
+        };
         let text = String::from_utf8(text).expect("INFO is text");
         let line = text.lines().find_map(|line| line.strip_prefix("shm_sessions:"));
         line.expect("a field of INFO").to_owned()
