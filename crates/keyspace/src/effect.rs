@@ -161,24 +161,53 @@ impl Effect<'_> {
 }
 
 fn encode_command(out: &mut Vec<u8>, arguments: &[&[u8]]) {
-    // One reservation: at most 25 bytes of frame for each argument and 5 for the array.
-    out.reserve(arguments.iter().map(|argument| argument.len() + 25).sum::<usize>() + 5);
-    encode_length(out, b'*', arguments.len());
+    let bytes = arguments.iter().map(|argument| argument.len() + FRAME_BYTES_MAX).sum::<usize>();
+    out.reserve(bytes + FRAME_BYTES_MAX);
+    out.extend_from_slice(Frame::new(b"*", arguments.len()).bytes());
+    // The end of one argument and the length of the next are written in one piece.
+    let mut prefix: &[u8] = b"$";
     for argument in arguments {
-        encode_length(out, b'$', argument.len());
+        out.extend_from_slice(Frame::new(prefix, argument.len()).bytes());
         out.extend_from_slice(argument);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
-fn encode_length(out: &mut Vec<u8>, kind: u8, length: usize) {
-    out.push(kind);
-    if length < 10 {
-        out.push(b'0' + length as u8);
-    } else {
-        out.extend_from_slice(Decimal::new(length as i64).bytes());
+        prefix = b"\r\n$";
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// The most bytes of a frame: a prefix of 3, a length of 20, a line end.
+const FRAME_BYTES_MAX: usize = 25;
+
+/// What stands before an argument, on the stack.
+struct Frame {
+    text: [u8; FRAME_BYTES_MAX],
+    end: usize,
+}
+
+impl Frame {
+    /// Returns `prefix`, `length` in digits, and a line end.
+    #[inline]
+    fn new(prefix: &[u8], length: usize) -> Frame {
+        let mut frame = Frame { text: [0; FRAME_BYTES_MAX], end: 0 };
+        frame.push(prefix);
+        match length {
+            0..10 => frame.push(&[b'0' + length as u8]),
+            10..100 => frame.push(&[b'0' + (length / 10) as u8, b'0' + (length % 10) as u8]),
+            _ => frame.push(Decimal::new(length as i64).bytes()),
+        }
+        frame.push(b"\r\n");
+        frame
+    }
+
+    #[inline]
+    fn push(&mut self, bytes: &[u8]) {
+        self.text[self.end..self.end + bytes.len()].copy_from_slice(bytes);
+        self.end += bytes.len();
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        &self.text[..self.end]
+    }
 }
 
 /// A number as decimal text, on the stack.

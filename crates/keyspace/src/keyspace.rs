@@ -120,7 +120,7 @@ impl Keyspace {
     }
 
     /// Locks all shards: the gate for what concerns the whole keyspace. The caller holds no other
-    /// guard. See docs/decisions/0010-gate.md for its cost.
+    /// guard. See docs/decisions/0002-gate.md for its cost.
     pub fn lock_all(&self) -> Guard<'_> {
         Guard::many(self, &ShardSet::first(self.shard_count()))
     }

@@ -180,6 +180,27 @@ fn effects_of_four_threads_under_eviction_give_the_same_dataset() {
 }
 
 #[test]
+fn replay_asks_no_clock() {
+    let copy = keyspace(8);
+    let mut applier = Applier::new();
+    let mut apply = |words: &[&[u8]]| {
+        let mut record = Vec::new();
+        resp::encode_command(words, &mut record);
+        applier.apply(&copy, &record).unwrap();
+    };
+    apply(&[b"SET", b"k", b"v", b"PXAT", b"5"]);
+    apply(&[b"APPEND", b"k", b"w"]);
+    apply(&[b"SET", b"l", b"v", b"PXAT", b"-7"]);
+    apply(&[b"PEXPIREAT", b"l", b"-9"]);
+    for (name, value, expiry) in [("k", b"vw".as_slice(), 5), ("l", b"v", -9)] {
+        let key = copy.hasher().key(name.as_bytes());
+        let guard = copy.lock(key.shard);
+        let entry = guard.read(DatabaseIndex(0), NOW).inspect(&key).unwrap();
+        assert_eq!((entry.value(), entry.expiry()), (value, Some(UnixMs(expiry))));
+    }
+}
+
+#[test]
 fn what_is_no_record_is_refused_before_any_change() {
     let copy = keyspace(8);
     let mut applier = Applier::new();
