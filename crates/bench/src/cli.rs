@@ -14,6 +14,7 @@ use crate::demo::{self, Demonstration};
 use crate::keys::Distribution;
 use crate::load::{Load, Report};
 use crate::memory::Measurement;
+use crate::reader::{self, Reads};
 use crate::server_process::{self, ServerSpec};
 use crate::tables::{DataSet, Table, Transport};
 use crate::target::Target;
@@ -36,8 +37,12 @@ enum Command {
     Memory(MemoryArguments),
     /// Writes many times its memory limit to a server, and tells how full and how far above it gets
     Churn(ChurnArguments),
+    /// Starts Forebay and measures reads through its shared memory
+    Reader(ReaderArguments),
     /// Loads the files of this machine, reads them back every way, and checks every byte
     Demo(DemoArguments),
+    #[command(name = reader::READS_COMMAND, hide = true)]
+    ReadForCount { socket: PathBuf, reads: u64 },
     #[command(name = server_process::KEEPER_COMMAND, hide = true)]
     Keep {
         folder: PathBuf,
@@ -243,6 +248,22 @@ struct ChurnArguments {
 }
 
 #[derive(Args)]
+struct ReaderArguments {
+    /// The forebay program; the one beside this program if not given
+    #[arg(long)]
+    forebay: Option<PathBuf>,
+    /// Number of keys of 16 bytes with values of 64
+    #[arg(long, default_value_t = 1_000_000)]
+    keys: u64,
+    /// Samples of each row
+    #[arg(long, default_value_t = 10_001)]
+    samples: usize,
+    /// Folder of the result file
+    #[arg(long, default_value = "bench/results")]
+    results: PathBuf,
+}
+
+#[derive(Args)]
 struct DemoArguments {
     /// The forebay program; the one beside this program if not given
     #[arg(long)]
@@ -276,6 +297,14 @@ pub fn run() -> anyhow::Result<()> {
             results: arguments.results,
         }
         .run(),
+        Command::Reader(arguments) => Reads {
+            server: demo::server(arguments.forebay.as_deref())?,
+            key_count: arguments.keys,
+            samples: arguments.samples,
+            results: arguments.results,
+        }
+        .run(),
+        Command::ReadForCount { socket, reads } => reader::read_for_count(&socket, reads),
         Command::Demo(arguments) => Demonstration {
             server: demo::server(arguments.forebay.as_deref())?,
             bytes_max: arguments.bytes_max,

@@ -1,0 +1,258 @@
+//! Reads through shared memory beside the same reads over the unix socket, and a count of the
+//! system calls that they make.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+use base::prng::Prng;
+use client::Attached;
+use resp::Value;
+use serde_json::{Value as Json, json};
+
+use crate::compare::progress;
+use crate::record;
+use crate::server_process::{ServerProcess, ServerSpec};
+use crate::shared::attach;
+use crate::target::Target;
+use crate::wire::Wire;
+
+/// The hidden subcommand that reads in a process of its own, so that its calls can be counted.
+pub const READS_COMMAND: &str = "reads-for-count";
+
+/// SETs that travel together.
+const LOAD_BATCH: u64 = 1000;
+/// Keys that fit in the first caches of a processor, entries and index too.
+const CACHED_KEYS: u64 = 64;
+const SMALL_BYTES: usize = 64;
+const LARGE_BYTES: usize = 1 << 20;
+const LARGE_KEY: &[u8] = b"reader:large";
+/// Reads whose calls are counted.
+const COUNTED_READS: u64 = 100_000;
+
+/// A measurement of reads.
+#[derive(Clone, Debug)]
+pub struct Reads {
+    /// The server.
+    pub server: ServerSpec,
+    /// Keys of 64 B values; the row over all of them misses the caches.
+    pub key_count: u64,
+    /// Samples of each row.
+    pub samples: usize,
+    /// Where the result file goes.
+    pub results: PathBuf,
+}
+
+/// One way to read, and how often: what is timed is `reads_per_sample` reads in a row.
+struct Row {
+    name: &'static str,
+    way: Way,
+    key_count: u64,
+    is_large: bool,
+    reads_per_sample: u32,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// GET through shared memory, copied.
+    Copied,
+    /// A view through shared memory, pinned.
+    Pinned,
+    /// GET over the unix socket.
+    Socket,
+}
+
+/// Nanoseconds of one read, over samples.
+struct Times {
+    median: f64,
+    p99: f64,
+}
+
+impl Reads {
+    /// Measures, prints a table and writes its file.
+    ///
+    /// # Errors
+    /// When the server fails or a read returns something else than what was stored.
+    pub fn run(&self) -> anyhow::Result<()> {
+        ensure!(self.key_count >= CACHED_KEYS && self.samples > 0, "{CACHED_KEYS} keys or more");
+        let server = ServerProcess::start(&self.server)?;
+        let attached = attach(&server.socket())?;
+        self.load(&server.unix())?;
+        let mut rows = Vec::new();
+        println!("{:<34} {:>12} {:>12}", "", "p50", "p99");
+        for row in &self.rows() {
+            progress(row.name);
+            let mut wire = Wire::connect(&server.unix())?;
+            let times = self.measure(row, &attached, &mut wire)?;
+            progress("");
+            println!("{:<34} {:>9.0} ns {:>9.0} ns", row.name, times.median, times.p99);
+            rows.push(json!({
+                "row": row.name,
+                "p50_ns": times.median,
+                "p99_ns": times.p99,
+                "reads_per_sample": row.reads_per_sample,
+                "samples": self.samples,
+            }));
+        }
+        let calls = count_calls(&server.socket())?;
+        println!("\n{}", describe(&calls));
+        let mut result = record::circumstances();
+        result["kind"] = "reader".into();
+        result["server"] = json!({ "name": self.server.name, "version": self.server.version() });
+        result["keys"] = self.key_count.into();
+        result["rows"] = rows.into();
+        result["system_calls"] = calls;
+        server.stop();
+        println!("\n{}", record::write(&self.results, "reader", &result)?.display());
+        Ok(())
+    }
+
+    fn rows(&self) -> [Row; 7] {
+        let row = |name, way, key_count, is_large, reads_per_sample| Row {
+            name,
+            way,
+            key_count,
+            is_large,
+            reads_per_sample,
+        };
+        [
+            row("64 B copied, keys in cache", Way::Copied, CACHED_KEYS, false, 64),
+            row("64 B copied, all keys", Way::Copied, self.key_count, false, 64),
+            row("64 B over the unix socket", Way::Socket, CACHED_KEYS, false, 1),
+            row("64 B over the unix socket, all keys", Way::Socket, self.key_count, false, 1),
+            row("1 MiB pinned", Way::Pinned, 1, true, 64),
+            row("1 MiB copied", Way::Copied, 1, true, 1),
+            row("1 MiB over the unix socket", Way::Socket, 1, true, 1),
+        ]
+    }
+
+    fn load(&self, target: &Target) -> anyhow::Result<()> {
+        let mut wire = Wire::connect(target)?;
+        for first in (0..self.key_count).step_by(LOAD_BATCH as usize) {
+            let count = LOAD_BATCH.min(self.key_count - first);
+            (first..first + count).for_each(|index| {
+                wire.queue(&[b"SET", &key(index), &[b's'; SMALL_BYTES]]);
+            });
+            wire.send()?;
+            for _ in 0..count {
+                let reply = wire.receive()?;
+                ensure!(reply == Value::Simple(b"OK".to_vec()), "SET replied {reply:?}");
+            }
+        }
+        wire.call(&[b"SET", LARGE_KEY, &vec![b'l'; LARGE_BYTES]])?;
+        Ok(())
+    }
+
+    fn measure(&self, row: &Row, attached: &Attached, wire: &mut Wire) -> anyhow::Result<Times> {
+        let mut random = Prng::new(1);
+        let mut buffer = Vec::with_capacity(LARGE_BYTES);
+        let mut samples = Vec::with_capacity(self.samples);
+        for _ in 0..self.samples {
+            let keys: Vec<Vec<u8>> = match row.is_large {
+                true => vec![LARGE_KEY.to_vec(); row.reads_per_sample as usize],
+                false => {
+                    let reads = 0..row.reads_per_sample;
+                    reads.map(|_| key(random.below(row.key_count)).to_vec()).collect()
+                }
+            };
+            let started = Instant::now();
+            for key in &keys {
+                let length = read(row.way, key, attached, wire, &mut buffer)?;
+                let expected = if row.is_large { LARGE_BYTES } else { SMALL_BYTES };
+                ensure!(length == expected, "{}: {length} bytes", row.name);
+            }
+            let time = started.elapsed().as_nanos() as f64;
+            samples.push(time / f64::from(row.reads_per_sample));
+        }
+        samples.sort_by(f64::total_cmp);
+        let at = |share: f64| samples[((samples.len() - 1) as f64 * share) as usize];
+        Ok(Times { median: at(0.5), p99: at(0.99) })
+    }
+}
+
+/// Reads once and returns the length of the value.
+fn read(
+    way: Way,
+    key: &[u8],
+    attached: &Attached,
+    wire: &mut Wire,
+    buffer: &mut Vec<u8>,
+) -> anyhow::Result<usize> {
+    match way {
+        Way::Copied => {
+            ensure!(attached.get(key, buffer)?, "the key is gone");
+            Ok(buffer.len())
+        }
+        Way::Pinned => {
+            let view = attached.view(key, buffer)?.context("the key is gone")?;
+            ensure!(matches!(view, client::Value::Pinned(_)), "a large value was copied");
+            Ok(std::hint::black_box(&*view).len())
+        }
+        Way::Socket => match wire.call(&[b"GET", key])? {
+            Value::Bulk(bytes) => Ok(bytes.len()),
+            other => anyhow::bail!("GET replied {other:?}"),
+        },
+    }
+}
+
+/// Returns the key at `index`: 16 bytes.
+fn key(index: u64) -> [u8; 16] {
+    let mut key = *b"key:000000000000";
+    crate::keys::write_digits(index, &mut key[4..]);
+    key
+}
+
+/// Reads `reads` times through the server behind the unix socket at `path`: small values copied,
+/// and the large one pinned each tenth time.
+///
+/// # Errors
+/// When a read fails.
+pub fn read_for_count(path: &Path, reads: u64) -> anyhow::Result<()> {
+    let attached = attach(path)?;
+    let mut buffer = Vec::with_capacity(SMALL_BYTES);
+    for index in 0..reads {
+        if index % 10 == 0 {
+            let view = attached.view(LARGE_KEY, &mut buffer)?.context("the large value is gone")?;
+            ensure!(view.len() == LARGE_BYTES, "{} bytes", view.len());
+        } else {
+            ensure!(attached.get(&key(index % CACHED_KEYS), &mut buffer)?, "a key is gone");
+        }
+    }
+    Ok(())
+}
+
+/// Counts the system calls of a process that reads and of one that only attaches.
+fn count_calls(socket: &Path) -> anyhow::Result<Json> {
+    let folder = socket.parent().context("a socket lies in a folder")?;
+    let traced = |reads: u64| -> anyhow::Result<Option<u64>> {
+        let trace = folder.join("calls");
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-e", "signal=none", "-o"]).arg(&trace);
+        command.arg(std::env::current_exe()?).arg(READS_COMMAND).arg(socket).arg(reads.to_string());
+        match command.stdin(Stdio::null()).status() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            status => ensure!(status?.success(), "reading under strace failed"),
+        }
+        let lines = fs::read_to_string(&trace)?.lines().count();
+        fs::remove_file(&trace)?;
+        Ok(Some(lines as u64))
+    };
+    match (traced(0)?, traced(COUNTED_READS)?) {
+        (Some(without), Some(with)) => {
+            Ok(json!({ "reads": COUNTED_READS, "calls": with, "calls_without_reads": without }))
+        }
+        _ => Ok(Json::Null),
+    }
+}
+
+fn describe(calls: &Json) -> String {
+    match (calls["calls"].as_u64(), calls["calls_without_reads"].as_u64()) {
+        (Some(with), Some(without)) => format!(
+            "{COUNTED_READS} reads made {} system calls ({with} in all, {without} without reads).",
+            with.saturating_sub(without)
+        ),
+        _ => "System calls were not counted: there is no strace.".to_owned(),
+    }
+}
