@@ -8,7 +8,7 @@ use std::thread;
 use harness::{Connection, Kind, Request, Server, request};
 use resp::Value;
 
-const STABLE: usize = 2_000;
+const STABLE: usize = 1_000;
 /// A full iteration over a growing table ends; this bounds a wait for one that would not.
 const CALLS_MAX: usize = 1_000_000;
 
@@ -64,14 +64,14 @@ fn churn(mut connection: Connection, stop: &AtomicBool) -> usize {
     added
 }
 
-fn check_growth(kind: Kind) {
+fn check_growth(kind: Kind, rounds: usize) {
     let server = Server::start(kind);
     let mut connection = server.tcp();
     fill(&mut connection);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let churner = scope.spawn(|| churn(server.unix(), &stop));
-        for round in 0..6 {
+        for round in 0..rounds {
             let count = if round % 2 == 0 { "10" } else { "100" };
             let found = scan(&mut connection, &["COUNT", count]);
             let missing = (0..STABLE).map(stable).filter(|key| !found.contains_key(key)).count();
@@ -79,18 +79,18 @@ fn check_growth(kind: Kind) {
         }
         stop.store(true, Ordering::Relaxed);
         let added = churner.join().expect("the churn does not panic");
-        assert!(added >= 10_000, "the keyspace grew by {added} keys meanwhile");
+        assert!(added >= 5_000, "the keyspace grew by {added} keys meanwhile");
     });
 }
 
 #[test]
 fn keys_that_stay_are_returned_while_others_come_and_go() {
-    check_growth(Kind::Forebay);
+    check_growth(Kind::Forebay, 4);
 }
 
 #[test]
 fn redis_server_keeps_the_same_promise() {
-    check_growth(Kind::Redis);
+    check_growth(Kind::Redis, 1);
 }
 
 #[test]

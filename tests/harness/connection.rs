@@ -11,7 +11,9 @@ use resp::{Value, ValueDecoder, encode_command};
 
 /// Silence after which a server counts as hung. It bounds a hang and is no statement about speed.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
-const READ_BYTES: usize = 256 * 1024;
+/// What one read takes: little for a line, much for a large value.
+const READ_BYTES_MIN: usize = 16 * 1024;
+const READ_BYTES_MAX: usize = 1024 * 1024;
 
 /// A command with its arguments.
 pub type Request = Vec<Vec<u8>>;
@@ -189,7 +191,8 @@ impl Connection {
 
     fn receive(&mut self) -> io::Result<usize> {
         let before = self.input.len();
-        self.input.resize(before + READ_BYTES, 0);
+        let wanted = self.decoder.wanted().saturating_sub(before - self.decoded);
+        self.input.resize(before + wanted.clamp(READ_BYTES_MIN, READ_BYTES_MAX), 0);
         let room = &mut self.input[before..];
         let received = match &mut self.stream {
             Stream::Tcp(stream) => stream.read(room),

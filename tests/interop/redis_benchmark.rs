@@ -4,7 +4,7 @@ use harness::{Kind, Server, command, run};
 
 fn check(arguments: &[&str], tests: &str) {
     let mut benchmark = command("redis-benchmark");
-    benchmark.args(["-n", "20000", "-c", "20", "--csv", "-t", tests]).args(arguments);
+    benchmark.args(["-n", "6000", "-c", "20", "--csv", "-t", tests]).args(arguments);
     let finished = run(benchmark, b"");
     let output = &finished.output;
     assert!(finished.status.success(), "{arguments:?}: {} {output}", finished.errors);

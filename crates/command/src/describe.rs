@@ -24,7 +24,11 @@ pub(crate) fn reply_row(command: Option<&'static Command>, reply: &mut Reply<'_>
     command.tips.iter().for_each(|tip| reply.bulk(tip));
     reply.set(command.keys.len());
     command.keys.iter().for_each(|spec| reply_key_spec(spec, reply));
-    reply.set(command.subcommands.len());
+    // Redis says "none" with a set and lists those that exist in an array.
+    match command.subcommands.len() {
+        0 => reply.set(0),
+        count => reply.array(count),
+    }
     command.subcommands.iter().for_each(|row| reply_row(Some(row), reply));
 }
 

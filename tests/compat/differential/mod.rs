@@ -21,7 +21,7 @@ use harness::{Kind, Launch};
 use sequence::{Epoch, Profile};
 use world::World;
 
-const COMMANDS_DEFAULT: u64 = 60_000;
+const COMMANDS_DEFAULT: u64 = 40_000;
 const COMMANDS_PER_EPOCH: u64 = 2_000;
 
 #[test]
