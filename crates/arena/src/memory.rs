@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base::KeyHasher;
@@ -328,22 +328,21 @@ impl Arena {
         if retired.is_empty() {
             return;
         }
-        // SYNC POINT: unlinked before the pins are read. Pairs with the fence between a reader's
-        // pin and its second look at the location.
-        fence(Ordering::SeqCst);
+        retired.sort_unstable();
+        let mut pinned = vec![false; retired.len()];
+        self.pins.mark_pinned(&retired, |index| pinned[index] = holds(Rule::PinnedKept));
+        let mut pinned = pinned.into_iter();
         retired.retain(|&block| {
-            let pinned = self.pins.is_pinned(block) && holds(Rule::PinnedKept);
-            if !pinned {
+            let is_pinned = pinned.next().expect("one answer for each block");
+            if !is_pinned {
                 self.extents().free(block);
             }
-            pinned
+            is_pinned
         });
     }
 
     /// Frees a block that nothing refers to any more, now or when its last pin is gone.
     pub(crate) fn release_block(&self, block: u64) {
-        // SYNC POINT: as in `reclaim`.
-        fence(Ordering::SeqCst);
         if !self.pins.is_pinned(block) || !holds(Rule::PinnedKept) {
             return self.extents().free(block);
         }

@@ -1,6 +1,6 @@
 //! Entries of 4 KiB and more: a descriptor that never moves, and a block in the extent region.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::UnixMs;
 
@@ -111,9 +111,6 @@ impl Table {
         let home = self.bucket(id.home);
         home.begin(Rule::OddWhileOverwriting);
         mark(word);
-        // SYNC POINT: changing before the pins are read. Pairs with the reader's fence between
-        // its pin and its second look at the location.
-        fence(Ordering::SeqCst);
         let pinned = self.arena.pins().is_pinned(start) && holds(Rule::PinnedUnchanged);
         if !pinned {
             let value = start + block_value_offset(key_length);
@@ -165,8 +162,6 @@ impl Table {
             return Slid::Gone;
         }
         mark(word);
-        // SYNC POINT: changing before the pins are read, as above.
-        fence(Ordering::SeqCst);
         if self.arena.pins().is_pinned(step.offset) && holds(Rule::PinnedStays) {
             unmark(word, location.next_at(step.offset));
             return Slid::Pinned;
@@ -238,7 +233,7 @@ impl Table {
     }
 }
 
-/// Marks the location in `cell` as changing.
+/// Marks the location in `cell` as changing; the pins are read afterwards.
 fn mark(cell: &AtomicU64) {
     if holds(Rule::MarkedWhileChanging) {
         sequence::begin(cell);
