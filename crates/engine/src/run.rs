@@ -147,8 +147,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// Lets go of whatever is locked.
     #[inline]
     pub fn unlock(&mut self) {
-        if let Some(guard) = self.guard.take() {
-            self.lsn = self.lsn.max(guard.finish());
+        if let Some(guard) = &mut self.guard {
+            self.lsn = self.lsn.max(guard.end_record());
+            self.guard = None;
         }
     }
 

@@ -126,89 +126,92 @@ impl<'a> Record<'a> {
 
 /// Appends `SELECT database` to `out`.
 pub(crate) fn encode_select(database: DatabaseIndex, out: &mut Vec<u8>) {
-    encode_command(out, &[b"SELECT", Decimal::new(i64::from(database.0)).bytes()]);
+    let number = Decimal::new(i64::from(database.0));
+    encode(out, b"*2\r\n$6\r\nSELECT", [number.bytes()]);
 }
 
 impl Effect<'_> {
     /// Appends the effect as a RESP command to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
-            Effect::Set { key, value, expiry } => match expiry {
-                Expiry::Clear => encode_command(out, &[b"SET", key, value]),
-                Expiry::Keep => encode_command(out, &[b"SET", key, value, b"KEEPTTL"]),
-                Expiry::At(at) => {
-                    encode_command(out, &[b"SET", key, value, b"PXAT", Decimal::new(at.0).bytes()]);
-                }
-            },
-            Effect::Append { key, suffix } => encode_command(out, &[b"APPEND", key, suffix]),
+            Effect::Set { key, value, expiry: Expiry::Clear } => {
+                encode(out, b"*3\r\n$3\r\nSET", [key, value]);
+            }
+            Effect::Set { key, value, expiry: Expiry::Keep } => {
+                encode(out, b"*4\r\n$3\r\nSET", [key, value, b"KEEPTTL"]);
+            }
+            Effect::Set { key, value, expiry: Expiry::At(at) } => {
+                let at = Decimal::new(at.0);
+                encode(out, b"*5\r\n$3\r\nSET", [key, value, b"PXAT", at.bytes()]);
+            }
+            Effect::Append { key, suffix } => {
+                encode(out, b"*3\r\n$6\r\nAPPEND", [key, suffix]);
+            }
             Effect::SetRange { key, offset, bytes } => {
                 let offset = Decimal::new(offset as i64);
-                encode_command(out, &[b"SETRANGE", key, offset.bytes(), bytes]);
+                encode(out, b"*4\r\n$8\r\nSETRANGE", [key, offset.bytes(), bytes]);
             }
-            Effect::Delete { key } => encode_command(out, &[b"DEL", key]),
+            Effect::Delete { key } => encode(out, b"*2\r\n$3\r\nDEL", [key]),
             Effect::ExpireAt { key, at } => {
-                encode_command(out, &[b"PEXPIREAT", key, Decimal::new(at.0).bytes()]);
+                let at = Decimal::new(at.0);
+                encode(out, b"*3\r\n$9\r\nPEXPIREAT", [key, at.bytes()]);
             }
-            Effect::Persist { key } => encode_command(out, &[b"PERSIST", key]),
-            Effect::FlushDatabase => encode_command(out, &[b"FLUSHDB"]),
-            Effect::FlushAll => encode_command(out, &[b"FLUSHALL"]),
+            Effect::Persist { key } => encode(out, b"*2\r\n$7\r\nPERSIST", [key]),
+            Effect::FlushDatabase => encode(out, b"*1\r\n$7\r\nFLUSHDB", []),
+            Effect::FlushAll => encode(out, b"*1\r\n$8\r\nFLUSHALL", []),
             Effect::SwapDatabases { a, b } => {
                 let [a, b] = [a, b].map(|index| Decimal::new(i64::from(index.0)));
-                encode_command(out, &[b"SWAPDB", a.bytes(), b.bytes()]);
+                encode(out, b"*3\r\n$6\r\nSWAPDB", [a.bytes(), b.bytes()]);
             }
         }
     }
 }
 
-fn encode_command(out: &mut Vec<u8>, arguments: &[&[u8]]) {
-    let bytes = arguments.iter().map(|argument| argument.len() + FRAME_BYTES_MAX).sum::<usize>();
-    out.reserve(bytes + FRAME_BYTES_MAX);
-    out.extend_from_slice(Frame::new(b"*", arguments.len()).bytes());
-    // The end of one argument and the length of the next are written in one piece.
-    let mut prefix: &[u8] = b"$";
+/// Appends a command: `head` is its frame and its name, `arguments` follow.
+///
+/// Every write pays for this where somebody listens, so that only the arguments themselves are
+/// copied with a length that the compiler does not know.
+#[inline(always)]
+fn encode<const COUNT: usize>(out: &mut Vec<u8>, head: &[u8], arguments: [&[u8]; COUNT]) {
+    let bytes: usize = arguments.iter().map(|argument| argument.len()).sum();
+    out.reserve(head.len() + bytes + (COUNT + 1) * FRAME_BYTES_MAX);
+    out.extend_from_slice(head);
     for argument in arguments {
-        out.extend_from_slice(Frame::new(prefix, argument.len()).bytes());
+        push_frame(out, argument.len());
         out.extend_from_slice(argument);
-        prefix = b"\r\n$";
     }
-    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(LINE_END);
 }
 
-/// The most bytes of a frame: a prefix of 3, a length of 20, a line end.
-const FRAME_BYTES_MAX: usize = 25;
-
-/// What stands before an argument, on the stack.
-struct Frame {
-    text: [u8; FRAME_BYTES_MAX],
-    end: usize,
-}
-
-impl Frame {
-    /// Returns `prefix`, `length` in digits, and a line end.
-    #[inline]
-    fn new(prefix: &[u8], length: usize) -> Frame {
-        let mut frame = Frame { text: [0; FRAME_BYTES_MAX], end: 0 };
-        frame.push(prefix);
-        match length {
-            0..10 => frame.push(&[b'0' + length as u8]),
-            10..100 => frame.push(&[b'0' + (length / 10) as u8, b'0' + (length % 10) as u8]),
-            _ => frame.push(Decimal::new(length as i64).bytes()),
+/// Appends what stands before an argument of `length` bytes: the end of the line before, and the
+/// length's own line.
+#[inline(always)]
+fn push_frame(out: &mut Vec<u8>, length: usize) {
+    let digit = |place: usize| b'0' + (length / place % 10) as u8;
+    match length {
+        0..10 => out.extend_from_slice(&[b'\r', b'\n', b'$', digit(1), b'\r', b'\n']),
+        10..100 => out.extend_from_slice(&[b'\r', b'\n', b'$', digit(10), digit(1), b'\r', b'\n']),
+        100..1_000 => out.extend_from_slice(&[
+            b'\r',
+            b'\n',
+            b'$',
+            digit(100),
+            digit(10),
+            digit(1),
+            b'\r',
+            b'\n',
+        ]),
+        _ => {
+            out.extend_from_slice(b"\r\n$");
+            out.extend_from_slice(Decimal::new(length as i64).bytes());
+            out.extend_from_slice(LINE_END);
         }
-        frame.push(b"\r\n");
-        frame
-    }
-
-    #[inline]
-    fn push(&mut self, bytes: &[u8]) {
-        self.text[self.end..self.end + bytes.len()].copy_from_slice(bytes);
-        self.end += bytes.len();
-    }
-
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        &self.text[..self.end]
     }
 }
+
+const LINE_END: &[u8] = b"\r\n";
+/// The end of one line, `$`, up to 20 digits, the end of the next line.
+const FRAME_BYTES_MAX: usize = 2 + 1 + 20 + 2;
 
 /// A number as decimal text, on the stack.
 struct Decimal {
@@ -287,6 +290,15 @@ mod tests {
             text(Record::one(DatabaseIndex(11), effect)),
             "*2 $6 SELECT $2 11 *1 $7 FLUSHDB "
         );
+    }
+
+    #[test]
+    fn argument_of_any_length_has_its_frame() {
+        for length in [0, 1, 9, 10, 11, 99, 100, 101, 907, 999, 1_000, 1_001, 123_456] {
+            let key = vec![b'k'; length];
+            let expected = format!("*2 $3 DEL ${length} {} ", "k".repeat(length));
+            assert_eq!(text(Record::one(DatabaseIndex(0), Effect::Delete { key: &key })), expected);
+        }
     }
 
     #[test]

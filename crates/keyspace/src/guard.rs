@@ -222,13 +222,20 @@ impl<'k> Guard<'k> {
         self.recorder.last_lsn()
     }
 
-    /// Completes the atomic record, unlocks, and returns the LSN of the last record; 0 is none.
+    /// Completes the atomic record, where one began, and returns the LSN of the last record; 0 is
+    /// none. The shards stay locked.
     #[inline]
-    pub fn finish(mut self) -> Lsn {
+    pub fn end_record(&mut self) -> Lsn {
         if self.recorder.is_atomic() {
             self.complete();
         }
         self.recorder.last_lsn()
+    }
+
+    /// Completes the atomic record, where one began, unlocks, and returns the LSN of the last
+    /// record; 0 is none.
+    pub fn finish(mut self) -> Lsn {
+        self.end_record()
     }
 
     pub(crate) fn keyspace(&self) -> &'k Keyspace {

@@ -9,6 +9,9 @@ use std::sync::{Mutex, MutexGuard};
 use base::Lsn;
 use keyspace::{EffectSink, Record};
 
+/// Room behind a half for the record that fills it, so that a usual one does not move the half.
+const RECORD_BYTES_USUAL: usize = 64 * 1024;
+
 /// Keeps the bytes of the latest records. An LSN is the number of bytes up to a record's end.
 pub struct Backlog {
     halves: Mutex<Halves>,
@@ -38,7 +41,13 @@ impl Backlog {
     pub fn new(bytes: u64) -> Backlog {
         let half_bytes = usize::try_from(bytes / 2).expect("an address has 64 bits");
         assert!(half_bytes > 0, "a backlog of {bytes} bytes keeps nothing");
-        let half = || Vec::with_capacity(half_bytes);
+        // Touched now: a shortage shows at the start, and no write waits for a page later.
+        let half = || {
+            // Not `vec![0; ..]`: zero pages of the system would only be promised.
+            let mut bytes = vec![1; half_bytes + RECORD_BYTES_USUAL];
+            bytes.clear();
+            bytes
+        };
         let halves = Halves { newer: half(), older: half(), end: 0 };
         Backlog { halves: Mutex::new(halves), half_bytes }
     }
@@ -63,7 +72,7 @@ impl EffectSink for Backlog {
             std::mem::swap(&mut halves.newer, &mut halves.older);
             halves.newer.clear();
             // A record larger than a half has grown it; that memory is not kept.
-            halves.newer.shrink_to(self.half_bytes);
+            halves.newer.shrink_to(self.half_bytes + RECORD_BYTES_USUAL);
         }
         let before = halves.newer.len();
         record.encode(&mut halves.newer);
