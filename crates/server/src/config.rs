@@ -72,7 +72,9 @@ impl Config {
                 save_seen = true;
             }
             self.values.insert(row.name, value);
-            if row.effect == Effect::Accepted && !self.noticed.contains(&row.name) {
+            // A value that asks for nothing is kept to the letter: there is nothing to note.
+            let asks = row.effect == Effect::Accepted && !matches!(row.kind, Kind::Only(_));
+            if asks && !self.noticed.contains(&row.name) {
                 self.noticed.push(row.name);
             }
         }
@@ -239,7 +241,7 @@ mod tests {
     fn directives_set_values_and_those_without_effect_are_noticed_once() {
         let config = load(
             "port 7000\nmaxmemory 100mb\nio-threads 4\nio-threads 8\nslave-priority 5\n\
-             save 3600 1\nsave 300 100\n",
+             appendonly no\nsave 3600 1\nsave 300 100\n",
         )
         .unwrap();
         assert_eq!(get(&config, "port"), "7000");

@@ -32,7 +32,8 @@ fn main() -> ExitCode {
     };
     match command.as_str() {
         "serve" => run_serve(rest),
-        "bench" | "demo" => run_bench(program, arguments),
+        "bench" => run_bench(program, rest),
+        "demo" => run_bench(program, arguments),
         "options" => print_options(),
         "--version" | "-v" | "version" => print_version(),
         "--help" | "-h" | "help" => {
