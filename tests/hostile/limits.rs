@@ -51,6 +51,62 @@ fn a_client_too_many_is_told_so_and_there_is_room_again_after() {
 }
 
 #[test]
+fn large_values_on_their_way_are_not_copied_and_stay_as_they_were() {
+    const VALUE_BYTES: usize = 8 * MEBIBYTE;
+    let server = start(&[]);
+    let value = |seed: usize| -> Vec<u8> {
+        (0..VALUE_BYTES).map(|at| (at * (2 * seed + 1) / 7) as u8).collect()
+    };
+    let [first, second, third] = [1, 2, 3].map(value);
+    let mut writer = server.unix();
+    writer.ask(&request(&[b"SET".as_slice(), b"big", &first]));
+    let before = kernel::resident_bytes(server.process_id());
+    let mut reader = server.unix();
+    let mut expected: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..30 {
+        reader.send(&encode(&[words("GET big")])).unwrap();
+        expected.push(first.clone());
+    }
+    reader.send(&encode(&[words("GETRANGE big 1000 -1001")])).unwrap();
+    expected.push(first[1000..VALUE_BYTES - 1000].to_vec());
+    // From here on every command changes what was pinned by those before it.
+    let set = |value: &[u8], more: &[&[u8]]| -> Vec<u8> {
+        encode(&[request(&[&[b"SET".as_slice(), b"big", value], more].concat())])
+    };
+    reader.send(&encode(&[words("SETRANGE big 5 changed"), words("GET big")])).unwrap();
+    reader.send(&set(&second, &[b"GET"])).unwrap();
+    reader.send(&encode(&[words("MGET big none big")])).unwrap();
+    reader.send(&set(&third, &[])).unwrap();
+    reader.send(&encode(&[words("GETDEL big"), words("GET big")])).unwrap();
+    let mut changed = first.clone();
+    changed[5..12].copy_from_slice(b"changed");
+    poll_until("all of it to be executed", || writer.call("EXISTS big") == Value::Integer(0));
+    let grown = kernel::resident_bytes(server.process_id()).saturating_sub(before);
+    assert!(grown < 6 * VALUE_BYTES as u64, "{grown} bytes for more than 36 replies");
+
+    for (index, expected) in expected.iter().enumerate() {
+        let raw = reader.read().unwrap();
+        assert!(raw.value.as_bytes() == Some(expected), "reply {index}");
+    }
+    assert_eq!(reader.read().unwrap().value, Value::Integer(VALUE_BYTES as i64));
+    for expected in [&changed, &changed] {
+        assert!(reader.read().unwrap().value.as_bytes() == Some(expected));
+    }
+    let Value::Array(values) = reader.read().unwrap().value else { panic!("MGET's reply") };
+    assert!(values[0].as_bytes() == Some(&second) && values[2].as_bytes() == Some(&second));
+    assert_eq!(values[1], Value::Null);
+    assert_eq!(reader.read().unwrap().bytes, b"+OK\r\n");
+    assert!(reader.read().unwrap().value.as_bytes() == Some(&third));
+    assert_eq!(reader.read().unwrap().value, Value::Null);
+    poll_until("the values' memory to be free", || {
+        // A write makes the server look for what is no longer held.
+        writer.call("SET small value");
+        info(&server, "memory", "used_memory") < VALUE_BYTES as u64
+    });
+    assert_healthy(&server);
+}
+
+#[test]
 fn a_client_that_does_not_read_is_cut_off() {
     let server = start(&[("client-output-buffer-limit", "normal 4mb 0 0")]);
     let mut writer = server.tcp();

@@ -13,6 +13,9 @@ pub trait AtomicWord {
     /// Replaces the word.
     fn store(&self, value: u64, order: Ordering);
 
+    /// Replaces the word by `value` where that is larger, in one step.
+    fn raise(&self, value: u64, order: Ordering);
+
     /// Orders this thread's accesses before and after.
     fn fence(order: Ordering);
 }
@@ -29,6 +32,11 @@ impl AtomicWord for AtomicU64 {
     }
 
     #[inline(always)]
+    fn raise(&self, value: u64, order: Ordering) {
+        AtomicU64::fetch_max(self, value, order);
+    }
+
+    #[inline(always)]
     fn fence(order: Ordering) {
         std::sync::atomic::fence(order);
     }
@@ -42,6 +50,10 @@ impl AtomicWord for loom::sync::atomic::AtomicU64 {
 
     fn store(&self, value: u64, order: Ordering) {
         loom::sync::atomic::AtomicU64::store(self, value, order);
+    }
+
+    fn raise(&self, value: u64, order: Ordering) {
+        loom::sync::atomic::AtomicU64::fetch_max(self, value, order);
     }
 
     fn fence(order: Ordering) {

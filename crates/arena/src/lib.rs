@@ -3,7 +3,8 @@
 //! *Layout*: `layout.rs` draws every byte that another process may read. `source.rs` is where
 //! memory comes from, `memory.rs` the mapped range, `words.rs` how shared bytes are copied.
 //! `index_pool.rs`, `slab.rs` and `extent.rs` allocate; `bucket.rs` and `table.rs` are the index
-//! with its entries; `sequence.rs` and `pins.rs` are the two protocols; `reader.rs` is what a
+//! with its entries; `sequence.rs` and `pins.rs` are the two protocols, `pin_slots.rs` hands out
+//! pins; `reader.rs` is what a
 //! process with a read-only mapping does; `rules.rs` names the rules between the two.
 //! *Invariants*: only the process that owns the arena writes it, and every store that a reader may
 //! meet is a relaxed atomic word inside an odd sequence; index memory is never reused for values;
@@ -17,6 +18,7 @@ pub mod facade;
 mod index_pool;
 pub mod layout;
 mod memory;
+mod pin_slots;
 pub mod pins;
 mod pool;
 pub mod reader;
@@ -31,4 +33,4 @@ pub use extent::{Owner, SlideBudget, SlideStep};
 pub use layout::{Encoding, ValueType};
 pub use memory::{Arena, ArenaConfig, ArenaError, NeedRoom, Usage};
 pub use source::{HeapSource, SegmentError, SegmentSource};
-pub use table::{Entry, EntryId, NewValue, Slid, Table};
+pub use table::{Entry, EntryId, HeldValue, NewValue, Slid, Table};

@@ -10,7 +10,8 @@ use base::KeyHasher;
 use crate::extent::{ExtentSpace, SlideBudget, SlideStep};
 use crate::index_pool::IndexPool;
 use crate::layout::{self, LINE_BYTES, PAGE_BYTES, root, table_header_offset};
-use crate::pins::PinTables;
+use crate::pin_slots::PinSlots;
+use crate::pins::{HeapPins, PinMemory, PinTables};
 use crate::pool::{Held, Pool, Region};
 use crate::rules::{Rule, holds};
 use crate::slab::PagePool;
@@ -209,6 +210,8 @@ pub struct Arena {
     pages: Pool<PagePool>,
     extents: Pool<ExtentSpace>,
     pins: PinTables,
+    /// The pins of this process itself: values that are being sent from where they lie.
+    own_pins: Arc<PinSlots>,
     /// Blocks that nothing refers to but a pin.
     retired: Mutex<Vec<u64>>,
     config: ArenaConfig,
@@ -232,11 +235,15 @@ impl Arena {
             memory.commit(offset).map_err(|_| ArenaError::Segment(SegmentError("root".into())))?;
         }
         memory.touched.store(root_bytes, Ordering::Relaxed);
+        let own_table: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
+        let pins = PinTables::new();
+        pins.add(own_table.clone());
         let arena = Arena {
             index: Pool::new(IndexPool::new(memory.clone(), root_bytes, slab_base)),
             pages: Pool::new(PagePool::new(memory.clone(), slab_base, extent_base)),
             extents: Pool::new(ExtentSpace::new(memory.clone(), extent_base, memory.span_bytes)),
-            pins: PinTables::new(),
+            own_pins: Arc::new(PinSlots::new(own_table)),
+            pins,
             retired: Mutex::new(Vec::new()),
             hasher: KeyHasher::new(config.hash_seed, config.shard_count as usize),
             config,
@@ -306,6 +313,10 @@ impl Arena {
     /// Returns the pin tables of the sessions.
     pub fn pins(&self) -> &PinTables {
         &self.pins
+    }
+
+    pub(crate) fn own_pins(&self) -> &Arc<PinSlots> {
+        &self.own_pins
     }
 
     /// Returns the next block to slide so that an extent of `bytes` finds room, and charges

@@ -45,7 +45,9 @@ pub fn publish<W: AtomicWord>(words: &[W], slot: usize, offset: u64) {
     debug_assert!(offset != 0, "offset 0 is no block");
     let limit = &words[LIMIT_AT];
     if limit.load(Ordering::Relaxed) <= slot as u64 {
-        limit.store(slot as u64 + 1, Ordering::Relaxed);
+        // In one step: threads of one session publish side by side, and a plain store could take
+        // back what another has just raised, and its pin out of the writer's sight.
+        limit.raise(slot as u64 + 1, Ordering::Relaxed);
     }
     words[SLOTS_AT + slot].store(offset, Ordering::Relaxed);
     // SYNC POINT: pinned or seen to change. Pairs with the fence in `any_pinned`.

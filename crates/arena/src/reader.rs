@@ -6,13 +6,12 @@
 //! length is held against the range before it is followed, so that a rumour misleads but never
 //! faults. No step makes a system call, and none but the growth of the caller's buffer allocates.
 //!
-//! *Layout*: this file has the operations; `walk.rs` finds an entry and checks again; `slots.rs`
-//! hands out the pin slots of the session; `view.rs` is a value where it lies.
+//! *Layout*: this file has the operations; `walk.rs` finds an entry and checks again;
+//! `view.rs` is a value where it lies.
 //! *Invariants*: a reader writes nothing but its own pin slots; attempts are bounded, and then the
 //! caller asks over the socket.
 //! *Not here*: mapping segments, reading a clock, asking the server.
 
-mod slots;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -26,11 +25,11 @@ use std::sync::Arc;
 use base::{DatabaseIndex, Key, KeyHasher, UnixMs};
 
 use crate::layout::{self, root, table_header_offset};
+use crate::pin_slots::PinSlots;
 use crate::pins::PinMemory;
 
 use crate::rules::{Rule, linger};
 
-use slots::PinSlots;
 use walk::{Found, Mapping, Stop, Walk};
 
 pub use view::View;
@@ -314,7 +313,9 @@ impl<V: SegmentView> Reader<V> {
             let part = part(found.value_length);
             let (offset, length) = (found.value_at + part.start, part.end - part.start);
             let slot = match found.large {
-                Some(large) => self.slots.as_ref().and_then(|slots| slots.pin(large.block())),
+                Some(large) => {
+                    self.slots.as_ref().and_then(|slots| PinSlots::pin(slots, large.block()))
+                }
                 None => None,
             };
             if let Some(pin) = slot {

@@ -11,6 +11,7 @@
 mod chain;
 mod entry;
 mod grow;
+mod held;
 mod large;
 mod maintain;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use crate::slab::{Slabs, class_bytes, class_of};
 use crate::words::store_bytes;
 
 pub use entry::Entry;
+pub use held::HeldValue;
 pub use large::Slid;
 
 /// Where an entry is; valid until the next call with `&mut` on its table.

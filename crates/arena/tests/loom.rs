@@ -68,6 +68,10 @@ impl<const FAULT: u8> AtomicWord for Word<FAULT> {
         self.word.store(value, if weak { Ordering::Relaxed } else { order });
     }
 
+    fn raise(&self, value: u64, order: Ordering) {
+        self.store(value.max(self.load(Ordering::Relaxed)), order);
+    }
+
     fn fence(order: Ordering) {
         match (FAULT, order) {
             (NO_ACQUIRE_FENCE, Ordering::Acquire) | (NO_RELEASE_FENCE, Ordering::Release) => {}
@@ -343,4 +347,53 @@ fn scan_before_the_mark_fails() {
 #[should_panic(expected = "Causality violation")]
 fn change_without_scan_fails() {
     pin_model::<SOUND, SOUND>(Omitted::Scan, 1);
+}
+
+/// A word whose [`AtomicWord::raise`] is a load and a store.
+struct RaisedInTwoSteps(AtomicU64);
+
+impl AtomicWord for RaisedInTwoSteps {
+    fn load(&self, order: Ordering) -> u64 {
+        self.0.load(order)
+    }
+
+    fn store(&self, value: u64, order: Ordering) {
+        self.0.store(value, order);
+    }
+
+    fn raise(&self, value: u64, order: Ordering) {
+        if self.0.load(order) < value {
+            self.0.store(value, order);
+        }
+    }
+
+    fn fence(order: Ordering) {
+        fence(order);
+    }
+}
+
+/// Two threads of one session pin side by side; then the writer looks.
+fn two_pins_model<W: AtomicWord + Send + Sync + 'static>(word: fn() -> W) {
+    loom::model(move || {
+        let words: Arc<Vec<W>> = Arc::new((0..10).map(|_| word()).collect());
+        let other = words.clone();
+        let thread = thread::spawn(move || publish(&other, 1, 128));
+        publish(&words, 0, 64);
+        thread.join().unwrap();
+        before_scan::<W>();
+        let mut seen = 0;
+        for_each_pinned(&words, |offset| seen += offset);
+        assert_eq!(seen, 64 + 128, "both pins are seen");
+    });
+}
+
+#[test]
+fn pins_of_two_threads_are_both_seen() {
+    two_pins_model(|| AtomicU64::new(0));
+}
+
+#[test]
+#[should_panic(expected = "both pins are seen")]
+fn limit_raised_in_two_steps_fails() {
+    two_pins_model(|| RaisedInTwoSteps(AtomicU64::new(0)));
 }

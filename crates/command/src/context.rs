@@ -1,11 +1,18 @@
 //! What a handler of each kind may touch.
 
+use std::ops::Range;
+
 use base::prng::Prng;
 use base::{Key, UnixMs};
 use keyspace::{Access, ReadView, WriteView, WrongType};
+use resp::Reply;
 
 use crate::host::Host;
 use crate::session::SessionState;
+
+/// From this length on a value is sent from where it lies. A reference costs a pin, a second lookup
+/// and two more pieces to send, a copy of so much more than all of them.
+const REFERENCED_BYTES_MIN: usize = 16 * 1024;
 
 /// Reads the session's database.
 pub struct ReadContext<'c> {
@@ -75,6 +82,42 @@ impl<'c> ReadContext<'c> {
     #[inline]
     pub fn string(&self, key: &Key<'_>) -> Result<Option<&'c [u8]>, WrongType> {
         self.view.string(key)
+    }
+}
+
+/// Replies with the string at `key`, or null. A large one is not copied while its shard is locked:
+/// the reply refers to it, as it is now.
+///
+/// # Errors
+/// When the key holds another type; nothing is written then.
+#[inline]
+pub fn reply_string(
+    view: ReadView<'_>,
+    key: &Key<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), WrongType> {
+    match view.string(key)? {
+        None => reply.null(),
+        Some(value) => reply_part(view, key, value, 0..value.len(), reply),
+    }
+    Ok(())
+}
+
+/// Replies with `range` of `value`, which is the string at `key`; a large one is not copied.
+#[inline]
+pub fn reply_part(
+    view: ReadView<'_>,
+    key: &Key<'_>,
+    value: &[u8],
+    range: Range<usize>,
+    reply: &mut Reply<'_>,
+) {
+    if range.len() < REFERENCED_BYTES_MIN {
+        return reply.bulk(&value[range]);
+    }
+    match view.hold(key) {
+        Some(held) => reply.bulk_referenced(Box::new(held.narrow(range))),
+        None => reply.bulk(&value[range]),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The engine, and the run of one batch.
 
 use keyspace::Keyspace;
-use resp::{Reply, Requests};
+use resp::{Output, Requests};
 
 use crate::release::Release;
 use crate::run::Runner;
@@ -54,13 +54,13 @@ impl Engine {
     }
 
     /// Runs the requests of one session from index `from` on, in order, and appends their replies
-    /// to `out`. Pauses once `out` holds [`Tick::output_bytes_max`]. The caller holds no guard.
+    /// to `out`. Pauses once `out` has [`Tick::output_bytes_max`]. The caller holds no guard.
     pub fn execute(
         &self,
         session: &mut Session,
         requests: Requests<'_>,
         from: usize,
-        out: &mut Vec<u8>,
+        out: &mut Output,
         tick: &mut Tick<'_>,
     ) -> Outcome {
         let output_bytes_max = tick.output_bytes_max;
@@ -73,7 +73,7 @@ impl Engine {
                 if runner.ending() != Ending::Open || out.len() >= output_bytes_max {
                     return runner.outcome(next);
                 }
-                let mut reply = Reply::new(out, runner.protocol());
+                let mut reply = out.reply(runner.protocol());
                 runner.run(prepared, requests.at(next), &mut reply);
                 next += 1;
             }

@@ -14,7 +14,7 @@ use base::prng::Prng;
 use base::{Lsn, UnixMs};
 use command::{ClientInfo, ConfigError, Host, InfoSections, SessionState, ShutdownRequest};
 use keyspace::{Access, DatasetDigest, EffectSink, Keyspace, Record};
-use resp::{Batch, Decoder, Limits, encode_command};
+use resp::{Batch, Decoder, Limits, Output, encode_command};
 
 use crate::{Applier, Engine, Outcome, Session, Tally, Tick};
 
@@ -132,11 +132,11 @@ impl<'e> Client<'e> {
         let mut batch = Batch::new();
         let decoded = Decoder::new().decode(bytes, &mut batch, usize::MAX, &Limits::default());
         assert_eq!(decoded.consumed, bytes.len());
-        let mut out = Vec::new();
+        let mut out = Output::default();
         let requests = batch.view(bytes);
         let outcome =
             self.engine.execute(&mut self.session, requests, from, &mut out, &mut self.tick);
-        (out, outcome)
+        (out.to_vec(), outcome)
     }
 
     fn check(&mut self, request: &str, expected: &str) {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use arena::{Entry, ValueType};
+use arena::{Entry, HeldValue, ValueType};
 use base::{DatabaseIndex, Key, UnixMs};
 
 use crate::guard::ShardsRef;
@@ -69,6 +69,13 @@ impl<'g> ReadView<'g> {
     #[inline]
     pub fn string(&self, key: &Key<'_>) -> Result<Option<&'g [u8]>, WrongType> {
         self.entry(key).map(string_of).transpose()
+    }
+
+    /// Holds the value at `key` where it lies, beyond the guard. `None` where there is none, where
+    /// it is small, and where the process holds as many as it can: the caller copies instead.
+    pub fn hold(&self, key: &Key<'_>) -> Option<HeldValue> {
+        let part = self.shards.shard(key.shard).database(self.database)?;
+        part.table.hold(part.table.find(key.hash, key.bytes)?)
     }
 
     /// Returns the entry at `key`, expired or not; neither marks nor counts (DEBUG, MEMORY).

@@ -1,8 +1,9 @@
 //! RESP2 and RESP3, the protocol of Redis: bytes in, bytes out.
 //!
-//! *Layout*: the server reads requests with [`Decoder`] (`decode.rs`, `inline.rs`) into a [`Batch`]
-//! and writes replies with [`Reply`]; a client writes requests with [`encode_command`] and reads
-//! replies with [`ValueDecoder`] (`value.rs`). `number.rs` is what both write numbers with.
+//! *Layout*: the server reads requests with [`Decoder`] (`decode.rs`, `inline.rs`) into a
+//! [`Batch`] and writes replies with [`Reply`] into an [`Output`] (`output.rs`); a client writes
+//! requests with [`encode_command`] and reads replies with [`ValueDecoder`] (`value.rs`).
+//! `number.rs` is what both write numbers with.
 //! *Invariants*: how a stream is cut changes nothing of what comes out. No bytes make a decoder
 //! panic or look at them more than a fixed number of times. Leniencies and error texts are those
 //! of Redis 7.2 (`networking.c`, `sds.c`).
@@ -15,6 +16,7 @@ mod decode;
 mod error;
 mod inline;
 mod number;
+mod output;
 mod reply;
 mod value;
 
@@ -23,5 +25,6 @@ pub use command::{encode_command, encode_inline};
 pub use decode::{Decoded, Decoder, Limits, Next, REQUESTS_PER_BATCH_MAX};
 pub use error::ProtocolError;
 pub use number::{DOUBLE_TEXT_BYTES_MAX, DoubleText, IntegerText};
+pub use output::{Output, Referenced};
 pub use reply::{Deferred, Protocol, Reply};
 pub use value::{Value, ValueDecoder, ValueError, ValueLimits};

@@ -1,6 +1,7 @@
 //! The server's replies in both versions of the protocol.
 
 use crate::number::{DoubleText, IntegerText};
+use crate::output::{Referenced, References};
 
 /// The version of the protocol that a session speaks; HELLO changes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +40,8 @@ impl Protocol {
 #[derive(Debug)]
 pub struct Reply<'a> {
     out: &'a mut Vec<u8>,
+    /// Where values that are not copied are noted; absent where all bytes go to one buffer.
+    references: Option<&'a mut References>,
     protocol: Protocol,
 }
 
@@ -50,10 +53,20 @@ pub struct Deferred {
 }
 
 impl<'a> Reply<'a> {
-    /// Returns an encoder that appends to `out`.
+    /// Returns an encoder that appends to `out`, referenced values too.
     #[inline]
     pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Reply<'a> {
-        Reply { out, protocol }
+        Reply { out, references: None, protocol }
+    }
+
+    /// Returns an encoder that appends to `out` and notes values that lie elsewhere.
+    #[inline]
+    pub(crate) fn with_references(
+        out: &'a mut Vec<u8>,
+        references: &'a mut References,
+        protocol: Protocol,
+    ) -> Reply<'a> {
+        Reply { out, references: Some(references), protocol }
     }
 
     /// Returns the session's protocol.
@@ -82,6 +95,9 @@ impl<'a> Reply<'a> {
     pub fn rewind(&mut self, position: usize) {
         assert!(position <= self.out.len(), "a reply is taken back, never forward");
         self.out.truncate(position);
+        if let Some(references) = &mut self.references {
+            references.truncate(position);
+        }
     }
 
     /// Appends `+OK`.
@@ -128,6 +144,19 @@ impl<'a> Reply<'a> {
         self.out.reserve(bytes.len() + 26);
         self.number(b'$', bytes.len() as i64);
         self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// Appends a bulk string that is not copied: it is sent from where it lies. Worth its while
+    /// from some KiB on; where all bytes go to one buffer, it is copied all the same.
+    pub fn bulk_referenced(&mut self, value: Referenced) {
+        if self.references.is_none() {
+            return self.bulk((*value).as_ref());
+        }
+        self.number(b'$', (*value).as_ref().len() as i64);
+        if let Some(references) = &mut self.references {
+            references.push(self.out.len(), value);
+        }
         self.out.extend_from_slice(b"\r\n");
     }
 
@@ -212,6 +241,9 @@ impl<'a> Reply<'a> {
         open(self);
         let header_bytes = self.out.len() - elements_end;
         self.out[deferred.at..].rotate_right(header_bytes);
+        if let Some(references) = &mut self.references {
+            references.shift(deferred.at, header_bytes);
+        }
     }
 
     /// Appends a double, in the shortest form that reads back as the same number.

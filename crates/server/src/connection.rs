@@ -3,13 +3,13 @@
 //! An idle connection owns no buffer. Requests are decoded where the worker received them; only
 //! what is left of an unfinished request is kept here, and replies that the kernel did not take.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use base::{DatabaseIndex, UnixMs};
 use engine::{Ending, Session, Tick};
-use resp::{Batch, Decoded, Decoder, Limits, Next, Protocol, REQUESTS_PER_BATCH_MAX, Reply};
+use resp::{Batch, Decoded, Decoder, Limits, Next, Output, Protocol, REQUESTS_PER_BATCH_MAX};
 use sys::process::ProcessHandle;
 use sys::socket::{Received, Sent, Stream};
 
@@ -27,6 +27,8 @@ const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 const BATCHES_PER_TURN_MAX: usize = 8;
 /// Replies of one call of the engine, above which what the kernel takes is sent in between.
 const OUTPUT_BYTES_PER_CALL_MAX: usize = 1 << 20;
+/// Pieces of one send: values that are sent from where they lie, and what stands between them.
+const PIECES_PER_SEND_MAX: usize = 32;
 /// Room for a receive behind an unfinished request: at least this, at most this or what is there.
 const ROOM_BYTES_MIN: usize = 16 * 1024;
 const ROOM_BYTES_MAX: usize = 1 << 20;
@@ -102,9 +104,8 @@ pub struct Connection {
     input_start: usize,
     /// What is known of the bytes that are still to come.
     expects: Expects,
-    /// Replies; those before `output_start` are sent.
-    output: Vec<u8>,
-    output_start: usize,
+    /// Replies that are not sent yet.
+    output: Output,
     /// When the unsent output went above the soft limit.
     over_soft_since: Option<UnixMs>,
     /// To be closed once the output is sent; nothing more is read.
@@ -160,8 +161,7 @@ impl Connection {
             input: Vec::new(),
             input_start: 0,
             expects: NOTHING_EXPECTED,
-            output: Vec::new(),
-            output_start: 0,
+            output: Output::default(),
             over_soft_since: None,
             is_closing: false,
             counted_bytes: 0,
@@ -260,8 +260,8 @@ impl Connection {
 
     /// Executes requests of `buffer`, up to the end of the turn, and returns the bytes consumed.
     fn execute(&mut self, buffer: &mut [u8], kit: &mut Kit<'_, '_>) -> Result<usize, End> {
-        if self.output.capacity() == 0 {
-            self.output = kit.buffers.take();
+        if !self.output.has_buffer() {
+            self.output = Output::with_buffer(kit.buffers.take());
         }
         let mut consumed = 0;
         for _ in 0..BATCHES_PER_TURN_MAX {
@@ -285,7 +285,7 @@ impl Connection {
                 Next::Failed(error) => {
                     let (text, protocol) = (error.text(), self.session.state.protocol);
                     kit.tick.tally.count_error(&text);
-                    Reply::new(&mut self.output, protocol).error(text);
+                    self.output.reply(protocol).error(text);
                     self.is_closing = true;
                     break;
                 }
@@ -372,7 +372,7 @@ impl Connection {
             return self.check_output(kit).map_or_else(Flushed::Ended, |()| Flushed::Partly);
         }
         self.over_soft_since = None;
-        kit.buffers.give(std::mem::take(&mut self.output));
+        kit.buffers.give(self.output.take_buffer());
         if self.is_closing { Flushed::Ended(End::Orderly) } else { Flushed::All }
     }
 
@@ -382,27 +382,26 @@ impl Connection {
             match self.send_once() {
                 Ok(Sent::Bytes(count)) => {
                     kit.counters.output_bytes.add(count as u64);
-                    self.output_start += count;
+                    self.output.consume(count);
                 }
                 Ok(Sent::Blocked) => {}
                 Err(_) => return Err(End::Broken),
             }
-        }
-        if !self.has_output() {
-            self.output.clear();
-            self.output_start = 0;
         }
         Ok(())
     }
 
     #[inline]
     fn send_once(&mut self) -> io::Result<Sent> {
-        let bytes = &self.output[self.output_start..];
-        if self.outbound.is_empty() {
+        if self.outbound.is_empty()
+            && let Some(bytes) = self.output.plain()
+        {
             return self.stream.send(bytes);
         }
+        let mut pieces = [IoSlice::new(&[]); PIECES_PER_SEND_MAX];
+        let count = self.output.pieces(&mut pieces);
         let descriptors: Vec<BorrowedFd<'_>> = self.outbound.iter().map(AsFd::as_fd).collect();
-        let sent = self.stream.send_with(bytes, &descriptors)?;
+        let sent = self.stream.send_pieces(&pieces[..count], &descriptors)?;
         if let Sent::Bytes(_) = sent {
             self.outbound.clear();
         }
@@ -462,15 +461,15 @@ impl Connection {
     /// Returns the bytes of replies that wait to be sent.
     #[inline]
     pub fn unsent_bytes(&self) -> usize {
-        self.output.len() - self.output_start
+        self.output.len()
     }
 
     fn has_output(&self) -> bool {
-        self.output_start < self.output.len()
+        !self.output.is_empty()
     }
 
     fn memory_bytes(&self) -> usize {
-        let buffers = self.input.capacity() + self.output.capacity();
+        let buffers = self.input.capacity() + self.output.memory_bytes();
         size_of::<Connection>()
             + buffers
             + self.decoder.memory_bytes()

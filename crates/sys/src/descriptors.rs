@@ -15,14 +15,15 @@ pub const DESCRIPTORS_MAX: usize = 253;
 
 const ANCILLARY_BYTES: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX));
 
-/// Sends from `bytes`, once, with `descriptors` attached to the first byte; never waits.
+/// Sends from `pieces`, once, with `descriptors` attached to the first byte; never waits.
 pub(crate) fn send(
     socket: impl AsFd,
-    bytes: &[u8],
+    pieces: &[IoSlice<'_>],
     descriptors: &[BorrowedFd<'_>],
 ) -> rustix::io::Result<usize> {
     // Descriptors travel with a byte: an empty message would lose them.
-    if bytes.is_empty() || descriptors.len() > DESCRIPTORS_MAX {
+    let is_empty = pieces.iter().all(|piece| piece.is_empty());
+    if is_empty || descriptors.len() > DESCRIPTORS_MAX {
         return Err(Errno::INVAL);
     }
     let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
@@ -32,7 +33,7 @@ pub(crate) fn send(
         assert!(fits, "the space is made for the most descriptors");
     }
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)
+    rustix::net::sendmsg(socket, pieces, &mut control, flags)
 }
 
 /// Receives into `bytes`, once, and appends the descriptors that came along; waits as the socket
@@ -75,7 +76,10 @@ mod tests {
         let (one, two) = pair().unwrap();
         let waker = Waker::new().unwrap();
         one.send(b"before").unwrap();
-        assert_eq!(one.send_with(b"with", &[waker.as_fd()]).unwrap(), Sent::Bytes(4));
+        assert_eq!(
+            one.send_pieces(&[IoSlice::new(b"with")], &[waker.as_fd()]).unwrap(),
+            Sent::Bytes(4)
+        );
         one.send(b"after").unwrap();
         let (mut bytes, mut descriptors) = ([0_u8; 32], Vec::new());
         assert_eq!(receive(&two, &mut bytes, &mut descriptors).unwrap(), 10);
@@ -91,9 +95,9 @@ mod tests {
     fn message_without_bytes_or_with_too_many_descriptors_is_refused() {
         let (one, _two) = pair().unwrap();
         let waker = Waker::new().unwrap();
-        assert!(one.send_with(b"", &[waker.as_fd()]).is_err());
+        assert!(one.send_pieces(&[], &[waker.as_fd()]).is_err());
         let many = vec![waker.as_fd(); DESCRIPTORS_MAX + 1];
-        assert!(one.send_with(b"x", &many).is_err());
-        assert!(one.send_with(b"x", &many[1..]).is_ok());
+        assert!(one.send_pieces(&[IoSlice::new(b"x")], &many).is_err());
+        assert!(one.send_pieces(&[IoSlice::new(b"x")], &many[1..]).is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! Stream sockets that never block: TCP and unix listeners, and the streams they accept.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -72,13 +72,18 @@ impl Stream {
         sent(rustix::net::send(&self.socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL))
     }
 
-    /// Sends from `bytes`, once, with `descriptors` attached to the first byte. Unix sockets only.
+    /// Sends from `pieces`, one behind the other, once, with `descriptors` attached to the first
+    /// byte; only unix sockets carry any.
     ///
     /// # Errors
     /// Those of a broken connection, and `InvalidInput` for more than
     /// [`crate::descriptors::DESCRIPTORS_MAX`] descriptors or for no bytes.
-    pub fn send_with(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<Sent> {
-        sent(crate::descriptors::send(&self.socket, bytes, descriptors))
+    pub fn send_pieces(
+        &self,
+        pieces: &[IoSlice<'_>],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<Sent> {
+        sent(crate::descriptors::send(&self.socket, pieces, descriptors))
     }
 
     /// Sends small writes at once instead of gathering them. TCP only.

@@ -217,6 +217,47 @@ fn miri_pinned_view_outlives_every_change_of_its_key() {
 }
 
 #[test]
+fn miri_held_value_outlives_every_change_of_its_key() {
+    let mut fixture = Fixture::new();
+    let old = bytes(1, 6000);
+    fixture.set(b"key", &old, None);
+    fixture.set(b"small", b"value", None);
+    let Fixture { table, arena, .. } = &mut fixture;
+    let id = table.find(arena.hasher().hash(b"small"), b"small").unwrap();
+    assert!(table.hold(id).is_none(), "a small value is copied");
+    let id = table.find(arena.hasher().hash(b"key"), b"key").unwrap();
+    let held = table.hold(id).unwrap();
+    let part = table.hold(id).unwrap().narrow(100..5000);
+    let id = table.append(id, b"tail", Encoding::Raw).unwrap();
+    let id = table.overwrite(id, 10, b"ten", Encoding::Raw).unwrap();
+    assert_eq!(held.as_ref(), old, "a change copies");
+    set(arena, table, b"key", &bytes(2, 5000), None);
+    table.remove(id);
+    table.clear().unwrap();
+    set(arena, table, b"other", &bytes(3, 6000), None);
+    assert_eq!((held.as_ref(), part.as_ref()), (&*old, &old[100..5000]));
+    let used = arena.usage().extent_bytes;
+    drop(held);
+    arena.reclaim();
+    assert_eq!((arena.usage().extent_bytes, part.as_ref()), (used, &old[100..5000]));
+    drop(part);
+    arena.reclaim();
+    assert!(arena.usage().extent_bytes < used, "the block is free");
+}
+
+#[test]
+fn process_holds_so_many_values_and_no_more() {
+    let mut fixture = Fixture::new();
+    fixture.set(b"large", &bytes(1, 6000), None);
+    let Fixture { table, arena, .. } = &fixture;
+    let id = table.find(arena.hasher().hash(b"large"), b"large").unwrap();
+    let mut held: Vec<_> = (0..PIN_SLOTS).map(|_| table.hold(id).expect("a slot")).collect();
+    assert!(table.hold(id).is_none(), "the caller copies");
+    held.pop();
+    assert!(table.hold(id).is_some());
+}
+
+#[test]
 fn small_values_are_copied_and_large_ones_too_without_a_free_slot() {
     let mut fixture = Fixture::new();
     fixture.set(b"small", b"value", None);

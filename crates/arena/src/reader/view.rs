@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::slots::Pin;
+use crate::pin_slots::{Pin, PinSlots};
 
 /// The value of a key: where it lies in the arena, pinned, or a copy in the caller's buffer.
 ///
@@ -17,7 +17,7 @@ pub struct View<'a> {
 
 enum Source<'a> {
     Copied(&'a [u8]),
-    Pinned(#[expect(dead_code, reason = "held for its drop")] Pin<'a>),
+    Pinned(#[expect(dead_code, reason = "held for its drop")] Pin<&'a PinSlots>),
 }
 
 // SAFETY: the bytes do not change while the view lives, and any thread may release a pin.
@@ -32,7 +32,7 @@ impl<'a> View<'a> {
 
     /// `start..start + length` is inside the mapped range. The caller hands the view out only once
     /// it has seen that `pin` came in time.
-    pub(super) fn pinned(start: *const u8, length: u64, pin: Pin<'a>) -> View<'a> {
+    pub(super) fn pinned(start: *const u8, length: u64, pin: Pin<&'a PinSlots>) -> View<'a> {
         View { start, length: length as usize, source: Source::Pinned(pin) }
     }
 

@@ -126,6 +126,11 @@ impl<'a> Entry<'a> {
         (key, key_length, block + block_value_offset(key_length), value_length)
     }
 
+    /// Returns the block of a large entry.
+    pub(super) fn large_block(&self) -> Option<u64> {
+        self.header.is_large().then(|| self.block())
+    }
+
     fn block(&self) -> u64 {
         Location(self.load(self.reference + 8)).offset()
     }

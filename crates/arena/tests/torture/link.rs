@@ -3,7 +3,7 @@
 //! All numbers are little-endian words. Greeting: span, segment size, with the pin table. Request:
 //! the highest serial number known. Answer: epoch, count, then (index, serial) for each segment.
 
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::ptr::NonNull;
@@ -121,7 +121,7 @@ fn send(socket: &Stream, words: &[u64], descriptors: &[OwnedFd]) -> io::Result<(
     let mut sent = 0;
     while sent < bytes.len() {
         let attached = if sent == 0 { &descriptors[..] } else { &[] };
-        match socket.send_with(&bytes[sent..], attached)? {
+        match socket.send_pieces(&[IoSlice::new(&bytes[sent..])], attached)? {
             Sent::Bytes(count) => sent += count,
             Sent::Blocked => std::thread::yield_now(),
         }

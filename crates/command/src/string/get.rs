@@ -1,5 +1,6 @@
 //! GET: the string at a key.
 
+use crate::context::reply_string;
 use crate::prelude::*;
 
 /// The row.
@@ -19,6 +20,5 @@ pub static GET: Command = Command {
 };
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    reply.bulk_or_null(cx.string(args.key(0))?);
-    Ok(())
+    Ok(reply_string(cx.view, args.key(0), reply)?)
 }

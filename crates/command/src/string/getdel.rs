@@ -1,5 +1,6 @@
 //! GETDEL: the string at a key, which is removed.
 
+use crate::context::reply_string;
 use crate::prelude::*;
 
 /// The row.
@@ -23,7 +24,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let key = args.key(0);
-    reply.bulk_or_null(cx.view.as_read().string(key)?);
+    reply_string(cx.view.as_read(), key, reply)?;
     cx.view.remove(key);
     Ok(())
 }

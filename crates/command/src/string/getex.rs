@@ -2,6 +2,7 @@
 
 use keyspace::Expiry;
 
+use crate::context::reply_part;
 use crate::prelude::*;
 use crate::set_options::Time;
 
@@ -48,7 +49,7 @@ fn run(
         reply.null();
         return Ok(());
     };
-    reply.bulk(value);
+    reply_part(view, key, value, 0..value.len(), reply);
     match (time, time.expiry(cx.now(), &GETEX)?) {
         (Time::Persist, _) => {
             cx.view.persist(key)?;

@@ -1,5 +1,8 @@
 //! GETRANGE: a part of a string.
 
+use std::ops::Range;
+
+use crate::context::reply_part;
 use crate::prelude::*;
 
 /// The row.
@@ -24,20 +27,20 @@ pub static GETRANGE: Command = Command {
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     let [start, end] = [args.integer(2)?, args.integer(3)?];
     let value = cx.string(args.key(0))?.unwrap_or_default();
-    reply.bulk(range_of(value, start, end));
+    reply_part(cx.view, args.key(0), value, range_of(value.len(), start, end), reply);
     Ok(())
 }
 
-/// Returns the bytes of `value` from `start` to `end`, both included; negative positions count
-/// from the end. Two negative positions in the wrong order are empty even where both lie before
-/// the first byte.
-fn range_of(value: &[u8], start: i64, end: i64) -> &[u8] {
-    let length = value.len() as i64;
+/// Returns the positions from `start` to `end`, both included, in a string of `length` bytes;
+/// negative ones count from the end. Two negative ones in the wrong order are empty even where both
+/// lie before the first byte.
+fn range_of(length: usize, start: i64, end: i64) -> Range<usize> {
+    let length = length as i64;
     if start < 0 && end < 0 && start > end {
-        return &[];
+        return 0..0;
     }
     let position = |index: i64| if index < 0 { (index + length).max(0) } else { index };
     let first = position(start);
     let last = position(end).min(length - 1);
-    if first > last { &[] } else { &value[first as usize..=last as usize] }
+    if first > last { 0..0 } else { first as usize..last as usize + 1 }
 }

@@ -2,6 +2,7 @@
 
 use keyspace::Expiry;
 
+use crate::context::reply_string;
 use crate::prelude::*;
 
 /// The row.
@@ -26,7 +27,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let key = args.key(0);
-    reply.bulk_or_null(cx.view.as_read().string(key)?);
+    reply_string(cx.view.as_read(), key, reply)?;
     cx.view.set(key, args.at(2), Expiry::Clear)?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! MGET: the strings at several keys.
 
+use crate::context::reply_string;
 use crate::prelude::*;
 
 /// The row.
@@ -24,7 +25,9 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     reply.array(args.keys().len());
     for key in args.keys() {
         // A key of another type has no string, which is no error here.
-        reply.bulk_or_null(cx.string(key).unwrap_or(None));
+        if reply_string(cx.view, key, reply).is_err() {
+            reply.null();
+        }
     }
     Ok(())
 }

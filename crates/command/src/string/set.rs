@@ -3,6 +3,7 @@
 use keyspace::Expiry;
 use resp::RequestView;
 
+use crate::context::reply_string;
 use crate::prelude::*;
 use crate::set_options::{Condition, SetOptions};
 
@@ -71,7 +72,7 @@ fn run(
     let options = SetOptions::of_set(args)?;
     let expiry = options.time.expiry(cx.now(), &SET)?;
     if options.get {
-        reply.bulk_or_null(cx.view.as_read().string(key)?);
+        reply_string(cx.view.as_read(), key, reply)?;
     }
     let is_wanted = match options.condition {
         None => true,

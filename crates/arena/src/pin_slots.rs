@@ -1,5 +1,7 @@
-//! Which pin slots of the session are taken; a thread claims one, pins, and gives it back.
+//! Which slots of a pin table are taken; a thread of its session claims one, pins, and gives it
+//! back. The server's own threads are such a session too.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,8 +10,8 @@ use crate::rules::{Rule, holds};
 
 const GROUPS: usize = PIN_SLOTS.div_ceil(64);
 
-/// The session's pin table and, in private memory, a bit for each slot in use.
-pub(super) struct PinSlots {
+/// A session's pin table and, in private memory, a bit for each slot in use.
+pub(crate) struct PinSlots {
     memory: Arc<dyn PinMemory>,
     taken: [AtomicU64; GROUPS],
 }
@@ -21,12 +23,12 @@ impl PinSlots {
 
     /// Publishes a pin on `block` in a free slot; `None` when all are taken. It holds if what led
     /// to the block still stands afterwards.
-    pub fn pin(&self, block: u64) -> Option<Pin<'_>> {
-        let slot = self.claim()?;
+    pub fn pin<S: Deref<Target = PinSlots>>(slots: S, block: u64) -> Option<Pin<S>> {
+        let slot = slots.claim()?;
         if holds(Rule::ReaderPins) {
-            pins::publish(self.memory.words(), slot, block);
+            pins::publish(slots.memory.words(), slot, block);
         }
-        Some(Pin { slots: self, slot })
+        Some(Pin { slots, slot })
     }
 
     /// The lowest free slot: the writer's walk over the table stays short.
@@ -39,6 +41,7 @@ impl PinSlots {
                 if slot >= PIN_SLOTS {
                     return None;
                 }
+                // SYNC POINT: the slot is empty. Pairs with the drop of the pin that was in it.
                 let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
                 match word.compare_exchange_weak(taken, taken | 1 << bit, success, failure) {
                     Ok(_) => return Some(slot),
@@ -51,15 +54,16 @@ impl PinSlots {
 }
 
 /// A pin on one block; released when dropped.
-pub(super) struct Pin<'a> {
-    slots: &'a PinSlots,
+pub(crate) struct Pin<S: Deref<Target = PinSlots>> {
+    slots: S,
     slot: usize,
 }
 
-impl Drop for Pin<'_> {
+impl<S: Deref<Target = PinSlots>> Drop for Pin<S> {
     fn drop(&mut self) {
         pins::release(self.slots.memory.words(), self.slot);
         let bit = 1 << (self.slot % 64);
+        // SYNC POINT: the slot is empty. Pairs with the claim of whoever takes it next.
         self.slots.taken[self.slot / 64].fetch_and(!bit, Ordering::Release);
     }
 }
@@ -72,13 +76,14 @@ mod tests {
     #[test]
     fn every_slot_is_handed_out_once_and_again_after_release() {
         let slots = PinSlots::new(Arc::new(HeapPins::new()));
-        let mut pins: Vec<_> = (0..PIN_SLOTS).map(|index| slots.pin(64 + index as u64)).collect();
+        let mut pins: Vec<_> =
+            (0..PIN_SLOTS).map(|index| PinSlots::pin(&slots, 64 + index as u64)).collect();
         assert!(pins.iter().all(Option::is_some));
-        assert!(slots.pin(1 << 20).is_none());
+        assert!(PinSlots::pin(&slots, 1 << 20).is_none());
         let mut seen = 0;
         crate::pins::for_each_pinned(slots.memory.words(), |_| seen += 1);
         assert_eq!(seen, PIN_SLOTS);
         pins.remove(100);
-        assert!(slots.pin(64).is_some());
+        assert!(PinSlots::pin(&slots, 64).is_some());
     }
 }

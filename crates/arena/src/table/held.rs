@@ -1,0 +1,71 @@
+//! Values that this process holds where they lie, to send them from there.
+
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::memory::Arena;
+use crate::pin_slots::{Pin, PinSlots};
+
+use super::{EntryId, Table};
+
+/// A large value as it is now: it neither moves nor changes until this is dropped, whatever becomes
+/// of its key. Its memory counts as used until then.
+pub struct HeldValue {
+    start: NonNull<u8>,
+    length: usize,
+    _pin: Pin<Arc<PinSlots>>,
+    /// Keeps the memory mapped; dropped after the pin.
+    _arena: Arc<Arena>,
+}
+
+// SAFETY: the bytes do not change while the pin holds, and the pin may be released by any thread.
+unsafe impl Send for HeldValue {}
+// SAFETY: as above; sharing gives no more than `&[u8]`.
+unsafe impl Sync for HeldValue {}
+
+impl Table {
+    /// Holds the value of the large entry at `id`; `None` for a small entry, and when this process
+    /// holds [`crate::pins::PIN_SLOTS`] values already: the caller copies instead.
+    pub fn hold(&self, id: EntryId) -> Option<HeldValue> {
+        let entry = self.entry(id);
+        let block = entry.large_block()?;
+        // Whoever changes, moves or frees the block holds this table too, so that the pin is in
+        // time without a second look.
+        let pin = PinSlots::pin(self.arena.own_pins().clone(), block)?;
+        let value = entry.value();
+        Some(HeldValue {
+            start: NonNull::from(value).cast(),
+            length: value.len(),
+            _pin: pin,
+            _arena: self.arena.clone(),
+        })
+    }
+}
+
+impl HeldValue {
+    /// Returns the hold on `range` of the value.
+    ///
+    /// # Panics
+    /// When the range is not inside the value.
+    pub fn narrow(mut self, range: Range<usize>) -> HeldValue {
+        let part = NonNull::from(&self.as_ref()[range]);
+        (self.start, self.length) = (part.cast(), part.len());
+        self
+    }
+}
+
+impl AsRef<[u8]> for HeldValue {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: `hold` took both from a slice of the arena, which `_arena` keeps mapped, and
+        // while `_pin` holds the block nobody changes, moves or reuses it.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl fmt::Debug for HeldValue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("HeldValue").field("length", &self.length).finish_non_exhaustive()
+    }
+}

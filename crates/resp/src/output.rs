@@ -1,0 +1,315 @@
+//! What waits to be sent to one peer: the bytes of replies, and values that lie elsewhere.
+//!
+//! A reply may refer to a large value instead of copying it. Such a reference stands between two
+//! bytes of the buffer; whoever sends asks for the pieces in order and says how far they went.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::IoSlice;
+
+use crate::reply::{Protocol, Reply};
+
+/// Sent bytes that are kept before those behind them move to the front.
+const SENT_BYTES_KEPT_MAX: usize = 64 * 1024;
+
+/// A value that a reply refers to: it stays where it is, unchanged, until this is dropped.
+pub type Referenced = Box<dyn AsRef<[u8]> + Send>;
+
+/// Replies on their way: written by [`Reply`], sent in pieces.
+#[derive(Default)]
+pub struct Output {
+    bytes: Vec<u8>,
+    /// Those of `bytes` before it are sent.
+    start: usize,
+    references: References,
+    /// How much of the first reference is sent.
+    first_sent: usize,
+}
+
+/// The references between the bytes of an output, in order.
+#[derive(Default)]
+pub(crate) struct References {
+    list: VecDeque<Reference>,
+    /// The sum of their lengths.
+    bytes: usize,
+}
+
+struct Reference {
+    /// The position among the output's own bytes before which the value goes.
+    at: usize,
+    value: Referenced,
+}
+
+impl Output {
+    /// Returns an empty output that writes into `buffer`, which is empty.
+    ///
+    /// # Panics
+    /// When the buffer is not empty.
+    pub fn with_buffer(buffer: Vec<u8>) -> Output {
+        assert!(buffer.is_empty(), "a buffer is lent empty");
+        Output { bytes: buffer, ..Output::default() }
+    }
+
+    /// Returns an encoder that appends to the output.
+    #[inline]
+    pub fn reply(&mut self, protocol: Protocol) -> Reply<'_> {
+        Reply::with_references(&mut self.bytes, &mut self.references, protocol)
+    }
+
+    /// Returns how many bytes are not sent yet, those of referenced values included.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.bytes.len() - self.start + self.references.bytes - self.first_sent
+    }
+
+    /// Returns whether everything is sent.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.bytes.len() && self.references.list.is_empty()
+    }
+
+    /// Returns whether the output owns a buffer to write into.
+    #[inline]
+    pub fn has_buffer(&self) -> bool {
+        self.bytes.capacity() > 0
+    }
+
+    /// Returns the private memory of the output in bytes; referenced values lie elsewhere.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.references.list.capacity() * size_of::<Reference>()
+    }
+
+    /// Returns the bytes to send next when no reference stands among what is left.
+    #[inline]
+    pub fn plain(&self) -> Option<&[u8]> {
+        self.references.list.is_empty().then(|| &self.bytes[self.start..])
+    }
+
+    /// Puts the next pieces to send into `pieces`, as many as there are or fit; returns their
+    /// number. No piece is empty.
+    pub fn pieces<'o>(&'o self, pieces: &mut [IoSlice<'o>]) -> usize {
+        let mut start = self.start;
+        let mut sent = self.first_sent;
+        let mut count = 0;
+        let mut push = |piece: &'o [u8]| {
+            if !piece.is_empty() && count < pieces.len() {
+                pieces[count] = IoSlice::new(piece);
+                count += 1;
+            }
+        };
+        for reference in &self.references.list {
+            push(&self.bytes[start..reference.at]);
+            push(&reference.bytes()[sent..]);
+            (start, sent) = (reference.at, 0);
+        }
+        push(&self.bytes[start..]);
+        count
+    }
+
+    /// Notes that the next `count` bytes are sent, and lets go of the values sent in full.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    #[inline]
+    pub fn consume(&mut self, count: usize) {
+        let rest = if self.references.list.is_empty() { count } else { self.consume_pieces(count) };
+        self.start += rest;
+        assert!(self.start <= self.bytes.len(), "no more is sent than there is");
+        if self.is_empty() {
+            self.bytes.clear();
+            self.start = 0;
+        } else if self.start > SENT_BYTES_KEPT_MAX.max(self.bytes.len() / 2) {
+            // A peer that always leaves a little unread would make the buffer grow for ever.
+            self.bytes.drain(..self.start);
+            self.references.shift_back(self.start);
+            self.start = 0;
+        }
+    }
+
+    /// Consumes up to and with the last reference that is sent in full; returns what is left.
+    fn consume_pieces(&mut self, count: usize) -> usize {
+        let mut rest = count;
+        while let Some(reference) = self.references.list.front() {
+            let before = reference.at - self.start;
+            if rest < before {
+                return rest;
+            }
+            self.start = reference.at;
+            rest -= before;
+            let unsent = reference.bytes().len() - self.first_sent;
+            if rest < unsent {
+                self.first_sent += rest;
+                return 0;
+            }
+            rest -= unsent;
+            self.first_sent = 0;
+            self.references.pop_front();
+        }
+        rest
+    }
+
+    /// Takes the buffer out, for another output to use.
+    ///
+    /// # Panics
+    /// When something is not sent yet.
+    #[inline]
+    pub fn take_buffer(&mut self) -> Vec<u8> {
+        assert!(self.is_empty(), "unsent replies are not given away");
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Returns everything that is not sent yet as bytes in one piece.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut pieces = vec![IoSlice::new(&[]); 2 * self.references.list.len() + 1];
+        let count = self.pieces(&mut pieces);
+        pieces[..count].iter().flat_map(|piece| piece.iter().copied()).collect()
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (bytes, references) = (self.bytes.len() - self.start, self.references.list.len());
+        formatter
+            .debug_struct("Output")
+            .field("unsent_bytes", &bytes)
+            .field("references", &references)
+            .finish_non_exhaustive()
+    }
+}
+
+impl References {
+    pub fn push(&mut self, at: usize, value: Referenced) {
+        self.bytes += (*value).as_ref().len();
+        self.list.push_back(Reference { at, value });
+    }
+
+    /// Drops those that stand behind `position`.
+    pub fn truncate(&mut self, position: usize) {
+        while let Some(last) = self.list.back().filter(|last| last.at > position) {
+            self.bytes -= last.bytes().len();
+            self.list.pop_back();
+        }
+    }
+
+    /// Moves those behind `position` by `count` bytes that were put in there.
+    pub fn shift(&mut self, position: usize, count: usize) {
+        for reference in self.list.iter_mut().rev().take_while(|entry| entry.at > position) {
+            reference.at += count;
+        }
+    }
+
+    /// Moves all of them by the `count` bytes that were taken out before them.
+    fn shift_back(&mut self, count: usize) {
+        for reference in &mut self.list {
+            reference.at -= count;
+        }
+    }
+
+    fn pop_front(&mut self) {
+        let first = self.list.pop_front().expect("the caller has seen it");
+        self.bytes -= first.bytes().len();
+    }
+}
+
+impl fmt::Debug for References {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} references to {} bytes", self.list.len(), self.bytes)
+    }
+}
+
+impl Reference {
+    fn bytes(&self) -> &[u8] {
+        (*self.value).as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::sync::Arc;
+
+    struct Value(Arc<Vec<u8>>);
+
+    impl AsRef<[u8]> for Value {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
+    fn reply(output: &mut Output) -> Reply<'_> {
+        output.reply(Protocol::Resp3)
+    }
+
+    #[test]
+    fn pieces_are_the_replies_however_they_are_sent() {
+        for step in 1..40 {
+            let values = [b"first value".to_vec(), Vec::new(), b"2".to_vec()].map(Arc::new);
+            let mut output = Output::default();
+            reply(&mut output).ok();
+            for value in &values {
+                reply(&mut output).bulk_referenced(Box::new(Value(value.clone())));
+            }
+            reply(&mut output).integer(7);
+            let expected = b"+OK\r\n$11\r\nfirst value\r\n$0\r\n\r\n$1\r\n2\r\n:7\r\n";
+            assert_eq!(output.len(), expected.len());
+            assert_eq!(output.to_vec(), expected);
+            let mut sent = Vec::new();
+            while !output.is_empty() {
+                let mut pieces = [IoSlice::new(&[]); 3];
+                let count = output.pieces(&mut pieces);
+                let bytes: Vec<u8> =
+                    pieces[..count].iter().flat_map(|piece| piece.iter().copied()).collect();
+                let taken = step.min(bytes.len());
+                sent.extend_from_slice(&bytes[..taken]);
+                output.consume(taken);
+                assert_eq!(output.len(), expected.len() - sent.len());
+            }
+            assert_eq!(sent, expected, "in steps of {step}");
+            assert!(values.iter().all(|value| Arc::strong_count(value) == 1), "all are let go");
+        }
+    }
+
+    #[test]
+    fn reply_taken_back_lets_go_of_its_values() {
+        let value = Arc::new(b"value".to_vec());
+        let mut output = Output::default();
+        let mut reply = reply(&mut output);
+        reply.bulk_referenced(Box::new(Value(value.clone())));
+        let position = reply.position();
+        reply.bulk_referenced(Box::new(Value(value.clone())));
+        reply.rewind(position);
+        reply.error("ERR x");
+        assert_eq!(Arc::strong_count(&value), 2);
+        assert_eq!(output.to_vec(), b"$5\r\nvalue\r\n-ERR x\r\n");
+        assert_eq!(output.len(), output.to_vec().len());
+    }
+
+    #[test]
+    fn late_header_comes_before_its_values() {
+        let value = Arc::new(b"value".to_vec());
+        let mut output = Output::default();
+        let mut reply = reply(&mut output);
+        reply.bulk_referenced(Box::new(Value(value.clone())));
+        let deferred = reply.deferred();
+        reply.bulk_referenced(Box::new(Value(value.clone())));
+        reply.integer(1);
+        reply.finish(deferred, |reply| reply.array(2));
+        assert_eq!(output.to_vec(), b"$5\r\nvalue\r\n*2\r\n$5\r\nvalue\r\n:1\r\n");
+    }
+
+    #[test]
+    fn buffer_of_a_peer_that_never_reads_it_all_stays_bounded() {
+        let value = Arc::new(vec![b'v'; 100]);
+        let mut output = Output::default();
+        for _ in 0..10_000 {
+            reply(&mut output).bulk([b'x'; 500]);
+            reply(&mut output).bulk_referenced(Box::new(Value(value.clone())));
+            let all_but_some = output.len() - 120;
+            output.consume(all_but_some);
+        }
+        assert!(output.memory_bytes() < 4 * SENT_BYTES_KEPT_MAX, "{}", output.memory_bytes());
+        let text = output.to_vec();
+        assert!(text.ends_with(b"vvv\r\n") && text.len() == 120);
+    }
+}
