@@ -31,6 +31,6 @@ pub mod words;
 
 pub use extent::{Owner, SlideBudget, SlideStep};
 pub use layout::{Encoding, ValueType};
-pub use memory::{Arena, ArenaConfig, ArenaError, NeedRoom, Usage};
+pub use memory::{Arena, ArenaConfig, ArenaError, NeedRoom, Room, Usage};
 pub use source::{HeapSource, SegmentError, SegmentSource};
 pub use table::{Entry, EntryId, HeldValue, NewValue, Slid, Table};

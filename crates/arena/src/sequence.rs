@@ -57,9 +57,10 @@ pub fn end_with<W: AtomicWord>(cell: &W, image: u64) {
     cell.store(image, Ordering::Release);
 }
 
-/// Makes the changes of this thread so far visible before any store that follows. A writer calls
-/// it once before it fills memory that another entry had, which a late reader may still look at:
-/// that entry's sequence may have been changed by another thread.
+/// Makes the changes that this thread knows of visible before any store that follows. A writer
+/// calls it before it fills memory that another entry had, which a late reader may still look at.
+/// Another thread may have unlinked that entry, so that the call stands behind the allocation: the
+/// allocator's lock is what tells this thread of it.
 #[inline(always)]
 pub fn before_reuse<W: AtomicWord>() {
     // SYNC POINT: unlinked before reused. Pairs with the fence in `settle`.

@@ -185,9 +185,11 @@ impl PagePool {
     }
 }
 
-/// Pages by how full they are; the fuller ones are filled first, so that others empty.
-const LIST_COUNT: usize = 4;
+/// Pages by how full they are; the fuller ones are filled first, so that others empty. The last two
+/// lists give no items: full pages, and pages that are being emptied.
+const LIST_COUNT: usize = 5;
 const LIST_FULL: usize = 3;
+const LIST_ASIDE: usize = 4;
 
 #[derive(Clone, Copy, Default)]
 struct Class {
@@ -320,19 +322,15 @@ impl Slabs {
         items.filter(|&item| memory.word(item).load(Ordering::Relaxed) & 0xF != TYPE_FREE).collect()
     }
 
-    /// Takes `page` out of the lists that new items come from, as if it were full.
+    /// Takes `page` out of the lists that new items come from, until it is empty or taken back.
     pub fn set_aside(&mut self, memory: &Memory, page: u64) {
-        let mut state = load_state(memory, page);
-        self.unlink(memory, page, state);
-        state.list = LIST_FULL as u8;
-        self.link(memory, page, state);
-        memory.word(page).store(state.pack(), Ordering::Relaxed);
+        self.relist(memory, page, load_state(memory, page), LIST_ASIDE);
     }
 
     /// Puts a page that was set aside and not emptied back.
     pub fn take_back(&mut self, memory: &Memory, page: u64) {
         let state = load_state(memory, page);
-        self.store_state(memory, page, state);
+        self.relist(memory, page, state, state.right_list());
     }
 
     /// Returns all pages to the pool; every item is gone.
@@ -395,14 +393,20 @@ impl Slabs {
         arena.pages().free(page);
     }
 
-    /// Stores `state` and moves the page to the list it belongs in.
-    fn store_state(&mut self, memory: &Memory, page: u64, mut state: PageState) {
+    /// Stores `state` and moves the page to the list it belongs in, unless it is set aside.
+    fn store_state(&mut self, memory: &Memory, page: u64, state: PageState) {
         let list = state.right_list();
-        if list != usize::from(state.list) {
-            self.unlink(memory, page, state);
-            state.list = list as u8;
-            self.link(memory, page, state);
+        if list != usize::from(state.list) && usize::from(state.list) != LIST_ASIDE {
+            return self.relist(memory, page, state, list);
         }
+        memory.word(page).store(state.pack(), Ordering::Relaxed);
+    }
+
+    /// Stores `state` and moves the page to `list`.
+    fn relist(&mut self, memory: &Memory, page: u64, mut state: PageState, list: usize) {
+        self.unlink(memory, page, state);
+        state.list = list as u8;
+        self.link(memory, page, state);
         memory.word(page).store(state.pack(), Ordering::Relaxed);
     }
 

@@ -116,7 +116,8 @@ impl Content<'_> {
 }
 
 impl Table {
-    /// Makes the table of (`shard`, `database`), empty. There is one at a time for each pair.
+    /// Makes the table of (`shard`, `database`), empty. There is one at a time for each pair. Its
+    /// first buckets may pass the limit as `room` says, later memory as [`Table::set_overshoot`].
     ///
     /// # Errors
     /// NeedRoom when the first buckets cannot be had.
@@ -124,6 +125,7 @@ impl Table {
         arena: Arc<Arena>,
         shard: ShardIndex,
         database: DatabaseIndex,
+        room: Room,
     ) -> Result<Table, NeedRoom> {
         let config = arena.config();
         assert!(u32::from(shard.0) < config.shard_count, "shard {} exists", shard.0);
@@ -137,7 +139,7 @@ impl Table {
             identity: database.0,
             header,
             header_depth: 0,
-            room: Room::Limited,
+            room,
             directory: Vec::new(),
             directory_chunk: (0, 0),
             bucket_count: 0,
@@ -156,6 +158,7 @@ impl Table {
             gathered: Vec::new(),
         };
         table.open_directory()?;
+        table.room = Room::Limited;
         Ok(table)
     }
 
@@ -453,10 +456,10 @@ impl Table {
     fn store_new(&mut self, content: &Content<'_>, position: u64) -> Result<u64, NeedRoom> {
         let key_length = content.key.len() as u64;
         let ttl = content.expiry.is_some();
-        sequence::before_reuse::<AtomicU64>();
         match small_entry_bytes(key_length, content.value_length(), ttl) {
             Some(bytes) => {
                 let item = self.slabs.allocate(&self.arena, class_of(bytes), self.room)?;
+                sequence::before_reuse::<AtomicU64>();
                 self.write_small(item, content, position, None);
                 Ok(item)
             }

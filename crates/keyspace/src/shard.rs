@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arena::{Entry, NeedRoom, Slid, SlideStep, Table};
+use arena::{Entry, NeedRoom, Room, Slid, SlideStep, Table};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, Lsn, SLOT_COUNT, ShardIndex, Slot, UnixMs};
 
 use crate::effect::EffectSink;
@@ -105,7 +105,9 @@ impl Shard {
         if self.databases[database.position()].is_some() {
             return Ok(());
         }
-        let table = Table::new(self.account.arena().clone(), self.index, database)?;
+        // What belongs to an atomic record passes the limit, because nothing is evicted meanwhile.
+        let room = if recorder.is_atomic() { Room::Overshoot } else { Room::Limited };
+        let table = Table::new(self.account.arena().clone(), self.index, database, room)?;
         let slots = SlotCounts::new(self.account.slots_per_shard());
         self.account.charge(slots.memory_bytes());
         let part = DatabaseShard { table, slots, expiry_cursor: 0, frozen: false };
@@ -183,8 +185,7 @@ impl DatabaseShard {
 
     /// Removes all keys.
     pub fn clear(&mut self) {
-        // An empty table that does not fit is made by the next insert.
-        self.table.clear().ok();
+        self.table.clear();
         self.slots.clear();
         self.expiry_cursor = 0;
     }

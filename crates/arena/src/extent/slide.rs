@@ -7,9 +7,11 @@
 //! all locks and the world may change, so that each step looks again.
 
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
 
 use super::bins::bin_of;
 use super::{ExtentSpace, Kind, Owner, Tag, Tile, TileId, Tiles, block_size};
+use crate::sequence;
 use crate::words::move_words;
 
 /// The most bytes that one round moves, whatever is wanted; a larger block is never moved. At
@@ -131,11 +133,11 @@ impl ExtentSpace {
             return None;
         }
         assert_eq!(self.block(block.offset), (step.block, block), "the tag names another tile");
-        // SAFETY: the block is committed memory, and so is a hole of its size, or the hole
-        // before it
-        // together with the block itself. Offsets and size are multiples of 64. Nobody else writes
-        // the hole, which the caller's lock on this allocator guards, nor the block, which the lock
-        // of its shard guards.
+        sequence::before_reuse::<AtomicU64>();
+        // SAFETY: the block is committed memory, and so is a hole of its size, or the hole before
+        // it together with the block itself. Offsets and size are multiples of 64. Nobody else
+        // writes the hole, which the caller's lock on this allocator guards, nor the block, which
+        // the lock of its shard guards.
         unsafe {
             let source = self.memory.pointer(block.offset);
             move_words(self.memory.pointer(hole.offset), source, block.bytes);

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
+use crate::index_pool::IndexPool;
 use crate::layout::LINE_BYTES;
 use crate::memory::NeedRoom;
 use crate::rules::Rule;
@@ -157,11 +158,7 @@ impl Table {
     /// Returns an empty overflow bucket.
     pub(super) fn take_overflow(&mut self) -> Result<u64, NeedRoom> {
         if self.free_overflow.is_empty() {
-            let chunk = self.arena.index().allocate(OVERFLOW_CHUNK_LOG2, self.room)?;
-            self.index_bytes += 1 << OVERFLOW_CHUNK_LOG2;
-            self.overflow_chunks.push(chunk);
-            let count = (1 << OVERFLOW_CHUNK_LOG2) / LINE_BYTES;
-            self.free_overflow.extend((0..count).rev().map(|index| chunk + index * LINE_BYTES));
+            self.add_overflow_chunk()?;
         }
         let offset = self.free_overflow.pop().expect("just filled");
         sequence::before_reuse::<AtomicU64>();
@@ -169,9 +166,18 @@ impl Table {
         Ok(offset)
     }
 
+    /// Adds a chunk's overflow buckets to those that are free.
+    pub(super) fn add_overflow_chunk(&mut self) -> Result<(), NeedRoom> {
+        let chunk = self.arena.index().allocate(OVERFLOW_CHUNK_LOG2, self.room)?;
+        self.index_bytes += 1 << OVERFLOW_CHUNK_LOG2;
+        self.overflow_chunks.push(chunk);
+        let count = (1 << OVERFLOW_CHUNK_LOG2) / LINE_BYTES;
+        self.free_overflow.extend((0..count).rev().map(|index| chunk + index * LINE_BYTES));
+        Ok(())
+    }
+
     /// Gives all chunks of overflow buckets back.
-    pub(super) fn free_overflow_chunks(&mut self) {
-        let mut pool = self.arena.index();
+    pub(super) fn free_overflow_chunks(&mut self, pool: &mut IndexPool) {
         for chunk in self.overflow_chunks.drain(..) {
             pool.free(chunk, OVERFLOW_CHUNK_LOG2);
             self.index_bytes -= 1 << OVERFLOW_CHUNK_LOG2;

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::index_pool::IndexPool;
 use crate::layout::{BUCKETS_PER_BLOCK, LINE_BYTES, PAGE_BYTES, SLOTS_PER_BUCKET, table_header};
 use crate::memory::{NeedRoom, Room};
 use crate::rules::Rule;
@@ -23,19 +24,25 @@ const DIRECTORY_LOG2_MIN: u32 = 9;
 impl Table {
     /// Makes the first directory and the first buckets.
     pub(super) fn open_directory(&mut self) -> Result<(), NeedRoom> {
+        let first = FirstChunks::allocate(&mut self.arena.index(), self.room)?;
+        self.open_with(first);
+        Ok(())
+    }
+
+    /// Frees all that the index uses, and opens an empty one in that memory.
+    pub(super) fn reopen_directory(&mut self) {
+        let arena = self.arena.clone();
+        let mut pool = arena.index();
+        self.close_into(&mut pool);
+        // Within the same hold of the pool: nobody else has taken what was just freed.
+        let first = FirstChunks::allocate(&mut pool, Room::Overshoot);
+        drop(pool);
+        self.open_with(first.expect("an index leaves a directory and a block at least"));
+    }
+
+    fn open_with(&mut self, FirstChunks { directory: chunk, block }: FirstChunks) {
         debug_assert_eq!(self.bucket_count, 0, "a directory is opened once");
         let log2 = first_block_log2(BUCKET_COUNT_MIN);
-        let (chunk, block) = {
-            let mut pool = self.arena.index();
-            let chunk = pool.allocate(DIRECTORY_LOG2_MIN, self.room)?;
-            match pool.allocate(log2, self.room) {
-                Ok(block) => (chunk, block),
-                Err(need) => {
-                    pool.free(chunk, DIRECTORY_LOG2_MIN);
-                    return Err(need);
-                }
-            }
-        };
         self.index_bytes = (1 << log2) + (1 << DIRECTORY_LOG2_MIN);
         self.begin_header(Rule::OddWhileClearing);
         self.memory.word(chunk).store(block, Ordering::Relaxed);
@@ -44,19 +51,21 @@ impl Table {
         self.bucket_count = BUCKET_COUNT_MIN;
         self.publish();
         self.end_header(Rule::OddWhileClearing);
-        Ok(())
     }
 
     /// Frees all that the index uses. The header, which the caller holds odd, says: no table.
     pub(super) fn close_directory(&mut self) {
-        self.free_overflow_chunks();
+        let arena = self.arena.clone();
+        self.close_into(&mut arena.index());
+    }
+
+    fn close_into(&mut self, pool: &mut IndexPool) {
+        self.free_overflow_chunks(pool);
         let first = first_block_log2(self.bucket_count.min(BUCKETS_PER_BLOCK));
-        let mut pool = self.arena.index();
         for (position, block) in self.directory.drain(..).enumerate() {
             pool.free(block, if position == 0 { first } else { PAGE_BYTES.trailing_zeros() });
         }
         pool.free(self.directory_chunk.0, self.directory_chunk.1);
-        drop(pool);
         self.index_bytes = 0;
         self.bucket_count = 0;
         self.directory_chunk = (0, 0);
@@ -126,7 +135,7 @@ impl Table {
     }
 
     /// Moves the entries of the last bucket back to the one that it was split from.
-    fn merge(&mut self) {
+    pub(super) fn merge(&mut self) {
         let last = self.bucket_count - 1;
         let half = 1 << (u64::BITS - 1 - last.leading_zeros());
         let (target, source) = (self.home_at(last - half), self.home_at(last));
@@ -134,15 +143,14 @@ impl Table {
         let mut spare = std::mem::take(&mut self.free_overflow);
         self.gather(target, &mut gathered, &mut spare);
         self.gather(source, &mut gathered, &mut spare);
-        self.free_overflow = spare;
         let needed = gathered.len().div_ceil(SLOTS_PER_BUCKET).saturating_sub(1);
+        self.free_overflow = spare;
         while self.free_overflow.len() < needed {
-            let Ok(bucket) = self.take_overflow() else {
+            if self.add_overflow_chunk().is_err() {
                 gathered.clear();
                 self.gathered = gathered;
                 return self.forget_spares(target, source);
-            };
-            self.free_overflow.push(bucket);
+            }
         }
         let mut spare = std::mem::take(&mut self.free_overflow);
         self.begin_header(Rule::OddWhileSplitting);
@@ -234,13 +242,24 @@ impl Table {
             self.index_bytes -= PAGE_BYTES;
         }
     }
+}
 
-    /// Lets allocations pass the limit while `work` runs.
-    pub(super) fn with_overshoot<T>(&mut self, work: impl FnOnce(&mut Table) -> T) -> T {
-        let before = std::mem::replace(&mut self.room, Room::Overshoot);
-        let result = work(self);
-        self.room = before;
-        result
+/// The chunks of the smallest index.
+struct FirstChunks {
+    directory: u64,
+    block: u64,
+}
+
+impl FirstChunks {
+    fn allocate(pool: &mut IndexPool, room: Room) -> Result<FirstChunks, NeedRoom> {
+        let directory = pool.allocate(DIRECTORY_LOG2_MIN, room)?;
+        match pool.allocate(first_block_log2(BUCKET_COUNT_MIN), room) {
+            Ok(block) => Ok(FirstChunks { directory, block }),
+            Err(need) => {
+                pool.free(directory, DIRECTORY_LOG2_MIN);
+                Err(need)
+            }
+        }
     }
 }
 

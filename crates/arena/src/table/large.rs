@@ -202,6 +202,7 @@ impl Table {
         let owner = Owner { descriptor, shard: self.shard.0, database: self.identity };
         let start = self.arena.extents().allocate(bytes, owner, self.room)?;
         let got = self.arena.extents().block_bytes(start);
+        sequence::before_reuse::<AtomicU64>();
         self.large_bytes += got;
         let store =
             |at: u64, value: u64| self.memory.word(start + at).store(value, Ordering::Relaxed);

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::UnixMs;
 
 use crate::layout::{Header, home_bucket, table_header};
-use crate::memory::NeedRoom;
 use crate::rules::Rule;
 use crate::sequence;
 use crate::slab::{Slabs, class_bytes};
@@ -17,6 +16,9 @@ use super::{Entry, EntryId, Table};
 
 /// Evacuation after a removal starts when a class has a third of its room free.
 const FREE_SHARE: u64 = 3;
+/// A page with more live entries is not emptied: with those of a merge in the same operation the
+/// entries moved would be more than 1,024.
+const EVACUATED_ITEMS_MAX: usize = 960;
 /// How many empty chains a sample passes before it gives up.
 const SAMPLE_CHAINS_MAX: u64 = 512;
 
@@ -75,21 +77,15 @@ impl Table {
     }
 
     /// Removes every entry.
-    ///
-    /// # Errors
-    /// NeedRoom when not even an empty table can be had afterwards; the entries are gone, and the
-    /// next insert tries again.
-    pub fn clear(&mut self) -> Result<(), NeedRoom> {
+    pub fn clear(&mut self) {
         self.begin_header(Rule::OddWhileClearing);
         self.memory.word(self.header + table_header::BUCKET_COUNT).store(0, Ordering::Relaxed);
         self.clear_large();
         self.slabs.clear(&self.arena);
-        self.close_directory();
+        self.reopen_directory();
         self.volatile.clear();
         self.entry_count = 0;
-        let opened = self.with_overshoot(|table| table.open_directory());
         self.end_header(Rule::OddWhileClearing);
-        opened
     }
 
     /// Exchanges the contents of two tables of one shard: SWAPDB.
@@ -131,6 +127,10 @@ impl Table {
 
     fn evacuate_page(&mut self, page: u64) -> bool {
         let items = Slabs::live_items(&self.memory, page);
+        if items.len() > EVACUATED_ITEMS_MAX {
+            return false;
+        }
+        self.moved_entries_max = self.moved_entries_max.max(items.len() as u64);
         let class = Slabs::class_of_item(&self.memory, page + 64);
         self.slabs.set_aside(&self.memory, page);
         for item in items {
@@ -139,7 +139,6 @@ impl Table {
                 return false;
             };
             self.move_item(item, target, class);
-            self.moved_entries_max = self.moved_entries_max.max(1);
         }
         true
     }

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use base::prng::Prng;
 
 use super::*;
-use crate::layout::{SLOTS_PER_BUCKET, TYPE_FREE, root};
-use crate::memory::ArenaConfig;
+use crate::layout::{PAGE_BYTES, SLOTS_PER_BUCKET, TYPE_FREE, root};
+use crate::memory::{ArenaConfig, Room};
 use crate::source::HeapSource;
 
 fn arena(segment_bytes: u64, segments: u32) -> Arc<Arena> {
@@ -16,7 +16,8 @@ fn arena(segment_bytes: u64, segments: u32) -> Arc<Arena> {
 }
 
 fn table(arena: &Arc<Arena>, database: u8) -> Table {
-    Table::new(arena.clone(), ShardIndex(0), DatabaseIndex(database)).expect("there is room")
+    Table::new(arena.clone(), ShardIndex(0), DatabaseIndex(database), Room::Limited)
+        .expect("there is room")
 }
 
 fn value(bytes: &[u8], expiry: Option<UnixMs>) -> NewValue<'_> {
@@ -196,7 +197,7 @@ fn run(seed: u64, steps: u64, key_count: u64, value_bytes_max: u64, check_every:
         }
     }
     pair.check();
-    pair.table.clear().expect("there is room");
+    pair.table.clear();
     pair.model.clear();
     pair.check();
     for _ in 0..100 {
@@ -250,6 +251,104 @@ fn memory_a_key_is_bounded_at_every_size() {
     }
     assert!(table.bucket_count < 64, "{} buckets stay", table.bucket_count);
     assert!(table.memory_bytes() < 1 << 20, "{} bytes stay", table.memory_bytes());
+}
+
+#[test]
+fn emptied_page_is_gone_and_its_entries_are_not() {
+    let arena = arena(1 << 20, 16);
+    let mut table = table(&arena, 0);
+    let key = |number: u64| format!("{number:016}").into_bytes();
+    let value_of = |number: u64| vec![number as u8; 1000];
+    for number in 0..600 {
+        let key = key(number);
+        let hash = arena.hasher().hash(&key);
+        table.insert(hash, &key, &value(&value_of(number), None)).expect("there is room");
+    }
+    let full = table.slabs.page_bytes();
+    // Every page loses half of its entries: all are equally full, and none is a better target.
+    table.freeze();
+    for number in (0..600).filter(|number| number % 2 == 0) {
+        table.remove(table.find(arena.hasher().hash(&key(number)), &key(number)).expect("kept"));
+    }
+    table.thaw();
+    assert_eq!(table.slabs.page_bytes(), full, "nothing is moved while the table is frozen");
+    while table.evacuate() {
+        let now = table.slabs.page_bytes();
+        assert!(now < full, "an evacuation frees a page");
+        assert!(now > full / 4, "it ends");
+    }
+    assert!(table.slabs.page_bytes() <= full / 2 + 2 * PAGE_BYTES, "half of the pages are gone");
+    for number in (0..600).filter(|number| number % 2 == 1) {
+        let id = table.find(arena.hasher().hash(&key(number)), &key(number)).expect("kept");
+        assert_eq!(table.entry(id).value(), value_of(number));
+    }
+}
+
+#[test]
+fn merge_of_two_long_chains_takes_the_overflow_bucket_that_it_lacks() {
+    const FILLERS: u64 = 2000;
+    const LAST: u64 = 261;
+    let arena = arena(1 << 22, 16);
+    let mut table = table(&arena, 0);
+    let mut number = 0;
+    let mut next = |wanted: &dyn Fn(u64) -> bool| loop {
+        number += 1;
+        let key = u64::to_le_bytes(number);
+        let hash = arena.hasher().hash(&key);
+        if wanted(hash) {
+            return (hash, key);
+        }
+    };
+    let insert = |table: &mut Table, (hash, key): (u64, [u8; 8])| {
+        table.insert(hash, &key, &value(b"", None)).expect("there is room");
+        (hash, key)
+    };
+    let mut fillers: Vec<_> =
+        (0..FILLERS).map(|_| insert(&mut table, next(&|hash| hash & 255 != LAST & 255))).collect();
+    assert_eq!(table.bucket_count, LAST + 1);
+    // Each key that comes takes the place of one that goes, so that the table keeps its size.
+    let mut put = |table: &mut Table, home: u64| {
+        let (hash, key) = fillers.pop().expect("there are more");
+        table.remove(table.find(hash, &key).expect("kept"));
+        insert(table, next(&|hash| hash & 511 == home))
+    };
+    let mut kept: Vec<_> = (0..SLOTS_PER_BUCKET).map(|_| put(&mut table, LAST)).collect();
+    let home = table.home_at(LAST - 256);
+    loop {
+        let is_full = |table: &Table| {
+            let mut tail = home;
+            while table.bucket(tail).link() != 0 {
+                tail = table.bucket(tail).link();
+            }
+            table.bucket(tail).matches(0) == 0
+        };
+        if table.free_overflow.is_empty() && is_full(&table) {
+            break;
+        }
+        kept.push(put(&mut table, LAST - 256));
+    }
+    assert_eq!(table.bucket_count, LAST + 1);
+    table.merge();
+    assert_eq!(table.bucket_count, LAST);
+    for (hash, key) in kept.into_iter().chain(fillers) {
+        assert!(table.find(hash, &key).is_some(), "every entry is still there");
+    }
+}
+
+#[test]
+fn cleared_table_is_empty_and_takes_entries_where_there_is_no_memory_left() {
+    let arena = arena(1 << 20, 16);
+    let mut table = table(&arena, 0);
+    for number in 0..30_000_u64 {
+        let key = number.to_le_bytes();
+        table.insert(arena.hasher().hash(&key), &key, &value(b"v", None)).expect("there is room");
+    }
+    // Nobody gets any more memory.
+    arena.set_limit(1);
+    table.set_overshoot(false);
+    table.clear();
+    assert!(table.find(arena.hasher().hash(b"key"), b"key").is_none());
+    table.insert(arena.hasher().hash(b"key"), b"key", &value(b"v", None)).expect("it was freed");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arena::{
-    Arena, Encoding, EntryId, NeedRoom, NewValue, Slid, SlideBudget, SlideStep, Table, ValueType,
+    Arena, Encoding, EntryId, NeedRoom, NewValue, Room, Slid, SlideBudget, SlideStep, Table,
+    ValueType,
 };
 use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
@@ -66,7 +67,8 @@ impl Writer {
     pub fn new(arena: Arc<Arena>, seed: u64) -> Writer {
         let table = |database| {
             let database = DatabaseIndex(database);
-            Table::new(arena.clone(), ShardIndex(0), database).expect("there is room")
+            Table::new(arena.clone(), ShardIndex(0), database, Room::Limited)
+                .expect("there is room")
         };
         let mut writer = Writer {
             tables: (0..4).map(table).collect(),
@@ -281,7 +283,7 @@ impl Writer {
 
     fn flush(&mut self) {
         self.counts[FLUSHES] += 1;
-        self.tables[usize::from(FLUSHED)].clear().expect("an empty table has room");
+        self.tables[usize::from(FLUSHED)].clear();
         self.generation += 1;
         let limit = match self.random.below(100) {
             0 => 20_000,
