@@ -20,8 +20,9 @@ pub struct SweepOutcome {
 
 impl Keyspace {
     /// Looks at up to `budget` entries of `shard` that have a time to live, from where the last
-    /// step ended, and removes those that have expired at `now`. The caller holds no guard; the
-    /// time that the shard is held grows with `budget`, removals costing the most.
+    /// step ended, and removes those that have expired at `now`. All databases have their turn,
+    /// however many entries live in one. The caller holds no guard; the time that the shard is
+    /// held grows with `budget`, removals costing the most.
     pub fn expire_step(&self, shard: ShardIndex, now: UnixMs, budget: u64) -> SweepOutcome {
         let mut outcome = SweepOutcome::default();
         if self.shard_volatile(shard) == 0 {
@@ -29,13 +30,19 @@ impl Keyspace {
         }
         let mut guard = self.lock(shard);
         let shard = guard.shard_mut(shard);
-        for database in self.databases() {
-            let budget = budget - outcome.examined;
+        let (first, count) = (shard.expiry_database.0, self.database_count() as u8);
+        for database in (0..count).map(|offset| DatabaseIndex((first + offset) % count)) {
+            let left = budget - outcome.examined;
             let mut sweep = Sweep { shard, database, now, outcome: SweepOutcome::default() };
-            sweep.run(budget);
+            sweep.run(left);
             outcome.examined += sweep.outcome.examined;
             outcome.expired += sweep.outcome.expired;
             outcome.volatile_left += sweep.volatile_len();
+            if left > 0 && outcome.examined == budget {
+                // The budget ends here. A database that had all of it waits for the others.
+                let had_all = u8::from(left == budget);
+                shard.expiry_database = DatabaseIndex((database.0 + had_all) % count);
+            }
         }
         outcome
     }

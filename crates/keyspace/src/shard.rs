@@ -34,6 +34,8 @@ pub(crate) struct Shard {
     pub sink: Option<Arc<dyn EffectSink>>,
     pub watches: WatchTable,
     pub eviction_pool: EvictionPool,
+    /// The database that the next expiry step looks at first.
+    pub expiry_database: DatabaseIndex,
     pub published: Arc<Published>,
     /// The record that wrote to this shard last.
     pub last_write_lsn: Lsn,
@@ -58,6 +60,7 @@ impl Shard {
             sink: None,
             watches: WatchTable::default(),
             eviction_pool: EvictionPool::default(),
+            expiry_database: DatabaseIndex(0),
             published,
             last_write_lsn: Lsn(0),
             databases: Default::default(),

@@ -87,6 +87,32 @@ fn sweep_visits_every_database() {
 }
 
 #[test]
+fn sweep_reaches_a_database_behind_one_that_takes_the_whole_budget() {
+    const BUDGET: u64 = 8;
+    for live_in_first in [BUDGET - 1, BUDGET, 10 * BUDGET] {
+        let world = World::new();
+        let shard = world.key("{tag}").shard;
+        for number in 0..live_in_first {
+            world.set_until(&format!("{{tag}}{number}"), "v", later(1000));
+        }
+        for number in 0..4 * BUDGET {
+            let name = format!("{{tag}}{number}");
+            let mut guard = world.keyspace.lock(shard);
+            guard.write(DB1, NOW).set(&world.key(&name), b"v", Expiry::At(NOW)).unwrap();
+        }
+        let steps = (0..16).map(|_| world.keyspace.expire_step(shard, later(1), BUDGET));
+        let expired: u64 = steps
+            .map(|outcome| {
+                assert!(outcome.examined <= BUDGET);
+                assert!(outcome.volatile_left >= live_in_first, "all databases are counted");
+                outcome.expired
+            })
+            .sum();
+        assert_eq!(expired, 4 * BUDGET, "beside {live_in_first} in database 0");
+    }
+}
+
+#[test]
 fn past_expiry_stays_stored_until_time_is_asked() {
     let world = World::new();
     world.write("k", NOW, |view, key| view.set(key, b"v", Expiry::At(UnixMs(5)))).unwrap();
