@@ -163,7 +163,7 @@ impl Keyspace {
         context: &mut SweepContext<'_>,
     ) -> Result<(), NeedRoom> {
         self.arena().reclaim();
-        if !self.is_over_limit() && self.compact(bytes) {
+        if !self.is_over_limit() && (bytes == 0 || self.compact(bytes)) {
             return Ok(());
         }
         if self.eviction_policy() == EvictionPolicy::NoEviction {
@@ -182,8 +182,10 @@ impl Keyspace {
             freed += got;
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
         }
-        self.compact(bytes);
-        if freed > 0 { Ok(()) } else { Err(NeedRoom { bytes }) }
+        let moved = self.compact(bytes);
+        // Where nothing was left to evict here, another worker may have made the room.
+        let is_within = || !self.is_over_limit() && (bytes == 0 || moved);
+        if freed > 0 || is_within() { Ok(()) } else { Err(NeedRoom { bytes }) }
     }
 
     /// Makes room for `bytes` before a change that may not evict while it runs, so that memory

@@ -138,6 +138,21 @@ fn atomic_record_passes_the_limit_and_is_repaid() {
 }
 
 #[test]
+fn nothing_to_make_room_for_is_no_shortage() {
+    let world = World::new();
+    world.set("k", "v");
+    world.keyspace.set_maxmemory(world.keyspace.used_memory() + 1_000_000);
+    let mut random = Prng::new(1);
+    let mut context = SweepContext { now: NOW, random: &mut random };
+    for policy in [EvictionPolicy::NoEviction, EvictionPolicy::AllKeysLru] {
+        world.keyspace.set_eviction_policy(policy);
+        // As where another worker has evicted between the look at the limit and this call.
+        assert_eq!(world.keyspace.reserve(0, None, &mut context), Ok(()), "{policy:?}");
+    }
+    assert_eq!(world.get("k", NOW).as_deref(), Some("v"));
+}
+
+#[test]
 fn noeviction_refuses_and_keeps_every_key() {
     let world = World::new();
     world.set("k", "v");
