@@ -352,13 +352,17 @@ impl Arena {
         });
     }
 
-    /// Frees a block that nothing refers to any more, now or when its last pin is gone.
-    pub(crate) fn release_block(&self, block: u64) {
-        if !self.pins.is_pinned(block) || !holds(Rule::PinnedKept) {
-            return self.extents().free(block);
+    /// Frees a block that nothing refers to any more, now or when its last pin is gone; returns
+    /// whether it is free now.
+    pub(crate) fn release_block(&self, block: u64) -> bool {
+        let is_free = !self.pins.is_pinned(block) || !holds(Rule::PinnedKept);
+        if is_free {
+            self.extents().free(block);
+        } else {
+            self.extents().retire(block);
+            self.retired.lock().expect("no holder of the retired list panics").push(block);
         }
-        self.extents().retire(block);
-        self.retired.lock().expect("no holder of the retired list panics").push(block);
+        is_free
     }
 
     pub(crate) fn extents(&self) -> Held<'_, ExtentSpace> {

@@ -385,8 +385,9 @@ impl Table {
         result
     }
 
-    /// Removes the entry at `id`.
-    pub fn remove(&mut self, id: EntryId) {
+    /// Removes the entry at `id`. Returns whether its memory is free: a block that a reader holds
+    /// is freed with its last pin.
+    pub fn remove(&mut self, id: EntryId) -> bool {
         let header = self.entry(id).header();
         if header.has_ttl() {
             self.forget_volatile(id.reference);
@@ -397,11 +398,12 @@ impl Table {
         };
         self.unlink_slot(id);
         self.entry_count -= 1;
-        self.free_content(id.reference, header);
+        let is_free = self.free_content(id.reference, header);
         self.shrink_for_one();
         if let Some(class) = class {
             self.evacuate_after_remove(class);
         }
+        is_free
     }
 
     /// Holds the header's sequence odd: readers in other processes go away until [`Table::thaw`].
@@ -554,13 +556,13 @@ impl Table {
         unsafe { crate::words::store_zeroes(self.memory.pointer(offset), length) };
     }
 
-    /// Frees the memory of an entry whose slot is gone.
-    fn free_content(&mut self, reference: u64, header: Header) {
+    /// Frees the memory of an entry whose slot is gone; returns whether it is free now.
+    fn free_content(&mut self, reference: u64, header: Header) -> bool {
         if header.is_large() {
-            self.free_large(reference);
-        } else {
-            self.slabs.free(&self.arena, reference);
+            return self.free_large(reference);
         }
+        self.slabs.free(&self.arena, reference);
+        true
     }
 
     fn keep_scratch(&mut self, mut scratch: Vec<u8>) {

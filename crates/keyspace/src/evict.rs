@@ -129,7 +129,7 @@ impl Keyspace {
     }
 
     /// Evicts keys of `shard` until about `goal` bytes are free, a bounded number, and empties
-    /// slab pages. Returns the bytes of the evicted entries.
+    /// slab pages. Returns the bytes of the evicted entries that are free now.
     pub(crate) fn evict_from(
         &self,
         shard: ShardIndex,
@@ -192,7 +192,7 @@ impl Shard {
         Some(Candidate { database, key: entry.key().into(), stamp, large })
     }
 
-    /// Removes the best candidate that is still what it was; returns the bytes of its entry.
+    /// Removes the best candidate that is still what it was; returns the bytes that are free now.
     fn evict_best(&mut self, wanted: Wanted, now: UnixMs) -> Option<u64> {
         while let Some(candidate) = self.eviction_pool.take(wanted, now) {
             if let Some(bytes) = self.evict(&candidate, now) {
@@ -202,6 +202,8 @@ impl Shard {
         None
     }
 
+    /// Removes `candidate` unless it was used meanwhile or a reader holds it: its memory would
+    /// stay. Returns the bytes that are free now.
     fn evict(&mut self, candidate: &Candidate, now: UnixMs) -> Option<u64> {
         let key = &self.key(&candidate.key);
         let table = &self.database(candidate.database)?.table;
@@ -211,11 +213,15 @@ impl Shard {
         if removal == Removal::Evicted && entry.stamp() != candidate.stamp {
             return None;
         }
+        if table.is_pinned(id) {
+            return None;
+        }
         let bytes = entry.memory_bytes();
         let mut recorder = Recorder::default();
         let database = candidate.database;
-        Place { shard: self, recorder: &mut recorder, database, now }.remove(key, id, removal);
-        Some(bytes)
+        let mut place = Place { shard: self, recorder: &mut recorder, database, now };
+        let is_free = place.remove(key, id, removal);
+        Some(if is_free { bytes } else { 0 })
     }
 
     /// Gives memory back: of slab pages that have become sparse, and of tables without keys.

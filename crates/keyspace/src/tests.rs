@@ -34,9 +34,12 @@ impl World {
     }
 
     fn with_segments(segment_bytes: u64, segment_count: u32) -> World {
-        let source = Box::new(HeapSource::new(segment_bytes, segment_count));
+        World::over(HeapSource::new(segment_bytes, segment_count))
+    }
+
+    fn over(source: HeapSource) -> World {
         let config = ArenaConfig { shard_count: 8, database_count: 16, hash_seed: 7 };
-        let keyspace = Keyspace::new(Arena::new(source, config).unwrap());
+        let keyspace = Keyspace::new(Arena::new(Box::new(source), config).unwrap());
         let sink = Arc::new(Recorded::default());
         keyspace.set_sink(Some(sink.clone()));
         World { keyspace, sink }

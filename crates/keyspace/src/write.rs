@@ -261,11 +261,11 @@ impl<'p> Place<'p> {
         Ok(true)
     }
 
-    /// Removes the entry at `id`, which is that of `key`.
-    pub fn remove(&mut self, key: &Key<'_>, id: EntryId, removal: Removal) {
+    /// Removes the entry at `id`, which is that of `key`, and returns whether its memory is free.
+    pub fn remove(&mut self, key: &Key<'_>, id: EntryId, removal: Removal) -> bool {
         let part = self.part();
         let bytes = part.table.entry(id).memory_bytes();
-        part.table.remove(id);
+        let is_free = part.table.remove(id);
         part.slots.remove(key.slot, bytes);
         self.shard.publish_counts(self.database);
         match removal {
@@ -277,6 +277,7 @@ impl<'p> Place<'p> {
         if !self.shard.watches.is_empty() {
             self.shard.watches.touch(self.database, key.bytes, false);
         }
+        is_free
     }
 
     /// Writes a whole value, over the entry at `found` or as a new one.

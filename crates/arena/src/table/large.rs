@@ -81,14 +81,15 @@ impl Table {
         Ok(())
     }
 
-    /// Frees a large entry that no slot refers to.
-    pub(super) fn free_large(&mut self, descriptor: u64) {
+    /// Frees a large entry that no slot refers to; returns whether its block is free now.
+    pub(super) fn free_large(&mut self, descriptor: u64) -> bool {
         let word = self.memory.word(descriptor + 8);
         let location = Location(word.load(Ordering::Relaxed));
         word.store(location.next_at(0).0, Ordering::Relaxed);
-        self.release_block(location.offset());
+        let is_free = self.release_block(location.offset());
         self.free_descriptors.push(descriptor);
         self.large_count -= 1;
+        is_free
     }
 
     /// Changes part of a large value where it lies: not while pinned, not beyond its room.
@@ -144,6 +145,16 @@ impl Table {
         descriptor.store(header.with_ttl(expiry.is_some()).0, Ordering::Relaxed);
         home.end(Rule::OddWhileOverwriting);
         self.settle_volatile(header, expiry, position, id.reference);
+    }
+
+    /// Returns whether a reader holds the entry at `id`, so that its removal would free nothing. A
+    /// moment later another reader may hold it.
+    pub fn is_pinned(&self, id: EntryId) -> bool {
+        if !self.entry(id).header().is_large() {
+            return false;
+        }
+        let location = Location(self.memory.word(id.reference + 8).load(Ordering::Relaxed));
+        self.arena.pins().is_pinned(location.offset())
     }
 
     /// Moves the block of `step` into the hole beside it, if this table still owns it and no reader
@@ -216,9 +227,9 @@ impl Table {
         Ok(start)
     }
 
-    fn release_block(&mut self, offset: u64) {
+    fn release_block(&mut self, offset: u64) -> bool {
         self.large_bytes -= self.arena.extents().block_bytes(offset);
-        self.arena.release_block(offset);
+        self.arena.release_block(offset)
     }
 
     fn take_descriptor(&mut self) -> Result<u64, NeedRoom> {

@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+use arena::SegmentSource;
+use arena::layout::block_value_offset;
+use arena::pins::{HeapPins, PinMemory, publish, release};
 use base::prng::Prng;
 
 use super::*;
@@ -238,4 +241,36 @@ fn large_values_are_evicted_for_large_values() {
         assert_within(&world, limit);
     }
     assert!(world.keyspace.counts(DB0).keys > 20);
+}
+
+#[test]
+fn victim_that_a_reader_holds_is_passed_over() {
+    let source = HeapSource::new(1 << 20, 64);
+    let base = source.base().addr().get() as u64;
+    let world = World::over(source);
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    let names = ["one", "two", "three", "four"];
+    names.iter().for_each(|name| world.set(name, &"x".repeat(1 << 20)));
+    let pins: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
+    world.keyspace.arena().pins().add(pins.clone());
+    let pin = |slot: usize, name: &str| {
+        let key = world.key(name);
+        let guard = world.keyspace.lock(key.shard);
+        let value = guard.read(DB0, NOW).string(&key).unwrap().unwrap().as_ptr().addr() as u64;
+        publish(pins.words(), slot, value - block_value_offset(name.len() as u64) - base);
+    };
+    let there = || names.map(|name| world.get(name, NOW).is_some());
+    let mut random = Prng::new(2);
+    let mut repay = |excess: u64| {
+        world.keyspace.set_maxmemory(world.keyspace.used_memory() - excess);
+        world.keyspace.reserve(0, None, &mut SweepContext { now: NOW, random: &mut random })
+    };
+    names[..3].iter().enumerate().for_each(|(slot, name)| pin(slot, name));
+    assert_eq!(repay(1 << 20), Ok(()));
+    assert_eq!(there(), [true, true, true, false]);
+    assert!(repay(1 << 20).is_err(), "what is held frees no memory");
+    assert_eq!(there(), [true, true, true, false]);
+    release(pins.words(), 1);
+    assert_eq!(repay(1 << 20), Ok(()));
+    assert_eq!(there(), [true, false, true, false]);
 }
