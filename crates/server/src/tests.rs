@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::accept::Acceptor;
 use crate::config::{Config, read_text};
@@ -84,6 +84,16 @@ fn ask(client: &mut UnixStream, request: &[u8], reply: &[u8]) {
 fn set(key: &str, value_bytes: usize) -> Vec<u8> {
     let value = "v".repeat(value_bytes);
     format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${value_bytes}\r\n{value}\r\n", key.len()).into()
+}
+
+/// Waits until `holds`, with another client of `server` to pass the time.
+fn wait_until(server: &TestServer, holds: impl Fn() -> bool) {
+    let mut observer = server.client();
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "it should have come true");
+        ask(&mut observer, b"PING\r\n", b"+PONG\r\n");
+    }
 }
 
 /// Reads until the server closes, also where it does so with input unread.
@@ -229,6 +239,30 @@ fn idle_connections_own_no_buffers() {
     let grown = server.shared.keyspace().private_bytes() - before;
     // The worker reports in pieces of 16 KiB.
     assert!(grown <= (COUNT * 1024 + 16 * 1024) as u64, "{grown} bytes for {COUNT} clients");
+}
+
+#[test]
+fn request_underway_is_counted_as_memory() {
+    let server = TestServer::start("");
+    let before = server.shared.keyspace().private_bytes();
+    let mut client = server.client();
+    client.write_all(&set("key", 3_000_000)[..2_000_000]).unwrap();
+    wait_until(&server, || server.shared.keyspace().private_bytes() > before + 1_900_000);
+    drop(client);
+    wait_until(&server, || server.shared.keyspace().private_bytes() < before + 100_000);
+}
+
+#[test]
+fn replies_that_nobody_reads_are_counted_as_memory() {
+    let server = TestServer::start("");
+    let mut client = server.client();
+    ask(&mut client, &set("key", 3_000), b"+OK\r\n");
+    let before = server.shared.keyspace().private_bytes();
+    for megabytes in [3, 6, 9] {
+        client.write_all(&b"GET key\r\n".repeat(1_000)).unwrap();
+        let expected = before + (megabytes - 1) * 1_000_000;
+        wait_until(&server, || server.shared.keyspace().private_bytes() > expected);
+    }
 }
 
 #[test]

@@ -225,6 +225,8 @@ impl<'s> Worker<'s> {
             Turn::Ended(end) => return self.close(token, end),
         }
         if !member.connection.wants_flush() || member.awaits_room {
+            // No flush follows, which would count: input gathers, or output that nobody reads.
+            self.unreported_bytes += member.connection.count_memory();
             return;
         }
         if member.connection.unsent_bytes() > DEFERRED_BYTES_MAX {
