@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use sys::poll::{Events, Interest, Poller};
+
 use crate::accept::Acceptor;
 use crate::config::{Config, read_text};
 use crate::listen;
@@ -263,6 +265,23 @@ fn replies_that_nobody_reads_are_counted_as_memory() {
         let expected = before + (megabytes - 1) * 1_000_000;
         wait_until(&server, || server.shared.keyspace().private_bytes() > expected);
     }
+}
+
+#[test]
+fn shutdown_that_waits_for_a_slow_reader_sleeps_meanwhile() {
+    let mut server = TestServer::start("workers 1\nshutdown-timeout 1");
+    let mut client = server.client();
+    ask(&mut client, &set("key", 1_000_000), b"+OK\r\n");
+    client.write_all(&b"GET key\r\n".repeat(3)).unwrap();
+    wait_until(&server, || server.shared.pending_checks.load(Ordering::Relaxed) > 0);
+    // The worker tells itself too, in the round that is its last.
+    server.client().write_all(b"SHUTDOWN\r\n").unwrap();
+    server.threads.drain(..).for_each(|thread| thread.join().unwrap());
+    let poller = Poller::new().unwrap();
+    poller.add(server.shared.mailboxes[0].waker(), 0, Interest::ReadableLevel).unwrap();
+    let mut events = Events::with_capacity(1);
+    poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
+    assert_eq!(events.len(), 0, "a mailbox left full ends every wait at once");
 }
 
 #[test]

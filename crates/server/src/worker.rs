@@ -410,8 +410,7 @@ impl<'s> Worker<'s> {
             }
             self.poller.wait(events, Some(left))?;
             for index in 0..events.len() {
-                let (token, _) = Token::from_bits(events.at(index).token);
-                self.flush(token);
+                self.drain_ready(events.at(index));
             }
         }
         for token in self.connections.tokens() {
@@ -419,6 +418,16 @@ impl<'s> Worker<'s> {
         }
         self.report_memory();
         Ok(())
+    }
+
+    fn drain_ready(&mut self, ready: Ready) {
+        let (token, is_process) = Token::from_bits(ready.token);
+        match ready.token {
+            // Left as it is, it would end each wait at once. Nobody in it is served any more.
+            MAILBOX_TOKEN => drop(self.mailbox.take()),
+            _ if is_process => self.close(token, End::ProcessEnded),
+            _ => self.flush(token),
+        }
     }
 }
 
