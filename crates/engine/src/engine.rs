@@ -54,7 +54,8 @@ impl Engine {
     }
 
     /// Runs the requests of one session from index `from` on, in order, and appends their replies
-    /// to `out`. Pauses once `out` has [`Tick::output_bytes_max`]. The caller holds no guard.
+    /// to `out`. Pauses once `out` has [`Tick::output_bytes_max`], and behind a command that may
+    /// have taken long, so that [`Tick::now`] can be set anew. The caller holds no guard.
     pub fn execute(
         &self,
         session: &mut Session,
@@ -70,7 +71,7 @@ impl Engine {
         while next < requests.len() {
             window.fill(&self.keyspace, requests, next, runner.database());
             for prepared in window.prepared() {
-                if runner.ending() != Ending::Open || out.len() >= output_bytes_max {
+                if runner.is_over() || out.len() >= output_bytes_max {
                     return runner.outcome(next);
                 }
                 let mut reply = out.reply(runner.protocol());

@@ -35,6 +35,8 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     pub(crate) in_transaction: bool,
     commands: u64,
     ending: Ending,
+    /// A command has run that may take as long as it likes: the time is no longer known.
+    is_time_old: bool,
     lsn: Lsn,
 }
 
@@ -53,6 +55,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             in_transaction: false,
             commands: 0,
             ending: Ending::Open,
+            is_time_old: false,
             lsn: Lsn(0),
         }
     }
@@ -68,10 +71,10 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         self.session.state.protocol
     }
 
-    /// Returns how the session stands.
+    /// Returns whether the run ends here: the session does, or the time is to be asked again.
     #[inline]
-    pub fn ending(&self) -> Ending {
-        self.ending
+    pub fn is_over(&self) -> bool {
+        self.ending != Ending::Open || self.is_time_old
     }
 
     /// Unlocks, and returns what became of the batch, whose request `executed` is the next.
@@ -298,6 +301,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 self.act(next, was_queueing, args.keys(), reply)
             }
             Handler::Control(handler) => {
+                self.is_time_old = true;
                 let access = match &mut self.guard {
                     Some(guard) => guard.access(),
                     None => Access::free(self.keyspace),
@@ -324,6 +328,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
         if matches!(next, Ok(Next::Exec)) {
+            self.is_time_old = true;
             return self.execute_transaction(reply);
         }
         if was_queueing && !self.session.state.is_queueing() {

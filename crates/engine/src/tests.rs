@@ -16,7 +16,7 @@ use command::{ClientInfo, ConfigError, Host, InfoSections, SessionState, Shutdow
 use keyspace::{Access, DatasetDigest, EffectSink, Keyspace, Record};
 use resp::{Batch, Decoder, Limits, Output, encode_command};
 
-use crate::{Applier, Engine, Outcome, Session, Tally, Tick};
+use crate::{Applier, Ending, Engine, Outcome, Session, Tally, Tick};
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
 
@@ -124,7 +124,12 @@ impl<'e> Client<'e> {
             let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
             encode_command(&words, &mut bytes);
         }
-        let (reply, outcome) = self.run_bytes(&mut bytes, 0);
+        let (mut reply, mut outcome) = self.run_bytes(&mut bytes, 0);
+        while outcome.ending == Ending::Open && outcome.executed < requests.len() {
+            let (more, next) = self.run_bytes(&mut bytes, outcome.executed);
+            reply.extend_from_slice(&more);
+            outcome = Outcome { commands: outcome.commands + next.commands, ..next };
+        }
         (String::from_utf8_lossy(&reply).replace("\r\n", " ").trim_end().to_owned(), outcome)
     }
 

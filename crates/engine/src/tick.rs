@@ -6,9 +6,10 @@ use command::Host;
 
 use crate::tally::Tally;
 
-/// One worker's view of the world during a round; the worker sets the time before each.
+/// One worker's view of the world during a call of the engine.
 pub struct Tick<'h> {
-    /// The wall clock, read once a round.
+    /// The wall clock, read before each call. A call ends early behind a command that may have
+    /// taken long.
     pub now: UnixMs,
     /// Random numbers, for eviction and commands that pick by chance.
     pub random: Prng,

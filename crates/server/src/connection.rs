@@ -302,6 +302,8 @@ impl Connection {
             let requests = kit.batch.view(buffer);
             // From what is there on, so that each call executes one request at least.
             kit.tick.output_bytes_max = self.output.len() + OUTPUT_BYTES_PER_CALL_MAX;
+            // Others had their turns before this one, and the call before may have been long.
+            kit.tick.now = sys::clock::realtime();
             let (session, output) = (&mut self.session, &mut self.output);
             let clock = kit.stopwatch.start();
             let outcome = kit.shared.engine.execute(session, requests, executed, output, kit.tick);
@@ -318,7 +320,8 @@ impl Connection {
             if kit.shared.attachments.has_outbound() {
                 self.take_descriptors(kit);
             }
-            if executed < count && !self.is_closing {
+            let is_much = self.output.len() >= kit.tick.output_bytes_max;
+            if is_much && executed < count && !self.is_closing {
                 // Much output has gathered: what the kernel takes now need not be kept.
                 self.send(kit)?;
             }

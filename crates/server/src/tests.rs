@@ -268,6 +268,19 @@ fn replies_that_nobody_reads_are_counted_as_memory() {
 }
 
 #[test]
+fn time_passes_within_a_pipeline() {
+    let server = TestServer::start("enable-debug-command yes");
+    let mut client = server.client();
+    let sleep = "DEBUG SLEEP 0.05";
+    let pipeline = format!("SET k v PX 20\r\n{sleep}\r\nGET k\r\n");
+    ask(&mut client, pipeline.as_bytes(), b"+OK\r\n+OK\r\n$-1\r\n");
+    let transaction = format!("MULTI\r\n{sleep}\r\nEXEC\r\n");
+    let pipeline = format!("SET k v PX 20\r\n{transaction}GET k\r\n");
+    let replies = b"+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n$-1\r\n";
+    ask(&mut client, pipeline.as_bytes(), replies);
+}
+
+#[test]
 fn shutdown_that_waits_for_a_slow_reader_sleeps_meanwhile() {
     let mut server = TestServer::start("workers 1\nshutdown-timeout 1");
     let mut client = server.client();
