@@ -3,7 +3,7 @@
 //! How it attaches is written down in docs/internals/shm-attach.md.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -305,6 +305,9 @@ struct Link {
     descriptors: Vec<OwnedFd>,
     /// The highest serial number of a segment that was mapped.
     known: i64,
+    /// A request has failed before its reply was there whole: what comes next would be taken for
+    /// the reply of another.
+    is_broken: bool,
 }
 
 impl Link {
@@ -315,11 +318,30 @@ impl Link {
             received: Vec::new(),
             descriptors: Vec::new(),
             known: 0,
+            is_broken: false,
         }
     }
 
-    /// Sends one request and returns its reply; descriptors are kept in `descriptors`.
+    /// Sends one request and returns its reply; descriptors are kept in `descriptors`. After an
+    /// error that is not the server's refusal, every further call fails.
     fn ask(&mut self, request: &[&[u8]]) -> Result<Reply, AttachError> {
+        if self.is_broken {
+            let text = "the connection to the server has failed before";
+            return Err(AttachError::Io(io::Error::new(ErrorKind::NotConnected, text)));
+        }
+        self.is_broken = true;
+        let reply = self.exchange(request)?;
+        self.is_broken = false;
+        match reply {
+            Reply::Error(text) if text.starts_with(b"WRONGTYPE") => Err(AttachError::WrongType),
+            Reply::Error(text) => {
+                Err(AttachError::Refused(String::from_utf8_lossy(&text).into_owned()))
+            }
+            reply => Ok(reply),
+        }
+    }
+
+    fn exchange(&mut self, request: &[&[u8]]) -> Result<Reply, AttachError> {
         let mut out = Vec::new();
         encode_command(request, &mut out);
         self.stream.write_all(&out)?;
@@ -330,12 +352,6 @@ impl Link {
                 decoded.map_err(|error| AttachError::Unexpected(format!("{error:?}")))?;
             self.received.drain(..consumed);
             match reply {
-                Some(Reply::Error(text)) if text.starts_with(b"WRONGTYPE") => {
-                    return Err(AttachError::WrongType);
-                }
-                Some(Reply::Error(text)) => {
-                    return Err(AttachError::Refused(String::from_utf8_lossy(&text).into_owned()));
-                }
                 Some(reply) => return Ok(reply),
                 None => self.receive()?,
             }
@@ -429,4 +445,35 @@ fn field<'a>(reply: &'a Reply, name: &str) -> Option<&'a Reply> {
 
 fn unexpected(reply: &Reply) -> AttachError {
     AttachError::Unexpected(format!("{reply:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reply_that_comes_late_is_not_that_of_the_next_request() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut link = Link::new(ours);
+        theirs.write_all(b"$1\r\n").unwrap();
+        assert!(matches!(link.ask(&[b"GET", b"one"]), Err(AttachError::Io(_))));
+        theirs.write_all(b"1\r\n").unwrap();
+        for _ in 0..2 {
+            match link.ask(&[b"GET", b"two"]) {
+                Err(AttachError::Io(error)) => assert_eq!(error.kind(), ErrorKind::NotConnected),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn refusal_leaves_the_connection_whole() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut link = Link::new(ours);
+        theirs.write_all(b"-ERR no\r\n-WRONGTYPE x\r\n:7\r\n").unwrap();
+        assert!(matches!(link.ask(&[b"X"]), Err(AttachError::Refused(_))));
+        assert!(matches!(link.ask(&[b"X"]), Err(AttachError::WrongType)));
+        assert_eq!(link.ask(&[b"X"]).unwrap(), Reply::Integer(7));
+    }
 }

@@ -37,7 +37,7 @@ pub(crate) fn send(
 }
 
 /// Receives into `bytes`, once, and appends the descriptors that came along; waits as the socket
-/// does. Returns the number of bytes, 0 at the end of the stream.
+/// does, past signals. Returns the number of bytes, 0 at the end of the stream.
 ///
 /// Descriptors come with the bytes that they were sent with. Bytes sent earlier may lead the same
 /// receive, later ones do not follow in it.
@@ -53,7 +53,10 @@ pub fn receive(
     let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut target = [IoSliceMut::new(bytes)];
-    let message = rustix::net::recvmsg(socket, &mut target, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let message = rustix::io::retry_on_intr(|| {
+        rustix::net::recvmsg(&socket, &mut target, &mut control, flags)
+    })?;
     for part in control.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = part {
             descriptors.extend(received);
