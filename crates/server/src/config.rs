@@ -289,6 +289,11 @@ mod tests {
             ("maxmemory", "x", "argument must be a memory value"),
             ("port", "1", "can't set immutable config"),
             (
+                "client-query-buffer-limit",
+                "3221225473",
+                "argument must be between 1048576 and 3221225472 inclusive",
+            ),
+            (
                 "appendonly",
                 "yes",
                 "Forebay does not write an append-only file: only 'no' is possible",

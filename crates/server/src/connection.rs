@@ -15,6 +15,7 @@ use sys::socket::{Received, Sent, Stream};
 
 use crate::buffers::BufferPool;
 use crate::config::Settings;
+use crate::config::effective::QUERY_BYTES_MAX;
 use crate::registry::ClientRecord;
 use crate::shared::Shared;
 use crate::statistics::{Stopwatch, WorkerCounters};
@@ -29,9 +30,16 @@ const BATCHES_PER_TURN_MAX: usize = 8;
 const OUTPUT_BYTES_PER_CALL_MAX: usize = 1 << 20;
 /// Pieces of one send: values that are sent from where they lie, and what stands between them.
 const PIECES_PER_SEND_MAX: usize = 32;
-/// Room for a receive behind an unfinished request: at least this, at most this or what is there.
+/// Room for a receive behind an unfinished request: at least the first, at most what is there
+/// already, between the other two.
 const ROOM_BYTES_MIN: usize = 16 * 1024;
 const ROOM_BYTES_MAX: usize = 1 << 20;
+const ROOM_BYTES_GROWN_MAX: usize = 256 << 20;
+
+const _: () = assert!(
+    QUERY_BYTES_MAX + ROOM_BYTES_GROWN_MAX as u64 <= u32::MAX as u64,
+    "the decoder's positions in a buffer that is one receive above its limit have 32 bits"
+);
 
 /// What a worker lends to the connection that it serves.
 pub struct Kit<'w, 'h> {
@@ -234,7 +242,7 @@ impl Connection {
         self.input_start = 0;
         // Room grows with what has come, so that a peer has to send the bytes that it announced
         // before memory is set aside for them.
-        let most = self.input.len().max(ROOM_BYTES_MAX);
+        let most = self.input.len().clamp(ROOM_BYTES_MAX, ROOM_BYTES_GROWN_MAX);
         let room = self.expects.wanted_bytes.clamp(ROOM_BYTES_MIN, most);
         if self.input.capacity() - self.input.len() < room {
             self.input.reserve_exact(room);

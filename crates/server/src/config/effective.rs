@@ -144,10 +144,14 @@ pub static OUTPUT_LIMITS: Row = Row {
     ..Row::EFFECTIVE
 };
 
+/// The most unread input that a client can be allowed. Redis has no such bound; here positions in
+/// a buffer have 32 bits, and a buffer passes its limit by one receive before it is looked at.
+pub const QUERY_BYTES_MAX: u64 = 3 << 30;
+
 /// How much unread input a client may have.
 pub static QUERY_LIMIT: Row = Row {
     name: "client-query-buffer-limit",
-    kind: Kind::Memory { min: 1 << 20, max: (4 << 30) - 1 },
+    kind: Kind::Memory { min: 1 << 20, max: QUERY_BYTES_MAX },
     default: "1073741824",
     doc: "Bytes of input that a client may have waiting, a request underway included.",
     ..Row::EFFECTIVE
