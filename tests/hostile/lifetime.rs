@@ -103,3 +103,13 @@ fn a_stale_socket_file_is_no_obstacle() {
     let again = Launch::new(Kind::Forebay).socket(server.socket()).start();
     assert_eq!(again.unix().call("PING"), Value::Simple(b"PONG".to_vec()));
 }
+
+#[test]
+fn server_whose_workers_lack_descriptors_does_not_start() {
+    // Enough for the mailboxes of all workers, not for what each of them opens.
+    let launch = Launch::new(Kind::Forebay).option("workers", "40");
+    let launch = launch.by(&["sh", "-c", "ulimit -n 70; exec \"$@\"", "sh"]);
+    let log = launch.try_start().expect_err("some of its connections would never be served");
+    assert!(log.contains("cannot start"), "{log}");
+    assert!(!log.contains("Ready to accept"), "{log}");
+}

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 
 use sys::poll::{Events, Interest, Poller};
@@ -75,13 +75,17 @@ fn serve(mut config: Config, config_file: String) -> Result<(), String> {
     let listeners = listen::open(&settings)?;
     let kinds = listen::kinds(&listeners);
     let acceptor = Acceptor::new(listeners).map_err(|error| format!("no descriptor: {error}"))?;
+    let poller = end_poller(&shared, &signals).map_err(|error| format!("no poller: {error}"))?;
     let threads = start_threads(&shared, acceptor)?;
     let _pid_file = PidFile::write(settings.pid_file.as_deref());
-    tracing::info!("Server initialized");
-    for kind in kinds {
-        tracing::info!("Ready to accept connections {kind}");
+    if !shared.shutdown.has_begun() {
+        tracing::info!("Server initialized");
+        for kind in kinds {
+            tracing::info!("Ready to accept connections {kind}");
+        }
     }
-    wait_for_the_end(&shared, &signals).map_err(|error| format!("waiting failed: {error}"))?;
+    wait_for_the_end(&shared, &signals, &poller)
+        .map_err(|error| format!("waiting failed: {error}"))?;
     // From here on a further signal ends the process at once.
     signals.restore();
     for thread in threads {
@@ -144,22 +148,49 @@ fn fit_clients_to_descriptors(config: &mut Config) -> Result<(), String> {
 
 type Thread = JoinHandle<Result<(), String>>;
 
+/// Starts all threads and returns once each worker serves, or has begun the shutdown because it
+/// cannot.
 fn start_threads(shared: &Arc<Shared>, acceptor: Acceptor) -> Result<Vec<Thread>, String> {
+    let worker_count = shared.identity.worker_count;
+    let are_made = Arc::new(Barrier::new(worker_count + 1));
     let mut acceptor = Some(acceptor);
     let mut threads = Vec::new();
-    for index in 0..shared.identity.worker_count {
+    for index in 0..worker_count {
         let (shared, acceptor) = (Arc::clone(shared), acceptor.take());
+        let are_made = Arc::clone(&are_made);
         threads.push(start_thread(format!("worker-{index}"), move || {
-            let worker = Worker::new(index, &shared, acceptor);
-            worker.and_then(Worker::run).map_err(|error| format!("worker {index}: {error}"))
+            work(index, &shared, acceptor, &are_made)
         })?);
     }
+    are_made.wait();
     let service = Service::new(Arc::clone(shared));
     threads.push(start_thread("service".to_owned(), move || {
         service.run();
         Ok(())
     })?);
     Ok(threads)
+}
+
+/// Runs a worker to the end of the server. One that fails ends the server: the connections that it
+/// has, or would be given, would never be answered.
+fn work(
+    index: usize,
+    shared: &Shared,
+    acceptor: Option<Acceptor>,
+    are_made: &Barrier,
+) -> Result<(), String> {
+    let worker = Worker::new(index, shared, acceptor)
+        .map_err(|error| give_up(shared, format!("worker {index} cannot start: {error}")));
+    are_made.wait();
+    worker?.run().map_err(|error| give_up(shared, format!("worker {index} has failed: {error}")))
+}
+
+/// Begins the shutdown for the reason `message`, and returns it.
+fn give_up(shared: &Shared, message: String) -> String {
+    tracing::error!("{message}");
+    // It may have begun by another way; either is fine.
+    let _ = shared.begin_shutdown();
+    message
 }
 
 fn start_thread(
@@ -170,11 +201,16 @@ fn start_thread(
     started.map_err(|error| format!("cannot start thread {name}: {error}"))
 }
 
-/// Returns once the server is shutting down, by SHUTDOWN or by a signal.
-fn wait_for_the_end(shared: &Shared, signals: &Signals) -> io::Result<()> {
+/// Returns what tells of a signal and of the shutdown's begin.
+fn end_poller(shared: &Shared, signals: &Signals) -> io::Result<Poller> {
     let poller = Poller::new()?;
     poller.add(signals, SIGNAL_TOKEN, Interest::ReadableLevel)?;
     poller.add(shared.shutdown.waker(), SHUTDOWN_TOKEN, Interest::ReadableLevel)?;
+    Ok(poller)
+}
+
+/// Returns once the server is shutting down, by SHUTDOWN, by a signal or because a worker failed.
+fn wait_for_the_end(shared: &Shared, signals: &Signals, poller: &Poller) -> io::Result<()> {
     let mut events = Events::with_capacity(2);
     while !shared.shutdown.has_begun() {
         poller.wait(&mut events, None)?;
