@@ -97,7 +97,7 @@ impl Shared {
         let backlog = (settings.effect_backlog_bytes > 1)
             .then(|| Arc::new(Backlog::new(settings.effect_backlog_bytes)));
         if let Some(backlog) = &backlog {
-            keyspace.charge(settings.effect_backlog_bytes);
+            backlog.charge(&keyspace);
             keyspace.set_sink(Some(Arc::clone(backlog) as Arc<dyn keyspace::EffectSink>));
         }
         let startup_bytes = keyspace.used_memory();

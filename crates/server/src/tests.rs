@@ -316,3 +316,16 @@ fn backlog_follows_the_writes() {
     let extent = server.shared.backlog.as_ref().unwrap().extent();
     assert!(extent.end > extent.start, "{extent:?}");
 }
+
+#[test]
+fn memory_of_the_backlog_is_counted_as_it_grows_and_shrinks() {
+    let server = TestServer::start("effect-backlog-size 4mb");
+    let private_bytes = || server.shared.keyspace().private_bytes();
+    let mut client = server.client();
+    ask(&mut client, b"SET a 1\r\n", b"+OK\r\n");
+    let before = private_bytes();
+    ask(&mut client, &set("key", 3_500_000), b"+OK\r\n");
+    wait_until(&server, || private_bytes() > before + 1_000_000);
+    ask(&mut client, &set("key", 2_100_000).repeat(4), &b"+OK\r\n".repeat(4));
+    wait_until(&server, || private_bytes() < before + 500_000);
+}

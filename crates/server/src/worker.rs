@@ -380,8 +380,11 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Tells the keyspace how much private memory the connections take.
+    /// Tells the keyspace how much private memory the connections and the backlog take.
     fn report_memory(&mut self) {
+        if let Some(backlog) = &self.shared.backlog {
+            backlog.charge(self.shared.keyspace());
+        }
         let bytes = self.unreported_bytes;
         if bytes.abs() < REPORTED_BYTES_MIN {
             return;
