@@ -59,14 +59,16 @@ fn make_room(keyspace: &Keyspace, tick: &mut Tick<'_>) -> bool {
     keyspace.reserve(0, None, &mut context).is_ok()
 }
 
-/// Returns whether a request is refused when there is no room: one that may store something, one
-/// that would be queued, and an EXEC of one that may store something.
+/// Returns whether a request is refused when there is no room: one that may store something, and
+/// inside MULTI everything that does not end it. An EXEC is refused with what it would run.
+///
+/// Source: Redis, processCommand, `reject_cmd_on_oom`.
 #[cold]
 fn needs_memory(command: &Command, session: &SessionState) -> bool {
     let Some(transaction) = &session.transaction else { return command.is(Flags::DENYOOM) };
     match command.name {
         "exec" => transaction.flags.contains(Flags::DENYOOM),
-        "discard" | "multi" | "watch" | "unwatch" | "reset" => false,
+        "discard" | "quit" | "reset" => false,
         _ => true,
     }
 }

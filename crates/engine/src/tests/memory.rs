@@ -67,15 +67,19 @@ fn over_the_limit_only_what_needs_memory_is_refused() {
     let mut client = Client::new(&engine, &host);
     client.run_all(&["MULTI", "SET key:1 queued"]);
     engine.keyspace().set_maxmemory(1000);
-    client.check("SET key:2 w", OOM);
-    client.check("GET key:2", OOM);
-    client.check("UNWATCH", "+QUEUED");
+    for refused in ["SET key:2 w", "GET key:2", "MULTI", "WATCH key:2", "UNWATCH"] {
+        client.check(refused, OOM);
+    }
     let aborted = format!("-EXECABORT Transaction discarded because of: {}", &OOM[1..]);
     client.check("EXEC", &aborted);
     client.check("SET key:2 w", OOM);
     client.check("GET key:2", "$1 v");
     client.check("MULTI", "+OK");
     client.check("EXEC", "*0");
+    client.check("MULTI", "+OK");
+    client.check("DISCARD", "+OK");
+    client.check("MULTI", "+OK");
+    client.check("RESET", "+RESET");
     client.check("DEL key:2", ":1");
     client.check("PING", "+PONG");
     engine.keyspace().set_maxmemory(0);
