@@ -4,6 +4,7 @@
 mod accepted;
 pub mod effective;
 mod file;
+pub mod notice;
 pub mod row;
 mod settings;
 
@@ -40,7 +41,7 @@ pub fn describe() -> String {
 pub struct Config {
     /// Canonical texts by the option's name.
     values: BTreeMap<&'static str, String>,
-    /// The options without effect that somebody set, in the order of the table.
+    /// The options without effect that somebody set, in the order in which they were first.
     noticed: Vec<&'static str>,
 }
 
@@ -72,11 +73,7 @@ impl Config {
                 save_seen = true;
             }
             self.values.insert(row.name, value);
-            // A value that asks for nothing is kept to the letter: there is nothing to note.
-            let asks = row.effect == Effect::Accepted && !matches!(row.kind, Kind::Only(_));
-            if asks && !self.noticed.contains(&row.name) {
-                self.noticed.push(row.name);
-            }
+            self.notice(row);
         }
         Ok(())
     }
@@ -91,9 +88,18 @@ impl Config {
         Settings::read(|row| self.text(row).to_owned())
     }
 
-    /// Returns the options without effect that were set, for the one notice about them.
+    /// Returns the options without effect that were set, in the order in which they were first.
     pub fn noticed(&self) -> &[&'static str] {
         &self.noticed
+    }
+
+    /// Remembers that `row` was set, where that has no effect.
+    fn notice(&mut self, row: &Row) {
+        // A value that asks for nothing is kept to the letter: there is nothing to note.
+        let asks = row.effect == Effect::Accepted && !matches!(row.kind, Kind::Only(_));
+        if asks && !self.noticed.contains(&row.name) {
+            self.noticed.push(row.name);
+        }
     }
 
     /// Returns name and value of each option whose name or alias `wanted` accepts.
@@ -131,6 +137,7 @@ impl Config {
                 std::str::from_utf8(value).map_err(|_| refused("argument must be UTF-8"))?;
             let canonical = row.kind.canonical(&arguments_of(row, value), self.text(row));
             next.values.insert(row.name, canonical.map_err(|why| refused(&why))?);
+            next.notice(row);
         }
         Ok(next)
     }
@@ -303,6 +310,16 @@ mod tests {
         }
         let twice = change(&config, &[("timeout", "1"), ("timeout", "2")]).unwrap_err();
         assert_eq!(twice, refusal("timeout", "duplicate parameter"));
+    }
+
+    #[test]
+    fn config_set_of_options_without_effect_is_noticed_once() {
+        let config = load("io-threads 4").unwrap();
+        let pairs = [("lfu-decay-time", "2"), ("timeout", "5"), ("appendonly", "no")];
+        let next = change(&config, &pairs).unwrap();
+        assert_eq!(next.noticed(), ["io-threads", "lfu-decay-time"]);
+        let again = change(&next, &pairs).unwrap();
+        assert_eq!(again.noticed(), next.noticed());
     }
 
     #[test]

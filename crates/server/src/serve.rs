@@ -113,17 +113,7 @@ fn log_start(config: &Config, settings: &Settings) {
         "Forebay version={version}, compatible with Redis {redis}, bits=64, mode=standalone, \
          port={port}, PID: {pid}"
     );
-    if !config.noticed().is_empty() {
-        let names = config.noticed().join(", ");
-        tracing::info!("These options are known and have no effect here: {names}");
-    }
-    if !settings.save.is_empty() {
-        tracing::warn!(
-            "The save schedule '{}' is not acted on: nothing is written to disk, and the data is \
-             gone when the server ends",
-            settings.save
-        );
-    }
+    config::notice::log(&Config::default(), config);
 }
 
 /// Lowers `maxclients` to what the limit of descriptors leaves, as Redis does.

@@ -16,7 +16,7 @@ use sys::process::raise_descriptor_limit;
 
 use crate::attach::Attachments;
 use crate::backlog::Backlog;
-use crate::config::{Config, Settings, effective as row, refused};
+use crate::config::{Config, Settings, effective as row, notice, refused};
 use crate::limits;
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
@@ -171,6 +171,7 @@ impl Shared {
             ));
         }
         self.apply(&settings);
+        notice::log(&config, &next);
         *config = next;
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         self.settings_version.fetch_add(1, Ordering::Release);
