@@ -47,8 +47,8 @@ pub trait Host {
     /// Begins to shut down; the process ends soon after.
     ///
     /// # Errors
-    /// When the server cannot: the text goes to its log, not to the peer.
-    fn shutdown(&self, request: ShutdownRequest) -> Result<(), String>;
+    /// When the server goes on. Its log says why.
+    fn shutdown(&self, request: ShutdownRequest) -> Result<(), ShutdownError>;
 
     /// Stops a shutdown that has begun and waits; returns false where there is none.
     fn abort_shutdown(&self) -> bool;
@@ -137,10 +137,17 @@ impl From<MemoryRefusal> for CommandError {
 pub struct ShutdownRequest {
     /// SAVE or NOSAVE; where neither, the configuration decides.
     pub save: Option<bool>,
-    /// NOW: does not wait for replicas.
-    pub now: bool,
     /// FORCE: ends even where something cannot be saved.
     pub force: bool,
+}
+
+/// Why a server goes on after SHUTDOWN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShutdownError {
+    /// What was to be saved first cannot be.
+    Unsaved,
+    /// It is ending already.
+    Begun,
 }
 
 /// Why CONFIG SET changed nothing.

@@ -55,7 +55,10 @@ pub use client_info::ClientInfo;
 pub use context::{ControlContext, Next, ReadContext, SessionContext, WriteContext};
 pub use error::CommandError;
 pub use flags::Flags;
-pub use host::{ConfigError, Host, MemoryGeometry, MemoryRefusal, MemorySegments, ShutdownRequest};
+pub use host::{
+    ConfigError, Host, MemoryGeometry, MemoryRefusal, MemorySegments, ShutdownError,
+    ShutdownRequest,
+};
 pub use info_sections::{InfoKind, InfoSections};
 pub use keys::{KeyFlags, KeySpec, KeyUse};
 pub use lookup::{lookup, resolve};

@@ -41,6 +41,8 @@ pub struct Command {
     pub subcommands: &'static [&'static Command],
     /// What changed since its first version: (version, what).
     pub history: &'static [(&'static str, &'static str)],
+    /// What Redis does and Forebay does not, in sentences for the documentation.
+    pub note: &'static str,
     /// Hints for clients and proxies, in Redis's words.
     pub tips: &'static [&'static str],
     /// What to use instead, and since which version: (version, what).
@@ -101,6 +103,7 @@ impl Command {
         args: &[],
         subcommands: &[],
         history: &[],
+        note: "",
         tips: &[],
         deprecated: None,
         example: "",

@@ -12,7 +12,9 @@ use std::time::Duration;
 use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
 use base::{Lsn, UnixMs};
-use command::{ClientInfo, ConfigError, Host, InfoSections, SessionState, ShutdownRequest};
+use command::{
+    ClientInfo, ConfigError, Host, InfoSections, SessionState, ShutdownError, ShutdownRequest,
+};
 use keyspace::{Access, DatasetDigest, EffectSink, Keyspace, Record};
 use resp::{Batch, Decoder, Limits, Output, encode_command};
 
@@ -77,7 +79,7 @@ impl Host for TestHost {
         None
     }
 
-    fn shutdown(&self, _: ShutdownRequest) -> Result<(), String> {
+    fn shutdown(&self, _: ShutdownRequest) -> Result<(), ShutdownError> {
         Ok(())
     }
 

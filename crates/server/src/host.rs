@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use command::{
     ClientInfo, ConfigError, Host, InfoSections, MemoryGeometry, MemoryRefusal, MemorySegments,
-    SessionState, ShutdownRequest,
+    SessionState, ShutdownError, ShutdownRequest,
 };
 
 use crate::shared::Shared;
@@ -57,9 +57,9 @@ impl Host for Shared {
         self.clients.one(id, sys::clock::realtime())
     }
 
-    fn shutdown(&self, _request: ShutdownRequest) -> Result<(), String> {
+    fn shutdown(&self, request: ShutdownRequest) -> Result<(), ShutdownError> {
         tracing::warn!("User requested shutdown...");
-        self.begin_shutdown()
+        self.begin_shutdown(request)
     }
 
     fn abort_shutdown(&self) -> bool {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 
+use command::ShutdownRequest;
 use sys::poll::{Events, Interest, Poller};
 use sys::signal::{Signal, Signals};
 
@@ -211,7 +212,7 @@ fn wait_for_the_end(shared: &Shared, signals: &Signals, poller: &Poller) -> io::
             };
             tracing::warn!("Received {name} scheduling shutdown...");
             // It may have begun by another way; either is fine.
-            let _ = shared.begin_shutdown();
+            let _ = shared.begin_shutdown(ShutdownRequest::default());
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arena::{Arena, ArenaConfig};
 use base::UnixMs;
-use command::ConfigError;
+use command::{ConfigError, ShutdownError, ShutdownRequest};
 use engine::{Engine, Tally};
 use keyspace::{EvictionPolicy, Keyspace, shard_count_for_workers};
 use sys::memory::{Backing, OwnedSegments};
@@ -226,13 +226,27 @@ impl Shared {
         self.next_worker.fetch_add(1, Ordering::Relaxed) % self.identity.worker_count
     }
 
-    /// Begins to shut down, and has every thread know.
+    /// Begins to shut down as `request` asks, and has every thread know. Nothing can be saved: what
+    /// asks for it in so many words is refused, and a `save` schedule, whose notice stands in the
+    /// log since it was set, is told of once more.
     ///
     /// # Errors
-    /// When the shutdown has begun already.
-    pub fn begin_shutdown(&self) -> Result<(), String> {
+    /// When it does not begin, which the log explains.
+    pub fn begin_shutdown(&self, request: ShutdownRequest) -> Result<(), ShutdownError> {
+        match request.save {
+            Some(true) if !request.force => {
+                tracing::warn!("Error trying to save the DB, can't exit: it cannot be saved");
+                return Err(ShutdownError::Unsaved);
+            }
+            Some(true) => tracing::warn!("Error trying to save the DB, exiting anyway"),
+            None if !self.settings().save.is_empty() => {
+                tracing::warn!("A save schedule is set, but nothing was saved");
+            }
+            _ => {}
+        }
         if !self.shutdown.begin() {
-            return Err("the shutdown has begun".to_owned());
+            tracing::warn!("A shutdown is underway already");
+            return Err(ShutdownError::Begun);
         }
         self.post_all(|| Message::CheckShutdown);
         self.bell.ring();

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use sys::poll::{Events, Interest, Poller};
 
+use command::ShutdownRequest;
+
 use crate::accept::Acceptor;
 use crate::config::{Config, read_text};
 use crate::listen;
@@ -67,7 +69,7 @@ impl TestServer {
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        let _ = self.shared.begin_shutdown();
+        let _ = self.shared.begin_shutdown(ShutdownRequest::default());
         for thread in self.threads.drain(..) {
             thread.join().unwrap();
         }

@@ -11,7 +11,6 @@ pub static SHUTDOWN: Command = Command {
     name: "shutdown",
     summary: "Ends the server.",
     since: "1.0.0",
-    complexity: "O(N) where the N keys are saved, else O(1)",
     group: Group::Server,
     arity: Arity::at_least(1),
     flags: Flags::ADMIN
@@ -40,6 +39,10 @@ pub static SHUTDOWN: Command = Command {
     )
     .optional()],
     history: &[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")],
+    note: "Nothing can be saved yet: `SAVE` is refused, and with `FORCE` the server ends without. \
+           An end without `SAVE`, by a signal too, saves nothing whatever the option `save` says; \
+           where it says something, the log tells. `NOW` changes nothing, as there are no replicas \
+           to wait for.",
     example: "> SHUTDOWN ABORT\n(error) ERR No shutdown in progress.",
     handler: Handler::Session(run),
     ..Command::DEFAULT
@@ -72,21 +75,19 @@ enum Wish {
 impl Wish {
     fn parse(args: Args<'_>) -> Result<Wish, CommandError> {
         let mut request = ShutdownRequest::default();
-        let mut is_abort = false;
+        if args.len() > 1 && args.from(1).all(|option| option.eq_ignore_ascii_case(b"ABORT")) {
+            return Ok(Wish::Abort);
+        }
         for option in args.from(1) {
             match (option.to_ascii_uppercase().as_slice(), request.save) {
                 (b"SAVE", None | Some(true)) => request.save = Some(true),
                 (b"NOSAVE", None | Some(false)) => request.save = Some(false),
-                (b"NOW", _) => request.now = true,
+                // Does not wait for replicas, of which there are none.
+                (b"NOW", _) => {}
                 (b"FORCE", _) => request.force = true,
-                (b"ABORT", _) => is_abort = true,
                 _ => return Err(CommandError::Syntax),
             }
         }
-        match is_abort {
-            true if request != ShutdownRequest::default() => Err(CommandError::Syntax),
-            true => Ok(Wish::Abort),
-            false => Ok(Wish::End(request)),
-        }
+        Ok(Wish::End(request))
     }
 }

@@ -48,6 +48,14 @@ fn summaries_are_one_short_sentence() {
 }
 
 #[test]
+fn notes_are_sentences() {
+    for command in rows().filter(|command| !command.note.is_empty()) {
+        let (name, note) = (command.name, command.note);
+        assert!(note.ends_with('.') && !note.contains("  "), "{name}: {note}");
+    }
+}
+
+#[test]
 fn arity_is_the_minimum_of_the_arguments() {
     for command in rows().filter(|command| !is_container(command)) {
         let count: usize = command.args.iter().map(Arg::count_min).sum();

@@ -111,7 +111,7 @@ fn transaction_queues_and_watches() {
 fn shutdown_passes_its_options_on_and_says_nothing() {
     let mut world = World::new();
     assert!(world.raw(&[b"SHUTDOWN", b"nosave", b"FORCE"]).is_empty());
-    let expected = ShutdownRequest { save: Some(false), now: false, force: true };
+    let expected = ShutdownRequest { save: Some(false), force: true };
     assert_eq!(world.host.shutdown.get(), Some(expected));
     assert_eq!(world.ask("SHUTDOWN ABORT"), "OK");
     for request in ["SHUTDOWN SAVE NOSAVE", "SHUTDOWN NOW ABORT", "SHUTDOWN soon"] {

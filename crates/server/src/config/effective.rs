@@ -298,7 +298,8 @@ pub static SHARED_READ_USERS: Row = Row {
 pub static SAVE: Row = Row {
     name: "save",
     kind: Kind::SaveSchedule,
-    doc: "Seconds and changes after which a snapshot is written; kept, warned of, not acted on.",
+    doc: "Seconds and changes after which a snapshot is written; kept, warned of, not acted on, \
+          by SHUTDOWN neither.",
     ..Row::EFFECTIVE
 };
 

@@ -38,6 +38,9 @@ fn chapter(row: &Command, heading: &str) -> String {
     if let Some((version, instead)) = row.deprecated {
         chapter.push_str(&format!("\nDeprecated since Redis {version}: use {instead}.\n"));
     }
+    if !row.note.is_empty() {
+        chapter.push_str(&format!("\n{}\n", row.note));
+    }
     let facts = [
         ("Cost", row.complexity.to_owned()),
         ("In Redis since", row.since.to_owned()),

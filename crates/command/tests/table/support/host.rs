@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use command::{
-    ClientInfo, ConfigError, Host, InfoKind, InfoSections, SessionState, ShutdownRequest,
+    ClientInfo, ConfigError, Host, InfoKind, InfoSections, SessionState, ShutdownError,
+    ShutdownRequest,
 };
 
 #[derive(Default)]
@@ -79,7 +80,7 @@ impl Host for TestHost {
         [7, 8].contains(&id).then_some(info)
     }
 
-    fn shutdown(&self, request: ShutdownRequest) -> Result<(), String> {
+    fn shutdown(&self, request: ShutdownRequest) -> Result<(), ShutdownError> {
         self.shutdown.set(Some(request));
         Ok(())
     }
