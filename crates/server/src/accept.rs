@@ -103,12 +103,12 @@ impl Acceptor {
                     }
                 }
                 Err(error) if is_exhaustion(&error) => {
-                    tracing::warn!("Accepting client connection: {error}");
+                    tracing::warn!(%error, "Accepting client connection failed");
                     self.turn_one_away(index, poller, shared);
                     break;
                 }
                 // The connection broke while it waited: the next one is none the worse.
-                Err(error) => tracing::debug!("Accepting client connection: {error}"),
+                Err(error) => tracing::debug!(%error, "Accepting client connection failed"),
             }
         }
         accepted

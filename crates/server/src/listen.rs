@@ -58,10 +58,8 @@ fn open_tcp(text: &str, settings: &Settings) -> Result<Option<Listener>, String>
         Ok(listener) => Ok(Some(listener)),
         Err(error) if may_be_absent && is_absent(&error) => Ok(None),
         Err(error) => {
-            tracing::warn!(
-                "Could not create server TCP listening socket {name}:{}: {error}",
-                settings.port
-            );
+            let port = settings.port;
+            tracing::warn!(%name, port, %error, "Could not create server TCP listening socket");
             Err(format!("Failed listening on port {} (tcp), aborting.", settings.port))
         }
     }

@@ -1,4 +1,6 @@
 //! The log, in Redis's line format: `PID:M DD Mon YYYY HH:MM:SS.mmm LEVEL message field=value`.
+//!
+//! A message is the same text each time; what differs is a field of its own.
 
 use std::fmt;
 use std::fs::File;
@@ -124,7 +126,28 @@ fn level_mark(level: Level) -> char {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
+
+    #[test]
+    fn fields_follow_the_message() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let lines = tracing_subscriber::fmt::layer()
+            .event_format(RedisLine { process_id: 7 })
+            .with_ansi(false)
+            .with_writer(Arc::new(writer));
+        let subscriber = tracing_subscriber::registry().with(lines);
+        let error = io::Error::other("no room");
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(id = 3, name = "a b", %error, "Closing client");
+        });
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("7:M "), "{text}");
+        let end = " # Closing client id=3 name=\"a b\" error=no room\n";
+        assert!(text.ends_with(end), "{text}");
+    }
 
     #[test]
     fn time_is_written_as_redis_writes_it() {

@@ -82,7 +82,7 @@ fn serve(mut config: Config, config_file: String) -> Result<(), String> {
     if !shared.shutdown.has_begun() {
         tracing::info!("Server initialized");
         for kind in kinds {
-            tracing::info!("Ready to accept connections {kind}");
+            tracing::info!(%kind, "Ready to accept connections");
         }
     }
     wait_for_the_end(&shared, &signals, &poller)
@@ -110,10 +110,7 @@ fn log_start(config: &Config, settings: &Settings) {
     let version = env!("CARGO_PKG_VERSION");
     let redis = command::REDIS_VERSION;
     let (port, pid) = (settings.port, std::process::id());
-    tracing::info!(
-        "Forebay version={version}, compatible with Redis {redis}, bits=64, mode=standalone, \
-         port={port}, PID: {pid}"
-    );
+    tracing::info!(%version, %redis, bits = usize::BITS, port, pid, "Forebay is starting");
     config::notice::log(&Config::default(), config);
 }
 
@@ -126,10 +123,7 @@ fn fit_clients_to_descriptors(config: &mut Config) -> Result<(), String> {
     if most >= wanted {
         return Ok(());
     }
-    tracing::warn!(
-        "You requested maxclients of {wanted}, but the limit of open files is {allowed}: \
-         maxclients has been reduced to {most}"
-    );
+    tracing::warn!(wanted, allowed, most, "The limit of open files reduces maxclients");
     let name = config::effective::MAX_CLIENTS.name;
     *config = config
         .changed(&[(name.as_bytes(), most.to_string().as_bytes())])
@@ -206,11 +200,10 @@ fn wait_for_the_end(shared: &Shared, signals: &Signals, poller: &Poller) -> io::
     while !shared.shutdown.has_begun() {
         poller.wait(&mut events, None)?;
         while let Some(signal) = signals.next() {
-            let name = match signal {
-                Signal::Terminate => "SIGTERM",
-                Signal::Interrupt => "SIGINT",
-            };
-            tracing::warn!("Received {name} scheduling shutdown...");
+            match signal {
+                Signal::Terminate => tracing::warn!("Received SIGTERM scheduling shutdown..."),
+                Signal::Interrupt => tracing::warn!("Received SIGINT scheduling shutdown..."),
+            }
             // It may have begun by another way; either is fine.
             let _ = shared.begin_shutdown(ShutdownRequest::default());
         }
@@ -228,7 +221,7 @@ impl PidFile<'_> {
     fn write(path: Option<&Path>) -> PidFile<'_> {
         let Some(path) = path else { return PidFile { path } };
         if let Err(error) = fs::write(path, format!("{}\n", std::process::id())) {
-            tracing::warn!("Cannot write the pid file {}: {error}", path.display());
+            tracing::warn!(path = %path.display(), %error, "Cannot write the pid file");
             return PidFile { path: None };
         }
         PidFile { path: Some(path) }

@@ -279,23 +279,24 @@ impl<'s> Worker<'s> {
         let Some(mut member) = self.connections.remove(token) else { return };
         let id = member.connection.id();
         match end {
-            End::Orderly => tracing::debug!("Client closed connection id={id}"),
-            End::Broken => tracing::debug!("Connection of client id={id} is broken"),
-            End::ProcessEnded => tracing::debug!("The process of client id={id} has ended"),
-            End::Idle => tracing::debug!("Closing idle client id={id}"),
+            End::Orderly => tracing::debug!(id, "Client closed connection"),
+            End::Broken => tracing::debug!(id, "Connection of client is broken"),
+            End::ProcessEnded => tracing::debug!(id, "The process of client has ended"),
+            End::Idle => tracing::debug!(id, "Closing idle client"),
             End::QueryLimit => {
                 self.counters.query_limit_closes.add(1);
-                tracing::warn!("Closing client id={id} that reached max query buffer length");
+                tracing::warn!(id, "Closing client that reached max query buffer length");
             }
             End::OutputLimit => {
                 self.counters.output_limit_closes.add(1);
-                tracing::warn!("Client id={id} closed for overcoming of output buffer limits.");
+                tracing::warn!(id, "Client closed for overcoming of output buffer limits.");
             }
             End::CrossProtocol => tracing::warn!(
+                id,
                 "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or \
                  Host: commands to Redis. This is likely due to an attacker attempting to use \
-                 Cross Protocol Scripting to compromise your Redis instance. Connection of \
-                 client id={id} aborted."
+                 Cross Protocol Scripting to compromise your Redis instance. Connection \
+                 aborted."
             ),
         }
         if member.awaits_room {
@@ -340,7 +341,7 @@ impl<'s> Worker<'s> {
         if from.is_some()
             && let Err(error) = self.tune(&stream)
         {
-            tracing::debug!("Connection id={id} ended as it began: {error}");
+            tracing::debug!(id, %error, "Connection ended as it began");
             return self.shared.clients.leave();
         }
         let info = client_info(id, &stream, from, &listener);
@@ -354,7 +355,7 @@ impl<'s> Worker<'s> {
         self.unreported_bytes += member.connection.count_memory();
         let added = self.poller.add(&member.connection, token.to_bits(), Interest::Readable);
         if let Err(error) = added {
-            tracing::warn!("Cannot wait for a connection: {error}");
+            tracing::warn!(%error, "Cannot wait for a connection");
             self.close(token, End::Broken);
         }
     }
