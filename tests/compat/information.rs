@@ -175,6 +175,45 @@ fn a_line_of_client_list_has_the_fields_of_redis() {
     assert_eq!(ours, oracle, "(forebay, redis)");
 }
 
+/// What CLIENT INFO tells of a transaction, wherever it is asked.
+#[test]
+fn a_line_of_client_list_tells_of_transactions_and_watches() {
+    let [ours, oracle] = [Kind::Forebay, Kind::Redis].map(|kind| {
+        let server = Server::start(kind);
+        let (mut watcher, mut other) = (server.tcp(), server.tcp());
+        let Value::Integer(id) = watcher.call("CLIENT ID") else { panic!("an id is a number") };
+        let own = |client: &mut Connection| told(&text(client, "CLIENT INFO"));
+        let seen = |client: &mut Connection| told(&text(client, &format!("CLIENT LIST ID {id}")));
+        let mut told = vec![own(&mut watcher), seen(&mut other)];
+        watcher.call("WATCH k");
+        told.push(seen(&mut other));
+        other.call("SET k v");
+        told.extend([own(&mut watcher), seen(&mut other)]);
+        watcher.call("UNWATCH");
+        told.extend([own(&mut watcher), seen(&mut other)]);
+        watcher.pipeline(&[words("WATCH k"), words("SET k w")]);
+        told.push(own(&mut watcher));
+        watcher.call("MULTI");
+        watcher.call("PING");
+        told.push(seen(&mut other));
+        watcher.call("DISCARD");
+        watcher.pipeline(&["MULTI", "PING", "CLIENT INFO"].map(words));
+        let Value::Array(values) = watcher.call("EXEC") else { panic!("the transaction ran") };
+        let line = values[1].as_bytes().expect("the second reply is a text");
+        told.push(self::told(&String::from_utf8_lossy(line)));
+        told.extend([own(&mut watcher), seen(&mut other)]);
+        told
+    });
+    assert_eq!(ours, oracle, "(forebay, redis)");
+}
+
+/// Returns the fields of a line of CLIENT LIST that tell how its client stands.
+fn told(line: &str) -> Vec<String> {
+    let is_told =
+        |field: &&str| ["flags=", "multi=", "events="].iter().any(|n| field.starts_with(n));
+    line.split(' ').filter(is_told).map(str::to_owned).collect()
+}
+
 #[test]
 fn a_client_over_the_socket_is_told_by_the_socket() {
     let server = Server::start(Kind::Forebay);

@@ -28,26 +28,26 @@ pub struct ClientInfo {
     pub is_closing: bool,
     /// The database.
     pub database: DatabaseIndex,
-    /// The requests queued since MULTI.
+    /// Whether a key that it watches is known to have changed.
+    pub has_changed_watch: bool,
+    /// The requests queued since MULTI; inside EXEC those that it runs.
     pub queued: Option<usize>,
     /// Bytes in the query buffer.
     pub query_bytes: usize,
     /// Free bytes of the query buffer.
     pub query_bytes_free: usize,
-    /// Bytes of the arguments of the request being read.
+    /// Bytes of the request that asks, or what an unfinished one takes beside the query buffer.
     pub argument_bytes: usize,
     /// Bytes of the requests queued since MULTI.
     pub queued_bytes: usize,
-    /// Size of the output buffer.
+    /// Size of the output buffer, 0 while there is none.
     pub reply_buffer_bytes: usize,
-    /// The most bytes that the output buffer has held lately.
+    /// The most bytes that were to be sent at once since the session began.
     pub reply_buffer_bytes_max: usize,
-    /// Bytes in the output buffer.
+    /// Bytes of replies that wait until the server can write to the socket.
     pub output_bytes: usize,
     /// All memory of the session.
     pub total_bytes: usize,
-    /// Whether the server waits until it can write to the socket.
-    pub is_writing: bool,
     /// The last command, `NULL` before the first.
     pub last_command: &'static str,
     /// The protocol.
@@ -62,10 +62,13 @@ impl ClientInfo {
     fn write_flags(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flags = [
             (self.queued.is_some(), "x"),
+            (self.has_changed_watch, "d"),
             (self.is_closing, "c"),
             (self.is_unix, "U"),
-            (self.queued.is_none() && !self.is_closing && !self.is_unix, "N"),
         ];
+        if flags.iter().all(|(on, _)| !on) {
+            return formatter.write_str("N");
+        }
         flags.iter().filter(|(on, _)| *on).try_for_each(|(_, letter)| formatter.write_str(letter))
     }
 }
@@ -101,7 +104,7 @@ impl fmt::Display for ClientInfo {
             self.reply_buffer_bytes_max,
             self.output_bytes,
             self.total_bytes,
-            if self.is_writing { "rw" } else { "r" },
+            if self.output_bytes > 0 { "rw" } else { "r" },
             self.last_command,
             self.protocol.version(),
             text(&self.library_name),

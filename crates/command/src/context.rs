@@ -7,7 +7,9 @@ use base::{Key, UnixMs};
 use keyspace::{Access, ReadView, WriteView, WrongType};
 use resp::Reply;
 
+use crate::client_info::ClientInfo;
 use crate::host::Host;
+use crate::request::Args;
 use crate::session::SessionState;
 
 /// From this length on a value is sent from where it lies. A reference costs a pin, a second lookup
@@ -30,6 +32,8 @@ pub struct WriteContext<'c> {
 pub struct SessionContext<'c> {
     /// The session that sent the request.
     pub session: &'c mut SessionState,
+    /// A key that the session watches is known to have changed.
+    pub has_changed_watch: bool,
     /// The process around the engine.
     pub host: &'c dyn Host,
     /// The time of the batch.
@@ -66,6 +70,16 @@ pub enum Next {
     Unwatch,
     /// Closes the session once the replies are sent.
     Close,
+}
+
+impl SessionContext<'_> {
+    /// Writes into `info` what the session that asks by `args` knows better than the server's last
+    /// look at it.
+    pub fn describe(&self, args: Args<'_>, info: &mut ClientInfo) {
+        self.session.describe(info, self.now);
+        info.has_changed_watch = self.has_changed_watch;
+        info.argument_bytes = args.from(0).map(<[u8]>::len).sum();
+    }
 }
 
 impl<'c> ReadContext<'c> {

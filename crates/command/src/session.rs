@@ -30,6 +30,8 @@ pub struct SessionState {
     pub library_version: Box<[u8]>,
     /// The queue since MULTI.
     pub transaction: Option<Transaction>,
+    /// Requests and bytes of the queue that EXEC runs now.
+    pub executing: Option<(usize, usize)>,
     /// The last command that the session sent; the engine sets it before the handler runs.
     pub last_command: Option<&'static Command>,
     /// When the session began.
@@ -68,6 +70,7 @@ impl SessionState {
             library_name: Box::default(),
             library_version: Box::default(),
             transaction: None,
+            executing: None,
             last_command: None,
             created,
         }
@@ -86,8 +89,11 @@ impl SessionState {
         info.age_s = (now.0 - self.created.0).max(0) / 1000;
         info.idle_s = 0;
         info.database = self.database;
-        info.queued = self.transaction.as_ref().map(|transaction| transaction.queue.len());
-        info.queued_bytes = self.transaction.as_ref().map_or(0, Transaction::argument_bytes);
+        let size =
+            |transaction: &Transaction| (transaction.queue.len(), transaction.argument_bytes);
+        let queue = self.transaction.as_ref().map(size).or(self.executing);
+        info.queued = queue.map(|(count, _)| count);
+        info.queued_bytes = queue.map_or(0, |(_, bytes)| bytes);
         info.last_command = self.last_command.map_or("NULL", |command| command.name);
         info.protocol = self.protocol;
         info.library_name.clone_from(&self.library_name);

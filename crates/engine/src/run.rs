@@ -293,6 +293,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             Handler::Session(handler) => {
                 let was_queueing = self.session.state.is_queueing();
                 let mut context = SessionContext {
+                    has_changed_watch: self.session.watches.is_dirty(),
                     session: &mut self.session.state,
                     host: self.tick.host,
                     now: self.tick.now,

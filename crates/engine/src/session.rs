@@ -2,7 +2,7 @@
 
 use base::UnixMs;
 use command::{SessionState, Transaction};
-use keyspace::Watches;
+use keyspace::{WatchMark, Watches};
 
 /// One client's session. It ends with [`crate::Engine::close`].
 #[derive(Debug)]
@@ -23,6 +23,12 @@ impl Session {
         let queue = self.state.transaction.as_ref().map_or(0, Transaction::argument_bytes);
         let names = [&self.state.name, &self.state.library_name, &self.state.library_version];
         queue + names.iter().map(|name| name.len()).sum::<usize>()
+    }
+
+    /// Returns what tells others whether a watched key has changed.
+    #[inline]
+    pub fn watch_mark(&self) -> WatchMark {
+        self.watches.mark()
     }
 
     /// Returns the number of keys that the session watches.

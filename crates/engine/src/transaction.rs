@@ -34,11 +34,14 @@ impl Runner<'_, '_, '_, '_> {
             guard.begin_atomic();
         }
         self.in_transaction = true;
+        let size = (transaction.queue().len(), transaction.argument_bytes());
+        self.session.state.executing = Some(size);
         reply.array(transaction.queue().len());
         for queued in transaction.queue() {
             let request = queued.request.view();
             self.answer(queued.command, request, &self.keys_of(queued.command, request), reply);
         }
+        self.session.state.executing = None;
         self.in_transaction = false;
         self.unlock();
         Ok(())

@@ -45,5 +45,5 @@ pub use room::SweepContext;
 pub use shard::{SlotCount, is_expired};
 pub use shard_set::ShardSet;
 pub use view::{ReadView, WrongType};
-pub use watch::Watches;
+pub use watch::{WatchMark, Watches};
 pub use write::WriteView;

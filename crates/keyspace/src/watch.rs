@@ -5,8 +5,8 @@
 //! watchers apart.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use base::{DatabaseIndex, Key, ShardIndex, Slot, UnixMs};
 
@@ -60,6 +60,11 @@ impl Watches {
         self.dirty.as_ref().is_some_and(|dirty| dirty.load(Ordering::Relaxed))
     }
 
+    /// Returns what tells others whether a watched key is known to have changed.
+    pub fn mark(&self) -> WatchMark {
+        WatchMark(self.dirty.as_ref().map(Arc::downgrade).unwrap_or_default())
+    }
+
     /// Returns the shards of the watched keys.
     pub fn shards(&self) -> impl Iterator<Item = ShardIndex> + '_ {
         self.keys.iter().map(|watched| watched.shard)
@@ -67,6 +72,24 @@ impl Watches {
 
     fn contains(&self, database: DatabaseIndex, key: &Key<'_>) -> bool {
         self.keys.iter().any(|watched| watched.database == database && *watched.bytes == *key.bytes)
+    }
+}
+
+/// Tells from outside a session whether a key that it watches is known to have changed. Keeps no
+/// watch alive; equal to those of the same watches, from the first WATCH to their end.
+#[derive(Clone, Debug, Default)]
+pub struct WatchMark(Weak<AtomicBool>);
+
+impl WatchMark {
+    /// Returns whether a watched key is known to have changed; false once the watches have ended.
+    pub fn is_dirty(&self) -> bool {
+        self.0.upgrade().is_some_and(|dirty| dirty.load(Ordering::Relaxed))
+    }
+}
+
+impl PartialEq for WatchMark {
+    fn eq(&self, other: &WatchMark) -> bool {
+        self.0.ptr_eq(&other.0)
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use base::{DatabaseIndex, UnixMs};
 use engine::{Ending, Session, Tick};
+use keyspace::WatchMark;
 use resp::{Batch, Decoded, Decoder, Limits, Next, Output, Protocol, REQUESTS_PER_BATCH_MAX};
 use sys::process::ProcessHandle;
 use sys::socket::{Received, Sent, Stream};
@@ -147,21 +148,22 @@ const NOTHING_EXPECTED: Expects =
     Expects { has_requests: false, may_receive: false, end: false, wanted_bytes: 1 };
 
 /// What the record showed last, to see cheaply whether it changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Shown {
     command: Option<*const command::Command>,
     names: [*const u8; 3],
     database: DatabaseIndex,
     protocol: Protocol,
     queued: Option<usize>,
-    buffered: (usize, usize),
+    watches: WatchMark,
+    input_bytes: usize,
     is_closing: bool,
 }
 
 impl Connection {
     /// Returns a connection that has received nothing yet.
     pub fn new(stream: Stream, session: Session, record: Arc<ClientRecord>) -> Connection {
-        let shown = Shown::of(&session, (0, 0), false);
+        let shown = Shown::of(&session, 0, false);
         Connection {
             stream,
             session,
@@ -270,6 +272,7 @@ impl Connection {
     fn execute(&mut self, buffer: &mut [u8], kit: &mut Kit<'_, '_>) -> Result<usize, End> {
         if !self.output.has_buffer() {
             self.output = Output::with_buffer(kit.buffers.take());
+            self.record.set_output(0, self.output.memory_bytes());
         }
         let mut consumed = 0;
         for _ in 0..BATCHES_PER_TURN_MAX {
@@ -379,10 +382,11 @@ impl Connection {
             return Flushed::Ended(end);
         }
         if self.has_output() {
-            self.show();
+            self.record.set_output(self.unsent_bytes(), self.output.memory_bytes());
             return self.check_output(kit).map_or_else(Flushed::Ended, |()| Flushed::Partly);
         }
         self.over_soft_since = None;
+        self.record.set_output(0, 0);
         kit.buffers.give(self.output.take_buffer());
         if self.is_closing { Flushed::Ended(End::Orderly) } else { Flushed::All }
     }
@@ -390,6 +394,7 @@ impl Connection {
     fn send(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
         if self.has_output() {
             kit.counters.writes.add(1);
+            self.record.note_send(self.unsent_bytes());
             match self.send_once() {
                 Ok(Sent::Bytes(count)) => {
                     kit.counters.output_bytes.add(count as u64);
@@ -514,16 +519,17 @@ impl Connection {
     /// Brings the record up to date where what it shows has changed.
     fn show(&mut self) {
         let kept = self.input.len() - self.input_start;
-        let shown = Shown::of(&self.session, (kept, 0), self.is_closing);
+        let shown = Shown::of(&self.session, kept, self.is_closing);
         if shown == self.shown {
             return;
         }
         self.shown = shown;
-        self.record.update(&self.session.state, |info| {
+        self.record.update(&self.session, |info| {
             info.query_bytes = kept;
             info.query_bytes_free = self.input.capacity() - self.input.len();
             info.is_closing = self.is_closing;
-            info.total_bytes = self.memory_bytes();
+            info.argument_bytes = self.decoder.memory_bytes();
+            info.total_bytes = self.memory_bytes() - self.output.memory_bytes();
         });
     }
 }
@@ -535,7 +541,7 @@ impl AsFd for Connection {
 }
 
 impl Shown {
-    fn of(session: &Session, buffered: (usize, usize), is_closing: bool) -> Shown {
+    fn of(session: &Session, input_bytes: usize, is_closing: bool) -> Shown {
         let state = &session.state;
         Shown {
             command: state.last_command.map(std::ptr::from_ref),
@@ -543,7 +549,8 @@ impl Shown {
             database: state.database,
             protocol: state.protocol,
             queued: state.transaction.as_ref().map(|transaction| transaction.queue().len()),
-            buffered,
+            watches: session.watch_mark(),
+            input_bytes,
             is_closing,
         }
     }

@@ -104,8 +104,6 @@ fn clients(shared: &Shared, fields: &mut Fields) {
     fields.add("cluster_connections", 0);
     fields.add("maxclients", shared.settings().max_clients);
     for name in [
-        "client_recent_max_input_buffer",
-        "client_recent_max_output_buffer",
         "blocked_clients",
         "tracking_clients",
         "clients_in_timeout_table",

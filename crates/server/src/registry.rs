@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::UnixMs;
-use command::{ClientInfo, SessionState};
+use command::ClientInfo;
+use engine::Session;
+use keyspace::WatchMark;
 use sys::socket::Peer;
 
 /// What others may know of one client. Its worker keeps it up to date.
@@ -13,8 +15,25 @@ pub struct ClientRecord {
     origin: Origin,
     /// When the client sent something last, in milliseconds since the Unix epoch.
     active_at: AtomicI64,
+    output: OutputRecord,
     created: UnixMs,
-    info: Mutex<ClientInfo>,
+    known: Mutex<Known>,
+}
+
+/// What changes with some requests only.
+#[derive(Debug)]
+struct Known {
+    info: ClientInfo,
+    watches: WatchMark,
+}
+
+/// The replies of one client. It changes with every turn, so that it is no part of what the lock
+/// guards.
+#[derive(Debug, Default)]
+struct OutputRecord {
+    waiting_bytes: AtomicUsize,
+    buffer_bytes: AtomicUsize,
+    sent_at_once_bytes_max: AtomicUsize,
 }
 
 impl ClientRecord {
@@ -29,24 +48,50 @@ impl ClientRecord {
         UnixMs(self.active_at.load(Ordering::Relaxed))
     }
 
-    /// Replaces what is known by what `session` and `change` say.
-    pub fn update(&self, session: &SessionState, change: impl FnOnce(&mut ClientInfo)) {
-        let mut info = self.info();
-        session.describe(&mut info, session.created);
-        change(&mut info);
+    /// Notes that `waiting` bytes of replies wait for room, in a buffer of `buffer` bytes. For the
+    /// client's worker.
+    #[inline]
+    pub fn set_output(&self, waiting: usize, buffer: usize) {
+        self.output.waiting_bytes.store(waiting, Ordering::Relaxed);
+        self.output.buffer_bytes.store(buffer, Ordering::Relaxed);
+    }
+
+    /// Notes that `bytes` are to be sent at once. For the client's worker.
+    #[inline]
+    pub fn note_send(&self, bytes: usize) {
+        // One writer: a load and a store, where an atomic maximum would lock the cache line.
+        if bytes > self.output.sent_at_once_bytes_max.load(Ordering::Relaxed) {
+            self.output.sent_at_once_bytes_max.store(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Replaces what is known by what `session` and `change` say. `total_bytes` goes without the
+    /// output buffer.
+    pub fn update(&self, session: &Session, change: impl FnOnce(&mut ClientInfo)) {
+        let mut known = self.known();
+        known.watches = session.watch_mark();
+        session.state.describe(&mut known.info, session.state.created);
+        change(&mut known.info);
     }
 
     /// Returns the client's line of CLIENT LIST as of `now`.
     fn snapshot(&self, now: UnixMs) -> ClientInfo {
-        let mut info = self.info().clone();
+        let known = self.known();
+        let (mut info, has_changed_watch) = (known.info.clone(), known.watches.is_dirty());
+        drop(known);
         let seconds_since = |then: UnixMs| (now.0 - then.0).max(0) / 1000;
         info.age_s = seconds_since(self.created);
         info.idle_s = seconds_since(self.active_at());
+        info.output_bytes = self.output.waiting_bytes.load(Ordering::Relaxed);
+        info.reply_buffer_bytes = self.output.buffer_bytes.load(Ordering::Relaxed);
+        info.reply_buffer_bytes_max = self.output.sent_at_once_bytes_max.load(Ordering::Relaxed);
+        info.total_bytes += info.reply_buffer_bytes;
+        info.has_changed_watch = has_changed_watch;
         info
     }
 
-    fn info(&self) -> MutexGuard<'_, ClientInfo> {
-        self.info.lock().expect("no holder of a client's information panics")
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().expect("no holder of a client's information panics")
     }
 }
 
@@ -104,8 +149,9 @@ impl Registry {
         let record = Arc::new(ClientRecord {
             origin,
             active_at: AtomicI64::new(now.0),
+            output: OutputRecord::default(),
             created: now,
-            info: Mutex::new(info),
+            known: Mutex::new(Known { info, watches: WatchMark::default() }),
         });
         self.clients().insert(id, Arc::clone(&record));
         record

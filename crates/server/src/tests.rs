@@ -124,6 +124,52 @@ fn requests_may_come_byte_by_byte() {
     ask(&mut client, b"GET key\r\n", b"+OK\r\n$5\r\nvvvvv\r\n");
 }
 
+#[test]
+fn replies_that_wait_for_their_peer_are_shown() {
+    let server = TestServer::start("");
+    let (mut slow, mut other) = (server.client(), server.client());
+    ask(&mut slow, &set("key", 1 << 20), b"+OK\r\n");
+    let line = |other: &mut UnixStream| {
+        other.write_all(b"CLIENT LIST ID 1\r\n").unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n") {
+            let mut byte = [0];
+            other.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        let count: usize = String::from_utf8_lossy(&head[1..]).trim().parse().unwrap();
+        let mut text = vec![0; count + 2];
+        other.read_exact(&mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let number = |line: &str, name: &str| -> u64 {
+        let field = line.split(' ').find_map(|field| field.strip_prefix(name)).unwrap();
+        field.parse().unwrap()
+    };
+    let at_rest = line(&mut other);
+    assert!(at_rest.contains(" rbs=0 ") && at_rest.contains(" obl=0 "), "{at_rest}");
+    assert!(at_rest.contains(" events=r "), "{at_rest}");
+    slow.write_all(&b"GET key\r\n".repeat(8)).unwrap();
+    let waiting = loop {
+        let line = line(&mut other);
+        if line.contains(" events=rw ") {
+            break line;
+        }
+    };
+    let [waits, size, most] = ["obl=", "rbs=", "rbp="].map(|name| number(&waiting, name));
+    assert!(waits > 0 && waits <= size && most >= waits, "{waiting}");
+    assert!(number(&waiting, "tot-mem=") >= size, "{waiting}");
+    let mut replies = vec![0; 8 * ((1 << 20) + b"$1048576\r\n\r\n".len())];
+    slow.read_exact(&mut replies).unwrap();
+    loop {
+        let line = line(&mut other);
+        if line.contains(" obl=0 ") {
+            assert!(line.contains(" events=r ") && number(&line, "rbp=") >= waits, "{line}");
+            break;
+        }
+    }
+}
+
 /// The peer sends far more than the sockets hold before it reads anything.
 #[test]
 fn pipeline_larger_than_every_buffer_is_answered_whole() {

@@ -78,7 +78,7 @@ fn client_list_tells_the_asking_session_as_it_is_now() {
     let text = world.ask("CLIENT LIST");
     let lines: Vec<&str> = text.trim_matches('"').split("\\n").collect();
     let expected = "id=7 addr=1.2.3.4:5 laddr= fd=0 name=lake age=0 idle=0 flags=N db=3 sub=0 \
-                    psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 \
+                    psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=10 multi-mem=0 rbs=0 rbp=0 \
                     obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=client|list user=default redir=-1 \
                     resp=2 lib-name= lib-ver=";
     assert_eq!(lines[0], expected);

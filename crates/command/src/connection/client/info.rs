@@ -18,11 +18,11 @@ pub static INFO: Command = Command {
 
 fn run(
     cx: &mut SessionContext<'_>,
-    _: Args<'_>,
+    args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
     let mut info = cx.host.client(cx.session.id).unwrap_or_default();
-    cx.session.describe(&mut info, cx.now);
+    cx.describe(args, &mut info);
     reply.verbatim(*b"txt", format!("{info}\n"));
     Ok(Next::Done)
 }

@@ -64,7 +64,7 @@ fn run(
     let mut text = String::new();
     for mut info in filter.chosen(cx) {
         if info.id == cx.session.id {
-            cx.session.describe(&mut info, cx.now);
+            cx.describe(args, &mut info);
         }
         writeln!(text, "{info}").expect("writing to a string does not fail");
     }

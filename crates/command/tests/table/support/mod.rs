@@ -150,7 +150,12 @@ impl World {
             }
             Handler::Session(run) => {
                 let session = &mut self.session;
-                let mut cx = SessionContext { session, host: &self.host, now };
+                let mut cx = SessionContext {
+                    has_changed_watch: self.watches.is_dirty(),
+                    session,
+                    host: &self.host,
+                    now,
+                };
                 let next = run(&mut cx, args, reply)?;
                 self.act(next, &keys, reply);
                 Ok(())
