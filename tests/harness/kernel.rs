@@ -9,10 +9,12 @@ pub fn descriptor_count(process_id: u32) -> usize {
 
 /// Returns the resident memory in bytes, memory shared with other processes included.
 pub fn resident_bytes(process_id: u32) -> u64 {
-    let status = read(process_id, "status");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    kib.and_then(|kib| kib.parse::<u64>().ok()).expect("the kernel prints VmRSS in kB") * 1024
+    status_bytes(process_id, "VmRSS:")
+}
+
+/// Returns the most resident memory that it ever had, in bytes.
+pub fn resident_bytes_max(process_id: u32) -> u64 {
+    status_bytes(process_id, "VmHWM:")
 }
 
 /// Returns the nanoseconds for which threads of the process have run on a processor.
@@ -25,6 +27,13 @@ pub fn processor_ns(process_id: u32) -> u64 {
             ran.expect("schedstat begins with the time that the thread ran")
         })
         .sum()
+}
+
+fn status_bytes(process_id: u32, name: &str) -> u64 {
+    let status = read(process_id, "status");
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.parse::<u64>().ok()).expect("the kernel prints it in kB") * 1024
 }
 
 fn read(process_id: u32, name: &str) -> String {

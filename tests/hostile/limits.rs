@@ -107,6 +107,20 @@ fn large_values_on_their_way_are_not_copied_and_stay_as_they_were() {
 }
 
 #[test]
+fn zeroes_that_have_no_room_are_not_made() {
+    let server = start(&[("maxmemory", "64mb")]);
+    let mut client = server.tcp();
+    client.call("SET here x");
+    let before = kernel::resident_bytes_max(server.process_id());
+    for line in ["SETRANGE absent 500000000 x", "SETRANGE here 500000000 x"] {
+        let refusal = b"OOM command not allowed when used memory > 'maxmemory'.".to_vec();
+        assert_eq!(client.call(line), Value::Error(refusal), "{line}");
+    }
+    let grown = kernel::resident_bytes_max(server.process_id()) - before;
+    assert!(grown < 16 * MEBIBYTE as u64, "{grown} bytes for nothing");
+}
+
+#[test]
 fn a_client_that_does_not_read_is_cut_off() {
     let server = start(&[("client-output-buffer-limit", "normal 4mb 0 0")]);
     let mut writer = server.tcp();

@@ -97,7 +97,7 @@ pub struct Table {
     gathered: Vec<(u8, u64)>,
 }
 
-/// The new content of an entry, its value in up to three parts.
+/// The new content of an entry, its value in up to three parts and zeroes behind the first.
 #[derive(Clone, Copy)]
 struct Content<'a> {
     /// Type, encoding, frequency and stamp; lengths and flags are set when it is stored.
@@ -105,13 +105,14 @@ struct Content<'a> {
     expiry: Option<UnixMs>,
     key: &'a [u8],
     parts: [&'a [u8]; 3],
+    gap: u64,
     /// Room to leave behind the value of a large entry.
     spare: u64,
 }
 
 impl Content<'_> {
     fn value_length(&self) -> u64 {
-        self.parts.iter().map(|part| part.len() as u64).sum()
+        self.parts.iter().map(|part| part.len() as u64).sum::<u64>() + self.gap
     }
 }
 
@@ -261,13 +262,28 @@ impl Table {
         key: &[u8],
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
+        self.insert_behind(hash, key, 0, value)
+    }
+
+    /// Adds `key`, which must be absent; `gap` zeroes stand before the value's bytes. They are
+    /// written where they stay, once there is room for them.
+    ///
+    /// # Errors
+    /// NeedRoom, and nothing has changed.
+    pub fn insert_behind(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        gap: u64,
+        value: &NewValue<'_>,
+    ) -> Result<EntryId, NeedRoom> {
         debug_assert!(self.find(hash, key).is_none(), "the key is absent");
         self.grow_for_one()?;
         let home = self.home(hash);
         let (bucket, slot) = self.free_slot(home)?;
         let header = Header::new(value.value_type, value.encoding, value.stamp);
-        let parts = [value.bytes, &[], &[]];
-        let content = Content { header, expiry: value.expiry, key, parts, spare: 0 };
+        let parts = [&[], value.bytes, &[]];
+        let content = Content { header, expiry: value.expiry, key, parts, gap, spare: 0 };
         let position = self.volatile.len() as u64;
         let reference = self.store_new(&content, position)?;
         if value.expiry.is_some() {
@@ -294,7 +310,7 @@ impl Table {
             .with_encoding(value.encoding)
             .with_stamp(value.stamp);
         let parts = [value.bytes, &[], &[]];
-        self.put(id, &Content { header, expiry: value.expiry, key, parts, spare: 0 })
+        self.put(id, &Content { header, expiry: value.expiry, key, parts, gap: 0, spare: 0 })
     }
 
     /// Appends `suffix` to the value, in place where there is room and nobody holds a pin.
@@ -332,19 +348,19 @@ impl Table {
         let key_length = entry.key().len();
         let old = entry.value();
         let kept = old.len().min(offset as usize);
+        let gap = offset - kept as u64;
         let tail = old.get(offset as usize + bytes.len()..).unwrap_or(&[]);
         scratch.extend_from_slice(entry.key());
         scratch.extend_from_slice(&old[..kept]);
-        scratch.resize(key_length + offset as usize, 0);
         let middle = scratch.len();
         scratch.extend_from_slice(tail);
         let header = entry.header().with_encoding(encoding);
         let expiry = entry.expiry();
-        let total = (scratch.len() - key_length + bytes.len()) as u64;
+        let total = (scratch.len() - key_length + bytes.len()) as u64 + gap;
         let grows = total > old.len() as u64;
         let parts = [&scratch[key_length..middle], bytes, &scratch[middle..]];
         let spare = if grows { total.min(large::APPEND_SPARE_BYTES_MAX) } else { 0 };
-        let content = Content { header, expiry, key: &scratch[..key_length], parts, spare };
+        let content = Content { header, expiry, key: &scratch[..key_length], parts, gap, spare };
         let result = self.put(id, &content);
         self.keep_scratch(scratch);
         result
@@ -379,7 +395,7 @@ impl Table {
         scratch.extend_from_slice(entry.key());
         scratch.extend_from_slice(entry.value());
         let (key, value) = scratch.split_at(key_length);
-        let content = Content { header, expiry, key, parts: [value, &[], &[]], spare: 0 };
+        let content = Content { header, expiry, key, parts: [value, &[], &[]], gap: 0, spare: 0 };
         let result = self.put(id, &content);
         self.keep_scratch(scratch);
         result
@@ -495,11 +511,15 @@ impl Table {
     }
 
     fn write_parts(&self, offset: u64, content: &Content<'_>) {
-        let mut at = offset;
-        for part in content.parts {
-            self.write_bytes(at, part);
-            at += part.len() as u64;
+        let [before, middle, after] = content.parts;
+        self.write_bytes(offset, before);
+        let mut at = offset + before.len() as u64;
+        if content.gap > 0 {
+            self.write_zeroes(at, content.gap);
+            at += content.gap;
         }
+        self.write_bytes(at, middle);
+        self.write_bytes(at + middle.len() as u64, after);
     }
 
     fn write_bytes(&self, offset: u64, bytes: &[u8]) {

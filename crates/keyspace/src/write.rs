@@ -237,8 +237,7 @@ impl<'p> Place<'p> {
         }
         let offset_wide = offset as u64;
         match found {
-            None if offset == 0 => self.put(key, None, bytes, Encoding::Raw, None)?,
-            None => self.put(key, None, &zero_padded(offset, bytes), Encoding::Raw, None)?,
+            None => self.insert(key, offset_wide, bytes, Encoding::Raw, None)?,
             Some(id) => self
                 .resize(key, id, |table| table.overwrite(id, offset_wide, bytes, Encoding::Raw))?,
         }
@@ -289,23 +288,43 @@ impl<'p> Place<'p> {
         encoding: Encoding,
         expiry: Option<UnixMs>,
     ) -> Result<(), NeedRoom> {
-        let stamp = stamp_of(self.now);
-        let value = NewValue { bytes, value_type: ValueType::String, encoding, expiry, stamp };
-        if let Some(id) = found {
-            let volatile = self.part().table.volatile_len();
-            self.resize(key, id, |table| table.replace(id, key.bytes, &value))?;
-            if self.part().table.volatile_len() != volatile {
-                self.shard.publish_counts(self.database);
-            }
-            return Ok(());
+        let Some(id) = found else { return self.insert(key, 0, bytes, encoding, expiry) };
+        let value = self.new_value(bytes, encoding, expiry);
+        let volatile = self.part().table.volatile_len();
+        self.resize(key, id, |table| table.replace(id, key.bytes, &value))?;
+        if self.part().table.volatile_len() != volatile {
+            self.shard.publish_counts(self.database);
         }
+        Ok(())
+    }
+
+    /// Writes a whole value as a new entry, `gap` zeroes before its `bytes`.
+    fn insert(
+        &mut self,
+        key: &Key<'_>,
+        gap: u64,
+        bytes: &[u8],
+        encoding: Encoding,
+        expiry: Option<UnixMs>,
+    ) -> Result<(), NeedRoom> {
+        let value = self.new_value(bytes, encoding, expiry);
         self.shard.ensure_database(self.database, self.recorder)?;
         let part = self.part();
-        let id = part.table.insert(key.hash, key.bytes, &value)?;
+        let id = part.table.insert_behind(key.hash, key.bytes, gap, &value)?;
         let bytes = part.table.entry(id).memory_bytes();
         part.slots.add(key.slot, bytes);
         self.shard.publish_counts(self.database);
         Ok(())
+    }
+
+    fn new_value<'v>(
+        &self,
+        bytes: &'v [u8],
+        encoding: Encoding,
+        expiry: Option<UnixMs>,
+    ) -> NewValue<'v> {
+        let stamp = stamp_of(self.now);
+        NewValue { bytes, value_type: ValueType::String, encoding, expiry, stamp }
     }
 
     /// Runs `change` on the entry at `id` and keeps the bytes of its slot exact.
@@ -353,11 +372,4 @@ impl<'p> Place<'p> {
             self.shard.last_write_lsn = lsn;
         }
     }
-}
-
-fn zero_padded(offset: usize, bytes: &[u8]) -> Vec<u8> {
-    let mut value = Vec::with_capacity(offset + bytes.len());
-    value.resize(offset, 0);
-    value.extend_from_slice(bytes);
-    value
 }

@@ -97,8 +97,12 @@ impl Pair {
     }
 
     fn insert(&mut self, key: &[u8], hash: u64) {
-        let (bytes, expiry) = (self.bytes(), self.expiry());
-        let id = self.table.insert(hash, key, &value(&bytes, expiry)).expect("there is room");
+        let (mut bytes, expiry) = (self.bytes(), self.expiry());
+        let gap_max = if self.random.below(2) == 0 { 0 } else { self.value_bytes_max.min(5000) };
+        let gap = self.random.below(gap_max + 1);
+        let new = value(&bytes, expiry);
+        let id = self.table.insert_behind(hash, key, gap, &new).expect("there is room");
+        bytes.splice(..0, vec![0; gap as usize]);
         assert_eq!(self.table.entry(id).value(), bytes);
         self.model.insert(key.to_vec(), (bytes, expiry));
     }
