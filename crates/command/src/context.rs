@@ -8,6 +8,7 @@ use keyspace::{Access, ReadView, WriteView, WrongType};
 use resp::Reply;
 
 use crate::client_info::ClientInfo;
+use crate::error::CommandError;
 use crate::host::Host;
 use crate::request::Args;
 use crate::session::SessionState;
@@ -26,6 +27,8 @@ pub struct ReadContext<'c> {
 pub struct WriteContext<'c> {
     /// The database, under the locks of the command's keys.
     pub view: WriteView<'c>,
+    /// The longest string that may come about, in bytes: `proto-max-bulk-len`.
+    pub value_bytes_max: u64,
 }
 
 /// Reads and changes the session.
@@ -136,6 +139,20 @@ pub fn reply_part(
 }
 
 impl WriteContext<'_> {
+    /// Checks that a string of `bytes` and `more` bytes together may come about.
+    ///
+    /// # Errors
+    /// When it is too long.
+    ///
+    /// Source: Redis, checkStringLength.
+    #[inline]
+    pub fn check_value_bytes(&self, bytes: u64, more: usize) -> Result<(), CommandError> {
+        match bytes.checked_add(more as u64) {
+            Some(total) if total <= self.value_bytes_max => Ok(()),
+            _ => Err(CommandError::STRING_TOO_LONG),
+        }
+    }
+
     /// Returns the time that decides what has expired.
     #[inline]
     pub fn now(&self) -> UnixMs {

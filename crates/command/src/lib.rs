@@ -29,7 +29,6 @@ mod help;
 mod host;
 mod info_sections;
 mod keys;
-mod limits;
 mod lookup;
 mod names;
 mod prelude;

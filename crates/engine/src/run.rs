@@ -218,12 +218,13 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
         let (database, now) = (self.session.state.database, self.tick.now);
+        let value_bytes_max = self.tick.value_bytes_max;
         let start = reply.position();
         let mut attempt = 0;
         loop {
             self.lock_one(key.shard);
             let guard = self.guard.as_mut().expect("locked just now");
-            let mut context = WriteContext { view: guard.write(database, now) };
+            let mut context = WriteContext { view: guard.write(database, now), value_bytes_max };
             let result = handler(&mut context, args, reply);
             let Err(CommandError::NeedRoom(need)) = result else { return result };
             reply.rewind(start);
@@ -253,6 +254,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
         let (database, now) = (self.session.state.database, self.tick.now);
+        let value_bytes_max = self.tick.value_bytes_max;
         let in_transaction = self.in_transaction;
         if !in_transaction {
             self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
@@ -261,7 +263,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         if !in_transaction {
             guard.begin_atomic();
         }
-        let result = handler(&mut WriteContext { view: guard.write(database, now) }, args, reply);
+        let mut context = WriteContext { view: guard.write(database, now), value_bytes_max };
+        let result = handler(&mut context, args, reply);
         if !in_transaction {
             self.unlock();
         }

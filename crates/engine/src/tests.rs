@@ -104,6 +104,7 @@ impl<'e> Client<'e> {
             random: Prng::new(1),
             host,
             tally: &host.tally,
+            value_bytes_max: 512 << 20,
             output_bytes_max: usize::MAX,
         };
         Client { engine, session: Session::new(1, NOW, host.password.is_none()), tick }

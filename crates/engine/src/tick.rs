@@ -17,6 +17,8 @@ pub struct Tick<'h> {
     pub host: &'h dyn Host,
     /// Where what runs is counted.
     pub tally: &'h Tally,
+    /// The longest string that APPEND and its like may make, in bytes: `proto-max-bulk-len`.
+    pub value_bytes_max: u64,
     /// Where a batch pauses: no further request begins once this much output waits.
     pub output_bytes_max: usize,
 }

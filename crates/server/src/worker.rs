@@ -125,6 +125,8 @@ impl<'s> Worker<'s> {
                 random: Prng::new(sys::random::seed()?),
                 host: shared,
                 tally: &shared.tallies[index],
+                // Set in each round.
+                value_bytes_max: 0,
                 // Set before each call.
                 output_bytes_max: 0,
             },
@@ -159,6 +161,7 @@ impl<'s> Worker<'s> {
             self.settings_version = self.shared.settings_version();
             self.settings = self.shared.settings();
         }
+        self.tick.value_bytes_max = self.settings.bulk_bytes_max.into();
         // Those queued before this round, after the connections that have become ready.
         let queued_count = self.queued.len();
         for index in 0..events.len() {

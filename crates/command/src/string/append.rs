@@ -1,6 +1,5 @@
 //! APPEND: more at the end of a string.
 
-use crate::limits::check_value_bytes;
 use crate::prelude::*;
 
 /// The row.
@@ -28,8 +27,9 @@ fn run(
 ) -> Result<(), CommandError> {
     let key = args.key(0);
     let suffix = args.at(2);
-    if let Some(value) = cx.view.string(key)? {
-        check_value_bytes(value.len() as u64, suffix.len())?;
+    let length = cx.view.string(key)?.map(<[u8]>::len);
+    if let Some(length) = length {
+        cx.check_value_bytes(length as u64, suffix.len())?;
     }
     let length = cx.view.append(key, suffix)?;
     reply.integer(length as i64);

@@ -1,6 +1,5 @@
 //! SETRANGE: other bytes in the middle of a string.
 
-use crate::limits::check_value_bytes;
 use crate::prelude::*;
 
 const OFFSET_OUT_OF_RANGE: CommandError = CommandError::Fixed("ERR offset is out of range");
@@ -34,7 +33,7 @@ fn run(
         reply.integer(length as i64);
         return Ok(());
     }
-    check_value_bytes(offset, bytes.len())?;
+    cx.check_value_bytes(offset, bytes.len())?;
     let length = cx.view.set_range(key, offset as usize, bytes)?;
     reply.integer(length as i64);
     Ok(())

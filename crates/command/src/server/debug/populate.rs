@@ -4,10 +4,11 @@ use base::number::parse_i64;
 use keyspace::Expiry;
 
 use crate::error::quoted;
-use crate::limits::check_value_bytes;
 use crate::prelude::*;
 
 /// `DEBUG POPULATE count prefix size`.
+/// The longest value that is made: what a string may be by default.
+const VALUE_BYTES_MAX: u64 = 512 << 20;
 const ARGUMENTS_MAX: usize = 5;
 /// The length at which Redis cuts the names of these keys.
 const NAME_BYTES_MAX: usize = 127;
@@ -50,7 +51,9 @@ fn run(
     let count = not_negative(args, 2)?;
     let prefix = if args.len() > 3 { quoted(args.at(3), usize::MAX) } else { b"key" };
     let size = if args.len() > 4 { not_negative(args, 4)? } else { 0 };
-    check_value_bytes(size, 0)?;
+    if size > VALUE_BYTES_MAX {
+        return Err(CommandError::STRING_TOO_LONG);
+    }
     for number in 0..count {
         make(cx, prefix, number, size as usize)?;
     }

@@ -140,7 +140,14 @@ impl World {
                 if keys.len() > 1 {
                     guard.begin_atomic();
                 }
-                run(&mut WriteContext { view: guard.write(database, now) }, args, reply)
+                run(
+                    &mut WriteContext {
+                        view: guard.write(database, now),
+                        value_bytes_max: 512 << 20,
+                    },
+                    args,
+                    reply,
+                )
             }
             Handler::Control(run) => {
                 let access = Access::free(&self.keyspace);
