@@ -27,13 +27,15 @@ pub fn find(name: &str) -> Option<&'static Row> {
     rows().find(|row| row.is_named(name))
 }
 
-/// Returns the effective options as text: name, default and meaning, one a line.
+/// Returns the effective options as text, two lines each: name and default, then the meaning, and
+/// whether CONFIG SET cannot change it.
 pub fn describe() -> String {
-    let line = |row: &&Row| {
+    let lines = |row: &&Row| {
         let default = if row.default.is_empty() { "''" } else { row.default };
-        format!("{} {default}\n    {}\n", row.name, row.doc)
+        let when = if row.when == When::Start { " (at start)" } else { "" };
+        format!("{} {default}\n    {}{when}\n", row.name, row.doc)
     };
-    effective::ROWS.iter().map(line).collect()
+    effective::ROWS.iter().map(lines).collect()
 }
 
 /// The value of every option.

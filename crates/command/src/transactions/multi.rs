@@ -18,6 +18,8 @@ pub static MULTI: Command = Command {
         .with(Flags::FAST)
         .with(Flags::ALLOW_BUSY)
         .with(Flags::UNQUEUED),
+    note: "The queue takes at most 1 GiB. A request that would not fit is refused with \
+           `ERR the queue of this transaction is full`, and EXEC refuses after it.",
     example: "> MULTI\nOK\n> SET lake deep\nQUEUED\n> EXEC\n1) OK",
     handler: Handler::Session(run),
     ..Command::DEFAULT
@@ -34,4 +36,18 @@ fn run(
     cx.session.transaction = Some(Transaction::default());
     reply.ok();
     Ok(Next::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::TRANSACTION_BYTES_MAX;
+
+    #[test]
+    fn note_tells_the_limit_and_its_refusal() {
+        let text = CommandError::TransactionTooLarge.text().into_owned();
+        assert!(MULTI.note.contains(&*String::from_utf8_lossy(&text)));
+        assert!(MULTI.note.contains(&format!("{} GiB", TRANSACTION_BYTES_MAX >> 30)));
+        assert_eq!(TRANSACTION_BYTES_MAX % (1 << 30), 0);
+    }
 }

@@ -140,7 +140,9 @@ pub static OUTPUT_LIMITS: Row = Row {
     default: "normal 1073741824 268435456 60 slave 268435456 67108864 60 \
               pubsub 33554432 8388608 60",
     doc: "Per class: bytes of unsent output that close a client at once, and bytes that close it \
-          after so many seconds; 0 for no limit.",
+          after so many seconds; 0 for no limit. `normal` has a limit where Redis has none, as a \
+          client that asks and never reads would take all memory; there are no clients of the \
+          other classes.",
     ..Row::EFFECTIVE
 };
 
@@ -162,7 +164,7 @@ pub static BULK_MAX: Row = Row {
     name: "proto-max-bulk-len",
     kind: Kind::Memory { min: 1 << 20, max: 1 << 31 },
     default: "536870912",
-    doc: "Bytes of the largest argument.",
+    doc: "Bytes of the largest argument, and of the longest string that APPEND and SETRANGE make.",
     ..Row::EFFECTIVE
 };
 

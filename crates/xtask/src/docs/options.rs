@@ -14,22 +14,26 @@ pub fn page(workspace: &Workspace) -> Result<String, String> {
 }
 
 /// Returns the page for a list that has two lines an option: name and default, then, indented,
-/// what it does.
+/// what it does and, in brackets, that it is set at start only.
 fn render(printed: &str) -> Option<String> {
     let mut page = "# Options\n\n\
         Written by `cargo xtask docs` from the server's table of options. Each can stand in the\n\
-        configuration file and on the command line of `forebay serve`; CONFIG GET shows it. An\n\
-        option of Redis that is not listed is accepted where it has no meaning here, and the log\n\
-        says so; any other name is refused.\n\
+        configuration file and on the command line of `forebay serve`; CONFIG GET shows it, and\n\
+        CONFIG SET changes it where it is set at any time. An option of Redis that is not listed\n\
+        is accepted where it has no meaning here, and the log says so; any other name is refused.\n\
         \n\
-        | option | default | what it does |\n| --- | --- | --- |\n"
+        | option | default | set | what it does |\n| --- | --- | --- | --- |\n"
         .to_owned();
     let mut lines = printed.lines();
     while let Some(line) = lines.next() {
         let (name, default) = line.split_once(' ')?;
-        let meaning = lines.next()?.strip_prefix("    ")?;
+        let line = lines.next()?.strip_prefix("    ")?;
+        let (meaning, when) = match line.strip_suffix(" (at start)") {
+            Some(meaning) => (meaning, "at start"),
+            None => (line, "any time"),
+        };
         let meaning = meaning.replace('|', "\\|");
-        page.push_str(&format!("| `{name}` | {} | {meaning} |\n", quoted(default)));
+        page.push_str(&format!("| `{name}` | {} | {when} | {meaning} |\n", quoted(default)));
     }
     (!printed.is_empty()).then_some(page)
 }
@@ -44,10 +48,10 @@ mod tests {
 
     #[test]
     fn each_option_is_a_row_of_the_table() {
-        let page = render("port 6379\n    The port.\nunixsocket ''\n    yes | no.\n");
+        let page = render("port 6379\n    The port. (at start)\nunixsocket ''\n    yes | no.\n");
         let page = page.expect("the list is complete");
-        assert!(page.contains("\n| `port` | `6379` | The port. |\n"), "{page}");
-        assert!(page.ends_with("\n| `unixsocket` | none | yes \\| no. |\n"), "{page}");
+        assert!(page.contains("\n| `port` | `6379` | at start | The port. |\n"), "{page}");
+        assert!(page.ends_with("\n| `unixsocket` | none | any time | yes \\| no. |\n"), "{page}");
     }
 
     #[test]
