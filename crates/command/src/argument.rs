@@ -13,8 +13,6 @@ pub struct Arg {
     pub optional: bool,
     /// It may be repeated.
     pub multiple: bool,
-    /// Where repeated, the token is repeated too.
-    pub multiple_token: bool,
     /// The version of Redis that added it; empty where that is the command's own.
     pub since: &'static str,
     /// The numbers that make sense, both included: generators draw from them. Not a check.
@@ -72,7 +70,6 @@ impl Arg {
             token: "",
             optional: false,
             multiple: false,
-            multiple_token: false,
             since: "",
             range: (i64::MIN, i64::MAX),
             words: &[],

@@ -47,13 +47,9 @@ impl CommandError {
     /// There is no such database.
     pub const DATABASE_OUT_OF_RANGE: CommandError =
         CommandError::Fixed("ERR DB index is out of range");
-    /// A number that fits its type, but not its purpose.
-    pub const OUT_OF_RANGE: CommandError = CommandError::Fixed("ERR value is out of range");
     /// A negative number where none may be.
     pub const NOT_POSITIVE: CommandError =
         CommandError::Fixed("ERR value is out of range, must be positive");
-    /// The key does not exist.
-    pub const NO_SUCH_KEY: CommandError = CommandError::Fixed("ERR no such key");
     /// A wrong password.
     pub const WRONG_PASSWORD: CommandError =
         CommandError::Fixed("WRONGPASS invalid username-password pair or user is disabled.");

@@ -27,24 +27,16 @@ impl Flags {
     pub const LOADING: Flags = Flags(1 << 7);
     /// Allowed on a replica whose data may be old.
     pub const STALE: Flags = Flags(1 << 8);
-    /// Not shown to MONITOR.
-    pub const SKIP_MONITOR: Flags = Flags(1 << 9);
     /// Not kept in the slow log.
     pub const SKIP_SLOWLOG: Flags = Flags(1 << 10);
     /// Takes constant or logarithmic time.
     pub const FAST: Flags = Flags(1 << 11);
     /// Allowed before authentication.
     pub const NO_AUTH: Flags = Flags(1 << 12);
-    /// Has keys only for some of its arguments.
-    pub const NO_MANDATORY_KEYS: Flags = Flags(1 << 13);
     /// Needs an option of the configuration before it may run.
     pub const PROTECTED: Flags = Flags(1 << 14);
-    /// Not allowed while a dataset is loaded beside the old one.
-    pub const NO_ASYNC_LOADING: Flags = Flags(1 << 15);
     /// Not allowed inside MULTI.
     pub const NO_MULTI: Flags = Flags(1 << 16);
-    /// Has keys whose positions only its arguments tell.
-    pub const MOVABLE_KEYS: Flags = Flags(1 << 17);
     /// Allowed while a script runs too long.
     pub const ALLOW_BUSY: Flags = Flags(1 << 18);
     /// Runs at once inside MULTI, where others are queued. Forebay's own, not shown.
@@ -53,7 +45,7 @@ impl Flags {
     pub const KEYLESS: Flags = Flags(1 << 25);
 
     /// The names that COMMAND INFO prints, in its order. PROTECTED is hidden there as in Redis.
-    const NAMES: [(Flags, &'static str); 18] = [
+    const NAMES: [(Flags, &'static str); 14] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
@@ -63,14 +55,10 @@ impl Flags {
         (Flags::BLOCKING, "blocking"),
         (Flags::LOADING, "loading"),
         (Flags::STALE, "stale"),
-        (Flags::SKIP_MONITOR, "skip_monitor"),
         (Flags::SKIP_SLOWLOG, "skip_slowlog"),
         (Flags::FAST, "fast"),
         (Flags::NO_AUTH, "no_auth"),
-        (Flags::NO_MANDATORY_KEYS, "no_mandatory_keys"),
-        (Flags::NO_ASYNC_LOADING, "no_async_loading"),
         (Flags::NO_MULTI, "no_multi"),
-        (Flags::MOVABLE_KEYS, "movablekeys"),
         (Flags::ALLOW_BUSY, "allow_busy"),
     ];
 

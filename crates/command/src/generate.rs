@@ -74,7 +74,7 @@ impl Generator {
             }
             let count = if arg.multiple { 1 + self.random.below(REPEATS_MAX) } else { 1 };
             for index in 0..count {
-                if !arg.token.is_empty() && (index == 0 || arg.multiple_token) {
+                if !arg.token.is_empty() && index == 0 {
                     request.push(self.in_some_case(arg.token));
                 }
                 self.value(arg, request);

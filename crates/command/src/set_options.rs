@@ -1,12 +1,12 @@
 //! The options of SET and GETEX.
 
+use base::UnixMs;
 use keyspace::Expiry;
 
 use crate::error::CommandError;
 use crate::request::Args;
 use crate::row::Command;
 use crate::time_to_live::TimeForm;
-use base::UnixMs;
 
 /// What SET asks for beyond key and value.
 #[derive(Clone, Copy, Debug, Default)]

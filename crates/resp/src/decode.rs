@@ -9,10 +9,11 @@
 //! Leniencies are Redis's own: `\r` ends a length line whatever follows it, the two bytes after a
 //! bulk are skipped unread, and a NUL hides the rest of a line until the line is too long.
 
+use base::number::parse_i64;
+
 use crate::batch::Batch;
 use crate::error::ProtocolError;
 use crate::inline;
-use crate::number::parse_i64;
 
 /// Requests that a server decodes per call: enough to overlap their cache misses.
 pub const REQUESTS_PER_BATCH_MAX: usize = 64;

@@ -1,6 +1,8 @@
-//! Numbers as Redis writes and reads them on the wire.
+//! Numbers as Redis writes them on the wire.
 
 use std::fmt::Write;
+
+use base::number::parse_i64;
 
 /// Bytes that the text of a double never exceeds.
 pub const DOUBLE_TEXT_BYTES_MAX: usize = 32;
@@ -174,29 +176,6 @@ impl<const N: usize> Write for Text<N> {
     }
 }
 
-/// Reads a decimal integer as strictly as Redis's `string2ll`: no sign but `-`, no leading zero,
-/// no `-0`, nothing around it.
-pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    if digits == b"0" && !negative {
-        return Some(0);
-    }
-    if !matches!(digits.first(), Some(b'1'..=b'9')) {
-        return None;
-    }
-    let mut magnitude = 0u64;
-    for &byte in digits {
-        if !byte.is_ascii_digit() {
-            return None;
-        }
-        magnitude = magnitude.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
-    }
-    if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,35 +190,6 @@ mod tests {
             assert_eq!(IntegerText::new(value).as_bytes(), value.to_string().as_bytes());
         }
         assert_eq!(IntegerText::unsigned(u64::MAX).as_bytes(), b"18446744073709551615");
-    }
-
-    #[test]
-    fn integers_are_read_strictly() {
-        for (text, expected) in [
-            (&b"0"[..], Some(0)),
-            (b"7", Some(7)),
-            (b"-7", Some(-7)),
-            (b"9223372036854775807", Some(i64::MAX)),
-            (b"-9223372036854775808", Some(i64::MIN)),
-        ] {
-            assert_eq!(parse_i64(text), expected);
-        }
-        for text in [
-            &b""[..],
-            b"-",
-            b"-0",
-            b"00",
-            b"01",
-            b"+1",
-            b" 1",
-            b"1 ",
-            b"1a",
-            b"9223372036854775808",
-            b"-9223372036854775809",
-            b"18446744073709551617",
-        ] {
-            assert_eq!(parse_i64(text), None, "text {}", text.escape_ascii());
-        }
     }
 
     fn check(value: f64, expected: &str) {

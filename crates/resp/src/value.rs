@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::number::parse_i64;
+use base::number::parse_i64;
 
 /// A reply of any type of RESP2 or RESP3.
 #[derive(Clone, Debug, PartialEq)]

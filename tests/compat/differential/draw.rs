@@ -75,8 +75,7 @@ impl Draw {
             }
             let count = if arg.multiple { 1 + self.prng.below(4) } else { 1 };
             for index in 0..count {
-                let is_named = index == 0 || arg.multiple_token;
-                if !arg.token.is_empty() && is_named {
+                if !arg.token.is_empty() && index == 0 {
                     let token = self.in_any_case(arg.token);
                     request.push(token);
                 }

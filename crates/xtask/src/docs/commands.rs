@@ -83,11 +83,7 @@ fn syntax_of(arg: &Arg) -> String {
     };
     let one = [arg.token, &value].into_iter().filter(|part| !part.is_empty());
     let one = one.collect::<Vec<_>>().join(" ");
-    let all = match (arg.multiple, arg.multiple_token) {
-        (false, _) => one,
-        (true, true) => format!("{one} [{one} ...]"),
-        (true, false) => format!("{one} [{value} ...]"),
-    };
+    let all = if arg.multiple { format!("{one} [{value} ...]") } else { one };
     if arg.optional { format!("[{all}]") } else { all }
 }
 
