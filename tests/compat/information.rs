@@ -65,6 +65,7 @@ fn sections_are_laid_out_as_in_redis() {
         };
         [
             headings(text(&mut connection, "INFO")),
+            headings(text(&mut connection, "INFO all")),
             headings(text(&mut connection, "INFO server Clients MEMORY")),
             headings(text(&mut connection, "INFO keyspace")),
             headings(text(&mut connection, "INFO commandstats errorstats")),

@@ -32,6 +32,8 @@ const SECTIONS: &[Section] = &[
     Section { name: "Modules", kind: InfoKind::Default, fields: |_, _| {} },
     Section { name: "Commandstats", kind: InfoKind::All, fields: commands },
     Section { name: "Errorstats", kind: InfoKind::Default, fields: errors },
+    // Empty as with `latency-tracking no`: no percentiles without the time of each call.
+    Section { name: "Latencystats", kind: InfoKind::All, fields: |_, _| {} },
     Section { name: "Cluster", kind: InfoKind::Default, fields: cluster },
     Section { name: "Shm", kind: InfoKind::Everything, fields: shared_memory },
     Section { name: "Keyspace", kind: InfoKind::Default, fields: keys },

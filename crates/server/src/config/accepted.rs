@@ -194,7 +194,7 @@ pub static ROWS: &[Row] = &[
     row("slowlog-log-slower-than", Kind::Integer { min: -1, max: i64::MAX }, "10000"),
     row("slowlog-max-len", BIG_COUNT, "128"),
     row("latency-monitor-threshold", BIG_COUNT, "0"),
-    row("latency-tracking", Kind::Flag, "yes"),
+    row("latency-tracking", Kind::Flag, "no"),
     row("latency-tracking-info-percentiles", Kind::Words, "50 99 99.9"),
     // The process.
     fixed("daemonize", NO_DAEMON, "no"),
