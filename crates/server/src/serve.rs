@@ -174,7 +174,7 @@ fn work(
 fn give_up(shared: &Shared, message: String) -> String {
     tracing::error!("{message}");
     // It may have begun by another way; either is fine.
-    let _ = shared.begin_shutdown();
+    let _ = shared.begin_shutdown(ShutdownRequest::default());
     message
 }
 
