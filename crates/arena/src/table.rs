@@ -173,6 +173,11 @@ impl Table {
         self.entry_count == 0
     }
 
+    /// Returns the number of home buckets.
+    pub fn bucket_count(&self) -> u64 {
+        self.bucket_count
+    }
+
     /// Returns the bytes of the arena that this table uses.
     pub fn memory_bytes(&self) -> u64 {
         self.index_bytes + self.slabs.page_bytes() + self.large_bytes

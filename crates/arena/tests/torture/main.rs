@@ -3,7 +3,8 @@
 //! Three processes: the test starts the writer's, which starts the reader's and hands it a socket
 //! for descriptors. The writer changes everything in every way that there is; the reader knows
 //! from each value's own bytes which key, version and length it must have, and that versions never
-//! go back. It ends after a number of reads, or at the first thing that must not be.
+//! go back. It ends after a number of reads that got an answer, or at the first thing that must not
+//! be. A run that is long enough must have met every kind of change and every kind of outcome.
 //!
 //! `FOREBAY_TORTURE_READS` sets the number of reads (a million), `FOREBAY_TORTURE_SEED` the random
 //! choices. With the feature `sabotage` each rule of the protocol is broken once, and each time the
@@ -32,6 +33,12 @@ const RULE: &str = "FOREBAY_TORTURE_RULE";
 
 /// The exit code of a reader that met something that must not be.
 const NOTICED: i32 = 3;
+/// The exit code of a writer or reader that did not meet everything that there is.
+const INCOMPLETE: i32 = 4;
+/// Reads after which every kind of change and outcome must have been met; the rarest has come some
+/// ten times by then.
+const READS_FOR_ALL_KINDS: u64 = 500_000;
+const READS_DEFAULT: u64 = 1_000_000;
 /// How many changes the writer makes between two looks at the reader.
 const CHANGES_PER_LOOK: u32 = 1000;
 /// Small segments, so that new ones come and go all the time.
@@ -70,7 +77,7 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn reader_in_another_process_sees_whole_values_in_order() {
-    let (reads, seed) = (number(READS, 1_000_000), number(SEED, 1));
+    let (reads, seed) = (number(READS, READS_DEFAULT), number(SEED, 1));
     let output = run(reads, seed).output().expect("this program starts again");
     let text = text(&output);
     assert!(output.status.success(), "seed {seed}: {}\n{text}", output.status);
@@ -106,6 +113,14 @@ fn break_rule() {
 #[cfg(not(feature = "sabotage"))]
 fn break_rule() {}
 
+/// Ends this process as incomplete if there are `absent` kinds after a run that is long enough.
+fn require_none(kinds: &str, absent: &[&str]) {
+    if number(READS, READS_DEFAULT) >= READS_FOR_ALL_KINDS && !absent.is_empty() {
+        println!("{kinds} never met: {}", absent.join(", "));
+        std::process::exit(INCOMPLETE);
+    }
+}
+
 /// Runs in a process of its own only; returns at once among the tests.
 #[test]
 fn process_of_the_writer() {
@@ -138,7 +153,10 @@ fn process_of_the_writer() {
         }
     };
     let requests = server.join().expect("the server of segments ends").expect("the socket held");
-    println!("{}\n{requests:>12} requests for segments", writer.report());
+    println!("{}{requests:>12} requests for segments", writer.report());
+    if status.success() {
+        require_none("changes", &writer.absent());
+    }
     std::process::exit(status.code().unwrap_or(1));
 }
 
@@ -154,10 +172,16 @@ fn process_of_the_reader() {
     let (foreign, pins) = link::connect(socket).expect("the writer serves segments");
     let reader = Reader::open(foreign, Some(Arc::new(pins))).expect("an arena");
     let start = std::time::Instant::now();
-    match reader::check(&reader, number(SEED, 1) + 1, number(READS, 1_000_000)) {
+    let reads = number(READS, READS_DEFAULT);
+    match reader::check(&reader, number(SEED, 1) + 1, reads) {
         Ok(report) => {
             let time = start.elapsed().as_secs_f64();
             println!("read for {time:.1} s\n{report}");
+            if report.reads() < reads {
+                println!("too few attempts got an answer");
+                std::process::exit(INCOMPLETE);
+            }
+            require_none("outcomes", &report.absent());
         }
         Err(what) => {
             println!("noticed: {what}");

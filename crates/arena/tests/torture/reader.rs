@@ -1,5 +1,7 @@
 //! The reader in a process of its own: asks for everything, believes nothing.
 
+use std::fmt;
+
 use arena::reader::{Outcome, Reader, View};
 use base::prng::Prng;
 use base::{DatabaseIndex, UnixMs};
@@ -11,7 +13,10 @@ use crate::link::Foreign;
 
 /// How many views are held at a time.
 const HELD_MAX: usize = 12;
-/// How many outcomes there are to count.
+/// Attempts for each read that is asked for: one that gets no answer is made again, but not for
+/// ever.
+const ATTEMPTS_PER_READ_MAX: u64 = 3;
+/// What a read may come to. The first ones are answers, and only those count as reads.
 const COUNTS: [&str; 9] = [
     "copied",
     "viewed",
@@ -32,6 +37,10 @@ const ABSENT: usize = 5;
 const BUSY: usize = 6;
 const SEGMENTS: usize = 7;
 const UNSURE: usize = 8;
+/// How many of them are answers.
+const ANSWERS: usize = BUSY;
+/// Those that each run meets if it is long enough: the answers, and both refusals.
+const MET: usize = UNSURE;
 
 /// What the reader has seen so far.
 struct Seen {
@@ -67,11 +76,38 @@ struct Checker<'a> {
     kept: Vec<Kept<'a>>,
     name: Vec<u8>,
     buffer: Vec<u8>,
+    report: Report,
+}
+
+/// What a run met.
+pub struct Report {
     counts: [u64; COUNTS.len()],
 }
 
-/// Reads `count` times and returns what it met, or the first thing that must not be.
-pub fn check(reader: &Reader<Foreign>, seed: u64, count: u64) -> Result<String, String> {
+impl Report {
+    /// Returns the answers: values seen whole, and absences that must be.
+    pub fn reads(&self) -> u64 {
+        self.counts[..ANSWERS].iter().sum()
+    }
+
+    /// Returns the outcomes that were never met and should have been.
+    pub fn absent(&self) -> Vec<&'static str> {
+        let outcomes = COUNTS.into_iter().zip(self.counts).take(MET);
+        outcomes.filter(|(_, count)| *count == 0).map(|(name, _)| name).collect()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{:>12} reads:", self.reads())?;
+        let mut outcomes = COUNTS.iter().zip(self.counts);
+        outcomes.try_for_each(|(name, count)| writeln!(formatter, "{count:>12} {name}"))
+    }
+}
+
+/// Reads until `count` reads got an answer, or too many got none, and returns what it met, or the
+/// first thing that must not be.
+pub fn check(reader: &Reader<Foreign>, seed: u64, count: u64) -> Result<Report, String> {
     let zeroes = |kind: Kind| vec![0; KINDS[kind as usize].1 as usize];
     let seen = Seen {
         versions: KINDS.iter().map(|(kind, ..)| zeroes(*kind)).collect(),
@@ -87,13 +123,15 @@ pub fn check(reader: &Reader<Foreign>, seed: u64, count: u64) -> Result<String, 
         kept: Vec::new(),
         name: Vec::new(),
         buffer: Vec::new(),
-        counts: [0; COUNTS.len()],
+        report: Report { counts: [0; COUNTS.len()] },
     };
-    for _ in 0..count {
+    for _ in 0..count.saturating_mul(ATTEMPTS_PER_READ_MAX) {
+        if checker.report.reads() >= count {
+            break;
+        }
         checker.step()?;
     }
-    let lines = COUNTS.iter().zip(checker.counts);
-    Ok(lines.map(|(name, count)| format!("{count:>12} {name}\n")).collect())
+    Ok(checker.report)
 }
 
 fn forever() -> UnixMs {
@@ -146,7 +184,7 @@ impl<'a> Checker<'a> {
             other => self.without(kind, index, other.map(|()| ())),
         };
         self.buffer = buffer;
-        self.counts[result?] += 1;
+        self.report.counts[result?] += 1;
         Ok(())
     }
 
@@ -159,7 +197,7 @@ impl<'a> Checker<'a> {
             other => self.without(kind, index, other.map(drop)),
         };
         self.buffer = buffer;
-        self.counts[result?] += 1;
+        self.report.counts[result?] += 1;
         Ok(())
     }
 
@@ -169,13 +207,13 @@ impl<'a> Checker<'a> {
             Outcome::Found(Some(view)) => {
                 let first = self.accept(kind, index, &view)?;
                 self.kept.push(Kept { view, kind, index, first });
-                self.counts[HELD] += 1;
+                self.report.counts[HELD] += 1;
                 Ok(())
             }
             Outcome::Found(None) => self.copy(kind, index, database),
             other => {
                 let counted = self.without(kind, index, other.map(drop))?;
-                self.counts[counted] += 1;
+                self.report.counts[counted] += 1;
                 Ok(())
             }
         }
@@ -213,7 +251,7 @@ impl<'a> Checker<'a> {
             other => self.without(kind, index, other),
         };
         self.buffer = buffer;
-        self.counts[result?] += 1;
+        self.report.counts[result?] += 1;
         Ok(())
     }
 
@@ -248,7 +286,7 @@ impl<'a> Checker<'a> {
             Outcome::Found(()) => LENGTH,
             other => self.without(kind, index, other)?,
         };
-        self.counts[counted] += 1;
+        self.report.counts[counted] += 1;
         Ok(())
     }
 

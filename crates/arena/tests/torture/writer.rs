@@ -9,6 +9,7 @@ use arena::{
 use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 
+use crate::SEGMENT_BYTES;
 use crate::content::{
     DATABASE, EXPIRY_BASE, FLUSHED, Growth, KINDS, Kind, STAMP_BYTES, SWAPPED, Stamp, UNCOMMITTED,
     id, name,
@@ -26,8 +27,8 @@ const OPERATIONS: &[Operation] = &[
     ("small overwritten", 300, Writer::overwrite_small),
     ("small to large to small", 60, Writer::cross),
     ("large replaced", 30, Writer::replace_large),
-    ("appended", 80, Writer::append),
-    ("overwritten in place", 80, Writer::overwrite_whole),
+    ("APPEND", 80, Writer::append),
+    ("overwritten over the whole length", 80, Writer::overwrite_whole),
     ("deleted or inserted", 120, Writer::delete_or_insert),
     ("deleted, its memory reused", 150, Writer::blink),
     ("time to live changed", 60, Writer::change_expiry),
@@ -35,16 +36,40 @@ const OPERATIONS: &[Operation] = &[
     ("SWAPDB", 150, Writer::swap),
     ("swapped key overwritten", 60, Writer::overwrite_swapped),
     ("table grown", 100, Writer::grow),
-    ("page evacuated", 10, Writer::evacuate),
-    ("blocks slid", 80, Writer::slide),
-    ("segments given back", 1, Writer::give_back),
+    ("evacuation", 10, Writer::evacuate),
+    ("slide", 80, Writer::slide),
+    ("return of segments", 1, Writer::give_back),
 ];
 
-/// Changes that are counted inside of others.
-const FLUSHES: usize = OPERATIONS.len();
-const SLID: usize = FLUSHES + 1;
-const SLID_PINNED: usize = SLID + 1;
-const COUNTS: usize = SLID_PINNED + 1;
+/// What changes came to, counted where it shows: that a change was tried proves nothing.
+const EFFECTS: [&str; 13] = [
+    "sizes changed",
+    "appended in place",
+    "appended elsewhere",
+    "overwritten in place",
+    "deleted",
+    "tables swapped",
+    "buckets split",
+    "full tables flushed",
+    "pages evacuated",
+    "blocks moved",
+    "blocks left for a pin",
+    "segments given back",
+    "segments made",
+];
+const RESIZED: usize = 0;
+const APPENDED_IN_PLACE: usize = 1;
+const APPENDED_ELSEWHERE: usize = 2;
+const OVERWRITTEN_IN_PLACE: usize = 3;
+const DELETED: usize = 4;
+const TABLES_SWAPPED: usize = 5;
+const SPLIT: usize = 6;
+const FLUSHED_FULL: usize = 7;
+const EVACUATED: usize = 8;
+const MOVED: usize = 9;
+const LEFT_FOR_PIN: usize = 10;
+const SEGMENTS_RETURNED: usize = 11;
+const SEGMENTS_MADE: usize = 12;
 
 pub struct Writer {
     arena: Arc<Arena>,
@@ -57,7 +82,9 @@ pub struct Writer {
     generation: u64,
     name: Vec<u8>,
     value: Vec<u8>,
-    counts: [u64; COUNTS],
+    /// How often each of `OPERATIONS` was chosen.
+    choices: [u64; OPERATIONS.len()],
+    effects: [u64; EFFECTS.len()],
     weights: u64,
     epoch_at_start: u64,
 }
@@ -81,7 +108,8 @@ impl Writer {
             generation: 1,
             name: Vec::new(),
             value: Vec::new(),
-            counts: [0; COUNTS],
+            choices: [0; OPERATIONS.len()],
+            effects: [0; EFFECTS.len()],
             weights: OPERATIONS.iter().map(|operation| operation.1).sum(),
         };
         for (kind, count, _) in KINDS {
@@ -99,6 +127,7 @@ impl Writer {
             writer.set_in(SWAPPED[0], Kind::Flushed, index, 40, 0);
         }
         writer.epoch_at_start = writer.arena.segment_epoch();
+        writer.effects = [0; EFFECTS.len()];
         writer
     }
 
@@ -107,24 +136,34 @@ impl Writer {
         let mut chosen = self.random.below(self.weights);
         for (index, (_, weight, change)) in OPERATIONS.iter().enumerate() {
             if chosen < *weight {
-                self.counts[index] += 1;
+                self.choices[index] += 1;
                 return change(self);
             }
             chosen -= weight;
         }
     }
 
-    /// Returns how often each kind of change was made.
+    /// Returns how often each kind of change was chosen, and what the changes came to.
     pub fn report(&self) -> String {
-        let names = OPERATIONS.iter().map(|operation| operation.0);
-        let names = names.chain(["FLUSHALL", "blocks moved", "blocks left for a pin"]);
-        let mut lines: Vec<String> =
-            names.zip(&self.counts).map(|(name, count)| format!("{count:>12} {name}")).collect();
-        let segments = self.arena.segment_epoch() - self.epoch_at_start;
-        lines.push(format!("{segments:>12} segments made or given back"));
+        let line = |(name, count)| format!("{count:>12} {name}\n");
+        let mut report: String = self.counts().into_iter().map(line).collect();
         let moved = self.tables.iter().map(Table::moved_entries_max).max().unwrap_or(0);
-        lines.push(format!("{moved:>12} entries moved at most by one change"));
-        lines.join("\n")
+        report.push_str(&line(("entries moved at most by one change", moved)));
+        report
+    }
+
+    /// Returns the kinds of change of which there was none.
+    pub fn absent(&self) -> Vec<&'static str> {
+        self.counts().into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect()
+    }
+
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        let mut effects = self.effects;
+        // Each segment made and each given back is one epoch.
+        let epochs = self.arena.segment_epoch() - self.epoch_at_start;
+        effects[SEGMENTS_MADE] = epochs.saturating_sub(effects[SEGMENTS_RETURNED]);
+        let names = OPERATIONS.iter().map(|operation| operation.0);
+        names.zip(self.choices).chain(EFFECTS.into_iter().zip(effects)).collect()
     }
 
     fn key(&mut self, kind: Kind) -> u64 {
@@ -178,7 +217,12 @@ impl Writer {
                 let hash = writer.arena.hasher().hash(&writer.name);
                 let table = &mut writer.tables[usize::from(DATABASE)];
                 let id = table.find(hash, &writer.name).expect("it was appended to before");
-                table.append(id, &writer.value, Encoding::Raw).map(drop)
+                let place = table.entry(id).value().as_ptr();
+                let id = table.append(id, &writer.value, Encoding::Raw)?;
+                let stayed = place == table.entry(id).value().as_ptr();
+                let effect = if stayed { APPENDED_IN_PLACE } else { APPENDED_ELSEWHERE };
+                writer.effects[effect] += 1;
+                Ok(())
             }),
         }
     }
@@ -190,7 +234,12 @@ impl Writer {
         self.retry(|writer| {
             let (id, table) = writer.find(DATABASE).expect("it is never deleted");
             let table = &mut writer.tables[table];
-            table.overwrite(id, 0, &writer.value, Encoding::Raw).map(drop)
+            let place = table.entry(id).value().as_ptr();
+            let id = table.overwrite(id, 0, &writer.value, Encoding::Raw)?;
+            if place == table.entry(id).value().as_ptr() {
+                writer.effects[OVERWRITTEN_IN_PLACE] += 1;
+            }
+            Ok(())
         });
     }
 
@@ -247,8 +296,12 @@ impl Writer {
     }
 
     fn swap(&mut self) {
+        let identity = self.tables[usize::from(SWAPPED[0])].identity();
         let (low, high) = self.tables.split_at_mut(usize::from(SWAPPED[1]));
         Table::swap(&mut low[usize::from(SWAPPED[0])], &mut high[0]);
+        if self.tables[usize::from(SWAPPED[0])].identity() != identity {
+            self.effects[TABLES_SWAPPED] += 1;
+        }
     }
 
     fn overwrite_swapped(&mut self) {
@@ -276,14 +329,21 @@ impl Writer {
                 7 => 5000,
                 _ => STAMP_BYTES + (index * 7 + self.generation * 11) % 64,
             };
+            let buckets = self.tables[usize::from(FLUSHED)].bucket_count();
             self.set_in(FLUSHED, Kind::Flushed, index, length, self.generation);
+            let buckets_after = self.tables[usize::from(FLUSHED)].bucket_count();
+            self.effects[SPLIT] += buckets_after.saturating_sub(buckets);
             self.grown.0 += 1;
         }
     }
 
     fn flush(&mut self) {
-        self.counts[FLUSHES] += 1;
-        self.tables[usize::from(FLUSHED)].clear();
+        let table = &mut self.tables[usize::from(FLUSHED)];
+        let was_full = !table.is_empty();
+        table.clear();
+        if was_full && table.is_empty() {
+            self.effects[FLUSHED_FULL] += 1;
+        }
         self.generation += 1;
         let limit = match self.random.below(100) {
             0 => 20_000,
@@ -296,7 +356,7 @@ impl Writer {
 
     fn evacuate(&mut self) {
         for table in &mut self.tables {
-            table.evacuate();
+            self.effects[EVACUATED] += u64::from(table.evacuate());
         }
     }
 
@@ -316,10 +376,10 @@ impl Writer {
         let owner = step.owner.database;
         let table = self.tables.iter_mut().find(|table| table.identity() == owner);
         match table.expect("every table is here").slide(step) {
-            Slid::Moved => self.counts[SLID] += 1,
+            Slid::Moved => self.effects[MOVED] += 1,
             Slid::Gone => {}
             Slid::Pinned => {
-                self.counts[SLID_PINNED] += 1;
+                self.effects[LEFT_FOR_PIN] += 1;
                 budget.avoid(step);
             }
         }
@@ -327,7 +387,7 @@ impl Writer {
 
     fn give_back(&mut self) {
         self.arena.reclaim();
-        self.arena.give_back(u64::MAX);
+        self.effects[SEGMENTS_RETURNED] += self.arena.give_back(u64::MAX) / SEGMENT_BYTES;
     }
 
     fn set(&mut self, kind: Kind, index: u64, length: u64, mark: u64) {
@@ -356,7 +416,12 @@ impl Writer {
             let bytes = &writer.value;
             let value = NewValue { bytes, value_type, encoding, expiry: None, stamp: 0 };
             match table.find(hash, &writer.name) {
-                Some(id) => table.replace(id, &writer.name, &value).map(drop),
+                Some(id) => {
+                    let resized = table.entry(id).value().len() != bytes.len();
+                    table.replace(id, &writer.name, &value)?;
+                    writer.effects[RESIZED] += u64::from(resized);
+                    Ok(())
+                }
                 None => table.insert(hash, &writer.name, &value).map(drop),
             }
         });
@@ -364,7 +429,10 @@ impl Writer {
 
     fn remove(&mut self, database: u8) {
         if let Some((id, table)) = self.find(database) {
-            self.tables[table].remove(id);
+            let table = &mut self.tables[table];
+            let count = table.len();
+            table.remove(id);
+            self.effects[DELETED] += count - table.len();
         }
     }
 
