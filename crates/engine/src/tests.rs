@@ -1,4 +1,7 @@
 //! What the engine promises, on an arena over the heap and a host that does nothing.
+//!
+//! `FOREBAY_EFFECTS_HISTORIES` sets how many random histories each test of effects replays,
+//! `FOREBAY_EFFECTS_SEED` repeats one.
 
 mod checks;
 mod generated;
@@ -30,6 +33,34 @@ fn keyspace(shard_count: u32) -> Keyspace {
 
 fn digest(keyspace: &Keyspace) -> DatasetDigest {
     Access::free(keyspace).digest()
+}
+
+/// Checks the histories of so many seeds and prints how many they were; one that fails names its
+/// seed.
+fn check_histories(count: u64, check: impl Fn(u64)) {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
+    let seeds = match number("FOREBAY_EFFECTS_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("FOREBAY_EFFECTS_HISTORIES").unwrap_or(count),
+    };
+    assert!(!seeds.is_empty(), "at least one history");
+    for seed in seeds.clone() {
+        let _seed = Seed(seed);
+        check(seed);
+    }
+    let test = std::thread::current();
+    println!("{}: {} histories", test.name().unwrap_or(""), seeds.end - seeds.start);
+}
+
+/// Prints the seed when the test that holds it panics.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("repeat with FOREBAY_EFFECTS_SEED={}", self.0);
+        }
+    }
 }
 
 /// A server that has one password, or none, and does nothing.

@@ -42,6 +42,21 @@ pub const CAMPAIGNS: &[Campaign] = &[
             every_broken_rule",
     },
     Campaign {
+        name: "allocator",
+        promise: "any history leaves the extents' tiles sound, their accounting exact",
+        short: "",
+        long: "FOREBAY_EXTENT_HISTORIES=500 FOREBAY_EXTENT_OPERATIONS=10000 \
+            cargo test --profile torture --package forebay-arena --lib -- --nocapture \
+            the_tiles_sound",
+    },
+    Campaign {
+        name: "table",
+        promise: "any history leaves a table with the content of a model",
+        short: "",
+        long: "FOREBAY_TABLE_HISTORIES=1000 cargo test --profile torture \
+            --package forebay-arena --lib -- --nocapture table::tests::table_agrees_with_a_model",
+    },
+    Campaign {
         name: "extents",
         promise: "values of any size fill 97.5 % of a gibibyte under churn",
         short: "",
@@ -55,6 +70,13 @@ pub const CAMPAIGNS: &[Campaign] = &[
         short: "",
         long: "FOREBAY_GROWTH_KEYS=8000000 cargo test --profile torture \
             --package forebay-keyspace --test growth -- --nocapture",
+    },
+    Campaign {
+        name: "effects",
+        promise: "the effects of any history, of one thread and of four, give the same dataset",
+        short: "",
+        long: "FOREBAY_EFFECTS_HISTORIES=1000 cargo test --profile torture \
+            --package forebay-engine --lib -- --nocapture same_dataset",
     },
     Campaign {
         name: "differential",

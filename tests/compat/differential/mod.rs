@@ -4,7 +4,7 @@
 //! A run consists of epochs that begin with empty servers and new connections; an epoch follows
 //! from its seed alone. A failure prints the seed and the fewest steps found that show it:
 //! `FOREBAY_DIFF_SEED=<seed>` runs that one epoch again. `FOREBAY_DIFF_COMMANDS` is the number of
-//! requests.
+//! requests, `FOREBAY_DIFF_FIRST_SEED` the seed of the first epoch.
 //!
 //! *Layout*: `draw.rs` makes requests, `sequence.rs` orders them into an epoch, `world.rs` runs an
 //! epoch on both servers, `compare.rs` judges pairs of replies and lists the known differences,
@@ -28,24 +28,29 @@ const COMMANDS_PER_EPOCH: u64 = 2_000;
 fn replies_and_data_equal_those_of_redis_server() {
     let world = World::new(Launch::new(Kind::Forebay));
     match number("FOREBAY_DIFF_SEED") {
-        Some(seed) => run_epoch(&world, seed),
+        Some(seed) => drop(run_epoch(&world, seed)),
         None => {
             let commands = number("FOREBAY_DIFF_COMMANDS").unwrap_or(COMMANDS_DEFAULT);
             let first_seed = number("FOREBAY_DIFF_FIRST_SEED").unwrap_or_else(seed_of_this_run);
             println!("seeds from {first_seed}");
-            for epoch in 0..commands.div_ceil(COMMANDS_PER_EPOCH) {
-                run_epoch(&world, first_seed.wrapping_add(epoch));
+            let (mut epoch, mut sent) = (0, 0);
+            while sent < commands {
+                sent += run_epoch(&world, first_seed.wrapping_add(epoch));
+                epoch += 1;
             }
+            println!("{sent} commands in {epoch} epochs");
         }
     }
 }
 
-fn run_epoch(world: &World, seed: u64) {
+/// Returns how many commands were compared.
+fn run_epoch(world: &World, seed: u64) -> u64 {
     let epoch = Epoch::draw(seed, Profile::of_seed(seed), COMMANDS_PER_EPOCH as usize);
     if let Err(failure) = world.run(&epoch) {
         let shrunk = shrink::shrink(world, &epoch);
         panic!("FOREBAY_DIFF_SEED={seed}\n{failure}\n\n{shrunk}");
     }
+    epoch.steps.len() as u64
 }
 
 /// Returns a seed that other runs do not have: every run looks at new sequences.

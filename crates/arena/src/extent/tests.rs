@@ -1,6 +1,7 @@
 //! The extent allocator against a model: sound tiles and tags, exact accounting, content intact.
 //!
-//! `FOREBAY_EXTENT_SEED` repeats the run of one seed, `FOREBAY_EXTENT_OPERATIONS` sets its length.
+//! `FOREBAY_EXTENT_HISTORIES` sets the number of random histories, `FOREBAY_EXTENT_OPERATIONS` their
+//! length; `FOREBAY_EXTENT_SEED` repeats one.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -365,16 +366,18 @@ impl Drop for Seed {
 fn check_seeds(seeds: Range<u64>, operations: u64, segment_bytes: u64, segment_count: u32) {
     let operations = number_from("FOREBAY_EXTENT_OPERATIONS", operations);
     let first = number_from("FOREBAY_EXTENT_SEED", 0);
-    let seeds = if first == 0 { seeds } else { first..first + 1 };
+    let count = number_from("FOREBAY_EXTENT_HISTORIES", seeds.end - seeds.start);
+    let seeds = if first == 0 { seeds.start..seeds.start + count } else { first..first + 1 };
     let (mut slides, mut returned) = (0, 0);
-    for seed in seeds {
+    for seed in seeds.clone() {
         let _seed = Seed(seed);
         let mut pair = Pair::new(seed, segment_bytes, segment_count);
         pair.run(operations);
         slides += pair.slides;
         returned += pair.returned;
     }
-    println!("{slides} slides, {returned} bytes given back before the end");
+    let histories = seeds.end - seeds.start;
+    println!("{histories} histories of {operations} operations: {slides} slides, {returned} bytes");
     assert!(slides > 0 && returned > 0, "{slides} slides, {returned} bytes returned");
 }
 
