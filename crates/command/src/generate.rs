@@ -1,4 +1,5 @@
-//! Requests drawn from the rows, for tests that want many of them.
+//! Requests drawn from the rows, for tests that want many of them: the walk through a row's
+//! arguments, and one source of words for it.
 //!
 //! What a row's `args` say is all that is known here: a request follows them, so that its command
 //! accepts its form, whatever the data then make of it.
@@ -10,6 +11,75 @@ use crate::row::Command;
 
 /// Repetitions of an argument that may be repeated.
 const REPEATS_MAX: u64 = 4;
+
+/// Draws the words of requests; their order follows from the rows, in one walk for all who draw.
+pub trait Draw {
+    /// An argument that may be left out is there once in so many requests.
+    const OPTION_ONE_IN: u64;
+
+    /// Returns the randomness that decides which arguments a request has.
+    fn random(&mut self) -> &mut Prng;
+
+    /// Returns `word`, a name or a token of a row, in upper or lower case.
+    fn word(&mut self, word: &'static str) -> Vec<u8>;
+
+    /// Returns a value for `arg`, which is neither a token alone nor a group.
+    fn value(&mut self, arg: &Arg) -> Vec<u8>;
+
+    /// Returns a request of `command`: each option is there or not, repeated or not.
+    fn request(&mut self, command: &Command) -> Vec<Vec<u8>> {
+        let mut request = names(self, command);
+        append_all(self, command.args, &mut request);
+        request
+    }
+
+    /// Returns a request of `command` without options and repetitions.
+    fn shortest(&mut self, command: &Command) -> Vec<Vec<u8>> {
+        let mut request = names(self, command);
+        for arg in command.args.iter().filter(|arg| !arg.optional) {
+            request.extend(self.words(arg));
+        }
+        request
+    }
+
+    /// Returns the words of `arg`, once, as if it were required.
+    fn words(&mut self, arg: &Arg) -> Vec<Vec<u8>> {
+        let mut words = Vec::new();
+        append_all(self, &[Arg { optional: false, multiple: false, ..*arg }], &mut words);
+        words
+    }
+}
+
+fn names<D: Draw + ?Sized>(draw: &mut D, command: &Command) -> Vec<Vec<u8>> {
+    command.name.split('|').map(|name| draw.word(name)).collect()
+}
+
+fn append_all<D: Draw + ?Sized>(draw: &mut D, args: &[Arg], request: &mut Vec<Vec<u8>>) {
+    for arg in args {
+        if arg.optional && !draw.random().one_in(D::OPTION_ONE_IN) {
+            continue;
+        }
+        let count = if arg.multiple { 1 + draw.random().below(REPEATS_MAX) } else { 1 };
+        for index in 0..count {
+            if !arg.token.is_empty() && index == 0 {
+                request.push(draw.word(arg.token));
+            }
+            append_value(draw, arg, request);
+        }
+    }
+}
+
+fn append_value<D: Draw + ?Sized>(draw: &mut D, arg: &Arg, request: &mut Vec<Vec<u8>>) {
+    match arg.kind {
+        ArgKind::PureToken => {}
+        ArgKind::Block(args) => append_all(draw, args, request),
+        ArgKind::OneOf(args) => {
+            let index = draw.random().below(args.len() as u64) as usize;
+            append_all(draw, &args[index..=index], request);
+        }
+        _ => request.push(draw.value(arg)),
+    }
+}
 
 /// What requests are like.
 #[derive(Clone, Copy, Debug)]
@@ -28,76 +98,43 @@ impl Default for Profile {
     }
 }
 
-/// Draws the arguments of requests.
+/// Draws words by the rows alone.
 #[derive(Clone, Debug)]
 pub struct Generator {
     profile: Profile,
     random: Prng,
 }
 
-impl Generator {
-    /// Returns the requests of `seed`.
-    pub fn new(profile: Profile, seed: u64) -> Generator {
-        Generator { profile, random: Prng::new(seed) }
+impl Draw for Generator {
+    const OPTION_ONE_IN: u64 = 2;
+
+    fn random(&mut self) -> &mut Prng {
+        &mut self.random
     }
 
-    /// Returns a request of `command`: each option is there or not, repeated or not.
-    pub fn request(&mut self, command: &Command) -> Vec<Vec<u8>> {
-        let mut request = names(command);
-        self.sequence(command.args, &mut request);
-        request
+    fn word(&mut self, word: &'static str) -> Vec<u8> {
+        if self.random.one_in(3) { word.to_ascii_lowercase().into() } else { word.into() }
     }
 
-    /// Returns a request of `command` without options and repetitions.
-    pub fn shortest(&mut self, command: &Command) -> Vec<Vec<u8>> {
-        let mut request = names(command);
-        let required = command.args.iter().filter(|arg| !arg.optional);
-        required.for_each(|arg| self.required(arg, &mut request));
-        request
-    }
-
-    /// Returns the words of `arg`, once, as if it were required.
-    pub fn words(&mut self, arg: &Arg) -> Vec<Vec<u8>> {
-        let mut words = Vec::new();
-        self.required(arg, &mut words);
-        words
-    }
-
-    fn required(&mut self, arg: &Arg, request: &mut Vec<Vec<u8>>) {
-        self.sequence(&[Arg { optional: false, multiple: false, ..*arg }], request);
-    }
-
-    fn sequence(&mut self, args: &[Arg], request: &mut Vec<Vec<u8>>) {
-        for arg in args {
-            if arg.optional && self.random.one_in(2) {
-                continue;
-            }
-            let count = if arg.multiple { 1 + self.random.below(REPEATS_MAX) } else { 1 };
-            for index in 0..count {
-                if !arg.token.is_empty() && index == 0 {
-                    request.push(self.in_some_case(arg.token));
-                }
-                self.value(arg, request);
-            }
-        }
-    }
-
-    fn value(&mut self, arg: &Arg, request: &mut Vec<Vec<u8>>) {
-        let value = match arg.kind {
-            ArgKind::PureToken => return,
-            ArgKind::Block(args) => return self.sequence(args, request),
-            ArgKind::OneOf(args) => {
-                let index = self.random.below(args.len() as u64) as usize;
-                return self.sequence(&args[index..=index], request);
-            }
+    fn value(&mut self, arg: &Arg) -> Vec<u8> {
+        match arg.kind {
             _ if !arg.words.is_empty() => self.one_of(arg.words).into(),
             ArgKind::Key(_) => format!("key:{}", self.random.below(self.profile.key_count)).into(),
             ArgKind::Integer | ArgKind::UnixTime => self.integer(arg.range).to_string().into(),
             ArgKind::Double => self.double().into(),
             ArgKind::Pattern => self.pattern(),
             ArgKind::String => self.string(),
-        };
-        request.push(value);
+            ArgKind::PureToken | ArgKind::Block(_) | ArgKind::OneOf(_) => {
+                unreachable!("the walk takes groups apart")
+            }
+        }
+    }
+}
+
+impl Generator {
+    /// Returns the requests of `seed`.
+    pub fn new(profile: Profile, seed: u64) -> Generator {
+        Generator { profile, random: Prng::new(seed) }
     }
 
     fn integer(&mut self, (low, high): (i64, i64)) -> i64 {
@@ -140,15 +177,7 @@ impl Generator {
         }
     }
 
-    fn in_some_case(&mut self, word: &str) -> Vec<u8> {
-        if self.random.one_in(3) { word.to_ascii_lowercase().into() } else { word.into() }
-    }
-
     fn one_of(&mut self, words: &'static [&'static str]) -> &'static str {
         words[self.random.below(words.len() as u64) as usize]
     }
-}
-
-fn names(command: &Command) -> Vec<Vec<u8>> {
-    command.name.split('|').map(|name| name.as_bytes().to_vec()).collect()
 }

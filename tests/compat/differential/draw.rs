@@ -1,15 +1,16 @@
-//! Requests drawn from rows of the command table.
+//! The words of requests: `command::generate` walks the rows and asks for them.
 
 use base::prng::Prng;
-use command::{Arg, ArgKind, Command};
+use command::generate::Draw;
+use command::{Arg, ArgKind};
 use harness::Request;
 
 use super::compare::SECONDS_MAX;
 use super::sequence::Profile;
 
-/// Draws requests.
+/// Draws the words of requests that both servers answer alike.
 #[derive(Debug)]
-pub struct Draw {
+pub struct Words {
     prng: Prng,
     profile: Profile,
     keys: Vec<Vec<u8>>,
@@ -17,27 +18,51 @@ pub struct Draw {
     times: u64,
 }
 
-impl Draw {
-    /// Returns a source of requests about the keys `keys`.
-    pub fn new(seed: u64, profile: Profile, keys: Vec<Vec<u8>>) -> Draw {
-        Draw { prng: Prng::new(seed), profile, keys, times: 0 }
+impl Draw for Words {
+    const OPTION_ONE_IN: u64 = 3;
+
+    fn random(&mut self) -> &mut Prng {
+        &mut self.prng
     }
 
-    /// Returns the randomness itself.
-    pub fn prng(&mut self) -> &mut Prng {
-        &mut self.prng
+    fn word(&mut self, word: &'static str) -> Vec<u8> {
+        match self.prng.below(8) {
+            0 => word.to_ascii_uppercase().into_bytes(),
+            1 => word
+                .bytes()
+                .map(|byte| match self.prng.one_in(2) {
+                    true => byte.to_ascii_uppercase(),
+                    false => byte.to_ascii_lowercase(),
+                })
+                .collect(),
+            _ => word.as_bytes().to_vec(),
+        }
+    }
+
+    fn value(&mut self, arg: &Arg) -> Vec<u8> {
+        match arg.kind {
+            ArgKind::Key(_) => self.key(),
+            ArgKind::Integer | ArgKind::UnixTime => self.integer(arg),
+            ArgKind::Double => self.double(),
+            ArgKind::Pattern => self.pattern(),
+            ArgKind::String if !arg.words.is_empty() => self.pick(arg.words).as_bytes().to_vec(),
+            ArgKind::String => self.string(),
+            ArgKind::PureToken | ArgKind::Block(_) | ArgKind::OneOf(_) => {
+                unreachable!("the walk takes groups apart")
+            }
+        }
+    }
+}
+
+impl Words {
+    /// Returns the words of `seed`, about the keys `keys`.
+    pub fn new(seed: u64, profile: Profile, keys: Vec<Vec<u8>>) -> Words {
+        Words { prng: Prng::new(seed), profile, keys, times: 0 }
     }
 
     /// Returns one of `options`.
     pub fn pick<T: Copy>(&mut self, options: &[T]) -> T {
         options[self.prng.below(options.len() as u64) as usize]
-    }
-
-    /// Returns a request for `row` that follows its arguments.
-    pub fn request(&mut self, row: &Command) -> Request {
-        let mut request: Request = row.name.split('|').map(|name| self.in_any_case(name)).collect();
-        self.arguments(row.args, &mut request);
-        request
     }
 
     /// Returns `request` with something wrong with it, most times.
@@ -46,60 +71,12 @@ impl Draw {
         match self.prng.below(6) {
             0 => drop(request.pop()),
             1 => drop(request.remove(index)),
-            2 => request.push(self.word()),
-            3 => request.insert(index, self.word()),
-            4 => request[index] = self.word(),
+            2 => request.push(self.stray()),
+            3 => request.insert(index, self.stray()),
+            4 => request[index] = self.stray(),
             _ => request[index].extend_from_slice(b"x"),
         }
         if request.is_empty() { vec![b"nothing".to_vec()] } else { request }
-    }
-
-    fn in_any_case(&mut self, name: &str) -> Vec<u8> {
-        match self.prng.below(8) {
-            0 => name.to_ascii_uppercase().into_bytes(),
-            1 => name
-                .bytes()
-                .map(|byte| match self.prng.one_in(2) {
-                    true => byte.to_ascii_uppercase(),
-                    false => byte,
-                })
-                .collect(),
-            _ => name.as_bytes().to_vec(),
-        }
-    }
-
-    fn arguments(&mut self, args: &[Arg], request: &mut Request) {
-        for arg in args {
-            if arg.optional && !self.prng.one_in(3) {
-                continue;
-            }
-            let count = if arg.multiple { 1 + self.prng.below(4) } else { 1 };
-            for index in 0..count {
-                if !arg.token.is_empty() && index == 0 {
-                    let token = self.in_any_case(arg.token);
-                    request.push(token);
-                }
-                self.value(arg, request);
-            }
-        }
-    }
-
-    fn value(&mut self, arg: &Arg, request: &mut Request) {
-        let value = match arg.kind {
-            ArgKind::PureToken => return,
-            ArgKind::Block(args) => return self.arguments(args, request),
-            ArgKind::OneOf(args) => {
-                let index = self.prng.below(args.len() as u64) as usize;
-                return self.arguments(&args[index..=index], request);
-            }
-            ArgKind::Key(_) => self.key(),
-            ArgKind::Integer | ArgKind::UnixTime => self.integer(arg),
-            ArgKind::Double => self.double(),
-            ArgKind::Pattern => self.pattern(),
-            ArgKind::String if !arg.words.is_empty() => self.pick(arg.words).as_bytes().to_vec(),
-            ArgKind::String => self.string(),
-        };
-        request.push(value);
     }
 
     /// Returns one of the keys, the first ones more often.
@@ -222,7 +199,7 @@ impl Draw {
     }
 
     /// Returns a word that may mean something in the wrong place.
-    fn word(&mut self) -> Vec<u8> {
+    fn stray(&mut self) -> Vec<u8> {
         const WORDS: [&str; 16] = [
             "",
             "x",

@@ -6,7 +6,7 @@
 //! `FOREBAY_DIFF_SEED=<seed>` runs that one epoch again. `FOREBAY_DIFF_COMMANDS` is the number of
 //! requests, `FOREBAY_DIFF_FIRST_SEED` the seed of the first epoch.
 //!
-//! *Layout*: `draw.rs` makes requests, `sequence.rs` orders them into an epoch, `world.rs` runs an
+//! *Layout*: `draw.rs` draws words, `sequence.rs` orders them into an epoch, `world.rs` runs an
 //! epoch on both servers, `compare.rs` judges pairs of replies and lists the known differences,
 //! `shrink.rs` looks for the fewest steps.
 

@@ -1,9 +1,10 @@
 //! The steps of an epoch.
 
+use command::generate::Draw;
 use command::{Command, Handler, rows};
 use harness::Request;
 
-use super::draw::Draw;
+use super::draw::Words;
 
 /// Two sides of the semantics that do not go together in one comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,13 +85,13 @@ impl Epoch {
     /// Returns the epoch of `seed` with about `count` steps.
     pub fn draw(seed: u64, profile: Profile, count: usize) -> Epoch {
         let keys = keys();
-        let mut draw = Draw::new(seed, profile, keys.clone());
+        let mut draw = Words::new(seed, profile, keys.clone());
         let rows = candidates();
         let mut steps: Vec<Step> = (0..SESSION_COUNT).map(first_step).collect();
         let mut in_transaction = [false; SESSION_COUNT];
         while steps.len() < count {
-            let session = draw.prng().below(SESSION_COUNT as u64) as usize;
-            for _ in 0..=draw.prng().below(BATCH_MAX) {
+            let session = draw.random().below(SESSION_COUNT as u64) as usize;
+            for _ in 0..=draw.random().below(BATCH_MAX) {
                 let request = next_request(&mut draw, &rows, in_transaction[session]);
                 follow(&request, &mut in_transaction[session]);
                 steps.push(Step { session, request });
@@ -122,25 +123,25 @@ fn group(row: &'static Command) -> &'static str {
     }
 }
 
-fn next_request(draw: &mut Draw, rows: &[&Command], in_transaction: bool) -> Request {
-    if in_transaction && draw.prng().one_in(9) {
+fn next_request(draw: &mut Words, rows: &[&Command], in_transaction: bool) -> Request {
+    if in_transaction && draw.random().one_in(9) {
         return harness::words("EXEC");
     }
-    if draw.prng().one_in(300) {
+    if draw.random().one_in(300) {
         let name = draw.pick(&ODD_NAMES);
         return draw.spoil(harness::words(name));
     }
     let row = loop {
         let row = draw.pick(rows);
         let is_rare = RARE.contains(&row.name);
-        if !is_rare || draw.prng().one_in(12) {
+        if !is_rare || draw.random().one_in(12) {
             break row;
         }
     };
     let request = draw.request(row);
     // A request that is refused while it is queued spoils the whole transaction.
     let spoiled_one_in = if in_transaction { 150 } else { 15 };
-    if draw.prng().one_in(spoiled_one_in) {
+    if draw.random().one_in(spoiled_one_in) {
         return comparable(far_away(unknown_to_both(draw.spoil(request))));
     }
     comparable(request)

@@ -1,6 +1,6 @@
 //! Requests drawn from the rows.
 
-use command::generate::{Generator, Profile};
+use command::generate::{Draw, Generator, Profile};
 use command::{Arg, ArgKind, Command, Flags, Handler, rows};
 
 use crate::support::{World, render};

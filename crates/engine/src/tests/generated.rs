@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use command::generate::{Generator, Profile};
+use command::generate::{Draw, Generator, Profile};
 use command::{Command, Flags, Handler, rows};
 use keyspace::EvictionPolicy;
 
