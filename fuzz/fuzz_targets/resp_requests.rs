@@ -1,40 +1,39 @@
 //! Requests in any mix of inline, multibulk and garbage, cut anywhere: every cut gives the same
 //! requests and the same error, what is not consumed stays as it was, and nothing panics.
+//!
+//! The input is text, so that seeds can be read and the words of the dictionary mean something. The
+//! first line is `y` or `n` for authenticated, a digit for the requests of a batch, and digits for
+//! the sizes of pieces. Each further line is a part of the stream, by its first byte:
+//!
+//! ```text
+//! m SET k v    a multibulk request
+//! i SET k v    an inline request, each argument quoted
+//! l SET 'k v   a line as it is, and CR LF
+//! b 3 abc      the header of a bulk string, the bytes, and CR LF
+//! other        the bytes as they are, and LF
+//! ```
 #![no_main]
 
-use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use resp::{Batch, Decoder, Limits, Next, ProtocolError, encode_command, encode_inline};
 
-#[derive(Arbitrary, Debug)]
-struct Input<'a> {
-    authenticated: bool,
-    requests_max: u8,
-    cuts: Vec<u8>,
-    parts: Vec<Part<'a>>,
-}
-
-#[derive(Arbitrary, Debug)]
-enum Part<'a> {
-    Multibulk(Vec<&'a [u8]>),
-    Inline(Vec<&'a [u8]>),
-    Line(&'a [u8]),
-    Count(i64),
-    Bulk(i32, &'a [u8]),
-    Bytes(&'a [u8]),
-}
-
-fn write_part(part: &Part<'_>, stream: &mut Vec<u8>) {
-    match part {
-        Part::Multibulk(arguments) => encode_command(arguments, stream),
-        Part::Inline(arguments) => encode_inline(arguments, stream),
-        Part::Line(bytes) => stream.extend_from_slice(&[bytes, &b"\r\n"[..]].concat()),
-        Part::Count(count) => stream.extend_from_slice(format!("*{count}\r\n").as_bytes()),
-        Part::Bulk(length, bytes) => {
-            stream.extend_from_slice(format!("${length}\r\n").as_bytes());
-            stream.extend_from_slice(&[bytes, &b"\r\n"[..]].concat());
-        }
-        Part::Bytes(bytes) => stream.extend_from_slice(bytes),
+fn write_part(line: &[u8], stream: &mut Vec<u8>) {
+    let arguments = |text: &'static str| {
+        let rest = line.strip_prefix(text.as_bytes())?;
+        Some(rest.split(|byte| *byte == b' ').collect::<Vec<&[u8]>>())
+    };
+    if let Some(arguments) = arguments("m ") {
+        encode_command(&arguments, stream);
+    } else if let Some(arguments) = arguments("i ") {
+        encode_inline(&arguments, stream);
+    } else if let Some(rest) = line.strip_prefix(b"l ") {
+        stream.extend_from_slice(&[rest, b"\r\n"].concat());
+    } else if let Some(arguments) = arguments("b ") {
+        let [length, bytes @ ..] = &arguments[..] else { return };
+        let bytes = bytes.join(&b' ');
+        stream.extend_from_slice(&[b"$", *length, b"\r\n", &bytes, b"\r\n"].concat());
+    } else {
+        stream.extend_from_slice(&[line, b"\n"].concat());
     }
 }
 
@@ -74,18 +73,22 @@ fn decode(
     }
 }
 
-fuzz_target!(|input: Input<'_>| {
+fuzz_target!(|input: &[u8]| {
+    let mut lines = input.split(|byte| *byte == b'\n');
+    let mut head = lines.next().unwrap_or_default().iter().copied();
+    let authenticated = head.next() == Some(b'y');
+    let mut digits = head.map(|byte| usize::from(byte.wrapping_sub(b'0')));
+    let requests_max = digits.next().unwrap_or(0) % 64 + 1;
+    let mut cuts = digits.cycle();
     let limits = Limits {
         bulk_bytes_max: 100_000,
         multibulk_count_max: 1000,
         inline_bytes_max: 64,
-        authenticated: input.authenticated,
+        authenticated,
     };
     let mut stream = Vec::new();
-    input.parts.iter().for_each(|part| write_part(part, &mut stream));
+    lines.for_each(|line| write_part(line, &mut stream));
     let whole = decode(&stream, &limits, 64, || usize::MAX / 2);
-    let requests_max = usize::from(input.requests_max % 64) + 1;
-    let mut cuts = input.cuts.iter().copied().map(usize::from).cycle();
     let cut = decode(&stream, &limits, requests_max, || cuts.next().unwrap_or(1));
     assert_eq!(cut, whole);
 });

@@ -64,7 +64,7 @@ pub use lookup::{lookup, resolve};
 pub use request::Args;
 pub use row::{Command, Group, Handler};
 pub use session::{Queued, SessionState, TRANSACTION_BYTES_MAX, Transaction};
-pub use table::{rows, table};
+pub use table::{rows, table, vocabulary};
 
 /// The version of Redis whose behaviour the commands follow, as HELLO and INFO tell it.
 pub const REDIS_VERSION: &str = "7.2.4";

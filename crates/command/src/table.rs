@@ -1,7 +1,9 @@
 //! The rows of all commands.
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
+use crate::argument::{Arg, ArgKind};
 use crate::row::Command;
 use crate::{connection, generic, server, string, transactions};
 
@@ -20,6 +22,28 @@ pub fn rows() -> impl Iterator<Item = &'static Command> {
         .flat_map(|command| std::iter::once(command).chain(command.subcommands.iter().copied()))
 }
 
+/// Returns every fixed word that a request may have: names, tokens, and the words that make sense
+/// as values.
+pub fn vocabulary() -> BTreeSet<&'static str> {
+    let mut words = BTreeSet::new();
+    for row in rows() {
+        words.extend(row.name.split('|'));
+        collect_words(row.args, &mut words);
+    }
+    words.remove("");
+    words
+}
+
+fn collect_words(args: &'static [Arg], words: &mut BTreeSet<&'static str>) {
+    for arg in args {
+        words.insert(arg.token);
+        words.extend(arg.words);
+        if let ArgKind::OneOf(args) | ArgKind::Block(args) = arg.kind {
+            collect_words(args, words);
+        }
+    }
+}
+
 static FAMILIES: [&[&Command]; 5] = [
     connection::CONNECTION,
     string::STRING,
@@ -27,3 +51,17 @@ static FAMILIES: [&[&Command]; 5] = [
     transactions::TRANSACTIONS,
     server::SERVER,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vocabulary_has_names_and_tokens_at_every_depth() {
+        let words = vocabulary();
+        for word in ["set", "client", "setname", "KEEPTTL", "PXAT", "maxmemory"] {
+            assert!(words.contains(word), "{word}");
+        }
+        assert!(!words.contains("") && !words.contains("client|setname"));
+    }
+}

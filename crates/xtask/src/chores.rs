@@ -1,6 +1,6 @@
 //! The table of chores: what one can ask of `cargo xtask`.
 
-use crate::{campaigns, docs, fuzz, setup, steps, tidy};
+use crate::{campaigns, dictionary, docs, fuzz, setup, steps, tidy};
 
 /// A thing to do in this repository.
 pub struct Chore {
@@ -49,6 +49,12 @@ pub const CHORES: &[Chore] = &[
         arguments: "[--short] [target...]",
         summary: "the fuzz targets, or those named; --short is what `test` runs",
         run: fuzz::run,
+    },
+    Chore {
+        name: "dictionary",
+        arguments: "",
+        summary: "write the words of the command table for the fuzz targets; `fuzz` does it itself",
+        run: dictionary::run,
     },
     Chore {
         name: "bench",

@@ -3,12 +3,16 @@
 //! The folder has the layout that cargo-fuzz expects, but neither that tool nor a nightly compiler
 //! is needed: coverage comes from an LLVM pass that the stable compiler has. The targets run safe
 //! code, so there is no address sanitizer here; miri is the judge of unsafe code.
+//!
+//! A target starts from the seeds in `fuzz/corpus/<name>/`, small texts that are kept in git, and
+//! knows the words of the command table from a dictionary that is written anew each time.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use crate::campaigns::split_short;
+use crate::dictionary;
 use crate::process::{self, Tally, output_of};
 use crate::workspace::Workspace;
 
@@ -69,10 +73,11 @@ pub fn run_targets(workspace: &Workspace, names: &[String], short: bool) -> Resu
     build.args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", &host]);
     build.current_dir(&workspace.root).env("CARGO_TARGET_DIR", &target_folder);
     process::run(build.env("RUSTFLAGS", COVERAGE_FLAGS))?;
+    let dictionary = dictionary::write(workspace)?;
     let programs = target_folder.join(host).join("release");
     let mut tally = Tally::default();
     for name in names {
-        match run_target(workspace, &programs.join(name), name, short) {
+        match run_target(workspace, &programs.join(name), &dictionary, short) {
             Ok(()) => tally.passed += 1,
             Err(message) => {
                 println!("fuzz target {name}: {message}");
@@ -88,20 +93,23 @@ pub fn run_targets(workspace: &Workspace, names: &[String], short: bool) -> Resu
 fn run_target(
     workspace: &Workspace,
     program: &Path,
-    name: &str,
+    dictionary: &Path,
     short: bool,
 ) -> Result<(), String> {
+    let name = program.file_name().expect("a target is a file").to_string_lossy();
+    let name = name.as_ref();
     let grown = workspace.target.join("fuzz/corpus").join(name);
     let seeds = workspace.root.join("fuzz/corpus").join(name);
     let artifacts = workspace.root.join("fuzz/artifacts").join(name);
     for folder in [&grown, &artifacts] {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    let mut command = Command::new(program);
-    command.arg(&grown);
-    if seeds.is_dir() {
-        command.arg(&seeds);
+    if !has_files(&seeds) {
+        return Err(format!("{} holds no seed", seeds.display()));
     }
+    let mut command = Command::new(program);
+    command.arg(&grown).arg(&seeds);
+    command.arg(format!("-dict={}", dictionary.display()));
     command.arg(format!("-artifact_prefix={}/", artifacts.display()));
     command.args(["-print_final_stats=1", "-timeout=10"]);
     command.arg(format!("-runs={}", if short { SHORT_RUNS } else { LONG_RUNS }));
@@ -119,6 +127,10 @@ fn run_target(
     let lines: Vec<&str> = report.lines().collect();
     let end = lines[lines.len().saturating_sub(REPORT_LINES_SHOWN)..].join("\n");
     Err(format!("{end}\nended with {}", output.status))
+}
+
+fn has_files(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// How much of a failed target's report is shown.

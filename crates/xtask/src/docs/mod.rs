@@ -1,11 +1,11 @@
 //! The generated pages in docs/reference: written from the tables of commands and options, so that
 //! neither page can say what the program does not do.
 //!
-//! The command table is linked in only with the feature `docs`: without it, the other chores build
+//! The command table is linked in only with the feature `tables`: without it, the other chores build
 //! and run while the product does not compile. The options are asked of the program itself, as
 //! nobody imports the server.
 
-#[cfg(feature = "docs")]
+#[cfg(feature = "tables")]
 mod commands;
 mod options;
 
@@ -23,7 +23,7 @@ struct Page {
 }
 
 const PAGES: &[Page] = &[
-    #[cfg(feature = "docs")]
+    #[cfg(feature = "tables")]
     Page { path: "docs/reference/commands.md", render: |_| Ok(commands::page(command::table())) },
     Page { path: "docs/reference/config.md", render: options::page },
 ];
@@ -39,8 +39,8 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         _ => return Err("docs takes no argument but --check".to_owned()),
     };
     let workspace = Workspace::load()?;
-    if !cfg!(feature = "docs") {
-        return run_with_tables(&workspace, arguments);
+    if !cfg!(feature = "tables") {
+        return run_with_tables(&workspace, "docs", arguments);
     }
     let build = ["build", "--quiet", "--package", "forebay-server", "--bin", "forebay"];
     run_program(Command::new("cargo").args(build).current_dir(&workspace.root))?;
@@ -69,7 +69,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 /// # Errors
 /// When one is, or when the tables cannot be had.
 pub fn check(workspace: &Workspace) -> Result<Report, String> {
-    run_with_tables(workspace, &["--check".to_owned()])?;
+    run_with_tables(workspace, "docs", &["--check".to_owned()])?;
     Ok(Report::Ran(crate::process::Tally::default()))
 }
 
@@ -77,9 +77,16 @@ fn stale_message(pages: &[&str]) -> String {
     format!("stale: {}; run `cargo xtask docs` and commit", pages.join(", "))
 }
 
-/// Runs this chore in a build of xtask that has the command table in it.
-fn run_with_tables(workspace: &Workspace, arguments: &[String]) -> Result<(), String> {
+/// Runs `chore` in a build of this program that has the command table in it.
+///
+/// # Errors
+/// When that build or the chore fails.
+pub fn run_with_tables(
+    workspace: &Workspace,
+    chore: &str,
+    arguments: &[String],
+) -> Result<(), String> {
     let mut command = Command::new("cargo");
-    command.args(["run", "--quiet", "--package", "forebay-xtask", "--features", "docs", "--"]);
-    run_quietly(command.arg("docs").args(arguments).current_dir(&workspace.root))
+    command.args(["run", "--quiet", "--package", "forebay-xtask", "--features", "tables", "--"]);
+    run_quietly(command.arg(chore).args(arguments).current_dir(&workspace.root))
 }
