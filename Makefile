@@ -10,7 +10,7 @@ help:
 	@echo "make demo    start a server, load real files, read them back three ways, measure, stop"
 	@echo "make serve   run a server with its defaults; ARGS='--port 7000' adds options"
 	@echo "make test    install what the tests need, then run every one of them"
-	@echo "make bench   compare with redis-server on this machine"
+	@echo "make bench   compare with redis-server on this machine; ARGS='memory' measures that instead"
 
 demo:
 	@$(CARGO) build --release $(PROGRAMS)

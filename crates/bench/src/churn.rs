@@ -87,7 +87,7 @@ impl Churn {
             seen.written_bytes,
             seen.cpu.as_secs_f64() * 1e6 / seen.writes as f64,
         );
-        let path = record::write(&self.results, "churn", &self.record(&spec, &seen))?;
+        let path = record::write(&self.results, "churn", self.record(&spec, &seen))?;
         println!("\n{}", path.display());
         let allowed = (self.limit * EXCESS_PERCENT_MAX / 100).max(EXCESS_BYTES_MIN) as i64;
         ensure!(excess <= allowed, "resident memory is {excess} bytes above the limit");
@@ -157,10 +157,7 @@ impl Churn {
 
     fn record(&self, spec: &ServerSpec, seen: &Seen) -> serde_json::Value {
         json!({
-            "table": "churn",
-            "circumstances": record::circumstances(),
-            "server": spec.name,
-            "version": spec.version(),
+            "server": spec.record(),
             "limit_bytes": self.limit,
             "value_bytes_max": self.value_bytes_max,
             "rounds": self.rounds,

@@ -95,7 +95,7 @@ impl Comparison {
             results.push(row_record(row, &subject, &other, &ratios));
         }
         let path =
-            record::write(&self.results, self.table.name(), &self.record(idle_cpu, &results))?;
+            record::write(&self.results, self.table.name(), self.record(idle_cpu, &results))?;
         println!("\n{}", path.display());
         ensure!(wrong == 0, "{wrong} replies were wrong");
         Ok(())
@@ -194,16 +194,11 @@ impl Comparison {
 
     fn record(&self, idle_cpu: [f64; 2], rows: &[Value]) -> Value {
         let server = |spec: &ServerSpec, idle: f64| {
-            json!({
-                "name": spec.name,
-                "version": spec.version(),
-                "options": spec.options,
-                "idle_cpu_ms_per_s": idle,
-            })
+            let mut record = spec.record();
+            record["idle_cpu_ms_per_s"] = idle.into();
+            record
         };
         json!({
-            "table": self.table.name(),
-            "circumstances": record::circumstances(),
             "subject": server(&self.subject, idle_cpu[0]),
             "other": server(&self.other, idle_cpu[1]),
             "key_count": self.data.key_count,

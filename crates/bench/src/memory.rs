@@ -38,7 +38,8 @@ pub struct Measurement {
 /// Bytes per key of one server, at each number of keys.
 struct Curve {
     name: String,
-    version: String,
+    /// What the result file says of the server.
+    server: Value,
     empty_bytes: u64,
     points: Vec<(u64, f64)>,
 }
@@ -54,7 +55,7 @@ impl Measurement {
             self.servers.iter().map(|spec| self.measure(spec)).collect::<anyhow::Result<_>>()?;
         progress("");
         self.print(&curves);
-        let path = record::write(&self.results, "memory", &self.record(&curves))?;
+        let path = record::write(&self.results, "memory", self.record(&curves))?;
         println!("\n{}", path.display());
         Ok(())
     }
@@ -82,7 +83,7 @@ impl Measurement {
             points.push((count, used as f64 / count as f64));
             count += self.step;
         }
-        Ok(Curve { name: spec.name.clone(), version: spec.version(), empty_bytes, points })
+        Ok(Curve { name: spec.name.clone(), server: spec.record(), empty_bytes, points })
     }
 
     fn print(&self, curves: &[Curve]) {
@@ -109,8 +110,7 @@ impl Measurement {
     fn record(&self, curves: &[Curve]) -> Value {
         let curve = |curve: &Curve| {
             json!({
-                "server": curve.name,
-                "version": curve.version,
+                "server": curve.server,
                 "empty_bytes": curve.empty_bytes,
                 "mean_bytes_per_key": curve.mean(),
                 "max_bytes_per_key": curve.max(),
@@ -120,8 +120,6 @@ impl Measurement {
             })
         };
         json!({
-            "table": "memory",
-            "circumstances": record::circumstances(),
             "key_bytes": self.key_bytes,
             "value_bytes": self.value_bytes,
             "curves": curves.iter().map(curve).collect::<Vec<_>>(),

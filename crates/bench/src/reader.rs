@@ -98,14 +98,14 @@ impl Reads {
         }
         let calls = count_calls(&server.socket())?;
         println!("\n{}", describe(&calls));
-        let mut result = record::circumstances();
-        result["kind"] = "reader".into();
-        result["server"] = json!({ "name": self.server.name, "version": self.server.version() });
-        result["keys"] = self.key_count.into();
-        result["rows"] = rows.into();
-        result["system_calls"] = calls;
         server.stop();
-        println!("\n{}", record::write(&self.results, "reader", &result)?.display());
+        let result = json!({
+            "server": self.server.record(),
+            "keys": self.key_count,
+            "rows": rows,
+            "system_calls": calls,
+        });
+        println!("\n{}", record::write(&self.results, "reader", result)?.display());
         Ok(())
     }
 

@@ -7,11 +7,28 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-/// Returns what a reader needs to judge or repeat a measurement.
-pub fn circumstances() -> Value {
+/// Writes `result`, a map, as `<folder>/<date>-<time>-<table>.json` and returns the path. What one
+/// needs to judge or repeat a measurement is added to it; the servers with their versions are the
+/// caller's to name.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write(folder: &Path, table: &str, mut result: Value) -> anyhow::Result<PathBuf> {
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let (date, time) = date_and_time();
+    let path = folder.join(format!("{date}-{}-{table}.json", time.replace(':', "")));
+    result["table"] = table.into();
+    result["circumstances"] = circumstances(&date, &time);
+    let mut text = serde_json::to_string_pretty(&result)?;
+    text.push('\n');
+    fs::write(&path, text).with_context(|| path.display().to_string())?;
+    Ok(path)
+}
+
+fn circumstances(date: &str, time: &str) -> Value {
     json!({
-        "date": date_and_time().0,
-        "time": date_and_time().1,
+        "date": date,
+        "time": time,
         "machine": {
             "processor": processor(),
             "processors": std::thread::available_parallelism().map_or(0, usize::from),
@@ -19,22 +36,18 @@ pub fn circumstances() -> Value {
             "kernel": first_line("/proc/sys/kernel/osrelease"),
         },
         "commit": commit(),
-        "command": std::env::args().collect::<Vec<_>>().join(" "),
+        "command": command_line(std::env::args()),
     })
 }
 
-/// Writes `result` as `<folder>/<date>-<time>-<name>.json` and returns the path.
-///
-/// # Errors
-/// When the file cannot be written.
-pub fn write(folder: &Path, name: &str, result: &Value) -> anyhow::Result<PathBuf> {
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let (date, time) = date_and_time();
-    let path = folder.join(format!("{date}-{}-{name}.json", time.replace(':', "")));
-    let mut text = serde_json::to_string_pretty(result)?;
-    text.push('\n');
-    fs::write(&path, text).with_context(|| path.display().to_string())?;
-    Ok(path)
+/// Returns the command line with the program's name for its path, which is the machine's business.
+fn command_line(words: impl Iterator<Item = String>) -> String {
+    let mut words: Vec<String> = words.collect();
+    if let Some(program) = words.first_mut() {
+        let name = Path::new(&*program).file_name().map(|name| name.to_string_lossy().into_owned());
+        *program = name.unwrap_or_default();
+    }
+    words.join(" ")
 }
 
 /// Returns the local date (2026-05-31) and time (23:59:58).
@@ -76,4 +89,32 @@ fn commit() -> String {
     };
     let changes = git(&["status", "--porcelain", "--untracked-files=no"]).unwrap_or_default();
     if changes.is_empty() { commit } else { format!("{commit}+") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_file_says_what_where_when_and_how() {
+        let folder = std::env::temp_dir().join(format!("forebay-record-{}", std::process::id()));
+        let path = write(&folder, "some", json!({ "rows": [1] })).expect("the folder is ours");
+        let text = fs::read_to_string(&path).expect("it was written");
+        fs::remove_dir_all(&folder).expect("it is there");
+        let value: Value = serde_json::from_str(&text).expect("it is JSON");
+        assert_eq!((&value["table"], &value["rows"][0]), (&json!("some"), &json!(1)));
+        let circumstances = &value["circumstances"];
+        for name in ["date", "time", "machine", "commit", "command"] {
+            assert!(!circumstances[name].is_null(), "{name}");
+        }
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        assert!(name.starts_with(circumstances["date"].as_str().expect("a text")), "{name}");
+        assert!(name.ends_with("-some.json"), "{name}");
+    }
+
+    #[test]
+    fn the_command_line_has_no_path_of_this_machine() {
+        let words = ["/somewhere/forebay-bench", "memory", "--alone"].map(str::to_owned);
+        assert_eq!(command_line(words.into_iter()), "forebay-bench memory --alone");
+    }
 }

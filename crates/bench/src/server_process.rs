@@ -67,6 +67,15 @@ impl ServerSpec {
         String::from_utf8_lossy(&text).lines().next().unwrap_or("unknown").to_owned()
     }
 
+    /// Returns what a result file says of it.
+    pub fn record(&self) -> serde_json::Value {
+        serde_json::json!({
+            "name": self.name,
+            "version": self.version(),
+            "options": self.options,
+        })
+    }
+
     /// The same for every server: one port, one socket, no persistence.
     fn arguments(&self, folder: &Path, port: u16) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = Vec::new();

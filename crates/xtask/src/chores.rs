@@ -59,7 +59,7 @@ pub const CHORES: &[Chore] = &[
     Chore {
         name: "bench",
         arguments: "[argument...]",
-        summary: "build for release and run `forebay bench compare` with the arguments",
+        summary: "build for release and compare with redis-server, or run `forebay bench` as asked",
         run: steps::bench,
     },
     Chore {

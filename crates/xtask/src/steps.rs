@@ -63,24 +63,32 @@ pub fn ci(_: &[String]) -> Result<(), String> {
 /// The comparisons that `bench` runs when it is not told which.
 const BENCH_TABLES: [&str; 4] = ["core", "commands", "pipeline", "sink"];
 
-/// Builds for release and hands `arguments` to `forebay bench compare`; without any, compares by
-/// every table in turn.
+/// Builds for release and runs `forebay bench` with `arguments`; without any, compares by every
+/// table in turn.
 ///
 /// # Errors
-/// When the build or a comparison fails.
+/// When the build or a measurement fails.
 pub fn bench(arguments: &[String]) -> Result<(), String> {
     let workspace = Workspace::load()?;
     let packages = ["--package", "forebay-server", "--package", "forebay-bench"];
     run(cargo(&workspace).args(["build", "--release", "--bins"]).args(packages))?;
-    let compare = || {
+    bench_calls(arguments).iter().try_for_each(|call| {
         let mut command = Command::new(workspace.target.join("release/forebay-bench"));
-        command.arg("compare").current_dir(&workspace.root);
-        command
-    };
-    if !arguments.is_empty() {
-        return run(compare().args(arguments));
+        run(command.args(call).current_dir(&workspace.root))
+    })
+}
+
+/// Returns the calls of the benchmark that `arguments` ask for: options alone are those of its
+/// comparison.
+fn bench_calls(arguments: &[String]) -> Vec<Vec<&str>> {
+    match arguments.first() {
+        None => BENCH_TABLES.iter().map(|table| vec!["compare", "--table", table]).collect(),
+        Some(first) => {
+            let is_option = first.starts_with('-');
+            let command = is_option.then_some("compare").into_iter();
+            vec![command.chain(arguments.iter().map(String::as_str)).collect()]
+        }
     }
-    BENCH_TABLES.iter().try_for_each(|table| run(compare().args(["--table", table])))
 }
 
 /// Runs all steps, even after one failed, and ends with a table of them and one line that counts
@@ -175,5 +183,17 @@ mod tests {
         assert_eq!(judge(absent(), false), (Tally::default(), "DID NOT RUN: no miri".to_owned()));
         assert_eq!(judge(absent(), true).0.failed, 1);
         assert_eq!(judge(Ok(Report::Ran(Tally { passed: 2, failed: 1 })), false).0.failed, 1);
+    }
+
+    #[test]
+    fn options_alone_are_those_of_the_comparison() {
+        let calls = |line: &str| -> Vec<String> {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            bench_calls(&words).iter().map(|call| call.join(" ")).collect()
+        };
+        assert_eq!(calls("--pairs 2"), ["compare --pairs 2"]);
+        assert_eq!(calls("memory --alone"), ["memory --alone"]);
+        assert_eq!(calls("").len(), BENCH_TABLES.len());
+        assert_eq!(calls("")[0], "compare --table core");
     }
 }
