@@ -2,8 +2,9 @@
 //!
 //! *Layout*: `chores.rs` is the table of chores. `tidy/` holds the house rules, one file for each
 //! kind of rule; `docs/` writes the generated pages; `steps.rs` is what a full test run consists
-//! of, `models.rs`, `fuzz.rs` with `dictionary.rs` and the table `campaigns.rs` parts of it; `setup.rs` installs what
-//! the tests need; `process.rs` runs other programs and counts what their tests report.
+//! of, `models.rs`, `fuzz.rs` with `dictionary.rs` and the table `campaigns.rs` parts of it;
+//! `setup.rs` installs what the tests need; `process.rs` runs other programs and counts what their
+//! tests report.
 //! *Invariants*: a chore that could not do its work says so and fails; nothing is skipped silently.
 //! *Not here*: anything that the product needs to run. Nobody imports this crate.
 #![forbid(unsafe_code)]

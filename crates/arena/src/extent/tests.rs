@@ -1,7 +1,7 @@
 //! The extent allocator against a model: sound tiles and tags, exact accounting, content intact.
 //!
-//! `FOREBAY_EXTENT_HISTORIES` sets the number of random histories, `FOREBAY_EXTENT_OPERATIONS` their
-//! length; `FOREBAY_EXTENT_SEED` repeats one.
+//! `FOREBAY_EXTENT_HISTORIES` sets the number of random histories of each test,
+//! `FOREBAY_EXTENT_OPERATIONS` their length; `FOREBAY_EXTENT_SEED` repeats one.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

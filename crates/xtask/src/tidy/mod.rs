@@ -6,6 +6,7 @@
 mod headers;
 mod imports;
 mod manifests;
+mod pages;
 mod rust;
 mod sizes;
 mod source;
@@ -55,6 +56,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let (rust_files, mut findings) = parse_all(&files);
     findings.extend(imports::check(&workspace.packages));
     findings.extend(files.iter().flat_map(check_text));
+    findings.extend(pages::check(&files));
     findings.extend(rust_files.iter().flat_map(tokens::check));
     findings.extend(rust::check_reached(&rust_files));
     findings.extend(sizes::check(&workspace, &rust_files, bless)?);

@@ -113,15 +113,15 @@ mod tests {
     #[test]
     fn each_machine_path_is_caught_in_any_file() {
         for path in MACHINE_PATHS {
-            assert_eq!(count("docs/a.md", &format!("see {path}x")), 1, "{path}");
+            assert_eq!(count("notes/a.md", &format!("see {path}x")), 1, "{path}");
         }
-        assert_eq!(count("docs/a.md", "see crates/arena/src/lib.rs"), 0);
+        assert_eq!(count("notes/a.md", "see crates/arena/src/lib.rs"), 0);
     }
 
     #[test]
     fn each_registry_host_is_caught_but_in_the_lock_file() {
         for host in REGISTRY_HOSTS {
-            assert_eq!(count("docs/a.md", &format!("from {host}")), 1, "{host}");
+            assert_eq!(count("notes/a.md", &format!("from {host}")), 1, "{host}");
             assert_eq!(count("Cargo.lock", &format!("from {host}")), 0, "{host}");
         }
     }
