@@ -18,8 +18,8 @@ pub static INFO: Command = Command {
         .multiple()],
     history: &[("7.0.0", "Added support for taking multiple section arguments.")],
     note: "`latencystats` is empty: calls are not timed one by one. The times of `commandstats` \
-           are estimated from one batch in 16, whose time counts for its last command. `clients` lacks \
-           `client_recent_max_input_buffer` and `client_recent_max_output_buffer`.",
+           are estimated from one batch in 16, whose time counts for its last command. `clients` \
+           lacks `client_recent_max_input_buffer` and `client_recent_max_output_buffer`.",
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
     example: "> INFO server\n...",
     handler: Handler::Session(run),
