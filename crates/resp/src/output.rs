@@ -26,12 +26,16 @@ pub struct Output {
     first_sent: usize,
 }
 
-/// The references between the bytes of an output, in order.
-#[derive(Default)]
+/// The references between the bytes of an output, in order, and how much both may come to.
 pub(crate) struct References {
     list: VecDeque<Reference>,
     /// The sum of their lengths.
     bytes: usize,
+    /// The most that the bytes of the output, sent ones included, and those of the references may
+    /// come to,
+    bytes_max: usize,
+    /// which something that was left out would have passed.
+    is_over_limit: bool,
 }
 
 struct Reference {
@@ -54,6 +58,20 @@ impl Output {
     #[inline]
     pub fn reply(&mut self, protocol: Protocol) -> Reply<'_> {
         Reply::with_references(&mut self.bytes, &mut self.references, protocol)
+    }
+
+    /// Lets replies grow until `bytes` are unsent, referenced values included. A string that would
+    /// pass that is left out, and all strings after it: [`Output::is_over_limit`] tells, and what
+    /// there is then is of no use any more. Holds until the next [`Output::consume`].
+    #[inline]
+    pub fn limit(&mut self, bytes: usize) {
+        self.references.bytes_max = (self.start + self.first_sent).saturating_add(bytes);
+    }
+
+    /// Returns whether a reply was cut short by [`Output::limit`].
+    #[inline]
+    pub fn is_over_limit(&self) -> bool {
+        self.references.is_over_limit
     }
 
     /// Returns how many bytes are not sent yet, those of referenced values included.
@@ -177,7 +195,20 @@ impl fmt::Debug for Output {
     }
 }
 
+impl Default for References {
+    fn default() -> References {
+        References { list: VecDeque::new(), bytes: 0, bytes_max: usize::MAX, is_over_limit: false }
+    }
+}
+
 impl References {
+    /// Returns whether `bytes` more than the `own_bytes` of the output are within the limit.
+    #[inline]
+    pub fn admit(&mut self, own_bytes: usize, bytes: usize) -> bool {
+        self.is_over_limit |= own_bytes + self.bytes + bytes > self.bytes_max;
+        !self.is_over_limit
+    }
+
     pub fn push(&mut self, at: usize, value: Referenced) {
         self.bytes += (*value).as_ref().len();
         self.list.push_back(Reference { at, value });
@@ -283,6 +314,33 @@ mod tests {
         assert_eq!(Arc::strong_count(&value), 2);
         assert_eq!(output.to_vec(), b"$5\r\nvalue\r\n-ERR x\r\n");
         assert_eq!(output.len(), output.to_vec().len());
+    }
+
+    #[test]
+    fn reply_beyond_the_limit_takes_no_memory() {
+        let value = Arc::new(vec![b'v'; 10_000]);
+        for (length, is_referenced) in [(10_000, false), (100, false), (10_000, true)] {
+            let mut output = Output::default();
+            reply(&mut output).bulk([b'x'; 9_000]);
+            output.consume(8_000);
+            output.limit(100_000);
+            for round in 0..10_000 {
+                let before = output.len();
+                match is_referenced {
+                    true => reply(&mut output).bulk_referenced(Box::new(Value(value.clone()))),
+                    false => reply(&mut output).bulk(&value[..length]),
+                }
+                assert_eq!(output.is_over_limit(), before + length > 100_000, "round {round}");
+                if output.is_over_limit() {
+                    break;
+                }
+            }
+            let before = output.len();
+            reply(&mut output).bulk("small");
+            reply(&mut output).verbatim(*b"txt", "small");
+            assert_eq!(output.len(), before, "nothing follows what was left out");
+            assert!(output.is_over_limit() && before <= 100_100 && before > 89_000, "{before}");
+        }
     }
 
     #[test]

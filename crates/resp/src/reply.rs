@@ -36,7 +36,8 @@ impl Protocol {
 ///
 /// Types that only RESP3 has are written in RESP2 as Redis writes them: a map as an array twice
 /// as long, a set or push as an array, a double, big number or verbatim text as a bulk string, a
-/// boolean as an integer. Whoever announces n elements writes n elements.
+/// boolean as an integer. Whoever announces n elements writes n elements. An output may have a
+/// limit, which cuts replies short.
 #[derive(Debug)]
 pub struct Reply<'a> {
     out: &'a mut Vec<u8>,
@@ -140,6 +141,9 @@ impl<'a> Reply<'a> {
     #[inline]
     pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
+        if !self.admits(bytes.len()) {
+            return;
+        }
         // One reservation for header, bytes and line end.
         self.out.reserve(bytes.len() + 26);
         self.number(b'$', bytes.len() as i64);
@@ -152,6 +156,9 @@ impl<'a> Reply<'a> {
     pub fn bulk_referenced(&mut self, value: Referenced) {
         if self.references.is_none() {
             return self.bulk((*value).as_ref());
+        }
+        if !self.admits((*value).as_ref().len()) {
+            return;
         }
         self.number(b'$', (*value).as_ref().len() as i64);
         if let Some(references) = &mut self.references {
@@ -279,12 +286,25 @@ impl<'a> Reply<'a> {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),
             Protocol::Resp3 => {
+                if !self.admits(text.len()) {
+                    return;
+                }
                 self.number(b'=', text.len() as i64 + 4);
                 self.out.extend_from_slice(&format);
                 self.out.push(b':');
                 self.out.extend_from_slice(text);
                 self.out.extend_from_slice(b"\r\n");
             }
+        }
+    }
+
+    /// Returns whether the output takes a string of `bytes`: only strings make a reply long.
+    #[inline]
+    fn admits(&mut self, bytes: usize) -> bool {
+        let own_bytes = self.out.len();
+        match &mut self.references {
+            Some(references) => references.admit(own_bytes, bytes),
+            None => true,
         }
     }
 

@@ -29,6 +29,8 @@ const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 const BATCHES_PER_TURN_MAX: usize = 8;
 /// Replies of one call of the engine, above which what the kernel takes is sent in between.
 const OUTPUT_BYTES_PER_CALL_MAX: usize = 1 << 20;
+/// Replies of one call of the engine that end the session where its output has no hard limit.
+const UNLIMITED_OUTPUT_BYTES_PER_CALL_MAX: usize = 4 << 30;
 /// Pieces of one send: values that are sent from where they lie, and what stands between them.
 const PIECES_PER_SEND_MAX: usize = 32;
 /// Room for a receive behind an unfinished request: at least the first, at most what is there
@@ -313,6 +315,7 @@ impl Connection {
             let requests = kit.batch.view(buffer);
             // From what is there on, so that each call executes one request at least.
             kit.tick.output_bytes_max = self.output.len() + OUTPUT_BYTES_PER_CALL_MAX;
+            self.output.limit(self.output_bytes_max(kit));
             // Others had their turns before this one, and the call before may have been long.
             kit.tick.now = sys::clock::realtime();
             let (session, output) = (&mut self.session, &mut self.output);
@@ -323,6 +326,9 @@ impl Connection {
             }
             kit.counters.commands.add(outcome.commands);
             executed = outcome.executed;
+            if self.output.is_over_limit() {
+                return Err(End::OutputLimit);
+            }
             match outcome.ending {
                 Ending::Open => {}
                 Ending::AfterReplies => self.is_closing = true,
@@ -501,13 +507,27 @@ impl Connection {
         if kept > most { Err(End::QueryLimit) } else { Ok(()) }
     }
 
+    /// Returns the hard limit of unsent output in bytes; 0 is none.
+    fn hard_output_bytes(&self, kit: &Kit<'_, '_>) -> u64 {
+        match self.session.state.authenticated {
+            true => kit.settings.output_limit.hard_bytes,
+            false => UNAUTHENTICATED_OUTPUT_BYTES_MAX as u64,
+        }
+    }
+
+    /// Returns how much output may be unsent after one call of the engine: one request can ask for
+    /// one value a million times.
+    fn output_bytes_max(&self, kit: &Kit<'_, '_>) -> usize {
+        match self.hard_output_bytes(kit) {
+            0 => self.output.len() + UNLIMITED_OUTPUT_BYTES_PER_CALL_MAX,
+            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        }
+    }
+
     fn check_output(&mut self, kit: &Kit<'_, '_>) -> Result<(), End> {
         let unsent = self.unsent_bytes() as u64;
         let limit = kit.settings.output_limit;
-        let hard = match self.session.state.authenticated {
-            true => limit.hard_bytes,
-            false => UNAUTHENTICATED_OUTPUT_BYTES_MAX as u64,
-        };
+        let hard = self.hard_output_bytes(kit);
         if hard != 0 && unsent > hard {
             return Err(End::OutputLimit);
         }

@@ -240,6 +240,17 @@ fn client_beyond_the_hard_output_limit_is_closed() {
 }
 
 #[test]
+fn one_request_may_not_ask_for_more_than_the_hard_output_limit() {
+    let server = TestServer::start("client-output-buffer-limit normal 1mb 0 0");
+    let mut client = server.client();
+    ask(&mut client, &set("key", 10_000), b"+OK\r\n");
+    let request = format!("MGET{}\r\n", " key".repeat(1_000));
+    client.write_all(request.as_bytes()).unwrap();
+    assert_eq!(read_to_end(&mut client), b"");
+    assert_eq!(server.shared.totals_since_start().output_limit_closes, 1);
+}
+
+#[test]
 fn client_above_the_soft_output_limit_for_too_long_is_closed() {
     let server = TestServer::start("client-output-buffer-limit normal 0 64kb 1");
     let mut client = server.client();

@@ -26,6 +26,30 @@ fn limited(spare: u64, policy: EvictionPolicy) -> Engine {
 }
 
 #[test]
+fn reply_of_one_request_stays_within_the_limit_of_the_output() {
+    let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    client.run(&format!("SET k {}", "x".repeat(10_000)));
+    let keys = vec![b"k".as_slice(); 5_000];
+    let mget = [&[b"MGET".as_slice()], &keys[..]].concat();
+    let gets: Vec<Vec<&[u8]>> = vec![vec![b"GET", b"k"]; 1_000];
+    let exec = [vec![vec![b"MULTI".as_slice()]], gets, vec![vec![b"EXEC".as_slice()]]].concat();
+    for requests in [vec![mget], exec] {
+        let mut bytes = Vec::new();
+        requests.iter().for_each(|words| encode_command(words, &mut bytes));
+        let mut batch = Batch::new();
+        let _ = Decoder::new().decode(&mut bytes, &mut batch, usize::MAX, &Limits::default());
+        let mut out = Output::default();
+        out.limit(100_000);
+        let view = batch.view(&bytes);
+        let outcome = engine.execute(&mut client.session, view, 0, &mut out, &mut client.tick);
+        assert_eq!(outcome.executed, requests.len());
+        assert!(out.is_over_limit());
+        assert!(out.memory_bytes() < 400_000, "{} bytes", out.memory_bytes());
+    }
+}
+
+#[test]
 fn lacking_room_is_made_and_the_write_tried_again() {
     let engine = limited(300_000, EvictionPolicy::AllKeysLru);
     let host = TestHost::default();

@@ -140,9 +140,9 @@ pub static OUTPUT_LIMITS: Row = Row {
     default: "normal 1073741824 268435456 60 slave 268435456 67108864 60 \
               pubsub 33554432 8388608 60",
     doc: "Per class: bytes of unsent output that close a client at once, and bytes that close it \
-          after so many seconds; 0 for no limit. `normal` has a limit where Redis has none, as a \
-          client that asks and never reads would take all memory; there are no clients of the \
-          other classes.",
+          after so many seconds; 0 for no limit but 4 GiB for one batch of requests. `normal` has \
+          a limit where Redis has none, as a client that asks and never reads would take all \
+          memory; there are no clients of the other classes.",
     ..Row::EFFECTIVE
 };
 
