@@ -70,7 +70,8 @@ pub trait Host {
     /// leave with the first byte that is sent to session `id` next.
     ///
     /// # Errors
-    /// When the session is not attached, or descriptors are short.
+    /// When the session is not attached, has descriptors of an earlier reply to be sent, or
+    /// descriptors are short.
     fn memory_segments(&self, id: u64, known: u64) -> Result<MemorySegments, MemoryRefusal> {
         let _ = (id, known);
         Err(MemoryRefusal::NotAttached)
@@ -110,6 +111,8 @@ pub enum MemoryRefusal {
     NotAttached,
     /// SHM ATTACH has come already.
     Attached,
+    /// Descriptors of an earlier reply have not been sent yet: one send carries those of one reply.
+    Unsent,
     /// As many sessions as there may be are attached.
     TooMany,
     /// The system has no descriptors or memory left: its words.
@@ -123,6 +126,7 @@ impl From<MemoryRefusal> for CommandError {
             MemoryRefusal::NotAllowed => "NOPERM this user may not read the shared memory",
             MemoryRefusal::NotAttached => "ERR SHM ATTACH has to come first",
             MemoryRefusal::Attached => "ERR this connection is attached already",
+            MemoryRefusal::Unsent => "ERR descriptors of an earlier reply have not been sent yet",
             MemoryRefusal::TooMany => "ERR too many processes share the memory",
             MemoryRefusal::System(reason) => {
                 let parts: [&[u8]; 2] = [b"ERR no shared memory: ", reason.as_bytes()];

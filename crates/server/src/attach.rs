@@ -1,6 +1,7 @@
 //! Processes that map the arena: who may, their pin tables, and descriptors on their way out.
 //!
-//! A descriptor leaves with the first byte that its session is sent next (SCM_RIGHTS). The session
+//! A descriptor leaves with the first byte that its session is sent next (SCM_RIGHTS); until then
+//! the session gets no more of them, so that a peer that does not read holds few. The session
 //! ends with its connection, or with its process, whichever is first; its pins end with it.
 
 use std::collections::BTreeMap;
@@ -27,10 +28,17 @@ const OVERFLOW_USER: u32 = 65_534;
 /// The sessions that share the arena's memory.
 #[derive(Default)]
 pub struct Attachments {
-    sessions: Mutex<BTreeMap<u64, Arc<dyn PinMemory>>>,
+    sessions: Mutex<BTreeMap<u64, Attachment>>,
     /// Descriptors that wait for the next send to their session.
     outbound: Mutex<BTreeMap<u64, Vec<OwnedFd>>>,
     outbound_count: AtomicUsize,
+}
+
+/// One session.
+struct Attachment {
+    pins: Arc<dyn PinMemory>,
+    /// Descriptors wait to be sent, here or with the connection: no more of them are made.
+    has_unsent: bool,
 }
 
 impl Attachments {
@@ -61,7 +69,7 @@ impl Attachments {
         let descriptor = block.as_fd().try_clone_to_owned().map_err(system)?;
         let pins: Arc<dyn PinMemory> = Arc::new(SharedPins::new(block));
         arena.pins().add(Arc::clone(&pins));
-        sessions.insert(id, pins);
+        sessions.insert(id, Attachment { pins, has_unsent: true });
         self.send(id, vec![descriptor]);
         Ok(MemoryGeometry {
             span_bytes: segments.span_bytes(),
@@ -73,7 +81,8 @@ impl Attachments {
     /// Returns the segments, and sends session `id` descriptors of those made after `known`.
     ///
     /// # Errors
-    /// When there is no such session, or no descriptor is left.
+    /// When there is no such session, descriptors of an earlier reply wait to be sent to it, or no
+    /// descriptor is left.
     pub fn segments(
         &self,
         id: u64,
@@ -81,22 +90,32 @@ impl Attachments {
         arena: &Arena,
         segments: &OwnedSegments,
     ) -> Result<MemorySegments, MemoryRefusal> {
-        if !self.sessions().contains_key(&id) {
-            return Err(MemoryRefusal::NotAttached);
+        let mut sessions = self.sessions();
+        let session = sessions.get_mut(&id).ok_or(MemoryRefusal::NotAttached)?;
+        if session.has_unsent {
+            return Err(MemoryRefusal::Unsent);
         }
         // Read first: a segment made meanwhile is in the list, though the epoch does not say so.
         let epoch = arena.segment_epoch();
         let (live, descriptors) = segments.live_since(known, DESCRIPTORS_MAX).map_err(system)?;
         let descriptor_count = descriptors.len();
+        session.has_unsent = descriptor_count > 0;
         self.send(id, descriptors);
         let live = live.iter().map(|segment| (segment.index, segment.serial)).collect();
         Ok(MemorySegments { epoch, live, descriptor_count })
     }
 
+    /// Notes that the descriptors that were taken for session `id` are sent.
+    pub fn note_sent(&self, id: u64) {
+        if let Some(session) = self.sessions().get_mut(&id) {
+            session.has_unsent = false;
+        }
+    }
+
     /// Ends the session of connection `id`, if it has one.
     pub fn end(&self, id: u64, arena: &Arena) {
-        if let Some(pins) = self.sessions().remove(&id) {
-            arena.pins().remove(&pins);
+        if let Some(session) = self.sessions().remove(&id) {
+            arena.pins().remove(&session.pins);
         }
         self.take(id);
     }
@@ -128,7 +147,7 @@ impl Attachments {
         self.outbound().entry(id).or_default().extend(descriptors);
     }
 
-    fn sessions(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<dyn PinMemory>>> {
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<u64, Attachment>> {
         self.sessions.lock().expect("no holder of the sessions panics")
     }
 

@@ -405,6 +405,7 @@ impl Connection {
                 Ok(Sent::Bytes(count)) => {
                     kit.counters.output_bytes.add(count as u64);
                     self.output.consume(count);
+                    self.forget_descriptors(kit);
                 }
                 Ok(Sent::Blocked) => {}
                 Err(_) => return Err(End::Broken),
@@ -423,11 +424,16 @@ impl Connection {
         let mut pieces = [IoSlice::new(&[]); PIECES_PER_SEND_MAX];
         let count = self.output.pieces(&mut pieces);
         let descriptors: Vec<BorrowedFd<'_>> = self.outbound.iter().map(AsFd::as_fd).collect();
-        let sent = self.stream.send_pieces(&pieces[..count], &descriptors)?;
-        if let Sent::Bytes(_) = sent {
+        self.stream.send_pieces(&pieces[..count], &descriptors)
+    }
+
+    /// Notes that the descriptors, where there are some, have left with the first byte.
+    #[inline]
+    fn forget_descriptors(&mut self, kit: &Kit<'_, '_>) {
+        if !self.outbound.is_empty() {
             self.outbound.clear();
+            kit.shared.attachments.note_sent(self.id());
         }
-        Ok(sent)
     }
 
     /// Closes the connection once its replies are sent.

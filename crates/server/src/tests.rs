@@ -357,6 +357,29 @@ fn shutdown_that_waits_for_a_slow_reader_sleeps_meanwhile() {
 }
 
 #[test]
+fn descriptors_of_one_reply_at_most_wait_for_a_client() {
+    let server = TestServer::start("");
+    let mut client = server.client();
+    let mut say = |lines: &str| {
+        client.write_all(format!("{lines}ECHO end\r\n").as_bytes()).unwrap();
+        let mut said = Vec::new();
+        while !said.ends_with(b"\r\nend\r\n") {
+            let mut piece = [0; 4096];
+            let count = client.read(&mut piece).unwrap();
+            assert!(count > 0, "the session goes on: {}", said.escape_ascii());
+            said.extend_from_slice(&piece[..count]);
+        }
+        let said = String::from_utf8(said).unwrap();
+        let refusals = said.lines().filter(|line| line.starts_with("-ERR descriptors")).count();
+        (said.matches("segments\r\n").count(), refusals)
+    };
+    say("SHM ATTACH\r\n");
+    assert_eq!(say(&"SHM SEGMENTS 0\r\n".repeat(300)), (1, 299));
+    assert_eq!(say("SHM SEGMENTS 0\r\n"), (1, 0));
+    assert_eq!(say(&"SHM SEGMENTS 1000\r\n".repeat(3)), (3, 0), "replies without descriptors");
+}
+
+#[test]
 fn socket_is_born_with_its_mode() {
     let server = TestServer::start("");
     let mode = |server: &TestServer| {
