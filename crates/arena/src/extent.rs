@@ -27,12 +27,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::layout::{LINE_BYTES, block};
-use crate::memory::{Arena, Memory, NeedRoom, Room};
+use crate::memory::{Arena, Memory, NeedRoom, Region, Room};
 
 use tag::Tag;
 use tiles::{Kind, Tile, TileId, Tiles};
 
-pub use slide::{SlideBudget, SlideStep};
+pub use slide::{SlideBudget, SlideStep, TopStep};
 pub use tag::Owner;
 
 /// The granule in which the system gives memory and in which touched memory is counted.
@@ -65,6 +65,19 @@ impl Arena {
     /// Returns what the extent region is made of.
     pub fn extent_figures(&self) -> ExtentFigures {
         self.extents().figures()
+    }
+
+    /// Returns the bytes of all holes between blocks.
+    pub fn extent_free_bytes(&self) -> u64 {
+        self.extents().free_bytes()
+    }
+
+    /// Returns the offset and the owner of a block chosen by `random`, every block about as likely;
+    /// `None` when there are hardly any. A moment later it may have moved or be gone.
+    pub fn sample_block(&self, random: u64) -> Option<(u64, Owner)> {
+        let extents = self.extents();
+        let block = extents.tiles.some_block(random)?;
+        Some((block.offset, extents.owner(block.offset)))
     }
 
     /// Returns whether an extent of `bytes` finds a hole, so that nothing need be moved or evicted
@@ -256,7 +269,7 @@ impl ExtentSpace {
     /// with the holes on its sides. The lowest gap that suffices is taken, so that the upper end of
     /// the region stays empty.
     fn warm_up(&mut self, bytes: u64, room: Room) -> Result<TileId, NeedRoom> {
-        let need = NeedRoom { bytes };
+        let need = NeedRoom { bytes, region: Region::Extent };
         let before = |gap| {
             let hole = self.tiles.previous_of(gap, Kind::Hole);
             hole.map_or(0, |hole| self.tiles.get(hole).bytes)
@@ -278,7 +291,7 @@ impl ExtentSpace {
         let tile = self.tiles.get(gap);
         let end = end.next_multiple_of(TOUCH_BYTES).min(tile.end());
         let bytes = end - tile.offset;
-        self.memory.touch(bytes, room)?;
+        self.memory.touch(bytes, Region::Extent, room)?;
         if let Err(need) = self.commit(tile.offset, end) {
             self.memory.untouch(bytes);
             return Err(need);
@@ -299,7 +312,7 @@ impl ExtentSpace {
         let last = ((end - 1 - self.base) / segment_bytes) as usize;
         for index in first..=last {
             if !self.committed[index] {
-                self.memory.commit(self.base + index as u64 * segment_bytes)?;
+                self.memory.commit(self.base + index as u64 * segment_bytes, Region::Extent)?;
                 self.committed[index] = true;
             }
         }

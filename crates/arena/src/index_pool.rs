@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::layout::PAGE_BYTES;
-use crate::memory::{Memory, NeedRoom, Room};
+use crate::memory::{Memory, NeedRoom, Region, Room};
 use crate::sequence;
 use crate::words::store_zeroes;
 
@@ -93,11 +93,11 @@ impl IndexPool {
     fn extend(&mut self, bytes: u64, room: Room) -> Result<u64, NeedRoom> {
         let offset = self.next;
         if offset + bytes > self.region_end {
-            return Err(NeedRoom { bytes });
+            return Err(NeedRoom { bytes, region: Region::Index });
         }
-        self.memory.touch_small(bytes, room)?;
+        self.memory.touch_index(bytes, room)?;
         while self.committed_end < offset + bytes {
-            if let Err(need) = self.memory.commit(self.committed_end) {
+            if let Err(need) = self.memory.commit(self.committed_end, Region::Index) {
                 self.memory.untouch(bytes);
                 return Err(need);
             }

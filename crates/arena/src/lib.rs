@@ -2,10 +2,10 @@
 //!
 //! *Layout*: `layout.rs` draws every byte that another process may read. `source.rs` is where
 //! memory comes from, `memory.rs` the mapped range, `words.rs` how shared bytes are copied.
-//! `index_pool.rs`, `slab.rs` and `extent.rs` allocate; `bucket.rs` and `table.rs` are the index
-//! with its entries; `sequence.rs` and `pins.rs` are the two protocols, `pin_slots.rs` hands out
-//! pins; `reader.rs` is what a
-//! process with a read-only mapping does; `rules.rs` names the rules between the two.
+//! `index_pool.rs`, `page_pool.rs` with `slab.rs`, and `extent.rs` allocate; `bucket.rs` and
+//! `table.rs` are the index with its entries; `sequence.rs` and `pins.rs` are the two protocols,
+//! `pin_slots.rs` hands out pins; `reader.rs` is what a process with a read-only mapping does;
+//! `rules.rs` names the rules between the two.
 //! *Invariants*: only the process that owns the arena writes it, and every store that a reader may
 //! meet is a relaxed atomic word inside an odd sequence; index memory is never reused for values;
 //! an entry is unlinked before its memory is reused; what a reader copied counts only after the
@@ -18,6 +18,7 @@ pub mod facade;
 mod index_pool;
 pub mod layout;
 mod memory;
+mod page_pool;
 mod pin_slots;
 pub mod pins;
 mod pool;
@@ -29,8 +30,9 @@ mod source;
 mod table;
 pub mod words;
 
-pub use extent::{Owner, SlideBudget, SlideStep};
+pub use extent::{Owner, SlideBudget, SlideStep, TopStep};
 pub use layout::{Encoding, ValueType};
-pub use memory::{Arena, ArenaConfig, ArenaError, NeedRoom, Room, Usage};
+pub use memory::{Arena, ArenaConfig, ArenaError, NeedRoom, Region, Room, Usage};
+pub use page_pool::{DrainStep, PageOwner};
 pub use source::{HeapSource, SegmentError, SegmentSource};
-pub use table::{Entry, EntryId, HeldValue, NewValue, Slid, Table};
+pub use table::{Drained, Entry, EntryId, HeldValue, NewValue, Slid, Table};

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 
 use base::KeyHasher;
 
-use crate::extent::{ExtentSpace, SlideBudget, SlideStep};
+use crate::extent::{ExtentSpace, SlideBudget, SlideStep, TopStep};
 use crate::index_pool::IndexPool;
 use crate::layout::{self, LINE_BYTES, PAGE_BYTES, root, table_header_offset};
+use crate::page_pool::{DrainStep, PagePool};
 use crate::pin_slots::PinSlots;
 use crate::pins::{HeapPins, PinMemory, PinTables};
-use crate::pool::{Held, Pool, Region};
+use crate::pool::{Allocator, Held, Pool};
 use crate::rules::{Rule, holds};
-use crate::slab::PagePool;
 use crate::source::{SegmentError, SegmentSource};
 use crate::words::word;
 
@@ -35,6 +35,19 @@ pub struct ArenaConfig {
 pub struct NeedRoom {
     /// How many bytes were wanted.
     pub bytes: u64,
+    /// Where.
+    pub region: Region,
+}
+
+/// A part of the arena with an allocator of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Region {
+    /// Directories, buckets, descriptors.
+    Index,
+    /// Pages of small entries.
+    Slab,
+    /// Blocks of large entries.
+    Extent,
 }
 
 /// Why an arena cannot be made.
@@ -84,7 +97,7 @@ impl Usage {
     }
 }
 
-/// Index and slab pages may pass the limit by this part of it,
+/// The index may pass the limit by this part of it,
 const SLACK_SHARE: u64 = 32;
 /// but by no more than this many bytes.
 const SLACK_BYTES_MAX: u64 = 12 << 20;
@@ -96,6 +109,8 @@ pub enum Room {
     Limited,
     /// It may: nothing is evicted inside MULTI, and the overshoot is repaid after.
     Overshoot,
+    /// It takes memory that was touched before, or none: what makes room must not use it up.
+    Warm,
 }
 
 /// The mapped range and how much of it is used.
@@ -148,8 +163,8 @@ impl Memory {
     }
 
     /// Commits the segment that holds `offset`.
-    pub fn commit(&self, offset: u64) -> Result<(), NeedRoom> {
-        let need = NeedRoom { bytes: self.segment_bytes };
+    pub fn commit(&self, offset: u64, region: Region) -> Result<(), NeedRoom> {
+        let need = NeedRoom { bytes: self.segment_bytes, region };
         if offset + self.segment_bytes > self.span_bytes {
             return Err(need);
         }
@@ -168,23 +183,28 @@ impl Memory {
     }
 
     /// Counts `bytes` of memory about to be written for the first time.
-    pub fn touch(&self, bytes: u64, room: Room) -> Result<(), NeedRoom> {
-        self.touch_below(self.limit.load(Ordering::Relaxed), bytes, room)
+    pub fn touch(&self, bytes: u64, region: Region, room: Room) -> Result<(), NeedRoom> {
+        self.touch_below(self.limit.load(Ordering::Relaxed), NeedRoom { bytes, region }, room)
     }
 
-    /// As [`Memory::touch`], for a page or less of index or slab: these may pass the limit a
-    /// little, because room that extents leave becomes theirs only when a whole segment is free.
-    pub fn touch_small(&self, bytes: u64, room: Room) -> Result<(), NeedRoom> {
+    /// As [`Memory::touch`], for the index. It may pass the limit a little: what it needs to grow
+    /// is a few KiB at a time, and other regions leave their memory in whole segments only.
+    pub fn touch_index(&self, bytes: u64, room: Room) -> Result<(), NeedRoom> {
         let limit = self.limit.load(Ordering::Relaxed);
         let slack = (limit / SLACK_SHARE).min(SLACK_BYTES_MAX);
-        self.touch_below(limit + slack, bytes, room)
+        self.touch_below(limit + slack, NeedRoom { bytes, region: Region::Index }, room)
     }
 
-    fn touch_below(&self, limit: u64, bytes: u64, room: Room) -> Result<(), NeedRoom> {
-        let touched = self.touched.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if room == Room::Limited && limit != 0 && touched > limit {
-            self.untouch(bytes);
-            return Err(NeedRoom { bytes });
+    fn touch_below(&self, limit: u64, need: NeedRoom, room: Room) -> Result<(), NeedRoom> {
+        let touched = self.touched.fetch_add(need.bytes, Ordering::Relaxed) + need.bytes;
+        let is_refused = match room {
+            Room::Limited => limit != 0 && touched > limit,
+            Room::Overshoot => false,
+            Room::Warm => true,
+        };
+        if is_refused {
+            self.untouch(need.bytes);
+            return Err(need);
         }
         Ok(())
     }
@@ -232,7 +252,9 @@ impl Arena {
         let [slab_base, extent_base] = regions(&memory, &config)?;
         let root_bytes = root_bytes(&config);
         for offset in (0..root_bytes).step_by(memory.segment_bytes as usize) {
-            memory.commit(offset).map_err(|_| ArenaError::Segment(SegmentError("root".into())))?;
+            memory
+                .commit(offset, Region::Index)
+                .map_err(|_| ArenaError::Segment(SegmentError("root".into())))?;
         }
         memory.touched.store(root_bytes, Ordering::Relaxed);
         let own_table: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
@@ -277,6 +299,11 @@ impl Arena {
         &self.hasher
     }
 
+    /// Returns the size of a segment in bytes.
+    pub fn segment_bytes(&self) -> u64 {
+        self.memory.segment_bytes()
+    }
+
     /// Limits the memory that the arena may touch, in bytes; 0 is no limit. Memory in use above a
     /// new, lower limit stays until the caller evicts.
     pub fn set_limit(&self, bytes: u64) {
@@ -315,6 +342,18 @@ impl Arena {
         &self.pins
     }
 
+    /// Returns the next slab page to empty so that its segment can be given to extents. The caller
+    /// holds no shard, locks that of the owner and calls [`crate::Table::drain_page`]; `None` when
+    /// all pages of the segment have been returned once.
+    pub fn plan_drain(&self) -> Option<DrainStep> {
+        self.pages().plan_drain()
+    }
+
+    /// Ends what [`Arena::plan_drain`] began: what is left of the segment is used again.
+    pub fn end_drain(&self) {
+        self.pages().end_drain();
+    }
+
     pub(crate) fn own_pins(&self) -> &Arc<PinSlots> {
         &self.own_pins
     }
@@ -324,6 +363,13 @@ impl Arena {
     /// shard, locks that of the owner and calls [`crate::Table::slide`] on its table.
     pub fn plan_slide(&self, bytes: u64, budget: &mut SlideBudget) -> Option<SlideStep> {
         self.extents().plan(bytes, budget)
+    }
+
+    /// Returns how to take the last block away from the end of the extent region, so that another
+    /// region can have the segments there. The caller holds no shard; it locks that of the owner to
+    /// move or evict the block.
+    pub fn plan_top(&self) -> TopStep {
+        self.extents().plan_top()
     }
 
     /// Gives free segments of any region back to the system, so that another region can have the
@@ -378,19 +424,19 @@ impl Arena {
     }
 }
 
-impl Region for IndexPool {
+impl Allocator for IndexPool {
     fn used_bytes(&self) -> u64 {
         IndexPool::used_bytes(self)
     }
 }
 
-impl Region for PagePool {
+impl Allocator for PagePool {
     fn used_bytes(&self) -> u64 {
         PagePool::used_bytes(self)
     }
 }
 
-impl Region for ExtentSpace {
+impl Allocator for ExtentSpace {
     fn used_bytes(&self) -> u64 {
         ExtentSpace::used_bytes(self)
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// What knows how many bytes of its region are in use.
-pub(crate) trait Region {
+pub(crate) trait Allocator {
     /// Returns the bytes in use.
     fn used_bytes(&self) -> u64;
 }
@@ -17,7 +17,7 @@ pub(crate) struct Pool<R> {
     used_bytes: AtomicU64,
 }
 
-impl<R: Region> Pool<R> {
+impl<R: Allocator> Pool<R> {
     pub fn new(region: R) -> Pool<R> {
         let used_bytes = AtomicU64::new(region.used_bytes());
         Pool { region: Mutex::new(region), used_bytes }
@@ -36,12 +36,12 @@ impl<R: Region> Pool<R> {
 }
 
 /// A locked allocator; publishes its figure when it goes.
-pub(crate) struct Held<'a, R: Region> {
+pub(crate) struct Held<'a, R: Allocator> {
     region: MutexGuard<'a, R>,
     used_bytes: &'a AtomicU64,
 }
 
-impl<R: Region> Deref for Held<'_, R> {
+impl<R: Allocator> Deref for Held<'_, R> {
     type Target = R;
 
     fn deref(&self) -> &R {
@@ -49,13 +49,13 @@ impl<R: Region> Deref for Held<'_, R> {
     }
 }
 
-impl<R: Region> DerefMut for Held<'_, R> {
+impl<R: Allocator> DerefMut for Held<'_, R> {
     fn deref_mut(&mut self) -> &mut R {
         &mut self.region
     }
 }
 
-impl<R: Region> Drop for Held<'_, R> {
+impl<R: Allocator> Drop for Held<'_, R> {
     fn drop(&mut self) {
         self.used_bytes.store(self.region.used_bytes(), Ordering::Relaxed);
     }

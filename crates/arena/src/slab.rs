@@ -4,16 +4,17 @@
 //! ```text
 //! word 0: class u8 | list u8 | first free item u16 | items ever used u16 | items in use u16
 //! word 1: previous page u32 | next page u32            page numbers plus one; 0: none
+//! word 2: owner: shard u16 | table's identity u8 | 1    0: no table's
 //! ```
 //! Item indices are stored plus one, 0 is none. A free item keeps `TYPE_FREE` in its type nibble
 //! and the next free item in bits 16..32 of its first word, so that a walk over a page tells live
 //! items from free ones.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::layout::{LINE_BYTES, PAGE_BYTES, SMALL_ENTRY_BYTES_MAX, TYPE_FREE};
 use crate::memory::{Arena, Memory, NeedRoom, Room};
+use crate::page_pool::PageOwner;
 
 /// Size classes: every 8 bytes up to 256, then steps of at least 6 % that fill a page well.
 pub(crate) const CLASS_COUNT: usize = CLASSES.1;
@@ -80,111 +81,6 @@ pub(crate) fn page_of(item: u64) -> u64 {
     item & !(PAGE_BYTES - 1)
 }
 
-/// The slab region's pages, free ones last in first out.
-pub(crate) struct PagePool {
-    memory: Arc<Memory>,
-    base: u64,
-    free: Vec<u64>,
-    /// Fresh pages: the rest of a committed segment.
-    next: u64,
-    end: u64,
-    /// Where the next segment never used begins.
-    region_next: u64,
-    region_end: u64,
-    /// Segments given back to the system, to be committed again first.
-    retired: Vec<u64>,
-    used_pages: u64,
-}
-
-impl PagePool {
-    /// Returns an empty pool over `base..region_end`.
-    pub fn new(memory: Arc<Memory>, base: u64, region_end: u64) -> PagePool {
-        PagePool {
-            memory,
-            base,
-            free: Vec::new(),
-            next: base,
-            end: base,
-            region_next: base,
-            region_end,
-            retired: Vec::new(),
-            used_pages: 0,
-        }
-    }
-
-    /// Returns the bytes of the pages in use.
-    pub fn used_bytes(&self) -> u64 {
-        self.used_pages * PAGE_BYTES
-    }
-
-    /// Returns a page with undefined content, one touched before if there is any.
-    ///
-    /// # Errors
-    /// NeedRoom when the limit, the region or the system has no more.
-    pub fn allocate(&mut self, room: Room) -> Result<u64, NeedRoom> {
-        let page = match self.free.pop() {
-            Some(page) => page,
-            None => self.fresh(room)?,
-        };
-        self.used_pages += 1;
-        Ok(page)
-    }
-
-    /// Takes back a page.
-    pub fn free(&mut self, page: u64) {
-        debug_assert_eq!(page % PAGE_BYTES, 0, "a page is aligned");
-        self.used_pages -= 1;
-        self.free.push(page);
-    }
-
-    /// Gives the memory of segments whose pages are all free back to the system; returns the bytes.
-    pub fn retire_free_segments(&mut self) -> u64 {
-        let segment = self.memory.segment_bytes();
-        let pages_per_segment = segment / PAGE_BYTES;
-        let count = ((self.region_next - self.base) / segment) as usize;
-        let mut free_pages = vec![0_u64; count];
-        for page in &self.free {
-            free_pages[((page - self.base) / segment) as usize] += 1;
-        }
-        let base = self.base;
-        let full = |page: u64| free_pages[((page - base) / segment) as usize] == pages_per_segment;
-        self.free.retain(|&page| !full(page));
-        for (index, _) in
-            free_pages.iter().enumerate().filter(|entry| *entry.1 == pages_per_segment)
-        {
-            let offset = base + index as u64 * segment;
-            self.memory.retire(offset, segment);
-            self.retired.push(offset);
-        }
-        free_pages.iter().filter(|&&free| free == pages_per_segment).count() as u64 * segment
-    }
-
-    fn fresh(&mut self, room: Room) -> Result<u64, NeedRoom> {
-        let need = NeedRoom { bytes: PAGE_BYTES };
-        self.memory.touch_small(PAGE_BYTES, room)?;
-        if self.next == self.end && self.open_segment().is_err() {
-            self.memory.untouch(PAGE_BYTES);
-            return Err(need);
-        }
-        self.next += PAGE_BYTES;
-        Ok(self.next - PAGE_BYTES)
-    }
-
-    fn open_segment(&mut self) -> Result<(), NeedRoom> {
-        let segment = self.memory.segment_bytes();
-        let offset = self.retired.last().copied().unwrap_or(self.region_next);
-        if offset + segment > self.region_end {
-            return Err(NeedRoom { bytes: segment });
-        }
-        self.memory.commit(offset)?;
-        if self.retired.pop().is_none() {
-            self.region_next += segment;
-        }
-        (self.next, self.end) = (offset, offset + segment);
-        Ok(())
-    }
-}
-
 /// Pages by how full they are; the fuller ones are filled first, so that others empty. The last two
 /// lists give no items: full pages, and pages that are being emptied.
 const LIST_COUNT: usize = 5;
@@ -202,6 +98,7 @@ struct Class {
 /// The slab pages of one table.
 pub(crate) struct Slabs {
     classes: Box<[Class; CLASS_COUNT]>,
+    owner: PageOwner,
 }
 
 /// A page header's first word, taken apart.
@@ -241,8 +138,14 @@ impl PageState {
 }
 
 impl Slabs {
-    pub fn new() -> Slabs {
-        Slabs { classes: Box::new([Class::default(); CLASS_COUNT]) }
+    /// Returns no pages, those of `owner`.
+    pub fn new(owner: PageOwner) -> Slabs {
+        Slabs { classes: Box::new([Class::default(); CLASS_COUNT]), owner }
+    }
+
+    /// Returns whether `page` is one of these. The caller holds the shard.
+    pub fn owns(&self, memory: &Memory, page: u64) -> bool {
+        PageOwner::of(memory, page) == Some(self.owner)
     }
 
     /// Returns an item of `class` with undefined content.
@@ -342,6 +245,7 @@ impl Slabs {
                 while next != 0 {
                     let page = page_offset(next);
                     next = (arena.memory.word(page + 8).load(Ordering::Relaxed) >> 32) as u32;
+                    PageOwner::clear(&arena.memory, page);
                     pool.free(page);
                 }
             }
@@ -380,6 +284,7 @@ impl Slabs {
 
     fn add_page(&mut self, arena: &Arena, class: u8, room: Room) -> Result<u64, NeedRoom> {
         let page = arena.pages().allocate(room)?;
+        self.owner.store(&arena.memory, page);
         let state = PageState { class, list: 0, free: 0, used_ever: 0, in_use: 0 };
         self.link(&arena.memory, page, state);
         arena.memory.word(page).store(state.pack(), Ordering::Relaxed);
@@ -390,6 +295,7 @@ impl Slabs {
     fn remove_page(&mut self, arena: &Arena, page: u64, state: PageState) {
         self.unlink(&arena.memory, page, state);
         self.classes[usize::from(state.class)].pages -= 1;
+        PageOwner::clear(&arena.memory, page);
         arena.pages().free(page);
     }
 

@@ -28,6 +28,7 @@ use crate::layout::{
     table_header, table_header_offset, tag_of,
 };
 use crate::memory::{Arena, Memory, NeedRoom, Room};
+use crate::page_pool::PageOwner;
 use crate::rules::{Rule, holds, linger};
 use crate::sequence;
 use crate::slab::{Slabs, class_bytes, class_of};
@@ -36,6 +37,7 @@ use crate::words::store_bytes;
 pub use entry::Entry;
 pub use held::HeldValue;
 pub use large::Slid;
+pub use maintain::Drained;
 
 /// Where an entry is; valid until the next call with `&mut` on its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +154,7 @@ impl Table {
             index_bytes: 0,
             large_bytes: 0,
             large_count: 0,
-            slabs: Slabs::new(),
+            slabs: Slabs::new(PageOwner { shard: shard.0, table: database.0 }),
             volatile: Vec::new(),
             moved_entries_max: 0,
             scratch: Vec::new(),
@@ -161,6 +163,18 @@ impl Table {
         table.open_directory()?;
         table.room = Room::Limited;
         Ok(table)
+    }
+
+    /// Returns the empty table under another identity, which has to be the only one of its shard:
+    /// after SWAPDB tables live on under the names of other databases.
+    ///
+    /// # Panics
+    /// When the table has entries.
+    pub fn with_identity(mut self, identity: u8) -> Table {
+        assert!(self.is_empty(), "blocks and pages bear their table's identity");
+        self.identity = identity;
+        self.slabs = Slabs::new(PageOwner { shard: self.shard.0, table: identity });
+        self
     }
 
     /// Returns the number of entries, expired ones included.

@@ -56,7 +56,7 @@ pub(crate) fn is_attack(request: RequestView<'_>) -> bool {
 #[cold]
 fn make_room(keyspace: &Keyspace, tick: &mut Tick<'_>) -> bool {
     let mut context = SweepContext { now: tick.now, random: &mut tick.random };
-    keyspace.reserve(0, None, &mut context).is_ok()
+    keyspace.repay(&mut context).is_ok()
 }
 
 /// Returns whether a request is refused when there is no room: one that may store something, and

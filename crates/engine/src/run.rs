@@ -240,7 +240,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     fn make_room(&mut self, need: NeedRoom, shard: ShardIndex) -> Result<(), CommandError> {
         self.unlock();
         let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
-        let made = self.keyspace.reserve(need.bytes, Some(shard), &mut context);
+        let made = self.keyspace.reserve(need, shard, &mut context);
         made.map_err(|_| CommandError::OUT_OF_MEMORY)
     }
 

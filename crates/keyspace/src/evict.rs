@@ -7,6 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
+use arena::Owner;
 use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 
@@ -37,14 +38,6 @@ pub enum EvictionPolicy {
     AllKeysLru,
 }
 
-/// Which entries give the memory that is wanted: room of slab pages does not serve an extent
-/// until a whole segment is free, nor the reverse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    Any,
-    Large,
-}
-
 /// The least recently used keys that a shard's samples met.
 #[derive(Debug, Default)]
 pub(crate) struct EvictionPool {
@@ -56,16 +49,11 @@ struct Candidate {
     database: DatabaseIndex,
     key: Box<[u8]>,
     stamp: u16,
-    large: bool,
 }
 
 impl Candidate {
     fn idle_seconds(&self, now: UnixMs) -> u16 {
         stamp_of(now).wrapping_sub(self.stamp)
-    }
-
-    fn rank(&self, wanted: Wanted, now: UnixMs) -> (bool, u16) {
-        (wanted == Wanted::Large && self.large, self.idle_seconds(now))
     }
 }
 
@@ -88,9 +76,9 @@ impl EvictionPool {
     }
 
     /// Takes out the best victim.
-    fn take(&mut self, wanted: Wanted, now: UnixMs) -> Option<Candidate> {
+    fn take(&mut self, now: UnixMs) -> Option<Candidate> {
         let ranks = self.candidates.iter().enumerate();
-        let (best, _) = ranks.max_by_key(|(_, one)| one.rank(wanted, now))?;
+        let (best, _) = ranks.max_by_key(|(_, one)| one.idle_seconds(now))?;
         Some(self.candidates.swap_remove(best))
     }
 
@@ -134,21 +122,21 @@ impl Keyspace {
         &self,
         shard: ShardIndex,
         goal: u64,
-        wanted: Wanted,
         context: &mut SweepContext<'_>,
-    ) -> u64 {
+    ) -> Freed {
         let samples = self.eviction_samples.load(Ordering::Relaxed);
         let mut guard = self.lock(shard);
         let shard = guard.shard_mut(shard);
         let pool_bytes = shard.eviction_pool.memory_bytes();
-        let mut freed = 0;
+        let mut freed = Freed::default();
         for _ in 0..VICTIMS_PER_HOLD_MAX {
-            if freed >= goal {
+            if freed.bytes() >= goal {
                 break;
             }
             shard.sample_candidates(samples, context.now, context.random);
-            let Some(bytes) = shard.evict_best(wanted, context.now) else { break };
-            freed += bytes;
+            let Some(one) = shard.evict_best(context.now) else { break };
+            freed.small += one.small;
+            freed.large += one.large;
         }
         shard.give_back();
         shard.eviction_pool.trim();
@@ -157,6 +145,103 @@ impl Keyspace {
         self.charge(pool_bytes_now);
         self.discharge(pool_bytes);
         freed
+    }
+}
+
+/// Bytes that eviction has freed, by the memory that they are of: slab pages or extents.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Freed {
+    pub small: u64,
+    pub large: u64,
+}
+
+impl Freed {
+    pub fn bytes(self) -> u64 {
+        self.small + self.large
+    }
+}
+
+/// A block that may be evicted.
+#[derive(Clone, Copy)]
+struct Block {
+    offset: u64,
+    owner: Owner,
+    idle_seconds: u16,
+}
+
+/// What evicting blocks came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BlocksEvicted {
+    /// Bytes that are free now.
+    pub freed: u64,
+    /// Those of them whose place a small entry unused for longer should have had.
+    pub unfair: u64,
+}
+
+impl Keyspace {
+    /// Evicts large entries, the least recently used of a few blocks each time, until about `goal`
+    /// bytes are free, a bounded number. Blocks are chosen where they lie: among millions of small
+    /// keys, samples of keys would hardly meet a large one.
+    pub(crate) fn evict_blocks(&self, goal: u64, context: &mut SweepContext<'_>) -> BlocksEvicted {
+        let mut evicted = BlocksEvicted::default();
+        for _ in 0..VICTIMS_PER_HOLD_MAX {
+            if evicted.freed >= goal {
+                break;
+            }
+            let Some(block) = self.oldest_block(context) else { break };
+            let freed = self.evict_block(block.offset, block.owner, context.now);
+            evicted.freed += freed;
+            if self.oldest_key_idle(context) > Some(block.idle_seconds) {
+                evicted.unfair += freed;
+            }
+        }
+        evicted
+    }
+
+    /// Returns the least recently used of a few blocks that no reader holds.
+    fn oldest_block(&self, context: &mut SweepContext<'_>) -> Option<Block> {
+        let samples = self.eviction_samples.load(Ordering::Relaxed);
+        let mut oldest: Option<Block> = None;
+        for _ in 0..samples {
+            let (offset, owner) = self.arena().sample_block(context.random.next())?;
+            if self.arena().pins().is_pinned(offset) {
+                continue;
+            }
+            let index = ShardIndex(owner.shard);
+            let mut guard = self.lock(index);
+            let Some((_, part)) = guard.shard_mut(index).part_of(owner.database) else { continue };
+            let Some(entry) = part.table.large_entry(owner.descriptor, offset) else { continue };
+            let idle_seconds = match is_expired(&entry, context.now) {
+                true => u16::MAX,
+                false => stamp_of(context.now).wrapping_sub(entry.stamp()),
+            };
+            if oldest.is_none_or(|block| block.idle_seconds < idle_seconds) {
+                oldest = Some(Block { offset, owner, idle_seconds });
+            }
+        }
+        oldest
+    }
+
+    /// Removes the entry of the block at `offset` if it is still there; returns the bytes that are
+    /// free now.
+    pub(crate) fn evict_block(&self, offset: u64, owner: Owner, now: UnixMs) -> u64 {
+        let index = ShardIndex(owner.shard);
+        let mut guard = self.lock(index);
+        let shard = guard.shard_mut(index);
+        let Some((database, part)) = shard.part_of(owner.database) else { return 0 };
+        let Some(entry) = part.table.large_entry(owner.descriptor, offset) else { return 0 };
+        let name = entry.key().to_vec();
+        shard.evict_key(database, &name, now)
+    }
+
+    /// Returns for how long the least recently used of a few random keys has not been used.
+    fn oldest_key_idle(&self, context: &mut SweepContext<'_>) -> Option<u16> {
+        let samples = self.eviction_samples.load(Ordering::Relaxed);
+        let index = self.random_shard(context.random);
+        let mut guard = self.lock(index);
+        let shard = guard.shard_mut(index);
+        let candidates = (0..samples).filter_map(|_| shard.sample(context.now, context.random));
+        candidates.map(|candidate| candidate.idle_seconds(context.now)).max()
     }
 }
 
@@ -188,15 +273,14 @@ impl Shard {
         // An expired key is the oldest there is.
         let oldest = stamp_of(now).wrapping_add(1);
         let stamp = if is_expired(&entry, now) { oldest } else { entry.stamp() };
-        let large = entry.header().is_large();
-        Some(Candidate { database, key: entry.key().into(), stamp, large })
+        Some(Candidate { database, key: entry.key().into(), stamp })
     }
 
     /// Removes the best candidate that is still what it was; returns the bytes that are free now.
-    fn evict_best(&mut self, wanted: Wanted, now: UnixMs) -> Option<u64> {
-        while let Some(candidate) = self.eviction_pool.take(wanted, now) {
-            if let Some(bytes) = self.evict(&candidate, now) {
-                return Some(bytes);
+    fn evict_best(&mut self, now: UnixMs) -> Option<Freed> {
+        while let Some(candidate) = self.eviction_pool.take(now) {
+            if let Some(freed) = self.evict(&candidate, now) {
+                return Some(freed);
             }
         }
         None
@@ -204,24 +288,36 @@ impl Shard {
 
     /// Removes `candidate` unless it was used meanwhile or a reader holds it: its memory would
     /// stay. Returns the bytes that are free now.
-    fn evict(&mut self, candidate: &Candidate, now: UnixMs) -> Option<u64> {
+    fn evict(&mut self, candidate: &Candidate, now: UnixMs) -> Option<Freed> {
         let key = &self.key(&candidate.key);
         let table = &self.database(candidate.database)?.table;
         let id = table.find(key.hash, key.bytes)?;
         let entry = table.entry(id);
-        let removal = if is_expired(&entry, now) { Removal::Expired } else { Removal::Evicted };
-        if removal == Removal::Evicted && entry.stamp() != candidate.stamp {
+        if !is_expired(&entry, now) && entry.stamp() != candidate.stamp {
             return None;
         }
         if table.is_pinned(id) {
             return None;
         }
+        let is_large = entry.header().is_large();
+        let bytes = self.evict_key(candidate.database, &candidate.key, now);
+        Some(match is_large {
+            true => Freed { small: 0, large: bytes },
+            false => Freed { small: bytes, large: 0 },
+        })
+    }
+
+    /// Removes the key `name`, if it is there; returns the bytes that are free now.
+    pub fn evict_key(&mut self, database: DatabaseIndex, name: &[u8], now: UnixMs) -> u64 {
+        let key = &self.key(name);
+        let Some(part) = self.database(database) else { return 0 };
+        let Some(id) = part.table.find(key.hash, key.bytes) else { return 0 };
+        let entry = part.table.entry(id);
         let bytes = entry.memory_bytes();
+        let removal = if is_expired(&entry, now) { Removal::Expired } else { Removal::Evicted };
         let mut recorder = Recorder::default();
-        let database = candidate.database;
         let mut place = Place { shard: self, recorder: &mut recorder, database, now };
-        let is_free = place.remove(key, id, removal);
-        Some(if is_free { bytes } else { 0 })
+        if place.remove(key, id, removal) { bytes } else { 0 }
     }
 
     /// Gives memory back: of slab pages that have become sparse, and of tables without keys.

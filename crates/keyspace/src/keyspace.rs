@@ -1,6 +1,6 @@
 //! The keyspace: all shards, their locks, and what can be asked without a lock.
 
-use std::sync::atomic::{AtomicU8, AtomicU32};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::{Arena, Table};
@@ -35,6 +35,10 @@ pub struct Keyspace {
     counters_from: Mutex<Counters>,
     pub(crate) eviction_policy: AtomicU8,
     pub(crate) eviction_samples: AtomicU32,
+    /// Bytes of large entries that were evicted while small ones had been unused for longer.
+    pub(crate) slab_debt: AtomicU64,
+    /// Bytes of large entries that were evicted for want of slab pages.
+    pub(crate) extent_debt: AtomicU64,
 }
 
 /// One shard behind its lock, on cache lines of its own.
@@ -62,6 +66,8 @@ impl Keyspace {
             counters_from: Mutex::default(),
             eviction_policy: AtomicU8::new(0),
             eviction_samples: AtomicU32::new(SAMPLES_DEFAULT),
+            slab_debt: AtomicU64::new(0),
+            extent_debt: AtomicU64::new(0),
         }
     }
 

@@ -13,6 +13,7 @@
 
 mod access;
 mod digest;
+mod drain;
 mod effect;
 mod encoding;
 mod evict;
@@ -32,7 +33,7 @@ mod watch;
 mod write;
 
 pub use access::Access;
-pub use arena::{Encoding, Entry, NeedRoom, ValueType};
+pub use arena::{Encoding, Entry, NeedRoom, Region, ValueType};
 pub use digest::DatasetDigest;
 pub use effect::{Effect, EffectSink, Expiry, Record};
 pub use encoding::EMBSTR_BYTES_MAX;

@@ -7,11 +7,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use arena::{Arena, NeedRoom, Slid, SlideBudget};
+use arena::{Arena, NeedRoom, Region, Slid, SlideBudget};
 use base::prng::Prng;
 use base::{SLOT_COUNT, ShardIndex, UnixMs};
 
-use crate::evict::{EvictionPolicy, Wanted};
+use crate::evict::EvictionPolicy;
 use crate::keyspace::Keyspace;
 
 /// In how many holds of a shard room is made at least, before the caller has to ask again; each
@@ -21,8 +21,6 @@ const EVICTION_ROUNDS_MIN: u64 = 64;
 const BYTES_PER_EXTRA_ROUND: u64 = 1024;
 /// How many holds may bring nothing before room is given up.
 const FRUITLESS_ROUNDS_MAX: u32 = 8;
-/// The smallest allocation that is an extent's.
-const EXTENT_BYTES_MIN: u64 = 4096;
 
 /// What making room needs from outside.
 pub struct SweepContext<'a> {
@@ -148,44 +146,108 @@ impl Keyspace {
         self.account.suspect.load(Ordering::Relaxed) && self.check_limit()
     }
 
-    /// Makes room for `bytes`, where they are known in `shard`, whose write lacked them: slides
-    /// blocks together and gives free segments back, then evicts as the policy allows; repays what
-    /// is above the limit too. The caller holds no guard; one shard is locked at a time. After Ok
-    /// it is worth trying again; the fragments may still be too small, so that the caller tries a
-    /// bounded number of times.
+    /// Makes room for `need`, which a write to `shard` lacked: slides blocks together and gives
+    /// free segments back, then evicts as the policy allows, and where the memory belongs to
+    /// another region takes a segment from that one; repays what is above the limit too. The caller
+    /// holds no guard; one shard is locked at a time. After Ok it is worth trying again; the
+    /// fragments may still be too small, so that the caller tries a bounded number of times.
     ///
     /// # Errors
-    /// NeedRoom where nothing could be moved and the policy evicts nothing, or no key is left.
+    /// `need` where nothing could be moved and the policy evicts nothing, or no key is left.
     pub fn reserve(
         &self,
-        bytes: u64,
+        need: NeedRoom,
+        shard: ShardIndex,
+        context: &mut SweepContext<'_>,
+    ) -> Result<(), NeedRoom> {
+        self.make_room(need, Some(shard), context)
+    }
+
+    /// Makes room where memory in use is above the limit.
+    ///
+    /// # Errors
+    /// NeedRoom as [`Keyspace::reserve`].
+    pub fn repay(&self, context: &mut SweepContext<'_>) -> Result<(), NeedRoom> {
+        self.make_room(NeedRoom { bytes: 0, region: Region::Slab }, None, context)
+    }
+
+    fn make_room(
+        &self,
+        need: NeedRoom,
         shard: Option<ShardIndex>,
         context: &mut SweepContext<'_>,
     ) -> Result<(), NeedRoom> {
         self.arena().reclaim();
-        if !self.is_over_limit() && (bytes == 0 || self.compact(bytes)) {
+        if !self.is_over_limit() && (need.bytes == 0 || self.compact(need)) {
             return Ok(());
         }
         if self.eviction_policy() == EvictionPolicy::NoEviction {
-            return Err(NeedRoom { bytes });
+            return Err(need);
         }
-        let wanted = if serves_extent(bytes) { Wanted::Large } else { Wanted::Any };
         let (mut freed, mut fruitless) = (0, 0);
-        for _ in 0..EVICTION_ROUNDS_MIN + bytes / BYTES_PER_EXTRA_ROUND {
+        for _ in 0..EVICTION_ROUNDS_MIN + need.bytes / BYTES_PER_EXTRA_ROUND {
             let excess = self.excess_bytes();
-            if (freed >= bytes && excess == 0) || fruitless == FRUITLESS_ROUNDS_MAX {
+            if (freed >= need.bytes && excess == 0) || fruitless == FRUITLESS_ROUNDS_MAX {
                 break;
             }
-            let victim = self.victim_shard(shard, wanted, context.random);
-            let goal = bytes.saturating_sub(freed).max(excess);
-            let got = self.evict_from(victim, goal, wanted, context);
+            let goal = need.bytes.saturating_sub(freed).max(excess);
+            let got = match need.region {
+                Region::Extent => self.free_extents(goal, context),
+                Region::Index => self.free_index(context),
+                Region::Slab if need.bytes > 0 => self.free_slabs(shard, goal, context),
+                Region::Slab => {
+                    self.evict_from(self.random_shard(context.random), goal, context).bytes()
+                }
+            };
             freed += got;
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
         }
-        let moved = self.compact(bytes);
+        let moved = self.compact(need);
         // Where nothing was left to evict here, another worker may have made the room.
-        let is_within = || !self.is_over_limit() && (bytes == 0 || moved);
-        if freed > 0 || is_within() { Ok(()) } else { Err(NeedRoom { bytes }) }
+        let is_within = || !self.is_over_limit() && (need.bytes == 0 || moved);
+        if freed > 0 || is_within() { Ok(()) } else { Err(need) }
+    }
+
+    /// Frees memory that slab pages can have: evicts keys of the shard that lacks it, and takes a
+    /// segment from the extents when large entries have left as much, or nothing else is left.
+    fn free_slabs(
+        &self,
+        shard: Option<ShardIndex>,
+        goal: u64,
+        context: &mut SweepContext<'_>,
+    ) -> u64 {
+        let freed = self.evict_from(self.victim_shard(shard, context.random), goal, context);
+        let segment_bytes = self.arena().segment_bytes();
+        let before = self.extent_debt.fetch_add(freed.large, Ordering::Relaxed);
+        if freed.small > 0 && before + freed.large < segment_bytes {
+            return freed.bytes();
+        }
+        let cleared = self.clear_top(context);
+        pay(&self.extent_debt, cleared);
+        freed.bytes() + cleared
+    }
+
+    /// Frees memory that the index can have: a segment of the region that has more.
+    fn free_index(&self, context: &mut SweepContext<'_>) -> u64 {
+        let usage = self.arena().usage();
+        match usage.slab_bytes >= usage.extent_bytes {
+            true => self.drain(context),
+            false => self.clear_top(context),
+        }
+    }
+
+    /// Frees memory that extents can have: evicts large entries, and takes a segment from the slab
+    /// pages when that has been unfair to the large ones for as much, or none of them is left.
+    fn free_extents(&self, goal: u64, context: &mut SweepContext<'_>) -> u64 {
+        let evicted = self.evict_blocks(goal, context);
+        let segment_bytes = self.arena().segment_bytes();
+        let before = self.slab_debt.fetch_add(evicted.unfair, Ordering::Relaxed);
+        if evicted.freed > 0 && before + evicted.unfair < segment_bytes {
+            return evicted.freed;
+        }
+        let drained = self.drain(context);
+        pay(&self.slab_debt, drained);
+        evicted.freed + drained
     }
 
     /// Makes room for `bytes` before a change that may not evict while it runs, so that memory
@@ -210,11 +272,12 @@ impl Keyspace {
             if lacking() == 0 || is_stuck {
                 break;
             }
-            let victim = self.victim_shard(None, Wanted::Any, context.random);
-            let got = self.evict_from(victim, lacking(), Wanted::Any, context);
+            let victim = self.victim_shard(None, context.random);
+            let got = self.evict_from(victim, lacking(), context).bytes();
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
         }
-        if lacking() == 0 { Ok(()) } else { Err(NeedRoom { bytes }) }
+        let need = NeedRoom { bytes, region: Region::Slab };
+        if lacking() == 0 { Ok(()) } else { Err(need) }
     }
 
     /// Returns by how many bytes memory in use is above the limit.
@@ -222,14 +285,19 @@ impl Keyspace {
         if self.is_over_limit() { self.used_memory().saturating_sub(self.maxmemory()) } else { 0 }
     }
 
-    /// Slides blocks until an extent of `bytes` fits, within one budget, and gives free segments
-    /// back. Returns whether either was of use.
-    fn compact(&self, bytes: u64) -> bool {
+    /// Slides blocks until what is needed fits, within one budget, and gives free segments back.
+    /// Returns whether either was of use.
+    fn compact(&self, need: NeedRoom) -> bool {
+        let moved = need.region == Region::Extent && self.slide(need.bytes);
+        self.arena().give_back(need.bytes) >= need.bytes.max(1) || moved
+    }
+
+    /// Slides blocks until there is a hole of `bytes`, within one budget; returns whether any
+    /// moved.
+    fn slide(&self, bytes: u64) -> bool {
         let mut budget = SlideBudget::new();
         let mut moved = false;
-        while serves_extent(bytes)
-            && let Some(step) = self.arena().plan_slide(bytes, &mut budget)
-        {
+        while let Some(step) = self.arena().plan_slide(bytes, &mut budget) {
             let index = ShardIndex(step.owner.shard);
             match self.lock(index).shard_mut(index).slide(&step) {
                 Slid::Moved => moved = true,
@@ -237,26 +305,25 @@ impl Keyspace {
                 Slid::Gone => {}
             }
         }
-        self.arena().give_back(bytes) >= bytes.max(1) || moved
+        moved
     }
 
     /// Returns the shard to evict from. Slab pages belong to a shard, so that for these the shard
     /// that lacks room gives first, while it holds a fair share of the keys.
-    fn victim_shard(
-        &self,
-        needy: Option<ShardIndex>,
-        wanted: Wanted,
-        random: &mut Prng,
-    ) -> ShardIndex {
+    fn victim_shard(&self, needy: Option<ShardIndex>, random: &mut Prng) -> ShardIndex {
         let count = self.shard_count() as u64;
-        let total: u64 = self.databases().map(|database| self.counts(database).keys).sum();
         if let Some(needy) = needy
-            && wanted == Wanted::Any
-            && self.shard_keys(needy) * count * 2 >= total
+            && self.shard_keys(needy) * count * 2 >= self.key_count()
         {
             return needy;
         }
-        // A shard in proportion to its keys, so that a key is as likely to go wherever it lies.
+        self.random_shard(random)
+    }
+
+    /// Returns a shard in proportion to its keys, so that a key is as likely to go wherever it
+    /// lies.
+    pub(crate) fn random_shard(&self, random: &mut Prng) -> ShardIndex {
+        let total = self.key_count();
         let mut rest = if total == 0 { 0 } else { random.below(total) };
         for index in self.shard_indexes() {
             let keys = self.shard_keys(index);
@@ -266,6 +333,10 @@ impl Keyspace {
             rest -= keys;
         }
         ShardIndex(0)
+    }
+
+    fn key_count(&self) -> u64 {
+        self.databases().map(|database| self.counts(database).keys).sum()
     }
 
     fn shard_keys(&self, shard: ShardIndex) -> u64 {
@@ -295,8 +366,8 @@ impl Keyspace {
     }
 }
 
-/// Returns whether an allocation of `bytes` is for an extent, as far as its size tells: the index
-/// takes less than a page or powers of two, slabs take single pages.
-fn serves_extent(bytes: u64) -> bool {
-    bytes >= EXTENT_BYTES_MIN && !bytes.is_power_of_two()
+/// Takes `bytes` off a debt.
+fn pay(debt: &AtomicU64, bytes: u64) {
+    let rest = |debt: u64| Some(debt.saturating_sub(bytes));
+    debt.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).expect("there is always a rest");
 }

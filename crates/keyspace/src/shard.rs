@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arena::{Entry, NeedRoom, Room, Slid, SlideStep, Table};
+use arena::{DrainStep, Drained, Entry, NeedRoom, Room, Slid, SlideStep, Table};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, Lsn, SLOT_COUNT, ShardIndex, Slot, UnixMs};
 
 use crate::effect::EffectSink;
@@ -110,13 +110,22 @@ impl Shard {
         }
         // What belongs to an atomic record passes the limit, because nothing is evicted meanwhile.
         let room = if recorder.is_atomic() { Room::Overshoot } else { Room::Limited };
-        let table = Table::new(self.account.arena().clone(), self.index, database, room)?;
+        let identity = self.free_identity();
+        let table = Table::new(self.account.arena().clone(), self.index, database, room)?
+            .with_identity(identity);
         let slots = SlotCounts::new(self.account.slots_per_shard());
         self.account.charge(slots.memory_bytes());
         let part = DatabaseShard { table, slots, expiry_cursor: 0, frozen: false };
         self.databases[database.position()] = Some(Box::new(part));
         self.freeze_if_atomic(database, recorder);
         Ok(())
+    }
+
+    /// Returns an identity that none of the shard's tables has.
+    fn free_identity(&self) -> u8 {
+        let is_taken =
+            |identity: u8| self.databases().any(|(_, part)| part.table.identity() == identity);
+        (0..).find(|&identity| !is_taken(identity)).expect("there are fewer tables than identities")
     }
 
     /// Within an atomic record: hides the table from readers in other processes until the record
@@ -166,11 +175,26 @@ impl Shard {
 
     /// Moves a block of extent memory as the arena planned it.
     pub fn slide(&mut self, step: &SlideStep) -> Slid {
-        let mut parts = self.databases.iter_mut().flatten();
-        match parts.find(|part| part.table.identity() == step.owner.database) {
-            Some(part) => part.table.slide(step),
+        match self.part_of(step.owner.database) {
+            Some((_, part)) => part.table.slide(step),
             None => Slid::Gone,
         }
+    }
+
+    /// Moves the entries of a slab page away as the arena planned it.
+    pub fn drain(&mut self, step: &DrainStep) -> Drained {
+        match self.part_of(step.owner.table) {
+            Some((_, part)) => part.table.drain_page(step),
+            None => Drained::Gone,
+        }
+    }
+
+    /// Returns the table of `identity` with the database that it is now.
+    pub fn part_of(&mut self, identity: u8) -> Option<(DatabaseIndex, &mut DatabaseShard)> {
+        let parts = self.databases.iter_mut().enumerate();
+        let mut parts = parts
+            .filter_map(|(index, part)| Some((DatabaseIndex(index as u8), &mut **part.as_mut()?)));
+        parts.find(|(_, part)| part.table.identity() == identity)
     }
 
     /// Publishes how many keys `database` has.

@@ -25,6 +25,8 @@ const STEPS_MAX: u32 = 256;
 const AVOID_MAX: usize = 16;
 /// How many tiles one search looks at; a window that was found by then is taken.
 const SCAN_TILES: usize = 1024;
+/// How many free tiles are passed from the end of the region down to its last block.
+const TOP_TILES_MAX: usize = 4 * SCAN_TILES;
 /// How many it looks at while it finds none.
 const SCAN_TILES_MAX: usize = 4 * SCAN_TILES;
 
@@ -80,6 +82,35 @@ pub struct SlideStep {
     hole: TileId,
 }
 
+/// What is to be done with the last block of the region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TopStep {
+    /// It goes into a hole further down.
+    Move(SlideStep),
+    /// No hole holds it, or it is too large to be moved.
+    Stuck {
+        /// Where the block lies.
+        offset: u64,
+        /// Who refers to it.
+        owner: Owner,
+        /// Its size.
+        bytes: u64,
+    },
+    /// There is none, or it only waits for its pins.
+    Nothing,
+}
+
+impl TopStep {
+    /// Returns where the block lies.
+    pub fn offset(&self) -> Option<u64> {
+        match self {
+            TopStep::Move(step) => Some(step.offset),
+            TopStep::Stuck { offset, .. } => Some(*offset),
+            TopStep::Nothing => None,
+        }
+    }
+}
+
 /// A tile and what it adds to a window: free memory, and bytes to move.
 #[derive(Clone, Copy)]
 pub(super) struct Weighed {
@@ -116,6 +147,28 @@ impl ExtentSpace {
         budget.steps += 1;
         let owner = self.owner(tile.offset);
         Some(SlideStep { offset: tile.offset, owner, block, target, hole })
+    }
+
+    /// Returns how to take the last block away from the end of the region, so that the segments
+    /// there become free.
+    pub fn plan_top(&self) -> TopStep {
+        let before = |&id: &TileId| self.tiles.previous(id);
+        let ids = std::iter::successors(Some(self.tiles.last()), before).take(TOP_TILES_MAX);
+        let mut tiles = ids.map(|id| (id, self.tiles.get(id)));
+        let Some((block, tile)) = tiles.find(|(_, tile)| !tile.is_free()) else {
+            return TopStep::Nothing;
+        };
+        if tile.kind == Kind::Retired {
+            return TopStep::Nothing;
+        }
+        let owner = self.owner(tile.offset);
+        let hole = self.tiles.best_fit(tile.bytes).filter(|_| tile.bytes <= SLIDE_BYTES_MAX);
+        match hole.map(|hole| (hole, self.tiles.get(hole).offset)) {
+            Some((hole, target)) if target < tile.offset => {
+                TopStep::Move(SlideStep { offset: tile.offset, owner, block, target, hole })
+            }
+            _ => TopStep::Stuck { offset: tile.offset, owner, bytes: tile.bytes },
+        }
     }
 
     /// Moves the block of `step` and returns where it is now; `None`, with nothing changed, when

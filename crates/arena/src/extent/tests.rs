@@ -441,7 +441,7 @@ fn a_refused_segment_changes_nothing() {
     let before = (arena.usage().touched_bytes, space.touched_bytes(), space.free_bytes());
     refuses.store(true, Ordering::Relaxed);
     let refused = space.allocate(20_000, owner(2), Room::Overshoot);
-    assert_eq!(refused, Err(NeedRoom { bytes: 20_032 }));
+    assert_eq!(refused, Err(NeedRoom { bytes: 20_032, region: Region::Extent }));
     assert!(!space.extend(block, 20_000, Room::Overshoot));
     assert_eq!(before, (arena.usage().touched_bytes, space.touched_bytes(), space.free_bytes()));
     refuses.store(false, Ordering::Relaxed);
@@ -465,7 +465,10 @@ fn a_block_spans_segments_and_memory_comes_back_warm() {
     arena.set_limit(arena.usage().touched_bytes);
     let again = space.allocate(53_248, owner(2), Room::Limited);
     assert_eq!(again, Ok(block), "touched memory counts once");
-    assert_eq!(space.allocate(64, owner(3), Room::Limited), Err(NeedRoom { bytes: 64 }));
+    assert_eq!(
+        space.allocate(64, owner(3), Room::Limited),
+        Err(NeedRoom { bytes: 64, region: Region::Extent })
+    );
     assert!(space.allocate(64, owner(3), Room::Overshoot).is_ok());
     space.free(block);
     assert_eq!(space.retire_segments(u64::MAX), 3 << 14);

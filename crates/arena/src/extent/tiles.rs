@@ -79,6 +79,11 @@ impl Record {
     }
 }
 
+/// How many records a sample looks at.
+const RECORDS_TRIED_MAX: u64 = 64;
+/// How far it walks over the tiles where there are few among the records.
+const TILES_WALKED_MAX: u64 = 256;
+
 /// The tiles by address, the holes also by size.
 pub(super) struct Tiles {
     records: Vec<Record>,
@@ -231,6 +236,29 @@ impl Tiles {
     fn in_bin(&self, bin: usize) -> impl Iterator<Item = TileId> {
         let next = |id: &TileId| some(self.records[id.0 as usize].bin_next);
         std::iter::successors(some(self.bins.head(bin)), next)
+    }
+
+    /// Returns a block chosen by `random`, every block about as likely.
+    pub fn some_block(&self, random: u64) -> Option<Tile> {
+        let share = |count: u64| ((u128::from(random) * u128::from(count)) >> 64) as u64;
+        let count = self.records.len() as u64;
+        let start = share(count);
+        let tile = |step| self.records[((start + step) % count) as usize].tile();
+        // An unused record has size 0.
+        let is_block = |tile: &Tile| tile.kind == Kind::Block && tile.bytes > 0;
+        (0..RECORDS_TRIED_MAX).map(tile).find(is_block).or_else(|| {
+            // Most records are unused, so that there are few tiles now; free ones never adjoin in
+            // threes.
+            let skipped = share((self.tile_count as u64).min(TILES_WALKED_MAX));
+            let mut tiles = self.around(self.cursor).skip(skipped as usize);
+            tiles.by_ref().take(TILES_WALKED_MAX as usize).find(is_block)
+        })
+    }
+
+    /// Returns the tiles from `id` on to the end of the region, and then once from its start.
+    fn around(&self, id: TileId) -> impl Iterator<Item = Tile> {
+        let from = |id| std::iter::successors(Some(id), |&id| self.next(id));
+        from(id).chain(from(Tiles::FIRST)).map(|id| self.get(id))
     }
 
     /// Returns the number of tiles.

@@ -10,7 +10,7 @@ use crate::memory::NeedRoom;
 use crate::rules::{Rule, holds, linger};
 use crate::sequence;
 
-use super::{Content, EntryId, Table};
+use super::{Content, Entry, EntryId, Table};
 
 /// The most room that APPEND leaves behind a value, as Redis does: 1 MiB.
 pub(super) const APPEND_SPARE_BYTES_MAX: u64 = 1 << 20;
@@ -155,6 +155,15 @@ impl Table {
         }
         let location = Location(self.memory.word(id.reference + 8).load(Ordering::Relaxed));
         self.arena.pins().is_pinned(location.offset())
+    }
+
+    /// Returns the entry behind `descriptor`, if it is this table's and its block is at `offset`.
+    pub fn large_entry(&self, descriptor: u64, offset: u64) -> Option<Entry<'_>> {
+        if !self.descriptor_chunks.iter().any(|&chunk| in_chunk(chunk, descriptor)) {
+            return None;
+        }
+        let location = Location(self.memory.word(descriptor + 8).load(Ordering::Relaxed));
+        (location.offset() == offset).then(|| self.entry_at(descriptor))
     }
 
     /// Moves the block of `step` into the hole beside it, if this table still owns it and no reader

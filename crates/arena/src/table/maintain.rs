@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::UnixMs;
 
 use crate::layout::{Header, home_bucket, table_header};
+use crate::memory::Room;
+use crate::page_pool::DrainStep;
 use crate::rules::Rule;
 use crate::sequence;
 use crate::slab::{Slabs, class_bytes};
@@ -21,6 +23,17 @@ const FREE_SHARE: u64 = 3;
 const EVACUATED_ITEMS_MAX: usize = 960;
 /// How many empty chains a sample passes before it gives up.
 const SAMPLE_CHAINS_MAX: u64 = 512;
+
+/// What became of a [`Table::drain_page`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// The page is free.
+    Emptied,
+    /// The other pages of the table have no room, and no page is to be had.
+    NoRoom,
+    /// The page is not this table's any more.
+    Gone,
+}
 
 impl Table {
     /// Returns the number of entries that have a time to live.
@@ -110,7 +123,7 @@ impl Table {
     /// worth of free room. Returns whether it did. Moves at most one page of entries.
     pub fn evacuate(&mut self) -> bool {
         match self.slabs.page_to_empty(&self.memory, u64::MAX) {
-            Some(page) => self.evacuate_page(page),
+            Some(page) => self.evacuate_page(page, EVACUATED_ITEMS_MAX),
             None => false,
         }
     }
@@ -121,13 +134,37 @@ impl Table {
             return;
         }
         if let Some(page) = self.slabs.page_to_empty_of(&self.memory, class, FREE_SHARE) {
-            self.evacuate_page(page);
+            self.evacuate_page(page, EVACUATED_ITEMS_MAX);
         }
     }
 
-    fn evacuate_page(&mut self, page: u64) -> bool {
+    /// Moves the entries of the page of `step` to other pages, if it is still this table's; whoever
+    /// makes room for extents empties a segment so. Where the other pages lack room, some of the
+    /// page's entries may have moved.
+    pub fn drain_page(&mut self, step: &DrainStep) -> Drained {
+        if !self.slabs.owns(&self.memory, step.page) {
+            return Drained::Gone;
+        }
+        let room = std::mem::replace(&mut self.room, Room::Warm);
+        let is_emptied = self.evacuate_page(step.page, usize::MAX);
+        self.room = room;
+        if is_emptied { Drained::Emptied } else { Drained::NoRoom }
+    }
+
+    /// Returns where the entries of the page of `step` are, if it is still this table's.
+    pub fn entries_to_drain(&self, step: &DrainStep) -> Vec<EntryId> {
+        if !self.slabs.owns(&self.memory, step.page) {
+            return Vec::new();
+        }
+        let items = Slabs::live_items(&self.memory, step.page).into_iter();
+        let hash = |item| self.arena.hasher().hash(self.entry_at(item).key());
+        items.map(|item| self.locate(hash(item), item)).collect()
+    }
+
+    /// Moves the live items of `page` to others, if they are at most `items_max`.
+    fn evacuate_page(&mut self, page: u64, items_max: usize) -> bool {
         let items = Slabs::live_items(&self.memory, page);
-        if items.len() > EVACUATED_ITEMS_MAX {
+        if items.len() > items_max {
             return false;
         }
         self.moved_entries_max = self.moved_entries_max.max(items.len() as u64);

@@ -76,7 +76,7 @@ impl Mutator<'_> {
             drop(guard);
             let Err(need) = result else { return };
             let mut context = SweepContext { now, random: &mut self.random };
-            if self.keyspace.reserve(need.bytes, Some(key.shard), &mut context).is_err() {
+            if self.keyspace.reserve(need, key.shard, &mut context).is_err() {
                 return;
             }
         }
@@ -102,7 +102,7 @@ impl Mutator<'_> {
         guard.finish();
         if self.keyspace.is_over_limit() {
             let mut context = SweepContext { now, random: &mut self.random };
-            self.keyspace.reserve(0, None, &mut context).ok();
+            self.keyspace.repay(&mut context).ok();
         }
     }
 }

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use arena::SegmentSource;
 use arena::layout::block_value_offset;
 use arena::pins::{HeapPins, PinMemory, publish, release};
+use base::ShardIndex;
 use base::prng::Prng;
 
 use super::*;
-use crate::{Access, EvictionPolicy, Expiry, SlotCount, SweepContext};
+use crate::{Access, EvictionPolicy, Expiry, NeedRoom, Region, SlotCount, SweepContext};
 
 /// Compares the kept counts of every slot with a walk over all entries.
 fn assert_slot_counts_exact(world: &World) {
@@ -136,7 +137,7 @@ fn atomic_record_passes_the_limit_and_is_repaid() {
     assert!(world.keyspace.is_over_limit());
     let mut random = Prng::new(1);
     let mut context = SweepContext { now: NOW, random: &mut random };
-    world.keyspace.reserve(0, None, &mut context).unwrap();
+    world.keyspace.repay(&mut context).unwrap();
     assert!(world.keyspace.used_memory() <= limit);
 }
 
@@ -150,7 +151,7 @@ fn nothing_to_make_room_for_is_no_shortage() {
     for policy in [EvictionPolicy::NoEviction, EvictionPolicy::AllKeysLru] {
         world.keyspace.set_eviction_policy(policy);
         // As where another worker has evicted between the look at the limit and this call.
-        assert_eq!(world.keyspace.reserve(0, None, &mut context), Ok(()), "{policy:?}");
+        assert_eq!(world.keyspace.repay(&mut context), Ok(()), "{policy:?}");
     }
     assert_eq!(world.get("k", NOW).as_deref(), Some("v"));
 }
@@ -162,7 +163,8 @@ fn noeviction_refuses_and_keeps_every_key() {
     world.keyspace.set_maxmemory(1);
     let mut random = Prng::new(1);
     let mut context = SweepContext { now: NOW, random: &mut random };
-    assert!(world.keyspace.reserve(100, None, &mut context).is_err());
+    let need = NeedRoom { bytes: 100, region: Region::Slab };
+    assert_eq!(world.keyspace.reserve(need, ShardIndex(0), &mut context), Err(need));
     assert_eq!(world.get("k", NOW).as_deref(), Some("v"));
 }
 
@@ -176,21 +178,18 @@ fn assert_within(world: &World, limit: u64) {
 /// Sets keys as the engine does: makes room and tries again, a bounded number of times.
 fn set_with_room(world: &World, name: &str, value: &[u8], now: UnixMs, random: &mut Prng) {
     if world.keyspace.is_over_limit() {
-        world.keyspace.reserve(0, None, &mut SweepContext { now, random }).unwrap();
+        world.keyspace.repay(&mut SweepContext { now, random }).unwrap();
     }
     for _ in 0..16 {
         match world.write(name, now, |view, key| view.set(key, value, Expiry::Clear)) {
             Ok(()) => return,
             Err(need) => {
                 let mut context = SweepContext { now, random };
-                world
-                    .keyspace
-                    .reserve(need.bytes, Some(world.key(name).shard), &mut context)
-                    .unwrap();
+                world.keyspace.reserve(need, world.key(name).shard, &mut context).unwrap();
             }
         }
     }
-    panic!("no room for {name}");
+    panic!("no room for {name}: {:?}", world.keyspace.arena().usage());
 }
 
 #[test]
@@ -263,7 +262,7 @@ fn victim_that_a_reader_holds_is_passed_over() {
     let mut random = Prng::new(2);
     let mut repay = |excess: u64| {
         world.keyspace.set_maxmemory(world.keyspace.used_memory() - excess);
-        world.keyspace.reserve(0, None, &mut SweepContext { now: NOW, random: &mut random })
+        world.keyspace.repay(&mut SweepContext { now: NOW, random: &mut random })
     };
     names[..3].iter().enumerate().for_each(|(slot, name)| pin(slot, name));
     assert_eq!(repay(1 << 20), Ok(()));
@@ -273,4 +272,72 @@ fn victim_that_a_reader_holds_is_passed_over() {
     release(pins.words(), 1);
     assert_eq!(repay(1 << 20), Ok(()));
     assert_eq!(there(), [true, false, true, false]);
+}
+
+/// Sizes change for good several times: each kind of value gets the memory that the other had, no
+/// write is refused, and memory stays within the limit.
+#[test]
+fn memory_follows_what_is_written_whatever_its_size() {
+    let world = World::with_segments(1 << 20, 256);
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    let limit = world.keyspace.used_memory() + (32 << 20);
+    world.keyspace.set_maxmemory(limit);
+    let mut random = Prng::new(9);
+    let mut number = 0_i64;
+    for (name, value_bytes, count) in [
+        ("small", 64, 400_000),
+        ("large", 1 << 20, 100),
+        ("small", 16, 600_000),
+        ("large", 5_000, 10_000),
+        ("middle", 2_000, 30_000),
+        ("large", 3 << 20, 30),
+        ("large", 100_000, 1_000),
+    ] {
+        let value = vec![b'v'; value_bytes];
+        for _ in 0..count {
+            number += 1;
+            let now = later(number);
+            set_with_room(&world, &format!("{name}:{number}"), &value, now, &mut random);
+            if number % 64 == 0 || value_bytes > 4096 {
+                assert_within(&world, limit);
+            }
+        }
+        let kept = (number - count..=number)
+            .filter(|number| world.get(&format!("{name}:{number}"), later(*number)).is_some())
+            .count() as u64;
+        let kept_bytes = kept * value_bytes as u64;
+        println!(
+            "{count} {name} of {value_bytes}: {kept} kept, {} keys",
+            world.keyspace.counts(DB0).keys
+        );
+        if value_bytes > 1000 {
+            assert!(kept_bytes > limit / 2, "{kept_bytes} bytes of {name} values are kept");
+        }
+    }
+    assert_slot_counts_exact(&world);
+}
+
+#[test]
+fn tables_that_were_swapped_and_made_anew_are_told_apart() {
+    let world = World::with_segments(1 << 20, 256);
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    let limit = world.keyspace.used_memory() + (16 << 20);
+    let mut random = Prng::new(3);
+    let (small, large) = ([b's'; 100], vec![b'l'; 1 << 20]);
+    for round in 0..6 {
+        // The tables of database 0 go to 1, and new ones come in their place.
+        Access::free(&world.keyspace).flush_database(DB1, NOW);
+        Access::free(&world.keyspace).swap_databases(DB0, DB1, NOW).unwrap();
+        world.keyspace.set_maxmemory(limit);
+        for number in 0..30_000_i64 {
+            let name = format!("{round}:{number}");
+            set_with_room(&world, &name, &small, later(round * 100_000 + number), &mut random);
+        }
+        for number in 0..10 {
+            let name = format!("{round}:large:{number}");
+            set_with_room(&world, &name, &large, later(round * 100_000 + 50_000), &mut random);
+        }
+        assert_within(&world, limit);
+        assert_slot_counts_exact(&world);
+    }
 }

@@ -253,9 +253,11 @@ pub static WORKERS: Row = Row {
 pub static SEGMENT_SIZE: Row = Row {
     name: "segment-size",
     kind: Kind::PowerOfTwo { min: 1 << 20, max: 1 << 30 },
-    default: "67108864",
+    default: "0",
     when: When::Start,
-    doc: "Bytes of a segment of shared memory: the unit in which memory comes and goes.",
+    doc: "Bytes of a segment of shared memory, a power of two: the unit in which memory comes and \
+          goes, also from small values to large ones. 0 takes a 256th of `maxmemory` at the start, \
+          from 1 MiB to 64 MiB, and 64 MiB without a limit.",
     ..Row::EFFECTIVE
 };
 

@@ -96,7 +96,7 @@ pub enum Kind {
     Words,
     /// Only the default, because what other values ask for does not exist here; the text says so.
     Only(&'static str),
-    /// A power of two of bytes within bounds.
+    /// A power of two of bytes within bounds, or 0.
     PowerOfTwo {
         /// The least value.
         min: u64,
@@ -187,9 +187,12 @@ pub fn parse_memory(text: &str) -> Option<u64> {
 }
 
 fn power_of_two(argument: &str, min: u64, max: u64) -> Result<String, String> {
+    if memory(argument, 0, max)? == 0 {
+        return Ok("0".to_owned());
+    }
     let value = memory(argument, min, max)?;
     if !value.is_power_of_two() {
-        return Err("argument must be a power of two of bytes".to_owned());
+        return Err("argument must be 0 or a power of two of bytes".to_owned());
     }
     Ok(value.to_string())
 }

@@ -80,13 +80,28 @@ impl Settings {
             expire_effort: number(&row::EXPIRE_EFFORT) as u32,
             shutdown_timeout: seconds(&row::SHUTDOWN_TIMEOUT),
             worker_count: number(&row::WORKERS) as usize,
-            segment_bytes: number(&row::SEGMENT_SIZE),
+            segment_bytes: match number(&row::SEGMENT_SIZE) {
+                0 => segment_bytes_for(number(&row::MAX_MEMORY)),
+                bytes => bytes,
+            },
             segment_up_front: flag(&row::SEGMENT_UP_FRONT),
             effect_backlog_bytes: number(&row::EFFECT_BACKLOG),
             shared_reads: flag(&row::SHARED_READS),
             shared_read_users: user_ids(&text(&row::SHARED_READ_USERS)),
             save: text(&row::SAVE),
         }
+    }
+}
+
+/// Returns the size of a segment for a memory limit, 0 being none. A segment that changes from small
+/// values to large ones is emptied first, so that it should be a small part of the whole.
+fn segment_bytes_for(max_memory: u64) -> u64 {
+    const SEGMENTS_WANTED: u64 = 256;
+    const BYTES_MIN: u64 = 1 << 20;
+    const BYTES_MAX: u64 = 64 << 20;
+    match max_memory {
+        0 => BYTES_MAX,
+        bytes => (bytes / SEGMENTS_WANTED).next_power_of_two().clamp(BYTES_MIN, BYTES_MAX),
     }
 }
 

@@ -1,0 +1,277 @@
+//! The slab region's pages, and how a segment of them is emptied so that extents can have it.
+//!
+//! The lowest free page is handed out first, so that the upper segments empty by themselves. Memory
+//! leaves the region in whole segments only: a sealed segment cannot be punched. When extents need
+//! memory that slab pages hold, one segment is *drained*: it hands out no page, and its pages are
+//! emptied one by one by whoever makes room, each under the lock of its owner's shard.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::layout::PAGE_BYTES;
+use crate::memory::{Memory, NeedRoom, Region, Room};
+
+/// Whose a page is: word 2 of its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageOwner {
+    /// The shard.
+    pub shard: u16,
+    /// Which of the shard's tables, as [`crate::Table::identity`] tells.
+    pub table: u8,
+}
+
+impl PageOwner {
+    const WORD_AT: u64 = 16;
+    /// Tells shard 0, table 0 from nobody.
+    const PRESENT: u64 = 1;
+
+    /// Returns the owner of `page`, as it was at some moment since the page was last handed out.
+    pub(crate) fn of(memory: &Memory, page: u64) -> Option<PageOwner> {
+        let word = memory.word(page + PageOwner::WORD_AT).load(Ordering::Relaxed);
+        let owner = PageOwner { shard: (word >> 16) as u16, table: (word >> 8) as u8 };
+        (word & PageOwner::PRESENT != 0).then_some(owner)
+    }
+
+    /// Writes the owner of a page just handed out.
+    pub(crate) fn store(self, memory: &Memory, page: u64) {
+        let word = u64::from(self.shard) << 16 | u64::from(self.table) << 8 | PageOwner::PRESENT;
+        memory.word(page + PageOwner::WORD_AT).store(word, Ordering::Relaxed);
+    }
+
+    /// Takes the owner off a page before it goes back to the pool, whose lock whoever gets it next
+    /// takes too: nobody mistakes it for still owned.
+    pub(crate) fn clear(memory: &Memory, page: u64) {
+        memory.word(page + PageOwner::WORD_AT).store(0, Ordering::Relaxed);
+    }
+}
+
+/// A page of the segment that is being drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainStep {
+    /// The page.
+    pub page: u64,
+    /// Whose it seemed to be.
+    pub owner: PageOwner,
+}
+
+/// Hands out pages.
+pub(crate) struct PagePool {
+    memory: Arc<Memory>,
+    base: u64,
+    region_end: u64,
+    /// The segments from `base` on that were ever committed.
+    segments: Vec<Segment>,
+    /// Every segment before it is without a free page that was touched.
+    free_from: usize,
+    draining: Option<Drain>,
+    used_pages: u64,
+}
+
+/// One segment's pages.
+struct Segment {
+    is_committed: bool,
+    /// A bit for each page in use.
+    used: Box<[u64]>,
+    used_pages: u32,
+    /// The pages before it were touched.
+    touched_pages: u32,
+}
+
+/// The segment that is being emptied.
+#[derive(Clone, Copy)]
+struct Drain {
+    segment: usize,
+    /// The next page to look at.
+    next: u32,
+}
+
+impl PagePool {
+    /// Returns an empty pool over `base..region_end`.
+    pub fn new(memory: Arc<Memory>, base: u64, region_end: u64) -> PagePool {
+        PagePool {
+            memory,
+            base,
+            region_end,
+            segments: Vec::new(),
+            free_from: 0,
+            draining: None,
+            used_pages: 0,
+        }
+    }
+
+    /// Returns the bytes of the pages in use.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_pages * PAGE_BYTES
+    }
+
+    /// Returns a page with undefined content: the lowest touched before, or a fresh one.
+    ///
+    /// # Errors
+    /// NeedRoom when the limit, the region or the system has no more.
+    pub fn allocate(&mut self, room: Room) -> Result<u64, NeedRoom> {
+        let (segment, index) = match self.touched_page() {
+            Some(found) => found,
+            None => self.fresh_page(room)?,
+        };
+        self.segments[segment].take(index);
+        self.used_pages += 1;
+        Ok(self.offset(segment) + u64::from(index) * PAGE_BYTES)
+    }
+
+    /// Takes back a page.
+    pub fn free(&mut self, page: u64) {
+        debug_assert_eq!(page % PAGE_BYTES, 0, "a page is aligned");
+        let segment = ((page - self.base) / self.memory.segment_bytes()) as usize;
+        let index = (page - self.offset(segment)) / PAGE_BYTES;
+        self.segments[segment].put(index as u32);
+        self.free_from = self.free_from.min(segment);
+        self.used_pages -= 1;
+    }
+
+    /// Gives the memory of segments without a page in use back to the system; returns the bytes.
+    pub fn retire_free_segments(&mut self) -> u64 {
+        let mut bytes = 0;
+        for index in 0..self.segments.len() {
+            let segment = &mut self.segments[index];
+            if !segment.is_committed || segment.used_pages != 0 {
+                continue;
+            }
+            let touched = u64::from(segment.touched_pages) * PAGE_BYTES;
+            (segment.is_committed, segment.touched_pages) = (false, 0);
+            self.memory.retire(self.offset(index), touched);
+            bytes += touched;
+            if self.draining.is_some_and(|drain| drain.segment == index) {
+                self.draining = None;
+            }
+        }
+        bytes
+    }
+
+    /// Returns the next page to empty of the segment that is being drained: the one with the fewest
+    /// pages in use, chosen when none is; `None` when it is empty, when all of its pages have been
+    /// tried, or when there is no segment to spare.
+    pub fn plan_drain(&mut self) -> Option<DrainStep> {
+        if self.draining.is_none() {
+            let committed = self.segments.iter().enumerate().filter(|it| it.1.is_committed);
+            let emptiest = committed.min_by_key(|it| it.1.used_pages);
+            self.draining = emptiest.map(|(segment, _)| Drain { segment, next: 0 });
+        }
+        let drain = self.draining.as_mut()?;
+        let segment = &self.segments[drain.segment];
+        let start = self.base + drain.segment as u64 * self.memory.segment_bytes();
+        while drain.next < segment.touched_pages {
+            let index = drain.next;
+            drain.next += 1;
+            let page = start + u64::from(index) * PAGE_BYTES;
+            if segment.is_used(index)
+                && let Some(owner) = PageOwner::of(&self.memory, page)
+            {
+                return Some(DrainStep { page, owner });
+            }
+        }
+        None
+    }
+
+    /// Ends the drain, whether the segment is empty or not: its free pages are handed out again.
+    pub fn end_drain(&mut self) {
+        if let Some(drain) = self.draining.take() {
+            self.free_from = self.free_from.min(drain.segment);
+        }
+    }
+
+    fn offset(&self, segment: usize) -> u64 {
+        self.base + segment as u64 * self.memory.segment_bytes()
+    }
+
+    fn is_draining(&self, segment: usize) -> bool {
+        self.draining.is_some_and(|drain| drain.segment == segment)
+    }
+
+    /// Returns the lowest free page that was touched.
+    fn touched_page(&mut self) -> Option<(usize, u32)> {
+        let mut is_first = true;
+        for index in self.free_from..self.segments.len() {
+            if let Some(page) = self.segments[index].free_page() {
+                if !self.is_draining(index) {
+                    return Some((index, page));
+                }
+                // It has free pages, though not for now.
+                is_first = false;
+            }
+            if is_first {
+                self.free_from = index + 1;
+            }
+        }
+        None
+    }
+
+    /// Returns a page that was never touched, of the lowest segment that has one.
+    fn fresh_page(&mut self, room: Room) -> Result<(usize, u32), NeedRoom> {
+        self.memory.touch(PAGE_BYTES, Region::Slab, room)?;
+        let pages = (self.memory.segment_bytes() / PAGE_BYTES) as u32;
+        let has_fresh = |it: &Segment| it.is_committed && it.touched_pages < pages;
+        let lowest = (0..self.segments.len())
+            .find(|&index| has_fresh(&self.segments[index]) && !self.is_draining(index));
+        let index = match lowest {
+            Some(index) => index,
+            None => self.open_segment().inspect_err(|_| self.memory.untouch(PAGE_BYTES))?,
+        };
+        let segment = &mut self.segments[index];
+        segment.touched_pages += 1;
+        Ok((index, segment.touched_pages - 1))
+    }
+
+    /// Commits the lowest segment that is not.
+    fn open_segment(&mut self) -> Result<usize, NeedRoom> {
+        let lowest = self.segments.iter().position(|segment| !segment.is_committed);
+        let index = lowest.unwrap_or(self.segments.len());
+        let offset = self.offset(index);
+        if offset + self.memory.segment_bytes() > self.region_end {
+            return Err(NeedRoom { bytes: PAGE_BYTES, region: Region::Slab });
+        }
+        self.memory.commit(offset, Region::Slab)?;
+        if index == self.segments.len() {
+            self.segments.push(Segment::new(self.memory.segment_bytes() / PAGE_BYTES));
+        }
+        self.segments[index].is_committed = true;
+        Ok(index)
+    }
+}
+
+impl Segment {
+    fn new(pages: u64) -> Segment {
+        Segment {
+            is_committed: false,
+            used: vec![0; pages.div_ceil(64) as usize].into(),
+            used_pages: 0,
+            touched_pages: 0,
+        }
+    }
+
+    fn is_used(&self, page: u32) -> bool {
+        self.used[page as usize / 64] >> (page % 64) & 1 != 0
+    }
+
+    /// Returns the lowest page that was touched and is not in use.
+    fn free_page(&self) -> Option<u32> {
+        if self.used_pages == self.touched_pages {
+            return None;
+        }
+        let words = self.used.iter().enumerate();
+        let (word, used) = words.clone().find(|(_, used)| **used != u64::MAX)?;
+        let page = word as u32 * 64 + (!used).trailing_zeros();
+        (page < self.touched_pages).then_some(page)
+    }
+
+    fn take(&mut self, page: u32) {
+        debug_assert!(!self.is_used(page), "a page is handed out once");
+        self.used[page as usize / 64] |= 1 << (page % 64);
+        self.used_pages += 1;
+    }
+
+    fn put(&mut self, page: u32) {
+        debug_assert!(self.is_used(page), "a page comes back once");
+        self.used[page as usize / 64] &= !(1 << (page % 64));
+        self.used_pages -= 1;
+    }
+}
