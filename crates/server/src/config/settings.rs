@@ -93,8 +93,8 @@ impl Settings {
     }
 }
 
-/// Returns the size of a segment for a memory limit, 0 being none. A segment that changes from small
-/// values to large ones is emptied first, so that it should be a small part of the whole.
+/// Returns the size of a segment for a memory limit, 0 being none. A segment that changes from
+/// small values to large ones is emptied first, so that it should be a small part of the whole.
 fn segment_bytes_for(max_memory: u64) -> u64 {
     const SEGMENTS_WANTED: u64 = 256;
     const BYTES_MIN: u64 = 1 << 20;
