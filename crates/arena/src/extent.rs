@@ -93,7 +93,7 @@ pub(crate) struct ExtentSpace {
     base: u64,
     end: u64,
     tiles: Tiles,
-    /// Which segments of the region the source has committed.
+    /// Which segments of the region the source has committed; those behind the last were never.
     committed: Vec<bool>,
     used_bytes: u64,
     retired_bytes: u64,
@@ -110,7 +110,7 @@ impl ExtentSpace {
         assert_eq!((base % segment, end % segment), (0, 0), "the region is whole segments");
         assert_eq!(segment % TOUCH_BYTES, 0, "a segment is whole pages");
         ExtentSpace {
-            committed: vec![false; ((end - base) / segment) as usize],
+            committed: Vec::new(),
             memory,
             base,
             end,
@@ -311,6 +311,9 @@ impl ExtentSpace {
         let first = ((start - self.base) / segment_bytes) as usize;
         let last = ((end - 1 - self.base) / segment_bytes) as usize;
         for index in first..=last {
+            if self.committed.len() <= index {
+                self.committed.resize(index + 1, false);
+            }
             if !self.committed[index] {
                 self.memory.commit(self.base + index as u64 * segment_bytes, Region::Extent)?;
                 self.committed[index] = true;

@@ -39,6 +39,18 @@ pub struct NeedRoom {
     pub region: Region,
 }
 
+impl NeedRoom {
+    /// Returns what to make room for when `attempts` have not been enough. Small entries that went
+    /// may have been of other size classes, so that more of them go, up to some pages; other regions
+    /// need what they need.
+    pub fn after(self, attempts: u32) -> NeedRoom {
+        match self.region {
+            Region::Slab => NeedRoom { bytes: self.bytes << attempts.min(10), ..self },
+            Region::Index | Region::Extent => self,
+        }
+    }
+}
+
 /// A part of the arena with an allocator of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Region {

@@ -65,6 +65,8 @@ pub(crate) struct PagePool {
     free_from: usize,
     draining: Option<Drain>,
     used_pages: u64,
+    /// Committed segments without a page in use.
+    empty_segments: usize,
 }
 
 /// One segment's pages.
@@ -96,6 +98,7 @@ impl PagePool {
             free_from: 0,
             draining: None,
             used_pages: 0,
+            empty_segments: 0,
         }
     }
 
@@ -113,6 +116,9 @@ impl PagePool {
             Some(found) => found,
             None => self.fresh_page(room)?,
         };
+        if self.segments[segment].used_pages == 0 {
+            self.empty_segments -= 1;
+        }
         self.segments[segment].take(index);
         self.used_pages += 1;
         Ok(self.offset(segment) + u64::from(index) * PAGE_BYTES)
@@ -124,6 +130,9 @@ impl PagePool {
         let segment = ((page - self.base) / self.memory.segment_bytes()) as usize;
         let index = (page - self.offset(segment)) / PAGE_BYTES;
         self.segments[segment].put(index as u32);
+        if self.segments[segment].used_pages == 0 {
+            self.empty_segments += 1;
+        }
         self.free_from = self.free_from.min(segment);
         self.used_pages -= 1;
     }
@@ -131,6 +140,11 @@ impl PagePool {
     /// Gives the memory of segments without a page in use back to the system; returns the bytes.
     pub fn retire_free_segments(&mut self) -> u64 {
         let mut bytes = 0;
+        // Whoever lacks room asks first, and most often for nothing.
+        if self.empty_segments == 0 {
+            return bytes;
+        }
+        self.empty_segments = 0;
         for index in 0..self.segments.len() {
             let segment = &mut self.segments[index];
             if !segment.is_committed || segment.used_pages != 0 {
@@ -234,6 +248,7 @@ impl PagePool {
             self.segments.push(Segment::new(self.memory.segment_bytes() / PAGE_BYTES));
         }
         self.segments[index].is_committed = true;
+        self.empty_segments += 1;
         Ok(index)
     }
 }

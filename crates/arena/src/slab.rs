@@ -13,7 +13,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::layout::{LINE_BYTES, PAGE_BYTES, SMALL_ENTRY_BYTES_MAX, TYPE_FREE};
-use crate::memory::{Arena, Memory, NeedRoom, Room};
+use crate::memory::{Arena, Memory, NeedRoom, Region, Room};
 use crate::page_pool::PageOwner;
 
 /// Size classes: every 8 bytes up to 256, then steps of at least 6 % that fill a page well.
@@ -283,7 +283,9 @@ impl Slabs {
     }
 
     fn add_page(&mut self, arena: &Arena, class: u8, room: Room) -> Result<u64, NeedRoom> {
-        let page = arena.pages().allocate(room)?;
+        let bytes = class_bytes(class);
+        let need = |_| NeedRoom { bytes, region: Region::Slab };
+        let page = arena.pages().allocate(room).map_err(need)?;
         self.owner.store(&arena.memory, page);
         let state = PageState { class, list: 0, free: 0, used_ever: 0, in_use: 0 };
         self.link(&arena.memory, page, state);

@@ -228,11 +228,11 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             let result = handler(&mut context, args, reply);
             let Err(CommandError::NeedRoom(need)) = result else { return result };
             reply.rewind(start);
-            attempt += 1;
             if attempt == ROOM_ATTEMPTS_MAX {
                 return Err(CommandError::OUT_OF_MEMORY);
             }
-            self.make_room(need, key.shard)?;
+            self.make_room(need.after(attempt), key.shard)?;
+            attempt += 1;
         }
     }
 

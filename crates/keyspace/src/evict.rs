@@ -51,34 +51,40 @@ struct Candidate {
     stamp: u16,
 }
 
-impl Candidate {
-    fn idle_seconds(&self, now: UnixMs) -> u16 {
-        stamp_of(now).wrapping_sub(self.stamp)
-    }
+/// A random key.
+struct Sample<'s> {
+    database: DatabaseIndex,
+    key: &'s [u8],
+    stamp: u16,
+}
+
+fn idle_seconds(stamp: u16, now: UnixMs) -> u16 {
+    stamp_of(now).wrapping_sub(stamp)
 }
 
 impl EvictionPool {
-    /// Remembers `candidate` if it is among the least recently used.
-    fn offer(&mut self, candidate: Candidate, now: UnixMs) {
-        let same = |one: &Candidate| one.database == candidate.database && one.key == candidate.key;
+    /// Remembers `sample` if it is among the least recently used.
+    fn offer(&mut self, sample: Sample<'_>, now: UnixMs) {
+        let Sample { database, key, stamp } = sample;
+        let same = |one: &Candidate| one.database == database && *one.key == *key;
         if let Some(known) = self.candidates.iter_mut().find(|one| same(one)) {
-            *known = candidate;
+            known.stamp = stamp;
             return;
         }
         if self.candidates.len() < CANDIDATES_MAX {
-            return self.candidates.push(candidate);
+            return self.candidates.push(Candidate { database, key: key.into(), stamp });
         }
-        let youngest = self.candidates.iter_mut().min_by_key(|one| one.idle_seconds(now));
+        let youngest = self.candidates.iter_mut().min_by_key(|one| idle_seconds(one.stamp, now));
         let youngest = youngest.expect("the pool is full");
-        if youngest.idle_seconds(now) < candidate.idle_seconds(now) {
-            *youngest = candidate;
+        if idle_seconds(youngest.stamp, now) < idle_seconds(stamp, now) {
+            *youngest = Candidate { database, key: key.into(), stamp };
         }
     }
 
     /// Takes out the best victim.
     fn take(&mut self, now: UnixMs) -> Option<Candidate> {
         let ranks = self.candidates.iter().enumerate();
-        let (best, _) = ranks.max_by_key(|(_, one)| one.idle_seconds(now))?;
+        let (best, _) = ranks.max_by_key(|(_, one)| idle_seconds(one.stamp, now))?;
         Some(self.candidates.swap_remove(best))
     }
 
@@ -213,7 +219,7 @@ impl Keyspace {
             let Some(entry) = part.table.large_entry(owner.descriptor, offset) else { continue };
             let idle_seconds = match is_expired(&entry, context.now) {
                 true => u16::MAX,
-                false => stamp_of(context.now).wrapping_sub(entry.stamp()),
+                false => idle_seconds(entry.stamp(), context.now),
             };
             if oldest.is_none_or(|block| block.idle_seconds < idle_seconds) {
                 oldest = Some(Block { offset, owner, idle_seconds });
@@ -241,7 +247,7 @@ impl Keyspace {
         let mut guard = self.lock(index);
         let shard = guard.shard_mut(index);
         let candidates = (0..samples).filter_map(|_| shard.sample(context.now, context.random));
-        candidates.map(|candidate| candidate.idle_seconds(context.now)).max()
+        candidates.map(|sample| idle_seconds(sample.stamp, context.now)).max()
     }
 }
 
@@ -250,15 +256,15 @@ impl Shard {
     fn sample_candidates(&mut self, samples: u32, now: UnixMs, random: &mut Prng) {
         let mut pool = std::mem::take(&mut self.eviction_pool);
         for _ in 0..samples {
-            if let Some(candidate) = self.sample(now, random) {
-                pool.offer(candidate, now);
+            if let Some(sample) = self.sample(now, random) {
+                pool.offer(sample, now);
             }
         }
         self.eviction_pool = pool;
     }
 
     /// Returns a random key of any database.
-    fn sample(&self, now: UnixMs, random: &mut Prng) -> Option<Candidate> {
+    fn sample(&self, now: UnixMs, random: &mut Prng) -> Option<Sample<'_>> {
         let total: u64 = self.databases().map(|(_, part)| part.table.len()).sum();
         if total == 0 {
             return None;
@@ -273,7 +279,7 @@ impl Shard {
         // An expired key is the oldest there is.
         let oldest = stamp_of(now).wrapping_add(1);
         let stamp = if is_expired(&entry, now) { oldest } else { entry.stamp() };
-        Some(Candidate { database, key: entry.key().into(), stamp })
+        Some(Sample { database, key: entry.key(), stamp })
     }
 
     /// Removes the best candidate that is still what it was; returns the bytes that are free now.

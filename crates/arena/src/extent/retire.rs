@@ -52,7 +52,7 @@ impl ExtentSpace {
     fn retire_run(&mut self, run: Run, bytes: u64) -> u64 {
         let segment_bytes = self.memory.segment_bytes();
         let first = ((run.start - self.base).div_ceil(segment_bytes)) as usize;
-        let last = ((run.end - self.base) / segment_bytes) as usize;
+        let last = (((run.end - self.base) / segment_bytes) as usize).min(self.committed.len());
         let mut returned = 0;
         for index in (first..last).rev() {
             if returned >= bytes {

@@ -70,13 +70,13 @@ impl Mutator<'_> {
         let names = self.names(1);
         let key = self.keyspace.hasher().key(names[0].as_bytes());
         let (kind, value) = (self.random.next(), self.value());
-        for _ in 0..16 {
+        for attempt in 0..16 {
             let mut guard = self.keyspace.lock(key.shard);
             let result = change(&mut guard.write(database, now), &key, kind, &value);
             drop(guard);
             let Err(need) = result else { return };
             let mut context = SweepContext { now, random: &mut self.random };
-            if self.keyspace.reserve(need, key.shard, &mut context).is_err() {
+            if self.keyspace.reserve(need.after(attempt), key.shard, &mut context).is_err() {
                 return;
             }
         }

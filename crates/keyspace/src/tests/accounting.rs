@@ -180,11 +180,12 @@ fn set_with_room(world: &World, name: &str, value: &[u8], now: UnixMs, random: &
     if world.keyspace.is_over_limit() {
         world.keyspace.repay(&mut SweepContext { now, random }).unwrap();
     }
-    for _ in 0..16 {
+    for attempt in 0..16 {
         match world.write(name, now, |view, key| view.set(key, value, Expiry::Clear)) {
             Ok(()) => return,
             Err(need) => {
                 let mut context = SweepContext { now, random };
+                let need = need.after(attempt);
                 world.keyspace.reserve(need, world.key(name).shard, &mut context).unwrap();
             }
         }
