@@ -236,6 +236,14 @@ impl ExtentSpace {
         self.used_bytes
     }
 
+    /// Returns the bytes of private memory: the records of blocks, holes and gaps, which segments
+    /// there are, and what the search for a window keeps.
+    pub fn private_bytes(&self) -> u64 {
+        let segments = self.committed.capacity() * size_of::<bool>();
+        let line = self.line.capacity() * size_of::<slide::Weighed>();
+        self.tiles.private_bytes() + (segments + line) as u64
+    }
+
     /// Returns the bytes that the region has taken from the system: blocks and holes.
     pub fn touched_bytes(&self) -> u64 {
         self.end - self.base - self.tiles.gap_bytes()
@@ -261,7 +269,7 @@ impl ExtentSpace {
             largest_hole_bytes: self.tiles.largest_hole(),
             block_count: self.block_count,
             hole_count: self.tiles.hole_count() as u64,
-            private_bytes: self.tiles.private_bytes(),
+            private_bytes: self.private_bytes(),
         }
     }
 

@@ -48,6 +48,12 @@ impl IndexPool {
         self.used_bytes
     }
 
+    /// Returns the bytes of the lists of free chunks.
+    pub fn private_bytes(&self) -> u64 {
+        let chunks: usize = self.free.iter().map(Vec::capacity).sum();
+        (chunks * size_of::<u64>()) as u64
+    }
+
     /// Returns a zeroed chunk of `2^log2` bytes, aligned to the smaller of its size and 16 KiB.
     ///
     /// # Errors

@@ -41,8 +41,8 @@ pub struct NeedRoom {
 
 impl NeedRoom {
     /// Returns what to make room for when `attempts` have not been enough. Small entries that went
-    /// may have been of other size classes, so that more of them go, up to some pages; other regions
-    /// need what they need.
+    /// may have been of other size classes, so that more of them go, up to some pages; other
+    /// regions need what they need.
     pub fn after(self, attempts: u32) -> NeedRoom {
         match self.region {
             Region::Slab => NeedRoom { bytes: self.bytes << attempts.min(10), ..self },
@@ -98,12 +98,14 @@ pub struct Usage {
     pub slab_bytes: u64,
     /// Blocks of the extent region in use, retired ones too.
     pub extent_bytes: u64,
+    /// Private memory of the allocators: a record for each block and hole, lists of what is free.
+    pub private_bytes: u64,
     /// Memory that was ever written and not given back: the arena's share of the process.
     pub touched_bytes: u64,
 }
 
 impl Usage {
-    /// Returns the bytes in use for any purpose.
+    /// Returns the bytes of the range in use for any purpose.
     pub fn used_bytes(&self) -> u64 {
         self.index_bytes + self.slab_bytes + self.extent_bytes
     }
@@ -133,6 +135,8 @@ pub(crate) struct Memory {
     segment_bytes: u64,
     limit: AtomicU64,
     touched: AtomicU64,
+    /// The private memory of the allocators, which the limit covers too.
+    private: AtomicU64,
 }
 
 // SAFETY: `base` points at memory that the source vouches for; all access is by the arena's rules.
@@ -151,6 +155,7 @@ impl Memory {
             segment_bytes,
             limit: AtomicU64::new(0),
             touched: AtomicU64::new(0),
+            private: AtomicU64::new(0),
         }
     }
 
@@ -209,8 +214,9 @@ impl Memory {
 
     fn touch_below(&self, limit: u64, need: NeedRoom, room: Room) -> Result<(), NeedRoom> {
         let touched = self.touched.fetch_add(need.bytes, Ordering::Relaxed) + need.bytes;
+        let private = self.private.load(Ordering::Relaxed);
         let is_refused = match room {
-            Room::Limited => limit != 0 && touched > limit,
+            Room::Limited => limit != 0 && touched + private > limit,
             Room::Overshoot => false,
             Room::Warm => true,
         };
@@ -225,6 +231,11 @@ impl Memory {
     pub fn untouch(&self, bytes: u64) {
         let before = self.touched.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before >= bytes, "more memory given back than was touched");
+    }
+
+    /// Notes that an allocator's private memory has changed from `before` bytes to `after`.
+    pub fn change_private(&self, before: u64, after: u64) {
+        self.private.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
     fn bump_segment_epoch(&self) {
@@ -272,10 +283,11 @@ impl Arena {
         let own_table: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
         let pins = PinTables::new();
         pins.add(own_table.clone());
+        let extents = ExtentSpace::new(memory.clone(), extent_base, memory.span_bytes);
         let arena = Arena {
-            index: Pool::new(IndexPool::new(memory.clone(), root_bytes, slab_base)),
-            pages: Pool::new(PagePool::new(memory.clone(), slab_base, extent_base)),
-            extents: Pool::new(ExtentSpace::new(memory.clone(), extent_base, memory.span_bytes)),
+            index: Pool::new(IndexPool::new(memory.clone(), root_bytes, slab_base), memory.clone()),
+            pages: Pool::new(PagePool::new(memory.clone(), slab_base, extent_base), memory.clone()),
+            extents: Pool::new(extents, memory.clone()),
             own_pins: Arc::new(PinSlots::new(own_table)),
             pins,
             retired: Mutex::new(Vec::new()),
@@ -316,8 +328,8 @@ impl Arena {
         self.memory.segment_bytes()
     }
 
-    /// Limits the memory that the arena may touch, in bytes; 0 is no limit. Memory in use above a
-    /// new, lower limit stays until the caller evicts.
+    /// Limits the memory that the arena may touch, its allocators' private memory included, in
+    /// bytes; 0 is no limit. Memory in use above a new, lower limit stays until the caller evicts.
     pub fn set_limit(&self, bytes: u64) {
         self.memory.limit.store(bytes, Ordering::Relaxed);
     }
@@ -328,6 +340,7 @@ impl Arena {
             index_bytes: self.index.used_bytes(),
             slab_bytes: self.pages.used_bytes(),
             extent_bytes: self.extents.used_bytes(),
+            private_bytes: self.memory.private.load(Ordering::Relaxed),
             touched_bytes: self.memory.touched.load(Ordering::Relaxed),
         }
     }
@@ -440,17 +453,29 @@ impl Allocator for IndexPool {
     fn used_bytes(&self) -> u64 {
         IndexPool::used_bytes(self)
     }
+
+    fn private_bytes(&self) -> u64 {
+        IndexPool::private_bytes(self)
+    }
 }
 
 impl Allocator for PagePool {
     fn used_bytes(&self) -> u64 {
         PagePool::used_bytes(self)
     }
+
+    fn private_bytes(&self) -> u64 {
+        PagePool::private_bytes(self)
+    }
 }
 
 impl Allocator for ExtentSpace {
     fn used_bytes(&self) -> u64 {
         ExtentSpace::used_bytes(self)
+    }
+
+    fn private_bytes(&self) -> u64 {
+        ExtentSpace::private_bytes(self)
     }
 }
 

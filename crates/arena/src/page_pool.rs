@@ -107,6 +107,13 @@ impl PagePool {
         self.used_pages * PAGE_BYTES
     }
 
+    /// Returns the bytes of the lists of segments.
+    pub fn private_bytes(&self) -> u64 {
+        let bits = self.memory.segment_bytes() / PAGE_BYTES / 8;
+        let words = (self.segments.capacity() * size_of::<Segment>()) as u64;
+        words + self.segments.len() as u64 * bits
+    }
+
     /// Returns a page with undefined content: the lowest touched before, or a fresh one.
     ///
     /// # Errors

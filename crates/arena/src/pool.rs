@@ -3,42 +3,67 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::memory::Memory;
 
 /// What knows how many bytes of its region are in use.
 pub(crate) trait Allocator {
     /// Returns the bytes in use.
     fn used_bytes(&self) -> u64;
+
+    /// Returns the bytes of private memory that the allocator's own lists take.
+    fn private_bytes(&self) -> u64;
 }
 
 /// A region's allocator and its lock.
 pub(crate) struct Pool<R> {
     region: Mutex<R>,
     used_bytes: AtomicU64,
+    /// What `memory` was told of the private bytes.
+    private_bytes: AtomicU64,
+    memory: Arc<Memory>,
 }
 
 impl<R: Allocator> Pool<R> {
-    pub fn new(region: R) -> Pool<R> {
-        let used_bytes = AtomicU64::new(region.used_bytes());
-        Pool { region: Mutex::new(region), used_bytes }
+    /// Puts a lock around an allocator of `memory`, which is told of the private bytes.
+    pub fn new(region: R, memory: Arc<Memory>) -> Pool<R> {
+        let pool = Pool {
+            region: Mutex::new(region),
+            used_bytes: AtomicU64::new(0),
+            private_bytes: AtomicU64::new(0),
+            memory,
+        };
+        drop(pool.lock());
+        pool
     }
 
     /// Locks the allocator. A holder takes no shard, and no other pool after this one.
     pub fn lock(&self) -> Held<'_, R> {
         let region = self.region.lock().expect("no holder of an allocator panics");
-        Held { region, used_bytes: &self.used_bytes }
+        Held { region, pool: self }
     }
 
     /// Returns the bytes in use when the lock was last let go.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
     }
+
+    /// Publishes the figures of `region`, whose lock the caller holds.
+    fn publish(&self, region: &R) {
+        self.used_bytes.store(region.used_bytes(), Ordering::Relaxed);
+        let (before, after) = (self.private_bytes.load(Ordering::Relaxed), region.private_bytes());
+        if before != after {
+            self.private_bytes.store(after, Ordering::Relaxed);
+            self.memory.change_private(before, after);
+        }
+    }
 }
 
-/// A locked allocator; publishes its figure when it goes.
+/// A locked allocator; publishes its figures when it goes.
 pub(crate) struct Held<'a, R: Allocator> {
     region: MutexGuard<'a, R>,
-    used_bytes: &'a AtomicU64,
+    pool: &'a Pool<R>,
 }
 
 impl<R: Allocator> Deref for Held<'_, R> {
@@ -57,6 +82,6 @@ impl<R: Allocator> DerefMut for Held<'_, R> {
 
 impl<R: Allocator> Drop for Held<'_, R> {
     fn drop(&mut self) {
-        self.used_bytes.store(self.region.used_bytes(), Ordering::Relaxed);
+        self.pool.publish(&self.region);
     }
 }

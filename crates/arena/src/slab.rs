@@ -148,6 +148,11 @@ impl Slabs {
         PageOwner::of(memory, page) == Some(self.owner)
     }
 
+    /// Returns the bytes of private memory.
+    pub const fn private_bytes(&self) -> u64 {
+        size_of::<[Class; CLASS_COUNT]>() as u64
+    }
+
     /// Returns an item of `class` with undefined content.
     ///
     /// # Errors

@@ -1,14 +1,16 @@
 //! A segment changes sides: from slab pages to extents, or the other way round.
 //!
 //! Memory leaves a region in whole segments, because a sealed segment cannot be punched. *Draining*
-//! empties a segment of slab pages. The pages are emptied one by one, each under the lock of its owner's shard. Their entries move to
-//! other pages of the same table; where these are full, the table's shard evicts as many of its least
-//! recently used keys first. *Clearing the top* takes the last blocks of the extent region to holes
-//! further down, and evicts the least recently used blocks until there are such holes.
+//! empties a segment of slab pages, one by one, each under the lock of its owner's shard. Their
+//! entries move to other pages of the same table; where these are full, the shard evicts as many
+//! of its least recently used keys first. *Clearing the top* takes the last blocks of the extent
+//! region to holes further down, and evicts the least recently used blocks until there are such
+//! holes.
 
 use arena::{DrainStep, Drained, Slid, TopStep};
 use base::{ShardIndex, UnixMs};
 
+use crate::evict::Victims;
 use crate::keyspace::Keyspace;
 use crate::room::SweepContext;
 
@@ -39,8 +41,8 @@ impl Keyspace {
     }
 
     /// Takes blocks from the end of the extent region until a segment there is free, a bounded
-    /// number, and gives it back; returns how many bytes that was, or, where it took too many blocks,
-    /// those of the blocks that left.
+    /// number, and gives it back; returns how many bytes that was, or those of the evicted blocks
+    /// where that is more.
     pub(crate) fn clear_top(&self, context: &mut SweepContext<'_>) -> u64 {
         let segment_bytes = self.arena().segment_bytes();
         let mut segment = None;
@@ -77,7 +79,7 @@ impl Keyspace {
             if self.lock(index).shard_mut(index).drain(step) != Drained::NoRoom {
                 return;
             }
-            if self.evict_from(index, PAGE_BYTES, context).small == 0 {
+            if self.evict_from(index, PAGE_BYTES, Victims::Small, context).small == 0 {
                 break;
             }
         }

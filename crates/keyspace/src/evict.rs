@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
-use arena::Owner;
+use arena::{Entry, Owner};
 use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 
@@ -128,6 +128,7 @@ impl Keyspace {
         &self,
         shard: ShardIndex,
         goal: u64,
+        victims: Victims,
         context: &mut SweepContext<'_>,
     ) -> Freed {
         let samples = self.eviction_samples.load(Ordering::Relaxed);
@@ -139,8 +140,8 @@ impl Keyspace {
             if freed.bytes() >= goal {
                 break;
             }
-            shard.sample_candidates(samples, context.now, context.random);
-            let Some(one) = shard.evict_best(context.now) else { break };
+            shard.sample_candidates(samples, victims, context.now, context.random);
+            let Some(one) = shard.evict_best(victims, context.now) else { break };
             freed.small += one.small;
             freed.large += one.large;
         }
@@ -151,6 +152,20 @@ impl Keyspace {
         self.charge(pool_bytes_now);
         self.discharge(pool_bytes);
         freed
+    }
+}
+
+/// Which entries may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Victims {
+    Any,
+    /// Those in slab pages: it is these pages that are wanted.
+    Small,
+}
+
+impl Victims {
+    fn include(self, entry: &Entry<'_>) -> bool {
+        self == Victims::Any || !entry.header().is_large()
     }
 }
 
@@ -246,17 +261,24 @@ impl Keyspace {
         let index = self.random_shard(context.random);
         let mut guard = self.lock(index);
         let shard = guard.shard_mut(index);
-        let candidates = (0..samples).filter_map(|_| shard.sample(context.now, context.random));
-        candidates.map(|sample| idle_seconds(sample.stamp, context.now)).max()
+        let (now, random) = (context.now, &mut *context.random);
+        let keys = (0..samples).filter_map(|_| shard.sample(Victims::Small, now, random));
+        keys.map(|sample| idle_seconds(sample.stamp, now)).max()
     }
 }
 
 impl Shard {
     /// Offers `samples` random keys to the pool.
-    fn sample_candidates(&mut self, samples: u32, now: UnixMs, random: &mut Prng) {
+    fn sample_candidates(
+        &mut self,
+        samples: u32,
+        victims: Victims,
+        now: UnixMs,
+        random: &mut Prng,
+    ) {
         let mut pool = std::mem::take(&mut self.eviction_pool);
         for _ in 0..samples {
-            if let Some(sample) = self.sample(now, random) {
+            if let Some(sample) = self.sample(victims, now, random) {
                 pool.offer(sample, now);
             }
         }
@@ -264,7 +286,7 @@ impl Shard {
     }
 
     /// Returns a random key of any database.
-    fn sample(&self, now: UnixMs, random: &mut Prng) -> Option<Sample<'_>> {
+    fn sample(&self, victims: Victims, now: UnixMs, random: &mut Prng) -> Option<Sample<'_>> {
         let total: u64 = self.databases().map(|(_, part)| part.table.len()).sum();
         if total == 0 {
             return None;
@@ -276,6 +298,9 @@ impl Shard {
             here
         })?;
         let entry = part.table.entry(part.table.sample(random.next())?);
+        if !victims.include(&entry) {
+            return None;
+        }
         // An expired key is the oldest there is.
         let oldest = stamp_of(now).wrapping_add(1);
         let stamp = if is_expired(&entry, now) { oldest } else { entry.stamp() };
@@ -283,9 +308,9 @@ impl Shard {
     }
 
     /// Removes the best candidate that is still what it was; returns the bytes that are free now.
-    fn evict_best(&mut self, now: UnixMs) -> Option<Freed> {
+    fn evict_best(&mut self, victims: Victims, now: UnixMs) -> Option<Freed> {
         while let Some(candidate) = self.eviction_pool.take(now) {
-            if let Some(freed) = self.evict(&candidate, now) {
+            if let Some(freed) = self.evict(&candidate, victims, now) {
                 return Some(freed);
             }
         }
@@ -294,7 +319,7 @@ impl Shard {
 
     /// Removes `candidate` unless it was used meanwhile or a reader holds it: its memory would
     /// stay. Returns the bytes that are free now.
-    fn evict(&mut self, candidate: &Candidate, now: UnixMs) -> Option<Freed> {
+    fn evict(&mut self, candidate: &Candidate, victims: Victims, now: UnixMs) -> Option<Freed> {
         let key = &self.key(&candidate.key);
         let table = &self.database(candidate.database)?.table;
         let id = table.find(key.hash, key.bytes)?;
@@ -302,7 +327,7 @@ impl Shard {
         if !is_expired(&entry, now) && entry.stamp() != candidate.stamp {
             return None;
         }
-        if table.is_pinned(id) {
+        if !victims.include(&entry) || table.is_pinned(id) {
             return None;
         }
         let is_large = entry.header().is_large();

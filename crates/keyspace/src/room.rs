@@ -1,8 +1,8 @@
 //! The memory limit: what counts towards it, and how room is made when it is reached.
 //!
-//! `maxmemory` bounds the arena (index, slab pages, extents) and the private bytes that their
-//! owners charge here: connection buffers, backlog, watches, per-slot counts. The arena gets what
-//! the private bytes leave.
+//! `maxmemory` bounds the arena (index, slab pages, extents, its allocators' lists) and the private
+//! bytes that their owners charge here: connection buffers, backlog, watches, per-slot counts, the
+//! lists of tables. The arena gets what the private bytes leave.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use arena::{Arena, NeedRoom, Region, Slid, SlideBudget};
 use base::prng::Prng;
 use base::{SLOT_COUNT, ShardIndex, UnixMs};
 
-use crate::evict::EvictionPolicy;
+use crate::evict::{EvictionPolicy, Victims};
 use crate::keyspace::Keyspace;
 
 /// In how many holds of a shard room is made at least, before the caller has to ask again; each
@@ -40,6 +40,8 @@ pub(crate) struct MemoryAccount {
     /// Something has happened that may have brought memory above the limit: a lower limit, an
     /// overshoot, more private bytes. The arena's limited allocations cannot.
     suspect: AtomicBool,
+    /// The private bytes of the arena that were seen last.
+    arena_private: AtomicU64,
 }
 
 impl MemoryAccount {
@@ -50,6 +52,7 @@ impl MemoryAccount {
             private: AtomicU64::new(0),
             limit: Mutex::new(()),
             suspect: AtomicBool::new(false),
+            arena_private: AtomicU64::new(0),
         }
     }
 
@@ -70,6 +73,25 @@ impl MemoryAccount {
         let before = self.private.fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "{bytes} bytes discharged of {before}");
         self.apply_limit();
+    }
+
+    /// Takes `before` bytes that were charged for `after` bytes.
+    #[cold]
+    pub fn recharge(&self, before: u64, after: u64) {
+        if after > before {
+            self.charge(after - before);
+        } else {
+            self.discharge(before - after);
+        }
+    }
+
+    /// Has the next write look whether memory is above the limit where the arena's own lists have
+    /// grown, which they do unasked. The caller lacks room, as everybody will who comes after that.
+    fn note_arena_lists(&self) {
+        let bytes = self.arena.usage().private_bytes;
+        if bytes > self.arena_private.swap(bytes, Ordering::Relaxed) {
+            self.suspect_overshoot();
+        }
     }
 
     /// Has the next write look whether memory is above the limit.
@@ -121,9 +143,9 @@ impl Keyspace {
         self.arena().usage().used_bytes() + self.private_bytes()
     }
 
-    /// Returns the private bytes that count towards the limit.
+    /// Returns the private bytes that count towards the limit, those of the arena included.
     pub fn private_bytes(&self) -> u64 {
-        self.account.private.load(Ordering::Relaxed)
+        self.account.private.load(Ordering::Relaxed) + self.arena().usage().private_bytes
     }
 
     /// Counts `bytes` of private memory towards the limit.
@@ -178,6 +200,7 @@ impl Keyspace {
         context: &mut SweepContext<'_>,
     ) -> Result<(), NeedRoom> {
         self.arena().reclaim();
+        self.account.note_arena_lists();
         if !self.is_over_limit() && (need.bytes == 0 || self.compact(need)) {
             return Ok(());
         }
@@ -195,9 +218,9 @@ impl Keyspace {
                 Region::Extent => self.free_extents(goal, context),
                 Region::Index => self.free_index(context),
                 Region::Slab if need.bytes > 0 => self.free_slabs(shard, goal, context),
-                Region::Slab => {
-                    self.evict_from(self.random_shard(context.random), goal, context).bytes()
-                }
+                Region::Slab => self
+                    .evict_from(self.random_shard(context.random), goal, Victims::Any, context)
+                    .bytes(),
             };
             freed += got;
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
@@ -216,7 +239,8 @@ impl Keyspace {
         goal: u64,
         context: &mut SweepContext<'_>,
     ) -> u64 {
-        let freed = self.evict_from(self.victim_shard(shard, context.random), goal, context);
+        let freed =
+            self.evict_from(self.victim_shard(shard, context.random), goal, Victims::Any, context);
         let segment_bytes = self.arena().segment_bytes();
         let before = self.extent_debt.fetch_add(freed.large, Ordering::Relaxed);
         if freed.small > 0 && before + freed.large < segment_bytes {
@@ -273,7 +297,7 @@ impl Keyspace {
                 break;
             }
             let victim = self.victim_shard(None, context.random);
-            let got = self.evict_from(victim, lacking(), context).bytes();
+            let got = self.evict_from(victim, lacking(), Victims::Any, context).bytes();
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
         }
         let need = NeedRoom { bytes, region: Region::Slab };

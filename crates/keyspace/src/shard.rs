@@ -50,6 +50,8 @@ pub(crate) struct DatabaseShard {
     /// Where in the table's array of volatile entries the next expiry step starts.
     pub expiry_cursor: u64,
     frozen: bool,
+    /// What was charged of [`DatabaseShard::private_bytes`].
+    charged_bytes: u64,
 }
 
 impl Shard {
@@ -114,9 +116,10 @@ impl Shard {
         let table = Table::new(self.account.arena().clone(), self.index, database, room)?
             .with_identity(identity);
         let slots = SlotCounts::new(self.account.slots_per_shard());
-        self.account.charge(slots.memory_bytes());
-        let part = DatabaseShard { table, slots, expiry_cursor: 0, frozen: false };
+        let part =
+            DatabaseShard { table, slots, expiry_cursor: 0, frozen: false, charged_bytes: 0 };
         self.databases[database.position()] = Some(Box::new(part));
+        self.charge_growth(database);
         self.freeze_if_atomic(database, recorder);
         Ok(())
     }
@@ -159,7 +162,7 @@ impl Shard {
         let part = &mut self.databases[database.position()];
         if part.as_ref().is_some_and(|part| part.table.is_empty() && !part.frozen) {
             let part = part.take().expect("just looked at");
-            self.account.discharge(part.slots.memory_bytes());
+            self.account.discharge(part.charged_bytes);
         }
     }
 
@@ -171,6 +174,7 @@ impl Shard {
         Table::swap(&mut a.table, &mut b.table);
         std::mem::swap(&mut a.slots, &mut b.slots);
         std::mem::swap(&mut a.expiry_cursor, &mut b.expiry_cursor);
+        std::mem::swap(&mut a.charged_bytes, &mut b.charged_bytes);
     }
 
     /// Moves a block of extent memory as the arena planned it.
@@ -197,10 +201,23 @@ impl Shard {
         parts.find(|(_, part)| part.table.identity() == identity)
     }
 
-    /// Publishes how many keys `database` has.
-    pub fn publish_counts(&self, database: DatabaseIndex) {
+    /// Publishes how many keys `database` has, and charges the memory that its lists have grown by.
+    #[inline]
+    pub fn publish_counts(&mut self, database: DatabaseIndex) {
         let counts = self.database(database).map(DatabaseShard::counts).unwrap_or_default();
         self.published.set_counts(database, counts);
+        self.charge_growth(database);
+    }
+
+    /// Charges the private memory that `database` has grown by, or discharges.
+    #[inline]
+    pub fn charge_growth(&mut self, database: DatabaseIndex) {
+        let Some(part) = self.databases[database.position()].as_deref_mut() else { return };
+        let (before, after) = (part.charged_bytes, part.private_bytes());
+        if before != after {
+            part.charged_bytes = after;
+            self.account.recharge(before, after);
+        }
     }
 }
 
@@ -208,6 +225,12 @@ impl DatabaseShard {
     /// Returns how many keys there are.
     pub fn counts(&self) -> DatabaseCounts {
         DatabaseCounts { keys: self.table.len(), volatile: self.table.volatile_len() }
+    }
+
+    /// Returns the bytes of private memory.
+    #[inline]
+    pub fn private_bytes(&self) -> u64 {
+        size_of::<DatabaseShard>() as u64 + self.table.private_bytes() + self.slots.memory_bytes()
     }
 
     /// Removes all keys.

@@ -310,7 +310,12 @@ impl<'p> Place<'p> {
         let value = self.new_value(bytes, encoding, expiry);
         self.shard.ensure_database(self.database, self.recorder)?;
         let part = self.part();
-        let id = part.table.insert_behind(key.hash, key.bytes, gap, &value)?;
+        let inserted = part.table.insert_behind(key.hash, key.bytes, gap, &value);
+        let Ok(id) = inserted else {
+            // A list may have grown before the room ran out.
+            self.shard.charge_growth(self.database);
+            return inserted.map(drop);
+        };
         let bytes = part.table.entry(id).memory_bytes();
         part.slots.add(key.slot, bytes);
         self.shard.publish_counts(self.database);
@@ -337,10 +342,13 @@ impl<'p> Place<'p> {
     ) -> Result<(), NeedRoom> {
         let part = self.part();
         let before = part.table.entry(id).memory_bytes();
-        let id = change(&mut part.table)?;
-        let after = part.table.entry(id).memory_bytes();
+        let changed = change(&mut part.table);
+        let after = changed.map_or(before, |id| part.table.entry(id).memory_bytes());
         part.slots.resize(key.slot, before, after);
-        Ok(())
+        if before != after || changed.is_err() {
+            self.shard.charge_growth(self.database);
+        }
+        changed.map(drop)
     }
 
     fn string_length(&mut self, id: EntryId) -> usize {

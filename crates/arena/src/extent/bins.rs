@@ -26,6 +26,11 @@ impl Bins {
         Bins { heads: vec![NONE; BIN_COUNT], filled: [0; WORD_COUNT], summary: 0 }
     }
 
+    /// Returns the bytes of private memory.
+    pub fn private_bytes(&self) -> u64 {
+        (self.heads.capacity() * size_of::<u32>()) as u64
+    }
+
     /// Returns the first record of `bin`, or [`NONE`].
     pub fn head(&self, bin: usize) -> u32 {
         self.heads[bin]

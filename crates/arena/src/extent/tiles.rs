@@ -283,7 +283,9 @@ impl Tiles {
 
     /// Returns the private memory that the tiles take, in bytes.
     pub fn private_bytes(&self) -> u64 {
-        (self.records.capacity() * size_of::<Record>()) as u64
+        let records = self.records.capacity() * size_of::<Record>();
+        let gaps = self.gaps.capacity() * size_of::<TileId>();
+        (records + gaps) as u64 + self.bins.private_bytes()
     }
 
     /// Makes the first `bytes` of the tile `id` a tile of `kind`; what is left behind it keeps its

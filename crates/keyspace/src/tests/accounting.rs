@@ -32,6 +32,17 @@ fn assert_slot_counts_exact(world: &World) {
     }
 }
 
+/// Compares what was charged beyond the `base` of an empty keyspace with what tables and allocators
+/// have.
+fn assert_private_bytes_exact(world: &World, base: u64) {
+    let tables = world.keyspace.shard_indexes().map(|index| {
+        let shard = world.keyspace.acquire(index);
+        shard.databases().map(|(_, part)| part.private_bytes()).sum::<u64>()
+    });
+    let arena = world.keyspace.arena().usage().private_bytes;
+    assert_eq!(world.keyspace.private_bytes(), base + tables.sum::<u64>() + arena);
+}
+
 fn random_change(world: &World, random: &mut Prng) {
     let name = format!("key:{}", random.below(400));
     let key = world.key(&name);
@@ -62,6 +73,7 @@ fn random_change(world: &World, random: &mut Prng) {
 #[test]
 fn slot_counts_stay_exact_over_any_history() {
     let world = World::with_segments(1 << 16, 1024);
+    let base = world.keyspace.private_bytes() - world.keyspace.arena().usage().private_bytes;
     let mut random = Prng::new(3);
     for round in 0..20 {
         (0..500).for_each(|_| random_change(&world, &mut random));
@@ -69,21 +81,42 @@ fn slot_counts_stay_exact_over_any_history() {
             world.keyspace.expire_step(shard, if round % 2 == 0 { NOW } else { later(2) }, 20);
         }
         assert_slot_counts_exact(&world);
+        assert_private_bytes_exact(&world, base);
     }
+}
+
+#[test]
+fn keys_with_a_time_to_live_and_large_values_have_their_private_share() {
+    let world = World::with_segments(1 << 20, 256);
+    let growth = |change: &dyn Fn()| {
+        let before = world.keyspace.private_bytes();
+        change();
+        world.keyspace.private_bytes() - before
+    };
+    let set_all = |at: UnixMs| {
+        (0..10_000).for_each(|number| world.set_until(&format!("k:{number}"), "v", at));
+    };
+    assert!(growth(&|| set_all(later(1000))) >= 10_000 * 8, "each is in a list of its table");
+    let value = "x".repeat(5000);
+    let large = || (0..10_000).for_each(|number| world.set(&format!("large:{number}"), &value));
+    assert!(growth(&large) >= 10_000 * 32, "each block has a record");
 }
 
 #[test]
 fn memory_comes_back_when_everything_is_removed() {
     let world = World::new();
-    let before = (world.keyspace.private_bytes(), world.keyspace.arena().usage().index_bytes);
+    // What is free stays listed.
+    let charged_bytes =
+        || world.keyspace.private_bytes() - world.keyspace.arena().usage().private_bytes;
+    let before = (charged_bytes(), world.keyspace.arena().usage().index_bytes);
     for number in 0..2000 {
         world.set(&format!("key:{number}"), &"x".repeat(number % 6000));
     }
-    assert!(world.keyspace.private_bytes() > before.0);
+    assert!(charged_bytes() > before.0);
     Access::free(&world.keyspace).flush_all(NOW);
     let usage = world.keyspace.arena().usage();
     assert_eq!((usage.slab_bytes, usage.extent_bytes), (0, 0));
-    assert_eq!((world.keyspace.private_bytes(), usage.index_bytes), before);
+    assert_eq!((charged_bytes(), usage.index_bytes), before);
 }
 
 #[test]

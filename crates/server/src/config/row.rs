@@ -343,7 +343,7 @@ mod tests {
         check(Kind::MemoryOrPercent, &["5%"], Ok("5%"));
         let size = Kind::PowerOfTwo { min: 1024, max: 4096 };
         check(size, &["2kb"], Ok("2048"));
-        check(size, &["3kb"], Err("argument must be a power of two of bytes"));
+        check(size, &["3kb"], Err("argument must be 0 or a power of two of bytes"));
     }
 
     #[test]
