@@ -36,20 +36,22 @@ fn digest(keyspace: &Keyspace) -> DatasetDigest {
 }
 
 /// Checks the histories of so many seeds and prints how many they were; one that fails names its
-/// seed.
-fn check_histories(count: u64, check: impl Fn(u64)) {
+/// seed. Returns the sum of what `check` counts: a single history may have nothing to count.
+fn check_histories(count: u64, check: impl Fn(u64) -> u64) -> u64 {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     let seeds = match number("FOREBAY_EFFECTS_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("FOREBAY_EFFECTS_HISTORIES").unwrap_or(count),
     };
     assert!(!seeds.is_empty(), "at least one history");
+    let mut sum = 0;
     for seed in seeds.clone() {
         let _seed = Seed(seed);
-        check(seed);
+        sum += check(seed);
     }
     let test = std::thread::current();
     println!("{}: {} histories", test.name().unwrap_or(""), seeds.end - seeds.start);
+    sum
 }
 
 /// Prints the seed when the test that holds it panics.
