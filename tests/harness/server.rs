@@ -137,6 +137,21 @@ impl Server {
         Launch::new(kind).start()
     }
 
+    /// Returns what the server says to a client that sends `pieces` one by one and nothing after.
+    ///
+    /// # Panics
+    /// When the server does not close.
+    pub fn exchange(&self, pieces: &[&[u8]]) -> Vec<u8> {
+        let mut connection = self.tcp();
+        for piece in pieces {
+            if connection.send(piece).is_err() {
+                break; // The server closed, as it does after an error.
+            }
+        }
+        connection.end_requests();
+        connection.read_to_end().expect("the server closes")
+    }
+
     /// Returns which server it is.
     pub fn kind(&self) -> Kind {
         self.kind

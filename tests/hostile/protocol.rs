@@ -1,6 +1,6 @@
-//! Bytes that are no requests, to Forebay and to redis-server: the same bytes come back.
+//! Bytes that are no requests, to Forebay and to redis-server: the same bytes come back. Random
+//! ones are in `compat/raw_stream.rs`.
 
-use base::prng::Prng;
 use harness::{Kind, Launch, Server};
 
 use super::assert_healthy;
@@ -73,27 +73,15 @@ const STREAMS: &[&[u8]] = &[
     b"PING\r\nQUIT now\r\nPING\r\n",
 ];
 
-/// Returns what `server` says to a client that sends `pieces` one by one and nothing after.
-fn exchange(server: &Server, pieces: &[&[u8]]) -> Vec<u8> {
-    let mut connection = server.tcp();
-    for piece in pieces {
-        if connection.send(piece).is_err() {
-            break; // The server closed, as it does after an error.
-        }
-    }
-    connection.end_requests();
-    connection.read_to_end().expect("the server closes")
-}
-
 fn both(change: impl Fn(Launch) -> Launch) -> [Server; 2] {
     [Kind::Forebay, Kind::Redis].map(|kind| change(Launch::new(kind)).start())
 }
 
 fn check([ours, oracle]: &[Server; 2], stream: &[u8]) {
-    let expected = exchange(oracle, &[stream]);
+    let expected = oracle.exchange(&[stream]);
     let shown = stream[..stream.len().min(100)].escape_ascii();
     let compare = |pieces: &[&[u8]], how: &str| {
-        let found = exchange(ours, pieces);
+        let found = ours.exchange(pieces);
         assert_eq!(
             found.escape_ascii().to_string(),
             expected.escape_ascii().to_string(),
@@ -142,65 +130,4 @@ fn strangers_may_send_little() {
     check(&servers, b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n*11\r\n$4\r\nPING\r\n$1\r\n1\r\n");
     check(&servers, b"AUTH secret\r\nPING\r\nAUTH wrong\r\nPING\r\n");
     check(&servers, b"GET k\r\nPING\r\nQUIT\r\n");
-}
-
-const MUTATIONS: u64 = 1_000;
-
-#[test]
-fn random_bytes_are_answered_as_redis_does() {
-    let servers = both(|launch| launch);
-    let seed = std::process::id().into();
-    let mut prng = Prng::new(seed);
-    for round in 0..MUTATIONS {
-        let mut stream = Vec::new();
-        for _ in 0..=prng.below(4) {
-            stream.extend_from_slice(sample(&mut prng));
-        }
-        for _ in 0..prng.below(4) {
-            mutate(&mut stream, &mut prng);
-        }
-        let pieces: Vec<&[u8]> = match prng.one_in(2) {
-            true => stream.chunks(1 + prng.below(40) as usize).collect(),
-            false => vec![&stream],
-        };
-        let [found, expected] = [0, 1].map(|index| exchange(&servers[index], &pieces));
-        assert_eq!(
-            found.escape_ascii().to_string(),
-            expected.escape_ascii().to_string(),
-            "(forebay, redis) for \"{}\", seed {seed}, round {round}",
-            stream.escape_ascii()
-        );
-    }
-    assert_healthy(&servers[0]);
-}
-
-fn sample(prng: &mut Prng) -> &'static [u8] {
-    const SAMPLES: [&[u8]; 10] = [
-        b"*1\r\n$4\r\nPING\r\n",
-        b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n",
-        b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n",
-        b"*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n",
-        b"*3\r\n$6\r\nAPPEND\r\n$1\r\nk\r\n$0\r\n\r\n",
-        b"*2\r\n$4\r\nECHO\r\n$12\r\nab\r\ncd\x00\xff*1\r\n\r\n",
-        b"PING\r\n",
-        b"SET k \"a \\x00 b\"\r\n",
-        b"GET 'k'\r\n",
-        b"DEL k n\n",
-    ];
-    SAMPLES[prng.below(SAMPLES.len() as u64) as usize]
-}
-
-fn mutate(stream: &mut Vec<u8>, prng: &mut Prng) {
-    const BYTES: &[u8] = b"\r\n*$0123456789-+\"'\\x \x00\xffaZ";
-    if stream.is_empty() {
-        return;
-    }
-    let index = prng.below(stream.len() as u64) as usize;
-    let byte = BYTES[prng.below(BYTES.len() as u64) as usize];
-    match prng.below(5) {
-        0 => stream.truncate(index),
-        1 => drop(stream.remove(index)),
-        2 => stream.insert(index, byte),
-        _ => stream[index] = byte,
-    }
 }

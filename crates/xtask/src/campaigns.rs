@@ -85,6 +85,13 @@ pub const CAMPAIGNS: &[Campaign] = &[
         long: "FOREBAY_DIFF_COMMANDS=1000000 cargo test --profile torture \
             --package forebay-tests --test tests -- --nocapture replies_and_data_equal",
     },
+    Campaign {
+        name: "streams",
+        promise: "random bytes have the replies of redis-server and close the connection as there",
+        short: "",
+        long: "FOREBAY_STREAMS=200000 cargo test --profile torture \
+            --package forebay-tests --test tests -- --nocapture random_streams",
+    },
 ];
 
 /// Runs the long campaigns, or the short ones with `--short`; all, or those named.
