@@ -1,7 +1,7 @@
 //! COMMAND INFO says what redis-server 7.0.15 says.
 //!
-//! The rows of redis-server are in the file beside this one, as
-//! `redis-cli --json COMMAND INFO <each top-level name of the table>` printed them.
+//! All rows of redis-server are in the file beside this one, one a line and by name, as
+//! `redis-cli --json COMMAND` printed them: a new command finds its own there.
 
 use std::collections::BTreeMap;
 
@@ -34,15 +34,6 @@ fn rows_are_those_of_redis() {
         }
         let expected = pinned.get(name).unwrap_or_else(|| panic!("{name} is not in Redis"));
         assert_eq!(row, expected, "{name}");
-    }
-}
-
-#[test]
-fn every_top_level_name_of_the_pinned_rows_is_here() {
-    let pinned: Json = serde_json::from_str(PINNED).unwrap();
-    for row in pinned.as_array().unwrap() {
-        let name = row[0].as_str().unwrap();
-        assert!(table().iter().any(|command| command.name == name), "{name}");
     }
 }
 
