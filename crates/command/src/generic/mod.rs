@@ -14,6 +14,7 @@ mod pexpiretime;
 mod pttl;
 mod randomkey;
 mod scan;
+mod touch;
 mod ttl;
 mod r#type;
 mod unlink;
@@ -36,6 +37,7 @@ pub static GENERIC: &[&Command] = &[
     &pttl::PTTL,
     &randomkey::RANDOMKEY,
     &scan::SCAN,
+    &touch::TOUCH,
     &ttl::TTL,
     &r#type::TYPE,
     &unlink::UNLINK,
