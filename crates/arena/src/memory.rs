@@ -300,6 +300,7 @@ impl Arena {
     }
 
     fn write_root(&self, slab_base: u64, extent_base: u64) {
+        // SYNC POINT: the root whole before its magic. Pairs with the loads in `Reader::open`.
         let set =
             |offset: u64, value: u64| self.memory.word(offset).store(value, Ordering::Release);
         set(root::HASH_SEED, self.config.hash_seed);

@@ -50,6 +50,7 @@ impl Mapped {
 
     /// Says that every segment of the arena as of `epoch` is mapped.
     pub fn set_epoch(&self, epoch: u64) {
+        // SYNC POINT: segments mapped before their epoch. Pairs with the load in `epoch`.
         self.epoch.store(epoch, Ordering::Release);
     }
 }
@@ -66,6 +67,7 @@ unsafe impl SegmentView for Mapped {
     }
 
     fn epoch(&self) -> u64 {
+        // SYNC POINT: segments mapped before their epoch. Pairs with the store in `set_epoch`.
         self.epoch.load(Ordering::Acquire)
     }
 }

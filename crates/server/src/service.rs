@@ -43,6 +43,7 @@ impl Bell {
     #[inline]
     pub fn note_activity(&self) {
         if !self.is_active.load(Ordering::Relaxed) {
+            // SYNC POINT: active before a look at the sleeper. Pairs with the store in `wait`.
             self.is_active.store(true, Ordering::SeqCst);
         }
         if self.is_sleeping.load(Ordering::SeqCst) {
@@ -67,8 +68,9 @@ impl Bell {
             }
             Some(_) => {}
             None => {
+                // SYNC POINT: asleep before a look at the activity, so that a worker either sees
+                // the flag or is seen here. Pairs with the store in `note_activity`.
                 self.is_sleeping.store(true, Ordering::SeqCst);
-                // Read after the flag is set: a worker either sees the flag or is seen here.
                 while !*rung && !self.is_active.load(Ordering::SeqCst) {
                     rung = self.changed.wait(rung).expect("no holder of the bell panics");
                 }

@@ -148,6 +148,7 @@ impl Shared {
     /// Returns a number that changes with the settings, to be compared and forgotten.
     #[inline]
     pub fn settings_version(&self) -> u64 {
+        // SYNC POINT: settings before their version. Pairs with the addition in `change_config`.
         self.settings_version.load(Ordering::Acquire)
     }
 
@@ -174,6 +175,7 @@ impl Shared {
         notice::log(&config, &next);
         *config = next;
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        // SYNC POINT: settings before their version. Pairs with the load in `settings_version`.
         self.settings_version.fetch_add(1, Ordering::Release);
         self.bell.ring();
         Ok(())
@@ -327,6 +329,7 @@ impl Shutdown {
     /// Returns whether the server is shutting down.
     #[inline]
     pub fn has_begun(&self) -> bool {
+        // SYNC POINT: what led to the shutdown before it. Pairs with the swap in `begin`.
         self.has_begun.load(Ordering::Acquire)
     }
 
@@ -336,6 +339,7 @@ impl Shutdown {
     }
 
     fn begin(&self) -> bool {
+        // SYNC POINT: what led to the shutdown before it. Pairs with the load in `has_begun`.
         let is_first = !self.has_begun.swap(true, Ordering::AcqRel);
         self.waker.wake();
         is_first
