@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, ProtFlags};
 
 /// The range starts at a multiple of this, so that a segment can use huge pages.
 const RANGE_ALIGNMENT: usize = 2 * 1024 * 1024;
@@ -242,31 +242,6 @@ impl OwnedSegments {
         let descriptors = new.filter_map(|segment| made.memory(segment.index));
         let descriptors = descriptors.map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         Ok((live, descriptors))
-    }
-
-    /// Takes pages for `bytes` from `offset` of segment `index` on, so that the first write there
-    /// does not wait for the system. Memory that is in use stays as it is.
-    ///
-    /// # Errors
-    /// When memory is short, or the segment does not exist.
-    ///
-    /// # Panics
-    /// When the bytes are not whole pages inside one segment.
-    pub fn populate(&self, index: u32, offset: u64, bytes: u64) -> io::Result<()> {
-        assert!(offset.is_multiple_of(4096) && bytes.is_multiple_of(4096), "{offset} {bytes}");
-        assert!(offset + bytes <= self.segment_bytes(), "{offset} + {bytes} is outside");
-        let made = self.lock();
-        if made.memory(index).is_none() {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        // SAFETY: by the assertion the offset is inside the segment.
-        let address = unsafe { self.range.address(index).add(offset as usize) };
-        // SAFETY: the pages are mapped here (the lock keeps them so), and POPULATE_WRITE changes
-        // no byte.
-        unsafe {
-            rustix::mm::madvise(address.as_ptr().cast(), bytes as usize, Advice::LinuxPopulateWrite)
-        }?;
-        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Made> {
@@ -551,15 +526,6 @@ mod tests {
         let error = reader.map(0, small.descriptor(0).unwrap().unwrap()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         assert_eq!(reader.map(4, &unsealed).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-    }
-
-    #[test]
-    fn populated_pages_are_zero_and_count_as_touched() {
-        let owner = OwnedSegments::reserve(SEGMENT_BYTES, 1, Backing::UpFront).unwrap();
-        assert_eq!(owner.populate(0, 0, 4096).unwrap_err().kind(), io::ErrorKind::NotFound);
-        owner.commit(0).unwrap();
-        owner.populate(0, 4096, 8192).unwrap();
-        assert_eq!(read(owner.base(), 5000), 0);
     }
 
     #[test]
