@@ -107,6 +107,28 @@ fn large_values_on_their_way_are_not_copied_and_stay_as_they_were() {
 }
 
 #[test]
+fn many_large_values_in_one_reply_all_arrive() {
+    let server = start(&[]);
+    // Sockets of both kinds: only TCP forgets to tell of room that it always had.
+    for mut client in [server.tcp(), server.unix()] {
+        let names: Vec<String> = (0..300).map(|number| format!("value:{number}")).collect();
+        for (number, name) in names.iter().enumerate() {
+            let value = vec![number as u8; 16 * 1024 + number];
+            client.ask(&request(&[b"SET", name.as_bytes(), &value]));
+        }
+        let words: Vec<&[u8]> = [b"MGET".as_slice()]
+            .into_iter()
+            .chain(names.iter().map(|name| name.as_bytes()))
+            .collect();
+        let Value::Array(values) = client.ask(&request(&words)).value else { panic!("an array") };
+        for (number, value) in values.iter().enumerate() {
+            assert!(value.as_bytes() == Some(&vec![number as u8; 16 * 1024 + number]), "{number}");
+        }
+    }
+    assert_healthy(&server);
+}
+
+#[test]
 fn zeroes_that_have_no_room_are_not_made() {
     let server = start(&[("maxmemory", "64mb")]);
     let mut client = server.tcp();
@@ -243,4 +265,45 @@ fn strangers_that_never_read_cost_little() {
     assert_eq!(friend.call("PING"), Value::Simple(b"PONG".to_vec()));
     drop(server); // Which ends the stranger's send.
     sender.join().expect("sending does not panic");
+}
+
+#[test]
+fn lower_maxmemory_takes_effect_without_a_write() {
+    let server = start(&[("maxmemory-policy", "allkeys-lru"), ("segment-size", "1mb")]);
+    let mut client = server.unix();
+    let value = vec![b'x'; 500];
+    for first in (0..100_000).step_by(1000) {
+        let sets: Vec<_> = (first..first + 1000)
+            .map(|number| request(&[b"SET", format!("key:{number}").as_bytes(), &value]))
+            .collect();
+        client.pipeline(&sets);
+    }
+    client.call("CONFIG SET maxmemory 20mb");
+    poll_until("memory to follow", || info(&server, "memory", "used_memory") <= 20 << 20);
+    assert_healthy(&server);
+}
+
+#[test]
+fn buffers_of_large_values_leave_the_process_with_them() {
+    let server = start(&[("maxmemory", "64mb"), ("maxmemory-policy", "allkeys-lru")]);
+    let before = kernel::resident_bytes(server.process_id());
+    let value = vec![b'x'; 3 * MEBIBYTE];
+    let mut clients: Vec<Connection> = (0..12).map(|_| server.tcp()).collect();
+    for round in 0..4 {
+        let bytes = encode(&[request(&[b"SET".as_slice(), format!("{round}").as_bytes(), &value])]);
+        // A piece of each in turn, so that all requests are under way at once.
+        for piece in bytes.chunks(64 * 1024) {
+            for client in &mut clients {
+                client.send(piece).unwrap();
+            }
+        }
+        for client in &mut clients {
+            client.read().unwrap();
+        }
+    }
+    drop(clients);
+    poll_until("the buffers to be gone", || {
+        kernel::resident_bytes(server.process_id()) - before < 80 * MEBIBYTE as u64
+    });
+    assert_healthy(&server);
 }

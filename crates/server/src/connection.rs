@@ -99,8 +99,10 @@ pub enum End {
 pub enum Flushed {
     /// All of them are with the kernel.
     All,
-    /// The kernel has no room for the rest now.
+    /// The kernel has no room for the rest now, and tells when it has.
     Partly,
+    /// The kernel took all that one send offered, and may have room for the rest.
+    Further,
     /// The connection is over.
     Ended(End),
 }
@@ -384,12 +386,14 @@ impl Connection {
 
     /// Sends what has not been sent, once.
     pub fn flush(&mut self, kit: &mut Kit<'_, '_>) -> Flushed {
-        if let Err(end) = self.send(kit) {
-            return Flushed::Ended(end);
-        }
+        let unsent = match self.send(kit) {
+            Ok(true) => Flushed::Further,
+            Ok(false) => Flushed::Partly,
+            Err(end) => return Flushed::Ended(end),
+        };
         if self.has_output() {
             self.record.set_output(self.unsent_bytes(), self.output.memory_bytes());
-            return self.check_output(kit).map_or_else(Flushed::Ended, |()| Flushed::Partly);
+            return self.check_output(kit).map_or_else(Flushed::Ended, |()| unsent);
         }
         self.over_soft_since = None;
         self.record.set_output(0, 0);
@@ -397,34 +401,39 @@ impl Connection {
         if self.is_closing { Flushed::Ended(End::Orderly) } else { Flushed::All }
     }
 
-    fn send(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
-        if self.has_output() {
-            kit.counters.writes.add(1);
-            self.record.note_send(self.unsent_bytes());
-            match self.send_once() {
-                Ok(Sent::Bytes(count)) => {
-                    kit.counters.output_bytes.add(count as u64);
-                    self.output.consume(count);
-                    self.forget_descriptors(kit);
-                }
-                Ok(Sent::Blocked) => {}
-                Err(_) => return Err(End::Broken),
-            }
+    /// Sends once; returns whether the kernel took all that was offered.
+    fn send(&mut self, kit: &mut Kit<'_, '_>) -> Result<bool, End> {
+        if !self.has_output() {
+            return Ok(true);
         }
-        Ok(())
+        kit.counters.writes.add(1);
+        self.record.note_send(self.unsent_bytes());
+        match self.send_once() {
+            Ok((Sent::Bytes(count), offered)) => {
+                kit.counters.output_bytes.add(count as u64);
+                self.output.consume(count);
+                self.forget_descriptors(kit);
+                Ok(count == offered)
+            }
+            Ok((Sent::Blocked, _)) => Ok(false),
+            Err(_) => Err(End::Broken),
+        }
     }
 
+    /// Sends once; returns what became of it and how many bytes were offered.
     #[inline]
-    fn send_once(&mut self) -> io::Result<Sent> {
+    fn send_once(&mut self) -> io::Result<(Sent, usize)> {
         if self.outbound.is_empty()
             && let Some(bytes) = self.output.plain()
         {
-            return self.stream.send(bytes);
+            return Ok((self.stream.send(bytes)?, bytes.len()));
         }
         let mut pieces = [IoSlice::new(&[]); PIECES_PER_SEND_MAX];
         let count = self.output.pieces(&mut pieces);
+        let pieces = &pieces[..count];
         let descriptors: Vec<BorrowedFd<'_>> = self.outbound.iter().map(AsFd::as_fd).collect();
-        self.stream.send_pieces(&pieces[..count], &descriptors)
+        let offered = pieces.iter().map(|piece| piece.len()).sum();
+        Ok((self.stream.send_pieces(pieces, &descriptors)?, offered))
     }
 
     /// Notes that the descriptors, where there are some, have left with the first byte.

@@ -261,21 +261,23 @@ impl<'s> Worker<'s> {
         self.unreported_bytes += member.connection.count_memory();
         let awaits_room = match flushed {
             Flushed::All => false,
-            Flushed::Partly => true,
+            Flushed::Partly | Flushed::Further => true,
             Flushed::Ended(end) => return self.close(token, end),
         };
-        if awaits_room == member.awaits_room {
+        // Events are edges: the kernel tells of room only after it had none. Asking anew makes it
+        // tell of the room that is there.
+        if awaits_room == member.awaits_room && flushed != Flushed::Further {
             return;
         }
-        member.awaits_room = awaits_room;
+        let was_awaiting = std::mem::replace(&mut member.awaits_room, awaits_room);
         let interest = if awaits_room { Interest::ReadableWritable } else { Interest::Readable };
         let changed = self.poller.modify(&member.connection, token.to_bits(), interest);
         changed.expect("an open connection is in the poller's set");
-        if awaits_room {
-            self.shared.pending_checks.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
-        }
+        match (was_awaiting, awaits_room) {
+            (false, true) => self.shared.pending_checks.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
     }
 
     fn close(&mut self, token: Token, end: End) {
