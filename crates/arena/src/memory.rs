@@ -207,9 +207,13 @@ impl Memory {
     /// As [`Memory::touch`], for the index. It may pass the limit a little: what it needs to grow
     /// is a few KiB at a time, and other regions leave their memory in whole segments only.
     pub fn touch_index(&self, bytes: u64, room: Room) -> Result<(), NeedRoom> {
-        let limit = self.limit.load(Ordering::Relaxed);
-        let slack = (limit / SLACK_SHARE).min(SLACK_BYTES_MAX);
-        self.touch_below(limit + slack, NeedRoom { bytes, region: Region::Index }, room)
+        let limit = self.limit.load(Ordering::Relaxed) + self.slack_bytes();
+        self.touch_below(limit, NeedRoom { bytes, region: Region::Index }, room)
+    }
+
+    /// Returns by how much the index may pass the limit.
+    fn slack_bytes(&self) -> u64 {
+        (self.limit.load(Ordering::Relaxed) / SLACK_SHARE).min(SLACK_BYTES_MAX)
     }
 
     fn touch_below(&self, limit: u64, need: NeedRoom, room: Room) -> Result<(), NeedRoom> {
@@ -335,6 +339,11 @@ impl Arena {
         self.memory.limit.store(bytes, Ordering::Relaxed);
     }
 
+    /// Returns by how many bytes the index may pass the limit.
+    pub fn slack_bytes(&self) -> u64 {
+        self.memory.slack_bytes()
+    }
+
     /// Returns the bytes in use by purpose.
     pub fn usage(&self) -> Usage {
         Usage {
@@ -368,14 +377,20 @@ impl Arena {
         &self.pins
     }
 
-    /// Returns the next slab page to empty so that its segment can be given to extents. The caller
-    /// holds no shard, locks that of the owner and calls [`crate::Table::drain_page`]; `None` when
-    /// all pages of the segment have been returned once.
+    /// Chooses a segment of slab pages to be emptied so that another region can have its memory:
+    /// its free pages are handed out no more, until [`Arena::end_drain`]. Returns whether free pages
+    /// elsewhere suffice for all of its entries; `None` when there is no segment.
+    pub fn begin_drain(&self) -> Option<bool> {
+        self.pages().begin_drain()
+    }
+
+    /// Returns the next page to empty. The caller holds no shard, locks that of the owner and calls
+    /// [`crate::Table::drain_page`]; `None` when all pages of the segment have been returned once.
     pub fn plan_drain(&self) -> Option<DrainStep> {
         self.pages().plan_drain()
     }
 
-    /// Ends what [`Arena::plan_drain`] began: what is left of the segment is used again.
+    /// Ends what [`Arena::begin_drain`] began: what is left of the segment is used again.
     pub fn end_drain(&self) {
         self.pages().end_drain();
     }
@@ -391,11 +406,16 @@ impl Arena {
         self.extents().plan(bytes, budget)
     }
 
-    /// Returns how to take the last block away from the end of the extent region, so that another
-    /// region can have the segments there. The caller holds no shard; it locks that of the owner to
-    /// move or evict the block.
-    pub fn plan_top(&self) -> TopStep {
-        self.extents().plan_top()
+    /// Returns how to take the last block before offset `below` away from the end of the extent
+    /// region, so that another region can have the segments there. The caller holds no shard; it
+    /// locks that of the owner to move or evict the block.
+    pub fn plan_top(&self, below: u64) -> TopStep {
+        self.extents().plan_top(below)
+    }
+
+    /// Returns the bytes of slab pages that were touched and are not in use.
+    pub fn slab_free_bytes(&self) -> u64 {
+        self.pages().free_bytes()
     }
 
     /// Gives free segments of any region back to the system, so that another region can have the

@@ -168,15 +168,35 @@ impl PagePool {
         bytes
     }
 
-    /// Returns the next page to empty of the segment that is being drained: the one with the fewest
-    /// pages in use, chosen when none is; `None` when it is empty, when all of its pages have been
-    /// tried, or when there is no segment to spare.
+    /// Returns whether `page` is `owner`'s. Where the caller holds the owner's shard, it stays so:
+    /// nobody else frees it. Its header is read only once it is known to be in use: the memory of a
+    /// segment that was given back cannot be read.
+    pub fn is_owned_by(&self, page: u64, owner: PageOwner) -> bool {
+        let segment = ((page - self.base) / self.memory.segment_bytes()) as usize;
+        let index = ((page - self.offset(segment)) / PAGE_BYTES) as u32;
+        let is_used = self.segments[segment].is_committed && self.segments[segment].is_used(index);
+        is_used && PageOwner::of(&self.memory, page) == Some(owner)
+    }
+
+    /// Returns the bytes of pages that were touched and are not in use.
+    pub fn free_bytes(&self) -> u64 {
+        let touched: u64 = self.segments.iter().map(|it| u64::from(it.touched_pages)).sum();
+        (touched - self.used_pages) * PAGE_BYTES
+    }
+
+    /// Chooses the segment with the fewest pages in use to be drained. Returns whether free pages
+    /// elsewhere suffice for all of its pages; `None` when there is no segment.
+    pub fn begin_drain(&mut self) -> Option<bool> {
+        let committed = self.segments.iter().enumerate().filter(|it| it.1.is_committed);
+        let (segment, emptiest) = committed.min_by_key(|it| it.1.used_pages)?;
+        self.draining = Some(Drain { segment, next: 0 });
+        let own_free = u64::from(emptiest.touched_pages - emptiest.used_pages) * PAGE_BYTES;
+        Some(self.free_bytes() - own_free >= u64::from(emptiest.used_pages) * PAGE_BYTES)
+    }
+
+    /// Returns the next page to empty of the segment that is being drained; `None` when all of its
+    /// pages have been returned.
     pub fn plan_drain(&mut self) -> Option<DrainStep> {
-        if self.draining.is_none() {
-            let committed = self.segments.iter().enumerate().filter(|it| it.1.is_committed);
-            let emptiest = committed.min_by_key(|it| it.1.used_pages);
-            self.draining = emptiest.map(|(segment, _)| Drain { segment, next: 0 });
-        }
         let drain = self.draining.as_mut()?;
         let segment = &self.segments[drain.segment];
         let start = self.base + drain.segment as u64 * self.memory.segment_bytes();

@@ -144,8 +144,8 @@ impl Slabs {
     }
 
     /// Returns whether `page` is one of these. The caller holds the shard.
-    pub fn owns(&self, memory: &Memory, page: u64) -> bool {
-        PageOwner::of(memory, page) == Some(self.owner)
+    pub fn owns(&self, arena: &Arena, page: u64) -> bool {
+        arena.pages().is_owned_by(page, self.owner)
     }
 
     /// Returns the bytes of private memory.

@@ -7,83 +7,68 @@
 //! region to holes further down, and evicts the least recently used blocks until there are such
 //! holes.
 
-use arena::{DrainStep, Drained, Slid, TopStep};
+//!
+//! One thread at a time does either; others that need room wait for it.
+
+use std::sync::PoisonError;
+
+use arena::layout::PAGE_BYTES;
+use arena::{DrainStep, Drained, TopStep};
 use base::{ShardIndex, UnixMs};
 
 use crate::evict::Victims;
 use crate::keyspace::Keyspace;
 use crate::room::SweepContext;
 
-/// How many pages one call empties.
-const PAGES_PER_CALL_MAX: u32 = 512;
 /// How often a shard evicts for the entries of one page; each time a bounded number of keys.
-const EVICTIONS_PER_PAGE_MAX: u32 = 16;
+const EVICTIONS_PER_PAGE_MAX: u32 = 32;
 /// How many blocks one call takes from the top.
 const TOP_STEPS_MAX: u32 = 4096;
-/// What those evictions free at a time: a page.
-const PAGE_BYTES: u64 = arena::layout::PAGE_BYTES;
+
+/// Whether entries may go for want of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Means {
+    /// They are moved, or nothing is done.
+    Moves,
+    /// They are moved where that is possible, and evicted where not.
+    Evictions,
+}
 
 impl Keyspace {
-    /// Empties pages of one segment, a bounded number, and gives it back once it is empty; returns
-    /// how many bytes that was, or, while pages are left, how many were emptied.
-    pub(crate) fn drain(&self, context: &mut SweepContext<'_>) -> u64 {
-        let mut emptied = 0;
-        for _ in 0..PAGES_PER_CALL_MAX {
-            let Some(step) = self.arena().plan_drain() else {
-                let given_back = self.arena().give_back(self.arena().segment_bytes());
+    /// Empties a segment of slab pages and gives it back; returns how many bytes that was.
+    pub(crate) fn drain(&self, means: Means, context: &mut SweepContext<'_>) -> u64 {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.arena().begin_drain() {
+            Some(has_room) if has_room || means == Means::Evictions => {}
+            _ => {
                 self.arena().end_drain();
-                return given_back;
-            };
-            self.empty(&step, context);
-            emptied += PAGE_BYTES;
+                return 0;
+            }
         }
-        emptied
-    }
-
-    /// Takes blocks from the end of the extent region until a segment there is free, a bounded
-    /// number, and gives it back; returns how many bytes that was, or those of the evicted blocks
-    /// where that is more.
-    pub(crate) fn clear_top(&self, context: &mut SweepContext<'_>) -> u64 {
-        let segment_bytes = self.arena().segment_bytes();
-        let mut segment = None;
-        let mut left = 0;
-        for _ in 0..TOP_STEPS_MAX {
-            let step = self.arena().plan_top();
-            let Some(offset) = step.offset() else { break };
-            if *segment.get_or_insert(offset / segment_bytes) != offset / segment_bytes {
+        while let Some(step) = self.arena().plan_drain() {
+            if !self.empty(&step, means, context) {
                 break;
             }
-            left += match step {
-                TopStep::Move(step) => {
-                    let index = ShardIndex(step.owner.shard);
-                    if self.lock(index).shard_mut(index).slide(&step) == Slid::Pinned {
-                        break;
-                    }
-                    0
-                }
-                TopStep::Stuck { bytes, .. } if self.evict_blocks(bytes, context).freed > 0 => 0,
-                TopStep::Stuck { offset, .. } if self.arena().pins().is_pinned(offset) => break,
-                TopStep::Stuck { offset, owner, .. } => {
-                    self.evict_block(offset, owner, context.now)
-                }
-                TopStep::Nothing => break,
-            };
         }
-        left.max(self.arena().give_back(segment_bytes))
+        let given_back = self.arena().give_back(self.arena().segment_bytes());
+        self.arena().end_drain();
+        given_back
     }
 
-    /// Empties the page of `step`, whatever it takes.
-    fn empty(&self, step: &DrainStep, context: &mut SweepContext<'_>) {
+    /// Empties the page of `step`, whatever it takes within `means`; returns whether it did.
+    fn empty(&self, step: &DrainStep, means: Means, context: &mut SweepContext<'_>) -> bool {
         let index = ShardIndex(step.owner.shard);
         for _ in 0..EVICTIONS_PER_PAGE_MAX {
             if self.lock(index).shard_mut(index).drain(step) != Drained::NoRoom {
-                return;
+                return true;
             }
-            if self.evict_from(index, PAGE_BYTES, Victims::Small, context).small == 0 {
-                break;
+            if means == Means::Moves {
+                return false;
             }
+            self.evict_from(index, PAGE_BYTES, Victims::Small, context);
         }
         self.evict_page(step, context.now);
+        true
     }
 
     /// Evicts the entries that are left on the page of `step`.
@@ -93,10 +78,48 @@ impl Keyspace {
         let shard = guard.shard_mut(index);
         // Each removal may move other entries, so that the page is looked at anew.
         while let Some((database, part)) = shard.part_of(step.owner.table)
-            && let Some(&id) = part.table.entries_to_drain(step).first()
+            && let Some(id) = part.table.entry_to_drain(step)
         {
             let name = part.table.entry(id).key().to_vec();
             shard.evict_key(database, &name, now);
         }
+    }
+
+    /// Takes the blocks of the last segment of the extent region away, a bounded number, and gives
+    /// it back; returns how many bytes that was. A segment with a block that a reader holds is
+    /// passed over.
+    pub(crate) fn clear_top(&self, means: Means, context: &mut SweepContext<'_>) -> u64 {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let segment_bytes = self.arena().segment_bytes();
+        let (mut segment, mut below, mut stuck_at) = (None, u64::MAX, None);
+        for _ in 0..TOP_STEPS_MAX {
+            let step = self.arena().plan_top(below);
+            let Some(offset) = step.offset() else { break };
+            if segment.is_some_and(|segment| segment != offset / segment_bytes) {
+                break;
+            }
+            if self.arena().pins().is_pinned(offset) {
+                (segment, below) = (None, offset / segment_bytes * segment_bytes);
+                continue;
+            }
+            segment = Some(offset / segment_bytes);
+            match step {
+                TopStep::Move(step) => {
+                    let index = ShardIndex(step.owner.shard);
+                    self.lock(index).shard_mut(index).slide(&step);
+                }
+                TopStep::Nothing => break,
+                TopStep::Stuck { .. } if means == Means::Moves => break,
+                // The oldest blocks go first, once; then the block itself, if that was not enough.
+                TopStep::Stuck { bytes, is_movable: true, .. } if stuck_at != Some(offset) => {
+                    stuck_at = Some(offset);
+                    self.evict_blocks(bytes, context);
+                }
+                TopStep::Stuck { owner, .. } => {
+                    self.evict_block(offset, owner, context.now);
+                }
+            }
+        }
+        self.arena().give_back(segment_bytes)
     }
 }

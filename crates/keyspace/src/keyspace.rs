@@ -39,6 +39,8 @@ pub struct Keyspace {
     pub(crate) slab_debt: AtomicU64,
     /// Bytes of large entries that were evicted for want of slab pages.
     pub(crate) extent_debt: AtomicU64,
+    /// Held by the thread that takes a segment from one region for another. Taken before any shard.
+    pub(crate) turn: Mutex<()>,
 }
 
 /// One shard behind its lock, on cache lines of its own.
@@ -68,6 +70,7 @@ impl Keyspace {
             eviction_samples: AtomicU32::new(SAMPLES_DEFAULT),
             slab_debt: AtomicU64::new(0),
             extent_debt: AtomicU64::new(0),
+            turn: Mutex::new(()),
         }
     }
 

@@ -11,6 +11,7 @@ use arena::{Arena, NeedRoom, Region, Slid, SlideBudget};
 use base::prng::Prng;
 use base::{SLOT_COUNT, ShardIndex, UnixMs};
 
+use crate::drain::Means;
 use crate::evict::{EvictionPolicy, Victims};
 use crate::keyspace::Keyspace;
 
@@ -205,7 +206,8 @@ impl Keyspace {
             return Ok(());
         }
         if self.eviction_policy() == EvictionPolicy::NoEviction {
-            return Err(need);
+            let shifted = need.bytes > 0 && self.shift(need.region, Means::Moves, context) > 0;
+            return if shifted { Ok(()) } else { Err(need) };
         }
         let (mut freed, mut fruitless) = (0, 0);
         for _ in 0..EVICTION_ROUNDS_MIN + need.bytes / BYTES_PER_EXTRA_ROUND {
@@ -216,7 +218,7 @@ impl Keyspace {
             let goal = need.bytes.saturating_sub(freed).max(excess);
             let got = match need.region {
                 Region::Extent => self.free_extents(goal, context),
-                Region::Index => self.free_index(context),
+                Region::Index => self.shift(Region::Index, Means::Evictions, context),
                 Region::Slab if need.bytes > 0 => self.free_slabs(shard, goal, context),
                 Region::Slab => self
                     .evict_from(self.random_shard(context.random), goal, Victims::Any, context)
@@ -225,9 +227,12 @@ impl Keyspace {
             freed += got;
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
         }
+        if need.bytes == 0 {
+            self.repay_touched(context);
+        }
         let moved = self.compact(need);
         // Where nothing was left to evict here, another worker may have made the room.
-        let is_within = || !self.is_over_limit() && (need.bytes == 0 || moved);
+        let is_within = || self.excess_bytes() == 0 && (need.bytes == 0 || moved);
         if freed > 0 || is_within() { Ok(()) } else { Err(need) }
     }
 
@@ -239,25 +244,48 @@ impl Keyspace {
         goal: u64,
         context: &mut SweepContext<'_>,
     ) -> u64 {
-        let freed =
-            self.evict_from(self.victim_shard(shard, context.random), goal, Victims::Any, context);
+        let shard = self.victim_shard(shard, context.random);
+        let mut freed = self.evict_from(shard, goal, Victims::Any, context);
+        if freed.small == 0 {
+            freed.small = self.evict_from(shard, goal, Victims::Small, context).small;
+        }
         let segment_bytes = self.arena().segment_bytes();
         let before = self.extent_debt.fetch_add(freed.large, Ordering::Relaxed);
         if freed.small > 0 && before + freed.large < segment_bytes {
             return freed.bytes();
         }
-        let cleared = self.clear_top(context);
+        let cleared = self.clear_top(Means::Evictions, context);
         pay(&self.extent_debt, cleared);
         freed.bytes() + cleared
     }
 
-    /// Frees memory that the index can have: a segment of the region that has more.
-    fn free_index(&self, context: &mut SweepContext<'_>) -> u64 {
+    /// Frees memory that `region` can have, by taking a segment from the region that has more;
+    /// returns how many bytes that was.
+    fn shift(&self, region: Region, means: Means, context: &mut SweepContext<'_>) -> u64 {
         let usage = self.arena().usage();
-        match usage.slab_bytes >= usage.extent_bytes {
-            true => self.drain(context),
-            false => self.clear_top(context),
+        let is_slab = match region {
+            Region::Index => usage.slab_bytes >= usage.extent_bytes,
+            Region::Extent => true,
+            Region::Slab => false,
+        };
+        if is_slab { self.drain(means, context) } else { self.clear_top(means, context) }
+    }
+
+    /// Gives memory back that was touched above the limit, by a transaction, and that nothing uses
+    /// any more: a segment at a time.
+    fn repay_touched(&self, context: &mut SweepContext<'_>) {
+        if self.touched_excess() == 0 {
+            return;
         }
+        let (slab, extent) = (self.arena().slab_free_bytes(), self.arena().extent_free_bytes());
+        let region = if slab >= extent { Region::Extent } else { Region::Slab };
+        self.shift(region, Means::Evictions, context);
+    }
+
+    /// Returns by how much touched memory is above the limit and what the index may pass it by.
+    fn touched_excess(&self) -> u64 {
+        let touched = self.arena().usage().touched_bytes + self.private_bytes();
+        touched.saturating_sub(self.maxmemory() + self.arena().slack_bytes())
     }
 
     /// Frees memory that extents can have: evicts large entries, and takes a segment from the slab
@@ -269,7 +297,7 @@ impl Keyspace {
         if evicted.freed > 0 && before + evicted.unfair < segment_bytes {
             return evicted.freed;
         }
-        let drained = self.drain(context);
+        let drained = self.drain(Means::Evictions, context);
         pay(&self.slab_debt, drained);
         evicted.freed + drained
     }
@@ -382,7 +410,8 @@ impl Keyspace {
         if touched_excess > 0 {
             self.arena().give_back(touched_excess);
         }
-        let over = usage.used_bytes() + private > maxmemory;
+        let over = usage.used_bytes() + private > maxmemory
+            || self.eviction_policy() != EvictionPolicy::NoEviction && self.touched_excess() > 0;
         if over {
             self.account.suspect.store(true, Ordering::Relaxed);
         }

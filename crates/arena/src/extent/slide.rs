@@ -95,6 +95,8 @@ pub enum TopStep {
         owner: Owner,
         /// Its size.
         bytes: u64,
+        /// Whether a hole of that size would do.
+        is_movable: bool,
     },
     /// There is none, or it only waits for its pins.
     Nothing,
@@ -149,25 +151,32 @@ impl ExtentSpace {
         Some(SlideStep { offset: tile.offset, owner, block, target, hole })
     }
 
-    /// Returns how to take the last block away from the end of the region, so that the segments
-    /// there become free.
-    pub fn plan_top(&self) -> TopStep {
+    /// Returns how to take the last block that starts before `below` away from the end of the
+    /// region, so that the segments there become free.
+    pub fn plan_top(&self, below: u64) -> TopStep {
         let before = |&id: &TileId| self.tiles.previous(id);
         let ids = std::iter::successors(Some(self.tiles.last()), before).take(TOP_TILES_MAX);
         let mut tiles = ids.map(|id| (id, self.tiles.get(id)));
-        let Some((block, tile)) = tiles.find(|(_, tile)| !tile.is_free()) else {
+        let Some((block, tile)) = tiles.find(|(_, tile)| !tile.is_free() && tile.offset < below)
+        else {
             return TopStep::Nothing;
         };
         if tile.kind == Kind::Retired {
             return TopStep::Nothing;
         }
         let owner = self.owner(tile.offset);
-        let hole = self.tiles.best_fit(tile.bytes).filter(|_| tile.bytes <= SLIDE_BYTES_MAX);
-        match hole.map(|hole| (hole, self.tiles.get(hole).offset)) {
-            Some((hole, target)) if target < tile.offset => {
+        let is_below = |hole: &Tile| tile.bytes <= SLIDE_BYTES_MAX && hole.offset < tile.offset;
+        let mut holes = self.tiles.holes_between(tile.bytes, self.tiles.largest_hole());
+        match holes.find(|(_, hole)| is_below(hole)) {
+            Some((hole, Tile { offset: target, .. })) => {
                 TopStep::Move(SlideStep { offset: tile.offset, owner, block, target, hole })
             }
-            _ => TopStep::Stuck { offset: tile.offset, owner, bytes: tile.bytes },
+            None => TopStep::Stuck {
+                offset: tile.offset,
+                owner,
+                bytes: tile.bytes,
+                is_movable: tile.bytes <= SLIDE_BYTES_MAX,
+            },
         }
     }
 

@@ -65,7 +65,9 @@ impl Table {
         for (position, block) in self.directory.drain(..).enumerate() {
             pool.free(block, if position == 0 { first } else { PAGE_BYTES.trailing_zeros() });
         }
-        pool.free(self.directory_chunk.0, self.directory_chunk.1);
+        if self.directory_chunk.1 != 0 {
+            pool.free(self.directory_chunk.0, self.directory_chunk.1);
+        }
         self.index_bytes = 0;
         self.bucket_count = 0;
         self.directory_chunk = (0, 0);

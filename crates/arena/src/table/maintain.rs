@@ -142,7 +142,7 @@ impl Table {
     /// makes room for extents empties a segment so. Where the other pages lack room, some of the
     /// page's entries may have moved.
     pub fn drain_page(&mut self, step: &DrainStep) -> Drained {
-        if !self.slabs.owns(&self.memory, step.page) {
+        if !self.slabs.owns(&self.arena, step.page) {
             return Drained::Gone;
         }
         let room = std::mem::replace(&mut self.room, Room::Warm);
@@ -151,14 +151,14 @@ impl Table {
         if is_emptied { Drained::Emptied } else { Drained::NoRoom }
     }
 
-    /// Returns where the entries of the page of `step` are, if it is still this table's.
-    pub fn entries_to_drain(&self, step: &DrainStep) -> Vec<EntryId> {
-        if !self.slabs.owns(&self.memory, step.page) {
-            return Vec::new();
+    /// Returns where the first entry on the page of `step` is, if the page is still this table's.
+    pub fn entry_to_drain(&self, step: &DrainStep) -> Option<EntryId> {
+        if !self.slabs.owns(&self.arena, step.page) {
+            return None;
         }
-        let items = Slabs::live_items(&self.memory, step.page).into_iter();
-        let hash = |item| self.arena.hasher().hash(self.entry_at(item).key());
-        items.map(|item| self.locate(hash(item), item)).collect()
+        let item = *Slabs::live_items(&self.memory, step.page).first()?;
+        let hash = self.arena.hasher().hash(self.entry_at(item).key());
+        Some(self.locate(hash, item))
     }
 
     /// Moves the live items of `page` to others, if they are at most `items_max`.

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use command::table;
 use resp::Value;
 use serde_json::Value as Json;
 

@@ -326,6 +326,8 @@ fn memory_follows_what_is_written_whatever_its_size() {
         ("middle", 2_000, 30_000),
         ("large", 3 << 20, 30),
         ("large", 100_000, 1_000),
+        ("large", 5 << 20, 20),
+        ("small", 64, 200_000),
     ] {
         let value = vec![b'v'; value_bytes];
         for _ in 0..count {
@@ -349,6 +351,75 @@ fn memory_follows_what_is_written_whatever_its_size() {
         }
     }
     assert_slot_counts_exact(&world);
+}
+
+#[test]
+fn memory_that_deletions_left_serves_any_size_and_costs_no_key() {
+    let world = World::with_segments(1 << 20, 256);
+    let limit = world.keyspace.used_memory() + (32 << 20);
+    world.keyspace.set_maxmemory(limit);
+    let mut random = Prng::new(4);
+    let mut set = |name: &str, value: &[u8]| {
+        for _ in 0..16 {
+            match world.write(name, NOW, |view, key| view.set(key, value, Expiry::Clear)) {
+                Ok(()) => return true,
+                Err(need) => {
+                    let mut context = SweepContext { now: NOW, random: &mut random };
+                    if world.keyspace.reserve(need, world.key(name).shard, &mut context).is_err() {
+                        return false;
+                    }
+                }
+            }
+        }
+        false
+    };
+    let value = [b'v'; 200];
+    let count = (0..).take_while(|number| set(&format!("small:{number}"), &value)).count();
+    assert!(count > 100_000, "{count} small values fill it");
+    let is_kept = |number: usize| number.is_multiple_of(10);
+    for number in (0..count).filter(|&number| !is_kept(number)) {
+        assert!(world.write(&format!("small:{number}"), NOW, |view, key| view.remove(key)));
+    }
+    let large = vec![b'l'; 1 << 20];
+    let stored = (0..100).take_while(|number| set(&format!("large:{number}"), &large)).count();
+    assert!(stored >= 22, "{stored} MiB of values fit beside a tenth of what was there");
+    for number in (0..stored).filter(|number| number % 2 == 0) {
+        assert!(world.write(&format!("large:{number}"), NOW, |view, key| view.remove(key)));
+    }
+    let more = (0..).take_while(|number| set(&format!("more:{number}"), &value)).count();
+    assert!(more > 30_000, "{more} small values fit where large ones were");
+    for number in (0..count).filter(|&number| is_kept(number)) {
+        assert!(world.get(&format!("small:{number}"), NOW).is_some(), "small:{number}");
+    }
+    assert_within(&world, limit);
+    assert_eq!(world.keyspace.counters().evicted_keys, 0);
+}
+
+#[test]
+fn overshoot_of_a_transaction_is_given_back_to_the_system() {
+    let world = World::with_segments(1 << 20, 256);
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    let limit = world.keyspace.used_memory() + (16 << 20);
+    world.keyspace.set_maxmemory(limit);
+    let mut random = Prng::new(8);
+    for number in 0..100_000 {
+        set_with_room(&world, &format!("small:{number}"), &[b's'; 100], later(number), &mut random);
+    }
+    let names: Vec<String> = (0..8).map(|number| format!("large:{number}")).collect();
+    let keys: Vec<Key<'_>> = names.iter().map(|name| world.key(name)).collect();
+    let mut guard = world.keyspace.lock_keys(&keys);
+    guard.begin_atomic();
+    for key in &keys {
+        guard.write(DB0, later(100_000)).set(key, &vec![b'l'; 1 << 20], Expiry::Clear).unwrap();
+    }
+    drop(guard);
+    assert!(world.keyspace.arena().usage().touched_bytes > limit + (4 << 20));
+    for number in 0..200 {
+        set_with_room(&world, &format!("more:{number}"), b"m", later(100_001), &mut random);
+    }
+    let touched = world.keyspace.arena().usage().touched_bytes;
+    assert!(touched <= limit + limit / 32, "{touched} bytes of {limit} are touched");
+    assert_within(&world, limit);
 }
 
 #[test]
