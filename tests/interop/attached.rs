@@ -143,3 +143,22 @@ fn who_may_not_is_refused_and_a_session_ends_with_its_connection() {
     assert!(Attached::connect(locked.socket(), None).is_err());
     assert!(Attached::connect(locked.socket(), Some(b"secret")).is_ok());
 }
+
+#[test]
+fn server_that_is_gone_is_no_server_without_keys() {
+    for signal in ["TERM", "KILL"] {
+        let mut server = server();
+        let (attached, mut writer) = (attach(&server), server.unix());
+        writer.ask(&set("key", b"value"));
+        assert!(attached.exists(b"key").unwrap());
+        attached.check().unwrap();
+        server.signal(signal);
+        server.wait();
+        // After an orderly end a read says so too; a killed server leaves the memory as it was.
+        if signal == "TERM" {
+            assert!(matches!(attached.exists(b"key"), Err(AttachError::Io(_))));
+        }
+        poll_until("the end to be seen", || attached.check().is_err());
+        assert!(attached.check().is_err());
+    }
+}

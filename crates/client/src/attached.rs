@@ -139,6 +139,22 @@ impl Attached {
         Ok(())
     }
 
+    /// Looks whether the server is still there. A read makes no system call, so that one whose
+    /// answer is in the memory does not notice when the server was killed: a process that lives
+    /// long calls this now and then, once a second say. A server that ends in order turns such
+    /// reads away.
+    ///
+    /// # Errors
+    /// When the connection has ended: what is read from then on is what the server left behind.
+    pub fn check(&self) -> Result<(), AttachError> {
+        let mut link = self.link();
+        if link.is_broken || sys::descriptors::peer_has_closed(&link.stream)? {
+            link.is_broken = true;
+            return Err(AttachError::Io(ErrorKind::NotConnected.into()));
+        }
+        Ok(())
+    }
+
     /// Copies the value of `key` to `value`, replacing what is in it; returns whether there is one.
     /// Nothing is allocated once `value` is large enough, and no system call is made unless the
     /// entry changes all the time.

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 
+use base::prng::Prng;
 use command::ShutdownRequest;
 use sys::poll::{Events, Interest, Poller};
 use sys::signal::{Signal, Signals};
@@ -70,6 +71,7 @@ fn serve(mut config: Config, config_file: String) -> Result<(), String> {
     log_start(&config, &settings);
     fit_clients_to_descriptors(&mut config)?;
     sys::signal::ignore_hangup();
+    sys::process::return_large_buffers();
     let signals = Signals::divert().map_err(|error| format!("no signals: {error}"))?;
     let shared = Arc::new(Shared::new(config, config_file, control)?);
     let settings = shared.settings();
@@ -89,6 +91,8 @@ fn serve(mut config: Config, config_file: String) -> Result<(), String> {
         .map_err(|error| format!("waiting failed: {error}"))?;
     // From here on a further signal ends the process at once.
     signals.restore();
+    // Who reads the memory itself turns to the socket, and learns there that the server is gone.
+    shared.keyspace().arena().allow_readers(false);
     for thread in threads {
         thread.join().map_err(|_| "a thread of the server has panicked".to_owned())??;
     }
@@ -137,6 +141,7 @@ type Thread = JoinHandle<Result<(), String>>;
 /// cannot.
 fn start_threads(shared: &Arc<Shared>, acceptor: Acceptor) -> Result<Vec<Thread>, String> {
     let worker_count = shared.identity.worker_count;
+    let seed = sys::random::seed().map_err(|error| format!("no random numbers: {error}"))?;
     let are_made = Arc::new(Barrier::new(worker_count + 1));
     let mut acceptor = Some(acceptor);
     let mut threads = Vec::new();
@@ -148,7 +153,7 @@ fn start_threads(shared: &Arc<Shared>, acceptor: Acceptor) -> Result<Vec<Thread>
         })?);
     }
     are_made.wait();
-    let service = Service::new(Arc::clone(shared));
+    let service = Service::new(Arc::clone(shared), Prng::new(seed));
     threads.push(start_thread("service".to_owned(), move || {
         service.run();
         Ok(())

@@ -9,7 +9,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use base::ShardIndex;
-use keyspace::Keyspace;
+use base::prng::Prng;
+use keyspace::{Keyspace, SweepContext};
 
 use crate::mailbox::Message;
 use crate::shared::Shared;
@@ -23,6 +24,8 @@ const EXPIRED_PERCENT_WORTH_MORE: u64 = 10;
 /// The share of a round that expiry may take, in percent, at effort 1; each further step of effort
 /// adds two.
 const EXPIRE_TIME_PERCENT: u32 = 25;
+/// The part of a round that may go into eviction when no write does it.
+const REPAY_SHARE: u32 = 4;
 /// Rounds without any request after which the thread sleeps until the bell rings.
 const QUIET_ROUNDS: u32 = 16;
 /// How often connections are looked at for timeouts and slow readers.
@@ -88,12 +91,14 @@ pub struct Service {
     next_shard: usize,
     quiet_rounds: u32,
     checked_at: Duration,
+    /// Chooses the keys that eviction looks at.
+    random: Prng,
 }
 
 impl Service {
     /// Returns a service of `shared` that has done nothing yet.
-    pub fn new(shared: Arc<Shared>) -> Service {
-        Service { shared, next_shard: 0, quiet_rounds: 0, checked_at: Duration::ZERO }
+    pub fn new(shared: Arc<Shared>, random: Prng) -> Service {
+        Service { shared, next_shard: 0, quiet_rounds: 0, checked_at: Duration::ZERO, random }
     }
 
     /// Runs until the server has shut down.
@@ -130,12 +135,32 @@ impl Service {
         self.quiet_rounds = if was_active { 0 } else { self.quiet_rounds.saturating_add(1) };
         self.expire();
         self.shared.keyspace().arena().reclaim();
+        self.repay();
         self.shared.note_memory(self.shared.keyspace().used_memory());
         let now = sys::clock::monotonic();
         self.shared.rates.sample(now, self.shared.totals_since_start());
         if now - self.checked_at >= CHECK_INTERVAL && self.needs_checks() {
             self.checked_at = now;
             self.shared.post_all(|| Message::CheckConnections);
+        }
+    }
+
+    /// Makes room where memory is above the limit, for at most this round's share of time: a limit
+    /// that was lowered takes effect without a write.
+    fn repay(&mut self) {
+        let keyspace = self.shared.keyspace();
+        let budget = Duration::from_secs(1) / self.shared.settings().frequency / REPAY_SHARE;
+        let end = sys::clock::monotonic() + budget;
+        while keyspace.is_over_limit() && sys::clock::monotonic() < end {
+            let now = sys::clock::realtime();
+            let mut context = SweepContext { now, random: &mut self.random };
+            if keyspace.repay(&mut context).is_err() {
+                return;
+            }
+        }
+        if keyspace.is_over_limit() {
+            // More of it in the next round, though nothing else may happen until then.
+            self.quiet_rounds = 0;
         }
     }
 

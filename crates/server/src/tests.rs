@@ -54,7 +54,7 @@ impl TestServer {
                 })
             })
             .collect();
-        let service = Service::new(Arc::clone(&shared));
+        let service = Service::new(Arc::clone(&shared), base::prng::Prng::new(1));
         threads.push(std::thread::spawn(move || service.run()));
         TestServer { shared, threads, folder }
     }

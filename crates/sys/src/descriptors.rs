@@ -68,6 +68,23 @@ pub fn receive(
     Ok(message.bytes)
 }
 
+/// Returns whether the peer of a connected socket has closed it; never waits.
+///
+/// # Errors
+/// Those of a broken connection.
+pub fn peer_has_closed(socket: impl AsFd) -> io::Result<bool> {
+    let mut byte = [0_u8];
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    loop {
+        return match rustix::net::recv(&socket, &mut byte, flags) {
+            Ok((_, count)) => Ok(count == 0),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(Errno::INTR) => continue,
+            Err(error) => Err(error.into()),
+        };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
