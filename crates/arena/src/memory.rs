@@ -378,8 +378,8 @@ impl Arena {
     }
 
     /// Chooses a segment of slab pages to be emptied so that another region can have its memory:
-    /// its free pages are handed out no more, until [`Arena::end_drain`]. Returns whether free pages
-    /// elsewhere suffice for all of its entries; `None` when there is no segment.
+    /// its free pages are handed out no more, until [`Arena::end_drain`]. Returns whether free
+    /// pages elsewhere suffice for all of its entries; `None` when there is no segment.
     pub fn begin_drain(&self) -> Option<bool> {
         self.pages().begin_drain()
     }
