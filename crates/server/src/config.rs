@@ -59,8 +59,21 @@ impl Config {
     /// gathers (`save`, `client-output-buffer-limit`).
     ///
     /// # Errors
-    /// The first directive that is unknown or has a wrong value.
+    /// The first directive that is unknown or has a wrong value; then the first that stands at the
+    /// end and asks for what is not possible.
     pub fn load(&mut self, directives: &[Directive]) -> Result<(), ConfigError> {
+        let mut impossible = Impossible::default();
+        self.merge(directives, &mut impossible)?;
+        impossible.into_result()
+    }
+
+    /// Applies `directives`, leaving those that are not possible in `impossible`: a later one may
+    /// take their place.
+    fn merge(
+        &mut self,
+        directives: &[Directive],
+        impossible: &mut Impossible,
+    ) -> Result<(), ConfigError> {
         let mut save_seen = false;
         for directive in directives {
             let Directive { name, arguments, place } = directive;
@@ -69,7 +82,13 @@ impl Config {
                 return Err(ConfigError::at(place, "wrong number of arguments"));
             }
             let canonical = row.kind.canonical(arguments, self.text(row));
-            let mut value = canonical.map_err(|message| ConfigError::at(place, message))?;
+            let canonical = canonical.map_err(|message| ConfigError::at(place, message));
+            if matches!(row.kind, Kind::Only(_)) {
+                // What is possible is the default, which has not been replaced.
+                impossible.replace(row, canonical.err());
+                continue;
+            }
+            let mut value = canonical?;
             if matches!(row.kind, Kind::SaveSchedule) {
                 value = gathered_schedule(self.text(row), &value, save_seen);
                 save_seen = true;
@@ -145,6 +164,23 @@ impl Config {
     }
 }
 
+/// The options whose latest directive asks for what is not possible, in the order in which these
+/// stand.
+#[derive(Default)]
+struct Impossible(Vec<(&'static str, ConfigError)>);
+
+impl Impossible {
+    /// Replaces what is known of `row` with `error`, the fault of its latest directive.
+    fn replace(&mut self, row: &'static Row, error: Option<ConfigError>) {
+        self.0.retain(|(name, _)| *name != row.name);
+        self.0.extend(error.map(|error| (row.name, error)));
+    }
+
+    fn into_result(self) -> Result<(), ConfigError> {
+        self.0.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    }
+}
+
 /// Returns why `row` was not set.
 pub fn refused(row: &Row, why: &str) -> SetError {
     SetError::Refused { name: row.name.to_owned(), reason: why.to_owned() }
@@ -179,12 +215,14 @@ fn gathered_schedule(current: &str, value: &str, seen: bool) -> String {
 /// winning over the file; `standard_input` is read when the file is `-`.
 ///
 /// # Errors
-/// What is wrong with a directive or a file.
+/// What is wrong with a directive or a file. An option that the command line sets back to what is
+/// possible is not at fault, whatever the file says of it.
 pub fn from_command_line(
     arguments: &[String],
     standard_input: impl FnOnce() -> std::io::Result<Vec<u8>>,
 ) -> Result<Config, ConfigError> {
     let mut config = Config::default();
+    let mut impossible = Impossible::default();
     let mut options = arguments;
     if let Some((file, rest)) = arguments.split_first()
         && !file.starts_with("--")
@@ -199,9 +237,10 @@ pub fn from_command_line(
         } else {
             read_file(Path::new(file))?
         };
-        config.load(&directives)?;
+        config.merge(&directives, &mut impossible)?;
     }
-    config.load(&read_arguments(options)?)?;
+    config.merge(&read_arguments(options)?, &mut impossible)?;
+    impossible.into_result()?;
     Ok(config)
 }
 
@@ -280,6 +319,25 @@ mod tests {
             assert_eq!(error.place.as_ref().map(|place| place.line), Some(2), "{text}");
             assert!(error.message.contains(message), "{text}: {}", error.message);
         }
+    }
+
+    #[test]
+    fn value_that_is_not_possible_is_refused_only_where_it_stands_at_the_end() {
+        let check = |text: &'static str, options: &[&str], line: Option<usize>| {
+            let options = options.iter().map(|&word| word.to_owned());
+            let arguments: Vec<String> = std::iter::once("-".to_owned()).chain(options).collect();
+            let loaded = from_command_line(&arguments, || Ok(text.as_bytes().to_vec()));
+            let found = loaded.err().map(|error| error.place.expect("it stands somewhere").line);
+            assert_eq!(found, line, "{text} {arguments:?}");
+        };
+        let file = "port 1\ndaemonize yes\nappendonly yes\n";
+        check(file, &[], Some(2));
+        check(file, &["--daemonize", "no"], Some(3));
+        check(file, &["--daemonize", "no", "--appendonly", "no"], None);
+        check(file, &["--appendonly", "no", "--daemonize", "no", "--daemonize", "yes"], Some(0));
+        check("daemonize yes\ndaemonize no", &[], None);
+        check("daemonize no\ndaemonize yes", &[], Some(2));
+        check("slaveof 127.0.0.1 6379", &["--replicaof", ""], None);
     }
 
     #[test]

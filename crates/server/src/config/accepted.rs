@@ -2,7 +2,7 @@
 //!
 //! They are accepted, shown by CONFIG GET and noted once in the log, so that a redis.conf can stay
 //! as it is. Those that ask for a promise (persistence, replicas, encryption, access control) are
-//! accepted only with the value that asks for nothing.
+//! accepted only with the value that asks for nothing, at the end of all that sets them.
 
 use super::row::{Kind, Row, When};
 
