@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use harness::{Connection, Kind, Server, words};
+use harness::{Connection, Kind, Launch, Server, words};
 use resp::Value;
 
 /// The fields of INFO that clients, exporters and dashboards read.
@@ -234,5 +234,17 @@ fn client_list_selects_by_id() {
         assert!(list.starts_with(&format!("id={id} ")), "{kind:?}: {list}");
         let normal = text(&mut first, "CLIENT LIST TYPE NORMAL");
         assert!(normal.lines().count() >= 2, "{kind:?}: {normal}");
+    }
+}
+
+#[test]
+fn config_get_dir_is_absolute_whatever_was_set() {
+    for kind in [Kind::Forebay, Kind::Redis] {
+        let server = Launch::new(kind).option("dir", ".").start();
+        let found = server.tcp().call("CONFIG GET dir");
+        let folder = server.folder().path().canonicalize().expect("a server's folder is there");
+        let folder = folder.to_str().expect("its path is UTF-8").as_bytes().to_vec();
+        let expected = [b"dir".to_vec(), folder].map(Value::Bulk);
+        assert_eq!(found, Value::Array(expected.into()), "{kind:?}");
     }
 }

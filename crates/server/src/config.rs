@@ -109,6 +109,12 @@ impl Config {
         Settings::read(|row| self.text(row).to_owned())
     }
 
+    /// Shows `directory`, absolute, as the working directory: Redis's CONFIG GET answers with the
+    /// process's own, whatever path led there.
+    pub fn show_directory(&mut self, directory: &Path) {
+        self.values.insert(effective::DIRECTORY.name, directory.display().to_string());
+    }
+
     /// Returns the options without effect that were set, in the order in which they were first.
     pub fn noticed(&self) -> &[&'static str] {
         &self.noticed

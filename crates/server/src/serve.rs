@@ -62,9 +62,8 @@ fn config_file(arguments: &[String]) -> String {
 }
 
 fn serve(mut config: Config, config_file: String) -> Result<(), String> {
+    enter_directory(&mut config)?;
     let settings = config.settings();
-    std::env::set_current_dir(&settings.directory)
-        .map_err(|error| format!("Can't chdir to '{}': {error}", settings.directory.display()))?;
     let control = log::start(settings.log_file.as_deref(), &settings.log_level)
         .map_err(|error| format!("Can't open the log file: {error}"))?;
     stop_at_a_panic();
@@ -97,6 +96,16 @@ fn serve(mut config: Config, config_file: String) -> Result<(), String> {
         thread.join().map_err(|_| "a thread of the server has panicked".to_owned())??;
     }
     tracing::warn!("Forebay is now ready to exit, bye bye...");
+    Ok(())
+}
+
+fn enter_directory(config: &mut Config) -> Result<(), String> {
+    let directory = config.settings().directory;
+    std::env::set_current_dir(&directory)
+        .map_err(|error| format!("Can't chdir to '{}': {error}", directory.display()))?;
+    let entered = std::env::current_dir()
+        .map_err(|error| format!("Can't tell the working directory: {error}"))?;
+    config.show_directory(&entered);
     Ok(())
 }
 
