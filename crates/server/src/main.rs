@@ -16,6 +16,20 @@ Usage:
   forebay --version | --help
 ";
 
+const SERVE_USAGE: &str = "\
+forebay serve: run a server
+
+Usage:
+  forebay serve [redis.conf | -] [--option value ...]
+
+  redis.conf   a configuration file in Redis's form; - reads it from standard input
+  --option     any option, by Redis's name, as in --port 7000 --maxmemory 1gb; what stands on the
+               command line wins over the file
+  --help       print this
+
+'forebay options' lists the options, their defaults and what they do.
+";
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().collect();
     let (program, arguments) = match arguments.split_first() {
@@ -50,7 +64,7 @@ fn main() -> ExitCode {
 fn run_serve(arguments: &[String]) -> ExitCode {
     match arguments.first().map(String::as_str) {
         Some("--help" | "-h") => {
-            print!("{USAGE}");
+            print!("{SERVE_USAGE}");
             ExitCode::SUCCESS
         }
         _ => server::serve::run(arguments),
