@@ -1,7 +1,6 @@
 //! The Rust client in another process than the server's: values where they lie.
 
-use base::{DatabaseIndex, UnixMs};
-use client::{AttachError, Attached, Value};
+use client::{AttachError, Attached, DatabaseIndex, UnixMs, Value};
 use harness::{Kind, Launch, Request, Server, poll_until, request, words};
 use resp::Value as Reply;
 
@@ -43,7 +42,9 @@ fn values_are_read_as_they_were_set() {
         assert_eq!(*view, expected[..]);
         assert_eq!(matches!(view, Value::Pinned(_)), *length > 4096, "{length} bytes");
     }
+    value = b"of an earlier read".to_vec();
     assert!(!attached.get(b"absent", &mut value).unwrap());
+    assert_eq!(value, b"");
     assert_eq!(attached.expiry(b"absent").unwrap(), None);
 }
 

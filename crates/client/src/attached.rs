@@ -155,7 +155,9 @@ impl Attached {
         Ok(())
     }
 
-    /// Copies the value of `key` to `value`, replacing what is in it; returns whether there is one.
+    /// Copies the value of `key` to `value`, replacing what is in it; returns whether there is one,
+    /// and leaves `value` empty where there is none. After an error it may hold anything.
+    ///
     /// Nothing is allocated once `value` is large enough, and no system call is made unless the
     /// entry changes all the time.
     ///
@@ -166,7 +168,10 @@ impl Attached {
         let clock = sys::clock::realtime;
         match self.read(|reader| reader.get(self.database, key, clock, value))? {
             Answer::Found(()) => Ok(true),
-            Answer::Absent => Ok(false),
+            Answer::Absent => {
+                value.clear();
+                Ok(false)
+            }
             Answer::Unclear => self.get_over_socket(key, value),
         }
     }
@@ -281,11 +286,16 @@ impl Attached {
     #[cold]
     fn get_over_socket(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, AttachError> {
         match self.link().ask(&[b"GET", key])? {
-            Reply::Bulk(bytes) => *value = bytes,
-            Reply::Null => return Ok(false),
-            other => return Err(unexpected(&other)),
+            Reply::Bulk(bytes) => {
+                *value = bytes;
+                Ok(true)
+            }
+            Reply::Null => {
+                value.clear();
+                Ok(false)
+            }
+            other => Err(unexpected(&other)),
         }
-        Ok(true)
     }
 
     fn integer(&self, request: &[&[u8]]) -> Result<i64, AttachError> {

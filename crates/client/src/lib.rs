@@ -11,3 +11,4 @@ mod memory;
 
 pub use arena::reader::View;
 pub use attached::{AttachError, Attached, Value};
+pub use base::{DatabaseIndex, UnixMs};
