@@ -33,9 +33,9 @@ pub struct Comparison {
     pub table: Table,
     /// Only rows whose name contains this.
     pub filter: Option<String>,
-    /// The server of interest, the denominator of every ratio.
+    /// The server of interest: a ratio above 1 speaks for it.
     pub subject: ServerSpec,
-    /// What it is compared with, the numerator.
+    /// What it is compared with.
     pub other: ServerSpec,
     /// Sockets, where the table leaves the choice.
     pub transports: Vec<Transport>,
@@ -177,7 +177,8 @@ impl Comparison {
             "idle, processor time per second: {subject} {:.3} ms, {other} {:.3} ms",
             idle_cpu[0], idle_cpu[1]
         );
-        println!("cpu = server, user and system, per operation; ratio = {other} / {subject}\n");
+        println!("cpu = server, user and system, per operation; cpu ratio = {other} / {subject},");
+        println!("ops ratio = {subject} / {other}: above 1, either speaks for {subject}\n");
         println!(
             "{:26} {:14} {:>10} {:>9} {:>9} {:>9} {:>10}   {:>22} {:>9}",
             "row",
