@@ -36,8 +36,8 @@ pub struct Churn {
     pub rounds: u64,
     /// The choices of keys and sizes.
     pub seed: u64,
-    /// Where the result file goes.
-    pub results: PathBuf,
+    /// The folder of the result file; without one nothing is recorded.
+    pub results: Option<PathBuf>,
 }
 
 /// What was seen.
@@ -87,8 +87,7 @@ impl Churn {
             seen.written_bytes,
             seen.cpu.as_secs_f64() * 1e6 / seen.writes as f64,
         );
-        let path = record::write(&self.results, "churn", self.record(&spec, &seen))?;
-        println!("\n{}", path.display());
+        record::keep(self.results.as_deref(), "churn", self.record(&spec, &seen))?;
         let allowed = (self.limit * EXCESS_PERCENT_MAX / 100).max(EXCESS_BYTES_MIN) as i64;
         ensure!(excess <= allowed, "resident memory is {excess} bytes above the limit");
         Ok(())

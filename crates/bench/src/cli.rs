@@ -15,6 +15,7 @@ use crate::keys::Distribution;
 use crate::load::{Load, Report};
 use crate::memory::Measurement;
 use crate::reader::{self, Reads};
+use crate::record;
 use crate::server_process::{self, ServerSpec};
 use crate::tables::{DataSet, Table, Transport};
 use crate::target::Target;
@@ -119,6 +120,14 @@ impl DataArguments {
 }
 
 #[derive(Args)]
+struct ResultsArgument {
+    /// Folder of the result file, made if absent; not given, bench/results if that exists, and
+    /// otherwise nothing is recorded
+    #[arg(long)]
+    results: Option<PathBuf>,
+}
+
+#[derive(Args)]
 struct ServerArguments {
     /// The forebay program; the one beside this program if not given
     #[arg(long)]
@@ -197,9 +206,8 @@ struct CompareArguments {
     /// Bytes of the effect sink's ring in the table `sink`
     #[arg(long, default_value = "64mb")]
     sink_bytes: String,
-    /// Folder of the result file
-    #[arg(long, default_value = "bench/results")]
-    results: PathBuf,
+    #[command(flatten)]
+    results: ResultsArgument,
 }
 
 #[derive(Args)]
@@ -219,9 +227,8 @@ struct MemoryArguments {
     key_bytes: usize,
     #[arg(long, default_value_t = 16)]
     value_bytes: usize,
-    /// Folder of the result file
-    #[arg(long, default_value = "bench/results")]
-    results: PathBuf,
+    #[command(flatten)]
+    results: ResultsArgument,
 }
 
 #[derive(Args)]
@@ -242,9 +249,8 @@ struct ChurnArguments {
     rounds: u64,
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Folder of the result file
-    #[arg(long, default_value = "bench/results")]
-    results: PathBuf,
+    #[command(flatten)]
+    results: ResultsArgument,
 }
 
 #[derive(Args)]
@@ -258,9 +264,8 @@ struct ReaderArguments {
     /// Samples of each row
     #[arg(long, default_value_t = 10_001)]
     samples: usize,
-    /// Folder of the result file
-    #[arg(long, default_value = "bench/results")]
-    results: PathBuf,
+    #[command(flatten)]
+    results: ResultsArgument,
 }
 
 #[derive(Args)]
@@ -294,14 +299,14 @@ pub fn run() -> anyhow::Result<()> {
             value_bytes_max: arguments.value_bytes_max,
             rounds: arguments.rounds,
             seed: arguments.seed,
-            results: arguments.results,
+            results: record::folder(arguments.results.results),
         }
         .run(),
         Command::Reader(arguments) => Reads {
             server: demo::server(arguments.forebay.as_deref())?,
             key_count: arguments.keys,
             samples: arguments.samples,
-            results: arguments.results,
+            results: record::folder(arguments.results.results),
         }
         .run(),
         Command::ReadForCount { socket, reads } => reader::read_for_count(&socket, reads),
@@ -439,7 +444,7 @@ fn compare(arguments: CompareArguments) -> anyhow::Result<()> {
         threads: arguments.threads,
         pairs: arguments.pairs,
         run_time: seconds(arguments.seconds)?,
-        results: arguments.results,
+        results: record::folder(arguments.results.results),
     }
     .run()
 }
@@ -456,7 +461,7 @@ fn memory(arguments: MemoryArguments) -> anyhow::Result<()> {
         step: arguments.step,
         key_bytes: arguments.key_bytes,
         value_bytes: arguments.value_bytes,
-        results: arguments.results,
+        results: record::folder(arguments.results.results),
     }
     .run()
 }

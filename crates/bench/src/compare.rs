@@ -49,8 +49,8 @@ pub struct Comparison {
     pub pairs: usize,
     /// How long one run takes.
     pub run_time: Duration,
-    /// Where the result file goes.
-    pub results: PathBuf,
+    /// The folder of the result file; without one nothing is recorded.
+    pub results: Option<PathBuf>,
 }
 
 /// What one run of a row came to.
@@ -94,9 +94,8 @@ impl Comparison {
             print_row(row, &sides, &subject, &other, &ratios);
             results.push(row_record(row, &subject, &other, &ratios));
         }
-        let path =
-            record::write(&self.results, self.table.name(), self.record(idle_cpu, &results))?;
-        println!("\n{}", path.display());
+        let record = self.record(idle_cpu, &results);
+        record::keep(self.results.as_deref(), self.table.name(), record)?;
         ensure!(wrong == 0, "{wrong} replies were wrong");
         Ok(())
     }

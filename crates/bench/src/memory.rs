@@ -31,8 +31,8 @@ pub struct Measurement {
     pub key_bytes: usize,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// Where the result file goes.
-    pub results: PathBuf,
+    /// The folder of the result file; without one nothing is recorded.
+    pub results: Option<PathBuf>,
 }
 
 /// Bytes per key of one server, at each number of keys.
@@ -55,8 +55,7 @@ impl Measurement {
             self.servers.iter().map(|spec| self.measure(spec)).collect::<anyhow::Result<_>>()?;
         progress("");
         self.print(&curves);
-        let path = record::write(&self.results, "memory", self.record(&curves))?;
-        println!("\n{}", path.display());
+        record::keep(self.results.as_deref(), "memory", self.record(&curves))?;
         Ok(())
     }
 

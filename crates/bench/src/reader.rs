@@ -41,8 +41,8 @@ pub struct Reads {
     pub key_count: u64,
     /// Samples of each row.
     pub samples: usize,
-    /// Where the result file goes.
-    pub results: PathBuf,
+    /// The folder of the result file; without one nothing is recorded.
+    pub results: Option<PathBuf>,
 }
 
 /// One way to read, and how often: what is timed is `reads_per_sample` reads in a row.
@@ -105,8 +105,7 @@ impl Reads {
             "rows": rows,
             "system_calls": calls,
         });
-        println!("\n{}", record::write(&self.results, "reader", result)?.display());
-        Ok(())
+        record::keep(self.results.as_deref(), "reader", result)
     }
 
     fn rows(&self) -> [Row; 7] {

@@ -7,6 +7,27 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::{Value, json};
 
+/// Where results go when nobody says where, if the folder is there.
+const FOLDER: &str = "bench/results";
+
+/// Returns the folder of a result file: the one that is `named`, or the usual one if it exists.
+/// A measurement makes no folder that nobody asked for.
+pub fn folder(named: Option<PathBuf>) -> Option<PathBuf> {
+    named.or_else(|| Some(PathBuf::from(FOLDER)).filter(|usual| usual.is_dir()))
+}
+
+/// Writes `result` to `folder` as [`write()`] does and prints where, or that it was not recorded.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn keep(folder: Option<&Path>, table: &str, result: Value) -> anyhow::Result<()> {
+    match folder {
+        Some(folder) => println!("\n{}", write(folder, table, result)?.display()),
+        None => println!("\nnot recorded; --results names a folder to record it in"),
+    }
+    Ok(())
+}
+
 /// Writes `result`, a map, as `<folder>/<date>-<time>-<table>.json` and returns the path. What one
 /// needs to judge or repeat a measurement is added to it; the servers with their versions are the
 /// caller's to name.

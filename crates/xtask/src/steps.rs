@@ -63,8 +63,13 @@ pub fn ci(_: &[String]) -> Result<(), String> {
 /// The comparisons that `bench` runs when it is not told which.
 const BENCH_TABLES: [&str; 4] = ["core", "commands", "pipeline", "sink"];
 
-/// Builds for release and runs `forebay bench` with `arguments`; without any, compares by every
-/// table in turn.
+/// The commands of `forebay bench` that record what they measured.
+const RECORDING: [&str; 4] = ["compare", "memory", "churn", "reader"];
+/// Where they record it, from the root of the repository.
+const RESULTS: &str = "bench/results";
+
+/// Builds for release and runs `forebay bench` with `arguments`, recording in the repository's
+/// folder of results; without any, compares by every table in turn.
 ///
 /// # Errors
 /// When the build or a measurement fails.
@@ -81,14 +86,21 @@ pub fn bench(arguments: &[String]) -> Result<(), String> {
 /// Returns the calls of the benchmark that `arguments` ask for: options alone are those of its
 /// comparison.
 fn bench_calls(arguments: &[String]) -> Vec<Vec<&str>> {
-    match arguments.first() {
+    let mut calls: Vec<Vec<&str>> = match arguments.first() {
         None => BENCH_TABLES.iter().map(|table| vec!["compare", "--table", table]).collect(),
         Some(first) => {
             let is_option = first.starts_with('-');
             let command = is_option.then_some("compare").into_iter();
             vec![command.chain(arguments.iter().map(String::as_str)).collect()]
         }
+    };
+    for call in &mut calls {
+        let is_named = call.iter().any(|word| word.starts_with("--results"));
+        if RECORDING.contains(&call[0]) && !is_named {
+            call.extend(["--results", RESULTS]);
+        }
     }
+    calls
 }
 
 /// Runs all steps, even after one failed, and ends with a table of them and one line that counts
@@ -191,9 +203,11 @@ mod tests {
             let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
             bench_calls(&words).iter().map(|call| call.join(" ")).collect()
         };
-        assert_eq!(calls("--pairs 2"), ["compare --pairs 2"]);
-        assert_eq!(calls("memory --alone"), ["memory --alone"]);
+        assert_eq!(calls("--pairs 2"), ["compare --pairs 2 --results bench/results"]);
+        assert_eq!(calls("memory --alone"), ["memory --alone --results bench/results"]);
+        assert_eq!(calls("memory --results=x"), ["memory --results=x"]);
+        assert_eq!(calls("run --url x"), ["run --url x"]);
         assert_eq!(calls("").len(), BENCH_TABLES.len());
-        assert_eq!(calls("")[0], "compare --table core");
+        assert_eq!(calls("")[0], "compare --table core --results bench/results");
     }
 }
