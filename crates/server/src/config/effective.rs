@@ -111,7 +111,8 @@ pub static MAX_MEMORY: Row = Row {
     name: "maxmemory",
     kind: Kind::Memory { min: 0, max: BYTES_MAX },
     default: "0",
-    doc: "Bytes that data and buffers may take in all; 0 for no limit.",
+    doc: "Bytes that data and buffers may take in all, the buffers of requests underway included; \
+          0 for no limit.",
     ..Row::EFFECTIVE
 };
 
@@ -256,8 +257,9 @@ pub static SEGMENT_SIZE: Row = Row {
     default: "0",
     when: When::Start,
     doc: "Bytes of a segment of shared memory, a power of two: the unit in which memory comes and \
-          goes, also from small values to large ones. 0 takes a 256th of `maxmemory` at the start, \
-          from 1 MiB to 64 MiB, and 64 MiB without a limit.",
+          goes, also from small values to large ones. 0 takes a 256th of the `maxmemory` of the \
+          start, from 1 MiB to 64 MiB, and 64 MiB without a limit; it stays so when CONFIG SET \
+          changes `maxmemory`.",
     ..Row::EFFECTIVE
 };
 
