@@ -53,7 +53,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         name: "table",
         promise: "any history leaves a table with the content of a model",
         short: "",
-        long: "FOREBAY_TABLE_HISTORIES=1000 cargo test --profile torture \
+        long: "FOREBAY_TABLE_HISTORIES=50 cargo test --profile torture \
             --package forebay-arena --lib -- --nocapture table::tests::table_agrees_with_a_model",
     },
     Campaign {
@@ -75,7 +75,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         name: "effects",
         promise: "the effects of any history, of one thread and of four, give the same dataset",
         short: "",
-        long: "FOREBAY_EFFECTS_HISTORIES=1000 cargo test --profile torture \
+        long: "FOREBAY_EFFECTS_HISTORIES=300 cargo test --profile torture \
             --package forebay-engine --lib -- --nocapture same_dataset",
     },
     Campaign {
