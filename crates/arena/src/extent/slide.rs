@@ -165,18 +165,16 @@ impl ExtentSpace {
             return TopStep::Nothing;
         }
         let owner = self.owner(tile.offset);
-        let is_below = |hole: &Tile| tile.bytes <= SLIDE_BYTES_MAX && hole.offset < tile.offset;
-        let mut holes = self.tiles.holes_between(tile.bytes, self.tiles.largest_hole());
-        match holes.find(|(_, hole)| is_below(hole)) {
+        let is_movable = tile.bytes <= SLIDE_BYTES_MAX;
+        let largest =
+            Some(self.tiles.largest_hole()).filter(|&most| is_movable && most >= tile.bytes);
+        let mut holes =
+            largest.into_iter().flat_map(|most| self.tiles.holes_between(tile.bytes, most));
+        match holes.find(|(_, hole)| hole.offset < tile.offset) {
             Some((hole, Tile { offset: target, .. })) => {
                 TopStep::Move(SlideStep { offset: tile.offset, owner, block, target, hole })
             }
-            None => TopStep::Stuck {
-                offset: tile.offset,
-                owner,
-                bytes: tile.bytes,
-                is_movable: tile.bytes <= SLIDE_BYTES_MAX,
-            },
+            None => TopStep::Stuck { offset: tile.offset, owner, bytes: tile.bytes, is_movable },
         }
     }
 

@@ -476,6 +476,27 @@ fn a_block_spans_segments_and_memory_comes_back_warm() {
 }
 
 #[test]
+fn last_block_goes_to_a_hole_below_it_or_is_stuck() {
+    let (_arena, mut space) = small_space();
+    assert_eq!(space.plan_top(u64::MAX), TopStep::Nothing);
+    let blocks: Vec<u64> = (0..3)
+        .map(|number| space.allocate(8192, owner(number), Room::Limited).expect("there is room"))
+        .collect();
+    let stuck = |number: u64| TopStep::Stuck {
+        offset: blocks[number as usize],
+        owner: owner(number),
+        bytes: 8192,
+        is_movable: true,
+    };
+    assert_eq!(space.plan_top(u64::MAX), stuck(2), "there is no hole at all");
+    assert_eq!(space.plan_top(blocks[2]), stuck(1));
+    space.free(blocks[0]);
+    let TopStep::Move(step) = space.plan_top(u64::MAX) else { panic!("there is a hole") };
+    assert_eq!(space.slide(&step), Some(blocks[0]));
+    assert_eq!(space.plan_top(u64::MAX), stuck(1), "the hole is above it now");
+}
+
+#[test]
 fn pinned_and_large_blocks_stay_where_they_are() {
     let (_arena, mut space) = small_space();
     let blocks: Vec<u64> = (0..9)
