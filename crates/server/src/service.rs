@@ -90,6 +90,9 @@ pub struct Service {
     /// The shard whose turn in expiry is next.
     next_shard: usize,
     quiet_rounds: u32,
+    /// Rounds without expiry after one that removed nothing, and how many of them are left.
+    expiry_pause: u32,
+    expiry_pause_left: u32,
     checked_at: Duration,
     /// Chooses the keys that eviction looks at.
     random: Prng,
@@ -98,7 +101,15 @@ pub struct Service {
 impl Service {
     /// Returns a service of `shared` that has done nothing yet.
     pub fn new(shared: Arc<Shared>, random: Prng) -> Service {
-        Service { shared, next_shard: 0, quiet_rounds: 0, checked_at: Duration::ZERO, random }
+        Service {
+            shared,
+            next_shard: 0,
+            quiet_rounds: 0,
+            expiry_pause: 0,
+            expiry_pause_left: 0,
+            checked_at: Duration::ZERO,
+            random,
+        }
     }
 
     /// Runs until the server has shut down.
@@ -133,7 +144,7 @@ impl Service {
     fn round(&mut self) {
         let was_active = self.shared.bell.is_active.swap(false, Ordering::SeqCst);
         self.quiet_rounds = if was_active { 0 } else { self.quiet_rounds.saturating_add(1) };
-        self.expire();
+        self.expire_at_times();
         self.shared.keyspace().arena().reclaim();
         self.repay();
         self.shared.note_memory(self.shared.keyspace().used_memory());
@@ -164,11 +175,28 @@ impl Service {
         }
     }
 
-    /// Removes expired keys, shard by shard, for at most this round's share of time.
-    fn expire(&mut self) {
-        let keyspace = self.shared.keyspace();
-        if !has_volatile(keyspace) {
+    /// Looks for expired keys, the less often the longer there were none, at least once a second:
+    /// they are absent to everybody all the same.
+    fn expire_at_times(&mut self) {
+        if self.expiry_pause_left > 0 {
+            self.expiry_pause_left -= 1;
             return;
+        }
+        let pause_max = self.shared.settings().frequency;
+        self.expiry_pause = match self.expire() {
+            0 => (2 * self.expiry_pause + 1).min(pause_max),
+            _ => 0,
+        };
+        self.expiry_pause_left = self.expiry_pause;
+    }
+
+    /// Removes expired keys, shard by shard, for at most this round's share of time; returns how
+    /// many.
+    fn expire(&mut self) -> u64 {
+        let keyspace = self.shared.keyspace();
+        let mut expired = 0;
+        if !has_volatile(keyspace) {
+            return expired;
         }
         let settings = self.shared.settings();
         let percent = EXPIRE_TIME_PERCENT + 2 * (settings.expire_effort - 1);
@@ -180,14 +208,16 @@ impl Service {
             loop {
                 let now = sys::clock::realtime();
                 let outcome = keyspace.expire_step(shard, now, EXPIRE_ENTRIES_PER_STEP);
+                expired += outcome.expired;
                 if sys::clock::monotonic() - started >= budget {
-                    return;
+                    return expired;
                 }
                 if outcome.expired * 100 <= outcome.examined * EXPIRED_PERCENT_WORTH_MORE {
                     break;
                 }
             }
         }
+        expired
     }
 }
 
