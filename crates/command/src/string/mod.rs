@@ -20,6 +20,7 @@ mod setex;
 mod setnx;
 mod setrange;
 mod strlen;
+mod substr;
 
 use crate::row::Command;
 
@@ -45,4 +46,5 @@ pub static STRING: &[&Command] = &[
     &setnx::SETNX,
     &setrange::SETRANGE,
     &strlen::STRLEN,
+    &substr::SUBSTR,
 ];
