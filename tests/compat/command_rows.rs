@@ -15,6 +15,9 @@ struct VersionDifference {
 }
 
 const VERSION_DIFFERENCES: &[VersionDifference] = &[
+    at_7_2("bitcount", "src/commands/bitcount.json", "the block is called 'range'"),
+    at_7_2("bitop", "src/commands/bitop.json", "the operation is one of four words"),
+    at_7_2("bitpos", "src/commands/bitpos.json", "the block is called 'range'"),
     at_7_2("config|get", "src/commands/config-get.json", "the block of one argument is gone"),
     at_7_2("config|set", "src/commands/config-set.json", "the block is called 'data'"),
     at_7_2("flushall", "src/commands/flushall.json", "the choice is called 'flush-type'"),

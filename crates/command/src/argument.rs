@@ -81,6 +81,11 @@ impl Arg {
         Arg::new(name, ArgKind::Key(0))
     }
 
+    /// As it is, a key of the key specification `index`.
+    pub const fn spec(self, index: u8) -> Arg {
+        Arg { kind: ArgKind::Key(index), ..self }
+    }
+
     /// Any bytes.
     pub const fn string(name: &'static str) -> Arg {
         Arg::new(name, ArgKind::String)

@@ -40,6 +40,8 @@ impl Categories {
     pub const WRITE: Categories = Categories(1 << 2);
     /// Works on strings.
     pub const STRING: Categories = Categories(1 << 7);
+    /// Works on strings as bits.
+    pub const BITMAP: Categories = Categories(1 << 8);
     /// Publish/subscribe.
     pub const PUBSUB: Categories = Categories(1 << 12);
     /// For administrators.

@@ -21,6 +21,9 @@ const REFERENCED_BYTES_MIN: usize = 16 * 1024;
 pub struct ReadContext<'c> {
     /// The database, under the locks of the command's keys.
     pub view: ReadView<'c>,
+    /// The longest string that a write may make, in bytes: `proto-max-bulk-len`. Offsets beyond it
+    /// are refused when reading too.
+    pub value_bytes_max: u64,
 }
 
 /// Reads and writes the session's database.

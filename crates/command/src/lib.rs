@@ -2,8 +2,8 @@
 //!
 //! *Layout*: `row.rs` is what a row says, `table.rs` all rows, `lookup.rs` finds one. `context.rs`
 //! is what each kind of handler may touch, `session.rs` and `host.rs` what lies beyond the
-//! keyspace. One folder per family: `connection`, `string`, `generic`, `transactions`, `server`;
-//! a container's subcommands have a folder in it. `generate.rs` makes requests from rows.
+//! keyspace. One folder per family: `connection`, `string`, `bitmap`, `generic`, `transactions`,
+//! `server`; a container's subcommands have a folder in it. `generate.rs` makes requests from rows.
 //! *Invariants*: a declared command is implemented; a Read handler cannot write; a handler either
 //! succeeds or changes nothing; no handler reads a clock, a socket or randomness of its own.
 //! *Not here*: the order of checks before a handler, queueing and locking (engine), option values
@@ -12,6 +12,8 @@
 
 mod argument;
 mod arity;
+mod bit_offset;
+mod bit_range;
 mod categories;
 mod client_info;
 mod client_name;
@@ -41,6 +43,7 @@ mod set_options;
 mod table;
 mod time_to_live;
 
+mod bitmap;
 mod connection;
 mod generic;
 mod server;

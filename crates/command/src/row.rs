@@ -61,6 +61,8 @@ pub enum Group {
     Generic,
     /// Strings.
     String,
+    /// Strings as bits.
+    Bitmap,
     /// The session.
     Connection,
     /// The server.
@@ -186,9 +188,11 @@ impl Command {
     /// Returns the first key, the last and the step of COMMAND INFO's older fields; zeroes where
     /// there is no key.
     pub fn key_range(&self) -> (i64, i64, i64) {
-        let Some(first) = self.keys.first() else { return (0, 0, 0) };
-        let last = match first.last {
-            last @ 0.. => i64::from(first.first) + i64::from(last),
+        let [first, ..] = self.keys else { return (0, 0, 0) };
+        // The keys of several specifications follow each other.
+        let end = &self.keys[self.keys.len() - 1];
+        let last = match end.last {
+            last @ 0.. => i64::from(end.first) + i64::from(last),
             last => i64::from(last),
         };
         (i64::from(first.first), last, i64::from(first.step))
@@ -201,6 +205,7 @@ impl Group {
         match self {
             Group::Generic => "generic",
             Group::String => "string",
+            Group::Bitmap => "bitmap",
             Group::Connection => "connection",
             Group::Server => "server",
             Group::Transactions => "transactions",
@@ -212,6 +217,7 @@ impl Group {
         match self {
             Group::Generic => Categories::KEYSPACE,
             Group::String => Categories::STRING,
+            Group::Bitmap => Categories::BITMAP,
             Group::Connection => Categories::CONNECTION,
             Group::Server => Categories::NONE,
             Group::Transactions => Categories::TRANSACTION,

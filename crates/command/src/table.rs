@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use crate::argument::{Arg, ArgKind};
 use crate::row::Command;
-use crate::{connection, generic, server, string, transactions};
+use crate::{bitmap, connection, generic, server, string, transactions};
 
 /// Returns the rows of all commands: containers stand for their subcommands.
 pub fn table() -> &'static [&'static Command] {
@@ -44,9 +44,10 @@ fn collect_words(args: &'static [Arg], words: &mut BTreeSet<&'static str>) {
     }
 }
 
-static FAMILIES: [&[&Command]; 5] = [
+static FAMILIES: [&[&Command]; 6] = [
     connection::CONNECTION,
     string::STRING,
+    bitmap::BITMAP,
     generic::GENERIC,
     transactions::TRANSACTIONS,
     server::SERVER,

@@ -191,8 +191,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
         let (database, now) = (self.session.state.database, self.tick.now);
+        let value_bytes_max = self.tick.value_bytes_max;
         let view = self.lock(args.keys()).read(database, now);
-        handler(&ReadContext { view }, args, reply)
+        handler(&ReadContext { view, value_bytes_max }, args, reply)
     }
 
     #[inline]

@@ -102,6 +102,27 @@ impl<'g> WriteView<'g> {
         self.place(key).store(key, value, encoding_of_text(value), expiry)
     }
 
+    /// As [`WriteView::set`], but encoded as a string that was changed in place: BITOP stores its
+    /// result so.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn set_raw(&mut self, key: &Key<'_>, value: &[u8], expiry: Expiry) -> Result<(), NeedRoom> {
+        self.place(key).store(key, value, Encoding::Raw, expiry)
+    }
+
+    /// Encodes the string at `key` as one that was changed in place, where it is there. That is no
+    /// change of the dataset: it has no effect, and whoever watches the key is not told.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    ///
+    /// # Panics
+    /// When the string is empty.
+    pub fn make_raw(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
+        self.place(key).make_raw(key)
+    }
+
     /// Appends `suffix` to the string at `key`, which is empty where absent, and returns the new
     /// length. An empty suffix is a change too, as in Redis: the key is there afterwards.
     ///
@@ -243,6 +264,17 @@ impl<'p> Place<'p> {
         }
         self.changed(key, &Effect::SetRange { key: key.bytes, offset: offset_wide, bytes });
         Ok(length.max(offset + bytes.len()))
+    }
+
+    fn make_raw(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
+        let Some(id) = self.live(key) else { return Ok(()) };
+        let entry = self.part().table.entry(id);
+        if entry.encoding() == Encoding::Raw {
+            return Ok(());
+        }
+        // Written over by itself, as every change in place sets the encoding.
+        let first = entry.value()[0];
+        self.resize(key, id, |table| table.overwrite(id, 0, &[first], Encoding::Raw))
     }
 
     fn set_expiry(&mut self, key: &Key<'_>, at: Option<UnixMs>) -> Result<bool, NeedRoom> {

@@ -47,6 +47,13 @@ fn sums_are_results() {
 }
 
 #[test]
+fn bits_are_bytes() {
+    check(&["SET k abc EX 9"], "SETBIT k 15 1", "SETRANGE k 1 c");
+    check(&["SET a abc", "SET b zzz EX 9"], "BITOP OR b a", "SET b abc");
+    check(&["SET b zzz"], "BITOP OR b a", "DEL b");
+}
+
+#[test]
 fn what_changes_nothing_has_no_effect() {
     check(&["SET k v"], "SET k w NX", "");
     check(&[], "SET k w XX", "");
@@ -58,6 +65,8 @@ fn what_changes_nothing_has_no_effect() {
     check(&[], "GETDEL k", "");
     check(&["SET k v"], "SETRANGE k 5 ", "");
     check(&["SET k x"], "INCR k", "");
+    check(&["SET k 12"], "SETBIT k 0 0", "");
+    check(&[], "BITOP OR b a", "");
 }
 
 #[test]

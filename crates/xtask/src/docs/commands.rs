@@ -2,8 +2,9 @@
 
 use command::{Arg, ArgKind, Command, Group};
 
-const GROUPS: [(Group, &str); 5] = [
+const GROUPS: [(Group, &str); 6] = [
     (Group::String, "Strings"),
+    (Group::Bitmap, "Bits of strings"),
     (Group::Generic, "Keys"),
     (Group::Transactions, "Transactions"),
     (Group::Connection, "Connection"),

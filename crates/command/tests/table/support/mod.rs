@@ -133,7 +133,9 @@ impl World {
         match command.handler {
             Handler::Read(run) => {
                 let guard = self.keyspace.lock_keys(&keys);
-                run(&ReadContext { view: guard.read(database, now) }, args, reply)
+                let context =
+                    ReadContext { view: guard.read(database, now), value_bytes_max: 512 << 20 };
+                run(&context, args, reply)
             }
             Handler::Write(run) => {
                 let mut guard = self.keyspace.lock_keys(&keys);
