@@ -16,6 +16,8 @@ struct VersionDifference {
 
 const VERSION_DIFFERENCES: &[VersionDifference] = &[
     at_7_2("bitcount", "src/commands/bitcount.json", "the block is called 'range'"),
+    at_7_2("bitfield", "src/commands/bitfield.json", "blocks are called after their words"),
+    at_7_2("bitfield_ro", "src/commands/bitfield_ro.json", "the block is called 'get-block'"),
     at_7_2("bitop", "src/commands/bitop.json", "the operation is one of four words"),
     at_7_2("bitpos", "src/commands/bitpos.json", "the block is called 'range'"),
     at_7_2("config|get", "src/commands/config-get.json", "the block of one argument is gone"),

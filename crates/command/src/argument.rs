@@ -13,6 +13,8 @@ pub struct Arg {
     pub optional: bool,
     /// It may be repeated.
     pub multiple: bool,
+    /// Where it is repeated, its token is too.
+    pub token_each: bool,
     /// The version of Redis that added it; empty where that is the command's own.
     pub since: &'static str,
     /// The numbers that make sense, both included: generators draw from them. Not a check.
@@ -70,6 +72,7 @@ impl Arg {
             token: "",
             optional: false,
             multiple: false,
+            token_each: false,
             since: "",
             range: (i64::MIN, i64::MAX),
             words: &[],
@@ -139,6 +142,11 @@ impl Arg {
     /// As it is, and may be repeated.
     pub const fn multiple(self) -> Arg {
         Arg { multiple: true, ..self }
+    }
+
+    /// As it is, and each repetition begins with the token.
+    pub const fn token_each(self) -> Arg {
+        Arg { token_each: true, ..self }
     }
 
     /// As it is, added by Redis `version`.

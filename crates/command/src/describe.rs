@@ -125,7 +125,11 @@ fn reply_arg(arg: &Arg, reply: &mut Reply<'_>) {
     if !arg.since.is_empty() {
         map.text("since", arg.since);
     }
-    let all = [(arg.optional, "optional"), (arg.multiple, "multiple")];
+    let all = [
+        (arg.optional, "optional"),
+        (arg.multiple, "multiple"),
+        (arg.token_each, "multiple_token"),
+    ];
     let flags: Vec<&str> = all.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
     if !flags.is_empty() {
         map.words("flags", &flags);

@@ -61,7 +61,7 @@ fn append_all<D: Draw + ?Sized>(draw: &mut D, args: &[Arg], request: &mut Vec<Ve
         }
         let count = if arg.multiple { 1 + draw.random().below(REPEATS_MAX) } else { 1 };
         for index in 0..count {
-            if !arg.token.is_empty() && index == 0 {
+            if !arg.token.is_empty() && (index == 0 || arg.token_each) {
                 request.push(draw.word(arg.token));
             }
             append_value(draw, arg, request);

@@ -12,6 +12,7 @@
 
 mod argument;
 mod arity;
+mod bit_fields;
 mod bit_offset;
 mod bit_range;
 mod categories;

@@ -1,6 +1,8 @@
 //! The commands that see a string as bits: the first is the highest bit of the first byte.
 
 mod bitcount;
+mod bitfield;
+mod bitfield_ro;
 mod bitop;
 mod bitpos;
 mod getbit;
@@ -9,5 +11,12 @@ mod setbit;
 use crate::row::Command;
 
 /// The rows of the family.
-pub static BITMAP: &[&Command] =
-    &[&bitcount::BITCOUNT, &bitop::BITOP, &bitpos::BITPOS, &getbit::GETBIT, &setbit::SETBIT];
+pub static BITMAP: &[&Command] = &[
+    &bitcount::BITCOUNT,
+    &bitfield::BITFIELD,
+    &bitfield_ro::BITFIELD_RO,
+    &bitop::BITOP,
+    &bitpos::BITPOS,
+    &getbit::GETBIT,
+    &setbit::SETBIT,
+];

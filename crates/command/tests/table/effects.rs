@@ -49,6 +49,8 @@ fn sums_are_results() {
 #[test]
 fn bits_are_bytes() {
     check(&["SET k abc EX 9"], "SETBIT k 15 1", "SETRANGE k 1 c");
+    check(&["SET k abc"], "BITFIELD k SET u8 8 65 INCRBY u8 #2 1", "SETRANGE k 1 Ad");
+    check(&[], "BITFIELD k SET u8 #1 65", "SETRANGE k 1 A");
     check(&["SET a abc", "SET b zzz EX 9"], "BITOP OR b a", "SET b abc");
     check(&["SET b zzz"], "BITOP OR b a", "DEL b");
 }
@@ -66,6 +68,8 @@ fn what_changes_nothing_has_no_effect() {
     check(&["SET k v"], "SETRANGE k 5 ", "");
     check(&["SET k x"], "INCR k", "");
     check(&["SET k 12"], "SETBIT k 0 0", "");
+    check(&["SET k abc"], "BITFIELD k GET u8 100 SET u8 0 97", "");
+    check(&["SET k abc"], "BITFIELD k OVERFLOW FAIL INCRBY u4 0 10", "");
     check(&[], "BITOP OR b a", "");
 }
 

@@ -84,7 +84,8 @@ fn syntax_of(arg: &Arg) -> String {
     };
     let one = [arg.token, &value].into_iter().filter(|part| !part.is_empty());
     let one = one.collect::<Vec<_>>().join(" ");
-    let all = if arg.multiple { format!("{one} [{value} ...]") } else { one };
+    let again = if arg.token_each { &one } else { &value };
+    let all = if arg.multiple { format!("{one} [{again} ...]") } else { one };
     if arg.optional { format!("[{all}]") } else { all }
 }
 
@@ -108,6 +109,7 @@ mod tests {
             (Arg::one_of("when", WHEN), "<NX | XX>"),
             (Arg::block("data", PAIR).multiple(), "key value [key value ...]"),
             (Arg::pattern("pattern").token("MATCH").optional(), "[MATCH pattern]"),
+            (Arg::string("name").token("GET").multiple().token_each(), "GET name [GET name ...]"),
         ];
         for (arg, expected) in cases {
             assert_eq!(syntax_of(&arg), expected);
