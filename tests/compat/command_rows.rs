@@ -25,6 +25,7 @@ const VERSION_DIFFERENCES: &[VersionDifference] = &[
     at_7_2("flushall", "src/commands/flushall.json", "the choice is called 'flush-type'"),
     at_7_2("flushdb", "src/commands/flushdb.json", "the choice is called 'flush-type'"),
     at_7_2("hello", "src/commands/hello.json", "the inner block is called 'auth'"),
+    at_7_2("lcs", "src/commands/lcs.json", "the number is called 'min-match-len'"),
     at_7_2("mset", "src/commands/mset.json", "the block is called 'data'"),
     at_7_2("msetnx", "src/commands/msetnx.json", "the block is called 'data'"),
 ];

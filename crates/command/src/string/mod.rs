@@ -11,6 +11,7 @@ mod getset;
 mod incr;
 mod incrby;
 mod incrbyfloat;
+mod lcs;
 mod mget;
 mod mset;
 mod msetnx;
@@ -37,6 +38,7 @@ pub static STRING: &[&Command] = &[
     &incr::INCR,
     &incrby::INCRBY,
     &incrbyfloat::INCRBYFLOAT,
+    &lcs::LCS,
     &mget::MGET,
     &mset::MSET,
     &msetnx::MSETNX,
