@@ -11,6 +11,7 @@ mod memory;
 mod shm;
 mod shutdown;
 mod swapdb;
+mod time;
 
 use crate::row::Command;
 
@@ -27,4 +28,5 @@ pub static SERVER: &[&Command] = &[
     &shm::SHM,
     &shutdown::SHUTDOWN,
     &swapdb::SWAPDB,
+    &time::TIME,
 ];
