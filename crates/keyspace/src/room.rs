@@ -4,7 +4,7 @@
 //! bytes that their owners charge here: connection buffers, backlog, watches, per-slot counts, the
 //! lists of tables. The arena gets what the private bytes leave.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arena::{Arena, NeedRoom, Region, Slid, SlideBudget};
@@ -38,9 +38,11 @@ pub(crate) struct MemoryAccount {
     private: AtomicU64,
     /// Held while the arena's limit is computed and set, so that the last one set is the latest.
     limit: Mutex<()>,
-    /// Something has happened that may have brought memory above the limit: a lower limit, an
-    /// overshoot, more private bytes. The arena's limited allocations cannot.
-    suspect: AtomicBool,
+    /// Counts what may have brought memory above the limit: a lower limit, an overshoot, more
+    /// private bytes. The arena's limited allocations cannot.
+    suspicions: AtomicU64,
+    /// How many of them were there when memory was last found within the limit.
+    cleared: AtomicU64,
     /// The private bytes of the arena that were seen last.
     arena_private: AtomicU64,
 }
@@ -52,7 +54,8 @@ impl MemoryAccount {
             maxmemory: AtomicU64::new(0),
             private: AtomicU64::new(0),
             limit: Mutex::new(()),
-            suspect: AtomicBool::new(false),
+            suspicions: AtomicU64::new(0),
+            cleared: AtomicU64::new(0),
             arena_private: AtomicU64::new(0),
         }
     }
@@ -98,7 +101,7 @@ impl MemoryAccount {
     /// Has the next write look whether memory is above the limit.
     pub fn suspect_overshoot(&self) {
         if self.maxmemory.load(Ordering::Relaxed) != 0 {
-            self.suspect.store(true, Ordering::Relaxed);
+            self.suspicions.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -166,7 +169,9 @@ impl Keyspace {
     /// something has happened that may have brought it above.
     #[inline]
     pub fn is_over_limit(&self) -> bool {
-        self.account.suspect.load(Ordering::Relaxed) && self.check_limit()
+        let account = &*self.account;
+        let suspicions = account.suspicions.load(Ordering::Relaxed);
+        account.cleared.load(Ordering::Relaxed) < suspicions && self.check_limit(suspicions)
     }
 
     /// Makes room for `need`, which a write to `shard` lacked: slides blocks together and gives
@@ -396,15 +401,14 @@ impl Keyspace {
     }
 
     #[cold]
-    fn check_limit(&self) -> bool {
-        // Cleared first: what makes memory suspect again from here on is not lost.
-        self.account.suspect.store(false, Ordering::Relaxed);
+    fn check_limit(&self, suspicions: u64) -> bool {
         let maxmemory = self.maxmemory();
-        if maxmemory == 0 {
-            return false;
-        }
         let usage = self.arena().usage();
         let private = self.private_bytes();
+        if maxmemory == 0 {
+            self.account.cleared.fetch_max(suspicions, Ordering::Relaxed);
+            return false;
+        }
         // Memory that an overshoot touched and nothing uses any more goes back where it can.
         let touched_excess = (usage.touched_bytes + private).saturating_sub(maxmemory);
         if touched_excess > 0 {
@@ -412,8 +416,9 @@ impl Keyspace {
         }
         let over = usage.used_bytes() + private > maxmemory
             || self.eviction_policy() != EvictionPolicy::NoEviction && self.touched_excess() > 0;
-        if over {
-            self.account.suspect.store(true, Ordering::Relaxed);
+        if !over {
+            // Those that have come since stay.
+            self.account.cleared.fetch_max(suspicions, Ordering::Relaxed);
         }
         over
     }
