@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use arena::reader::{OpenError, Outcome, Reader, View};
 use base::{DatabaseIndex, UnixMs};
 use resp::{Value as Reply, ValueDecoder, encode_command};
-
-use crate::memory::{Mapped, Pins};
+use ring::{Mapped, SharedPins};
+use sys::memory::LiveSegment;
 
 /// The version of the attach protocol that this client speaks.
 const ATTACH_VERSION: i64 = 1;
@@ -121,7 +121,7 @@ impl Attached {
             return Err(unexpected(&reply));
         }
         let descriptor = link.descriptors.pop().ok_or_else(|| unexpected(&reply))?;
-        let pins = Pins::open(descriptor, pin_bytes as u64)?;
+        let pins = SharedPins::open(descriptor, pin_bytes as u64)?;
         let mapped = Mapped::reserve(segment_bytes as u64, (span / segment_bytes) as u32)?;
         link.refresh(&mapped)?;
         let reader = Reader::open(mapped, Some(Arc::new(pins))).map_err(AttachError::Arena)?;
@@ -329,8 +329,6 @@ struct Link {
     decoder: ValueDecoder,
     received: Vec<u8>,
     descriptors: Vec<OwnedFd>,
-    /// The highest serial number of a segment that was mapped.
-    known: i64,
     /// A request has failed before its reply was there whole: what comes next would be taken for
     /// the reply of another.
     is_broken: bool,
@@ -343,7 +341,6 @@ impl Link {
             decoder: ValueDecoder::default(),
             received: Vec::new(),
             descriptors: Vec::new(),
-            known: 0,
             is_broken: false,
         }
     }
@@ -397,63 +394,32 @@ impl Link {
     /// Brings the mapping up to date with the server's segments.
     fn refresh(&mut self, mapped: &Mapped) -> Result<(), AttachError> {
         for _ in 0..LISTS_MAX {
-            let known = self.known.to_string();
+            let known = mapped.known().to_string();
             let reply = self.ask(&[b"SHM", b"SEGMENTS", known.as_bytes()])?;
             let (Some(Reply::Integer(epoch)), Some(Reply::Array(items))) =
                 (field(&reply, "epoch"), field(&reply, "segments"))
             else {
                 return Err(unexpected(&reply));
             };
-            let number = |item: &Reply| match item {
-                Reply::Integer(number) => Ok(*number),
-                _ => Err(unexpected(&reply)),
-            };
-            let list: Vec<i64> = items.iter().map(number).collect::<Result<_, _>>()?;
-            let count = Reply::Integer(self.descriptors.len() as i64);
+            let live: Option<Vec<LiveSegment>> = items.chunks_exact(2).map(live_segment).collect();
+            let live = live.ok_or_else(|| unexpected(&reply))?;
+            let descriptors = std::mem::take(&mut self.descriptors);
+            let count = Reply::Integer(descriptors.len() as i64);
             if field(&reply, "descriptors") != Some(&count) {
                 return Err(unexpected(&reply));
             }
-            if self.map(&list, mapped)? {
-                mapped.set_epoch(*epoch as u64);
+            if mapped.update(*epoch as u64, &live, &descriptors)? {
                 return Ok(());
             }
         }
         Err(AttachError::Unexpected("segments without end".to_owned()))
     }
+}
 
-    /// Maps what `list` (index and serial of each segment) brought descriptors of, and unmaps what
-    /// is not in it; returns whether all of it is mapped now.
-    fn map(&mut self, list: &[i64], mapped: &Mapped) -> Result<bool, AttachError> {
-        let mut segments = mapped.segments();
-        let count = mapped.segment_count();
-        let mut is_live = vec![false; count];
-        let mut descriptors = std::mem::take(&mut self.descriptors).into_iter();
-        let mut is_complete = true;
-        let before = self.known;
-        for pair in list.chunks_exact(2) {
-            let index = usize::try_from(pair[0]).ok().filter(|&index| index < count);
-            let index = index.ok_or_else(|| AttachError::Unexpected(format!("{list:?}")))?;
-            is_live[index] = true;
-            if pair[1] <= before {
-                continue;
-            }
-            let Some(descriptor) = descriptors.next() else {
-                is_complete = false;
-                continue;
-            };
-            if segments.is_mapped(index as u32) {
-                segments.unmap(index as u32)?;
-            }
-            segments.map(index as u32, &descriptor)?;
-            self.known = self.known.max(pair[1]);
-        }
-        for (index, _) in is_live.iter().enumerate().filter(|(_, is_live)| !**is_live) {
-            if segments.is_mapped(index as u32) {
-                segments.unmap(index as u32)?;
-            }
-        }
-        Ok(is_complete)
-    }
+/// Returns the segment that a pair of index and serial number tells of.
+fn live_segment(pair: &[Reply]) -> Option<LiveSegment> {
+    let [Reply::Integer(index), Reply::Integer(serial)] = pair else { return None };
+    Some(LiveSegment { index: u32::try_from(*index).ok()?, serial: u64::try_from(*serial).ok()? })
 }
 
 /// Returns the value of `name` in a reply that is a map, in either protocol's form.

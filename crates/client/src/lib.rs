@@ -1,13 +1,12 @@
 //! The Rust client: reads values of a server on the same host where they lie.
 //!
-//! *Layout*: `attached.rs` is the session with the server and the operations; `memory.rs` ties the
-//! mapped memory of `sys` to what the arena's reader asks for.
+//! *Layout*: `attached.rs` is the session with the server and the operations.
 //! *Invariants*: what the one-sided reader cannot answer is asked over the socket, so that every
 //! operation has an answer; nothing in the arena is ever written but this session's pin slots.
 //! *Not here*: writing values, rings, asynchronous calls.
+#![forbid(unsafe_code)]
 
 mod attached;
-mod memory;
 
 pub use arena::reader::View;
 pub use attached::{AttachError, Attached, Value};

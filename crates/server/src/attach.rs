@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arena::Arena;
 use arena::pins::{PIN_TABLE_BYTES, PinMemory};
 use command::{MemoryGeometry, MemoryRefusal, MemorySegments};
+use ring::SharedPins;
 use sys::descriptors::DESCRIPTORS_MAX;
-use sys::memory::{OwnedSegments, SharedBlock};
+use sys::memory::OwnedSegments;
 use sys::socket::Peer;
 
 use crate::config::Settings;
-use crate::memory::SharedPins;
 
 /// Sessions that may be attached at once: each costs the server a walk over its pin table
 /// whenever memory is about to be reused.
@@ -65,9 +65,9 @@ impl Attachments {
         if sessions.len() >= SESSIONS_MAX {
             return Err(MemoryRefusal::TooMany);
         }
-        let block = SharedBlock::create(PIN_TABLE_BYTES).map_err(system)?;
-        let descriptor = block.as_fd().try_clone_to_owned().map_err(system)?;
-        let pins: Arc<dyn PinMemory> = Arc::new(SharedPins::new(block));
+        let table = SharedPins::create().map_err(system)?;
+        let descriptor = table.as_fd().try_clone_to_owned().map_err(system)?;
+        let pins: Arc<dyn PinMemory> = Arc::new(table);
         arena.pins().add(Arc::clone(&pins));
         sessions.insert(id, Attachment { pins, has_unsent: true });
         self.send(id, vec![descriptor]);

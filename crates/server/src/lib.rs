@@ -4,11 +4,12 @@
 //! connections in, `worker.rs` is the event loop and `connection.rs` one client in it. `shared.rs`
 //! is what the threads share, `service.rs` the thread that sweeps, `mailbox.rs` how threads talk.
 //! `config/` holds the options as rows, `info.rs` the text of INFO, `host.rs` answers the commands,
-//! `memory.rs` is where the arena's segments come from, `attach.rs` shares them with processes,
+//! `memory.rs` reserves the arena's addresses, `attach.rs` shares its segments with processes,
 //! `backlog.rs` keeps the latest effects.
 //! *Invariants*: a connection belongs to one worker; a worker never waits but for readiness; an
 //! idle server uses no processor time; every buffer has a limit.
 //! *Not here*: what a command does (command), the order of checks (engine), system calls (sys).
+#![forbid(unsafe_code)]
 
 pub mod config;
 pub mod serve;

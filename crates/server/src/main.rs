@@ -1,4 +1,5 @@
 //! The program `forebay`: the server, and the door to the tools beside it.
+#![forbid(unsafe_code)]
 
 use std::env;
 use std::os::unix::process::CommandExt;

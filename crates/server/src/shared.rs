@@ -10,6 +10,7 @@ use base::UnixMs;
 use command::{ConfigError, ShutdownError, ShutdownRequest};
 use engine::{Engine, Tally};
 use keyspace::{EvictionPolicy, Keyspace, shard_count_for_workers};
+use ring::SharedSegments;
 use sys::memory::{Backing, OwnedSegments};
 use sys::poll::Waker;
 use sys::process::raise_descriptor_limit;
@@ -20,7 +21,7 @@ use crate::config::{Config, Settings, effective as row, notice, refused};
 use crate::limits;
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
-use crate::memory::SharedSegments;
+use crate::memory;
 use crate::registry::Registry;
 use crate::service::Bell;
 use crate::statistics::{Counted, Rates, Totals, WorkerCounters};
@@ -302,16 +303,17 @@ fn new_arena(
     worker_count: usize,
 ) -> Result<(Arc<Arena>, Arc<OwnedSegments>), String> {
     let backing = if settings.segment_up_front { Backing::UpFront } else { Backing::OnTouch };
-    let source = SharedSegments::reserve(settings.segment_bytes, backing)
+    let segments = memory::reserve(settings.segment_bytes, backing)
         .map_err(|error| format!("no address space for the data: {error}"))?;
-    let segments = source.segments();
+    let segments = Arc::new(segments);
     let config = ArenaConfig {
         shard_count: shard_count_for_workers(worker_count) as u32,
         database_count: u32::from(settings.database_count),
         hash_seed: sys::random::seed().map_err(|error| format!("no randomness: {error}"))?,
     };
-    let arena = Arena::new(Box::new(source), config)
-        .map_err(|error| format!("no memory for the data: {error}"))?;
+    let source = Box::new(SharedSegments::new(Arc::clone(&segments)));
+    let arena =
+        Arena::new(source, config).map_err(|error| format!("no memory for the data: {error}"))?;
     Ok((arena, segments))
 }
 

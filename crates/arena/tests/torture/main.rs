@@ -23,7 +23,8 @@ use std::thread;
 
 use arena::reader::Reader;
 use arena::{Arena, ArenaConfig};
-use sys::memory::{Backing, OwnedSegments, SharedBlock};
+use ring::{SharedPins, SharedSegments};
+use sys::memory::{Backing, OwnedSegments};
 
 const ROLE: &str = "FOREBAY_TORTURE_ROLE";
 const READS: &str = "FOREBAY_TORTURE_READS";
@@ -132,10 +133,9 @@ fn process_of_the_writer() {
     let segments = OwnedSegments::reserve(SEGMENT_BYTES, SEGMENT_COUNT, Backing::OnTouch);
     let segments = Arc::new(segments.expect("addresses"));
     let config = ArenaConfig { shard_count: 1, database_count: 4, hash_seed: 3 };
-    let source = Box::new(link::Memfds(segments.clone()));
+    let source = Box::new(SharedSegments::new(segments.clone()));
     let arena = Arena::new(source, config).expect("a range of that size");
-    let pins = SharedBlock::create(arena::pins::PIN_TABLE_BYTES).expect("memory");
-    let pins = Arc::new(link::SharedPins(pins));
+    let pins = Arc::new(SharedPins::create().expect("memory"));
     arena.pins().add(pins.clone());
     let mut writer = writer::Writer::new(arena.clone(), number(SEED, 1));
     let mut reader = again("process_of_the_reader", "reader")
@@ -144,7 +144,7 @@ fn process_of_the_writer() {
         .expect("this program starts again");
     let server = thread::spawn(move || {
         let socket = OwnedFd::from(own).into();
-        link::serve(&arena, &segments, &pins.0, socket)
+        link::serve(&arena, &segments, &pins, socket)
     });
     let status = loop {
         (0..CHANGES_PER_LOOK).for_each(|_| writer.step());
@@ -169,11 +169,11 @@ fn process_of_the_reader() {
     break_rule();
     let socket = std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned();
     let socket = UnixStream::from(socket.expect("a descriptor"));
-    let (foreign, pins) = link::connect(socket).expect("the writer serves segments");
-    let reader = Reader::open(foreign, Some(Arc::new(pins))).expect("an arena");
+    let (link, mapped, pins) = link::connect(socket).expect("the writer serves segments");
+    let reader = Reader::open(mapped, Some(Arc::new(pins))).expect("an arena");
     let start = std::time::Instant::now();
     let reads = number(READS, READS_DEFAULT);
-    match reader::check(&reader, number(SEED, 1) + 1, reads) {
+    match reader::check(&reader, &link, number(SEED, 1) + 1, reads) {
         Ok(report) => {
             let time = start.elapsed().as_secs_f64();
             println!("read for {time:.1} s\n{report}");

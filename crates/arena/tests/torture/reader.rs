@@ -5,11 +5,12 @@ use std::fmt;
 use arena::reader::{Outcome, Reader, View};
 use base::prng::Prng;
 use base::{DatabaseIndex, UnixMs};
+use ring::Mapped;
 
 use crate::content::{
     DATABASE, EXPIRY_BASE, FLUSHED, Growth, KINDS, Kind, SWAPPED, Stamp, UNCOMMITTED, id, name,
 };
-use crate::link::Foreign;
+use crate::link::Link;
 
 /// How many views are held at a time.
 const HELD_MAX: usize = 12;
@@ -70,7 +71,8 @@ enum Content {
 }
 
 struct Checker<'a> {
-    reader: &'a Reader<Foreign>,
+    reader: &'a Reader<Mapped>,
+    link: &'a Link,
     random: Prng,
     seen: Seen,
     kept: Vec<Kept<'a>>,
@@ -107,7 +109,12 @@ impl fmt::Display for Report {
 
 /// Reads until `count` reads got an answer, or too many got none, and returns what it met, or the
 /// first thing that must not be.
-pub fn check(reader: &Reader<Foreign>, seed: u64, count: u64) -> Result<Report, String> {
+pub fn check(
+    reader: &Reader<Mapped>,
+    link: &Link,
+    seed: u64,
+    count: u64,
+) -> Result<Report, String> {
     let zeroes = |kind: Kind| vec![0; KINDS[kind as usize].1 as usize];
     let seen = Seen {
         versions: KINDS.iter().map(|(kind, ..)| zeroes(*kind)).collect(),
@@ -118,6 +125,7 @@ pub fn check(reader: &Reader<Foreign>, seed: u64, count: u64) -> Result<Report, 
     };
     let mut checker = Checker {
         reader,
+        link,
         random: Prng::new(seed),
         seen,
         kept: Vec::new(),
@@ -341,7 +349,7 @@ impl<'a> Checker<'a> {
         match outcome {
             Outcome::Busy => Ok(BUSY),
             Outcome::NeedSegments => {
-                let refreshed = self.reader.segments().refresh();
+                let refreshed = self.link.refresh(self.reader.segments());
                 refreshed.map_err(|error| format!("no segments: {error}"))?;
                 Ok(SEGMENTS)
             }

@@ -15,12 +15,13 @@ const ROWS: &[Row] = &[
     row("base", &[]),
     row("sys", &["base"]),
     over_memory("arena", &["base"]),
+    row("ring", &["arena", "sys"]),
     row("resp", &["base"]),
     over_memory("keyspace", &["base", "arena"]),
     over_memory("command", &["base", "resp", "keyspace"]),
     over_memory("engine", &["base", "resp", "keyspace", "command"]),
-    row("server", &["base", "sys", "arena", "resp", "keyspace", "command", "engine"]),
-    row("client", &["base", "sys", "arena", "resp"]),
+    row("server", &["base", "sys", "arena", "ring", "resp", "keyspace", "command", "engine"]),
+    row("client", &["base", "sys", "arena", "ring", "resp"]),
     row("bench", &["base", "sys", "resp", "client"]),
     row("xtask", &["command"]),
     row("tests", &["base", "sys", "arena", "resp", "keyspace", "command", "engine", "client"]),
@@ -41,7 +42,7 @@ const fn row(name: &'static str, may_use: &'static [&'static str]) -> Row {
 
 /// A row of a crate that works on an arena: its tests bring the memory, and some measure time.
 const fn over_memory(name: &'static str, may_use: &'static [&'static str]) -> Row {
-    Row { name, may_use, tests_may_use: &["arena", "sys"] }
+    Row { name, may_use, tests_may_use: &["arena", "ring", "sys"] }
 }
 
 /// Returns every dependency of `packages` that the table does not allow.
