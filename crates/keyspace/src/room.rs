@@ -165,7 +165,7 @@ impl Keyspace {
         self.account.discharge(bytes);
     }
 
-    /// Returns whether more memory is in use than the limit allows. Costs one load unless
+    /// Returns whether more memory is in use than the limit allows. Costs two loads unless
     /// something has happened that may have brought it above.
     #[inline]
     pub fn is_over_limit(&self) -> bool {
