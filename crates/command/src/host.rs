@@ -23,8 +23,9 @@ pub trait Host {
     /// Returns whether `session` may use DEBUG: option `enable-debug-command`.
     fn allows_debug(&self, session: &SessionState) -> bool;
 
-    /// Returns name and value of each option whose name `wanted` accepts, in the table's order.
-    fn config_values(&self, wanted: &dyn Fn(&str) -> bool) -> Vec<(String, String)>;
+    /// Returns name and value of each option that `wanted` accepts, by its name and whether it is
+    /// hidden from those who do not ask for just that name, in the table's order.
+    fn config_values(&self, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)>;
 
     /// Sets all options of `pairs` (name, value), or none.
     ///

@@ -90,7 +90,7 @@ impl Host for TestHost {
         self.allows_debug
     }
 
-    fn config_values(&self, _: &dyn Fn(&str) -> bool) -> Vec<(String, String)> {
+    fn config_values(&self, _: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)> {
         Vec::new()
     }
 

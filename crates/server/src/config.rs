@@ -77,13 +77,16 @@ impl Config {
         let mut save_seen = false;
         for directive in directives {
             let Directive { name, arguments, place } = directive;
+            if accepted::IGNORED.contains(&name.as_str()) {
+                continue;
+            }
             let Some(row) = find(name) else { return Err(unknown(name, place)) };
             if arguments.is_empty() && !matches!(row.kind, Kind::Words | Kind::SaveSchedule) {
                 return Err(ConfigError::at(place, "wrong number of arguments"));
             }
             let canonical = row.kind.canonical(arguments, self.text(row));
             let canonical = canonical.map_err(|message| ConfigError::at(place, message));
-            if matches!(row.kind, Kind::Only(_)) {
+            if row.kind.may_be_impossible() {
                 // What is possible is the default, which has not been replaced.
                 impossible.replace(row, canonical.err());
                 continue;
@@ -123,18 +126,19 @@ impl Config {
     /// Remembers that `row` was set, where that has no effect.
     fn notice(&mut self, row: &Row) {
         // A value that asks for nothing is kept to the letter: there is nothing to note.
-        let asks = row.effect == Effect::Accepted && !matches!(row.kind, Kind::Only(_));
+        let asks = row.effect == Effect::Accepted && !row.kind.may_be_impossible();
         if asks && !self.noticed.contains(&row.name) {
             self.noticed.push(row.name);
         }
     }
 
-    /// Returns name and value of each option whose name or alias `wanted` accepts.
-    pub fn matching(&self, wanted: &dyn Fn(&str) -> bool) -> Vec<(String, String)> {
+    /// Returns name and value of each option whose name or alias `wanted` accepts, which also
+    /// learns whether the option is hidden.
+    pub fn matching(&self, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for row in rows() {
             for name in [Some(row.name), row.alias].into_iter().flatten() {
-                if wanted(name) {
+                if wanted(name, row.is_hidden) {
                     found.push((name.to_owned(), self.text(row).to_owned()));
                 }
             }
@@ -153,8 +157,11 @@ impl Config {
             let row = std::str::from_utf8(name).ok().and_then(find);
             let Some(row) = row else { return Err(SetError::Unknown { name: name.to_vec() }) };
             let refused = |why: &str| refused(row, why);
-            if row.when == When::Start {
-                return Err(refused("can't set immutable config"));
+            match row.when {
+                When::Always => {}
+                When::Start => return Err(refused("can't set immutable config")),
+                // Nobody may, as long as no row takes effect so.
+                When::Protected => return Err(refused("can't set protected config")),
             }
             if seen.contains(&row.name) {
                 return Err(refused("duplicate parameter"));
@@ -344,6 +351,8 @@ mod tests {
         check("daemonize yes\ndaemonize no", &[], None);
         check("daemonize no\ndaemonize yes", &[], Some(2));
         check("slaveof 127.0.0.1 6379", &["--replicaof", ""], None);
+        check("slaveof 127.0.0.1 6379", &["--replicaof", "no", "one"], None);
+        check("lua-replicate-commands yes", &[], None);
     }
 
     #[test]
@@ -391,12 +400,13 @@ mod tests {
     #[test]
     fn config_get_shows_names_and_aliases() {
         let config = Config::default();
-        let names = |wanted: fn(&str) -> bool| -> Vec<String> {
+        let names = |wanted: fn(&str, bool) -> bool| -> Vec<String> {
             config.matching(&wanted).into_iter().map(|(name, _)| name).collect()
         };
-        assert_eq!(names(|name| name == "maxmemory"), ["maxmemory"]);
-        assert_eq!(names(|name| name == "slaveof"), ["slaveof"]);
-        assert!(names(|_| true).len() > 180);
+        assert_eq!(names(|name, _| name == "maxmemory"), ["maxmemory"]);
+        assert_eq!(names(|name, _| name == "slaveof"), ["slaveof"]);
+        assert!(names(|_, _| true).len() > 180);
+        assert!(names(|_, is_hidden| is_hidden).contains(&"watchdog-period".to_owned()));
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Host for Shared {
         }
     }
 
-    fn config_values(&self, wanted: &dyn Fn(&str) -> bool) -> Vec<(String, String)> {
+    fn config_values(&self, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)> {
         self.config().matching(wanted)
     }
 

@@ -18,6 +18,8 @@ const NO_LOG: Kind =
 const NO_CLUSTER: Kind = Kind::Only("Forebay does not run as a cluster: only 'no' is possible");
 const NO_TLS: Kind = Kind::Only("Forebay does not speak TLS: only 0 is possible");
 const NO_REPLICA: Kind = Kind::Only("Forebay does not replicate: only no replicas are possible");
+const NO_PRIMARY: Kind =
+    Kind::NoPrimary("Forebay does not replicate: only 'no one' is possible");
 const NO_USERS: Kind = Kind::Only("Forebay has no access control lists: only '' is possible");
 const NO_DAEMON: Kind = Kind::Only("Forebay stays in the foreground: only 'no' is possible");
 const NO_EVENTS: Kind = Kind::Only("Forebay does not publish keyspace events: only '' is possible");
@@ -28,6 +30,10 @@ const fn row(name: &'static str, kind: Kind, default: &'static str) -> Row {
 
 const fn fixed(name: &'static str, kind: Kind, default: &'static str) -> Row {
     Row { name, kind, default, when: When::Start, ..Row::ACCEPTED }
+}
+
+const fn hidden(name: &'static str, kind: Kind, default: &'static str) -> Row {
+    Row { name, kind, default, is_hidden: true, ..Row::ACCEPTED }
 }
 
 const fn renamed(
@@ -46,7 +52,12 @@ pub static ROWS: &[Row] = &[
     row("appendfsync", Kind::Choice(&["everysec", "always", "no"]), "everysec"),
     fixed("appendfilename", Kind::Text, "appendonly.aof"),
     fixed("appenddirname", Kind::Text, "appendonlydir"),
-    row("dbfilename", Kind::Text, "dump.rdb"),
+    Row {
+        name: "dbfilename",
+        default: "dump.rdb",
+        when: When::Protected,
+        ..Row::ACCEPTED
+    },
     row("rdbcompression", Kind::Flag, "yes"),
     fixed("rdbchecksum", Kind::Flag, "yes"),
     row("rdb-del-sync-files", Kind::Flag, "no"),
@@ -61,14 +72,14 @@ pub static ROWS: &[Row] = &[
     row("aof-rewrite-incremental-fsync", Kind::Flag, "yes"),
     row("aof-disable-auto-gc", Kind::Flag, "no"),
     row("sanitize-dump-payload", Kind::Choice(&["no", "yes", "clients"]), "no"),
-    row("rdb-key-save-delay", SIGNED, "0"),
-    row("key-load-delay", SIGNED, "0"),
-    row("loading-process-events-interval-bytes", BYTES, "2097152"),
+    hidden("rdb-key-save-delay", SIGNED, "0"),
+    hidden("key-load-delay", SIGNED, "0"),
+    hidden("loading-process-events-interval-bytes", BYTES, "2097152"),
     // Replication.
     Row {
         name: "replicaof",
         alias: Some("slaveof"),
-        kind: NO_REPLICA,
+        kind: NO_PRIMARY,
         when: When::Start,
         ..Row::ACCEPTED
     },
@@ -191,6 +202,14 @@ pub static ROWS: &[Row] = &[
     row("stream-node-max-entries", BIG_COUNT, "100"),
     // Scripts, slow commands and latency.
     renamed("busy-reply-threshold", "lua-time-limit", BIG_COUNT, "5000"),
+    Row {
+        name: "lua-enable-deprecated-api",
+        kind: Kind::Flag,
+        default: "no",
+        when: When::Start,
+        is_hidden: true,
+        ..Row::ACCEPTED
+    },
     row("slowlog-log-slower-than", Kind::Integer { min: -1, max: i64::MAX }, "10000"),
     row("slowlog-max-len", BIG_COUNT, "128"),
     row("latency-monitor-threshold", BIG_COUNT, "0"),
@@ -209,8 +228,8 @@ pub static ROWS: &[Row] = &[
     row("dynamic-hz", Kind::Flag, "yes"),
     row("crash-log-enabled", Kind::Flag, "yes"),
     row("crash-memcheck-enabled", Kind::Flag, "yes"),
-    row("use-exit-on-panic", Kind::Flag, "no"),
-    row("watchdog-period", COUNT, "0"),
+    hidden("use-exit-on-panic", Kind::Flag, "no"),
+    hidden("watchdog-period", COUNT, "0"),
     row("ignore-warnings", Kind::Text, ""),
     row("shutdown-on-sigterm", Kind::Words, "default"),
     row("shutdown-on-sigint", Kind::Words, "default"),
@@ -221,6 +240,10 @@ pub static ROWS: &[Row] = &[
     fixed("aof_rewrite_cpulist", Kind::Text, ""),
     fixed("bgsave_cpulist", Kind::Text, ""),
 ];
+
+/// Options of earlier versions of Redis that it still takes and ignores, as does this server.
+pub static IGNORED: &[&str] =
+    &["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
 
 /// Directives of a redis.conf that are no options, each with the reason why it is refused.
 pub static REFUSED: &[(&str, &str)] = &[

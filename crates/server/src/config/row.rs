@@ -17,6 +17,8 @@ pub struct Row {
     pub when: When,
     /// Whether setting it changes anything.
     pub effect: Effect,
+    /// Whether CONFIG GET shows it only to who asks by its name: Redis's own, for its tests.
+    pub is_hidden: bool,
     /// What it does, in a sentence, with its unit.
     pub doc: &'static str,
 }
@@ -28,6 +30,8 @@ pub enum When {
     Always,
     /// At start only.
     Start,
+    /// At start, and by CONFIG SET where `enable-protected-configs` lets it.
+    Protected,
 }
 
 /// Whether an option changes anything.
@@ -48,6 +52,7 @@ impl Row {
         default: "",
         when: When::Always,
         effect: Effect::Effective,
+        is_hidden: false,
         doc: "",
     };
 
@@ -96,6 +101,8 @@ pub enum Kind {
     Words,
     /// Only the default, because what other values ask for does not exist here; the text says so.
     Only(&'static str),
+    /// No primary to follow: `no one` or nothing; the text says why.
+    NoPrimary(&'static str),
     /// A power of two of bytes within bounds, or 0.
     PowerOfTwo {
         /// The least value.
@@ -110,6 +117,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Returns whether a value that asks for what does not exist here is refused.
+    pub fn may_be_impossible(&self) -> bool {
+        matches!(self, Kind::Only(_) | Kind::NoPrimary(_))
+    }
+
     /// Returns the canonical text of `arguments`; `current` is the value they change.
     ///
     /// # Errors
@@ -123,6 +135,7 @@ impl Kind {
                 let same = arguments.join(" ").eq_ignore_ascii_case(current);
                 return if same { Ok(current.to_owned()) } else { Err((*reason).to_owned()) };
             }
+            Kind::NoPrimary(reason) => return no_primary(arguments, reason),
             _ => {}
         }
         let [argument] = arguments else {
@@ -141,6 +154,17 @@ impl Kind {
             }),
             _ => Ok(argument.clone()),
         }
+    }
+}
+
+fn no_primary(arguments: &[String], reason: &str) -> Result<String, String> {
+    let words: Vec<&str> = arguments.iter().flat_map(|text| text.split_whitespace()).collect();
+    match words.as_slice() {
+        [] => Ok(String::new()),
+        [no, one] if no.eq_ignore_ascii_case("no") && one.eq_ignore_ascii_case("one") => {
+            Ok(String::new())
+        }
+        _ => Err(reason.to_owned()),
     }
 }
 
@@ -340,6 +364,11 @@ mod tests {
         let text = "argument(s) must be one of the following: noeviction, allkeys-lru";
         check(words, &["random"], Err(text));
         check(Kind::Only("no such thing here"), &["yes"], Err("no such thing here"));
+        let primary = Kind::NoPrimary("no primary");
+        check(primary, &["NO", "one"], Ok(""));
+        check(primary, &["no one"], Ok(""));
+        check(primary, &[""], Ok(""));
+        check(primary, &["127.0.0.1", "6379"], Err("no primary"));
         check(Kind::MemoryOrPercent, &["5%"], Ok("5%"));
         let size = Kind::PowerOfTwo { min: 1024, max: 4096 };
         check(size, &["2kb"], Ok("2048"));

@@ -25,7 +25,14 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
-    let wanted = |name: &str| args.from(2).any(|pattern| matches(pattern, name.as_bytes(), true));
+    let wanted = |name: &str, is_hidden: bool| {
+        let name = name.as_bytes();
+        let shows = |text: &[u8]| match is_hidden {
+            true => text.eq_ignore_ascii_case(name),
+            false => matches(text, name, true),
+        };
+        args.from(2).any(shows)
+    };
     let values = cx.host.config_values(&wanted);
     reply.map(values.len());
     for (name, value) in values {

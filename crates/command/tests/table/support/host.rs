@@ -43,8 +43,8 @@ impl Host for TestHost {
         true
     }
 
-    fn config_values(&self, wanted: &dyn Fn(&str) -> bool) -> Vec<(String, String)> {
-        let named = OPTIONS.into_iter().filter(|name| wanted(name));
+    fn config_values(&self, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)> {
+        let named = OPTIONS.into_iter().filter(|name| wanted(name, false));
         named.map(|name| (name.to_owned(), self.value(name))).collect()
     }
 
