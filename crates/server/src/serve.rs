@@ -70,7 +70,6 @@ fn serve(mut config: Config, config_file: String) -> Result<(), String> {
     log_start(&config, &settings);
     fit_clients_to_descriptors(&mut config)?;
     sys::signal::ignore_hangup();
-    sys::process::return_large_buffers();
     let signals = Signals::divert().map_err(|error| format!("no signals: {error}"))?;
     let shared = Arc::new(Shared::new(config, config_file, control)?);
     let settings = shared.settings();

@@ -91,21 +91,6 @@ pub fn resource_usage(whom: UsageOf) -> ResourceUsage {
     }
 }
 
-/// Has the allocator ask the system for each buffer of 128 KiB and more, and return it when it is
-/// freed. By itself glibc raises that bound to the largest buffer freed so far, up to 32 MiB: then
-/// the buffers of clients that sent large values stay with the process, in pieces.
-///
-/// Other C libraries do so anyway, or decide for themselves.
-pub fn return_large_buffers() {
-    #[cfg(target_env = "gnu")]
-    {
-        const LARGE_BYTES: libc::c_int = 128 * 1024;
-        // SAFETY: any thread may set the parameter at any time.
-        let is_set = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES) };
-        assert_eq!(is_set, 1, "the bound is within what glibc takes");
-    }
-}
-
 fn duration(time: libc::timeval) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000)
 }
