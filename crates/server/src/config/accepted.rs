@@ -18,8 +18,7 @@ const NO_LOG: Kind =
 const NO_CLUSTER: Kind = Kind::Only("Forebay does not run as a cluster: only 'no' is possible");
 const NO_TLS: Kind = Kind::Only("Forebay does not speak TLS: only 0 is possible");
 const NO_REPLICA: Kind = Kind::Only("Forebay does not replicate: only no replicas are possible");
-const NO_PRIMARY: Kind =
-    Kind::NoPrimary("Forebay does not replicate: only 'no one' is possible");
+const NO_PRIMARY: Kind = Kind::NoPrimary("Forebay does not replicate: only 'no one' is possible");
 const NO_USERS: Kind = Kind::Only("Forebay has no access control lists: only '' is possible");
 const NO_DAEMON: Kind = Kind::Only("Forebay stays in the foreground: only 'no' is possible");
 const NO_EVENTS: Kind = Kind::Only("Forebay does not publish keyspace events: only '' is possible");
@@ -52,12 +51,7 @@ pub static ROWS: &[Row] = &[
     row("appendfsync", Kind::Choice(&["everysec", "always", "no"]), "everysec"),
     fixed("appendfilename", Kind::Text, "appendonly.aof"),
     fixed("appenddirname", Kind::Text, "appendonlydir"),
-    Row {
-        name: "dbfilename",
-        default: "dump.rdb",
-        when: When::Protected,
-        ..Row::ACCEPTED
-    },
+    Row { name: "dbfilename", default: "dump.rdb", when: When::Protected, ..Row::ACCEPTED },
     row("rdbcompression", Kind::Flag, "yes"),
     fixed("rdbchecksum", Kind::Flag, "yes"),
     row("rdb-del-sync-files", Kind::Flag, "no"),
