@@ -47,6 +47,113 @@ fn every_field_that_tools_read_is_there() {
     }
 }
 
+/// Fields of Redis that INFO leaves out.
+const ABSENT: &[(&str, &str)] = &[("gcc_version", "it was not compiled by gcc")];
+
+/// Fields that Redis 7.2 has and 7.0 has not. Source: Redis 7.2, INFO in the documentation.
+const ADDED_BY_72: &[&str] = &[
+    "listener0",
+    "listener1",
+    "listener2",
+    "total_blocking_keys",
+    "total_blocking_keys_on_nokey",
+    "client_query_buffer_limit_disconnections",
+    "client_output_buffer_limit_disconnections",
+    "acl_access_denied_auth",
+    "acl_access_denied_cmd",
+    "acl_access_denied_key",
+    "acl_access_denied_channel",
+];
+
+/// Fields, and a section, that Forebay alone has.
+const OWN: &[&str] = &[
+    "forebay_version",
+    "workers",
+    "used_memory_index",
+    "used_memory_slabs",
+    "used_memory_extents",
+    "used_memory_private",
+    "arena_touched",
+    "# Shm",
+    "shm_sessions",
+    "shm_segment_epoch",
+    "shm_segment_bytes",
+];
+
+#[test]
+fn sections_and_fields_are_those_of_redis_in_its_order() {
+    let [ours, oracle] = [Kind::Forebay, Kind::Redis].map(|kind| {
+        let server = Server::start(kind);
+        let mut connection = server.tcp();
+        connection.call("SET k v");
+        connection.call("NOSUCH");
+        let text = text(&mut connection, "INFO everything");
+        let lines = text.lines().filter(|line| !line.is_empty());
+        lines.map(|line| line.split(':').next().unwrap_or(line).to_owned()).collect::<Vec<_>>()
+    });
+    let is_listed = |name: &String, list: &[&str]| list.contains(&name.as_str());
+    let ours_alone = |name: &&String| is_listed(name, OWN) || is_listed(name, ADDED_BY_72);
+    let shared: Vec<&String> = ours.iter().filter(|name| !ours_alone(name)).collect();
+    let expected: Vec<&String> =
+        oracle.iter().filter(|name| !ABSENT.iter().any(|(absent, _)| name == absent)).collect();
+    for name in &expected {
+        assert!(shared.contains(name), "INFO lacks {name}");
+    }
+    assert_eq!(shared, expected, "(forebay, redis)");
+    for name in OWN.iter().chain(ADDED_BY_72) {
+        let is_there = ours.iter().any(|own| own == name) || name.starts_with("listener");
+        assert!(is_there && !oracle.iter().any(|other| other == name), "{name} is listed");
+    }
+    for (name, reason) in ABSENT {
+        assert!(oracle.iter().any(|other| other == name) && !reason.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn every_listener_has_its_line() {
+    let server = Server::start(Kind::Forebay);
+    let fields = fields(&text(&mut server.tcp(), "INFO server"));
+    let port = server.address().port();
+    assert_eq!(fields["listener0"], format!("name=tcp,bind=127.0.0.1,port={port}"));
+    assert_eq!(fields["listener1"], format!("name=unix,bind={}", server.socket().display()));
+    assert!(!fields.contains_key("listener2"));
+}
+
+#[test]
+fn resetstat_forgets_what_redis_forgets_and_keeps_the_rest() {
+    const KEPT: &[&str] = &["connected_clients", "rdb_changes_since_last_save", "role"];
+    const FORGOTTEN: &[&str] = &[
+        "total_connections_received",
+        "total_commands_processed",
+        "keyspace_hits",
+        "keyspace_misses",
+        "expired_keys",
+        "total_error_replies",
+        "rejected_connections",
+        "instantaneous_ops_per_sec",
+        "total_eviction_exceeded_time",
+        "expired_time_cap_reached_count",
+    ];
+    let [ours, oracle] = [Kind::Forebay, Kind::Redis].map(|kind| {
+        let server = Server::start(kind);
+        let mut connection = server.tcp();
+        for line in ["SET k v", "SET l w", "GET k", "GET x", "NOSUCH", "CONFIG RESETSTAT"] {
+            connection.call(line);
+        }
+        let text = text(&mut connection, "INFO everything");
+        let fields = fields(&text);
+        let stats = text.lines().filter(|line| line.starts_with("cmdstat_"));
+        let errors = text.lines().filter(|line| line.starts_with("errorstat_"));
+        let times = text.lines().filter(|line| line.starts_with("latency_percentiles"));
+        let named = |names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| format!("{name}={}", fields[*name])).collect()
+        };
+        let counts = [stats.count(), errors.count(), times.count()];
+        (named(KEPT), named(FORGOTTEN), counts)
+    });
+    assert_eq!(ours, oracle, "(forebay, redis)");
+}
+
 #[test]
 fn sections_are_laid_out_as_in_redis() {
     let [ours, oracle] = [Kind::Forebay, Kind::Redis].map(|kind| {

@@ -5,10 +5,11 @@ use std::time::Duration;
 use crate::client_info::ClientInfo;
 use crate::error::CommandError;
 use crate::info_sections::InfoSections;
+use crate::observe::Observer;
 use crate::session::SessionState;
 
 /// The server, as far as commands need it. No method locks a shard: a caller may hold them all.
-pub trait Host {
+pub trait Host: Observer {
     /// Returns the number of databases that SELECT may choose from, at most
     /// [`base::DATABASE_COUNT_MAX`].
     fn database_count(&self) -> usize;

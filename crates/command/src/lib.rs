@@ -34,6 +34,7 @@ mod info_sections;
 mod keys;
 mod lookup;
 mod names;
+mod observe;
 mod prelude;
 mod remaining_time;
 mod request;
@@ -65,6 +66,10 @@ pub use host::{
 pub use info_sections::{InfoKind, InfoSections};
 pub use keys::{KeyFlags, KeySpec, KeyUse};
 pub use lookup::{lookup, resolve};
+pub use observe::{
+    CommandTimes, LatencyEvent, LatencySeries, MemoryReport, Observer, SlowCommand, SlowLogEntry,
+    ratio,
+};
 pub use request::Args;
 pub use row::{Command, Group, Handler};
 pub use session::{Queued, SessionState, TRANSACTION_BYTES_MAX, Transaction};

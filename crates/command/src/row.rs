@@ -35,6 +35,8 @@ pub struct Command {
     pub keys: &'static [KeySpec],
     /// What a request does with its keys, for the specification that says `variable_flags`.
     pub key_flags: Option<fn(RequestView<'_>) -> KeyFlags>,
+    /// Whether argument so-and-so of a request is a secret: logs show a word in its place.
+    pub secrets: Option<fn(RequestView<'_>, usize) -> bool>,
     /// The arguments after the name or names.
     pub args: &'static [Arg],
     /// The subcommands of a container.
@@ -102,6 +104,7 @@ impl Command {
         categories: Categories::NONE,
         keys: &[],
         key_flags: None,
+        secrets: None,
         args: &[],
         subcommands: &[],
         history: &[],
@@ -147,6 +150,11 @@ impl Command {
             .with_if(self.is(Flags::ADMIN), admin)
             .with_if(self.is(Flags::PUBSUB), Categories::PUBSUB)
             .with_if(self.is(Flags::BLOCKING), Categories::BLOCKING)
+    }
+
+    /// Returns whether argument `index` of `request` is a secret.
+    pub fn is_secret(&self, request: RequestView<'_>, index: usize) -> bool {
+        self.secrets.is_some_and(|secrets| secrets(request, index))
     }
 
     /// Returns the part of the name after the container's.

@@ -65,11 +65,12 @@ impl Engine {
         tick: &mut Tick<'_>,
     ) -> Outcome {
         let output_bytes_max = tick.output_bytes_max;
-        let mut runner = Runner::new(&self.keyspace, session, tick);
+        let mut runner = Runner::new(&self.keyspace, session, tick, requests.len() - from);
         let mut window = Window::new();
         let mut next = from;
         while next < requests.len() {
             window.fill(&self.keyspace, requests, next, runner.database());
+            runner.begin_window();
             for prepared in window.prepared() {
                 if runner.is_over() || out.len() >= output_bytes_max {
                     return runner.outcome(next);
@@ -78,6 +79,7 @@ impl Engine {
                 runner.run(prepared, requests.at(next), &mut reply);
                 next += 1;
             }
+            runner.end_window();
         }
         runner.outcome(next)
     }

@@ -15,12 +15,15 @@
 mod apply;
 mod dispatch;
 mod engine;
+mod histogram;
 mod release;
 mod run;
 mod session;
+mod stretch;
 mod tally;
 mod tick;
 mod transaction;
+mod watch;
 mod window;
 
 #[cfg(test)]
@@ -28,7 +31,9 @@ mod tests;
 
 pub use apply::{Applier, ApplyError};
 pub use engine::{Ending, Engine, Outcome};
+pub use histogram::Distribution;
 pub use release::Release;
 pub use session::Session;
 pub use tally::{CommandCounts, Tally};
 pub use tick::Tick;
+pub use watch::Watch;

@@ -2,8 +2,8 @@
 
 use base::{DatabaseIndex, Key, Lsn, ShardIndex};
 use command::{
-    Args, Command, CommandError, ControlContext, Handler, Next, ReadContext, SessionContext,
-    WriteContext,
+    Args, Command, CommandError, ControlContext, Handler, LatencyEvent, Next, ReadContext,
+    SessionContext, SlowCommand, WriteContext,
 };
 use keyspace::{Access, Guard, Keyspace, NeedRoom, SweepContext};
 use resp::{Protocol, Reply, RequestView};
@@ -12,6 +12,8 @@ use crate::dispatch::{self, Verdict};
 use crate::engine::{Ending, Outcome};
 use crate::release::Release;
 use crate::session::Session;
+use crate::stretch::Stretch;
+use crate::tally::Slot;
 use crate::tick::Tick;
 use crate::window::Prepared;
 
@@ -20,6 +22,8 @@ const ROOM_ATTEMPTS_MAX: u32 = 16;
 /// Requests on several keys that bring less than this may pass the memory limit by it; what they
 /// take is repaid by the next command.
 const AHEAD_BYTES_MIN: usize = 64 * 1024;
+/// A last argument that takes a time worth measuring to copy.
+const LARGE_ARGUMENT_BYTES: usize = 16 * 1024;
 
 type ReadHandler = fn(&ReadContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>;
 type WriteHandler = fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>;
@@ -37,16 +41,25 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     ending: Ending,
     /// A command has run that may take as long as it likes: the time is no longer known.
     is_time_old: bool,
+    /// The batch is one request: nothing else could share its time.
+    is_single: bool,
+    stretch: Stretch,
     lsn: Lsn,
 }
 
 impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
-    /// Returns a runner that has run nothing and holds nothing.
+    /// Returns a runner of `request_count` requests that has run nothing and holds nothing.
     pub fn new(
         keyspace: &'e Keyspace,
         session: &'s mut Session,
         tick: &'t mut Tick<'h>,
+        request_count: usize,
     ) -> Runner<'e, 's, 't, 'h> {
+        let is_single = request_count == 1;
+        let mut stretch = Stretch::new();
+        if !is_single {
+            stretch.start(tick);
+        }
         Runner {
             keyspace,
             session,
@@ -56,6 +69,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             commands: 0,
             ending: Ending::Open,
             is_time_old: false,
+            is_single,
+            stretch,
             lsn: Lsn(0),
         }
     }
@@ -75,6 +90,18 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     #[inline]
     pub fn is_over(&self) -> bool {
         self.ending != Ending::Open || self.is_time_old
+    }
+
+    /// Notes that requests were prepared.
+    #[inline]
+    pub fn begin_window(&mut self) {
+        self.stretch.note_preparation();
+    }
+
+    /// Gives the requests of a window their time.
+    #[inline]
+    pub fn end_window(&mut self) {
+        self.stretch.end(self.tick);
     }
 
     /// Unlocks, and returns what became of the batch, whose request `executed` is the next.
@@ -100,11 +127,16 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         self.session.state.last_command = Some(command);
         let is_over_limit = self.keyspace.is_over_limit();
         if is_over_limit {
-            // Room is made while no shard is held.
+            // Room is made while no shard is held, and in nobody's time.
             self.unlock();
+            self.stretch.end(self.tick);
         }
-        match dispatch::check(command, &self.session.state, self.keyspace, is_over_limit, self.tick)
-        {
+        let verdict =
+            dispatch::check(command, &self.session.state, self.keyspace, is_over_limit, self.tick);
+        if is_over_limit {
+            self.note_eviction();
+        }
+        match verdict {
             Ok(Verdict::Run) => match &prepared.key {
                 Some(key) => self.answer(command, request, std::slice::from_ref(key), reply),
                 None => self.answer(command, request, &self.keys_of(command, request), reply),
@@ -112,6 +144,13 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             Ok(Verdict::Queue) => self.queue(command, request, reply),
             Err(error) => self.refuse(command, &error, reply),
         }
+    }
+
+    /// Tells the host how long it took to make room before a command.
+    #[cold]
+    fn note_eviction(&mut self) {
+        let nanoseconds = self.stretch.lap(self.stretch.began(), self.tick);
+        self.tick.host.note_event(LatencyEvent::EvictionCycle, nanoseconds);
     }
 
     /// Runs a command and writes its reply, or its error in the reply's place.
@@ -124,6 +163,15 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) {
         self.commands += 1;
+        let slot = self.tick.tally.slot(command);
+        let is_alone = self.is_single
+            || !self.tick.tally.is_brief(slot)
+            || self.tick.watch.is_close()
+            || request.at(request.len() - 1).len() > LARGE_ARGUMENT_BYTES;
+        if is_alone {
+            self.stretch.end(self.tick);
+        }
+        let began = self.stretch.began();
         let start = reply.position();
         let args = Args::new(request, keys);
         let result = match command.handler {
@@ -133,11 +181,34 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             Handler::Container => panic!("the arity of {} asks for a subcommand", command.name),
         };
         // After it ran: INFO does not count itself, nor RESETSTAT forget itself.
-        self.tick.tally.count_call(command);
+        self.tick.tally.count_call_at(slot);
         if let Err(error) = result {
             self.tick.tally.count_failure(command, &error);
             reply.rewind(start);
             error.write(reply);
+        }
+        match (is_alone, self.stretch.take_alone()) {
+            (false, false) => self.stretch.add(slot, self.tick),
+            (false, true) => self.time_alone(slot, self.stretch.began(), command, request),
+            (true, _) => self.time_alone(slot, began, command, request),
+        }
+    }
+
+    /// Counts the time of a command since `began` for itself, and reports it where it is long.
+    #[inline]
+    fn time_alone(
+        &mut self,
+        slot: Slot,
+        began: u64,
+        command: &'static Command,
+        request: RequestView<'_>,
+    ) {
+        let nanoseconds = self.stretch.lap(began, self.tick);
+        self.tick.tally.add_time(slot, nanoseconds, 1, self.tick.watch.is_tracking());
+        if nanoseconds >= self.tick.watch.reported_from() {
+            let session = &self.session.state;
+            let now = self.tick.now;
+            self.tick.host.note_slow(&SlowCommand { command, request, session, nanoseconds, now });
         }
     }
 
@@ -172,8 +243,18 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     fn lock_one(&mut self, shard: ShardIndex) {
         if !self.guard.as_ref().is_some_and(|guard| guard.is_only(shard)) {
             self.unlock();
-            self.guard = Some(self.keyspace.lock(shard));
+            self.guard = Some(match self.keyspace.try_lock(shard) {
+                Some(guard) => guard,
+                None => self.wait_for(shard),
+            });
         }
+    }
+
+    /// Locks a shard that another thread holds: the time that it takes is this command's alone.
+    #[cold]
+    fn wait_for(&mut self, shard: ShardIndex) -> Guard<'e> {
+        self.stretch.isolate(self.tick);
+        self.keyspace.lock(shard)
     }
 
     fn lock_many(&mut self, keys: &[Key<'_>]) {
@@ -240,6 +321,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     #[cold]
     fn make_room(&mut self, need: NeedRoom, shard: ShardIndex) -> Result<(), CommandError> {
         self.unlock();
+        self.stretch.isolate(self.tick);
         let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
         let made = self.keyspace.reserve(need, shard, &mut context);
         made.map_err(|_| CommandError::OUT_OF_MEMORY)

@@ -1,13 +1,15 @@
-//! What one worker counts: calls, failures and refusals of each command, and error replies.
+//! What one worker counts: calls, times, failures and refusals of each command, and error replies.
 //!
 //! Every number has one writer, the worker, and any number of readers; so counting is a load and
 //! a store, and nothing is shared between workers.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
-use command::{Command, CommandError};
+use command::{Command, CommandError, Flags, Handler};
+
+use crate::histogram::{Distribution, Histogram};
 
 /// Error codes that are counted by name; codes come from a fixed set, so this is never reached.
 const CODES_MAX: usize = 128;
@@ -19,13 +21,21 @@ pub struct Tally {
     errors: Mutex<BTreeMap<Box<str>, u64>>,
 }
 
+/// Where a command is counted: its place in a [`Tally`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Slot(u32);
+
 #[derive(Default)]
 struct Place {
     command: Option<&'static Command>,
+    /// It takes about as long as the reading of a clock.
+    is_brief: bool,
     calls: AtomicU64,
     failed: AtomicU64,
     rejected: AtomicU64,
     nanoseconds: AtomicU64,
+    /// Made when the first time is recorded.
+    times: OnceLock<Histogram>,
 }
 
 /// The counts of one command.
@@ -37,7 +47,7 @@ pub struct CommandCounts {
     pub failed: u64,
     /// How often it was refused before it ran.
     pub rejected: u64,
-    /// How long it ran in all, as far as the worker has measured.
+    /// How long it ran in all.
     pub nanoseconds: u64,
 }
 
@@ -52,6 +62,7 @@ impl Tally {
         for command in command::rows() {
             let place = tally.place_of(command);
             tally.places[place].command = Some(command);
+            tally.places[place].is_brief = is_brief(command);
         }
         tally
     }
@@ -59,7 +70,13 @@ impl Tally {
     /// Counts a command that ran.
     #[inline]
     pub fn count_call(&self, command: &'static Command) {
-        add(&self.place(command).calls, 1);
+        self.count_call_at(self.slot(command));
+    }
+
+    /// Counts the command of `slot`, which ran.
+    #[inline]
+    pub(crate) fn count_call_at(&self, slot: Slot) {
+        add(&self.at(slot).calls, 1);
     }
 
     /// Counts a command that ran and failed with `error`.
@@ -87,10 +104,37 @@ impl Tally {
         }
     }
 
-    /// Adds to the time that `command` ran.
+    /// Counts that the command of `slot` took `nanoseconds` each of so many `times`, in its
+    /// distribution where that `is_tracked`.
     #[inline]
-    pub fn add_time(&self, command: &'static Command, nanoseconds: u64) {
-        add(&self.place(command).nanoseconds, nanoseconds);
+    pub(crate) fn add_time(&self, slot: Slot, nanoseconds: u64, times: u64, is_tracked: bool) {
+        let place = self.at(slot);
+        add(&place.nanoseconds, nanoseconds.wrapping_mul(times));
+        if is_tracked {
+            place.times.get_or_init(Histogram::new).record(nanoseconds, times);
+        }
+    }
+
+    /// Returns where `command` is counted.
+    #[inline]
+    pub(crate) fn slot(&self, command: &'static Command) -> Slot {
+        Slot(self.place_of(command) as u32)
+    }
+
+    /// Returns whether the command of `slot` takes about as long as the reading of a clock, unless
+    /// it has to wait or has a large argument.
+    #[inline]
+    pub(crate) fn is_brief(&self, slot: Slot) -> bool {
+        self.at(slot).is_brief
+    }
+
+    /// Adds how long the calls of each command took to `distributions`, by its name.
+    pub fn add_times(&self, distributions: &mut BTreeMap<&'static str, Distribution>) {
+        for place in &self.places {
+            if let (Some(command), Some(times)) = (place.command, place.times.get()) {
+                distributions.entry(command.name).or_default().add(times);
+            }
+        }
     }
 
     /// Returns the counts of each command that has any, by its name.
@@ -109,6 +153,11 @@ impl Tally {
     pub fn errors(&self) -> Vec<(String, u64)> {
         let errors = self.errors.lock().expect("no holder of the errors panics");
         errors.iter().map(|(code, count)| (code.to_string(), *count)).collect()
+    }
+
+    #[inline]
+    fn at(&self, slot: Slot) -> &Place {
+        &self.places[slot.0 as usize]
     }
 
     #[inline]
@@ -160,6 +209,16 @@ impl CommandCounts {
     }
 }
 
+/// Returns whether `command` looks at one key or at the session, in constant time.
+fn is_brief(command: &Command) -> bool {
+    let is_small = match command.handler {
+        Handler::Read(_) | Handler::Write(_) => command.only_key().is_some(),
+        Handler::Session(_) => command.is(Flags::FAST),
+        Handler::Control(_) | Handler::Container => false,
+    };
+    is_small && command.complexity == "O(1)"
+}
+
 #[inline]
 fn add(number: &AtomicU64, count: u64) {
     number.store(number.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
@@ -182,6 +241,31 @@ mod tests {
         let expected: BTreeMap<&str, u64> =
             (1..).zip(command::rows()).map(|(count, command)| (command.name, count)).collect();
         assert_eq!(counted, expected);
+    }
+
+    #[test]
+    fn times_are_kept_for_each_command() {
+        let tally = Tally::new();
+        let (get, set) = (command::lookup(b"get").unwrap(), command::lookup(b"set").unwrap());
+        tally.add_time(tally.slot(get), 100, 3, true);
+        tally.add_time(tally.slot(set), 7, 1, false);
+        let times: BTreeMap<&str, u64> =
+            tally.commands().map(|(name, counts)| (name, counts.nanoseconds)).collect();
+        assert_eq!(times, BTreeMap::from([("get", 300), ("set", 7)]));
+        let mut distributions = BTreeMap::new();
+        tally.add_times(&mut distributions);
+        assert_eq!(distributions.keys().collect::<Vec<_>>(), [&"get"]);
+        assert_eq!((distributions["get"].total(), distributions["get"].percentile(50.0)), (3, 100));
+    }
+
+    #[test]
+    fn brief_commands_are_those_of_one_key_in_constant_time() {
+        let tally = Tally::new();
+        for name in ["get", "set", "incr", "ping", "exists", "keys", "exec", "debug", "mset"] {
+            let command = command::lookup(name.as_bytes()).unwrap();
+            let expected = ["get", "set", "incr", "ping"].contains(&name);
+            assert_eq!(tally.is_brief(tally.slot(command)), expected, "{name}");
+        }
     }
 
     #[test]

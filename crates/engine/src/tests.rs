@@ -7,6 +7,7 @@ mod checks;
 mod generated;
 mod memory;
 mod replay;
+mod times;
 mod transactions;
 
 use std::sync::{Arc, Mutex};
@@ -16,12 +17,13 @@ use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
 use base::{Lsn, UnixMs};
 use command::{
-    ClientInfo, ConfigError, Host, InfoSections, SessionState, ShutdownError, ShutdownRequest,
+    ClientInfo, ConfigError, Host, InfoSections, LatencyEvent, Observer, SessionState,
+    ShutdownError, ShutdownRequest, SlowCommand,
 };
 use keyspace::{Access, DatasetDigest, EffectSink, Keyspace, Record};
 use resp::{Batch, Decoder, Limits, Output, encode_command};
 
-use crate::{Applier, Ending, Engine, Outcome, Session, Tally, Tick};
+use crate::{Applier, Ending, Engine, Outcome, Session, Tally, Tick, Watch};
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
 
@@ -71,6 +73,19 @@ struct TestHost {
     password: Option<&'static [u8]>,
     allows_debug: bool,
     tally: Tally,
+    watch: Watch,
+    slow: Mutex<Vec<(&'static str, u64)>>,
+    events: Mutex<Vec<LatencyEvent>>,
+}
+
+impl Observer for TestHost {
+    fn note_slow(&self, slow: &SlowCommand<'_>) {
+        self.slow.lock().unwrap().push((slow.command.name, slow.nanoseconds));
+    }
+
+    fn note_event(&self, event: LatencyEvent, _: u64) {
+        self.events.lock().unwrap().push(event);
+    }
 }
 
 impl Host for TestHost {
@@ -136,7 +151,9 @@ impl<'e> Client<'e> {
             now: NOW,
             random: Prng::new(1),
             host,
+            clock: times::clock,
             tally: &host.tally,
+            watch: &host.watch,
             value_bytes_max: 512 << 20,
             output_bytes_max: usize::MAX,
         };

@@ -5,6 +5,7 @@ use base::prng::Prng;
 use command::Host;
 
 use crate::tally::Tally;
+use crate::watch::Watch;
 
 /// One worker's view of the world during a call of the engine.
 pub struct Tick<'h> {
@@ -15,8 +16,13 @@ pub struct Tick<'h> {
     pub random: Prng,
     /// The server around the engine.
     pub host: &'h dyn Host,
+    /// Returns the nanoseconds of a steady clock; what commands take is counted by it, and nothing
+    /// else depends on it.
+    pub clock: fn() -> u64,
     /// Where what runs is counted.
     pub tally: &'h Tally,
+    /// What is to be noticed about times.
+    pub watch: &'h Watch,
     /// The longest string that APPEND and its like may make, in bytes: `proto-max-bulk-len`.
     pub value_bytes_max: u64,
     /// Where a batch pauses: no further request begins once this much output waits.

@@ -1,7 +1,7 @@
 //! The keyspace: all shards, their locks, and what can be asked without a lock.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use arena::{Arena, Table};
 use base::{DatabaseIndex, Key, KeyHasher, ShardIndex};
@@ -26,6 +26,9 @@ pub fn shard_count_for_workers(worker_count: usize) -> usize {
     let wanted = worker_count.saturating_mul(SHARDS_PER_WORKER).max(SHARD_COUNT_MIN);
     wanted.min(SHARD_COUNT_MAX).next_power_of_two()
 }
+
+/// Why a shard's lock is never poisoned.
+const NOT_POISONED: &str = "nobody has panicked while changing this shard";
 
 /// All databases, in shards that are locked one by one.
 pub struct Keyspace {
@@ -111,6 +114,16 @@ impl Keyspace {
         Guard::one(self, self.acquire(shard))
     }
 
+    /// Locks one shard unless another thread holds it. The caller holds no other guard.
+    #[inline]
+    pub fn try_lock(&self, shard: ShardIndex) -> Option<Guard<'_>> {
+        match self.shards[shard.position()].shard.try_lock() {
+            Ok(held) => Some(Guard::one(self, held)),
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(_)) => panic!("{NOT_POISONED}"),
+        }
+    }
+
     /// Locks the shards of `keys`, which are not empty. The caller holds no other guard.
     pub fn lock_keys(&self, keys: &[Key<'_>]) -> Guard<'_> {
         let first = keys.first().expect("a guard is for a key at least").shard;
@@ -189,16 +202,21 @@ impl Keyspace {
         self.counters_since_start().since(*self.counters_from())
     }
 
+    /// Returns the effects since the keyspace was made: changes that nothing has saved.
+    pub fn changes_since_start(&self) -> u64 {
+        self.counters_since_start().changes
+    }
+
     /// Starts all counters anew.
     pub fn reset_counters(&self) {
         *self.counters_from() = self.counters_since_start();
     }
 
-    /// Locks one shard: the only place that does.
+    /// Locks one shard, waiting for it: the only place that does.
     #[inline]
     pub(crate) fn acquire(&self, shard: ShardIndex) -> MutexGuard<'_, Shard> {
         let cell = &self.shards[shard.position()];
-        cell.shard.lock().expect("nobody has panicked while changing this shard")
+        cell.shard.lock().expect(NOT_POISONED)
     }
 
     fn published(&self, shard: ShardIndex) -> &Published {

@@ -19,7 +19,7 @@ use crate::config::Settings;
 use crate::config::effective::QUERY_BYTES_MAX;
 use crate::registry::ClientRecord;
 use crate::shared::Shared;
-use crate::statistics::{Stopwatch, WorkerCounters};
+use crate::statistics::WorkerCounters;
 
 /// Input before authentication, in bytes.
 const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
@@ -56,8 +56,6 @@ pub struct Kit<'w, 'h> {
     pub tick: &'w mut Tick<'h>,
     /// What all workers share.
     pub shared: &'h Shared,
-    /// Measures some of the calls of the engine.
-    pub stopwatch: &'w mut Stopwatch,
     /// The configuration of this round.
     pub settings: &'w Settings,
     /// What this worker counts.
@@ -321,11 +319,7 @@ impl Connection {
             // Others had their turns before this one, and the call before may have been long.
             kit.tick.now = sys::clock::realtime();
             let (session, output) = (&mut self.session, &mut self.output);
-            let clock = kit.stopwatch.start();
             let outcome = kit.shared.engine.execute(session, requests, executed, output, kit.tick);
-            if let (Some(clock), Some(command)) = (clock, self.session.state.last_command) {
-                kit.tick.tally.add_time(command, kit.stopwatch.elapsed(clock));
-            }
             kit.counters.commands.add(outcome.commands);
             executed = outcome.executed;
             if self.output.is_over_limit() {

@@ -7,12 +7,14 @@ use std::fmt::{Display, Write};
 use std::time::Duration;
 
 use base::DatabaseIndex;
-use command::{InfoKind, InfoSections, REDIS_VERSION};
+use command::{ClientInfo, InfoKind, InfoSections, MemoryReport, Observer, REDIS_VERSION, ratio};
 use engine::CommandCounts;
 use keyspace::DatabaseCounts;
 use sys::process::UsageOf;
 
+use crate::config::Settings;
 use crate::shared::Shared;
+use crate::statistics::Counted;
 
 /// One section.
 struct Section {
@@ -32,8 +34,7 @@ const SECTIONS: &[Section] = &[
     Section { name: "Modules", kind: InfoKind::Default, fields: |_, _| {} },
     Section { name: "Commandstats", kind: InfoKind::All, fields: commands },
     Section { name: "Errorstats", kind: InfoKind::Default, fields: errors },
-    // Empty as with `latency-tracking no`: no percentiles without the time of each call.
-    Section { name: "Latencystats", kind: InfoKind::All, fields: |_, _| {} },
+    Section { name: "Latencystats", kind: InfoKind::All, fields: latencies },
     Section { name: "Cluster", kind: InfoKind::Default, fields: cluster },
     Section { name: "Shm", kind: InfoKind::Everything, fields: shared_memory },
     Section { name: "Keyspace", kind: InfoKind::Default, fields: keys },
@@ -47,6 +48,11 @@ struct Fields {
 impl Fields {
     fn add(&mut self, name: &str, value: impl Display) {
         write!(self.text, "{name}:{value}\r\n").expect("a String takes any text");
+    }
+
+    /// Adds fields whose value is always 0: what they count does not exist here.
+    fn add_zeroes(&mut self, names: &[&str]) {
+        names.iter().for_each(|name| self.add(name, 0));
     }
 
     fn add_bytes(&mut self, name: &str, bytes: u64) {
@@ -85,11 +91,12 @@ fn server(shared: &Shared, fields: &mut Fields) {
     fields.add("arch_bits", usize::BITS);
     fields.add("monotonic_clock", "POSIX clock_gettime");
     fields.add("multiplexing_api", "epoll");
+    fields.add("atomicvar_api", "rust-core");
     fields.add("process_id", std::process::id());
     fields.add("process_supervised", "no");
     fields.add("run_id", &identity.run_id);
     fields.add("tcp_port", settings.port);
-    fields.add("server_time_usec", now.0 * 1000);
+    fields.add("server_time_usec", sys::clock::realtime_us());
     fields.add("uptime_in_seconds", uptime);
     fields.add("uptime_in_days", uptime / 86_400);
     fields.add("hz", settings.frequency);
@@ -98,80 +105,141 @@ fn server(shared: &Shared, fields: &mut Fields) {
     fields.add("executable", &identity.executable);
     fields.add("config_file", &identity.config_file);
     fields.add("io_threads_active", 0);
+    listeners(&settings, fields);
     fields.add("workers", identity.worker_count);
 }
 
+/// Adds a line for each listener, as Redis 7.2 numbers them.
+fn listeners(settings: &Settings, fields: &mut Fields) {
+    let mut texts = Vec::new();
+    if settings.port > 0 {
+        let addresses = settings.bind.iter().map(|address| format!(",bind={address}"));
+        texts.push(format!("name=tcp{},port={}", addresses.collect::<String>(), settings.port));
+    }
+    if let Some(path) = &settings.unix_socket {
+        texts.push(format!("name=unix,bind={}", path.display()));
+    }
+    for (index, text) in texts.iter().enumerate() {
+        fields.add(&format!("listener{index}"), text);
+    }
+}
+
 fn clients(shared: &Shared, fields: &mut Fields) {
+    let clients = shared.clients.all(sys::clock::realtime());
+    let most = |bytes: fn(&ClientInfo) -> usize| clients.iter().map(bytes).max().unwrap_or(0);
     fields.add("connected_clients", shared.clients.len());
     fields.add("cluster_connections", 0);
     fields.add("maxclients", shared.settings().max_clients);
-    for name in [
+    let input = most(|client| client.query_bytes + client.query_bytes_free);
+    fields.add("client_recent_max_input_buffer", input);
+    fields.add("client_recent_max_output_buffer", most(|client| client.reply_buffer_bytes));
+    fields.add_zeroes(&[
         "blocked_clients",
         "tracking_clients",
         "clients_in_timeout_table",
         "total_blocking_keys",
         "total_blocking_keys_on_nokey",
-    ] {
-        fields.add(name, 0);
-    }
+    ]);
 }
 
 fn memory(shared: &Shared, fields: &mut Fields) {
+    let report = shared.memory_report();
+    let percent = |part: u64, whole: u64| format!("{:.2}%", ratio(part, whole) * 100.0);
+    let in_use = report.used.saturating_sub(report.startup);
+    fields.add_bytes("used_memory", report.used);
+    fields.add_bytes("used_memory_rss", report.resident);
+    fields.add_bytes("used_memory_peak", report.used_max);
+    fields.add("used_memory_peak_perc", percent(report.used, report.used_max));
+    fields.add("used_memory_overhead", report.overhead());
+    fields.add("used_memory_startup", report.startup);
+    fields.add("used_memory_dataset", report.dataset);
+    fields.add("used_memory_dataset_perc", percent(report.dataset.min(in_use), in_use));
+    allocators(&report, fields);
+    fields.add_bytes("total_system_memory", system_memory_bytes());
+    scripts(fields);
+    fields.add_bytes("maxmemory", shared.keyspace().maxmemory());
+    fields.add("maxmemory_policy", &shared.settings().max_memory_policy);
+    fragmentation(&report, fields);
+    fields.add_zeroes(&[
+        "mem_not_counted_for_evict",
+        "mem_replication_backlog",
+        "mem_total_replication_buffers",
+        "mem_clients_slaves",
+    ]);
+    fields.add("mem_clients_normal", report.clients);
+    fields.add_zeroes(&["mem_cluster_links", "mem_aof_buffer"]);
+    fields.add("mem_allocator", "arena");
+    fields.add_zeroes(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
+    arena(shared, fields);
+}
+
+/// Adds what Forebay alone has to tell: its parts of the arena.
+fn arena(shared: &Shared, fields: &mut Fields) {
     let keyspace = shared.keyspace();
     let usage = keyspace.arena().usage();
-    let used = keyspace.used_memory();
-    let peak = shared.note_memory(used);
-    let resident = resident_bytes();
-    let dataset = usage.slab_bytes + usage.extent_bytes;
-    let total = system_memory_bytes();
-    let percent = |part: u64, whole: u64| format!("{:.2}%", ratio(part, whole) * 100.0);
-    fields.add_bytes("used_memory", used);
-    fields.add_bytes("used_memory_rss", resident);
-    fields.add_bytes("used_memory_peak", peak);
-    fields.add("used_memory_peak_perc", percent(used, peak));
-    fields.add("used_memory_overhead", used - dataset.min(used));
-    fields.add("used_memory_startup", shared.identity.startup_bytes);
-    fields.add("used_memory_dataset", dataset);
-    fields.add("used_memory_dataset_perc", percent(dataset, used));
     fields.add("used_memory_index", usage.index_bytes);
     fields.add("used_memory_slabs", usage.slab_bytes);
     fields.add("used_memory_extents", usage.extent_bytes);
     fields.add("used_memory_private", keyspace.private_bytes());
     fields.add("arena_touched", usage.touched_bytes);
-    fields.add("allocator_allocated", used);
-    fields.add("allocator_active", usage.touched_bytes);
-    fields.add("allocator_resident", resident);
-    fields.add_bytes("total_system_memory", total);
-    fields.add_bytes("used_memory_lua", 0);
-    fields.add_bytes("maxmemory", keyspace.maxmemory());
-    fields.add("maxmemory_policy", &shared.settings().max_memory_policy);
-    fields.add("mem_fragmentation_ratio", format!("{:.2}", ratio(resident, used)));
-    fields.add("mem_fragmentation_bytes", resident as i64 - used as i64);
-    fields.add("mem_not_counted_for_evict", 0);
-    fields.add("mem_replication_backlog", 0);
-    fields.add("mem_clients_slaves", 0);
-    fields.add("mem_clients_normal", keyspace.private_bytes());
-    fields.add("mem_aof_buffer", 0);
-    fields.add("mem_allocator", "arena");
-    fields.add("active_defrag_running", 0);
-    fields.add("lazyfree_pending_objects", 0);
-    fields.add("lazyfreed_objects", 0);
+}
+
+fn allocators(report: &MemoryReport, fields: &mut Fields) {
+    fields.add("allocator_allocated", report.allocated);
+    fields.add("allocator_active", report.active);
+    fields.add("allocator_resident", report.resident);
+}
+
+/// Adds the memory of scripts and functions, of which there are none.
+fn scripts(fields: &mut Fields) {
+    fields.add("used_memory_lua", 0);
+    fields.add("used_memory_vm_eval", 0);
+    fields.add("used_memory_lua_human", human_bytes(0));
+    fields.add_zeroes(&[
+        "used_memory_scripts_eval",
+        "number_of_cached_scripts",
+        "number_of_functions",
+        "number_of_libraries",
+        "used_memory_vm_functions",
+    ]);
+    fields.add_bytes("used_memory_vm_total", 0);
+    fields.add("used_memory_functions", 0);
+    fields.add_bytes("used_memory_scripts", 0);
+}
+
+fn fragmentation(report: &MemoryReport, fields: &mut Fields) {
+    let mut pair = |name: [&str; 2], part: u64, whole: u64| {
+        fields.add(name[0], format!("{:.2}", ratio(part, whole)));
+        fields.add(name[1], part as i64 - whole as i64);
+    };
+    pair(["allocator_frag_ratio", "allocator_frag_bytes"], report.active, report.allocated);
+    pair(["allocator_rss_ratio", "allocator_rss_bytes"], report.resident, report.active);
+    // Everything resident is the allocators': there is nothing else to be told apart.
+    pair(["rss_overhead_ratio", "rss_overhead_bytes"], report.resident, report.resident);
+    pair(["mem_fragmentation_ratio", "mem_fragmentation_bytes"], report.resident, report.used);
 }
 
 fn persistence(shared: &Shared, fields: &mut Fields) {
-    fields.add("loading", 0);
-    fields.add("async_loading", 0);
-    fields.add("rdb_changes_since_last_save", shared.keyspace().counters().changes);
+    fields.add_zeroes(&["loading", "async_loading"]);
+    fields.add_zeroes(&["current_cow_peak", "current_cow_size", "current_cow_size_age"]);
+    fields.add("current_fork_perc", "0.00");
+    fields.add_zeroes(&["current_save_keys_processed", "current_save_keys_total"]);
+    fields.add("rdb_changes_since_last_save", shared.keyspace().changes_since_start());
     fields.add("rdb_bgsave_in_progress", 0);
-    fields.add("rdb_last_save_time", shared.identity.started.0 / 1000);
+    fields.add("rdb_last_save_time", shared.saved_at_s());
     fields.add("rdb_last_bgsave_status", "ok");
     fields.add("rdb_last_bgsave_time_sec", -1);
     fields.add("rdb_current_bgsave_time_sec", -1);
-    fields.add("aof_enabled", 0);
-    fields.add("aof_rewrite_in_progress", 0);
-    fields.add("aof_rewrite_scheduled", 0);
+    fields.add_zeroes(&["rdb_saves", "rdb_last_cow_size"]);
+    fields.add_zeroes(&["rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"]);
+    fields.add_zeroes(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    fields.add("aof_last_rewrite_time_sec", -1);
+    fields.add("aof_current_rewrite_time_sec", -1);
     fields.add("aof_last_bgrewrite_status", "ok");
+    fields.add_zeroes(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
     fields.add("aof_last_write_status", "ok");
+    fields.add_zeroes(&["aof_last_cow_size"]);
+    fields.add_zeroes(&["module_fork_in_progress", "module_fork_last_cow_size"]);
     if let Some(backlog) = &shared.backlog {
         let extent = backlog.extent();
         fields.add("effect_backlog_start", extent.start.0);
@@ -188,28 +256,51 @@ fn statistics(shared: &Shared, fields: &mut Fields) {
     fields.add("instantaneous_ops_per_sec", rate.commands);
     fields.add("total_net_input_bytes", totals.input_bytes);
     fields.add("total_net_output_bytes", totals.output_bytes);
-    fields.add("total_net_repl_input_bytes", 0);
-    fields.add("total_net_repl_output_bytes", 0);
+    fields.add_zeroes(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
     fields.add("instantaneous_input_kbps", format!("{:.2}", rate.input_kib));
     fields.add("instantaneous_output_kbps", format!("{:.2}", rate.output_kib));
+    fields.add("instantaneous_input_repl_kbps", "0.00");
+    fields.add("instantaneous_output_repl_kbps", "0.00");
     fields.add("rejected_connections", totals.rejected);
-    fields.add("sync_full", 0);
-    fields.add("sync_partial_ok", 0);
-    fields.add("sync_partial_err", 0);
+    fields.add_zeroes(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.add("expired_keys", counters.expired_keys);
+    let sweep = shared.sweep.counts();
+    fields.add("expired_stale_perc", format!("{:.2}", sweep.stale_percent));
+    fields.add("expired_time_cap_reached_count", sweep.time_cap_reached);
+    fields.add("expire_cycle_cpu_milliseconds", sweep.milliseconds);
     fields.add("evicted_keys", counters.evicted_keys);
     fields.add("evicted_clients", 0);
+    let over_limit = shared.over_limit.durations(sys::clock::monotonic());
+    fields.add("total_eviction_exceeded_time", over_limit.total.as_millis());
+    fields.add("current_eviction_exceeded_time", over_limit.current.as_millis());
     fields.add("keyspace_hits", counters.keyspace_hits);
     fields.add("keyspace_misses", counters.keyspace_misses);
-    fields.add("pubsub_channels", 0);
-    fields.add("pubsub_patterns", 0);
-    fields.add("latest_fork_usec", 0);
-    fields.add("total_forks", 0);
+    fields.add_zeroes(&["pubsub_channels", "pubsub_patterns", "pubsubshard_channels"]);
+    fields.add_zeroes(&["latest_fork_usec", "total_forks", "migrate_cached_sockets"]);
+    fields.add_zeroes(&["slave_expires_tracked_keys", "active_defrag_hits"]);
+    fields.add_zeroes(&["active_defrag_misses", "active_defrag_key_hits"]);
+    fields.add_zeroes(&["active_defrag_key_misses", "total_active_defrag_time"]);
+    fields.add_zeroes(&["current_active_defrag_time", "tracking_total_keys"]);
+    fields.add_zeroes(&["tracking_total_items", "tracking_total_prefixes"]);
+    replies(&counted, fields);
+}
+
+/// Adds the last fields of Stats: errors, reads and writes, disconnections, refusals.
+fn replies(counted: &Counted, fields: &mut Fields) {
+    let totals = counted.totals;
+    fields.add("unexpected_error_replies", 0);
     fields.add("total_error_replies", counted.errors.values().sum::<u64>());
+    fields.add("dump_payload_sanitizations", 0);
     fields.add("total_reads_processed", totals.reads);
     fields.add("total_writes_processed", totals.writes);
+    fields.add_zeroes(&["io_threaded_reads_processed", "io_threaded_writes_processed"]);
     fields.add("client_query_buffer_limit_disconnections", totals.query_limit_closes);
     fields.add("client_output_buffer_limit_disconnections", totals.output_limit_closes);
+    fields.add_zeroes(&["reply_buffer_shrinks", "reply_buffer_expands"]);
+    let wrong = counted.errors.get("WRONGPASS").copied().unwrap_or(0);
+    fields.add("acl_access_denied_auth", wrong);
+    fields.add_zeroes(&["acl_access_denied_cmd", "acl_access_denied_key"]);
+    fields.add("acl_access_denied_channel", 0);
 }
 
 fn replication(shared: &Shared, fields: &mut Fields) {
@@ -252,6 +343,21 @@ fn commands(shared: &Shared, fields: &mut Fields) {
     }
 }
 
+fn latencies(shared: &Shared, fields: &mut Fields) {
+    let settings = shared.settings();
+    if !settings.latency_tracking {
+        return;
+    }
+    for (name, times) in shared.counted().times {
+        let percentile = |percent: &f64| {
+            let microseconds = times.percentile(*percent) as f64 / 1000.0;
+            format!("p{percent}={microseconds:.3}")
+        };
+        let texts: Vec<String> = settings.latency_percentiles.iter().map(percentile).collect();
+        fields.add(&format!("latency_percentiles_usec_{name}"), texts.join(","));
+    }
+}
+
 fn errors(shared: &Shared, fields: &mut Fields) {
     for (code, count) in shared.counted().errors {
         fields.add(&format!("errorstat_{code}"), format!("count={count}"));
@@ -280,8 +386,21 @@ fn keys(shared: &Shared, fields: &mut Fields) {
     }
 }
 
-fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
+/// Returns what the allocators tell of themselves, as lines for people.
+pub fn allocator_text(shared: &Shared) -> String {
+    let usage = shared.keyspace().arena().usage();
+    let mut fields = Fields { text: String::new() };
+    fields.add("arena_segment_bytes", shared.segments.segment_bytes());
+    fields.add("arena_segment_epoch", shared.keyspace().arena().segment_epoch());
+    fields.add("arena_index_bytes", usage.index_bytes);
+    fields.add("arena_slab_bytes", usage.slab_bytes);
+    fields.add("arena_slab_free_bytes", shared.keyspace().arena().slab_free_bytes());
+    fields.add("arena_extent_bytes", usage.extent_bytes);
+    fields.add("arena_allocator_bytes", usage.private_bytes);
+    fields.add("arena_touched_bytes", usage.touched_bytes);
+    fields.add("client_bytes", shared.client_bytes());
+    fields.add("process_resident_bytes", resident_bytes());
+    fields.text
 }
 
 /// Returns `bytes` as Redis shows them to people: `1.50K`.

@@ -174,6 +174,12 @@ impl Registry {
         record.map(|record| record.snapshot(now))
     }
 
+    /// Returns the address of client `id`.
+    pub fn address(&self, id: u64) -> Option<String> {
+        let record = self.clients().get(&id).cloned()?;
+        Some(record.known().info.address.clone())
+    }
+
     /// Returns whether client `id` is on this host.
     pub fn is_local(&self, id: u64) -> bool {
         self.clients().get(&id).is_some_and(|record| record.origin != Origin::Remote)

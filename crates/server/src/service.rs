@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use base::ShardIndex;
 use base::prng::Prng;
+use command::{LatencyEvent, Observer};
 use keyspace::{Keyspace, SweepContext};
 
 use crate::mailbox::Message;
@@ -161,7 +162,13 @@ impl Service {
     fn repay(&mut self) {
         let keyspace = self.shared.keyspace();
         let budget = Duration::from_secs(1) / self.shared.settings().frequency / REPAY_SHARE;
-        let end = sys::clock::monotonic() + budget;
+        let started = sys::clock::monotonic();
+        let end = started + budget;
+        let was_over = keyspace.is_over_limit();
+        self.shared.over_limit.note(was_over, started);
+        if !was_over {
+            return;
+        }
         while keyspace.is_over_limit() && sys::clock::monotonic() < end {
             let now = sys::clock::realtime();
             let mut context = SweepContext { now, random: &mut self.random };
@@ -169,6 +176,8 @@ impl Service {
                 return;
             }
         }
+        let time = sys::clock::monotonic() - started;
+        self.shared.note_event(LatencyEvent::EvictionCycle, time.as_nanos() as u64);
         if keyspace.is_over_limit() {
             // More of it in the next round, though nothing else may happen until then.
             self.quiet_rounds = 0;
@@ -194,29 +203,34 @@ impl Service {
     /// many.
     fn expire(&mut self) -> u64 {
         let keyspace = self.shared.keyspace();
-        let mut expired = 0;
         if !has_volatile(keyspace) {
-            return expired;
+            return 0;
         }
+        let (mut examined, mut expired) = (0, 0);
         let settings = self.shared.settings();
         let percent = EXPIRE_TIME_PERCENT + 2 * (settings.expire_effort - 1);
         let budget = Duration::from_secs(1) / settings.frequency * percent / 100;
         let started = sys::clock::monotonic();
-        for _ in 0..keyspace.shard_count() {
+        let passed = || sys::clock::monotonic() - started;
+        'shards: for _ in 0..keyspace.shard_count() {
             let shard = ShardIndex(self.next_shard as u16);
             self.next_shard = (self.next_shard + 1) % keyspace.shard_count();
             loop {
                 let now = sys::clock::realtime();
                 let outcome = keyspace.expire_step(shard, now, EXPIRE_ENTRIES_PER_STEP);
+                examined += outcome.examined;
                 expired += outcome.expired;
-                if sys::clock::monotonic() - started >= budget {
-                    return expired;
+                if passed() >= budget {
+                    break 'shards;
                 }
                 if outcome.expired * 100 <= outcome.examined * EXPIRED_PERCENT_WORTH_MORE {
                     break;
                 }
             }
         }
+        let time = passed();
+        self.shared.sweep.note(examined, expired, time, time >= budget);
+        self.shared.note_event(LatencyEvent::ExpireCycle, time.as_nanos() as u64);
         expired
     }
 }

@@ -1,14 +1,14 @@
 //! What all workers and the service thread share.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arena::{Arena, ArenaConfig};
 use base::UnixMs;
 use command::{ConfigError, ShutdownError, ShutdownRequest};
-use engine::{Engine, Tally};
+use engine::{Engine, Tally, Watch};
 use keyspace::{EvictionPolicy, Keyspace, shard_count_for_workers};
 use ring::SharedSegments;
 use sys::memory::{Backing, OwnedSegments};
@@ -18,12 +18,15 @@ use sys::process::raise_descriptor_limit;
 use crate::attach::Attachments;
 use crate::backlog::Backlog;
 use crate::config::{Config, Settings, effective as row, notice, refused};
+use crate::cycles::{OverLimit, Sweep};
+use crate::latency::LatencyMonitor;
 use crate::limits;
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
 use crate::memory;
 use crate::registry::Registry;
 use crate::service::Bell;
+use crate::slow_log::SlowLog;
 use crate::statistics::{Counted, Rates, Totals, WorkerCounters};
 
 /// The one instance that the server's threads share.
@@ -44,6 +47,16 @@ pub struct Shared {
     pub counters: Box<[WorkerCounters]>,
     /// What the engine counts for each worker.
     pub tallies: Box<[Tally]>,
+    /// What the workers report of the times of commands.
+    pub watch: Watch,
+    /// The slow log.
+    pub slow_log: SlowLog,
+    /// The spikes of latency.
+    pub latency: LatencyMonitor,
+    /// The looks for expired keys.
+    pub sweep: Sweep,
+    /// The time that memory was above its limit.
+    pub over_limit: OverLimit,
     /// Rates over the last seconds.
     pub rates: Rates,
     /// Wakes the service thread.
@@ -58,6 +71,8 @@ pub struct Shared {
     next_worker: AtomicUsize,
     /// The most memory that was seen in use, in bytes.
     peak_bytes: AtomicU64,
+    /// Buffers and records of clients, in bytes.
+    client_bytes: AtomicI64,
     config: Mutex<Config>,
     settings: Mutex<Arc<Settings>>,
     /// Grows with every change of the settings.
@@ -113,11 +128,17 @@ impl Shared {
             mailboxes: mailboxes.map_err(|error| format!("no mailbox for a worker: {error}"))?,
             counters: (0..worker_count).map(|_| WorkerCounters::default()).collect(),
             tallies: (0..worker_count).map(|_| Tally::new()).collect(),
+            watch: Watch::new(),
+            slow_log: SlowLog::default(),
+            latency: LatencyMonitor::default(),
+            sweep: Sweep::default(),
+            over_limit: OverLimit::default(),
             rates: Rates::default(),
             bell: Bell::default(),
             pending_checks: AtomicUsize::new(0),
             next_worker: AtomicUsize::new(0),
             peak_bytes: AtomicU64::new(0),
+            client_bytes: AtomicI64::new(0),
             shutdown: Shutdown::new().map_err(|error| format!("no descriptor: {error}"))?,
             identity: Identity::new(config_file, worker_count, startup_bytes)?,
             config: Mutex::new(config),
@@ -193,6 +214,7 @@ impl Shared {
         });
         keyspace.arena().allow_readers(settings.shared_reads);
         self.log.set_level(&settings.log_level);
+        self.watch.set(reported_from(settings), settings.latency_tracking);
     }
 
     /// Returns what was counted since the last CONFIG RESETSTAT.
@@ -217,11 +239,29 @@ impl Shared {
     pub fn reset_counters(&self) {
         *self.counted_from() = self.counted_since_start();
         self.keyspace().reset_counters();
+        self.sweep.reset();
+        self.over_limit.reset(sys::clock::monotonic());
+        self.rates.clear();
     }
 
     /// Notes that `used` bytes are in use, and returns the most that were so far.
     pub fn note_memory(&self, used: u64) -> u64 {
         self.peak_bytes.fetch_max(used, Ordering::Relaxed).max(used)
+    }
+
+    /// Notes that the memory of clients has grown by `bytes`, and tells the keyspace.
+    pub fn note_client_bytes(&self, bytes: isize) {
+        self.client_bytes.fetch_add(bytes as i64, Ordering::Relaxed);
+        if bytes > 0 {
+            self.keyspace().charge(bytes as u64);
+        } else {
+            self.keyspace().discharge(bytes.unsigned_abs() as u64);
+        }
+    }
+
+    /// Returns what the buffers and records of clients take, in bytes.
+    pub fn client_bytes(&self) -> u64 {
+        u64::try_from(self.client_bytes.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
     /// Returns the worker whose turn it is to get a connection.
@@ -287,6 +327,15 @@ impl Identity {
             startup_bytes,
         })
     }
+}
+
+/// Returns from how many nanoseconds on a worker reports a command.
+fn reported_from(settings: &Settings) -> u64 {
+    let spike = match settings.latency_threshold_ms {
+        0 => u64::MAX,
+        milliseconds => milliseconds.saturating_mul(1_000_000),
+    };
+    settings.slow_log_from_ns.unwrap_or(u64::MAX).min(spike)
 }
 
 /// Half of the processors, at least one: the other half is for the clients on this host.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use engine::{CommandCounts, Tally};
+use engine::{CommandCounts, Distribution, Tally};
 
 /// A number that one thread counts and any may read.
 #[derive(Debug, Default)]
@@ -96,34 +96,6 @@ impl Totals {
     }
 }
 
-/// Measures one call of the engine in several, for the times of INFO commandstats: reading the
-/// clock around each would cost more than counting.
-///
-/// The time of a batch goes to its last command. A mixed pipeline blurs that, in exchange for
-/// figures that cost next to nothing.
-#[derive(Debug, Default)]
-pub struct Stopwatch {
-    calls: u64,
-}
-
-/// One call in so many is measured.
-const MEASURED_ONE_IN: u64 = 16;
-
-impl Stopwatch {
-    /// Returns the time, if the call that begins is to be measured.
-    #[inline]
-    pub fn start(&mut self) -> Option<Duration> {
-        self.calls += 1;
-        self.calls.is_multiple_of(MEASURED_ONE_IN).then(sys::clock::monotonic)
-    }
-
-    /// Returns the nanoseconds that this call and the unmeasured ones have taken, about.
-    pub fn elapsed(&self, start: Duration) -> u64 {
-        let taken = sys::clock::monotonic().saturating_sub(start);
-        taken.as_nanos() as u64 * MEASURED_ONE_IN
-    }
-}
-
 /// All that is counted, of all workers together.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
@@ -131,6 +103,8 @@ pub struct Counted {
     pub totals: Totals,
     /// Each command's, by its name.
     pub commands: BTreeMap<&'static str, CommandCounts>,
+    /// How long each command's calls took, by its name.
+    pub times: BTreeMap<&'static str, Distribution>,
     /// Error replies by their code.
     pub errors: BTreeMap<String, u64>,
 }
@@ -142,6 +116,7 @@ impl Counted {
             let sum = self.commands.entry(name).or_default();
             *sum = sum.plus(counts);
         }
+        tally.add_times(&mut self.times);
         for (code, count) in tally.errors() {
             *self.errors.entry(code).or_default() += count;
         }
@@ -153,10 +128,16 @@ impl Counted {
         for (name, counts) in &mut self.commands {
             *counts = counts.since(earlier.commands.get(name).copied().unwrap_or_default());
         }
+        for (name, distribution) in &mut self.times {
+            if let Some(before) = earlier.times.get(name) {
+                distribution.subtract(before);
+            }
+        }
         for (code, count) in &mut self.errors {
             *count -= earlier.errors.get(code).copied().unwrap_or_default();
         }
         self.commands.retain(|_, counts| *counts != CommandCounts::default());
+        self.times.retain(|_, distribution| distribution.total() > 0);
         self.errors.retain(|_, count| *count > 0);
         self
     }

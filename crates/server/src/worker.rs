@@ -27,7 +27,7 @@ use crate::mailbox::{Accepted, Mailbox, Message};
 use crate::registry::Origin;
 use crate::shared::Shared;
 use crate::slab::{Slab, Token};
-use crate::statistics::{Stopwatch, WorkerCounters};
+use crate::statistics::WorkerCounters;
 
 /// Events of one wait, and so the connections served in one round beside those queued.
 const EVENTS_MAX: usize = 512;
@@ -53,7 +53,6 @@ pub struct Worker<'s> {
     batch: Batch,
     buffers: BufferPool,
     tick: Tick<'s>,
-    stopwatch: Stopwatch,
     settings: Arc<Settings>,
     settings_version: u64,
     /// Connections with more input than their turn took.
@@ -86,7 +85,6 @@ macro_rules! kit {
             batch: &mut $worker.batch,
             buffers: &mut $worker.buffers,
             tick: &mut $worker.tick,
-            stopwatch: &mut $worker.stopwatch,
             shared: $worker.shared,
             settings: &$worker.settings,
             counters: $worker.counters,
@@ -124,13 +122,14 @@ impl<'s> Worker<'s> {
                 now: sys::clock::realtime(),
                 random: Prng::new(sys::random::seed()?),
                 host: shared,
+                clock: sys::clock::monotonic_ns,
                 tally: &shared.tallies[index],
+                watch: &shared.watch,
                 // Set in each round.
                 value_bytes_max: 0,
                 // Set before each call.
                 output_bytes_max: 0,
             },
-            stopwatch: Stopwatch::default(),
             settings: shared.settings(),
             settings_version: shared.settings_version(),
             queued: VecDeque::new(),
@@ -396,11 +395,7 @@ impl<'s> Worker<'s> {
             return;
         }
         self.unreported_bytes = 0;
-        if bytes > 0 {
-            self.shared.keyspace().charge(bytes as u64);
-        } else {
-            self.shared.keyspace().discharge(bytes.unsigned_abs() as u64);
-        }
+        self.shared.note_client_bytes(bytes);
     }
 
     /// Sends what replies are left, for as long as a shutdown may take, and closes everything.

@@ -12,6 +12,19 @@ pub fn realtime() -> UnixMs {
     UnixMs(now.tv_sec * 1000 + now.tv_nsec / 1_000_000)
 }
 
+/// Returns the wall-clock time in microseconds since the Unix epoch; no system call (vDSO).
+pub fn realtime_us() -> i64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec * 1_000_000 + now.tv_nsec / 1000
+}
+
+/// Returns the nanoseconds since an arbitrary start that never steps back; no system call (vDSO).
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Returns the time since an arbitrary start that never steps back; no system call (vDSO).
 #[inline]
 pub fn monotonic() -> Duration {
@@ -84,8 +97,9 @@ mod tests {
 
     #[test]
     fn monotonic_and_processor_time_never_step_back() {
-        let (steady, thread) = (monotonic(), thread_cpu());
-        assert!(monotonic() >= steady);
+        let (steady, steady_ns, thread) = (monotonic(), monotonic_ns(), thread_cpu());
+        assert!(steady_ns >= steady.as_nanos() as u64);
+        assert!(monotonic() >= steady && monotonic_ns() >= steady_ns);
         assert!(thread_cpu() >= thread);
         assert!(process_cpu() >= thread);
     }

@@ -91,6 +91,15 @@ pub fn resource_usage(whom: UsageOf) -> ResourceUsage {
     }
 }
 
+/// Has the allocator give back what lies free in its heaps, where it can.
+pub fn trim_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: any thread may call it at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 fn duration(time: libc::timeval) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000)
 }

@@ -26,6 +26,7 @@ pub static AUTH: Command = Command {
         Arg::string("username").among(&["default"]).optional().since("6.0.0"),
         Arg::string("password"),
     ],
+    secrets: Some(|_, index| index > 0),
     history: &[("6.0.0", "Added ACL style (username and password).")],
     example: "> AUTH default anything\nOK",
     handler: Handler::Session(run),

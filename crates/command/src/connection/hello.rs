@@ -1,7 +1,7 @@
 //! HELLO: the protocol, and who the session is.
 
 use base::number::parse_i64;
-use resp::Protocol;
+use resp::{Protocol, RequestView};
 
 use crate::REDIS_VERSION;
 use crate::client_name::check_name;
@@ -49,10 +49,24 @@ pub static HELLO: Command = Command {
         "`protover` made optional; when called without arguments the command reports the current \
          connection's context.",
     )],
+    secrets: Some(is_secret),
     example: "> HELLO 3\n...",
     handler: Handler::Session(run),
     ..Command::DEFAULT
 };
+
+/// User and password follow AUTH.
+fn is_secret(request: RequestView<'_>, index: usize) -> bool {
+    let mut option = 2;
+    while option < index {
+        let is_auth = request.at(option).eq_ignore_ascii_case(b"AUTH");
+        option += if is_auth { 3 } else { 2 };
+        if is_auth && index < option {
+            return true;
+        }
+    }
+    false
+}
 
 fn run(
     cx: &mut SessionContext<'_>,

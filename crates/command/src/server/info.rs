@@ -17,9 +17,13 @@ pub static INFO: Command = Command {
         .optional()
         .multiple()],
     history: &[("7.0.0", "Added support for taking multiple section arguments.")],
-    note: "`latencystats` is empty: calls are not timed one by one. The times of `commandstats` \
-           are estimated from one batch in 16, whose time counts for its last command. `clients` \
-           lacks `client_recent_max_input_buffer` and `client_recent_max_output_buffer`.",
+    note: "Brief commands that follow each other in one pipeline share the time that they take \
+           together in `commandstats` and `latencystats`. What does not exist here (replicas, \
+           scripts, forks, files) is shown as 0 or as Redis shows it where it is not used. \
+           `client_recent_max_input_buffer` and `client_recent_max_output_buffer` are those of \
+           this moment, `total_eviction_exceeded_time` and `current_eviction_exceeded_time` are \
+           as exact as the rounds of `hz`, `avg_ttl` in `keyspace` is 0. `gcc_version` is \
+           left out, and so is what `debug` shows in Redis.",
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
     example: "> INFO server\n...",
     handler: Handler::Session(run),

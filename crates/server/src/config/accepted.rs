@@ -194,7 +194,7 @@ pub static ROWS: &[Row] = &[
     row("hll-sparse-max-bytes", BYTES, "3000"),
     row("stream-node-max-bytes", BYTES, "4096"),
     row("stream-node-max-entries", BIG_COUNT, "100"),
-    // Scripts, slow commands and latency.
+    // Scripts.
     renamed("busy-reply-threshold", "lua-time-limit", BIG_COUNT, "5000"),
     Row {
         name: "lua-enable-deprecated-api",
@@ -204,11 +204,6 @@ pub static ROWS: &[Row] = &[
         is_hidden: true,
         ..Row::ACCEPTED
     },
-    row("slowlog-log-slower-than", Kind::Integer { min: -1, max: i64::MAX }, "10000"),
-    row("slowlog-max-len", BIG_COUNT, "128"),
-    row("latency-monitor-threshold", BIG_COUNT, "0"),
-    row("latency-tracking", Kind::Flag, "no"),
-    row("latency-tracking-info-percentiles", Kind::Words, "50 99 99.9"),
     // The process.
     fixed("daemonize", NO_DAEMON, "no"),
     fixed("supervised", Kind::Choice(&["upstart", "systemd", "auto", "no"]), "no"),

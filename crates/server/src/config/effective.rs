@@ -240,6 +240,53 @@ pub static SHUTDOWN_TIMEOUT: Row = Row {
     ..Row::EFFECTIVE
 };
 
+/// From when on a command is slow.
+pub static SLOW_LOG_FROM: Row = Row {
+    name: "slowlog-log-slower-than",
+    kind: Kind::Integer { min: -1, max: i64::MAX },
+    default: "10000",
+    doc: "Microseconds from which on a command enters the slow log; 0 for all, -1 for none. Below \
+          1000 every command is timed by itself, which costs more.",
+    ..Row::EFFECTIVE
+};
+
+/// How long the slow log is.
+pub static SLOW_LOG_LEN: Row = Row {
+    name: "slowlog-max-len",
+    kind: Kind::Integer { min: 0, max: i64::MAX },
+    default: "128",
+    doc: "Entries of the slow log; where there are more, the oldest go when the next one comes.",
+    ..Row::EFFECTIVE
+};
+
+/// From when on an event is a spike of latency.
+pub static LATENCY_THRESHOLD: Row = Row {
+    name: "latency-monitor-threshold",
+    kind: Kind::Integer { min: 0, max: i64::MAX },
+    default: "0",
+    doc: "Milliseconds from which on LATENCY keeps an event as a spike; 0 for none.",
+    ..Row::EFFECTIVE
+};
+
+/// Whether the distribution of times is kept.
+pub static LATENCY_TRACKING: Row = Row {
+    name: "latency-tracking",
+    kind: Kind::Flag,
+    default: "yes",
+    doc: "Keep how long the calls of each command took, for INFO latencystats and LATENCY \
+          HISTOGRAM.",
+    ..Row::EFFECTIVE
+};
+
+/// Which percentiles INFO shows.
+pub static LATENCY_PERCENTILES: Row = Row {
+    name: "latency-tracking-info-percentiles",
+    kind: Kind::Percentiles,
+    default: "50 99 99.9",
+    doc: "Percentiles of the times of each command that INFO latencystats shows.",
+    ..Row::EFFECTIVE
+};
+
 /// How many threads serve clients.
 pub static WORKERS: Row = Row {
     name: "workers",
@@ -336,6 +383,11 @@ pub static ROWS: &[&Row] = &[
     &FREQUENCY,
     &EXPIRE_EFFORT,
     &SHUTDOWN_TIMEOUT,
+    &SLOW_LOG_FROM,
+    &SLOW_LOG_LEN,
+    &LATENCY_THRESHOLD,
+    &LATENCY_TRACKING,
+    &LATENCY_PERCENTILES,
     &WORKERS,
     &SEGMENT_SIZE,
     &SEGMENT_UP_FRONT,

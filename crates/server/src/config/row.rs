@@ -99,6 +99,8 @@ pub enum Kind {
     Text,
     /// Any number of words.
     Words,
+    /// Numbers from 0 to 100.
+    Percentiles,
     /// Only the default, because what other values ask for does not exist here; the text says so.
     Only(&'static str),
     /// No primary to follow: `no one` or nothing; the text says why.
@@ -130,6 +132,7 @@ impl Kind {
         match self {
             Kind::Words => return Ok(arguments.join(" ")),
             Kind::SaveSchedule => return save_schedule(arguments),
+            Kind::Percentiles => return percentiles(arguments),
             Kind::OutputLimits => return OutputLimits::parse(current).changed(arguments),
             Kind::Only(reason) => {
                 let same = arguments.join(" ").eq_ignore_ascii_case(current);
@@ -242,6 +245,23 @@ fn permissions(argument: &str) -> Result<String, String> {
         return Err("argument must be between 0 and 777 inclusive".to_owned());
     }
     Ok(format!("{value:o}"))
+}
+
+/// Accepts numbers from 0 to 100, as words of their own or within one word.
+fn percentiles(arguments: &[String]) -> Result<String, String> {
+    let mut texts = Vec::new();
+    for word in arguments.iter().flat_map(|text| text.split_whitespace()) {
+        let Ok(value) = word.parse::<f64>() else {
+            return Err("Invalid latency-tracking-info-percentiles parameters".to_owned());
+        };
+        if !(0.0..=100.0).contains(&value) {
+            return Err("latency-tracking-info-percentiles parameters should sit between \
+                        [0.0,100.0]"
+                .to_owned());
+        }
+        texts.push(value.to_string());
+    }
+    Ok(texts.join(" "))
 }
 
 /// Accepts pairs of seconds and changes, as words of their own or within one word.

@@ -34,6 +34,12 @@ pub struct Settings {
     pub frequency: u32,
     pub expire_effort: u32,
     pub shutdown_timeout: Duration,
+    /// `None` where no command is slow.
+    pub slow_log_from_ns: Option<u64>,
+    pub slow_log_len_max: usize,
+    pub latency_threshold_ms: u64,
+    pub latency_tracking: bool,
+    pub latency_percentiles: Vec<f64>,
     pub worker_count: usize,
     pub segment_bytes: u64,
     pub segment_up_front: bool,
@@ -79,6 +85,11 @@ impl Settings {
             frequency: number(&row::FREQUENCY) as u32,
             expire_effort: number(&row::EXPIRE_EFFORT) as u32,
             shutdown_timeout: seconds(&row::SHUTDOWN_TIMEOUT),
+            slow_log_from_ns: nanoseconds(&text(&row::SLOW_LOG_FROM)),
+            slow_log_len_max: number(&row::SLOW_LOG_LEN) as usize,
+            latency_threshold_ms: number(&row::LATENCY_THRESHOLD),
+            latency_tracking: flag(&row::LATENCY_TRACKING),
+            latency_percentiles: percentiles(&text(&row::LATENCY_PERCENTILES)),
             worker_count: number(&row::WORKERS) as usize,
             segment_bytes: match number(&row::SEGMENT_SIZE) {
                 0 => segment_bytes_for(number(&row::MAX_MEMORY)),
@@ -107,6 +118,16 @@ fn segment_bytes_for(max_memory: u64) -> u64 {
 
 fn whole_number(text: &str, row: &Row) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("{} was checked to be a number", row.name))
+}
+
+/// Returns the nanoseconds of so many microseconds; `None` where they are negative.
+fn nanoseconds(microseconds: &str) -> Option<u64> {
+    Some(microseconds.parse::<u64>().ok()?.saturating_mul(1000))
+}
+
+fn percentiles(text: &str) -> Vec<f64> {
+    let parse = |word: &str| word.parse().expect("checked to be a number");
+    text.split_whitespace().map(parse).collect()
 }
 
 /// Words that are no numbers are nobody's id.

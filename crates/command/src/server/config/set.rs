@@ -1,5 +1,7 @@
 //! CONFIG SET: other values for options.
 
+use resp::RequestView;
+
 use crate::error::quoted;
 use crate::host::ConfigError;
 use crate::prelude::*;
@@ -25,9 +27,21 @@ pub static SET: Command = Command {
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     example: "> CONFIG SET maxmemory 1gb\nOK\n\
         > CONFIG GET maxmemory\n1) \"maxmemory\"\n2) \"1073741824\"",
+    secrets: Some(is_secret),
     handler: Handler::Session(run),
     ..Command::DEFAULT
 };
+
+/// The options whose values are secrets.
+const SECRET_OPTIONS: [&str; 5] =
+    ["requirepass", "masteruser", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"];
+
+/// Every second argument from 3 on is a value; the one before it is its name.
+fn is_secret(request: RequestView<'_>, index: usize) -> bool {
+    let is_value = index >= 3 && !index.is_multiple_of(2);
+    let is_named = |name: &str| request.at(index - 1).eq_ignore_ascii_case(name.as_bytes());
+    is_value && SECRET_OPTIONS.into_iter().any(is_named)
+}
 
 fn run(
     cx: &mut SessionContext<'_>,

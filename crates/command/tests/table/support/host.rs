@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use command::{
-    ClientInfo, ConfigError, Host, InfoKind, InfoSections, SessionState, ShutdownError,
+    ClientInfo, ConfigError, Host, InfoKind, InfoSections, Observer, SessionState, ShutdownError,
     ShutdownRequest,
 };
 
@@ -25,6 +25,8 @@ impl TestHost {
 }
 
 const OPTIONS: [&str; 2] = ["maxmemory", "port"];
+
+impl Observer for TestHost {}
 
 impl Host for TestHost {
     fn database_count(&self) -> usize {

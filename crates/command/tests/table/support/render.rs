@@ -11,6 +11,7 @@ fn indented(value: &Value, depth: usize) -> String {
     match value {
         Value::Simple(text) => String::from_utf8_lossy(text).into_owned(),
         Value::Error(text) => format!("(error) {}", String::from_utf8_lossy(text)),
+        Value::Double(number) => format!("(double) {number}"),
         Value::Integer(number) => format!("(integer) {number}"),
         Value::Bulk(bytes) => quoted(bytes),
         Value::Verbatim { text, .. } => String::from_utf8_lossy(text).into_owned(),

@@ -1,0 +1,193 @@
+//! How long a command takes: a histogram with one writer, and what readers make of it.
+//!
+//! Times below 256 ns have a bucket each; above, each doubling has 128 buckets, so that a bucket is
+//! at most 1/128 of its times wide. These are the buckets that Redis uses (an HDR histogram of two
+//! digits), so that figures of both compare.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Longer times count as this one, in nanoseconds.
+pub const NANOSECONDS_MAX: u64 = 1_000_000_000;
+
+/// The buckets of one doubling, as a power of two.
+const HALF_BITS: u32 = 7;
+const HALF: usize = 1 << HALF_BITS;
+const BUCKET_COUNT: usize = bucket_of(NANOSECONDS_MAX) + 1;
+
+/// The least time that [`Distribution::doublings`] tells apart, in nanoseconds.
+const DOUBLING_MIN: u64 = 1024;
+
+/// The times of one command, counted by one thread and read by any.
+pub struct Histogram {
+    counts: Box<[AtomicU64]>,
+}
+
+impl Histogram {
+    /// Returns a histogram of nothing, which takes 24 KiB.
+    pub fn new() -> Histogram {
+        Histogram { counts: (0..BUCKET_COUNT).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Counts `times` calls that took `nanoseconds` each. For the one thread that owns it.
+    #[inline]
+    pub fn record(&self, nanoseconds: u64, times: u64) {
+        let count = &self.counts[bucket_of(nanoseconds.min(NANOSECONDS_MAX))];
+        // One writer: a load and a store, where an atomic addition would lock the cache line.
+        count.store(count.load(Ordering::Relaxed).wrapping_add(times), Ordering::Relaxed);
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram::new()
+    }
+}
+
+/// The counts of one histogram or several at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Distribution {
+    /// Calls by bucket; empty where there are none.
+    counts: Vec<u64>,
+}
+
+impl Distribution {
+    /// Adds what `histogram` has counted.
+    pub fn add(&mut self, histogram: &Histogram) {
+        self.counts.resize(BUCKET_COUNT, 0);
+        for (sum, count) in self.counts.iter_mut().zip(&histogram.counts) {
+            *sum = sum.wrapping_add(count.load(Ordering::Relaxed));
+        }
+    }
+
+    /// Takes away what was counted before, as `earlier` says.
+    pub fn subtract(&mut self, earlier: &Distribution) {
+        for (count, before) in self.counts.iter_mut().zip(&earlier.counts) {
+            *count = count.wrapping_sub(*before);
+        }
+    }
+
+    /// Returns the number of calls.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Returns the time that `percent` of the calls, at least one, did not exceed, as the upper
+    /// bound of its bucket in nanoseconds; 0 where there are no calls.
+    pub fn percentile(&self, percent: f64) -> u64 {
+        let rank = (percent.min(100.0) / 100.0 * self.total() as f64 + 0.5) as u64;
+        let mut seen = 0;
+        for (bucket, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank.max(1) {
+                return highest_of(bucket);
+            }
+        }
+        0
+    }
+
+    /// Returns upper bounds, each about twice the one before, with the calls that took at most so
+    /// long, without those bounds that bring no call: (nanoseconds, calls).
+    pub fn doublings(&self) -> Vec<(u64, u64)> {
+        let mut steps = Vec::new();
+        let (mut seen, mut shown, mut bound) = (0, 0, DOUBLING_MIN);
+        let total = self.total();
+        for (bucket, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if bucket != bucket_of(bound) {
+                continue;
+            }
+            if seen > shown {
+                steps.push((highest_of(bucket), seen));
+                shown = seen;
+            }
+            if seen == total {
+                return steps;
+            }
+            bound *= 2;
+        }
+        if seen > shown {
+            steps.push((highest_of(bucket_of(bound)), seen));
+        }
+        steps
+    }
+}
+
+const fn bucket_of(nanoseconds: u64) -> usize {
+    // The doubling: 0 up to 255 ns.
+    let shift = u64::BITS - HALF_BITS - 1 - (nanoseconds | 0xff).leading_zeros();
+    ((shift as usize) << HALF_BITS) + (nanoseconds >> shift) as usize
+}
+
+/// Returns the longest time of a bucket.
+const fn highest_of(bucket: usize) -> u64 {
+    let shift = (bucket >> HALF_BITS).saturating_sub(1);
+    let part = bucket - (shift << HALF_BITS);
+    ((part as u64 + 1) << shift) - 1
+}
+
+const _: () = assert!(bucket_of(255) == 255 && bucket_of(256) == 256 && bucket_of(258) == 257);
+const _: () = assert!(highest_of(255) == 255 && highest_of(256) == 257 && HALF == 128);
+
+#[cfg(test)]
+mod tests {
+    use base::prng::Prng;
+
+    use super::*;
+
+    fn distribution(times: &[u64]) -> Distribution {
+        let histogram = Histogram::new();
+        times.iter().for_each(|&time| histogram.record(time, 1));
+        let mut distribution = Distribution::default();
+        distribution.add(&histogram);
+        distribution
+    }
+
+    #[test]
+    fn every_time_lies_in_its_bucket_and_buckets_are_narrow() {
+        let mut random = Prng::new(1);
+        for _ in 0..100_000 {
+            let time = random.next() >> 34 >> random.below(30);
+            let bucket = bucket_of(time);
+            let lowest = bucket.checked_sub(1).map_or(0, |before| highest_of(before) + 1);
+            assert!((lowest..=highest_of(bucket)).contains(&time), "{time}");
+            assert!(highest_of(bucket) - lowest <= time / 128, "{time}");
+        }
+    }
+
+    #[test]
+    fn percentiles_are_the_exact_ones_within_a_bucket() {
+        let mut random = Prng::new(2);
+        for seed in 0..200 {
+            let count = 1 + random.below(500) as usize;
+            let shift = random.below(30);
+            let mut times: Vec<u64> =
+                (0..count).map(|_| 1 + (random.next() >> 34 >> shift)).collect();
+            let found = distribution(&times);
+            times.sort_unstable();
+            for percent in [0.0, 0.1, 25.0, 50.0, 99.0, 99.9, 100.0] {
+                let rank = (percent / 100.0 * count as f64 + 0.5) as usize;
+                let exact = times[rank.clamp(1, count) - 1].min(NANOSECONDS_MAX);
+                let shown = found.percentile(percent);
+                assert_eq!(shown, highest_of(bucket_of(exact)), "round {seed}, {percent} %");
+                assert!(shown >= exact && shown - exact <= exact / 128);
+            }
+        }
+    }
+
+    #[test]
+    fn doublings_count_all_calls_up_to_their_bounds() {
+        let found = distribution(&[1, 1031, 1032, 40_000, 40_001, 999_999_999, u64::MAX]);
+        let expected = [(1031, 2), (2063, 3), (66_047, 5), (1_082_130_431, 7)];
+        assert_eq!(found.doublings(), expected);
+        assert_eq!(distribution(&[]).doublings(), []);
+        assert_eq!(Distribution::default().percentile(50.0), 0);
+    }
+
+    #[test]
+    fn what_was_counted_before_can_be_taken_away() {
+        let mut later = distribution(&[5, 5, 70_000]);
+        later.subtract(&distribution(&[5]));
+        assert_eq!(later, distribution(&[5, 70_000]));
+        assert_eq!(later.total(), 2);
+    }
+}

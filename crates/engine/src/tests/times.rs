@@ -1,0 +1,110 @@
+//! How long commands take, by a clock that goes on by one step each time it is read.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use command::LatencyEvent;
+
+use super::{Client, TestHost, keyspace};
+use crate::Engine;
+
+/// A step of the clock, in nanoseconds.
+const STEP: u64 = 1_000_000;
+
+thread_local! {
+    static READINGS: Cell<u64> = const { Cell::new(0) };
+}
+
+pub fn clock() -> u64 {
+    READINGS.set(READINGS.get() + 1);
+    READINGS.get() * STEP
+}
+
+/// Checks what `requests`, sent as one batch, are said to have taken: calls, and steps of the clock
+/// in all; and how often the clock was read.
+fn check(host: &TestHost, requests: &[&str], expected: &[(&str, u64, u64)], readings: u64) {
+    let engine = Engine::new(keyspace(1));
+    let before = READINGS.get();
+    Client::new(&engine, host).run_all(requests);
+    let found: BTreeMap<&str, (u64, u64)> = host
+        .tally
+        .commands()
+        .map(|(name, counts)| (name, (counts.calls, counts.nanoseconds / STEP)))
+        .collect();
+    let expected: BTreeMap<&str, (u64, u64)> =
+        expected.iter().map(|&(name, calls, steps)| (name, (calls, steps))).collect();
+    assert_eq!(found, expected, "{requests:?}");
+    assert_eq!(READINGS.get() - before, readings, "{requests:?}");
+    let mut distributions = BTreeMap::new();
+    host.tally.add_times(&mut distributions);
+    for (name, (calls, _)) in found {
+        assert_eq!(distributions[name].total(), calls, "{requests:?}");
+    }
+}
+
+#[test]
+fn a_request_on_its_own_has_its_own_time() {
+    check(&TestHost::default(), &["GET k"], &[("get", 1, 1)], 2);
+    check(&TestHost::default(), &["DEL a b"], &[("del", 1, 1)], 2);
+}
+
+#[test]
+fn brief_neighbours_share_their_time_evenly() {
+    check(&TestHost::default(), &["GET k"; 4], &[("get", 4, 1)], 2);
+    let mixed = ["SET k v", "GET k", "GET k", "GET k"];
+    let host = TestHost::default();
+    check(&host, &mixed, &[("set", 1, 0), ("get", 3, 0)], 2);
+    let nanoseconds: Vec<u64> = host.tally.commands().map(|(_, it)| it.nanoseconds).collect();
+    assert_eq!(nanoseconds.iter().sum::<u64>(), STEP);
+    assert!(nanoseconds.contains(&(STEP / 4)));
+}
+
+#[test]
+fn a_command_that_may_take_long_shares_with_nobody() {
+    let requests = ["SET k v", "MSET a 1 b 2", "GET k", "GET k"];
+    // At the start, behind SET, behind MSET, at the end.
+    check(&TestHost::default(), &requests, &[("set", 1, 1), ("mset", 1, 1), ("get", 2, 1)], 4);
+    let large = format!("SET k {}", "x".repeat(20_000));
+    check(&TestHost::default(), &["GET k", &large, "GET k"], &[("set", 1, 1), ("get", 2, 2)], 4);
+}
+
+#[test]
+fn exec_takes_what_its_commands_take_and_more() {
+    let requests = ["MULTI", "SET k v", "MGET k l", "EXEC"];
+    let host = TestHost::default();
+    check(&host, &requests, &[("multi", 1, 1), ("set", 1, 1), ("mget", 1, 1), ("exec", 1, 3)], 5);
+}
+
+#[test]
+fn a_close_watch_times_every_command() {
+    let host = TestHost::default();
+    host.watch.set(0, false);
+    let engine = Engine::new(keyspace(1));
+    Client::new(&engine, &host).run_all(&["SET k v", "GET k", "PING"]);
+    let slow = [("set", STEP), ("get", STEP), ("ping", STEP)];
+    assert_eq!(*host.slow.lock().unwrap(), slow);
+    let mut distributions = BTreeMap::new();
+    host.tally.add_times(&mut distributions);
+    assert!(distributions.is_empty(), "they are not tracked");
+}
+
+#[test]
+fn what_takes_as_long_as_the_limit_is_reported() {
+    for (limit, is_reported) in [(STEP, true), (STEP + 1, false)] {
+        let host = TestHost::default();
+        host.watch.set(limit, true);
+        let engine = Engine::new(keyspace(1));
+        Client::new(&engine, &host).run_all(&["MGET a b"]);
+        assert_eq!(!host.slow.lock().unwrap().is_empty(), is_reported, "{limit}");
+    }
+}
+
+#[test]
+fn making_room_is_an_event_of_its_own() {
+    let host = TestHost::default();
+    let engine = Engine::new(keyspace(1));
+    engine.keyspace().set_maxmemory(1);
+    let reply = Client::new(&engine, &host).run_all(&["SET k v"]);
+    assert!(reply.contains("OOM"), "{reply}");
+    assert_eq!(*host.events.lock().unwrap(), [LatencyEvent::EvictionCycle]);
+}

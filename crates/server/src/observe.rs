@@ -1,0 +1,117 @@
+//! What the server observes of times and memory, as commands ask for it.
+
+use base::{DatabaseIndex, UnixMs};
+use command::{
+    CommandTimes, Flags, LatencyEvent, LatencySeries, MemoryReport, Observer, SlowCommand,
+    SlowLogEntry,
+};
+
+use crate::info;
+use crate::shared::Shared;
+
+impl Observer for Shared {
+    fn note_slow(&self, slow: &SlowCommand<'_>) {
+        let settings = self.settings();
+        let is_logged = settings.slow_log_from_ns.is_some_and(|from| slow.nanoseconds >= from);
+        if is_logged && !slow.command.is(Flags::SKIP_SLOWLOG) {
+            let address = self.clients.address(slow.session.id).unwrap_or_default();
+            self.slow_log.push(slow, address, settings.slow_log_len_max);
+        }
+        let event = match slow.command.is(Flags::FAST) {
+            true => LatencyEvent::FastCommand,
+            false => LatencyEvent::Command,
+        };
+        self.note_event(event, slow.nanoseconds);
+    }
+
+    fn note_event(&self, event: LatencyEvent, nanoseconds: u64) {
+        let threshold_ms = self.latency_threshold_ms();
+        let milliseconds = nanoseconds / 1_000_000;
+        if threshold_ms > 0 && milliseconds >= threshold_ms {
+            self.latency.note(event, sys::clock::realtime().0 / 1000, milliseconds);
+        }
+    }
+
+    fn slow_log(&self, count: usize) -> Vec<SlowLogEntry> {
+        self.slow_log.newest(count)
+    }
+
+    fn slow_log_len(&self) -> usize {
+        self.slow_log.len()
+    }
+
+    fn reset_slow_log(&self) {
+        self.slow_log.clear();
+    }
+
+    fn latency_series(&self) -> Vec<LatencySeries> {
+        self.latency.series()
+    }
+
+    fn reset_latency(&self, events: &[LatencyEvent]) -> usize {
+        self.latency.reset(events)
+    }
+
+    fn latency_threshold_ms(&self) -> u64 {
+        self.settings().latency_threshold_ms
+    }
+
+    fn command_times(&self) -> Vec<CommandTimes> {
+        let times = self.counted().times.into_iter();
+        times
+            .map(|(command, distribution)| CommandTimes {
+                command,
+                calls: distribution.total(),
+                steps: distribution
+                    .doublings()
+                    .into_iter()
+                    .map(|(nanoseconds, calls)| (nanoseconds / 1000, calls))
+                    .collect(),
+            })
+            .collect()
+    }
+
+    fn memory_report(&self) -> MemoryReport {
+        let keyspace = self.keyspace();
+        let usage = keyspace.arena().usage();
+        let used = keyspace.used_memory();
+        let databases: Vec<(usize, u64, u64)> = (0..keyspace.database_count())
+            .map(|index| (index, keyspace.counts(DatabaseIndex(index as u8))))
+            .filter(|(_, counts)| counts.keys > 0)
+            .map(|(index, counts)| (index, counts.keys, counts.volatile))
+            .collect();
+        MemoryReport {
+            used,
+            used_max: self.note_memory(used),
+            startup: self.identity.startup_bytes,
+            dataset: usage.slab_bytes + usage.extent_bytes,
+            clients: self.client_bytes(),
+            index: usage.index_bytes,
+            allocated: usage.used_bytes(),
+            active: usage.touched_bytes,
+            resident: info::resident_bytes(),
+            key_count: databases.iter().map(|(_, keys, _)| keys).sum(),
+            databases,
+            client_count: self.clients.len() as u64,
+        }
+    }
+
+    fn purge_memory(&self) {
+        let arena = self.keyspace().arena();
+        arena.reclaim();
+        arena.give_back(u64::MAX);
+        sys::process::trim_heap();
+    }
+
+    fn allocator_text(&self) -> String {
+        info::allocator_text(self)
+    }
+
+    fn time_us(&self, _: UnixMs) -> i64 {
+        sys::clock::realtime_us()
+    }
+
+    fn saved_at_s(&self) -> i64 {
+        self.identity.started.0 / 1000
+    }
+}
