@@ -3,7 +3,7 @@
 mod command_rows;
 mod differential;
 mod information;
-mod large_values;
+mod observation;
 mod raw_stream;
 mod render;
 mod scan;

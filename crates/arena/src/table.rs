@@ -66,10 +66,6 @@ pub struct NewValue<'a> {
     pub stamp: u16,
 }
 
-/// Writes the piece of a value that begins at an offset: the whole slice, and the same bytes
-/// whenever it is asked.
-pub type Fill<'a> = &'a dyn Fn(usize, &mut [u8]);
-
 /// The index and entries of one (shard, database).
 pub struct Table {
     arena: Arc<Arena>,
@@ -103,7 +99,7 @@ pub struct Table {
     gathered: Vec<(u8, u64)>,
 }
 
-/// The new content of an entry, its value in up to three parts and a gap behind the first.
+/// The new content of an entry, its value in up to three parts and zeroes behind the first.
 #[derive(Clone, Copy)]
 struct Content<'a> {
     /// Type, encoding, frequency and stamp; lengths and flags are set when it is stored.
@@ -112,8 +108,6 @@ struct Content<'a> {
     key: &'a [u8],
     parts: [&'a [u8]; 3],
     gap: u64,
-    /// What the gap holds; zeroes where nobody says.
-    fill: Option<Fill<'a>>,
     /// Room to leave behind the value of a large entry.
     spare: u64,
 }
@@ -319,39 +313,13 @@ impl Table {
         gap: u64,
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
-        self.insert_parts(hash, key, (gap, None), value)
-    }
-
-    /// Adds `key`, which must be absent, with `length` bytes that `fill` writes where they stay;
-    /// those of `value` follow them.
-    ///
-    /// # Errors
-    /// NeedRoom, and nothing has changed.
-    pub fn insert_filled(
-        &mut self,
-        hash: u64,
-        key: &[u8],
-        (length, fill): (u64, Fill<'_>),
-        value: &NewValue<'_>,
-    ) -> Result<EntryId, NeedRoom> {
-        self.insert_parts(hash, key, (length, Some(fill)), value)
-    }
-
-    fn insert_parts(
-        &mut self,
-        hash: u64,
-        key: &[u8],
-        (gap, fill): (u64, Option<Fill<'_>>),
-        value: &NewValue<'_>,
-    ) -> Result<EntryId, NeedRoom> {
         debug_assert!(self.find(hash, key).is_none(), "the key is absent");
         self.grow_for_one()?;
         let home = self.home(hash);
         let (bucket, slot) = self.free_slot(home)?;
         let header = Header::new(value.value_type, value.encoding, value.stamp);
         let parts = [&[], value.bytes, &[]];
-        let expiry = value.expiry;
-        let content = Content { header, expiry, key, parts, gap, fill, spare: 0 };
+        let content = Content { header, expiry: value.expiry, key, parts, gap, spare: 0 };
         let position = self.volatile.len() as u64;
         let reference = self.store_new(&content, position)?;
         if value.expiry.is_some() {
@@ -372,39 +340,13 @@ impl Table {
         key: &[u8],
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
-        self.replace_parts(id, key, (0, None), value)
-    }
-
-    /// As [`Table::replace`], with `length` bytes that `fill` writes where they stay behind those
-    /// of `value`.
-    ///
-    /// # Errors
-    /// NeedRoom, and nothing has changed.
-    pub fn replace_filled(
-        &mut self,
-        id: EntryId,
-        key: &[u8],
-        (length, fill): (u64, Fill<'_>),
-        value: &NewValue<'_>,
-    ) -> Result<EntryId, NeedRoom> {
-        self.replace_parts(id, key, (length, Some(fill)), value)
-    }
-
-    fn replace_parts(
-        &mut self,
-        id: EntryId,
-        key: &[u8],
-        (gap, fill): (u64, Option<Fill<'_>>),
-        value: &NewValue<'_>,
-    ) -> Result<EntryId, NeedRoom> {
         let old = self.entry(id).header();
         debug_assert_eq!(self.entry(id).key(), key, "the key stays");
         let header = Header(old.0 & Header::TOUCH_MASK | value.value_type as u64)
             .with_encoding(value.encoding)
             .with_stamp(value.stamp);
         let parts = [value.bytes, &[], &[]];
-        let expiry = value.expiry;
-        self.put(id, &Content { header, expiry, key, parts, gap, fill, spare: 0 })
+        self.put(id, &Content { header, expiry: value.expiry, key, parts, gap: 0, spare: 0 })
     }
 
     /// Appends `suffix` to the value, in place where there is room and nobody holds a pin.
@@ -454,8 +396,7 @@ impl Table {
         let grows = total > old.len() as u64;
         let parts = [&scratch[key_length..middle], bytes, &scratch[middle..]];
         let spare = if grows { total.min(large::APPEND_SPARE_BYTES_MAX) } else { 0 };
-        let key = &scratch[..key_length];
-        let content = Content { header, expiry, key, parts, gap, fill: None, spare };
+        let content = Content { header, expiry, key: &scratch[..key_length], parts, gap, spare };
         let result = self.put(id, &content);
         self.keep_scratch(scratch);
         result
@@ -490,8 +431,7 @@ impl Table {
         scratch.extend_from_slice(entry.key());
         scratch.extend_from_slice(entry.value());
         let (key, value) = scratch.split_at(key_length);
-        let parts: [&[u8]; 3] = [value, &[], &[]];
-        let content = Content { header, expiry, key, parts, gap: 0, fill: None, spare: 0 };
+        let content = Content { header, expiry, key, parts: [value, &[], &[]], gap: 0, spare: 0 };
         let result = self.put(id, &content);
         self.keep_scratch(scratch);
         result
@@ -610,25 +550,12 @@ impl Table {
         let [before, middle, after] = content.parts;
         self.write_bytes(offset, before);
         let mut at = offset + before.len() as u64;
-        match content.fill {
-            Some(fill) => self.write_filled(at, content.gap as usize, fill),
-            None if content.gap > 0 => self.write_zeroes(at, content.gap),
-            None => {}
+        if content.gap > 0 {
+            self.write_zeroes(at, content.gap);
+            at += content.gap;
         }
-        at += content.gap;
         self.write_bytes(at, middle);
         self.write_bytes(at + middle.len() as u64, after);
-    }
-
-    /// Writes what `fill` gives, piece by piece: each is in the cache when it is copied.
-    fn write_filled(&self, offset: u64, length: usize, fill: Fill<'_>) {
-        const PIECE_BYTES: usize = 4096;
-        let mut piece = [0; PIECE_BYTES];
-        for start in (0..length).step_by(PIECE_BYTES) {
-            let piece = &mut piece[..PIECE_BYTES.min(length - start)];
-            fill(start, piece);
-            self.write_bytes(offset + start as u64, piece);
-        }
     }
 
     fn write_bytes(&self, offset: u64, bytes: &[u8]) {

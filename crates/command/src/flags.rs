@@ -35,6 +35,8 @@ impl Flags {
     pub const NO_AUTH: Flags = Flags(1 << 12);
     /// Needs an option of the configuration before it may run.
     pub const PROTECTED: Flags = Flags(1 << 14);
+    /// Not allowed while another dataset is loaded beside this one.
+    pub const NO_ASYNC_LOADING: Flags = Flags(1 << 15);
     /// Not allowed inside MULTI.
     pub const NO_MULTI: Flags = Flags(1 << 16);
     /// Allowed while a script runs too long.
@@ -45,7 +47,7 @@ impl Flags {
     pub const KEYLESS: Flags = Flags(1 << 25);
 
     /// The names that COMMAND INFO prints, in its order. PROTECTED is hidden there as in Redis.
-    const NAMES: [(Flags, &'static str); 14] = [
+    const NAMES: [(Flags, &'static str); 15] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
@@ -58,6 +60,7 @@ impl Flags {
         (Flags::SKIP_SLOWLOG, "skip_slowlog"),
         (Flags::FAST, "fast"),
         (Flags::NO_AUTH, "no_auth"),
+        (Flags::NO_ASYNC_LOADING, "no_async_loading"),
         (Flags::NO_MULTI, "no_multi"),
         (Flags::ALLOW_BUSY, "allow_busy"),
     ];

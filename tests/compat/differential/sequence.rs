@@ -52,6 +52,8 @@ pub struct Epoch {
 /// Commands that do not belong into random sequences, with the reason.
 pub const LEFT_OUT: &[(&str, &str)] = &[
     ("auth", "compat/scripts/sessions.txt has it; no password is set here"),
+    ("bgrewriteaof", "Redis writes to disk; compat/observation.rs has the refusal"),
+    ("bgsave", "Redis writes to disk; compat/observation.rs has the refusal"),
     ("client|info", "shows addresses and ages; compat/information.rs compares its fields"),
     ("client|list", "shows addresses and ages; compat/information.rs compares its fields"),
     ("client|setinfo", "unknown to Redis 7.0; compat/scripts/sessions.txt has it"),
@@ -66,11 +68,25 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("debug", "its subcommands differ; the digests are compared at the end of each epoch"),
     ("help", "names the subcommands that the server has"),
     ("info", "shows the server's own numbers; compat/information.rs compares its fields"),
+    ("lastsave", "when the server started"),
+    ("latency|doctor", "tells in words of its own what the server saw"),
+    ("latency|graph", "shows what the server saw; compat/observation.rs compares its form"),
+    ("latency|histogram", "shows what the server saw; compat/observation.rs compares its form"),
+    ("latency|history", "shows what the server saw; compat/observation.rs compares its form"),
+    ("latency|latest", "shows what the server saw; compat/observation.rs compares its form"),
+    ("latency|reset", "tells what the server saw"),
+    ("lolwut", "a picture of each server's own"),
+    ("memory|doctor", "tells in words of its own what the server saw"),
+    ("memory|malloc-stats", "the servers have different allocators"),
+    ("memory|stats", "shows the server's own numbers; compat/observation.rs compares its fields"),
     ("memory|usage", "the servers lay memory out differently"),
     ("quit", "compat/scripts/sessions.txt has it; the connection would be gone"),
+    ("save", "Redis writes to disk; compat/observation.rs has the refusal"),
     ("shm|attach", "Forebay's own"),
     ("shm|segments", "Forebay's own"),
     ("shutdown", "hostile/lifetime.rs has it; the server would be gone"),
+    ("slowlog|get", "shows what the server saw; compat/observation.rs compares its entries"),
+    ("slowlog|len", "tells what the server saw"),
 ];
 
 /// Commands that would leave little to compare if they came as often as others.
@@ -78,7 +94,7 @@ const RARE: [&str; 8] =
     ["flushall", "flushdb", "swapdb", "reset", "hello", "select", "discard", "unwatch"];
 
 /// Containers that Redis 7.0 has and a request may name without a subcommand.
-const CONTAINERS: [&str; 4] = ["config", "client", "object", "memory"];
+const CONTAINERS: [&str; 6] = ["config", "client", "object", "memory", "slowlog", "latency"];
 /// A name that no server has.
 const NO_NAME: &str = "nosuchcommand";
 

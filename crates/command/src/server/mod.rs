@@ -1,5 +1,7 @@
 //! The commands of the server.
 
+mod bgrewriteaof;
+mod bgsave;
 mod command;
 mod config;
 mod dbsize;
@@ -7,9 +9,15 @@ mod debug;
 mod flushall;
 mod flushdb;
 mod info;
+mod lastsave;
+mod latency;
+mod lolwut;
 mod memory;
+mod role;
+mod save;
 mod shm;
 mod shutdown;
+mod slowlog;
 mod swapdb;
 mod time;
 
@@ -17,6 +25,8 @@ use crate::row::Command;
 
 /// The rows of the family.
 pub static SERVER: &[&Command] = &[
+    &bgrewriteaof::BGREWRITEAOF,
+    &bgsave::BGSAVE,
     &command::COMMAND,
     &config::CONFIG,
     &dbsize::DBSIZE,
@@ -24,9 +34,15 @@ pub static SERVER: &[&Command] = &[
     &flushall::FLUSHALL,
     &flushdb::FLUSHDB,
     &info::INFO,
+    &lastsave::LASTSAVE,
+    &latency::LATENCY,
+    &lolwut::LOLWUT,
     &memory::MEMORY,
+    &role::ROLE,
+    &save::SAVE,
     &shm::SHM,
     &shutdown::SHUTDOWN,
+    &slowlog::SLOWLOG,
     &swapdb::SWAPDB,
     &time::TIME,
 ];

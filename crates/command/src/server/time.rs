@@ -10,8 +10,6 @@ pub static TIME: Command = Command {
     group: Group::Server,
     arity: Arity::exactly(1),
     flags: Flags::LOADING.with(Flags::STALE).with(Flags::FAST),
-    note: "The time is the one by which keys expire: that of the batch which the request came in, \
-        in whole milliseconds.",
     tips: &["nondeterministic_output"],
     example: "> TIME\n...",
     handler: Handler::Session(run),
@@ -23,9 +21,9 @@ fn run(
     _: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
-    let milliseconds = cx.now.0;
+    let microseconds = cx.host.time_us(cx.now);
     reply.array(2);
-    reply.bulk_integer(milliseconds / 1000);
-    reply.bulk_integer(milliseconds % 1000 * 1000);
+    reply.bulk_integer(microseconds / 1_000_000);
+    reply.bulk_integer(microseconds % 1_000_000);
     Ok(Next::Done)
 }

@@ -1,6 +1,10 @@
 //! MEMORY: where memory goes.
 
+mod doctor;
 mod help;
+mod malloc_stats;
+mod purge;
+mod stats;
 mod usage;
 
 use crate::prelude::*;
@@ -13,7 +17,14 @@ pub static MEMORY: Command = Command {
     complexity: "Depends on the subcommand",
     group: Group::Server,
     arity: Arity::at_least(2),
-    subcommands: &[&help::HELP, &usage::USAGE],
+    subcommands: &[
+        &doctor::DOCTOR,
+        &help::HELP,
+        &malloc_stats::MALLOC_STATS,
+        &purge::PURGE,
+        &stats::STATS,
+        &usage::USAGE,
+    ],
     handler: Handler::Container,
     ..Command::DEFAULT
 };

@@ -1,0 +1,28 @@
+//! LASTSAVE: when the dataset was saved last.
+
+use crate::prelude::*;
+
+/// The row.
+pub static LASTSAVE: Command = Command {
+    name: "lastsave",
+    summary: "Returns when the dataset was saved last, in Unix seconds.",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: Arity::exactly(1),
+    flags: Flags::LOADING.with(Flags::STALE).with(Flags::FAST),
+    note: "Nothing is saved yet: it is when the server started, as in Redis before the first time.",
+    categories: Categories::ADMIN.with(Categories::DANGEROUS),
+    tips: &["nondeterministic_output"],
+    example: "> LASTSAVE\n(integer) 0",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut SessionContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    reply.integer(cx.host.saved_at_s());
+    Ok(Next::Done)
+}

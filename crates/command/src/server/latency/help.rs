@@ -1,0 +1,26 @@
+//! LATENCY HELP: its subcommands.
+
+use crate::help::reply_help;
+use crate::prelude::*;
+
+/// The row.
+pub static HELP: Command = Command {
+    name: "latency|help",
+    summary: "Returns the subcommands and what they do.",
+    since: "2.8.13",
+    group: Group::Server,
+    arity: Arity::exactly(2),
+    flags: Flags::LOADING.with(Flags::STALE),
+    example: "> LATENCY HELP\n...",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    _: &mut SessionContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    reply_help("latency", super::LATENCY.subcommands, reply);
+    Ok(Next::Done)
+}

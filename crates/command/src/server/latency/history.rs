@@ -1,0 +1,34 @@
+//! LATENCY HISTORY: the spikes of one event.
+
+use super::series_of;
+use crate::prelude::*;
+
+/// The row.
+pub static HISTORY: Command = Command {
+    name: "latency|history",
+    summary: "Returns the spikes of an event, the oldest first.",
+    since: "2.8.13",
+    group: Group::Server,
+    arity: Arity::exactly(3),
+    flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::LOADING).with(Flags::STALE),
+    args: &[Arg::string("event").among(&["command", "expire-cycle"])],
+    tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
+    example: "> LATENCY HISTORY command\n(empty array)",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut SessionContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    let samples = series_of(cx, args.at(2)).map_or_else(Vec::new, |series| series.samples);
+    reply.array(samples.len());
+    for (time_s, milliseconds) in samples {
+        reply.array(2);
+        reply.integer(time_s);
+        reply.integer(milliseconds as i64);
+    }
+    Ok(Next::Done)
+}

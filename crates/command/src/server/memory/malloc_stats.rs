@@ -1,0 +1,27 @@
+//! MEMORY MALLOC-STATS: what the allocators tell of themselves.
+
+use crate::prelude::*;
+
+/// The row.
+pub static MALLOC_STATS: Command = Command {
+    name: "memory|malloc-stats",
+    summary: "Returns what the allocators tell of themselves, for people.",
+    since: "4.0.0",
+    complexity: "O(1)",
+    group: Group::Server,
+    arity: Arity::exactly(2),
+    note: "The allocator of the data is the arena, so the text is not jemalloc's.",
+    tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+    example: "> MEMORY MALLOC-STATS\n...",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut SessionContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    reply.verbatim(*b"txt", cx.host.allocator_text());
+    Ok(Next::Done)
+}

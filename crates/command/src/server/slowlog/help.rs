@@ -1,0 +1,26 @@
+//! SLOWLOG HELP: its subcommands.
+
+use crate::help::reply_help;
+use crate::prelude::*;
+
+/// The row.
+pub static HELP: Command = Command {
+    name: "slowlog|help",
+    summary: "Returns the subcommands and what they do.",
+    since: "6.2.0",
+    group: Group::Server,
+    arity: Arity::exactly(2),
+    flags: Flags::LOADING.with(Flags::STALE),
+    example: "> SLOWLOG HELP\n...",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    _: &mut SessionContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    reply_help("slowlog", super::SLOWLOG.subcommands, reply);
+    Ok(Next::Done)
+}
