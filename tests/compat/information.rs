@@ -88,7 +88,10 @@ fn sections_and_fields_are_those_of_redis_in_its_order() {
         connection.call("SET k v");
         connection.call("NOSUCH");
         let text = text(&mut connection, "INFO everything");
-        let lines = text.lines().filter(|line| !line.is_empty());
+        // Redis has its commands in the order of a hash table.
+        let is_command =
+            |line: &str| ["cmdstat_", "latency_"].iter().any(|it| line.starts_with(it));
+        let lines = text.lines().filter(|line| !line.is_empty() && !is_command(line));
         lines.map(|line| line.split(':').next().unwrap_or(line).to_owned()).collect::<Vec<_>>()
     });
     let is_listed = |name: &String, list: &[&str]| list.contains(&name.as_str());
