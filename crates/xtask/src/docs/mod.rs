@@ -8,6 +8,8 @@
 #[cfg(feature = "tables")]
 mod commands;
 mod options;
+#[cfg(feature = "tables")]
+mod support;
 
 use std::path::Path;
 use std::process::Command;
@@ -25,6 +27,8 @@ struct Page {
 const PAGES: &[Page] = &[
     #[cfg(feature = "tables")]
     Page { path: "docs/reference/commands.md", render: |_| Ok(commands::page(command::table())) },
+    #[cfg(feature = "tables")]
+    Page { path: "docs/reference/support.md", render: |_| support::page(command::table()) },
     Page { path: "docs/reference/config.md", render: options::page },
 ];
 
