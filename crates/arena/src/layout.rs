@@ -32,8 +32,8 @@
 //!
 //! Entry header, one word (bit 0 is the lowest):
 //! ```text
-//! 0  4 type | 4 4 encoding | 8 TTL | 9 2 lease | 11 cold | 12 large | 13 long | 14 2 zero
-//! 16 8 frequency a | 24 8 frequency b | 32 16 stamp | 48 8 key length | 56 8 value length
+//! 0  4 type | 4 4 encoding | 8 TTL | 9 2 lease | 11 cold | 12 large | 13 long
+//! 14 1 mark counts | 15 1 zero | 16 32 mark | 48 8 key length | 56 8 value length
 //! ```
 //! Small entry (slab page), from its reference on:
 //! ```text
@@ -169,6 +169,16 @@ pub enum Encoding {
     Raw = 3,
 }
 
+/// What an entry remembers of its accesses: a word whose meaning is its caller's, in one of two
+/// forms, so that a mark made for another purpose is told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccessMark {
+    /// The mark.
+    pub word: u32,
+    /// Whether it is of the form that counts accesses.
+    pub counts: bool,
+}
+
 /// The entry header: one word, see the drawing above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header(pub u64);
@@ -177,13 +187,13 @@ impl Header {
     const TTL: u64 = 1 << 8;
     const LARGE: u64 = 1 << 12;
     const LONG: u64 = 1 << 13;
-    const STAMP_SHIFT: u32 = 32;
-    /// The bits that a touch may change at any time; readers ignore them.
-    pub const TOUCH_MASK: u64 = 0x0000_FFFF_FFFF_0000;
+    const MARK_COUNTS: u64 = 1 << 14;
+    const MARK_SHIFT: u32 = 16;
+    const MARK: u64 = 0xFFFF_FFFF << Header::MARK_SHIFT | Header::MARK_COUNTS;
 
-    /// Returns a header with `value_type`, `encoding` and `stamp`; all else zero.
-    pub fn new(value_type: ValueType, encoding: Encoding, stamp: u16) -> Header {
-        Header(value_type as u64 | (encoding as u64) << 4).with_stamp(stamp)
+    /// Returns a header with `value_type`, `encoding` and `mark`; all else zero.
+    pub fn new(value_type: ValueType, encoding: Encoding, mark: AccessMark) -> Header {
+        Header(value_type as u64 | (encoding as u64) << 4).with_mark(mark)
     }
 
     /// Returns the type's number.
@@ -265,15 +275,20 @@ impl Header {
         self.0 >> 56
     }
 
-    /// Returns the coarse time of the last access, in the caller's units.
-    pub fn stamp(self) -> u16 {
-        (self.0 >> Header::STAMP_SHIFT) as u16
+    /// Returns what the entry remembers of its accesses.
+    #[inline]
+    pub fn mark(self) -> AccessMark {
+        AccessMark {
+            word: (self.0 >> Header::MARK_SHIFT) as u32,
+            counts: self.0 & Header::MARK_COUNTS != 0,
+        }
     }
 
-    /// Returns the header with `stamp`.
-    pub fn with_stamp(self, stamp: u16) -> Header {
-        let mask = 0xFFFF_u64 << Header::STAMP_SHIFT;
-        Header(self.0 & !mask | u64::from(stamp) << Header::STAMP_SHIFT)
+    /// Returns the header with `mark`. It may change at any time; readers ignore it.
+    #[inline]
+    pub fn with_mark(self, mark: AccessMark) -> Header {
+        let counts = if mark.counts { Header::MARK_COUNTS } else { 0 };
+        Header(self.0 & !Header::MARK | u64::from(mark.word) << Header::MARK_SHIFT | counts)
     }
 
     /// Returns the bytes between a small entry's reference and its key.
@@ -336,12 +351,16 @@ mod tests {
 
     #[test]
     fn header_keeps_each_field_apart() {
-        let header = Header::new(ValueType::String, Encoding::Raw, 0xABCD)
-            .with_ttl(true)
-            .with_lengths(255, 7);
+        let mark = AccessMark { word: 0xABCD_1234, counts: true };
+        let header =
+            Header::new(ValueType::String, Encoding::Raw, mark).with_ttl(true).with_lengths(255, 7);
         assert_eq!(header.value_type(), ValueType::String);
         assert_eq!(header.encoding(), Encoding::Raw);
-        assert_eq!(header.stamp(), 0xABCD);
+        assert_eq!(header.mark(), mark);
+        assert_eq!(header.as_large().mark(), mark);
+        let other = AccessMark { word: 7, counts: false };
+        assert_eq!(header.with_mark(other).mark(), other);
+        assert_eq!(header.with_mark(other).with_mark(mark), header);
         assert!(header.has_ttl() && !header.is_large() && !header.is_long());
         assert_eq!((header.short_key_length(), header.short_value_length()), (255, 7));
         let long = header.with_lengths(3, 256);

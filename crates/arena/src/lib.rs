@@ -31,7 +31,7 @@ mod table;
 pub mod words;
 
 pub use extent::{Owner, SlideBudget, SlideStep, TopStep};
-pub use layout::{Encoding, ValueType};
+pub use layout::{AccessMark, Encoding, ValueType};
 pub use memory::{Arena, ArenaConfig, ArenaError, NeedRoom, Region, Room, Usage};
 pub use page_pool::{DrainStep, PageOwner};
 pub use source::{HeapSource, SegmentError, SegmentSource};

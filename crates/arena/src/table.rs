@@ -24,8 +24,8 @@ use base::{DatabaseIndex, ShardIndex, UnixMs};
 
 use crate::bucket::Bucket;
 use crate::layout::{
-    BUCKETS_PER_BLOCK, Encoding, Header, LINE_BYTES, ValueType, home_bucket, small_entry_bytes,
-    table_header, table_header_offset, tag_of,
+    AccessMark, BUCKETS_PER_BLOCK, Encoding, Header, LINE_BYTES, ValueType, home_bucket,
+    small_entry_bytes, table_header, table_header_offset, tag_of,
 };
 use crate::memory::{Arena, Memory, NeedRoom, Room};
 use crate::page_pool::PageOwner;
@@ -62,8 +62,8 @@ pub struct NewValue<'a> {
     pub encoding: Encoding,
     /// When it expires.
     pub expiry: Option<UnixMs>,
-    /// The coarse time of this access, in the caller's units.
-    pub stamp: u16,
+    /// What the entry remembers of its accesses from here on.
+    pub mark: AccessMark,
 }
 
 /// The index and entries of one (shard, database).
@@ -102,7 +102,7 @@ pub struct Table {
 /// The new content of an entry, its value in up to three parts and zeroes behind the first.
 #[derive(Clone, Copy)]
 struct Content<'a> {
-    /// Type, encoding, frequency and stamp; lengths and flags are set when it is stored.
+    /// Type, encoding and mark; lengths and flags are set when it is stored.
     header: Header,
     expiry: Option<UnixMs>,
     key: &'a [u8],
@@ -278,13 +278,14 @@ impl Table {
         self.entry_at(id.reference)
     }
 
-    /// Notes an access at `stamp`. Writes only when the stamp has changed; readers ignore it.
+    /// Makes the entry remember `mark` of its accesses. Writes only a mark that is new; readers in
+    /// other processes ignore it.
     #[inline]
-    pub fn touch(&self, id: EntryId, stamp: u16) {
+    pub fn touch(&self, id: EntryId, mark: AccessMark) {
         let word = self.memory.word(id.reference);
         let header = Header(word.load(Ordering::Relaxed));
-        if header.stamp() != stamp {
-            word.store(header.with_stamp(stamp).0, Ordering::Relaxed);
+        if header.mark() != mark {
+            word.store(header.with_mark(mark).0, Ordering::Relaxed);
         }
     }
 
@@ -317,7 +318,7 @@ impl Table {
         self.grow_for_one()?;
         let home = self.home(hash);
         let (bucket, slot) = self.free_slot(home)?;
-        let header = Header::new(value.value_type, value.encoding, value.stamp);
+        let header = Header::new(value.value_type, value.encoding, value.mark);
         let parts = [&[], value.bytes, &[]];
         let content = Content { header, expiry: value.expiry, key, parts, gap, spare: 0 };
         let position = self.volatile.len() as u64;
@@ -340,11 +341,8 @@ impl Table {
         key: &[u8],
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
-        let old = self.entry(id).header();
         debug_assert_eq!(self.entry(id).key(), key, "the key stays");
-        let header = Header(old.0 & Header::TOUCH_MASK | value.value_type as u64)
-            .with_encoding(value.encoding)
-            .with_stamp(value.stamp);
+        let header = Header::new(value.value_type, value.encoding, value.mark);
         let parts = [value.bytes, &[], &[]];
         self.put(id, &Content { header, expiry: value.expiry, key, parts, gap: 0, spare: 0 })
     }

@@ -20,7 +20,7 @@ use command::{
     ClientInfo, ConfigError, Host, InfoSections, LatencyEvent, Observer, SessionState,
     ShutdownError, ShutdownRequest, SlowCommand,
 };
-use keyspace::{Access, DatasetDigest, EffectSink, Keyspace, Record};
+use keyspace::{Access, DatasetDigest, EffectSink, EvictionPolicy, Keyspace, Record};
 use resp::{Batch, Decoder, Limits, Output, encode_command};
 
 use crate::{Applier, Ending, Engine, Outcome, Session, Tally, Tick, Watch};
@@ -54,6 +54,13 @@ fn check_histories(count: u64, check: impl Fn(u64) -> u64) -> u64 {
     let test = std::thread::current();
     println!("{}: {} histories", test.name().unwrap_or(""), seeds.end - seeds.start);
     sum
+}
+
+/// Returns the policy of a history that evicts: each in turn, beginning with those of all keys.
+fn policy_of(seed: u64) -> EvictionPolicy {
+    let evicting = EvictionPolicy::ALL.into_iter().filter(|it| *it != EvictionPolicy::NoEviction);
+    let policies: Vec<EvictionPolicy> = evicting.collect();
+    policies[policies.len() - 1 - seed as usize % policies.len()]
 }
 
 /// Prints the seed when the test that holds it panics.

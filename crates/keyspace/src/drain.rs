@@ -3,10 +3,10 @@
 //! Memory leaves a region in whole segments, because a sealed segment cannot be punched. *Draining*
 //! empties a segment of slab pages, one by one, each under the lock of its owner's shard. Their
 //! entries move to other pages of the same table; where these are full, the shard evicts as many
-//! of its least recently used keys first. *Clearing the top* takes the last blocks of the extent
-//! region to holes further down, and evicts the least recently used blocks until there are such
-//! holes.
-
+//! of its keys first, or another does whose pages then serve. *Clearing the top* takes the last
+//! blocks of the extent region to holes further down, and evicts blocks until there are such holes.
+//! The policy says which keys go: one that may not is moved, or stays where it is and its segment
+//! with it.
 //!
 //! One thread at a time does either; others that need room wait for it.
 
@@ -65,20 +65,25 @@ impl Keyspace {
             if means == Means::Moves {
                 return false;
             }
-            self.evict_from(index, PAGE_BYTES, Victims::Small, context);
+            let freed = self.evict_from(index, PAGE_BYTES, Victims::Small, context).bytes();
+            if freed == 0 {
+                let other = self.random_shard(context.random);
+                self.evict_from(other, PAGE_BYTES, Victims::Small, context);
+            }
         }
         self.evict_page(step, context.now);
-        true
+        self.lock(index).shard_mut(index).drain(step) != Drained::NoRoom
     }
 
-    /// Evicts the entries that are left on the page of `step`.
+    /// Evicts the entries that are left on the page of `step` and may go.
     fn evict_page(&self, step: &DrainStep, now: UnixMs) {
+        let policy = self.eviction_policy();
         let index = ShardIndex(step.owner.shard);
         let mut guard = self.lock(index);
         let shard = guard.shard_mut(index);
         // Each removal may move other entries, so that the page is looked at anew.
         while let Some((database, part)) = shard.part_of(step.owner.table)
-            && let Some(id) = part.table.entry_to_drain(step)
+            && let Some(id) = part.table.entry_to_drain(step, |entry| policy.allows(entry))
         {
             let name = part.table.entry(id).key().to_vec();
             shard.evict_key(database, &name, now);
@@ -86,8 +91,8 @@ impl Keyspace {
     }
 
     /// Takes the blocks of the last segment of the extent region away, a bounded number, and gives
-    /// it back; returns how many bytes that was. A segment with a block that a reader holds is
-    /// passed over.
+    /// it back; returns how many bytes that was. A segment is passed over where a reader holds a
+    /// block, or one neither finds another place nor may go.
     pub(crate) fn clear_top(&self, means: Means, context: &mut SweepContext<'_>) -> u64 {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let segment_bytes = self.arena().segment_bytes();
@@ -116,7 +121,9 @@ impl Keyspace {
                     self.evict_blocks(bytes, context);
                 }
                 TopStep::Stuck { owner, .. } => {
-                    self.evict_block(offset, owner, context.now);
+                    if self.evict_block(offset, owner, context.now) == 0 {
+                        (segment, below) = (None, offset / segment_bytes * segment_bytes);
+                    }
                 }
             }
         }

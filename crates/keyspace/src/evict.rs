@@ -1,9 +1,9 @@
 //! Eviction: which keys go when room is needed.
 //!
-//! Each shard looks at a few of its keys at a time and remembers the least recently used of all
-//! that it looked at, as Redis does, so that a choice among five at a time comes close to the
-//! oldest of the shard. Access times are seconds modulo 2^16: a key unused for more than 18 hours
-//! may look younger than it is.
+//! Each shard looks at a few of its keys at a time and remembers those of all that it looked at
+//! which the policy would have go first, as Redis does, so that a choice among five at a time comes
+//! close to the best of the shard. Keys with a time to live are in a list of their table: where
+//! only they may go, samples are taken from that list, so that one among millions is found at once.
 
 use std::sync::atomic::Ordering;
 
@@ -12,10 +12,11 @@ use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 
 use crate::keyspace::Keyspace;
+use crate::policy::EvictionPolicy;
+use crate::published::DatabaseCounts;
 use crate::recorder::Recorder;
 use crate::room::SweepContext;
 use crate::shard::{Shard, is_expired};
-use crate::view::stamp_of;
 use crate::write::{Place, Removal};
 
 /// How many keys a choice looks at unless told: Redis's maxmemory-samples.
@@ -29,18 +30,26 @@ const VICTIMS_PER_HOLD_MAX: u32 = 32;
 /// How many slab pages are emptied during one hold of a shard.
 const EVACUATIONS_PER_HOLD_MAX: u32 = 4;
 
-/// Which keys may be evicted, by Redis's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EvictionPolicy {
-    /// None: a write that lacks room is refused.
-    NoEviction,
-    /// Any, the least recently used of a sample first.
-    AllKeysLru,
+/// Which keys a choice is made among, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice {
+    policy: EvictionPolicy,
+    victims: Victims,
+    samples: u32,
 }
 
-/// The least recently used keys that a shard's samples met.
+impl Choice {
+    /// Returns whether `entry` may be chosen.
+    fn allows(self, entry: &Entry<'_>) -> bool {
+        self.policy.allows(entry) && self.victims.include(entry)
+    }
+}
+
+/// The keys that should go first of all that a shard's samples met.
 #[derive(Debug, Default)]
 pub(crate) struct EvictionPool {
+    /// By which policy the candidates are ranked.
+    policy: Option<EvictionPolicy>,
     candidates: Vec<Candidate>,
 }
 
@@ -48,43 +57,47 @@ pub(crate) struct EvictionPool {
 struct Candidate {
     database: DatabaseIndex,
     key: Box<[u8]>,
-    stamp: u16,
+    rank: u64,
 }
 
 /// A random key.
 struct Sample<'s> {
     database: DatabaseIndex,
     key: &'s [u8],
-    stamp: u16,
-}
-
-fn idle_seconds(stamp: u16, now: UnixMs) -> u16 {
-    stamp_of(now).wrapping_sub(stamp)
+    rank: u64,
 }
 
 impl EvictionPool {
-    /// Remembers `sample` if it is among the least recently used.
-    fn offer(&mut self, sample: Sample<'_>, now: UnixMs) {
-        let Sample { database, key, stamp } = sample;
+    /// Forgets candidates that another policy ranked, or that are as good as any other.
+    fn prepare(&mut self, policy: EvictionPolicy) {
+        if self.policy != Some(policy) || policy.is_random() {
+            self.candidates.clear();
+            self.policy = Some(policy);
+        }
+    }
+
+    /// Remembers `sample` if it is among those of the highest ranks.
+    fn offer(&mut self, sample: Sample<'_>) {
+        let Sample { database, key, rank } = sample;
         let same = |one: &Candidate| one.database == database && *one.key == *key;
         if let Some(known) = self.candidates.iter_mut().find(|one| same(one)) {
-            known.stamp = stamp;
+            known.rank = rank;
             return;
         }
         if self.candidates.len() < CANDIDATES_MAX {
-            return self.candidates.push(Candidate { database, key: key.into(), stamp });
+            return self.candidates.push(Candidate { database, key: key.into(), rank });
         }
-        let youngest = self.candidates.iter_mut().min_by_key(|one| idle_seconds(one.stamp, now));
-        let youngest = youngest.expect("the pool is full");
-        if idle_seconds(youngest.stamp, now) < idle_seconds(stamp, now) {
-            *youngest = Candidate { database, key: key.into(), stamp };
+        let lowest = self.candidates.iter_mut().min_by_key(|one| one.rank);
+        let lowest = lowest.expect("the pool is full");
+        if lowest.rank < rank {
+            *lowest = Candidate { database, key: key.into(), rank };
         }
     }
 
     /// Takes out the best victim.
-    fn take(&mut self, now: UnixMs) -> Option<Candidate> {
+    fn take(&mut self) -> Option<Candidate> {
         let ranks = self.candidates.iter().enumerate();
-        let (best, _) = ranks.max_by_key(|(_, one)| idle_seconds(one.stamp, now))?;
+        let (best, _) = ranks.max_by_key(|(_, one)| one.rank)?;
         Some(self.candidates.swap_remove(best))
     }
 
@@ -100,26 +113,14 @@ impl EvictionPool {
 }
 
 impl Keyspace {
-    /// Returns the policy.
-    pub fn eviction_policy(&self) -> EvictionPolicy {
-        match self.eviction_policy.load(Ordering::Relaxed) {
-            0 => EvictionPolicy::NoEviction,
-            _ => EvictionPolicy::AllKeysLru,
-        }
-    }
-
-    /// Sets the policy.
-    pub fn set_eviction_policy(&self, policy: EvictionPolicy) {
-        self.eviction_policy.store(policy as u8, Ordering::Relaxed);
-    }
-
-    /// Sets how many keys each choice looks at: maxmemory-samples.
-    ///
-    /// # Panics
-    /// When `samples` is 0.
-    pub fn set_eviction_samples(&self, samples: u32) {
-        assert!(samples > 0, "a choice looks at one key at least");
-        self.eviction_samples.store(samples, Ordering::Relaxed);
+    /// Returns how to choose among `victims` now.
+    pub(crate) fn choice(&self, victims: Victims) -> Choice {
+        let policy = self.eviction_policy();
+        let samples = match policy.is_random() {
+            true => 1,
+            false => self.eviction_samples.load(Ordering::Relaxed),
+        };
+        Choice { policy, victims, samples }
     }
 
     /// Evicts keys of `shard` until about `goal` bytes are free, a bounded number, and empties
@@ -131,17 +132,18 @@ impl Keyspace {
         victims: Victims,
         context: &mut SweepContext<'_>,
     ) -> Freed {
-        let samples = self.eviction_samples.load(Ordering::Relaxed);
+        let choice = self.choice(victims);
         let mut guard = self.lock(shard);
         let shard = guard.shard_mut(shard);
         let pool_bytes = shard.eviction_pool.memory_bytes();
+        shard.eviction_pool.prepare(choice.policy);
         let mut freed = Freed::default();
         for _ in 0..VICTIMS_PER_HOLD_MAX {
             if freed.bytes() >= goal {
                 break;
             }
-            shard.sample_candidates(samples, victims, context.now, context.random);
-            let Some(one) = shard.evict_best(victims, context.now) else { break };
+            shard.sample_candidates(choice, context);
+            let Some(one) = shard.evict_best(choice, context) else { break };
             freed.small += one.small;
             freed.large += one.large;
         }
@@ -187,7 +189,7 @@ impl Freed {
 struct Block {
     offset: u64,
     owner: Owner,
-    idle_seconds: u16,
+    rank: u64,
 }
 
 /// What evicting blocks came to.
@@ -195,122 +197,172 @@ struct Block {
 pub(crate) struct BlocksEvicted {
     /// Bytes that are free now.
     pub freed: u64,
-    /// Those of them whose place a small entry unused for longer should have had.
+    /// Those of them whose place a small entry should have had, which the policy ranks higher.
     pub unfair: u64,
 }
 
 impl Keyspace {
-    /// Evicts large entries, the least recently used of a few blocks each time, until about `goal`
-    /// bytes are free, a bounded number. Blocks are chosen where they lie: among millions of small
-    /// keys, samples of keys would hardly meet a large one.
+    /// Evicts large entries, the best of a few blocks each time, until about `goal` bytes are free,
+    /// a bounded number. Blocks are chosen where they lie: among millions of small keys, samples of
+    /// keys would hardly meet a large one.
     pub(crate) fn evict_blocks(&self, goal: u64, context: &mut SweepContext<'_>) -> BlocksEvicted {
         let mut evicted = BlocksEvicted::default();
         for _ in 0..VICTIMS_PER_HOLD_MAX {
             if evicted.freed >= goal {
                 break;
             }
-            let Some(block) = self.oldest_block(context) else { break };
+            let Some(block) = self.best_block(context) else { break };
             let freed = self.evict_block(block.offset, block.owner, context.now);
             evicted.freed += freed;
-            if self.oldest_key_idle(context) > Some(block.idle_seconds) {
+            if self.best_key_rank(context) > Some(block.rank) {
                 evicted.unfair += freed;
             }
         }
         evicted
     }
 
-    /// Returns the least recently used of a few blocks that no reader holds.
-    fn oldest_block(&self, context: &mut SweepContext<'_>) -> Option<Block> {
-        let samples = self.eviction_samples.load(Ordering::Relaxed);
-        let mut oldest: Option<Block> = None;
-        for _ in 0..samples {
-            let (offset, owner) = self.arena().sample_block(context.random.next())?;
-            if self.arena().pins().is_pinned(offset) {
-                continue;
-            }
-            let index = ShardIndex(owner.shard);
-            let mut guard = self.lock(index);
-            let Some((_, part)) = guard.shard_mut(index).part_of(owner.database) else { continue };
-            let Some(entry) = part.table.large_entry(owner.descriptor, offset) else { continue };
-            let idle_seconds = match is_expired(&entry, context.now) {
-                true => u16::MAX,
-                false => idle_seconds(entry.stamp(), context.now),
-            };
-            if oldest.is_none_or(|block| block.idle_seconds < idle_seconds) {
-                oldest = Some(Block { offset, owner, idle_seconds });
-            }
-        }
-        oldest
+    /// Returns the block of the highest rank of a few that no reader holds and that may go.
+    fn best_block(&self, context: &mut SweepContext<'_>) -> Option<Block> {
+        let choice = self.choice(Victims::Any);
+        let blocks = (0..choice.samples).filter_map(|_| {
+            let among_all = self.sample_block(choice, context);
+            among_all.or_else(|| self.sample_volatile_block(choice, context))
+        });
+        blocks.max_by_key(|block| block.rank)
     }
 
-    /// Removes the entry of the block at `offset` if it is still there; returns the bytes that are
-    /// free now.
+    /// Returns a random block, if it may go.
+    fn sample_block(&self, choice: Choice, context: &mut SweepContext<'_>) -> Option<Block> {
+        let (offset, owner) = self.arena().sample_block(context.random.next())?;
+        self.ranked(offset, owner, choice, context)
+    }
+
+    /// Returns the block of a random key with a time to live, if it has one: where only such keys
+    /// may go, few blocks may be theirs.
+    fn sample_volatile_block(
+        &self,
+        choice: Choice,
+        context: &mut SweepContext<'_>,
+    ) -> Option<Block> {
+        if !choice.policy.is_volatile() {
+            return None;
+        }
+        let index = self.random_shard(context.random);
+        let (offset, owner) = {
+            let mut guard = self.lock(index);
+            let shard = guard.shard_mut(index);
+            let (database, position) = shard.random_position(choice.policy, context.random)?;
+            shard.database(database)?.table.volatile_block(position)?
+        };
+        self.ranked(offset, owner, choice, context)
+    }
+
+    /// Returns the block at `offset` with its rank, if it is still there and may go.
+    fn ranked(
+        &self,
+        offset: u64,
+        owner: Owner,
+        choice: Choice,
+        context: &mut SweepContext<'_>,
+    ) -> Option<Block> {
+        if self.arena().pins().is_pinned(offset) {
+            return None;
+        }
+        let index = ShardIndex(owner.shard);
+        let mut guard = self.lock(index);
+        let shard = guard.shard_mut(index);
+        let published = shard.published.clone();
+        let (_, part) = shard.part_of(owner.database)?;
+        let entry = part.table.large_entry(owner.descriptor, offset)?;
+        if !choice.allows(&entry) {
+            return None;
+        }
+        let tracking = &published.tracking;
+        let rank = choice.policy.rank(&entry, tracking, context.now, context.random);
+        Some(Block { offset, owner, rank })
+    }
+
+    /// Removes the entry of the block at `offset` if it is still there and may go; returns the
+    /// bytes that are free now.
     pub(crate) fn evict_block(&self, offset: u64, owner: Owner, now: UnixMs) -> u64 {
+        let policy = self.eviction_policy();
         let index = ShardIndex(owner.shard);
         let mut guard = self.lock(index);
         let shard = guard.shard_mut(index);
         let Some((database, part)) = shard.part_of(owner.database) else { return 0 };
         let Some(entry) = part.table.large_entry(owner.descriptor, offset) else { return 0 };
+        if !policy.allows(&entry) {
+            return 0;
+        }
         let name = entry.key().to_vec();
         shard.evict_key(database, &name, now)
     }
 
-    /// Returns for how long the least recently used of a few random keys has not been used.
-    fn oldest_key_idle(&self, context: &mut SweepContext<'_>) -> Option<u16> {
-        let samples = self.eviction_samples.load(Ordering::Relaxed);
+    /// Returns the highest rank of a few random small keys.
+    fn best_key_rank(&self, context: &mut SweepContext<'_>) -> Option<u64> {
+        let choice = self.choice(Victims::Small);
         let index = self.random_shard(context.random);
         let mut guard = self.lock(index);
         let shard = guard.shard_mut(index);
-        let (now, random) = (context.now, &mut *context.random);
-        let keys = (0..samples).filter_map(|_| shard.sample(Victims::Small, now, random));
-        keys.map(|sample| idle_seconds(sample.stamp, now)).max()
+        let ranks = (0..choice.samples).filter_map(|_| Some(shard.sample(choice, context)?.rank));
+        ranks.max()
     }
 }
 
 impl Shard {
-    /// Offers `samples` random keys to the pool.
-    fn sample_candidates(
-        &mut self,
-        samples: u32,
-        victims: Victims,
-        now: UnixMs,
-        random: &mut Prng,
-    ) {
+    /// Offers some random keys to the pool.
+    fn sample_candidates(&mut self, choice: Choice, context: &mut SweepContext<'_>) {
         let mut pool = std::mem::take(&mut self.eviction_pool);
-        for _ in 0..samples {
-            if let Some(sample) = self.sample(victims, now, random) {
-                pool.offer(sample, now);
+        for _ in 0..choice.samples {
+            if let Some(sample) = self.sample(choice, context) {
+                pool.offer(sample);
             }
         }
         self.eviction_pool = pool;
     }
 
-    /// Returns a random key of any database.
-    fn sample(&self, victims: Victims, now: UnixMs, random: &mut Prng) -> Option<Sample<'_>> {
-        let total: u64 = self.databases().map(|(_, part)| part.table.len()).sum();
+    /// Returns a random key of any database that may be chosen, if the one looked at may.
+    fn sample(&self, choice: Choice, context: &mut SweepContext<'_>) -> Option<Sample<'_>> {
+        let (database, position) = self.random_position(choice.policy, context.random)?;
+        let table = &self.database(database)?.table;
+        let entry = match choice.policy.is_volatile() {
+            true => table.volatile_entry(position),
+            false => table.entry(table.sample(context.random.next())?),
+        };
+        if !choice.allows(&entry) {
+            return None;
+        }
+        let tracking = &self.published.tracking;
+        let rank = choice.policy.rank(&entry, tracking, context.now, context.random);
+        Some(Sample { database, key: entry.key(), rank })
+    }
+
+    /// Returns a database and a position in it, each of the keys that `policy` may evict as likely.
+    fn random_position(
+        &self,
+        policy: EvictionPolicy,
+        random: &mut Prng,
+    ) -> Option<(DatabaseIndex, u64)> {
+        let count = |counts: DatabaseCounts| policy.candidates(counts);
+        let total: u64 = self.databases().map(|(_, part)| count(part.counts())).sum();
         if total == 0 {
             return None;
         }
         let mut position = random.below(total);
-        let (database, part) = self.databases().find(|(_, part)| {
-            let here = position < part.table.len();
-            position = position.saturating_sub(part.table.len());
-            here
-        })?;
-        let entry = part.table.entry(part.table.sample(random.next())?);
-        if !victims.include(&entry) {
-            return None;
+        for (database, part) in self.databases() {
+            let here = count(part.counts());
+            if position < here {
+                return Some((database, position));
+            }
+            position -= here;
         }
-        // An expired key is the oldest there is.
-        let oldest = stamp_of(now).wrapping_add(1);
-        let stamp = if is_expired(&entry, now) { oldest } else { entry.stamp() };
-        Some(Sample { database, key: entry.key(), stamp })
+        None
     }
 
     /// Removes the best candidate that is still what it was; returns the bytes that are free now.
-    fn evict_best(&mut self, victims: Victims, now: UnixMs) -> Option<Freed> {
-        while let Some(candidate) = self.eviction_pool.take(now) {
-            if let Some(freed) = self.evict(&candidate, victims, now) {
+    fn evict_best(&mut self, choice: Choice, context: &mut SweepContext<'_>) -> Option<Freed> {
+        while let Some(candidate) = self.eviction_pool.take() {
+            if let Some(freed) = self.evict(&candidate, choice, context) {
                 return Some(freed);
             }
         }
@@ -319,19 +371,26 @@ impl Shard {
 
     /// Removes `candidate` unless it was used meanwhile or a reader holds it: its memory would
     /// stay. Returns the bytes that are free now.
-    fn evict(&mut self, candidate: &Candidate, victims: Victims, now: UnixMs) -> Option<Freed> {
+    fn evict(
+        &mut self,
+        candidate: &Candidate,
+        choice: Choice,
+        context: &mut SweepContext<'_>,
+    ) -> Option<Freed> {
         let key = &self.key(&candidate.key);
         let table = &self.database(candidate.database)?.table;
         let id = table.find(key.hash, key.bytes)?;
         let entry = table.entry(id);
-        if !is_expired(&entry, now) && entry.stamp() != candidate.stamp {
+        if !choice.allows(&entry) || table.is_pinned(id) {
             return None;
         }
-        if !victims.include(&entry) || table.is_pinned(id) {
+        let tracking = &self.published.tracking;
+        let rank = choice.policy.rank(&entry, tracking, context.now, context.random);
+        if rank < candidate.rank && !choice.policy.is_random() {
             return None;
         }
         let is_large = entry.header().is_large();
-        let bytes = self.evict_key(candidate.database, &candidate.key, now);
+        let bytes = self.evict_key(candidate.database, &candidate.key, context.now);
         Some(match is_large {
             true => Freed { small: 0, large: bytes },
             false => Freed { small: bytes, large: 0 },

@@ -10,7 +10,7 @@ use crate::effect::EffectSink;
 use crate::evict::SAMPLES_DEFAULT;
 use crate::guard::Guard;
 use crate::published::{Counters, DatabaseCounts, Published};
-use crate::room::MemoryAccount;
+use crate::room::{MemoryAccount, TENACITY_DEFAULT};
 use crate::shard::Shard;
 use crate::shard_set::ShardSet;
 
@@ -38,6 +38,7 @@ pub struct Keyspace {
     counters_from: Mutex<Counters>,
     pub(crate) eviction_policy: AtomicU8,
     pub(crate) eviction_samples: AtomicU32,
+    pub(crate) eviction_tenacity: AtomicU32,
     /// Bytes of large entries that were evicted while small ones had been unused for longer.
     pub(crate) slab_debt: AtomicU64,
     /// Bytes of large entries that were evicted for want of slab pages.
@@ -71,6 +72,7 @@ impl Keyspace {
             counters_from: Mutex::default(),
             eviction_policy: AtomicU8::new(0),
             eviction_samples: AtomicU32::new(SAMPLES_DEFAULT),
+            eviction_tenacity: AtomicU32::new(TENACITY_DEFAULT),
             slab_debt: AtomicU64::new(0),
             extent_debt: AtomicU64::new(0),
             turn: Mutex::new(()),
@@ -194,7 +196,7 @@ impl Keyspace {
 
     /// Returns how many keys of `shard` have a time to live; may be a moment old, takes no lock.
     pub fn shard_volatile(&self, shard: ShardIndex) -> u64 {
-        self.databases().map(|database| self.shard_counts(shard, database).volatile).sum()
+        self.published(shard).all_counts().volatile
     }
 
     /// Returns the events since the last [`Keyspace::reset_counters`]; takes no lock of a shard.
@@ -219,7 +221,7 @@ impl Keyspace {
         cell.shard.lock().expect(NOT_POISONED)
     }
 
-    fn published(&self, shard: ShardIndex) -> &Published {
+    pub(crate) fn published(&self, shard: ShardIndex) -> &Published {
         &self.shards[shard.position()].published
     }
 

@@ -4,7 +4,8 @@
 //! `view.rs` reads and `write.rs` changes one database through a guard, `access.rs` works on the
 //! whole keyspace; `shard.rs` is what a lock protects, `published.rs` what anyone may read without
 //! it. `effect.rs` is the stream of changes and `recorder.rs` makes one record of many.
-//! `expire.rs`, `evict.rs` and `room.rs` give memory back; `watch.rs` serves WATCH.
+//! `expire.rs`, `evict.rs`, `room.rs` and `drain.rs` give memory back, `policy.rs` says which keys
+//! may go and which first, by the marks of `tracking.rs`; `watch.rs` serves WATCH.
 //! *Invariants*: data is reachable only through a guard; several shards are locked in ascending
 //! order by one function; a change emits its effect before the lock is released; reads never
 //! change the dataset; nothing here reads a clock or draws a random number.
@@ -21,6 +22,7 @@ mod expire;
 mod growth;
 mod guard;
 mod keyspace;
+mod policy;
 mod published;
 mod recorder;
 mod room;
@@ -28,6 +30,7 @@ mod shard;
 mod shard_set;
 #[cfg(test)]
 mod tests;
+mod tracking;
 mod view;
 mod watch;
 mod write;
@@ -37,10 +40,10 @@ pub use arena::{Encoding, Entry, NeedRoom, Region, ValueType};
 pub use digest::DatasetDigest;
 pub use effect::{Effect, EffectSink, Expiry, Record};
 pub use encoding::EMBSTR_BYTES_MAX;
-pub use evict::EvictionPolicy;
 pub use expire::SweepOutcome;
 pub use guard::Guard;
 pub use keyspace::{Keyspace, shard_count_for_workers};
+pub use policy::EvictionPolicy;
 pub use published::{Counters, DatabaseCounts};
 pub use room::SweepContext;
 pub use shard::{SlotCount, is_expired};

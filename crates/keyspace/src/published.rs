@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{DATABASE_COUNT_MAX, DatabaseIndex};
 
+use crate::tracking::Tracking;
+
 /// A number with one writer at a time (the holder of the shard) and any number of readers. Relaxed
 /// loads and stores suffice and cost what plain ones do.
 #[derive(Debug, Default)]
@@ -36,6 +38,11 @@ pub(crate) struct Published {
     pub changes: Gauge,
     pub expired: Gauge,
     pub evicted: Gauge,
+    /// How accesses are tracked; here because every read has this line at hand.
+    pub tracking: Tracking,
+    /// The keys of all databases, and those of them with a time to live.
+    all_keys: Gauge,
+    all_volatile: Gauge,
     keys: [Gauge; DATABASE_COUNT_MAX],
     volatile: [Gauge; DATABASE_COUNT_MAX],
 }
@@ -43,8 +50,19 @@ pub(crate) struct Published {
 impl Published {
     /// Publishes the counts of `database`.
     pub fn set_counts(&self, database: DatabaseIndex, counts: DatabaseCounts) {
-        self.keys[database.position()].set(counts.keys);
-        self.volatile[database.position()].set(counts.volatile);
+        let pairs = [
+            (&self.keys[database.position()], &self.all_keys, counts.keys),
+            (&self.volatile[database.position()], &self.all_volatile, counts.volatile),
+        ];
+        for (gauge, all, count) in pairs {
+            all.add(count.wrapping_sub(gauge.value()));
+            gauge.set(count);
+        }
+    }
+
+    /// Returns the counts of all databases together.
+    pub fn all_counts(&self) -> DatabaseCounts {
+        DatabaseCounts { keys: self.all_keys.value(), volatile: self.all_volatile.value() }
     }
 
     /// Returns the counts of `database`.

@@ -12,12 +12,17 @@ use base::prng::Prng;
 use base::{SLOT_COUNT, ShardIndex, UnixMs};
 
 use crate::drain::Means;
-use crate::evict::{EvictionPolicy, Victims};
+use crate::evict::Victims;
 use crate::keyspace::Keyspace;
 
-/// In how many holds of a shard room is made at least, before the caller has to ask again; each
-/// evicts a bounded number of keys.
-const EVICTION_ROUNDS_MIN: u64 = 64;
+/// maxmemory-eviction-tenacity unless told.
+pub(crate) const TENACITY_DEFAULT: u32 = 10;
+/// In how many holds of a shard room is made at that tenacity, before the caller has to ask again;
+/// each evicts a bounded number of keys.
+const EVICTION_ROUNDS: u64 = 64;
+/// As above, at any tenacity.
+const EVICTION_ROUNDS_MIN: u64 = 8;
+const EVICTION_ROUNDS_MAX: u64 = 1 << 20;
 /// One hold more for so many bytes that are wanted.
 const BYTES_PER_EXTRA_ROUND: u64 = 1024;
 /// How many holds may bring nothing before room is given up.
@@ -142,6 +147,12 @@ impl Keyspace {
         self.account.set_maxmemory(bytes);
     }
 
+    /// Sets how long a command makes room before it goes on: maxmemory-eviction-tenacity, from 0 to
+    /// 100. A write always finds the room that it needs itself, or is refused.
+    pub fn set_eviction_tenacity(&self, tenacity: u32) {
+        self.eviction_tenacity.store(tenacity, Ordering::Relaxed);
+    }
+
     /// Returns the bytes in use: the arena's and the private ones.
     pub fn used_memory(&self) -> u64 {
         self.arena().usage().used_bytes() + self.private_bytes()
@@ -210,12 +221,12 @@ impl Keyspace {
         if !self.is_over_limit() && (need.bytes == 0 || self.compact(need)) {
             return Ok(());
         }
-        if self.eviction_policy() == EvictionPolicy::NoEviction {
+        if self.candidate_count() == 0 {
             let shifted = need.bytes > 0 && self.shift(need.region, Means::Moves, context) > 0;
             return if shifted { Ok(()) } else { Err(need) };
         }
         let (mut freed, mut fruitless) = (0, 0);
-        for _ in 0..EVICTION_ROUNDS_MIN + need.bytes / BYTES_PER_EXTRA_ROUND {
+        for _ in 0..self.rounds(need.bytes) {
             let excess = self.excess_bytes();
             if (freed >= need.bytes && excess == 0) || fruitless == FRUITLESS_ROUNDS_MAX {
                 break;
@@ -235,10 +246,27 @@ impl Keyspace {
         if need.bytes == 0 {
             self.repay_touched(context);
         }
-        let moved = self.compact(need);
+        let mut moved = self.compact(need);
+        if freed == 0 && need.bytes > 0 && !moved {
+            // None of the keys that may go has memory of this kind; other keys can be moved.
+            moved = self.shift(need.region, Means::Moves, context) > 0;
+        }
         // Where nothing was left to evict here, another worker may have made the room.
         let is_within = || self.excess_bytes() == 0 && (need.bytes == 0 || moved);
         if freed > 0 || is_within() { Ok(()) } else { Err(need) }
+    }
+
+    /// Returns in how many holds of a shard room for `bytes` is made, before the caller has to ask
+    /// again.
+    fn rounds(&self, bytes: u64) -> u64 {
+        let tenacity = u64::from(self.eviction_tenacity.load(Ordering::Relaxed));
+        let rounds = match tenacity {
+            0..=10 => EVICTION_ROUNDS * tenacity / 10,
+            // Redis's factor of 1.15 for each step, in whole numbers.
+            11..100 => (11..=tenacity).fold(EVICTION_ROUNDS, |rounds, _| rounds * 115 / 100),
+            _ => EVICTION_ROUNDS_MAX,
+        };
+        rounds.max(EVICTION_ROUNDS_MIN) + bytes / BYTES_PER_EXTRA_ROUND
     }
 
     /// Frees memory that slab pages can have: evicts keys of the shard that lacks it, and takes a
@@ -323,9 +351,8 @@ impl Keyspace {
             _ => (self.used_memory() + bytes).saturating_sub(maxmemory),
         };
         let mut fruitless = 0;
-        for _ in 0..EVICTION_ROUNDS_MIN + bytes / BYTES_PER_EXTRA_ROUND {
-            let is_stuck = fruitless == FRUITLESS_ROUNDS_MAX
-                || self.eviction_policy() == EvictionPolicy::NoEviction;
+        for _ in 0..self.rounds(bytes) {
+            let is_stuck = fruitless == FRUITLESS_ROUNDS_MAX || self.candidate_count() == 0;
             if lacking() == 0 || is_stuck {
                 break;
             }
@@ -366,24 +393,24 @@ impl Keyspace {
     }
 
     /// Returns the shard to evict from. Slab pages belong to a shard, so that for these the shard
-    /// that lacks room gives first, while it holds a fair share of the keys.
+    /// that lacks room gives first, while it holds a fair share of the keys that may go.
     fn victim_shard(&self, needy: Option<ShardIndex>, random: &mut Prng) -> ShardIndex {
         let count = self.shard_count() as u64;
         if let Some(needy) = needy
-            && self.shard_keys(needy) * count * 2 >= self.key_count()
+            && self.shard_candidates(needy) * count * 2 >= self.candidate_count()
         {
             return needy;
         }
         self.random_shard(random)
     }
 
-    /// Returns a shard in proportion to its keys, so that a key is as likely to go wherever it
-    /// lies.
+    /// Returns a shard in proportion to its keys that may go, so that each of them is as likely to,
+    /// wherever it lies.
     pub(crate) fn random_shard(&self, random: &mut Prng) -> ShardIndex {
-        let total = self.key_count();
+        let total = self.candidate_count();
         let mut rest = if total == 0 { 0 } else { random.below(total) };
         for index in self.shard_indexes() {
-            let keys = self.shard_keys(index);
+            let keys = self.shard_candidates(index);
             if rest < keys {
                 return index;
             }
@@ -392,12 +419,13 @@ impl Keyspace {
         ShardIndex(0)
     }
 
-    fn key_count(&self) -> u64 {
-        self.databases().map(|database| self.counts(database).keys).sum()
+    /// Returns how many keys the policy may evict.
+    fn candidate_count(&self) -> u64 {
+        self.shard_indexes().map(|index| self.shard_candidates(index)).sum()
     }
 
-    fn shard_keys(&self, shard: ShardIndex) -> u64 {
-        self.databases().map(|database| self.shard_counts(shard, database).keys).sum()
+    fn shard_candidates(&self, shard: ShardIndex) -> u64 {
+        self.eviction_policy().candidates(self.published(shard).all_counts())
     }
 
     #[cold]
@@ -415,7 +443,7 @@ impl Keyspace {
             self.arena().give_back(touched_excess);
         }
         let over = usage.used_bytes() + private > maxmemory
-            || self.eviction_policy() != EvictionPolicy::NoEviction && self.touched_excess() > 0;
+            || self.touched_excess() > 0 && self.candidate_count() > 0;
         if !over {
             // Those that have come since stay.
             self.account.cleared.fetch_max(suspicions, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 mod accounting;
 mod atomicity;
 mod expiry;
+mod policies;
 mod strings;
 mod walks;
 mod watching;

@@ -8,6 +8,7 @@ use base::{DatabaseIndex, Key, UnixMs};
 
 use crate::guard::ShardsRef;
 use crate::shard::{Shard, SlotCount, is_expired};
+use crate::tracking::idle_seconds;
 
 /// The key holds a value of another type than the operation works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,18 @@ impl<'g> ReadView<'g> {
         Some(part.table.entry(part.table.find(key.hash, key.bytes)?))
     }
 
+    /// Returns for how many seconds `entry` has not been used.
+    pub fn idle_seconds(&self, entry: &Entry<'_>) -> u64 {
+        idle_seconds(entry.mark(), self.now)
+    }
+
+    /// Returns the counter of accesses of `entry`, which is that of `key`; `None` where the policy
+    /// does not have accesses counted.
+    pub fn access_counter(&self, key: &Key<'_>, entry: &Entry<'_>) -> Option<u8> {
+        let tracking = &self.shards.shard(key.shard).published.tracking;
+        tracking.does_count().then(|| tracking.counter(entry.mark(), self.now))
+    }
+
     /// Returns the keys and bytes in the slot of `key`.
     pub fn slot_count(&self, key: &Key<'_>) -> SlotCount {
         let part = self.shards.shard(key.shard).database(self.database);
@@ -113,9 +126,9 @@ pub(crate) fn find<'s>(
     if is_expired(&entry, now) {
         return None;
     }
-    // Written only when the second has changed: a hot entry's line stays clean between.
-    if touch == Touch::Yes && entry.stamp() != stamp_of(now) {
-        part.table.touch(id, stamp_of(now));
+    if touch == Touch::Yes {
+        // Written only when it has changed: a hot entry's line stays clean between.
+        part.table.touch(id, shard.published.tracking.next(entry.mark(), now));
     }
     Some(entry)
 }
@@ -134,10 +147,4 @@ pub(crate) fn string_of(entry: Entry<'_>) -> Result<&[u8], WrongType> {
         #[allow(unreachable_patterns, reason = "strings are the only type so far")]
         _ => Err(WrongType),
     }
-}
-
-/// Returns the coarse time of an access: seconds, modulo 2^16 (about 18 hours).
-#[inline]
-pub(crate) fn stamp_of(now: UnixMs) -> u16 {
-    (now.0 / 1000) as u16
 }

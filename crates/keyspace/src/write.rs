@@ -8,7 +8,7 @@ use crate::encoding::{encoding_of, encoding_of_text};
 use crate::guard::ShardsMut;
 use crate::recorder::Recorder;
 use crate::shard::{DatabaseShard, Shard, is_expired};
-use crate::view::{ReadView, WrongType, count_lookup, stamp_of, string_of};
+use crate::view::{ReadView, WrongType, count_lookup, string_of};
 
 /// One database, to read and change.
 ///
@@ -217,7 +217,8 @@ impl<'p> Place<'p> {
     fn into_entry(mut self, key: &Key<'_>) -> Option<Entry<'p>> {
         let id = self.live(key)?;
         let part = self.shard.database(self.database).expect("it has an entry");
-        part.table.touch(id, stamp_of(self.now));
+        let mark = self.shard.published.tracking.next(part.table.entry(id).mark(), self.now);
+        part.table.touch(id, mark);
         Some(part.table.entry(id))
     }
 
@@ -279,6 +280,9 @@ impl<'p> Place<'p> {
 
     fn set_expiry(&mut self, key: &Key<'_>, at: Option<UnixMs>) -> Result<bool, NeedRoom> {
         let Some(id) = self.live(key) else { return Ok(false) };
+        let mark = self.part().table.entry(id).mark();
+        let mark = self.shard.published.tracking.next(mark, self.now);
+        self.part().table.touch(id, mark);
         if at.is_none() && self.part().table.entry(id).expiry().is_none() {
             return Ok(false);
         }
@@ -321,7 +325,7 @@ impl<'p> Place<'p> {
         expiry: Option<UnixMs>,
     ) -> Result<(), NeedRoom> {
         let Some(id) = found else { return self.insert(key, 0, bytes, encoding, expiry) };
-        let value = self.new_value(bytes, encoding, expiry);
+        let value = self.new_value(Some(id), bytes, encoding, expiry);
         let volatile = self.part().table.volatile_len();
         self.resize(key, id, |table| table.replace(id, key.bytes, &value))?;
         if self.part().table.volatile_len() != volatile {
@@ -339,7 +343,7 @@ impl<'p> Place<'p> {
         encoding: Encoding,
         expiry: Option<UnixMs>,
     ) -> Result<(), NeedRoom> {
-        let value = self.new_value(bytes, encoding, expiry);
+        let value = self.new_value(None, bytes, encoding, expiry);
         self.shard.ensure_database(self.database, self.recorder)?;
         let part = self.part();
         let inserted = part.table.insert_behind(key.hash, key.bytes, gap, &value);
@@ -354,14 +358,21 @@ impl<'p> Place<'p> {
         Ok(())
     }
 
+    /// Returns the value to store over the entry at `found`, which is used so, or as a new one.
     fn new_value<'v>(
         &self,
+        found: Option<EntryId>,
         bytes: &'v [u8],
         encoding: Encoding,
         expiry: Option<UnixMs>,
     ) -> NewValue<'v> {
-        let stamp = stamp_of(self.now);
-        NewValue { bytes, value_type: ValueType::String, encoding, expiry, stamp }
+        let tracking = &self.shard.published.tracking;
+        let part = self.shard.database(self.database);
+        let mark = match found.zip(part) {
+            Some((id, part)) => tracking.next(part.table.entry(id).mark(), self.now),
+            None => tracking.first(self.now),
+        };
+        NewValue { bytes, value_type: ValueType::String, encoding, expiry, mark }
     }
 
     /// Runs `change` on the entry at `id` and keeps the bytes of its slot exact.

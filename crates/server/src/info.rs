@@ -158,7 +158,7 @@ fn memory(shared: &Shared, fields: &mut Fields) {
     fields.add_bytes("total_system_memory", system_memory_bytes());
     scripts(fields);
     fields.add_bytes("maxmemory", shared.keyspace().maxmemory());
-    fields.add("maxmemory_policy", &shared.settings().max_memory_policy);
+    fields.add("maxmemory_policy", shared.settings().max_memory_policy.name());
     fragmentation(&report, fields);
     fields.add_zeroes(&[
         "mem_not_counted_for_evict",

@@ -9,7 +9,7 @@ use arena::{Arena, ArenaConfig};
 use base::UnixMs;
 use command::{ConfigError, ShutdownError, ShutdownRequest};
 use engine::{Engine, Tally, Watch};
-use keyspace::{EvictionPolicy, Keyspace, shard_count_for_workers};
+use keyspace::{Keyspace, shard_count_for_workers};
 use ring::SharedSegments;
 use sys::memory::{Backing, OwnedSegments};
 use sys::poll::Waker;
@@ -208,10 +208,9 @@ impl Shared {
         let keyspace = self.keyspace();
         keyspace.set_maxmemory(settings.max_memory);
         keyspace.set_eviction_samples(settings.max_memory_samples);
-        keyspace.set_eviction_policy(match settings.max_memory_policy.as_str() {
-            "allkeys-lru" => EvictionPolicy::AllKeysLru,
-            _ => EvictionPolicy::NoEviction,
-        });
+        keyspace.set_eviction_tenacity(settings.max_memory_tenacity);
+        keyspace.set_counter_rates(settings.lfu_log_factor, settings.lfu_decay_minutes);
+        keyspace.set_eviction_policy(settings.max_memory_policy);
         keyspace.arena().allow_readers(settings.shared_reads);
         self.log.set_level(&settings.log_level);
         self.watch.set(reported_from(settings), settings.latency_tracking);

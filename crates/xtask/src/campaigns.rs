@@ -79,6 +79,13 @@ pub const CAMPAIGNS: &[Campaign] = &[
             --package forebay-engine --lib -- --nocapture same_dataset",
     },
     Campaign {
+        name: "eviction",
+        promise: "no policy evicts a key that may stay or lets memory pass its limit",
+        short: "",
+        long: "FOREBAY_EVICTION_HISTORIES=50 cargo test --profile torture \
+            --package forebay-keyspace --lib -- --nocapture tests::policies",
+    },
+    Campaign {
         name: "differential",
         promise: "a million random requests have the replies and leave the data of redis-server",
         short: "",

@@ -13,7 +13,7 @@ use crate::pins::{HeapPins, PIN_SLOTS};
 use crate::source::{HeapSource, SegmentSource};
 use crate::table::{EntryId, NewValue, Table};
 use crate::words::word;
-use crate::{Encoding, ValueType};
+use crate::{AccessMark, Encoding, ValueType};
 
 const DATABASE: DatabaseIndex = DatabaseIndex(0);
 
@@ -99,7 +99,7 @@ impl Fixture {
 fn set(arena: &Arena, table: &mut Table, key: &[u8], bytes: &[u8], expiry: Option<UnixMs>) {
     let hash = arena.hasher().hash(key);
     let (value_type, encoding) = (ValueType::String, Encoding::Raw);
-    let value = NewValue { bytes, value_type, encoding, expiry, stamp: 0 };
+    let value = NewValue { bytes, value_type, encoding, expiry, mark: AccessMark::default() };
     match table.find(hash, key) {
         Some(id) => table.replace(id, key, &value).unwrap(),
         None => table.insert(hash, key, &value).unwrap(),
@@ -304,9 +304,10 @@ fn touch_and_freeing_of_neighbours_do_not_disturb_a_reader() {
     let mut fixture = Fixture::new();
     fixture.set(b"key", &bytes(1, 100), None);
     fixture.set(b"large", &bytes(2, 9000), None);
-    for stamp in 1..50 {
-        fixture.table.touch(fixture.id(b"key"), stamp);
-        fixture.table.touch(fixture.id(b"large"), stamp);
+    for word in 1..50 {
+        let mark = AccessMark { word: word << 9, counts: word % 2 == 0 };
+        fixture.table.touch(fixture.id(b"key"), mark);
+        fixture.table.touch(fixture.id(b"large"), mark);
         assert_eq!(fixture.found(b"key"), bytes(1, 100));
         assert_eq!(fixture.found(b"large"), bytes(2, 9000));
     }

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use base::UnixMs;
 
 use crate::layout::{
-    BLOCK_HEADER_BYTES, Encoding, Header, Location, ValueType, block, block_value_offset,
+    AccessMark, BLOCK_HEADER_BYTES, Encoding, Header, Location, ValueType, block,
+    block_value_offset,
 };
 use crate::memory::Memory;
 use crate::slab::{Slabs, class_bytes, class_of};
@@ -70,9 +71,10 @@ impl<'a> Entry<'a> {
         Some(UnixMs(self.memory.word(at).load(Ordering::Relaxed) as i64))
     }
 
-    /// Returns the coarse time of the last access.
-    pub fn stamp(&self) -> u16 {
-        self.header.stamp()
+    /// Returns what the entry remembers of its accesses.
+    #[inline]
+    pub fn mark(&self) -> AccessMark {
+        self.header.mark()
     }
 
     /// Returns the bytes of the arena that the entry uses, its share of the index included.

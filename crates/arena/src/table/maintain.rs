@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::UnixMs;
 
+use crate::extent::Owner;
 use crate::layout::{Header, home_bucket, table_header};
 use crate::memory::Room;
 use crate::page_pool::DrainStep;
@@ -48,6 +49,18 @@ impl Table {
     /// When there are not that many.
     pub fn volatile_entry(&self, position: u64) -> Entry<'_> {
         self.entry_at(self.volatile[position as usize])
+    }
+
+    /// Returns the block of the entry of [`Table::volatile_entry`] and who owns it; `None` where
+    /// the entry is small.
+    ///
+    /// # Panics
+    /// When there are not that many.
+    pub fn volatile_block(&self, position: u64) -> Option<(u64, Owner)> {
+        let entry = self.volatile_entry(position);
+        let descriptor = entry.reference();
+        let owner = Owner { descriptor, shard: self.shard.0, database: self.identity };
+        entry.large_block().map(|block| (block, owner))
     }
 
     /// Returns where the entry of [`Table::volatile_entry`] is.
@@ -151,12 +164,18 @@ impl Table {
         if is_emptied { Drained::Emptied } else { Drained::NoRoom }
     }
 
-    /// Returns where the first entry on the page of `step` is, if the page is still this table's.
-    pub fn entry_to_drain(&self, step: &DrainStep) -> Option<EntryId> {
+    /// Returns where the first entry on the page of `step` is that `may_go`, if the page is still
+    /// this table's.
+    pub fn entry_to_drain(
+        &self,
+        step: &DrainStep,
+        may_go: impl Fn(&Entry<'_>) -> bool,
+    ) -> Option<EntryId> {
         if !self.slabs.owns(&self.arena, step.page) {
             return None;
         }
-        let item = *Slabs::live_items(&self.memory, step.page).first()?;
+        let items = Slabs::live_items(&self.memory, step.page);
+        let item = items.into_iter().find(|&item| may_go(&self.entry_at(item)))?;
         let hash = self.arena.hasher().hash(self.entry_at(item).key());
         Some(self.locate(hash, item))
     }

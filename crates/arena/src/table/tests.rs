@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use base::prng::Prng;
 
 use super::*;
-use crate::layout::{PAGE_BYTES, SLOTS_PER_BUCKET, TYPE_FREE, root};
+use crate::layout::{AccessMark, PAGE_BYTES, SLOTS_PER_BUCKET, TYPE_FREE, root};
 use crate::memory::{ArenaConfig, Room};
 use crate::source::HeapSource;
 
@@ -24,7 +24,13 @@ fn table(arena: &Arc<Arena>, database: u8) -> Table {
 }
 
 fn value(bytes: &[u8], expiry: Option<UnixMs>) -> NewValue<'_> {
-    NewValue { bytes, value_type: ValueType::String, encoding: Encoding::Raw, expiry, stamp: 1 }
+    NewValue {
+        bytes,
+        value_type: ValueType::String,
+        encoding: Encoding::Raw,
+        expiry,
+        mark: AccessMark { word: 1, counts: false },
+    }
 }
 
 type Model = HashMap<Vec<u8>, (Vec<u8>, Option<UnixMs>)>;
@@ -90,7 +96,9 @@ impl Pair {
             (8, _) => {
                 self.table.evacuate();
             }
-            (_, Some(id)) => self.table.touch(id, self.model.len() as u16),
+            (_, Some(id)) => {
+                self.table.touch(id, AccessMark { word: self.model.len() as u32, counts: false })
+            }
             (_, None) => {}
         }
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arena::{
-    Arena, Encoding, EntryId, NeedRoom, NewValue, Room, Slid, SlideBudget, SlideStep, Table,
-    ValueType,
+    AccessMark, Arena, Encoding, EntryId, NeedRoom, NewValue, Room, Slid, SlideBudget, SlideStep,
+    Table, ValueType,
 };
 use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
@@ -414,7 +414,8 @@ impl Writer {
             let table = &mut writer.tables[usize::from(database)];
             let (value_type, encoding) = (ValueType::String, Encoding::Raw);
             let bytes = &writer.value;
-            let value = NewValue { bytes, value_type, encoding, expiry: None, stamp: 0 };
+            let value =
+                NewValue { bytes, value_type, encoding, expiry: None, mark: AccessMark::default() };
             match table.find(hash, &writer.name) {
                 Some(id) => {
                     let resized = table.entry(id).value().len() != bytes.len();

@@ -2,11 +2,9 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use super::*;
 use command::generate::{Draw, Generator, Profile};
 use command::{Command, Flags, Handler, rows};
-use keyspace::EvictionPolicy;
-
-use super::*;
 
 /// Histories per test: a few in a debug build, where each takes a second. The environment may ask
 /// for more.
@@ -81,7 +79,7 @@ fn check(seed: u64, client_count: u64, maxmemory_spare: Option<u64>) -> Engine {
     let engine = Engine::new(keyspace(64));
     let sink = Recorded::listening_to(engine.keyspace());
     if let Some(spare) = maxmemory_spare {
-        engine.keyspace().set_eviction_policy(EvictionPolicy::AllKeysLru);
+        engine.keyspace().set_eviction_policy(policy_of(seed));
         engine.keyspace().set_maxmemory(engine.keyspace().used_memory() + spare);
     }
     let host = TestHost { allows_debug: true, ..TestHost::default() };

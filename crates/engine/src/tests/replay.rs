@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use base::prng::Prng;
 use base::{DatabaseIndex, Key};
-use keyspace::{EvictionPolicy, Expiry, SweepContext, WriteView};
+use keyspace::{Expiry, SweepContext, WriteView};
 
 use super::*;
 use crate::ApplyError;
@@ -145,7 +145,7 @@ fn check(seed: u64, thread_count: u64, steps: u32, maxmemory_spare: Option<u64>)
     let original = keyspace(64);
     let sink = Recorded::listening_to(&original);
     if let Some(spare) = maxmemory_spare {
-        original.set_eviction_policy(EvictionPolicy::AllKeysLru);
+        original.set_eviction_policy(policy_of(seed));
         original.set_maxmemory(original.used_memory() + spare);
     }
     run(&original, seed, thread_count, steps);

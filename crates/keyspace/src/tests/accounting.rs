@@ -203,27 +203,39 @@ fn noeviction_refuses_and_keeps_every_key() {
 
 /// Asserts that memory is within `limit`, but for the 32nd that index and slab pages may pass it by
 /// and what shards remember of good victims, which the next command repays.
-fn assert_within(world: &World, limit: u64) {
+pub fn assert_within(world: &World, limit: u64) {
     let used = world.keyspace.used_memory();
     assert!(used <= limit + limit / 32 + (32 << 10), "{used} of {limit} bytes are used");
 }
 
-/// Sets keys as the engine does: makes room and tries again, a bounded number of times.
 fn set_with_room(world: &World, name: &str, value: &[u8], now: UnixMs, random: &mut Prng) {
+    let result = set_with_room_until(world, name, value, Expiry::Clear, now, random);
+    result.unwrap_or_else(|need| {
+        panic!("no room for {name}: {need:?}, {:?}", world.keyspace.arena().usage())
+    });
+}
+
+/// Sets keys as the engine does: makes room and tries again, a bounded number of times.
+pub fn set_with_room_until(
+    world: &World,
+    name: &str,
+    value: &[u8],
+    expiry: Expiry,
+    now: UnixMs,
+    random: &mut Prng,
+) -> Result<(), NeedRoom> {
     if world.keyspace.is_over_limit() {
-        world.keyspace.repay(&mut SweepContext { now, random }).unwrap();
+        world.keyspace.repay(&mut SweepContext { now, random })?;
     }
+    let set = || world.write(name, now, |view, key| view.set(key, value, expiry));
+    let mut result = set();
     for attempt in 0..16 {
-        match world.write(name, now, |view, key| view.set(key, value, Expiry::Clear)) {
-            Ok(()) => return,
-            Err(need) => {
-                let mut context = SweepContext { now, random };
-                let need = need.after(attempt);
-                world.keyspace.reserve(need, world.key(name).shard, &mut context).unwrap();
-            }
-        }
+        let Err(need) = result else { break };
+        let mut context = SweepContext { now, random };
+        world.keyspace.reserve(need.after(attempt), world.key(name).shard, &mut context)?;
+        result = set();
     }
-    panic!("no room for {name}: {:?}", world.keyspace.arena().usage());
+    result
 }
 
 #[test]

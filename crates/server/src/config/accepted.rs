@@ -163,9 +163,6 @@ pub static ROWS: &[Row] = &[
     fixed("io-threads", Kind::Integer { min: 1, max: 128 }, "1"),
     fixed("io-threads-do-reads", Kind::Flag, "no"),
     // Memory.
-    row("maxmemory-eviction-tenacity", Kind::Integer { min: 0, max: 100 }, "10"),
-    row("lfu-log-factor", COUNT, "10"),
-    row("lfu-decay-time", COUNT, "1"),
     row("lazyfree-lazy-eviction", Kind::Flag, "no"),
     row("lazyfree-lazy-expire", Kind::Flag, "no"),
     row("lazyfree-lazy-server-del", Kind::Flag, "no"),

@@ -1,5 +1,7 @@
 //! The options that do something, as rows.
 
+use keyspace::EvictionPolicy;
+
 use super::row::{Kind, Row, When};
 
 const COUNT_MAX: i64 = i32::MAX as i64;
@@ -119,9 +121,12 @@ pub static MAX_MEMORY: Row = Row {
 /// What happens at the bound.
 pub static MAX_MEMORY_POLICY: Row = Row {
     name: "maxmemory-policy",
-    kind: Kind::Choice(&["noeviction", "allkeys-lru"]),
+    kind: Kind::Choice(&EvictionPolicy::NAMES),
     default: "noeviction",
-    doc: "What happens at maxmemory: refuse writes, or remove keys that were not used lately.",
+    doc: "What happens at maxmemory: writes are refused (`noeviction`), or keys go: any or only \
+          those with a time to live (`volatile`), the least recently used first (`lru`), the \
+          least frequently used (`lfu`), by chance (`random`), or those that end first (`ttl`). \
+          Where no key may go, writes are refused.",
     ..Row::EFFECTIVE
 };
 
@@ -131,6 +136,35 @@ pub static MAX_MEMORY_SAMPLES: Row = Row {
     kind: Kind::Integer { min: 1, max: 64 },
     default: "5",
     doc: "Keys among which a victim of eviction is chosen.",
+    ..Row::EFFECTIVE
+};
+
+/// How long a command makes room.
+pub static MAX_MEMORY_TENACITY: Row = Row {
+    name: "maxmemory-eviction-tenacity",
+    kind: Kind::Integer { min: 0, max: 100 },
+    default: "10",
+    doc: "How long a command evicts where memory is above maxmemory, before it goes on and others \
+          evict the rest: 0 is shortest, 100 until nothing is above.",
+    ..Row::EFFECTIVE
+};
+
+/// How fast counters of accesses grow.
+pub static LFU_LOG_FACTOR: Row = Row {
+    name: "lfu-log-factor",
+    kind: Kind::Integer { min: 0, max: COUNT_MAX },
+    default: "10",
+    doc: "How seldom a key's counter of accesses grows under the `lfu` policies: with 10, a \
+          million accesses fill it.",
+    ..Row::EFFECTIVE
+};
+
+/// How fast counters of accesses fall.
+pub static LFU_DECAY_TIME: Row = Row {
+    name: "lfu-decay-time",
+    kind: Kind::Integer { min: 0, max: COUNT_MAX },
+    default: "1",
+    doc: "Minutes without an access that take one from the counter; 0 for never.",
     ..Row::EFFECTIVE
 };
 
@@ -372,6 +406,9 @@ pub static ROWS: &[&Row] = &[
     &MAX_MEMORY,
     &MAX_MEMORY_POLICY,
     &MAX_MEMORY_SAMPLES,
+    &MAX_MEMORY_TENACITY,
+    &LFU_LOG_FACTOR,
+    &LFU_DECAY_TIME,
     &OUTPUT_LIMITS,
     &QUERY_LIMIT,
     &BULK_MAX,

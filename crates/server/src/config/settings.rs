@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use keyspace::EvictionPolicy;
+
 use super::effective as row;
 use super::row::{OutputLimit, OutputLimits, Row};
 
@@ -21,8 +23,11 @@ pub struct Settings {
     pub password: String,
     pub protected_mode: bool,
     pub max_memory: u64,
-    pub max_memory_policy: String,
+    pub max_memory_policy: EvictionPolicy,
     pub max_memory_samples: u32,
+    pub max_memory_tenacity: u32,
+    pub lfu_log_factor: u32,
+    pub lfu_decay_minutes: u32,
     pub output_limit: OutputLimit,
     pub query_bytes_max: usize,
     pub bulk_bytes_max: u32,
@@ -72,8 +77,12 @@ impl Settings {
             password: text(&row::PASSWORD),
             protected_mode: flag(&row::PROTECTED_MODE),
             max_memory: number(&row::MAX_MEMORY),
-            max_memory_policy: text(&row::MAX_MEMORY_POLICY),
+            max_memory_policy: EvictionPolicy::named(&text(&row::MAX_MEMORY_POLICY))
+                .expect("the row has the names of all policies"),
             max_memory_samples: number(&row::MAX_MEMORY_SAMPLES) as u32,
+            max_memory_tenacity: number(&row::MAX_MEMORY_TENACITY) as u32,
+            lfu_log_factor: number(&row::LFU_LOG_FACTOR) as u32,
+            lfu_decay_minutes: number(&row::LFU_DECAY_TIME) as u32,
             output_limit: OutputLimits::parse(&text(&row::OUTPUT_LIMITS)).normal(),
             query_bytes_max: number(&row::QUERY_LIMIT) as usize,
             bulk_bytes_max: number(&row::BULK_MAX) as u32,

@@ -1,7 +1,10 @@
 //! OBJECT: how values are kept.
 
 mod encoding;
+mod freq;
 mod help;
+mod idletime;
+mod refcount;
 
 use crate::prelude::*;
 
@@ -12,7 +15,13 @@ pub static OBJECT: Command = Command {
     since: "2.2.3",
     complexity: "Depends on the subcommand",
     arity: Arity::at_least(2),
-    subcommands: &[&encoding::ENCODING, &help::HELP],
+    subcommands: &[
+        &encoding::ENCODING,
+        &freq::FREQ,
+        &help::HELP,
+        &idletime::IDLETIME,
+        &refcount::REFCOUNT,
+    ],
     handler: Handler::Container,
     ..Command::DEFAULT
 };

@@ -1,0 +1,35 @@
+//! OBJECT IDLETIME: for how long a key has not been used.
+
+use crate::prelude::*;
+
+const COUNTED: CommandError = CommandError::Fixed(
+    "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
+     switching between policies at runtime LRU and LFU data will take some time to adjust.",
+);
+
+/// The row.
+pub static IDLETIME: Command = Command {
+    name: "object|idletime",
+    summary: "Returns the seconds since a key was used last.",
+    since: "2.2.3",
+    arity: Arity::exactly(3),
+    keys: &[KeySpec::at(2, KeyFlags::RO)],
+    args: &[Arg::key("key")],
+    tips: &["nondeterministic_output"],
+    example: "> SET lake deep\nOK\n> OBJECT IDLETIME lake\n(integer) 0",
+    handler: Handler::Read(run),
+    ..Command::DEFAULT
+};
+
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let key = args.key(0);
+    let Some(entry) = cx.view.peek(key) else {
+        reply.null();
+        return Ok(());
+    };
+    if cx.view.access_counter(key, &entry).is_some() {
+        return Err(COUNTED);
+    }
+    reply.integer(cx.view.idle_seconds(&entry) as i64);
+    Ok(())
+}

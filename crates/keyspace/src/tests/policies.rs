@@ -1,0 +1,279 @@
+//! What each eviction policy promises: which keys stay, which go first, and that memory stays
+//! within its limit whatever is written.
+
+use std::collections::{HashMap, HashSet};
+
+use base::prng::Prng;
+
+use super::accounting::{assert_within, set_with_room_until};
+use super::*;
+use crate::{Access, EvictionPolicy, Expiry, NeedRoom, SweepContext};
+
+/// What a history writes.
+#[derive(Clone, Copy, Debug)]
+enum Sizes {
+    Small,
+    Large,
+    Mixed,
+}
+
+impl Sizes {
+    /// The bytes above those of an empty keyspace: several small segments for the slab pages and
+    /// the extents, so that eviction reaches for them often.
+    fn limit(self) -> u64 {
+        match self {
+            Sizes::Small => 1 << 20,
+            Sizes::Large | Sizes::Mixed => 3 << 20,
+        }
+    }
+
+    const ALL: [Sizes; 3] = [Sizes::Small, Sizes::Large, Sizes::Mixed];
+
+    fn draw(self, random: &mut Prng) -> usize {
+        let is_large = match self {
+            Sizes::Small => false,
+            Sizes::Large => true,
+            Sizes::Mixed => random.one_in(40),
+        };
+        // Few size classes: each of a shard's has a page that a lasting key may hold for itself.
+        match is_large {
+            true => 4_200 + random.below(60_000) as usize,
+            false => [10, 90, 400][random.below(3) as usize],
+        }
+    }
+}
+
+/// Histories write so many times their limit.
+const TIMES_LIMIT: u64 = 10;
+
+/// Returns how many histories of each kind there are: the environment may ask for more.
+fn history_count() -> u64 {
+    let asked = std::env::var("FOREBAY_EVICTION_HISTORIES");
+    asked.map_or(1, |text| text.parse().expect("a number of histories"))
+}
+
+/// Every key that a history wrote and did not lose, with whether it may never go.
+#[derive(Default)]
+struct Model {
+    lasting: HashSet<String>,
+    written_bytes: u64,
+    refused: u64,
+}
+
+fn run(policy: EvictionPolicy, sizes: Sizes, seed: u64) -> (World, Model) {
+    let world = World::with_segments(1 << 16, 2048);
+    world.keyspace.set_eviction_policy(policy);
+    let limit = world.keyspace.used_memory() + sizes.limit();
+    world.keyspace.set_maxmemory(limit);
+    let mut random = Prng::new(seed);
+    let mut model = Model::default();
+    let mut number = 0_i64;
+    while model.written_bytes < TIMES_LIMIT * sizes.limit() && model.refused < 2_000 {
+        number += 1;
+        let now = later(number * 7);
+        let value = vec![b'v'; sizes.draw(&mut random)];
+        // A third of the memory is taken by keys that last, so that the others have to move.
+        let lasts =
+            policy.is_volatile() && model.written_bytes < sizes.limit() / 3 * 2 && number % 2 == 0;
+        let name =
+            format!("{}:{}", if lasts { "lasting" } else { "passing" }, random.below(100_000));
+        let expiry = match lasts {
+            true => Expiry::Clear,
+            false => Expiry::At(later(1_000_000_000 + random.below(1_000_000) as i64)),
+        };
+        match set_with_room_until(&world, &name, &value, expiry, now, &mut random) {
+            Ok(()) => {
+                model.written_bytes += value.len() as u64 + 40;
+                if lasts {
+                    model.lasting.insert(name.clone());
+                }
+            }
+            Err(_) => model.refused += 1,
+        }
+        if random.one_in(3) {
+            world.get(&format!("passing:{}", random.below(100_000)), now);
+        }
+        if number % 16 == 0 {
+            assert_within(&world, limit);
+        }
+    }
+    (world, model)
+}
+
+#[test]
+fn no_policy_evicts_what_it_may_not_or_passes_the_limit() {
+    for policy in EvictionPolicy::ALL {
+        for sizes in Sizes::ALL {
+            for round in 0..history_count() {
+                let (world, model) = run(policy, sizes, round + 1);
+                let what = format!("{policy:?} {sizes:?} {round}");
+                for name in &model.lasting {
+                    assert!(world.get(name, NOW).is_some(), "{what}: {name} is gone");
+                }
+                let counters = world.keyspace.counters();
+                let deleted =
+                    world.records().iter().filter(|record| record.starts_with("DEL")).count();
+                assert_eq!(counters.evicted_keys, deleted as u64, "{what}");
+                match policy {
+                    EvictionPolicy::NoEviction => {
+                        assert_eq!(counters.evicted_keys, 0, "{what}");
+                        assert!(model.refused > 0, "{what}: it is full");
+                    }
+                    _ => {
+                        assert!(counters.evicted_keys > 100, "{what}: {counters:?}");
+                        assert_eq!(model.refused, 0, "{what}: keys that may go are there");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Fills a world until a tenth of `names` had to go, and returns which are left.
+fn survivors(
+    policy: EvictionPolicy,
+    names: &[String],
+    prepare: impl Fn(&World),
+) -> HashSet<String> {
+    let world = World::with_segments(1 << 16, 1024);
+    world.keyspace.set_eviction_policy(policy);
+    world.keyspace.set_eviction_samples(10);
+    names.iter().enumerate().for_each(|(index, name)| {
+        world.set_until(name, &"x".repeat(100), later(10_000_000 + index as i64 * 1000));
+    });
+    prepare(&world);
+    let mut random = Prng::new(5);
+    let now = later(5_000_000);
+    let goal = names.len() as u64 * 9 / 10;
+    while world.keyspace.counts(DB0).keys > goal {
+        world.keyspace.set_maxmemory(world.keyspace.used_memory() - 200);
+        world.keyspace.repay(&mut SweepContext { now, random: &mut random }).unwrap();
+        world.keyspace.set_maxmemory(0);
+    }
+    names.iter().filter(|name| world.get(name, now).is_some()).cloned().collect()
+}
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|index| format!("key:{index}")).collect()
+}
+
+/// Asserts that most of what is gone is of the first third of `names`.
+fn assert_first_go(names: &[String], left: &HashSet<String>) {
+    let gone: Vec<usize> =
+        (0..names.len()).filter(|&index| !left.contains(&names[index])).collect();
+    let of_first = gone.iter().filter(|&&index| index < names.len() / 3).count();
+    assert!(gone.len() >= names.len() / 10, "{} are gone", gone.len());
+    assert!(of_first * 100 >= gone.len() * 97, "{of_first} of {} gone", gone.len());
+}
+
+#[test]
+fn lru_takes_what_was_not_used_for_longest() {
+    for policy in [EvictionPolicy::AllKeysLru, EvictionPolicy::VolatileLru] {
+        let names = names(6_000);
+        let left = survivors(policy, &names, |world| {
+            for (index, name) in names.iter().enumerate() {
+                world.get(name, later(1_000 + index as i64 * 100));
+            }
+        });
+        assert_first_go(&names, &left);
+    }
+}
+
+#[test]
+fn lfu_takes_what_was_used_least() {
+    for policy in [EvictionPolicy::AllKeysLfu, EvictionPolicy::VolatileLfu] {
+        let names = names(6_000);
+        let left = survivors(policy, &names, |world| {
+            for (index, name) in names.iter().enumerate() {
+                // The first third is used once and later, the others more often and before.
+                let (count, at) = if index < 2_000 { (1, 4_990_000) } else { (60, 4_950_000) };
+                (0..count).for_each(|_| drop(world.get(name, later(at))));
+            }
+        });
+        assert_first_go(&names, &left);
+    }
+}
+
+#[test]
+fn ttl_takes_what_ends_first() {
+    let names = names(6_000);
+    assert_first_go(&names, &survivors(EvictionPolicy::VolatileTtl, &names, |_| ()));
+}
+
+#[test]
+fn random_takes_any() {
+    for policy in [EvictionPolicy::AllKeysRandom, EvictionPolicy::VolatileRandom] {
+        let names = names(6_000);
+        let left = survivors(policy, &names, |_| ());
+        let thirds = [0, 1, 2].map(|third| {
+            let names = &names[third * 2_000..][..2_000];
+            names.iter().filter(|name| !left.contains(*name)).count()
+        });
+        assert!(thirds.iter().all(|gone| (120..320).contains(gone)), "{thirds:?}");
+    }
+}
+
+#[test]
+fn one_volatile_key_among_many_is_found_at_once() {
+    for (policy, value_bytes) in [
+        (EvictionPolicy::VolatileLru, 10),
+        (EvictionPolicy::VolatileRandom, 10),
+        (EvictionPolicy::VolatileTtl, 70_000),
+        (EvictionPolicy::VolatileLfu, 70_000),
+    ] {
+        let world = World::with_segments(1 << 20, 256);
+        let lasting = if value_bytes > 4096 { 300 } else { 50_000 };
+        (0..lasting).for_each(|index| world.set(&format!("key:{index}"), &"x".repeat(value_bytes)));
+        world.set_until("one", &"x".repeat(value_bytes), later(1_000_000));
+        world.keyspace.set_eviction_policy(policy);
+        world.keyspace.set_maxmemory(world.keyspace.used_memory() - 1);
+        let mut random = Prng::new(1);
+        world.keyspace.repay(&mut SweepContext { now: NOW, random: &mut random }).unwrap();
+        assert_eq!(world.get("one", NOW), None, "{policy:?}");
+        assert_eq!(world.keyspace.counts(DB0).keys, lasting as u64);
+        // None is left that may go.
+        world.keyspace.set_maxmemory(world.keyspace.used_memory() - 1);
+        let repaid: Result<(), NeedRoom> =
+            world.keyspace.repay(&mut SweepContext { now: NOW, random: &mut random });
+        assert!(repaid.is_err(), "{policy:?}");
+        assert_eq!(world.keyspace.counts(DB0).keys, lasting as u64);
+    }
+}
+
+#[test]
+fn policy_may_change_at_any_time() {
+    let world = World::with_segments(1 << 17, 1024);
+    let limit = world.keyspace.used_memory() + (4 << 20);
+    world.keyspace.set_maxmemory(limit);
+    let mut random = Prng::new(13);
+    let mut lasting: HashMap<String, usize> = HashMap::new();
+    for number in 0..60_000_i64 {
+        if number % 3_000 == 0 {
+            // Under the policies of all keys none is promised to stay.
+            lasting.clear();
+            let policy = EvictionPolicy::ALL[random.below(7) as usize];
+            world.keyspace.set_eviction_policy(policy);
+            Access::free(&world.keyspace).flush_all(NOW);
+        }
+        let policy = world.keyspace.eviction_policy();
+        let lasts = policy.is_volatile() && lasting.len() < 2_000 && number % 2 == 0;
+        let name = format!("{lasts}:{}", random.below(30_000));
+        let expiry = if lasts { Expiry::Clear } else { Expiry::At(later(1_000_000_000)) };
+        let value = vec![b'v'; [10, 90, 1_000][random.below(3) as usize]];
+        let now = later(number * 10);
+        set_with_room_until(&world, &name, &value, expiry, now, &mut random).unwrap();
+        if lasts {
+            lasting.insert(name, value.len());
+        }
+        if number % 1_000 == 999 {
+            for (name, bytes) in &lasting {
+                assert_eq!(
+                    world.get(name, now).map(|value| value.len()),
+                    Some(*bytes),
+                    "{policy:?}"
+                );
+            }
+            assert_within(&world, limit);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! What an entry remembers of its accesses, as the eviction policy needs it.
+//!
+//! The mark in an entry's header is 32 bits. Under the policies that count accesses its low byte
+//! is the counter, and the rest the time of the last access in units of 15 s; under all others the
+//! whole is that time, in 256ths of the unit. Both forms agree on the upper bits and a flag tells
+//! them apart, so that a policy that is chosen at run time finds a mark of the other form as good
+//! as its coarser half.
+//!
+//! ```text
+//! recency   | 24 units of 15 s | 8 256ths of a unit |   a tick is 58.6 ms, 2^32 are 7.97 years
+//! counting  | 24 units of 15 s | 8 counter          |   four units are a minute
+//! ```
+//!
+//! Two times are compared by the sign of their difference: a key looks as old as it is for half of
+//! the range, four years, and a clock that was set back makes no key look old.
+//!
+//! The counter is that of Redis: logarithmic, it grows by chance, the more seldom the larger it is,
+//! and loses one for each `lfu-decay-time` minutes without an access. The chance comes from a
+//! generator of the shard, so that one history gives one result.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use arena::AccessMark;
+use base::UnixMs;
+
+/// Ticks in a unit of time: the values of the low byte.
+const UNIT_TICKS: u32 = 256;
+/// Ticks in a minute: four units.
+const MINUTE_TICKS: u32 = 4 * UNIT_TICKS;
+/// Ticks in so many milliseconds are...
+const MS_PER_GROUP: i64 = 1875;
+/// ...so many.
+const TICKS_PER_GROUP: i64 = 32;
+const _: () = assert!(MINUTE_TICKS as i64 * MS_PER_GROUP == 60_000 * TICKS_PER_GROUP);
+
+/// The counter of a new key: with none it would go before it could be used again.
+const COUNTER_INITIAL: u8 = 5;
+/// lfu-log-factor unless told.
+const LOG_FACTOR_DEFAULT: u32 = 10;
+/// lfu-decay-time unless told.
+const DECAY_MINUTES_DEFAULT: u32 = 1;
+
+/// How accesses are tracked in one shard. Anyone may change the rules; the holder of the shard
+/// tracks.
+#[derive(Debug)]
+pub(crate) struct Tracking {
+    counts: AtomicBool,
+    log_factor: AtomicU32,
+    decay_minutes: AtomicU32,
+    /// The state of the generator that the counters grow by.
+    chance: AtomicU64,
+}
+
+impl Default for Tracking {
+    fn default() -> Tracking {
+        Tracking {
+            counts: AtomicBool::new(false),
+            log_factor: AtomicU32::new(LOG_FACTOR_DEFAULT),
+            decay_minutes: AtomicU32::new(DECAY_MINUTES_DEFAULT),
+            chance: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Tracking {
+    /// Counts accesses from here on, or only tells when the last one was.
+    pub fn set_counts(&self, counts: bool) {
+        self.counts.store(counts, Ordering::Relaxed);
+    }
+
+    /// Returns whether accesses are counted.
+    pub fn does_count(&self) -> bool {
+        self.counts.load(Ordering::Relaxed)
+    }
+
+    /// Sets how seldom counters grow and how fast they fall; 0 minutes is never.
+    pub fn set_rates(&self, log_factor: u32, decay_minutes: u32) {
+        self.log_factor.store(log_factor, Ordering::Relaxed);
+        self.decay_minutes.store(decay_minutes, Ordering::Relaxed);
+    }
+
+    /// Returns the mark of an entry that is new at `now`.
+    #[inline]
+    pub fn first(&self, now: UnixMs) -> AccessMark {
+        match self.does_count() {
+            false => AccessMark { word: tick_of(now), counts: false },
+            true => counting(now, COUNTER_INITIAL),
+        }
+    }
+
+    /// Returns the mark of an entry with `mark` that is used at `now`. Only the holder of the shard
+    /// calls it.
+    #[inline]
+    pub fn next(&self, mark: AccessMark, now: UnixMs) -> AccessMark {
+        match self.does_count() {
+            false => AccessMark { word: tick_of(now), counts: false },
+            true => counting(now, self.grown(self.counter(mark, now))),
+        }
+    }
+
+    /// Returns the counter of an entry with `mark`, less what it lost until `now`; that of a new
+    /// key where accesses were not counted.
+    pub fn counter(&self, mark: AccessMark, now: UnixMs) -> u8 {
+        if !mark.counts {
+            return COUNTER_INITIAL;
+        }
+        let counter = mark.word as u8;
+        let minute = |tick: u32| tick & !(MINUTE_TICKS - 1);
+        let since = minute(tick_of(now)).wrapping_sub(minute(mark.word)) as i32;
+        let minutes = u32::try_from(since).unwrap_or(0) / MINUTE_TICKS;
+        let lost = minutes.checked_div(self.decay_minutes.load(Ordering::Relaxed)).unwrap_or(0);
+        counter.saturating_sub(lost.min(255) as u8)
+    }
+
+    /// Returns `counter` after one more access.
+    fn grown(&self, counter: u8) -> u8 {
+        if counter == u8::MAX {
+            return counter;
+        }
+        let above = u64::from(counter.saturating_sub(COUNTER_INITIAL));
+        let one_in = above * u64::from(self.log_factor.load(Ordering::Relaxed)) + 1;
+        let is_luck = (u128::from(self.draw()) * u128::from(one_in)) >> u64::BITS == 0;
+        counter + u8::from(is_luck)
+    }
+
+    /// Returns the next number of a SplitMix64 generator.
+    fn draw(&self) -> u64 {
+        let state = self.chance.load(Ordering::Relaxed).wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.chance.store(state, Ordering::Relaxed);
+        let word = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ (word >> 31)
+    }
+}
+
+/// Returns when an entry with `mark` was used last, in ticks since the Unix epoch: the same at any
+/// `now`, and never later than that.
+pub(crate) fn last_access(mark: AccessMark, now: UnixMs) -> u64 {
+    let step = if mark.counts { i64::from(UNIT_TICKS) } else { 1 };
+    let now = ticks(now) / step * step;
+    (now - i64::from(idle_since(mark, now as u32))).max(0) as u64
+}
+
+/// Returns the ticks from the access of `mark` to tick `now`; 0 where it seems to be later.
+fn idle_since(mark: AccessMark, now: u32) -> u32 {
+    let last = if mark.counts { mark.word & !(UNIT_TICKS - 1) } else { mark.word };
+    u32::try_from(now.wrapping_sub(last) as i32).unwrap_or(0)
+}
+
+/// Returns for how many seconds an entry with `mark` has not been used.
+pub(crate) fn idle_seconds(mark: AccessMark, now: UnixMs) -> u64 {
+    u64::from(idle_since(mark, tick_of(now))) * 60 / u64::from(MINUTE_TICKS)
+}
+
+fn counting(now: UnixMs, counter: u8) -> AccessMark {
+    AccessMark { word: tick_of(now) & !(UNIT_TICKS - 1) | u32::from(counter), counts: true }
+}
+
+/// Returns the time in ticks, modulo 2^32.
+#[inline]
+fn tick_of(now: UnixMs) -> u32 {
+    ticks(now) as u32
+}
+
+/// Returns the time in ticks. A time before all times may wrap.
+#[inline]
+fn ticks(now: UnixMs) -> i64 {
+    let (groups, rest) = (now.0 / MS_PER_GROUP, now.0 % MS_PER_GROUP);
+    groups.wrapping_mul(TICKS_PER_GROUP).wrapping_add(rest * TICKS_PER_GROUP / MS_PER_GROUP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A whole number of minutes.
+    const NOW: UnixMs = UnixMs(1_700_000_040_000);
+    const MINUTE: i64 = 60_000;
+    const DAY: i64 = 24 * 60 * MINUTE;
+
+    fn later(ms: i64) -> UnixMs {
+        UnixMs(NOW.0 + ms)
+    }
+
+    fn tracking(counts: bool) -> Tracking {
+        let tracking = Tracking::default();
+        tracking.set_counts(counts);
+        tracking
+    }
+
+    #[test]
+    fn idle_time_is_right_for_years_and_never_negative() {
+        for (counts, tolerance) in [(false, 1), (true, 15)] {
+            let mark = tracking(counts).first(NOW);
+            for ms in [0, 999, 1000, 61_000, 18 * 60 * MINUTE, 200 * DAY, 3 * 365 * DAY] {
+                let (found, expected) = (idle_seconds(mark, later(ms)) as i64, ms / 1000);
+                assert!((expected - found).abs() <= tolerance, "{found}, not {expected}");
+            }
+            assert_eq!(idle_seconds(mark, later(-DAY)), 0);
+        }
+    }
+
+    #[test]
+    fn exact_seconds_are_told() {
+        let mark = tracking(false).first(NOW);
+        for seconds in 0..100 {
+            let ms = seconds * 1000;
+            assert!([ms / 1000, ms / 1000 - 1].contains(&(idle_seconds(mark, later(ms)) as i64)));
+            assert_eq!(idle_seconds(mark, later(ms + 59)), seconds as u64);
+        }
+    }
+
+    #[test]
+    fn counters_grow_ever_more_slowly() {
+        let tracking = tracking(true);
+        let mut mark = tracking.first(NOW);
+        assert_eq!(tracking.counter(mark, NOW), 5);
+        let mut at = Vec::new();
+        for _ in 0..4 {
+            (0..1000).for_each(|_| mark = tracking.next(mark, NOW));
+            at.push(tracking.counter(mark, NOW));
+        }
+        // Redis's table for factor 10: 18 after 1,000 hits.
+        assert!((12..=26).contains(&at[0]), "{at:?}");
+        assert!(at.is_sorted() && at[3] < 2 * at[0] + 10, "{at:?}");
+        tracking.set_rates(0, 1);
+        (0..300).for_each(|_| mark = tracking.next(mark, NOW));
+        assert_eq!(tracking.counter(mark, NOW), 255);
+    }
+
+    #[test]
+    fn counters_fall_by_one_for_each_span_of_minutes() {
+        let tracking = tracking(true);
+        let mark = counting(NOW, 100);
+        for (minutes, expected) in [(0, 100), (1, 99), (99, 1), (100, 0), (10_000, 0)] {
+            assert_eq!(tracking.counter(mark, later(minutes * MINUTE)), expected);
+        }
+        assert_eq!(tracking.counter(mark, later(-MINUTE)), 100, "a clock set back");
+        tracking.set_rates(10, 7);
+        assert_eq!(tracking.counter(mark, later(20 * MINUTE)), 98);
+        tracking.set_rates(10, 0);
+        assert_eq!(tracking.counter(mark, later(20 * MINUTE)), 100);
+    }
+
+    #[test]
+    fn use_every_half_minute_keeps_a_minute_from_counting_twice() {
+        let tracking = tracking(true);
+        tracking.set_rates(u32::MAX, 1);
+        let mut mark = counting(NOW, 50);
+        (1..=40).for_each(|step| mark = tracking.next(mark, later(step * MINUTE / 2)));
+        assert_eq!(tracking.counter(mark, later(20 * MINUTE)), 30);
+    }
+
+    #[test]
+    fn marks_of_the_other_form_are_as_good_as_their_coarser_half() {
+        let (recency, counting) = (tracking(false), tracking(true));
+        let mark = recency.first(NOW);
+        assert_eq!(counting.counter(mark, later(DAY)), 5);
+        let counted = counting.next(mark, later(DAY));
+        assert!(counted.counts && counting.counter(counted, later(DAY)) >= 5);
+        assert!(idle_seconds(counted, later(DAY)) <= 15);
+        assert!(!recency.next(counted, later(DAY)).counts);
+    }
+}
