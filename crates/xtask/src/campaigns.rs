@@ -19,7 +19,8 @@ pub struct Campaign {
     /// form in them. Leading `NAME=value` words are environment; `{target}` is Cargo's target
     /// folder.
     pub short: &'static str,
-    /// The command for the full campaign, in the same form.
+    /// The command for the full campaign, in the same form. Its first variable says how much there
+    /// is to do, where it has one.
     pub long: &'static str,
 }
 
@@ -101,17 +102,15 @@ pub const CAMPAIGNS: &[Campaign] = &[
     },
 ];
 
-/// Runs the long campaigns, or the short ones with `--short`; all, or those named.
+/// Runs the long campaigns, or the short ones with `--short`; all, or those named. `name=count`
+/// runs the campaign with another amount of work.
 ///
 /// # Errors
-/// When a name is unknown, a program cannot be started, or a campaign fails.
+/// When a name is unknown, or has no amount to set, a program cannot be started, or a campaign
+/// fails.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let (short, names) = split_short(arguments);
-    if let Some(unknown) = names.iter().find(|name| CAMPAIGNS.iter().all(|row| row.name != **name))
-    {
-        let known: Vec<&str> = CAMPAIGNS.iter().map(|row| row.name).collect();
-        return Err(format!("no campaign is called '{unknown}'; there are: {}", known.join(", ")));
-    }
+    names.iter().try_for_each(|name| check_name(name, short))?;
     let tally = run_named(&Workspace::load()?, short, &names)?;
     println!("{} passed, {} failed", tally.passed, tally.failed);
     if tally.failed == 0 { Ok(()) } else { Err("a campaign failed".to_owned()) }
@@ -123,11 +122,13 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
 /// When a program cannot be started.
 pub fn run_named(workspace: &Workspace, short: bool, names: &[&str]) -> Result<Tally, String> {
     let mut tally = Tally::default();
-    for row in CAMPAIGNS.iter().filter(|row| names.is_empty() || names.contains(&row.name)) {
+    for row in CAMPAIGNS {
+        let asked = names.iter().map(|name| split_count(name)).find(|(name, _)| *name == row.name);
         let line = if short { row.short } else { row.long };
-        if line.is_empty() {
+        if line.is_empty() || asked.is_none() && !names.is_empty() {
             continue;
         }
+        let line = &with_count(line, asked.and_then(|(_, count)| count));
         println!("-- {}: {}", row.name, row.promise);
         let target = workspace.target.to_string_lossy();
         let mut reported = run_counted(command(line, &target).current_dir(&workspace.root))?;
@@ -139,6 +140,37 @@ pub fn run_named(workspace: &Workspace, short: bool, names: &[&str]) -> Result<T
         tally.add(reported);
     }
     Ok(tally)
+}
+
+fn check_name(word: &str, short: bool) -> Result<(), String> {
+    let (name, count) = split_count(word);
+    let Some(row) = CAMPAIGNS.iter().find(|row| row.name == name) else {
+        let known: Vec<&str> = CAMPAIGNS.iter().map(|row| row.name).collect();
+        return Err(format!("no campaign is called '{name}'; there are: {}", known.join(", ")));
+    };
+    let line = if short { row.short } else { row.long };
+    match count {
+        Some(count) if count.parse::<u64>().is_err() => Err(format!("'{word}': no number")),
+        Some(_) if !has_count(line) => Err(format!("'{name}' has no amount to set")),
+        _ => Ok(()),
+    }
+}
+
+/// Splits the count from `name=count`.
+fn split_count(word: &str) -> (&str, Option<&str>) {
+    word.split_once('=').map_or((word, None), |(name, count)| (name, Some(count)))
+}
+
+fn has_count(line: &str) -> bool {
+    line.split_once('=').is_some_and(|(name, _)| is_name(name))
+}
+
+/// Returns `line` with `count` as the value of its first variable.
+fn with_count(line: &str, count: Option<&str>) -> String {
+    match (count, line.split_once('='), line.split_once(' ')) {
+        (Some(count), Some((variable, _)), Some((_, rest))) => format!("{variable}={count} {rest}"),
+        _ => line.to_owned(),
+    }
 }
 
 /// Splits `--short` from the names that stand beside it.
@@ -192,5 +224,18 @@ mod tests {
     #[test]
     fn an_unknown_name_is_refused() {
         assert!(run(&["no-such-campaign".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn a_count_takes_the_place_of_that_of_the_row() {
+        assert_eq!(
+            with_count("ROUNDS=3 SEED=1 cargo test", Some("9")),
+            "ROUNDS=9 SEED=1 cargo test"
+        );
+        assert_eq!(with_count("ROUNDS=3 cargo test", None), "ROUNDS=3 cargo test");
+        assert!(check_name("differential=10000000", false).is_ok());
+        for word in ["differential=many", "differential=", "sabotage=9"] {
+            assert!(check_name(word, word.starts_with("sabotage")).is_err(), "{word}");
+        }
     }
 }

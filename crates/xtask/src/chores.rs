@@ -40,7 +40,7 @@ pub const CHORES: &[Chore] = &[
     },
     Chore {
         name: "torture",
-        arguments: "[--short] [name...]",
+        arguments: "[--short] [name[=count]...]",
         summary: "the long campaigns, or those named; --short is what `test` runs",
         run: campaigns::run,
     },

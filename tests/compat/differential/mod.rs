@@ -4,7 +4,8 @@
 //! A run consists of epochs that begin with empty servers and new connections; an epoch follows
 //! from its seed alone. A failure prints the seed and the fewest steps found that show it:
 //! `FOREBAY_DIFF_SEED=<seed>` runs that one epoch again. `FOREBAY_DIFF_COMMANDS` is the number of
-//! requests, `FOREBAY_DIFF_FIRST_SEED` the seed of the first epoch.
+//! requests, `FOREBAY_DIFF_FIRST_SEED` the seed of the first epoch. Several pairs of servers work
+//! at once, one for each processor up to [`WORLDS_MAX`], each on an epoch of its own.
 //!
 //! *Layout*: `draw.rs` draws words, `sequence.rs` orders them into an epoch, `world.rs` runs an
 //! epoch on both servers, `compare.rs` judges pairs of replies and lists the known differences,
@@ -16,6 +17,9 @@ mod sequence;
 mod shrink;
 mod world;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
 use harness::{Kind, Launch};
 
 use sequence::{Epoch, Profile};
@@ -23,23 +27,43 @@ use world::World;
 
 const COMMANDS_DEFAULT: u64 = 40_000;
 const COMMANDS_PER_EPOCH: u64 = 2_000;
+/// Pairs of servers that work at once.
+const WORLDS_MAX: usize = 4;
 
 #[test]
 fn replies_and_data_equal_those_of_redis_server() {
-    let world = World::new(Launch::new(Kind::Forebay));
-    match number("FOREBAY_DIFF_SEED") {
-        Some(seed) => drop(run_epoch(&world, seed)),
-        None => {
-            let commands = number("FOREBAY_DIFF_COMMANDS").unwrap_or(COMMANDS_DEFAULT);
-            let first_seed = number("FOREBAY_DIFF_FIRST_SEED").unwrap_or_else(seed_of_this_run);
-            println!("seeds from {first_seed}");
-            let (mut epoch, mut sent) = (0, 0);
-            while sent < commands {
-                sent += run_epoch(&world, first_seed.wrapping_add(epoch));
-                epoch += 1;
-            }
-            println!("{sent} commands in {epoch} epochs");
+    if let Some(seed) = number("FOREBAY_DIFF_SEED") {
+        run_epoch(&World::new(Launch::new(Kind::Forebay)), seed);
+        return;
+    }
+    let commands = number("FOREBAY_DIFF_COMMANDS").unwrap_or(COMMANDS_DEFAULT);
+    let first_seed = number("FOREBAY_DIFF_FIRST_SEED").unwrap_or_else(seed_of_this_run);
+    println!("seeds from {first_seed}");
+    let worlds = thread::available_parallelism().map_or(1, usize::from).min(WORLDS_MAX);
+    let (epochs, sent) = (AtomicU64::new(0), AtomicU64::new(0));
+    let work = || {
+        let world = World::new(Launch::new(Kind::Forebay));
+        let _end = End { sent: &sent, commands };
+        while sent.load(Ordering::Relaxed) < commands {
+            let seed = first_seed.wrapping_add(epochs.fetch_add(1, Ordering::Relaxed));
+            sent.fetch_add(run_epoch(&world, seed), Ordering::Relaxed);
         }
+    };
+    thread::scope(|scope| {
+        (0..worlds).for_each(|_| drop(scope.spawn(work)));
+    });
+    println!("{} commands in {} epochs", sent.into_inner(), epochs.into_inner());
+}
+
+/// Lets the other threads come to their end when one has failed.
+struct End<'a> {
+    sent: &'a AtomicU64,
+    commands: u64,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.sent.fetch_max(self.commands, Ordering::Relaxed);
     }
 }
 

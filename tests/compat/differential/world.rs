@@ -53,7 +53,7 @@ impl World {
     pub fn run(&self, epoch: &Epoch) -> Result<(), Failure> {
         let mut pairs: Vec<Pair> = (0..SESSION_COUNT).map(|session| self.pair(session)).collect();
         let mut auditor = self.pair(0);
-        auditor.same(&words("FLUSHALL")).map_err(|message| failure(0, message))?;
+        auditor.same(&[words("FLUSHALL")]).map_err(|message| failure(0, message))?;
         let mut done = 0;
         for batch in epoch.steps.chunk_by(|a, b| a.session == b.session) {
             let pair = &mut pairs[batch[0].session];
@@ -106,13 +106,15 @@ fn run_batch(
 }
 
 impl Pair {
-    /// Sends `request` to both and demands equal replies.
-    fn same(&mut self, request: &Request) -> Result<Raw, String> {
-        let (ours, oracle) = (self.ours.ask(request), self.oracle.ask(request));
-        let checked = self.comparison.check(Profile::Lasting, request, &ours, &oracle);
-        let step = Step { session: 0, request: request.clone() };
-        checked.map_err(|reason| describe(&step, reason, &ours, &oracle))?;
-        Ok(ours)
+    /// Sends `requests` to both and demands equal replies.
+    fn same(&mut self, requests: &[Request]) -> Result<(), String> {
+        let (ours, oracle) = (self.ours.pipeline(requests), self.oracle.pipeline(requests));
+        for (request, (ours, oracle)) in requests.iter().zip(ours.iter().zip(&oracle)) {
+            let checked = self.comparison.check(Profile::Lasting, request, ours, oracle);
+            let step = Step { session: 0, request: request.clone() };
+            checked.map_err(|reason| describe(&step, reason, ours, oracle))?;
+        }
+        Ok(())
     }
 }
 
@@ -127,23 +129,23 @@ fn audit(pair: &mut Pair, epoch: &Epoch) -> Result<(), String> {
         name.chain(epoch.keys.iter().cloned()).collect()
     };
     for database in 0..DATABASE_COUNT {
-        pair.same(&request(&["SELECT".to_owned(), database.to_string()]))?;
+        let select = request(&["SELECT".to_owned(), database.to_string()]);
         // A read makes Redis remove what has expired; Forebay's sweep comes by itself.
-        pair.same(&named(&["EXISTS"]))?;
+        pair.same(&[select, named(&["EXISTS"])])?;
         let size = pair.oracle.call("DBSIZE");
         poll_until("expired keys to be swept", || pair.ours.call("DBSIZE") == size);
         if !AUDITED.contains(&database) {
             continue;
         }
-        pair.same(&named(&["DEBUG", "DIGEST-VALUE"]))?;
-        pair.same(&words("KEYS *"))?;
-        scan_agrees(pair)?;
+        let mut requests = vec![named(&["DEBUG", "DIGEST-VALUE"]), words("KEYS *")];
         for key in &epoch.keys {
-            pair.same(&request(&[b"PEXPIRETIME".as_slice(), key]))?;
-            pair.same(&request(&[b"OBJECT".as_slice(), b"ENCODING", key]))?;
+            requests.push(request(&[b"PEXPIRETIME".as_slice(), key]));
+            requests.push(request(&[b"OBJECT".as_slice(), b"ENCODING", key]));
         }
+        pair.same(&requests)?;
+        scan_agrees(pair)?;
     }
-    pair.same(&words("DEBUG DIGEST")).map(drop)
+    pair.same(&[words("DEBUG DIGEST")])
 }
 
 /// A scan in small steps finds what KEYS finds.
