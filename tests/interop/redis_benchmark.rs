@@ -17,6 +17,10 @@ fn check(arguments: &[&str], tests: &str) {
     }
 }
 
+/// What the run without `-t` measures besides the tests of [`redis_benchmark_runs`].
+const COLLECTIONS: [&str; 10] =
+    ["lpush", "rpush", "lpop", "rpop", "sadd", "hset", "spop", "zadd", "zpopmin", "lrange"];
+
 #[test]
 fn redis_benchmark_runs() {
     let server = Server::start(Kind::Forebay);
@@ -27,4 +31,26 @@ fn redis_benchmark_runs() {
     check(&["-p", &port, "-P", "16", "-r", "1000"], tests);
     check(&["-s", &socket, "-P", "64", "-r", "1000", "-d", "3000"], "set,get,mset");
     check(&["-p", &port, "-3"], "set,get");
+}
+
+#[test]
+fn default_run_measures_all_that_the_table_has() {
+    let has = |name: &&str| command::table().iter().any(|row| row.name == *name);
+    let server = Server::start(Kind::Forebay);
+    let port = server.address().port().to_string();
+    let mut benchmark = command("redis-benchmark");
+    benchmark.args(["-p", &port, "-n", "2000", "-c", "20", "--csv"]);
+    if !COLLECTIONS.iter().all(has) {
+        // Without collections the default run ends at its first list.
+        let known: Vec<&str> = COLLECTIONS.into_iter().filter(has).collect();
+        benchmark.args([
+            "-t",
+            &[&["ping", "set", "get", "incr", "mset"], &known[..]].concat().join(","),
+        ]);
+    }
+    let finished = run(benchmark, b"");
+    let output = &finished.output;
+    assert!(finished.status.success(), "{} {output}", finished.errors);
+    assert!(!output.contains("ERR") && finished.errors.is_empty(), "{output}{}", finished.errors);
+    assert!(output.lines().any(|line| line.starts_with("\"MSET (10 keys)\"")), "{output}");
 }

@@ -139,6 +139,67 @@ fn latency_mode_measures() {
     assert!(numbers[3] > 0.0);
 }
 
+#[test]
+fn latency_history_measures_interval_by_interval() {
+    let server = Server::start(Kind::Forebay);
+    let mut cli = command("redis-cli");
+    let port = server.address().port().to_string();
+    cli.args(["-p", &port, "--latency-history", "-i", "0.05"]).stdout(Stdio::piped());
+    let lines = first_lines(cli, 3);
+    for line in &lines {
+        let numbers = line.split_whitespace().filter_map(|word| word.parse::<f64>().ok());
+        assert_eq!(numbers.count(), 4, "min, max, average, samples: {lines:?}");
+    }
+}
+
+#[test]
+fn intrinsic_latency_needs_no_server() {
+    let server = Server::start(Kind::Forebay);
+    let finished = cli(&server, &["--intrinsic-latency", "1"], b"");
+    assert!(finished.status.success() && finished.output.contains("total runs"), "{finished:?}");
+}
+
+#[test]
+fn repetitions_and_formats_are_those_with_redis() {
+    let servers = servers();
+    same(&servers, &["-r", "3", "-i", "0.01", "INCR", "n"], b"");
+    same(&servers, &["--raw", "SET", "k", "a\"b\nc"], b"");
+    for format in ["--raw", "--no-raw", "--json", "--quoted-json", "--csv"] {
+        same(&servers, &[format, "GET", "k"], b"");
+        same(&servers, &[format, "-3", "MGET", "k", "absent", "n"], b"");
+        same(&servers, &[format, "COMMAND", "GETKEYS", "MSET", "a", "1", "b", "2"], b"");
+    }
+    same(&servers, &["-X", "tag", "SET", "tagged", "tag"], b"bytes in the place of a word");
+    same(&servers, &["--quoted-input", "SET", "\"a\\x00b\"", "\"\\xff\""], b"");
+    same(&servers, &["--no-raw", "--quoted-input", "GET", "\"a\\x00b\""], b"");
+    same(&servers, &["-d", "|", "--raw", "MGET", "k", "n"], b"");
+}
+
+/// What one sees at a terminal: redis-cli asks the server for its commands and shows prompts.
+#[test]
+fn terminal_session_shows_prompts_and_replies() {
+    let input = b"SET k v\nGET k\nMULTI\nINCR n\nEXEC\nSELECT 3\nGET k\nhelp GET\nNOSUCH\nexit\n";
+    for server in servers() {
+        let port = server.address().port();
+        let mut terminal = command("script");
+        // A terminal that can do nothing: lines as they are typed, without hints and colours.
+        terminal.env("TERM", "dumb");
+        terminal.args(["-qec", &format!("redis-cli -p {port}"), "/dev/null"]);
+        let output = run(terminal, input).output.replace('\r', "");
+        for expected in [
+            "> OK\n",
+            "> \"v\"\n",
+            "(TX)> QUEUED\n",
+            "(TX)> 1) (integer) 1\n",
+            "[3]> (nil)\n",
+            "summary:",
+            "(error) ERR unknown command 'NOSUCH', with args beginning with: \n",
+        ] {
+            assert!(output.contains(expected), "{:?}: {expected:?} in {output}", server.kind());
+        }
+    }
+}
+
 /// Starts a program that never ends, returns its first lines and ends it.
 fn first_lines(program: std::process::Command, count: usize) -> Vec<String> {
     let mut program = Program::start(program).expect("the program starts");
