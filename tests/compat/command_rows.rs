@@ -20,6 +20,8 @@ const VERSION_DIFFERENCES: &[VersionDifference] = &[
     at_7_2("bitfield_ro", "src/commands/bitfield_ro.json", "the block is called 'get-block'"),
     at_7_2("bitop", "src/commands/bitop.json", "the operation is one of four words"),
     at_7_2("bitpos", "src/commands/bitpos.json", "the block is called 'range'"),
+    at_7_2("client|reply", "src/commands/client-reply.json", "the choice is called 'action'"),
+    at_7_2("client|unblock", "src/commands/client-unblock.json", "it is called 'unblock-type'"),
     at_7_2("config|get", "src/commands/config-get.json", "the block of one argument is gone"),
     at_7_2("config|set", "src/commands/config-set.json", "the block is called 'data'"),
     at_7_2("flushall", "src/commands/flushall.json", "the choice is called 'flush-type'"),
@@ -28,6 +30,18 @@ const VERSION_DIFFERENCES: &[VersionDifference] = &[
     at_7_2("lcs", "src/commands/lcs.json", "the number is called 'min-match-len'"),
     at_7_2("mset", "src/commands/mset.json", "the block is called 'data'"),
     at_7_2("msetnx", "src/commands/msetnx.json", "the block is called 'data'"),
+    VersionDifference {
+        command: "wait",
+        field: "flags",
+        source: "src/commands/wait.json",
+        what: "it is called blocking, and scripts may use it",
+    },
+    VersionDifference {
+        command: "wait",
+        field: "acl categories",
+        source: "src/commands/wait.json",
+        what: "as its flags say",
+    },
 ];
 
 const fn at_7_2(
@@ -46,6 +60,7 @@ struct Departure {
 }
 
 const DEPARTURES: &[Departure] = &[
+    departure("client|kill", "Redis calls each filter optional, but takes one at least"),
     departure("client|list", "Redis lists TYPE and ID side by side, but takes one of them only"),
     departure("command|getkeys", "7.0 has none, 7.2 lets 'arg' be absent; the arity does not"),
     departure("command|getkeysandflags", "as those of command|getkeys"),

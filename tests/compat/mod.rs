@@ -9,3 +9,4 @@ mod render;
 mod scan;
 mod script;
 mod scripts_hold;
+mod sessions;

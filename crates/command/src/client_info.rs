@@ -26,6 +26,14 @@ pub struct ClientInfo {
     pub is_unix: bool,
     /// Whether it is to be closed once its replies are sent.
     pub is_closing: bool,
+    /// Whether it is shown each command that runs.
+    pub is_monitor: bool,
+    /// Whether it waits: for what a blocking command asks, or for the end of a pause.
+    pub is_blocked: bool,
+    /// Whether it is kept when clients take too much memory.
+    pub is_kept: bool,
+    /// Whether what it reads does not count as used.
+    pub leaves_no_touch: bool,
     /// The database.
     pub database: DatabaseIndex,
     /// Whether a key that it watches is known to have changed.
@@ -61,10 +69,14 @@ pub struct ClientInfo {
 impl ClientInfo {
     fn write_flags(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flags = [
+            (self.is_monitor, "O"),
             (self.queued.is_some(), "x"),
+            (self.is_blocked, "b"),
             (self.has_changed_watch, "d"),
             (self.is_closing, "c"),
             (self.is_unix, "U"),
+            (self.is_kept, "e"),
+            (self.leaves_no_touch, "T"),
         ];
         if flags.iter().all(|(on, _)| !on) {
             return formatter.write_str("N");

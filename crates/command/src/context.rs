@@ -74,6 +74,8 @@ pub enum Next {
     Watch,
     /// Forgets all watched keys.
     Unwatch,
+    /// Waits as `session.blocked` says; the reply comes with what ends the wait.
+    Block,
     /// Closes the session once the replies are sent.
     Close,
 }

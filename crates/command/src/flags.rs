@@ -45,6 +45,9 @@ impl Flags {
     pub const UNQUEUED: Flags = Flags(1 << 24);
     /// Writes without naming keys: FLUSHALL and its like. Forebay's own, not shown.
     pub const KEYLESS: Flags = Flags(1 << 25);
+    /// Concerns the session, and has its ACL category, though it is documented with others: WAIT.
+    /// Forebay's own, not shown.
+    pub const OF_SESSION: Flags = Flags(1 << 26);
 
     /// The names that COMMAND INFO prints, in its order. PROTECTED is hidden there as in Redis.
     const NAMES: [(Flags, &'static str); 15] = [

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::blocked::Wake;
 use crate::client_info::ClientInfo;
 use crate::error::CommandError;
 use crate::info_sections::InfoSections;
@@ -45,6 +46,28 @@ pub trait Host: Observer {
 
     /// Returns session `id` in the same way.
     fn client(&self, id: u64) -> Option<ClientInfo>;
+
+    /// Ends the sessions of `ids`, whatever they do, and returns how many of them there were. From
+    /// then on no other session finds them; what they have under way may still complete.
+    fn end_clients(&self, ids: &[u64]) -> usize {
+        let _ = ids;
+        0
+    }
+
+    /// Ends the wait of session `id` that a blocking command began; false where it does not wait.
+    fn unblock_client(&self, id: u64, wake: Wake) -> bool {
+        let _ = (id, wake);
+        false
+    }
+
+    /// Lets the requests that `pause` is about wait for as long as `span`, or for the rest of a
+    /// pause underway, whichever is longer. Of two pauses at once the stricter holds.
+    fn pause_clients(&self, pause: Pause, span: Duration) {
+        let _ = (pause, span);
+    }
+
+    /// Ends a pause.
+    fn resume_clients(&self) {}
 
     /// Begins to shut down; the process ends soon after.
     ///
@@ -136,6 +159,15 @@ impl From<MemoryRefusal> for CommandError {
             }
         })
     }
+}
+
+/// Which requests a pause is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pause {
+    /// Those that may write.
+    Writes,
+    /// All.
+    All,
 }
 
 /// How SHUTDOWN was asked for.

@@ -15,9 +15,11 @@ mod arity;
 mod bit_fields;
 mod bit_offset;
 mod bit_range;
+mod blocked;
 mod categories;
 mod client_info;
 mod client_name;
+mod client_type;
 mod context;
 mod counter;
 mod database_number;
@@ -44,6 +46,7 @@ mod session;
 mod set_options;
 mod table;
 mod time_to_live;
+mod timeout;
 
 mod bitmap;
 mod connection;
@@ -54,13 +57,14 @@ mod transactions;
 
 pub use argument::{Arg, ArgKind};
 pub use arity::Arity;
+pub use blocked::{Blocked, Wake};
 pub use categories::Categories;
 pub use client_info::ClientInfo;
 pub use context::{ControlContext, Next, ReadContext, SessionContext, WriteContext};
 pub use error::CommandError;
 pub use flags::Flags;
 pub use host::{
-    ConfigError, Host, MemoryGeometry, MemoryRefusal, MemorySegments, ShutdownError,
+    ConfigError, Host, MemoryGeometry, MemoryRefusal, MemorySegments, Pause, ShutdownError,
     ShutdownRequest,
 };
 pub use info_sections::{InfoKind, InfoSections};
@@ -72,7 +76,7 @@ pub use observe::{
 };
 pub use request::Args;
 pub use row::{Command, Group, Handler};
-pub use session::{Queued, SessionState, TRANSACTION_BYTES_MAX, Transaction};
+pub use session::{Queued, Replies, SessionState, TRANSACTION_BYTES_MAX, Transaction};
 pub use table::{rows, table, vocabulary};
 
 /// The version of Redis whose behaviour the commands follow, as HELLO and INFO tell it.

@@ -144,7 +144,10 @@ impl Command {
         let admin = Categories::ADMIN.with(Categories::DANGEROUS);
         of_speed
             .with(self.categories)
-            .with(self.group.categories())
+            .with(match self.is(Flags::OF_SESSION) {
+                true => Categories::CONNECTION,
+                false => self.group.categories(),
+            })
             .with_if(self.is(Flags::READONLY), Categories::READ)
             .with_if(self.is(Flags::WRITE), Categories::WRITE)
             .with_if(self.is(Flags::ADMIN), admin)

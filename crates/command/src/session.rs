@@ -3,6 +3,7 @@
 use base::{DatabaseIndex, UnixMs};
 use resp::{OwnedRequest, Protocol, RequestView};
 
+use crate::blocked::Blocked;
 use crate::client_info::ClientInfo;
 use crate::error::CommandError;
 use crate::flags::Flags;
@@ -36,6 +37,49 @@ pub struct SessionState {
     pub last_command: Option<&'static Command>,
     /// When the session began.
     pub created: UnixMs,
+    /// Where the session comes from, as MONITOR shows it: `ip:port`, or `unix:path`.
+    pub source: Box<str>,
+    /// Which replies are sent.
+    pub replies: Replies,
+    /// What the session waits for. Its later requests wait as well.
+    pub blocked: Option<Blocked>,
+    /// Whether the session is shown each command that runs.
+    pub is_monitor: bool,
+    /// Whether the session is kept when clients take too much memory.
+    pub is_kept: bool,
+    /// Whether what the session reads does not count as used.
+    pub leaves_no_touch: bool,
+}
+
+/// Which replies a session gets: CLIENT REPLY.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replies {
+    /// All.
+    #[default]
+    On,
+    /// None.
+    Off,
+    /// Neither that of the request that runs nor that of the next one.
+    SkipNext,
+    /// Not that of the request that runs.
+    Skip,
+}
+
+impl Replies {
+    /// Returns whether the request that runs gets no reply.
+    #[inline]
+    pub fn are_silent(self) -> bool {
+        self != Replies::On
+    }
+
+    /// Returns what holds for the next request.
+    pub fn next(self) -> Replies {
+        match self {
+            Replies::SkipNext => Replies::Skip,
+            Replies::On | Replies::Skip => Replies::On,
+            Replies::Off => Replies::Off,
+        }
+    }
 }
 
 /// The requests between MULTI and EXEC.
@@ -73,6 +117,12 @@ impl SessionState {
             executing: None,
             last_command: None,
             created,
+            source: Box::default(),
+            replies: Replies::On,
+            blocked: None,
+            is_monitor: false,
+            is_kept: false,
+            leaves_no_touch: false,
         }
     }
 
@@ -96,6 +146,9 @@ impl SessionState {
         info.queued_bytes = queue.map_or(0, |(_, bytes)| bytes);
         info.last_command = self.last_command.map_or("NULL", |command| command.name);
         info.protocol = self.protocol;
+        info.is_monitor = self.is_monitor;
+        info.is_kept = self.is_kept;
+        info.leaves_no_touch = self.leaves_no_touch;
         info.library_name.clone_from(&self.library_name);
         info.library_version.clone_from(&self.library_version);
     }

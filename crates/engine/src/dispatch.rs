@@ -1,11 +1,14 @@
 //! The checks before a command runs, in the order in which Redis makes them (processCommand): a
 //! request that fails several gets the same answer here as there.
 
-use command::{Command, CommandError, Flags, SessionState};
+use command::{Command, CommandError, Flags, Pause, SessionState};
 use keyspace::{Keyspace, SweepContext};
 use resp::RequestView;
 
 use crate::tick::Tick;
+
+const MONITORS_ONLY_LOOK: CommandError =
+    CommandError::Fixed("ERR Replica can't interact with the keyspace");
 
 /// What to do with a request that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +17,8 @@ pub(crate) enum Verdict {
     Run,
     /// Keep it for EXEC.
     Queue,
+    /// Look at it again when the pause is over.
+    Wait,
 }
 
 /// Checks a request whose name and number of arguments are right already. The caller holds no
@@ -35,13 +40,40 @@ pub(crate) fn check(
     if session.is_queueing() && command.is(Flags::NO_MULTI) {
         return Err(CommandError::NOT_IN_TRANSACTION);
     }
-    if is_over_limit && !make_room(keyspace, tick) && needs_memory(command, session) {
+    let pause = tick.pause.get();
+    // A pause keeps the data as it is: nothing is evicted, and nothing refused for that.
+    if is_over_limit
+        && pause.is_none()
+        && !make_room(keyspace, tick)
+        && needs_memory(command, session)
+    {
         return Err(CommandError::OUT_OF_MEMORY);
+    }
+    if session.is_monitor && may(command, session, Flags::WRITE, Flags::READONLY) {
+        return Err(MONITORS_ONLY_LOOK);
+    }
+    if let Some(pause) = pause
+        && !session.is_monitor
+        && (pause == Pause::All || may(command, session, Flags::WRITE, Flags::WRITE))
+    {
+        return Ok(Verdict::Wait);
     }
     if session.is_queueing() && !command.is(Flags::UNQUEUED) {
         return Ok(Verdict::Queue);
     }
     Ok(Verdict::Run)
+}
+
+/// Returns whether a request may do one of two things, an EXEC by what it would run.
+///
+/// Source: Redis, processCommand, `is_may_replicate_command` and `is_read_command`.
+#[cold]
+fn may(command: &Command, session: &SessionState, one: Flags, other: Flags) -> bool {
+    let queued = match &session.transaction {
+        Some(transaction) if command.name == "exec" => transaction.flags,
+        _ => Flags::NONE,
+    };
+    [one, other].iter().any(|&flag| command.is(flag) || queued.contains(flag))
 }
 
 /// Returns whether a peer speaks HTTP: a browser was made to send its request here.

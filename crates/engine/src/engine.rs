@@ -1,7 +1,8 @@
 //! The engine, and the run of one batch.
 
+use command::{Blocked, SessionState, Wake};
 use keyspace::Keyspace;
-use resp::{Output, Requests};
+use resp::{Output, Reply, Requests};
 
 use crate::release::Release;
 use crate::run::Runner;
@@ -20,6 +21,11 @@ pub enum Ending {
     /// It goes on.
     #[default]
     Open,
+    /// Its last request waits for its reply, and the later ones wait for that: nothing of it is
+    /// run until [`Engine::wake`] ends the wait.
+    Blocked,
+    /// The next request waits for the end of a pause, and is to be sent again then.
+    Paused,
     /// It is closed once its replies are sent; later requests are not run.
     AfterReplies,
     /// It is closed now, without a word: the peer speaks HTTP, a cross-protocol attack.
@@ -76,7 +82,11 @@ impl Engine {
                     return runner.outcome(next);
                 }
                 let mut reply = out.reply(runner.protocol());
-                runner.run(prepared, requests.at(next), &mut reply);
+                let start = reply.position();
+                if !runner.run(prepared, requests.at(next), &mut reply) {
+                    return runner.outcome(next);
+                }
+                runner.settle(start, &mut reply);
                 next += 1;
             }
             runner.end_window();
@@ -84,9 +94,38 @@ impl Engine {
         runner.outcome(next)
     }
 
+    /// Ends the wait of a blocked session and writes the reply of the request that began it.
+    ///
+    /// # Panics
+    /// When the session is not blocked.
+    pub fn wake(&self, session: &mut Session, wake: Wake, out: &mut Output, tick: &Tick<'_>) {
+        let state = &mut session.state;
+        let blocked = state.blocked.take().expect("a session that is woken waits");
+        let mut reply = out.reply(state.protocol);
+        let start = reply.position();
+        match wake {
+            Wake::TimedOut => (blocked.at_timeout)(&mut reply),
+            Wake::Refused => {
+                tick.tally.count_error(Blocked::REFUSED.as_bytes());
+                reply.error(Blocked::REFUSED);
+            }
+        }
+        silence(state, start, &mut reply);
+    }
+
     /// Ends a session: nothing of it stays behind. The caller holds no guard.
     pub fn close(&self, session: &mut Session) {
         session.state.transaction = None;
+        session.state.blocked = None;
         self.keyspace.unwatch(&mut session.watches);
+    }
+}
+
+/// Takes back the reply of a request, which began at `start`, where the session wants none.
+#[inline]
+pub(crate) fn silence(state: &mut SessionState, start: usize, reply: &mut Reply<'_>) {
+    if state.replies.are_silent() {
+        reply.rewind(start);
+        state.replies = state.replies.next();
     }
 }

@@ -4,7 +4,8 @@
 //! *Layout*: `engine.rs` runs a batch in three passes, `window.rs` is what the first two leave for
 //! the third, `dispatch.rs` the one ordered list of checks, `run.rs` one command under its locks,
 //! `transaction.rs` EXEC; `session.rs` what lasts between batches, `tick.rs` what comes from
-//! outside, `tally.rs` what is counted; `release.rs` says when replies may leave, `apply.rs`
+//! outside, `tally.rs` what is counted, `audience.rs` who is shown what runs, `pause.rs` which
+//! requests have to wait; `release.rs` says when replies may leave, `apply.rs`
 //! replays effects.
 //! *Invariants*: replies come in the order of requests; a command that was refused has changed
 //! nothing; the engine is a function of its state, the time, the random numbers and the bytes that
@@ -13,9 +14,11 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod audience;
 mod dispatch;
 mod engine;
 mod histogram;
+mod pause;
 mod release;
 mod run;
 mod session;
@@ -30,8 +33,10 @@ mod window;
 mod tests;
 
 pub use apply::{Applier, ApplyError};
+pub use audience::{Audience, Stage};
 pub use engine::{Ending, Engine, Outcome};
 pub use histogram::Distribution;
+pub use pause::PauseSwitch;
 pub use release::Release;
 pub use session::Session;
 pub use tally::{CommandCounts, Tally};

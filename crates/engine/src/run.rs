@@ -9,7 +9,7 @@ use keyspace::{Access, Guard, Keyspace, NeedRoom, SweepContext};
 use resp::{Protocol, Reply, RequestView};
 
 use crate::dispatch::{self, Verdict};
-use crate::engine::{Ending, Outcome};
+use crate::engine::{Ending, Outcome, silence};
 use crate::release::Release;
 use crate::session::Session;
 use crate::stretch::Stretch;
@@ -115,15 +115,19 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         }
     }
 
-    /// Runs, queues or refuses one request and writes its reply.
+    /// Runs, queues or refuses one request and writes its reply. Returns false where it has to
+    /// wait for the end of a pause and nothing has happened yet.
     #[inline]
     pub fn run(
         &mut self,
         prepared: &Prepared<'_>,
         request: RequestView<'_>,
         reply: &mut Reply<'_>,
-    ) {
-        let Some(command) = prepared.command else { return self.refuse_malformed(request, reply) };
+    ) -> bool {
+        let Some(command) = prepared.command else {
+            self.refuse_malformed(request, reply);
+            return true;
+        };
         self.session.state.last_command = Some(command);
         let is_over_limit = self.keyspace.is_over_limit();
         if is_over_limit {
@@ -142,7 +146,21 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 None => self.answer(command, request, &self.keys_of(command, request), reply),
             },
             Ok(Verdict::Queue) => self.queue(command, request, reply),
+            Ok(Verdict::Wait) => {
+                self.ending = Ending::Paused;
+                return false;
+            }
             Err(error) => self.refuse(command, &error, reply),
+        }
+        true
+    }
+
+    /// Takes back a reply that began at `start` and that the session does not want. That of a
+    /// blocked session is not there yet.
+    #[inline]
+    pub fn settle(&mut self, start: usize, reply: &mut Reply<'_>) {
+        if self.ending != Ending::Blocked {
+            silence(&mut self.session.state, start, reply);
         }
     }
 
@@ -182,6 +200,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         };
         // After it ran: INFO does not count itself, nor RESETSTAT forget itself.
         self.tick.tally.count_call_at(slot);
+        if self.tick.audience.is_there() {
+            self.tick.audience.show(command, request, &self.session.state);
+        }
         if let Err(error) = result {
             self.tick.tally.count_failure(command, &error);
             reply.rewind(start);
@@ -273,7 +294,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     ) -> Result<(), CommandError> {
         let (database, now) = (self.session.state.database, self.tick.now);
         let value_bytes_max = self.tick.value_bytes_max;
+        let leaves_no_touch = self.session.state.leaves_no_touch;
         let view = self.lock(args.keys()).read(database, now);
+        let view = if leaves_no_touch { view.without_touch() } else { view };
         handler(&ReadContext { view, value_bytes_max }, args, reply)
     }
 
@@ -378,6 +401,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         match command.handler {
             Handler::Session(handler) => {
                 let was_queueing = self.session.state.is_queueing();
+                let was_monitor = self.session.state.is_monitor;
                 let mut context = SessionContext {
                     has_changed_watch: self.session.watches.is_dirty(),
                     session: &mut self.session.state,
@@ -385,6 +409,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                     now: self.tick.now,
                 };
                 let next = handler(&mut context, args, reply);
+                if self.session.state.is_monitor != was_monitor {
+                    self.tick.audience.stage.count(!was_monitor);
+                }
                 self.act(next, was_queueing, args.keys(), reply)
             }
             Handler::Control(handler) => {
@@ -431,6 +458,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             // EXEC has ended the watches before its commands run.
             Next::Unwatch if self.in_transaction => {}
             Next::Unwatch => self.keyspace.unwatch(&mut self.session.watches),
+            Next::Block => self.ending = Ending::Blocked,
             Next::Close => self.ending = Ending::AfterReplies,
         }
         Ok(())

@@ -9,7 +9,9 @@ mod memory;
 mod replay;
 mod times;
 mod transactions;
+mod waits;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,13 +19,15 @@ use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
 use base::{Lsn, UnixMs};
 use command::{
-    ClientInfo, ConfigError, Host, InfoSections, LatencyEvent, Observer, SessionState,
+    ClientInfo, Command, ConfigError, Host, InfoSections, LatencyEvent, Observer, SessionState,
     ShutdownError, ShutdownRequest, SlowCommand,
 };
 use keyspace::{Access, DatasetDigest, EffectSink, EvictionPolicy, Keyspace, Record};
-use resp::{Batch, Decoder, Limits, Output, encode_command};
+use resp::{Batch, Decoder, Limits, Output, RequestView, encode_command};
 
-use crate::{Applier, Ending, Engine, Outcome, Session, Tally, Tick, Watch};
+use crate::{
+    Applier, Audience, Ending, Engine, Outcome, PauseSwitch, Session, Stage, Tally, Tick, Watch,
+};
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
 
@@ -83,6 +87,9 @@ struct TestHost {
     watch: Watch,
     slow: Mutex<Vec<(&'static str, u64)>>,
     events: Mutex<Vec<LatencyEvent>>,
+    pause: PauseSwitch,
+    watcher_count: AtomicUsize,
+    shown: Mutex<Vec<String>>,
 }
 
 impl Observer for TestHost {
@@ -93,6 +100,24 @@ impl Observer for TestHost {
     fn note_event(&self, event: LatencyEvent, _: u64) {
         self.events.lock().unwrap().push(event);
     }
+}
+
+/// Keeps what monitors would be shown.
+struct TestStage<'h>(&'h TestHost);
+
+impl Stage for TestStage<'_> {
+    fn show(&mut self, _: &Command, request: RequestView<'_>, session: &SessionState) {
+        let words = request.iter().map(|word| String::from_utf8_lossy(word).into_owned());
+        let line = words.collect::<Vec<_>>().join(" ");
+        self.0.shown.lock().unwrap().push(format!("{} {line}", session.database.0));
+    }
+
+    fn count(&mut self, is_monitor: bool) {
+        let change = if is_monitor { 1 } else { usize::MAX };
+        self.0.watcher_count.fetch_add(change, Ordering::Relaxed);
+    }
+
+    fn deliver(&mut self) {}
 }
 
 impl Host for TestHost {
@@ -161,6 +186,8 @@ impl<'e> Client<'e> {
             clock: times::clock,
             tally: &host.tally,
             watch: &host.watch,
+            pause: &host.pause,
+            audience: Audience { count: &host.watcher_count, stage: Box::new(TestStage(host)) },
             value_bytes_max: 512 << 20,
             output_bytes_max: usize::MAX,
         };

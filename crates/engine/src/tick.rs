@@ -4,6 +4,8 @@ use base::UnixMs;
 use base::prng::Prng;
 use command::Host;
 
+use crate::audience::Audience;
+use crate::pause::PauseSwitch;
 use crate::tally::Tally;
 use crate::watch::Watch;
 
@@ -23,6 +25,10 @@ pub struct Tick<'h> {
     pub tally: &'h Tally,
     /// What is to be noticed about times.
     pub watch: &'h Watch,
+    /// Which requests have to wait.
+    pub pause: &'h PauseSwitch,
+    /// Who is shown what runs.
+    pub audience: Audience<'h>,
     /// The longest string that APPEND and its like may make, in bytes: `proto-max-bulk-len`.
     pub value_bytes_max: u64,
     /// Where a batch pauses: no further request begins once this much output waits.

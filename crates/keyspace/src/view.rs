@@ -28,12 +28,23 @@ pub struct ReadView<'g> {
     shards: ShardsRef<'g>,
     database: DatabaseIndex,
     now: UnixMs,
+    touch: Touch,
 }
 
 impl<'g> ReadView<'g> {
     #[inline]
     pub(crate) fn new(shards: ShardsRef<'g>, database: DatabaseIndex, now: UnixMs) -> Self {
-        ReadView { shards, database, now }
+        ReadView { shards, database, now, touch: Touch::Yes }
+    }
+
+    /// Returns the same view, whose lookups do not count as uses.
+    pub fn without_touch(self) -> ReadView<'g> {
+        ReadView { touch: Touch::No, ..self }
+    }
+
+    /// Returns the same view, whose lookups count as uses: TOUCH is for nothing else.
+    pub fn with_touch(self) -> ReadView<'g> {
+        ReadView { touch: Touch::Yes, ..self }
     }
 
     /// Returns the database.
@@ -50,7 +61,7 @@ impl<'g> ReadView<'g> {
     #[inline]
     pub fn entry(&self, key: &Key<'_>) -> Option<Entry<'g>> {
         let shard = self.shards.shard(key.shard);
-        let found = find(shard, self.database, key, self.now, Touch::Yes);
+        let found = find(shard, self.database, key, self.now, self.touch);
         count_lookup(shard, found.is_some());
         found
     }

@@ -2,6 +2,9 @@
 //!
 //! An idle connection owns no buffer. Requests are decoded where the worker received them; only
 //! what is left of an unfinished request is kept here, and replies that the kernel did not take.
+//! How a connection waits for something else than its peer stands in `connection/waiting.rs`.
+
+mod waiting;
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +13,9 @@ use std::sync::Arc;
 use base::{DatabaseIndex, UnixMs};
 use engine::{Ending, Session, Tick};
 use keyspace::WatchMark;
-use resp::{Batch, Decoded, Decoder, Limits, Next, Output, Protocol, REQUESTS_PER_BATCH_MAX};
+use resp::{
+    Batch, Decoded, Decoder, Limits, Next, Output, Protocol, ProtocolError, REQUESTS_PER_BATCH_MAX,
+};
 use sys::process::ProcessHandle;
 use sys::socket::{Received, Sent, Stream};
 
@@ -19,6 +24,7 @@ use crate::config::Settings;
 use crate::config::effective::QUERY_BYTES_MAX;
 use crate::registry::ClientRecord;
 use crate::shared::Shared;
+use crate::stall::Stall;
 use crate::statistics::WorkerCounters;
 
 /// Input before authentication, in bytes.
@@ -69,6 +75,8 @@ pub enum Turn {
     Waits,
     /// It has more input than one turn may take.
     HasMore,
+    /// It has begun to wait for something else than its peer.
+    Stalled(Stall),
     /// It is over.
     Ended(End),
 }
@@ -90,6 +98,10 @@ pub enum End {
     CrossProtocol,
     /// The process behind it has ended, though others may hold copies of its socket.
     ProcessEnded,
+    /// Another session asked for it: CLIENT KILL.
+    Killed,
+    /// Clients take more memory than `maxmemory-clients`.
+    Evicted,
 }
 
 /// How far the replies of a connection have gone.
@@ -121,6 +133,13 @@ pub struct Connection {
     over_soft_since: Option<UnixMs>,
     /// To be closed once the output is sent; nothing more is read.
     is_closing: bool,
+    /// What it waits for; nothing is received or executed until then.
+    stall: Option<Stall>,
+    /// Requests that were received before it began to wait, as their sender might write them: they
+    /// go before the input kept.
+    held: Vec<u8>,
+    /// What follows the requests received breaks the protocol; to be told after their replies.
+    failure: Option<ProtocolError>,
     /// Private memory that has been counted for this connection.
     counted_bytes: usize,
     /// Descriptors that leave with the next byte.
@@ -158,6 +177,8 @@ struct Shown {
     protocol: Protocol,
     queued: Option<usize>,
     watches: WatchMark,
+    /// Monitor, no eviction, no touch.
+    modes: [bool; 3],
     input_bytes: usize,
     is_closing: bool,
 }
@@ -176,6 +197,9 @@ impl Connection {
             output: Output::default(),
             over_soft_since: None,
             is_closing: false,
+            stall: None,
+            held: Vec::new(),
+            failure: None,
             counted_bytes: 0,
             outbound: Vec::new(),
             process: None,
@@ -201,6 +225,13 @@ impl Connection {
         if self.is_closing {
             return Turn::Waits;
         }
+        if self.record.is_ended() {
+            return Turn::Ended(End::Killed);
+        }
+        if self.stall.is_some() {
+            self.expect_input();
+            return self.stalled(Turn::Waits);
+        }
         let served = if self.expects.has_requests {
             self.execute_input(kit)
         } else if self.input.is_empty() {
@@ -210,6 +241,9 @@ impl Connection {
         };
         self.record.set_active(kit.tick.now);
         self.show();
+        if let (Ok(()), Some(stall)) = (&served, self.stall) {
+            return self.stalled(Turn::Stalled(stall));
+        }
         match served {
             Err(end) => Turn::Ended(end),
             Ok(()) if self.is_closing => Turn::Waits,
@@ -263,6 +297,9 @@ impl Connection {
         let executed = self.execute(&mut input[self.input_start..], kit);
         self.input = input;
         self.input_start += executed?;
+        if self.stall.is_some() {
+            return self.check_input(kit);
+        }
         if self.input_start == self.input.len() {
             self.input_start = 0;
             kit.buffers.give(std::mem::take(&mut self.input));
@@ -272,10 +309,7 @@ impl Connection {
 
     /// Executes requests of `buffer`, up to the end of the turn, and returns the bytes consumed.
     fn execute(&mut self, buffer: &mut [u8], kit: &mut Kit<'_, '_>) -> Result<usize, End> {
-        if !self.output.has_buffer() {
-            self.output = Output::with_buffer(kit.buffers.take());
-            self.record.set_output(0, self.output.memory_bytes());
-        }
+        self.provide_output(kit);
         let mut consumed = 0;
         for _ in 0..BATCHES_PER_TURN_MAX {
             let rest = &mut buffer[consumed..];
@@ -296,22 +330,47 @@ impl Connection {
                     break;
                 }
                 Next::Failed(error) => {
-                    let (text, protocol) = (error.text(), self.session.state.protocol);
-                    kit.tick.tally.count_error(&text);
-                    self.output.reply(protocol).error(text);
-                    self.is_closing = true;
+                    self.failure = Some(error);
                     break;
                 }
             }
+            if self.stall.is_some() {
+                break;
+            }
+        }
+        if self.stall.is_none()
+            && let Some(error) = self.failure.take()
+        {
+            self.refuse(error, kit);
         }
         Ok(consumed)
+    }
+
+    /// Tells the peer that it broke the protocol, as the last reply.
+    #[cold]
+    fn refuse(&mut self, error: ProtocolError, kit: &mut Kit<'_, '_>) {
+        let text = error.text();
+        kit.tick.tally.count_error(&text);
+        if !self.session.state.replies.are_silent() {
+            self.output.reply(self.session.state.protocol).error(text);
+        }
+        self.is_closing = true;
+    }
+
+    /// Makes sure that there is a buffer for replies.
+    #[inline]
+    fn provide_output(&mut self, kit: &mut Kit<'_, '_>) {
+        if !self.output.has_buffer() {
+            self.output = Output::with_buffer(kit.buffers.take());
+            self.record.set_output(0, self.output.memory_bytes());
+        }
     }
 
     /// Executes the requests of the kit's batch, which were decoded from `buffer`.
     fn execute_batch(&mut self, buffer: &[u8], kit: &mut Kit<'_, '_>) -> Result<(), End> {
         let count = kit.batch.len();
         let mut executed = 0;
-        while executed < count && !self.is_closing {
+        while executed < count && !self.is_closing && self.stall.is_none() {
             let requests = kit.batch.view(buffer);
             // From what is there on, so that each call executes one request at least.
             kit.tick.output_bytes_max = self.output.len() + OUTPUT_BYTES_PER_CALL_MAX;
@@ -322,11 +381,17 @@ impl Connection {
             let outcome = kit.shared.engine.execute(session, requests, executed, output, kit.tick);
             kit.counters.commands.add(outcome.commands);
             executed = outcome.executed;
+            if kit.tick.audience.is_there() {
+                // Before the replies leave: who gets one has been shown to the monitors.
+                kit.tick.audience.stage.deliver();
+            }
             if self.output.is_over_limit() {
                 return Err(End::OutputLimit);
             }
             match outcome.ending {
                 Ending::Open => {}
+                Ending::Blocked => self.stall_at(Stall::Blocked, requests, executed),
+                Ending::Paused => self.stall_at(Stall::Paused, requests, executed),
                 Ending::AfterReplies => self.is_closing = true,
                 Ending::AtOnce => return Err(End::CrossProtocol),
             }
@@ -452,8 +517,9 @@ impl Connection {
         if self.over_soft_since.is_some_and(|then| since(then) >= soft_ms) {
             return Some(End::OutputLimit);
         }
-        // A process that reads the memory itself sends nothing, and closing would end its pins.
-        if self.process.is_some() {
+        // A process that reads the memory itself sends nothing, and closing would end its pins. A
+        // monitor sends nothing either, and whoever waits may not be expected to.
+        if self.process.is_some() || self.is_monitor() || self.stall.is_some() {
             return None;
         }
         let timeout_ms = settings.timeout?.as_millis() as u64;
@@ -465,6 +531,9 @@ impl Connection {
         let bytes = self.memory_bytes();
         let growth = bytes as isize - self.counted_bytes as isize;
         self.counted_bytes = bytes;
+        if growth != 0 {
+            self.record.set_memory(bytes);
+        }
         growth
     }
 
@@ -503,11 +572,17 @@ impl Connection {
         let buffers = self.input.capacity() + self.output.memory_bytes();
         size_of::<Connection>()
             + buffers
+            + self.held.capacity()
             + self.decoder.memory_bytes()
             + self.session.memory_bytes()
     }
 
-    fn check_input(&self, kit: &Kit<'_, '_>) -> Result<(), End> {
+    fn check_input(&mut self, kit: &Kit<'_, '_>) -> Result<(), End> {
+        if self.stall.is_some() {
+            // It grows no further: nothing is received.
+            self.put_back();
+            return Ok(());
+        }
         let most = match self.session.state.authenticated {
             true => kit.settings.query_bytes_max,
             false => UNAUTHENTICATED_INPUT_BYTES_MAX.min(kit.settings.query_bytes_max),
@@ -579,6 +654,7 @@ impl Shown {
             protocol: state.protocol,
             queued: state.transaction.as_ref().map(|transaction| transaction.queue().len()),
             watches: session.watch_mark(),
+            modes: [state.is_monitor, state.is_kept, state.leaves_no_touch],
             input_bytes,
             is_closing,
         }

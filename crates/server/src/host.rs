@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use command::{
     ClientInfo, ConfigError, Host, InfoSections, MemoryGeometry, MemoryRefusal, MemorySegments,
-    SessionState, ShutdownError, ShutdownRequest,
+    Pause, SessionState, ShutdownError, ShutdownRequest, Wake,
 };
 
+use crate::connection::End;
+use crate::mailbox::Message;
 use crate::shared::Shared;
 
 impl Host for Shared {
@@ -55,6 +57,26 @@ impl Host for Shared {
 
     fn client(&self, id: u64) -> Option<ClientInfo> {
         self.clients.one(id, sys::clock::realtime())
+    }
+
+    fn end_clients(&self, ids: &[u64]) -> usize {
+        Shared::end_clients(self, ids, End::Killed)
+    }
+
+    fn unblock_client(&self, id: u64, wake: Wake) -> bool {
+        let worker = self.clients.claim(id);
+        worker.inspect(|&worker| self.mailboxes[worker].post(Message::Wake(id, wake))).is_some()
+    }
+
+    fn pause_clients(&self, pause: Pause, span: Duration) {
+        self.pause.begin(pause, span, sys::clock::monotonic());
+        self.bell.ring();
+    }
+
+    fn resume_clients(&self) {
+        if self.pause.end() {
+            self.post_all(|| Message::Resume);
+        }
     }
 
     fn shutdown(&self, request: ShutdownRequest) -> Result<(), ShutdownError> {

@@ -133,13 +133,12 @@ fn clients(shared: &Shared, fields: &mut Fields) {
     let input = most(|client| client.query_bytes + client.query_bytes_free);
     fields.add("client_recent_max_input_buffer", input);
     fields.add("client_recent_max_output_buffer", most(|client| client.reply_buffer_bytes));
-    fields.add_zeroes(&[
-        "blocked_clients",
-        "tracking_clients",
-        "clients_in_timeout_table",
-        "total_blocking_keys",
-        "total_blocking_keys_on_nokey",
-    ]);
+    let stalls = &shared.clients.stalls;
+    fields.add("blocked_clients", stalls.all());
+    fields.add("tracking_clients", 0);
+    fields.add("clients_in_timeout_table", stalls.timed());
+    fields.add("total_blocking_keys", 0);
+    fields.add("total_blocking_keys_on_nokey", 0);
 }
 
 fn memory(shared: &Shared, fields: &mut Fields) {
@@ -269,7 +268,7 @@ fn statistics(shared: &Shared, fields: &mut Fields) {
     fields.add("expired_time_cap_reached_count", sweep.time_cap_reached);
     fields.add("expire_cycle_cpu_milliseconds", sweep.milliseconds);
     fields.add("evicted_keys", counters.evicted_keys);
-    fields.add("evicted_clients", 0);
+    fields.add("evicted_clients", totals.evicted);
     let over_limit = shared.over_limit.durations(sys::clock::monotonic());
     fields.add("total_eviction_exceeded_time", over_limit.total.as_millis());
     fields.add("current_eviction_exceeded_time", over_limit.current.as_millis());

@@ -28,12 +28,15 @@ mod listen;
 mod log;
 mod mailbox;
 mod memory;
+mod monitor;
 mod observe;
+mod pause;
 mod registry;
 mod service;
 mod shared;
 mod slab;
 mod slow_log;
+mod stall;
 mod statistics;
 mod worker;
 

@@ -2,10 +2,14 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use command::Wake;
 use sys::poll::Waker;
 use sys::socket::Stream;
+
+use crate::connection::End;
 
 /// A connection that was accepted and passed the checks of acceptance.
 pub struct Accepted {
@@ -25,13 +29,40 @@ pub enum Message {
     CheckConnections,
     /// Look at the state of the shutdown.
     CheckShutdown,
+    /// Close the connection of this session, for this reason.
+    End(u64, End),
+    /// End the wait of this session.
+    Wake(u64, Wake),
+    /// The pause is over.
+    Resume,
 }
 
-/// The messages for one worker. Bounded by what the senders do: connections by `maxclients`, the
-/// rest by one per round of the service thread.
+/// What a worker that does not look may be shown, in bytes. Beyond that its monitors are slow
+/// readers, whatever their peers do, and are closed.
+const SHOWN_BYTES_MAX: usize = 64 << 20;
+
+/// The messages for one worker. Bounded by what the senders do: connections, ends and wake-ups by
+/// `maxclients`, the rest by one per round of the service thread and one per pause.
 pub struct Mailbox {
-    messages: Mutex<Vec<Message>>,
+    contents: Mutex<Contents>,
+    /// How many of the worker's sessions are monitors.
+    monitors: AtomicUsize,
     waker: Waker,
+}
+
+#[derive(Default)]
+struct Contents {
+    messages: Vec<Message>,
+    shown: Shown,
+}
+
+/// What monitors are to be shown.
+#[derive(Default)]
+pub struct Shown {
+    /// Lines, as they are sent.
+    pub lines: Vec<u8>,
+    /// There were more than a mailbox takes, and some are missing.
+    pub is_cut: bool,
 }
 
 impl Mailbox {
@@ -40,25 +71,57 @@ impl Mailbox {
     /// # Errors
     /// When no descriptors are left.
     pub fn new() -> io::Result<Mailbox> {
-        Ok(Mailbox { messages: Mutex::new(Vec::new()), waker: Waker::new()? })
+        Ok(Mailbox {
+            contents: Mutex::default(),
+            monitors: AtomicUsize::new(0),
+            waker: Waker::new()?,
+        })
     }
 
     /// Leaves `message` and wakes the worker, unless an earlier message has done so.
     pub fn post(&self, message: Message) {
-        let mut messages = self.lock();
-        let is_first = messages.is_empty();
-        messages.push(message);
-        drop(messages);
+        let mut contents = self.lock();
+        let is_first = contents.is_empty();
+        contents.messages.push(message);
+        drop(contents);
         if is_first {
             self.waker.wake();
         }
     }
 
-    /// Takes all messages. For the worker alone.
-    pub fn take(&self) -> Vec<Message> {
+    /// Leaves `lines` for the worker's monitors, if it has any.
+    pub fn show(&self, lines: &[u8]) {
+        if self.monitors.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut contents = self.lock();
+        let is_first = contents.is_empty();
+        let shown = &mut contents.shown;
+        shown.is_cut |= shown.lines.len() + lines.len() > SHOWN_BYTES_MAX;
+        match shown.is_cut {
+            true => shown.lines = Vec::new(),
+            false => shown.lines.extend_from_slice(lines),
+        }
+        drop(contents);
+        if is_first {
+            self.waker.wake();
+        }
+    }
+
+    /// Counts a monitor of the worker in or out.
+    pub fn count_monitor(&self, is_monitor: bool) {
+        match is_monitor {
+            true => self.monitors.fetch_add(1, Ordering::Relaxed),
+            false => self.monitors.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// Takes all messages, and what monitors are to be shown. For the worker alone.
+    pub fn take(&self) -> (Vec<Message>, Shown) {
         // Cleared first: a message that comes now wakes again.
         self.waker.clear();
-        std::mem::take(&mut *self.lock())
+        let Contents { messages, shown } = std::mem::take(&mut *self.lock());
+        (messages, shown)
     }
 
     /// Returns what the worker waits for.
@@ -66,9 +129,15 @@ impl Mailbox {
         &self.waker
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Message>> {
+    fn lock(&self) -> MutexGuard<'_, Contents> {
         // A push either happened or did not: the list is whole even if its thread panicked.
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Contents {
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.shown.lines.is_empty() && !self.shown.is_cut
     }
 }
 
@@ -81,8 +150,28 @@ mod tests {
         let mailbox = Mailbox::new().unwrap();
         mailbox.post(Message::CheckConnections);
         mailbox.post(Message::CheckShutdown);
-        let messages = mailbox.take();
+        let (messages, _) = mailbox.take();
         assert!(matches!(messages[..], [Message::CheckConnections, Message::CheckShutdown]));
-        assert!(mailbox.take().is_empty());
+        assert!(mailbox.take().0.is_empty());
+    }
+
+    #[test]
+    fn lines_wait_only_where_a_monitor_is_and_only_so_many() {
+        let mailbox = Mailbox::new().unwrap();
+        mailbox.show(b"+a\r\n");
+        assert!(mailbox.take().1.lines.is_empty());
+        mailbox.count_monitor(true);
+        mailbox.show(b"+a\r\n");
+        mailbox.show(b"+b\r\n");
+        assert_eq!(mailbox.take().1.lines, b"+a\r\n+b\r\n");
+        let much = vec![b'x'; SHOWN_BYTES_MAX / 2 + 1];
+        mailbox.show(&much);
+        mailbox.show(&much);
+        mailbox.show(b"+c\r\n");
+        let (_, shown) = mailbox.take();
+        assert!(shown.is_cut && shown.lines.is_empty());
+        mailbox.show(b"+d\r\n");
+        let (_, shown) = mailbox.take();
+        assert!(!shown.is_cut && shown.lines == b"+d\r\n");
     }
 }

@@ -1,7 +1,7 @@
 //! The connected clients, as CLIENT LIST shows them.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::UnixMs;
@@ -10,13 +10,23 @@ use engine::Session;
 use keyspace::WatchMark;
 use sys::socket::Peer;
 
+use crate::stall::{StallCounts, StallMark};
+
 /// What others may know of one client. Its worker keeps it up to date.
 pub struct ClientRecord {
     origin: Origin,
     /// When the client sent something last, in milliseconds since the Unix epoch.
     active_at: AtomicI64,
     output: OutputRecord,
+    /// Its private memory in bytes.
+    memory_bytes: AtomicUsize,
     created: UnixMs,
+    /// The worker that serves it.
+    worker: usize,
+    /// What it waits for.
+    stall: StallMark,
+    /// Another session has ended it; its worker is about to learn of it.
+    is_ended: AtomicBool,
     known: Mutex<Known>,
 }
 
@@ -46,6 +56,28 @@ impl ClientRecord {
     /// Returns when the client sent something last.
     pub fn active_at(&self) -> UnixMs {
         UnixMs(self.active_at.load(Ordering::Relaxed))
+    }
+
+    /// Notes that it takes `bytes` of private memory. For the client's worker.
+    #[inline]
+    pub fn set_memory(&self, bytes: usize) {
+        self.memory_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the worker that serves it.
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
+
+    /// Returns whether another session has ended it.
+    #[inline]
+    pub fn is_ended(&self) -> bool {
+        self.is_ended.load(Ordering::Relaxed)
+    }
+
+    /// Returns what it waits for.
+    pub fn stall(&self) -> &StallMark {
+        &self.stall
     }
 
     /// Notes that `waiting` bytes of replies wait for room, in a buffer of `buffer` bytes. For the
@@ -87,6 +119,7 @@ impl ClientRecord {
         info.reply_buffer_bytes_max = self.output.sent_at_once_bytes_max.load(Ordering::Relaxed);
         info.total_bytes += info.reply_buffer_bytes;
         info.has_changed_watch = has_changed_watch;
+        info.is_blocked = self.stall.is_on();
         info
     }
 
@@ -112,6 +145,8 @@ pub struct Registry {
     clients: Mutex<BTreeMap<u64, Arc<ClientRecord>>>,
     latest_id: AtomicU64,
     count: AtomicUsize,
+    /// How many wait, and how many of them for no longer than some time.
+    pub stalls: StallCounts,
 }
 
 impl Registry {
@@ -143,23 +178,82 @@ impl Registry {
         self.len() == 0
     }
 
-    /// Adds a client that was counted in.
-    pub fn add(&self, info: ClientInfo, origin: Origin, now: UnixMs) -> Arc<ClientRecord> {
+    /// Adds a client that was counted in, for `worker` to serve.
+    pub fn add(
+        &self,
+        info: ClientInfo,
+        origin: Origin,
+        worker: usize,
+        now: UnixMs,
+    ) -> Arc<ClientRecord> {
         let id = info.id;
         let record = Arc::new(ClientRecord {
             origin,
             active_at: AtomicI64::new(now.0),
             output: OutputRecord::default(),
+            memory_bytes: AtomicUsize::new(0),
             created: now,
+            worker,
+            stall: StallMark::default(),
+            is_ended: AtomicBool::new(false),
             known: Mutex::new(Known { info, watches: WatchMark::default() }),
         });
         self.clients().insert(id, Arc::clone(&record));
         record
     }
 
-    /// Removes client `id`.
+    /// Removes client `id` and counts it out, unless [`Registry::end`] has done so.
     pub fn remove(&self, id: u64) {
-        self.clients().remove(&id);
+        self.take(id);
+    }
+
+    /// Removes client `id` and counts it out, though it is still served, and returns what was
+    /// known of it: its worker is to be told.
+    pub fn end(&self, id: u64) -> Option<Arc<ClientRecord>> {
+        let record = self.take(id)?;
+        record.is_ended.store(true, Ordering::Relaxed);
+        // For all who look from outside it waits no longer; nor may a wake-up find it.
+        record.stall.end(&self.stalls);
+        Some(record)
+    }
+
+    /// Takes the right to end the wait of client `id`, and returns the worker that is to be told;
+    /// none where it does not wait in a blocking command.
+    pub fn claim(&self, id: u64) -> Option<usize> {
+        let record = self.clients().get(&id).cloned()?;
+        record.stall.claim(&self.stalls).then_some(record.worker)
+    }
+
+    /// Returns the largest clients without which the rest takes less than `limit` bytes, as far as
+    /// there are such that need not be kept: CLIENT NO-EVICT.
+    pub fn surplus(&self, limit: u64) -> Vec<u64> {
+        let clients = self.clients();
+        let sizes = clients
+            .iter()
+            .map(|(&id, record)| (record.memory_bytes.load(Ordering::Relaxed) as u64, id, record));
+        let mut sizes: Vec<_> = sizes.collect();
+        let mut total: u64 = sizes.iter().map(|(bytes, ..)| bytes).sum();
+        if total < limit {
+            return Vec::new();
+        }
+        sizes.sort_unstable_by_key(|(bytes, id, _)| std::cmp::Reverse((*bytes, *id)));
+        let mut surplus = Vec::new();
+        for (bytes, id, record) in sizes {
+            if total < limit {
+                break;
+            }
+            if !record.known().info.is_kept {
+                total -= bytes;
+                surplus.push(id);
+            }
+        }
+        surplus
+    }
+
+    fn take(&self, id: u64) -> Option<Arc<ClientRecord>> {
+        let record = self.clients().remove(&id)?;
+        self.leave();
+        Some(record)
     }
 
     /// Returns all clients as of `now`, by ascending number.
@@ -201,6 +295,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stall::Stall;
 
     #[test]
     fn clients_are_counted_up_to_the_most() {
@@ -215,8 +310,9 @@ mod tests {
     fn clients_are_listed_by_number_with_their_age() {
         let registry = Registry::default();
         for id in [registry.next_id(), registry.next_id()] {
+            assert!(registry.enter(2));
             let origin = if id == 1 { Origin::Loopback } else { Origin::Remote };
-            registry.add(ClientInfo { id, ..ClientInfo::default() }, origin, UnixMs(1_000));
+            registry.add(ClientInfo { id, ..ClientInfo::default() }, origin, 0, UnixMs(1_000));
         }
         registry.clients().get(&2).unwrap().set_active(UnixMs(3_500));
         let all = registry.all(UnixMs(5_000));
@@ -226,5 +322,37 @@ mod tests {
         assert!(registry.is_local(1) && !registry.is_local(2) && !registry.is_local(3));
         registry.remove(1);
         assert!(registry.one(1, UnixMs(0)).is_none());
+        assert_eq!(registry.len(), 1);
+    }
+
+    #[test]
+    fn the_largest_clients_are_surplus_save_for_those_that_are_kept() {
+        let registry = Registry::default();
+        for (id, bytes) in [(1, 500), (2, 300), (3, 200), (4, 900)] {
+            assert!(registry.enter(9));
+            let info = ClientInfo { id, is_kept: id == 4, ..ClientInfo::default() };
+            registry.add(info, Origin::Loopback, 0, UnixMs(0)).set_memory(bytes);
+        }
+        assert_eq!(registry.surplus(1901), []);
+        assert_eq!(registry.surplus(1900), [1]);
+        assert_eq!(registry.surplus(1400), [1, 2]);
+        assert_eq!(registry.surplus(100), [1, 2, 3]);
+    }
+
+    #[test]
+    fn ended_client_is_gone_at_once_and_counted_out_once() {
+        let registry = Registry::default();
+        assert!(registry.enter(1));
+        let id = registry.next_id();
+        let info = ClientInfo { id, ..ClientInfo::default() };
+        let record = registry.add(info, Origin::Loopback, 3, UnixMs(0));
+        record.stall().begin(Stall::Blocked, true, &registry.stalls);
+        assert_eq!(registry.stalls.all(), 1);
+        assert_eq!(registry.end(id).map(|record| record.worker()), Some(3));
+        assert!(record.is_ended() && registry.end(id).is_none());
+        assert!(registry.claim(id).is_none() && !record.stall().claim(&registry.stalls));
+        assert_eq!((registry.len(), registry.stalls.all(), registry.stalls.timed()), (0, 0, 0));
+        registry.remove(id);
+        assert_eq!(registry.len(), 0);
     }
 }

@@ -13,6 +13,7 @@ use base::prng::Prng;
 use command::{LatencyEvent, Observer};
 use keyspace::{Keyspace, SweepContext};
 
+use crate::connection::End;
 use crate::mailbox::Message;
 use crate::shared::Shared;
 
@@ -120,7 +121,8 @@ impl Service {
             if interval.is_none() {
                 self.shared.rates.clear();
             }
-            self.shared.bell.wait(interval);
+            let pause = self.shared.pause.left(sys::clock::monotonic());
+            self.shared.bell.wait(pause.into_iter().chain(interval).min());
             self.round();
         }
     }
@@ -135,6 +137,13 @@ impl Service {
         self.needs_checks().then_some(CHECK_INTERVAL)
     }
 
+    /// Lets go on what a pause made wait, once its time is over.
+    fn end_pause(&self) {
+        if self.shared.pause.end_if_over(sys::clock::monotonic()) {
+            self.shared.post_all(|| Message::Resume);
+        }
+    }
+
     /// Returns whether any connection might have to be closed after a while.
     fn needs_checks(&self) -> bool {
         let may_be_idle =
@@ -145,16 +154,30 @@ impl Service {
     fn round(&mut self) {
         let was_active = self.shared.bell.is_active.swap(false, Ordering::SeqCst);
         self.quiet_rounds = if was_active { 0 } else { self.quiet_rounds.saturating_add(1) };
-        self.expire_at_times();
+        self.end_pause();
+        let is_paused = self.shared.pause.switch.get().is_some();
+        if !is_paused {
+            self.expire_at_times();
+        }
         self.shared.keyspace().arena().reclaim();
-        self.repay();
+        if !is_paused {
+            self.repay();
+        }
         self.shared.note_memory(self.shared.keyspace().used_memory());
+        self.evict_clients();
         let now = sys::clock::monotonic();
         self.shared.rates.sample(now, self.shared.totals_since_start());
         if now - self.checked_at >= CHECK_INTERVAL && self.needs_checks() {
             self.checked_at = now;
             self.shared.post_all(|| Message::CheckConnections);
         }
+    }
+
+    /// Closes the largest clients where all of them together take too much.
+    fn evict_clients(&self) {
+        let Some(limit) = self.shared.settings().max_memory_clients else { return };
+        let surplus = self.shared.clients.surplus(limit);
+        self.shared.end_clients(&surplus, End::Evicted);
     }
 
     /// Makes room where memory is above the limit, for at most this round's share of time: a limit

@@ -18,13 +18,16 @@ use sys::process::raise_descriptor_limit;
 use crate::attach::Attachments;
 use crate::backlog::Backlog;
 use crate::config::{Config, Settings, effective as row, notice, refused};
+use crate::connection::End;
 use crate::cycles::{OverLimit, Sweep};
 use crate::latency::LatencyMonitor;
 use crate::limits;
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
 use crate::memory;
-use crate::registry::Registry;
+use crate::monitor::Monitors;
+use crate::pause::ClientPause;
+use crate::registry::{ClientRecord, Registry};
 use crate::service::Bell;
 use crate::slow_log::SlowLog;
 use crate::statistics::{Counted, Rates, Totals, WorkerCounters};
@@ -41,6 +44,10 @@ pub struct Shared {
     pub backlog: Option<Arc<Backlog>>,
     /// The connected clients.
     pub clients: Registry,
+    /// Which requests have to wait.
+    pub pause: ClientPause,
+    /// Who is shown what runs.
+    pub monitors: Monitors,
     /// One mailbox for each worker.
     pub mailboxes: Box<[Mailbox]>,
     /// One set of counters for each worker.
@@ -125,6 +132,8 @@ impl Shared {
             attachments: Attachments::default(),
             backlog,
             clients: Registry::default(),
+            pause: ClientPause::default(),
+            monitors: Monitors::default(),
             mailboxes: mailboxes.map_err(|error| format!("no mailbox for a worker: {error}"))?,
             counters: (0..worker_count).map(|_| WorkerCounters::default()).collect(),
             tallies: (0..worker_count).map(|_| Tally::new()).collect(),
@@ -293,6 +302,15 @@ impl Shared {
         self.post_all(|| Message::CheckShutdown);
         self.bell.ring();
         Ok(())
+    }
+
+    /// Ends the clients of `ids` for the reason `end`, and returns how many of them there were.
+    pub fn end_clients(&self, ids: &[u64], end: End) -> usize {
+        let records = ids.iter().filter_map(|&id| Some((id, self.clients.end(id)?)));
+        let tell = |(id, record): (u64, Arc<ClientRecord>)| {
+            self.mailboxes[record.worker()].post(Message::End(id, end));
+        };
+        records.map(tell).count()
     }
 
     /// Tells every worker to look at `message`.

@@ -48,6 +48,8 @@ pub struct WorkerCounters {
     pub output_limit_closes: Counter,
     /// Connections closed for too much input.
     pub query_limit_closes: Counter,
+    /// Connections closed because clients took too much memory.
+    pub evicted: Counter,
 }
 
 /// The same numbers summed over workers.
@@ -62,6 +64,7 @@ pub struct Totals {
     pub rejected: u64,
     pub output_limit_closes: u64,
     pub query_limit_closes: u64,
+    pub evicted: u64,
 }
 
 impl Totals {
@@ -77,6 +80,7 @@ impl Totals {
             rejected: sum.rejected + worker.rejected.value(),
             output_limit_closes: sum.output_limit_closes + worker.output_limit_closes.value(),
             query_limit_closes: sum.query_limit_closes + worker.query_limit_closes.value(),
+            evicted: sum.evicted + worker.evicted.value(),
         })
     }
 
@@ -92,6 +96,7 @@ impl Totals {
             rejected: self.rejected - earlier.rejected,
             output_limit_closes: self.output_limit_closes - earlier.output_limit_closes,
             query_limit_closes: self.query_limit_closes - earlier.query_limit_closes,
+            evicted: self.evicted - earlier.evicted,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! brought is executed), then sends each connection's replies with one call. A connection that
 //! has more input than its turn takes is queued for the next round, behind the ready ones.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -28,6 +28,8 @@ use crate::registry::Origin;
 use crate::shared::Shared;
 use crate::slab::{Slab, Token};
 use crate::statistics::WorkerCounters;
+use messages::note_monitor;
+use waiting::Waiting;
 
 /// Events of one wait, and so the connections served in one round beside those queued.
 const EVENTS_MAX: usize = 512;
@@ -61,6 +63,12 @@ pub struct Worker<'s> {
     unflushed: Vec<Token>,
     /// Growth of private memory that the keyspace has not been told of.
     unreported_bytes: isize,
+    /// The connections that wait for something else than their peers.
+    waiting: Waiting,
+    /// The connections by the numbers of their sessions.
+    tokens: HashMap<u64, Token>,
+    /// The connections that are shown what all sessions do.
+    monitors: Vec<Token>,
     /// Opens connections for all workers; worker 0 only.
     acceptor: Option<Acceptor>,
 }
@@ -74,6 +82,8 @@ struct Member {
     is_unflushed: bool,
     /// The poller tells when there is room to write.
     awaits_room: bool,
+    /// In `monitors`.
+    is_monitor: bool,
 }
 
 /// Lends the parts of a worker that are not its connections. A macro, because a method would
@@ -91,6 +101,9 @@ macro_rules! kit {
         }
     };
 }
+
+mod messages;
+mod waiting;
 
 impl<'s> Worker<'s> {
     /// Returns worker `index` of `shared`, with the acceptor if it is to have it.
@@ -125,6 +138,8 @@ impl<'s> Worker<'s> {
                 clock: sys::clock::monotonic_ns,
                 tally: &shared.tallies[index],
                 watch: &shared.watch,
+                pause: &shared.pause.switch,
+                audience: shared.monitors.audience(index, &shared.mailboxes),
                 // Set in each round.
                 value_bytes_max: 0,
                 // Set before each call.
@@ -135,6 +150,9 @@ impl<'s> Worker<'s> {
             queued: VecDeque::new(),
             unflushed: Vec::new(),
             unreported_bytes: 0,
+            waiting: Waiting::default(),
+            tokens: HashMap::new(),
+            monitors: Vec::new(),
             acceptor,
         })
     }
@@ -146,12 +164,20 @@ impl<'s> Worker<'s> {
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.shared.shutdown.has_begun() {
-            let timeout = if self.queued.is_empty() { None } else { Some(Duration::ZERO) };
-            self.poller.wait(&mut events, timeout)?;
+            self.poller.wait(&mut events, self.patience())?;
             self.round(&events);
         }
         self.acceptor = None;
         self.drain(&mut events)
+    }
+
+    /// Returns how long to wait for readiness at most.
+    fn patience(&self) -> Option<Duration> {
+        if !self.queued.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let limit = self.waiting.first_limit()?;
+        Some(limit.saturating_sub(sys::clock::monotonic()))
     }
 
     fn round(&mut self, events: &Events) {
@@ -172,6 +198,9 @@ impl<'s> Worker<'s> {
                 member.is_queued = false;
                 self.serve(token);
             }
+        }
+        if self.waiting.has_limits() {
+            self.end_long_waits();
         }
         self.flush_all();
         self.report_memory();
@@ -218,11 +247,19 @@ impl<'s> Worker<'s> {
             // As where the process is not known: the session ends with its connection.
             let _ = self.poller.add(process, token.to_process_bits(), Interest::ReadableLevel);
         }
+        if member.connection.is_monitor() != member.is_monitor {
+            member.is_monitor = !member.is_monitor;
+            note_monitor(&mut self.monitors, token, member.is_monitor);
+        }
         match turn {
             Turn::Waits => {}
             Turn::HasMore => {
                 member.is_queued = true;
                 self.queued.push_back(token);
+            }
+            Turn::Stalled(stall) => {
+                member.connection.note_stall(stall, &kit!(self));
+                self.waiting.begin(stall, token, member.connection.wait_limit());
             }
             Turn::Ended(end) => return self.close(token, end),
         }
@@ -286,6 +323,11 @@ impl<'s> Worker<'s> {
             End::Orderly => tracing::debug!(id, "Client closed connection"),
             End::Broken => tracing::debug!(id, "Connection of client is broken"),
             End::ProcessEnded => tracing::debug!(id, "The process of client has ended"),
+            End::Killed => tracing::debug!(id, "Client was killed by another"),
+            End::Evicted => {
+                self.counters.evicted.add(1);
+                tracing::info!(id, "Evicting client");
+            }
             End::Idle => tracing::debug!(id, "Closing idle client"),
             End::QueryLimit => {
                 self.counters.query_limit_closes.add(1);
@@ -306,21 +348,34 @@ impl<'s> Worker<'s> {
         if member.awaits_room {
             self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
         }
+        if member.connection.is_monitor() {
+            self.shared.monitors.count(self.mailbox, false);
+            note_monitor(&mut self.monitors, token, false);
+        }
+        member.connection.abandon(&self.shared.clients.stalls);
+        self.waiting.forget(token);
+        self.tokens.remove(&id);
         self.shared.engine.close(member.connection.session_mut());
         self.shared.attachments.end(id, self.shared.keyspace().arena());
         self.shared.clients.remove(id);
-        self.shared.clients.leave();
         self.unreported_bytes -= member.connection.counted_bytes() as isize;
     }
 
     fn read_mailbox(&mut self) {
-        for message in self.mailbox.take() {
+        let (messages, shown) = self.mailbox.take();
+        for message in messages {
             match message {
                 Message::Serve(accepted) => self.add(accepted),
                 Message::CheckConnections => self.check_connections(),
                 // The loop looks at the shutdown after each round.
                 Message::CheckShutdown => {}
+                Message::End(id, end) => self.end(id, end),
+                Message::Wake(id, wake) => self.wake(id, wake),
+                Message::Resume => self.resume(),
             }
+        }
+        if shown.is_cut || !shown.lines.is_empty() {
+            self.show_monitors(&shown);
         }
     }
 
@@ -349,12 +404,20 @@ impl<'s> Worker<'s> {
             return self.shared.clients.leave();
         }
         let info = client_info(id, &stream, from, &listener);
-        let record = self.shared.clients.add(info, origin(&stream, from), now);
-        let session = Session::new(id, now, self.settings.password.is_empty());
+        let mut session = Session::new(id, now, self.settings.password.is_empty());
+        session.state.source = source(&info);
+        let origin = origin(&stream, from);
+        let record = self.shared.clients.add(info, origin, self.index, now);
         let connection = Connection::new(stream, session, record);
-        let member =
-            Member { connection, is_queued: false, is_unflushed: false, awaits_room: false };
+        let member = Member {
+            connection,
+            is_queued: false,
+            is_unflushed: false,
+            awaits_room: false,
+            is_monitor: false,
+        };
         let token = self.connections.insert(member);
+        self.tokens.insert(id, token);
         let member = self.connections.get_mut(token).expect("it was inserted just now");
         self.unreported_bytes += member.connection.count_memory();
         let added = self.poller.add(&member.connection, token.to_bits(), Interest::Readable);
@@ -441,6 +504,14 @@ fn origin(stream: &Stream, from: Option<SocketAddr>) -> Origin {
         Some(_) => Origin::Remote,
         // A peer that the kernel does not tell about has no right that follows from who it is.
         None => stream.peer().map_or(Origin::Loopback, Origin::Unix),
+    }
+}
+
+/// Returns how MONITOR shows where a connection comes from.
+fn source(info: &ClientInfo) -> Box<str> {
+    match info.address.strip_suffix(":0").filter(|_| info.is_unix) {
+        Some(path) => format!("unix:{path}").into(),
+        None => info.address.as_str().into(),
     }
 }
 

@@ -56,7 +56,12 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("bgsave", "Redis writes to disk; compat/observation.rs has the refusal"),
     ("client|info", "shows addresses and ages; compat/information.rs compares its fields"),
     ("client|list", "shows addresses and ages; compat/information.rs compares its fields"),
+    ("client|kill", "would end sessions; compat/sessions.rs has it"),
+    ("client|no-touch", "unknown to Redis 7.0; compat/scripts/clients.txt has it"),
+    ("client|pause", "would make sessions wait; compat/sessions.rs has it"),
+    ("client|reply", "replies would be missing; compat/scripts/clients.txt has it"),
     ("client|setinfo", "unknown to Redis 7.0; compat/scripts/sessions.txt has it"),
+    ("client|tracking", "Forebay refuses ON; compat/scripts/clients.txt has it"),
     ("command", "compat/command_rows.rs compares the rows"),
     ("command|count", "the servers have different numbers of commands"),
     ("command|docs", "compat/command_rows.rs compares the rows"),
@@ -80,6 +85,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("memory|malloc-stats", "the servers have different allocators"),
     ("memory|stats", "shows the server's own numbers; compat/observation.rs compares its fields"),
     ("memory|usage", "the servers lay memory out differently"),
+    ("monitor", "sends more than replies; compat/sessions.rs has it"),
     ("quit", "compat/scripts/sessions.txt has it; the connection would be gone"),
     ("save", "Redis writes to disk; compat/observation.rs has the refusal"),
     ("shm|attach", "Forebay's own"),
@@ -87,6 +93,8 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("shutdown", "hostile/lifetime.rs has it; the server would be gone"),
     ("slowlog|get", "shows what the server saw; compat/observation.rs compares its entries"),
     ("slowlog|len", "tells what the server saw"),
+    ("wait", "may wait for long; compat/scripts/clients.txt has it"),
+    ("waitaof", "unknown to Redis 7.0; compat/scripts/clients.txt has it"),
 ];
 
 /// Commands that would leave little to compare if they came as often as others.

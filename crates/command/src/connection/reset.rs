@@ -4,6 +4,7 @@ use base::DatabaseIndex;
 use resp::Protocol;
 
 use crate::prelude::*;
+use crate::session::Replies;
 
 /// The row.
 pub static RESET: Command = Command {
@@ -35,6 +36,10 @@ fn run(
     session.protocol = Protocol::Resp2;
     session.authenticated = !cx.host.requires_password();
     session.name = Box::default();
+    session.replies = Replies::On;
+    session.is_kept = false;
+    session.leaves_no_touch = false;
+    session.is_monitor = false;
     reply.set_protocol(Protocol::Resp2);
     reply.simple("RESET");
     Ok(Next::Unwatch)

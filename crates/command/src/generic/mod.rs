@@ -18,6 +18,8 @@ mod touch;
 mod ttl;
 mod r#type;
 mod unlink;
+mod wait;
+mod waitaof;
 
 use crate::row::Command;
 
@@ -41,4 +43,6 @@ pub static GENERIC: &[&Command] = &[
     &ttl::TTL,
     &r#type::TYPE,
     &unlink::UNLINK,
+    &wait::WAIT,
+    &waitaof::WAITAOF,
 ];

@@ -19,7 +19,8 @@ pub static TOUCH: Command = Command {
 };
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    let found = args.keys().iter().filter(|key| cx.view.entry(key).is_some()).count();
+    let view = cx.view.with_touch();
+    let found = args.keys().iter().filter(|key| view.entry(key).is_some()).count();
     reply.integer(found as i64);
     Ok(())
 }

@@ -13,6 +13,7 @@ mod lastsave;
 mod latency;
 mod lolwut;
 mod memory;
+mod monitor;
 mod role;
 mod save;
 mod shm;
@@ -38,6 +39,7 @@ pub static SERVER: &[&Command] = &[
     &latency::LATENCY,
     &lolwut::LOLWUT,
     &memory::MEMORY,
+    &monitor::MONITOR,
     &role::ROLE,
     &save::SAVE,
     &shm::SHM,

@@ -157,7 +157,6 @@ pub static ROWS: &[Row] = &[
     // Clients and transports.
     row("bind-source-addr", Kind::Text, ""),
     row("socket-mark-id", Kind::Integer { min: 0, max: u32::MAX as i64 }, "0"),
-    row("maxmemory-clients", Kind::MemoryOrPercent, "0"),
     row("tracking-table-max-keys", BIG_COUNT, "1000000"),
     row("notify-keyspace-events", NO_EVENTS, ""),
     fixed("io-threads", Kind::Integer { min: 1, max: 128 }, "1"),

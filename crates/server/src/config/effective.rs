@@ -168,6 +168,16 @@ pub static LFU_DECAY_TIME: Row = Row {
     ..Row::EFFECTIVE
 };
 
+/// The bound of what clients take.
+pub static MAX_MEMORY_CLIENTS: Row = Row {
+    name: "maxmemory-clients",
+    kind: Kind::MemoryOrPercent,
+    default: "0",
+    doc: "Bytes that all clients may take together, or a share of `maxmemory` in percent, at least \
+          131072; above it the largest are closed. 0 for no limit.",
+    ..Row::EFFECTIVE
+};
+
 /// How much unsent output a client may have.
 pub static OUTPUT_LIMITS: Row = Row {
     name: "client-output-buffer-limit",
@@ -409,6 +419,7 @@ pub static ROWS: &[&Row] = &[
     &MAX_MEMORY_TENACITY,
     &LFU_LOG_FACTOR,
     &LFU_DECAY_TIME,
+    &MAX_MEMORY_CLIENTS,
     &OUTPUT_LIMITS,
     &QUERY_LIMIT,
     &BULK_MAX,

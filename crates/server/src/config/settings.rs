@@ -28,6 +28,7 @@ pub struct Settings {
     pub max_memory_tenacity: u32,
     pub lfu_log_factor: u32,
     pub lfu_decay_minutes: u32,
+    pub max_memory_clients: Option<u64>,
     pub output_limit: OutputLimit,
     pub query_bytes_max: usize,
     pub bulk_bytes_max: u32,
@@ -83,6 +84,10 @@ impl Settings {
             max_memory_tenacity: number(&row::MAX_MEMORY_TENACITY) as u32,
             lfu_log_factor: number(&row::LFU_LOG_FACTOR) as u32,
             lfu_decay_minutes: number(&row::LFU_DECAY_TIME) as u32,
+            max_memory_clients: clients_limit(
+                &text(&row::MAX_MEMORY_CLIENTS),
+                number(&row::MAX_MEMORY),
+            ),
             output_limit: OutputLimits::parse(&text(&row::OUTPUT_LIMITS)).normal(),
             query_bytes_max: number(&row::QUERY_LIMIT) as usize,
             bulk_bytes_max: number(&row::BULK_MAX) as u32,
@@ -123,6 +128,20 @@ fn segment_bytes_for(max_memory: u64) -> u64 {
         0 => BYTES_MAX,
         bytes => (bytes / SEGMENTS_WANTED).next_power_of_two().clamp(BYTES_MIN, BYTES_MAX),
     }
+}
+
+/// Returns the limit that `text` means with a memory limit of `max_memory` bytes, if any. It leaves
+/// room to talk to the server and raise it.
+fn clients_limit(text: &str, max_memory: u64) -> Option<u64> {
+    const BYTES_MIN: u64 = 128 << 10;
+    let bytes = match text.strip_suffix('%') {
+        Some(percent) => {
+            let percent: u64 = percent.parse().expect("checked to be a number");
+            (u128::from(max_memory) * u128::from(percent) / 100) as u64
+        }
+        None => text.parse().expect("checked to be a number"),
+    };
+    (bytes > 0).then(|| bytes.max(BYTES_MIN))
 }
 
 fn whole_number(text: &str, row: &Row) -> u64 {

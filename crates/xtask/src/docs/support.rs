@@ -13,19 +13,11 @@ const REDIS: &str = include_str!("redis72.txt");
 const WAITS: &[(&[&str], &str)] = &[
     (&["ACL", "ACL "], "users and their rights"),
     (&["MODULE", "MODULE "], "modules, which are not planned"),
-    (&["BGREWRITEAOF", "BGSAVE", "LASTSAVE", "SAVE", "WAITAOF"], "persistence"),
+    (&["BGREWRITEAOF", "BGSAVE", "LASTSAVE", "SAVE"], "persistence"),
     (&["DUMP", "RESTORE", "RESTORE-ASKING", "MIGRATE"], "values as Redis writes them to disk"),
-    (
-        &["FAILOVER", "PSYNC", "REPLCONF", "REPLICAOF", "SLAVEOF", "SYNC", "ROLE", "WAIT"],
-        "replication",
-    ),
+    (&["FAILOVER", "PSYNC", "REPLCONF", "REPLICAOF", "SLAVEOF", "SYNC", "ROLE"], "replication"),
     (&["SORT", "SORT_RO"], "sorting"),
-    (
-        &["CLIENT CACHING", "CLIENT TRACKING", "CLIENT TRACKINGINFO", "CLIENT GETREDIR"],
-        "caching in clients",
-    ),
     (&["OBJECT ", "COPY", "MOVE", "RENAME", "RENAMENX"], "renaming, moving and copying"),
-    (&["CLIENT ", "MONITOR"], "control of clients"),
     (
         &["SLOWLOG", "SLOWLOG ", "LATENCY", "LATENCY ", "MEMORY ", "COMMAND ", "CONFIG ", "LOLWUT"],
         "insight into the server",

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use base::number::parse_i64;
 
 use crate::client_info::ClientInfo;
-use crate::error::quoted;
+use crate::client_type::ClientType;
 use crate::prelude::*;
 
 const INVALID_ID: CommandError = CommandError::Fixed("ERR Invalid client ID");
@@ -85,13 +85,9 @@ impl Filter {
     fn parse(args: Args<'_>) -> Result<Filter, CommandError> {
         match args.len() {
             2 => Ok(Filter::All),
-            4 if args.is(2, "TYPE") => match args.at(3).to_ascii_lowercase().as_slice() {
-                b"normal" => Ok(Filter::All),
-                b"slave" | b"replica" | b"pubsub" | b"master" => Ok(Filter::Nobody),
-                _ => {
-                    let shown = quoted(args.at(3), usize::MAX);
-                    Err(CommandError::text_of(&[b"ERR Unknown client type '", shown, b"'"]))
-                }
+            4 if args.is(2, "TYPE") => match ClientType::named(args.at(3))? {
+                ClientType::Normal => Ok(Filter::All),
+                ClientType::Absent => Ok(Filter::Nobody),
             },
             4.. if args.is(2, "ID") => {
                 let ids = args.from(3).map(|text| parse_i64(text).ok_or(INVALID_ID));

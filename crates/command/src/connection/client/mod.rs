@@ -1,12 +1,23 @@
 //! CLIENT: this session and the others.
 
+mod caching;
 mod getname;
+mod getredir;
 mod help;
 mod id;
 mod info;
+mod kill;
 mod list;
+mod no_evict;
+mod no_touch;
+mod pause;
+mod reply;
 mod setinfo;
 mod setname;
+mod tracking;
+mod trackinginfo;
+mod unblock;
+mod unpause;
 
 use crate::prelude::*;
 
@@ -19,14 +30,34 @@ pub static CLIENT: Command = Command {
     group: Group::Connection,
     arity: Arity::at_least(2),
     subcommands: &[
+        &caching::CACHING,
         &getname::GETNAME,
+        &getredir::GETREDIR,
         &help::HELP,
         &id::ID,
         &info::INFO,
+        &kill::KILL,
         &list::LIST,
+        &no_evict::NO_EVICT,
+        &no_touch::NO_TOUCH,
+        &pause::PAUSE,
+        &reply::REPLY,
         &setinfo::SETINFO,
         &setname::SETNAME,
+        &tracking::TRACKING,
+        &trackinginfo::TRACKINGINFO,
+        &unblock::UNBLOCK,
+        &unpause::UNPAUSE,
     ],
     handler: Handler::Container,
     ..Command::DEFAULT
 };
+
+/// Returns argument `index`, which is ON or OFF, as true or false.
+fn switch(args: Args<'_>, index: usize) -> Result<bool, CommandError> {
+    match args.at(index).to_ascii_lowercase().as_slice() {
+        b"on" => Ok(true),
+        b"off" => Ok(false),
+        _ => Err(CommandError::Syntax),
+    }
+}

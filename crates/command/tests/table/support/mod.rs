@@ -176,6 +176,10 @@ impl World {
     fn act(&mut self, next: Next, keys: &[Key<'_>], reply: &mut Reply<'_>) {
         match next {
             Next::Done | Next::Close => {}
+            Next::Block => {
+                let blocked = self.session.blocked.take().expect("it says what it waits for");
+                (blocked.at_timeout)(reply);
+            }
             Next::Unwatch => self.keyspace.unwatch(&mut self.watches),
             Next::Watch => {
                 let database = self.session.database;

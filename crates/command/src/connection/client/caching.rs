@@ -1,0 +1,27 @@
+//! CLIENT CACHING: whether the next request's keys are tracked.
+
+use crate::prelude::*;
+
+const NOT_TRACKING: CommandError = CommandError::Fixed(
+    "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or \
+     OPTOUT mode enabled",
+);
+
+/// The row.
+pub static CACHING: Command = Command {
+    name: "client|caching",
+    summary: "Is refused: the session tracks no keys.",
+    since: "6.0.0",
+    group: Group::Connection,
+    arity: Arity::exactly(3),
+    flags: Flags::NOSCRIPT.with(Flags::LOADING).with(Flags::STALE),
+    args: &[Arg::one_of("mode", &[Arg::word("yes", "YES"), Arg::word("no", "NO")])],
+    note: "Client-side caching is not there: tracking is always off.",
+    example: "> CLIENT CACHING YES\n...",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(_: &mut SessionContext<'_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<Next, CommandError> {
+    Err(NOT_TRACKING)
+}

@@ -1,0 +1,27 @@
+//! CLIENT UNPAUSE: ends a pause.
+
+use crate::prelude::*;
+
+/// The row.
+pub static UNPAUSE: Command = Command {
+    name: "client|unpause",
+    summary: "Lets go on what CLIENT PAUSE made wait.",
+    since: "6.2.0",
+    complexity: "O(N), N being the number of sessions that wait",
+    group: Group::Connection,
+    arity: Arity::exactly(2),
+    flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::LOADING).with(Flags::STALE),
+    example: "> CLIENT UNPAUSE\nOK",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut SessionContext<'_>,
+    _: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    cx.host.resume_clients();
+    reply.ok();
+    Ok(Next::Done)
+}

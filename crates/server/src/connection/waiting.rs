@@ -1,0 +1,121 @@
+//! How a connection waits for something else than its peer, and goes on.
+//!
+//! Meanwhile nothing is received: the kernel's buffers hold the peer up. Requests that were
+//! received along are kept as bytes and decoded anew, so that there is one way to execute.
+
+use std::time::Duration;
+
+use command::Wake;
+use resp::{Decoder, Requests, encode_command};
+
+use super::{Connection, End, Kit, Turn};
+use crate::stall::{Stall, StallCounts};
+
+impl Connection {
+    /// Begins to wait and keeps the requests from `first` on. To be followed by a
+    /// [`Connection::put_back`] once the input is in its place again.
+    pub(super) fn stall_at(&mut self, stall: Stall, requests: Requests<'_>, first: usize) {
+        assert!(self.held.is_empty(), "what was held has been put back");
+        for index in first..requests.len() {
+            let arguments: Vec<&[u8]> = requests.at(index).iter().collect();
+            encode_command(&arguments, &mut self.held);
+        }
+        self.stall = Some(stall);
+    }
+
+    /// Puts the requests that were held before the input kept.
+    pub(super) fn put_back(&mut self) {
+        if self.failure.is_some() {
+            // What follows the requests is of no use, see the decoder.
+            self.input.clear();
+            self.input_start = 0;
+        }
+        self.expects.has_requests |= !self.held.is_empty() || self.failure.is_some();
+        if self.held.is_empty() {
+            return;
+        }
+        let mut input = std::mem::take(&mut self.held);
+        input.extend_from_slice(&self.input[self.input_start..]);
+        self.input = input;
+        self.input_start = 0;
+        // What it knew of an unfinished request was where that began.
+        self.decoder = Decoder::new();
+    }
+
+    /// Returns how the turn of a connection that waits ends: as `turn`, unless its peer has gone.
+    pub(super) fn stalled(&mut self, turn: Turn) -> Turn {
+        if !self.expects.end {
+            return turn;
+        }
+        self.close_after_replies();
+        Turn::Waits
+    }
+
+    /// Returns how long the wait of its blocking command may last.
+    pub fn wait_limit(&self) -> Option<Duration> {
+        self.session.state.blocked.and_then(|blocked| blocked.timeout)
+    }
+
+    /// Returns whether it is to be shown what all sessions do.
+    #[inline]
+    pub fn is_monitor(&self) -> bool {
+        self.session.state.is_monitor
+    }
+
+    /// Tells everybody that the wait begins.
+    pub fn note_stall(&self, stall: Stall, kit: &Kit<'_, '_>) {
+        let is_timed = self.wait_limit().is_some();
+        self.record.stall().begin(stall, is_timed, &kit.shared.clients.stalls);
+    }
+
+    /// Takes the right to end the wait, for the clock of its worker.
+    pub fn claim(&self, kit: &Kit<'_, '_>) -> bool {
+        self.record.stall().claim(&kit.shared.clients.stalls)
+    }
+
+    /// Ends the wait of a blocking command and writes its reply. Returns false where it does not
+    /// wait for one.
+    pub fn wake(&mut self, wake: Wake, kit: &mut Kit<'_, '_>) -> bool {
+        if self.stall != Some(Stall::Blocked) || self.is_closing {
+            return false;
+        }
+        self.provide_output(kit);
+        kit.shared.engine.wake(&mut self.session, wake, &mut self.output, kit.tick);
+        self.end_stall(kit);
+        true
+    }
+
+    /// Goes on after a pause. Returns false where it does not wait for the end of one.
+    pub fn resume(&mut self, kit: &Kit<'_, '_>) -> bool {
+        if self.stall != Some(Stall::Paused) || self.is_closing {
+            return false;
+        }
+        self.end_stall(kit);
+        true
+    }
+
+    /// Tells everybody that it waits for nothing: it is closed.
+    pub fn abandon(&self, counts: &StallCounts) {
+        self.record.stall().end(counts);
+    }
+
+    fn end_stall(&mut self, kit: &Kit<'_, '_>) {
+        self.stall = None;
+        self.record.stall().end(&kit.shared.clients.stalls);
+    }
+
+    /// Appends lines of a monitor, unless it wants no replies.
+    ///
+    /// # Errors
+    /// When its peer reads too slowly.
+    pub fn show_lines(&mut self, lines: &[u8], kit: &mut Kit<'_, '_>) -> Result<(), End> {
+        let state = &self.session.state;
+        if !state.is_monitor || state.replies.are_silent() || self.is_closing {
+            return Ok(());
+        }
+        let protocol = state.protocol;
+        self.provide_output(kit);
+        self.output.reply(protocol).raw(lines);
+        self.check_output(kit)
+    }
+}

@@ -1,0 +1,67 @@
+//! What other workers ask of the connections of this one.
+
+use command::Wake;
+
+use super::Worker;
+use crate::connection::{End, Kit};
+use crate::mailbox::Shown;
+use crate::slab::Token;
+
+impl Worker<'_> {
+    /// Closes the connection of session `id`, without its replies.
+    pub(super) fn end(&mut self, id: u64, end: End) {
+        if let Some(&token) = self.tokens.get(&id) {
+            self.close(token, end);
+        }
+    }
+
+    /// Ends the wait of session `id`; whoever asks has taken the right to.
+    pub(super) fn wake(&mut self, id: u64, wake: Wake) {
+        if let Some(&token) = self.tokens.get(&id) {
+            self.go_on(token, wake);
+        }
+    }
+
+    /// Shows the monitors what has run, and closes those that read too slowly.
+    pub(super) fn show_monitors(&mut self, shown: &Shown) {
+        for token in self.monitors.clone() {
+            let Some(member) = self.connections.get_mut(token) else { continue };
+            let taken = match shown.is_cut {
+                true => Err(End::OutputLimit),
+                false => member.connection.show_lines(&shown.lines, &mut kit!(self)),
+            };
+            match taken {
+                Ok(()) => self.flush_later(token),
+                Err(end) => self.close(token, end),
+            }
+        }
+    }
+
+    /// Gives a connection a turn in the next round, if it has none to come.
+    pub(super) fn queue_turn(&mut self, token: Token) {
+        let Some(member) = self.connections.get_mut(token) else { return };
+        if !member.is_queued {
+            member.is_queued = true;
+            self.queued.push_back(token);
+        }
+    }
+
+    /// Sends a connection's replies at the end of the round, or when there is room.
+    pub(super) fn flush_later(&mut self, token: Token) {
+        let Some(member) = self.connections.get_mut(token) else { return };
+        if member.awaits_room {
+            self.unreported_bytes += member.connection.count_memory();
+        } else if !member.is_unflushed && member.connection.wants_flush() {
+            member.is_unflushed = true;
+            self.unflushed.push(token);
+        }
+    }
+}
+
+/// Notes in `monitors` whether the connection of `token` is one.
+pub(super) fn note_monitor(monitors: &mut Vec<Token>, token: Token, is_monitor: bool) {
+    monitors.retain(|other| *other != token);
+    if is_monitor {
+        monitors.push(token);
+    }
+}

@@ -1,0 +1,101 @@
+//! The connections of one worker that wait for something else than their peers.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use command::Wake;
+
+use super::Worker;
+use crate::connection::Kit;
+use crate::slab::Token;
+use crate::stall::Stall;
+
+/// Who waits, and until when. A connection that has ended, or no longer waits, may still stand
+/// here: its turn comes to nothing.
+#[derive(Default)]
+pub(super) struct Waiting {
+    /// For the end of a pause, in the order in which they came.
+    paused: Vec<Token>,
+    /// When waits end by themselves, by the steady clock, and whose: the bits of tokens.
+    limits: BTreeSet<(Duration, u64)>,
+}
+
+impl Waiting {
+    /// Notes that the connection of `token` begins to wait, for no longer than `limit`.
+    pub fn begin(&mut self, stall: Stall, token: Token, limit: Option<Duration>) {
+        match (stall, limit) {
+            (Stall::Paused, _) => self.paused.push(token),
+            (Stall::Blocked, Some(limit)) => {
+                let end = sys::clock::monotonic().saturating_add(limit);
+                self.limits.insert((end, token.to_bits()));
+            }
+            (Stall::Blocked, None) => {}
+        }
+    }
+
+    /// Returns whether any wait may end by itself.
+    #[inline]
+    pub fn has_limits(&self) -> bool {
+        !self.limits.is_empty()
+    }
+
+    /// Returns when the first wait ends by itself.
+    #[inline]
+    pub fn first_limit(&self) -> Option<Duration> {
+        self.limits.first().map(|(limit, _)| *limit)
+    }
+
+    /// Forgets the wait of `token`: it has ended in another way.
+    pub fn forget(&mut self, token: Token) {
+        if self.has_limits() {
+            self.limits.retain(|(_, bits)| *bits != token.to_bits());
+        }
+    }
+
+    /// Takes those that wait for the end of a pause.
+    pub fn take_paused(&mut self) -> Vec<Token> {
+        std::mem::take(&mut self.paused)
+    }
+
+    /// Takes one whose wait has ended at `now`.
+    fn take_over(&mut self, now: Duration) -> Option<Token> {
+        let first = *self.limits.first().filter(|(limit, _)| *limit <= now)?;
+        self.limits.remove(&first);
+        Some(Token::from_bits(first.1).0)
+    }
+}
+
+impl Worker<'_> {
+    /// Ends the waits whose time has passed.
+    pub(super) fn end_long_waits(&mut self) {
+        let now = sys::clock::monotonic();
+        while let Some(token) = self.waiting.take_over(now) {
+            let Some(member) = self.connections.get_mut(token) else { continue };
+            // Another may have ended the wait just now: its message says how.
+            if member.connection.claim(&kit!(self)) {
+                self.go_on(token, Wake::TimedOut);
+            }
+        }
+    }
+
+    /// Ends the wait of the connection of `token`, sends the reply and lets the rest of its
+    /// requests have their turns.
+    pub(super) fn go_on(&mut self, token: Token, wake: Wake) {
+        let Some(member) = self.connections.get_mut(token) else { return };
+        if member.connection.wake(wake, &mut kit!(self)) {
+            self.waiting.forget(token);
+            self.queue_turn(token);
+            self.flush_later(token);
+        }
+    }
+
+    /// Lets those go on that a pause made wait, in the order in which they came.
+    pub(super) fn resume(&mut self) {
+        for token in self.waiting.take_paused() {
+            let Some(member) = self.connections.get_mut(token) else { continue };
+            if member.connection.resume(&kit!(self)) {
+                self.queue_turn(token);
+            }
+        }
+    }
+}
