@@ -1,16 +1,24 @@
-"""What people do with redis-py, done to the server at the port and the socket given."""
+"""What people do with redis-py, done to the server at the port and the socket given.
+
+The words after them are the command that starts one more server.
+"""
 
 import asyncio
 import os
+import socket
+import subprocess
 import sys
 import threading
 import traceback
 
 import redis
 import redis.asyncio
+from redis.backoff import ConstantBackoff, NoBackoff
+from redis.retry import Retry
 
 PORT = int(sys.argv[1])
 SOCKET = sys.argv[2]
+SERVER = sys.argv[3:]
 MEBIBYTE = 1024 * 1024
 
 # redis-py repeats a command whose reply takes 5 seconds, and a busy machine may take them.
@@ -69,6 +77,27 @@ def check_strings() -> None:
         assert 990 < client.ttl("k") <= 1000
         assert client.execute_command("SETEX", "k", 1000, "v")
         assert client.execute_command("PSETEX", "k", 10**6, "v")
+        client.close()
+
+
+def check_bits() -> None:
+    for client in clients():
+        client.flushall()
+        assert client.setbit("bits", 7, 1) == 0 and client.getbit("bits", 7) == 1
+        client.set("other", b"\xff\x00\x0f")
+        assert client.bitcount("other") == 12
+        assert client.bitcount("other", 4, 19, "BIT") == 4
+        assert client.bitpos("other", 0) == 8 and client.bitpos("other", 1, 1) == 20
+        assert client.bitop("XOR", "target", "bits", "other") == 3
+        assert client.get("target") == b"\xfe\x00\x0f"
+        assert client.bitop("NOT", "target", "target") == 3
+        assert client.get("target") == b"\x01\xff\xf0"
+        fields = client.bitfield("fields", default_overflow="SAT")
+        replies = fields.set("u8", 0, 250).incrby("u8", 0, 10).get("i4", "#1").execute()
+        assert replies == [0, 255, -1], replies
+        client.mset({"one": "ohmytext", "two": "mynewtext"})
+        assert client.lcs("one", "two") == b"mytext"
+        assert client.lcs("one", "two", len=True) == 6
         client.close()
 
 
@@ -190,6 +219,68 @@ def check_watch() -> None:
         assert client.get("k") == b"other"
 
 
+def check_scans_while_keys_come_and_go() -> None:
+    client = tcp(decode_responses=True)
+    client.flushall()
+    stable = {f"stable:{index}" for index in range(300)}
+    client.mset(dict.fromkeys(stable, "v"))
+    done = threading.Event()
+
+    def churn() -> None:
+        own = tcp()
+        while not done.is_set():
+            names = [f"passing:{index}" for index in range(500)]
+            own.mset(dict.fromkeys(names, "v"))
+            own.delete(*names)
+
+    def scan() -> None:
+        try:
+            for _ in range(5):
+                found = set(client.scan_iter(match="stable:*", count=20, _type="string"))
+                assert found == stable, stable - found
+        finally:
+            done.set()
+
+    run_together([churn, scan])
+
+
+def check_urls() -> None:
+    client = redis.from_url(f"redis://localhost:{PORT}/3?protocol=3&decode_responses=True")
+    client.flushall()
+    assert client.set("k", "v") and client.get("k") == "v"
+    other = redis.from_url(f"unix://{SOCKET}?db=3", protocol=2)
+    assert other.get("k") == b"v"
+    assert tcp().get("k") is None
+
+
+def check_library_is_named() -> None:
+    """redis-py names itself by CLIENT SETINFO, which Redis has since 7.2."""
+    for client in clients():
+        version = tuple(int(part) for part in client.info()["redis_version"].split("."))
+        if version >= (7, 2):
+            described = client.client_info()
+            assert described["lib-name"] == "redis-py", described
+            assert described["lib-ver"] == redis.__version__, described
+            assert str(described["resp"]) == str(client.get_connection_kwargs()["protocol"])
+
+
+def check_locks() -> None:
+    """A lock is taken by SET NX PX; giving it back takes a script."""
+    client = tcp()
+    client.flushall()
+    lock = client.lock("lock", timeout=1000, blocking=False)
+    assert lock.acquire() and lock.locked() and lock.owned()
+    assert 990_000 < client.pttl("lock") <= 1_000_000
+    assert not client.lock("lock", blocking=False).acquire()
+    try:
+        lock.release()
+    except redis.ResponseError as error:
+        assert "unknown command 'EVALSHA'" in str(error), error
+    else:
+        assert not client.lock("lock").locked()
+    assert client.ping()
+
+
 def check_watch_loops_lose_no_increment() -> None:
     client = tcp()
     client.flushall()
@@ -231,15 +322,20 @@ def check_pool_with_threads() -> None:
 
 def run_in_threads(work, count: int) -> None:
     """Runs `work` in `count` threads and raises what one of them raised."""
+    run_together([work] * count)
+
+
+def run_together(works: list) -> None:
+    """Runs each of `works` in a thread of its own and raises what one of them raised."""
     errors: list[BaseException] = []
 
-    def guarded() -> None:
+    def guarded(work) -> None:
         try:
             work()
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=guarded) for _ in range(count)]
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -278,6 +374,89 @@ def check_health_and_reconnection() -> None:
     assert client.ping()
     client.connection.disconnect()
     assert client.ping()
+
+
+def check_clients_outlive_a_restart() -> None:
+    """Whoever retries notices nothing but that the data are gone; others see one error."""
+    server = OwnServer()
+    patience = Retry(ConstantBackoff(0.05), 200)
+    errors = [redis.ConnectionError]
+    patient = redis.Redis(port=server.port, retry=patience, retry_on_error=errors)
+    plain = redis.Redis(port=server.port, retry=Retry(NoBackoff(), 0))
+    pipe = patient.pipeline(transaction=False)
+    try:
+        assert patient.set("k", "v") and plain.get("k") == b"v"
+        server.restart()
+        assert patient.get("k") is None
+        try:
+            plain.get("k")
+        except redis.ConnectionError:
+            pass
+        assert plain.set("k", "new"), "the second call has a connection of its own"
+        server.restart()
+        assert pipe.set("k", 1).incr("k").execute() == [True, 2]
+        server.restart()
+        with patient.pipeline() as watching:
+            watching.watch("k")
+            watching.multi()
+            watching.set("k", "mine")
+            assert watching.execute() == [True]
+    finally:
+        server.stop()
+
+
+class OwnServer:
+    """A server that this program starts and stops: on one port, without persistence."""
+
+    def __init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.start()
+
+    def start(self) -> None:
+        """Starts the server and waits until it answers."""
+        options = ["--port", str(self.port), "--save", "", "--bind", "127.0.0.1"]
+        self.process = subprocess.Popen([*SERVER, *options], stdout=subprocess.DEVNULL)
+        with redis.Redis(port=self.port, retry=Retry(ConstantBackoff(0.05), 400)) as client:
+            client.ping()
+
+    def restart(self) -> None:
+        """Ends the server as a system does, and starts another one."""
+        self.stop()
+        self.start()
+
+    def stop(self) -> None:
+        """Ends the server."""
+        self.process.terminate()
+        self.process.wait()
+
+
+async def check_asyncio_watch_loops() -> None:
+    """Tasks that share a pool lose no increment, and no more connections than it has are open."""
+    for protocol in (2, 3):
+        pool = redis.asyncio.BlockingConnectionPool(
+            port=PORT, protocol=protocol, max_connections=4, timeout=120
+        )
+        async with redis.asyncio.Redis(connection_pool=pool) as client:
+            await client.flushall()
+
+            async def increment(client=client) -> None:
+                for _ in range(10):
+                    async with client.pipeline(transaction=True) as pipe:
+                        while True:
+                            try:
+                                await pipe.watch("n")
+                                value = int(await pipe.get("n") or 0)
+                                pipe.multi()
+                                await pipe.set("n", value + 1).execute()
+                                break
+                            except redis.WatchError:
+                                continue
+
+            await asyncio.gather(*(increment() for _ in range(8)))
+            assert await client.get("n") == b"80"
+        await pool.aclose()
 
 
 async def check_asyncio() -> None:

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use harness::{Kind, Launch, command, run};
+use harness::{Kind, Launch, command, forebay, run};
 
 /// Returns the Python interpreter that has redis-py: `FOREBAY_PYTHON`, or the one that
 /// `cargo xtask setup` installs under the target folder.
@@ -23,6 +23,10 @@ fn check(kind: Kind, name: &str) {
     let mut python = command(python());
     python.arg(format!("{}/interop/{name}", env!("CARGO_MANIFEST_DIR")));
     python.arg(server.address().port().to_string()).arg(server.socket());
+    match kind {
+        Kind::Forebay => python.arg(forebay()).arg("serve"),
+        Kind::Redis => python.arg("redis-server"),
+    };
     python.env("PYTHONDONTWRITEBYTECODE", "1");
     let finished = run(python, b"");
     assert!(
