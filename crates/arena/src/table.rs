@@ -66,6 +66,10 @@ pub struct NewValue<'a> {
     pub mark: AccessMark,
 }
 
+/// Writes the piece of a value that begins at an offset: the whole slice, and the same bytes
+/// whenever it is asked.
+pub type Fill<'a> = &'a dyn Fn(usize, &mut [u8]);
+
 /// The index and entries of one (shard, database).
 pub struct Table {
     arena: Arc<Arena>,
@@ -99,7 +103,7 @@ pub struct Table {
     gathered: Vec<(u8, u64)>,
 }
 
-/// The new content of an entry, its value in up to three parts and zeroes behind the first.
+/// The new content of an entry, its value in up to three parts and a gap behind the first.
 #[derive(Clone, Copy)]
 struct Content<'a> {
     /// Type, encoding and mark; lengths and flags are set when it is stored.
@@ -108,6 +112,8 @@ struct Content<'a> {
     key: &'a [u8],
     parts: [&'a [u8]; 3],
     gap: u64,
+    /// What the gap holds; zeroes where nobody says.
+    fill: Option<Fill<'a>>,
     /// Room to leave behind the value of a large entry.
     spare: u64,
 }
@@ -314,13 +320,39 @@ impl Table {
         gap: u64,
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
+        self.insert_parts(hash, key, (gap, None), value)
+    }
+
+    /// Adds `key`, which must be absent, with `length` bytes that `fill` writes where they stay;
+    /// those of `value` follow them.
+    ///
+    /// # Errors
+    /// NeedRoom, and nothing has changed.
+    pub fn insert_filled(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        (length, fill): (u64, Fill<'_>),
+        value: &NewValue<'_>,
+    ) -> Result<EntryId, NeedRoom> {
+        self.insert_parts(hash, key, (length, Some(fill)), value)
+    }
+
+    fn insert_parts(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        (gap, fill): (u64, Option<Fill<'_>>),
+        value: &NewValue<'_>,
+    ) -> Result<EntryId, NeedRoom> {
         debug_assert!(self.find(hash, key).is_none(), "the key is absent");
         self.grow_for_one()?;
         let home = self.home(hash);
         let (bucket, slot) = self.free_slot(home)?;
         let header = Header::new(value.value_type, value.encoding, value.mark);
         let parts = [&[], value.bytes, &[]];
-        let content = Content { header, expiry: value.expiry, key, parts, gap, spare: 0 };
+        let expiry = value.expiry;
+        let content = Content { header, expiry, key, parts, gap, fill, spare: 0 };
         let position = self.volatile.len() as u64;
         let reference = self.store_new(&content, position)?;
         if value.expiry.is_some() {
@@ -341,10 +373,36 @@ impl Table {
         key: &[u8],
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
+        self.replace_parts(id, key, (0, None), value)
+    }
+
+    /// As [`Table::replace`], with `length` bytes that `fill` writes where they stay behind those
+    /// of `value`.
+    ///
+    /// # Errors
+    /// NeedRoom, and nothing has changed.
+    pub fn replace_filled(
+        &mut self,
+        id: EntryId,
+        key: &[u8],
+        (length, fill): (u64, Fill<'_>),
+        value: &NewValue<'_>,
+    ) -> Result<EntryId, NeedRoom> {
+        self.replace_parts(id, key, (length, Some(fill)), value)
+    }
+
+    fn replace_parts(
+        &mut self,
+        id: EntryId,
+        key: &[u8],
+        (gap, fill): (u64, Option<Fill<'_>>),
+        value: &NewValue<'_>,
+    ) -> Result<EntryId, NeedRoom> {
         debug_assert_eq!(self.entry(id).key(), key, "the key stays");
         let header = Header::new(value.value_type, value.encoding, value.mark);
         let parts = [value.bytes, &[], &[]];
-        self.put(id, &Content { header, expiry: value.expiry, key, parts, gap: 0, spare: 0 })
+        let expiry = value.expiry;
+        self.put(id, &Content { header, expiry, key, parts, gap, fill, spare: 0 })
     }
 
     /// Appends `suffix` to the value, in place where there is room and nobody holds a pin.
@@ -394,7 +452,8 @@ impl Table {
         let grows = total > old.len() as u64;
         let parts = [&scratch[key_length..middle], bytes, &scratch[middle..]];
         let spare = if grows { total.min(large::APPEND_SPARE_BYTES_MAX) } else { 0 };
-        let content = Content { header, expiry, key: &scratch[..key_length], parts, gap, spare };
+        let key = &scratch[..key_length];
+        let content = Content { header, expiry, key, parts, gap, fill: None, spare };
         let result = self.put(id, &content);
         self.keep_scratch(scratch);
         result
@@ -429,7 +488,8 @@ impl Table {
         scratch.extend_from_slice(entry.key());
         scratch.extend_from_slice(entry.value());
         let (key, value) = scratch.split_at(key_length);
-        let content = Content { header, expiry, key, parts: [value, &[], &[]], gap: 0, spare: 0 };
+        let parts: [&[u8]; 3] = [value, &[], &[]];
+        let content = Content { header, expiry, key, parts, gap: 0, fill: None, spare: 0 };
         let result = self.put(id, &content);
         self.keep_scratch(scratch);
         result
@@ -548,12 +608,25 @@ impl Table {
         let [before, middle, after] = content.parts;
         self.write_bytes(offset, before);
         let mut at = offset + before.len() as u64;
-        if content.gap > 0 {
-            self.write_zeroes(at, content.gap);
-            at += content.gap;
+        match content.fill {
+            Some(fill) => self.write_filled(at, content.gap as usize, fill),
+            None if content.gap > 0 => self.write_zeroes(at, content.gap),
+            None => {}
         }
+        at += content.gap;
         self.write_bytes(at, middle);
         self.write_bytes(at + middle.len() as u64, after);
+    }
+
+    /// Writes what `fill` gives, piece by piece: each is in the cache when it is copied.
+    fn write_filled(&self, offset: u64, length: usize, fill: Fill<'_>) {
+        const PIECE_BYTES: usize = 4096;
+        let mut piece = [0; PIECE_BYTES];
+        for start in (0..length).step_by(PIECE_BYTES) {
+            let piece = &mut piece[..PIECE_BYTES.min(length - start)];
+            fill(start, piece);
+            self.write_bytes(offset + start as u64, piece);
+        }
     }
 
     fn write_bytes(&self, offset: u64, bytes: &[u8]) {

@@ -36,7 +36,7 @@ mod watch;
 mod write;
 
 pub use access::Access;
-pub use arena::{Encoding, Entry, NeedRoom, Region, ValueType};
+pub use arena::{Encoding, Entry, Fill, HeldValue, NeedRoom, Region, ValueType};
 pub use digest::DatasetDigest;
 pub use effect::{Effect, EffectSink, Expiry, Record};
 pub use encoding::EMBSTR_BYTES_MAX;

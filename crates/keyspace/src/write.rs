@@ -1,6 +1,6 @@
 //! Changing one database through a guard. Every change emits its effect here, and nowhere else.
 
-use arena::{Encoding, Entry, EntryId, NeedRoom, NewValue, Table, ValueType};
+use arena::{Encoding, Entry, EntryId, Fill, NeedRoom, NewValue, Table, ValueType};
 use base::{DatabaseIndex, Key, UnixMs};
 
 use crate::effect::{Effect, Expiry};
@@ -109,6 +109,20 @@ impl<'g> WriteView<'g> {
     /// NeedRoom before any change.
     pub fn set_raw(&mut self, key: &Key<'_>, value: &[u8], expiry: Expiry) -> Result<(), NeedRoom> {
         self.place(key).store(key, value, Encoding::Raw, expiry)
+    }
+
+    /// As [`WriteView::set_raw`] without a time to live, for a value of `length` bytes that `fill`
+    /// writes where they stay: a large one is neither built elsewhere nor copied.
+    ///
+    /// # Errors
+    /// NeedRoom before any change; `fill` has not been asked then.
+    pub fn set_raw_filled(
+        &mut self,
+        key: &Key<'_>,
+        length: usize,
+        fill: Fill<'_>,
+    ) -> Result<(), NeedRoom> {
+        self.place(key).store_filled(key, length, fill)
     }
 
     /// Encodes the string at `key` as one that was changed in place, where it is there. That is no
@@ -240,6 +254,30 @@ impl<'p> Place<'p> {
         Ok(())
     }
 
+    fn store_filled(
+        &mut self,
+        key: &Key<'_>,
+        length: usize,
+        fill: Fill<'_>,
+    ) -> Result<(), NeedRoom> {
+        let filled = (length as u64, fill);
+        let found = self.live(key);
+        let value = self.new_value(found, &[], Encoding::Raw, None);
+        match found {
+            Some(id) => {
+                self.rewrite(key, id, |table| table.replace_filled(id, key.bytes, filled, &value))?
+            }
+            None => {
+                self.add(key, |table| table.insert_filled(key.hash, key.bytes, filled, &value))?
+            }
+        }
+        // The effect has the value in one piece, which only a sink needs.
+        let mut copy = vec![0; if self.shard.sink.is_some() { length } else { 0 }];
+        fill(0, &mut copy);
+        self.changed(key, &Effect::Set { key: key.bytes, value: &copy, expiry: Expiry::Clear });
+        Ok(())
+    }
+
     fn append(&mut self, key: &Key<'_>, suffix: &[u8]) -> Result<usize, NeedRoom> {
         let found = self.live(key);
         let length = found.map_or(0, |id| self.string_length(id));
@@ -326,8 +364,19 @@ impl<'p> Place<'p> {
     ) -> Result<(), NeedRoom> {
         let Some(id) = found else { return self.insert(key, 0, bytes, encoding, expiry) };
         let value = self.new_value(Some(id), bytes, encoding, expiry);
+        self.rewrite(key, id, |table| table.replace(id, key.bytes, &value))
+    }
+
+    /// Runs `replace` on the entry at `id`, which may gain or lose its time to live.
+    #[inline]
+    fn rewrite(
+        &mut self,
+        key: &Key<'_>,
+        id: EntryId,
+        replace: impl FnOnce(&mut Table) -> Result<EntryId, NeedRoom>,
+    ) -> Result<(), NeedRoom> {
         let volatile = self.part().table.volatile_len();
-        self.resize(key, id, |table| table.replace(id, key.bytes, &value))?;
+        self.resize(key, id, replace)?;
         if self.part().table.volatile_len() != volatile {
             self.shard.publish_counts(self.database);
         }
@@ -344,9 +393,19 @@ impl<'p> Place<'p> {
         expiry: Option<UnixMs>,
     ) -> Result<(), NeedRoom> {
         let value = self.new_value(None, bytes, encoding, expiry);
+        self.add(key, |table| table.insert_behind(key.hash, key.bytes, gap, &value))
+    }
+
+    /// Runs `insert`, which adds the entry of `key`.
+    #[inline]
+    fn add(
+        &mut self,
+        key: &Key<'_>,
+        insert: impl FnOnce(&mut Table) -> Result<EntryId, NeedRoom>,
+    ) -> Result<(), NeedRoom> {
         self.shard.ensure_database(self.database, self.recorder)?;
         let part = self.part();
-        let inserted = part.table.insert_behind(key.hash, key.bytes, gap, &value);
+        let inserted = insert(&mut part.table);
         let Ok(id) = inserted else {
             // A list may have grown before the room ran out.
             self.shard.charge_growth(self.database);

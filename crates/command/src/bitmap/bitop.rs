@@ -1,6 +1,7 @@
 //! BITOP: strings, bit by bit.
 
-use keyspace::Expiry;
+use base::Key;
+use keyspace::{HeldValue, ReadView, WrongType};
 
 use crate::prelude::*;
 
@@ -51,16 +52,43 @@ fn run(
         return Err(NOT_OF_SEVERAL);
     }
     let view = cx.view.as_read();
-    let strings: Result<Vec<&[u8]>, _> =
-        sources.iter().map(|key| Ok(view.string(key)?.unwrap_or_default())).collect();
-    let result = operation.result(&strings.map_err(|error: keyspace::WrongType| error)?);
-    if result.is_empty() {
+    let sources: Result<Vec<Source>, WrongType> =
+        sources.iter().map(|key| Source::of(view, key)).collect();
+    let sources = sources?;
+    let strings: Vec<&[u8]> = sources.iter().map(Source::bytes).collect();
+    // As long as the longest: zeroes follow the others.
+    let length = strings.iter().map(|string| string.len()).max().unwrap_or(0);
+    if length == 0 {
         cx.view.remove(target);
     } else {
-        cx.view.set_raw(target, &result, Expiry::Clear)?;
+        cx.view.set_raw_filled(target, length, &|start, piece| {
+            operation.write(&strings, start, piece);
+        })?;
     }
-    reply.integer(result.len() as i64);
+    reply.integer(length as i64);
     Ok(())
+}
+
+/// A string to read from while the result is written.
+enum Source {
+    /// A large one, where it lies.
+    Held(HeldValue),
+    /// A small one, or one more than may be held.
+    Copied(Vec<u8>),
+}
+
+impl Source {
+    fn of(view: ReadView<'_>, key: &Key<'_>) -> Result<Source, WrongType> {
+        let Some(string) = view.string(key)? else { return Ok(Source::Copied(Vec::new())) };
+        Ok(view.hold(key).map_or_else(|| Source::Copied(string.to_vec()), Source::Held))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Source::Held(value) => value.as_ref(),
+            Source::Copied(bytes) => bytes,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -78,26 +106,97 @@ impl Operation {
         all.into_iter().find(|(name, _)| args.is(1, name)).map(|(_, operation)| operation)
     }
 
-    /// Returns the result, as long as the longest string: zeroes follow the others.
-    fn result(self, strings: &[&[u8]]) -> Vec<u8> {
-        let length = strings.iter().map(|string| string.len()).max().unwrap_or(0);
-        let mut result = strings[0].to_vec();
-        result.resize(length, 0);
-        for string in &strings[1..] {
-            let pairs = result.iter_mut().zip(*string);
-            match self {
-                Operation::And => {
-                    pairs.for_each(|(byte, other)| *byte &= other);
-                    result[string.len()..].fill(0);
-                }
-                Operation::Or => pairs.for_each(|(byte, other)| *byte |= other),
-                Operation::Xor => pairs.for_each(|(byte, other)| *byte ^= other),
-                Operation::Not => unreachable!("it has one source"),
+    /// Writes the piece of the result that begins at `start`.
+    fn write(self, strings: &[&[u8]], start: usize, piece: &mut [u8]) {
+        let parts = |index: usize| &strings[index][start.min(strings[index].len())..];
+        // A loop of its own for each operation, which the compiler turns into wide registers.
+        match self {
+            Operation::Not => {
+                piece.iter_mut().zip(parts(0)).for_each(|(byte, source)| *byte = !source);
             }
+            Operation::And => fold(strings.len(), parts, piece, |a, b| a & b, true),
+            Operation::Or => fold(strings.len(), parts, piece, |a, b| a | b, false),
+            Operation::Xor => fold(strings.len(), parts, piece, |a, b| a ^ b, false),
         }
-        if matches!(self, Operation::Not) {
-            result.iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+/// Writes to `piece` what `operation` makes of `count` parts, which may be shorter or longer;
+/// zeroes follow the shorter, and make zeroes where `zero_wins`.
+#[inline(always)]
+fn fold<'p>(
+    count: usize,
+    parts: impl Fn(usize) -> &'p [u8],
+    piece: &mut [u8],
+    operation: impl Fn(u8, u8) -> u8,
+    zero_wins: bool,
+) {
+    let length = piece.len();
+    let first = parts(0);
+    let mut done = 1;
+    if count > 1
+        && let (Some(a), Some(b)) = (first.get(..length), parts(1).get(..length))
+    {
+        // Mostly: two strings and no end in sight; nothing is copied first.
+        let pairs = a.iter().zip(b);
+        piece.iter_mut().zip(pairs).for_each(|(byte, (a, b))| *byte = operation(*a, *b));
+        done = 2;
+    } else {
+        let common = first.len().min(length);
+        piece[..common].copy_from_slice(&first[..common]);
+        piece[common..].fill(0);
+    }
+    for part in (done..count).map(parts) {
+        let (both, rest) = piece.split_at_mut(part.len().min(length));
+        both.iter_mut().zip(part).for_each(|(byte, other)| *byte = operation(*byte, *other));
+        if zero_wins {
+            rest.fill(0);
         }
-        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::prng::Prng;
+
+    #[test]
+    fn pieces_are_those_of_the_result_bit_by_bit() {
+        let mut prng = Prng::new(7);
+        for round in 0..200 {
+            let count = 1 + prng.below(4) as usize;
+            let strings: Vec<Vec<u8>> = (0..count)
+                .map(|_| (0..prng.below(70)).map(|_| prng.next() as u8).collect())
+                .collect();
+            let strings: Vec<&[u8]> = strings.iter().map(Vec::as_slice).collect();
+            let length = strings.iter().map(|string| string.len()).max().unwrap();
+            let operation = match (round % 4, count) {
+                (0, 1) => Operation::Not,
+                (1, _) => Operation::And,
+                (2, _) => Operation::Or,
+                _ => Operation::Xor,
+            };
+            let mut result = vec![0xee; length];
+            let step = 1 + prng.below(20) as usize;
+            for (index, piece) in result.chunks_mut(step).enumerate() {
+                operation.write(&strings, index * step, piece);
+            }
+            assert_eq!(result, naive(operation, &strings, length), "round {round}");
+        }
+    }
+
+    fn naive(operation: Operation, strings: &[&[u8]], length: usize) -> Vec<u8> {
+        let byte = |string: &&[u8], index: usize| string.get(index).copied().unwrap_or(0);
+        let at = |index: usize| {
+            let mut bytes = strings.iter().map(|string| byte(string, index));
+            let first = bytes.next().unwrap();
+            match operation {
+                Operation::And => bytes.fold(first, |a, b| a & b),
+                Operation::Or => bytes.fold(first, |a, b| a | b),
+                Operation::Xor => bytes.fold(first, |a, b| a ^ b),
+                Operation::Not => !first,
+            }
+        };
+        (0..length).map(at).collect()
     }
 }

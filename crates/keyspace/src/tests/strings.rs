@@ -121,3 +121,23 @@ fn lookups_count_hits_and_misses_of_reads_alone() {
     world.keyspace.reset_counters();
     assert_eq!(world.keyspace.counters(), crate::Counters::default());
 }
+
+#[test]
+fn filled_value_is_written_over_any_other_with_the_effect_of_a_set() {
+    let world = World::new();
+    let fill = |start: usize, piece: &mut [u8]| {
+        piece.iter_mut().enumerate().for_each(|(at, byte)| *byte = b'a' + ((start + at) % 7) as u8);
+    };
+    for (before, length) in [(0, 10), (10, 10), (10, 9_000), (9_000, 20_001), (20_001, 3)] {
+        let expected: String = (0..length).map(|at| char::from(b'a' + (at % 7) as u8)).collect();
+        if before > 0 {
+            world.set_until("k", &"x".repeat(before), UnixMs(NOW.0 + 1000));
+        }
+        world.records();
+        world.write("k", NOW, |view, key| view.set_raw_filled(key, length, &fill)).unwrap();
+        assert_eq!(world.get("k", NOW).as_deref(), Some(&*expected), "{before} to {length}");
+        assert_eq!(encoding(&world, "k"), Encoding::Raw);
+        assert_eq!(world.records(), [format!("SET k {expected}")]);
+        assert!(world.get("k", UnixMs(NOW.0 + 5000)).is_some(), "the time to live is gone");
+    }
+}
