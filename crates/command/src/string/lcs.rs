@@ -18,7 +18,7 @@ pub static LCS: Command = Command {
     name: "lcs",
     summary: "Returns the longest common subsequence of two strings.",
     since: "7.0.0",
-    complexity: "O(N*M), N and M being the lengths of the strings; as much memory, four bytes each",
+    complexity: "O(N*M/64), N and M being the lengths of the strings; a bit for each pair",
     group: Group::String,
     arity: Arity::at_least(3),
     keys: &[KeySpec { last: 1, ..KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS)) }],
@@ -45,15 +45,24 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     };
     let (a, b) = (string(0)?, string(1)?);
     let options = Options::parse(args)?;
-    let table = Table::build(a, b, cx.value_bytes_max)?;
+    check_table(a, b, cx.value_bytes_max)?;
     if options.asks_indexes {
-        reply_matches(&table, &options, reply);
+        reply_matches(&Walk::new(a, b)?, &options, reply);
     } else if options.asks_length {
-        reply.integer(table.length());
+        reply.integer(length(a, b)?);
     } else {
-        reply.bulk(table.common());
+        reply.bulk(Walk::new(a, b)?.common());
     }
     Ok(())
+}
+
+/// Refuses what Redis refuses: it makes a table of all lengths, four bytes each.
+fn check_table(a: &[u8], b: &[u8], bytes_max: u64) -> Result<(), CommandError> {
+    if a.len().max(b.len()) >= u32::MAX as usize - 1 {
+        return Err(STRING_TOO_LONG);
+    }
+    let bytes = (a.len() as u64 + 1).checked_mul(4 * (b.len() as u64 + 1));
+    bytes.filter(|&bytes| bytes <= bytes_max).map(drop).ok_or(TABLE_TOO_LARGE)
 }
 
 #[derive(Default)]
@@ -90,13 +99,6 @@ impl Options {
     }
 }
 
-/// The lengths of the longest common subsequences of all pairs of beginnings, row by row.
-struct Table<'s> {
-    a: &'s [u8],
-    b: &'s [u8],
-    lengths: Vec<u32>,
-}
-
 /// Common bytes that are neighbours in both strings: where they begin, and how many they are.
 #[derive(Clone, Copy)]
 struct Match {
@@ -105,38 +107,75 @@ struct Match {
     length: usize,
 }
 
-impl<'s> Table<'s> {
+/// Columns that one word has the bits of.
+const BLOCK_COLUMNS: usize = u64::BITS as usize;
+
+/// Computes where the length rises, for all pairs of beginnings of `rows` and `columns`, and hands
+/// each word of bits to `store`: those of all rows for one block of 64 columns after the other.
+/// A bit is set where one column more makes the longest common subsequence one byte longer. Returns
+/// the length for the whole strings.
+///
+/// With what is below the whole row at once, V' = (V + (V & M)) | (V & !M), V having the bits of
+/// the row before inverted and M those of the columns that hold the row's byte. The carries of the
+/// addition go from block to block.
+///
+/// Source: Hyyro 2004, "Bit-parallel LCS-length computation revisited".
+fn rises(rows: &[u8], columns: &[u8], mut store: impl FnMut(u64)) -> Result<i64, CommandError> {
+    let mut carries = Vec::new();
+    carries.try_reserve_exact(rows.len()).map_err(|_| NO_MEMORY)?;
+    carries.resize(rows.len(), false);
+    let mut matching = [0u64; 256];
+    let mut length = 0;
+    for block in columns.chunks(BLOCK_COLUMNS) {
+        for (column, &byte) in block.iter().enumerate() {
+            matching[usize::from(byte)] |= 1 << column;
+        }
+        let mut flat = u64::MAX;
+        for (&byte, carry) in rows.iter().zip(&mut carries) {
+            let matched = flat & matching[usize::from(byte)];
+            let (sum, first) = flat.overflowing_add(matched);
+            let (sum, second) = sum.overflowing_add(u64::from(*carry));
+            *carry = first | second;
+            flat = sum | (flat & !matching[usize::from(byte)]);
+            store(!flat);
+        }
+        length += i64::from((!flat & (u64::MAX >> (BLOCK_COLUMNS - block.len()))).count_ones());
+        block.iter().for_each(|&byte| matching[usize::from(byte)] = 0);
+    }
+    Ok(length)
+}
+
+/// Returns the length of the longest common subsequence.
+fn length(a: &[u8], b: &[u8]) -> Result<i64, CommandError> {
+    // It is the same both ways; many columns share a word, rows do not.
+    let (rows, columns) = if a.len() < b.len() { (a, b) } else { (b, a) };
+    rises(rows, columns, |_| {})
+}
+
+/// All that is needed to walk back from the ends of two strings along their common bytes.
+struct Walk<'s> {
+    a: &'s [u8],
+    b: &'s [u8],
+    /// As [`rises`] gives them: those of all rows for the first block of columns, and so on.
+    rises: Vec<u64>,
+    length: i64,
+}
+
+impl<'s> Walk<'s> {
     /// # Errors
-    /// When the table takes more than `bytes_max`, or memory is short.
-    fn build(a: &'s [u8], b: &'s [u8], bytes_max: u64) -> Result<Table<'s>, CommandError> {
-        if a.len().max(b.len()) >= u32::MAX as usize - 1 {
-            return Err(STRING_TOO_LONG);
-        }
-        let width = b.len() + 1;
-        let bytes = (a.len() as u64 + 1).checked_mul(4 * width as u64);
-        let bytes = bytes.filter(|&bytes| bytes <= bytes_max).ok_or(TABLE_TOO_LARGE)?;
-        let mut lengths = Vec::new();
-        lengths.try_reserve_exact(bytes as usize / 4).map_err(|_| NO_MEMORY)?;
-        lengths.resize(bytes as usize / 4, 0);
-        for (row, byte) in a.iter().enumerate() {
-            let (above, below) = lengths[row * width..][..2 * width].split_at_mut(width);
-            for (column, other) in b.iter().enumerate() {
-                below[column + 1] = match byte == other {
-                    true => above[column] + 1,
-                    false => above[column + 1].max(below[column]),
-                };
-            }
-        }
-        Ok(Table { a, b, lengths })
+    /// When memory is short.
+    fn new(a: &'s [u8], b: &'s [u8]) -> Result<Walk<'s>, CommandError> {
+        let mut bits = Vec::new();
+        let words = a.len() * b.len().div_ceil(BLOCK_COLUMNS);
+        bits.try_reserve_exact(words).map_err(|_| NO_MEMORY)?;
+        let length = rises(a, b, |word| bits.push(word))?;
+        Ok(Walk { a, b, rises: bits, length })
     }
 
-    fn length(&self) -> i64 {
-        i64::from(self.at(self.a.len(), self.b.len()))
-    }
-
-    /// Returns the length for the first `rows` bytes of one string and `columns` of the other.
-    fn at(&self, rows: usize, columns: usize) -> u32 {
-        self.lengths[rows * (self.b.len() + 1) + columns]
+    /// Returns whether the last of `columns` makes the length rise in the last of `rows`.
+    fn rises(&self, rows: usize, columns: usize) -> bool {
+        let (block, bit) = ((columns - 1) / BLOCK_COLUMNS, (columns - 1) % BLOCK_COLUMNS);
+        self.rises[block * self.a.len() + rows - 1] >> bit & 1 == 1
     }
 
     /// Returns the subsequence.
@@ -169,8 +208,10 @@ impl<'s> Table<'s> {
                     (rows, columns) = (rows - 1, columns - 1);
                     return Some((rows, columns));
                 }
-                // Where both ways are as good, Redis goes back in the second string.
-                match self.at(rows - 1, columns) > self.at(rows, columns - 1) {
+                // Redis goes back in the first string only where that keeps more: where the last
+                // column has made the length rise. Its byte is not the row's, so that the length
+                // was the same one row above.
+                match self.rises(rows, columns) {
                     true => rows -= 1,
                     false => columns -= 1,
                 }
@@ -180,8 +221,8 @@ impl<'s> Table<'s> {
     }
 }
 
-fn reply_matches(table: &Table<'_>, options: &Options, reply: &mut Reply<'_>) {
-    let mut matches = table.matches();
+fn reply_matches(walk: &Walk<'_>, options: &Options, reply: &mut Reply<'_>) {
+    let mut matches = walk.matches();
     matches.retain(|found| found.length as i64 >= options.length_min);
     reply.map(2);
     reply.bulk("matches");
@@ -198,5 +239,51 @@ fn reply_matches(table: &Table<'_>, options: &Options, reply: &mut Reply<'_>) {
         }
     }
     reply.bulk("len");
-    reply.integer(table.length());
+    reply.integer(walk.length);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::prng::Prng;
+
+    /// The positions that the table of all lengths gives, walked back as Redis does.
+    fn naive(a: &[u8], b: &[u8]) -> Vec<(usize, usize)> {
+        let mut lengths = vec![vec![0u32; b.len() + 1]; a.len() + 1];
+        for (row, column) in (0..a.len()).flat_map(|row| (0..b.len()).map(move |c| (row, c))) {
+            lengths[row + 1][column + 1] = match a[row] == b[column] {
+                true => lengths[row][column] + 1,
+                false => lengths[row][column + 1].max(lengths[row + 1][column]),
+            };
+        }
+        let (mut row, mut column, mut pairs) = (a.len(), b.len(), Vec::new());
+        while row > 0 && column > 0 {
+            if a[row - 1] == b[column - 1] {
+                (row, column) = (row - 1, column - 1);
+                pairs.push((row, column));
+            } else if lengths[row - 1][column] > lengths[row][column - 1] {
+                row -= 1;
+            } else {
+                column -= 1;
+            }
+        }
+        pairs
+    }
+
+    #[test]
+    fn walk_is_that_of_the_table_of_all_lengths() {
+        let mut prng = Prng::new(3);
+        for round in 0..400 {
+            let letters = 1 + prng.below(if round % 2 == 0 { 3 } else { 30 });
+            let mut string = || -> Vec<u8> {
+                (0..prng.below(200)).map(|_| b'a' + prng.below(letters) as u8).collect()
+            };
+            let (a, b) = (string(), string());
+            let expected = naive(&a, &b);
+            let walk = Walk::new(&a, &b).unwrap();
+            assert_eq!(walk.pairs().collect::<Vec<_>>(), expected, "round {round}");
+            assert_eq!(walk.length, expected.len() as i64, "round {round}");
+            assert_eq!(length(&a, &b).unwrap(), walk.length, "round {round}");
+        }
+    }
 }
