@@ -103,15 +103,32 @@ fn find(value: &[u8], is_set: bool, bits: Range<u64>) -> Option<u64> {
 
 /// Returns how many bytes at the start are `byte`.
 fn count_leading(bytes: &[u8], byte: u8) -> usize {
-    let (words, _) = bytes.as_chunks::<8>();
-    let words = words.iter().take_while(|&&word| word == [byte; 8]).count();
-    let rest = bytes[8 * words..].iter().take_while(|&&found| found == byte).count();
-    8 * words + rest
+    /// Looked at as one: wide registers hold them, and one branch is for all.
+    const BLOCK_BYTES: usize = 128;
+    let (blocks, _) = bytes.as_chunks::<BLOCK_BYTES>();
+    let is_same = |block: &&[u8; BLOCK_BYTES]| {
+        block.iter().fold(0, |differing, found| differing | (found ^ byte)) == 0
+    };
+    let skipped = BLOCK_BYTES * blocks.iter().take_while(is_same).count();
+    skipped + bytes[skipped..].iter().take_while(|&&found| found == byte).count()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn leading_bytes_are_counted_across_blocks() {
+        for length in 0..600 {
+            let mut bytes = vec![7; length];
+            assert_eq!(count_leading(&bytes, 7), length);
+            for other in (0..length).step_by(13) {
+                bytes[other] = 9;
+                assert_eq!(count_leading(&bytes, 7), other, "of {length}");
+                bytes[other] = 7;
+            }
+        }
+    }
 
     #[test]
     fn every_range_finds_its_first_bit() {
