@@ -4,6 +4,7 @@ mod command_rows;
 mod differential;
 mod information;
 mod observation;
+mod large_values;
 mod raw_stream;
 mod render;
 mod scan;
