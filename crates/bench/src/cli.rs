@@ -14,6 +14,7 @@ use crate::demo::{self, Demonstration};
 use crate::keys::Distribution;
 use crate::load::{Load, Report};
 use crate::memory::Measurement;
+use crate::pipeline::{self, Pipelines};
 use crate::reader::{self, Reads};
 use crate::record;
 use crate::server_process::{self, ServerSpec};
@@ -40,6 +41,8 @@ enum Command {
     Churn(ChurnArguments),
     /// Starts Forebay and measures reads through its shared memory
     Reader(ReaderArguments),
+    /// Starts Forebay and another server and measures both and miniredis with a Go program (redigo)
+    Pipeline(PipelineArguments),
     /// Loads the files of this machine, reads them back every way, and checks every byte
     Demo(DemoArguments),
     #[command(name = reader::READS_COMMAND, hide = true)]
@@ -61,8 +64,8 @@ struct RunArguments {
     /// Password for AUTH
     #[arg(long)]
     password: Option<String>,
-    /// ping-inline, ping, set, get, incr, mset<keys>, mget<keys>, mixed:<percent of GET>;
-    /// several run one after the other
+    /// ping-inline, ping, set, get, incr, mset<keys>, mget<keys>, mixed:<percent of GET>, or a row
+    /// of the table `commands` (setex, bitop-and); several run one after the other
     #[arg(long, default_value = "set,get", value_delimiter = ',')]
     operation: Vec<Operation>,
     #[command(flatten)]
@@ -187,7 +190,7 @@ struct CompareArguments {
     /// Compares Forebay with itself: what the method's own error is
     #[arg(long, conflicts_with = "against")]
     aa: bool,
-    /// Sockets of the tables `commands` and `pipeline`
+    /// Sockets of the table `pipeline`
     #[arg(long, value_enum, default_value = "both")]
     transport: Transports,
     #[command(flatten)]
@@ -269,6 +272,23 @@ struct ReaderArguments {
 }
 
 #[derive(Args)]
+struct PipelineArguments {
+    #[command(flatten)]
+    servers: ServerArguments,
+    /// Folder of the Go program's source
+    #[arg(long, default_value = pipeline::SOURCE)]
+    source: PathBuf,
+    /// Times that each row is measured on each server
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// How long one measurement takes, as Go writes times, or its batches, as in 100x
+    #[arg(long, default_value = "200ms")]
+    bench_time: String,
+    #[command(flatten)]
+    results: ResultsArgument,
+}
+
+#[derive(Args)]
 struct DemoArguments {
     /// The forebay program; the one beside this program if not given
     #[arg(long)]
@@ -310,6 +330,15 @@ pub fn run() -> anyhow::Result<()> {
         }
         .run(),
         Command::ReadForCount { socket, reads } => reader::read_for_count(&socket, reads),
+        Command::Pipeline(arguments) => Pipelines {
+            subject: arguments.servers.subject()?,
+            other: arguments.servers.other(),
+            source: arguments.source,
+            rounds: arguments.rounds,
+            bench_time: arguments.bench_time,
+            results: record::folder(arguments.results.results),
+        }
+        .run(),
         Command::Demo(arguments) => Demonstration {
             server: demo::server(arguments.forebay.as_deref())?,
             bytes_max: arguments.bytes_max,

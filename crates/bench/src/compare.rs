@@ -10,16 +10,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use resp::Value as Reply;
 use serde_json::{Value, json};
 
 use crate::accounting;
 use crate::keys::Distribution;
 use crate::load::{Load, Report};
+use crate::recipes::FIXTURES;
 use crate::record;
 use crate::server_process::{ServerProcess, ServerSpec};
-use crate::tables::{DataSet, Row, Table, Transport};
+use crate::tables::{Bound, DataSet, Row, Table, Transport};
 use crate::target::Target;
-use crate::workload::{Operation, Workload};
+use crate::wire::Wire;
+use crate::workload::{Operation, Place, Workload, Writer};
 
 /// Requests in flight while keys are loaded.
 const PRELOAD_PIPELINE: usize = 64;
@@ -86,15 +89,28 @@ impl Comparison {
         let sides = [self.start(&self.subject)?, self.start(&self.other)?];
         let idle_cpu = idle_cpu(&sides)?;
         self.print_head(&sides, idle_cpu, rows.iter().map(|row| row.connections).max());
-        let (mut wrong, mut results) = (0, Vec::new());
+        let (mut wrong, mut results, mut skipped) = (0, Vec::new(), Vec::new());
+        let mut standings: Vec<Standing> = Vec::new();
         for row in &rows {
+            if let Some(refusal) = self.refusal(row, &sides)? {
+                progress("");
+                println!("{:26} not measured: {refusal}", row.name());
+                skipped.push(json!({ "row": row.name(), "refusal": refusal }));
+                continue;
+            }
             let (subject, other) = self.run_row(row, &sides)?;
             wrong += subject.iter().chain(&other).map(|sample| sample.wrong).sum::<u64>();
             let ratios = Ratios::new(&subject, &other);
             print_row(row, &sides, &subject, &other, &ratios);
             results.push(row_record(row, &subject, &other, &ratios));
+            if let Some(bound) = row.bound {
+                Standing::of(&mut standings, bound).add(row, &ratios);
+            }
         }
-        let record = self.record(idle_cpu, &results);
+        standings.iter().for_each(Standing::print);
+        let mut record = self.record(idle_cpu, &results);
+        record["standings"] = standings.iter().map(Standing::record).collect();
+        record["not_measured"] = skipped.into();
         record::keep(self.results.as_deref(), self.table.name(), record)?;
         ensure!(wrong == 0, "{wrong} replies were wrong");
         Ok(())
@@ -105,7 +121,34 @@ impl Comparison {
         let server = ServerProcess::start(spec)?;
         preload(&server.unix(), &self.data, 0, self.data.key_count)
             .with_context(|| format!("loading {}", spec.name))?;
+        if self.table == Table::Commands {
+            let mut wire = Wire::connect(&server.unix())?;
+            for fixture in FIXTURES {
+                wire.call(&[b"SET", fixture.key.as_bytes(), &fixture.value()])?;
+            }
+        }
         Ok(Side { name: spec.name.clone(), server })
+    }
+
+    /// Returns what a server says that does not have the row's command.
+    fn refusal(&self, row: &Row, sides: &[Side; 2]) -> anyhow::Result<Option<String>> {
+        let Operation::Recipe(recipe) = row.operation else { return Ok(None) };
+        let mut writer = Writer::new(&row.workload(&self.data), 0, 0);
+        for side in sides {
+            let (mut wire, mut place) = (Wire::connect(&side.server.unix())?, Place::default());
+            for _ in recipe.steps {
+                wire.queue_with(|out| {
+                    writer.append(&mut place, out);
+                });
+            }
+            wire.send()?;
+            for _ in recipe.steps {
+                if let Reply::Error(text) = wire.receive()? {
+                    return Ok(Some(format!("{}: {}", side.name, String::from_utf8_lossy(&text))));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the samples of the subject and of the other.
@@ -222,7 +265,7 @@ pub fn preload(target: &Target, data: &DataSet, from: u64, to: u64) -> anyhow::R
     let mut first = from;
     while first < to {
         let count = CHUNK.min(to - first);
-        let mut wire = crate::wire::Wire::connect(target)?;
+        let mut wire = Wire::connect(target)?;
         let workload = Workload {
             operation: Operation::Set,
             key_count: to,
@@ -231,19 +274,19 @@ pub fn preload(target: &Target, data: &DataSet, from: u64, to: u64) -> anyhow::R
             distribution: Distribution::Sequential,
         };
         workload.check()?;
-        let mut writer = crate::workload::Writer::new(&workload, first, 0);
+        let mut writer = Writer::new(&workload, first, 0);
         let mut left = count;
         while left > 0 {
             let batch = left.min(PRELOAD_PIPELINE as u64);
             for _ in 0..batch {
                 wire.queue_with(|out| {
-                    writer.append(out);
+                    writer.append(&mut Place::default(), out);
                 });
             }
             wire.send()?;
             for _ in 0..batch {
                 let reply = wire.receive()?;
-                ensure!(reply == resp::Value::Simple(b"OK".into()), "SET replied {reply:?}");
+                ensure!(reply == Reply::Simple(b"OK".into()), "SET replied {reply:?}");
             }
             left -= batch;
         }
@@ -318,7 +361,8 @@ impl Spread {
         Spread { min: numbers[0], median, max: numbers[numbers.len() - 1] }
     }
 
-    fn record(&self) -> Value {
+    /// Returns it for a result file.
+    pub fn record(&self) -> Value {
         json!({ "min": self.min, "median": self.median, "max": self.max })
     }
 }
@@ -340,6 +384,71 @@ impl Ratios {
                 pairs().map(|(a, b)| a.operations_per_second / b.operations_per_second),
             ),
         }
+    }
+}
+
+/// How the rows of one bound stand to it.
+struct Standing {
+    bound: &'static Bound,
+    /// Name, CPU ratio and ratio of operations of each row, medians.
+    rows: Vec<(String, f64, f64)>,
+}
+
+impl Standing {
+    /// Returns the one of `bound`, new if there is none.
+    fn of<'a>(standings: &'a mut Vec<Standing>, bound: &'static Bound) -> &'a mut Standing {
+        let known = standings.iter().position(|standing| standing.bound == bound);
+        let index = known.unwrap_or(standings.len());
+        if known.is_none() {
+            standings.push(Standing { bound, rows: Vec::new() });
+        }
+        &mut standings[index]
+    }
+
+    fn add(&mut self, row: &Row, ratios: &Ratios) {
+        self.rows.push((row.name(), ratios.cpu.median, ratios.operations.median));
+    }
+
+    /// Returns the geometric means of the CPU ratios and of those of operations.
+    fn means(&self) -> [f64; 2] {
+        let count = self.rows.len() as f64;
+        let mean = |logarithms: f64| (logarithms / count).exp();
+        [
+            mean(self.rows.iter().map(|(_, cpu, _)| cpu.ln()).sum()),
+            mean(self.rows.iter().map(|(_, _, operations)| operations.ln()).sum()),
+        ]
+    }
+
+    fn below(&self) -> impl Iterator<Item = &(String, f64, f64)> {
+        self.rows.iter().filter(|(_, cpu, _)| *cpu < self.bound.least())
+    }
+
+    fn print(&self) {
+        let ([cpu, operations], bound) = (self.means(), self.bound);
+        println!(
+            "\n{}: {} rows, geometric mean of cpu ratios {cpu:.2} (bound {:.2}), of ops ratios \
+             {operations:.2}",
+            bound.name,
+            self.rows.len(),
+            bound.mean(),
+        );
+        println!("{} rows below {:.2}", self.below().count(), bound.least());
+        for (name, cpu, operations) in self.below() {
+            println!("  {name:30} cpu {cpu:.2}, ops {operations:.2}");
+        }
+    }
+
+    fn record(&self) -> Value {
+        let [cpu, operations] = self.means();
+        json!({
+            "bound": self.bound.name,
+            "least": self.bound.least(),
+            "least_mean": self.bound.mean(),
+            "rows": self.rows.len(),
+            "cpu_ratio_geometric_mean": cpu,
+            "operations_ratio_geometric_mean": operations,
+            "below": self.below().map(|(name, _, _)| name).collect::<Vec<_>>(),
+        })
     }
 }
 
@@ -414,6 +523,17 @@ mod tests {
         let spread = |numbers: &[f64]| Spread::new(numbers.iter().copied());
         assert_eq!(spread(&[3.0, 1.0, 2.0]), Spread { min: 1.0, median: 2.0, max: 3.0 });
         assert_eq!(spread(&[4.0, 1.0, 2.0, 3.0]).median, 2.5);
+    }
+
+    #[test]
+    fn standing_tells_the_mean_and_the_rows_below_the_bound() {
+        let rows = [("a", 2.0, 1.0), ("b", 0.5, 4.0)]
+            .map(|(name, cpu, operations): (&str, _, _)| (name.to_owned(), cpu, operations));
+        let standing = Standing { bound: &crate::tables::LARGE, rows: rows.into() };
+        assert_eq!(standing.means(), [1.0, 2.0]);
+        let below: Vec<&str> = standing.below().map(|(name, ..)| name.as_str()).collect();
+        assert_eq!(below, ["b"]);
+        assert_eq!(standing.record()["below"], json!(["b"]));
     }
 
     #[test]

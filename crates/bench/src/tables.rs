@@ -1,6 +1,7 @@
 //! The published comparisons, as rows.
 
 use crate::keys::Distribution;
+use crate::recipes;
 use crate::workload::{Operation, Workload};
 
 /// Which socket a row goes through.
@@ -35,7 +36,39 @@ pub struct Row {
     pub connections: usize,
     /// Requests that the row reports as one batch; 1 where a row is about single requests.
     pub batch: usize,
+    /// What its ratio has to reach, where the table says so.
+    pub bound: Option<&'static Bound>,
 }
+
+/// What the CPU ratios of the rows that share it have to reach.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// What its rows have in common.
+    pub name: &'static str,
+    /// Percent of the other's speed that each row reaches.
+    pub least_percent: u32,
+    /// Percent that the geometric mean of the rows reaches.
+    pub mean_percent: u32,
+}
+
+impl Bound {
+    /// Returns the least ratio of a row.
+    pub fn least(&self) -> f64 {
+        f64::from(self.least_percent) / 100.0
+    }
+
+    /// Returns the least geometric mean.
+    pub fn mean(&self) -> f64 {
+        f64::from(self.mean_percent) / 100.0
+    }
+}
+
+/// Every command by itself: most of what it costs is the system calls of its request.
+pub static ALONE: Bound = Bound { name: "pipeline 1", least_percent: 105, mean_percent: 105 };
+/// Every command in batches of 16: what it costs is the command.
+pub static PIPELINED: Bound = Bound { name: "pipeline 16", least_percent: 120, mean_percent: 180 };
+/// Commands whose time is that of their loop over a large value.
+pub static LARGE: Bound = Bound { name: "large values", least_percent: 100, mean_percent: 100 };
 
 impl Row {
     /// Returns the row's name, unique in its table.
@@ -78,7 +111,8 @@ pub struct DataSet {
 pub enum Table {
     /// The rows that a change to the server is judged by.
     Core,
-    /// Each command, by itself and pipelined.
+    /// Each command that is worth measuring, by itself and pipelined, and those that loop over a
+    /// value, on large values.
     Commands,
     /// Batches of SET and GET, pipelined against one by one.
     Pipeline,
@@ -105,6 +139,7 @@ impl Table {
             pipeline,
             connections,
             batch: 1,
+            bound: None,
         };
         match self {
             Table::Core => {
@@ -119,14 +154,24 @@ impl Table {
                 rows
             }
             Table::Commands => {
-                let mut rows = Vec::new();
-                for &transport in transports {
-                    for operation in COMMANDS {
-                        rows.extend(
-                            [1, 16, 64].map(|pipeline| row(operation, transport, pipeline)),
-                        );
-                    }
-                }
+                let bounded = |operation, pipeline, bound, connections| Row {
+                    bound: Some(bound),
+                    connections,
+                    ..row(operation, Transport::Unix, pipeline)
+                };
+                let recipes = |list: &'static [_]| list.iter().map(Operation::Recipe);
+                let small = COMMANDS.into_iter().chain(recipes(recipes::SMALL));
+                let mut rows: Vec<Row> = small
+                    .flat_map(|operation| {
+                        [(1, &ALONE), (16, &PIPELINED)].map(|(pipeline, bound)| {
+                            bounded(operation, pipeline, bound, connections)
+                        })
+                    })
+                    .collect();
+                let few = LARGE_CONNECTIONS.min(connections);
+                rows.extend(
+                    recipes(recipes::LARGE).map(|operation| bounded(operation, 1, &LARGE, few)),
+                );
                 rows
             }
             Table::Pipeline => {
@@ -151,7 +196,10 @@ impl Table {
     }
 }
 
-const COMMANDS: [Operation; 9] = [
+/// Connections that ask for large values: few, so that a reply does not wait for many others.
+const LARGE_CONNECTIONS: usize = 4;
+
+const COMMANDS: [Operation; 8] = [
     Operation::PingInline,
     Operation::Ping,
     Operation::Set,
@@ -160,7 +208,6 @@ const COMMANDS: [Operation; 9] = [
     Operation::Mset(10),
     Operation::Mget(10),
     Operation::Mget(100),
-    Operation::Mget(200),
 ];
 
 #[cfg(test)]
@@ -170,8 +217,9 @@ mod tests {
     #[test]
     fn rows_have_names_of_their_own() {
         let both = [Transport::Unix, Transport::Tcp];
+        let commands = 2 * (COMMANDS.len() + recipes::SMALL.len()) + recipes::LARGE.len();
         for (table, count) in
-            [(Table::Core, 9), (Table::Commands, 54), (Table::Pipeline, 24), (Table::Sink, 3)]
+            [(Table::Core, 9), (Table::Commands, commands), (Table::Pipeline, 24), (Table::Sink, 3)]
         {
             let mut names: Vec<String> = table.rows(&both, 50).iter().map(Row::name).collect();
             names.sort();

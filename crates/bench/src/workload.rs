@@ -4,9 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::bail;
+use base::prng::Prng;
 use resp::encode_command;
 
 use crate::keys::{Distribution, KeyChooser, write_digits};
+use crate::recipes::{self, Recipe};
 use crate::skim::Shape;
 
 /// Keys that one request may name.
@@ -31,6 +33,8 @@ pub enum Operation {
     Mget(usize),
     /// GET in so many of 100 requests, SET in the others.
     Mixed(u8),
+    /// What a row of the table `commands` repeats.
+    Recipe(&'static Recipe),
 }
 
 impl FromStr for Operation {
@@ -44,6 +48,9 @@ impl FromStr for Operation {
             "set" => Operation::Set,
             "get" => Operation::Get,
             "incr" => Operation::Incr,
+            _ if recipes::named(text).is_some() => {
+                Operation::Recipe(recipes::named(text).expect("it was found"))
+            }
             _ => match (text.strip_prefix("mset"), text.strip_prefix("mget")) {
                 (Some(digits), _) => Operation::Mset(number(digits).unwrap_or(0)),
                 (_, Some(digits)) => Operation::Mget(number(digits).unwrap_or(0)),
@@ -51,7 +58,7 @@ impl FromStr for Operation {
                     Some(percent @ 0..=100) => Operation::Mixed(percent as u8),
                     _ => bail!(
                         "'{text}' is none of ping-inline, ping, set, get, incr, mset<keys>, \
-                         mget<keys>, mixed:<percent of GET>"
+                         mget<keys>, mixed:<percent of GET>, or a row of the table 'commands'"
                     ),
                 },
             },
@@ -78,6 +85,7 @@ impl fmt::Display for Operation {
             Operation::Mset(keys) => write!(f, "MSET {keys}"),
             Operation::Mget(keys) => write!(f, "MGET {keys}"),
             Operation::Mixed(percent) => write!(f, "GET {percent} % SET"),
+            Operation::Recipe(recipe) => f.write_str(recipe.name),
         }
     }
 }
@@ -111,31 +119,65 @@ impl Workload {
         Ok(())
     }
 
-    fn template(&self, operation: Operation) -> Template {
-        let prefix: &[u8; PREFIX_BYTES] =
-            if operation == Operation::Incr { b"ctr:" } else { b"key:" };
-        let key = [&prefix[..], &vec![KEY_DIGIT_MARK; self.key_bytes - PREFIX_BYTES]].concat();
+    /// Returns the requests of the operation, in turn.
+    fn templates(&self) -> Vec<Template> {
         let value = vec![b'x'; self.value_bytes];
-        let (arguments, due): (Vec<&[u8]>, Due) = match operation {
+        let [key, counter] = [b"key:", b"ctr:"].map(|prefix| self.key(prefix));
+        let one = |arguments: &[&[u8]], due| vec![self.template(arguments, due)];
+        match self.operation {
             Operation::PingInline => {
-                return Template { bytes: b"PING\r\n".to_vec(), digits: vec![], due: Due::Simple };
+                let bytes = b"PING\r\n".to_vec();
+                vec![Template { bytes, digits: vec![], due: Due::Marker(b'+') }]
             }
-            Operation::Ping => (vec![b"PING"], Due::Simple),
-            Operation::Set => (vec![b"SET", &key, &value], Due::Simple),
-            Operation::Get => (vec![b"GET", &key], Due::Bulk),
-            Operation::Incr => (vec![b"INCR", &key], Due::Integer),
+            Operation::Ping => one(&[b"PING"], Due::Marker(b'+')),
+            Operation::Set => one(&[b"SET", &key, &value], Due::Marker(b'+')),
+            Operation::Get => one(&[b"GET", &key], Due::Bulk),
+            Operation::Incr => one(&[b"INCR", &counter], Due::Marker(b':')),
             Operation::Mset(count) => {
                 let pairs = std::iter::repeat_n([&key[..], &value[..]], count).flatten();
-                (std::iter::once(&b"MSET"[..]).chain(pairs).collect(), Due::Simple)
+                let arguments: Vec<&[u8]> = std::iter::once(&b"MSET"[..]).chain(pairs).collect();
+                one(&arguments, Due::Marker(b'+'))
             }
             Operation::Mget(count) => {
                 let keys = std::iter::repeat_n(&key[..], count);
-                (std::iter::once(&b"MGET"[..]).chain(keys).collect(), Due::Bulks(count as i64))
+                let arguments: Vec<&[u8]> = std::iter::once(&b"MGET"[..]).chain(keys).collect();
+                one(&arguments, Due::Bulks(count as i64))
             }
-            Operation::Mixed(_) => unreachable!("a mix is made of two templates"),
-        };
+            Operation::Mixed(_) => vec![
+                self.template(&[b"GET", &key], Due::Bulk),
+                self.template(&[b"SET", &key, &value], Due::Marker(b'+')),
+            ],
+            Operation::Recipe(recipe) => {
+                let step = |(request, due): &(&str, Due)| {
+                    let words: Vec<Vec<u8>> =
+                        request.split(' ').map(|word| self.word(word, &value)).collect();
+                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                    self.template(&words, *due)
+                };
+                recipe.steps.iter().map(step).collect()
+            }
+        }
+    }
+
+    /// Returns a word of a recipe as it is sent.
+    fn word(&self, word: &str, value: &[u8]) -> Vec<u8> {
+        match word.strip_suffix('*') {
+            Some(prefix) => {
+                self.key(prefix.as_bytes().try_into().expect("a prefix has four bytes"))
+            }
+            None if word == "VALUE" => value.to_vec(),
+            None => word.as_bytes().to_vec(),
+        }
+    }
+
+    /// Returns a key whose number is to be filled in.
+    fn key(&self, prefix: &[u8; PREFIX_BYTES]) -> Vec<u8> {
+        [&prefix[..], &vec![KEY_DIGIT_MARK; self.key_bytes - PREFIX_BYTES]].concat()
+    }
+
+    fn template(&self, arguments: &[&[u8]], due: Due) -> Template {
         let mut bytes = Vec::new();
-        encode_command(&arguments, &mut bytes);
+        encode_command(arguments, &mut bytes);
         let digit_bytes = self.key_bytes - PREFIX_BYTES;
         let mut digits = Vec::new();
         let mut position = 0;
@@ -163,10 +205,8 @@ struct Template {
 /// The reply that a request is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// A simple string.
-    Simple,
-    /// An integer.
-    Integer,
+    /// Anything but an error that begins with this byte of RESP.
+    Marker(u8),
     /// A value, or null for an absent key.
     Bulk,
     /// So many values or nulls.
@@ -190,45 +230,84 @@ pub struct Writer {
     keys: KeyChooser,
     digit_bytes: usize,
     value_bytes: u64,
-    first: Template,
-    /// The other half of a mix, and how many of 100 requests are of the first.
-    second: Option<(Template, u64)>,
+    templates: Vec<Template>,
+    turn: Turn,
+    /// The key of the next cycle.
+    cycle_key: u64,
+    key_count: u64,
+}
+
+/// Which of its templates a writer takes.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// The only one.
+    Only,
+    /// The first in so many of 100 requests, the second in the others.
+    Mixed(u64),
+    /// One after the other, all with one key.
+    Cycle,
+}
+
+/// Where a connection is in the cycle of its requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    step: usize,
+    key: u64,
 }
 
 impl Writer {
     /// Returns the writer of one thread; see [`KeyChooser::new`] for `first_key` and `seed`.
     pub fn new(workload: &Workload, first_key: u64, seed: u64) -> Writer {
-        let (first, second) = match workload.operation {
-            Operation::Mixed(percent) => {
-                let second = workload.template(Operation::Set);
-                (workload.template(Operation::Get), Some((second, u64::from(percent))))
-            }
-            operation => (workload.template(operation), None),
+        let templates = workload.templates();
+        let turn = match workload.operation {
+            Operation::Mixed(percent) => Turn::Mixed(u64::from(percent)),
+            _ if templates.len() > 1 => Turn::Cycle,
+            _ => Turn::Only,
         };
         Writer {
             keys: KeyChooser::new(workload.distribution, workload.key_count, first_key, seed),
             digit_bytes: workload.key_bytes - PREFIX_BYTES,
             value_bytes: workload.value_bytes as u64,
-            first,
-            second,
+            templates,
+            turn,
+            cycle_key: Prng::new(seed).below(workload.key_count),
+            key_count: workload.key_count,
         }
     }
 
-    /// Appends one request to `out` and returns the reply that it is due.
+    /// Appends the next request of the connection at `place` to `out` and returns the reply that it
+    /// is due.
     #[inline]
-    pub fn append(&mut self, out: &mut Vec<u8>) -> Due {
-        let template = match &self.second {
-            Some((second, percent)) if !self.keys.chance(*percent) => second,
-            _ => &self.first,
+    pub fn append(&mut self, place: &mut Place, out: &mut Vec<u8>) -> Due {
+        let step = match self.turn {
+            Turn::Only => 0,
+            Turn::Mixed(percent) => usize::from(!self.keys.chance(percent)),
+            Turn::Cycle => self.advance(place),
         };
+        let template = &self.templates[step];
         let start = out.len();
         out.extend_from_slice(&template.bytes);
         for &offset in &template.digits {
-            let index = self.keys.next_index();
+            let index = match self.turn {
+                Turn::Cycle => place.key,
+                _ => self.keys.next_index(),
+            };
             let at = start + offset;
             write_digits(index, &mut out[at..at + self.digit_bytes]);
         }
         template.due
+    }
+
+    /// Returns the step at `place`, which moves on. A cycle begins with a key that no other has
+    /// until all have been taken.
+    fn advance(&mut self, place: &mut Place) -> usize {
+        if place.step == 0 {
+            place.key = self.cycle_key;
+            self.cycle_key = (self.cycle_key + 1) % self.key_count;
+        }
+        let step = place.step;
+        place.step = (step + 1) % self.templates.len();
+        step
     }
 
     /// Judges the reply to a request that was due `due`.
@@ -236,8 +315,7 @@ impl Writer {
     pub fn judge(&self, due: Due, shape: &Shape) -> Verdict {
         let is_right = shape.error_count == 0
             && match due {
-                Due::Simple => shape.marker == b'+',
-                Due::Integer => shape.marker == b':',
+                Due::Marker(marker) => shape.marker == marker,
                 Due::Bulk => {
                     shape.null_count == 1
                         || (shape.marker == b'$' && shape.bulk_bytes == self.value_bytes)
@@ -249,10 +327,11 @@ impl Writer {
                         && shape.bulk_bytes == shape.bulk_count * self.value_bytes
                 }
             };
-        match (is_right, shape.null_count) {
+        let is_missing = !matches!(due, Due::Marker(_)) && shape.null_count > 0;
+        match (is_right, is_missing) {
             (false, _) => Verdict::Wrong,
-            (true, 0) => Verdict::Right,
-            (true, _) => Verdict::Missing,
+            (true, false) => Verdict::Right,
+            (true, true) => Verdict::Missing,
         }
     }
 }
@@ -276,7 +355,7 @@ mod tests {
         let operation: Operation = operation.parse().unwrap();
         let mut writer = Writer::new(&workload(operation), 7, 0);
         let mut out = Vec::new();
-        writer.append(&mut out);
+        writer.append(&mut Place::default(), &mut out);
         assert_eq!(out.escape_ascii().to_string(), expected.escape_ascii().to_string());
     }
 
@@ -290,7 +369,31 @@ mod tests {
         check("mget2", b"*3\r\n$4\r\nMGET\r\n$8\r\nkey:0007\r\n$8\r\nkey:0008\r\n");
         check("mset1", b"*3\r\n$4\r\nMSET\r\n$8\r\nkey:0007\r\n$3\r\nxxx\r\n");
         check("mixed:0", b"*3\r\n$3\r\nSET\r\n$8\r\nkey:0007\r\n$3\r\nxxx\r\n");
+        check(
+            "setrange",
+            b"*4\r\n$8\r\nSETRANGE\r\n$8\r\nkey:0007\r\n$1\r\n8\r\n$8\r\nxxxxxxxx\r\n",
+        );
         check("mixed:100", b"*2\r\n$3\r\nGET\r\n$8\r\nkey:0007\r\n");
+    }
+
+    #[test]
+    fn a_cycle_stays_at_its_key() {
+        let mut writer = Writer::new(&workload("set-getdel".parse().unwrap()), 0, 5);
+        let (mut first, mut second) = (Place::default(), Place::default());
+        let mut request = |place: &mut Place| {
+            let mut out = Vec::new();
+            let due = writer.append(place, &mut out);
+            let text = String::from_utf8(out).unwrap();
+            let words: Vec<&str> = text.split("\r\n").collect();
+            (words[2].to_owned(), words[4].to_owned(), due)
+        };
+        let (set, key, due) = request(&mut first);
+        assert_eq!((set.as_str(), due), ("SET", Due::Marker(b'+')));
+        let (_, other, _) = request(&mut second);
+        assert_ne!(key, other, "two connections are at two keys");
+        let (getdel, same, due) = request(&mut first);
+        assert_eq!((getdel.as_str(), same, due), ("GETDEL", key.clone(), Due::Marker(b'$')));
+        assert_ne!(request(&mut first).1, key);
     }
 
     #[test]
@@ -309,7 +412,7 @@ mod tests {
 
     fn judge(operation: &str, reply: &[u8]) -> Verdict {
         let mut writer = Writer::new(&workload(operation.parse().unwrap()), 0, 0);
-        let due = writer.append(&mut Vec::new());
+        let due = writer.append(&mut Place::default(), &mut Vec::new());
         let mut verdict = None;
         Skimmer::default().feed(reply, |shape| verdict = Some(writer.judge(due, shape)));
         verdict.unwrap()

@@ -1,0 +1,232 @@
+//! The rows of the table `commands`: for each command, the requests that a load repeats.
+//!
+//! A request is written as one types it. A word that ends in `*` is a key: four bytes of a prefix,
+//! and the number of a key in the place of the star. `key:*` are the keys that a comparison loads,
+//! with values like that of the word `VALUE`; `big:1`, `big:2` and the others without a star are
+//! those of [`Fixture`].
+//!
+//! A recipe of several requests is a cycle: a connection sends them in turn, all about one key, and
+//! no other connection is at that key. So a command that takes its key away has one to take.
+
+use crate::workload::Due;
+
+/// What a load repeats.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// The name in tables; unique.
+    pub name: &'static str,
+    /// What is sent in turn.
+    pub steps: &'static [Step],
+}
+
+/// A request and the reply that it is due.
+pub type Step = (&'static str, Due);
+
+const OK: Due = Due::Marker(b'+');
+const NUMBER: Due = Due::Marker(b':');
+const BULK: Due = Due::Marker(b'$');
+const ARRAY: Due = Due::Marker(b'*');
+
+const fn one(name: &'static str, step: &'static [Step; 1]) -> Recipe {
+    Recipe { name, steps: step }
+}
+
+const fn cycle(name: &'static str, steps: &'static [Step]) -> Recipe {
+    Recipe { name, steps }
+}
+
+/// Commands on values of usual size.
+pub static SMALL: &[Recipe] = &[
+    one("GETSET", &[("GETSET key:* VALUE", BULK)]),
+    cycle("SET, GETDEL", &[("SET own:* VALUE", OK), ("GETDEL own:*", BULK)]),
+    one("GETEX", &[("GETEX key:*", BULK)]),
+    one("GETEX EX", &[("GETEX exp:* EX 1000", BULK)]),
+    one("SETEX", &[("SETEX exp:* 1000 VALUE", OK)]),
+    one("PSETEX", &[("PSETEX exp:* 1000000 VALUE", OK)]),
+    one("SET EX", &[("SET exp:* VALUE EX 1000", OK)]),
+    one("SET NX", &[("SET key:* VALUE NX", BULK)]),
+    one("SET XX GET", &[("SET key:* VALUE XX GET", BULK)]),
+    one("SETNX", &[("SETNX key:* VALUE", NUMBER)]),
+    one("MSETNX", &[("MSETNX key:* VALUE key:* VALUE", NUMBER)]),
+    one("APPEND", &[("APPEND app:* 12345678", NUMBER)]),
+    one("STRLEN", &[("STRLEN key:*", NUMBER)]),
+    one("DECR", &[("DECR ctr:*", NUMBER)]),
+    one("INCRBY", &[("INCRBY ctr:* 7", NUMBER)]),
+    one("DECRBY", &[("DECRBY ctr:* 7", NUMBER)]),
+    one("INCRBYFLOAT", &[("INCRBYFLOAT flt:* 1.5", BULK)]),
+    one("SETRANGE", &[("SETRANGE key:* 8 xxxxxxxx", NUMBER)]),
+    one("GETRANGE", &[("GETRANGE key:* 8 15", BULK)]),
+    one("SUBSTR", &[("SUBSTR key:* 8 15", BULK)]),
+    one("LCS", &[("LCS key:* key:*", BULK)]),
+    one("LCS LEN", &[("LCS key:* key:* LEN", NUMBER)]),
+    one("SETBIT", &[("SETBIT bit:* 77 1", NUMBER)]),
+    one("GETBIT", &[("GETBIT key:* 77", NUMBER)]),
+    one("BITCOUNT", &[("BITCOUNT key:*", NUMBER)]),
+    one("BITPOS", &[("BITPOS key:* 1", NUMBER)]),
+    one("BITOP AND", &[("BITOP AND dst:* key:* key:*", NUMBER)]),
+    one("BITOP NOT", &[("BITOP NOT dst:* key:*", NUMBER)]),
+    one("BITFIELD", &[("BITFIELD bit:* INCRBY u8 0 1 GET u4 16", ARRAY)]),
+    one("BITFIELD_RO", &[("BITFIELD_RO key:* GET u8 8", ARRAY)]),
+    cycle("SET, DEL", &[("SET own:* VALUE", OK), ("DEL own:*", NUMBER)]),
+    cycle("SET, UNLINK", &[("SET own:* VALUE", OK), ("UNLINK own:*", NUMBER)]),
+    one("EXISTS", &[("EXISTS key:*", NUMBER)]),
+    one("TOUCH", &[("TOUCH key:*", NUMBER)]),
+    one("TYPE", &[("TYPE key:*", OK)]),
+    one("TTL", &[("TTL key:*", NUMBER)]),
+    one("PTTL", &[("PTTL key:*", NUMBER)]),
+    one("EXPIRETIME", &[("EXPIRETIME key:*", NUMBER)]),
+    cycle("EXPIRE, PERSIST", &[("EXPIRE key:* 1000", NUMBER), ("PERSIST key:*", NUMBER)]),
+    cycle("PEXPIRE, PERSIST", &[("PEXPIRE key:* 1000000", NUMBER), ("PERSIST key:*", NUMBER)]),
+    cycle("EXPIREAT, PERSIST", &[("EXPIREAT key:* 4000000000", NUMBER), ("PERSIST key:*", NUMBER)]),
+    cycle(
+        "RENAME",
+        &[
+            ("SET own:* VALUE", OK),
+            ("RENAME own:* ren:*", OK),
+            ("RENAME ren:* own:*", OK),
+            ("RENAME own:* ren:*", OK),
+            ("RENAME ren:* own:*", OK),
+        ],
+    ),
+    cycle(
+        "RENAMENX",
+        &[
+            ("DEL ren:*", NUMBER),
+            ("SET own:* VALUE", OK),
+            ("RENAMENX own:* ren:*", NUMBER),
+            ("RENAMENX ren:* own:*", NUMBER),
+        ],
+    ),
+    one("COPY", &[("COPY key:* cpy:* REPLACE", NUMBER)]),
+    cycle(
+        "MOVE",
+        &[
+            ("SET own:* VALUE", OK),
+            ("MOVE own:* 1", NUMBER),
+            ("SELECT 1", OK),
+            ("MOVE own:* 0", NUMBER),
+            ("SELECT 0", OK),
+        ],
+    ),
+    one("OBJECT ENCODING", &[("OBJECT ENCODING key:*", BULK)]),
+    one("OBJECT REFCOUNT", &[("OBJECT REFCOUNT key:*", NUMBER)]),
+    one("MEMORY USAGE", &[("MEMORY USAGE key:*", NUMBER)]),
+    one("RANDOMKEY", &[("RANDOMKEY", BULK)]),
+    one("SCAN", &[("SCAN 0 COUNT 10", ARRAY)]),
+    one("DBSIZE", &[("DBSIZE", NUMBER)]),
+    one("ECHO", &[("ECHO VALUE", BULK)]),
+    one("SELECT", &[("SELECT 0", OK)]),
+    one("TIME", &[("TIME", ARRAY)]),
+    one("CLIENT ID", &[("CLIENT ID", NUMBER)]),
+    one("CLIENT SETNAME", &[("CLIENT SETNAME somebody", OK)]),
+    one("COMMAND COUNT", &[("COMMAND COUNT", NUMBER)]),
+    one("CONFIG GET", &[("CONFIG GET maxmemory", ARRAY)]),
+    cycle("WATCH, UNWATCH", &[("WATCH key:*", OK), ("UNWATCH", OK)]),
+    cycle("MULTI, DISCARD", &[("MULTI", OK), ("DISCARD", OK)]),
+    cycle("MULTI, GET, EXEC", &[("MULTI", OK), ("GET key:*", OK), ("EXEC", ARRAY)]),
+    cycle("MULTI, SET, EXEC", &[("MULTI", OK), ("SET key:* VALUE", OK), ("EXEC", ARRAY)]),
+];
+
+/// Commands on values of a mebibyte, and LCS on what its table of lengths allows: Redis keeps all
+/// of it, four bytes for each pair of bytes and at most 512 MiB.
+pub static LARGE: &[Recipe] = &[
+    one("BITCOUNT 1 MiB", &[("BITCOUNT big:1", NUMBER)]),
+    one("BITCOUNT 1 MiB, odd range", &[("BITCOUNT big:1 3 -5 BIT", NUMBER)]),
+    one("BITPOS 0 in 1 MiB", &[("BITPOS ones:1 0", NUMBER)]),
+    one("BITPOS 1 in 1 MiB", &[("BITPOS zero:1 1", NUMBER)]),
+    one("BITOP AND 1 MiB", &[("BITOP AND target big:1 big:2", NUMBER)]),
+    one("BITOP OR 1 MiB", &[("BITOP OR target big:1 big:2", NUMBER)]),
+    one("BITOP XOR 1 MiB", &[("BITOP XOR target big:1 big:2 big:3", NUMBER)]),
+    one("BITOP NOT 1 MiB", &[("BITOP NOT target big:1", NUMBER)]),
+    one("LCS 4 KiB, 4 KiB", &[("LCS page:1 page:2", BULK)]),
+    one("LCS 4 KiB, 4 KiB LEN", &[("LCS page:1 page:2 LEN", NUMBER)]),
+    one("LCS 4 KiB, 4 KiB IDX", &[("LCS page:1 page:2 IDX", ARRAY)]),
+    one("LCS 1 MiB, 16 B", &[("LCS big:1 line:1", BULK)]),
+    one("LCS 1 MiB, 16 B LEN", &[("LCS big:1 line:1 LEN", NUMBER)]),
+    one("LCS 1 MiB, 16 B IDX", &[("LCS line:1 big:1 IDX", ARRAY)]),
+];
+
+/// A key that [`LARGE`] names.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixture {
+    /// The key.
+    pub key: &'static str,
+    /// Bytes of its value.
+    pub bytes: usize,
+    /// What they are.
+    pub content: Content,
+}
+
+/// The bytes of a fixture.
+#[derive(Clone, Copy, Debug)]
+pub enum Content {
+    /// Random letters of an alphabet of 26.
+    Letters,
+    /// The one byte.
+    Same(u8),
+}
+
+const MEBIBYTE: usize = 1 << 20;
+
+/// The keys that [`LARGE`] names.
+pub const FIXTURES: [Fixture; 8] = [
+    Fixture { key: "big:1", bytes: MEBIBYTE, content: Content::Letters },
+    Fixture { key: "big:2", bytes: MEBIBYTE, content: Content::Letters },
+    Fixture { key: "big:3", bytes: MEBIBYTE - 4321, content: Content::Letters },
+    Fixture { key: "zero:1", bytes: MEBIBYTE, content: Content::Same(0x00) },
+    Fixture { key: "ones:1", bytes: MEBIBYTE, content: Content::Same(0xff) },
+    Fixture { key: "page:1", bytes: 4096, content: Content::Letters },
+    Fixture { key: "page:2", bytes: 4096, content: Content::Letters },
+    Fixture { key: "line:1", bytes: 16, content: Content::Letters },
+];
+
+impl Fixture {
+    /// Returns the value: the same in every run.
+    pub fn value(&self) -> Vec<u8> {
+        match self.content {
+            Content::Same(byte) => vec![byte; self.bytes],
+            Content::Letters => {
+                let seed = self.key.bytes().fold(0, |seed, byte| seed << 8 | u64::from(byte));
+                let mut prng = base::prng::Prng::new(seed);
+                (0..self.bytes).map(|_| b'a' + prng.below(26) as u8).collect()
+            }
+        }
+    }
+}
+
+/// Returns the recipe whose name is `text` in any case, with dashes for what is not a letter.
+pub fn named(text: &str) -> Option<&'static Recipe> {
+    SMALL.iter().chain(LARGE).find(|recipe| slug(recipe.name) == text.to_ascii_lowercase())
+}
+
+fn slug(name: &str) -> String {
+    let words = name.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.join("-").to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recipes_have_names_of_their_own_and_are_found_by_them() {
+        for recipe in SMALL.iter().chain(LARGE) {
+            assert!(std::ptr::eq(named(&slug(recipe.name)).unwrap(), recipe), "{}", recipe.name);
+        }
+        assert!(named("no-such-row").is_none());
+    }
+
+    #[test]
+    fn keys_without_a_star_are_fixtures_or_targets() {
+        let is_known =
+            |word: &str| word == "target" || FIXTURES.iter().any(|known| known.key == word);
+        for (request, _) in LARGE.iter().flat_map(|recipe| recipe.steps) {
+            let command = request.split(' ').next().unwrap();
+            let first = if command == "BITOP" { 2 } else { 1 };
+            assert!(is_known(request.split(' ').nth(first).unwrap()), "{request}");
+        }
+        let sizes: Vec<usize> = FIXTURES.iter().map(|fixture| fixture.value().len()).collect();
+        assert_eq!(sizes, FIXTURES.map(|fixture| fixture.bytes));
+    }
+}
