@@ -3,8 +3,8 @@
 mod command_rows;
 mod differential;
 mod information;
-mod observation;
 mod large_values;
+mod observation;
 mod raw_stream;
 mod render;
 mod scan;
