@@ -460,3 +460,41 @@ fn the_largest_clients_go_where_all_take_too_much() {
         admin.call("CONFIG SET maxmemory-clients 0");
     });
 }
+
+#[test]
+fn tests_can_stop_the_search_for_expired_keys() {
+    let server = start(Kind::Forebay, &[]);
+    let mut client = server.tcp();
+    for (off, on) in [
+        ("DEBUG SET-ACTIVE-EXPIRE 0", "DEBUG SET-ACTIVE-EXPIRE 1"),
+        ("DEBUG PAUSE-CRON 1", "DEBUG PAUSE-CRON 0"),
+    ] {
+        client.call(off);
+        client.call("SET k v PX 1");
+        let_pass(Duration::from_millis(400));
+        assert_eq!(client.call("GET k"), Value::Null, "{off}");
+        assert_eq!(client.call("DBSIZE"), Value::Integer(1), "{off}");
+        client.call(on);
+        poll_until("the key to be swept", || client.call("DBSIZE") == Value::Integer(0));
+    }
+}
+
+#[test]
+fn debug_refuses_what_would_end_or_harm_the_server() {
+    let server = start(Kind::Forebay, &[]);
+    let mut client = server.tcp();
+    for (request, reason) in [
+        ("segfault", "the server does not end on request"),
+        ("panic", "the server does not end on request"),
+        ("change-repl-id", "there is no replication"),
+        ("reload", "nothing is saved to disk"),
+        ("loadaof", "nothing is saved to disk"),
+    ] {
+        let name = request.to_ascii_uppercase();
+        let text = format!("ERR DEBUG {name} is not supported: {reason}");
+        assert_eq!(client.call(&format!("DEBUG {request}")), Value::Error(text.into_bytes()));
+    }
+    client.call("DEBUG LOG a line");
+    assert_eq!(client.call("DEBUG LOG line"), Value::Simple(b"OK".into()));
+    poll_until("the line to be logged", || server.log().contains("DEBUG LOG: line"));
+}

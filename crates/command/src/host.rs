@@ -69,6 +69,21 @@ pub trait Host: Observer {
     /// Ends a pause.
     fn resume_clients(&self) {}
 
+    /// Begins or stops to look for keys that have expired.
+    fn set_active_expire(&self, is_on: bool) {
+        let _ = is_on;
+    }
+
+    /// Stops what the server does by itself, or lets it go on.
+    fn pause_service(&self, is_paused: bool) {
+        let _ = is_paused;
+    }
+
+    /// Writes `text` to the log.
+    fn log(&self, text: &[u8]) {
+        let _ = text;
+    }
+
     /// Begins to shut down; the process ends soon after.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! What commands ask of the server.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use command::{
@@ -77,6 +78,20 @@ impl Host for Shared {
         if self.pause.end() {
             self.post_all(|| Message::Resume);
         }
+    }
+
+    fn set_active_expire(&self, is_on: bool) {
+        self.switches.leaves_expired.store(!is_on, Ordering::Relaxed);
+        self.bell.ring();
+    }
+
+    fn pause_service(&self, is_paused: bool) {
+        self.switches.is_service_paused.store(is_paused, Ordering::Relaxed);
+        self.bell.ring();
+    }
+
+    fn log(&self, text: &[u8]) {
+        tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(text));
     }
 
     fn shutdown(&self, request: ShutdownRequest) -> Result<(), ShutdownError> {

@@ -155,8 +155,12 @@ impl Service {
         let was_active = self.shared.bell.is_active.swap(false, Ordering::SeqCst);
         self.quiet_rounds = if was_active { 0 } else { self.quiet_rounds.saturating_add(1) };
         self.end_pause();
+        let switches = &self.shared.switches;
+        if switches.is_service_paused.load(Ordering::Relaxed) {
+            return;
+        }
         let is_paused = self.shared.pause.switch.get().is_some();
-        if !is_paused {
+        if !is_paused && !switches.leaves_expired.load(Ordering::Relaxed) {
             self.expire_at_times();
         }
         self.shared.keyspace().arena().reclaim();

@@ -71,6 +71,8 @@ pub struct Shared {
     /// Reasons to look at all connections each second: those whose replies the kernel did not
     /// take at once, and an acceptor that pauses.
     pub pending_checks: AtomicUsize,
+    /// What DEBUG has turned off.
+    pub switches: Switches,
     /// How the shutdown stands.
     pub shutdown: Shutdown,
     /// What does not change while the server runs.
@@ -87,6 +89,15 @@ pub struct Shared {
     /// What CONFIG RESETSTAT counts from.
     counted_from: Mutex<Counted>,
     log: LogControl,
+}
+
+/// What tests turn off, by DEBUG.
+#[derive(Debug, Default)]
+pub struct Switches {
+    /// Expired keys are not looked for.
+    pub leaves_expired: AtomicBool,
+    /// The service thread does nothing but end pauses.
+    pub is_service_paused: AtomicBool,
 }
 
 /// Facts about this process.
@@ -133,6 +144,7 @@ impl Shared {
             backlog,
             clients: Registry::default(),
             pause: ClientPause::default(),
+            switches: Switches::default(),
             monitors: Monitors::default(),
             mailboxes: mailboxes.map_err(|error| format!("no mailbox for a worker: {error}"))?,
             counters: (0..worker_count).map(|_| WorkerCounters::default()).collect(),

@@ -130,8 +130,21 @@ fn handlers_and_flags_agree() {
 }
 
 /// Rows that DEBUG keeps to itself.
-const HIDDEN: [&str; 5] =
-    ["debug|digest", "debug|digest-value", "debug|help", "debug|populate", "debug|sleep"];
+const HIDDEN: [&str; 13] = [
+    "debug|digest",
+    "debug|digest-value",
+    "debug|error",
+    "debug|help",
+    "debug|htstats",
+    "debug|log",
+    "debug|object",
+    "debug|pause-cron",
+    "debug|populate",
+    "debug|protocol",
+    "debug|set-active-expire",
+    "debug|sleep",
+    "debug|stringmatch-len",
+];
 
 #[test]
 fn each_file_of_a_family_has_a_row_and_each_row_a_file() {

@@ -1,13 +1,22 @@
 //! DEBUG: for tests and for people who look closely.
 //!
 //! Redis knows no subcommands here: one row of COMMAND INFO, one text for what it does not know.
-//! The rows of this folder are in no other table.
+//! The rows of this folder are in no other table. What ends or harms the server is refused, and
+//! what switches something that is not here does nothing.
 
 mod digest;
 mod digest_value;
+mod error;
 mod help;
+mod htstats;
+mod log;
+mod object;
+mod pause_cron;
 mod populate;
+mod protocol;
+mod set_active_expire;
 mod sleep;
+mod stringmatch_len;
 
 use crate::prelude::*;
 
@@ -29,8 +38,16 @@ pub static DEBUG: Command = Command {
         &[
             Arg::word("digest", "DIGEST"),
             Arg::string("key").token("DIGEST-VALUE").multiple(),
+            Arg::block("error", error::ERROR.args).token("ERROR"),
             Arg::word("help", "HELP"),
+            Arg::block("htstats", htstats::HTSTATS.args).token("HTSTATS"),
+            Arg::block("log", log::LOG.args).token("LOG"),
+            Arg::block("object", object::OBJECT.args).token("OBJECT"),
+            Arg::block("pause", pause_cron::PAUSE_CRON.args).token("PAUSE-CRON"),
             Arg::block("populate", populate::POPULATE.args).token("POPULATE"),
+            Arg::block("protocol", protocol::PROTOCOL.args).token("PROTOCOL"),
+            Arg::block("expire", set_active_expire::SET_ACTIVE_EXPIRE.args)
+                .token("SET-ACTIVE-EXPIRE"),
             Arg::double("seconds").token("SLEEP").among(&["0", "0.001"]),
         ],
     )],
@@ -43,9 +60,42 @@ pub static DEBUG: Command = Command {
 static SUBCOMMANDS: &[&Command] = &[
     &digest::DIGEST,
     &digest_value::DIGEST_VALUE,
+    &error::ERROR,
     &help::HELP,
+    &htstats::HTSTATS,
+    &log::LOG,
+    &object::OBJECT,
+    &pause_cron::PAUSE_CRON,
     &populate::POPULATE,
+    &protocol::PROTOCOL,
+    &set_active_expire::SET_ACTIVE_EXPIRE,
     &sleep::SLEEP,
+    &stringmatch_len::STRINGMATCH_LEN,
+];
+
+/// Switches of Redis's own tests for what is not here, and the number of their arguments: they are
+/// accepted, so that the tests behind them run, and do nothing.
+const WITHOUT_EFFECT: &[(&str, usize)] = &[
+    ("client-enforce-reply-list", 1),
+    ("dict-resizing", 1),
+    ("quicklist-packed-threshold", 1),
+    ("replybuffer", 2),
+    ("set-disable-deny-scripts", 1),
+    ("set-skip-checksum-validation", 1),
+];
+
+/// What Redis can do and Forebay does not, and why.
+const REFUSED: &[(&str, &str)] = &[
+    ("assert", "the server does not end on request"),
+    ("change-repl-id", "there is no replication"),
+    ("crash-and-recover", "the server does not end on request"),
+    ("leak", "no memory is lost on request"),
+    ("loadaof", "nothing is saved to disk"),
+    ("oom", "the server does not end on request"),
+    ("panic", "the server does not end on request"),
+    ("reload", "nothing is saved to disk"),
+    ("restart", "the server does not end on request"),
+    ("segfault", "the server does not end on request"),
 ];
 
 fn run(
@@ -57,8 +107,25 @@ fn run(
     let chosen = SUBCOMMANDS.iter().find(|row| {
         row.own_name().as_bytes().eq_ignore_ascii_case(name) && row.arity.accepts(args.len())
     });
-    match chosen.map(|row| row.handler) {
-        Some(Handler::Control(run)) => run(cx, args, reply),
-        _ => Err(CommandError::subcommand_syntax("DEBUG", name)),
+    if let Some(Handler::Control(run)) = chosen.map(|row| row.handler) {
+        return run(cx, args, reply);
     }
+    let is_named = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+    if let Some((known, reason)) = REFUSED.iter().find(|(known, _)| is_named(known)) {
+        let known = known.to_ascii_uppercase();
+        let text = format!("ERR DEBUG {known} is not supported: {reason}");
+        return Err(CommandError::Text(text.into_bytes().into()));
+    }
+    if !WITHOUT_EFFECT.iter().any(|(known, count)| is_named(known) && args.len() == 2 + count) {
+        return Err(CommandError::subcommand_syntax("DEBUG", name));
+    }
+    reply.ok();
+    Ok(())
+}
+
+/// Returns whether `text` begins with a number that is not 0, as Redis reads its switches.
+fn truth(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.clone().any(|byte| *byte != b'0')
 }

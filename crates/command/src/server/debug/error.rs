@@ -1,0 +1,25 @@
+//! DEBUG ERROR: an error of the caller's own words.
+
+use crate::prelude::*;
+
+/// The row.
+pub static ERROR: Command = Command {
+    name: "debug|error",
+    summary: "Replies with an error of that text.",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: Arity::exactly(3),
+    args: &[Arg::string("text").among(&["ERR hill"])],
+    example: "> DEBUG ERROR hill\n(error) hill",
+    handler: Handler::Control(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    _: &mut ControlContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    reply.error(args.at(2));
+    Ok(())
+}

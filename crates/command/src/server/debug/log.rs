@@ -1,0 +1,26 @@
+//! DEBUG LOG: a line in the log of the server.
+
+use crate::prelude::*;
+
+/// The row.
+pub static LOG: Command = Command {
+    name: "debug|log",
+    summary: "Writes the text to the log of the server.",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: Arity::exactly(3),
+    args: &[Arg::string("text").among(&["hill"])],
+    example: "> DEBUG LOG hill\nOK",
+    handler: Handler::Control(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut ControlContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    cx.host.log(args.at(2));
+    reply.ok();
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! DEBUG OBJECT: how a value lies in memory.
+
+use base::number::parse_i64;
+use keyspace::{Encoding, Entry};
+
+use crate::names::encoding_name;
+use crate::prelude::*;
+
+const NO_KEY: CommandError = CommandError::Fixed("ERR no such key");
+/// The clock of accesses has 24 bits of seconds.
+const CLOCK_MASK: i64 = 0x00ff_ffff;
+/// A longer text is not written as a number.
+const NUMBER_BYTES_MAX: usize = 11;
+
+/// The row.
+pub static OBJECT: Command = Command {
+    name: "debug|object",
+    summary: "Tells where a value lies, how it is encoded, and when it was used last.",
+    since: "1.0.0",
+    group: Group::Server,
+    arity: Arity::at_least(3),
+    args: &[Arg::string("key"), Arg::word("fast", "FAST").optional()],
+    note: "Redis compresses longer values before it tells `serializedlength`.",
+    example: "> DEBUG OBJECT lake\n(error) ERR no such key",
+    handler: Handler::Control(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut ControlContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let is_fast = match args.len() {
+        3 => false,
+        4 if args.is(3, "fast") => true,
+        _ => return Err(CommandError::subcommand_syntax("DEBUG", args.at(1))),
+    };
+    let (database, now) = (cx.session.database, cx.now);
+    let hasher = *cx.access.keyspace().hasher();
+    let key = hasher.key(args.at(2));
+    let line = cx.access.write(&key, database, now, |view| {
+        let view = view.as_read();
+        let entry = view.peek(&key)?;
+        let mut line = format!(
+            "Value at:{:p} refcount:1 encoding:{}",
+            entry.value().as_ptr(),
+            encoding_name(entry.encoding())
+        );
+        if !is_fast {
+            let idle = view.idle_seconds(&entry);
+            let used = (now.0 / 1000).saturating_sub_unsigned(idle) & CLOCK_MASK;
+            let bytes = serialized_bytes(&entry);
+            line += &format!(" serializedlength:{bytes} lru:{used} lru_seconds_idle:{idle}");
+        }
+        Some(line)
+    });
+    reply.simple(line.ok_or(NO_KEY)?);
+    Ok(())
+}
+
+/// Returns the bytes that Redis would write to disk for a value, did it not compress.
+fn serialized_bytes(entry: &Entry<'_>) -> u64 {
+    let text = entry.value();
+    let number = match entry.encoding() {
+        Encoding::Int => parse_i64(text),
+        // Short texts are looked at once more when they are written.
+        _ if text.len() <= NUMBER_BYTES_MAX => parse_i64(text),
+        _ => None,
+    };
+    match number {
+        Some(number) if i8::try_from(number).is_ok() => 2,
+        Some(number) if i16::try_from(number).is_ok() => 3,
+        Some(number) if i32::try_from(number).is_ok() => 5,
+        _ => length_bytes(text.len() as u64) + text.len() as u64,
+    }
+}
+
+/// Returns the bytes that a length takes on disk.
+fn length_bytes(length: u64) -> u64 {
+    match length {
+        0..64 => 1,
+        64..16_384 => 2,
+        16_384..=0xffff_ffff => 5,
+        _ => 9,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_take_one_two_five_or_nine_bytes() {
+        for (length, bytes) in [(0, 1), (63, 1), (64, 2), (16_383, 2), (16_384, 5)] {
+            assert_eq!(length_bytes(length), bytes, "{length}");
+        }
+        assert_eq!((length_bytes(u32::MAX.into()), length_bytes(1 << 32)), (5, 9));
+    }
+}
