@@ -96,11 +96,11 @@ fn shutdown_tells_that_a_schedule_has_saved_nothing() {
 #[test]
 fn options_without_effect_are_noted_at_start_and_once_set() {
     const SCHEDULE: &str = "The save schedule is not acted on";
-    let server = Launch::new(Kind::Forebay).option("lfu-decay-time", "2").start();
+    let server = Launch::new(Kind::Forebay).option("repl-timeout", "2").start();
     let mut client = server.tcp();
-    assert!(server.log().contains("no effect here names=lfu-decay-time\n"), "{}", server.log());
+    assert!(server.log().contains("no effect here names=repl-timeout\n"), "{}", server.log());
     assert!(!server.log().contains(SCHEDULE), "{}", server.log());
-    client.call("CONFIG SET lazyfree-lazy-expire yes lfu-decay-time 3 maxmemory 0 appendonly no");
+    client.call("CONFIG SET lazyfree-lazy-expire yes repl-timeout 3 maxmemory 0 appendonly no");
     let noted = "no effect here names=lazyfree-lazy-expire\n";
     assert!(server.log().contains(noted), "{}", server.log());
     client.ask(&["CONFIG", "SET", "save", "3600 1"].map(|word| word.as_bytes().to_vec()).to_vec());

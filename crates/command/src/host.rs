@@ -29,11 +29,28 @@ pub trait Host: Observer {
     /// hidden from those who do not ask for just that name, in the table's order.
     fn config_values(&self, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)>;
 
-    /// Sets all options of `pairs` (name, value), or none.
+    /// Sets all options of `pairs` (name, value) for `session`, or none.
     ///
     /// # Errors
-    /// With the first option that cannot be set.
-    fn config_set(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), ConfigError>;
+    /// With the first option that cannot be set, or not by this session.
+    fn config_set(
+        &self,
+        session: &SessionState,
+        pairs: &[(&[u8], &[u8])],
+    ) -> Result<(), ConfigError>;
+
+    /// Writes the options back to the configuration file.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be written.
+    fn config_rewrite(&self) -> Result<(), RewriteError> {
+        Err(RewriteError::NoFile)
+    }
+
+    /// Returns the version of Redis that the server says it is.
+    fn redis_version(&self) -> String {
+        crate::REDIS_VERSION.to_owned()
+    }
 
     /// Sets the counters that CONFIG RESETSTAT names to zero.
     fn reset_statistics(&self);
@@ -201,6 +218,15 @@ pub enum ShutdownError {
     Unsaved,
     /// It is ending already.
     Begun,
+}
+
+/// Why CONFIG REWRITE changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RewriteError {
+    /// The server was started without a file.
+    NoFile,
+    /// The file cannot be read or written: the system's words.
+    System(String),
 }
 
 /// Why CONFIG SET changed nothing.

@@ -64,8 +64,8 @@ pub use context::{ControlContext, Next, ReadContext, SessionContext, WriteContex
 pub use error::CommandError;
 pub use flags::Flags;
 pub use host::{
-    ConfigError, Host, MemoryGeometry, MemoryRefusal, MemorySegments, Pause, ShutdownError,
-    ShutdownRequest,
+    ConfigError, Host, MemoryGeometry, MemoryRefusal, MemorySegments, Pause, RewriteError,
+    ShutdownError, ShutdownRequest,
 };
 pub use info_sections::{InfoKind, InfoSections};
 pub use keys::{KeyFlags, KeySpec, KeyUse};

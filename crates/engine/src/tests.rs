@@ -141,7 +141,7 @@ impl Host for TestHost {
         Vec::new()
     }
 
-    fn config_set(&self, _: &[(&[u8], &[u8])]) -> Result<(), ConfigError> {
+    fn config_set(&self, _: &SessionState, _: &[(&[u8], &[u8])]) -> Result<(), ConfigError> {
         Ok(())
     }
 

@@ -185,7 +185,7 @@ mod tests {
             ("shm-reads no\nshm-read-uids 7", 7, false),
         ] {
             let mut config = Config::default();
-            config.load(&read_text(text.as_bytes()).unwrap()).unwrap();
+            config.load(read_text(text.as_bytes(), None, 1)).unwrap();
             assert_eq!(may_read(user_id, &config.settings()), expected, "{text} {user_id}");
         }
     }

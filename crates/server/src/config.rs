@@ -1,18 +1,24 @@
 //! The configuration: one table of rows, filled from a redis.conf, standard input, the command
-//! line and CONFIG SET, and shown by CONFIG GET.
+//! line and CONFIG SET, shown by CONFIG GET and written back by CONFIG REWRITE.
 
 mod accepted;
+pub mod check;
+mod command_line;
+pub mod describe;
 pub mod effective;
 mod file;
 pub mod notice;
+pub mod rewrite;
 pub mod row;
 mod settings;
+mod text;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-pub use file::{ConfigError, Directive, Place, read_arguments, read_file, read_text};
-pub use settings::Settings;
+pub use command_line::{CommandLine, read_options};
+pub use file::{ConfigError, Directive, Found, Place, base_text, read_text, with_includes};
+pub use settings::{OomScore, Settings, SystemLog};
 
 use command::ConfigError as SetError;
 use row::{Effect, Kind, Row, When};
@@ -27,84 +33,65 @@ pub fn find(name: &str) -> Option<&'static Row> {
     rows().find(|row| row.is_named(name))
 }
 
-/// Returns the effective options as text, two lines each: name and default, then the meaning, and
-/// whether CONFIG SET cannot change it.
-pub fn describe() -> String {
-    let lines = |row: &&Row| {
-        let default = if row.default.is_empty() { "''" } else { row.default };
-        let when = if row.when == When::Start { " (at start)" } else { "" };
-        format!("{} {default}\n    {}{when}\n", row.name, row.doc)
-    };
-    effective::ROWS.iter().map(lines).collect()
-}
-
 /// The value of every option.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Canonical texts by the option's name.
+    /// Canonical texts by the option's name, of those that were set.
     values: BTreeMap<&'static str, String>,
     /// The options without effect that somebody set, in the order in which they were first.
     noticed: Vec<&'static str>,
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        let values = rows().map(|row| (row.name, row.default.to_owned())).collect();
-        Config { values, noticed: Vec::new() }
-    }
-}
-
 impl Config {
-    /// Applies `directives` in order; a later one replaces an earlier one, except where an option
+    /// Applies `found` in order; a later directive replaces an earlier one, except where an option
     /// gathers (`save`, `client-output-buffer-limit`).
     ///
     /// # Errors
-    /// The first directive that is unknown or has a wrong value; then the first that stands at the
-    /// end and asks for what is not possible.
-    pub fn load(&mut self, directives: &[Directive]) -> Result<(), ConfigError> {
+    /// The first that is unknown or has a wrong value; then the first that stands at the end and
+    /// asks for what is not possible.
+    pub fn load(&mut self, found: impl IntoIterator<Item = Found>) -> Result<(), ConfigError> {
         let mut impossible = Impossible::default();
-        self.merge(directives, &mut impossible)?;
-        impossible.into_result()
+        for found in found {
+            self.apply(&found?, &mut impossible)?;
+        }
+        impossible.into_errors().next().map_or(Ok(()), Err)
     }
 
-    /// Applies `directives`, leaving those that are not possible in `impossible`: a later one may
-    /// take their place.
-    fn merge(
+    /// Applies `directive`, or leaves it in `impossible` if it asks for what is not possible: a
+    /// later one may take its place.
+    fn apply(
         &mut self,
-        directives: &[Directive],
+        directive: &Directive,
         impossible: &mut Impossible,
     ) -> Result<(), ConfigError> {
-        let mut save_seen = false;
-        for directive in directives {
-            let Directive { name, arguments, place } = directive;
-            if accepted::IGNORED.contains(&name.as_str()) {
-                continue;
-            }
-            let Some(row) = find(name) else { return Err(unknown(name, place)) };
-            if arguments.is_empty() && !matches!(row.kind, Kind::Words | Kind::SaveSchedule) {
-                return Err(ConfigError::at(place, "wrong number of arguments"));
-            }
-            let canonical = row.kind.canonical(arguments, self.text(row));
-            let canonical = canonical.map_err(|message| ConfigError::at(place, message));
-            if row.kind.may_be_impossible() {
-                // What is possible is the default, which has not been replaced.
-                impossible.replace(row, canonical.err());
-                continue;
-            }
-            let mut value = canonical?;
-            if matches!(row.kind, Kind::SaveSchedule) {
-                value = gathered_schedule(self.text(row), &value, save_seen);
-                save_seen = true;
-            }
-            self.values.insert(row.name, value);
-            self.notice(row);
+        let Directive { name, arguments, place } = directive;
+        if accepted::IGNORED.contains(&name.as_str()) {
+            return Ok(());
         }
+        let Some(row) = find(name) else { return Err(unknown(name, place)) };
+        if arguments.is_empty() && !matches!(row.kind, Kind::Words | Kind::Addresses) {
+            return Err(ConfigError::at(place, "wrong number of arguments"));
+        }
+        let canonical = row.kind.canonical(arguments, self.text(row));
+        let canonical = canonical.map_err(|message| ConfigError::at(place, message));
+        if row.kind.may_be_impossible() {
+            // What is possible is the default, which has not been replaced.
+            impossible.replace(row, canonical.err());
+            return Ok(());
+        }
+        let mut value = canonical?;
+        if matches!(row.kind, Kind::SaveSchedule) && !value.is_empty() {
+            // Further schedules add to it, an empty one clears it.
+            value = format!("{} {value}", self.text(row)).trim_start().to_owned();
+        }
+        self.values.insert(row.name, value);
+        self.notice(row);
         Ok(())
     }
 
     /// Returns the canonical value of `row`.
     pub fn text(&self, row: &Row) -> &str {
-        self.values.get(row.name).expect("every row has a value from the start")
+        self.values.get(row.name).map_or(row.default, String::as_str)
     }
 
     /// Returns the typed values.
@@ -116,6 +103,11 @@ impl Config {
     /// process's own, whatever path led there.
     pub fn show_directory(&mut self, directory: &Path) {
         self.values.insert(effective::DIRECTORY.name, directory.display().to_string());
+    }
+
+    /// Sets `row` to `value`, which is canonical: for what the process finds out by itself.
+    pub fn fix(&mut self, row: &Row, value: impl Into<String>) {
+        self.values.insert(row.name, value.into());
     }
 
     /// Returns the options without effect that were set, in the order in which they were first.
@@ -147,10 +139,15 @@ impl Config {
     }
 
     /// Returns the configuration with `pairs` of name and value changed: all of them or none.
+    /// `may_change_protected` lets those change that `enable-protected-configs` guards.
     ///
     /// # Errors
     /// The first pair that cannot be applied.
-    pub fn changed(&self, pairs: &[(&[u8], &[u8])]) -> Result<Config, SetError> {
+    pub fn changed(
+        &self,
+        pairs: &[(&[u8], &[u8])],
+        may_change_protected: bool,
+    ) -> Result<Config, SetError> {
         let mut next = self.clone();
         let mut seen: Vec<&str> = Vec::new();
         for (name, value) in pairs {
@@ -158,10 +155,11 @@ impl Config {
             let Some(row) = row else { return Err(SetError::Unknown { name: name.to_vec() }) };
             let refused = |why: &str| refused(row, why);
             match row.when {
-                When::Always => {}
                 When::Start => return Err(refused("can't set immutable config")),
-                // Nobody may, as long as no row takes effect so.
-                When::Protected => return Err(refused("can't set protected config")),
+                When::Protected if !may_change_protected => {
+                    return Err(refused("can't set protected config"));
+                }
+                When::Always | When::Protected => {}
             }
             if seen.contains(&row.name) {
                 return Err(refused("duplicate parameter"));
@@ -189,8 +187,8 @@ impl Impossible {
         self.0.extend(error.map(|error| (row.name, error)));
     }
 
-    fn into_result(self) -> Result<(), ConfigError> {
-        self.0.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    fn into_errors(self) -> impl Iterator<Item = ConfigError> {
+        self.0.into_iter().map(|(_, error)| error)
     }
 }
 
@@ -202,7 +200,7 @@ pub fn refused(row: &Row, why: &str) -> SetError {
 /// CONFIG SET passes one text, which options of several words split themselves.
 fn arguments_of(row: &Row, value: &str) -> Vec<String> {
     match row.kind {
-        Kind::Words => value.split_whitespace().map(str::to_owned).collect(),
+        Kind::Words | Kind::Addresses => value.split_whitespace().map(str::to_owned).collect(),
         _ => vec![value.to_owned()],
     }
 }
@@ -215,45 +213,18 @@ fn unknown(name: &str, place: &Place) -> ConfigError {
     }
 }
 
-/// The first `save` of a configuration replaces the default, further ones add to it, and an empty
-/// one clears what was gathered.
-fn gathered_schedule(current: &str, value: &str, seen: bool) -> String {
-    if value.is_empty() || !seen || current.is_empty() {
-        return value.to_owned();
-    }
-    format!("{current} {value}")
-}
-
-/// Returns the configuration of a command line: `[file | -] [--name value ...]`, the options
-/// winning over the file; `standard_input` is read when the file is `-`.
+/// Adds to `config` what `line` names: a file and what it includes, standard input if it is asked
+/// for, and the options, which win over both.
 ///
 /// # Errors
 /// What is wrong with a directive or a file. An option that the command line sets back to what is
 /// possible is not at fault, whatever the file says of it.
 pub fn from_command_line(
-    arguments: &[String],
+    mut config: Config,
+    line: &CommandLine,
     standard_input: impl FnOnce() -> std::io::Result<Vec<u8>>,
 ) -> Result<Config, ConfigError> {
-    let mut config = Config::default();
-    let mut impossible = Impossible::default();
-    let mut options = arguments;
-    if let Some((file, rest)) = arguments.split_first()
-        && !file.starts_with("--")
-    {
-        options = rest;
-        let directives = if file == "-" {
-            let text = standard_input().map_err(|error| ConfigError {
-                place: None,
-                message: format!("Can't read standard input: {error}"),
-            })?;
-            read_text(&text)?
-        } else {
-            read_file(Path::new(file))?
-        };
-        config.merge(&directives, &mut impossible)?;
-    }
-    config.merge(&read_arguments(options)?, &mut impossible)?;
-    impossible.into_result()?;
+    config.load(with_includes(line.read(standard_input)?))?;
     Ok(config)
 }
 
@@ -263,7 +234,7 @@ mod tests {
 
     fn load(text: &str) -> Result<Config, ConfigError> {
         let mut config = Config::default();
-        config.load(&read_text(text.as_bytes())?)?;
+        config.load(read_text(text.as_bytes(), None, 1))?;
         Ok(config)
     }
 
@@ -274,7 +245,13 @@ mod tests {
     fn change(config: &Config, pairs: &[(&str, &str)]) -> Result<Config, SetError> {
         let pairs: Vec<(&[u8], &[u8])> =
             pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
-        config.changed(&pairs)
+        config.changed(&pairs, false)
+    }
+
+    fn command_line(first: &str, options: &[&str], text: &str) -> Result<Config, ConfigError> {
+        let arguments = std::iter::once(&first).chain(options).map(|&word| word.to_owned());
+        let line = CommandLine::parse(&arguments.collect::<Vec<_>>());
+        from_command_line(Config::default(), &line, || Ok(text.as_bytes().to_vec()))
     }
 
     #[test]
@@ -324,6 +301,7 @@ mod tests {
             ("replicaof 127.0.0.1 6379", "does not replicate"),
             ("min-replicas-to-write 1", "does not replicate"),
             ("tls-port 6380", "TLS"),
+            ("compatible-redis-version 7", "three numbers"),
             ("cluster-enabled yes", "cluster"),
             ("user default on", "'user' is not possible"),
             (
@@ -332,27 +310,31 @@ mod tests {
             ),
         ] {
             let error = load(&format!("\n{text}\n")).unwrap_err();
-            assert_eq!(error.place.as_ref().map(|place| place.line), Some(2), "{text}");
-            assert!(error.message.contains(message), "{text}: {}", error.message);
+            let ConfigError::Directive { place, message: found } = error else {
+                panic!("{text}: {error}");
+            };
+            assert_eq!(place.line, 2, "{text}");
+            assert!(found.contains(message), "{text}: {found}");
         }
     }
 
     #[test]
     fn value_that_is_not_possible_is_refused_only_where_it_stands_at_the_end() {
         let check = |text: &'static str, options: &[&str], line: Option<usize>| {
-            let options = options.iter().map(|&word| word.to_owned());
-            let arguments: Vec<String> = std::iter::once("-".to_owned()).chain(options).collect();
-            let loaded = from_command_line(&arguments, || Ok(text.as_bytes().to_vec()));
-            let found = loaded.err().map(|error| error.place.expect("it stands somewhere").line);
-            assert_eq!(found, line, "{text} {arguments:?}");
+            let found = command_line("-", options, text).err().map(|error| match error {
+                ConfigError::Directive { place, .. } => place.line,
+                ConfigError::File(message) => panic!("{message}"),
+            });
+            assert_eq!(found, line, "{text} {options:?}");
         };
-        let file = "port 1\ndaemonize yes\nappendonly yes\n";
+        let file = "port 1\ncluster-enabled yes\nappendonly yes\n";
+        let (alone, both) = ("--cluster-enabled", "--appendonly");
         check(file, &[], Some(2));
-        check(file, &["--daemonize", "no"], Some(3));
-        check(file, &["--daemonize", "no", "--appendonly", "no"], None);
-        check(file, &["--appendonly", "no", "--daemonize", "no", "--daemonize", "yes"], Some(0));
-        check("daemonize yes\ndaemonize no", &[], None);
-        check("daemonize no\ndaemonize yes", &[], Some(2));
+        check(file, &[alone, "no"], Some(3));
+        check(file, &[alone, "no", both, "no"], None);
+        check(file, &[both, "no", alone, "no", alone, "yes"], Some(7));
+        check("appendonly yes\nappendonly no", &[], None);
+        check("appendonly no\nappendonly yes", &[], Some(2));
         check("slaveof 127.0.0.1 6379", &["--replicaof", ""], None);
         check("slaveof 127.0.0.1 6379", &["--replicaof", "no", "one"], None);
         check("lua-replicate-commands yes", &[], None);
@@ -414,14 +396,15 @@ mod tests {
 
     #[test]
     fn command_line_wins_over_the_file_on_standard_input() {
-        let arguments = ["-", "--port", "1", "--save", ""].map(str::to_owned);
-        let text = || Ok(b"port 2\ntimeout 3\nsave 1 1\n".to_vec());
-        let config = from_command_line(&arguments, text).unwrap();
+        let options = ["--port", "1", "--save", "5 5"];
+        let config = command_line("-", &options, "port 2\ntimeout 3\nsave 1 1\n").unwrap();
         assert_eq!(get(&config, "port"), "1");
         assert_eq!(get(&config, "timeout"), "3");
-        assert_eq!(get(&config, "save"), "");
-        let missing = ["/nonexistent/redis.conf".to_owned()];
-        let error = from_command_line(&missing, || Ok(Vec::new())).unwrap_err();
-        assert!(error.message.contains("Can't open config file"), "{error}");
+        assert_eq!(get(&config, "save"), "1 1 5 5");
+        assert_eq!(get(&command_line("-", &["--save"], "save 1 1").unwrap(), "save"), "");
+        let error = command_line("/nonexistent/redis.conf", &[], "").unwrap_err().to_string();
+        let expected =
+            "Fatal error, can't open config file '/nonexistent/redis.conf': No such file";
+        assert!(error.starts_with(expected), "{error}");
     }
 }

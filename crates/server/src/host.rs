@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use command::{
     ClientInfo, ConfigError, Host, InfoSections, MemoryGeometry, MemoryRefusal, MemorySegments,
-    Pause, SessionState, ShutdownError, ShutdownRequest, Wake,
+    Pause, RewriteError, SessionState, ShutdownError, ShutdownRequest, Wake,
 };
 
 use crate::connection::End;
@@ -29,19 +29,28 @@ impl Host for Shared {
     }
 
     fn allows_debug(&self, session: &SessionState) -> bool {
-        match self.settings().debug_command.as_str() {
-            "yes" => true,
-            "local" => self.clients.is_local(session.id),
-            _ => false,
-        }
+        self.allows(&self.settings().debug_command, session)
     }
 
     fn config_values(&self, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)> {
         self.config().matching(wanted)
     }
 
-    fn config_set(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), ConfigError> {
-        self.change_config(pairs)
+    fn config_set(
+        &self,
+        session: &SessionState,
+        pairs: &[(&[u8], &[u8])],
+    ) -> Result<(), ConfigError> {
+        let settings = self.settings();
+        self.change_config(pairs, self.allows(&settings.protected_configs, session))
+    }
+
+    fn config_rewrite(&self) -> Result<(), RewriteError> {
+        self.rewrite_config()
+    }
+
+    fn redis_version(&self) -> String {
+        self.settings().compatible_version.clone()
     }
 
     fn reset_statistics(&self) {
@@ -116,6 +125,17 @@ impl Host for Shared {
 
     fn memory_segments(&self, id: u64, known: u64) -> Result<MemorySegments, MemoryRefusal> {
         self.attachments.segments(id, known, self.keyspace().arena(), &self.segments)
+    }
+}
+
+impl Shared {
+    /// Returns whether an option of the values `yes`, `local` and `no` lets `session` in.
+    fn allows(&self, option: &str, session: &SessionState) -> bool {
+        match option {
+            "yes" => true,
+            "local" => self.clients.is_local(session.id),
+            _ => false,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt::{Display, Write};
 use std::time::Duration;
 
 use base::DatabaseIndex;
-use command::{ClientInfo, InfoKind, InfoSections, MemoryReport, Observer, REDIS_VERSION, ratio};
+use command::{ClientInfo, InfoKind, InfoSections, MemoryReport, Observer, ratio};
 use engine::CommandCounts;
 use keyspace::DatabaseCounts;
 use sys::process::UsageOf;
@@ -81,7 +81,7 @@ fn server(shared: &Shared, fields: &mut Fields) {
     let (settings, identity) = (shared.settings(), &shared.identity);
     let now = sys::clock::realtime();
     let uptime = (sys::clock::monotonic() - identity.started_monotonic).as_secs();
-    fields.add("redis_version", REDIS_VERSION);
+    fields.add("redis_version", &settings.compatible_version);
     fields.add("forebay_version", env!("CARGO_PKG_VERSION"));
     fields.add("redis_git_sha1", "00000000");
     fields.add("redis_git_dirty", 0);
@@ -93,7 +93,7 @@ fn server(shared: &Shared, fields: &mut Fields) {
     fields.add("multiplexing_api", "epoll");
     fields.add("atomicvar_api", "rust-core");
     fields.add("process_id", std::process::id());
-    fields.add("process_supervised", "no");
+    fields.add("process_supervised", identity.supervisor);
     fields.add("run_id", &identity.run_id);
     fields.add("tcp_port", settings.port);
     fields.add("server_time_usec", sys::clock::realtime_us());

@@ -5,7 +5,8 @@
 //! is what the threads share, `service.rs` the thread that sweeps, `mailbox.rs` how threads talk.
 //! `config/` holds the options as rows, `info.rs` the text of INFO, `host.rs` answers the commands,
 //! `memory.rs` reserves the arena's addresses, `attach.rs` shares its segments with processes,
-//! `backlog.rs` keeps the latest effects.
+//! `backlog.rs` keeps the latest effects, `detach.rs` and `supervise.rs` are what a process owes to
+//! who started it.
 //! *Invariants*: a connection belongs to one worker; a worker never waits but for readiness; an
 //! idle server uses no processor time; every buffer has a limit.
 //! *Not here*: what a command does (command), the order of checks (engine), system calls (sys).
@@ -20,6 +21,7 @@ mod backlog;
 mod buffers;
 mod connection;
 mod cycles;
+mod detach;
 mod host;
 mod info;
 mod latency;
@@ -30,6 +32,7 @@ mod mailbox;
 mod memory;
 mod monitor;
 mod observe;
+mod oom;
 mod pause;
 mod registry;
 mod service;
@@ -38,6 +41,7 @@ mod slab;
 mod slow_log;
 mod stall;
 mod statistics;
+mod supervise;
 mod worker;
 
 #[cfg(test)]

@@ -5,10 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use sys::socket::Listener;
 
-use crate::config::Settings;
-
-/// Addresses in one `bind`, as in Redis.
-const BIND_ADDRESSES_MAX: usize = 16;
+use crate::config::{Settings, base_text};
 
 /// Opens all listeners of `settings`; a failure closes those already open.
 ///
@@ -16,9 +13,6 @@ const BIND_ADDRESSES_MAX: usize = 16;
 /// A sentence for the log that says which address failed and why.
 pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
     let mut listeners = Vec::new();
-    if settings.bind.len() > BIND_ADDRESSES_MAX {
-        return Err(format!("Too many bind addresses specified (at most {BIND_ADDRESSES_MAX})."));
-    }
     if settings.port != 0 {
         for text in &settings.bind {
             if let Some(listener) = open_tcp(text, settings)? {
@@ -29,7 +23,7 @@ pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
     if let Some(path) = &settings.unix_socket {
         let listener = Listener::unix(path, settings.unix_socket_mode, settings.tcp_backlog);
         listeners.push(listener.map_err(|error| {
-            format!("Failed opening Unix socket: bind: {}: {error}", path.display())
+            format!("Failed opening Unix socket: bind: {}: {}", path.display(), base_text(&error))
         })?);
     }
     if listeners.is_empty() {
@@ -58,9 +52,13 @@ fn open_tcp(text: &str, settings: &Settings) -> Result<Option<Listener>, String>
         Ok(listener) => Ok(Some(listener)),
         Err(error) if may_be_absent && is_absent(&error) => Ok(None),
         Err(error) => {
-            let port = settings.port;
-            tracing::warn!(%name, port, %error, "Could not create server TCP listening socket");
-            Err(format!("Failed listening on port {} (tcp), aborting.", settings.port))
+            let (port, reason) = (settings.port, base_text(&error));
+            // Redis's words, as tools look for them.
+            tracing::warn!(
+                "Warning: Could not create server TCP listening socket {name}:{port}: bind: \
+                 {reason}"
+            );
+            Err(format!("Failed listening on port {port} (tcp), aborting."))
         }
     }
 }
@@ -88,7 +86,7 @@ mod tests {
 
     fn settings(text: &str) -> Settings {
         let mut config = Config::default();
-        config.load(&read_text(text.as_bytes()).unwrap()).unwrap();
+        config.load(read_text(text.as_bytes(), None, 1)).unwrap();
         config.settings()
     }
 

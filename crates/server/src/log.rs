@@ -1,22 +1,29 @@
 //! The log, in Redis's line format: `PID:M DD Mon YYYY HH:MM:SS.mmm LEVEL message field=value`.
 //!
-//! A message is the same text each time; what differs is a field of its own.
+//! A message is the same text each time; what differs is a field of its own. Where tools wait for a
+//! line of Redis's, that line is the message.
+//!
+//! A log file is opened for each line, as Redis does: whoever moves it away or truncates it needs
+//! to tell the server nothing.
 
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sys::clock::{LocalTime, local_time, realtime};
+use sys::syslog::{self, Priority};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::config::{Settings, SystemLog};
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -39,21 +46,31 @@ impl LogControl {
     }
 }
 
-/// Starts the log of this process: to the end of `file`, or to standard output.
+/// Starts the log of this process as `settings` ask for it: to the end of a file or, unless it
+/// `is_detached`, to standard output, and to the system's log.
 ///
 /// # Errors
 /// When the file cannot be opened. A process that has a log already keeps it.
-pub fn start(file: Option<&Path>, level: &str) -> io::Result<LogControl> {
-    let target = match file {
-        Some(path) => Target::File(File::options().create(true).append(true).open(path)?),
+pub fn start(settings: &Settings, is_detached: bool) -> io::Result<LogControl> {
+    let target = match &settings.log_file {
+        Some(path) => Target::file(path)?,
+        None if is_detached => Target::Nothing,
         None => Target::Output,
     };
-    let (filter, handle) = reload::Layer::new(filter(level));
+    let (filter, handle) = reload::Layer::new(filter(&settings.log_level));
     let lines = tracing_subscriber::fmt::layer()
         .event_format(RedisLine { process_id: std::process::id() })
         .with_ansi(false)
         .with_writer(target);
-    if tracing_subscriber::registry().with(filter).with(lines).try_init().is_err() {
+    let system_lines = settings.system_log.as_ref().map(|SystemLog { name, facility }| {
+        syslog::open(name, facility);
+        tracing_subscriber::fmt::layer()
+            .event_format(BareLine)
+            .with_ansi(false)
+            .with_writer(SystemTarget)
+    });
+    let log = tracing_subscriber::registry().with(filter).with(lines).with(system_lines);
+    if log.try_init().is_err() {
         return Ok(LogControl::detached());
     }
     // The handle fails only once the log is gone, and it lives as long as the process.
@@ -72,7 +89,21 @@ fn filter(level: &str) -> LevelFilter {
 
 enum Target {
     Output,
-    File(File),
+    File(PathBuf),
+    Nothing,
+}
+
+impl Target {
+    /// Returns the file at `path`, wherever the process goes.
+    fn file(path: &Path) -> io::Result<Target> {
+        let path = std::path::absolute(path)?;
+        open(&path)?;
+        Ok(Target::File(path))
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    File::options().create(true).append(true).open(path)
 }
 
 impl<'a> MakeWriter<'a> for Target {
@@ -81,8 +112,67 @@ impl<'a> MakeWriter<'a> for Target {
     fn make_writer(&'a self) -> Self::Writer {
         match self {
             Target::Output => Box::new(io::stdout()),
-            Target::File(file) => Box::new(file),
+            Target::Nothing => Box::new(io::sink()),
+            // A line that cannot be written is lost, as in Redis: there is nowhere to tell it.
+            Target::File(path) => match open(path) {
+                Ok(file) => Box::new(file),
+                Err(_) => Box::new(io::sink()),
+            },
         }
+    }
+}
+
+/// The system's log, which adds time and process by itself.
+struct SystemTarget;
+
+impl<'a> MakeWriter<'a> for SystemTarget {
+    type Writer = SystemLine;
+
+    fn make_writer(&'a self) -> SystemLine {
+        SystemLine { priority: Priority::Notice }
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> SystemLine {
+        let priority = match *metadata.level() {
+            Level::TRACE => Priority::Debug,
+            Level::DEBUG => Priority::Info,
+            Level::INFO => Priority::Notice,
+            Level::WARN | Level::ERROR => Priority::Warning,
+        };
+        SystemLine { priority }
+    }
+}
+
+/// Takes an event's text in one piece.
+struct SystemLine {
+    priority: Priority,
+}
+
+impl io::Write for SystemLine {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        syslog::write(self.priority, String::from_utf8_lossy(bytes).trim_end());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct BareLine;
+
+impl<S, N> FormatEvent<S, N> for BareLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        context.format_fields(writer, event)
     }
 }
 

@@ -1,60 +1,114 @@
-//! The program `forebay`: the server, and the door to the tools beside it.
+//! The program `forebay`: the server, and the door to the tools beside it. Called by the name of
+//! Redis's or Valkey's server, it takes their command line.
 #![forbid(unsafe_code)]
 
 use std::env;
+use std::ffi::OsString;
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+
+use server::config::{self, CommandLine, Config, check, describe, effective};
+use server::serve::{self, Launch};
 
 const USAGE: &str = "\
 forebay: a Redis-compatible data store in shared memory
 
 Usage:
-  forebay serve [redis.conf | -] [--option value ...]   run a server; - reads standard input
+  forebay serve [redis.conf] [--option value ...] [-]   run a server; - reads standard input
+  forebay config check [redis.conf] [--option ...] [-]  tell all that is wrong with a configuration
   forebay bench ...                                     measure any server (forebay bench --help)
   forebay demo                                          load, read back and measure real data
-  forebay options                                       list the options of the server
-  forebay --version | --help
+  forebay options [--table]                             list the options of the server
+  forebay --help [OPTION]                               print this, or what an option is
+  forebay --version
+
+Called redis-server or valkey-server, by a link, it takes the command line of that program.
 ";
 
 const SERVE_USAGE: &str = "\
 forebay serve: run a server
 
 Usage:
-  forebay serve [redis.conf | -] [--option value ...]
+  forebay serve [redis.conf] [--option value ...] [-]
 
-  redis.conf   a configuration file in Redis's form; - reads it from standard input
-  --option     any option, by Redis's name, as in --port 7000 --maxmemory 1gb; what stands on the
-               command line wins over the file
-  --help       print this
+  redis.conf       a configuration file in Redis's form
+  -                first or last: reads more of it from standard input
+  --option         any option, by Redis's name, as in --port 7000 --maxmemory 1gb; what stands on
+                   the command line wins over the file
+  --help [OPTION]  print this, or what an option is
 
 'forebay options' lists the options, their defaults and what they do.
 ";
 
+const DROP_IN_USAGE: &str = "\
+Usage: redis-server [/path/to/redis.conf] [--option value ...] [-]
+       redis-server - (read the configuration from standard input)
+       redis-server -v or --version
+       redis-server -h or --help [OPTION]
+
+This is Forebay under the name of Redis's server. Examples:
+       redis-server
+       echo 'maxmemory 128mb' | redis-server -
+       redis-server /etc/redis/6379.conf --port 7777 --loglevel verbose
+";
+
+const CHECK_USAGE: &str = "\
+forebay config check: tell all that is wrong with a configuration
+
+Usage:
+  forebay config check [redis.conf] [--option value ...] [-]
+
+It takes what 'forebay serve' takes, starts nothing, and prints each fault and each option without
+effect with its place. It ends with 1 if there is a fault.
+";
+
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().collect();
+    let arguments = match env::args_os().map(OsString::into_string).collect() {
+        Ok(arguments) => arguments,
+        Err(argument) => {
+            eprintln!("forebay: an argument is not UTF-8: {}", argument.display());
+            return ExitCode::FAILURE;
+        }
+    };
+    let arguments: Vec<String> = arguments;
     let (program, arguments) = match arguments.split_first() {
         Some((program, rest)) => (program.as_str(), rest),
         None => ("forebay", &[][..]),
     };
     let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    if matches!(name, "redis-server" | "valkey-server") {
-        return run_as_redis(arguments);
+    match name {
+        "redis-server" | "valkey-server" => run_drop_in(program, name, arguments),
+        "redis-sentinel" | "valkey-sentinel" => refuse(name, NO_SENTINEL),
+        _ => run_forebay(program, arguments),
     }
+}
+
+fn run_forebay(program: &str, arguments: &[String]) -> ExitCode {
     let Some((command, rest)) = arguments.split_first() else {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
+        return print(USAGE);
     };
     match command.as_str() {
-        "serve" => run_serve(rest),
+        "serve" if is_help(rest) => print_help(SERVE_USAGE, &rest[1..]),
+        "serve" => serve::run(Launch {
+            program: program.to_owned(),
+            arguments: arguments.to_vec(),
+            options: rest.to_vec(),
+            defaults: Config::default(),
+        }),
+        "config" => run_config(rest),
         "bench" => run_bench(program, rest),
         "demo" => run_bench(program, arguments),
-        "options" => print_options(),
-        "--version" | "-v" | "version" => print_version(),
-        "--help" | "-h" | "help" => {
-            print!("{USAGE}");
-            ExitCode::SUCCESS
+        "options" if rest.first().is_some_and(|word| word == "--table") => {
+            print(&describe::table())
         }
+        "options" => print(&describe::list()),
+        "--version" | "-v" | "version" => {
+            let (own, redis) = (env!("CARGO_PKG_VERSION"), command::REDIS_VERSION);
+            print(&format!("forebay {own} (compatible with Redis {redis})\n"))
+        }
+        "--help" | "-h" | "help" => print_help(USAGE, rest),
         other => {
             eprintln!("forebay: there is no command '{other}'\n\n{USAGE}");
             ExitCode::FAILURE
@@ -62,26 +116,87 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_serve(arguments: &[String]) -> ExitCode {
+const NO_SENTINEL: &str = "Forebay does not run as a sentinel";
+
+/// Takes the command line of a redis-server, so that tools which start one can start this.
+fn run_drop_in(program: &str, name: &str, arguments: &[String]) -> ExitCode {
+    let mut defaults = Config::default();
+    // Redis listens everywhere unless it is told otherwise, and protected mode guards it.
+    defaults.fix(&effective::BIND, "* -::*");
     match arguments.first().map(String::as_str) {
-        Some("--help" | "-h") => {
-            print!("{SERVE_USAGE}");
-            ExitCode::SUCCESS
+        Some("--version" | "-v") => return print_redis_version(name, &arguments[1..]),
+        Some("--help" | "-h") => return print_help(DROP_IN_USAGE, &arguments[1..]),
+        Some("--test-memory") => return refuse(name, "Forebay does not test memory"),
+        Some("--check-system") => return refuse(name, "Forebay does not check the system"),
+        _ => {}
+    }
+    if arguments.iter().any(|argument| argument == "--sentinel") {
+        return refuse(name, NO_SENTINEL);
+    }
+    serve::run(Launch {
+        program: program.to_owned(),
+        arguments: arguments.to_vec(),
+        options: arguments.to_vec(),
+        defaults,
+    })
+}
+
+fn refuse(name: &str, reason: &str) -> ExitCode {
+    eprintln!("{name}: {reason}.");
+    ExitCode::FAILURE
+}
+
+/// Prints the version in Redis's form, by which tools choose; options may name another one.
+fn print_redis_version(name: &str, options: &[String]) -> ExitCode {
+    let mut config = Config::default();
+    if let Err(error) = config.load(config::read_options(options, 2)) {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
+    let title = if name == "valkey-server" { "Valkey" } else { "Redis" };
+    let (version, bits) = (config.settings().compatible_version, usize::BITS);
+    print(&format!(
+        "{title} server v={version} sha=00000000:0 malloc=forebay bits={bits} build=0\n"
+    ))
+}
+
+fn is_help(arguments: &[String]) -> bool {
+    arguments.first().is_some_and(|word| word == "--help" || word == "-h")
+}
+
+/// Prints `usage`, or what the option that `names` begins with is.
+fn print_help(usage: &str, names: &[String]) -> ExitCode {
+    let Some(name) = names.first() else { return print(usage) };
+    match describe::option(name) {
+        Some(text) => print(&text),
+        None => {
+            eprintln!("forebay: there is no option '{name}'");
+            ExitCode::FAILURE
         }
-        _ => server::serve::run(arguments),
     }
 }
 
-/// Takes the command line of a redis-server, so that tools which start one can start this.
-fn run_as_redis(arguments: &[String]) -> ExitCode {
-    match arguments.first().map(String::as_str) {
-        Some("--version" | "-v") => {
-            let version = command::REDIS_VERSION;
-            println!("Redis server v={version} sha=00000000:0 malloc=forebay bits=64 build=0");
-            ExitCode::SUCCESS
+fn run_config(arguments: &[String]) -> ExitCode {
+    match arguments.split_first() {
+        Some((command, rest)) if command == "check" && is_help(rest) => print(CHECK_USAGE),
+        Some((command, rest)) if command == "check" => check_config(rest),
+        _ => {
+            eprint!("{CHECK_USAGE}");
+            ExitCode::FAILURE
         }
-        _ => run_serve(arguments),
     }
+}
+
+fn check_config(arguments: &[String]) -> ExitCode {
+    let line = CommandLine::parse(arguments);
+    let findings = check::check(&line, || {
+        let mut text = Vec::new();
+        io::stdin().read_to_end(&mut text)?;
+        Ok(text)
+    });
+    let name = line.file.map_or_else(|| "-".to_owned(), |file| file.display().to_string());
+    print!("{}", findings.describe(&name));
+    if findings.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Becomes the program `forebay-bench` beside this one.
@@ -93,13 +208,7 @@ fn run_bench(program: &str, arguments: &[String]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn print_version() -> ExitCode {
-    let redis = command::REDIS_VERSION;
-    println!("forebay {} (compatible with Redis {redis})", env!("CARGO_PKG_VERSION"));
-    ExitCode::SUCCESS
-}
-
-fn print_options() -> ExitCode {
-    print!("{}", server::config::describe());
+fn print(text: &str) -> ExitCode {
+    print!("{text}");
     ExitCode::SUCCESS
 }

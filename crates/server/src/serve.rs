@@ -1,8 +1,9 @@
 //! `forebay serve`: from a command line to a running server and its end.
 
+use std::ffi::CString;
 use std::fs;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
@@ -13,21 +14,36 @@ use sys::poll::{Events, Interest, Poller};
 use sys::signal::{Signal, Signals};
 
 use crate::accept::Acceptor;
-use crate::config::{self, Config, Settings};
+use crate::config::{self, CommandLine, Config, Settings};
 use crate::service::Service;
-use crate::shared::Shared;
+use crate::shared::{Origin, Shared, enter_directory};
+use crate::supervise::Supervisor;
 use crate::worker::Worker;
-use crate::{limits, listen, log};
+use crate::{detach, limits, listen, log};
 
 const SIGNAL_TOKEN: u64 = 0;
 const SHUTDOWN_TOKEN: u64 = 1;
 
-/// Runs a server with the arguments after `serve` until it is told to end.
-pub fn run(arguments: &[String]) -> ExitCode {
-    let config = config::from_command_line(arguments, || {
-        let mut text = Vec::new();
-        io::stdin().read_to_end(&mut text)?;
-        Ok(text)
+/// How a server is started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The name by which the program was called.
+    pub program: String,
+    /// All words after it.
+    pub arguments: Vec<String>,
+    /// Those that are the server's own: `[file] [-] [--name value ...] [-]`.
+    pub options: Vec<String>,
+    /// What holds before they say anything.
+    pub defaults: Config,
+}
+
+/// Runs a server until it is told to end, in this process or, under `daemonize yes`, in another.
+pub fn run(launch: Launch) -> ExitCode {
+    let line = CommandLine::parse(&launch.options);
+    let mut input = Vec::new();
+    let config = config::from_command_line(launch.defaults.clone(), &line, || {
+        io::stdin().read_to_end(&mut input)?;
+        Ok(input.clone())
     });
     let config = match config {
         Ok(config) => config,
@@ -36,42 +52,78 @@ pub fn run(arguments: &[String]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match serve(config, config_file(arguments)) {
+    let settings = config.settings();
+    let (supervisor, warning) = Supervisor::find(&settings.supervised);
+    let leaves = settings.daemonize && !supervisor.is_some();
+    if leaves && !detach::is_detached() {
+        return detach::start(&launch.program, &launch.arguments, &input).unwrap_or_else(|error| {
+            eprintln!("Can't start a process in the background: {error}");
+            ExitCode::FAILURE
+        });
+    }
+    let start = Start {
+        program: launch.program,
+        config_file: absolute(line.file.as_deref()),
+        supervisor,
+        warning,
+        is_detached: leaves,
+    };
+    match serve(config, &start) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            report(&message);
+            start.report(&message);
             ExitCode::FAILURE
         }
     }
 }
 
-/// Tells why the server ends, in the log once there is one.
-fn report(message: &str) {
-    if tracing::dispatcher::has_been_set() {
-        tracing::warn!("{message}");
-    } else {
-        eprintln!("{message}");
+/// What there is to know of a start beside its configuration.
+struct Start {
+    program: String,
+    /// The configuration file's absolute path, or empty.
+    config_file: String,
+    supervisor: Supervisor,
+    /// What is wrong with the supervision, for the log.
+    warning: Option<String>,
+    /// The process is away from the terminal, and another one waits for it to serve.
+    is_detached: bool,
+}
+
+impl Start {
+    /// Tells why the server ends: in the log once there is one, and to who waits for it.
+    fn report(&self, message: &str) {
+        let has_log = tracing::dispatcher::has_been_set();
+        if has_log {
+            tracing::warn!("{message}");
+        }
+        if !has_log || self.is_detached {
+            eprintln!("{message}");
+        }
     }
 }
 
-/// Returns the absolute path of the configuration file in `arguments`, or nothing.
-fn config_file(arguments: &[String]) -> String {
-    let file = arguments.first().filter(|first| *first != "-" && !first.starts_with("--"));
+/// Returns the absolute path of `file` as text, or nothing.
+fn absolute(file: Option<&Path>) -> String {
     let path = file.and_then(|file| fs::canonicalize(file).ok());
     path.map_or_else(String::new, |path| path.display().to_string())
 }
 
-fn serve(mut config: Config, config_file: String) -> Result<(), String> {
-    enter_directory(&mut config)?;
+fn serve(mut config: Config, start: &Start) -> Result<(), String> {
+    prepare_process(start)?;
+    let directory = config.settings().directory;
+    enter_directory(&mut config)
+        .map_err(|error| format!("Can't chdir to '{}': {error}", directory.display()))?;
+    fix_pid_file(&mut config, start);
     let settings = config.settings();
-    let control = log::start(settings.log_file.as_deref(), &settings.log_level)
+    let control = log::start(&settings, start.is_detached)
         .map_err(|error| format!("Can't open the log file: {error}"))?;
     stop_at_a_panic();
-    log_start(&config, &settings);
+    log_start(&config, start);
     fit_clients_to_descriptors(&mut config)?;
-    sys::signal::ignore_hangup();
     let signals = Signals::divert().map_err(|error| format!("no signals: {error}"))?;
-    let shared = Arc::new(Shared::new(config, config_file, control)?);
+    let origin =
+        Origin { config_file: start.config_file.clone(), supervisor: start.supervisor.name() };
+    let shared = Arc::new(Shared::new(config, origin, control)?);
     let settings = shared.settings();
     let listeners = listen::open(&settings)?;
     let kinds = listen::kinds(&listeners);
@@ -80,15 +132,12 @@ fn serve(mut config: Config, config_file: String) -> Result<(), String> {
     let threads = start_threads(&shared, acceptor)?;
     let _pid_file = PidFile::write(settings.pid_file.as_deref());
     if !shared.shutdown.has_begun() {
-        tracing::info!("Server initialized");
-        for kind in kinds {
-            tracing::info!(%kind, "Ready to accept connections");
-        }
+        announce(start, &kinds)?;
     }
     wait_for_the_end(&shared, &signals, &poller)
         .map_err(|error| format!("waiting failed: {error}"))?;
-    // From here on a further signal ends the process at once.
-    signals.restore();
+    start.supervisor.stopping();
+    end_at_once_at_a_signal(signals);
     // Who reads the memory itself turns to the socket, and learns there that the server is gone.
     shared.keyspace().arena().allow_readers(false);
     for thread in threads {
@@ -98,13 +147,39 @@ fn serve(mut config: Config, config_file: String) -> Result<(), String> {
     Ok(())
 }
 
-fn enter_directory(config: &mut Config) -> Result<(), String> {
-    let directory = config.settings().directory;
-    std::env::set_current_dir(&directory)
-        .map_err(|error| format!("Can't chdir to '{}': {error}", directory.display()))?;
-    let entered = std::env::current_dir()
-        .map_err(|error| format!("Can't tell the working directory: {error}"))?;
-    config.show_directory(&entered);
+/// Settles what the process inherits, before it has threads.
+fn prepare_process(start: &Start) -> Result<(), String> {
+    let name = Path::new(&start.program).file_name().unwrap_or_default();
+    if let Ok(name) = CString::new(name.as_encoded_bytes()) {
+        sys::process::set_thread_name(&name);
+    }
+    sys::signal::ignore_hangup();
+    if start.is_detached {
+        detach::leave_terminal().map_err(|error| format!("Can't leave the terminal: {error}"))?;
+    }
+    Ok(())
+}
+
+/// The pid file of a server in the background, as in Redis.
+const PID_FILE: &str = "/var/run/redis.pid";
+
+fn fix_pid_file(config: &mut Config, start: &Start) {
+    if start.is_detached && config.settings().pid_file.is_none() {
+        config.fix(&config::effective::PID_FILE, PID_FILE);
+    }
+}
+
+/// Tells everybody who may wait for it that the server serves.
+fn announce(start: &Start, kinds: &[&str]) -> Result<(), String> {
+    tracing::info!("Server initialized");
+    for kind in kinds {
+        // Redis's words, as tools wait for them.
+        tracing::info!("Ready to accept connections {kind}");
+    }
+    if start.is_detached {
+        detach::let_go().map_err(|error| format!("Can't let go of the terminal: {error}"))?;
+    }
+    start.supervisor.ready();
     Ok(())
 }
 
@@ -118,12 +193,34 @@ fn stop_at_a_panic() {
     }));
 }
 
-fn log_start(config: &Config, settings: &Settings) {
-    let version = env!("CARGO_PKG_VERSION");
-    let redis = command::REDIS_VERSION;
+fn log_start(config: &Config, start: &Start) {
+    let settings = config.settings();
+    let (version, redis) = (env!("CARGO_PKG_VERSION"), &settings.compatible_version);
     let (port, pid) = (settings.port, std::process::id());
     tracing::info!(%version, %redis, bits = usize::BITS, port, pid, "Forebay is starting");
+    match start.config_file.as_str() {
+        "" => tracing::info!("No config file specified"),
+        file => tracing::info!(%file, "Configuration loaded"),
+    }
+    if settings.shows_logo {
+        log_banner(&settings);
+    }
+    if let Some(warning) = &start.warning {
+        tracing::warn!("{warning}");
+    }
     config::notice::log(&Config::default(), config);
+    start.supervisor.starting();
+}
+
+/// Logs what Redis's banner says: test suites find the process by its line of the id.
+fn log_banner(settings: &Settings) {
+    let version = env!("CARGO_PKG_VERSION");
+    let Settings { compatible_version, port, .. } = settings;
+    let (bits, pid) = (usize::BITS, std::process::id());
+    tracing::info!(
+        "\n\n    Forebay {version} (Redis {compatible_version}) {bits} bit\n    \
+         Running in standalone mode\n    Port: {port}\n    PID: {pid}\n"
+    );
 }
 
 /// Lowers `maxclients` to what the limit of descriptors leaves, as Redis does.
@@ -138,7 +235,7 @@ fn fit_clients_to_descriptors(config: &mut Config) -> Result<(), String> {
     tracing::warn!(wanted, allowed, most, "The limit of open files reduces maxclients");
     let name = config::effective::MAX_CLIENTS.name;
     *config = config
-        .changed(&[(name.as_bytes(), most.to_string().as_bytes())])
+        .changed(&[(name.as_bytes(), most.to_string().as_bytes())], false)
         .map_err(|error| format!("maxclients: {error:?}"))?;
     Ok(())
 }
@@ -213,37 +310,65 @@ fn wait_for_the_end(shared: &Shared, signals: &Signals, poller: &Poller) -> io::
     while !shared.shutdown.has_begun() {
         poller.wait(&mut events, None)?;
         while let Some(signal) = signals.next() {
-            match signal {
-                Signal::Terminate => tracing::warn!("Received SIGTERM scheduling shutdown..."),
-                Signal::Interrupt => tracing::warn!("Received SIGINT scheduling shutdown..."),
-            }
-            // It may have begun by another way; either is fine.
-            let _ = shared.begin_shutdown(ShutdownRequest::default());
+            let settings = shared.settings();
+            let request = match signal {
+                Signal::Terminate => {
+                    tracing::warn!("Received SIGTERM scheduling shutdown...");
+                    settings.shutdown_on_terminate
+                }
+                Signal::Interrupt => {
+                    tracing::warn!("Received SIGINT scheduling shutdown...");
+                    settings.shutdown_on_interrupt
+                }
+            };
+            // What keeps it from ending stands in the log.
+            let _ = shared.begin_shutdown(request);
         }
     }
     Ok(())
 }
 
-/// The file that names this process, gone with it.
-struct PidFile<'p> {
-    path: Option<&'p Path>,
+/// Has the next signal end the process without waiting for anybody.
+fn end_at_once_at_a_signal(signals: Signals) {
+    let wait = move || {
+        let poller = Poller::new()?;
+        poller.add(&signals, SIGNAL_TOKEN, Interest::ReadableLevel)?;
+        let mut events = Events::with_capacity(1);
+        while signals.next().is_none() {
+            poller.wait(&mut events, None)?;
+        }
+        tracing::warn!("You insist... exiting now.");
+        std::process::exit(1);
+    };
+    let run = move || -> io::Result<()> { wait() };
+    // Without that thread, the end is bounded by `shutdown-timeout` all the same.
+    if let Err(error) = thread::Builder::new().name("signals".to_owned()).spawn(run) {
+        tracing::warn!(%error, "A further signal will not end the process");
+    }
 }
 
-impl PidFile<'_> {
+/// The file that names this process, gone with it.
+struct PidFile {
+    path: Option<PathBuf>,
+}
+
+impl PidFile {
     /// Writes the file; without it the server runs as well, so a failure is only told.
-    fn write(path: Option<&Path>) -> PidFile<'_> {
-        let Some(path) = path else { return PidFile { path } };
-        if let Err(error) = fs::write(path, format!("{}\n", std::process::id())) {
-            tracing::warn!(path = %path.display(), %error, "Cannot write the pid file");
+    fn write(path: Option<&Path>) -> PidFile {
+        let Some(path) = path else { return PidFile { path: None } };
+        // The working directory may change while the server runs.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        if let Err(error) = fs::write(&path, format!("{}\n", std::process::id())) {
+            tracing::warn!(path = %path.display(), %error, "Failed to write PID file");
             return PidFile { path: None };
         }
         PidFile { path: Some(path) }
     }
 }
 
-impl Drop for PidFile<'_> {
+impl Drop for PidFile {
     fn drop(&mut self) {
-        if let Some(path) = self.path {
+        if let Some(path) = &self.path {
             // The process ends either way.
             let _ = fs::remove_file(path);
         }

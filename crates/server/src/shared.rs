@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arena::{Arena, ArenaConfig};
 use base::UnixMs;
-use command::{ConfigError, ShutdownError, ShutdownRequest};
+use command::{ConfigError, RewriteError, ShutdownError, ShutdownRequest};
 use engine::{Engine, Tally, Watch};
 use keyspace::{Keyspace, shard_count_for_workers};
 use ring::SharedSegments;
@@ -17,7 +17,7 @@ use sys::process::raise_descriptor_limit;
 
 use crate::attach::Attachments;
 use crate::backlog::Backlog;
-use crate::config::{Config, Settings, effective as row, notice, refused};
+use crate::config::{Config, Settings, base_text, effective as row, notice, refused, rewrite};
 use crate::connection::End;
 use crate::cycles::{OverLimit, Sweep};
 use crate::latency::LatencyMonitor;
@@ -26,6 +26,7 @@ use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
 use crate::memory;
 use crate::monitor::Monitors;
+use crate::oom::OomScoreFile;
 use crate::pause::ClientPause;
 use crate::registry::{ClientRecord, Registry};
 use crate::service::Bell;
@@ -89,6 +90,7 @@ pub struct Shared {
     /// What CONFIG RESETSTAT counts from.
     counted_from: Mutex<Counted>,
     log: LogControl,
+    oom_score: OomScoreFile,
 }
 
 /// What tests turn off, by DEBUG.
@@ -112,10 +114,27 @@ pub struct Identity {
     pub executable: String,
     /// The configuration file's path, or empty.
     pub config_file: String,
+    /// Who supervises the process, by Redis's name.
+    pub supervisor: &'static str,
     /// The number of worker threads.
     pub worker_count: usize,
     /// Memory in use before the first client, in bytes.
     pub startup_bytes: u64,
+}
+
+/// Where a server comes from.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The configuration file's absolute path, or empty.
+    pub config_file: String,
+    /// Who supervises the process, by Redis's name.
+    pub supervisor: &'static str,
+}
+
+impl Default for Origin {
+    fn default() -> Origin {
+        Origin { config_file: String::new(), supervisor: "no" }
+    }
 }
 
 impl Shared {
@@ -123,7 +142,7 @@ impl Shared {
     ///
     /// # Errors
     /// A sentence for the log: memory, address space or descriptors are short.
-    pub fn new(config: Config, config_file: String, log: LogControl) -> Result<Shared, String> {
+    pub fn new(config: Config, origin: Origin, log: LogControl) -> Result<Shared, String> {
         let settings = config.settings();
         let worker_count = worker_count(&settings);
         let (arena, segments) = new_arena(&settings, worker_count)?;
@@ -161,14 +180,18 @@ impl Shared {
             peak_bytes: AtomicU64::new(0),
             client_bytes: AtomicI64::new(0),
             shutdown: Shutdown::new().map_err(|error| format!("no descriptor: {error}"))?,
-            identity: Identity::new(config_file, worker_count, startup_bytes)?,
+            identity: Identity::new(origin, worker_count, startup_bytes)?,
             config: Mutex::new(config),
             settings: Mutex::new(Arc::new(settings.clone())),
             settings_version: AtomicU64::new(1),
             counted_from: Mutex::default(),
             log,
+            oom_score: OomScoreFile::open(),
         };
         shared.apply(&settings);
+        if let Err(error) = shared.oom_score.set(settings.oom_score) {
+            tracing::warn!(%error, "Unable to set the OOM score");
+        }
         Ok(shared)
     }
 
@@ -195,14 +218,31 @@ impl Shared {
         self.settings_version.load(Ordering::Acquire)
     }
 
-    /// Sets all of `pairs` or none.
+    /// Sets all of `pairs` or none; `may_change_protected` lets protected options change.
     ///
     /// # Errors
     /// The first pair that cannot be set.
-    pub fn change_config(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), ConfigError> {
+    pub fn change_config(
+        &self,
+        pairs: &[(&[u8], &[u8])],
+        may_change_protected: bool,
+    ) -> Result<(), ConfigError> {
         let mut config = self.config();
-        let next = config.changed(pairs)?;
-        let settings = next.settings();
+        let mut next = config.changed(pairs, may_change_protected)?;
+        let settings = self.prepared(&config, &mut next)?;
+        self.apply(&settings);
+        notice::log(&config, &next);
+        *config = next;
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        // SYNC POINT: settings before their version. Pairs with the load in `settings_version`.
+        self.settings_version.fetch_add(1, Ordering::Release);
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// Does what can fail for `next` to take the place of `current`: all of it, or nothing.
+    fn prepared(&self, current: &Config, next: &mut Config) -> Result<Settings, ConfigError> {
+        let (before, settings) = (current.settings(), next.settings());
         let wanted = limits::descriptors_wanted(&settings);
         let most = limits::clients_within(raise_descriptor_limit(wanted), &settings);
         if most < settings.max_clients {
@@ -214,13 +254,48 @@ impl Shared {
                 ),
             ));
         }
-        self.apply(&settings);
-        notice::log(&config, &next);
-        *config = next;
-        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
-        // SYNC POINT: settings before their version. Pairs with the load in `settings_version`.
-        self.settings_version.fetch_add(1, Ordering::Release);
-        self.bell.ring();
+        if settings.directory != before.directory {
+            let entered = enter_directory(next);
+            entered.map_err(|error| refused(&row::DIRECTORY, &base_text(&error)))?;
+        }
+        if settings.oom_score != before.oom_score
+            && let Err(error) = self.oom_score.set(settings.oom_score)
+        {
+            tracing::warn!(%error, "Unable to set the OOM score");
+            // It was entered once, so it can be again.
+            let _ = std::env::set_current_dir(&before.directory);
+            let why = "Failed to apply new oom_score_adj configuration, check server logs.";
+            return Err(refused(&row::OOM_SCORE, why));
+        }
+        Ok(next.settings())
+    }
+
+    /// Writes the configuration back to its file.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be written, which the log tells, too.
+    pub fn rewrite_config(&self) -> Result<(), RewriteError> {
+        // Held throughout: of two at a time the later one writes the later values.
+        let config = self.config();
+        let path = std::path::Path::new(&self.identity.config_file);
+        if path.as_os_str().is_empty() {
+            return Err(RewriteError::NoFile);
+        }
+        let text = match std::fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            read => read,
+        };
+        let written = text.and_then(|text| {
+            let rewritten = rewrite::rewritten(&config, &text);
+            rewrite::replace(path, &rewritten)
+        });
+        match written {
+            Ok(()) => tracing::info!("CONFIG REWRITE executed with success."),
+            Err(error) => {
+                tracing::warn!(%error, "CONFIG REWRITE failed");
+                return Err(RewriteError::System(base_text(&error)));
+            }
+        }
         Ok(())
     }
 
@@ -338,11 +413,7 @@ impl Shared {
 }
 
 impl Identity {
-    fn new(
-        config_file: String,
-        worker_count: usize,
-        startup_bytes: u64,
-    ) -> Result<Identity, String> {
+    fn new(origin: Origin, worker_count: usize, startup_bytes: u64) -> Result<Identity, String> {
         let mut bytes = [0; 20];
         sys::random::fill(&mut bytes).map_err(|error| format!("no randomness: {error}"))?;
         let executable = std::env::current_exe().unwrap_or_default();
@@ -351,7 +422,8 @@ impl Identity {
             started: sys::clock::realtime(),
             started_monotonic: sys::clock::monotonic(),
             executable: executable.display().to_string(),
-            config_file,
+            config_file: origin.config_file,
+            supervisor: origin.supervisor,
             worker_count,
             startup_bytes,
         })
@@ -365,6 +437,17 @@ fn reported_from(settings: &Settings) -> u64 {
         milliseconds => milliseconds.saturating_mul(1_000_000),
     };
     settings.slow_log_from_ns.unwrap_or(u64::MAX).min(spike)
+}
+
+/// Makes `dir` the working directory and shows its absolute path.
+///
+/// # Errors
+/// When it cannot be entered.
+pub fn enter_directory(config: &mut Config) -> io::Result<()> {
+    std::env::set_current_dir(config.text(&row::DIRECTORY))?;
+    let entered = std::env::current_dir()?;
+    config.show_directory(&entered);
+    Ok(())
 }
 
 /// Half of the processors, at least one: the other half is for the clients on this host.

@@ -19,7 +19,7 @@ use crate::config::{Config, read_text};
 use crate::listen;
 use crate::log::LogControl;
 use crate::service::Service;
-use crate::shared::Shared;
+use crate::shared::{Origin, Shared};
 use crate::worker::Worker;
 
 /// How long a test waits before it takes silence for a failure.
@@ -42,8 +42,9 @@ impl TestServer {
         let socket = folder.join("s").display().to_string();
         let text = format!("port 0\nunixsocket {socket}\nsegment-size 1mb\n{options}\n");
         let mut config = Config::default();
-        config.load(&read_text(text.as_bytes()).unwrap()).unwrap();
-        let shared = Arc::new(Shared::new(config, String::new(), LogControl::detached()).unwrap());
+        config.load(read_text(text.as_bytes(), None, 1)).unwrap();
+        let shared =
+            Arc::new(Shared::new(config, Origin::default(), LogControl::detached()).unwrap());
         let listeners = listen::open(&shared.settings()).unwrap();
         let mut acceptor = Some(Acceptor::new(listeners).unwrap());
         let mut threads: Vec<JoinHandle<()>> = (0..shared.identity.worker_count)

@@ -2,7 +2,7 @@
 //!
 //! *Layout*: one file per family: `memory.rs` (memfds, seals, the reserved range), `poll.rs`
 //! (epoll, eventfd), `socket.rs` (listeners and streams), `descriptors.rs` (passing descriptors),
-//! `signal.rs`, `process.rs`, `clock.rs`, `random.rs`.
+//! `signal.rs`, `process.rs`, `clock.rs`, `random.rs`, `syslog.rs`.
 //! *Invariants*: descriptors are close-on-exec, sockets never block, no call raises SIGPIPE.
 //! *Not here*: any policy; who may connect, when to map and what to do about an error is decided
 //! by the callers.
@@ -15,3 +15,4 @@ pub mod process;
 pub mod random;
 pub mod signal;
 pub mod socket;
+pub mod syslog;

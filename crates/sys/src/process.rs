@@ -45,6 +45,43 @@ pub fn system_name() -> String {
     parts.map(|part| part.to_string_lossy().into_owned()).join(" ")
 }
 
+/// Leaves the terminal and the session of who started this process.
+///
+/// # Errors
+/// When it leads a process group.
+pub fn new_session() -> io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(())
+}
+
+/// Turns standard input, output and error to where nothing is.
+///
+/// # Errors
+/// When that cannot be opened.
+pub fn silence() -> io::Result<()> {
+    let nowhere = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nowhere)?;
+    rustix::stdio::dup2_stdout(&nowhere)?;
+    rustix::stdio::dup2_stderr(&nowhere)?;
+    Ok(())
+}
+
+/// Stops this process until it is told to go on, which tells upstart that it is ready.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn stop() -> io::Result<()> {
+    let this = rustix::process::getpid();
+    Ok(rustix::process::kill_process(this, rustix::process::Signal::STOP)?)
+}
+
+/// Names the calling thread, as `ps` and `top` show it; of the main thread it is the process's
+/// name. The kernel keeps 15 bytes.
+pub fn set_thread_name(name: &std::ffi::CStr) {
+    // It fails for no name that is a string.
+    let _ = rustix::thread::set_name(name);
+}
+
 /// Returns the effective user id of this process.
 pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()

@@ -3,7 +3,6 @@
 use base::number::parse_i64;
 use resp::{Protocol, RequestView};
 
-use crate::REDIS_VERSION;
 use crate::client_name::check_name;
 use crate::error::quoted;
 use crate::prelude::*;
@@ -96,7 +95,8 @@ fn run(
 
 fn reply_greeting(cx: &SessionContext<'_>, reply: &mut Reply<'_>) {
     reply.map(7);
-    for (name, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
+    let version = cx.host.redis_version();
+    for (name, value) in [("server", "redis"), ("version", version.as_str())] {
         reply.bulk(name);
         reply.bulk(value);
     }

@@ -20,7 +20,6 @@ const NO_TLS: Kind = Kind::Only("Forebay does not speak TLS: only 0 is possible"
 const NO_REPLICA: Kind = Kind::Only("Forebay does not replicate: only no replicas are possible");
 const NO_PRIMARY: Kind = Kind::NoPrimary("Forebay does not replicate: only 'no one' is possible");
 const NO_USERS: Kind = Kind::Only("Forebay has no access control lists: only '' is possible");
-const NO_DAEMON: Kind = Kind::Only("Forebay stays in the foreground: only 'no' is possible");
 const NO_EVENTS: Kind = Kind::Only("Forebay does not publish keyspace events: only '' is possible");
 
 const fn row(name: &'static str, kind: Kind, default: &'static str) -> Row {
@@ -152,7 +151,6 @@ pub static ROWS: &[Row] = &[
     fixed("aclfile", NO_USERS, ""),
     row("acllog-max-len", BIG_COUNT, "128"),
     row("acl-pubsub-default", Kind::Choice(&["allchannels", "resetchannels"]), "resetchannels"),
-    fixed("enable-protected-configs", PROTECTED, "no"),
     fixed("enable-module-command", PROTECTED, "no"),
     // Clients and transports.
     row("bind-source-addr", Kind::Text, ""),
@@ -201,12 +199,6 @@ pub static ROWS: &[Row] = &[
         ..Row::ACCEPTED
     },
     // The process.
-    fixed("daemonize", NO_DAEMON, "no"),
-    fixed("supervised", Kind::Choice(&["upstart", "systemd", "auto", "no"]), "no"),
-    fixed("syslog-enabled", Kind::Flag, "no"),
-    fixed("syslog-ident", Kind::Text, "redis"),
-    fixed("syslog-facility", Kind::Text, "local0"),
-    fixed("always-show-logo", Kind::Flag, "no"),
     fixed("set-proc-title", Kind::Flag, "yes"),
     row("proc-title-template", Kind::Text, "{title} {listen-addr} {server-mode}"),
     row("locale-collate", Kind::Text, ""),
@@ -216,10 +208,6 @@ pub static ROWS: &[Row] = &[
     hidden("use-exit-on-panic", Kind::Flag, "no"),
     hidden("watchdog-period", COUNT, "0"),
     row("ignore-warnings", Kind::Text, ""),
-    row("shutdown-on-sigterm", Kind::Words, "default"),
-    row("shutdown-on-sigint", Kind::Words, "default"),
-    row("oom-score-adj", Kind::Choice(&["no", "yes", "relative", "absolute"]), "no"),
-    row("oom-score-adj-values", Kind::Words, "0 200 800"),
     fixed("server_cpulist", Kind::Text, ""),
     fixed("bio_cpulist", Kind::Text, ""),
     fixed("aof_rewrite_cpulist", Kind::Text, ""),

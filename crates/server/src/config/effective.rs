@@ -20,7 +20,7 @@ pub static PORT: Row = Row {
 /// The addresses of the TCP listeners.
 pub static BIND: Row = Row {
     name: "bind",
-    kind: Kind::Words,
+    kind: Kind::Addresses,
     default: "127.0.0.1 -::1",
     when: When::Start,
     doc: "Addresses to listen on; `*` and `::*` are all, a leading `-` lets an address be absent.",
@@ -226,7 +226,8 @@ pub static LOG_LEVEL: Row = Row {
 pub static LOG_FILE: Row = Row {
     name: "logfile",
     when: When::Start,
-    doc: "File that the log is appended to; empty for standard output.",
+    doc: "File that the log is appended to, opened for each line, so that it can be moved away; \
+          empty for standard output.",
     ..Row::EFFECTIVE
 };
 
@@ -234,7 +235,7 @@ pub static LOG_FILE: Row = Row {
 pub static DIRECTORY: Row = Row {
     name: "dir",
     default: ".",
-    when: When::Start,
+    when: When::Protected,
     doc: "Working directory.",
     ..Row::EFFECTIVE
 };
@@ -243,7 +244,131 @@ pub static DIRECTORY: Row = Row {
 pub static PID_FILE: Row = Row {
     name: "pidfile",
     when: When::Start,
-    doc: "File that holds the process id while the server runs; empty for none.",
+    doc: "File that holds the process id while the server runs; empty for none, or for \
+          /var/run/redis.pid under `daemonize yes`.",
+    ..Row::EFFECTIVE
+};
+
+/// Whether the server leaves the terminal.
+pub static DAEMONIZE: Row = Row {
+    name: "daemonize",
+    kind: Kind::Flag,
+    default: "no",
+    when: When::Start,
+    doc: "Serve from a process in the background; the one that was started ends once it serves, or \
+          says why it does not. Without meaning under `supervised`.",
+    ..Row::EFFECTIVE
+};
+
+/// Who is told that the server serves.
+pub static SUPERVISED: Row = Row {
+    name: "supervised",
+    kind: Kind::Choice(&["upstart", "systemd", "auto", "no"]),
+    default: "no",
+    when: When::Start,
+    doc: "Tell who started the server when it serves and when it ends: systemd by NOTIFY_SOCKET, \
+          upstart by SIGSTOP; `auto` asks the environment.",
+    ..Row::EFFECTIVE
+};
+
+/// Whether the log goes to the system's.
+pub static SYSLOG_ENABLED: Row = Row {
+    name: "syslog-enabled",
+    kind: Kind::Flag,
+    default: "no",
+    when: When::Start,
+    doc: "Send the log to the system's, too.",
+    ..Row::EFFECTIVE
+};
+
+/// The name in the system's log.
+pub static SYSLOG_IDENT: Row = Row {
+    name: "syslog-ident",
+    default: "redis",
+    when: When::Start,
+    doc: "Name of this server in the system's log.",
+    ..Row::EFFECTIVE
+};
+
+/// The part of the system's log.
+pub static SYSLOG_FACILITY: Row = Row {
+    name: "syslog-facility",
+    kind: Kind::Choice(&[
+        "user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
+    ]),
+    default: "local0",
+    when: When::Start,
+    doc: "Facility of the system's log.",
+    ..Row::EFFECTIVE
+};
+
+/// Whether the log begins with a banner.
+pub static ALWAYS_SHOW_LOGO: Row = Row {
+    name: "always-show-logo",
+    kind: Kind::Flag,
+    default: "no",
+    when: When::Start,
+    doc: "Begin the log with a banner of version, port and process id, which test suites look for.",
+    ..Row::EFFECTIVE
+};
+
+/// What SIGTERM asks for.
+pub static SHUTDOWN_ON_TERMINATE: Row = Row {
+    name: "shutdown-on-sigterm",
+    kind: Kind::ShutdownModes,
+    default: "default",
+    doc: "How SIGTERM shuts down, in the words of SHUTDOWN; `save` without `force` does not, as \
+          nothing can be saved.",
+    ..Row::EFFECTIVE
+};
+
+/// What SIGINT asks for.
+pub static SHUTDOWN_ON_INTERRUPT: Row = Row {
+    name: "shutdown-on-sigint",
+    kind: Kind::ShutdownModes,
+    default: "default",
+    doc: "How SIGINT shuts down, in the same words.",
+    ..Row::EFFECTIVE
+};
+
+/// Whether the kernel's choice of a process to kill is influenced.
+pub static OOM_SCORE: Row = Row {
+    name: "oom-score-adj",
+    kind: Kind::Choice(&["no", "yes", "relative", "absolute"]),
+    default: "no",
+    doc: "Adjust the score by which the kernel chooses a process to kill when memory is short: by \
+          a value on top of what was found at start (`relative`, `yes`) or as it is.",
+    ..Row::EFFECTIVE
+};
+
+/// The values for that.
+pub static OOM_SCORE_VALUES: Row = Row {
+    name: "oom-score-adj-values",
+    kind: Kind::OomScores,
+    default: "0 200 800",
+    doc: "Scores for a primary, a replica and a child that saves; there are primaries only.",
+    ..Row::EFFECTIVE
+};
+
+/// Who may change the options that lead to files.
+pub static PROTECTED_CONFIGS: Row = Row {
+    name: "enable-protected-configs",
+    kind: Kind::Choice(&["no", "yes", "local"]),
+    default: "no",
+    when: When::Start,
+    doc: "Who may change protected options by CONFIG SET: nobody, everybody, or clients on this \
+          host.",
+    ..Row::EFFECTIVE
+};
+
+/// Which Redis the server says it is.
+pub static COMPATIBLE_VERSION: Row = Row {
+    name: "compatible-redis-version",
+    kind: Kind::Version,
+    default: command::REDIS_VERSION,
+    when: When::Start,
+    doc: "Version of Redis that INFO, HELLO and the log name, for clients and tests that choose by \
+          it; it changes nothing else.",
     ..Row::EFFECTIVE
 };
 
@@ -427,6 +552,18 @@ pub static ROWS: &[&Row] = &[
     &LOG_FILE,
     &DIRECTORY,
     &PID_FILE,
+    &DAEMONIZE,
+    &SUPERVISED,
+    &SYSLOG_ENABLED,
+    &SYSLOG_IDENT,
+    &SYSLOG_FACILITY,
+    &ALWAYS_SHOW_LOGO,
+    &SHUTDOWN_ON_TERMINATE,
+    &SHUTDOWN_ON_INTERRUPT,
+    &OOM_SCORE,
+    &OOM_SCORE_VALUES,
+    &PROTECTED_CONFIGS,
+    &COMPATIBLE_VERSION,
     &DEBUG_COMMAND,
     &FREQUENCY,
     &EXPIRE_EFFORT,

@@ -1,11 +1,14 @@
-//! A redis.conf and the command line as directives: one option with its arguments each.
+//! A redis.conf as directives: one option with its arguments each.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-use resp::{Batch, Decoder, Limits};
+use super::text::words;
 
 /// Files that may include each other in depth.
 const INCLUDE_DEPTH_MAX: usize = 16;
+/// Files that are included in all: patterns that match the including file multiply.
+const INCLUDE_FILES_MAX: usize = 1000;
 
 /// One option with its arguments, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,14 +17,17 @@ pub struct Directive {
     pub name: String,
     /// Its arguments, unquoted.
     pub arguments: Vec<String>,
-    /// The file and line, or the command line.
+    /// Where it stands.
     pub place: Place,
 }
 
 /// Where a directive stands, for the message about what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The line, counted from 1; 0 on the command line.
+    /// The included file; none in the main one, on standard input and on the command line.
+    pub file: Option<PathBuf>,
+    /// The line, counted from 1. As in Redis, standard input and the command line go on counting
+    /// where the file ends, one line for each option.
     pub line: usize,
     /// The text as it was written.
     pub text: String,
@@ -29,22 +35,33 @@ pub struct Place {
 
 /// Why the configuration cannot be used; printed as Redis prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
-    /// Where the fault is; none when a file cannot be read.
-    pub place: Option<Place>,
-    /// What is wrong.
-    pub message: String,
+pub enum ConfigError {
+    /// A directive is at fault.
+    Directive {
+        /// Where it stands.
+        place: Place,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A file cannot be read; a sentence that names it.
+    File(String),
 }
 
 impl std::fmt::Display for ConfigError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Place { file, line, text }, message) = match self {
+            ConfigError::File(message) => return write!(formatter, "{message}"),
+            ConfigError::Directive { place, message } => (place, message),
+        };
         let version = command::REDIS_VERSION;
         writeln!(formatter, "\n*** FATAL CONFIG FILE ERROR (Redis {version}) ***")?;
-        if let Some(Place { line, text }) = &self.place {
-            writeln!(formatter, "Reading the configuration file, at line {line}")?;
-            writeln!(formatter, ">>> '{text}'")?;
+        write!(formatter, "Reading the configuration file, at line {line}")?;
+        match file {
+            Some(file) => writeln!(formatter, " of {}", file.display())?,
+            None => writeln!(formatter)?,
         }
-        write!(formatter, "{}", self.message)
+        writeln!(formatter, ">>> '{text}'")?;
+        write!(formatter, "{message}")
     }
 }
 
@@ -53,107 +70,123 @@ impl std::error::Error for ConfigError {}
 impl ConfigError {
     /// Returns an error about `place`.
     pub fn at(place: &Place, message: impl Into<String>) -> ConfigError {
-        ConfigError { place: Some(place.clone()), message: message.into() }
+        ConfigError::Directive { place: place.clone(), message: message.into() }
+    }
+
+    /// Returns the error of a file that cannot be opened, in Redis's words.
+    pub fn unopened(file: &Path, error: &io::Error) -> ConfigError {
+        let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let reason = base_text(error);
+        let path = path.display();
+        ConfigError::File(format!("Fatal error, can't open config file '{path}': {reason}"))
     }
 }
 
-/// Reads the directives of the file `path`, those of the files that it includes in their place.
-///
-/// # Errors
-/// When a file cannot be read or a line's quotes do not match.
-pub fn read_file(path: &Path) -> Result<Vec<Directive>, ConfigError> {
-    read_nested(path, 0)
+/// Returns the system's own text for `error`, without the number that Rust adds.
+pub fn base_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-fn read_nested(path: &Path, depth: usize) -> Result<Vec<Directive>, ConfigError> {
-    let text = std::fs::read(path).map_err(|error| ConfigError {
-        place: None,
-        message: format!("Can't open config file '{}': {error}", path.display()),
-    })?;
-    let mut directives = Vec::new();
-    for directive in read_text(&text)? {
-        if directive.name != "include" {
-            directives.push(directive);
-            continue;
-        }
-        let [file] = directive.arguments.as_slice() else {
-            return Err(ConfigError::at(&directive.place, "wrong number of arguments"));
-        };
-        if depth == INCLUDE_DEPTH_MAX {
-            return Err(ConfigError::at(&directive.place, "files include each other too deeply"));
-        }
-        directives.extend(read_nested(&PathBuf::from(file), depth + 1)?);
-    }
-    Ok(directives)
+/// A directive, or what is wrong at its place.
+pub type Found = Result<Directive, ConfigError>;
+
+/// Returns the directives of `text`, one a line, which starts at `first_line` of `file`; empty
+/// lines and those after `#` say nothing.
+pub fn read_text(text: &[u8], file: Option<&Path>, first_line: usize) -> Vec<Found> {
+    let lines = text.split(|&byte| byte == b'\n').enumerate();
+    lines.filter_map(|(index, line)| read_line(line, file, first_line + index)).collect()
 }
 
-/// Reads the directives of `text`, one a line; empty lines and those after `#` say nothing.
-///
-/// # Errors
-/// When a line's quotes do not match or it is not UTF-8.
-pub fn read_text(text: &[u8]) -> Result<Vec<Directive>, ConfigError> {
-    let mut directives = Vec::new();
-    for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
-        let place = Place {
-            line: index + 1,
-            text: String::from_utf8_lossy(line.trim_ascii()).into_owned(),
-        };
-        if place.text.is_empty() || place.text.starts_with('#') {
-            continue;
-        }
-        let words = words(line.trim_ascii())
-            .ok_or_else(|| ConfigError::at(&place, "Unbalanced quotes in configuration line"))?;
-        if let Some((name, arguments)) = words.split_first() {
-            let name = name.to_ascii_lowercase();
-            directives.push(Directive { name, arguments: arguments.to_vec(), place });
-        }
-    }
-    Ok(directives)
-}
-
-/// Splits `line` by the rules of inline requests; none when quotes do not match, the line is
-/// longer than such a request may be, or a word is not UTF-8.
-pub fn words(line: &[u8]) -> Option<Vec<String>> {
-    // A leading space keeps a line that starts with '*' an inline request.
-    let mut buffer = [b" ", line, b"\n"].concat();
-    let mut batch = Batch::new();
-    let decoded = Decoder::new().decode(&mut buffer, &mut batch, 1, &Limits::REDIS);
-    if let resp::Next::Failed(_) = decoded.next {
+fn read_line(line: &[u8], file: Option<&Path>, number: usize) -> Option<Found> {
+    let line = line.trim_ascii();
+    if line.is_empty() || line.starts_with(b"#") {
         return None;
     }
-    let Some(request) = batch.view(&buffer).iter().next() else { return Some(Vec::new()) };
-    request.iter().map(|word| String::from_utf8(word.to_vec()).ok()).collect()
+    let text = String::from_utf8_lossy(line).into_owned();
+    directive(line, Place { file: file.map(Path::to_owned), line: number, text }).transpose()
 }
 
-/// Reads directives from command-line `arguments`: `--name value ...`, repeated.
+/// Returns the directive that `line` is, or none if it has no word.
 ///
 /// # Errors
-/// When the first argument is not an option.
-pub fn read_arguments(arguments: &[String]) -> Result<Vec<Directive>, ConfigError> {
-    let mut directives: Vec<Directive> = Vec::new();
-    for argument in arguments {
-        let place = Place { line: 0, text: argument.clone() };
-        if let Some(name) = argument.strip_prefix("--").filter(|name| !name.is_empty()) {
-            let name = name.to_ascii_lowercase();
-            directives.push(Directive { name, arguments: Vec::new(), place });
-            continue;
+/// When its quotes do not match or it is not UTF-8.
+pub fn directive(line: &[u8], place: Place) -> Result<Option<Directive>, ConfigError> {
+    let Some(words) = words(line) else {
+        let is_text = std::str::from_utf8(line).is_ok();
+        let fault = if is_text { "Unbalanced quotes in configuration line" } else { NOT_TEXT };
+        return Err(ConfigError::at(&place, fault));
+    };
+    let Some((name, arguments)) = words.split_first() else { return Ok(None) };
+    let (name, arguments) = (name.to_ascii_lowercase(), arguments.to_vec());
+    Ok(Some(Directive { name, arguments, place }))
+}
+
+const NOT_TEXT: &str = "Not UTF-8, which names, values and paths have to be";
+
+/// Returns `found` with each `include` replaced by what the files that it names hold, in the order
+/// of their names where it is a pattern. A pattern that matches no file says nothing.
+pub fn with_includes(found: Vec<Found>) -> Vec<Found> {
+    let mut includer = Includer { file_count: 0, expanded: Vec::new() };
+    includer.expand(found, 0);
+    includer.expanded
+}
+
+struct Includer {
+    file_count: usize,
+    expanded: Vec<Found>,
+}
+
+impl Includer {
+    fn expand(&mut self, found: Vec<Found>, depth: usize) {
+        for found in found {
+            match found {
+                Ok(directive) if directive.name == "include" => {
+                    if let Err(error) = self.include(&directive, depth) {
+                        self.expanded.push(Err(error));
+                    }
+                }
+                found => self.expanded.push(found),
+            }
         }
-        let Some(directive) = directives.last_mut() else {
-            return Err(ConfigError::at(&place, "Bad directive or wrong number of arguments"));
-        };
-        directive.place.text.push(' ');
-        directive.place.text.push_str(argument);
-        directive.arguments.push(argument.clone());
     }
-    Ok(directives)
+
+    fn include(&mut self, directive: &Directive, depth: usize) -> Result<(), ConfigError> {
+        let [pattern] = directive.arguments.as_slice() else {
+            return Err(ConfigError::at(&directive.place, "wrong number of arguments"));
+        };
+        for path in files(pattern).map_err(|why| ConfigError::at(&directive.place, why))? {
+            self.file_count += 1;
+            if depth == INCLUDE_DEPTH_MAX || self.file_count > INCLUDE_FILES_MAX {
+                let fault = "files include each other too deeply, or too many of them";
+                return Err(ConfigError::at(&directive.place, fault));
+            }
+            let text = std::fs::read(&path).map_err(|error| ConfigError::unopened(&path, &error));
+            self.expand(read_text(&text?, Some(&path), 1), depth + 1);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the files that `pattern` means, which need not exist if it is no pattern.
+fn files(pattern: &str) -> Result<Vec<PathBuf>, String> {
+    if !pattern.contains(['*', '?', '[']) {
+        return Ok(vec![PathBuf::from(pattern)]);
+    }
+    let paths = glob::glob(pattern).map_err(|error| format!("wrong pattern: {error}"))?;
+    Ok(paths.filter_map(Result::ok).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read(text: &[u8]) -> Result<Vec<Directive>, ConfigError> {
+        read_text(text, None, 1).into_iter().collect()
+    }
+
     fn check(text: &str, expected: &[(&str, &[&str])]) {
-        let found = read_text(text.as_bytes()).unwrap();
+        let found = read(text.as_bytes()).unwrap();
         let found: Vec<(&str, Vec<&str>)> = found
             .iter()
             .map(|d| (d.name.as_str(), d.arguments.iter().map(String::as_str).collect()))
@@ -178,40 +211,39 @@ mod tests {
     }
 
     #[test]
-    fn unbalanced_quotes_are_refused_with_their_line() {
-        let error = read_text(b"port 1\nrequirepass \"half\n").unwrap_err();
-        assert_eq!(error.place.as_ref().unwrap().line, 2);
+    fn unbalanced_quotes_and_foreign_bytes_are_refused_with_their_line() {
+        let error = read(b"port 1\nrequirepass \"half\n").unwrap_err();
         let text = error.to_string();
         assert!(text.contains("*** FATAL CONFIG FILE ERROR (Redis 7.2.4) ***"), "{text}");
-        assert!(text.contains(">>> 'requirepass \"half'"), "{text}");
+        assert!(text.contains("Reading the configuration file, at line 2\n"), "{text}");
+        assert!(text.contains(">>> 'requirepass \"half'\nUnbalanced quotes"), "{text}");
+        let text = read(b"requirepass \xff").unwrap_err().to_string();
+        assert!(text.ends_with(NOT_TEXT), "{text}");
     }
 
     #[test]
-    fn command_line_options_take_all_words_up_to_the_next_option() {
-        let arguments = ["--save", "", "--bind", "127.0.0.1", "::1", "--PORT", "1"];
-        let arguments: Vec<String> = arguments.map(str::to_owned).to_vec();
-        let found = read_arguments(&arguments).unwrap();
-        let names: Vec<&str> = found.iter().map(|d| d.name.as_str()).collect();
-        assert_eq!(names, ["save", "bind", "port"]);
-        assert_eq!(found[0].arguments, [""]);
-        assert_eq!(found[1].arguments, ["127.0.0.1", "::1"]);
-        assert!(read_arguments(&["port".to_owned()]).is_err());
-    }
-
-    /// Any bytes are either refused or split; nothing panics and no word gains a line end that
-    /// was not escaped.
-    #[test]
-    fn any_bytes_are_split_or_refused() {
-        for seed in 0..2_000 {
-            let mut random = base::prng::Prng::new(seed);
-            let alphabet = b"a \"'\\x41\n\r\t#*$\0\xff";
-            let length = random.below(40) as usize;
-            let text: Vec<u8> = (0..length)
-                .map(|_| alphabet[random.below(alphabet.len() as u64) as usize])
-                .collect();
-            if let Ok(directives) = read_text(&text) {
-                assert!(directives.len() <= 40, "seed {seed}");
-            }
-        }
+    fn included_files_stand_in_the_place_of_their_directive() {
+        let folder = std::env::temp_dir().join(format!("forebay-include-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("parts")).unwrap();
+        let write = |name: &str, text: String| std::fs::write(folder.join(name), text).unwrap();
+        let inside = |name: &str| folder.join(name).display().to_string();
+        write("parts/b.conf", "timeout 2\nnope \"half".to_owned());
+        write("parts/a.conf", format!("include {}", inside("deep")));
+        write("deep", "timeout 3".to_owned());
+        write("self", format!("include {}", inside("sel?")));
+        let expand = |text: String| with_includes(read_text(text.as_bytes(), None, 1));
+        let lines = ["port 1", "include {}/parts/*.conf", "include {}/none/*", "port 4"];
+        let text = lines.join("\n").replace("{}", &folder.display().to_string());
+        let expanded = expand(text);
+        let names: Vec<&str> =
+            expanded.iter().map(|found| found.as_ref().map_or("?", |d| &d.arguments[0])).collect();
+        assert_eq!(names, ["1", "3", "2", "?", "4"]);
+        let text = expanded[3].clone().unwrap_err().to_string();
+        assert!(text.contains(&format!("at line 2 of {}\n", inside("parts/b.conf"))), "{text}");
+        let text = expand(format!("include {}", inside("none")))[0].clone().unwrap_err();
+        assert!(text.to_string().starts_with("Fatal error, can't open config file '"), "{text}");
+        let text = expand(format!("include {}", inside("self")))[0].clone().unwrap_err();
+        assert!(text.to_string().contains("too deeply"), "{text}");
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

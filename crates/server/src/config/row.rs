@@ -101,6 +101,14 @@ pub enum Kind {
     Words,
     /// Numbers from 0 to 100.
     Percentiles,
+    /// Addresses to listen on, as `bind` takes them.
+    Addresses,
+    /// How a signal shuts down: `default`, or some of `save`, `nosave`, `now` and `force`.
+    ShutdownModes,
+    /// Three scores for the kernel's choice of a process to kill.
+    OomScores,
+    /// A version: three numbers.
+    Version,
     /// Only the default, because what other values ask for does not exist here; the text says so.
     Only(&'static str),
     /// No primary to follow: `no one` or nothing; the text says why.
@@ -131,9 +139,15 @@ impl Kind {
     pub fn canonical(&self, arguments: &[String], current: &str) -> Result<String, String> {
         match self {
             Kind::Words => return Ok(arguments.join(" ")),
+            Kind::Addresses => return addresses(arguments),
+            Kind::ShutdownModes => return shutdown_modes(arguments),
+            Kind::OomScores => return oom_scores(arguments),
             Kind::SaveSchedule => return save_schedule(arguments),
             Kind::Percentiles => return percentiles(arguments),
             Kind::OutputLimits => return OutputLimits::parse(current).changed(arguments),
+            Kind::Only(_) if arguments.len() != 1 => {
+                return Err("wrong number of arguments".to_owned());
+            }
             Kind::Only(reason) => {
                 let same = arguments.join(" ").eq_ignore_ascii_case(current);
                 return if same { Ok(current.to_owned()) } else { Err((*reason).to_owned()) };
@@ -152,17 +166,80 @@ impl Kind {
             Kind::PowerOfTwo { min, max } => power_of_two(argument, *min, *max),
             Kind::MemoryOrPercent => memory_or_percent(argument),
             Kind::Permissions => permissions(argument),
-            Kind::Choice(words) => choice(argument, words).ok_or_else(|| {
-                format!("argument(s) must be one of the following: {}", words.join(", "))
-            }),
+            Kind::Version => version(argument),
+            Kind::Choice(words) => choice(argument, words).ok_or_else(|| one_of(words)),
             _ => Ok(argument.clone()),
         }
     }
 }
 
+/// Addresses in one `bind`, as in Redis.
+const ADDRESSES_MAX: usize = 16;
+
+fn addresses(arguments: &[String]) -> Result<String, String> {
+    let words = split(arguments);
+    if words.len() > ADDRESSES_MAX {
+        return Err("Too many bind addresses specified.".to_owned());
+    }
+    Ok(words.join(" "))
+}
+
+/// What a signal may ask of a shutdown, in the order in which CONFIG GET shows it.
+const SHUTDOWN_MODES: [&str; 5] = ["default", "save", "nosave", "now", "force"];
+
+fn shutdown_modes(arguments: &[String]) -> Result<String, String> {
+    let mut wanted = [false; SHUTDOWN_MODES.len()];
+    let words = split(arguments);
+    for word in &words {
+        let index = SHUTDOWN_MODES.iter().position(|mode| mode.eq_ignore_ascii_case(word));
+        wanted[index.ok_or_else(|| one_of(&SHUTDOWN_MODES))?] = true;
+    }
+    if words.is_empty() {
+        return Err(one_of(&SHUTDOWN_MODES));
+    }
+    if wanted[1] && wanted[2] {
+        return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".to_owned());
+    }
+    // What is wanted beside the default is told alone.
+    wanted[0] = !wanted[1..].contains(&true);
+    let modes = SHUTDOWN_MODES.iter().zip(wanted).filter(|(_, wanted)| *wanted);
+    Ok(modes.map(|(mode, _)| *mode).collect::<Vec<_>>().join(" "))
+}
+
+fn oom_scores(arguments: &[String]) -> Result<String, String> {
+    let words = split(arguments);
+    if words.len() != 3 {
+        return Err("wrong number of arguments".to_owned());
+    }
+    let is_score =
+        |word: &&str| word.parse().is_ok_and(|score: i32| (-2000..=2000).contains(&score));
+    if !words.iter().all(is_score) {
+        let fault = "Invalid oom-score-adj-values, elements must be between -2000 and 2000.";
+        return Err(fault.to_owned());
+    }
+    Ok(words.join(" "))
+}
+
+fn version(argument: &str) -> Result<String, String> {
+    let parts: Vec<&str> = argument.split('.').collect();
+    let is_number =
+        |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit()) && part.parse::<u8>().is_ok();
+    match parts.len() == 3 && parts.iter().all(is_number) {
+        true => Ok(argument.to_owned()),
+        false => Err("argument must be a version: three numbers below 256, as in 7.2.4".to_owned()),
+    }
+}
+
+fn split(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().flat_map(|text| text.split_whitespace()).collect()
+}
+
+fn one_of(words: &[&str]) -> String {
+    format!("argument(s) must be one of the following: {}", words.join(", "))
+}
+
 fn no_primary(arguments: &[String], reason: &str) -> Result<String, String> {
-    let words: Vec<&str> = arguments.iter().flat_map(|text| text.split_whitespace()).collect();
-    match words.as_slice() {
+    match split(arguments).as_slice() {
         [] => Ok(String::new()),
         [no, one] if no.eq_ignore_ascii_case("no") && one.eq_ignore_ascii_case("one") => {
             Ok(String::new())
@@ -228,7 +305,7 @@ fn memory_or_percent(argument: &str) -> Result<String, String> {
     if let Some(percent) = argument.strip_suffix('%') {
         return match percent.parse::<u8>() {
             Ok(value) if value <= 100 => Ok(argument.to_owned()),
-            _ => Err("argument must be between 0 and 100 inclusive".to_owned()),
+            _ => Err("percentage argument must be less or equal to 100".to_owned()),
         };
     }
     match parse_memory(argument) {
@@ -266,7 +343,7 @@ fn percentiles(arguments: &[String]) -> Result<String, String> {
 
 /// Accepts pairs of seconds and changes, as words of their own or within one word.
 fn save_schedule(arguments: &[String]) -> Result<String, String> {
-    let words: Vec<&str> = arguments.iter().flat_map(|text| text.split_whitespace()).collect();
+    let words = split(arguments);
     if !words.len().is_multiple_of(2) {
         return Err("Invalid save parameters".to_owned());
     }
@@ -298,7 +375,7 @@ pub struct OutputLimits {
 }
 
 /// The names of the classes, in the order in which CONFIG GET shows them.
-const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
+pub const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
 impl OutputLimits {
     /// Reads the canonical text.
@@ -313,13 +390,18 @@ impl OutputLimits {
         limits
     }
 
+    /// Returns the limits in the order of [`CLASSES`].
+    pub fn classes(&self) -> [OutputLimit; 3] {
+        self.classes
+    }
+
     /// Returns the limit of ordinary clients.
     pub fn normal(&self) -> OutputLimit {
         self.classes[0]
     }
 
     fn changed(mut self, arguments: &[String]) -> Result<String, String> {
-        let words: Vec<&str> = arguments.iter().flat_map(|text| text.split_whitespace()).collect();
+        let words = split(arguments);
         if words.is_empty() || !words.len().is_multiple_of(4) {
             return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
         }
@@ -384,15 +466,49 @@ mod tests {
         let text = "argument(s) must be one of the following: noeviction, allkeys-lru";
         check(words, &["random"], Err(text));
         check(Kind::Only("no such thing here"), &["yes"], Err("no such thing here"));
+        check(Kind::Only("no such thing here"), &["no", "no"], Err("wrong number of arguments"));
         let primary = Kind::NoPrimary("no primary");
         check(primary, &["NO", "one"], Ok(""));
         check(primary, &["no one"], Ok(""));
         check(primary, &[""], Ok(""));
         check(primary, &["127.0.0.1", "6379"], Err("no primary"));
         check(Kind::MemoryOrPercent, &["5%"], Ok("5%"));
+        let percent = "percentage argument must be less or equal to 100";
+        check(Kind::MemoryOrPercent, &["101%"], Err(percent));
+        check(Kind::Addresses, &["127.0.0.1", "-::1"], Ok("127.0.0.1 -::1"));
+        check(Kind::Addresses, &["a"; 17], Err("Too many bind addresses specified."));
+        check(Kind::Version, &["6.2.14"], Ok("6.2.14"));
+        for wrong in ["7", "7.2", "7.2.x", "7.2.4.1", "7.2.256", "7.2.+4", ""] {
+            let text = "argument must be a version: three numbers below 256, as in 7.2.4";
+            check(Kind::Version, &[wrong], Err(text));
+        }
         let size = Kind::PowerOfTwo { min: 1024, max: 4096 };
         check(size, &["2kb"], Ok("2048"));
         check(size, &["3kb"], Err("argument must be 0 or a power of two of bytes"));
+    }
+
+    #[test]
+    fn modes_of_a_shutdown_are_words_of_the_list_in_its_order() {
+        let modes = Kind::ShutdownModes;
+        check(modes, &["NOW", "save"], Ok("save now"));
+        check(modes, &["nosave force"], Ok("nosave force"));
+        check(modes, &["default", "save"], Ok("save"));
+        check(modes, &["default"], Ok("default"));
+        let both = "shutdown options SAVE and NOSAVE can't be used simultaneously";
+        check(modes, &["save", "nosave"], Err(both));
+        let list = "argument(s) must be one of the following: default, save, nosave, now, force";
+        check(modes, &["later"], Err(list));
+        check(modes, &[""], Err(list));
+    }
+
+    #[test]
+    fn three_scores_are_within_the_kernels_bounds_twice() {
+        check(Kind::OomScores, &["0", "200", "800"], Ok("0 200 800"));
+        check(Kind::OomScores, &["-2000 0 2000"], Ok("-2000 0 2000"));
+        check(Kind::OomScores, &["0", "200"], Err("wrong number of arguments"));
+        let bounds = "Invalid oom-score-adj-values, elements must be between -2000 and 2000.";
+        check(Kind::OomScores, &["0", "200", "2001"], Err(bounds));
+        check(Kind::OomScores, &["0", "200", "x"], Err(bounds));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use command::ShutdownRequest;
 use keyspace::EvictionPolicy;
 
 use super::effective as row;
@@ -36,6 +37,15 @@ pub struct Settings {
     pub log_file: Option<PathBuf>,
     pub directory: PathBuf,
     pub pid_file: Option<PathBuf>,
+    pub daemonize: bool,
+    pub supervised: String,
+    pub system_log: Option<SystemLog>,
+    pub shows_logo: bool,
+    pub shutdown_on_terminate: ShutdownRequest,
+    pub shutdown_on_interrupt: ShutdownRequest,
+    pub oom_score: OomScore,
+    pub protected_configs: String,
+    pub compatible_version: String,
     pub debug_command: String,
     pub frequency: u32,
     pub expire_effort: u32,
@@ -95,6 +105,15 @@ impl Settings {
             log_file: path(&row::LOG_FILE),
             directory: PathBuf::from(text(&row::DIRECTORY)),
             pid_file: path(&row::PID_FILE),
+            daemonize: flag(&row::DAEMONIZE),
+            supervised: text(&row::SUPERVISED),
+            system_log: flag(&row::SYSLOG_ENABLED).then(|| SystemLog::read(&text)),
+            shows_logo: flag(&row::ALWAYS_SHOW_LOGO),
+            shutdown_on_terminate: shutdown_request(&text(&row::SHUTDOWN_ON_TERMINATE)),
+            shutdown_on_interrupt: shutdown_request(&text(&row::SHUTDOWN_ON_INTERRUPT)),
+            oom_score: OomScore::read(&text(&row::OOM_SCORE), &text(&row::OOM_SCORE_VALUES)),
+            protected_configs: text(&row::PROTECTED_CONFIGS),
+            compatible_version: text(&row::COMPATIBLE_VERSION),
             debug_command: text(&row::DEBUG_COMMAND),
             frequency: number(&row::FREQUENCY) as u32,
             expire_effort: number(&row::EXPIRE_EFFORT) as u32,
@@ -116,6 +135,52 @@ impl Settings {
             save: text(&row::SAVE),
         }
     }
+}
+
+/// Where in the system's log the lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SystemLog {
+    /// The name of this server in it.
+    pub name: String,
+    /// The facility, by Redis's name for it.
+    pub facility: String,
+}
+
+impl SystemLog {
+    fn read(text: impl Fn(&Row) -> String) -> SystemLog {
+        SystemLog { name: text(&row::SYSLOG_IDENT), facility: text(&row::SYSLOG_FACILITY) }
+    }
+}
+
+/// How the score by which the kernel chooses a process to kill is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OomScore {
+    /// As it was at start.
+    Unchanged,
+    /// This much above what it was at start.
+    Relative(i32),
+    /// Just this.
+    Absolute(i32),
+}
+
+impl OomScore {
+    fn read(mode: &str, values: &str) -> OomScore {
+        // The first value is that of a primary, which this server always is.
+        let value = values.split(' ').next().and_then(|value| value.parse().ok());
+        let value = value.expect("the values were checked to be numbers");
+        match mode {
+            "no" => OomScore::Unchanged,
+            "absolute" => OomScore::Absolute(value),
+            _ => OomScore::Relative(value),
+        }
+    }
+}
+
+fn shutdown_request(modes: &str) -> ShutdownRequest {
+    let has = |mode: &str| modes.split(' ').any(|word| word == mode);
+    let save = has("save").then_some(true).or(has("nosave").then_some(false));
+    // `now` would not wait for replicas, of which there are none.
+    ShutdownRequest { save, force: has("force") }
 }
 
 /// Returns the size of a segment for a memory limit, 0 being none. A segment that changes from

@@ -1,4 +1,4 @@
-//! The page of options, from the list that `forebay options` prints.
+//! The page of options, from the table that `forebay options --table` prints.
 
 use crate::process::output_of;
 use crate::workspace::Workspace;
@@ -9,37 +9,83 @@ use crate::workspace::Workspace;
 /// When the program cannot be run or prints something else.
 pub fn page(workspace: &Workspace) -> Result<String, String> {
     let program = workspace.target.join("debug/forebay");
-    let printed = output_of(&program.to_string_lossy(), &["options"])?;
+    let printed = output_of(&program.to_string_lossy(), &["options", "--table"])?;
     render(&printed).ok_or_else(|| "forebay options printed something unknown".to_owned())
 }
 
-/// Returns the page for a list that has two lines an option: name and default, then, indented,
-/// what it does and, in brackets, that it is set at start only.
+const HEAD: &str = "\
+# Options
+
+Written by `cargo xtask docs` from the server's table of options. Each can stand in the
+configuration file and on the command line of `forebay serve`; CONFIG GET shows it, CONFIG SET
+changes it where it is set at any time, and CONFIG REWRITE writes it back. Any name that is not on
+this page is refused. `forebay --help OPTION` prints what is known of one, and
+`forebay config check FILE` what a file would lead to.
+";
+
+const EFFECTIVE: &str = "
+## Options that do something
+
+| option | values | default | set | what it does |
+| --- | --- | --- | --- | --- |
+";
+
+const REFUSED: &str = "
+## Options that are kept at their default
+
+Another value asks for something that does not exist here, so that a server does not start with it;
+one that a later line or the command line takes back does no harm.
+
+| option | default | why |
+| --- | --- | --- |
+";
+
+const DIRECTIVES: &str = "
+## Directives that are refused
+
+| directive | why |
+| --- | --- |
+";
+
+const ACCEPTED: &str = "
+## Options of Redis without effect
+
+They are checked, shown and written back as in Redis, and the log names those that were set.
+
+| option | values | default |
+| --- | --- | --- |
+";
+
+/// Returns the page for a table of seven cells a line: name, alias, effect, values, default, when,
+/// meaning.
 fn render(printed: &str) -> Option<String> {
-    let mut page = "# Options\n\n\
-        Written by `cargo xtask docs` from the server's table of options. Each can stand in the\n\
-        configuration file and on the command line of `forebay serve`; CONFIG GET shows it, and\n\
-        CONFIG SET changes it where it is set at any time. An option of Redis that is not listed\n\
-        is accepted where it has no meaning here, and the log says so; any other name is refused.\n\
-        \n\
-        | option | default | set | what it does |\n| --- | --- | --- | --- |\n"
-        .to_owned();
-    let mut lines = printed.lines();
-    while let Some(line) = lines.next() {
-        let (name, default) = line.split_once(' ')?;
-        let line = lines.next()?.strip_prefix("    ")?;
-        let (meaning, when) = match line.strip_suffix(" (at start)") {
-            Some(meaning) => (meaning, "at start"),
-            None => (line, "any time"),
+    let [mut effective, mut refused, mut directives, mut accepted] =
+        [(); 4].map(|()| String::new());
+    for line in printed.lines() {
+        let line = line.replace('|', "\\|");
+        let cells: Vec<&str> = line.split('\t').collect();
+        let [name, alias, effect, values, default, when, meaning] = cells.try_into().ok()?;
+        let name = match alias {
+            "" => format!("`{name}`"),
+            alias => format!("`{name}`, `{alias}`"),
         };
-        let meaning = meaning.replace('|', "\\|");
-        page.push_str(&format!("| `{name}` | {} | {when} | {meaning} |\n", quoted(default)));
+        let default = quoted(default);
+        match effect {
+            "effective" => {
+                effective += &format!("| {name} | {values} | {default} | {when} | {meaning} |\n");
+            }
+            "accepted" => accepted += &format!("| {name} | {values} | {default} |\n"),
+            "refused" => refused += &format!("| {name} | {default} | {meaning} |\n"),
+            "directive" => directives += &format!("| {name} | {meaning} |\n"),
+            _ => return None,
+        }
     }
-    (!printed.is_empty()).then_some(page)
+    let parts = [HEAD, EFFECTIVE, &effective, REFUSED, &refused, DIRECTIVES, &directives, ACCEPTED];
+    (!printed.is_empty()).then(|| parts.concat() + &accepted)
 }
 
 fn quoted(default: &str) -> String {
-    if default == "''" { "none".to_owned() } else { format!("`{default}`") }
+    if default.is_empty() { "none".to_owned() } else { format!("`{default}`") }
 }
 
 #[cfg(test)]
@@ -47,16 +93,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_option_is_a_row_of_the_table() {
-        let page = render("port 6379\n    The port. (at start)\nunixsocket ''\n    yes | no.\n");
+    fn each_option_is_a_row_of_the_table_of_its_kind() {
+        let page = render(
+            "port\t\teffective\t0 to 9\t6379\tat start\tThe port.\n\
+             a\tb\taccepted\tyes | no\t\tany time\tNothing.\n\
+             tls-port\t\trefused\tthe default\t0\tat start\tNo TLS.\n\
+             user\t\tdirective\t\t\tnever\tNo users.\n",
+        );
         let page = page.expect("the list is complete");
-        assert!(page.contains("\n| `port` | `6379` | at start | The port. |\n"), "{page}");
-        assert!(page.ends_with("\n| `unixsocket` | none | any time | yes \\| no. |\n"), "{page}");
+        for row in [
+            "\n| `port` | 0 to 9 | `6379` | at start | The port. |\n",
+            "\n| `a`, `b` | yes \\| no | none |\n",
+            "\n| `tls-port` | `0` | No TLS. |\n",
+            "\n| `user` | No users. |\n",
+        ] {
+            assert!(page.contains(row), "{row}: {page}");
+        }
     }
 
     #[test]
     fn another_format_is_refused() {
-        for printed in ["", "port 6379\n", "port 6379\nThe port.\n", "port\n    The port.\n"] {
+        for printed in ["", "port 6379\n", "a\t\tgood\tx\ty\tz\tw\n", "a\t\teffective\tx\ty\tz\n"] {
             assert!(render(printed).is_none(), "{printed:?}");
         }
     }

@@ -3,6 +3,7 @@
 mod get;
 mod help;
 mod resetstat;
+mod rewrite;
 mod set;
 
 use crate::prelude::*;
@@ -15,7 +16,7 @@ pub static CONFIG: Command = Command {
     complexity: "Depends on the subcommand",
     group: Group::Server,
     arity: Arity::at_least(2),
-    subcommands: &[&get::GET, &help::HELP, &resetstat::RESETSTAT, &set::SET],
+    subcommands: &[&get::GET, &help::HELP, &resetstat::RESETSTAT, &rewrite::REWRITE, &set::SET],
     handler: Handler::Container,
     ..Command::DEFAULT
 };

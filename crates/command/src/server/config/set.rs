@@ -53,7 +53,7 @@ fn run(
     }
     let pairs: Vec<(&[u8], &[u8])> =
         (2..args.len()).step_by(2).map(|index| (args.at(index), args.at(index + 1))).collect();
-    cx.host.config_set(&pairs).map_err(refusal)?;
+    cx.host.config_set(cx.session, &pairs).map_err(refusal)?;
     reply.ok();
     Ok(Next::Done)
 }

@@ -50,7 +50,7 @@ impl Host for TestHost {
         named.map(|name| (name.to_owned(), self.value(name))).collect()
     }
 
-    fn config_set(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), ConfigError> {
+    fn config_set(&self, _: &SessionState, pairs: &[(&[u8], &[u8])]) -> Result<(), ConfigError> {
         for (name, value) in pairs {
             let known = OPTIONS.into_iter().find(|known| known.as_bytes() == *name);
             let known = known.ok_or(ConfigError::Unknown { name: name.to_vec() })?;
