@@ -19,4 +19,4 @@ pub use connection::{Connection, Raw, Request, encode, request, words};
 pub use folder::TempFolder;
 pub use poll::{let_pass, poll, poll_until};
 pub use process::{Finished, Program, command, run};
-pub use server::{Kind, Launch, Server, forebay};
+pub use server::{Kind, Launch, Server, forebay, free_port};

@@ -236,7 +236,7 @@ fn answers(connection: io::Result<Connection>) -> bool {
 
 /// Returns a port that nobody listens on, below those from which the system serves outgoing
 /// connections.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     const FIRST: u16 = 12_000;
     const COUNT: u16 = 20_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
