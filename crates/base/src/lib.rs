@@ -11,6 +11,7 @@ pub mod hash;
 pub mod ids;
 mod natural;
 pub mod number;
+pub mod number_text;
 pub mod prng;
 pub mod slot;
 

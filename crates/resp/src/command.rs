@@ -1,6 +1,6 @@
 //! Requests as a client writes them.
 
-use crate::number::IntegerText;
+use base::number_text::IntegerText;
 
 /// Appends `arguments` to `out` as one request, an array of bulk strings.
 pub fn encode_command(arguments: &[&[u8]], out: &mut Vec<u8>) {

@@ -1,7 +1,7 @@
 //! The server's replies in both versions of the protocol.
 
-use crate::number::{DoubleText, IntegerText};
 use crate::output::{Referenced, References};
+use base::number_text::{DoubleText, IntegerText};
 
 /// The version of the protocol that a session speaks; HELLO changes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

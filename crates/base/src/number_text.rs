@@ -1,8 +1,8 @@
-//! Numbers as Redis writes them on the wire.
+//! Numbers as Redis writes them: on the wire, and into values.
 
 use std::fmt::Write;
 
-use base::number::parse_i64;
+use crate::number::parse_i64;
 
 /// Bytes that the text of a double never exceeds.
 pub const DOUBLE_TEXT_BYTES_MAX: usize = 32;
@@ -179,7 +179,7 @@ impl<const N: usize> Write for Text<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::prng::Prng;
+    use crate::prng::Prng;
 
     #[test]
     fn integers_are_written_as_std_writes_them() {

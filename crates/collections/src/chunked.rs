@@ -1,0 +1,72 @@
+//! An array that grows a piece at a time: no growth copies more than one small piece.
+
+use crate::heap_bytes;
+
+/// Items of a piece, as a power of two.
+const CHUNK_BITS: usize = 9;
+const CHUNK_ITEMS: usize = 1 << CHUNK_BITS;
+
+/// An array of pieces. The first piece grows as a vector does, later ones are made whole.
+#[derive(Clone)]
+pub(crate) struct Chunked<T> {
+    chunks: Vec<Vec<T>>,
+    len: usize,
+}
+
+impl<T> Default for Chunked<T> {
+    fn default() -> Chunked<T> {
+        Chunked { chunks: Vec::new(), len: 0 }
+    }
+}
+
+impl<T> Chunked<T> {
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub fn get(&self, index: usize) -> &T {
+        &self.chunks[index >> CHUNK_BITS][index & (CHUNK_ITEMS - 1)]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, index: usize) -> &mut T {
+        &mut self.chunks[index >> CHUNK_BITS][index & (CHUNK_ITEMS - 1)]
+    }
+
+    pub fn push(&mut self, item: T) {
+        if self.len == self.chunks.len() * CHUNK_ITEMS {
+            let capacity = if self.chunks.is_empty() { 0 } else { CHUNK_ITEMS };
+            self.chunks.push(Vec::with_capacity(capacity));
+        }
+        self.chunks.last_mut().expect("a piece has room").push(item);
+        self.len += 1;
+    }
+
+    pub fn pop(&mut self) -> Option<T> {
+        let chunk = self.chunks.last_mut()?;
+        let item = chunk.pop();
+        self.len -= usize::from(item.is_some());
+        if chunk.is_empty() {
+            self.chunks.pop();
+            self.chunks.shrink_to(2 * self.chunks.len());
+        }
+        item
+    }
+
+    /// Returns the bytes of memory that the pieces take. Costs a few loads.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        let list = heap_bytes(self.chunks.capacity() * size_of::<Vec<T>>());
+        // All but the first are whole.
+        let first = self.chunks.first().map_or(0, |chunk| chunk.capacity());
+        let whole = heap_bytes(CHUNK_ITEMS * size_of::<T>());
+        let rest = (self.chunks.len() as u64).saturating_sub(1) * whole;
+        list + heap_bytes(first * size_of::<T>()) + rest
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flatten()
+    }
+}

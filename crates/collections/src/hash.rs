@@ -1,0 +1,361 @@
+//! A hash: fields and their values, in one listpack while they are few and short, then in a table.
+
+use crate::blob::Blob;
+use crate::element::{Element, Needle};
+use crate::heap_bytes;
+use crate::limits::Rules;
+use crate::listpack::{At, Listpack};
+use crate::table::{Payload, Table};
+
+/// Fields, each with a value.
+#[derive(Clone)]
+pub struct Hash {
+    body: Body,
+}
+
+#[derive(Clone)]
+enum Body {
+    /// Field, value, field, value.
+    Small(Listpack),
+    Large(Box<Table<Pair>>),
+}
+
+/// A field and its value in one piece: the field's length first, seven bits a byte, lowest first.
+#[derive(Clone)]
+struct Pair(Blob);
+
+impl Default for Hash {
+    fn default() -> Hash {
+        Hash { body: Body::Small(Listpack::new()) }
+    }
+}
+
+impl Hash {
+    /// Returns the number of fields.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.body {
+            Body::Small(pack) => pack.count() / 2,
+            Body::Large(table) => table.len(),
+        }
+    }
+
+    /// Returns whether there are no fields.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns whether it is one listpack.
+    pub fn is_small(&self) -> bool {
+        matches!(self.body, Body::Small(_))
+    }
+
+    /// Returns the bytes of memory that it takes beside itself.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        match &self.body {
+            Body::Small(pack) => pack.memory_bytes(),
+            Body::Large(table) => heap_bytes(size_of::<Table<Pair>>()) + table.memory_bytes(),
+        }
+    }
+
+    /// Makes ready for fields and values that will be set together: a long one among them makes a
+    /// table of a listpack first, as in Redis.
+    ///
+    /// Source: Redis 7.2, `hashTypeTryConversion`.
+    #[inline]
+    pub fn prepare<'e>(&mut self, parts: impl Iterator<Item = &'e [u8]>, rules: &Rules) {
+        let Body::Small(pack) = &self.body else { return };
+        let longest = rules.limits.hash_value_bytes;
+        let mut total = pack.bytes().len();
+        for part in parts {
+            total += part.len();
+            if part.len() as u64 > longest || total > Hash::SAFE_BYTES {
+                return self.enlarge(rules);
+            }
+        }
+    }
+
+    /// A listpack never grows beyond this.
+    const SAFE_BYTES: usize = 1 << 30;
+
+    /// Returns the value of `field`.
+    #[inline]
+    pub fn get(&self, field: &[u8], rules: &Rules) -> Option<Element<'_>> {
+        match &self.body {
+            Body::Small(pack) => {
+                let at = find(pack, field)?;
+                Some(pack.get(pack.next(at)?))
+            }
+            Body::Large(table) => {
+                let position = table.find(rules.hasher.hash(field), field)?;
+                Some(Element::Bytes(table.get(position).value()))
+            }
+        }
+    }
+
+    /// Makes `value` the value of `field`; returns whether the field is new.
+    #[inline]
+    pub fn set(&mut self, field: &[u8], value: &[u8], rules: &Rules) -> bool {
+        let is_new = match &mut self.body {
+            Body::Small(pack) => set_in_pack(pack, field, value),
+            Body::Large(table) => return set_in_table(table, field, value, rules),
+        };
+        if is_new && self.len() as u64 > rules.limits.hash_entries {
+            self.enlarge(rules);
+        }
+        is_new
+    }
+
+    /// Takes `field` out; returns whether it was there.
+    pub fn remove(&mut self, field: &[u8], rules: &Rules) -> bool {
+        match &mut self.body {
+            Body::Small(pack) => {
+                let Some(at) = find(pack, field) else { return false };
+                pack.remove(at, 2);
+                true
+            }
+            Body::Large(table) => {
+                let Some(position) = table.find(rules.hasher.hash(field), field) else {
+                    return false;
+                };
+                table.remove(position);
+                true
+            }
+        }
+    }
+
+    /// Visits all fields with their values.
+    pub fn for_each(&self, mut visit: impl FnMut(Element<'_>, Element<'_>)) {
+        match &self.body {
+            Body::Small(pack) => {
+                let mut parts = pack.iter();
+                while let (Some(field), Some(value)) = (parts.next(), parts.next()) {
+                    visit(field, value);
+                }
+            }
+            Body::Large(table) => table.iter().for_each(|pair| {
+                visit(Element::Bytes(pair.field()), Element::Bytes(pair.value()));
+            }),
+        }
+    }
+
+    /// Returns field `index` with its value, in no order: all indexes below the length are all
+    /// fields.
+    pub fn at(&self, index: usize) -> Option<(Element<'_>, Element<'_>)> {
+        match &self.body {
+            Body::Small(pack) => {
+                let at = pack.seek(2 * index, pack.count())?;
+                Some((pack.get(at), pack.get(pack.next(at)?)))
+            }
+            Body::Large(table) if index < table.len() => {
+                let pair = table.get(index);
+                Some((Element::Bytes(pair.field()), Element::Bytes(pair.value())))
+            }
+            Body::Large(_) => None,
+        }
+    }
+
+    /// Visits some fields with their values and returns the cursor to go on with; see HSCAN.
+    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(Element<'_>, Element<'_>)) -> u64 {
+        match &self.body {
+            Body::Small(_) => {
+                self.for_each(visit);
+                0
+            }
+            Body::Large(table) => table.scan(cursor, &mut |pair| {
+                visit(Element::Bytes(pair.field()), Element::Bytes(pair.value()));
+            }),
+        }
+    }
+
+    /// Becomes a table.
+    fn enlarge(&mut self, rules: &Rules) {
+        let Body::Small(pack) = &self.body else { return };
+        let mut table = Table::default();
+        let mut parts = pack.iter();
+        while let (Some(field), Some(value)) = (parts.next(), parts.next()) {
+            field.with_bytes(|field| {
+                value.with_bytes(|value| {
+                    table.insert(rules.hasher.hash(field), Pair::new(field, value));
+                });
+            });
+        }
+        self.body = Body::Large(Box::new(table));
+    }
+}
+
+#[inline]
+fn find(pack: &Listpack, field: &[u8]) -> Option<At> {
+    pack.find(pack.first(), &Needle::new(field), 2)
+}
+
+fn set_in_pack(pack: &mut Listpack, field: &[u8], value: &[u8]) -> bool {
+    match find(pack, field) {
+        Some(at) => {
+            let at = pack.next(at).expect("a field has a value");
+            pack.replace(at, value);
+            false
+        }
+        None => {
+            pack.push_back(field);
+            pack.push_back(value);
+            true
+        }
+    }
+}
+
+fn set_in_table(table: &mut Table<Pair>, field: &[u8], value: &[u8], rules: &Rules) -> bool {
+    let hash = rules.hasher.hash(field);
+    match table.find(hash, field) {
+        Some(position) => {
+            table.change(position, |pair| pair.set_value(value));
+            false
+        }
+        None => {
+            table.insert(hash, Pair::new(field, value));
+            true
+        }
+    }
+}
+
+impl Pair {
+    fn new(field: &[u8], value: &[u8]) -> Pair {
+        let mut prefix = [0; 5];
+        let (mut length, mut rest) = (0, field.len());
+        loop {
+            prefix[length] = (rest & 0x7F) as u8;
+            length += 1;
+            rest >>= 7;
+            if rest == 0 {
+                break;
+            }
+            prefix[length - 1] |= 0x80;
+        }
+        Pair(Blob::of(&[&prefix[..length], field, value]))
+    }
+
+    /// Returns where the field begins and where it ends.
+    #[inline]
+    fn bounds(&self) -> (usize, usize) {
+        let bytes = self.0.bytes();
+        let (mut length, mut start) = (0, 0);
+        loop {
+            length |= usize::from(bytes[start] & 0x7F) << (7 * start);
+            start += 1;
+            if bytes[start - 1] & 0x80 == 0 {
+                return (start, start + length);
+            }
+        }
+    }
+
+    #[inline]
+    fn field(&self) -> &[u8] {
+        let (start, end) = self.bounds();
+        &self.0.bytes()[start..end]
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        &self.0.bytes()[self.bounds().1..]
+    }
+
+    #[inline]
+    fn set_value(&mut self, value: &[u8]) {
+        let (_, end) = self.bounds();
+        if self.0.bytes().len() - end == value.len() {
+            return self.0.bytes_mut()[end..].copy_from_slice(value);
+        }
+        self.0 = Blob::of(&[&self.0.bytes()[..end], value]);
+    }
+}
+
+impl Payload for Pair {
+    #[inline]
+    fn name(&self) -> &[u8] {
+        self.field()
+    }
+
+    #[inline]
+    fn heap_bytes(&self) -> u64 {
+        self.0.heap_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use base::KeyHasher;
+    use base::prng::Prng;
+
+    use super::*;
+    use crate::Limits;
+
+    fn rules() -> Rules {
+        Rules { limits: Limits::default(), hasher: KeyHasher::new(1, 1) }
+    }
+
+    fn check(hash: &Hash, model: &HashMap<Vec<u8>, Vec<u8>>) {
+        assert_eq!(hash.len(), model.len());
+        let mut found = HashMap::new();
+        hash.for_each(|field, value| {
+            assert!(found.insert(field.to_vec(), value.to_vec()).is_none());
+        });
+        assert_eq!(found, *model);
+        let by_index = (0..=hash.len()).map_while(|index| hash.at(index));
+        assert!(by_index.map(|(field, value)| (field.to_vec(), value.to_vec())).eq(found_in(hash)));
+    }
+
+    fn found_in(hash: &Hash) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut found = Vec::new();
+        hash.for_each(|field, value| found.push((field.to_vec(), value.to_vec())));
+        found
+    }
+
+    #[test]
+    fn any_history_leaves_what_a_map_would_have() {
+        let (rules, mut random) = (rules(), Prng::new(1));
+        for (bound, value_bytes) in [(20, 30), (300, 30), (300, 5000), (3000, 10)] {
+            let (mut hash, mut model) = (Hash::default(), HashMap::new());
+            for step in 0..3000 {
+                let number = random.below(bound);
+                let field = match number % 7 {
+                    0 => format!("{number}").into_bytes(),
+                    1 => vec![b'f'; number as usize * 2],
+                    _ => format!("field {number}").into_bytes(),
+                };
+                let value = vec![b'v'; random.below(value_bytes) as usize];
+                if random.one_in(3) {
+                    assert_eq!(hash.remove(&field, &rules), model.remove(&field).is_some());
+                } else {
+                    hash.prepare([&*field, &value].into_iter(), &rules);
+                    let is_new = model.insert(field.clone(), value.clone()).is_none();
+                    assert_eq!(hash.set(&field, &value, &rules), is_new);
+                }
+                let found = hash.get(&field, &rules).map(|value| value.to_vec());
+                assert_eq!(found, model.get(&field).cloned());
+                if step % 50 == 0 {
+                    check(&hash, &model);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_of_the_compact_form_are_those_of_the_options() {
+        let rules = rules();
+        let mut hash = Hash::default();
+        for number in 0..128 {
+            hash.set(format!("{number}").as_bytes(), &[b'v'; 64], &rules);
+        }
+        assert!(hash.is_small());
+        hash.set(b"0", b"w", &rules);
+        assert!(hash.is_small());
+        hash.set(b"one more", b"w", &rules);
+        assert!(!hash.is_small() && hash.len() == 129);
+        let mut hash = Hash::default();
+        hash.prepare([b"f".as_slice(), &[b'v'; 65]].into_iter(), &rules);
+        assert!(!hash.is_small());
+    }
+}

@@ -1,0 +1,179 @@
+//! A set of integers in one block, in order, all of the width that the widest needs. Byte for byte
+//! that of Redis.
+//!
+//! ```text
+//! width in bytes u32 (2, 4, 8) | count u32 | integer ...
+//! ```
+
+use crate::heap_bytes;
+
+const HEADER_BYTES: usize = 8;
+
+/// Integers in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intset {
+    bytes: Vec<u8>,
+}
+
+impl Default for Intset {
+    fn default() -> Intset {
+        Intset { bytes: vec![2, 0, 0, 0, 0, 0, 0, 0] }
+    }
+}
+
+impl Intset {
+    /// Returns the block.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns the number of integers.
+    #[inline]
+    pub fn count(&self) -> usize {
+        (self.bytes.len() - HEADER_BYTES) / self.width()
+    }
+
+    /// Returns the bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        heap_bytes(self.bytes.capacity())
+    }
+
+    /// Returns integer `index` in order.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    #[inline]
+    pub fn get(&self, index: usize) -> i64 {
+        let width = self.width();
+        let bytes = &self.bytes[HEADER_BYTES + index * width..][..width];
+        match *bytes {
+            [a, b] => i64::from(i16::from_le_bytes([a, b])),
+            [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
+            _ => i64::from_le_bytes(bytes.try_into().expect("the width is 2, 4 or 8")),
+        }
+    }
+
+    /// Returns the integers in order.
+    pub fn iter(&self) -> impl Iterator<Item = i64> + Clone {
+        (0..self.count()).map(|index| self.get(index))
+    }
+
+    /// Returns whether `integer` is there.
+    pub fn contains(&self, integer: i64) -> bool {
+        self.search(integer).is_ok()
+    }
+
+    /// Adds `integer`; returns whether it was not there.
+    pub fn insert(&mut self, integer: i64) -> bool {
+        let Err(index) = self.search(integer) else { return false };
+        let width = width_of(integer);
+        if width > self.width() {
+            self.widen(width);
+        }
+        let (width, end) = (self.width(), self.bytes.len());
+        let at = HEADER_BYTES + index * width;
+        if end + width > self.bytes.capacity() {
+            self.bytes.reserve_exact(width + (end / 4).min(4096));
+        }
+        self.bytes.resize(end + width, 0);
+        self.bytes.copy_within(at..end, at + width);
+        self.bytes[at..at + width].copy_from_slice(&integer.to_le_bytes()[..width]);
+        self.settle();
+        true
+    }
+
+    /// Takes `integer` out; returns whether it was there.
+    pub fn remove(&mut self, integer: i64) -> bool {
+        let Ok(index) = self.search(integer) else { return false };
+        let at = HEADER_BYTES + index * self.width();
+        self.bytes.drain(at..at + self.width());
+        if self.bytes.len() < self.bytes.capacity() / 2 {
+            self.bytes.shrink_to_fit();
+        }
+        self.settle();
+        true
+    }
+
+    /// Returns where `integer` is, or where it belongs.
+    fn search(&self, integer: i64) -> Result<usize, usize> {
+        let (mut low, mut high) = (0, self.count());
+        // Integers often come in order.
+        if high > 0 && integer > self.get(high - 1) {
+            return Err(high);
+        }
+        while low < high {
+            let middle = (low + high) / 2;
+            match self.get(middle).cmp(&integer) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => return Ok(middle),
+            }
+        }
+        Err(low)
+    }
+
+    fn widen(&mut self, width: usize) {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + (self.count() + 1) * width);
+        bytes.extend_from_slice(&[width as u8, 0, 0, 0, 0, 0, 0, 0]);
+        self.iter().for_each(|integer| bytes.extend_from_slice(&integer.to_le_bytes()[..width]));
+        self.bytes = bytes;
+    }
+
+    fn settle(&mut self) {
+        let count = self.count() as u32;
+        self.bytes[4..8].copy_from_slice(&count.to_le_bytes());
+    }
+
+    #[inline]
+    fn width(&self) -> usize {
+        usize::from(self.bytes[0])
+    }
+}
+
+fn width_of(integer: i64) -> usize {
+    if i16::try_from(integer).is_ok() {
+        2
+    } else if i32::try_from(integer).is_ok() {
+        4
+    } else {
+        8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use base::prng::Prng;
+
+    use super::*;
+
+    #[test]
+    fn bytes_are_those_of_redis() {
+        let mut set = Intset::default();
+        [3, -1, 7].into_iter().for_each(|integer| assert!(set.insert(integer)));
+        assert_eq!(set.bytes(), [2, 0, 0, 0, 3, 0, 0, 0, 0xFF, 0xFF, 3, 0, 7, 0]);
+        set.insert(70_000);
+        assert_eq!(set.bytes()[..12], [4, 0, 0, 0, 4, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF]);
+    }
+
+    #[test]
+    fn any_history_leaves_what_an_ordered_set_would_have() {
+        let mut random = Prng::new(1);
+        for shift in [56, 40, 20, 0] {
+            let (mut set, mut model) = (Intset::default(), BTreeSet::new());
+            for _ in 0..600 {
+                let integer = random.next() as i64 >> shift;
+                if random.one_in(3) {
+                    let known = model.iter().next().copied().unwrap_or(integer);
+                    assert_eq!(set.remove(known), model.remove(&known));
+                } else {
+                    assert_eq!(set.insert(integer), model.insert(integer));
+                }
+                assert!(set.iter().eq(model.iter().copied()));
+                assert_eq!(set.contains(integer), model.contains(&integer));
+                assert_eq!(set.count(), model.len());
+            }
+        }
+    }
+}

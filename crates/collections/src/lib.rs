@@ -1,0 +1,51 @@
+//! The values of many parts: lists, hashes, sets, sorted sets, each compact while it is small.
+//!
+//! *Layout*: `collection.rs` is any of them, `limits.rs` says how long each stays compact.
+//! `list.rs`, `hash.rs`, `set.rs` and `sorted_set.rs` are the four types; `listpack.rs` and
+//! `intset.rs` are their compact forms, byte for byte Redis's; `table.rs` is the hash table of large
+//! ones, `order.rs` the order of large sorted sets. `element.rs` is one part as it lies in a
+//! compact form, `blob.rs` one in a table, `chunked.rs` an array that grows a piece at a time.
+//! *Invariants*: each knows the bytes of memory that it takes; no operation on a single part moves
+//! more than one compact form's bytes, however large the collection is; chance comes in as numbers,
+//! hashes are keyed by the caller's seed.
+//! *Not here*: keys, expiry, effects (keyspace); replies (command); when memory is short.
+#![forbid(unsafe_code)]
+
+mod blob;
+mod chunked;
+mod collection;
+mod element;
+mod hash;
+mod intset;
+mod limits;
+mod list;
+mod listpack;
+mod order;
+mod set;
+mod sorted_set;
+mod table;
+
+pub use collection::{Collection, CollectionEncoding};
+pub use element::Element;
+pub use hash::Hash;
+pub use intset::Intset;
+pub use limits::{Limits, ListLimit, Rules};
+pub use list::{End, List, Place};
+pub use listpack::Listpack;
+pub use set::Set;
+pub use sorted_set::{Direction, SortedSet};
+
+/// The longest part of a collection, in bytes: what a compact form's 32-bit sizes can count.
+pub const ELEMENT_BYTES_MAX: usize = 1 << 30;
+
+/// Returns what the allocator takes for a block of `bytes`: a word of its own, in steps of two.
+///
+/// Source: glibc's malloc on 64-bit machines.
+#[inline]
+pub(crate) const fn heap_bytes(bytes: usize) -> u64 {
+    match bytes {
+        0 => 0,
+        1..=24 => 32,
+        _ => ((bytes + 8 + 15) & !15) as u64,
+    }
+}

@@ -1,0 +1,658 @@
+//! A list: one listpack while it is small, then a row of them (Redis's quicklist).
+
+use std::collections::VecDeque;
+
+use crate::element::{Element, Needle};
+use crate::heap_bytes;
+use crate::limits::ListLimit;
+use crate::listpack::{At, Listpack};
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Where index 0 is.
+    Head,
+    /// The other.
+    Tail,
+}
+
+/// Where an element goes, beside another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Before it.
+    Before,
+    /// Behind it.
+    After,
+}
+
+/// Elements in order.
+#[derive(Clone, Debug)]
+pub struct List {
+    body: Body,
+}
+
+#[derive(Clone, Debug)]
+enum Body {
+    Small(Listpack),
+    Large(Box<Quicklist>),
+}
+
+/// What Redis counts beside an element's bytes when it asks whether a listpack takes it.
+///
+/// Source: Redis 7.2, `SIZE_ESTIMATE_OVERHEAD` in `quicklist.c`.
+const ELEMENT_FRAME_BYTES: usize = 8;
+
+impl Default for List {
+    fn default() -> List {
+        List { body: Body::Small(Listpack::new()) }
+    }
+}
+
+impl List {
+    /// Returns the number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.body {
+            Body::Small(pack) => pack.count(),
+            Body::Large(large) => large.count,
+        }
+    }
+
+    /// Returns whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns whether it is one listpack.
+    pub fn is_small(&self) -> bool {
+        matches!(self.body, Body::Small(_))
+    }
+
+    /// Returns the bytes of memory that it takes beside itself.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        match &self.body {
+            Body::Small(pack) => pack.memory_bytes(),
+            Body::Large(large) => large.memory_bytes(),
+        }
+    }
+
+    /// Makes ready for `elements` that will be added together: a listpack that cannot take them
+    /// all becomes one of several first, as in Redis.
+    ///
+    /// Source: Redis 7.2, `listTypeTryConvertListpack`.
+    #[inline]
+    pub fn prepare<'e>(&mut self, elements: impl Iterator<Item = &'e [u8]>, limit: ListLimit) {
+        let Body::Small(pack) = &mut self.body else { return };
+        let (mut bytes, mut count) = (pack.bytes().len(), pack.count());
+        for element in elements {
+            bytes += element.len();
+            count += 1;
+        }
+        if limit.is_exceeded_by(bytes, count) {
+            let pack = std::mem::take(pack);
+            self.body = Body::Large(Box::new(Quicklist::of(pack)));
+        }
+    }
+
+    /// Adds `element` at `end`.
+    #[inline]
+    pub fn push(&mut self, end: End, element: &[u8], limit: ListLimit) {
+        match (&mut self.body, end) {
+            (Body::Small(pack), End::Head) => pack.push_front(element),
+            (Body::Small(pack), End::Tail) => pack.push_back(element),
+            (Body::Large(large), end) => large.push(end, element, limit),
+        }
+    }
+
+    /// Takes up to `count` elements away from `end`, without a look at them.
+    pub fn remove_end(&mut self, end: End, count: usize, limit: ListLimit) {
+        match (&mut self.body, end) {
+            (Body::Small(pack), End::Head) => remove_front(pack, count),
+            (Body::Small(pack), End::Tail) => remove_back(pack, count),
+            (Body::Large(large), end) => large.remove_end(end, count),
+        }
+        self.shrink(limit);
+    }
+
+    /// Returns the element at `index`.
+    pub fn get(&self, index: usize) -> Option<Element<'_>> {
+        let (pack, at) = self.seek(index)?;
+        Some(pack.get(at))
+    }
+
+    /// Visits up to `count` elements from index `start` on.
+    pub fn for_each(&self, start: usize, count: usize, mut visit: impl FnMut(Element<'_>)) {
+        match &self.body {
+            Body::Small(pack) => {
+                let at = pack.seek(start, pack.count());
+                pack.iter_from(at).take(count).for_each(visit);
+            }
+            Body::Large(large) => large.for_each(start, count, &mut visit),
+        }
+    }
+
+    /// Returns all elements.
+    pub fn iter(&self) -> impl Iterator<Item = Element<'_>> {
+        let (small, large) = match &self.body {
+            Body::Small(pack) => (Some(pack.iter()), None),
+            Body::Large(large) => {
+                (None, Some(large.nodes.iter().flat_map(|node| node.pack.iter())))
+            }
+        };
+        small.into_iter().flatten().chain(large.into_iter().flatten())
+    }
+
+    /// Returns all elements, the last first.
+    pub fn iter_back(&self) -> impl Iterator<Item = Element<'_>> {
+        let (small, large) = match &self.body {
+            Body::Small(pack) => (Some(pack.iter_back()), None),
+            Body::Large(large) => {
+                let packs = large.nodes.iter().rev();
+                (None, Some(packs.flat_map(|node| node.pack.iter_back())))
+            }
+        };
+        small.into_iter().flatten().chain(large.into_iter().flatten())
+    }
+
+    /// Puts `element` in place of that at `index`; returns whether there is one.
+    pub fn set(&mut self, index: usize, element: &[u8], limit: ListLimit) -> bool {
+        let count = self.len();
+        if index >= count {
+            return false;
+        }
+        self.prepare(std::iter::once(element), limit);
+        match &mut self.body {
+            Body::Small(pack) => {
+                let at = pack.seek(index, count).expect("the index is below the count");
+                pack.replace(at, element);
+            }
+            Body::Large(large) => large.set(index, element, limit),
+        }
+        self.shrink(limit);
+        true
+    }
+
+    /// Puts `element` beside the first that is `pivot`; returns whether there is one.
+    pub fn insert(&mut self, place: Place, pivot: &[u8], element: &[u8], limit: ListLimit) -> bool {
+        self.prepare(std::iter::once(element), limit);
+        let needle = Needle::new(pivot);
+        match &mut self.body {
+            Body::Small(pack) => match pack.find(pack.first(), &needle, 1) {
+                Some(at) if place == Place::Before => {
+                    pack.insert(at, element);
+                    true
+                }
+                Some(at) => {
+                    pack.insert_after(at, element);
+                    true
+                }
+                None => false,
+            },
+            Body::Large(large) => large.insert(place, &needle, element, limit),
+        }
+    }
+
+    /// Takes out up to `count` elements that are `element`, from `end` on; returns how many.
+    pub fn remove(&mut self, end: End, element: &[u8], count: usize, limit: ListLimit) -> usize {
+        let needle = Needle::new(element);
+        let removed = match &mut self.body {
+            Body::Small(pack) => remove_equal(pack, end, &needle, count),
+            Body::Large(large) => large.remove(end, &needle, count),
+        };
+        if removed > 0 {
+            self.shrink(limit);
+        }
+        removed
+    }
+
+    fn seek(&self, index: usize) -> Option<(&Listpack, At)> {
+        match &self.body {
+            Body::Small(pack) => Some((pack, pack.seek(index, pack.count())?)),
+            Body::Large(large) => {
+                let (node, inner) = large.locate(index)?;
+                let node = &large.nodes[node];
+                Some((&node.pack, node.pack.seek(inner, node.count)?))
+            }
+        }
+    }
+
+    /// After elements went: becomes one listpack again where half of one would do.
+    fn shrink(&mut self, limit: ListLimit) {
+        let Body::Large(large) = &mut self.body else { return };
+        let pack = match large.nodes.len() {
+            0 => Listpack::new(),
+            1 if limit.is_half_full(large.nodes[0].pack.bytes().len(), large.count) => {
+                large.nodes.pop_front().expect("there is one").pack
+            }
+            _ => return,
+        };
+        self.body = Body::Small(pack);
+    }
+}
+
+/// Listpacks one behind the other, none of them empty.
+#[derive(Clone, Debug)]
+struct Quicklist {
+    nodes: VecDeque<Node>,
+    count: usize,
+    pack_bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    pack: Listpack,
+    count: usize,
+}
+
+impl Node {
+    fn new() -> Node {
+        Node { pack: Listpack::new(), count: 0 }
+    }
+
+    /// Returns whether `element` may come into this listpack.
+    #[inline]
+    fn takes(&self, element: &[u8], limit: ListLimit) -> bool {
+        let bytes = self.pack.bytes().len() + element.len() + ELEMENT_FRAME_BYTES;
+        !limit.is_exceeded_by(bytes, self.count + 1)
+    }
+}
+
+impl Quicklist {
+    fn of(pack: Listpack) -> Quicklist {
+        let (count, pack_bytes) = (pack.count(), pack.memory_bytes());
+        if count == 0 {
+            return Quicklist { nodes: VecDeque::new(), count: 0, pack_bytes: 0 };
+        }
+        Quicklist { nodes: VecDeque::from([Node { pack, count }]), count, pack_bytes }
+    }
+
+    #[inline]
+    fn memory_bytes(&self) -> u64 {
+        let nodes = heap_bytes(self.nodes.capacity() * size_of::<Node>());
+        heap_bytes(size_of::<Quicklist>()) + nodes + self.pack_bytes
+    }
+
+    #[inline]
+    fn push(&mut self, end: End, element: &[u8], limit: ListLimit) {
+        let node = match end {
+            End::Head => self.nodes.front(),
+            End::Tail => self.nodes.back(),
+        };
+        if !node.is_some_and(|node| node.takes(element, limit)) {
+            self.open(end);
+        }
+        let node = match end {
+            End::Head => self.nodes.front_mut(),
+            End::Tail => self.nodes.back_mut(),
+        };
+        let node = node.expect("a node was opened");
+        let before = node.pack.memory_bytes();
+        match end {
+            End::Head => node.pack.push_front(element),
+            End::Tail => node.pack.push_back(element),
+        }
+        node.count += 1;
+        self.pack_bytes = self.pack_bytes + node.pack.memory_bytes() - before;
+        self.count += 1;
+    }
+
+    /// Makes a new node at `end`; the one before it is full and gives back what it does not use.
+    fn open(&mut self, end: End) {
+        let index = match end {
+            End::Head => 0,
+            End::Tail => self.nodes.len().saturating_sub(1),
+        };
+        if !self.nodes.is_empty() {
+            self.change(index, |node| node.pack.shrink());
+        }
+        let node = Node::new();
+        self.pack_bytes += node.pack.memory_bytes();
+        match end {
+            End::Head => self.nodes.push_front(node),
+            End::Tail => self.nodes.push_back(node),
+        }
+    }
+
+    /// Changes node `index` and keeps the sums.
+    fn change<R>(&mut self, index: usize, change: impl FnOnce(&mut Node) -> R) -> R {
+        let node = &mut self.nodes[index];
+        let (count, bytes) = (node.count, node.pack.memory_bytes());
+        let result = change(node);
+        self.count = self.count + node.count - count;
+        self.pack_bytes = self.pack_bytes + node.pack.memory_bytes() - bytes;
+        result
+    }
+
+    /// Puts `node` at `index` among the nodes, unless it is empty.
+    fn add_node(&mut self, index: usize, node: Node) {
+        if node.count > 0 {
+            self.count += node.count;
+            self.pack_bytes += node.pack.memory_bytes();
+            self.nodes.insert(index, node);
+        }
+    }
+
+    fn drop_node(&mut self, index: usize) {
+        let node = self.nodes.remove(index).expect("the node is there");
+        self.count -= node.count;
+        self.pack_bytes -= node.pack.memory_bytes();
+    }
+
+    fn remove_end(&mut self, end: End, count: usize) {
+        let mut left = count;
+        while left > 0 && !self.nodes.is_empty() {
+            let index = if end == End::Head { 0 } else { self.nodes.len() - 1 };
+            let here = self.nodes[index].count;
+            if here <= left {
+                self.drop_node(index);
+            } else {
+                self.change(index, |node| {
+                    match end {
+                        End::Head => remove_front(&mut node.pack, left),
+                        End::Tail => remove_back(&mut node.pack, left),
+                    }
+                    node.count -= left;
+                });
+            }
+            left -= here.min(left);
+        }
+        if self.nodes.len() * 4 < self.nodes.capacity() {
+            self.nodes.shrink_to(self.nodes.len() * 2);
+        }
+    }
+
+    /// Returns the node that has element `index`, and its index there.
+    fn locate(&self, index: usize) -> Option<(usize, usize)> {
+        if index >= self.count {
+            return None;
+        }
+        if index < self.count / 2 {
+            let mut inner = index;
+            for (number, node) in self.nodes.iter().enumerate() {
+                if inner < node.count {
+                    return Some((number, inner));
+                }
+                inner -= node.count;
+            }
+        }
+        let mut behind = self.count - 1 - index;
+        for (number, node) in self.nodes.iter().enumerate().rev() {
+            if behind < node.count {
+                return Some((number, node.count - 1 - behind));
+            }
+            behind -= node.count;
+        }
+        None
+    }
+
+    fn for_each(&self, start: usize, count: usize, visit: &mut dyn FnMut(Element<'_>)) {
+        let Some((first, mut inner)) = self.locate(start) else { return };
+        let mut left = count;
+        for node in self.nodes.range(first..) {
+            if left == 0 {
+                return;
+            }
+            let at = node.pack.seek(inner, node.count);
+            node.pack.iter_from(at).take(left).for_each(&mut *visit);
+            left -= (node.count - inner).min(left);
+            inner = 0;
+        }
+    }
+
+    fn set(&mut self, index: usize, element: &[u8], limit: ListLimit) {
+        let (number, inner) = self.locate(index).expect("the index is below the count");
+        let node = &self.nodes[number];
+        let at = node.pack.seek(inner, node.count).expect("it is there");
+        let old = node.pack.get(at).byte_count();
+        let bytes = node.pack.bytes().len() - old + element.len() + ELEMENT_FRAME_BYTES;
+        if node.count == 1 || !limit.is_exceeded_by(bytes, node.count) {
+            return self.change(number, |node| node.pack.replace(at, element));
+        }
+        self.change(number, |node| {
+            node.pack.remove(at, 1);
+            node.count -= 1;
+        });
+        self.insert_at(number, inner, element, limit);
+    }
+
+    /// Puts `element` before element `inner` of node `number`, or behind its last.
+    fn insert_at(&mut self, number: usize, inner: usize, element: &[u8], limit: ListLimit) {
+        let count = self.nodes[number].count;
+        if self.nodes[number].takes(element, limit) {
+            return self.change(number, |node| {
+                match node.pack.seek(inner, count) {
+                    Some(at) => node.pack.insert(at, element),
+                    None => node.pack.push_back(element),
+                }
+                node.count += 1;
+            });
+        }
+        // At an end the neighbour may have room; inside, the node becomes two.
+        if inner == count && self.nodes.get(number + 1).is_some_and(|n| n.takes(element, limit)) {
+            return self.insert_at(number + 1, 0, element, limit);
+        }
+        if inner == 0 && number > 0 && self.nodes[number - 1].takes(element, limit) {
+            let count = self.nodes[number - 1].count;
+            return self.insert_at(number - 1, count, element, limit);
+        }
+        let tail = self.change(number, |node| {
+            let Some(at) = node.pack.seek(inner, count) else { return Node::new() };
+            let pack = node.pack.split_off(at, count - inner);
+            node.count = inner;
+            Node { pack, count: count - inner }
+        });
+        self.add_node(number + 1, tail);
+        let mut own = Node::new();
+        own.pack.push_back(element);
+        own.count = 1;
+        self.add_node(number + 1, own);
+        if self.nodes[number].count == 0 {
+            self.drop_node(number);
+        }
+    }
+
+    fn insert(
+        &mut self,
+        place: Place,
+        pivot: &Needle<'_>,
+        element: &[u8],
+        limit: ListLimit,
+    ) -> bool {
+        for number in 0..self.nodes.len() {
+            let found = self.nodes[number].pack.iter().position(|one| pivot.is(one));
+            if let Some(inner) = found {
+                let inner = if place == Place::After { inner + 1 } else { inner };
+                self.insert_at(number, inner, element, limit);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn remove(&mut self, end: End, needle: &Needle<'_>, count: usize) -> usize {
+        let mut removed = 0;
+        let mut number = if end == End::Head { 0 } else { self.nodes.len() };
+        while removed < count {
+            let here = match end {
+                End::Head if number < self.nodes.len() => number,
+                End::Tail if number > 0 => number - 1,
+                _ => break,
+            };
+            removed += self.change(here, |node| {
+                let gone = remove_equal(&mut node.pack, end, needle, count - removed);
+                node.count -= gone;
+                gone
+            });
+            let is_empty = self.nodes[here].count == 0;
+            if is_empty {
+                self.drop_node(here);
+            }
+            number = if end == End::Tail { here } else { here + usize::from(!is_empty) };
+        }
+        removed
+    }
+}
+
+fn remove_front(pack: &mut Listpack, count: usize) {
+    if let Some(first) = pack.first() {
+        pack.remove(first, count);
+    }
+}
+
+fn remove_back(pack: &mut Listpack, count: usize) {
+    let mut at = pack.last();
+    for _ in 1..count {
+        let Some(before) = at.and_then(|at| pack.previous(at)) else { break };
+        at = Some(before);
+    }
+    if let Some(at) = at
+        && count > 0
+    {
+        pack.remove(at, count);
+    }
+}
+
+fn remove_equal(pack: &mut Listpack, end: End, needle: &Needle<'_>, count: usize) -> usize {
+    let mut removed = 0;
+    let mut at = if end == End::Head { pack.first() } else { pack.last() };
+    while let Some(here) = at
+        && removed < count
+    {
+        // What comes before an element stays where it is when that goes.
+        let before = if end == End::Tail { pack.previous(here) } else { None };
+        let is_equal = needle.is(pack.get(here));
+        let behind = match is_equal {
+            true => pack.remove(here, 1),
+            false if end == End::Head => pack.next(here),
+            false => None,
+        };
+        removed += usize::from(is_equal);
+        at = if end == End::Head { behind } else { before };
+    }
+    removed
+}
+
+#[cfg(test)]
+mod tests {
+    use base::prng::Prng;
+
+    use super::*;
+
+    fn check(list: &List, model: &VecDeque<Vec<u8>>, random: &mut Prng) {
+        assert_eq!(list.len(), model.len());
+        assert!(list.iter().map(|one| one.to_vec()).eq(model.iter().cloned()));
+        assert!(list.iter_back().map(|one| one.to_vec()).eq(model.iter().rev().cloned()));
+        let start = random.below(model.len() as u64 + 2) as usize;
+        let count = random.below(50) as usize;
+        let mut part = Vec::new();
+        list.for_each(start, count, |one| part.push(one.to_vec()));
+        assert!(part.iter().eq(model.iter().skip(start).take(count)));
+        assert_eq!(list.get(start).map(|one| one.to_vec()), model.get(start).cloned());
+        if let Body::Large(large) = &list.body {
+            assert!(large.nodes.iter().all(|node| node.count > 0));
+            assert!(large.nodes.iter().all(|node| node.pack.count() == node.count));
+            let bytes: u64 = large.nodes.iter().map(|node| node.pack.memory_bytes()).sum();
+            assert_eq!(large.pack_bytes, bytes);
+        }
+    }
+
+    fn step(list: &mut List, model: &mut VecDeque<Vec<u8>>, limit: ListLimit, random: &mut Prng) {
+        let word = |random: &mut Prng| match random.below(30) {
+            0 => vec![b'w'; 9000],
+            1..10 => format!("a longer word {}", random.below(20)).repeat(5).into_bytes(),
+            _ => random.below(40).to_string().into_bytes(),
+        };
+        let element = word(random);
+        let index = random.below(model.len() as u64 + 1) as usize;
+        let count = 1 + random.below(40) as usize;
+        match random.below(12) {
+            0..3 => {
+                list.prepare(std::iter::once(&*element), limit);
+                list.push(End::Head, &element, limit);
+                model.push_front(element);
+            }
+            3..7 => {
+                list.prepare(std::iter::once(&*element), limit);
+                list.push(End::Tail, &element, limit);
+                model.push_back(element);
+            }
+            7 => {
+                list.remove_end(End::Head, count, limit);
+                model.drain(..count.min(model.len()));
+            }
+            8 => {
+                list.remove_end(End::Tail, count, limit);
+                model.truncate(model.len().saturating_sub(count));
+            }
+            9 => {
+                let is_there = index < model.len();
+                assert_eq!(list.set(index, &element, limit), is_there);
+                if is_there {
+                    model[index] = element;
+                }
+            }
+            10 => {
+                let pivot = word(random);
+                let found = model.iter().position(|one| *one == pivot);
+                let place = if random.one_in(2) { Place::Before } else { Place::After };
+                assert_eq!(list.insert(place, &pivot, &element, limit), found.is_some());
+                if let Some(found) = found {
+                    model.insert(found + usize::from(place == Place::After), element);
+                }
+            }
+            _ => {
+                let end = if random.one_in(2) { End::Head } else { End::Tail };
+                let mut left = count;
+                let mut keep = |one: &Vec<u8>| {
+                    let goes = *one == element && left > 0;
+                    left -= usize::from(goes);
+                    !goes
+                };
+                match end {
+                    End::Head => model.retain(&mut keep),
+                    End::Tail => {
+                        let kept: Vec<_> = model.drain(..).rev().filter(&mut keep).collect();
+                        model.extend(kept.into_iter().rev());
+                    }
+                }
+                assert_eq!(list.remove(end, &element, count, limit), count - left);
+            }
+        }
+    }
+
+    #[test]
+    fn any_history_leaves_what_a_deque_would_have() {
+        let mut random = Prng::new(1);
+        for limit in [-2, -1, 3, 1, 0, 100].map(ListLimit) {
+            for _ in 0..6 {
+                let (mut list, mut model) = (List::default(), VecDeque::new());
+                for _ in 0..400 {
+                    step(&mut list, &mut model, limit, &mut random);
+                    check(&list, &model, &mut random);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn small_lists_are_one_listpack() {
+        let limit = ListLimit(-2);
+        let mut list = List::default();
+        let element = vec![b'x'; 100];
+        for _ in 0..77 {
+            list.prepare(std::iter::once(&*element), limit);
+            list.push(End::Tail, &element, limit);
+        }
+        assert!(list.is_small());
+        for _ in 0..10 {
+            list.prepare(std::iter::once(&*element), limit);
+            list.push(End::Tail, &element, limit);
+        }
+        assert!(!list.is_small());
+        list.remove_end(End::Head, 40, limit);
+        assert!(!list.is_small(), "more than half of a listpack");
+        list.remove_end(End::Tail, 20, limit);
+        assert!(list.is_small());
+    }
+}

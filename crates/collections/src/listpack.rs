@@ -1,0 +1,628 @@
+//! A listpack: elements one behind the other in one block of bytes, each readable from both ends.
+//! Byte for byte that of Redis.
+//!
+//! ```text
+//! total bytes u32 | count u16 (65535: count them) | element ... | 0xFF
+//! element: encoding and content | length of that, seven bits a byte, to be read backwards
+//! ```
+//! Source: the listpack specification, <https://github.com/antirez/listpack>.
+
+use crate::element::{Element, Needle, integer_of};
+use crate::heap_bytes;
+
+const HEADER_BYTES: usize = 6;
+const END: u8 = 0xFF;
+/// The count that says that the elements are to be counted.
+const COUNT_UNKNOWN: u16 = u16::MAX;
+/// The most room that is kept for further elements.
+const SPARE_BYTES_MAX: usize = 4096;
+
+/// Elements in one block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listpack {
+    bytes: Vec<u8>,
+}
+
+/// Where an element is, until the next change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct At(usize);
+
+impl Default for Listpack {
+    fn default() -> Listpack {
+        Listpack::new()
+    }
+}
+
+impl Listpack {
+    /// Returns one without elements.
+    pub fn new() -> Listpack {
+        Listpack { bytes: vec![HEADER_BYTES as u8 + 1, 0, 0, 0, 0, 0, END] }
+    }
+
+    /// Returns the block.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns the number of elements; from 65,535 on they are counted one by one.
+    #[inline]
+    pub fn count(&self) -> usize {
+        match self.count_word() {
+            COUNT_UNKNOWN => self.iter().count(),
+            count => usize::from(count),
+        }
+    }
+
+    /// Returns whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.len() == HEADER_BYTES + 1
+    }
+
+    /// Returns the bytes of memory that it takes.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        heap_bytes(self.bytes.capacity())
+    }
+
+    /// Returns the elements in order.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { pack: self, at: self.first() }
+    }
+
+    /// Returns the elements from the last to the first.
+    pub fn iter_back(&self) -> IterBack<'_> {
+        IterBack { pack: self, at: self.last() }
+    }
+
+    pub(crate) fn iter_from(&self, at: Option<At>) -> Iter<'_> {
+        Iter { pack: self, at }
+    }
+
+    pub(crate) fn iter_back_from(&self, at: Option<At>) -> IterBack<'_> {
+        IterBack { pack: self, at }
+    }
+
+    /// Appends `element` behind the last.
+    #[inline]
+    pub fn push_back(&mut self, element: &[u8]) {
+        let encoded = Encoded::new(element);
+        self.reserve(encoded.total());
+        self.bytes.pop();
+        self.bytes.extend_from_slice(encoded.head());
+        self.bytes.extend_from_slice(encoded.body);
+        let (back, length) = backward_length(encoded.length());
+        self.bytes.extend_from_slice(&back[..length]);
+        self.bytes.push(END);
+        self.settle(1);
+    }
+
+    /// Puts `element` before the first.
+    pub fn push_front(&mut self, element: &[u8]) {
+        self.splice(HEADER_BYTES, HEADER_BYTES, &Encoded::new(element));
+        self.settle(1);
+    }
+
+    /// Puts `element` where the element at `at` is, which comes behind it.
+    pub(crate) fn insert(&mut self, at: At, element: &[u8]) {
+        self.splice(at.0, at.0, &Encoded::new(element));
+        self.settle(1);
+    }
+
+    /// Puts `element` behind the element at `at`.
+    pub(crate) fn insert_after(&mut self, at: At, element: &[u8]) {
+        let end = self.end_of(at);
+        self.splice(end, end, &Encoded::new(element));
+        self.settle(1);
+    }
+
+    /// Puts `element` in place of that at `at`.
+    pub(crate) fn replace(&mut self, at: At, element: &[u8]) {
+        let end = self.end_of(at);
+        self.splice(at.0, end, &Encoded::new(element));
+        self.settle(0);
+    }
+
+    /// Takes up to `count` elements out, from that at `at` on; returns where the next one is.
+    pub(crate) fn remove(&mut self, at: At, count: usize) -> Option<At> {
+        let (mut end, mut removed) = (at.0, 0);
+        while removed < count && self.bytes[end] != END {
+            end = self.end_of(At(end));
+            removed += 1;
+        }
+        self.bytes.drain(at.0..end);
+        self.give_back();
+        self.settle(-(removed as isize));
+        self.existing(at.0)
+    }
+
+    /// Moves the elements from that at `at` on to a listpack of their own; `count` is how many.
+    pub(crate) fn split_off(&mut self, at: At, count: usize) -> Listpack {
+        let mut tail = Listpack::new();
+        tail.bytes.pop();
+        tail.bytes.extend_from_slice(&self.bytes[at.0..]);
+        tail.settle(count as isize);
+        self.bytes.truncate(at.0);
+        self.bytes.push(END);
+        self.bytes.shrink_to_fit();
+        self.settle(-(count as isize));
+        tail
+    }
+
+    /// Gives memory back that is kept for more elements.
+    pub(crate) fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+    }
+
+    /// Returns where the first element is.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<At> {
+        self.existing(HEADER_BYTES)
+    }
+
+    /// Returns where the last element is.
+    #[inline]
+    pub(crate) fn last(&self) -> Option<At> {
+        self.before(self.bytes.len() - 1)
+    }
+
+    #[inline]
+    pub(crate) fn next(&self, at: At) -> Option<At> {
+        self.existing(self.end_of(at))
+    }
+
+    #[inline]
+    pub(crate) fn previous(&self, at: At) -> Option<At> {
+        self.before(at.0)
+    }
+
+    /// Returns where element `index` of `count` is: walks from the nearer end.
+    pub(crate) fn seek(&self, index: usize, count: usize) -> Option<At> {
+        if index >= count {
+            return None;
+        }
+        if index <= count / 2 {
+            let mut at = self.first()?;
+            for _ in 0..index {
+                at = self.next(at)?;
+            }
+            return Some(at);
+        }
+        let mut at = self.last()?;
+        for _ in index + 1..count {
+            at = self.previous(at)?;
+        }
+        Some(at)
+    }
+
+    /// Returns where `needle` is, looking at every `step`th element from that at `at` on.
+    #[inline]
+    pub(crate) fn find(&self, at: Option<At>, needle: &Needle<'_>, step: usize) -> Option<At> {
+        let mut at = at?;
+        loop {
+            if needle.is(self.get(at)) {
+                return Some(at);
+            }
+            for _ in 0..step {
+                at = self.next(at)?;
+            }
+        }
+    }
+
+    /// Returns the element at `at`.
+    #[inline]
+    pub(crate) fn get(&self, at: At) -> Element<'_> {
+        let bytes = &self.bytes[at.0..];
+        let number = |width: usize| {
+            let mut word = [0; 8];
+            word[..width].copy_from_slice(&bytes[1..=width]);
+            let unused = 64 - 8 * width as u32;
+            (i64::from_le_bytes(word) << unused) >> unused
+        };
+        match bytes[0] {
+            first @ 0..=0x7F => Element::Integer(i64::from(first)),
+            first @ 0x80..=0xBF => Element::Bytes(&bytes[1..][..usize::from(first & 0x3F)]),
+            first @ 0xC0..=0xDF => {
+                let bits = u16::from(first & 0x1F) << 8 | u16::from(bytes[1]);
+                Element::Integer(i64::from((bits << 3) as i16 >> 3))
+            }
+            first @ 0xE0..=0xEF => {
+                let length = usize::from(first & 0xF) << 8 | usize::from(bytes[1]);
+                Element::Bytes(&bytes[2..][..length])
+            }
+            0xF0 => Element::Bytes(&bytes[5..][..long_length(bytes)]),
+            0xF1 => Element::Integer(number(2)),
+            0xF2 => Element::Integer(number(3)),
+            0xF3 => Element::Integer(number(4)),
+            0xF4 => Element::Integer(number(8)),
+            first => panic!("no element begins with {first:#x}"),
+        }
+    }
+
+    /// Returns the bytes of the element at `at` without the length behind it.
+    #[inline]
+    fn length_of(&self, at: usize) -> usize {
+        let bytes = &self.bytes[at..];
+        match bytes[0] {
+            0..=0x7F => 1,
+            first @ 0x80..=0xBF => 1 + usize::from(first & 0x3F),
+            0xC0..=0xDF => 2,
+            first @ 0xE0..=0xEF => 2 + (usize::from(first & 0xF) << 8 | usize::from(bytes[1])),
+            0xF0 => 5 + long_length(bytes),
+            0xF1 => 3,
+            0xF2 => 4,
+            0xF3 => 5,
+            0xF4 => 9,
+            first => panic!("no element begins with {first:#x}"),
+        }
+    }
+
+    #[inline]
+    fn end_of(&self, at: At) -> usize {
+        let length = self.length_of(at.0);
+        at.0 + length + backward_bytes(length)
+    }
+
+    #[inline]
+    fn existing(&self, at: usize) -> Option<At> {
+        (self.bytes[at] != END).then_some(At(at))
+    }
+
+    /// Returns where the element is that ends at `end`.
+    #[inline]
+    fn before(&self, end: usize) -> Option<At> {
+        if end == HEADER_BYTES {
+            return None;
+        }
+        let (mut length, mut shift, mut at) = (0, 0, end);
+        loop {
+            at -= 1;
+            let byte = self.bytes[at];
+            length |= usize::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+            shift += 7;
+        }
+        Some(At(at - length))
+    }
+
+    /// Puts `encoded` in place of the bytes from `start` to `end`.
+    fn splice(&mut self, start: usize, end: usize, encoded: &Encoded<'_>) {
+        let (new, old, length) = (encoded.total(), end - start, self.bytes.len());
+        if new > old {
+            self.reserve(new - old);
+            self.bytes.resize(length + new - old, 0);
+        }
+        self.bytes.copy_within(end..length, start + new);
+        self.bytes.truncate(length + new - old);
+        let (head, body) = (encoded.head(), encoded.body);
+        let mut at = start;
+        let (back, back_bytes) = backward_length(encoded.length());
+        for part in [head, body, &back[..back_bytes]] {
+            self.bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+    }
+
+    /// Makes room for `more` bytes, and some: growth is by a quarter.
+    #[inline]
+    fn reserve(&mut self, more: usize) {
+        let needed = self.bytes.len() + more;
+        if needed > self.bytes.capacity() {
+            let spare = (needed / 4).min(SPARE_BYTES_MAX);
+            // What the allocator would round up to is used.
+            let target = ((needed + spare + 8 + 15) & !15) - 8;
+            self.bytes.reserve_exact(target - self.bytes.len());
+        }
+    }
+
+    /// Gives memory back when half of it is unused.
+    fn give_back(&mut self) {
+        if self.bytes.capacity() > 64 && self.bytes.len() < self.bytes.capacity() / 2 {
+            let spare = (self.bytes.len() / 4).min(SPARE_BYTES_MAX);
+            self.bytes.shrink_to(self.bytes.len() + spare);
+        }
+    }
+
+    /// Writes the header after `change` elements came or went.
+    #[inline]
+    fn settle(&mut self, change: isize) {
+        let total = u32::try_from(self.bytes.len()).expect("elements are bounded");
+        self.bytes[..4].copy_from_slice(&total.to_le_bytes());
+        let count = match self.count_word() {
+            // It may have become small enough to be told.
+            COUNT_UNKNOWN if change < 0 => self.iter().count(),
+            COUNT_UNKNOWN => usize::from(COUNT_UNKNOWN),
+            count => usize::from(count).checked_add_signed(change).expect("elements are counted"),
+        };
+        let word = u16::try_from(count).unwrap_or(COUNT_UNKNOWN);
+        self.bytes[4..6].copy_from_slice(&word.to_le_bytes());
+    }
+
+    #[inline]
+    fn count_word(&self) -> u16 {
+        u16::from_le_bytes([self.bytes[4], self.bytes[5]])
+    }
+}
+
+/// The elements of a listpack in order.
+#[derive(Clone, Debug)]
+pub struct Iter<'l> {
+    pack: &'l Listpack,
+    at: Option<At>,
+}
+
+impl<'l> Iterator for Iter<'l> {
+    type Item = Element<'l>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'l>> {
+        let at = self.at?;
+        self.at = self.pack.next(at);
+        Some(self.pack.get(at))
+    }
+}
+
+/// The elements of a listpack, the last first.
+#[derive(Clone, Debug)]
+pub struct IterBack<'l> {
+    pack: &'l Listpack,
+    at: Option<At>,
+}
+
+impl<'l> Iterator for IterBack<'l> {
+    type Item = Element<'l>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'l>> {
+        let at = self.at?;
+        self.at = self.pack.previous(at);
+        Some(self.pack.get(at))
+    }
+}
+
+/// An element about to be stored: a head of up to nine bytes, then its bytes where it is no
+/// integer.
+struct Encoded<'a> {
+    head: [u8; 9],
+    head_bytes: usize,
+    body: &'a [u8],
+}
+
+impl<'a> Encoded<'a> {
+    #[inline]
+    fn new(element: &'a [u8]) -> Encoded<'a> {
+        match integer_of(element) {
+            Some(integer) => Encoded::of_integer(integer),
+            None => Encoded::of_bytes(element),
+        }
+    }
+
+    #[inline]
+    fn of_bytes(body: &'a [u8]) -> Encoded<'a> {
+        let length = body.len();
+        let mut head = [0; 9];
+        let head_bytes = match length {
+            0..64 => {
+                head[0] = 0x80 | length as u8;
+                1
+            }
+            64..4096 => {
+                (head[0], head[1]) = (0xE0 | (length >> 8) as u8, length as u8);
+                2
+            }
+            _ => {
+                let length = u32::try_from(length).expect("elements are bounded");
+                head[0] = 0xF0;
+                head[1..5].copy_from_slice(&length.to_le_bytes());
+                5
+            }
+        };
+        Encoded { head, head_bytes, body }
+    }
+
+    #[inline]
+    fn of_integer(integer: i64) -> Encoded<'a> {
+        let mut head = [0; 9];
+        let mut wide = |marker: u8, width: usize| {
+            head[0] = marker;
+            head[1..=width].copy_from_slice(&integer.to_le_bytes()[..width]);
+            width + 1
+        };
+        let head_bytes = match integer {
+            0..=127 => wide(integer as u8, 0),
+            -4096..=4095 => {
+                wide(0, 0);
+                let bits = integer as u16 & 0x1FFF;
+                (head[0], head[1]) = (0xC0 | (bits >> 8) as u8, bits as u8);
+                2
+            }
+            -32_768..=32_767 => wide(0xF1, 2),
+            -8_388_608..=8_388_607 => wide(0xF2, 3),
+            -2_147_483_648..=2_147_483_647 => wide(0xF3, 4),
+            _ => wide(0xF4, 8),
+        };
+        Encoded { head, head_bytes, body: &[] }
+    }
+
+    #[inline]
+    fn head(&self) -> &[u8] {
+        &self.head[..self.head_bytes]
+    }
+
+    #[inline]
+    fn length(&self) -> usize {
+        self.head_bytes + self.body.len()
+    }
+
+    #[inline]
+    fn total(&self) -> usize {
+        self.length() + backward_bytes(self.length())
+    }
+}
+
+fn long_length(bytes: &[u8]) -> usize {
+    let length: [u8; 4] = bytes[1..5].try_into().expect("four bytes");
+    u32::from_le_bytes(length) as usize
+}
+
+/// Returns how many bytes the backward form of `length` has. The bounds are Redis's.
+#[inline]
+fn backward_bytes(length: usize) -> usize {
+    match length {
+        0..=127 => 1,
+        128..=16_382 => 2,
+        16_383..=2_097_150 => 3,
+        2_097_151..=268_435_454 => 4,
+        _ => 5,
+    }
+}
+
+/// Returns `length` to be read backwards, seven bits a byte: all but the first byte say that one
+/// more comes before them.
+#[inline]
+fn backward_length(length: usize) -> ([u8; 5], usize) {
+    let count = backward_bytes(length);
+    let mut bytes = [0; 5];
+    let mut rest = length;
+    for byte in bytes[..count].iter_mut().rev() {
+        *byte = 0x80 | (rest & 0x7F) as u8;
+        rest >>= 7;
+    }
+    bytes[0] &= 0x7F;
+    (bytes, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use base::prng::Prng;
+
+    use super::*;
+
+    fn of(elements: &[&str]) -> Listpack {
+        let mut pack = Listpack::new();
+        elements.iter().for_each(|element| pack.push_back(element.as_bytes()));
+        pack
+    }
+
+    /// The bytes are those that redis-server 7.0.15 puts into DUMP for the same lists.
+    #[test]
+    fn bytes_are_those_of_redis() {
+        let pack = of(&["1", "-1", "a", "4095", "-4096", "300000", "abc"]);
+        let expected = [
+            31, 0, 0, 0, 7, 0, 0x01, 1, 0xDF, 0xFF, 2, 0x81, b'a', 2, 0xCF, 0xFF, 2, 0xD0, 0x00, 2,
+            0xF2, 0xE0, 0x93, 0x04, 4, 0x83, b'a', b'b', b'c', 4, 0xFF,
+        ];
+        assert_eq!(pack.bytes(), expected);
+    }
+
+    #[test]
+    fn every_integer_reads_back() {
+        let mut random = Prng::new(1);
+        let edges = [0, 127, 128, 4095, 4096, 32_767, 32_768, 8_388_607, 8_388_608, 1 << 31];
+        let edges = edges.into_iter().flat_map(|edge: i64| [edge, -edge, edge - 1, -edge - 1]);
+        let wild = (0..2000).map(|_| random.next() as i64 >> random.below(64));
+        for integer in edges.chain([i64::MAX, i64::MIN]).chain(wild.collect::<Vec<_>>()) {
+            let pack = of(&[&integer.to_string()]);
+            let Some(Element::Integer(found)) = pack.iter().next() else { panic!("{integer}") };
+            assert_eq!(found, integer);
+        }
+    }
+
+    #[test]
+    fn lengths_read_backwards_at_every_size() {
+        for length in [0, 1, 63, 64, 125, 126, 127, 4095, 4096, 16_376, 16_380, 16_400, 2_097_160] {
+            let pack = of(&["x", &"y".repeat(length), "z"]);
+            let back: Vec<usize> = pack.iter_back().map(|one| one.byte_count()).collect();
+            assert_eq!(back, [1, length, 1]);
+        }
+    }
+
+    fn random_element(random: &mut Prng) -> Vec<u8> {
+        match random.below(4) {
+            0 => (random.next() as i64 >> random.below(64)).to_string().into_bytes(),
+            1 => random.below(200).to_string().into_bytes(),
+            2 => vec![b'e'; random.below(300) as usize],
+            _ => vec![b'e'; random.below(6) as usize],
+        }
+    }
+
+    fn assert_same(pack: &Listpack, model: &VecDeque<Vec<u8>>) {
+        let forth: VecDeque<Vec<u8>> = pack.iter().map(|one| one.to_vec()).collect();
+        assert_eq!(forth, *model);
+        assert!(pack.iter_back().map(|one| one.to_vec()).eq(model.iter().rev().cloned()));
+        assert_eq!(pack.count(), model.len());
+        let total = u32::from_le_bytes(pack.bytes()[..4].try_into().unwrap());
+        assert_eq!(total as usize, pack.bytes().len());
+    }
+
+    #[test]
+    fn any_history_leaves_what_a_deque_would_have() {
+        let mut random = Prng::new(2);
+        for _ in 0..50 {
+            let (mut pack, mut model) = (Listpack::new(), VecDeque::new());
+            for _ in 0..100 {
+                let element = random_element(&mut random);
+                let index = random.below(model.len() as u64 + 1) as usize;
+                let at = pack.seek(index, model.len());
+                match (random.below(7), at) {
+                    (0, _) => {
+                        pack.push_front(&element);
+                        model.push_front(element);
+                    }
+                    (1, Some(at)) => {
+                        pack.insert(at, &element);
+                        model.insert(index, element);
+                    }
+                    (2, Some(at)) => {
+                        pack.insert_after(at, &element);
+                        model.insert(index + 1, element);
+                    }
+                    (3, Some(at)) => {
+                        pack.replace(at, &element);
+                        model[index] = element;
+                    }
+                    (4, Some(at)) => {
+                        let count = random.below(4) as usize;
+                        pack.remove(at, count);
+                        model.drain(index..model.len().min(index + count));
+                    }
+                    (5, Some(at)) => {
+                        let tail = pack.split_off(at, model.len() - index);
+                        assert_same(&tail, &model.split_off(index));
+                    }
+                    _ => {
+                        pack.push_back(&element);
+                        model.push_back(element);
+                    }
+                }
+                assert_same(&pack, &model);
+            }
+        }
+    }
+
+    #[test]
+    fn finding_compares_integers_and_bytes() {
+        let pack = of(&["a", "1", "b", "2", "a", "3"]);
+        let value = |needle: &str| {
+            let at = pack.find(pack.first(), &Needle::new(needle.as_bytes()), 2)?;
+            Some(pack.get(pack.next(at)?).to_vec())
+        };
+        assert_eq!(value("b"), Some(b"2".to_vec()));
+        assert_eq!(value("a"), Some(b"1".to_vec()));
+        assert_eq!(value("2"), None);
+        assert_eq!(value("c"), None);
+    }
+
+    #[test]
+    fn more_elements_than_the_header_can_tell_are_counted() {
+        let mut pack = Listpack::new();
+        (0..65_540).for_each(|_| pack.push_back(b"1"));
+        assert_eq!((pack.count(), &pack.bytes()[4..6]), (65_540, [0xFF, 0xFF].as_slice()));
+        let first = pack.first().unwrap();
+        pack.remove(first, 10);
+        assert_eq!((pack.count(), &pack.bytes()[4..6]), (65_530, [0xFA, 0xFF].as_slice()));
+    }
+}

@@ -1,0 +1,324 @@
+//! A set: integers in one block, or few short members in one listpack, then a table.
+
+use crate::blob::Blob;
+use crate::element::{Element, Needle, integer_of};
+use crate::heap_bytes;
+use crate::intset::Intset;
+use crate::limits::Rules;
+use crate::listpack::Listpack;
+use crate::table::{Payload, Table};
+
+/// Members, each once.
+#[derive(Clone)]
+pub struct Set {
+    body: Body,
+}
+
+#[derive(Clone)]
+enum Body {
+    Integers(Intset),
+    Small(Listpack),
+    Large(Box<Table<Member>>),
+}
+
+#[derive(Clone)]
+struct Member(Blob);
+
+/// The most integers that a block of them holds whatever the options say.
+///
+/// Source: Redis 7.2, `intsetMaxEntries`.
+const INTEGERS_MAX: u64 = 1 << 30;
+
+/// How a set is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetForm {
+    Integers,
+    Small,
+    Large,
+}
+
+impl Set {
+    /// Returns an empty set for about `count` members, the first of which is `first`.
+    ///
+    /// Source: Redis 7.2, `setTypeCreate`.
+    pub fn for_members(first: &[u8], count: u64, rules: &Rules) -> Set {
+        let limits = &rules.limits;
+        let body = if integer_of(first).is_some() && count <= limits.set_integers {
+            Body::Integers(Intset::default())
+        } else if count <= limits.set_entries {
+            Body::Small(Listpack::new())
+        } else {
+            Body::Large(Box::default())
+        };
+        Set { body }
+    }
+
+    /// Returns the number of members.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.body {
+            Body::Integers(set) => set.count(),
+            Body::Small(pack) => pack.count(),
+            Body::Large(table) => table.len(),
+        }
+    }
+
+    /// Returns whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn form(&self) -> SetForm {
+        match self.body {
+            Body::Integers(_) => SetForm::Integers,
+            Body::Small(_) => SetForm::Small,
+            Body::Large(_) => SetForm::Large,
+        }
+    }
+
+    /// Returns the bytes of memory that it takes beside itself.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        match &self.body {
+            Body::Integers(set) => set.memory_bytes(),
+            Body::Small(pack) => pack.memory_bytes(),
+            Body::Large(table) => heap_bytes(size_of::<Table<Member>>()) + table.memory_bytes(),
+        }
+    }
+
+    /// Makes ready for `count` members that will be added together: more than a compact form holds
+    /// make a table of it first, as in Redis.
+    ///
+    /// Source: Redis 7.2, `setTypeMaybeConvert`.
+    pub fn prepare(&mut self, count: u64, rules: &Rules) {
+        let is_too_many = match &self.body {
+            Body::Integers(_) => count > rules.limits.set_integers,
+            Body::Small(_) => count > rules.limits.set_entries,
+            Body::Large(_) => false,
+        };
+        if is_too_many {
+            self.enlarge(rules);
+        }
+    }
+
+    /// Returns whether `member` is there.
+    #[inline]
+    pub fn contains(&self, member: &[u8], rules: &Rules) -> bool {
+        match &self.body {
+            Body::Integers(set) => integer_of(member).is_some_and(|one| set.contains(one)),
+            Body::Small(pack) => pack.find(pack.first(), &Needle::new(member), 1).is_some(),
+            Body::Large(table) => table.find(rules.hasher.hash(member), member).is_some(),
+        }
+    }
+
+    /// Adds `member`; returns whether it was not there.
+    pub fn insert(&mut self, member: &[u8], rules: &Rules) -> bool {
+        if let Body::Integers(set) = &mut self.body {
+            if let Some(integer) = integer_of(member) {
+                let is_new = set.insert(integer);
+                let count = set.count() as u64;
+                if is_new && count > rules.limits.set_integers.min(INTEGERS_MAX) {
+                    self.enlarge(rules);
+                }
+                return is_new;
+            }
+            self.leave_integers(member, rules);
+        }
+        if let Body::Small(pack) = &mut self.body {
+            if pack.find(pack.first(), &Needle::new(member), 1).is_some() {
+                return false;
+            }
+            let limits = &rules.limits;
+            let has_room = (pack.count() as u64) < limits.set_entries
+                && member.len() as u64 <= limits.set_value_bytes
+                && pack.bytes().len() + member.len() <= SAFE_BYTES;
+            if has_room {
+                pack.push_back(member);
+                return true;
+            }
+            self.enlarge(rules);
+        }
+        let Body::Large(table) = &mut self.body else { panic!("no compact form is left") };
+        let hash = rules.hasher.hash(member);
+        if table.find(hash, member).is_some() {
+            return false;
+        }
+        table.insert(hash, Member(Blob::of(&[member])));
+        true
+    }
+
+    /// Takes `member` out; returns whether it was there.
+    pub fn remove(&mut self, member: &[u8], rules: &Rules) -> bool {
+        match &mut self.body {
+            Body::Integers(set) => integer_of(member).is_some_and(|one| set.remove(one)),
+            Body::Small(pack) => {
+                let Some(at) = pack.find(pack.first(), &Needle::new(member), 1) else {
+                    return false;
+                };
+                pack.remove(at, 1);
+                true
+            }
+            Body::Large(table) => {
+                let Some(position) = table.find(rules.hasher.hash(member), member) else {
+                    return false;
+                };
+                table.remove(position);
+                true
+            }
+        }
+    }
+
+    /// Visits all members.
+    pub fn for_each(&self, mut visit: impl FnMut(Element<'_>)) {
+        match &self.body {
+            Body::Integers(set) => set.iter().for_each(|one| visit(Element::Integer(one))),
+            Body::Small(pack) => pack.iter().for_each(visit),
+            Body::Large(table) => {
+                table.iter().for_each(|member| visit(Element::Bytes(member.0.bytes())));
+            }
+        }
+    }
+
+    /// Returns member `index`, in no order: all indexes below the length are all members.
+    pub fn at(&self, index: usize) -> Option<Element<'_>> {
+        if index >= self.len() {
+            return None;
+        }
+        match &self.body {
+            Body::Integers(set) => Some(Element::Integer(set.get(index))),
+            Body::Small(pack) => Some(pack.get(pack.seek(index, pack.count())?)),
+            Body::Large(table) => Some(Element::Bytes(table.get(index).0.bytes())),
+        }
+    }
+
+    /// Visits some members and returns the cursor to go on with; see SSCAN.
+    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(Element<'_>)) -> u64 {
+        match &self.body {
+            Body::Large(table) => {
+                table.scan(cursor, &mut |member| visit(Element::Bytes(member.0.bytes())))
+            }
+            _ => {
+                self.for_each(visit);
+                0
+            }
+        }
+    }
+
+    /// A member that is no integer comes: becomes a listpack where all fit one, else a table.
+    fn leave_integers(&mut self, member: &[u8], rules: &Rules) {
+        let Body::Integers(set) = &self.body else { return };
+        let limits = &rules.limits;
+        let ends = [0, set.count().saturating_sub(1)];
+        let ends = ends.into_iter().filter(|_| set.count() > 0).map(|index| set.get(index));
+        let longest = ends.map(|one| Element::Integer(one).byte_count()).max().unwrap_or(0);
+        let fits = (set.count() as u64) < limits.set_entries
+            && member.len() as u64 <= limits.set_value_bytes
+            && longest as u64 <= limits.set_value_bytes;
+        if !fits {
+            return self.enlarge(rules);
+        }
+        let mut pack = Listpack::new();
+        set.iter().for_each(|one| Element::Integer(one).with_bytes(|bytes| pack.push_back(bytes)));
+        self.body = Body::Small(pack);
+    }
+
+    /// Becomes a table.
+    fn enlarge(&mut self, rules: &Rules) {
+        let mut table = Table::default();
+        self.for_each(|member| {
+            member.with_bytes(|bytes| {
+                table.insert(rules.hasher.hash(bytes), Member(Blob::of(&[bytes])));
+            });
+        });
+        self.body = Body::Large(Box::new(table));
+    }
+}
+
+/// A listpack never grows beyond this.
+const SAFE_BYTES: usize = 1 << 30;
+
+impl Payload for Member {
+    #[inline]
+    fn name(&self) -> &[u8] {
+        self.0.bytes()
+    }
+
+    #[inline]
+    fn heap_bytes(&self) -> u64 {
+        self.0.heap_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use base::KeyHasher;
+    use base::prng::Prng;
+
+    use super::*;
+    use crate::Limits;
+
+    fn rules() -> Rules {
+        Rules { limits: Limits::default(), hasher: KeyHasher::new(1, 1) }
+    }
+
+    fn members(set: &Set) -> BTreeSet<Vec<u8>> {
+        let mut all = BTreeSet::new();
+        set.for_each(|member| assert!(all.insert(member.to_vec()), "a member is there once"));
+        all
+    }
+
+    #[test]
+    fn any_history_leaves_what_a_set_would_have() {
+        let (rules, mut random) = (rules(), Prng::new(1));
+        for (bound, text_one_in) in [(20, 2), (300, 2), (400, 100_000), (2000, 400), (200, 3)] {
+            let (mut set, mut model) = (Set::for_members(b"1", 1, &rules), BTreeSet::new());
+            for step in 0..3000 {
+                let number = random.below(bound);
+                let member = match random.one_in(text_one_in) {
+                    true if number == 7 => vec![b'm'; 100],
+                    true => format!("member {number}").into_bytes(),
+                    false => number.to_string().into_bytes(),
+                };
+                if random.one_in(3) {
+                    assert_eq!(set.remove(&member, &rules), model.remove(&member));
+                } else {
+                    assert_eq!(set.insert(&member, &rules), model.insert(member.clone()));
+                }
+                assert_eq!(set.contains(&member, &rules), model.contains(&member));
+                assert_eq!(set.len(), model.len());
+                if step % 50 == 0 {
+                    assert_eq!(members(&set), model);
+                    let by_index = (0..=set.len()).map_while(|index| set.at(index));
+                    assert_eq!(by_index.map(|one| one.to_vec()).collect::<BTreeSet<_>>(), model);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn forms_follow_the_options() {
+        let rules = rules();
+        let mut set = Set::for_members(b"1", 1, &rules);
+        for number in 0..512 {
+            set.insert(number.to_string().as_bytes(), &rules);
+        }
+        assert_eq!(set.form(), SetForm::Integers);
+        set.insert(b"512", &rules);
+        assert_eq!((set.form(), set.len()), (SetForm::Large, 513));
+        let mut set = Set::for_members(b"1", 1, &rules);
+        for number in 0..127 {
+            set.insert(number.to_string().as_bytes(), &rules);
+        }
+        set.insert(b"x", &rules);
+        assert_eq!((set.form(), set.len()), (SetForm::Small, 128));
+        set.insert(b"y", &rules);
+        assert_eq!((set.form(), set.len()), (SetForm::Large, 129));
+        let mut set = Set::for_members(b"x", 1, &rules);
+        set.insert(&[b'x'; 64], &rules);
+        assert_eq!(set.form(), SetForm::Small);
+        set.insert(&[b'x'; 65], &rules);
+        assert_eq!(set.form(), SetForm::Large);
+    }
+}

@@ -1,0 +1,465 @@
+//! A sorted set: members with scores, in one listpack while they are few and short, then in a
+//! table with an order beside it.
+
+use std::cmp::Ordering;
+
+use base::number_text::{DoubleText, IntegerText};
+
+use crate::blob::Blob;
+use crate::element::{Element, Needle};
+use crate::heap_bytes;
+use crate::limits::Rules;
+use crate::listpack::{At, Listpack};
+use crate::order::{Item, Order};
+use crate::table::{Payload, Table};
+
+/// Members, each with a score that is a number, in the order of scores and then of bytes.
+#[derive(Clone)]
+pub struct SortedSet {
+    body: Body,
+}
+
+#[derive(Clone)]
+enum Body {
+    /// Member, score, member, score, in order.
+    Small(Listpack),
+    Large(Box<Large>),
+}
+
+#[derive(Clone, Default)]
+struct Large {
+    table: Table<Scored>,
+    order: Order,
+}
+
+#[derive(Clone)]
+struct Scored {
+    score: f64,
+    member: Blob,
+}
+
+/// A direction of the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the lowest score up.
+    Up,
+    /// From the highest score down.
+    Down,
+}
+
+impl SortedSet {
+    /// Returns an empty sorted set for about `count` members of up to `bytes` bytes.
+    ///
+    /// Source: Redis 7.2, `zsetTypeCreate`.
+    pub fn for_members(count: u64, bytes: usize, rules: &Rules) -> SortedSet {
+        let limits = &rules.limits;
+        let is_small =
+            count <= limits.sorted_set_entries && bytes as u64 <= limits.sorted_set_value_bytes;
+        let body = match is_small {
+            true => Body::Small(Listpack::new()),
+            false => Body::Large(Box::default()),
+        };
+        SortedSet { body }
+    }
+
+    /// Returns the number of members.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.body {
+            Body::Small(pack) => pack.count() / 2,
+            Body::Large(large) => large.table.len(),
+        }
+    }
+
+    /// Returns whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns whether it is one listpack.
+    pub fn is_small(&self) -> bool {
+        matches!(self.body, Body::Small(_))
+    }
+
+    /// Returns the bytes of memory that it takes beside itself.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        match &self.body {
+            Body::Small(pack) => pack.memory_bytes(),
+            Body::Large(large) => {
+                let own = heap_bytes(size_of::<Large>());
+                own + large.table.memory_bytes() + large.order.memory_bytes()
+            }
+        }
+    }
+
+    /// Returns the score of `member`.
+    #[inline]
+    pub fn score(&self, member: &[u8], rules: &Rules) -> Option<f64> {
+        match &self.body {
+            Body::Small(pack) => {
+                let at = find(pack, member)?;
+                Some(score_of(pack.get(pack.next(at)?)))
+            }
+            Body::Large(large) => {
+                let position = large.table.find(rules.hasher.hash(member), member)?;
+                Some(large.table.get(position).score)
+            }
+        }
+    }
+
+    /// Gives `member` the score `score`, which is a number; returns the score that it had.
+    pub fn insert(&mut self, member: &[u8], score: f64, rules: &Rules) -> Option<f64> {
+        assert!(!score.is_nan(), "scores are numbers");
+        if let Body::Small(pack) = &mut self.body {
+            if let Some(at) = find(pack, member) {
+                let old = score_of(pack.get(pack.next(at).expect("a member has a score")));
+                if old != score {
+                    pack.remove(at, 2);
+                    insert_in_pack(pack, member, score);
+                }
+                return Some(old);
+            }
+            let limits = &rules.limits;
+            let has_room = (pack.count() / 2) as u64 + 1 <= limits.sorted_set_entries
+                && member.len() as u64 <= limits.sorted_set_value_bytes
+                && pack.bytes().len() + member.len() <= SAFE_BYTES;
+            if has_room {
+                insert_in_pack(pack, member, score);
+                return None;
+            }
+            self.enlarge(rules);
+        }
+        let Body::Large(large) = &mut self.body else { panic!("no compact form is left") };
+        large.insert(member, score, rules)
+    }
+
+    /// Takes `member` out; returns the score that it had.
+    pub fn remove(&mut self, member: &[u8], rules: &Rules) -> Option<f64> {
+        match &mut self.body {
+            Body::Small(pack) => {
+                let at = find(pack, member)?;
+                let score = score_of(pack.get(pack.next(at)?));
+                pack.remove(at, 2);
+                Some(score)
+            }
+            Body::Large(large) => {
+                let position = large.table.find(rules.hasher.hash(member), member)?;
+                Some(large.remove(position))
+            }
+        }
+    }
+
+    /// Takes out up to `count` members from rank `start` on.
+    pub fn remove_range(&mut self, start: usize, count: usize) {
+        match &mut self.body {
+            Body::Small(pack) => {
+                if let Some(at) = pack.seek(2 * start, pack.count()) {
+                    pack.remove(at, 2 * count);
+                }
+            }
+            Body::Large(large) => {
+                for _ in 0..count.min(large.table.len().saturating_sub(start)) {
+                    let mut position = None;
+                    large.order.for_each(start, 1, &mut |item| position = Some(item.position));
+                    large.remove(position.expect("the rank is there") as usize);
+                }
+            }
+        }
+    }
+
+    /// Returns the rank and the score of `member`.
+    pub fn rank(&self, member: &[u8], rules: &Rules) -> Option<(usize, f64)> {
+        match &self.body {
+            Body::Small(pack) => {
+                let needle = Needle::new(member);
+                let mut members = pack.iter().step_by(2);
+                let rank = members.position(|one| needle.is(one))?;
+                let score = pack.seek(2 * rank + 1, pack.count())?;
+                Some((rank, score_of(pack.get(score))))
+            }
+            Body::Large(large) => {
+                let position = large.table.find(rules.hasher.hash(member), member)?;
+                let score = large.table.get(position).score;
+                let order = order(&large.table, score, member);
+                Some((large.order.partition_point(|item| order(item).is_lt()), score))
+            }
+        }
+    }
+
+    /// Returns how many members come first for which `is_before` holds: it holds for none behind
+    /// one for which it does not.
+    pub fn partition_point(&self, is_before: impl Fn(Element<'_>, f64) -> bool) -> usize {
+        match &self.body {
+            Body::Small(pack) => {
+                pairs(pack).take_while(|(one, score)| is_before(*one, *score)).count()
+            }
+            Body::Large(large) => large.order.partition_point(|item| {
+                let member = large.table.get(item.position as usize).member.bytes();
+                is_before(Element::Bytes(member), item.score)
+            }),
+        }
+    }
+
+    /// Visits up to `count` members from rank `start` on, up or down.
+    pub fn for_each(
+        &self,
+        start: usize,
+        count: usize,
+        direction: Direction,
+        mut visit: impl FnMut(Element<'_>, f64),
+    ) {
+        match (&self.body, direction) {
+            (Body::Small(pack), Direction::Up) => {
+                let mut parts = pack.iter_from(pack.seek(2 * start, pack.count()));
+                for _ in 0..count {
+                    let (Some(member), Some(score)) = (parts.next(), parts.next()) else { return };
+                    visit(member, score_of(score));
+                }
+            }
+            (Body::Small(pack), Direction::Down) => {
+                let mut parts = pack.iter_back_from(pack.seek(2 * start + 1, pack.count()));
+                for _ in 0..count {
+                    let (Some(score), Some(member)) = (parts.next(), parts.next()) else { return };
+                    visit(member, score_of(score));
+                }
+            }
+            (Body::Large(large), direction) => {
+                let mut visit = |item: Item| {
+                    let member = large.table.get(item.position as usize).member.bytes();
+                    visit(Element::Bytes(member), item.score);
+                };
+                match direction {
+                    Direction::Up => large.order.for_each(start, count, &mut visit),
+                    Direction::Down => large.order.for_each_back(start, count, &mut visit),
+                }
+            }
+        }
+    }
+
+    /// Visits some members with their scores and returns the cursor to go on with; see ZSCAN.
+    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(Element<'_>, f64)) -> u64 {
+        match &self.body {
+            Body::Small(pack) => {
+                pairs(pack).for_each(|(member, score)| visit(member, score));
+                0
+            }
+            Body::Large(large) => large.table.scan(cursor, &mut |scored| {
+                visit(Element::Bytes(scored.member.bytes()), scored.score);
+            }),
+        }
+    }
+
+    /// Becomes a table with an order.
+    fn enlarge(&mut self, rules: &Rules) {
+        let Body::Small(pack) = &self.body else { return };
+        let mut large = Box::<Large>::default();
+        for (member, score) in pairs(pack) {
+            member.with_bytes(|member| large.insert(member, score, rules));
+        }
+        self.body = Body::Large(large);
+    }
+}
+
+/// A listpack never grows beyond this.
+const SAFE_BYTES: usize = 1 << 30;
+
+impl Large {
+    fn insert(&mut self, member: &[u8], score: f64, rules: &Rules) -> Option<f64> {
+        let hash = rules.hasher.hash(member);
+        let Some(position) = self.table.find(hash, member) else {
+            let scored = Scored { score, member: Blob::of(&[member]) };
+            let position = self.table.insert(hash, scored) as u32;
+            self.order.insert(Item { score, position }, &order(&self.table, score, member));
+            return None;
+        };
+        let old = self.table.get(position).score;
+        if old != score {
+            self.order.remove(&order(&self.table, old, member));
+            self.table.change(position, |scored| scored.score = score);
+            let item = Item { score, position: position as u32 };
+            self.order.insert(item, &order(&self.table, score, member));
+        }
+        Some(old)
+    }
+
+    fn remove(&mut self, position: usize) -> f64 {
+        let Scored { score, member } = self.table.get(position);
+        self.order.remove(&order(&self.table, *score, member.bytes()));
+        let last = self.table.len() - 1;
+        if last != position {
+            // The last entry takes the place that becomes free.
+            let Scored { score, member } = self.table.get(last);
+            let order = order(&self.table, *score, member.bytes());
+            self.order.renumber(position as u32, &order);
+        }
+        self.table.remove(position).score
+    }
+}
+
+/// Returns the comparison of an item with (`score`, `member`).
+#[inline]
+fn order(table: &Table<Scored>, score: f64, member: &[u8]) -> impl Fn(&Item) -> Ordering {
+    move |item| {
+        let of_scores = item.score.partial_cmp(&score).expect("scores are numbers");
+        of_scores.then_with(|| table.get(item.position as usize).member.bytes().cmp(member))
+    }
+}
+
+impl Payload for Scored {
+    #[inline]
+    fn name(&self) -> &[u8] {
+        self.member.bytes()
+    }
+
+    #[inline]
+    fn heap_bytes(&self) -> u64 {
+        self.member.heap_bytes()
+    }
+}
+
+#[inline]
+fn find(pack: &Listpack, member: &[u8]) -> Option<At> {
+    pack.find(pack.first(), &Needle::new(member), 2)
+}
+
+fn pairs(pack: &Listpack) -> impl Iterator<Item = (Element<'_>, f64)> {
+    let mut parts = pack.iter();
+    std::iter::from_fn(move || Some((parts.next()?, score_of(parts.next()?))))
+}
+
+fn insert_in_pack(pack: &mut Listpack, member: &[u8], score: f64) {
+    let mut at = pack.first();
+    while let Some(here) = at {
+        let behind = pack.next(here).expect("a member has a score");
+        let other = score_of(pack.get(behind));
+        if other > score || other == score && pack.get(here).order(member).is_gt() {
+            with_score_text(score, |text| pack.insert(here, text));
+            pack.insert(here, member);
+            return;
+        }
+        at = pack.next(behind);
+    }
+    pack.push_back(member);
+    with_score_text(score, |text| pack.push_back(text));
+}
+
+/// Calls `write` with the score as it stands in a listpack: Redis writes whole numbers as integers.
+fn with_score_text<R>(score: f64, write: impl FnOnce(&[u8]) -> R) -> R {
+    const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
+    if score.abs() <= WHOLE_MAX && score.trunc() == score {
+        return write(IntegerText::new(score as i64).as_bytes());
+    }
+    write(DoubleText::new(score).as_bytes())
+}
+
+#[inline]
+fn score_of(element: Element<'_>) -> f64 {
+    match element {
+        Element::Integer(integer) => integer as f64,
+        Element::Bytes(bytes) => {
+            let text = std::str::from_utf8(bytes).expect("scores are text");
+            text.parse().expect("scores are numbers")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use base::KeyHasher;
+    use base::prng::Prng;
+
+    use super::*;
+    use crate::Limits;
+
+    fn rules() -> Rules {
+        Rules { limits: Limits::default(), hasher: KeyHasher::new(1, 1) }
+    }
+
+    fn in_order(model: &HashMap<Vec<u8>, f64>) -> Vec<(Vec<u8>, f64)> {
+        let mut all: Vec<_> =
+            model.iter().map(|(member, score)| (member.clone(), *score)).collect();
+        all.sort_by(|a, b| a.1.partial_cmp(&b.1).unwrap().then(a.0.cmp(&b.0)));
+        all
+    }
+
+    fn check(set: &SortedSet, model: &HashMap<Vec<u8>, f64>, random: &mut Prng) {
+        let (rules, all) = (rules(), in_order(model));
+        assert_eq!(set.len(), all.len());
+        let start = random.below(all.len() as u64 + 2) as usize;
+        let count = random.below(60) as usize;
+        let part = |direction| {
+            let mut part = Vec::new();
+            set.for_each(start, count, direction, |member, score| {
+                part.push((member.to_vec(), score));
+            });
+            part
+        };
+        assert!(part(Direction::Up).iter().eq(all.iter().skip(start).take(count)));
+        let below = if start < all.len() { &all[..=start] } else { &[] };
+        assert!(part(Direction::Down).iter().eq(below.iter().rev().take(count)));
+        if let Some((member, score)) = all.get(start) {
+            assert_eq!(set.rank(member, &rules), Some((start, *score)));
+            let first = all.partition_point(|(_, other)| other < score);
+            assert_eq!(set.partition_point(|_, other| other < *score), first);
+        }
+    }
+
+    #[test]
+    fn any_history_leaves_what_a_map_in_order_would_have() {
+        let (rules, mut random) = (rules(), Prng::new(1));
+        for (bound, scores) in [(30, 5), (120, 1000), (3000, 20), (3000, 1), (20_000, 100_000)] {
+            let mut set = SortedSet::for_members(1, 1, &rules);
+            let mut model = HashMap::new();
+            for step in 0..6000 {
+                let number = random.below(bound);
+                let member = format!("member {number} {}", "x".repeat(number as usize % 30));
+                let member = member.into_bytes();
+                let score = match random.below(20) {
+                    0 => f64::INFINITY,
+                    1 => f64::NEG_INFINITY,
+                    2 => random.below(scores) as f64 / 7.0,
+                    _ => random.below(scores) as f64,
+                };
+                match random.below(if step < 4000 { 4 } else { 2 }) {
+                    0 => assert_eq!(set.remove(&member, &rules), model.remove(&member)),
+                    _ => {
+                        let old = model.insert(member.clone(), score);
+                        assert_eq!(set.insert(&member, score, &rules), old);
+                    }
+                }
+                if random.one_in(300) {
+                    let start = random.below(model.len() as u64 + 1) as usize;
+                    set.remove_range(start, 7);
+                    let all = in_order(&model);
+                    for (member, _) in all.iter().skip(start).take(7) {
+                        model.remove(member);
+                    }
+                }
+                assert_eq!(set.score(&member, &rules), model.get(&member).copied());
+                if step % 100 == 0 {
+                    check(&set, &model, &mut random);
+                }
+            }
+            check(&set, &model, &mut random);
+        }
+    }
+
+    #[test]
+    fn bounds_of_the_compact_form_are_those_of_the_options() {
+        let rules = rules();
+        let mut set = SortedSet::for_members(1, 1, &rules);
+        for number in 0..128 {
+            set.insert(number.to_string().as_bytes(), 1.0, &rules);
+        }
+        assert!(set.is_small());
+        set.insert(b"one more", 1.0, &rules);
+        assert!(!set.is_small());
+        let mut set = SortedSet::for_members(1, 1, &rules);
+        set.insert(&[b'x'; 65], 1.0, &rules);
+        assert!(!set.is_small());
+        assert!(!SortedSet::for_members(129, 1, &rules).is_small());
+    }
+}

@@ -1,0 +1,318 @@
+//! The hash table of large collections.
+//!
+//! Entries lie close together in an array, so that one of them can be picked by number; buckets
+//! refer to them by position and chain them. The last entry takes the place of one that goes.
+//! Linear hashing: buckets split and merge one at a time, so that no change moves more than a
+//! chain, at any size.
+
+use crate::chunked::Chunked;
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+/// The most entries of a table.
+pub(crate) const ENTRY_COUNT_MAX: usize = NONE as usize;
+
+/// What an entry holds.
+pub(crate) trait Payload {
+    /// Returns what the entry is found by.
+    fn name(&self) -> &[u8];
+
+    /// Returns the bytes of memory beyond the entry.
+    fn heap_bytes(&self) -> u64;
+}
+
+#[derive(Clone)]
+struct Slot<P> {
+    /// The low half of the name's hash.
+    hash: u32,
+    /// The position of the next entry in the bucket.
+    next: u32,
+    payload: P,
+}
+
+/// Entries by name and by position.
+#[derive(Clone)]
+pub(crate) struct Table<P> {
+    slots: Chunked<Slot<P>>,
+    /// The first entry of each bucket.
+    heads: Chunked<u32>,
+    /// The bytes of memory beyond the entries.
+    heap_bytes: u64,
+}
+
+impl<P> Default for Table<P> {
+    fn default() -> Table<P> {
+        let mut heads = Chunked::default();
+        heads.push(NONE);
+        Table { slots: Chunked::default(), heads, heap_bytes: 0 }
+    }
+}
+
+impl<P: Payload> Table<P> {
+    /// Returns the number of entries.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Returns the bytes of memory that it takes beside itself.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        self.slots.memory_bytes() + self.heads.memory_bytes() + self.heap_bytes
+    }
+
+    /// Returns the entry at `position`.
+    #[inline]
+    pub fn get(&self, position: usize) -> &P {
+        &self.slots.get(position).payload
+    }
+
+    /// Changes the entry at `position`, not its name.
+    #[inline]
+    pub fn change<R>(&mut self, position: usize, change: impl FnOnce(&mut P) -> R) -> R {
+        let payload = &mut self.slots.get_mut(position).payload;
+        let before = payload.heap_bytes();
+        let result = change(payload);
+        self.heap_bytes = self.heap_bytes + payload.heap_bytes() - before;
+        result
+    }
+
+    /// Returns the entries in the order of their positions.
+    pub fn iter(&self) -> impl Iterator<Item = &P> {
+        self.slots.iter().map(|slot| &slot.payload)
+    }
+
+    /// Returns the position of `name`, whose hash is `hash`.
+    #[inline]
+    pub fn find(&self, hash: u64, name: &[u8]) -> Option<usize> {
+        let hash = hash as u32;
+        let mut position = *self.heads.get(self.bucket_of(hash));
+        while position != NONE {
+            let slot = self.slots.get(position as usize);
+            if slot.hash == hash && slot.payload.name() == name {
+                return Some(position as usize);
+            }
+            position = slot.next;
+        }
+        None
+    }
+
+    /// Adds an entry, whose name is not there, and returns its position: the last.
+    pub fn insert(&mut self, hash: u64, payload: P) -> usize {
+        assert!(self.slots.len() < ENTRY_COUNT_MAX, "a table's entries are bounded");
+        if self.slots.len() >= self.heads.len() {
+            self.split();
+        }
+        let (hash, position) = (hash as u32, self.slots.len());
+        let head = self.heads.get_mut(bucket_of(hash, self.heads.len()));
+        let next = std::mem::replace(head, position as u32);
+        self.heap_bytes += payload.heap_bytes();
+        self.slots.push(Slot { hash, next, payload });
+        position
+    }
+
+    /// Takes out the entry at `position`, whose place the last entry takes.
+    pub fn remove(&mut self, position: usize) -> P {
+        let Slot { hash, next, .. } = *self.slots.get(position);
+        *self.link_to(hash, position) = next;
+        let last = self.slots.len() - 1;
+        if position != last {
+            let hash = self.slots.get(last).hash;
+            *self.link_to(hash, last) = position as u32;
+        }
+        let mut slot = self.slots.pop().expect("it has the entry at the position");
+        if position != last {
+            std::mem::swap(self.slots.get_mut(position), &mut slot);
+        }
+        self.heap_bytes -= slot.payload.heap_bytes();
+        // Fewer buckets than half full; two go for each entry until it fits.
+        for _ in 0..2 {
+            if self.heads.len() > 1 && self.slots.len() * 2 < self.heads.len() {
+                self.merge();
+            }
+        }
+        slot.payload
+    }
+
+    /// Visits the entries of some buckets and returns the cursor to go on with; starts and ends at
+    /// 0. An entry that is there from the first call to the last is visited at least once.
+    ///
+    /// The cursor counts buckets with the bits reversed, as Redis's does: what was visited stays
+    /// visited when buckets split or merge.
+    pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(&P)) -> u64 {
+        let count = self.heads.len() as u64;
+        let mask = count.next_power_of_two() - 1;
+        let bucket = cursor & mask;
+        let bucket = if bucket < count { bucket } else { bucket & (mask >> 1) };
+        let mut position = *self.heads.get(bucket as usize);
+        while position != NONE {
+            let slot = self.slots.get(position as usize);
+            visit(&slot.payload);
+            position = slot.next;
+        }
+        // A bucket that has not split yet stands for two.
+        let is_split = bucket | (mask >> 1) + 1;
+        let mask = if bucket <= mask >> 1 && is_split >= count { mask >> 1 } else { mask };
+        let next = (bucket | !mask).reverse_bits().wrapping_add(1);
+        next.reverse_bits()
+    }
+
+    #[inline]
+    fn bucket_of(&self, hash: u32) -> usize {
+        bucket_of(hash, self.heads.len())
+    }
+
+    /// Returns what refers to the entry at `position`.
+    fn link_to(&mut self, hash: u32, position: usize) -> &mut u32 {
+        let bucket = self.bucket_of(hash);
+        let mut current = *self.heads.get(bucket);
+        if current as usize == position {
+            return self.heads.get_mut(bucket);
+        }
+        loop {
+            let next = self.slots.get(current as usize).next;
+            assert_ne!(next, NONE, "an entry is in the chain of its bucket");
+            if next as usize == position {
+                return &mut self.slots.get_mut(current as usize).next;
+            }
+            current = next;
+        }
+    }
+
+    /// Makes one bucket more and moves what belongs there from the bucket that it splits.
+    fn split(&mut self) {
+        let new = self.heads.len();
+        self.heads.push(NONE);
+        let old = new & mask_below(new);
+        let mut position = std::mem::replace(self.heads.get_mut(old), NONE);
+        while position != NONE {
+            let slot = self.slots.get_mut(position as usize);
+            let bucket = bucket_of(slot.hash, new + 1);
+            let next = std::mem::replace(&mut slot.next, *self.heads.get(bucket));
+            *self.heads.get_mut(bucket) = position;
+            position = next;
+        }
+    }
+
+    /// Takes the last bucket away and puts its chain before that of the bucket it came from.
+    fn merge(&mut self) {
+        let last = self.heads.len() - 1;
+        let mut position = self.heads.pop().expect("there is a bucket");
+        let target = last & mask_below(last);
+        while position != NONE {
+            let head = *self.heads.get(target);
+            *self.heads.get_mut(target) = position;
+            position = std::mem::replace(&mut self.slots.get_mut(position as usize).next, head);
+        }
+    }
+}
+
+/// Returns the bits below the highest one of `number`.
+fn mask_below(number: usize) -> usize {
+    (1 << number.ilog2()) - 1
+}
+
+/// Returns the bucket of `hash` among `count`: those past the split point use one bit less.
+#[inline]
+fn bucket_of(hash: u32, count: usize) -> usize {
+    let mask = usize::MAX >> count.leading_zeros();
+    let bucket = hash as usize & mask;
+    if bucket < count { bucket } else { bucket & (mask >> 1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use base::KeyHasher;
+    use base::prng::Prng;
+
+    use super::*;
+    use crate::blob::Blob;
+
+    impl Payload for Blob {
+        fn name(&self) -> &[u8] {
+            self.bytes()
+        }
+
+        fn heap_bytes(&self) -> u64 {
+            Blob::heap_bytes(self)
+        }
+    }
+
+    fn name(number: u64) -> Vec<u8> {
+        let long = if number.is_multiple_of(5) { " and a name that is not short" } else { "" };
+        format!("name {number}{long}").into_bytes()
+    }
+
+    #[test]
+    fn any_history_leaves_what_a_map_would_have() {
+        let hasher = KeyHasher::new(7, 1);
+        let mut random = Prng::new(1);
+        for bound in [3, 40, 2000] {
+            let (mut table, mut model) = (Table::default(), HashSet::new());
+            for step in 0..20_000 {
+                let name = name(random.below(bound));
+                let found = table.find(hasher.hash(&name), &name);
+                assert_eq!(found.is_some(), model.contains(&name));
+                // Grows first, shrinks later.
+                match (found, random.one_in(if step < 10_000 { 3 } else { 2 })) {
+                    (Some(position), true) => {
+                        let blob: Blob = table.remove(position);
+                        assert!(blob.bytes() == name && model.remove(&name));
+                    }
+                    (None, false) => {
+                        table.insert(hasher.hash(&name), Blob::of(&[&name]));
+                        model.insert(name);
+                    }
+                    _ => {}
+                }
+                assert_eq!(table.len(), model.len());
+            }
+            let heap: u64 = table.iter().map(Blob::heap_bytes).sum();
+            assert_eq!(table.heap_bytes, heap);
+            for name in &model {
+                assert!(table.find(hasher.hash(name), name).is_some());
+            }
+            while table.len() > 0 {
+                table.remove(random.below(table.len() as u64) as usize);
+            }
+            assert!(table.heads.len() <= 2 && table.memory_bytes() < 1000);
+        }
+    }
+
+    #[test]
+    fn scan_meets_whatever_stays_while_the_table_grows_and_shrinks() {
+        let hasher = KeyHasher::new(3, 1);
+        let mut random = Prng::new(2);
+        for round in 0..60 {
+            let mut table = Table::default();
+            let start = 1 + random.below(300);
+            (0..start).for_each(|number| {
+                table.insert(hasher.hash(&name(number)), Blob::of(&[&name(number)]));
+            });
+            let stays: HashSet<Vec<u8>> = (0..start).filter(|n| n % 3 == 0).map(name).collect();
+            let (mut cursor, mut seen, mut next) = (0, HashMap::new(), start);
+            loop {
+                cursor = table.scan(cursor, &mut |blob| {
+                    *seen.entry(blob.bytes().to_vec()).or_insert(0) += 1;
+                });
+                if cursor == 0 {
+                    break;
+                }
+                for _ in 0..random.below(6) {
+                    if round % 2 == 0 {
+                        table.insert(hasher.hash(&name(next)), Blob::of(&[&name(next)]));
+                        next += 1;
+                    } else {
+                        let position = random.below(table.len() as u64) as usize;
+                        if !stays.contains(table.get(position).bytes()) {
+                            table.remove(position);
+                        }
+                    }
+                }
+            }
+            assert!(stays.iter().all(|name| seen.contains_key(name)), "round {round}");
+        }
+    }
+}
