@@ -152,6 +152,14 @@ pub fn tag_of(hash: u64) -> u8 {
 pub enum ValueType {
     /// Bytes.
     String = 1,
+    /// Elements in order; this and the following types lie in the server's private memory.
+    List = 2,
+    /// Members, each once.
+    Set = 3,
+    /// Members with scores.
+    SortedSet = 4,
+    /// Fields with values.
+    Hash = 5,
 }
 
 /// The type nibble of a free slab item; never that of an entry.
@@ -167,6 +175,8 @@ pub enum Encoding {
     Embstr = 2,
     /// Any other string.
     Raw = 3,
+    /// No string: the value says where the server keeps it, and means nothing to anybody else.
+    Handle = 4,
 }
 
 /// What an entry remembers of its accesses: a word whose meaning is its caller's, in one of two
@@ -208,6 +218,10 @@ impl Header {
     pub fn value_type(self) -> ValueType {
         match self.type_bits() {
             1 => ValueType::String,
+            2 => ValueType::List,
+            3 => ValueType::Set,
+            4 => ValueType::SortedSet,
+            5 => ValueType::Hash,
             bits => panic!("entry type {bits} does not exist"),
         }
     }
@@ -221,6 +235,7 @@ impl Header {
             1 => Encoding::Int,
             2 => Encoding::Embstr,
             3 => Encoding::Raw,
+            4 => Encoding::Handle,
             bits => panic!("encoding {bits} does not exist"),
         }
     }

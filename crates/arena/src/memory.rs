@@ -46,7 +46,7 @@ impl NeedRoom {
     pub fn after(self, attempts: u32) -> NeedRoom {
         match self.region {
             Region::Slab => NeedRoom { bytes: self.bytes << attempts.min(10), ..self },
-            Region::Index | Region::Extent => self,
+            Region::Index | Region::Extent | Region::Private => self,
         }
     }
 }
@@ -60,6 +60,8 @@ pub enum Region {
     Slab,
     /// Blocks of large entries.
     Extent,
+    /// None of these: memory that the arena's user has outside of it, under the same limit.
+    Private,
 }
 
 /// Why an arena cannot be made.

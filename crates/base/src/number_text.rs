@@ -94,6 +94,26 @@ impl DoubleText {
     }
 }
 
+/// Returns `value` as C's `printf` writes it for `%.17g`.
+pub fn double_in_17_digits(value: f64) -> String {
+    if !value.is_finite() || value == 0.0 {
+        let text = DoubleText::new(value);
+        return String::from_utf8_lossy(text.as_bytes()).into_owned();
+    }
+    let scientific = format!("{value:.16e}");
+    let (mantissa, exponent) = scientific.split_once('e').expect("scientific notation has an e");
+    let exponent: i32 = exponent.parse().expect("an exponent is a number");
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..17).contains(&exponent) {
+        return trimmed(&format!("{value:.*}", (16 - exponent) as usize));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs())
+}
+
 /// Writes the fewest digits of a finite, non-zero `value` in the notation of `fpconv`.
 fn shortest(value: f64, text: &mut Text<DOUBLE_TEXT_BYTES_MAX>) {
     let mut scientific = Text::<DOUBLE_TEXT_BYTES_MAX>::default();
@@ -222,6 +242,27 @@ mod tests {
         check(9223372036854775808.0, "9223372036854776000");
         check(1e20, "1e+20");
         check(12345678901234567890123.0, "12345678901234568000000");
+    }
+
+    #[test]
+    fn seventeen_digits_are_those_of_printf() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (-1.5, "-1.5"),
+            (0.1, "0.10000000000000001"),
+            (3.3, "3.2999999999999998"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (123456789012345678.0, "1.2345678901234568e+17"),
+            (0.0001, "0.0001"),
+            (0.00001, "1.0000000000000001e-05"),
+            (1e300, "1.0000000000000001e+300"),
+            (5e-324, "4.9406564584124654e-324"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(double_in_17_digits(value), expected);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ const CHUNK_ITEMS: usize = 1 << CHUNK_BITS;
 
 /// An array of pieces. The first piece grows as a vector does, later ones are made whole.
 #[derive(Clone)]
-pub(crate) struct Chunked<T> {
+pub struct Chunked<T> {
     chunks: Vec<Vec<T>>,
     len: usize,
 }
@@ -20,21 +20,36 @@ impl<T> Default for Chunked<T> {
 }
 
 impl<T> Chunked<T> {
+    /// Returns the number of items.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
+    /// Returns whether there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the item at `index`.
+    ///
+    /// # Panics
+    /// When there is none.
     #[inline]
     pub fn get(&self, index: usize) -> &T {
         &self.chunks[index >> CHUNK_BITS][index & (CHUNK_ITEMS - 1)]
     }
 
+    /// As [`Chunked::get`], to change it.
+    ///
+    /// # Panics
+    /// When there is none.
     #[inline]
     pub fn get_mut(&mut self, index: usize) -> &mut T {
         &mut self.chunks[index >> CHUNK_BITS][index & (CHUNK_ITEMS - 1)]
     }
 
+    /// Adds an item behind the last.
     pub fn push(&mut self, item: T) {
         if self.len == self.chunks.len() * CHUNK_ITEMS {
             let capacity = if self.chunks.is_empty() { 0 } else { CHUNK_ITEMS };
@@ -44,6 +59,7 @@ impl<T> Chunked<T> {
         self.len += 1;
     }
 
+    /// Takes the last item.
     pub fn pop(&mut self) -> Option<T> {
         let chunk = self.chunks.last_mut()?;
         let item = chunk.pop();
@@ -51,6 +67,8 @@ impl<T> Chunked<T> {
         if chunk.is_empty() {
             self.chunks.pop();
             self.chunks.shrink_to(2 * self.chunks.len());
+        } else if self.len < CHUNK_ITEMS / 4 && chunk.len() * 4 < chunk.capacity() {
+            chunk.shrink_to(2 * chunk.len());
         }
         item
     }
@@ -66,6 +84,7 @@ impl<T> Chunked<T> {
         list + heap_bytes(first * size_of::<T>()) + rest
     }
 
+    /// Returns the items in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten()
     }

@@ -2,8 +2,8 @@
 //!
 //! *Layout*: `collection.rs` is any of them, `limits.rs` says how long each stays compact.
 //! `list.rs`, `hash.rs`, `set.rs` and `sorted_set.rs` are the four types; `listpack.rs` and
-//! `intset.rs` are their compact forms, byte for byte Redis's; `table.rs` is the hash table of large
-//! ones, `order.rs` the order of large sorted sets. `element.rs` is one part as it lies in a
+//! `intset.rs` are their compact forms, byte for byte Redis's; `table.rs` is the hash table of
+//! large ones, `order.rs` the order of large sorted sets. `element.rs` is one part as it lies in a
 //! compact form, `blob.rs` one in a table, `chunked.rs` an array that grows a piece at a time.
 //! *Invariants*: each knows the bytes of memory that it takes; no operation on a single part moves
 //! more than one compact form's bytes, however large the collection is; chance comes in as numbers,
@@ -25,6 +25,7 @@ mod set;
 mod sorted_set;
 mod table;
 
+pub use chunked::Chunked;
 pub use collection::{Collection, CollectionEncoding};
 pub use element::Element;
 pub use hash::Hash;

@@ -121,7 +121,7 @@ impl SortedSet {
                 return Some(old);
             }
             let limits = &rules.limits;
-            let has_room = (pack.count() / 2) as u64 + 1 <= limits.sorted_set_entries
+            let has_room = ((pack.count() / 2) as u64) < limits.sorted_set_entries
                 && member.len() as u64 <= limits.sorted_set_value_bytes
                 && pack.bytes().len() + member.len() <= SAFE_BYTES;
             if has_room {

@@ -151,7 +151,7 @@ impl<P: Payload> Table<P> {
             position = slot.next;
         }
         // A bucket that has not split yet stands for two.
-        let is_split = bucket | (mask >> 1) + 1;
+        let is_split = bucket | ((mask >> 1) + 1);
         let mask = if bucket <= mask >> 1 && is_split >= count { mask >> 1 } else { mask };
         let next = (bucket | !mask).reverse_bits().wrapping_add(1);
         next.reverse_bits()

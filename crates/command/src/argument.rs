@@ -19,6 +19,8 @@ pub struct Arg {
     pub since: &'static str,
     /// The numbers that make sense, both included: generators draw from them. Not a check.
     pub range: (i64, i64),
+    /// Generators never leave the range: a command may do as much work as the number says.
+    pub is_tame: bool,
     /// Words that make sense for a string: generators draw from them. Not a check.
     pub words: &'static [&'static str],
 }
@@ -75,6 +77,7 @@ impl Arg {
             token_each: false,
             since: "",
             range: (i64::MIN, i64::MAX),
+            is_tame: false,
             words: &[],
         }
     }
@@ -157,6 +160,11 @@ impl Arg {
     /// As it is; numbers from `low` to `high` make sense.
     pub const fn within(self, low: i64, high: i64) -> Arg {
         Arg { range: (low, high), ..self }
+    }
+
+    /// As it is; numbers from `low` to `high` make sense, and generators draw no others.
+    pub const fn only_within(self, low: i64, high: i64) -> Arg {
+        Arg { range: (low, high), is_tame: true, ..self }
     }
 
     /// As it is; these words make sense.

@@ -38,6 +38,14 @@ impl Categories {
     pub const READ: Categories = Categories(1 << 1);
     /// Writes keys.
     pub const WRITE: Categories = Categories(1 << 2);
+    /// Works on sets.
+    pub const SET: Categories = Categories(1 << 3);
+    /// Works on sorted sets.
+    pub const SORTED_SET: Categories = Categories(1 << 4);
+    /// Works on lists.
+    pub const LIST: Categories = Categories(1 << 5);
+    /// Works on hashes.
+    pub const HASH: Categories = Categories(1 << 6);
     /// Works on strings.
     pub const STRING: Categories = Categories(1 << 7);
     /// Works on strings as bits.

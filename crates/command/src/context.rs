@@ -1,5 +1,6 @@
 //! What a handler of each kind may touch.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use base::prng::Prng;
@@ -24,6 +25,8 @@ pub struct ReadContext<'c> {
     /// The longest string that a write may make, in bytes: `proto-max-bulk-len`. Offsets beyond it
     /// are refused when reading too.
     pub value_bytes_max: u64,
+    /// For commands that pick by chance.
+    pub random: &'c Cell<Prng>,
 }
 
 /// Reads and writes the session's database.
@@ -32,6 +35,8 @@ pub struct WriteContext<'c> {
     pub view: WriteView<'c>,
     /// The longest string that may come about, in bytes: `proto-max-bulk-len`.
     pub value_bytes_max: u64,
+    /// For commands that pick by chance.
+    pub random: &'c Cell<Prng>,
 }
 
 /// Reads and changes the session.
@@ -105,6 +110,14 @@ impl<'c> ReadContext<'c> {
     pub fn string(&self, key: &Key<'_>) -> Result<Option<&'c [u8]>, WrongType> {
         self.view.string(key)
     }
+}
+
+/// Lets `draw` pick by chance.
+pub fn by_chance<R>(random: &Cell<Prng>, draw: impl FnOnce(&mut Prng) -> R) -> R {
+    let mut prng = random.replace(Prng::new(0));
+    let result = draw(&mut prng);
+    random.set(prng);
+    result
 }
 
 /// Replies with the string at `key`, or null. A large one is not copied while its shard is locked:

@@ -4,14 +4,13 @@
 
 use std::fmt;
 
-use keyspace::{Entry, ValueType};
+use base::number_text::double_in_17_digits;
+use collections::{Collection, Direction};
+use keyspace::{Content, Object, ValueType};
 use sha1::{Digest as _, Sha1};
 
 /// What a value that expires adds to its digest.
 const EXPIRES: &[u8] = b"!!expire!!";
-
-/// The number of the type as Redis mixes it in, in network byte order.
-const STRING: [u8; 4] = [0; 4];
 
 /// A SHA-1 sum, or several put together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +18,7 @@ pub(crate) struct Digest([u8; 20]);
 
 impl Digest {
     /// Returns the digest of an entry's key and value, as it is added to that of all data.
-    pub fn of_entry(entry: &Entry<'_>) -> Digest {
+    pub fn of_entry(entry: &Object<'_>) -> Digest {
         let mut digest = Digest::default();
         digest.mix(entry.key());
         digest.mix_value(entry);
@@ -27,7 +26,7 @@ impl Digest {
     }
 
     /// Returns the digest of an entry's value.
-    pub fn of_value(entry: &Entry<'_>) -> Digest {
+    pub fn of_value(entry: &Object<'_>) -> Digest {
         let mut digest = Digest::default();
         digest.mix_value(entry);
         digest
@@ -44,11 +43,29 @@ impl Digest {
         *self = Digest::sum(&self.0);
     }
 
-    fn mix_value(&mut self, entry: &Entry<'_>) {
-        match entry.value_type() {
-            ValueType::String => {
-                self.mix(&STRING);
-                self.mix(entry.value());
+    fn mix_value(&mut self, entry: &Object<'_>) {
+        self.mix(&[0, 0, 0, type_number(entry.value_type())]);
+        match entry.content() {
+            Content::String(value) => self.mix(value),
+            Content::Collection(Collection::List(list)) => {
+                list.iter().for_each(|element| element.with_bytes(|bytes| self.mix(bytes)));
+            }
+            Content::Collection(Collection::Set(set)) => {
+                set.for_each(|member| self.add(&member.with_bytes(Digest::sum)));
+            }
+            Content::Collection(Collection::Hash(hash)) => hash.for_each(|field, value| {
+                let mut pair = Digest::default();
+                field.with_bytes(|bytes| pair.mix(bytes));
+                value.with_bytes(|bytes| pair.mix(bytes));
+                self.add(&pair);
+            }),
+            Content::Collection(Collection::SortedSet(set)) => {
+                set.for_each(0, usize::MAX, Direction::Up, |member, score| {
+                    let mut pair = Digest::default();
+                    member.with_bytes(|bytes| pair.mix(bytes));
+                    pair.mix(double_in_17_digits(score).as_bytes());
+                    self.add(&pair);
+                });
             }
         }
         if entry.expiry().is_some() {
@@ -58,6 +75,17 @@ impl Digest {
 
     fn sum(bytes: &[u8]) -> Digest {
         Digest(Sha1::digest(bytes).into())
+    }
+}
+
+/// Returns the number of the type as Redis mixes it in.
+fn type_number(value_type: ValueType) -> u8 {
+    match value_type {
+        ValueType::String => 0,
+        ValueType::List => 1,
+        ValueType::Set => 2,
+        ValueType::SortedSet => 3,
+        ValueType::Hash => 4,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use keyspace::{NeedRoom, WrongType};
+use keyspace::{NeedRoom, Refusal, WrongType};
 use resp::{Reply, RequestView};
 
 use crate::row::Command;
@@ -50,6 +50,8 @@ impl CommandError {
     /// A negative number where none may be.
     pub const NOT_POSITIVE: CommandError =
         CommandError::Fixed("ERR value is out of range, must be positive");
+    /// There is no such key.
+    pub const NO_SUCH_KEY: CommandError = CommandError::Fixed("ERR no such key");
     /// A wrong password.
     pub const WRONG_PASSWORD: CommandError =
         CommandError::Fixed("WRONGPASS invalid username-password pair or user is disabled.");
@@ -162,6 +164,15 @@ impl CommandError {
 impl From<NeedRoom> for CommandError {
     fn from(error: NeedRoom) -> CommandError {
         CommandError::NeedRoom(error)
+    }
+}
+
+impl From<Refusal> for CommandError {
+    fn from(refusal: Refusal) -> CommandError {
+        match refusal {
+            Refusal::WrongType => CommandError::WrongType,
+            Refusal::NeedRoom(need) => CommandError::NeedRoom(need),
+        }
     }
 }
 

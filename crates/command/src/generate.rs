@@ -120,7 +120,7 @@ impl Draw for Generator {
         match arg.kind {
             _ if !arg.words.is_empty() => self.one_of(arg.words).into(),
             ArgKind::Key(_) => format!("key:{}", self.random.below(self.profile.key_count)).into(),
-            ArgKind::Integer | ArgKind::UnixTime => self.integer(arg.range).to_string().into(),
+            ArgKind::Integer | ArgKind::UnixTime => self.integer_of(arg).to_string().into(),
             ArgKind::Double => self.double().into(),
             ArgKind::Pattern => self.pattern(),
             ArgKind::String => self.string(),
@@ -137,11 +137,15 @@ impl Generator {
         Generator { profile, random: Prng::new(seed) }
     }
 
-    fn integer(&mut self, (low, high): (i64, i64)) -> i64 {
+    fn integer_of(&mut self, arg: &Arg) -> i64 {
         let wild = self.profile.wild_one_in;
-        if wild > 0 && self.random.one_in(wild) {
+        if wild > 0 && !arg.is_tame && self.random.one_in(wild) {
             return self.random.next() as i64 >> self.random.below(64);
         }
+        self.integer(arg.range)
+    }
+
+    fn integer(&mut self, (low, high): (i64, i64)) -> i64 {
         let span = high.abs_diff(low);
         let offset =
             if span == u64::MAX { self.random.next() } else { self.random.below(span + 1) };

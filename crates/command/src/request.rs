@@ -52,8 +52,34 @@ impl<'a> Args<'a> {
         parse_i64(self.at(index)).ok_or(CommandError::NotInteger)
     }
 
+    /// Returns argument `index` as a number of things.
+    ///
+    /// # Errors
+    /// When it is none, or negative.
+    ///
+    /// Source: Redis 7.2, `getPositiveLongFromObjectOrReply`.
+    pub fn count(&self, index: usize) -> Result<usize, CommandError> {
+        let count = parse_i64(self.at(index)).and_then(|count| usize::try_from(count).ok());
+        count.ok_or(CommandError::NOT_POSITIVE)
+    }
+
+    /// Returns argument `index` as an integer from `min` to `max`.
+    ///
+    /// # Errors
+    /// When it is none, or another.
+    ///
+    /// Source: Redis 7.2, `getRangeLongFromObjectOrReply`.
+    pub fn integer_in(&self, index: usize, min: i64, max: i64) -> Result<i64, CommandError> {
+        let integer = self.integer(index)?;
+        if (min..=max).contains(&integer) {
+            return Ok(integer);
+        }
+        let text = format!("ERR value is out of range, value must between {min} and {max}");
+        Err(CommandError::text_of(&[text.as_bytes()]))
+    }
+
     /// Returns the arguments from `first` on.
-    pub fn from(&self, first: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+    pub fn from(&self, first: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let request = self.request;
         (first.min(request.len())..request.len()).map(move |index| request.at(index))
     }

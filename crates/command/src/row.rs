@@ -63,6 +63,14 @@ pub enum Group {
     Generic,
     /// Strings.
     String,
+    /// Lists.
+    List,
+    /// Sets.
+    Set,
+    /// Sorted sets.
+    SortedSet,
+    /// Hashes.
+    Hash,
     /// Strings as bits.
     Bitmap,
     /// The session.
@@ -216,6 +224,10 @@ impl Group {
         match self {
             Group::Generic => "generic",
             Group::String => "string",
+            Group::List => "list",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Hash => "hash",
             Group::Bitmap => "bitmap",
             Group::Connection => "connection",
             Group::Server => "server",
@@ -228,6 +240,10 @@ impl Group {
         match self {
             Group::Generic => Categories::KEYSPACE,
             Group::String => Categories::STRING,
+            Group::List => Categories::LIST,
+            Group::Set => Categories::SET,
+            Group::SortedSet => Categories::SORTED_SET,
+            Group::Hash => Categories::HASH,
             Group::Bitmap => Categories::BITMAP,
             Group::Connection => Categories::CONNECTION,
             Group::Server => Categories::NONE,

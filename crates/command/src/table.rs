@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use crate::argument::{Arg, ArgKind};
 use crate::row::Command;
-use crate::{bitmap, connection, generic, server, string, transactions};
+use crate::{bitmap, connection, generic, hash, list, server, set, string, transactions};
 
 /// Returns the rows of all commands: containers stand for their subcommands.
 pub fn table() -> &'static [&'static Command] {
@@ -44,11 +44,14 @@ fn collect_words(args: &'static [Arg], words: &mut BTreeSet<&'static str>) {
     }
 }
 
-static FAMILIES: [&[&Command]; 6] = [
+static FAMILIES: [&[&Command]; 9] = [
     connection::CONNECTION,
     string::STRING,
     bitmap::BITMAP,
     generic::GENERIC,
+    hash::HASH,
+    list::LIST,
+    set::SETS,
     transactions::TRANSACTIONS,
     server::SERVER,
 ];

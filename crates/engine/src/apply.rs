@@ -7,7 +7,8 @@ use std::fmt;
 use std::str;
 
 use base::{DatabaseIndex, Key, UnixMs};
-use keyspace::{Expiry, Guard, Keyspace, NeedRoom, ShardSet, WriteView};
+use collections::{End, Place};
+use keyspace::{Expiry, Guard, Keyspace, NeedRoom, Refusal, ShardSet, WhenAbsent, WriteView};
 use resp::{Batch, Decoder, Limits, RequestView, Requests};
 
 /// Before all time: nothing has expired.
@@ -68,6 +69,19 @@ enum Change<'a> {
     Delete,
     ExpireAt(UnixMs),
     Persist,
+    Push(End, Vec<&'a [u8]>),
+    Pop(End, usize),
+    SetElement(usize, &'a [u8]),
+    Trim(usize, usize),
+    Insert(Place, &'a [u8], &'a [u8]),
+    RemoveElements(End, usize, &'a [u8]),
+    SetFields(Vec<&'a [u8]>),
+    RemoveFields(Vec<&'a [u8]>),
+    AddMembers(Vec<&'a [u8]>),
+    RemoveMembers(Vec<&'a [u8]>),
+    Score(Vec<(f64, &'a [u8])>),
+    RemoveScored(Vec<&'a [u8]>),
+    RemoveRanks(usize, usize),
 }
 
 impl Applier {
@@ -119,8 +133,47 @@ fn parse<'a>(keyspace: &Keyspace, request: RequestView<'a>) -> Option<Step<'a>> 
         [b"FLUSHDB"] => Some(Step::FlushDatabase),
         [b"FLUSHALL"] => Some(Step::FlushAll),
         [b"SWAPDB", a, b] => Some(Step::Swap(database(keyspace, a)?, database(keyspace, b)?)),
+        [name, key, ref rest @ ..] if !rest.is_empty() => keyed(key, parse_parts(name, rest)?),
         _ => None,
     }
+}
+
+/// Reads what happens to the parts of a collection.
+fn parse_parts<'a>(name: &[u8], rest: &[&'a [u8]]) -> Option<Change<'a>> {
+    let pairs = || {
+        let scored = rest.chunks_exact(2).map(|pair| Some((number::<f64>(pair[0])?, pair[1])));
+        let all: Option<Vec<_>> = scored.collect();
+        all.filter(|all| all.iter().all(|(score, _)| !score.is_nan()))
+    };
+    Some(match (name, rest) {
+        (b"LPUSH", _) => Change::Push(End::Head, rest.to_vec()),
+        (b"RPUSH", _) => Change::Push(End::Tail, rest.to_vec()),
+        (b"LPOP", [count]) => Change::Pop(End::Head, number(count)?),
+        (b"RPOP", [count]) => Change::Pop(End::Tail, number(count)?),
+        (b"LSET", [index, element]) => Change::SetElement(number(index)?, element),
+        (b"LTRIM", [start, stop]) => {
+            let (start, stop) = (number::<usize>(start)?, number::<usize>(stop)?);
+            Change::Trim(start, (stop + 1).saturating_sub(start))
+        }
+        (b"LINSERT", [b"BEFORE", pivot, element]) => Change::Insert(Place::Before, pivot, element),
+        (b"LINSERT", [b"AFTER", pivot, element]) => Change::Insert(Place::After, pivot, element),
+        (b"LREM", [count, element]) => {
+            let count = number::<i64>(count)?;
+            let end = if count > 0 { End::Head } else { End::Tail };
+            Change::RemoveElements(end, count.unsigned_abs() as usize, element)
+        }
+        (b"HSET", _) if rest.len().is_multiple_of(2) => Change::SetFields(rest.to_vec()),
+        (b"HDEL", _) => Change::RemoveFields(rest.to_vec()),
+        (b"SADD", _) => Change::AddMembers(rest.to_vec()),
+        (b"SREM", _) => Change::RemoveMembers(rest.to_vec()),
+        (b"ZADD", _) if rest.len().is_multiple_of(2) => Change::Score(pairs()?),
+        (b"ZREM", _) => Change::RemoveScored(rest.to_vec()),
+        (b"ZREMRANGEBYRANK", [first, last]) => {
+            let (first, last) = (number::<usize>(first)?, number::<usize>(last)?);
+            Change::RemoveRanks(first, (last + 1).checked_sub(first)?)
+        }
+        _ => return None,
+    })
 }
 
 fn number<T: str::FromStr>(text: &[u8]) -> Option<T> {
@@ -173,5 +226,43 @@ fn run(view: &mut WriteView<'_>, key: &Key<'_>, change: &Change<'_>) -> Result<(
             view.remove(key);
             Ok(())
         }
+        _ => match run_parts(view, key, change) {
+            Err(Refusal::NeedRoom(need)) => Err(need),
+            Err(Refusal::WrongType) => panic!("an effect fits what the effects before it left"),
+            Ok(()) => Ok(()),
+        },
+    }
+}
+
+/// Changes the parts of a collection.
+fn run_parts(view: &mut WriteView<'_>, key: &Key<'_>, change: &Change<'_>) -> Result<(), Refusal> {
+    let create = WhenAbsent::Create;
+    match change {
+        Change::Push(end, all) => view.push(key, *end, all.iter().copied(), create).map(|_| ()),
+        Change::Pop(end, count) => Ok(view.pop(key, *end, *count, |_, _| ()).map(|_| ())?),
+        Change::SetElement(index, element) => view.set_element(key, *index, element).map(|_| ()),
+        Change::Trim(start, count) => Ok(view.trim(key, *start, *count)?),
+        Change::Insert(place, pivot, element) => {
+            view.insert_element(key, *place, pivot, element).map(|_| ())
+        }
+        Change::RemoveElements(end, count, element) => {
+            Ok(view.remove_elements(key, *end, *count, element).map(|_| ())?)
+        }
+        Change::SetFields(parts) => view.set_fields(key, parts.iter().copied()).map(|_| ()),
+        Change::RemoveFields(fields) => {
+            Ok(view.remove_fields(key, fields.iter().copied()).map(|_| ())?)
+        }
+        Change::AddMembers(all) => view.add_members(key, all.iter().copied()).map(|_| ()),
+        Change::RemoveMembers(all) => {
+            Ok(view.remove_members(key, all.iter().copied()).map(|_| ())?)
+        }
+        Change::Score(pairs) => {
+            view.score_members(key, pairs, create, |_, score| Some(score)).map(|_| ())
+        }
+        Change::RemoveScored(all) => {
+            Ok(view.remove_scored(key, all.iter().copied()).map(|_| ())?)
+        }
+        Change::RemoveRanks(start, count) => Ok(view.remove_ranks(key, *start, *count)?),
+        _ => panic!("what happens to whole values is done elsewhere"),
     }
 }

@@ -1,5 +1,7 @@
 //! One request after the other: checked, run under the locks that it needs, answered.
 
+use std::cell::Cell;
+
 use base::{DatabaseIndex, Key, Lsn, ShardIndex};
 use command::{
     Args, Command, CommandError, ControlContext, Handler, LatencyEvent, Next, ReadContext,
@@ -295,9 +297,11 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let (database, now) = (self.session.state.database, self.tick.now);
         let value_bytes_max = self.tick.value_bytes_max;
         let leaves_no_touch = self.session.state.leaves_no_touch;
-        let view = self.lock(args.keys()).read(database, now);
+        self.lock(args.keys());
+        let view = self.guard.as_ref().expect("locked just now").read(database, now);
         let view = if leaves_no_touch { view.without_touch() } else { view };
-        handler(&ReadContext { view, value_bytes_max }, args, reply)
+        let random = Cell::from_mut(&mut self.tick.random);
+        handler(&ReadContext { view, value_bytes_max, random }, args, reply)
     }
 
     #[inline]
@@ -329,7 +333,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         loop {
             self.lock_one(key.shard);
             let guard = self.guard.as_mut().expect("locked just now");
-            let mut context = WriteContext { view: guard.write(database, now), value_bytes_max };
+            let random = Cell::from_mut(&mut self.tick.random);
+            let view = guard.write(database, now);
+            let mut context = WriteContext { view, value_bytes_max, random };
             let result = handler(&mut context, args, reply);
             let Err(CommandError::NeedRoom(need)) = result else { return result };
             reply.rewind(start);
@@ -365,11 +371,14 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         if !in_transaction {
             self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
         }
-        let guard = self.lock(args.keys());
+        self.lock(args.keys());
+        let guard = self.guard.as_mut().expect("locked just now");
         if !in_transaction {
             guard.begin_atomic();
         }
-        let mut context = WriteContext { view: guard.write(database, now), value_bytes_max };
+        let random = Cell::from_mut(&mut self.tick.random);
+        let view = guard.write(database, now);
+        let mut context = WriteContext { view, value_bytes_max, random };
         let result = handler(&mut context, args, reply);
         if !in_transaction {
             self.unlock();

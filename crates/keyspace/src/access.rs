@@ -11,6 +11,7 @@ use crate::digest::DatasetDigest;
 use crate::effect::Effect;
 use crate::guard::{Shards, ShardsMut};
 use crate::keyspace::Keyspace;
+use crate::object::Object;
 use crate::recorder::Recorder;
 use crate::shard::{Shard, is_expired};
 use crate::write::{Place, WriteView};
@@ -60,7 +61,7 @@ impl<'g> Access<'g> {
 
     /// Visits each entry of `database`, expired or not, in no order. Each shard is a moment of its
     /// own unless all are held.
-    pub fn for_each_entry(&self, database: DatabaseIndex, visit: &mut dyn FnMut(Entry<'_>)) {
+    pub fn for_each_entry(&self, database: DatabaseIndex, visit: &mut dyn FnMut(Object<'_>)) {
         for index in self.keyspace.shard_indexes() {
             if self.keyspace.shard_counts(index, database).keys == 0 {
                 continue;
@@ -286,12 +287,12 @@ impl ScanStep {
 pub(crate) fn for_each_in_shard(
     shard: &Shard,
     database: DatabaseIndex,
-    visit: &mut dyn FnMut(Entry<'_>),
+    visit: &mut dyn FnMut(Object<'_>),
 ) {
     let Some(part) = shard.database(database) else { return };
     let mut cursor = 0;
     loop {
-        cursor = part.table.scan(cursor, visit);
+        cursor = part.table.scan(cursor, &mut |entry| visit(part.object_of(entry)));
         if cursor == 0 {
             return;
         }
@@ -304,8 +305,9 @@ fn flush(shard: &mut Shard, recorder: &mut Recorder, database: DatabaseIndex, no
     }
     shard.freeze_if_atomic(database, recorder);
     if let Some(part) = shard.database_mut(database) {
-        part.clear();
+        let store = part.clear();
         shard.publish_counts(database);
+        shard.retire_all(store);
     }
 }
 

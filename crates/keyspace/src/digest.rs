@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use arena::Entry;
 use base::{DatabaseIndex, KeyHasher};
+use collections::{Collection, Direction, Element};
+
+use crate::object::{Content, Object};
 
 /// A fixed seed: digests of different processes can be compared.
 const SEEDS: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03];
@@ -15,8 +17,8 @@ pub struct DatasetDigest(u128);
 
 impl DatasetDigest {
     /// Adds one entry of `database`.
-    pub fn add(&mut self, database: DatabaseIndex, entry: &Entry<'_>) {
-        let [low, high] = SEEDS.map(|seed| lane(seed, database, entry));
+    pub fn add(&mut self, database: DatabaseIndex, object: &Object<'_>) {
+        let [low, high] = SEEDS.map(|seed| lane(seed, database, object));
         self.0 = self.0.wrapping_add(u128::from(high) << 64 | u128::from(low));
     }
 }
@@ -27,18 +29,47 @@ impl fmt::Display for DatasetDigest {
     }
 }
 
-fn lane(seed: u64, database: DatabaseIndex, entry: &Entry<'_>) -> u64 {
+fn lane(seed: u64, database: DatabaseIndex, object: &Object<'_>) -> u64 {
     let hasher = KeyHasher::new(seed, 1);
-    let expiry = entry.expiry();
+    let expiry = object.expiry();
+    let value = match object.content() {
+        Content::String(bytes) => hasher.hash(bytes),
+        Content::Collection(collection) => of_collection(&hasher, collection),
+    };
     let words = [
         u64::from(database.0),
-        hasher.hash(entry.key()),
-        entry.value_type() as u64,
-        hasher.hash(entry.value()),
+        hasher.hash(object.key()),
+        object.value_type() as u64,
+        value,
         u64::from(expiry.is_some()),
         expiry.map_or(0, |at| at.0 as u64),
     ];
     words.into_iter().fold(seed, |state, word| mix(state ^ word))
+}
+
+/// Returns the hash of a collection: parts that have no order are summed.
+fn of_collection(hasher: &KeyHasher, collection: &Collection) -> u64 {
+    let hash = |element: Element<'_>| element.with_bytes(|bytes| hasher.hash(bytes));
+    let mut sum = 0_u64;
+    match collection {
+        Collection::List(list) => {
+            list.iter().for_each(|element| sum = mix(sum ^ hash(element)).wrapping_add(1));
+        }
+        Collection::Set(set) => {
+            set.for_each(|member| sum = sum.wrapping_add(mix(hash(member))));
+        }
+        Collection::Hash(fields) => fields.for_each(|field, value| {
+            sum = sum.wrapping_add(mix(mix(hash(field)) ^ hash(value)));
+        }),
+        Collection::SortedSet(set) => {
+            set.for_each(0, usize::MAX, Direction::Up, |member, score| {
+                // The two zeroes are one score.
+                let score = (score + 0.0).to_bits();
+                sum = sum.wrapping_add(mix(mix(hash(member)) ^ mix(score)));
+            });
+        }
+    }
+    sum
 }
 
 /// The finaliser of SplitMix64: every input bit reaches every output bit.

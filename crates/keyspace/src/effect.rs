@@ -57,6 +57,15 @@ pub enum Effect<'a> {
         /// When.
         at: UnixMs,
     },
+    /// A command on one key, with these arguments behind it, that asks neither time nor chance.
+    Command {
+        /// The name in upper case.
+        name: &'a str,
+        /// The key.
+        key: &'a [u8],
+        /// What comes behind the key.
+        arguments: &'a [&'a [u8]],
+    },
     /// The key no longer expires.
     Persist {
         /// The key.
@@ -155,6 +164,15 @@ impl Effect<'_> {
             Effect::ExpireAt { key, at } => {
                 let at = Decimal::new(at.0);
                 encode(out, b"*3\r\n$9\r\nPEXPIREAT", [key, at.bytes()]);
+            }
+            Effect::Command { name, key, arguments } => {
+                out.push(b'*');
+                out.extend_from_slice(Decimal::new(arguments.len() as i64 + 2).bytes());
+                for argument in [name.as_bytes(), key].iter().chain(arguments) {
+                    push_frame(out, argument.len());
+                    out.extend_from_slice(argument);
+                }
+                out.extend_from_slice(LINE_END);
             }
             Effect::Persist { key } => encode(out, b"*2\r\n$7\r\nPERSIST", [key]),
             Effect::FlushDatabase => encode(out, b"*1\r\n$7\r\nFLUSHDB", []),
@@ -272,6 +290,10 @@ mod tests {
             (Effect::Delete { key }, "*2 $3 DEL $1 k "),
             (Effect::ExpireAt { key, at: UnixMs(5) }, "*3 $9 PEXPIREAT $1 k $1 5 "),
             (Effect::Persist { key }, "*2 $7 PERSIST $1 k "),
+            (
+                Effect::Command { name: "RPUSH", key, arguments: &[value, b"x"] },
+                "*4 $5 RPUSH $1 k $10 0123456789 $1 x ",
+            ),
             (Effect::FlushDatabase, "*1 $7 FLUSHDB "),
             (Effect::FlushAll, "*1 $8 FLUSHALL "),
             (

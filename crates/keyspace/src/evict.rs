@@ -151,6 +151,8 @@ impl Keyspace {
         shard.eviction_pool.trim();
         let pool_bytes_now = shard.eviction_pool.memory_bytes();
         drop(guard);
+        // What large collections took is to be free when this returns.
+        self.drop_retired();
         self.charge(pool_bytes_now);
         self.discharge(pool_bytes);
         freed
@@ -402,7 +404,7 @@ impl Shard {
         let key = &self.key(name);
         let Some(part) = self.database(database) else { return 0 };
         let Some(id) = part.table.find(key.hash, key.bytes) else { return 0 };
-        let entry = part.table.entry(id);
+        let entry = part.object(id);
         let bytes = entry.memory_bytes();
         let removal = if is_expired(&entry, now) { Removal::Expired } else { Removal::Evicted };
         let mut recorder = Recorder::default();

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use arena::{Arena, Table};
 use base::{DatabaseIndex, Key, KeyHasher, ShardIndex};
+use collections::Limits;
 
 use crate::effect::EffectSink;
 use crate::evict::SAMPLES_DEFAULT;
@@ -177,6 +178,15 @@ impl Keyspace {
         let mut guard = self.lock_all();
         for index in self.shard_indexes() {
             guard.shard_mut(index).sink = sink.clone();
+        }
+    }
+
+    /// Sets how long collections stay in their compact forms, from one moment on. Those that have
+    /// left theirs stay as they are.
+    pub fn set_collection_limits(&self, limits: Limits) {
+        let mut guard = self.lock_all();
+        for index in self.shard_indexes() {
+            guard.shard_mut(index).rules.limits = limits;
         }
     }
 

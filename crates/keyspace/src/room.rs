@@ -14,6 +14,7 @@ use base::{SLOT_COUNT, ShardIndex, UnixMs};
 use crate::drain::Means;
 use crate::evict::Victims;
 use crate::keyspace::Keyspace;
+use crate::retire::RetiredList;
 
 /// maxmemory-eviction-tenacity unless told.
 pub(crate) const TENACITY_DEFAULT: u32 = 10;
@@ -39,6 +40,8 @@ pub struct SweepContext<'a> {
 /// Bytes against the limit.
 pub(crate) struct MemoryAccount {
     arena: Arc<Arena>,
+    /// What waits to be freed.
+    pub retired: RetiredList,
     maxmemory: AtomicU64,
     private: AtomicU64,
     /// Held while the arena's limit is computed and set, so that the last one set is the latest.
@@ -56,6 +59,7 @@ impl MemoryAccount {
     pub fn new(arena: Arc<Arena>) -> MemoryAccount {
         MemoryAccount {
             arena,
+            retired: RetiredList::default(),
             maxmemory: AtomicU64::new(0),
             private: AtomicU64::new(0),
             limit: Mutex::new(()),
@@ -100,6 +104,23 @@ impl MemoryAccount {
         let bytes = self.arena.usage().private_bytes;
         if bytes > self.arena_private.swap(bytes, Ordering::Relaxed) {
             self.suspect_overshoot();
+        }
+    }
+
+    /// Refuses `bytes` more of private memory where they would pass the limit.
+    ///
+    /// # Errors
+    /// NeedRoom of private memory.
+    pub fn admit(&self, bytes: u64) -> Result<(), NeedRoom> {
+        let maxmemory = self.maxmemory.load(Ordering::Relaxed);
+        if maxmemory == 0 {
+            return Ok(());
+        }
+        let usage = self.arena.usage();
+        let private = self.private.load(Ordering::Relaxed) + usage.private_bytes;
+        match usage.used_bytes() + private + bytes <= maxmemory {
+            true => Ok(()),
+            false => Err(NeedRoom { bytes, region: Region::Private }),
         }
     }
 
@@ -199,7 +220,10 @@ impl Keyspace {
         shard: ShardIndex,
         context: &mut SweepContext<'_>,
     ) -> Result<(), NeedRoom> {
-        self.make_room(need, Some(shard), context)
+        match need.region {
+            Region::Private => self.reserve_ahead(need.bytes, context),
+            _ => self.make_room(need, Some(shard), context),
+        }
     }
 
     /// Makes room where memory in use is above the limit.
@@ -235,6 +259,7 @@ impl Keyspace {
             let got = match need.region {
                 Region::Extent => self.free_extents(goal, context),
                 Region::Index => self.shift(Region::Index, Means::Evictions, context),
+                Region::Private => panic!("private memory is made room for elsewhere"),
                 Region::Slab if need.bytes > 0 => self.free_slabs(shard, goal, context),
                 Region::Slab => self
                     .evict_from(self.random_shard(context.random), goal, Victims::Any, context)
@@ -299,7 +324,7 @@ impl Keyspace {
         let is_slab = match region {
             Region::Index => usage.slab_bytes >= usage.extent_bytes,
             Region::Extent => true,
-            Region::Slab => false,
+            Region::Slab | Region::Private => false,
         };
         if is_slab { self.drain(means, context) } else { self.clear_top(means, context) }
     }
@@ -360,7 +385,7 @@ impl Keyspace {
             let got = self.evict_from(victim, lacking(), Victims::Any, context).bytes();
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
         }
-        let need = NeedRoom { bytes, region: Region::Slab };
+        let need = NeedRoom { bytes, region: Region::Private };
         if lacking() == 0 { Ok(()) } else { Err(need) }
     }
 

@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use arena::{DrainStep, Drained, Entry, NeedRoom, Room, Slid, SlideStep, Table};
+use arena::{DrainStep, Drained, Entry, EntryId, NeedRoom, Room, Slid, SlideStep, Table};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, Lsn, SLOT_COUNT, ShardIndex, Slot, UnixMs};
+
+use collections::{Limits, Rules};
 
 use crate::effect::EffectSink;
 use crate::evict::EvictionPool;
+use crate::object::Object;
 use crate::published::{DatabaseCounts, Published};
 use crate::recorder::Recorder;
 use crate::room::MemoryAccount;
+use crate::store::Store;
 use crate::watch::WatchTable;
 
 /// Returns whether `entry` has expired: the moment itself still counts as alive, as in Redis.
@@ -39,6 +43,8 @@ pub(crate) struct Shard {
     pub published: Arc<Published>,
     /// The record that wrote to this shard last.
     pub last_write_lsn: Lsn,
+    /// How collections are stored; the same in all shards.
+    pub rules: Rules,
     databases: [Option<Box<DatabaseShard>>; DATABASE_COUNT_MAX],
     account: Arc<MemoryAccount>,
 }
@@ -46,6 +52,8 @@ pub(crate) struct Shard {
 /// The part of one database that lies in one shard.
 pub(crate) struct DatabaseShard {
     pub table: Table,
+    /// What the table's entries of other types than strings refer to.
+    pub store: Store,
     pub slots: SlotCounts,
     /// Where in the table's array of volatile entries the next expiry step starts.
     pub expiry_cursor: u64,
@@ -57,6 +65,7 @@ pub(crate) struct DatabaseShard {
 impl Shard {
     /// Returns the empty shard `index`.
     pub fn new(index: ShardIndex, account: Arc<MemoryAccount>, published: Arc<Published>) -> Shard {
+        let rules = Rules { limits: Limits::default(), hasher: *account.arena().hasher() };
         Shard {
             index,
             sink: None,
@@ -65,6 +74,7 @@ impl Shard {
             expiry_database: DatabaseIndex(0),
             published,
             last_write_lsn: Lsn(0),
+            rules,
             databases: Default::default(),
             account,
         }
@@ -92,6 +102,28 @@ impl Shard {
         self.databases[database.position()].as_deref_mut()
     }
 
+    /// As [`Shard::database_mut`], with how collections are stored.
+    #[inline]
+    pub fn part_and_rules(&mut self, database: DatabaseIndex) -> (&mut DatabaseShard, &Rules) {
+        let part = self.databases[database.position()].as_deref_mut();
+        (part.expect("a table with an entry exists"), &self.rules)
+    }
+
+    /// Returns the memory account.
+    pub fn account(&self) -> &MemoryAccount {
+        &self.account
+    }
+
+    /// Refuses `bytes` more of collections in `database` where they would pass the memory limit.
+    ///
+    /// # Errors
+    /// NeedRoom of private memory.
+    #[inline]
+    pub fn admit(&self, database: DatabaseIndex, bytes: u64) -> Result<(), NeedRoom> {
+        let spare = self.database(database).map_or(0, |part| part.store.spare_bytes());
+        if bytes <= spare { Ok(()) } else { self.account.admit(bytes) }
+    }
+
     /// Returns the databases that were ever written to in this shard.
     pub fn databases(&self) -> impl Iterator<Item = (DatabaseIndex, &DatabaseShard)> {
         let all = self.databases.iter().enumerate();
@@ -116,8 +148,14 @@ impl Shard {
         let table = Table::new(self.account.arena().clone(), self.index, database, room)?
             .with_identity(identity);
         let slots = SlotCounts::new(self.account.slots_per_shard());
-        let part =
-            DatabaseShard { table, slots, expiry_cursor: 0, frozen: false, charged_bytes: 0 };
+        let part = DatabaseShard {
+            table,
+            store: Store::default(),
+            slots,
+            expiry_cursor: 0,
+            frozen: false,
+            charged_bytes: 0,
+        };
         self.databases[database.position()] = Some(Box::new(part));
         self.charge_growth(database);
         self.freeze_if_atomic(database, recorder);
@@ -172,6 +210,7 @@ impl Shard {
         let [a, b] = self.databases.get_disjoint_mut(positions).expect("two distinct databases");
         let [Some(a), Some(b)] = [a, b] else { panic!("both databases were made before") };
         Table::swap(&mut a.table, &mut b.table);
+        std::mem::swap(&mut a.store, &mut b.store);
         std::mem::swap(&mut a.slots, &mut b.slots);
         std::mem::swap(&mut a.expiry_cursor, &mut b.expiry_cursor);
         std::mem::swap(&mut a.charged_bytes, &mut b.charged_bytes);
@@ -230,14 +269,28 @@ impl DatabaseShard {
     /// Returns the bytes of private memory.
     #[inline]
     pub fn private_bytes(&self) -> u64 {
-        size_of::<DatabaseShard>() as u64 + self.table.private_bytes() + self.slots.memory_bytes()
+        let lists = self.table.private_bytes() + self.slots.memory_bytes();
+        size_of::<DatabaseShard>() as u64 + lists + self.store.private_bytes()
     }
 
-    /// Removes all keys.
-    pub fn clear(&mut self) {
+    /// Removes all keys; returns what they referred to.
+    pub fn clear(&mut self) -> Store {
         self.table.clear();
         self.slots.clear();
         self.expiry_cursor = 0;
+        std::mem::take(&mut self.store)
+    }
+
+    /// Returns the entry at `id` with its value.
+    #[inline]
+    pub fn object(&self, id: EntryId) -> Object<'_> {
+        self.object_of(self.table.entry(id))
+    }
+
+    /// Returns `entry`, which is of this table, with its value.
+    #[inline]
+    pub fn object_of<'a>(&'a self, entry: Entry<'a>) -> Object<'a> {
+        Object::new(entry, &self.store)
     }
 }
 

@@ -6,7 +6,10 @@ use std::fmt;
 use arena::{Entry, HeldValue, ValueType};
 use base::{DatabaseIndex, Key, UnixMs};
 
+use collections::Rules;
+
 use crate::guard::ShardsRef;
+use crate::object::{Kind, Object, kind_of};
 use crate::shard::{Shard, SlotCount, is_expired};
 use crate::tracking::idle_seconds;
 
@@ -67,11 +70,12 @@ impl<'g> ReadView<'g> {
     }
 
     /// As [`ReadView::entry`], but leaves no mark: TTL, TYPE, EXISTS and OBJECT look without use.
-    pub fn peek(&self, key: &Key<'_>) -> Option<Entry<'g>> {
+    pub fn peek(&self, key: &Key<'_>) -> Option<Object<'g>> {
         let shard = self.shards.shard(key.shard);
         let found = find(shard, self.database, key, self.now, Touch::No);
         count_lookup(shard, found.is_some());
-        found
+        let part = shard.database(self.database)?;
+        Some(part.object_of(found?))
     }
 
     /// Returns the string at `key`, marked as used; counts a hit or a miss.
@@ -91,9 +95,26 @@ impl<'g> ReadView<'g> {
     }
 
     /// Returns the entry at `key`, expired or not; neither marks nor counts (DEBUG, MEMORY).
-    pub fn inspect(&self, key: &Key<'_>) -> Option<Entry<'g>> {
+    pub fn inspect(&self, key: &Key<'_>) -> Option<Object<'g>> {
         let part = self.shards.shard(key.shard).database(self.database)?;
-        Some(part.table.entry(part.table.find(key.hash, key.bytes)?))
+        Some(part.object(part.table.find(key.hash, key.bytes)?))
+    }
+
+    /// Returns the collection at `key`, marked as used; counts a hit or a miss.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    #[inline]
+    pub fn collection<K: Kind>(&self, key: &Key<'_>) -> Result<Option<&'g K>, WrongType> {
+        let Some(entry) = self.entry(key) else { return Ok(None) };
+        let part = self.shards.shard(key.shard).database(self.database);
+        kind_of(&entry, &part.expect("it has an entry").store).map(Some)
+    }
+
+    /// Returns how collections in the shard of `key` are stored.
+    #[inline]
+    pub fn rules(&self, key: &Key<'_>) -> &'g Rules {
+        &self.shards.shard(key.shard).rules
     }
 
     /// Returns for how many seconds `entry` has not been used.
@@ -153,9 +174,8 @@ pub(crate) fn count_lookup(shard: &Shard, found: bool) {
 /// Returns the string in `entry`.
 #[inline]
 pub(crate) fn string_of(entry: Entry<'_>) -> Result<&[u8], WrongType> {
-    match entry.value_type() {
-        ValueType::String => Ok(entry.value()),
-        #[allow(unreachable_patterns, reason = "strings are the only type so far")]
-        _ => Err(WrongType),
+    match entry.header().type_bits() == ValueType::String as u64 {
+        true => Ok(entry.value()),
+        false => Err(WrongType),
     }
 }

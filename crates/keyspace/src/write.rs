@@ -3,12 +3,37 @@
 use arena::{Encoding, Entry, EntryId, Fill, NeedRoom, NewValue, Table, ValueType};
 use base::{DatabaseIndex, Key, UnixMs};
 
+use collections::Rules;
+
 use crate::effect::{Effect, Expiry};
 use crate::encoding::{encoding_of, encoding_of_text};
 use crate::guard::ShardsMut;
+use crate::object::{Kind, handle_of};
 use crate::recorder::Recorder;
 use crate::shard::{DatabaseShard, Shard, is_expired};
+use crate::store::Handle;
 use crate::view::{ReadView, WrongType, count_lookup, string_of};
+
+/// Why a change was not made. Nothing has changed but that an expired key may be gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The key holds another type.
+    WrongType,
+    /// There is no room.
+    NeedRoom(NeedRoom),
+}
+
+impl From<WrongType> for Refusal {
+    fn from(_: WrongType) -> Refusal {
+        Refusal::WrongType
+    }
+}
+
+impl From<NeedRoom> for Refusal {
+    fn from(need: NeedRoom) -> Refusal {
+        Refusal::NeedRoom(need)
+    }
+}
 
 /// One database, to read and change.
 ///
@@ -192,7 +217,7 @@ impl<'g> WriteView<'g> {
 
     /// Returns where `key` lives.
     #[inline]
-    fn place(&mut self, key: &Key<'_>) -> Place<'_> {
+    pub(crate) fn place(&mut self, key: &Key<'_>) -> Place<'_> {
         let shard = self.shards.shard(key.shard);
         shard.freeze_if_atomic(self.database, self.recorder);
         Place { shard, recorder: self.recorder, database: self.database, now: self.now }
@@ -336,11 +361,7 @@ impl<'p> Place<'p> {
 
     /// Removes the entry at `id`, which is that of `key`, and returns whether its memory is free.
     pub fn remove(&mut self, key: &Key<'_>, id: EntryId, removal: Removal) -> bool {
-        let part = self.part();
-        let bytes = part.table.entry(id).memory_bytes();
-        let is_free = part.table.remove(id);
-        part.slots.remove(key.slot, bytes);
-        self.shard.publish_counts(self.database);
+        let is_free = self.unlink(key, id);
         match removal {
             Removal::Asked => {}
             Removal::Expired => self.shard.published.expired.add(1),
@@ -351,6 +372,33 @@ impl<'p> Place<'p> {
             self.shard.watches.touch(self.database, key.bytes, false);
         }
         is_free
+    }
+
+    /// Removes the entry at `id`, which is that of `key`, and its value; tells nobody. Returns
+    /// whether the entry's memory is free.
+    fn unlink(&mut self, key: &Key<'_>, id: EntryId) -> bool {
+        let part = self.part();
+        let object = part.object(id);
+        let bytes = object.memory_bytes();
+        let handle = handle_of(&object);
+        let is_free = part.table.remove(id);
+        part.slots.remove(key.slot, bytes);
+        let collection = handle.map(|handle| part.store.take(handle));
+        self.shard.publish_counts(self.database);
+        if let Some(collection) = collection {
+            self.shard.retire(collection);
+        }
+        is_free
+    }
+
+    /// Frees the collection of `handle`, which `key` had until now.
+    #[cold]
+    fn release(&mut self, key: &Key<'_>, handle: Handle) {
+        let part = self.part();
+        let collection = part.store.take(handle);
+        part.slots.resize(key.slot, collection.memory_bytes(), 0);
+        self.shard.charge_growth(self.database);
+        self.shard.retire(collection);
     }
 
     /// Writes a whole value, over the entry at `found` or as a new one.
@@ -376,9 +424,13 @@ impl<'p> Place<'p> {
         replace: impl FnOnce(&mut Table) -> Result<EntryId, NeedRoom>,
     ) -> Result<(), NeedRoom> {
         let volatile = self.part().table.volatile_len();
+        let handle = handle_of(&self.part().table.entry(id));
         self.resize(key, id, replace)?;
         if self.part().table.volatile_len() != volatile {
             self.shard.publish_counts(self.database);
+        }
+        if let Some(handle) = handle {
+            self.release(key, handle);
         }
         Ok(())
     }
@@ -455,8 +507,104 @@ impl<'p> Place<'p> {
 
     fn string_length(&mut self, id: EntryId) -> usize {
         let entry = self.part().table.entry(id);
-        assert_eq!(entry.value_type(), ValueType::String, "the caller looked at the type");
-        entry.value().len()
+        string_of(entry).expect("the caller looked at the type").len()
+    }
+
+    /// Returns where the collection of type `K` at `key` is, marked as used.
+    #[inline]
+    pub fn find<K: Kind>(&mut self, key: &Key<'_>) -> Result<Option<EntryId>, WrongType> {
+        let Some(id) = self.live(key) else { return Ok(None) };
+        let part = self.shard.database(self.database).expect("it has an entry");
+        let entry = part.table.entry(id);
+        if entry.header().type_bits() != K::TYPE as u64 {
+            return Err(WrongType);
+        }
+        part.table.touch(id, self.shard.published.tracking.next(entry.mark(), self.now));
+        Ok(Some(id))
+    }
+
+    /// Refuses a change that may make collections `bytes` larger where that would pass the memory
+    /// limit. Within an atomic record nothing is refused.
+    #[inline]
+    pub fn admit(&self, bytes: u64) -> Result<(), NeedRoom> {
+        match self.recorder.is_atomic() {
+            true => Ok(()),
+            false => self.shard.admit(self.database, bytes),
+        }
+    }
+
+    /// Adds an entry for `collection`, which is not empty, and returns where it is.
+    pub fn insert_collection<K: Kind>(
+        &mut self,
+        key: &Key<'_>,
+        collection: K,
+        expiry: Option<UnixMs>,
+    ) -> Result<(), NeedRoom> {
+        self.shard.ensure_database(self.database, self.recorder)?;
+        let mark = self.shard.published.tracking.first(self.now);
+        let collection = collection.into_collection();
+        let bytes = collection.memory_bytes();
+        let handle = self.part().store.insert(collection);
+        let value = NewValue {
+            bytes: &handle.to_bytes(),
+            value_type: K::TYPE,
+            encoding: Encoding::Handle,
+            expiry,
+            mark,
+        };
+        let inserted = self.add(key, |table| table.insert(key.hash, key.bytes, &value));
+        let part = self.part();
+        match inserted {
+            Ok(()) => part.slots.resize(key.slot, 0, bytes),
+            Err(_) => drop(part.store.take(handle)),
+        }
+        self.shard.charge_growth(self.database);
+        inserted
+    }
+
+    /// Changes the collection at `id`, which is that of `key`; the key goes with its last part.
+    /// Returns whether it is still there. Tells nobody.
+    #[inline]
+    pub fn change_collection<K: Kind, R>(
+        &mut self,
+        key: &Key<'_>,
+        id: EntryId,
+        change: impl FnOnce(&mut K, &Rules) -> R,
+    ) -> (R, bool) {
+        let (part, rules) = self.shard.part_and_rules(self.database);
+        let handle = Handle::of(part.table.entry(id).value());
+        let ((result, exists), before, after) = part.store.change(handle, |collection| {
+            let kind = K::of_mut(collection).expect("the caller looked at the type");
+            let result = change(kind, rules);
+            (result, !collection.is_empty())
+        });
+        part.slots.resize(key.slot, before, after);
+        if exists {
+            self.shard.charge_growth(self.database);
+        } else {
+            self.unlink(key, id);
+        }
+        (result, exists)
+    }
+
+    /// Tells the sink and the watchers of a command that has changed `key`, which `exists` now.
+    #[inline]
+    pub fn changed_by<'e>(
+        &mut self,
+        key: &Key<'_>,
+        exists: bool,
+        name: &str,
+        arguments: impl Iterator<Item = &'e [u8]>,
+    ) {
+        if self.shard.sink.is_some() {
+            let arguments: Vec<&[u8]> = arguments.collect();
+            self.emit(&Effect::Command { name, key: key.bytes, arguments: &arguments });
+        } else {
+            self.shard.published.changes.add(1);
+        }
+        if !self.shard.watches.is_empty() {
+            self.shard.watches.touch(self.database, key.bytes, exists);
+        }
     }
 
     fn part(&mut self) -> &mut DatabaseShard {

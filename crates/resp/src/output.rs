@@ -209,6 +209,10 @@ impl References {
         !self.is_over_limit
     }
 
+    pub fn is_over_limit(&self) -> bool {
+        self.is_over_limit
+    }
+
     pub fn push(&mut self, at: usize, value: Referenced) {
         self.bytes += (*value).as_ref().len();
         self.list.push_back(Reference { at, value });

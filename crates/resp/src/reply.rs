@@ -101,6 +101,11 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// Returns whether the output has cut the reply short: what follows is not written either.
+    pub fn is_cut(&self) -> bool {
+        self.references.as_ref().is_some_and(|references| references.is_over_limit())
+    }
+
     /// Appends `+OK`.
     #[inline]
     pub fn ok(&mut self) {

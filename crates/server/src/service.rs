@@ -164,6 +164,7 @@ impl Service {
             self.expire_at_times();
         }
         self.shared.keyspace().arena().reclaim();
+        self.shared.keyspace().drop_retired();
         if !is_paused {
             self.repay();
         }

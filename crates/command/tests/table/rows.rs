@@ -150,7 +150,18 @@ const HIDDEN: [&str; 13] = [
 fn each_file_of_a_family_has_a_row_and_each_row_a_file() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = BTreeSet::new();
-    for family in ["bitmap", "connection", "generic", "server", "string", "transactions"] {
+    for family in [
+        "bitmap",
+        "connection",
+        "generic",
+        "hash",
+        "list",
+        "server",
+        "set",
+        "sorted_set",
+        "string",
+        "transactions",
+    ] {
         collect(&source.join(family), "", &mut files);
     }
     let names = rows().map(|command| command.name).chain(HIDDEN);

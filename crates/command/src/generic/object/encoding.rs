@@ -1,6 +1,5 @@
 //! OBJECT ENCODING: the encoding of a value.
 
-use crate::names::encoding_name;
 use crate::prelude::*;
 
 /// The row.
@@ -22,7 +21,7 @@ pub static ENCODING: Command = Command {
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
     match cx.view.peek(args.key(0)) {
-        Some(entry) => reply.bulk(encoding_name(entry.encoding())),
+        Some(object) => reply.bulk(object.encoding_name()),
         None => reply.null(),
     }
     Ok(())

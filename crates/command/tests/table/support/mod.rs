@@ -4,6 +4,7 @@
 mod host;
 mod render;
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
 use arena::{Arena, ArenaConfig, HeapSource};
@@ -133,23 +134,18 @@ impl World {
         match command.handler {
             Handler::Read(run) => {
                 let guard = self.keyspace.lock_keys(&keys);
-                let context =
-                    ReadContext { view: guard.read(database, now), value_bytes_max: 512 << 20 };
-                run(&context, args, reply)
+                let view = guard.read(database, now);
+                let random = Cell::from_mut(&mut self.random);
+                run(&ReadContext { view, value_bytes_max: 512 << 20, random }, args, reply)
             }
             Handler::Write(run) => {
                 let mut guard = self.keyspace.lock_keys(&keys);
                 if keys.len() > 1 {
                     guard.begin_atomic();
                 }
-                run(
-                    &mut WriteContext {
-                        view: guard.write(database, now),
-                        value_bytes_max: 512 << 20,
-                    },
-                    args,
-                    reply,
-                )
+                let view = guard.write(database, now);
+                let random = Cell::from_mut(&mut self.random);
+                run(&mut WriteContext { view, value_bytes_max: 512 << 20, random }, args, reply)
             }
             Handler::Control(run) => {
                 let access = Access::free(&self.keyspace);

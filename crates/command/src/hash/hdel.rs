@@ -1,0 +1,30 @@
+//! HDEL: removes fields.
+
+use crate::prelude::*;
+
+/// The row.
+pub static HDEL: Command = Command {
+    name: "hdel",
+    summary: "Removes fields of a hash, and returns how many were there.",
+    since: "2.0.0",
+    complexity: "O(N), N being the fields that are removed",
+    group: Group::Hash,
+    arity: Arity::at_least(3),
+    flags: Flags::FAST,
+    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::DELETE))],
+    args: &[Arg::key("key"), Arg::string("field").multiple()],
+    history: &[("2.4.0", "Accepts multiple `field` arguments.")],
+    example: "> HSET lake depth 12\n(integer) 1\n> HDEL lake depth colour\n(integer) 1",
+    handler: Handler::Write(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let removed = cx.view.remove_fields(args.key(0), args.from(2))?;
+    reply.integer(removed as i64);
+    Ok(())
+}

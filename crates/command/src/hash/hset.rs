@@ -1,0 +1,36 @@
+//! HSET: sets fields of a hash.
+
+use crate::prelude::*;
+
+/// The row.
+pub static HSET: Command = Command {
+    name: "hset",
+    summary: "Sets fields of a hash, and returns how many of them are new.",
+    since: "2.0.0",
+    complexity: "O(N), N being the fields that are set",
+    group: Group::Hash,
+    arity: Arity::at_least(4),
+    flags: Flags::DENYOOM.with(Flags::FAST),
+    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::UPDATE))],
+    args: &[
+        Arg::key("key"),
+        Arg::block("data", &[Arg::string("field"), Arg::string("value")]).multiple(),
+    ],
+    history: &[("4.0.0", "Accepts multiple `field` and `value` arguments.")],
+    example: "> HSET lake depth 12 colour blue\n(integer) 2\n> HGET lake depth\n\"12\"",
+    handler: Handler::Write(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    if !args.len().is_multiple_of(2) {
+        return Err(CommandError::WrongArity(&HSET));
+    }
+    let added = cx.view.set_fields(args.key(0), args.from(2))?;
+    reply.integer(added as i64);
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! HVALS: all values.
+
+use collections::Hash;
+
+use crate::element::reply_element;
+
+use crate::prelude::*;
+
+/// The row.
+pub static HVALS: Command = Command {
+    name: "hvals",
+    summary: "Returns all values of a hash.",
+    since: "2.0.0",
+    complexity: "O(N), N being the fields",
+    group: Group::Hash,
+    arity: Arity::exactly(2),
+    keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
+    args: &[Arg::key("key")],
+    tips: &["nondeterministic_output_order"],
+    example: "> HSET lake depth 12\n(integer) 1\n> HVALS lake\n1) \"12\"",
+    handler: Handler::Read(run),
+    ..Command::DEFAULT
+};
+
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let hash = cx.view.collection::<Hash>(args.key(0))?;
+    reply.array(hash.map_or(0, Hash::len));
+    if let Some(hash) = hash {
+        hash.for_each(|_, value| reply_element(value, reply));
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! LPUSH: adds elements at the head of a list.
+
+use collections::End;
+use keyspace::WhenAbsent;
+
+use crate::prelude::*;
+
+/// The row.
+pub static LPUSH: Command = Command {
+    name: "lpush",
+    summary: "Adds elements at the head of a list, which is made where it is absent.",
+    since: "1.0.0",
+    complexity: "O(N), N being the elements that are added",
+    group: Group::List,
+    arity: Arity::at_least(3),
+    flags: Flags::DENYOOM.with(Flags::FAST),
+    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::INSERT))],
+    args: &[Arg::key("key"), Arg::string("element").multiple()],
+    history: &[("2.4.0", "Accepts multiple `element` arguments.")],
+    example: "> LPUSH boats oar mast\n(integer) 2\n\
+        > LRANGE boats 0 -1\n1) \"mast\"\n2) \"oar\"",
+    handler: Handler::Write(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let length = cx.view.push(args.key(0), End::Head, args.from(2), WhenAbsent::Create)?;
+    reply.integer(length as i64);
+    Ok(())
+}

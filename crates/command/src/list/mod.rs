@@ -1,0 +1,34 @@
+//! The commands of lists.
+
+mod lindex;
+mod linsert;
+mod llen;
+mod lpop;
+mod lpush;
+mod lpushx;
+mod lrange;
+mod lrem;
+mod lset;
+mod ltrim;
+mod rpop;
+mod rpush;
+mod rpushx;
+
+use crate::row::Command;
+
+/// The rows of the family.
+pub static LIST: &[&Command] = &[
+    &lindex::LINDEX,
+    &linsert::LINSERT,
+    &llen::LLEN,
+    &lpop::LPOP,
+    &lpush::LPUSH,
+    &lpushx::LPUSHX,
+    &lrange::LRANGE,
+    &lrem::LREM,
+    &lset::LSET,
+    &ltrim::LTRIM,
+    &rpop::RPOP,
+    &rpush::RPUSH,
+    &rpushx::RPUSHX,
+];

@@ -1,0 +1,26 @@
+//! The commands of sets.
+
+mod sadd;
+mod scard;
+mod sismember;
+mod smembers;
+mod smismember;
+mod smove;
+mod spop;
+mod srandmember;
+mod srem;
+
+use crate::row::Command;
+
+/// The rows of the family.
+pub static SETS: &[&Command] = &[
+    &sadd::SADD,
+    &scard::SCARD,
+    &sismember::SISMEMBER,
+    &smembers::SMEMBERS,
+    &smismember::SMISMEMBER,
+    &smove::SMOVE,
+    &spop::SPOP,
+    &srandmember::SRANDMEMBER,
+    &srem::SREM,
+];

@@ -1,0 +1,65 @@
+//! Changing hashes: each method is one whole change with its effect.
+
+use base::Key;
+use collections::Hash;
+
+use crate::lists::growth_bound;
+use crate::view::WrongType;
+use crate::write::{Refusal, WriteView};
+
+impl WriteView<'_> {
+    /// Sets fields of the hash at `key`: `parts` are a field, its value, a field, its value, and
+    /// not empty. Returns how many fields are new.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn set_fields<'e>(
+        &mut self,
+        key: &Key<'_>,
+        parts: impl Iterator<Item = &'e [u8]> + Clone,
+    ) -> Result<usize, Refusal> {
+        let mut place = self.place(key);
+        let found = place.find::<Hash>(key)?;
+        place.admit(growth_bound(parts.clone()))?;
+        let rules = place.shard.rules;
+        let set_all = |hash: &mut Hash| {
+            hash.prepare(parts.clone(), &rules);
+            let (mut rest, mut added) = (parts.clone(), 0);
+            while let (Some(field), Some(value)) = (rest.next(), rest.next()) {
+                added += usize::from(hash.set(field, value, &rules));
+            }
+            added
+        };
+        let added = match found {
+            Some(id) => place.change_collection(key, id, |hash: &mut Hash, _| set_all(hash)).0,
+            None => {
+                let mut hash = Hash::default();
+                let added = set_all(&mut hash);
+                place.insert_collection(key, hash, None)?;
+                added
+            }
+        };
+        place.changed_by(key, true, "HSET", parts);
+        Ok(added)
+    }
+
+    /// Takes `fields` out of the hash at `key`; returns how many were there.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn remove_fields<'e>(
+        &mut self,
+        key: &Key<'_>,
+        fields: impl Iterator<Item = &'e [u8]> + Clone,
+    ) -> Result<usize, WrongType> {
+        let mut place = self.place(key);
+        let Some(id) = place.find::<Hash>(key)? else { return Ok(0) };
+        let (removed, exists) = place.change_collection(key, id, |hash: &mut Hash, rules| {
+            fields.clone().filter(|field| hash.remove(field, rules)).count()
+        });
+        if removed > 0 {
+            place.changed_by(key, exists, "HDEL", fields);
+        }
+        Ok(removed)
+    }
+}

@@ -1,0 +1,188 @@
+//! Changing lists: each method is one whole change with its effect.
+
+use base::Key;
+use base::number_text::IntegerText;
+use collections::{End, List, Place};
+
+use crate::view::WrongType;
+use crate::write::{Refusal, WriteView};
+
+/// What a change does where its key is absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenAbsent {
+    /// Makes the key.
+    Create,
+    /// Nothing.
+    Skip,
+}
+
+/// What an element may take beside its bytes, growth of what holds it included.
+pub(crate) const PART_BYTES: u64 = 128;
+
+/// Returns a bound of what `parts` take once they are stored, but for a change of the form.
+pub(crate) fn growth_bound<'e>(parts: impl Iterator<Item = &'e [u8]>) -> u64 {
+    parts.map(|part| part.len() as u64 * 5 / 4 + PART_BYTES).sum()
+}
+
+impl WriteView<'_> {
+    /// Adds `elements`, which are not empty, one after the other at `end` of the list at `key`;
+    /// returns the length, 0 where there is no list.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn push<'e>(
+        &mut self,
+        key: &Key<'_>,
+        end: End,
+        elements: impl Iterator<Item = &'e [u8]> + Clone,
+        when_absent: WhenAbsent,
+    ) -> Result<usize, Refusal> {
+        let mut place = self.place(key);
+        let found = place.find::<List>(key)?;
+        if found.is_none() && when_absent == WhenAbsent::Skip {
+            return Ok(0);
+        }
+        place.admit(growth_bound(elements.clone()))?;
+        let limit = place.shard.rules.limits.list;
+        let add = |list: &mut List| {
+            list.prepare(elements.clone(), limit);
+            elements.clone().for_each(|element| list.push(end, element, limit));
+            list.len()
+        };
+        let length = match found {
+            Some(id) => place.change_collection(key, id, |list: &mut List, _| add(list)).0,
+            None => {
+                let mut list = List::default();
+                let length = add(&mut list);
+                place.insert_collection(key, list, None)?;
+                length
+            }
+        };
+        let name = if end == End::Head { "LPUSH" } else { "RPUSH" };
+        place.changed_by(key, true, name, elements);
+        Ok(length)
+    }
+
+    /// Takes up to `count` elements, at least one, from `end` of the list at `key`. `read` is
+    /// called first, with the list and with how many will go; its result comes back, `None` where
+    /// there is no list.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn pop<R>(
+        &mut self,
+        key: &Key<'_>,
+        end: End,
+        count: usize,
+        read: impl FnOnce(&List, usize) -> R,
+    ) -> Result<Option<R>, WrongType> {
+        let mut place = self.place(key);
+        let Some(id) = place.find::<List>(key)? else { return Ok(None) };
+        let ((result, count), exists) =
+            place.change_collection(key, id, |list: &mut List, rules| {
+                let count = count.min(list.len());
+                let result = read(list, count);
+                list.remove_end(end, count, rules.limits.list);
+                (result, count)
+            });
+        let name = if end == End::Head { "LPOP" } else { "RPOP" };
+        let text = IntegerText::new(count as i64);
+        place.changed_by(key, exists, name, [text.as_bytes()].into_iter());
+        Ok(Some(result))
+    }
+
+    /// Puts `element` in place of that at `index` of the list at `key`; returns whether there is
+    /// one.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn set_element(
+        &mut self,
+        key: &Key<'_>,
+        index: usize,
+        element: &[u8],
+    ) -> Result<bool, Refusal> {
+        let mut place = self.place(key);
+        let Some(id) = place.find::<List>(key)? else { return Ok(false) };
+        place.admit(growth_bound(std::iter::once(element)))?;
+        let (is_set, exists) = place.change_collection(key, id, |list: &mut List, rules| {
+            list.set(index, element, rules.limits.list)
+        });
+        if is_set {
+            let text = IntegerText::new(index as i64);
+            place.changed_by(key, exists, "LSET", [text.as_bytes(), element].into_iter());
+        }
+        Ok(is_set)
+    }
+
+    /// Keeps of the list at `key` only `count` elements from `start` on. A list of which nothing
+    /// goes has changed too, as in Redis.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn trim(&mut self, key: &Key<'_>, start: usize, count: usize) -> Result<(), WrongType> {
+        let mut place = self.place(key);
+        let Some(id) = place.find::<List>(key)? else { return Ok(()) };
+        let ((), exists) = place.change_collection(key, id, |list: &mut List, rules| {
+            let behind = list.len().saturating_sub(start.saturating_add(count));
+            list.remove_end(End::Tail, behind, rules.limits.list);
+            list.remove_end(End::Head, start.min(list.len()), rules.limits.list);
+        });
+        // Nothing is kept by a range that ends before it begins.
+        let range = [start as i64, (start + count) as i64 - 1];
+        let [start, stop] = if count == 0 { [1, 0] } else { range }.map(IntegerText::new);
+        place.changed_by(key, exists, "LTRIM", [start.as_bytes(), stop.as_bytes()].into_iter());
+        Ok(())
+    }
+
+    /// Puts `element` beside the first that is `pivot` in the list at `key`; returns the length,
+    /// `None` inside where there is no such element, outside where there is no list.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn insert_element(
+        &mut self,
+        key: &Key<'_>,
+        beside: Place,
+        pivot: &[u8],
+        element: &[u8],
+    ) -> Result<Option<Option<usize>>, Refusal> {
+        let mut place = self.place(key);
+        let Some(id) = place.find::<List>(key)? else { return Ok(None) };
+        place.admit(growth_bound(std::iter::once(element)))?;
+        let (length, exists) = place.change_collection(key, id, |list: &mut List, rules| {
+            let is_inserted = list.insert(beside, pivot, element, rules.limits.list);
+            is_inserted.then_some(list.len())
+        });
+        if length.is_some() {
+            let word: &[u8] = if beside == Place::Before { b"BEFORE" } else { b"AFTER" };
+            place.changed_by(key, exists, "LINSERT", [word, pivot, element].into_iter());
+        }
+        Ok(Some(length))
+    }
+
+    /// Takes up to `count` elements that are `element` out of the list at `key`, from `end` on;
+    /// returns how many.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn remove_elements(
+        &mut self,
+        key: &Key<'_>,
+        end: End,
+        count: usize,
+        element: &[u8],
+    ) -> Result<usize, WrongType> {
+        let mut place = self.place(key);
+        let Some(id) = place.find::<List>(key)? else { return Ok(0) };
+        let (removed, exists) = place.change_collection(key, id, |list: &mut List, rules| {
+            list.remove(end, element, count, rules.limits.list)
+        });
+        if removed > 0 {
+            let count = removed as i64;
+            let text = IntegerText::new(if end == End::Head { count } else { -count });
+            place.changed_by(key, exists, "LREM", [text.as_bytes(), element].into_iter());
+        }
+        Ok(removed)
+    }
+}

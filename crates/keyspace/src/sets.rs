@@ -1,0 +1,68 @@
+//! Changing sets: each method is one whole change with its effect.
+
+use base::Key;
+use collections::Set;
+
+use crate::lists::growth_bound;
+use crate::view::WrongType;
+use crate::write::{Refusal, WriteView};
+
+impl WriteView<'_> {
+    /// Adds `members`, which are not empty, to the set at `key`; returns how many are new.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn add_members<'e>(
+        &mut self,
+        key: &Key<'_>,
+        members: impl ExactSizeIterator<Item = &'e [u8]> + Clone,
+    ) -> Result<usize, Refusal> {
+        let mut place = self.place(key);
+        let found = place.find::<Set>(key)?;
+        place.admit(growth_bound(members.clone()))?;
+        let rules = place.shard.rules;
+        let count = members.len() as u64;
+        let add =
+            |set: &mut Set| members.clone().filter(|member| set.insert(member, &rules)).count();
+        let added = match found {
+            Some(id) => {
+                let change = |set: &mut Set, _: &_| {
+                    set.prepare(count, &rules);
+                    add(set)
+                };
+                place.change_collection(key, id, change).0
+            }
+            None => {
+                let first = members.clone().next().expect("there is a member");
+                let mut set = Set::for_members(first, count, &rules);
+                let added = add(&mut set);
+                place.insert_collection(key, set, None)?;
+                added
+            }
+        };
+        if added > 0 {
+            place.changed_by(key, true, "SADD", members);
+        }
+        Ok(added)
+    }
+
+    /// Takes `members` out of the set at `key`; returns how many were there.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn remove_members<'e>(
+        &mut self,
+        key: &Key<'_>,
+        members: impl Iterator<Item = &'e [u8]> + Clone,
+    ) -> Result<usize, WrongType> {
+        let mut place = self.place(key);
+        let Some(id) = place.find::<Set>(key)? else { return Ok(0) };
+        let (removed, exists) = place.change_collection(key, id, |set: &mut Set, rules| {
+            members.clone().filter(|member| set.remove(member, rules)).count()
+        });
+        if removed > 0 {
+            place.changed_by(key, exists, "SREM", members);
+        }
+        Ok(removed)
+    }
+}

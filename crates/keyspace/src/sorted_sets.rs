@@ -1,0 +1,151 @@
+//! Changing sorted sets: each method is one whole change with its effect.
+
+use base::Key;
+use base::number_text::{DoubleText, IntegerText};
+use collections::{Direction, SortedSet};
+
+use crate::lists::{WhenAbsent, growth_bound};
+use crate::view::WrongType;
+use crate::write::{Refusal, WriteView};
+
+/// What giving scores came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scored {
+    /// Members that are new.
+    pub added: usize,
+    /// Members that have another score.
+    pub updated: usize,
+}
+
+impl WriteView<'_> {
+    /// Gives members of the sorted set at `key` scores: `rule` says for each of `pairs`, which are
+    /// not empty, from the score that the member has and the one that comes with it, which score it
+    /// gets, which is a number, if any. Where there is no sorted set, all get one.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn score_members(
+        &mut self,
+        key: &Key<'_>,
+        pairs: &[(f64, &[u8])],
+        when_absent: WhenAbsent,
+        mut rule: impl FnMut(Option<f64>, f64) -> Option<f64>,
+    ) -> Result<Scored, Refusal> {
+        let mut place = self.place(key);
+        let found = place.find::<SortedSet>(key)?;
+        if found.is_none() && when_absent == WhenAbsent::Skip {
+            return Ok(Scored::default());
+        }
+        place.admit(growth_bound(pairs.iter().map(|(_, member)| *member)))?;
+        let rules = place.shard.rules;
+        let (mut scored, mut changed) = (Scored::default(), Vec::new());
+        let mut give = |set: &mut SortedSet| {
+            for &(given, member) in pairs {
+                let old = set.score(member, &rules);
+                let Some(score) = rule(old, given) else { continue };
+                if old == Some(score) {
+                    continue;
+                }
+                set.insert(member, score, &rules);
+                match old {
+                    None => scored.added += 1,
+                    Some(_) => scored.updated += 1,
+                }
+                changed.push((DoubleText::new(score), member));
+            }
+        };
+        match found {
+            Some(id) => {
+                place.change_collection(key, id, |set: &mut SortedSet, _| give(set));
+            }
+            None => {
+                let first = pairs.first().map_or(0, |(_, member)| member.len());
+                let mut set = SortedSet::for_members(pairs.len() as u64, first, &rules);
+                give(&mut set);
+                if set.is_empty() {
+                    return Ok(Scored::default());
+                }
+                place.insert_collection(key, set, None)?;
+            }
+        }
+        if !changed.is_empty() {
+            let parts = changed.iter().flat_map(|(score, member)| [score.as_bytes(), member]);
+            place.changed_by(key, true, "ZADD", parts);
+        }
+        Ok(scored)
+    }
+
+    /// Takes `members` out of the sorted set at `key`; returns how many were there.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn remove_scored<'e>(
+        &mut self,
+        key: &Key<'_>,
+        members: impl Iterator<Item = &'e [u8]> + Clone,
+    ) -> Result<usize, WrongType> {
+        let mut place = self.place(key);
+        let Some(id) = place.find::<SortedSet>(key)? else { return Ok(0) };
+        let (removed, exists) = place.change_collection(key, id, |set: &mut SortedSet, rules| {
+            members.clone().filter(|member| set.remove(member, rules).is_some()).count()
+        });
+        if removed > 0 {
+            place.changed_by(key, exists, "ZREM", members);
+        }
+        Ok(removed)
+    }
+
+    /// Takes up to `count` members, at least one, from the low or the high end of the sorted set at
+    /// `key`. `read` is called first, with the set, the rank where they begin and how many will go;
+    /// its result comes back, `None` where there is no sorted set.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn pop_scored<R>(
+        &mut self,
+        key: &Key<'_>,
+        direction: Direction,
+        count: usize,
+        read: impl FnOnce(&SortedSet, usize, usize) -> R,
+    ) -> Result<Option<R>, WrongType> {
+        let mut place = self.place(key);
+        let Some(id) = place.find::<SortedSet>(key)? else { return Ok(None) };
+        let is_heard = place.shard.sink.is_some();
+        let mut gone: Vec<Vec<u8>> = Vec::new();
+        let change = |set: &mut SortedSet, _: &_| {
+            let count = count.min(set.len());
+            let first = if direction == Direction::Up { 0 } else { set.len() - count };
+            let result = read(set, first, count);
+            if is_heard {
+                set.for_each(first, count, Direction::Up, |member, _| gone.push(member.to_vec()));
+            }
+            set.remove_range(first, count);
+            result
+        };
+        let (result, exists) = place.change_collection(key, id, change);
+        place.changed_by(key, exists, "ZREM", gone.iter().map(Vec::as_slice));
+        Ok(Some(result))
+    }
+
+    /// Takes `count` members from rank `start` on out of the sorted set at `key`, which has them.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn remove_ranks(
+        &mut self,
+        key: &Key<'_>,
+        start: usize,
+        count: usize,
+    ) -> Result<(), WrongType> {
+        let mut place = self.place(key);
+        let Some(id) = place.find::<SortedSet>(key)? else { return Ok(()) };
+        if count == 0 {
+            return Ok(());
+        }
+        let ((), exists) = place
+            .change_collection(key, id, |set: &mut SortedSet, _| set.remove_range(start, count));
+        let range = [start, start + count - 1].map(|rank| IntegerText::new(rank as i64));
+        place.changed_by(key, exists, "ZREMRANGEBYRANK", range.iter().map(IntegerText::as_bytes));
+        Ok(())
+    }
+}
