@@ -1,9 +1,8 @@
 //! DEBUG OBJECT: how a value lies in memory.
 
 use base::number::parse_i64;
-use keyspace::{Encoding, Entry};
+use keyspace::{Encoding, Object};
 
-use crate::names::encoding_name;
 use crate::prelude::*;
 
 const NO_KEY: CommandError = CommandError::Fixed("ERR no such key");
@@ -20,7 +19,8 @@ pub static OBJECT: Command = Command {
     group: Group::Server,
     arity: Arity::at_least(3),
     args: &[Arg::string("key"), Arg::word("fast", "FAST").optional()],
-    note: "Redis compresses longer values before it tells `serializedlength`.",
+    note: "Redis compresses longer values before it tells `serializedlength`. Of other types than \
+        strings Forebay tells the bytes in memory there.",
     example: "> DEBUG OBJECT lake\n(error) ERR no such key",
     handler: Handler::Control(run),
     ..Command::DEFAULT
@@ -45,7 +45,7 @@ fn run(
         let mut line = format!(
             "Value at:{:p} refcount:1 encoding:{}",
             entry.value().as_ptr(),
-            encoding_name(entry.encoding())
+            entry.encoding_name()
         );
         if !is_fast {
             let idle = view.idle_seconds(&entry);
@@ -60,7 +60,10 @@ fn run(
 }
 
 /// Returns the bytes that Redis would write to disk for a value, did it not compress.
-fn serialized_bytes(entry: &Entry<'_>) -> u64 {
+fn serialized_bytes(entry: &Object<'_>) -> u64 {
+    if let Some(collection) = entry.collection() {
+        return collection.memory_bytes();
+    }
     let text = entry.value();
     let number = match entry.encoding() {
         Encoding::Int => parse_i64(text),
