@@ -71,7 +71,7 @@ impl Engine {
         tick: &mut Tick<'_>,
     ) -> Outcome {
         let output_bytes_max = tick.output_bytes_max;
-        let mut runner = Runner::new(&self.keyspace, session, tick, requests.len() - from);
+        let mut runner = Runner::new(&self.keyspace, session, tick, requests, from);
         let mut window = Window::new();
         let mut next = from;
         while next < requests.len() {
@@ -89,7 +89,6 @@ impl Engine {
                 runner.settle(start, &mut reply);
                 next += 1;
             }
-            runner.end_window();
         }
         runner.outcome(next)
     }

@@ -8,14 +8,13 @@ use command::{
     SessionContext, SlowCommand, WriteContext,
 };
 use keyspace::{Access, Guard, Keyspace, NeedRoom, SweepContext};
-use resp::{Protocol, Reply, RequestView};
+use resp::{Protocol, Reply, RequestView, Requests};
 
 use crate::dispatch::{self, Verdict};
 use crate::engine::{Ending, Outcome, silence};
 use crate::release::Release;
 use crate::session::Session;
 use crate::stretch::Stretch;
-use crate::tally::Slot;
 use crate::tick::Tick;
 use crate::window::Prepared;
 
@@ -24,8 +23,8 @@ const ROOM_ATTEMPTS_MAX: u32 = 16;
 /// Requests on several keys that bring less than this may pass the memory limit by it; what they
 /// take is repaid by the next command.
 const AHEAD_BYTES_MIN: usize = 64 * 1024;
-/// A last argument that takes a time worth measuring to copy.
-const LARGE_ARGUMENT_BYTES: usize = 16 * 1024;
+/// Batches of more than this have arguments that take a time worth measuring to copy.
+const LARGE_BATCH_BYTES: usize = 64 * 1024;
 
 type ReadHandler = fn(&ReadContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>;
 type WriteHandler = fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>;
@@ -43,23 +42,27 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     ending: Ending,
     /// A command has run that may take as long as it likes: the time is no longer known.
     is_time_old: bool,
-    /// The batch is one request: nothing else could share its time.
-    is_single: bool,
+    /// The batch is one request, or has large ones: each is timed by itself.
+    is_apart: bool,
+    /// So is every command now, whatever it is.
+    is_close: bool,
     stretch: Stretch,
     lsn: Lsn,
 }
 
 impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
-    /// Returns a runner of `request_count` requests that has run nothing and holds nothing.
+    /// Returns a runner of `requests` from index `from` on that has run nothing and holds nothing.
     pub fn new(
         keyspace: &'e Keyspace,
         session: &'s mut Session,
         tick: &'t mut Tick<'h>,
-        request_count: usize,
+        requests: Requests<'_>,
+        from: usize,
     ) -> Runner<'e, 's, 't, 'h> {
-        let is_single = request_count == 1;
+        let is_apart = requests.len() - from == 1 || requests.span_bytes() > LARGE_BATCH_BYTES;
+        let is_close = is_apart || tick.watch.is_close();
         let mut stretch = Stretch::new();
-        if !is_single {
+        if !is_close {
             stretch.start(tick);
         }
         Runner {
@@ -71,7 +74,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             commands: 0,
             ending: Ending::Open,
             is_time_old: false,
-            is_single,
+            is_apart,
+            is_close,
             stretch,
             lsn: Lsn(0),
         }
@@ -100,15 +104,10 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         self.stretch.note_preparation();
     }
 
-    /// Gives the requests of a window their time.
-    #[inline]
-    pub fn end_window(&mut self) {
-        self.stretch.end(self.tick);
-    }
-
     /// Unlocks, and returns what became of the batch, whose request `executed` is the next.
     pub fn outcome(mut self, executed: usize) -> Outcome {
         self.unlock();
+        self.stretch.end(self.tick);
         Outcome {
             executed,
             commands: self.commands,
@@ -183,11 +182,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) {
         self.commands += 1;
-        let slot = self.tick.tally.slot(command);
-        let is_alone = self.is_single
-            || !self.tick.tally.is_brief(slot)
-            || self.tick.watch.is_close()
-            || request.at(request.len() - 1).len() > LARGE_ARGUMENT_BYTES;
+        let is_alone =
+            self.is_close || self.in_transaction || !self.stretch.admits(command, self.tick);
         if is_alone {
             self.stretch.end(self.tick);
         }
@@ -200,8 +196,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             Handler::Session(_) | Handler::Control(_) => self.beyond_keys(command, args, reply),
             Handler::Container => panic!("the arity of {} asks for a subcommand", command.name),
         };
-        // After it ran: INFO does not count itself, nor RESETSTAT forget itself.
-        self.tick.tally.count_call_at(slot);
         if self.tick.audience.is_there() {
             self.tick.audience.show(command, request, &self.session.state);
         }
@@ -210,25 +204,23 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             reply.rewind(start);
             error.write(reply);
         }
-        match (is_alone, self.stretch.take_alone()) {
-            (false, false) => self.stretch.add(slot, self.tick),
-            (false, true) => self.time_alone(slot, self.stretch.began(), command, request),
-            (true, _) => self.time_alone(slot, began, command, request),
+        // After it ran: INFO does not count itself, nor RESETSTAT forget itself.
+        match (is_alone, self.stretch.take_isolated()) {
+            (false, false) => self.stretch.add(command, self.tick),
+            (false, true) => self.time_alone(self.stretch.began(), command, request),
+            (true, _) => self.time_alone(began, command, request),
         }
     }
 
     /// Counts the time of a command since `began` for itself, and reports it where it is long.
     #[inline]
-    fn time_alone(
-        &mut self,
-        slot: Slot,
-        began: u64,
-        command: &'static Command,
-        request: RequestView<'_>,
-    ) {
+    fn time_alone(&mut self, began: u64, command: &'static Command, request: RequestView<'_>) {
         let nanoseconds = self.stretch.lap(began, self.tick);
-        self.tick.tally.add_time(slot, nanoseconds, 1, self.tick.watch.is_tracking());
-        if nanoseconds >= self.tick.watch.reported_from() {
+        let Tick { tally, watch, .. } = *self.tick;
+        tally.count_calls(tally.slot(command), 1, nanoseconds, watch.is_tracking());
+        // It may have been the one that changed it.
+        self.is_close = self.is_apart || watch.is_close();
+        if nanoseconds >= watch.reported_from() {
             let session = &self.session.state;
             let now = self.tick.now;
             self.tick.host.note_slow(&SlowCommand { command, request, session, nanoseconds, now });
@@ -266,18 +258,10 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     fn lock_one(&mut self, shard: ShardIndex) {
         if !self.guard.as_ref().is_some_and(|guard| guard.is_only(shard)) {
             self.unlock();
-            self.guard = Some(match self.keyspace.try_lock(shard) {
-                Some(guard) => guard,
-                None => self.wait_for(shard),
-            });
+            let (stretch, tick) = (&mut self.stretch, &*self.tick);
+            // The time that it waits for another thread is this command's alone.
+            self.guard = Some(self.keyspace.lock_telling(shard, || stretch.isolate(tick)));
         }
-    }
-
-    /// Locks a shard that another thread holds: the time that it takes is this command's alone.
-    #[cold]
-    fn wait_for(&mut self, shard: ShardIndex) -> Guard<'e> {
-        self.stretch.isolate(self.tick);
-        self.keyspace.lock(shard)
     }
 
     fn lock_many(&mut self, keys: &[Key<'_>]) {

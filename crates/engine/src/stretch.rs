@@ -1,33 +1,35 @@
 //! The time of commands. A clock is read where a stretch ends: a stretch is one command that may
-//! take long, or brief ones that follow each other and share its time evenly.
+//! take long, or the brief ones of a batch that follow each other and share its time evenly.
 //!
 //! ```text
 //! request    GET  GET  SET  GET | MSET | GET  INCR ... | EXEC
 //! clock    ^                    ^      ^               ^      ^
 //! ```
 //!
-//! A brief command is timed by itself too when it is the only one of its batch, when it has a large
-//! argument, when it waits for a shard or for memory, and when the watch is close. What is left to
-//! share is the time of commands that each take about as long as the reading of a clock.
+//! A brief command is timed by itself too when it is the only one of its batch, when the batch is
+//! large, within EXEC, when it waits for a shard or for memory, and when the watch is close. What is
+//! left to share is the time of commands that each take little more than the reading of a clock.
+//! Calls are counted here as well, and reach the tally with the times.
 
-use crate::tally::Slot;
+use command::Command;
+
 use crate::tick::Tick;
 
-/// Different commands in a row that one stretch tells apart.
-const RUNS_MAX: usize = 8;
+/// Different commands that one stretch tells apart.
+const COMMANDS_MAX: usize = 4;
 
 /// The commands since the clock was read.
 #[derive(Default)]
 pub(crate) struct Stretch {
     /// When it began, in nanoseconds of the tick's clock.
     began: u64,
-    /// The same command several times in a row: (command, times).
-    runs: [(Slot, u64); RUNS_MAX],
-    run_count: usize,
+    /// How often each command has run.
+    calls: [(Option<&'static Command>, u64); COMMANDS_MAX],
+    command_count: usize,
     /// What has passed since `began` belongs to no command that is timed by itself.
     is_stale: bool,
     /// The command underway is timed by itself from `began` on.
-    is_alone: bool,
+    is_isolated: bool,
 }
 
 impl Stretch {
@@ -54,25 +56,26 @@ impl Stretch {
         self.began
     }
 
+    /// Returns whether `command` is brief.
+    #[inline]
+    pub fn admits(&self, command: &'static Command, tick: &Tick<'_>) -> bool {
+        self.is_first(command) || tick.tally.is_brief(tick.tally.slot(command))
+    }
+
     /// Adds a brief command that has run.
     #[inline]
-    pub fn add(&mut self, slot: Slot, tick: &Tick<'_>) {
-        self.is_stale = false;
-        if self.run_count > 0 && self.runs[self.run_count - 1].0 == slot {
-            self.runs[self.run_count - 1].1 += 1;
-            return;
+    pub fn add(&mut self, command: &'static Command, tick: &Tick<'_>) {
+        if self.is_first(command) {
+            self.calls[0].1 += 1;
+        } else {
+            self.add_other(command, tick);
         }
-        if self.run_count == RUNS_MAX {
-            self.end(tick);
-        }
-        self.runs[self.run_count] = (slot, 1);
-        self.run_count += 1;
     }
 
     /// Ends the stretch: its commands get their time, and the next one begins.
     #[inline]
     pub fn end(&mut self, tick: &Tick<'_>) {
-        if self.run_count > 0 || self.is_stale {
+        if self.command_count > 0 || self.is_stale {
             self.share(tick);
         }
     }
@@ -81,13 +84,13 @@ impl Stretch {
     #[cold]
     pub fn isolate(&mut self, tick: &Tick<'_>) {
         self.share(tick);
-        self.is_alone = true;
+        self.is_isolated = true;
     }
 
     /// Returns whether the command underway was isolated, once.
     #[inline]
-    pub fn take_alone(&mut self) -> bool {
-        std::mem::take(&mut self.is_alone)
+    pub fn take_isolated(&mut self) -> bool {
+        std::mem::take(&mut self.is_isolated)
     }
 
     /// Reads the clock, begins anew and returns the nanoseconds since `began`.
@@ -97,14 +100,36 @@ impl Stretch {
         self.began.saturating_sub(began)
     }
 
+    #[inline]
+    fn is_first(&self, command: &'static Command) -> bool {
+        self.calls[0].0.is_some_and(|first| std::ptr::eq(first, command))
+    }
+
+    fn add_other(&mut self, command: &'static Command, tick: &Tick<'_>) {
+        let is_same = |known: &&'static Command| std::ptr::eq(*known, command);
+        let mut known = self.calls[..self.command_count].iter_mut();
+        if let Some((_, calls)) = known.find(|(known, _)| known.as_ref().is_some_and(is_same)) {
+            *calls += 1;
+            return;
+        }
+        if self.command_count == COMMANDS_MAX {
+            self.share(tick);
+        }
+        self.calls[self.command_count] = (Some(command), 1);
+        self.command_count += 1;
+    }
+
     fn share(&mut self, tick: &Tick<'_>) {
         let now = (tick.clock)();
-        let count: u64 = self.runs[..self.run_count].iter().map(|(_, times)| times).sum();
+        let calls = &self.calls[..self.command_count];
+        let count: u64 = calls.iter().map(|(_, calls)| calls).sum();
         let share = now.saturating_sub(self.began).checked_div(count).unwrap_or(0);
-        for &(slot, times) in &self.runs[..self.run_count] {
-            tick.tally.add_time(slot, share, times, tick.watch.is_tracking());
+        for &(command, calls) in calls {
+            let slot = tick.tally.slot(command.expect("it was added"));
+            tick.tally.count_calls(slot, calls, share, tick.watch.is_tracking());
         }
-        self.run_count = 0;
+        self.calls[0].0 = None;
+        self.command_count = 0;
         self.began = now;
         self.is_stale = false;
     }

@@ -70,13 +70,7 @@ impl Tally {
     /// Counts a command that ran.
     #[inline]
     pub fn count_call(&self, command: &'static Command) {
-        self.count_call_at(self.slot(command));
-    }
-
-    /// Counts the command of `slot`, which ran.
-    #[inline]
-    pub(crate) fn count_call_at(&self, slot: Slot) {
-        add(&self.at(slot).calls, 1);
+        add(&self.place(command).calls, 1);
     }
 
     /// Counts a command that ran and failed with `error`.
@@ -104,14 +98,15 @@ impl Tally {
         }
     }
 
-    /// Counts that the command of `slot` took `nanoseconds` each of so many `times`, in its
-    /// distribution where that `is_tracked`.
+    /// Counts `calls` of the command of `slot` that took `nanoseconds` each, in its distribution
+    /// too where that `is_tracked`.
     #[inline]
-    pub(crate) fn add_time(&self, slot: Slot, nanoseconds: u64, times: u64, is_tracked: bool) {
+    pub(crate) fn count_calls(&self, slot: Slot, calls: u64, nanoseconds: u64, is_tracked: bool) {
         let place = self.at(slot);
-        add(&place.nanoseconds, nanoseconds.wrapping_mul(times));
+        add(&place.calls, calls);
+        add(&place.nanoseconds, nanoseconds.wrapping_mul(calls));
         if is_tracked {
-            place.times.get_or_init(Histogram::new).record(nanoseconds, times);
+            place.times.get_or_init(Histogram::new).record(nanoseconds, calls);
         }
     }
 
@@ -247,8 +242,8 @@ mod tests {
     fn times_are_kept_for_each_command() {
         let tally = Tally::new();
         let (get, set) = (command::lookup(b"get").unwrap(), command::lookup(b"set").unwrap());
-        tally.add_time(tally.slot(get), 100, 3, true);
-        tally.add_time(tally.slot(set), 7, 1, false);
+        tally.count_calls(tally.slot(get), 3, 100, true);
+        tally.count_calls(tally.slot(set), 1, 7, false);
         let times: BTreeMap<&str, u64> =
             tally.commands().map(|(name, counts)| (name, counts.nanoseconds)).collect();
         assert_eq!(times, BTreeMap::from([("get", 300), ("set", 7)]));

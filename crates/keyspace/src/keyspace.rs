@@ -1,7 +1,7 @@
 //! The keyspace: all shards, their locks, and what can be asked without a lock.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::{Arena, Table};
 use base::{DatabaseIndex, Key, KeyHasher, ShardIndex};
@@ -27,9 +27,6 @@ pub fn shard_count_for_workers(worker_count: usize) -> usize {
     let wanted = worker_count.saturating_mul(SHARDS_PER_WORKER).max(SHARD_COUNT_MIN);
     wanted.min(SHARD_COUNT_MAX).next_power_of_two()
 }
-
-/// Why a shard's lock is never poisoned.
-const NOT_POISONED: &str = "nobody has panicked while changing this shard";
 
 /// All databases, in shards that are locked one by one.
 pub struct Keyspace {
@@ -117,14 +114,18 @@ impl Keyspace {
         Guard::one(self, self.acquire(shard))
     }
 
-    /// Locks one shard unless another thread holds it. The caller holds no other guard.
+    /// Locks one shard, and calls `waits` first where another thread holds it. The caller holds no
+    /// other guard.
     #[inline]
-    pub fn try_lock(&self, shard: ShardIndex) -> Option<Guard<'_>> {
-        match self.shards[shard.position()].shard.try_lock() {
-            Ok(held) => Some(Guard::one(self, held)),
-            Err(TryLockError::WouldBlock) => None,
-            Err(TryLockError::Poisoned(_)) => panic!("{NOT_POISONED}"),
-        }
+    pub fn lock_telling(&self, shard: ShardIndex, waits: impl FnOnce()) -> Guard<'_> {
+        let held = match self.shards[shard.position()].shard.try_lock() {
+            Ok(held) => held,
+            Err(_) => {
+                waits();
+                self.acquire(shard)
+            }
+        };
+        Guard::one(self, held)
     }
 
     /// Locks the shards of `keys`, which are not empty. The caller holds no other guard.
@@ -224,11 +225,11 @@ impl Keyspace {
         *self.counters_from() = self.counters_since_start();
     }
 
-    /// Locks one shard, waiting for it: the only place that does.
+    /// Locks one shard, waiting for it: the only place that waits.
     #[inline]
     pub(crate) fn acquire(&self, shard: ShardIndex) -> MutexGuard<'_, Shard> {
         let cell = &self.shards[shard.position()];
-        cell.shard.lock().expect(NOT_POISONED)
+        cell.shard.lock().expect("nobody has panicked while changing this shard")
     }
 
     pub(crate) fn published(&self, shard: ShardIndex) -> &Published {

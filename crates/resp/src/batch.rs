@@ -116,6 +116,14 @@ impl<'a> Requests<'a> {
         self.batch.is_empty()
     }
 
+    /// Returns the bytes from the first request to the end of the last.
+    #[inline]
+    pub fn span_bytes(&self) -> usize {
+        let ranges = &self.batch.ranges;
+        let span = |(first, last): (&(u32, u32), &(u32, u32))| (last.1 - first.0) as usize;
+        ranges.first().zip(ranges.last()).map_or(0, span)
+    }
+
     /// Returns request `index` in the order of arrival.
     ///
     /// # Panics

@@ -25,6 +25,10 @@ impl Observer for Shared {
     }
 
     fn note_event(&self, event: LatencyEvent, nanoseconds: u64) {
+        if nanoseconds < self.watch.reported_from() {
+            // Not above the threshold either, and without a look at the settings.
+            return;
+        }
         let threshold_ms = self.latency_threshold_ms();
         let milliseconds = nanoseconds / 1_000_000;
         if threshold_ms > 0 && milliseconds >= threshold_ms {

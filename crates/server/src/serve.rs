@@ -120,6 +120,7 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     stop_at_a_panic();
     log_start(&config, start);
     fit_clients_to_descriptors(&mut config)?;
+    sys::stopwatch::calibrate();
     let signals = Signals::divert().map_err(|error| format!("no signals: {error}"))?;
     let origin =
         Origin { config_file: start.config_file.clone(), supervisor: start.supervisor.name() };

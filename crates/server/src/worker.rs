@@ -135,7 +135,7 @@ impl<'s> Worker<'s> {
                 now: sys::clock::realtime(),
                 random: Prng::new(sys::random::seed()?),
                 host: shared,
-                clock: sys::clock::monotonic_ns,
+                clock: sys::stopwatch::nanoseconds,
                 tally: &shared.tallies[index],
                 watch: &shared.watch,
                 pause: &shared.pause.switch,

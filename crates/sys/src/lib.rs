@@ -15,4 +15,5 @@ pub mod process;
 pub mod random;
 pub mod signal;
 pub mod socket;
+pub mod stopwatch;
 pub mod syslog;

@@ -64,7 +64,7 @@ fn a_command_that_may_take_long_shares_with_nobody() {
     let requests = ["SET k v", "MSET a 1 b 2", "GET k", "GET k"];
     // At the start, behind SET, behind MSET, at the end.
     check(&TestHost::default(), &requests, &[("set", 1, 1), ("mset", 1, 1), ("get", 2, 1)], 4);
-    let large = format!("SET k {}", "x".repeat(20_000));
+    let large = format!("SET k {}", "x".repeat(70_000));
     check(&TestHost::default(), &["GET k", &large, "GET k"], &[("set", 1, 1), ("get", 2, 2)], 4);
 }
 
