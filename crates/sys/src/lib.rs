@@ -1,14 +1,15 @@
 //! Every system call that Forebay makes beyond what std offers, behind safe functions.
 //!
 //! *Layout*: one file per family: `memory.rs` (memfds, seals, the reserved range), `poll.rs`
-//! (epoll, eventfd), `socket.rs` (listeners and streams), `descriptors.rs` (passing descriptors),
-//! `signal.rs`, `process.rs`, `clock.rs`, `random.rs`, `syslog.rs`.
+//! (epoll, eventfd), `futex.rs`, `socket.rs` (listeners and streams), `descriptors.rs` (passing
+//! descriptors), `signal.rs`, `process.rs`, `clock.rs`, `random.rs`, `syslog.rs`.
 //! *Invariants*: descriptors are close-on-exec, sockets never block, no call raises SIGPIPE.
 //! *Not here*: any policy; who may connect, when to map and what to do about an error is decided
 //! by the callers.
 
 pub mod clock;
 pub mod descriptors;
+pub mod futex;
 pub mod memory;
 pub mod poll;
 pub mod process;

@@ -57,7 +57,7 @@ impl Reservation {
         segment_count: u32,
         idle_access: ProtFlags,
     ) -> io::Result<Reservation> {
-        assert!(segment_bytes.is_power_of_two() && segment_bytes >= 4096, "{segment_bytes}");
+        assert!(segment_bytes > 0 && segment_bytes.is_multiple_of(4096), "{segment_bytes}");
         assert!(segment_count > 0, "a range needs a segment");
         let segment_bytes = usize::try_from(segment_bytes).expect("an address has 64 bits");
         let segment_count = segment_count as usize;
@@ -158,6 +158,7 @@ impl OwnedSegments {
         segment_count: u32,
         backing: Backing,
     ) -> io::Result<OwnedSegments> {
+        assert!(segment_bytes.is_power_of_two(), "{segment_bytes}");
         let range = Reservation::new(segment_bytes, segment_count, ProtFlags::empty())?;
         Ok(OwnedSegments { range, backing, made: Mutex::default() })
     }
@@ -269,6 +270,7 @@ impl ForeignSegments {
     /// # Panics
     /// When `segment_bytes` is not a power of two of at least 4096, or the count is 0.
     pub fn reserve(segment_bytes: u64, segment_count: u32) -> io::Result<ForeignSegments> {
+        assert!(segment_bytes.is_power_of_two(), "{segment_bytes}");
         let range = Reservation::new(segment_bytes, segment_count, ProtFlags::READ)?;
         let mapped = vec![false; segment_count as usize];
         Ok(ForeignSegments { range, mapped })
@@ -352,7 +354,7 @@ impl SharedBlock {
     /// When descriptors or memory are short.
     ///
     /// # Panics
-    /// When `bytes` is not a power of two of at least 4096.
+    /// When `bytes` is not a multiple of 4096, or is 0.
     pub fn create(bytes: u64) -> io::Result<SharedBlock> {
         let descriptor = new_memory("forebay-session", bytes, Backing::UpFront)?;
         let seals = SealFlags::SHRINK | SealFlags::GROW;
@@ -366,7 +368,7 @@ impl SharedBlock {
     /// `InvalidData` when the descriptor is not memory of that size that cannot shrink.
     ///
     /// # Panics
-    /// When `bytes` is not a power of two of at least 4096.
+    /// When `bytes` is not a multiple of 4096, or is 0.
     pub fn open(descriptor: OwnedFd, bytes: u64) -> io::Result<SharedBlock> {
         let seals = rustix::fs::fcntl_get_seals(&descriptor)?;
         let size = rustix::fs::fstat(&descriptor)?.st_size;
@@ -402,12 +404,17 @@ impl SharedBlock {
     }
 
     /// Forbids further writable mappings and further seals: called once both sides have mapped.
+    /// All pages are there afterwards, and the other process can take none out any more.
     ///
     /// # Errors
-    /// When the block has been closed for further seals before.
+    /// When the block has been closed for further seals before, or memory is short.
     pub fn close_for_writers(&self) -> io::Result<()> {
         let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
-        Ok(rustix::fs::fcntl_add_seals(&self.descriptor, seals)?)
+        rustix::fs::fcntl_add_seals(&self.descriptor, seals)?;
+        // Until now pages could be punched out, and a page that the system cannot give anew when
+        // it is touched would kill this process.
+        let all = FallocateFlags::empty();
+        Ok(rustix::fs::fallocate(&self.descriptor, all, 0, self.bytes())?)
     }
 }
 
@@ -536,6 +543,9 @@ mod tests {
         peer.words()[1].store(5, Ordering::Relaxed);
         assert_eq!(block.words()[1].load(Ordering::Relaxed), 5);
         assert_eq!(block.words().len(), 512);
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let punched = rustix::fs::fallocate(&peer, punch, 0, 4096);
+        assert_eq!(punched.err(), Some(Errno::PERM));
         let third = SharedBlock::open(block.as_fd().try_clone_to_owned().unwrap(), 4096);
         assert_eq!(third.unwrap_err().raw_os_error(), Some(Errno::PERM.raw_os_error()));
         let wrong = SharedBlock::open(block.as_fd().try_clone_to_owned().unwrap(), 8192);

@@ -191,6 +191,12 @@ impl Waker {
     }
 }
 
+impl From<OwnedFd> for Waker {
+    fn from(event: OwnedFd) -> Waker {
+        Waker { event }
+    }
+}
+
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()

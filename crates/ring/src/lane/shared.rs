@@ -1,0 +1,87 @@
+//! A lane's memory as two processes map it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sys::memory::SharedBlock;
+
+use super::layout::{HEADER_WORDS, LaneShape, MAGIC, MAGIC_AT, REPLY_BYTES_AT, REQUEST_BYTES_AT};
+use super::memory::{LaneMemory, begin};
+
+/// A lane in memory that two processes map.
+///
+/// The server makes it and maps it, the client maps it, and then the server seals it: from then on
+/// nobody can resize it, map it for writing once more, or take pages out of it.
+pub struct SharedLane {
+    block: SharedBlock,
+    request_end: usize,
+}
+
+impl SharedLane {
+    /// Makes a lane for another process to map.
+    ///
+    /// # Errors
+    /// When the system has no memory or no descriptors left.
+    pub fn create(shape: LaneShape) -> io::Result<SharedLane> {
+        let block = SharedBlock::create(shape.memory_bytes())?;
+        begin(block.words(), shape);
+        Ok(SharedLane::of(block, shape))
+    }
+
+    /// Closes the memory for all but those who have mapped it.
+    ///
+    /// # Errors
+    /// When that was done before, or memory is short.
+    pub fn seal(&self) -> io::Result<()> {
+        self.block.close_for_writers()
+    }
+
+    /// Maps the lane that another process has made.
+    ///
+    /// # Errors
+    /// `InvalidData` when it has another size, may shrink, or is no lane of this version.
+    pub fn open(descriptor: OwnedFd, shape: LaneShape) -> io::Result<SharedLane> {
+        let block = SharedBlock::open(descriptor, shape.memory_bytes())?;
+        let words = block.words();
+        let found = [MAGIC_AT, REQUEST_BYTES_AT, REPLY_BYTES_AT]
+            .map(|at| words[at].load(Ordering::Relaxed));
+        if found != [MAGIC, shape.request_bytes(), shape.reply_bytes()] {
+            let text = format!("no lane of version 1: {found:x?}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        Ok(SharedLane::of(block, shape))
+    }
+
+    fn of(block: SharedBlock, shape: LaneShape) -> SharedLane {
+        let request_end = HEADER_WORDS + shape.request_bytes() as usize / 8;
+        assert_eq!(block.words().len() as u64 * 8, shape.memory_bytes(), "a lane's size");
+        SharedLane { block, request_end }
+    }
+}
+
+impl AsFd for SharedLane {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.block.as_fd()
+    }
+}
+
+impl LaneMemory for SharedLane {
+    type Word = AtomicU64;
+    type Cell = AtomicU64;
+
+    #[inline]
+    fn header(&self) -> &[AtomicU64] {
+        &self.block.words()[..HEADER_WORDS]
+    }
+
+    #[inline]
+    fn requests(&self) -> &[AtomicU64] {
+        &self.block.words()[HEADER_WORDS..self.request_end]
+    }
+
+    #[inline]
+    fn replies(&self) -> &[AtomicU64] {
+        &self.block.words()[self.request_end..]
+    }
+}
