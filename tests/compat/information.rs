@@ -76,6 +76,12 @@ const OWN: &[&str] = &[
     "arena_touched",
     "# Shm",
     "shm_sessions",
+    "shm_pins",
+    "shm_lanes",
+    "shm_lane_bytes",
+    "shm_lane_wakeups_sent",
+    "shm_lane_wakeups_received",
+    "shm_lane_errors",
     "shm_segment_epoch",
     "shm_segment_bytes",
 ];

@@ -86,11 +86,16 @@ impl Script {
 
     /// Runs every case on a server of `kind` and returns what differs.
     pub fn run(&self, kind: Kind) -> Vec<Mismatch> {
+        self.run_over(kind, Server::tcp)
+    }
+
+    /// As [`Script::run`], over connections that `connect` makes.
+    pub fn run_over(&self, kind: Kind, connect: fn(&Server) -> Connection) -> Vec<Mismatch> {
         let start = || Launch::new(kind).start();
         let mut server = start();
         let mut mismatches = Vec::new();
         for case in &self.cases {
-            let found = run_case(case, &server);
+            let found = run_case(case, &server, connect);
             if !found.is_empty() {
                 mismatches.extend(found);
                 server = start(); // The case may have left settings behind.
@@ -142,12 +147,12 @@ fn parse_request(line: usize, text: &str) -> Step {
     }
 }
 
-fn run_case(case: &Case, server: &Server) -> Vec<Mismatch> {
+fn run_case(case: &Case, server: &Server, connect: fn(&Server) -> Connection) -> Vec<Mismatch> {
     server.tcp().call("FLUSHALL");
     let mut sessions: BTreeMap<u32, Connection> = BTreeMap::new();
     let mut mismatches = Vec::new();
     for step in &case.steps {
-        let session = sessions.entry(step.session).or_insert_with(|| server.tcp());
+        let session = sessions.entry(step.session).or_insert_with(|| connect(server));
         let found = answer(session, step);
         let expected = match (server.kind(), &step.expected_of_redis) {
             (Kind::Redis, Some(expected)) => expected.as_str(),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use harness::Kind;
+use harness::{Connection, Kind, Server};
 
 use super::script::{Script, corrected};
 
@@ -35,6 +35,30 @@ fn check(kind: Kind) {
         failures.extend(mismatches.into_iter().map(|found| format!("{name} {}", found.message)));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// Rings that many requests and replies of the scripts do not fit into.
+const RING_BYTES: u64 = 4096;
+
+#[test]
+fn scripts_hold_on_forebay_over_a_lane() {
+    let mut failures = Vec::new();
+    for path in scripts() {
+        let text = fs::read_to_string(&path).expect("a script can be read");
+        let mismatches = Script::parse(&text).run_over(Kind::Forebay, lane);
+        let name = path.file_name().expect("a script has a name").display();
+        failures.extend(mismatches.into_iter().map(|found| format!("{name} {}", found.message)));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// Returns a lane, or a socket where a case has set a password: nobody makes a lane before AUTH.
+fn lane(server: &Server) -> Connection {
+    match Connection::lane(server.socket(), RING_BYTES) {
+        Ok(lane) => lane,
+        Err(error) if error.to_string().starts_with("NOAUTH") => server.unix(),
+        Err(error) => panic!("the server makes a lane: {error}"),
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use client::{Lane, LaneShape};
 use resp::{Value, ValueDecoder, encode_command};
 
 /// Silence after which a server counts as hung. It bounds a hang and is no statement about speed.
@@ -61,6 +62,7 @@ impl fmt::Debug for Raw {
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Lane(Box<Lane>),
 }
 
 /// One connection to a server.
@@ -97,6 +99,17 @@ impl Connection {
         stream.set_read_timeout(Some(SILENCE_MAX))?;
         stream.set_write_timeout(Some(SILENCE_MAX))?;
         Ok(Connection::over(Stream::Unix(stream)))
+    }
+
+    /// Makes a lane on a connection to the socket at `path`, with rings of `ring_bytes`.
+    ///
+    /// # Errors
+    /// When the server does not take the connection or refuses the lane.
+    pub fn lane(path: &Path, ring_bytes: u64) -> io::Result<Connection> {
+        let shape = LaneShape::new(ring_bytes, ring_bytes).ok_or(io::ErrorKind::InvalidInput)?;
+        let lane = Lane::connect(path, None, shape);
+        let lane = lane.map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(Connection::over(Stream::Lane(Box::new(lane))))
     }
 
     fn over(stream: Stream) -> Connection {
@@ -137,6 +150,7 @@ impl Connection {
         match &mut self.stream {
             Stream::Tcp(stream) => stream.write_all(bytes),
             Stream::Unix(stream) => stream.write_all(bytes),
+            Stream::Lane(lane) => lane.send(bytes),
         }
     }
 
@@ -146,6 +160,8 @@ impl Connection {
         let _ = match &self.stream {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+            // A lane has no end of requests, only an end.
+            Stream::Lane(_) => Ok(()),
         };
     }
 
@@ -190,6 +206,9 @@ impl Connection {
     }
 
     fn receive(&mut self) -> io::Result<usize> {
+        if let Stream::Lane(lane) = &mut self.stream {
+            return lane.receive(&mut self.input);
+        }
         let before = self.input.len();
         let wanted = self.decoder.wanted().saturating_sub(before - self.decoded);
         self.input.resize(before + wanted.clamp(READ_BYTES_MIN, READ_BYTES_MAX), 0);
@@ -197,6 +216,7 @@ impl Connection {
         let received = match &mut self.stream {
             Stream::Tcp(stream) => stream.read(room),
             Stream::Unix(stream) => stream.read(room),
+            Stream::Lane(_) => unreachable!("a lane has received above"),
         };
         self.input.truncate(before + *received.as_ref().unwrap_or(&0));
         received

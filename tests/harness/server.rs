@@ -193,6 +193,14 @@ impl Server {
         Connection::unix(&self.socket).expect("the server takes a connection over its socket")
     }
 
+    /// Returns a new connection through shared memory, with rings of `ring_bytes`.
+    ///
+    /// # Panics
+    /// When it does not take one.
+    pub fn lane(&self, ring_bytes: u64) -> Connection {
+        Connection::lane(&self.socket, ring_bytes).expect("the server makes a lane")
+    }
+
     /// Returns what it has logged.
     pub fn log(&self) -> String {
         fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into()).unwrap_or_default()

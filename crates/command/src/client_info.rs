@@ -10,6 +10,8 @@ use resp::Protocol;
 pub struct ClientInfo {
     /// The session's number.
     pub id: u64,
+    /// The session that this one lives with, where its connection is a lane.
+    pub parent: Option<u64>,
     /// The peer: `ip:port`, or `path:0` for a unix socket.
     pub address: String,
     /// The server's end, in the same form.

@@ -133,6 +133,48 @@ pub trait Host: Observer {
         let _ = (id, known);
         Err(MemoryRefusal::NotAttached)
     }
+
+    /// Makes a lane for session `id`, with rings of these sizes. Its descriptors leave with the
+    /// first byte that is sent to the session next.
+    ///
+    /// # Errors
+    /// When the session may have no (further) lane, or memory or descriptors are short.
+    fn open_lane(
+        &self,
+        id: u64,
+        request_bytes: u64,
+        reply_bytes: u64,
+    ) -> Result<LaneOffer, MemoryRefusal> {
+        let _ = (id, request_bytes, reply_bytes);
+        Err(MemoryRefusal::NotUnix)
+    }
+
+    /// Begins to serve `lane` of session `id`, which its process has mapped.
+    ///
+    /// # Errors
+    /// When there is no such lane, or it is served already.
+    fn seal_lane(&self, id: u64, lane: u64) -> Result<(), MemoryRefusal> {
+        let _ = (id, lane);
+        Err(MemoryRefusal::NoLane)
+    }
+
+    /// Ends `lane` of session `id`.
+    ///
+    /// # Errors
+    /// When there is no such lane.
+    fn close_lane(&self, id: u64, lane: u64) -> Result<(), MemoryRefusal> {
+        let _ = (id, lane);
+        Err(MemoryRefusal::NoLane)
+    }
+}
+
+/// A lane that waits for its client to map it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneOffer {
+    /// The number of the session that it will have.
+    pub lane: u64,
+    /// How many descriptors come along.
+    pub descriptor_count: usize,
 }
 
 /// The sizes of what a process maps, in bytes.
@@ -157,7 +199,7 @@ pub struct MemorySegments {
     pub descriptor_count: usize,
 }
 
-/// Why a session may not share the arena's memory.
+/// Why a session may not share memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryRefusal {
     /// The session did not come through the unix socket.
@@ -172,6 +214,16 @@ pub enum MemoryRefusal {
     Unsent,
     /// As many sessions as there may be are attached.
     TooMany,
+    /// A ring's size is not a power of two, or out of bounds.
+    RingSize,
+    /// The session, or all together, have as many lanes as they may: `shm-lanes-max`.
+    TooManyLanes,
+    /// As many clients as there may be are connected: a lane is one.
+    TooManyClients,
+    /// The session has no lane of this number.
+    NoLane,
+    /// The lane is served already.
+    Sealed,
     /// The system has no descriptors or memory left: its words.
     System(String),
 }
@@ -185,6 +237,13 @@ impl From<MemoryRefusal> for CommandError {
             MemoryRefusal::Attached => "ERR this connection is attached already",
             MemoryRefusal::Unsent => "ERR descriptors of an earlier reply have not been sent yet",
             MemoryRefusal::TooMany => "ERR too many processes share the memory",
+            MemoryRefusal::RingSize => {
+                "ERR a ring has a power of two of bytes from 4096 to 16777216"
+            }
+            MemoryRefusal::TooManyLanes => "ERR too many lanes",
+            MemoryRefusal::TooManyClients => "ERR max number of clients reached",
+            MemoryRefusal::NoLane => "ERR this connection has no such lane",
+            MemoryRefusal::Sealed => "ERR the lane is sealed already",
             MemoryRefusal::System(reason) => {
                 let parts: [&[u8]; 2] = [b"ERR no shared memory: ", reason.as_bytes()];
                 return CommandError::text_of(&parts);

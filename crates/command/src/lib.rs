@@ -71,8 +71,8 @@ pub use context::{ControlContext, Next, ReadContext, SessionContext, WriteContex
 pub use error::CommandError;
 pub use flags::Flags;
 pub use host::{
-    ConfigError, Host, MemoryGeometry, MemoryRefusal, MemorySegments, Pause, RewriteError,
-    ShutdownError, ShutdownRequest,
+    ConfigError, Host, LaneOffer, MemoryGeometry, MemoryRefusal, MemorySegments, Pause,
+    RewriteError, ShutdownError, ShutdownRequest,
 };
 pub use info_sections::{InfoKind, InfoSections};
 pub use keys::{KeyFlags, KeySpec, KeyUse};

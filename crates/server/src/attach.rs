@@ -1,12 +1,10 @@
-//! Processes that map the arena: who may, their pin tables, and descriptors on their way out.
+//! Processes that map the arena: who may, and their pin tables.
 //!
-//! A descriptor leaves with the first byte that its session is sent next (SCM_RIGHTS); until then
-//! the session gets no more of them, so that a peer that does not read holds few. The session
-//! ends with its connection, or with its process, whichever is first; its pins end with it.
+//! The session ends with its connection, or with its process, whichever is first; its pins end
+//! with it.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::Arena;
@@ -18,6 +16,7 @@ use sys::memory::OwnedSegments;
 use sys::socket::Peer;
 
 use crate::config::Settings;
+use crate::outbound::Outbound;
 
 /// Sessions that may be attached at once: each costs the server a walk over its pin table
 /// whenever memory is about to be reused.
@@ -28,21 +27,12 @@ const OVERFLOW_USER: u32 = 65_534;
 /// The sessions that share the arena's memory.
 #[derive(Default)]
 pub struct Attachments {
-    sessions: Mutex<BTreeMap<u64, Attachment>>,
-    /// Descriptors that wait for the next send to their session.
-    outbound: Mutex<BTreeMap<u64, Vec<OwnedFd>>>,
-    outbound_count: AtomicUsize,
-}
-
-/// One session.
-struct Attachment {
-    pins: Arc<dyn PinMemory>,
-    /// Descriptors wait to be sent, here or with the connection: no more of them are made.
-    has_unsent: bool,
+    /// The pin table of each.
+    sessions: Mutex<BTreeMap<u64, Arc<dyn PinMemory>>>,
 }
 
 impl Attachments {
-    /// Begins a session for connection `id` of `peer`.
+    /// Begins a session for connection `id` of `peer`, whose pin table leaves by `outbound`.
     ///
     /// # Errors
     /// When the peer may not, or has one, or the system has no descriptor left.
@@ -53,6 +43,7 @@ impl Attachments {
         settings: &Settings,
         arena: &Arena,
         segments: &OwnedSegments,
+        outbound: &Outbound,
     ) -> Result<MemoryGeometry, MemoryRefusal> {
         let peer = peer.ok_or(MemoryRefusal::NotUnix)?;
         if !may_read(peer.user_id, settings) {
@@ -65,12 +56,15 @@ impl Attachments {
         if sessions.len() >= SESSIONS_MAX {
             return Err(MemoryRefusal::TooMany);
         }
+        if outbound.has_unsent(id) {
+            return Err(MemoryRefusal::Unsent);
+        }
         let table = SharedPins::create().map_err(system)?;
         let descriptor = table.as_fd().try_clone_to_owned().map_err(system)?;
         let pins: Arc<dyn PinMemory> = Arc::new(table);
         arena.pins().add(Arc::clone(&pins));
-        sessions.insert(id, Attachment { pins, has_unsent: true });
-        self.send(id, vec![descriptor]);
+        sessions.insert(id, pins);
+        outbound.send(id, vec![descriptor]);
         Ok(MemoryGeometry {
             span_bytes: segments.span_bytes(),
             segment_bytes: segments.segment_bytes(),
@@ -89,35 +83,28 @@ impl Attachments {
         known: u64,
         arena: &Arena,
         segments: &OwnedSegments,
+        outbound: &Outbound,
     ) -> Result<MemorySegments, MemoryRefusal> {
-        let mut sessions = self.sessions();
-        let session = sessions.get_mut(&id).ok_or(MemoryRefusal::NotAttached)?;
-        if session.has_unsent {
+        if !self.sessions().contains_key(&id) {
+            return Err(MemoryRefusal::NotAttached);
+        }
+        if outbound.has_unsent(id) {
             return Err(MemoryRefusal::Unsent);
         }
         // Read first: a segment made meanwhile is in the list, though the epoch does not say so.
         let epoch = arena.segment_epoch();
         let (live, descriptors) = segments.live_since(known, DESCRIPTORS_MAX).map_err(system)?;
         let descriptor_count = descriptors.len();
-        session.has_unsent = descriptor_count > 0;
-        self.send(id, descriptors);
+        outbound.send(id, descriptors);
         let live = live.iter().map(|segment| (segment.index, segment.serial)).collect();
         Ok(MemorySegments { epoch, live, descriptor_count })
     }
 
-    /// Notes that the descriptors that were taken for session `id` are sent.
-    pub fn note_sent(&self, id: u64) {
-        if let Some(session) = self.sessions().get_mut(&id) {
-            session.has_unsent = false;
-        }
-    }
-
     /// Ends the session of connection `id`, if it has one.
     pub fn end(&self, id: u64, arena: &Arena) {
-        if let Some(session) = self.sessions().remove(&id) {
-            arena.pins().remove(&session.pins);
+        if let Some(pins) = self.sessions().remove(&id) {
+            arena.pins().remove(&pins);
         }
-        self.take(id);
     }
 
     /// Returns the number of sessions.
@@ -125,34 +112,8 @@ impl Attachments {
         self.sessions().len()
     }
 
-    /// Returns whether any descriptor waits; one load, for the path of every batch.
-    #[inline]
-    pub fn has_outbound(&self) -> bool {
-        self.outbound_count.load(Ordering::Relaxed) > 0
-    }
-
-    /// Takes the descriptors that wait for session `id`.
-    pub fn take(&self, id: u64) -> Vec<OwnedFd> {
-        if !self.has_outbound() {
-            return Vec::new();
-        }
-        let descriptors = self.outbound().remove(&id).unwrap_or_default();
-        self.outbound_count.fetch_sub(descriptors.len(), Ordering::Relaxed);
-        descriptors
-    }
-
-    /// The worker that runs the command sends its reply as well, and sees the count at once.
-    fn send(&self, id: u64, descriptors: Vec<OwnedFd>) {
-        self.outbound_count.fetch_add(descriptors.len(), Ordering::Relaxed);
-        self.outbound().entry(id).or_default().extend(descriptors);
-    }
-
-    fn sessions(&self) -> MutexGuard<'_, BTreeMap<u64, Attachment>> {
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<dyn PinMemory>>> {
         self.sessions.lock().expect("no holder of the sessions panics")
-    }
-
-    fn outbound(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<OwnedFd>>> {
-        self.outbound.lock().expect("no holder of the descriptors panics")
     }
 }
 

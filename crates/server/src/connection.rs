@@ -1,4 +1,4 @@
-//! One client's connection: its socket, its buffers and its session.
+//! One client's connection: its transport, its buffers and its session.
 //!
 //! An idle connection owns no buffer. Requests are decoded where the worker received them; only
 //! what is left of an unfinished request is kept here, and replies that the kernel did not take.
@@ -16,8 +16,9 @@ use keyspace::WatchMark;
 use resp::{
     Batch, Decoded, Decoder, Limits, Next, Output, Protocol, ProtocolError, REQUESTS_PER_BATCH_MAX,
 };
+use ring::lane::LaneError;
 use sys::process::ProcessHandle;
-use sys::socket::{Received, Sent, Stream};
+use sys::socket::{Received, Sent};
 
 use crate::buffers::BufferPool;
 use crate::config::Settings;
@@ -26,6 +27,7 @@ use crate::registry::ClientRecord;
 use crate::shared::Shared;
 use crate::stall::Stall;
 use crate::statistics::WorkerCounters;
+use crate::transport::{LaneTransport, Transport};
 
 /// Input before authentication, in bytes.
 const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
@@ -102,6 +104,10 @@ pub enum End {
     Killed,
     /// Clients take more memory than `maxmemory-clients`.
     Evicted,
+    /// Its lane has been ended by the connection that it was made on, or with it.
+    LaneEnded,
+    /// The client wrote into its lane what no client writes.
+    BadLane(LaneError),
 }
 
 /// How far the replies of a connection have gone.
@@ -119,7 +125,7 @@ pub enum Flushed {
 
 /// One client.
 pub struct Connection {
-    stream: Stream,
+    transport: Transport,
     session: Session,
     decoder: Decoder,
     /// Received bytes that no request has consumed; those before `input_start` are done with.
@@ -185,10 +191,10 @@ struct Shown {
 
 impl Connection {
     /// Returns a connection that has received nothing yet.
-    pub fn new(stream: Stream, session: Session, record: Arc<ClientRecord>) -> Connection {
+    pub fn new(transport: Transport, session: Session, record: Arc<ClientRecord>) -> Connection {
         let shown = Shown::of(&session, 0, false);
         Connection {
-            stream,
+            transport,
             session,
             decoder: Decoder::new(),
             input: Vec::new(),
@@ -254,7 +260,10 @@ impl Connection {
 
     /// Receives into the worker's buffer and executes there; keeps only what is unfinished.
     fn receive_in_place(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
-        let count = received(self.stream.receive(kit.receive), kit)?;
+        let count = match &mut self.transport {
+            Transport::Socket(stream) => received(stream.receive(kit.receive), kit)?,
+            Transport::Lane(lane) => taken(lane.receive(kit.receive, kit.counters), kit)?,
+        };
         self.expects.may_receive = self.expects.end || count == kit.receive.len();
         if count == 0 {
             return Ok(());
@@ -285,7 +294,11 @@ impl Connection {
         if self.input.capacity() - self.input.len() < room {
             self.input.reserve_exact(room);
         }
-        let count = received(self.stream.receive_appending(&mut self.input), kit)?;
+        let input = &mut self.input;
+        let count = match &mut self.transport {
+            Transport::Socket(stream) => received(stream.receive_appending(input), kit)?,
+            Transport::Lane(lane) => taken(lane.receive_appending(input, kit.counters), kit)?,
+        };
         let is_full = self.input.len() == self.input.capacity();
         self.expects.may_receive = self.expects.end || is_full;
         if count == 0 { Ok(()) } else { self.execute_input(kit) }
@@ -395,7 +408,7 @@ impl Connection {
                 Ending::AfterReplies => self.is_closing = true,
                 Ending::AtOnce => return Err(End::CrossProtocol),
             }
-            if kit.shared.attachments.has_outbound() {
+            if kit.shared.outbound.has_waiting() {
                 self.take_descriptors(kit);
             }
             let is_much = self.output.len() >= kit.tick.output_bytes_max;
@@ -411,10 +424,13 @@ impl Connection {
     /// Takes the descriptors that a command has left for this session.
     #[cold]
     fn take_descriptors(&mut self, kit: &Kit<'_, '_>) {
-        self.outbound.extend(kit.shared.attachments.take(self.id()));
-        if !self.outbound.is_empty() && self.process.is_none() {
+        self.outbound.extend(kit.shared.outbound.take(self.id()));
+        if !self.outbound.is_empty()
+            && self.process.is_none()
+            && let Transport::Socket(stream) = &self.transport
+        {
             // Without it the session ends with its connection alone.
-            self.process = ProcessHandle::of_peer(&self.stream).ok();
+            self.process = ProcessHandle::of_peer(stream).ok();
         }
     }
 
@@ -467,6 +483,11 @@ impl Connection {
         }
         kit.counters.writes.add(1);
         self.record.note_send(self.unsent_bytes());
+        if let Transport::Lane(lane) = &mut self.transport {
+            let count = lane.send(&mut self.output, kit.counters).map_err(End::BadLane)?;
+            kit.counters.output_bytes.add(count as u64);
+            return Ok(!self.has_output());
+        }
         match self.send_once() {
             Ok((Sent::Bytes(count), offered)) => {
                 kit.counters.output_bytes.add(count as u64);
@@ -482,17 +503,20 @@ impl Connection {
     /// Sends once; returns what became of it and how many bytes were offered.
     #[inline]
     fn send_once(&mut self) -> io::Result<(Sent, usize)> {
+        let Transport::Socket(stream) = &self.transport else {
+            unreachable!("a lane sends by itself")
+        };
         if self.outbound.is_empty()
             && let Some(bytes) = self.output.plain()
         {
-            return Ok((self.stream.send(bytes)?, bytes.len()));
+            return Ok((stream.send(bytes)?, bytes.len()));
         }
         let mut pieces = [IoSlice::new(&[]); PIECES_PER_SEND_MAX];
         let count = self.output.pieces(&mut pieces);
         let pieces = &pieces[..count];
         let descriptors: Vec<BorrowedFd<'_>> = self.outbound.iter().map(AsFd::as_fd).collect();
         let offered = pieces.iter().map(|piece| piece.len()).sum();
-        Ok((self.stream.send_pieces(pieces, &descriptors)?, offered))
+        Ok((stream.send_pieces(pieces, &descriptors)?, offered))
     }
 
     /// Notes that the descriptors, where there are some, have left with the first byte.
@@ -500,7 +524,7 @@ impl Connection {
     fn forget_descriptors(&mut self, kit: &Kit<'_, '_>) {
         if !self.outbound.is_empty() {
             self.outbound.clear();
-            kit.shared.attachments.note_sent(self.id());
+            kit.shared.outbound.note_sent(self.id());
         }
     }
 
@@ -540,6 +564,18 @@ impl Connection {
     /// Returns how much private memory was counted for the connection.
     pub fn counted_bytes(&self) -> usize {
         self.counted_bytes
+    }
+
+    /// Returns the lane that carries the connection, if one does.
+    #[inline]
+    pub fn lane(&mut self) -> Option<&mut LaneTransport> {
+        self.transport.lane()
+    }
+
+    /// Returns whether its next turn would receive something.
+    #[inline]
+    pub fn wants_input(&self) -> bool {
+        !self.is_closing && self.stall.is_none()
     }
 
     /// Returns the number of its session.
@@ -640,7 +676,7 @@ impl Connection {
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        self.transport.as_fd()
     }
 }
 
@@ -674,4 +710,13 @@ fn received(result: io::Result<Received>, kit: &Kit<'_, '_>) -> Result<usize, En
         Ok(Received::End) => Err(End::Orderly),
         Err(_) => Err(End::Broken),
     }
+}
+
+/// Returns the bytes that were taken out of a lane, 0 when nothing was there.
+#[inline]
+fn taken(result: Result<usize, LaneError>, kit: &Kit<'_, '_>) -> Result<usize, End> {
+    let count = result.map_err(End::BadLane)?;
+    kit.counters.reads.add(u64::from(count > 0));
+    kit.counters.input_bytes.add(count as u64);
+    Ok(count)
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use command::{
-    ClientInfo, ConfigError, Host, InfoSections, MemoryGeometry, MemoryRefusal, MemorySegments,
-    Pause, RewriteError, SessionState, ShutdownError, ShutdownRequest, Wake,
+    ClientInfo, ConfigError, Host, InfoSections, LaneOffer, MemoryGeometry, MemoryRefusal,
+    MemorySegments, Pause, RewriteError, SessionState, ShutdownError, ShutdownRequest, Wake,
 };
 
 use crate::connection::End;
@@ -120,11 +120,30 @@ impl Host for Shared {
     fn attach_memory(&self, id: u64) -> Result<MemoryGeometry, MemoryRefusal> {
         let peer = self.clients.peer(id);
         let arena = self.keyspace().arena();
-        self.attachments.begin(id, peer, &self.settings(), arena, &self.segments)
+        let (settings, segments) = (self.settings(), &self.segments);
+        self.attachments.begin(id, peer, &settings, arena, segments, &self.outbound)
     }
 
     fn memory_segments(&self, id: u64, known: u64) -> Result<MemorySegments, MemoryRefusal> {
-        self.attachments.segments(id, known, self.keyspace().arena(), &self.segments)
+        let arena = self.keyspace().arena();
+        self.attachments.segments(id, known, arena, &self.segments, &self.outbound)
+    }
+
+    fn open_lane(
+        &self,
+        id: u64,
+        request_bytes: u64,
+        reply_bytes: u64,
+    ) -> Result<LaneOffer, MemoryRefusal> {
+        self.offer_lane(id, request_bytes, reply_bytes)
+    }
+
+    fn seal_lane(&self, id: u64, lane: u64) -> Result<(), MemoryRefusal> {
+        self.serve_lane(id, lane)
+    }
+
+    fn close_lane(&self, id: u64, lane: u64) -> Result<(), MemoryRefusal> {
+        self.end_lane(id, lane)
     }
 }
 

@@ -368,7 +368,17 @@ fn cluster(_shared: &Shared, fields: &mut Fields) {
 }
 
 fn shared_memory(shared: &Shared, fields: &mut Fields) {
+    let mut pinned = 0;
+    shared.keyspace().arena().pins().for_each(|_| pinned += 1);
+    let (lane_count, lane_bytes) = shared.lanes.usage();
+    let totals = shared.counted().totals;
     fields.add("shm_sessions", shared.attachments.count());
+    fields.add("shm_pins", pinned);
+    fields.add("shm_lanes", lane_count);
+    fields.add("shm_lane_bytes", lane_bytes);
+    fields.add("shm_lane_wakeups_sent", totals.lane_wakes);
+    fields.add("shm_lane_wakeups_received", totals.lane_rings);
+    fields.add("shm_lane_errors", totals.lane_errors);
     fields.add("shm_segment_epoch", shared.keyspace().arena().segment_epoch());
     fields.add("shm_segment_bytes", shared.segments.segment_bytes());
 }

@@ -24,6 +24,7 @@ mod cycles;
 mod detach;
 mod host;
 mod info;
+mod lanes;
 mod latency;
 mod limits;
 mod listen;
@@ -33,6 +34,7 @@ mod memory;
 mod monitor;
 mod observe;
 mod oom;
+mod outbound;
 mod pause;
 mod registry;
 mod service;
@@ -42,6 +44,7 @@ mod slow_log;
 mod stall;
 mod statistics;
 mod supervise;
+mod transport;
 mod worker;
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
 //! How many descriptors so many clients and so much memory take.
 
 use crate::config::Settings;
+use crate::lanes::LANE_DESCRIPTORS;
 
 /// Descriptors for the log, listeners, pollers, and for passing some on.
 const RESERVED_DESCRIPTORS: u64 = 64;
 /// The least that is kept from clients where descriptors are few.
 const RESERVED_DESCRIPTORS_MIN: u64 = 32;
 
-/// Returns the descriptors that a server with these settings needs at most: one for each client
-/// and one for each segment of memory.
+/// Returns the descriptors that a server with these settings needs at most: one for each client,
+/// some more for each lane, and one for each segment of memory.
 pub fn descriptors_wanted(settings: &Settings) -> u64 {
-    u64::from(settings.max_clients) + reserve(settings)
+    u64::from(settings.max_clients) + reserve(settings) + lane_descriptors(settings)
 }
 
 /// Returns how many clients fit into `descriptor_count` descriptors, at least one. Where there are
@@ -27,6 +28,13 @@ fn reserve(settings: &Settings) -> u64 {
         bytes => bytes,
     };
     RESERVED_DESCRIPTORS + memory / settings.segment_bytes
+}
+
+/// What lanes take beside the one descriptor of each client. Where descriptors are few, none are
+/// kept for lanes: making one is refused then.
+fn lane_descriptors(settings: &Settings) -> u64 {
+    let lanes = (settings.lanes_max as u64).min(settings.max_clients.into());
+    lanes * (LANE_DESCRIPTORS as u64 - 1)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use sys::poll::Waker;
 use sys::socket::Stream;
 
 use crate::connection::End;
+use crate::lanes::LaneSeat;
 
 /// A connection that was accepted and passed the checks of acceptance.
 pub struct Accepted {
@@ -25,6 +26,8 @@ pub struct Accepted {
 pub enum Message {
     /// Serve this connection from now on.
     Serve(Accepted),
+    /// Serve this lane from now on.
+    ServeLane(Box<LaneSeat>),
     /// Close connections that are idle or slow for too long.
     CheckConnections,
     /// Look at the state of the shutdown.
@@ -41,8 +44,8 @@ pub enum Message {
 /// readers, whatever their peers do, and are closed.
 const SHOWN_BYTES_MAX: usize = 64 << 20;
 
-/// The messages for one worker. Bounded by what the senders do: connections, ends and wake-ups by
-/// `maxclients`, the rest by one per round of the service thread and one per pause.
+/// The messages for one worker. Bounded by what the senders do: connections, lanes, ends and
+/// wake-ups by `maxclients`, the rest by one per round of the service thread and one per pause.
 pub struct Mailbox {
     contents: Mutex<Contents>,
     /// How many of the worker's sessions are monitors.

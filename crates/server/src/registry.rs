@@ -133,6 +133,8 @@ impl ClientRecord {
 pub enum Origin {
     /// This process on this host, through the unix socket.
     Unix(Peer),
+    /// The same, through a lane: descriptors cannot be sent to it.
+    Lane(Peer),
     /// On this host, over TCP.
     Loopback,
     /// Elsewhere.

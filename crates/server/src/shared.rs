@@ -20,6 +20,7 @@ use crate::backlog::Backlog;
 use crate::config::{Config, Settings, base_text, effective as row, notice, refused, rewrite};
 use crate::connection::End;
 use crate::cycles::{OverLimit, Sweep};
+use crate::lanes::Lanes;
 use crate::latency::LatencyMonitor;
 use crate::limits;
 use crate::log::LogControl;
@@ -27,6 +28,7 @@ use crate::mailbox::{Mailbox, Message};
 use crate::memory;
 use crate::monitor::Monitors;
 use crate::oom::OomScoreFile;
+use crate::outbound::Outbound;
 use crate::pause::ClientPause;
 use crate::registry::{ClientRecord, Registry};
 use crate::service::Bell;
@@ -41,6 +43,10 @@ pub struct Shared {
     pub segments: Arc<OwnedSegments>,
     /// The processes that map it.
     pub attachments: Attachments,
+    /// The connections through shared memory.
+    pub lanes: Lanes,
+    /// Descriptors on their way to other processes.
+    pub outbound: Outbound,
     /// The latest effects, when they are kept.
     pub backlog: Option<Arc<Backlog>>,
     /// The connected clients.
@@ -160,6 +166,8 @@ impl Shared {
             engine: Engine::new(keyspace),
             segments,
             attachments: Attachments::default(),
+            lanes: Lanes::default(),
+            outbound: Outbound::default(),
             backlog,
             clients: Registry::default(),
             pause: ClientPause::default(),

@@ -50,6 +50,12 @@ pub struct WorkerCounters {
     pub query_limit_closes: Counter,
     /// Connections closed because clients took too much memory.
     pub evicted: Counter,
+    /// Times that a client of a lane was woken.
+    pub lane_wakes: Counter,
+    /// Times that a client of a lane rang.
+    pub lane_rings: Counter,
+    /// Lanes ended for what their client wrote.
+    pub lane_errors: Counter,
 }
 
 /// The same numbers summed over workers.
@@ -65,6 +71,9 @@ pub struct Totals {
     pub output_limit_closes: u64,
     pub query_limit_closes: u64,
     pub evicted: u64,
+    pub lane_wakes: u64,
+    pub lane_rings: u64,
+    pub lane_errors: u64,
 }
 
 impl Totals {
@@ -81,6 +90,9 @@ impl Totals {
             output_limit_closes: sum.output_limit_closes + worker.output_limit_closes.value(),
             query_limit_closes: sum.query_limit_closes + worker.query_limit_closes.value(),
             evicted: sum.evicted + worker.evicted.value(),
+            lane_wakes: sum.lane_wakes + worker.lane_wakes.value(),
+            lane_rings: sum.lane_rings + worker.lane_rings.value(),
+            lane_errors: sum.lane_errors + worker.lane_errors.value(),
         })
     }
 
@@ -97,6 +109,9 @@ impl Totals {
             output_limit_closes: self.output_limit_closes - earlier.output_limit_closes,
             query_limit_closes: self.query_limit_closes - earlier.query_limit_closes,
             evicted: self.evicted - earlier.evicted,
+            lane_wakes: self.lane_wakes - earlier.lane_wakes,
+            lane_rings: self.lane_rings - earlier.lane_rings,
+            lane_errors: self.lane_errors - earlier.lane_errors,
         }
     }
 }

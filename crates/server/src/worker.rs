@@ -28,6 +28,7 @@ use crate::registry::Origin;
 use crate::shared::Shared;
 use crate::slab::{Slab, Token};
 use crate::statistics::WorkerCounters;
+use crate::transport::Transport;
 use messages::note_monitor;
 use waiting::Waiting;
 
@@ -61,6 +62,8 @@ pub struct Worker<'s> {
     queued: VecDeque<Token>,
     /// Connections whose replies have not been sent in this round.
     unflushed: Vec<Token>,
+    /// Lanes that were served since the worker slept last: their clients do not ring.
+    awake: Vec<Token>,
     /// Growth of private memory that the keyspace has not been told of.
     unreported_bytes: isize,
     /// The connections that wait for something else than their peers.
@@ -80,10 +83,25 @@ struct Member {
     is_queued: bool,
     /// In `unflushed`.
     is_unflushed: bool,
-    /// The poller tells when there is room to write.
+    /// In `awake`.
+    is_awake: bool,
+    /// The poller, or the client of a lane, tells when there is room to write.
     awaits_room: bool,
     /// In `monitors`.
     is_monitor: bool,
+}
+
+impl Member {
+    fn new(connection: Connection) -> Member {
+        Member {
+            connection,
+            is_queued: false,
+            is_unflushed: false,
+            is_awake: false,
+            awaits_room: false,
+            is_monitor: false,
+        }
+    }
 }
 
 /// Lends the parts of a worker that are not its connections. A macro, because a method would
@@ -102,6 +120,7 @@ macro_rules! kit {
     };
 }
 
+mod lanes;
 mod messages;
 mod waiting;
 
@@ -149,6 +168,7 @@ impl<'s> Worker<'s> {
             settings_version: shared.settings_version(),
             queued: VecDeque::new(),
             unflushed: Vec::new(),
+            awake: Vec::new(),
             unreported_bytes: 0,
             waiting: Waiting::default(),
             tokens: HashMap::new(),
@@ -164,7 +184,8 @@ impl<'s> Worker<'s> {
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.shared.shutdown.has_begun() {
-            self.poller.wait(&mut events, self.patience())?;
+            let patience = self.patience();
+            self.poller.wait(&mut events, patience)?;
             self.round(&events);
         }
         self.acceptor = None;
@@ -172,8 +193,8 @@ impl<'s> Worker<'s> {
     }
 
     /// Returns how long to wait for readiness at most.
-    fn patience(&self) -> Option<Duration> {
-        if !self.queued.is_empty() {
+    fn patience(&mut self) -> Option<Duration> {
+        if !self.may_sleep() {
             return Some(Duration::ZERO);
         }
         let limit = self.waiting.first_limit()?;
@@ -224,6 +245,9 @@ impl<'s> Worker<'s> {
         if is_process {
             return self.close(token, End::ProcessEnded);
         }
+        if member.connection.lane().is_some() {
+            return self.on_ring(token);
+        }
         if ready.hangup {
             member.connection.expect_end();
         }
@@ -243,6 +267,10 @@ impl<'s> Worker<'s> {
     fn serve(&mut self, token: Token) {
         let Some(member) = self.connections.get_mut(token) else { return };
         let turn = member.connection.serve(&mut kit!(self));
+        if member.connection.lane().is_some() && !member.is_awake {
+            member.is_awake = true;
+            self.awake.push(token);
+        }
         if let Some(process) = member.connection.unwatched_process() {
             // As where the process is not known: the session ends with its connection.
             let _ = self.poller.add(process, token.to_process_bits(), Interest::ReadableLevel);
@@ -306,9 +334,15 @@ impl<'s> Worker<'s> {
             return;
         }
         let was_awaiting = std::mem::replace(&mut member.awaits_room, awaits_room);
-        let interest = if awaits_room { Interest::ReadableWritable } else { Interest::Readable };
-        let changed = self.poller.modify(&member.connection, token.to_bits(), interest);
-        changed.expect("an open connection is in the poller's set");
+        if member.connection.lane().is_none() {
+            let interest =
+                if awaits_room { Interest::ReadableWritable } else { Interest::Readable };
+            let changed = self.poller.modify(&member.connection, token.to_bits(), interest);
+            changed.expect("an open connection is in the poller's set");
+        } else if !member.is_awake {
+            member.is_awake = true;
+            self.awake.push(token);
+        }
         match (was_awaiting, awaits_room) {
             (false, true) => self.shared.pending_checks.fetch_add(1, Ordering::Relaxed),
             (true, false) => self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed),
@@ -327,6 +361,11 @@ impl<'s> Worker<'s> {
             End::Evicted => {
                 self.counters.evicted.add(1);
                 tracing::info!(id, "Evicting client");
+            }
+            End::LaneEnded => tracing::debug!(id, "The lane of client was ended"),
+            End::BadLane(error) => {
+                self.counters.lane_errors.add(1);
+                tracing::warn!(id, %error, "Closing client that broke its lane");
             }
             End::Idle => tracing::debug!(id, "Closing idle client"),
             End::QueryLimit => {
@@ -357,6 +396,11 @@ impl<'s> Worker<'s> {
         self.tokens.remove(&id);
         self.shared.engine.close(member.connection.session_mut());
         self.shared.attachments.end(id, self.shared.keyspace().arena());
+        self.shared.outbound.end(id);
+        self.shared.end_lanes_of(id);
+        if member.connection.lane().is_some() {
+            self.shared.forget_lane(id);
+        }
         self.shared.clients.remove(id);
         self.unreported_bytes -= member.connection.counted_bytes() as isize;
     }
@@ -366,6 +410,7 @@ impl<'s> Worker<'s> {
         for message in messages {
             match message {
                 Message::Serve(accepted) => self.add(accepted),
+                Message::ServeLane(seat) => self.add_lane(*seat),
                 Message::CheckConnections => self.check_connections(),
                 // The loop looks at the shutdown after each round.
                 Message::CheckShutdown => {}
@@ -408,15 +453,13 @@ impl<'s> Worker<'s> {
         session.state.source = source(&info);
         let origin = origin(&stream, from);
         let record = self.shared.clients.add(info, origin, self.index, now);
-        let connection = Connection::new(stream, session, record);
-        let member = Member {
-            connection,
-            is_queued: false,
-            is_unflushed: false,
-            awaits_room: false,
-            is_monitor: false,
-        };
-        let token = self.connections.insert(member);
+        self.begin(Connection::new(Transport::Socket(stream), session, record));
+    }
+
+    /// Begins to serve `connection`.
+    fn begin(&mut self, connection: Connection) {
+        let id = connection.id();
+        let token = self.connections.insert(Member::new(connection));
         self.tokens.insert(id, token);
         let member = self.connections.get_mut(token).expect("it was inserted just now");
         self.unreported_bytes += member.connection.count_memory();
@@ -464,6 +507,7 @@ impl<'s> Worker<'s> {
     /// Sends what replies are left, for as long as a shutdown may take, and closes everything.
     fn drain(&mut self, events: &mut Events) -> io::Result<()> {
         let deadline = sys::clock::monotonic() + self.settings.shutdown_timeout;
+        self.queued.clear();
         for token in self.connections.tokens() {
             if let Some(member) = self.connections.get_mut(token) {
                 member.connection.close_after_replies();
@@ -475,10 +519,12 @@ impl<'s> Worker<'s> {
             if left.is_zero() {
                 break;
             }
-            self.poller.wait(events, Some(left))?;
+            let wait = if self.may_sleep() { left } else { Duration::ZERO };
+            self.poller.wait(events, Some(wait))?;
             for index in 0..events.len() {
                 self.drain_ready(events.at(index));
             }
+            self.flush_all();
         }
         for token in self.connections.tokens() {
             self.close(token, End::Orderly);

@@ -13,11 +13,14 @@ use crate::support::World;
 const PINNED: &str = include_str!("redis-7.0.15-command-info.json");
 
 /// Rows that differ on purpose: (name, what differs, why).
-const EXCEPTIONS: [(&str, &str, &str); 8] = [
+const EXCEPTIONS: [(&str, &str, &str); 11] = [
     ("client|no-touch", "absent there", "Redis 7.2 has it first"),
     ("client|setinfo", "absent there", "Redis 7.2 has it first"),
     ("shm", "absent there", "Forebay's own"),
     ("shm|attach", "absent there", "Forebay's own"),
+    ("shm|close", "absent there", "Forebay's own"),
+    ("shm|lane", "absent there", "Forebay's own"),
+    ("shm|seal", "absent there", "Forebay's own"),
     ("shm|help", "absent there", "Forebay's own"),
     ("shm|segments", "absent there", "Forebay's own"),
     ("wait", "flags", "Redis 7.2 calls it blocking, and lets scripts run it"),

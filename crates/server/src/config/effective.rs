@@ -516,6 +516,17 @@ pub static SHARED_READ_USERS: Row = Row {
     ..Row::EFFECTIVE
 };
 
+/// How many lanes there may be.
+pub static LANES_MAX: Row = Row {
+    name: "shm-lanes-max",
+    kind: Kind::Integer { min: 0, max: 65_536 },
+    default: "1024",
+    doc: "Lanes that there may be at once: connections through shared memory, which processes on \
+          this host make by the unix socket. Each is a client and takes three descriptors. 0 \
+          allows none.",
+    ..Row::EFFECTIVE
+};
+
 /// The times at which a snapshot would be written.
 pub static SAVE: Row = Row {
     name: "save",
@@ -579,5 +590,6 @@ pub static ROWS: &[&Row] = &[
     &EFFECT_BACKLOG,
     &SHARED_READS,
     &SHARED_READ_USERS,
+    &LANES_MAX,
     &SAVE,
 ];

@@ -62,6 +62,7 @@ pub struct Settings {
     pub effect_backlog_bytes: u64,
     pub shared_reads: bool,
     pub shared_read_users: Vec<u32>,
+    pub lanes_max: usize,
     pub save: String,
 }
 
@@ -132,6 +133,7 @@ impl Settings {
             effect_backlog_bytes: number(&row::EFFECT_BACKLOG),
             shared_reads: flag(&row::SHARED_READS),
             shared_read_users: user_ids(&text(&row::SHARED_READ_USERS)),
+            lanes_max: number(&row::LANES_MAX) as usize,
             save: text(&row::SAVE),
         }
     }

@@ -28,7 +28,10 @@ const ROWS: &[Row] = &[
     row("client", &["base", "sys", "arena", "ring", "resp"]),
     row("bench", &["base", "sys", "resp", "client"]),
     row("xtask", &["command"]),
-    row("tests", &["base", "sys", "arena", "resp", "keyspace", "command", "engine", "client"]),
+    row(
+        "tests",
+        &["base", "sys", "arena", "ring", "resp", "keyspace", "command", "engine", "client"],
+    ),
 ];
 
 /// Packages from outside that only one crate may use, as it is the one place for what they do.

@@ -78,8 +78,12 @@ fn run(
         false => Filter::parse(args)?,
     };
     let asker = cx.session.id;
-    let chosen: Vec<u64> =
-        cx.host.clients().iter().filter(|info| filter.names(info)).map(|info| info.id).collect();
+    let clients = cx.host.clients();
+    let own = clients.iter().find(|info| info.id == asker);
+    // A lane spares the connection that it lives with: it would end before its reply.
+    let parent = own.and_then(|info| info.parent);
+    let is_chosen = |info: &&ClientInfo| filter.names(info) && Some(info.id) != parent;
+    let chosen: Vec<u64> = clients.iter().filter(is_chosen).map(|info| info.id).collect();
     let others: Vec<u64> = chosen.iter().copied().filter(|id| *id != asker).collect();
     let ends_asker = chosen.len() > others.len() && !filter.spares_asker;
     let count = cx.host.end_clients(&others) + usize::from(ends_asker);

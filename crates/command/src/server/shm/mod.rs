@@ -1,7 +1,11 @@
-//! SHM: the data as shared memory, for processes on this host that read it where it lies.
+//! SHM: the data as shared memory, for processes on this host that read it where it lies, and
+//! connections through shared memory.
 
 mod attach;
+mod close;
 mod help;
+mod lane;
+mod seal;
 mod segments;
 
 use crate::prelude::*;
@@ -9,12 +13,19 @@ use crate::prelude::*;
 /// The row.
 pub static SHM: Command = Command {
     name: "shm",
-    summary: "Lets a process on this host map the data for reading.",
+    summary: "Shares memory with a process on this host, for reads and for requests.",
     since: "7.2.4",
     complexity: "Depends on the subcommand",
     group: Group::Server,
     arity: Arity::at_least(2),
-    subcommands: &[&attach::ATTACH, &help::HELP, &segments::SEGMENTS],
+    subcommands: &[
+        &attach::ATTACH,
+        &close::CLOSE,
+        &help::HELP,
+        &lane::LANE,
+        &seal::SEAL,
+        &segments::SEGMENTS,
+    ],
     handler: Handler::Container,
     ..Command::DEFAULT
 };

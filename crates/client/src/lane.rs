@@ -1,0 +1,245 @@
+//! A lane: any command, sent through memory that the server maps too.
+//!
+//! How it is made and what lies in the memory is written down in docs/internals/shm-lanes.md.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use resp::{Value as Reply, encode_command};
+use ring::lane::{LaneEnd, LaneError, LaneShape, NEWS, ROOM, SharedLane, Side};
+use sys::futex::{self, Waited};
+use sys::poll::Waker;
+
+use crate::error::{AttachError, accepted, unexpected};
+use crate::link::{Link, field};
+use crate::replies::Replies;
+
+/// The descriptors that come with a lane: its memory, the server's doorbell, and one for clients
+/// that wait for a socket.
+const LANE_DESCRIPTORS: usize = 3;
+/// How long a wait takes before it looks whether the server is still there. One that ends in order
+/// wakes its clients; one that was killed does not.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// What is taken out of the ring at once.
+const TAKEN_BYTES_MAX: usize = 1 << 20;
+
+/// A connection through shared memory, for one thread at a time.
+pub struct Lane {
+    end: LaneEnd<SharedLane>,
+    doorbell: Waker,
+    replies: Replies,
+    /// The bytes of requests, kept to be used again.
+    encoded: Vec<u8>,
+    id: u64,
+    /// The connection that the lane lives with.
+    link: Arc<Mutex<Link>>,
+    /// The same, to look whether the server is there.
+    control: UnixStream,
+    _bell: OwnedFd,
+}
+
+impl Lane {
+    /// Connects to the server behind the unix socket at `path` and makes a lane. `password` is sent
+    /// where the server asks for one.
+    ///
+    /// # Errors
+    /// When the server does not answer or allows no lane.
+    pub fn connect(
+        path: &Path,
+        password: Option<&[u8]>,
+        shape: LaneShape,
+    ) -> Result<Lane, AttachError> {
+        let link = Link::connect(path, password)?;
+        Lane::open(&Arc::new(Mutex::new(link)), shape)
+    }
+
+    /// Makes a lane that lives with the connection `link`.
+    pub(crate) fn open(link: &Arc<Mutex<Link>>, shape: LaneShape) -> Result<Lane, AttachError> {
+        let mut control = lock(link);
+        let sizes = [shape.request_bytes(), shape.reply_bytes()].map(|bytes| bytes.to_string());
+        let [requests, replies] = sizes.each_ref().map(|text| text.as_bytes());
+        let reply = control.ask(&[b"SHM", b"LANE", requests, replies])?;
+        let Some(Reply::Integer(id)) = field(&reply, "lane") else {
+            return Err(unexpected(&reply));
+        };
+        let descriptors = std::mem::take(&mut control.descriptors);
+        let descriptors: Result<[OwnedFd; LANE_DESCRIPTORS], _> = descriptors.try_into();
+        let [memory, doorbell, bell] = descriptors.map_err(|_| unexpected(&reply))?;
+        let memory = SharedLane::open(memory, shape)?;
+        control.ask(&[b"SHM", b"SEAL", id.to_string().as_bytes()])?;
+        Ok(Lane {
+            end: LaneEnd::new(memory, Side::Client),
+            doorbell: Waker::from(doorbell),
+            replies: Replies::default(),
+            encoded: Vec::new(),
+            id: *id as u64,
+            link: Arc::clone(link),
+            control: control.socket()?,
+            _bell: bell,
+        })
+    }
+
+    /// Returns the number of the lane's session, as CLIENT ID says.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Sends one request and returns its reply, which may be an error.
+    ///
+    /// # Errors
+    /// When the lane has ended: the server, or SHM CLOSE, has ended it.
+    pub fn call(&mut self, request: &[&[u8]]) -> Result<Reply, AttachError> {
+        self.send_requests(&[request])?;
+        self.next_reply()
+    }
+
+    /// Sends all of `requests` at once and returns their replies in order.
+    ///
+    /// # Errors
+    /// As [`Lane::call`].
+    pub fn pipeline(&mut self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, AttachError> {
+        self.send_requests(requests)?;
+        requests.iter().map(|_| self.next_reply()).collect()
+    }
+
+    /// Waits for the next reply: a push, or what a request sent by [`Lane::send`] is answered.
+    ///
+    /// # Errors
+    /// As [`Lane::call`].
+    pub fn next_reply(&mut self) -> Result<Reply, AttachError> {
+        loop {
+            if let Some(reply) = self.replies.next()? {
+                return Ok(reply);
+            }
+            if self.take_or_wait()? == 0 {
+                return Err(AttachError::Io(ErrorKind::UnexpectedEof.into()));
+            }
+        }
+    }
+
+    /// Sends bytes as they are: requests, or parts of them.
+    ///
+    /// Where the ring is full it waits, and takes replies meanwhile, so that neither side waits for
+    /// the other for ever.
+    ///
+    /// # Errors
+    /// When the lane has ended.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut rest = bytes;
+        loop {
+            let count = self.end.write(&[rest]).map_err(broken)?;
+            rest = &rest[count..];
+            self.ring_for(count, NEWS);
+            if rest.is_empty() {
+                return Ok(());
+            }
+            if self.take()? == 0 && !self.wait(NEWS | ROOM)? {
+                return Err(ErrorKind::BrokenPipe.into());
+            }
+        }
+    }
+
+    /// Waits for bytes of replies and appends them to `buffer`; returns how many, 0 when the lane
+    /// has ended.
+    ///
+    /// # Errors
+    /// When the server is gone.
+    pub fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        match self.replies.move_to(buffer) {
+            0 => {
+                self.take_or_wait()?;
+                Ok(self.replies.move_to(buffer))
+            }
+            count => Ok(count),
+        }
+    }
+
+    /// As [`Lane::call`], where an error reply is an error.
+    pub(crate) fn ask(&mut self, request: &[&[u8]]) -> Result<Reply, AttachError> {
+        accepted(self.call(request)?)
+    }
+
+    fn send_requests(&mut self, requests: &[&[&[u8]]]) -> io::Result<()> {
+        let mut encoded = std::mem::take(&mut self.encoded);
+        encoded.clear();
+        for request in requests {
+            encode_command(request, &mut encoded);
+        }
+        let sent = self.send(&encoded);
+        self.encoded = encoded;
+        sent
+    }
+
+    /// Takes what is there, or waits until something is; returns how many bytes came, 0 when the
+    /// lane has ended.
+    fn take_or_wait(&mut self) -> io::Result<usize> {
+        loop {
+            match self.take()? {
+                0 => {}
+                count => return Ok(count),
+            }
+            if !self.wait(NEWS)? {
+                return self.take();
+            }
+        }
+    }
+
+    /// Takes what is there; returns how many bytes that is.
+    fn take(&mut self) -> io::Result<usize> {
+        let taken = self.end.read_appending(self.replies.buffer(), TAKEN_BYTES_MAX);
+        let count = taken.map_err(broken)?;
+        self.ring_for(count, ROOM);
+        Ok(count)
+    }
+
+    /// Rings if the server sleeps for `reason`, where `count` bytes were put or taken.
+    fn ring_for(&self, count: usize, reason: u64) {
+        if count > 0 && self.end.claim(reason).is_some() {
+            self.doorbell.wake();
+        }
+    }
+
+    /// Sleeps until the server wakes this side for one of `reasons`, or a while has passed.
+    /// Returns false when the lane has ended.
+    fn wait(&mut self, reasons: u64) -> io::Result<bool> {
+        if self.end.arm(reasons).map_err(broken)? {
+            return Ok(true);
+        }
+        if self.end.is_closed() {
+            self.end.disarm();
+            return Ok(false);
+        }
+        let waited = futex::wait(self.end.client_state(), reasons as u32, LOOK_INTERVAL)?;
+        self.end.disarm();
+        if waited == Waited::TimedOut && sys::descriptors::peer_has_closed(&self.control)? {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        Ok(true)
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        // Its connection may live on. Where it does not, the lane has ended with it.
+        let _ = lock(&self.link).ask(&[b"SHM", b"CLOSE", self.id.to_string().as_bytes()]);
+    }
+}
+
+fn lock(link: &Mutex<Link>) -> MutexGuard<'_, Link> {
+    link.lock().expect("no holder of the connection panics")
+}
+
+fn broken(error: LaneError) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, error)
+}

@@ -1,0 +1,174 @@
+//! The connection that a session lives with: requests one at a time, descriptors beside replies.
+
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use resp::{Value as Reply, encode_command};
+use ring::Mapped;
+use sys::memory::LiveSegment;
+
+use crate::error::{AttachError, accepted, unexpected};
+use crate::replies::Replies;
+
+/// How many lists of segments one refresh asks for: 250 new segments come with each.
+const LISTS_MAX: u32 = 1024;
+/// What one receive takes from the socket.
+const RECEIVE_BYTES: usize = 16 * 1024;
+
+/// The connection: requests one at a time, and the descriptors that came with replies.
+pub struct Link {
+    stream: UnixStream,
+    replies: Replies,
+    /// Those that came with the latest reply.
+    pub descriptors: Vec<OwnedFd>,
+    /// A request has failed before its reply was there whole: what comes next would be taken for
+    /// the reply of another.
+    is_broken: bool,
+}
+
+impl Link {
+    /// Connects to the socket at `path`, and authenticates with `password`, where there is one.
+    ///
+    /// # Errors
+    /// When the server does not answer or refuses.
+    pub fn connect(path: &Path, password: Option<&[u8]>) -> Result<Link, AttachError> {
+        let mut link = Link::new(UnixStream::connect(path)?);
+        if let Some(password) = password {
+            link.ask(&[b"AUTH", password])?;
+        }
+        Ok(link)
+    }
+
+    fn new(stream: UnixStream) -> Link {
+        Link { stream, replies: Replies::default(), descriptors: Vec::new(), is_broken: false }
+    }
+
+    /// Returns another handle of the socket.
+    ///
+    /// # Errors
+    /// When the process has no descriptors left.
+    pub fn socket(&self) -> io::Result<UnixStream> {
+        self.stream.try_clone()
+    }
+
+    /// Returns whether the connection has ended.
+    ///
+    /// # Errors
+    /// Those of a broken connection.
+    pub fn is_over(&mut self) -> io::Result<bool> {
+        self.is_broken = self.is_broken || sys::descriptors::peer_has_closed(&self.stream)?;
+        Ok(self.is_broken)
+    }
+
+    /// Sends one request and returns its reply; descriptors are kept in `descriptors`. After an
+    /// error that is not the server's refusal, every further call fails.
+    pub fn ask(&mut self, request: &[&[u8]]) -> Result<Reply, AttachError> {
+        if self.is_broken {
+            let text = "the connection to the server has failed before";
+            return Err(AttachError::Io(io::Error::new(ErrorKind::NotConnected, text)));
+        }
+        self.is_broken = true;
+        let reply = self.exchange(request)?;
+        self.is_broken = false;
+        accepted(reply)
+    }
+
+    fn exchange(&mut self, request: &[&[u8]]) -> Result<Reply, AttachError> {
+        let mut out = Vec::new();
+        encode_command(request, &mut out);
+        self.stream.write_all(&out)?;
+        self.descriptors.clear();
+        loop {
+            match self.replies.next()? {
+                Some(reply) => return Ok(reply),
+                None => self.receive()?,
+            }
+        }
+    }
+
+    fn receive(&mut self) -> Result<(), AttachError> {
+        let mut bytes = [0; RECEIVE_BYTES];
+        let count = sys::descriptors::receive(&self.stream, &mut bytes, &mut self.descriptors)?;
+        if count == 0 {
+            return Err(AttachError::Io(io::ErrorKind::UnexpectedEof.into()));
+        }
+        self.replies.buffer().extend_from_slice(&bytes[..count]);
+        Ok(())
+    }
+
+    /// Brings the mapping up to date with the server's segments.
+    pub fn refresh(&mut self, mapped: &Mapped) -> Result<(), AttachError> {
+        for _ in 0..LISTS_MAX {
+            let known = mapped.known().to_string();
+            let reply = self.ask(&[b"SHM", b"SEGMENTS", known.as_bytes()])?;
+            let (Some(Reply::Integer(epoch)), Some(Reply::Array(items))) =
+                (field(&reply, "epoch"), field(&reply, "segments"))
+            else {
+                return Err(unexpected(&reply));
+            };
+            let live: Option<Vec<LiveSegment>> = items.chunks_exact(2).map(live_segment).collect();
+            let live = live.ok_or_else(|| unexpected(&reply))?;
+            let descriptors = std::mem::take(&mut self.descriptors);
+            let count = Reply::Integer(descriptors.len() as i64);
+            if field(&reply, "descriptors") != Some(&count) {
+                return Err(unexpected(&reply));
+            }
+            if mapped.update(*epoch as u64, &live, &descriptors)? {
+                return Ok(());
+            }
+        }
+        Err(AttachError::Unexpected("segments without end".to_owned()))
+    }
+}
+
+/// Returns the segment that a pair of index and serial number tells of.
+fn live_segment(pair: &[Reply]) -> Option<LiveSegment> {
+    let [Reply::Integer(index), Reply::Integer(serial)] = pair else { return None };
+    Some(LiveSegment { index: u32::try_from(*index).ok()?, serial: u64::try_from(*serial).ok()? })
+}
+
+/// Returns the value of `name` in a reply that is a map, in either protocol's form.
+pub fn field<'a>(reply: &'a Reply, name: &str) -> Option<&'a Reply> {
+    let is_named = |key: &Reply| matches!(key, Reply::Bulk(bytes) if bytes == name.as_bytes());
+    match reply {
+        Reply::Map(pairs) => Some(&pairs.iter().find(|pair| is_named(&pair.0))?.1),
+        Reply::Array(items) => {
+            let pair = items.chunks_exact(2).find(|pair| is_named(&pair[0]))?;
+            Some(&pair[1])
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reply_that_comes_late_is_not_that_of_the_next_request() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut link = Link::new(ours);
+        theirs.write_all(b"$1\r\n").unwrap();
+        assert!(matches!(link.ask(&[b"GET", b"one"]), Err(AttachError::Io(_))));
+        theirs.write_all(b"1\r\n").unwrap();
+        for _ in 0..2 {
+            match link.ask(&[b"GET", b"two"]) {
+                Err(AttachError::Io(error)) => assert_eq!(error.kind(), ErrorKind::NotConnected),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn refusal_leaves_the_connection_whole() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut link = Link::new(ours);
+        theirs.write_all(b"-ERR no\r\n-WRONGTYPE x\r\n:7\r\n").unwrap();
+        assert!(matches!(link.ask(&[b"X"]), Err(AttachError::Refused(_))));
+        assert!(matches!(link.ask(&[b"X"]), Err(AttachError::WrongType)));
+        assert_eq!(link.ask(&[b"X"]).unwrap(), Reply::Integer(7));
+    }
+}

@@ -1,0 +1,29 @@
+//! SHM SEAL: the peer has mapped a lane, which is closed for everyone else and served from now on.
+
+use crate::prelude::*;
+
+/// The row.
+pub static SEAL: Command = Command {
+    name: "shm|seal",
+    summary: "Begins to serve a lane that this process has mapped.",
+    since: "7.2.4",
+    group: Group::Server,
+    arity: Arity::exactly(3),
+    flags: Flags::NOSCRIPT.with(Flags::NO_MULTI),
+    categories: Categories::CONNECTION,
+    args: &[Arg::integer("lane")],
+    example: "> SHM SEAL 7\n...",
+    handler: Handler::Session(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut SessionContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    let lane = u64::try_from(args.integer(2)?).unwrap_or(0);
+    cx.host.seal_lane(cx.session.id, lane).map_err(CommandError::from)?;
+    reply.ok();
+    Ok(Next::Done)
+}

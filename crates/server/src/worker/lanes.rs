@@ -1,0 +1,87 @@
+//! How a worker serves lanes among its connections.
+//!
+//! While the worker is awake it looks in each round at the lanes that it has served lately, and
+//! their clients make no system call to reach it. Before it sleeps it tells each of them so and
+//! looks once more; from then on the client rings the doorbell, an eventfd that the poller waits
+//! for.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use command::ClientInfo;
+use engine::Session;
+
+use super::{Worker, source};
+use crate::connection::Connection;
+use crate::lanes::LaneSeat;
+use crate::registry::Origin;
+use crate::slab::Token;
+use crate::transport::{LaneTransport, Transport};
+
+impl Worker<'_> {
+    /// Returns whether the worker may sleep: nothing is left to do, and every lane will ring.
+    pub(super) fn may_sleep(&mut self) -> bool {
+        let may_sleep = self.queued.is_empty() && self.unflushed.is_empty();
+        let mut awake = std::mem::take(&mut self.awake);
+        awake.retain(|token| self.stays_awake(*token, may_sleep));
+        self.awake = awake;
+        self.queued.is_empty() && self.unflushed.is_empty()
+    }
+
+    /// Queues what there is to do for a lane. Where there is nothing and the worker may sleep, the
+    /// client rings from now on, and the answer is false.
+    fn stays_awake(&mut self, token: Token, may_sleep: bool) -> bool {
+        let Some(member) = self.connections.get_mut(token) else { return false };
+        let wants_room = member.awaits_room;
+        let wants_requests = member.connection.wants_input() && !member.is_queued;
+        let Some(lane) = member.connection.lane() else { return false };
+        if may_sleep && !lane.arm(wants_requests, wants_room) {
+            member.is_awake = false;
+            return false;
+        }
+        if wants_room && lane.has_room() && !member.is_unflushed {
+            member.is_unflushed = true;
+            self.unflushed.push(token);
+        }
+        if wants_requests && lane.has_requests() {
+            member.is_queued = true;
+            self.queued.push_back(token);
+        }
+        true
+    }
+
+    /// Serves a lane whose client has rung: it has sent requests, or made room for replies.
+    pub(super) fn on_ring(&mut self, token: Token) {
+        let Some(member) = self.connections.get_mut(token) else { return };
+        self.counters.lane_rings.add(1);
+        if member.awaits_room && !member.is_unflushed {
+            member.is_unflushed = true;
+            self.unflushed.push(token);
+        }
+        if !member.is_queued {
+            self.serve(token);
+        }
+    }
+
+    /// Begins to serve a lane that the registry has counted in.
+    pub(super) fn add_lane(&mut self, seat: LaneSeat) {
+        let (id, now) = (seat.id, self.tick.now);
+        let info = ClientInfo {
+            id,
+            parent: Some(seat.parent),
+            address: seat.address.clone(),
+            local_address: seat.address.clone(),
+            descriptor: seat.doorbell.as_fd().as_raw_fd(),
+            is_unix: true,
+            last_command: "NULL",
+            ..ClientInfo::default()
+        };
+        let source = source(&info);
+        self.counters.connections.add(1);
+        let record = self.shared.clients.add(info, Origin::Lane(seat.peer), self.index, now);
+        // Whoever makes a lane has authenticated.
+        let mut session = Session::new(id, now, true);
+        session.state.source = source;
+        let transport = Transport::Lane(Box::new(LaneTransport::new(seat)));
+        self.begin(Connection::new(transport, session, record));
+    }
+}
