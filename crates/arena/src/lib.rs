@@ -35,4 +35,4 @@ pub use layout::{AccessMark, Encoding, ValueType};
 pub use memory::{Arena, ArenaConfig, ArenaError, NeedRoom, Region, Room, Usage};
 pub use page_pool::{DrainStep, PageOwner};
 pub use source::{HeapSource, SegmentError, SegmentSource};
-pub use table::{Drained, Entry, EntryId, Fill, HeldValue, NewValue, Slid, Table};
+pub use table::{Detached, Drained, Entry, EntryId, Fill, HeldValue, NewValue, Slid, Table};

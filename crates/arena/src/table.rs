@@ -6,7 +6,8 @@
 //!
 //! *Layout*: this file finds and changes entries; `entry.rs` is the view of one; `chain.rs` keeps
 //! slots and overflow buckets; `grow.rs` splits, merges and extends the directory; `large.rs` keeps
-//! descriptors and blocks; `maintain.rs` is expiry's array, scan, sampling, evacuation, sliding.
+//! descriptors and blocks; `transfer.rs` hands a large value on; `maintain.rs` is expiry's array,
+//! scan, sampling, evacuation, sliding.
 
 mod chain;
 mod entry;
@@ -16,6 +17,7 @@ mod large;
 mod maintain;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +40,7 @@ pub use entry::Entry;
 pub use held::HeldValue;
 pub use large::Slid;
 pub use maintain::Drained;
+pub use transfer::Detached;
 
 /// Where an entry is; valid until the next call with `&mut` on its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,6 +37,8 @@ pub struct WriteContext<'c> {
     pub value_bytes_max: u64,
     /// For commands that pick by chance.
     pub random: &'c Cell<Prng>,
+    /// How many databases there are.
+    pub database_count: usize,
 }
 
 /// Reads and changes the session.

@@ -23,6 +23,21 @@ pub(crate) fn database_number(text: &[u8]) -> Result<i32, NumberError> {
     i32::try_from(number).map_err(|_| NumberError::OutOfRange)
 }
 
+/// Returns the database that argument `text` of MOVE or COPY names.
+///
+/// # Errors
+/// When it is none of `count`.
+pub(crate) fn database_argument(text: &[u8], count: usize) -> Result<DatabaseIndex, CommandError> {
+    let number = database_number(text).map_err(|error| match error {
+        NumberError::NotInteger => CommandError::NotInteger,
+        NumberError::OutOfRange => BEYOND_INT,
+    })?;
+    database_index(number, count)
+}
+
+const BEYOND_INT: CommandError =
+    CommandError::Fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
+
 /// Returns the database with this number.
 ///
 /// # Errors

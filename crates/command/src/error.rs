@@ -10,12 +10,17 @@ use crate::row::Command;
 /// How many bytes of a request an error quotes, as Redis does.
 const QUOTED_BYTES_MAX: usize = 128;
 
-/// Why a command was refused. All but [`CommandError::NeedRoom`] are the peer's fault.
+/// Why a command was refused. All but [`CommandError::NeedRoom`] and
+/// [`CommandError::NeedRoomAhead`] are the peer's fault.
 #[derive(Clone, Debug)]
 pub enum CommandError {
     /// There is no room for what the command would store. The engine makes room and runs the
     /// command again; only where it cannot does the peer see this.
     NeedRoom(NeedRoom),
+    /// There is no room for so many bytes that a command on several keys would store, though its
+    /// request did not bring them. Nothing has changed; the engine makes room before all else and
+    /// runs the command again.
+    NeedRoomAhead(u64),
     /// A key holds another type than the command works on.
     WrongType,
     /// Arguments that the command does not understand.
@@ -132,7 +137,9 @@ impl CommandError {
     /// Returns the text of the error reply, its code included.
     pub fn text(&self) -> Cow<'_, [u8]> {
         match self {
-            CommandError::NeedRoom(_) => CommandError::OUT_OF_MEMORY.text().into_owned().into(),
+            CommandError::NeedRoom(_) | CommandError::NeedRoomAhead(_) => {
+                CommandError::OUT_OF_MEMORY.text().into_owned().into()
+            }
             CommandError::WrongType => {
                 b"WRONGTYPE Operation against a key holding the wrong kind of value".into()
             }

@@ -56,6 +56,9 @@ impl std::error::Error for ApplyError {}
 enum Step<'a> {
     Select(DatabaseIndex),
     Keyed(Key<'a>, Change<'a>),
+    Rename(Key<'a>, Key<'a>),
+    Move(Key<'a>, DatabaseIndex),
+    Copy(Key<'a>, Key<'a>, DatabaseIndex),
     FlushDatabase,
     FlushAll,
     Swap(DatabaseIndex, DatabaseIndex),
@@ -119,7 +122,8 @@ fn parse_all<'a>(keyspace: &Keyspace, requests: Requests<'a>) -> Result<Vec<Step
 
 fn parse<'a>(keyspace: &Keyspace, request: RequestView<'a>) -> Option<Step<'a>> {
     let arguments: Vec<&[u8]> = request.iter().collect();
-    let keyed = |key, change| Some(Step::Keyed(keyspace.hasher().key(key), change));
+    let hash = |key| keyspace.hasher().key(key);
+    let keyed = |key, change| Some(Step::Keyed(hash(key), change));
     match arguments[..] {
         [b"SET", key, value] => keyed(key, Change::Set(value, Expiry::Clear)),
         [b"SET", key, value, b"KEEPTTL"] => keyed(key, Change::Set(value, Expiry::Keep)),
@@ -129,6 +133,11 @@ fn parse<'a>(keyspace: &Keyspace, request: RequestView<'a>) -> Option<Step<'a>> 
         [b"DEL", key] => keyed(key, Change::Delete),
         [b"PEXPIREAT", key, at] => keyed(key, Change::ExpireAt(time(at)?)),
         [b"PERSIST", key] => keyed(key, Change::Persist),
+        [b"RENAME", source, target] => Some(Step::Rename(hash(source), hash(target))),
+        [b"MOVE", key, index] => Some(Step::Move(hash(key), database(keyspace, index)?)),
+        [b"COPY", source, target, b"DB", index, b"REPLACE"] => {
+            Some(Step::Copy(hash(source), hash(target), database(keyspace, index)?))
+        }
         [b"SELECT", index] => Some(Step::Select(database(keyspace, index)?)),
         [b"FLUSHDB"] => Some(Step::FlushDatabase),
         [b"FLUSHALL"] => Some(Step::FlushAll),
@@ -193,7 +202,10 @@ fn lock<'k>(keyspace: &'k Keyspace, steps: &[Step<'_>]) -> Guard<'k> {
     let mut shards = ShardSet::new();
     for step in steps {
         match step {
-            Step::Keyed(key, _) => shards.insert(key.shard),
+            Step::Keyed(key, _) | Step::Move(key, _) => shards.insert(key.shard),
+            Step::Rename(source, target) | Step::Copy(source, target, _) => {
+                [source, target].iter().for_each(|key| shards.insert(key.shard));
+            }
             Step::Select(_) => {}
             Step::FlushDatabase | Step::FlushAll | Step::Swap(..) => return keyspace.lock_all(),
         }
@@ -207,6 +219,13 @@ fn run_all(guard: &mut Guard<'_>, steps: &[Step<'_>]) -> Result<(), NeedRoom> {
         match step {
             Step::Select(index) => database = *index,
             Step::Keyed(key, change) => run(&mut guard.write(database, NO_TIME), key, change)?,
+            Step::Rename(source, target) => {
+                guard.write(database, NO_TIME).rename(source, target)?;
+            }
+            Step::Move(key, to) => drop(guard.write(database, NO_TIME).move_to(key, *to)?),
+            Step::Copy(source, target, to) => {
+                guard.write(database, NO_TIME).copy_to(source, target, *to)?;
+            }
             Step::FlushDatabase => guard.access().flush_database(database, NO_TIME),
             Step::FlushAll => guard.access().flush_all(NO_TIME),
             Step::Swap(a, b) => guard.access().swap_databases(*a, *b, NO_TIME)?,

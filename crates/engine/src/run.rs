@@ -312,6 +312,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     ) -> Result<(), CommandError> {
         let (database, now) = (self.session.state.database, self.tick.now);
         let value_bytes_max = self.tick.value_bytes_max;
+        let database_count = self.keyspace.database_count();
         let start = reply.position();
         let mut attempt = 0;
         loop {
@@ -319,7 +320,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             let guard = self.guard.as_mut().expect("locked just now");
             let random = Cell::from_mut(&mut self.tick.random);
             let view = guard.write(database, now);
-            let mut context = WriteContext { view, value_bytes_max, random };
+            let mut context = WriteContext { view, value_bytes_max, random, database_count };
             let result = handler(&mut context, args, reply);
             let Err(CommandError::NeedRoom(need)) = result else { return result };
             reply.rewind(start);
@@ -341,8 +342,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     }
 
     /// Writes several keys as one record, or one of the commands of an EXEC, whose record it joins.
-    /// Nothing is evicted meanwhile, so that it is not tried again: the limit may be passed, and
-    /// only where the system itself has no memory is an error left to give.
+    /// Nothing is evicted meanwhile: the limit may be passed by what the request brings, and only
+    /// where the system itself has no memory is an error left to give. What stores more than that
+    /// says so before it changes anything, and is tried again; within EXEC it is refused.
     fn write_atomically(
         &mut self,
         handler: WriteHandler,
@@ -355,19 +357,32 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         if !in_transaction {
             self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
         }
-        self.lock(args.keys());
-        let guard = self.guard.as_mut().expect("locked just now");
-        if !in_transaction {
-            guard.begin_atomic();
-        }
-        let random = Cell::from_mut(&mut self.tick.random);
-        let view = guard.write(database, now);
-        let mut context = WriteContext { view, value_bytes_max, random };
-        let result = handler(&mut context, args, reply);
-        if !in_transaction {
+        let database_count = self.keyspace.database_count();
+        let start = reply.position();
+        let mut attempt = 0;
+        loop {
+            self.lock(args.keys());
+            let guard = self.guard.as_mut().expect("locked just now");
+            if !in_transaction {
+                guard.begin_atomic();
+            }
+            let random = Cell::from_mut(&mut self.tick.random);
+            let view = guard.write(database, now);
+            let mut context = WriteContext { view, value_bytes_max, random, database_count };
+            let result = handler(&mut context, args, reply);
+            if in_transaction {
+                return result;
+            }
             self.unlock();
+            match result {
+                Err(CommandError::NeedRoomAhead(bytes)) if attempt < ROOM_ATTEMPTS_MAX => {
+                    reply.rewind(start);
+                    self.reserve_ahead(bytes)?;
+                    attempt += 1;
+                }
+                _ => return result,
+            }
         }
-        result
     }
 
     /// Makes room for a change of about `bytes` that may not evict while it runs.
@@ -376,8 +391,13 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             return Ok(());
         }
         self.unlock();
+        self.reserve_ahead(bytes as u64)
+    }
+
+    /// Makes room for `bytes` while nothing is held.
+    fn reserve_ahead(&mut self, bytes: u64) -> Result<(), CommandError> {
         let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
-        let made = self.keyspace.reserve_ahead(bytes as u64, &mut context);
+        let made = self.keyspace.reserve_ahead(bytes, &mut context);
         made.map_err(|_| CommandError::OUT_OF_MEMORY)
     }
 

@@ -71,6 +71,31 @@ pub enum Effect<'a> {
         /// The key.
         key: &'a [u8],
     },
+    /// What `source` was, `target` is now, its time to live included, whatever `target` was;
+    /// `source` is gone.
+    Rename {
+        /// The key that was.
+        source: &'a [u8],
+        /// The key that is.
+        target: &'a [u8],
+    },
+    /// The key is in another database now, its time to live included, whatever it was there.
+    Move {
+        /// The key.
+        key: &'a [u8],
+        /// Where it is.
+        database: DatabaseIndex,
+    },
+    /// What `source` is, `target` in `database` is too now, its time to live included, whatever it
+    /// was.
+    Copy {
+        /// The key that stays.
+        source: &'a [u8],
+        /// The key that is the same now.
+        target: &'a [u8],
+        /// The database of `target`.
+        database: DatabaseIndex,
+    },
     /// All keys of the database are gone.
     FlushDatabase,
     /// All keys of all databases are gone.
@@ -175,6 +200,18 @@ impl Effect<'_> {
                 out.extend_from_slice(LINE_END);
             }
             Effect::Persist { key } => encode(out, b"*2\r\n$7\r\nPERSIST", [key]),
+            Effect::Rename { source, target } => {
+                encode(out, b"*3\r\n$6\r\nRENAME", [source, target]);
+            }
+            Effect::Move { key, database } => {
+                let database = Decimal::new(i64::from(database.0));
+                encode(out, b"*3\r\n$4\r\nMOVE", [key, database.bytes()]);
+            }
+            Effect::Copy { source, target, database } => {
+                let database = Decimal::new(i64::from(database.0));
+                let arguments = [source, target, b"DB", database.bytes(), b"REPLACE"];
+                encode(out, b"*6\r\n$4\r\nCOPY", arguments);
+            }
             Effect::FlushDatabase => encode(out, b"*1\r\n$7\r\nFLUSHDB", []),
             Effect::FlushAll => encode(out, b"*1\r\n$8\r\nFLUSHALL", []),
             Effect::SwapDatabases { a, b } => {
@@ -293,6 +330,12 @@ mod tests {
             (
                 Effect::Command { name: "RPUSH", key, arguments: &[value, b"x"] },
                 "*4 $5 RPUSH $1 k $10 0123456789 $1 x ",
+            ),
+            (Effect::Rename { source: key, target: b"l" }, "*3 $6 RENAME $1 k $1 l "),
+            (Effect::Move { key, database: DatabaseIndex(12) }, "*3 $4 MOVE $1 k $2 12 "),
+            (
+                Effect::Copy { source: key, target: b"l", database: DatabaseIndex(3) },
+                "*6 $4 COPY $1 k $1 l $2 DB $1 3 $7 REPLACE ",
             ),
             (Effect::FlushDatabase, "*1 $7 FLUSHDB "),
             (Effect::FlushAll, "*1 $8 FLUSHALL "),

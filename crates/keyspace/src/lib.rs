@@ -1,7 +1,8 @@
 //! Databases, shards, values, expiry, eviction and watches; every change yields its effect.
 //!
 //! *Layout*: `keyspace.rs` is the whole and takes locks, `guard.rs` is the right to touch data,
-//! `view.rs` reads and `write.rs` changes one database through a guard, `access.rs` works on the
+//! `view.rs` reads and `write.rs` changes one database through a guard, `relocate.rs` gives
+//! values to other keys and databases, `access.rs` works on the
 //! whole keyspace; `shard.rs` is what a lock protects, `published.rs` what anyone may read without
 //! it. `effect.rs` is the stream of changes and `recorder.rs` makes one record of many.
 //! `expire.rs`, `evict.rs`, `room.rs` and `drain.rs` give memory back, `policy.rs` says which keys
@@ -28,6 +29,7 @@ mod object;
 mod policy;
 mod published;
 mod recorder;
+mod relocate;
 mod retire;
 mod room;
 mod sets;

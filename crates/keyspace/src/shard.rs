@@ -186,6 +186,36 @@ impl Shard {
         }
     }
 
+    /// Returns whether `bytes` more would bring memory above the limit.
+    pub fn lacks_room(&self, bytes: u64) -> bool {
+        self.account.admit(bytes).is_err()
+    }
+
+    /// Hides the table of `database` from readers in other processes and lets it pass the memory
+    /// limit, where it is there, until [`Shard::show`]: for a change in several steps that never
+    /// waits for room.
+    pub fn hide(&mut self, database: DatabaseIndex) {
+        let Some(part) = self.database_mut(database) else { return };
+        part.table.freeze();
+        part.table.set_overshoot(true);
+    }
+
+    /// Brings the counts of `database` up to date after a value has left its table.
+    pub fn settle(&mut self, database: DatabaseIndex) {
+        if let Some(part) = self.database_mut(database) {
+            part.table.settle();
+        }
+        self.publish_counts(database);
+    }
+
+    /// Undoes [`Shard::hide`].
+    pub fn show(&mut self, database: DatabaseIndex) {
+        let Some(part) = self.database_mut(database) else { return };
+        part.table.set_overshoot(part.frozen);
+        part.table.thaw();
+        self.account.suspect_overshoot();
+    }
+
     /// Undoes [`Shard::freeze_if_atomic`].
     pub fn thaw(&mut self, database: DatabaseIndex) {
         let part = self.database_mut(database).expect("a frozen table exists");

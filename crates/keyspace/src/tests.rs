@@ -4,6 +4,7 @@ mod accounting;
 mod atomicity;
 mod expiry;
 mod policies;
+mod relocation;
 mod strings;
 mod walks;
 mod watching;

@@ -41,8 +41,8 @@ impl From<NeedRoom> for Refusal {
 /// effects give the same result where no clock is asked. A method that answers [`NeedRoom`] has
 /// changed nothing else.
 pub struct WriteView<'g> {
-    shards: ShardsMut<'g>,
-    recorder: &'g mut Recorder,
+    pub(crate) shards: ShardsMut<'g>,
+    pub(crate) recorder: &'g mut Recorder,
     database: DatabaseIndex,
     now: UnixMs,
 }
@@ -218,9 +218,15 @@ impl<'g> WriteView<'g> {
     /// Returns where `key` lives.
     #[inline]
     pub(crate) fn place(&mut self, key: &Key<'_>) -> Place<'_> {
+        self.place_in(self.database, key)
+    }
+
+    /// Returns where `key` of `database` lives.
+    #[inline]
+    pub(crate) fn place_in(&mut self, database: DatabaseIndex, key: &Key<'_>) -> Place<'_> {
         let shard = self.shards.shard(key.shard);
-        shard.freeze_if_atomic(self.database, self.recorder);
-        Place { shard, recorder: self.recorder, database: self.database, now: self.now }
+        shard.freeze_if_atomic(database, self.recorder);
+        Place { shard, recorder: self.recorder, database, now: self.now }
     }
 }
 
@@ -255,10 +261,23 @@ impl<'p> Place<'p> {
 
     fn into_entry(mut self, key: &Key<'_>) -> Option<Entry<'p>> {
         let id = self.live(key)?;
+        self.mark_used(id);
+        let part = self.shard.database(self.database).expect("it has an entry");
+        Some(part.table.entry(id))
+    }
+
+    /// Marks `key` as used; returns whether it is there.
+    pub fn touch(&mut self, key: &Key<'_>) -> bool {
+        let Some(id) = self.live(key) else { return false };
+        self.mark_used(id);
+        true
+    }
+
+    #[inline]
+    fn mark_used(&self, id: EntryId) {
         let part = self.shard.database(self.database).expect("it has an entry");
         let mark = self.shard.published.tracking.next(part.table.entry(id).mark(), self.now);
         part.table.touch(id, mark);
-        Some(part.table.entry(id))
     }
 
     fn store(
@@ -343,9 +362,7 @@ impl<'p> Place<'p> {
 
     fn set_expiry(&mut self, key: &Key<'_>, at: Option<UnixMs>) -> Result<bool, NeedRoom> {
         let Some(id) = self.live(key) else { return Ok(false) };
-        let mark = self.part().table.entry(id).mark();
-        let mark = self.shard.published.tracking.next(mark, self.now);
-        self.part().table.touch(id, mark);
+        self.mark_used(id);
         if at.is_none() && self.part().table.entry(id).expiry().is_none() {
             return Ok(false);
         }
@@ -410,9 +427,21 @@ impl<'p> Place<'p> {
         encoding: Encoding,
         expiry: Option<UnixMs>,
     ) -> Result<(), NeedRoom> {
-        let Some(id) = found else { return self.insert(key, 0, bytes, encoding, expiry) };
-        let value = self.new_value(Some(id), bytes, encoding, expiry);
-        self.rewrite(key, id, |table| table.replace(id, key.bytes, &value))
+        let value = self.new_value(found, bytes, encoding, expiry);
+        self.put_value(key, found, &value)
+    }
+
+    /// As [`Place::put`], with what the value is like.
+    pub fn put_value(
+        &mut self,
+        key: &Key<'_>,
+        found: Option<EntryId>,
+        value: &NewValue<'_>,
+    ) -> Result<(), NeedRoom> {
+        match found {
+            Some(id) => self.rewrite(key, id, |table| table.replace(id, key.bytes, value)),
+            None => self.add(key, |table| table.insert(key.hash, key.bytes, value)),
+        }
     }
 
     /// Runs `replace` on the entry at `id`, which may gain or lose its time to live.
@@ -607,7 +636,7 @@ impl<'p> Place<'p> {
         }
     }
 
-    fn part(&mut self) -> &mut DatabaseShard {
+    pub(crate) fn part(&mut self) -> &mut DatabaseShard {
         self.shard.database_mut(self.database).expect("a table with an entry exists")
     }
 
@@ -615,8 +644,14 @@ impl<'p> Place<'p> {
     #[inline]
     fn changed(&mut self, key: &Key<'_>, effect: &Effect<'_>) {
         self.emit(effect);
+        self.tell(key, true);
+    }
+
+    /// Tells the watchers that `key` has changed, and whether it exists.
+    #[inline]
+    pub(crate) fn tell(&mut self, key: &Key<'_>, exists: bool) {
         if !self.shard.watches.is_empty() {
-            self.shard.watches.touch(self.database, key.bytes, true);
+            self.shard.watches.touch(self.database, key.bytes, exists);
         }
     }
 

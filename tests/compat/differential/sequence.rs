@@ -71,6 +71,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("config|set", "changes the server for all epochs"),
     ("config|resetstat", "no reply depends on it"),
     ("debug", "its subcommands differ; the digests are compared at the end of each epoch"),
+    ("delifeq", "a command of Valkey; command/tests/table has it"),
     ("help", "names the subcommands that the server has"),
     ("info", "shows the server's own numbers; compat/information.rs compares its fields"),
     ("lastsave", "when the server started"),

@@ -241,7 +241,7 @@ impl Table {
         self.arena.release_block(offset)
     }
 
-    fn take_descriptor(&mut self) -> Result<u64, NeedRoom> {
+    pub(super) fn take_descriptor(&mut self) -> Result<u64, NeedRoom> {
         if self.free_descriptors.is_empty() {
             let chunk = self.arena.index().allocate(DESCRIPTOR_CHUNK_LOG2, self.room)?;
             self.index_bytes += 1 << DESCRIPTOR_CHUNK_LOG2;
@@ -255,7 +255,7 @@ impl Table {
 }
 
 /// Marks the location in `cell` as changing; the pins are read afterwards.
-fn mark(cell: &AtomicU64) {
+pub(super) fn mark(cell: &AtomicU64) {
     if holds(Rule::MarkedWhileChanging) {
         sequence::begin(cell);
     }
@@ -263,7 +263,7 @@ fn mark(cell: &AtomicU64) {
 }
 
 /// Ends a [`mark`] with the new location.
-fn unmark(cell: &AtomicU64, location: Location) {
+pub(super) fn unmark(cell: &AtomicU64, location: Location) {
     linger(Rule::MarkedWhileChanging);
     if holds(Rule::MarkedWhileChanging) {
         sequence::end_with(cell, location.0);

@@ -43,14 +43,16 @@ struct Pair {
     random: Prng,
     key_count: u64,
     value_bytes_max: u64,
+    /// How often a large value went on to another key.
+    handed_on: u64,
 }
 
 impl Pair {
     fn new(seed: u64, key_count: u64, value_bytes_max: u64) -> Pair {
         let arena = arena(1 << 16, if cfg!(miri) { 64 } else { 4096 });
         let table = table(&arena, 0);
-        let model = HashMap::new();
-        Pair { arena, table, model, random: Prng::new(seed), key_count, value_bytes_max }
+        let (model, random) = (HashMap::new(), Prng::new(seed));
+        Pair { arena, table, model, random, key_count, value_bytes_max, handed_on: 0 }
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -93,7 +95,8 @@ impl Pair {
                 self.table.remove(id);
                 self.model.remove(&key);
             }
-            (8, _) => {
+            (8, Some(id)) => self.hand_on(&key, id),
+            (8, None) => {
                 self.table.evacuate();
             }
             (_, Some(id)) => {
@@ -144,6 +147,28 @@ impl Pair {
         }
         expected[offset as usize..end].copy_from_slice(&bytes);
         assert_eq!(self.table.entry(id).value(), *expected);
+    }
+
+    /// Gives a large value to another key, in place of what that has.
+    fn hand_on(&mut self, key: &[u8], id: EntryId) {
+        let (other, block) = (self.key(), self.table.entry(id).large_block());
+        let hash = self.arena.hasher().hash(&other);
+        self.table.prepare_adoption().expect("there is room");
+        let id = self.table.find(self.arena.hasher().hash(key), key).expect("it is there");
+        if other == key {
+            return;
+        }
+        let Some(detached) = self.table.detach(id, &other) else { return };
+        let handed_on = self.model.remove(key).expect("found");
+        if let Some(id) = self.table.find(hash, &other) {
+            self.table.remove_for_adoption(id);
+        }
+        let id = self.table.adopt(hash, &other, detached);
+        assert_eq!(self.table.entry(id).large_block(), block, "the value stays where it lies");
+        assert_eq!(self.table.entry(id).value(), handed_on.0);
+        self.model.insert(other, handed_on);
+        self.handed_on += 1;
+        self.table.settle();
     }
 
     fn set_expiry(&mut self, key: &[u8], id: EntryId) {
@@ -215,6 +240,7 @@ fn run(seed: u64, steps: u64, key_count: u64, value_bytes_max: u64, check_every:
         }
     }
     pair.check();
+    assert!(value_bytes_max < 5_000 || pair.handed_on > 0, "values are handed on");
     pair.table.clear();
     pair.model.clear();
     pair.check();

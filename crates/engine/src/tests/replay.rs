@@ -114,7 +114,7 @@ fn change(
     value: &[u8],
 ) -> Result<(), keyspace::NeedRoom> {
     let at = UnixMs(view.now().0 + (kind >> 32) as i64 % 200 - 20);
-    match kind % 10 {
+    match kind % 12 {
         0 | 1 => view.set(key, value, Expiry::Clear),
         2 => view.set(key, value, Expiry::Keep),
         3 => view.set(key, value, Expiry::At(at)),
@@ -122,12 +122,20 @@ fn change(
         5 => view.set_range(key, (kind >> 40) as usize % 300, value).map(|_| ()),
         6 => view.set_expiry(key, at).map(|_| ()),
         7 => view.persist(key).map(|_| ()),
+        // The key of the copy is in the same shard: no other is held.
+        10 => view.copy_to(key, key, other(view)).map(|_| ()),
+        11 => view.move_to(key, other(view)).map(|_| ()),
         8 => {
             view.remove(key);
             Ok(())
         }
         _ => view.set_text(key, b"12", Expiry::Keep),
     }
+}
+
+/// Returns another database than that of `view`.
+fn other(view: &WriteView<'_>) -> DatabaseIndex {
+    DatabaseIndex((view.database().0 + 1) % 3)
 }
 
 fn run(keyspace: &Keyspace, seed: u64, thread_count: u64, steps: u32) {

@@ -145,7 +145,10 @@ impl World {
                 }
                 let view = guard.write(database, now);
                 let random = Cell::from_mut(&mut self.random);
-                run(&mut WriteContext { view, value_bytes_max: 512 << 20, random }, args, reply)
+                let value_bytes_max = 512 << 20;
+                let mut context =
+                    WriteContext { view, value_bytes_max, random, database_count: 16 };
+                run(&mut context, args, reply)
             }
             Handler::Control(run) => {
                 let access = Access::free(&self.keyspace);

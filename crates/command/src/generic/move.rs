@@ -1,0 +1,42 @@
+//! MOVE: a key goes to another database.
+
+use crate::database_number::database_argument;
+use crate::prelude::*;
+
+pub(super) const SAME: CommandError =
+    CommandError::Fixed("ERR source and destination objects are the same");
+
+/// The row.
+pub static MOVE: Command = Command {
+    name: "move",
+    summary: "Takes a key to another database if it does not exist there.",
+    since: "1.0.0",
+    complexity: "O(1), or O(N) for a string of N bytes that has to be copied",
+    arity: Arity::exactly(3),
+    flags: Flags::FAST,
+    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE))],
+    args: &[Arg::key("key"), Arg::integer("db").within(0, 15)],
+    example: "> SET lake deep\nOK\n\
+        > MOVE lake 1\n(integer) 1\n\
+        > GET lake\n(nil)\n\
+        > SELECT 1\nOK\n\
+        > GET lake\n\"deep\"",
+    handler: Handler::Write(run),
+    ..Command::DEFAULT
+};
+
+fn run(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let key = args.key(0);
+    let database = database_argument(args.at(2), cx.database_count)?;
+    if database == cx.view.database() {
+        return Err(SAME);
+    }
+    let is_free = cx.view.contains(key) && !cx.view.contains_in(database, key);
+    let is_moved = is_free && cx.view.move_to(key, database)?;
+    reply.integer(i64::from(is_moved));
+    Ok(())
+}

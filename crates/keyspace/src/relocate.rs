@@ -1,0 +1,294 @@
+//! Values that go to another key or another database: RENAME, MOVE, COPY.
+//!
+//! A large string that only changes its key stays where it lies, and so do the parts of a
+//! collection; other strings are copied. Nobody sees
+//! a state between: the locks are held, and readers in other processes are kept out of both tables.
+
+use arena::{AccessMark, Encoding, EntryId, NeedRoom, NewValue, ValueType};
+use base::{DatabaseIndex, Key, UnixMs};
+use collections::Collection;
+
+use crate::effect::Effect;
+use crate::object::handle_of;
+use crate::write::{Place, WriteView};
+
+/// A key of a database.
+#[derive(Clone, Copy)]
+struct Spot<'a> {
+    database: DatabaseIndex,
+    key: &'a Key<'a>,
+}
+
+/// A value that is stored once more.
+struct Carried {
+    value: Value,
+    value_type: ValueType,
+    encoding: Encoding,
+    expiry: Option<UnixMs>,
+    mark: AccessMark,
+}
+
+enum Value {
+    Bytes(Box<dyn AsRef<[u8]>>),
+    Collection(Collection),
+}
+
+impl WriteView<'_> {
+    /// Makes `target`, another key, what `source` is, in place of what it was; `source` is gone.
+    /// Returns whether it was there.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn rename(&mut self, source: &Key<'_>, target: &Key<'_>) -> Result<bool, NeedRoom> {
+        let database = self.database();
+        let effect = Effect::Rename { source: source.bytes, target: target.bytes };
+        let [source, target] = [source, target].map(|key| Spot { database, key });
+        self.hand_on(source, target, &effect)
+    }
+
+    /// Takes `key` to `database`, another one, in place of what it is there. Returns whether it was
+    /// there to be taken.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn move_to(&mut self, key: &Key<'_>, database: DatabaseIndex) -> Result<bool, NeedRoom> {
+        let effect = Effect::Move { key: key.bytes, database };
+        let source = Spot { database: self.database(), key };
+        self.hand_on(source, Spot { database, key }, &effect)
+    }
+
+    /// Makes `target` of `database` what `source` is, in place of what it was. Returns whether
+    /// `source` was there.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn copy_to(
+        &mut self,
+        source: &Key<'_>,
+        target: &Key<'_>,
+        database: DatabaseIndex,
+    ) -> Result<bool, NeedRoom> {
+        let from = Spot { database: self.database(), key: source };
+        let mut place = self.at(from);
+        place.touch(source);
+        let Some(mut carried) = place.carried(source) else { return Ok(false) };
+        carried.mark = place.shard.published.tracking.first(place.now);
+        let to = Spot { database, key: target };
+        self.at(to).store_carried(target, carried).map_err(|(need, _)| need)?;
+        let effect = Effect::Copy { source: source.bytes, target: target.bytes, database };
+        self.at(from).emit(&effect);
+        self.at(to).tell(target, true);
+        Ok(true)
+    }
+
+    /// Returns whether `key` exists in `database`, without marking it as used.
+    pub fn contains_in(&mut self, database: DatabaseIndex, key: &Key<'_>) -> bool {
+        self.at(Spot { database, key }).live(key).is_some()
+    }
+
+    /// Returns whether what `key` holds has no room a second time: memory would be above the limit.
+    pub fn lacks_room_for_copy(&mut self, key: &Key<'_>) -> Option<u64> {
+        let mut place = self.at(Spot { database: self.database(), key });
+        let id = place.live(key)?;
+        let bytes = place.part().object(id).memory_bytes();
+        place.shard.lacks_room(bytes).then_some(bytes)
+    }
+
+    fn at(&mut self, spot: Spot<'_>) -> Place<'_> {
+        self.place_in(spot.database, spot.key)
+    }
+
+    /// Gives what `source` holds to `target`.
+    fn hand_on(
+        &mut self,
+        source: Spot<'_>,
+        target: Spot<'_>,
+        effect: &Effect<'_>,
+    ) -> Result<bool, NeedRoom> {
+        if !self.at(source).touch(source.key) {
+            return Ok(false);
+        }
+        // Where it has expired it is removed first, with an effect of its own.
+        self.at(target).live(target.key);
+        let place = self.at(target);
+        place.shard.ensure_database(target.database, place.recorder)?;
+        let is_alone = !self.recorder.is_atomic();
+        let spots = [source, target];
+        if is_alone {
+            spots.iter().for_each(|spot| self.at(*spot).shard.hide(spot.database));
+        }
+        let handed_on = self.hand_on_hidden(source, target);
+        if is_alone {
+            spots.iter().for_each(|spot| self.at(*spot).shard.show(spot.database));
+        }
+        handed_on?;
+        self.at(source).emit(effect);
+        self.at(source).tell(source.key, false);
+        self.at(target).tell(target.key, true);
+        Ok(true)
+    }
+
+    fn hand_on_hidden(&mut self, source: Spot<'_>, target: Spot<'_>) -> Result<(), NeedRoom> {
+        if self.adopt(source, target)? {
+            return Ok(());
+        }
+        let mut place = self.at(source);
+        let id = place.live(source.key).expect("it was there before");
+        let bytes = place.part().object(id).memory_bytes();
+        let carried = place.taken(id);
+        if let Err((need, carried)) = self.at(target).store_carried(target.key, carried) {
+            self.at(source).give_back(source.key, carried);
+            return Err(need);
+        }
+        self.at(source).drop_entry(source.key, bytes);
+        Ok(())
+    }
+
+    /// As [`WriteView::hand_on_hidden`], for a value that may stay where it lies; returns whether
+    /// it may.
+    fn adopt(&mut self, source: Spot<'_>, target: Spot<'_>) -> Result<bool, NeedRoom> {
+        let mut place = self.at(source);
+        let id = place.live(source.key).expect("it was there before");
+        let entry = place.part().table.entry(id);
+        if !entry.header().is_large() || handle_of(&entry).is_some() {
+            return Ok(false);
+        }
+        self.at(target).part().table.prepare_adoption()?;
+        let mut place = self.at(source);
+        let id = place.live(source.key).expect("it was there before");
+        let part = place.part();
+        let bytes = part.table.entry(id).memory_bytes();
+        let Some(detached) = part.table.detach(id, target.key.bytes) else { return Ok(false) };
+        part.slots.remove(source.key.slot, bytes);
+        let mut place = self.at(target);
+        if let Some(id) = place.live(target.key) {
+            place.make_way(target.key, id);
+        }
+        let part = place.part();
+        let id = part.table.adopt(target.key.hash, target.key.bytes, detached);
+        let bytes = part.table.entry(id).memory_bytes();
+        part.slots.add(target.key.slot, bytes);
+        place.shard.publish_counts(target.database);
+        let place = self.at(source);
+        place.shard.settle(source.database);
+        Ok(true)
+    }
+}
+
+impl Place<'_> {
+    /// Returns what `key` holds, which stays there; a large string is held where it lies.
+    fn carried(&mut self, key: &Key<'_>) -> Option<Carried> {
+        let id = self.live(key)?;
+        let part = self.part();
+        let value = part.object(id).collection().cloned().map(Value::Collection);
+        Some(self.carry(id, value))
+    }
+
+    /// Returns what the entry at `id` holds; a collection is not there any more.
+    fn taken(&mut self, id: EntryId) -> Carried {
+        let part = self.part();
+        let handle = handle_of(&part.table.entry(id));
+        let value = handle.map(|handle| Value::Collection(part.store.take(handle)));
+        self.carry(id, value)
+    }
+
+    /// Returns `value`, or the string of the entry at `id`, with what that is like.
+    fn carry(&mut self, id: EntryId, value: Option<Value>) -> Carried {
+        let table = &self.part().table;
+        let entry = table.entry(id);
+        let value = value.unwrap_or_else(|| match table.hold(id) {
+            Some(held) => Value::Bytes(Box::new(held)),
+            None => Value::Bytes(Box::new(entry.value().to_vec())),
+        });
+        let (value_type, encoding) = (entry.value_type(), entry.encoding());
+        let (expiry, mark) = (entry.expiry(), entry.mark());
+        Carried { value, value_type, encoding, expiry, mark }
+    }
+
+    /// Stores `carried` at `key`, without an effect; gives it back where there is no room.
+    fn store_carried(
+        &mut self,
+        key: &Key<'_>,
+        carried: Carried,
+    ) -> Result<(), (NeedRoom, Carried)> {
+        let found = self.live(key);
+        let Carried { value, value_type, encoding, expiry, mark } = carried;
+        let new = |bytes| NewValue { bytes, value_type, encoding, expiry, mark };
+        let back = |value| Carried { value, value_type, encoding, expiry, mark };
+        match value {
+            Value::Bytes(bytes) => {
+                let stored = self.put_value(key, found, &new((*bytes).as_ref()));
+                stored.map_err(|need| (need, back(Value::Bytes(bytes))))
+            }
+            Value::Collection(collection) => {
+                let stored = self.put_collection(key, found, collection, &new(&[]));
+                stored.map_err(|(need, collection)| (need, back(Value::Collection(collection))))
+            }
+        }
+    }
+
+    /// Stores `collection` at `key`, where `found` was, in an entry like `new`.
+    fn put_collection(
+        &mut self,
+        key: &Key<'_>,
+        found: Option<EntryId>,
+        collection: Collection,
+        new: &NewValue<'_>,
+    ) -> Result<(), (NeedRoom, Collection)> {
+        if let Err(need) = self.shard.ensure_database(self.database, self.recorder) {
+            return Err((need, collection));
+        }
+        let bytes = collection.memory_bytes();
+        let handle = self.part().store.insert(collection);
+        let stored = self.put_value(key, found, &NewValue { bytes: &handle.to_bytes(), ..*new });
+        let part = self.part();
+        let result = match stored {
+            Ok(()) => {
+                part.slots.resize(key.slot, 0, bytes);
+                Ok(())
+            }
+            Err(need) => Err((need, part.store.take(handle))),
+        };
+        self.shard.charge_growth(self.database);
+        result
+    }
+
+    /// Undoes [`Place::taken`] of the entry of `key`.
+    fn give_back(&mut self, key: &Key<'_>, carried: Carried) {
+        let Carried { value: Value::Collection(collection), .. } = carried else { return };
+        let part = self.part();
+        let id = part.table.find(key.hash, key.bytes).expect("only its value was taken");
+        let handle = part.store.insert(collection).to_bytes();
+        let entry = part.table.entry(id);
+        let new = NewValue {
+            bytes: &handle,
+            value_type: entry.value_type(),
+            encoding: entry.encoding(),
+            expiry: entry.expiry(),
+            mark: entry.mark(),
+        };
+        let replaced = part.table.replace(id, key.bytes, &new);
+        replaced.expect("a value of the same length takes the same place");
+    }
+
+    /// Removes the entry of `key`, whose value was taken: with it they had `bytes`.
+    fn drop_entry(&mut self, key: &Key<'_>, bytes: u64) {
+        let part = self.part();
+        let id = part.table.find(key.hash, key.bytes).expect("only its value was taken");
+        part.table.remove(id);
+        part.slots.remove(key.slot, bytes);
+        self.shard.publish_counts(self.database);
+    }
+
+    /// Removes the entry at `id`, which is that of `key`, for a value that is to be adopted.
+    fn make_way(&mut self, key: &Key<'_>, id: EntryId) {
+        let part = self.part();
+        let object = part.object(id);
+        let (bytes, handle) = (object.memory_bytes(), handle_of(&object));
+        part.table.remove_for_adoption(id);
+        part.slots.remove(key.slot, bytes);
+        if let Some(collection) = handle.map(|handle| part.store.take(handle)) {
+            self.shard.retire(collection);
+        }
+    }
+}
