@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A brief command is timed by itself too when it is the only one of its batch, when the batch is
-//! large, within EXEC, when it waits for a shard or for memory, and when the watch is close. What is
-//! left to share is the time of commands that each take little more than the reading of a clock.
+//! large, within EXEC, when it waits for a shard or for memory, and when the watch is close. What
+//! is left to share is the time of commands that each take little more than the reading of a clock.
 //! Calls are counted here as well, and reach the tally with the times.
 
 use command::Command;

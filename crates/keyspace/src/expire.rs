@@ -48,6 +48,33 @@ impl Keyspace {
     }
 }
 
+/// The times to live that one step has met.
+#[derive(Default)]
+struct Ttls {
+    count: u128,
+    sum_ms: u128,
+}
+
+/// A step weighs as one in so many in the average, as in Redis.
+const STEPS_AVERAGED: u128 = 50;
+
+impl Ttls {
+    fn add(&mut self, ttl_ms: u64) {
+        self.count += 1;
+        self.sum_ms += u128::from(ttl_ms);
+    }
+
+    /// Returns the average that was `before` this step.
+    fn mean_after(&self, before: u64) -> u64 {
+        let mean = match (self.sum_ms.checked_div(self.count), u128::from(before)) {
+            (None, before) => before,
+            (Some(first), 0) => first,
+            (Some(next), before) => (before * (STEPS_AVERAGED - 1) + next) / STEPS_AVERAGED,
+        };
+        u64::try_from(mean).unwrap_or(u64::MAX)
+    }
+}
+
 /// One step over one table.
 struct Sweep<'s> {
     shard: &'s mut Shard,
@@ -59,28 +86,36 @@ struct Sweep<'s> {
 impl Sweep<'_> {
     fn run(&mut self, budget: u64) {
         let Some(part) = self.shard.database(self.database) else { return };
-        let mut cursor = part.expiry_cursor;
+        let (mut cursor, mut ttls) = (part.expiry_cursor, Ttls::default());
         // Each entry at most once a step, however large the budget.
         for _ in 0..budget.min(self.volatile_len()) {
             if cursor >= self.volatile_len() {
                 cursor = 0;
             }
             self.outcome.examined += 1;
-            if self.remove_if_expired(cursor) {
+            match self.remove_if_expired(cursor) {
                 // The last entry has taken this position, which is looked at next.
-                self.outcome.expired += 1;
-            } else {
-                cursor += 1;
+                None => self.outcome.expired += 1,
+                Some(ttl_ms) => {
+                    ttls.add(ttl_ms);
+                    cursor += 1;
+                }
             }
         }
         let part = self.shard.database_mut(self.database).expect("it was there before");
         part.expiry_cursor = cursor;
+        part.ttl_mean_ms = ttls.mean_after(part.ttl_mean_ms);
+        let mean = part.ttl_mean_ms;
+        self.shard.published.set_ttl_mean_ms(self.database, mean);
     }
 
-    fn remove_if_expired(&mut self, position: u64) -> bool {
+    /// Returns how long the entry at `position` has to live, or removes it where it has expired.
+    fn remove_if_expired(&mut self, position: u64) -> Option<u64> {
         let table = &self.shard.database(self.database).expect("it was there before").table;
-        if !is_expired(&table.volatile_entry(position), self.now) {
-            return false;
+        let entry = table.volatile_entry(position);
+        if !is_expired(&entry, self.now) {
+            let expiry = entry.expiry().map_or(self.now.0, |expiry| expiry.0);
+            return Some(u64::try_from(expiry.saturating_sub(self.now.0)).unwrap_or(0));
         }
         let id = table.volatile_at(position);
         let bytes = table.entry(id).key().to_vec();
@@ -89,7 +124,7 @@ impl Sweep<'_> {
         let mut recorder = Recorder::default();
         let mut place = Place { shard: self.shard, recorder: &mut recorder, database, now };
         place.remove(&key, id, Removal::Expired);
-        true
+        None
     }
 
     fn volatile_len(&self) -> u64 {

@@ -200,6 +200,18 @@ impl Keyspace {
         })
     }
 
+    /// Returns the time to live that the keys of `database` which have one had on average when the
+    /// sweep met them, in milliseconds; takes no lock.
+    pub fn ttl_mean_ms(&self, database: DatabaseIndex) -> u64 {
+        let weights = self.shard_indexes().map(|index| {
+            let published = self.published(index);
+            let volatile = u128::from(published.counts(database).volatile);
+            (volatile, u128::from(published.ttl_mean_ms(database)) * volatile)
+        });
+        let (count, sum) = weights.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        u64::try_from(sum.checked_div(count).unwrap_or(0)).unwrap_or(u64::MAX)
+    }
+
     /// Returns how many keys of `database` lie in `shard`; may be a moment old, takes no lock.
     pub fn shard_counts(&self, shard: ShardIndex, database: DatabaseIndex) -> DatabaseCounts {
         self.published(shard).counts(database)

@@ -45,9 +45,20 @@ pub(crate) struct Published {
     all_volatile: Gauge,
     keys: [Gauge; DATABASE_COUNT_MAX],
     volatile: [Gauge; DATABASE_COUNT_MAX],
+    ttl_means_ms: [Gauge; DATABASE_COUNT_MAX],
 }
 
 impl Published {
+    /// Publishes the time to live that the keys of `database` have on average.
+    pub fn set_ttl_mean_ms(&self, database: DatabaseIndex, mean: u64) {
+        self.ttl_means_ms[database.position()].set(mean);
+    }
+
+    /// Returns the time to live that the keys of `database` have on average.
+    pub fn ttl_mean_ms(&self, database: DatabaseIndex) -> u64 {
+        self.ttl_means_ms[database.position()].value()
+    }
+
     /// Publishes the counts of `database`.
     pub fn set_counts(&self, database: DatabaseIndex, counts: DatabaseCounts) {
         let pairs = [

@@ -57,6 +57,8 @@ pub(crate) struct DatabaseShard {
     pub slots: SlotCounts,
     /// Where in the table's array of volatile entries the next expiry step starts.
     pub expiry_cursor: u64,
+    /// The time to live of the keys that the sweep has met lately, on average; 0 before the first.
+    pub ttl_mean_ms: u64,
     frozen: bool,
     /// What was charged of [`DatabaseShard::private_bytes`].
     charged_bytes: u64,
@@ -153,6 +155,7 @@ impl Shard {
             store: Store::default(),
             slots,
             expiry_cursor: 0,
+            ttl_mean_ms: 0,
             frozen: false,
             charged_bytes: 0,
         };
@@ -243,6 +246,7 @@ impl Shard {
         std::mem::swap(&mut a.store, &mut b.store);
         std::mem::swap(&mut a.slots, &mut b.slots);
         std::mem::swap(&mut a.expiry_cursor, &mut b.expiry_cursor);
+        std::mem::swap(&mut a.ttl_mean_ms, &mut b.ttl_mean_ms);
         std::mem::swap(&mut a.charged_bytes, &mut b.charged_bytes);
     }
 
@@ -308,6 +312,7 @@ impl DatabaseShard {
         self.table.clear();
         self.slots.clear();
         self.expiry_cursor = 0;
+        self.ttl_mean_ms = 0;
         std::mem::take(&mut self.store)
     }
 

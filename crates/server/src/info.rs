@@ -386,10 +386,11 @@ fn shared_memory(shared: &Shared, fields: &mut Fields) {
 fn keys(shared: &Shared, fields: &mut Fields) {
     let keyspace = shared.keyspace();
     for index in 0..keyspace.database_count() {
-        let counts = keyspace.counts(DatabaseIndex(index as u8));
-        let DatabaseCounts { keys, volatile } = counts;
+        let database = DatabaseIndex(index as u8);
+        let DatabaseCounts { keys, volatile } = keyspace.counts(database);
         if keys > 0 {
-            let value = format!("keys={keys},expires={volatile},avg_ttl=0");
+            let mean = keyspace.ttl_mean_ms(database);
+            let value = format!("keys={keys},expires={volatile},avg_ttl={mean}");
             fields.add(&format!("db{index}"), value);
         }
     }

@@ -22,7 +22,7 @@ pub static INFO: Command = Command {
            scripts, forks, files) is shown as 0 or as Redis shows it where it is not used. \
            `client_recent_max_input_buffer` and `client_recent_max_output_buffer` are those of \
            this moment, `total_eviction_exceeded_time` and `current_eviction_exceeded_time` are \
-           as exact as the rounds of `hz`, `avg_ttl` in `keyspace` is 0. `gcc_version` is \
+           as exact as the rounds of `hz`. `gcc_version` is \
            left out, and so is what `debug` shows in Redis.",
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
     example: "> INFO server\n...",

@@ -120,3 +120,28 @@ fn past_expiry_stays_stored_until_time_is_asked() {
     assert_eq!(world.get("k", UnixMs(5)).as_deref(), Some("v"));
     assert_eq!(Access::free(&world.keyspace).key_count(DB0), 1);
 }
+
+#[test]
+fn sweep_learns_how_long_keys_live_on_average() {
+    let world = World::new();
+    for (index, seconds) in [(0, 10), (1, 20), (2, 60), (3, 70)] {
+        let name = format!("k{index}");
+        let key = world.key(&name);
+        let mut guard = world.keyspace.lock(key.shard);
+        guard.write(DB0, NOW).set(&key, b"v", Expiry::At(later(seconds))).unwrap();
+    }
+    assert_eq!(world.keyspace.ttl_mean_ms(DB0), 0);
+    let sweep = |now| {
+        for shard in world.keyspace.shard_indexes() {
+            world.keyspace.expire_step(shard, now, 100);
+        }
+    };
+    sweep(NOW);
+    assert_eq!(world.keyspace.ttl_mean_ms(DB0), (later(40).0 - NOW.0) as u64);
+    // Each further step moves it by a 50th.
+    sweep(later(5));
+    let moved = (later(40).0 - NOW.0) as u64 - world.keyspace.ttl_mean_ms(DB0);
+    let step = (later(5).0 - NOW.0) as u64 / 50;
+    assert!(moved.abs_diff(step) <= 1, "{moved}, {step}");
+    assert_eq!(world.keyspace.ttl_mean_ms(DatabaseIndex(1)), 0);
+}
