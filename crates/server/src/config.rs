@@ -13,8 +13,9 @@ pub mod row;
 mod settings;
 mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::sync::LazyLock;
 
 pub use command_line::{CommandLine, read_options};
 pub use file::{ConfigError, Directive, Found, Place, base_text, read_text, with_includes};
@@ -30,7 +31,11 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
 
 /// Returns the option that `name` means, in any case.
 pub fn find(name: &str) -> Option<&'static Row> {
-    rows().find(|row| row.is_named(name))
+    static BY_NAME: LazyLock<HashMap<&str, &Row>> = LazyLock::new(|| {
+        let names = |row: &'static Row| [Some(row.name), row.alias].into_iter().flatten();
+        rows().flat_map(|row| names(row).map(move |name| (name, row))).collect()
+    });
+    BY_NAME.get(name.to_ascii_lowercase().as_str()).copied()
 }
 
 /// The value of every option.

@@ -24,7 +24,8 @@ pub fn check(line: &CommandLine, standard_input: impl FnOnce() -> io::Result<Vec
 }
 
 impl Findings {
-    fn of(found: Vec<Found>) -> Findings {
+    /// Looks at what was `found`, whose includes are those of others.
+    pub fn of(found: Vec<Found>) -> Findings {
         let mut config = Config::default();
         let mut impossible = Impossible::default();
         let mut findings = Findings::default();
@@ -46,6 +47,11 @@ impl Findings {
         }
         findings.faults.extend(impossible.into_errors());
         findings
+    }
+
+    /// Returns whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.faults.is_empty() && self.without_effect.is_empty()
     }
 
     /// Returns a line for each finding, under the name `file`, as compilers write them:

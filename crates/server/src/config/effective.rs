@@ -367,8 +367,8 @@ pub static COMPATIBLE_VERSION: Row = Row {
     kind: Kind::Version,
     default: command::REDIS_VERSION,
     when: When::Start,
-    doc: "Version of Redis that INFO, HELLO and the log name, for clients and tests that choose by \
-          it; it changes nothing else.",
+    doc: "Version of Redis that INFO, HELLO, LOLWUT and the log name, for clients and tests that \
+          choose by it; it changes nothing else.",
     ..Row::EFFECTIVE
 };
 

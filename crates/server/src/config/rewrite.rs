@@ -29,10 +29,11 @@ pub fn rewritten(config: &Config, text: &[u8]) -> Vec<u8> {
     let mut added = Vec::new();
     for row in rows() {
         let places = file.places.remove(row.name).unwrap_or_default();
-        if file.says(&places, row) == config.text(row) {
+        let value = config.text(row);
+        if file.says(&places, row, value) {
             continue;
         }
-        let mut lines = lines_of(row, config.text(row));
+        let mut lines = lines_of(row, value);
         for place in places {
             file.lines[place].kept = (!lines.is_empty()).then(|| lines.remove(0).into_bytes());
         }
@@ -71,15 +72,15 @@ impl FileLines {
         file
     }
 
-    /// Returns what the lines at `places` make of `row`.
-    fn says(&self, places: &[usize], row: &Row) -> String {
+    /// Returns whether the lines at `places` make of `row` just `value`.
+    fn says(&self, places: &[usize], row: &Row, value: &str) -> bool {
+        if places.is_empty() {
+            return value == row.default;
+        }
         let mut alone = Config::default();
         let lines = places.iter().filter_map(|&place| self.lines[place].directive.clone());
         // A line that is wrong was so when the server started, or was changed since: it goes.
-        if alone.load(lines.map(Ok)).is_err() {
-            return String::from("\n");
-        }
-        alone.text(row).to_owned()
+        alone.load(lines.map(Ok)).is_ok() && alone.text(row) == value
     }
 
     fn into_bytes(self, added: &[String]) -> Vec<u8> {

@@ -62,12 +62,6 @@ impl Row {
         doc: "Known from Redis, without effect here.",
         ..Row::EFFECTIVE
     };
-
-    /// Returns whether the option has `name` as its name or alias, in any case.
-    pub fn is_named(&self, name: &str) -> bool {
-        let same = |own: &str| own.eq_ignore_ascii_case(name);
-        same(self.name) || self.alias.is_some_and(same)
-    }
 }
 
 /// Which values an option takes.
