@@ -128,6 +128,8 @@ fn another_version_is_told_everywhere() {
     assert!(info.contains("redis_version:6.2.14\r\n"), "{info}");
     let Value::Array(hello) = client.call("HELLO 2") else { panic!("HELLO 2 answers an array") };
     assert_eq!(text(hello[3].clone()), "6.2.14");
+    let picture = client.ask(&harness::words("LOLWUT")).bytes;
+    assert!(String::from_utf8_lossy(&picture).contains("Redis ver. 6.2.14\n"), "{picture:?}");
     let said = finished(&place, &["-v", "--compatible-redis-version", "6.2.14"], b"");
     assert!(said.output.contains(" v=6.2.14 "), "{}", said.output);
 }

@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 use base::number::parse_i64;
 use base::prng::Prng;
 
-use crate::REDIS_VERSION;
 use crate::prelude::*;
 
 /// Columns and lines of the picture: where nobody says, and at most.
@@ -46,7 +45,7 @@ fn run(
     let lines = number(4, LINES_DEFAULT, LINES_MAX)?;
     let mut text = picture(columns as usize, lines as usize, cx.random);
     text.push_str("\nWater before the dam, and what comes over it. Redis ver. ");
-    text.push_str(REDIS_VERSION);
+    text.push_str(&cx.host.redis_version());
     text.push('\n');
     reply.verbatim(*b"txt", text);
     Ok(())
