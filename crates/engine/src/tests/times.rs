@@ -1,8 +1,11 @@
 //! How long commands take, by a clock that goes on by one step each time it is read.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
+use base::ShardIndex;
 use command::LatencyEvent;
 
 use super::{Client, TestHost, keyspace};
@@ -13,10 +16,16 @@ const STEP: u64 = 1_000_000;
 
 thread_local! {
     static READINGS: Cell<u64> = const { Cell::new(0) };
+    /// At which reading to tell whom.
+    static BELL: RefCell<Option<(u64, Sender<()>)>> = const { RefCell::new(None) };
 }
 
 pub fn clock() -> u64 {
     READINGS.set(READINGS.get() + 1);
+    if BELL.with_borrow(|bell| bell.as_ref().is_some_and(|(at, _)| *at == READINGS.get())) {
+        let (_, waiter) = BELL.take().expect("it is there");
+        waiter.send(()).expect("somebody waits for the bell");
+    }
     READINGS.get() * STEP
 }
 
@@ -70,9 +79,35 @@ fn a_command_that_may_take_long_shares_with_nobody() {
 
 #[test]
 fn exec_takes_what_its_commands_take_and_more() {
-    let requests = ["MULTI", "SET k v", "MGET k l", "EXEC"];
+    let requests = ["MULTI", "SET k v", "SET k v", "MGET k l", "EXEC"];
+    let expected = [("multi", 1, 1), ("set", 2, 2), ("mget", 1, 1), ("exec", 1, 4)];
+    check(&TestHost::default(), &requests, &expected, 6);
+}
+
+/// A thread that holds the shard lets go when the clock is read for the second time: before the
+/// wait for it, or never.
+#[test]
+fn what_waits_for_a_shard_is_timed_by_itself() {
     let host = TestHost::default();
-    check(&host, &requests, &[("multi", 1, 1), ("set", 1, 1), ("mget", 1, 1), ("exec", 1, 3)], 5);
+    let engine = Engine::new(keyspace(1));
+    let ((holds, held), (waits, waiting)) = (channel(), channel());
+    std::thread::scope(|scope| {
+        let keyspace = engine.keyspace();
+        let holder = scope.spawn(move || {
+            let guard = keyspace.lock(ShardIndex(0));
+            holds.send(()).unwrap();
+            let told = waiting.recv_timeout(Duration::from_secs(20));
+            drop(guard);
+            told
+        });
+        held.recv().unwrap();
+        BELL.set(Some((READINGS.get() + 2, waits)));
+        Client::new(&engine, &host).run_all(&["PING", "PING", "GET k", "GET k"]);
+        holder.join().unwrap().expect("the clock is read before the wait");
+    });
+    let taken: BTreeMap<&str, u64> =
+        host.tally.commands().map(|(name, counts)| (name, counts.nanoseconds)).collect();
+    assert_eq!(taken, BTreeMap::from([("ping", STEP), ("get", 2 * STEP)]));
 }
 
 #[test]
