@@ -1,6 +1,6 @@
 //! SLOWLOG, LATENCY, MEMORY and what else tells of times and memory, beside redis-server.
 
-use harness::{Connection, Kind, Launch, Server, request, words};
+use harness::{Connection, Kind, Launch, Server, poll, request, words};
 use resp::Value;
 
 /// Returns what `observe` finds on both servers: (forebay, redis).
@@ -357,4 +357,39 @@ fn what_cannot_be_saved_says_so() {
     let info = text(&connection.ask(&request(&["INFO", "persistence"])).value);
     let Value::Integer(saved) = connection.call("LASTSAVE") else { panic!("it is a number") };
     assert!(info.contains(&format!("rdb_last_save_time:{saved}\r\n")), "{info}");
+}
+
+#[test]
+fn purge_gives_back_what_nothing_uses() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let mut connection = server.tcp();
+    let value = "x".repeat(200_000);
+    for index in 0..50 {
+        connection.call(&format!("SET k{index} {value}"));
+    }
+    connection.call("FLUSHALL");
+    let touched = |connection: &mut Connection| -> u64 {
+        let info = text(&connection.call("INFO memory"));
+        let line = info.lines().find_map(|line| line.strip_prefix("arena_touched:"));
+        line.expect("INFO has it").parse().expect("it is a number")
+    };
+    let before = touched(&mut connection);
+    connection.call("MEMORY PURGE");
+    let after = touched(&mut connection);
+    assert!(before > 5_000_000 && after < 3_000_000, "{before}, {after}");
+}
+
+#[test]
+fn average_time_to_live_is_shown_once_a_round_has_met_the_keys() {
+    let server = Server::start(Kind::Forebay);
+    let mut connection = server.tcp();
+    for index in 0..100 {
+        connection.call(&format!("SET k{index} v EX 1000"));
+    }
+    let mean = poll("avg_ttl", || {
+        let info = text(&connection.call("INFO keyspace"));
+        let (_, mean) = info.trim_end().rsplit_once("avg_ttl=")?;
+        mean.parse::<u64>().ok().filter(|mean| *mean > 0)
+    });
+    assert!((900_000..=1_000_000).contains(&mean), "{mean}");
 }
