@@ -14,7 +14,7 @@ pub static HTSTATS: Command = Command {
     group: Group::Server,
     arity: Arity::at_least(3),
     args: &[Arg::integer("dbid").within(0, 15), Arg::word("full", "FULL").optional()],
-    note: "There is no table of the kind that Redis describes: the numbers of keys are all there is.",
+    note: "There is no table as Redis describes it: the numbers of keys are all there is.",
     example: "> DEBUG HTSTATS 0\n...",
     handler: Handler::Control(run),
     ..Command::DEFAULT
