@@ -30,7 +30,7 @@ use crate::slab::{Slab, Token};
 use crate::statistics::WorkerCounters;
 use crate::transport::Transport;
 use messages::note_monitor;
-use waiting::Waiting;
+use waiting::{Place, Waiting};
 
 /// Events of one wait, and so the connections served in one round beside those queued.
 const EVENTS_MAX: usize = 512;
@@ -89,6 +89,8 @@ struct Member {
     awaits_room: bool,
     /// In `monitors`.
     is_monitor: bool,
+    /// In `waiting`.
+    place: Place,
 }
 
 impl Member {
@@ -100,6 +102,7 @@ impl Member {
             is_awake: false,
             awaits_room: false,
             is_monitor: false,
+            place: Place::Nowhere,
         }
     }
 }
@@ -287,7 +290,7 @@ impl<'s> Worker<'s> {
             }
             Turn::Stalled(stall) => {
                 member.connection.note_stall(stall, &kit!(self));
-                self.waiting.begin(stall, token, member.connection.wait_limit());
+                member.place = self.waiting.begin(stall, token, member.connection.wait_limit());
             }
             Turn::Ended(end) => return self.close(token, end),
         }
@@ -392,7 +395,7 @@ impl<'s> Worker<'s> {
             note_monitor(&mut self.monitors, token, false);
         }
         member.connection.abandon(&self.shared.clients.stalls);
-        self.waiting.forget(token);
+        self.waiting.forget(token, member.place);
         self.tokens.remove(&id);
         self.shared.engine.close(member.connection.session_mut());
         self.shared.attachments.end(id, self.shared.keyspace().arena());

@@ -1,6 +1,6 @@
 //! The connections of one worker that wait for something else than their peers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use command::Wake;
@@ -10,26 +10,43 @@ use crate::connection::Kit;
 use crate::slab::Token;
 use crate::stall::Stall;
 
-/// Who waits, and until when. A connection that has ended, or no longer waits, may still stand
-/// here: its turn comes to nothing.
+/// Who waits, and until when.
 #[derive(Default)]
 pub(super) struct Waiting {
-    /// For the end of a pause, in the order in which they came.
-    paused: Vec<Token>,
+    /// For the end of a pause, by the order in which they came.
+    paused: BTreeMap<u64, Token>,
+    paused_count: u64,
     /// When waits end by themselves, by the steady clock, and whose: the bits of tokens.
     limits: BTreeSet<(Duration, u64)>,
 }
 
+/// Where a connection stands among those that wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// Nowhere: it does not wait, or nothing but another session ends its wait.
+    Nowhere,
+    /// So many have begun to wait for the end of a pause before it.
+    Paused(u64),
+    /// Its wait ends by itself then.
+    Limited(Duration),
+}
+
 impl Waiting {
-    /// Notes that the connection of `token` begins to wait, for no longer than `limit`.
-    pub fn begin(&mut self, stall: Stall, token: Token, limit: Option<Duration>) {
+    /// Notes that the connection of `token` begins to wait, for no longer than `limit`, and returns
+    /// its place.
+    pub fn begin(&mut self, stall: Stall, token: Token, limit: Option<Duration>) -> Place {
         match (stall, limit) {
-            (Stall::Paused, _) => self.paused.push(token),
+            (Stall::Paused, _) => {
+                self.paused_count += 1;
+                self.paused.insert(self.paused_count, token);
+                Place::Paused(self.paused_count)
+            }
             (Stall::Blocked, Some(limit)) => {
                 let end = sys::clock::monotonic().saturating_add(limit);
                 self.limits.insert((end, token.to_bits()));
+                Place::Limited(end)
             }
-            (Stall::Blocked, None) => {}
+            (Stall::Blocked, None) => Place::Nowhere,
         }
     }
 
@@ -45,16 +62,18 @@ impl Waiting {
         self.limits.first().map(|(limit, _)| *limit)
     }
 
-    /// Forgets the wait of `token`: it has ended in another way.
-    pub fn forget(&mut self, token: Token) {
-        if self.has_limits() {
-            self.limits.retain(|(_, bits)| *bits != token.to_bits());
+    /// Forgets the connection of `token`, which has `place`: it waits no longer.
+    pub fn forget(&mut self, token: Token, place: Place) {
+        match place {
+            Place::Nowhere => {}
+            Place::Paused(number) => drop(self.paused.remove(&number)),
+            Place::Limited(end) => drop(self.limits.remove(&(end, token.to_bits()))),
         }
     }
 
-    /// Takes those that wait for the end of a pause.
-    pub fn take_paused(&mut self) -> Vec<Token> {
-        std::mem::take(&mut self.paused)
+    /// Takes those that wait for the end of a pause, in the order in which they came.
+    fn take_paused(&mut self) -> impl Iterator<Item = Token> + use<> {
+        std::mem::take(&mut self.paused).into_values()
     }
 
     /// Takes one whose wait has ended at `now`.
@@ -71,6 +90,7 @@ impl Worker<'_> {
         let now = sys::clock::monotonic();
         while let Some(token) = self.waiting.take_over(now) {
             let Some(member) = self.connections.get_mut(token) else { continue };
+            member.place = Place::Nowhere;
             // Another may have ended the wait just now: its message says how.
             if member.connection.claim(&kit!(self)) {
                 self.go_on(token, Wake::TimedOut);
@@ -83,7 +103,7 @@ impl Worker<'_> {
     pub(super) fn go_on(&mut self, token: Token, wake: Wake) {
         let Some(member) = self.connections.get_mut(token) else { return };
         if member.connection.wake(wake, &mut kit!(self)) {
-            self.waiting.forget(token);
+            self.waiting.forget(token, std::mem::replace(&mut member.place, Place::Nowhere));
             self.queue_turn(token);
             self.flush_later(token);
         }
@@ -93,6 +113,7 @@ impl Worker<'_> {
     pub(super) fn resume(&mut self) {
         for token in self.waiting.take_paused() {
             let Some(member) = self.connections.get_mut(token) else { continue };
+            member.place = Place::Nowhere;
             if member.connection.resume(&kit!(self)) {
                 self.queue_turn(token);
             }
