@@ -161,27 +161,31 @@ fn a_wait_ends_by_itself_and_with_its_peer() {
 #[test]
 fn requests_behind_a_wait_come_in_pieces_and_in_order() {
     on_both(|server| {
-        let mut other = server.tcp();
-        let mut blocked = server.tcp();
-        let id = id(&mut blocked);
-        let mut bytes = encode(&[words("WAIT 1 0")]);
-        // An inline request with quotes, and more of them than one batch takes.
-        bytes.extend_from_slice(b"SET \"a\\x41\" \"v \\\"\"\r\n");
-        let appends: Vec<_> = (0..300).map(|index| words(&format!("APPEND k {index},"))).collect();
-        bytes.extend(encode(&appends));
-        let cut = bytes.len() - 7;
-        blocked.send(&bytes[..cut]).unwrap();
-        poll_blocked(&mut other, 1);
-        blocked.send(&bytes[cut..]).unwrap();
-        assert_eq!(other.call(&format!("CLIENT UNBLOCK {id}")), Value::Integer(1));
-        assert_eq!((read(&mut blocked), read(&mut blocked)), (":0\r\n".into(), "+OK\r\n".into()));
-        for _ in 0..300 {
-            assert!(read(&mut blocked).starts_with(':'));
-        }
-        assert_eq!(text(&other.call("GET aA")), "v \"");
-        let expected: String = (0..300).map(|index| format!("{index},")).collect();
-        assert_eq!(text(&other.call("GET k")), expected);
+        // All of one batch, its last one cut, and more than one batch takes.
+        [1, 300].into_iter().for_each(|count| check_pieces(server, count));
     });
+}
+
+fn check_pieces(server: &Server, count: usize) {
+    let mut other = server.tcp();
+    other.call("FLUSHALL");
+    let mut blocked = server.tcp();
+    let id = id(&mut blocked);
+    let mut bytes = encode(&[words("WAIT 1 0")]);
+    // An inline request with quotes.
+    bytes.extend_from_slice(b"SET \"a\\x41\" \"v \\\"\"\r\n");
+    let appends: Vec<_> = (0..count).map(|index| words(&format!("APPEND k {index},"))).collect();
+    bytes.extend(encode(&appends));
+    let cut = bytes.len() - 7;
+    blocked.send(&bytes[..cut]).expect("the server listens");
+    poll_blocked(&mut other, 1);
+    blocked.send(&bytes[cut..]).expect("the server listens");
+    assert_eq!(other.call(&format!("CLIENT UNBLOCK {id}")), Value::Integer(1));
+    assert_eq!((read(&mut blocked), read(&mut blocked)), (":0\r\n".into(), "+OK\r\n".into()));
+    (0..count).for_each(|_| assert!(read(&mut blocked).starts_with(':')));
+    assert_eq!(text(&other.call("GET aA")), "v \"");
+    let expected: String = (0..count).map(|index| format!("{index},")).collect();
+    assert_eq!(text(&other.call("GET k")), expected);
 }
 
 #[test]
