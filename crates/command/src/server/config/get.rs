@@ -25,9 +25,11 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
+    // Most requests write names out, which are told apart by their lengths already.
+    let has_patterns = args.from(2).any(is_pattern);
     let wanted = |name: &str, is_hidden: bool| {
         let name = name.as_bytes();
-        let shows = |text: &[u8]| match is_hidden {
+        let shows = |text: &[u8]| match is_hidden || !has_patterns {
             true => text.eq_ignore_ascii_case(name),
             false => matches(text, name, true),
         };
@@ -42,4 +44,9 @@ fn run(
         reply.bulk(value);
     }
     Ok(Next::Done)
+}
+
+/// Returns whether `text` may match anything but itself.
+fn is_pattern(text: &[u8]) -> bool {
+    text.iter().any(|byte| b"*?[\\".contains(byte))
 }
