@@ -623,10 +623,19 @@ impl Table {
 
     /// Writes what `fill` gives, piece by piece: each is in the cache when it is copied.
     fn write_filled(&self, offset: u64, length: usize, fill: Fill<'_>) {
-        const PIECE_BYTES: usize = 4096;
-        let mut piece = [0; PIECE_BYTES];
-        for start in (0..length).step_by(PIECE_BYTES) {
-            let piece = &mut piece[..PIECE_BYTES.min(length - start)];
+        const SMALL_BYTES: usize = 128;
+        if length <= SMALL_BYTES {
+            // To clear a whole piece would take longer than all the rest.
+            self.write_pieces::<SMALL_BYTES>(offset, length, fill);
+        } else {
+            self.write_pieces::<4096>(offset, length, fill);
+        }
+    }
+
+    fn write_pieces<const BYTES: usize>(&self, offset: u64, length: usize, fill: Fill<'_>) {
+        let mut piece = [0; BYTES];
+        for start in (0..length).step_by(BYTES) {
+            let piece = &mut piece[..BYTES.min(length - start)];
             fill(start, piece);
             self.write_bytes(offset + start as u64, piece);
         }

@@ -29,6 +29,12 @@ pub trait Host: Observer {
     /// hidden from those who do not ask for just that name, in the table's order.
     fn config_values(&self, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)>;
 
+    /// Returns the value of the option with this name or alias, in any case, hidden or not.
+    fn config_value(&self, name: &str) -> Option<String> {
+        let is_meant = |known: &str, _: bool| known.eq_ignore_ascii_case(name);
+        self.config_values(&is_meant).pop().map(|(_, value)| value)
+    }
+
     /// Sets all options of `pairs` (name, value) for `session`, or none.
     ///
     /// # Errors

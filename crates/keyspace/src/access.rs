@@ -56,7 +56,7 @@ impl<'g> Access<'g> {
 
     /// Returns the number of keys in `database`, expired ones that no sweep has met included.
     pub fn key_count(&self, database: DatabaseIndex) -> u64 {
-        self.keyspace.counts(database).keys
+        self.keyspace.key_count(database)
     }
 
     /// Visits each entry of `database`, expired or not, in no order. Each shard is a moment of its

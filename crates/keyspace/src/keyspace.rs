@@ -212,6 +212,12 @@ impl Keyspace {
         u64::try_from(sum.checked_div(count).unwrap_or(0)).unwrap_or(u64::MAX)
     }
 
+    /// Returns how many keys `database` has, as [`Keyspace::counts`] does, and nothing else.
+    pub fn key_count(&self, database: DatabaseIndex) -> u64 {
+        let position = database.position();
+        self.shards.iter().map(|cell| cell.published.keys_at(position)).sum()
+    }
+
     /// Returns how many keys of `database` lie in `shard`; may be a moment old, takes no lock.
     pub fn shard_counts(&self, shard: ShardIndex, database: DatabaseIndex) -> DatabaseCounts {
         self.published(shard).counts(database)

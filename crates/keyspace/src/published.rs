@@ -76,6 +76,12 @@ impl Published {
         DatabaseCounts { keys: self.all_keys.value(), volatile: self.all_volatile.value() }
     }
 
+    /// Returns how many keys the database at `position` has.
+    #[inline]
+    pub fn keys_at(&self, position: usize) -> u64 {
+        self.keys[position].value()
+    }
+
     /// Returns the counts of `database`.
     pub fn counts(&self, database: DatabaseIndex) -> DatabaseCounts {
         DatabaseCounts {

@@ -11,12 +11,15 @@ const WORD_COUNT: usize = 4096 / WORD_BITS;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardSet {
     words: [u64; WORD_COUNT],
+    /// No word from here on has a member: servers have few shards, and each request on several
+    /// keys makes a set.
+    words_used: usize,
 }
 
 impl ShardSet {
     /// Returns the empty set.
     pub fn new() -> ShardSet {
-        ShardSet { words: [0; WORD_COUNT] }
+        ShardSet { words: [0; WORD_COUNT], words_used: 0 }
     }
 
     /// Returns the set of `0..count`.
@@ -28,7 +31,9 @@ impl ShardSet {
 
     /// Adds `shard`.
     pub fn insert(&mut self, shard: ShardIndex) {
-        self.words[shard.position() / WORD_BITS] |= 1 << (shard.position() % WORD_BITS);
+        let word = shard.position() / WORD_BITS;
+        self.words[word] |= 1 << (shard.position() % WORD_BITS);
+        self.words_used = self.words_used.max(word + 1);
     }
 
     /// Returns whether `shard` is a member.
@@ -38,17 +43,21 @@ impl ShardSet {
 
     /// Returns the number of members.
     pub fn len(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
+        self.used().iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Returns whether there is no member.
     pub fn is_empty(&self) -> bool {
-        self.words.iter().all(|&word| word == 0)
+        self.words_used == 0
+    }
+
+    fn used(&self) -> &[u64] {
+        &self.words[..self.words_used]
     }
 
     /// Returns the members in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = ShardIndex> + '_ {
-        self.words.iter().enumerate().flat_map(|(index, &word)| {
+        self.used().iter().enumerate().flat_map(|(index, &word)| {
             let mut rest = word;
             std::iter::from_fn(move || {
                 let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;

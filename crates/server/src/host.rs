@@ -36,6 +36,11 @@ impl Host for Shared {
         self.config().matching(wanted)
     }
 
+    fn config_value(&self, name: &str) -> Option<String> {
+        let row = crate::config::find(name)?;
+        Some(self.config().text(row).to_owned())
+    }
+
     fn config_set(
         &self,
         session: &SessionState,

@@ -25,11 +25,35 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
-    // Most requests write names out, which are told apart by their lengths already.
-    let has_patterns = args.from(2).any(is_pattern);
+    if args.from(2).any(is_pattern) {
+        reply_matching(cx, args, reply);
+    } else {
+        reply_named(cx, args, reply);
+    }
+    Ok(Next::Done)
+}
+
+/// Replies with the options that are written out: each is looked up, and comes back as written.
+fn reply_named(cx: &SessionContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) {
+    let mut found: Vec<(&[u8], String)> = Vec::new();
+    for written in args.from(2) {
+        let value = str::from_utf8(written).ok().and_then(|name| cx.host.config_value(name));
+        let is_known = found.iter().any(|(other, _)| other.eq_ignore_ascii_case(written));
+        if let (Some(value), false) = (value, is_known) {
+            found.push((written, value));
+        }
+    }
+    reply.map(found.len());
+    for (name, value) in found {
+        reply.bulk(name);
+        reply.bulk(value);
+    }
+}
+
+fn reply_matching(cx: &SessionContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) {
     let wanted = |name: &str, is_hidden: bool| {
         let name = name.as_bytes();
-        let shows = |text: &[u8]| match is_hidden || !has_patterns {
+        let shows = |text: &[u8]| match is_hidden {
             true => text.eq_ignore_ascii_case(name),
             false => matches(text, name, true),
         };
@@ -43,7 +67,6 @@ fn run(
         reply.bulk(written.unwrap_or(name.as_bytes()));
         reply.bulk(value);
     }
-    Ok(Next::Done)
 }
 
 /// Returns whether `text` may match anything but itself.
