@@ -47,7 +47,6 @@ const ROWS: &[Row] = &[
     always("keys", How::Unordered, "its order is the hash table's"),
     always("randomkey", How::Presence, "any key will do"),
     always("client|id", How::Presence, "counts the server's connections"),
-    always("object|refcount", How::Presence, "a transaction's queue counts in Redis"),
     always("time", How::Never, "the clock goes on"),
     always("hello", How::MapWithout(&["version", "id"]), "another version, another connection"),
     expired("dbsize", "counts keys that are expired and not removed yet"),
