@@ -115,3 +115,49 @@ fn hidden_options_are_shown_to_those_who_name_them() {
         assert!(!shows("watchdog-p*") && !shows("*"), "{kind:?}");
     }
 }
+
+#[test]
+fn addresses_change_while_the_server_runs_or_stay_as_they_were() {
+    for kind in [Kind::Forebay, Kind::Redis] {
+        let server = Launch::new(kind).start();
+        let old = server.address().port();
+        let (new, taken) = (free_port(), std::net::TcpListener::bind("127.0.0.1:0"));
+        let taken = taken.and_then(|listener| listener.local_addr().map(|at| (listener, at)));
+        let (_listener, taken) = taken.expect("a port is free");
+        let connect = |port: u16| Connection::tcp(([127, 0, 0, 1], port).into());
+        let mut kept = server.tcp();
+        let mut unix = server.unix();
+
+        assert_eq!(kept.call(&format!("CONFIG SET port {new}")), ok(), "{kind:?}");
+        assert!(connect(old).is_err(), "{kind:?} listens on the old port");
+        assert_eq!(connect(new).expect("it listens").call("PING"), pong());
+
+        let text = "ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen \
+                    on this port. Check server logs.";
+        let line = format!("CONFIG SET timeout 7 port {}", taken.port());
+        assert_eq!(kept.call(&line), error(text), "{kind:?}");
+        assert_eq!(connect(new).expect("it listens again").call("PING"), pong());
+        let found =
+            String::from_utf8_lossy(&unix.ask(&harness::words("CONFIG GET timeout port")).bytes)
+                .into_owned();
+        assert!(
+            found.contains(&format!("\r\n{new}\r\n")) && found.contains("\r\n0\r\n"),
+            "{found}"
+        );
+
+        let line = ["CONFIG", "SET", "bind", "127.0.0.1 -::1"].map(|word| word.as_bytes().to_vec());
+        for _ in 0..20 {
+            assert_eq!(unix.ask(&line.to_vec()).bytes, b"+OK\r\n", "{kind:?}");
+            assert_eq!(connect(new).expect("it listens").call("PING"), pong());
+            unix.call("CONFIG SET bind *");
+            assert_eq!(connect(new).expect("it listens").call("PING"), pong());
+        }
+        assert_eq!(unix.call("CONFIG SET port 0"), ok());
+        assert!(connect(new).is_err(), "{kind:?} listens on no port");
+        assert_eq!(kept.call("PING"), pong());
+    }
+}
+
+fn pong() -> Value {
+    Value::Simple(b"PONG".to_vec())
+}

@@ -38,7 +38,7 @@ the server to start accepting connections from the outside.\r\n";
 
 /// Accepts from all listeners; belongs to one worker.
 pub struct Acceptor {
-    listeners: Vec<(Listener, Arc<str>)>,
+    listeners: Vec<(Arc<Listener>, Arc<str>)>,
     /// A descriptor to give up when none are left, so that a waiting connection can be accepted
     /// and closed instead of waking the worker for ever.
     reserve: Option<File>,
@@ -53,7 +53,7 @@ impl Acceptor {
     ///
     /// # Panics
     /// When there are more than 64 listeners.
-    pub fn new(listeners: Vec<Listener>) -> io::Result<Acceptor> {
+    pub fn new(listeners: Vec<Arc<Listener>>) -> io::Result<Acceptor> {
         assert!(listeners.len() <= LISTENERS_MAX, "{} listeners", listeners.len());
         let named: io::Result<Vec<_>> = listeners.into_iter().map(with_name).collect();
         Ok(Acceptor { listeners: named?, reserve: Some(reserve()?), is_paused: false })
@@ -69,6 +69,27 @@ impl Acceptor {
         }
         self.is_paused = false;
         Ok(())
+    }
+
+    /// Takes the TCP listeners `next` instead of those it had.
+    ///
+    /// # Errors
+    /// When the system has no memory to watch them.
+    pub fn exchange(&mut self, next: Vec<Arc<Listener>>, poller: &Poller) -> io::Result<()> {
+        self.unwatch(poller);
+        self.listeners.retain(|(listener, _)| listener.path().is_some());
+        for listener in next.into_iter().take(LISTENERS_MAX - self.listeners.len()) {
+            self.listeners.push(with_name(listener)?);
+        }
+        // One that pauses watches them when it goes on.
+        if self.is_paused { Ok(()) } else { self.watch(poller) }
+    }
+
+    fn unwatch(&self, poller: &Poller) {
+        for (listener, _) in &self.listeners {
+            // Where it is in the set, it can be taken out.
+            let _ = poller.remove(listener);
+        }
     }
 
     /// Returns whether `token` is that of a listener.
@@ -107,6 +128,8 @@ impl Acceptor {
                     self.turn_one_away(index, poller, shared);
                     break;
                 }
+                // It was stopped, and will be exchanged.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => break,
                 // The connection broke while it waited: the next one is none the worse.
                 Err(error) => tracing::debug!(%error, "Accepting client connection failed"),
             }
@@ -122,10 +145,7 @@ impl Acceptor {
         if turned_away && self.reserve.is_some() {
             return;
         }
-        for (listener, _) in &self.listeners {
-            // It is in the set, so it can be taken out.
-            let _ = poller.remove(listener);
-        }
+        self.unwatch(poller);
         self.is_paused = true;
         shared.pending_checks.fetch_add(1, Ordering::Relaxed);
         shared.bell.ring();
@@ -174,7 +194,7 @@ fn reserve() -> io::Result<File> {
     File::open("/dev/null")
 }
 
-fn with_name(listener: Listener) -> io::Result<(Listener, Arc<str>)> {
+fn with_name(listener: Arc<Listener>) -> io::Result<(Arc<Listener>, Arc<str>)> {
     let name = match listener.path() {
         Some(path) => path.display().to_string(),
         None => listener.local_address()?.map_or_else(String::new, |address| address.to_string()),

@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(unknown, SetError::Unknown { name: b"nope".to_vec() });
         for (name, value, reason) in [
             ("maxmemory", "x", "argument must be a memory value"),
-            ("port", "1", "can't set immutable config"),
+            ("databases", "1", "can't set immutable config"),
             (
                 "client-query-buffer-limit",
                 "3221225473",

@@ -6,7 +6,7 @@
 //! `config/` holds the options as rows, `info.rs` the text of INFO, `host.rs` answers the commands,
 //! `memory.rs` reserves the arena's addresses, `attach.rs` shares its segments with processes,
 //! `backlog.rs` keeps the latest effects, `detach.rs` and `supervise.rs` are what a process owes to
-//! who started it.
+//! who started it, `doors.rs` exchanges the TCP listeners.
 //! *Invariants*: a connection belongs to one worker; a worker never waits but for readiness; an
 //! idle server uses no processor time; every buffer has a limit.
 //! *Not here*: what a command does (command), the order of checks (engine), system calls (sys).
@@ -22,6 +22,7 @@ mod buffers;
 mod connection;
 mod cycles;
 mod detach;
+mod doors;
 mod host;
 mod info;
 mod lanes;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 
 use sys::socket::Listener;
 
@@ -11,20 +12,14 @@ use crate::config::{Settings, base_text};
 ///
 /// # Errors
 /// A sentence for the log that says which address failed and why.
-pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
-    let mut listeners = Vec::new();
-    if settings.port != 0 {
-        for text in &settings.bind {
-            if let Some(listener) = open_tcp(text, settings)? {
-                listeners.push(listener);
-            }
-        }
-    }
+pub fn open(settings: &Settings) -> Result<Vec<Arc<Listener>>, String> {
+    let mut listeners = open_tcp(settings)?;
     if let Some(path) = &settings.unix_socket {
         let listener = Listener::unix(path, settings.unix_socket_mode, settings.tcp_backlog);
-        listeners.push(listener.map_err(|error| {
+        let listener = listener.map_err(|error| {
             format!("Failed opening Unix socket: bind: {}: {}", path.display(), base_text(&error))
-        })?);
+        });
+        listeners.push(Arc::new(listener?));
     }
     if listeners.is_empty() {
         return Err("Configured to not listen anywhere, exiting.".to_owned());
@@ -32,16 +27,27 @@ pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
     Ok(listeners)
 }
 
+/// Opens the TCP listeners of `settings`, none if their port is 0.
+///
+/// # Errors
+/// A sentence for the log; those already open are closed.
+pub fn open_tcp(settings: &Settings) -> Result<Vec<Arc<Listener>>, String> {
+    let addresses = if settings.port == 0 { &[][..] } else { &settings.bind };
+    let opened = addresses.iter().map(|text| open_address(text, settings));
+    // An address that may be absent, and is, is left out.
+    opened.filter_map(Result::transpose).map(|opened| opened.map(Arc::new)).collect()
+}
+
 /// Returns which kinds of listeners there are, for the log.
-pub fn kinds(listeners: &[Listener]) -> Vec<&'static str> {
-    let is_unix = |listener: &Listener| listener.path().is_some();
+pub fn kinds(listeners: &[Arc<Listener>]) -> Vec<&'static str> {
+    let is_unix = |listener: &Arc<Listener>| listener.path().is_some();
     let has_tcp = listeners.iter().any(|listener| !is_unix(listener));
     let has_unix = listeners.iter().any(is_unix);
     [has_tcp.then_some("tcp"), has_unix.then_some("unix")].into_iter().flatten().collect()
 }
 
 /// Opens one address of `bind`; none when it may be absent and is.
-fn open_tcp(text: &str, settings: &Settings) -> Result<Option<Listener>, String> {
+fn open_address(text: &str, settings: &Settings) -> Result<Option<Listener>, String> {
     let (name, may_be_absent) = match text.strip_prefix('-') {
         Some(name) => (name, true),
         None => (text, false),
@@ -94,8 +100,10 @@ mod tests {
     fn an_absent_address_is_fatal_unless_marked() {
         // 192.0.2.0/24 is set aside for documentation: no host has it.
         let marked = settings("port 0\nbind -192.0.2.1");
-        assert!(open_tcp("-192.0.2.1", &marked).unwrap().is_none());
-        assert!(open_tcp("192.0.2.1", &marked).unwrap_err().contains("Failed listening on port"));
+        assert!(open_address("-192.0.2.1", &marked).unwrap().is_none());
+        assert!(
+            open_address("192.0.2.1", &marked).unwrap_err().contains("Failed listening on port")
+        );
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use command::Wake;
 use sys::poll::Waker;
-use sys::socket::Stream;
+use sys::socket::{Listener, Stream};
 
 use crate::connection::End;
 use crate::lanes::LaneSeat;
@@ -38,6 +38,8 @@ pub enum Message {
     Wake(u64, Wake),
     /// The pause is over.
     Resume,
+    /// Accept from these TCP listeners from now on. For the worker that accepts.
+    Listen(Vec<Arc<Listener>>),
 }
 
 /// What a worker that does not look may be shown, in bytes. Beyond that its monitors are slow
@@ -45,7 +47,8 @@ pub enum Message {
 const SHOWN_BYTES_MAX: usize = 64 << 20;
 
 /// The messages for one worker. Bounded by what the senders do: connections, lanes, ends and
-/// wake-ups by `maxclients`, the rest by one per round of the service thread and one per pause.
+/// wake-ups by `maxclients`, the rest by one per round of the service thread one per pause and
+/// one per change of the addresses.
 pub struct Mailbox {
     contents: Mutex<Contents>,
     /// How many of the worker's sessions are monitors.

@@ -127,6 +127,7 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     let shared = Arc::new(Shared::new(config, origin, control)?);
     let settings = shared.settings();
     let listeners = listen::open(&settings)?;
+    shared.doors.take(&listeners);
     let kinds = listen::kinds(&listeners);
     let acceptor = Acceptor::new(listeners).map_err(|error| format!("no descriptor: {error}"))?;
     let poller = end_poller(&shared, &signals).map_err(|error| format!("no poller: {error}"))?;

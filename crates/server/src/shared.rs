@@ -20,6 +20,7 @@ use crate::backlog::Backlog;
 use crate::config::{Config, Settings, base_text, effective as row, notice, refused, rewrite};
 use crate::connection::End;
 use crate::cycles::{OverLimit, Sweep};
+use crate::doors::Doors;
 use crate::lanes::Lanes;
 use crate::latency::LatencyMonitor;
 use crate::limits;
@@ -35,6 +36,9 @@ use crate::service::Bell;
 use crate::slow_log::SlowLog;
 use crate::statistics::{Counted, Rates, Totals, WorkerCounters};
 
+/// The worker that accepts connections, for all.
+const ACCEPTING_WORKER: usize = 0;
+
 /// The one instance that the server's threads share.
 pub struct Shared {
     /// What executes requests.
@@ -49,6 +53,8 @@ pub struct Shared {
     pub outbound: Outbound,
     /// The latest effects, when they are kept.
     pub backlog: Option<Arc<Backlog>>,
+    /// The TCP listeners.
+    pub doors: Doors,
     /// The connected clients.
     pub clients: Registry,
     /// Which requests have to wait.
@@ -169,6 +175,7 @@ impl Shared {
             lanes: Lanes::default(),
             outbound: Outbound::default(),
             backlog,
+            doors: Doors::default(),
             clients: Registry::default(),
             pause: ClientPause::default(),
             switches: Switches::default(),
@@ -270,12 +277,30 @@ impl Shared {
             && let Err(error) = self.oom_score.set(settings.oom_score)
         {
             tracing::warn!(%error, "Unable to set the OOM score");
-            // It was entered once, so it can be again.
-            let _ = std::env::set_current_dir(&before.directory);
+            return_to(&before);
             let why = "Failed to apply new oom_score_adj configuration, check server logs.";
             return Err(refused(&row::OOM_SCORE, why));
         }
+        // Last, as connections that wait are lost.
+        if (settings.port, &settings.bind) != (before.port, &before.bind)
+            && !self.listen_as(&before, &settings)
+        {
+            return_to(&before);
+            // It was set before, so it can be again.
+            let _ = self.oom_score.set(before.oom_score);
+            return Err(match settings.bind == before.bind {
+                true => refused(&row::PORT, "Unable to listen on this port. Check server logs."),
+                false => refused(&row::BIND, "Failed to bind to specified addresses."),
+            });
+        }
         Ok(next.settings())
+    }
+
+    /// Listens as `after` says and no longer as `before` does; returns whether that was possible.
+    fn listen_as(&self, before: &Settings, after: &Settings) -> bool {
+        let (listeners, is_done) = self.doors.exchange(before, after);
+        self.mailboxes[ACCEPTING_WORKER].post(Message::Listen(listeners));
+        is_done
     }
 
     /// Writes the configuration back to its file.
@@ -445,6 +470,12 @@ fn reported_from(settings: &Settings) -> u64 {
         milliseconds => milliseconds.saturating_mul(1_000_000),
     };
     settings.slow_log_from_ns.unwrap_or(u64::MAX).min(spike)
+}
+
+/// Makes the directory of `before` the working directory again.
+fn return_to(before: &Settings) {
+    // It was entered once, so it can be again.
+    let _ = std::env::set_current_dir(&before.directory);
 }
 
 /// Makes `dir` the working directory and shows its absolute path.

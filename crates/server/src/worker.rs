@@ -17,7 +17,7 @@ use command::ClientInfo;
 use engine::{Session, Tick};
 use resp::Batch;
 use sys::poll::{Events, Interest, Poller, Ready};
-use sys::socket::Stream;
+use sys::socket::{Listener, Stream};
 
 use crate::accept::{Acceptor, is_loopback};
 use crate::buffers::BufferPool;
@@ -192,6 +192,7 @@ impl<'s> Worker<'s> {
             self.round(&events);
         }
         self.acceptor = None;
+        self.shared.doors.close();
         self.drain(&mut events)
     }
 
@@ -408,6 +409,13 @@ impl<'s> Worker<'s> {
         self.unreported_bytes -= member.connection.counted_bytes() as isize;
     }
 
+    fn listen(&mut self, listeners: Vec<Arc<Listener>>) {
+        let Some(acceptor) = &mut self.acceptor else { return };
+        if let Err(error) = acceptor.exchange(listeners, &self.poller) {
+            tracing::error!(%error, "The new addresses cannot be watched");
+        }
+    }
+
     fn read_mailbox(&mut self) {
         let (messages, shown) = self.mailbox.take();
         for message in messages {
@@ -420,6 +428,7 @@ impl<'s> Worker<'s> {
                 Message::End(id, end) => self.end(id, end),
                 Message::Wake(id, wake) => self.wake(id, wake),
                 Message::Resume => self.resume(),
+                Message::Listen(listeners) => self.listen(listeners),
             }
         }
         if shown.is_cut || !shown.lines.is_empty() {

@@ -259,6 +259,15 @@ impl Listener {
         }
     }
 
+    /// Stops listening, for everybody who has this listener: its address can be bound anew, and
+    /// connections that wait are refused.
+    ///
+    /// # Errors
+    /// None that is known for a listener.
+    pub fn stop(&self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both)?)
+    }
+
     /// Returns the address that a TCP listener is bound to; none for a unix listener.
     ///
     /// # Errors
@@ -429,6 +438,19 @@ mod tests {
         assert_eq!(grown, b"abc");
         drop(one);
         assert_eq!(two.receive(&mut buffer).unwrap(), Received::End);
+    }
+
+    #[test]
+    fn address_of_a_stopped_listener_can_be_bound_again_also_as_a_part_of_all() {
+        let first = Listener::tcp("0.0.0.0:0".parse().unwrap(), 16).unwrap();
+        let port = first.local_address().unwrap().unwrap().port();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        assert!(Listener::tcp(address, 16).is_err());
+        first.stop().unwrap();
+        let second = Listener::tcp(address, 16).unwrap();
+        std::net::TcpStream::connect(address).unwrap();
+        assert!(second.accept().unwrap().is_some());
+        assert!(first.accept().is_err());
     }
 
     #[test]

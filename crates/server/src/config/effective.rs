@@ -12,7 +12,6 @@ pub static PORT: Row = Row {
     name: "port",
     kind: Kind::Integer { min: 0, max: 65_535 },
     default: "6379",
-    when: When::Start,
     doc: "TCP port; 0 listens on no TCP port.",
     ..Row::EFFECTIVE
 };
@@ -22,7 +21,6 @@ pub static BIND: Row = Row {
     name: "bind",
     kind: Kind::Addresses,
     default: "127.0.0.1 -::1",
-    when: When::Start,
     doc: "Addresses to listen on; `*` and `::*` are all, a leading `-` lets an address be absent.",
     ..Row::EFFECTIVE
 };
