@@ -431,6 +431,7 @@ fn replies_that_are_not_wanted_do_not_come() {
             (&["CLIENT REPLY SKIP", "MULTI", "PING", "EXEC"], &["+QUEUED\r\n", "*1\r\n+PONG\r\n"]),
             (&["CLIENT REPLY SKIP", "WAIT 1 5", "PING"], &["+PONG\r\n"]),
             (&["CLIENT REPLY OFF", "PING", "RESET"], &["+RESET\r\n"]),
+            (&["CLIENT REPLY SKIP", "RESET", "ECHO a"], &["$1\r\na\r\n"]),
         ] {
             send(&mut client, requests);
             for expected in expected {

@@ -5,8 +5,9 @@
 //! is what the threads share, `service.rs` the thread that sweeps, `mailbox.rs` how threads talk.
 //! `config/` holds the options as rows, `info.rs` the text of INFO, `host.rs` answers the commands,
 //! `memory.rs` reserves the arena's addresses, `attach.rs` shares its segments with processes,
-//! `backlog.rs` keeps the latest effects, `detach.rs` and `supervise.rs` are what a process owes to
-//! who started it, `doors.rs` exchanges the TCP listeners.
+//! `backlog.rs` keeps the latest effects, `stall.rs` and `pause.rs` say who waits, `monitor.rs`
+//! shows some what all do, `detach.rs` and `supervise.rs` are what a process owes to who started
+//! it, `doors.rs` exchanges the TCP listeners.
 //! *Invariants*: a connection belongs to one worker; a worker never waits but for readiness; an
 //! idle server uses no processor time; every buffer has a limit.
 //! *Not here*: what a command does (command), the order of checks (engine), system calls (sys).

@@ -36,7 +36,10 @@ fn run(
     session.protocol = Protocol::Resp2;
     session.authenticated = !cx.host.requires_password();
     session.name = Box::default();
-    session.replies = Replies::On;
+    // A reply that was to be skipped is not wanted now either.
+    if session.replies != Replies::Skip {
+        session.replies = Replies::On;
+    }
     session.is_kept = false;
     session.leaves_no_touch = false;
     session.is_monitor = false;

@@ -90,6 +90,7 @@ fn unwanted_replies_are_not_there() {
         (&["CLIENT REPLY OFF", "PING", "CLIENT REPLY SKIP", "GET", "CLIENT REPLY ON"], "+OK"),
         (&["CLIENT REPLY SKIP", "CLIENT REPLY OFF", "PING", "CLIENT REPLY ON"], "+OK"),
         (&["CLIENT REPLY OFF", "PING", "RESET"], "+RESET"),
+        (&["CLIENT REPLY SKIP", "RESET", "ECHO a"], "$1 a"),
     ] {
         assert_eq!(client.run_all(requests), expected, "{requests:?}");
     }
