@@ -57,14 +57,14 @@ impl Digest {
                 let mut pair = Digest::default();
                 field.with_bytes(|bytes| pair.mix(bytes));
                 value.with_bytes(|bytes| pair.mix(bytes));
-                self.add(&pair);
+                self.add(&Digest::sum(&pair.0));
             }),
             Content::Collection(Collection::SortedSet(set)) => {
                 set.for_each(0, usize::MAX, Direction::Up, |member, score| {
                     let mut pair = Digest::default();
                     member.with_bytes(|bytes| pair.mix(bytes));
                     pair.mix(double_in_17_digits(score).as_bytes());
-                    self.add(&pair);
+                    self.add(&Digest::sum(&pair.0));
                 });
             }
         }

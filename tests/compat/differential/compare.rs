@@ -17,6 +17,8 @@ enum How {
     Near { tolerance: i64 },
     /// Both are nothing or both are something.
     Presence,
+    /// Names of encodings: Redis 7.2 keeps small lists and sets as listpacks, 7.0 did not.
+    Encoding,
     /// Not at all.
     Never,
     /// A map or a flat array of pairs; the values of these names are not compared.
@@ -47,6 +49,8 @@ const ROWS: &[Row] = &[
     always("keys", How::Unordered, "its order is the hash table's"),
     always("randomkey", How::Presence, "any key will do"),
     always("client|id", How::Presence, "counts the server's connections"),
+    always("object|encoding", How::Encoding, "lists and sets: src/t_set.c, src/t_list.c of 7.2"),
+    always("srandmember", How::Presence, "picks by chance"),
     always("time", How::Never, "the clock goes on"),
     always("hello", How::MapWithout(&["version", "id"]), "another version, another connection"),
     expired("dbsize", "counts keys that are expired and not removed yet"),
@@ -150,6 +154,7 @@ fn agree(
         How::Never => true,
         How::Unordered => sorted(ours) == sorted(oracle),
         How::Presence => is_nothing(ours) == is_nothing(oracle),
+        How::Encoding => is_newer_encoding(ours, oracle),
         How::Near { tolerance } => are_near(ours, oracle, tolerance),
         How::MapWithout(names) => without(ours, names) == without(oracle, names),
     };
@@ -184,6 +189,13 @@ fn has_tip(name: &str, tip: &str) -> bool {
 
 fn lowercase(word: &[u8]) -> String {
     String::from_utf8_lossy(word).to_ascii_lowercase()
+}
+
+/// Returns whether Redis 7.2 may say `ours` where 7.0 says `oracle`.
+fn is_newer_encoding(ours: &Value, oracle: &Value) -> bool {
+    let older = [&b"quicklist"[..], b"hashtable"];
+    ours.as_bytes() == Some(b"listpack")
+        && oracle.as_bytes().is_some_and(|name| older.contains(&name))
 }
 
 fn is_nothing(value: &Value) -> bool {

@@ -28,3 +28,20 @@ const TWO_DATABASES: &str = "26c87e3f38955baf02c45bc345932aa44296e080";
 const VALUES: &str = "1) 3060458f990907330690eb23d0ce04409b97d866\n\
                       2) 83df3a94c43338a2db2a05ddb5dbb794b842c619\n\
                       3) 0000000000000000000000000000000000000000";
+
+/// What has no order gives the same digest in any.
+#[test]
+fn digests_of_collections_are_those_of_redis() {
+    let mut world = World::new();
+    world.ask("RPUSH list a 1 b");
+    world.ask("SADD set y 2 x");
+    world.ask("HSET hash g 7 f v");
+    assert_eq!(world.ask("DEBUG DIGEST-VALUE list set hash"), COLLECTIONS);
+    world.ask("DEL list set");
+    assert_eq!(world.ask("DEBUG DIGEST"), ONE_HASH);
+}
+
+const COLLECTIONS: &str = "1) d5f44352f6226abea9252dad248ef5de0d964396\n\
+                           2) eccffdbd2837a69a1e4b1375f1229f14c0974e6e\n\
+                           3) 42e8aee1f7247f7f7997132f31f0ea5085e70d29";
+const ONE_HASH: &str = "ea56e1663ca115ea734ac11741f7a8f481bd6c5d";
