@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -45,6 +45,14 @@ impl Program {
     /// When it is no pipe, or was taken before.
     pub fn output(&mut self) -> ChildStdout {
         self.child.stdout.take().expect("the output is a pipe")
+    }
+
+    /// Returns its input, which the command made a pipe.
+    ///
+    /// # Panics
+    /// When it is no pipe, or was taken before.
+    pub fn input(&mut self) -> ChildStdin {
+        self.child.stdin.take().expect("the input is a pipe")
     }
 
     /// Returns how it ended, if it has.

@@ -3,6 +3,7 @@
 
 mod crowds;
 mod door;
+mod lanes;
 mod lifetime;
 mod limits;
 mod protocol;

@@ -2,6 +2,7 @@
 //! our own client.
 
 mod attached;
+mod lane;
 mod redis_benchmark;
 mod redis_cli;
 mod redis_py;

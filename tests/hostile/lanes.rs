@@ -1,0 +1,271 @@
+//! Lanes with hostile, greedy and dying clients.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use base::prng::Prng;
+use harness::{Kind, Launch, Program, Server, command, poll_until, words};
+use resp::{Value, ValueDecoder, encode_command};
+use ring::lane::{LaneMemory, LaneShape, SharedLane};
+use sys::poll::Waker;
+
+use super::{assert_healthy, info};
+
+const RING_BYTES: u64 = 4096;
+
+/// A lane whose client writes what it likes.
+struct RawLane {
+    control: UnixStream,
+    memory: SharedLane,
+    doorbell: Waker,
+    id: i64,
+    _bell: OwnedFd,
+}
+
+/// Sends the words of `line`; returns the reply and the descriptors that came with it.
+fn ask(control: &mut UnixStream, line: &str) -> (Value, Vec<OwnedFd>) {
+    let words = words(line);
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    let (mut request, mut received) = (Vec::new(), Vec::new());
+    encode_command(&words, &mut request);
+    control.write_all(&request).expect("the server takes requests");
+    let (mut decoder, mut descriptors) = (ValueDecoder::default(), Vec::new());
+    loop {
+        let mut bytes = [0; 4096];
+        let count = sys::descriptors::receive(&*control, &mut bytes, &mut descriptors);
+        received.extend_from_slice(&bytes[..count.expect("the server answers")]);
+        let (consumed, value) = decoder.decode(&received).expect("it is RESP");
+        received.drain(..consumed);
+        if let Some(value) = value {
+            return (value, descriptors);
+        }
+    }
+}
+
+impl RawLane {
+    /// Makes a lane that is not sealed yet.
+    fn offered(server: &Server) -> RawLane {
+        let mut control = UnixStream::connect(server.socket()).expect("the server is there");
+        let (reply, descriptors) =
+            ask(&mut control, &format!("SHM LANE {RING_BYTES} {RING_BYTES}"));
+        let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
+        let Value::Integer(id) = fields[1] else { panic!("a number: {reply:?}") };
+        let [memory, doorbell, bell]: [OwnedFd; 3] = descriptors.try_into().expect("three came");
+        let shape = LaneShape::new(RING_BYTES, RING_BYTES).expect("within bounds");
+        let memory = SharedLane::open(memory, shape).expect("it is a lane");
+        RawLane { control, memory, doorbell: Waker::from(doorbell), id, _bell: bell }
+    }
+
+    fn sealed(server: &Server) -> RawLane {
+        let mut lane = RawLane::offered(server);
+        lane.seal();
+        lane
+    }
+
+    fn seal(&mut self) {
+        let line = format!("SHM SEAL {}", self.id);
+        assert_eq!(ask(&mut self.control, &line).0, Value::Simple(b"OK".to_vec()));
+    }
+
+    /// Returns word `index` of the memory.
+    fn word(&self, index: usize) -> &AtomicU64 {
+        let (header, requests) = (self.memory.header(), self.memory.requests());
+        match index.checked_sub(header.len()) {
+            None => &header[index],
+            Some(index) if index < requests.len() => &requests[index],
+            Some(index) => &self.memory.replies()[index - requests.len()],
+        }
+    }
+
+    fn word_count(&self) -> usize {
+        self.memory.header().len() + self.memory.requests().len() + self.memory.replies().len()
+    }
+
+    /// Puts `bytes` into the empty request ring and rings.
+    fn put_first(&self, bytes: &[u8]) {
+        let ring = self.memory.requests();
+        ring[0].store(bytes.len() as u64, Ordering::Relaxed);
+        for (cell, chunk) in ring[1..].iter().zip(bytes.chunks(8)) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            cell.store(u64::from_le_bytes(word), Ordering::Relaxed);
+        }
+        let tail = 8 + bytes.len().next_multiple_of(8) as u64;
+        self.memory.header()[REQUEST_TAIL_AT].store(tail, Ordering::Release);
+        self.doorbell.wake();
+    }
+
+    fn reply_tail(&self) -> u64 {
+        self.memory.header()[REPLY_TAIL_AT].load(Ordering::Acquire)
+    }
+}
+
+/// Words of the header, as docs/internals/shm-lanes.md has them drawn.
+const REQUEST_TAIL_AT: usize = 16;
+const REPLY_TAIL_AT: usize = 64;
+
+/// Writes random and adversarial words over all of a lane and rings.
+fn vandalise(lane: &mut RawLane, random: &mut Prng) {
+    for _ in 0..10 {
+        for _ in 0..random.below(40) {
+            // The words that mean something more often than those of the rings.
+            let index = match random.below(3) {
+                0 => 16 * random.below(8) as usize,
+                1 => 512 + random.below(64) as usize,
+                _ => random.below(lane.word_count() as u64) as usize,
+            };
+            let value = match random.below(6) {
+                0 => random.next(),
+                1 => random.below(64) * 8,
+                2 => u64::MAX - random.below(64),
+                3 => 1 << random.below(64),
+                4 => lane.word(index).load(Ordering::Relaxed).wrapping_add(8),
+                _ => u64::from_le_bytes(*b"*1\r\n$4\r\n"),
+            };
+            lane.word(index).store(value, Ordering::Relaxed);
+        }
+        lane.doorbell.wake();
+        // The one worker has looked at the lane when it answers.
+        ask(&mut lane.control, "PING");
+    }
+}
+
+#[test]
+fn client_that_writes_random_words_ends_its_own_lane_only() {
+    const LANES: u64 = 150;
+    let server = Launch::new(Kind::Forebay).option("workers", "1").start();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let good = scope.spawn(|| {
+            let (mut lane, mut rounds) = (server.lane(RING_BYTES), 0);
+            while !is_over.load(Ordering::Relaxed) {
+                rounds += 1;
+                let value = format!("value {rounds}");
+                let requests = [
+                    vec![b"SET".to_vec(), b"good".to_vec(), value.clone().into()],
+                    words("GET good"),
+                ];
+                let replies = lane.pipeline(&requests);
+                assert_eq!(replies[1].value, Value::Bulk(value.into()));
+            }
+            rounds
+        });
+        for seed in 1..=LANES {
+            let mut lane = RawLane::sealed(&server);
+            vandalise(&mut lane, &mut Prng::new(seed));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(good.join().expect("others notice nothing") > 0);
+    });
+    assert!(info(&server, "shm", "shm_lane_errors") > LANES / 2, "{}", server.log());
+    poll_until("all lanes to end", || info(&server, "shm", "shm_lanes") == 0);
+    assert_eq!(info(&server, "shm", "shm_lane_bytes"), 0);
+    assert_healthy(&server);
+}
+
+#[test]
+fn bad_word_ends_the_lane_and_leaves_its_parent_and_the_other_lanes() {
+    let server = Server::start(Kind::Forebay);
+    let mut lane = RawLane::sealed(&server);
+    lane.put_first(b"PING\r\n");
+    poll_until("a reply", || lane.reply_tail() > 0);
+    lane.memory.header()[REQUEST_TAIL_AT].store(3, Ordering::Relaxed);
+    lane.doorbell.wake();
+    poll_until("the lane to end", || info(&server, "shm", "shm_lanes") == 0);
+    assert!(server.log().contains("Closing client that broke its lane"), "{}", server.log());
+    assert_eq!(ask(&mut lane.control, "PING").0, Value::Simple(b"PONG".to_vec()));
+}
+
+#[test]
+fn lane_is_not_served_before_it_is_sealed() {
+    let server = Server::start(Kind::Forebay);
+    let mut lane = RawLane::offered(&server);
+    lane.put_first(b"PING\r\n");
+    assert_healthy(&server);
+    assert_eq!(lane.reply_tail(), 0);
+    lane.seal();
+    poll_until("a reply", || lane.reply_tail() > 0);
+    let again = ask(&mut lane.control, &format!("SHM SEAL {}", lane.id)).0;
+    assert_eq!(again, Value::Error(b"ERR the lane is sealed already".to_vec()));
+}
+
+#[test]
+fn client_that_does_not_read_is_closed_at_its_limit() {
+    let limit = "normal 1000000 0 0";
+    let server = Launch::new(Kind::Forebay).option("client-output-buffer-limit", limit).start();
+    server.tcp().ask(&vec![b"SET".to_vec(), b"key".to_vec(), vec![b'x'; 100_000]]);
+    let lane = RawLane::sealed(&server);
+    lane.put_first("GET key\r\n".repeat(5).as_bytes());
+    poll_until("replies to wait", || lane.reply_tail() > 0);
+    assert_healthy(&server);
+    assert_eq!(info(&server, "shm", "shm_lanes"), 1);
+    drop(lane);
+    let lane = RawLane::sealed(&server);
+    lane.put_first("GET key\r\n".repeat(15).as_bytes());
+    poll_until("the lane to end", || info(&server, "shm", "shm_lanes") == 0);
+    assert_eq!(info(&server, "stats", "client_output_buffer_limit_disconnections"), 1);
+    assert_healthy(&server);
+}
+
+#[test]
+fn lanes_are_refused_where_there_may_be_none() {
+    let server = Launch::new(Kind::Forebay).option("shm-lanes-max", "2").start();
+    let refusal = |line: &str, text: &str| {
+        let mut control = UnixStream::connect(server.socket()).expect("the server is there");
+        let expected = Value::Error(text.as_bytes().to_vec());
+        assert_eq!(ask(&mut control, line).0, expected, "{line}");
+    };
+    let sizes = "ERR a ring has a power of two of bytes from 4096 to 16777216";
+    for line in ["0 4096", "4096 5000", "2048 4096", "-4096 4096", "4096 33554432"] {
+        refusal(&format!("SHM LANE {line}"), sizes);
+    }
+    refusal("SHM LANE 4096 a", "ERR value is not an integer or out of range");
+    let no_lane = "ERR this connection has no such lane";
+    let mut other = RawLane::offered(&server);
+    refusal(&format!("SHM SEAL {}", other.id), no_lane);
+    refusal(&format!("SHM CLOSE {}", other.id), no_lane);
+    refusal("SHM CLOSE 99999", no_lane);
+    let not_unix = "ERR shared memory needs a connection by the unix socket";
+    for line in ["SHM LANE 4096 4096", "SHM ATTACH"] {
+        let expected = Value::Error(not_unix.as_bytes().to_vec());
+        assert_eq!(server.tcp().call(line), expected, "{line} over TCP");
+        assert_eq!(server.lane(4096).call(line), expected, "{line} over a lane");
+        poll_until("the lane to end", || info(&server, "shm", "shm_lanes") == 1);
+    }
+    let second = RawLane::sealed(&server);
+    refusal("SHM LANE 4096 4096", "ERR too many lanes");
+    assert_eq!(
+        ask(&mut other.control, &format!("SHM CLOSE {}", other.id)).0.as_bytes(),
+        Some(&b"OK"[..])
+    );
+    assert_eq!(info(&server, "shm", "shm_lanes"), 1);
+    drop(second);
+    poll_until("the lane to end", || info(&server, "shm", "shm_lanes") == 0);
+    assert_eq!(info(&server, "clients", "connected_clients"), 2, "this one and `other`");
+}
+
+#[test]
+fn killed_client_leaves_no_lane_although_its_child_keeps_the_socket() {
+    let server = Server::start(Kind::Forebay);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/hostile/lane_client.py");
+    for step_count in [1, 2, 3, 4, 5, 7, 20, 104] {
+        let mut client = command("python3");
+        client.arg(script).arg(server.socket()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut client = Program::start(client).expect("python3 is there");
+        let input = client.input();
+        let mut lines = BufReader::new(client.output()).lines();
+        for _ in 0..step_count {
+            lines.next().expect("a step follows").expect("the pipe works");
+        }
+        client.signal("KILL");
+        poll_until("its lanes to end", || info(&server, "shm", "shm_lanes") == 0);
+        assert_eq!(info(&server, "shm", "shm_lane_bytes"), 0, "after {step_count} steps");
+        assert_eq!(info(&server, "shm", "shm_lane_errors"), 0, "after {step_count} steps");
+        drop(input);
+        poll_until("its connection to end", || info(&server, "clients", "connected_clients") == 1);
+    }
+}
