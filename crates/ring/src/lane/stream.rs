@@ -76,6 +76,8 @@ impl<W: AtomicWord, C: Cell> Ring<'_, W, C> {
 #[derive(Debug, Default)]
 pub struct Writer {
     tail: u64,
+    /// The tail that the reader sees: nobody has taken what lies behind it.
+    published: u64,
     /// The head when it was last looked at.
     head: u64,
 }
@@ -83,7 +85,7 @@ pub struct Writer {
 impl Writer {
     #[cfg(test)]
     pub(super) fn starting_at(index: u64) -> Writer {
-        Writer { tail: index, head: index }
+        Writer { tail: index, published: index, head: index }
     }
 
     /// Writes as much of `pieces`, one behind the other, as there is room for; returns how many
@@ -96,7 +98,6 @@ impl Writer {
         ring: &Ring<'_, W, C>,
         pieces: &[impl AsRef<[u8]>],
     ) -> Result<usize, LaneError> {
-        let before = self.tail;
         let mut written = 0;
         'pieces: for piece in pieces {
             let mut rest = piece.as_ref();
@@ -115,9 +116,10 @@ impl Writer {
                 rest = later;
             }
         }
-        if self.tail != before {
+        if self.tail != self.published {
             // SYNC POINT: frames before the tail. Pairs with the load in `Reader::there`.
             ring.tail.store(self.tail, Ordering::Release);
+            self.published = self.tail;
         }
         Ok(written)
     }
@@ -148,8 +150,9 @@ impl Writer {
         }
         // SYNC POINT: taken before the head. Pairs with the store in `Reader::read`.
         let head = ring.head.load(Ordering::Acquire);
-        let room = free(head, self.tail).filter(|_| head.is_multiple_of(WORD_BYTES));
-        let room = room.ok_or(LaneError::Head { found: head, tail: self.tail })?;
+        let is_head = head.is_multiple_of(WORD_BYTES) && free(head, self.published).is_some();
+        let room = free(head, self.tail).filter(|_| is_head);
+        let room = room.ok_or(LaneError::Head { found: head, tail: self.published })?;
         self.head = head;
         Ok(room)
     }

@@ -241,6 +241,15 @@ fn miri_head_that_no_client_writes_ends_the_lane() {
     }
 }
 
+#[test]
+fn head_beyond_what_was_published_ends_the_lane() {
+    let memory = Arc::new(HeapLane::new(shape()));
+    let mut server = LaneEnd::new(memory.clone(), Side::Server);
+    memory.header()[REPLY_HEAD_AT].store(128, Ordering::Relaxed);
+    let pieces = [vec![0; 1_000], vec![0; RING_BYTES_MIN as usize]];
+    assert_eq!(server.write(&pieces), Err(LaneError::Head { found: 128, tail: 0 }));
+}
+
 fn read_all(end: &mut LaneEnd<Arc<HeapLane>>) -> Vec<u8> {
     let mut bytes = Vec::new();
     while end.read_appending(&mut bytes, 1 << 20).unwrap() > 0 {}
