@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::churn::Churn;
 use crate::compare::Comparison;
 use crate::demo::{self, Demonstration};
+use crate::hit_rate::{HitRates, Trace};
 use crate::keys::Distribution;
 use crate::load::{Load, Report};
 use crate::memory::Measurement;
@@ -39,6 +40,8 @@ enum Command {
     Memory(MemoryArguments),
     /// Writes many times its memory limit to a server, and tells how full and how far above it gets
     Churn(ChurnArguments),
+    /// Starts Forebay and another server and compares how often their full caches have a key
+    HitRate(HitRateArguments),
     /// Starts Forebay and measures reads through its shared memory
     Reader(ReaderArguments),
     /// Starts Forebay and another server and measures both and miniredis with a Go program (redigo)
@@ -257,6 +260,40 @@ struct ChurnArguments {
 }
 
 #[derive(Args)]
+struct HitRateArguments {
+    #[command(flatten)]
+    servers: ServerArguments,
+    /// maxmemory, in bytes
+    #[arg(long, default_value_t = 32 << 20)]
+    limit: u64,
+    /// Keys that requests choose from
+    #[arg(long, default_value_t = 1_000_000)]
+    keys: u64,
+    #[arg(long, default_value_t = 200)]
+    value_bytes: usize,
+    /// Requests of each trace; the second half is counted
+    #[arg(long, default_value_t = 4_000_000)]
+    requests: u64,
+    #[arg(long, value_delimiter = ',', default_value = "allkeys-lru,allkeys-lfu")]
+    policies: Vec<String>,
+    /// Values of maxmemory-samples
+    #[arg(long, value_delimiter = ',', default_value = "5,10")]
+    samples: Vec<u32>,
+    /// zipf:<exponent>, scan:<exponent> (a fifth of the keys comes once), drift:<exponent> (the
+    /// ranks move on to other keys)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "zipf:0.7,zipf:0.9,zipf:1.0,zipf:1.1,scan:0.9,drift:0.9"
+    )]
+    traces: Vec<Trace>,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    results: ResultsArgument,
+}
+
+#[derive(Args)]
 struct ReaderArguments {
     /// The forebay program; the one beside this program if not given
     #[arg(long)]
@@ -318,6 +355,20 @@ pub fn run() -> anyhow::Result<()> {
             limit: arguments.limit,
             value_bytes_max: arguments.value_bytes_max,
             rounds: arguments.rounds,
+            seed: arguments.seed,
+            results: record::folder(arguments.results.results),
+        }
+        .run(),
+        Command::HitRate(arguments) => HitRates {
+            subject: arguments.servers.subject()?,
+            other: arguments.servers.other(),
+            limit: arguments.limit,
+            key_count: arguments.keys,
+            value_bytes: arguments.value_bytes,
+            requests: arguments.requests,
+            policies: arguments.policies,
+            samples: arguments.samples,
+            traces: arguments.traces,
             seed: arguments.seed,
             results: record::folder(arguments.results.results),
         }

@@ -26,6 +26,12 @@ pub trait Draw {
     /// Returns a value for `arg`, which is neither a token alone nor a group.
     fn value(&mut self, arg: &Arg) -> Vec<u8>;
 
+    /// Returns whether requests may have `arg`.
+    fn knows(&self, arg: &Arg) -> bool {
+        let _ = arg;
+        true
+    }
+
     /// Returns a request of `command`: each option is there or not, repeated or not.
     fn request(&mut self, command: &Command) -> Vec<Vec<u8>> {
         let mut request = names(self, command);
@@ -74,8 +80,9 @@ fn append_value<D: Draw + ?Sized>(draw: &mut D, arg: &Arg, request: &mut Vec<Vec
         ArgKind::PureToken => {}
         ArgKind::Block(args) => append_all(draw, args, request),
         ArgKind::OneOf(args) => {
-            let index = draw.random().below(args.len() as u64) as usize;
-            append_all(draw, &args[index..=index], request);
+            let known: Vec<&Arg> = args.iter().filter(|arg| draw.knows(arg)).collect();
+            let index = draw.random().below(known.len() as u64) as usize;
+            append_all(draw, std::slice::from_ref(known[index]), request);
         }
         _ => request.push(draw.value(arg)),
     }

@@ -11,8 +11,8 @@ use crate::time_to_live::TimeForm;
 /// What SET asks for beyond key and value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SetOptions<'a> {
-    /// NX: only an absent key. XX: only an existing one.
-    pub condition: Option<Condition>,
+    /// NX: only an absent key. XX: only an existing one. IFEQ: only one that holds this string.
+    pub condition: Option<Condition<'a>>,
     /// GET: replies with the old value.
     pub get: bool,
     /// What becomes of the time to live.
@@ -21,9 +21,10 @@ pub(crate) struct SetOptions<'a> {
 
 /// When SET does anything at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Condition {
+pub(crate) enum Condition<'a> {
     Absent,
     Present,
+    Equal(&'a [u8]),
 }
 
 /// What becomes of the time to live.
@@ -49,10 +50,17 @@ impl<'a> SetOptions<'a> {
         let mut options = SetOptions::default();
         let mut index = 3;
         while index < args.len() {
-            if args.is(index, "NX") && options.condition != Some(Condition::Present) {
+            let condition = options.condition;
+            if args.is(index, "NX") && matches!(condition, None | Some(Condition::Absent)) {
                 options.condition = Some(Condition::Absent);
-            } else if args.is(index, "XX") && options.condition != Some(Condition::Absent) {
+            } else if args.is(index, "XX") && matches!(condition, None | Some(Condition::Present)) {
                 options.condition = Some(Condition::Present);
+            } else if args.is(index, "IFEQ")
+                && matches!(condition, None | Some(Condition::Equal(_)))
+                && index + 1 < args.len()
+            {
+                index += 1;
+                options.condition = Some(Condition::Equal(args.at(index)));
             } else if args.is(index, "GET") {
                 options.get = true;
             } else if args.is(index, "KEEPTTL") && matches!(options.time, Time::Unsaid | Time::Keep)

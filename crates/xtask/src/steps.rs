@@ -64,7 +64,7 @@ pub fn ci(_: &[String]) -> Result<(), String> {
 const BENCH_TABLES: [&str; 4] = ["core", "commands", "pipeline", "sink"];
 
 /// The commands of `forebay bench` that record what they measured.
-const RECORDING: [&str; 5] = ["compare", "memory", "churn", "reader", "pipeline"];
+const RECORDING: [&str; 6] = ["compare", "memory", "churn", "hit-rate", "reader", "pipeline"];
 /// Where they record it, from the root of the repository.
 const RESULTS: &str = "bench/results";
 

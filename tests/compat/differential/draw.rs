@@ -25,6 +25,11 @@ impl Draw for Words {
         &mut self.prng
     }
 
+    /// What came after Redis 7, or with Valkey, the other server does not know.
+    fn knows(&self, arg: &Arg) -> bool {
+        !arg.since.starts_with(['8', '9'])
+    }
+
     fn word(&mut self, word: &'static str) -> Vec<u8> {
         match self.prng.below(8) {
             0 => word.to_ascii_uppercase().into_bytes(),

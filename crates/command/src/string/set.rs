@@ -24,9 +24,16 @@ pub static SET: Command = Command {
     args: &[
         Arg::key("key"),
         Arg::string("value"),
-        Arg::one_of("condition", &[Arg::word("nx", "NX"), Arg::word("xx", "XX")])
-            .optional()
-            .since("2.6.12"),
+        Arg::one_of(
+            "condition",
+            &[
+                Arg::word("nx", "NX"),
+                Arg::word("xx", "XX"),
+                Arg::string("comparison-value").token("IFEQ").since("8.1.0"),
+            ],
+        )
+        .optional()
+        .since("2.6.12"),
         Arg::word("get", "GET").optional().since("6.2.0"),
         Arg::one_of(
             "expiration",
@@ -52,6 +59,7 @@ pub static SET: Command = Command {
         ("6.2.0", "Added the `GET`, `EXAT` and `PXAT` option."),
         ("7.0.0", "Allowed the `NX` and `GET` options to be used together."),
     ],
+    note: "Valkey 8.1 has IFEQ, Redis does not.",
     example: "> SET lake deep\nOK\n> SET lake wide GET EX 60\n\"deep\"\n> SET lake dry NX\n(nil)",
     handler: Handler::Write(run),
     ..Command::DEFAULT
@@ -78,6 +86,7 @@ fn run(
         None => true,
         Some(Condition::Absent) => !cx.view.contains(key),
         Some(Condition::Present) => cx.view.contains(key),
+        Some(Condition::Equal(expected)) => cx.view.string(key)? == Some(expected),
     };
     if is_wanted {
         cx.view.set(key, value, expiry)?;

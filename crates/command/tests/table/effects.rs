@@ -68,6 +68,8 @@ fn values_go_to_other_keys_as_they_are() {
     check(&["SET k v", "SET l w PXAT 1"], "COPY k l", "DEL l COPY k l DB 0 REPLACE");
     check(&["SET k v PXAT 1"], "RENAME k l", "DEL k");
     check(&["SET k mine"], "DELIFEQ k mine", "DEL k");
+    check(&["SET k mine"], "SET k other IFEQ mine", "SET k other");
+    check(&["SET k mine EX 9"], "SET k other KEEPTTL IFEQ mine", "SET k other KEEPTTL");
 }
 
 #[test]
@@ -80,6 +82,8 @@ fn what_changes_nothing_has_no_effect() {
     check(&[], "COPY k l", "");
     check(&["SET k v"], "MOVE k 0", "");
     check(&["SET k mine"], "DELIFEQ k yours", "");
+    check(&["SET k mine"], "SET k other IFEQ yours", "");
+    check(&[], "SET k other IFEQ mine", "");
     check(&["SET k v"], "SET k w NX", "");
     check(&[], "SET k w XX", "");
     check(&["SET k v"], "SETNX k w", "");
