@@ -1,18 +1,18 @@
 //! What an entry remembers of its accesses, as the eviction policy needs it.
 //!
 //! The mark in an entry's header is 32 bits. Under the policies that count accesses its low byte
-//! is the counter, and the rest the time of the last access in units of 15 s; under all others the
-//! whole is that time, in 256ths of the unit. Both forms agree on the upper bits and a flag tells
-//! them apart, so that a policy that is chosen at run time finds a mark of the other form as good
-//! as its coarser half.
+//! is the counter, and the rest the time of the last access in 64ths of a minute; under all others
+//! the whole is that time, in 1024ths. A flag tells the two apart, so that a policy that is chosen
+//! at run time takes a mark of the other form for what it says.
 //!
 //! ```text
-//! recency   | 24 units of 15 s | 8 256ths of a unit |   a tick is 58.6 ms, 2^32 are 7.97 years
-//! counting  | 24 units of 15 s | 8 counter          |   four units are a minute
+//! recency   | 32 ticks of 58.6 ms                  |   2^32 of them are 7.97 years
+//! counting  | 24 units of 0.94 s | 8 counter       |   2^24 of them are 182 days
 //! ```
 //!
-//! Two times are compared by the sign of their difference: a key looks as old as it is for half of
-//! the range, four years, and a clock that was set back makes no key look old.
+//! Times go round. A last access that seems to be up to a sixteenth of the range ahead is one before
+//! the clock was set back, and counts as now; a key looks as old as it is for the rest of the range:
+//! seven years and 170 days.
 //!
 //! The counter is that of Redis: logarithmic, it grows by chance, the more seldom the larger it is,
 //! and loses one for each `lfu-decay-time` minutes without an access. The chance comes from a
@@ -23,15 +23,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use arena::AccessMark;
 use base::UnixMs;
 
-/// Ticks in a unit of time: the values of the low byte.
-const UNIT_TICKS: u32 = 256;
-/// Ticks in a minute: four units.
-const MINUTE_TICKS: u32 = 4 * UNIT_TICKS;
+/// Ticks in a minute.
+const MINUTE_TICKS: u64 = 1024;
+/// Ticks in a unit, the time of the form that counts.
+const UNIT_TICKS: u64 = 16;
+/// How far a last access may seem to be ahead of now: this share of the range.
+const AHEAD_SHARE: u64 = 16;
 /// Ticks in so many milliseconds are...
-const MS_PER_GROUP: i64 = 1875;
+const MS_PER_GROUP: u64 = 1875;
 /// ...so many.
-const TICKS_PER_GROUP: i64 = 32;
-const _: () = assert!(MINUTE_TICKS as i64 * MS_PER_GROUP == 60_000 * TICKS_PER_GROUP);
+const TICKS_PER_GROUP: u64 = 32;
+const _: () = assert!(MINUTE_TICKS * MS_PER_GROUP == 60_000 * TICKS_PER_GROUP);
 
 /// The counter of a new key: with none it would go before it could be used again.
 const COUNTER_INITIAL: u8 = 5;
@@ -105,9 +107,8 @@ impl Tracking {
             return COUNTER_INITIAL;
         }
         let counter = mark.word as u8;
-        let minute = |tick: u32| tick & !(MINUTE_TICKS - 1);
-        let since = minute(tick_of(now)).wrapping_sub(minute(mark.word)) as i32;
-        let minutes = u32::try_from(since).unwrap_or(0) / MINUTE_TICKS;
+        let minutes = ticks(now) / MINUTE_TICKS - last_access(mark, now) / MINUTE_TICKS;
+        let minutes = u32::try_from(minutes).unwrap_or(u32::MAX);
         let lost = minutes.checked_div(self.decay_minutes.load(Ordering::Relaxed)).unwrap_or(0);
         counter.saturating_sub(lost.min(255) as u8)
     }
@@ -136,24 +137,25 @@ impl Tracking {
 /// Returns when an entry with `mark` was used last, in ticks since the Unix epoch: the same at any
 /// `now`, and never later than that.
 pub(crate) fn last_access(mark: AccessMark, now: UnixMs) -> u64 {
-    let step = if mark.counts { i64::from(UNIT_TICKS) } else { 1 };
-    let now = ticks(now) / step * step;
-    (now - i64::from(idle_since(mark, now as u32))).max(0) as u64
-}
-
-/// Returns the ticks from the access of `mark` to tick `now`; 0 where it seems to be later.
-fn idle_since(mark: AccessMark, now: u32) -> u32 {
-    let last = if mark.counts { mark.word & !(UNIT_TICKS - 1) } else { mark.word };
-    u32::try_from(now.wrapping_sub(last) as i32).unwrap_or(0)
+    let now = ticks(now);
+    let (step, count, last) = match mark.counts {
+        false => (1, 1 << 32, u64::from(mark.word)),
+        true => (UNIT_TICKS, 1 << 24, u64::from(mark.word >> 8)),
+    };
+    let now = now / step;
+    let idle = now.wrapping_sub(last) % count;
+    let is_ahead = idle >= count - count / AHEAD_SHARE;
+    now.saturating_sub(if is_ahead { 0 } else { idle }) * step
 }
 
 /// Returns for how many seconds an entry with `mark` has not been used.
 pub(crate) fn idle_seconds(mark: AccessMark, now: UnixMs) -> u64 {
-    u64::from(idle_since(mark, tick_of(now))) * 60 / u64::from(MINUTE_TICKS)
+    (ticks(now) - last_access(mark, now)) * 60 / MINUTE_TICKS
 }
 
 fn counting(now: UnixMs, counter: u8) -> AccessMark {
-    AccessMark { word: tick_of(now) & !(UNIT_TICKS - 1) | u32::from(counter), counts: true }
+    let unit = ticks(now) / UNIT_TICKS;
+    AccessMark { word: (unit << 8) as u32 | u32::from(counter), counts: true }
 }
 
 /// Returns the time in ticks, modulo 2^32.
@@ -162,11 +164,11 @@ fn tick_of(now: UnixMs) -> u32 {
     ticks(now) as u32
 }
 
-/// Returns the time in ticks. A time before all times may wrap.
+/// Returns the time in ticks; 0 for one before the epoch.
 #[inline]
-fn ticks(now: UnixMs) -> i64 {
-    let (groups, rest) = (now.0 / MS_PER_GROUP, now.0 % MS_PER_GROUP);
-    groups.wrapping_mul(TICKS_PER_GROUP).wrapping_add(rest * TICKS_PER_GROUP / MS_PER_GROUP)
+fn ticks(now: UnixMs) -> u64 {
+    let ms = now.0.max(0) as u64;
+    ms / MS_PER_GROUP * TICKS_PER_GROUP + ms % MS_PER_GROUP * TICKS_PER_GROUP / MS_PER_GROUP
 }
 
 #[cfg(test)]
@@ -190,9 +192,10 @@ mod tests {
 
     #[test]
     fn idle_time_is_right_for_years_and_never_negative() {
-        for (counts, tolerance) in [(false, 1), (true, 15)] {
+        for (counts, days) in [(false, 7 * 365), (true, 170)] {
             let mark = tracking(counts).first(NOW);
-            for ms in [0, 999, 1000, 61_000, 18 * 60 * MINUTE, 200 * DAY, 3 * 365 * DAY] {
+            for ms in [0, 999, 1000, 61_000, 18 * 60 * MINUTE, 100 * DAY, days * DAY] {
+                let tolerance = 1;
                 let (found, expected) = (idle_seconds(mark, later(ms)) as i64, ms / 1000);
                 assert!((expected - found).abs() <= tolerance, "{found}, not {expected}");
             }
@@ -252,13 +255,13 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_the_other_form_are_as_good_as_their_coarser_half() {
+    fn marks_of_the_other_form_are_taken_for_what_they_say() {
         let (recency, counting) = (tracking(false), tracking(true));
         let mark = recency.first(NOW);
         assert_eq!(counting.counter(mark, later(DAY)), 5);
         let counted = counting.next(mark, later(DAY));
         assert!(counted.counts && counting.counter(counted, later(DAY)) >= 5);
-        assert!(idle_seconds(counted, later(DAY)) <= 15);
+        assert!(idle_seconds(counted, later(DAY)) <= 1);
         assert!(!recency.next(counted, later(DAY)).counts);
     }
 }
