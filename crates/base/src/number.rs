@@ -48,6 +48,83 @@ pub fn parse_cursor(text: &[u8]) -> Option<u64> {
     Some(if negative { value.wrapping_neg() } else { value })
 }
 
+/// Returns the number that `text` is to C's `strtod` when it reads all of it: decimal, hexadecimal
+/// or infinite; nothing before it, nothing beyond what a double holds, no NaN.
+///
+/// Source: Redis 7.2, `getDoubleFromObject`.
+pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    if text.first().is_none_or(|&byte| is_c_space(byte)) {
+        return None;
+    }
+    let value = strtod(text)?;
+    let is_named = text.iter().any(|byte| matches!(byte, b'n' | b'N'));
+    let digits = text.split(|byte| matches!(byte, b'e' | b'E' | b'p' | b'P')).next()?;
+    let is_zero =
+        digits.iter().all(|byte| !matches!(byte, b'1'..=b'9' | b'a'..=b'f' | b'A'..=b'F'));
+    let is_out_of_range = value.is_infinite() && !is_named || value == 0.0 && !is_zero;
+    (!is_out_of_range).then_some(value)
+}
+
+/// As [`parse_f64`], but with what `strtod` allows beyond: space before the number, too large and
+/// too small numbers, and nothing at all, which is 0; a NUL ends the text. Bounds of ranges of
+/// scores are read so.
+pub fn parse_f64_loosely(text: &[u8]) -> Option<f64> {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or(text);
+    let start = text.iter().position(|&byte| !is_c_space(byte)).unwrap_or(0);
+    if text.is_empty() { Some(0.0) } else { strtod(&text[start..]) }
+}
+
+fn is_c_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+fn strtod(text: &[u8]) -> Option<f64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    let magnitude = match digits {
+        [b'0', b'x' | b'X', digits @ ..] => hexadecimal(digits)?,
+        [b'0'..=b'9' | b'.' | b'i' | b'I', ..] => {
+            std::str::from_utf8(digits).ok()?.parse::<f64>().ok()?
+        }
+        _ => return None,
+    };
+    Some(if negative { -magnitude } else { magnitude })
+}
+
+/// Reads hexadecimal digits, with a point and a power of two where they are there.
+fn hexadecimal(text: &[u8]) -> Option<f64> {
+    let mark = text.iter().position(|byte| matches!(byte, b'p' | b'P'));
+    let (digits, mut power) = match mark {
+        Some(at) => {
+            let exponent = std::str::from_utf8(&text[at + 1..]).ok()?;
+            (&text[..at], exponent.parse::<i32>().ok()?.clamp(-20_000, 20_000))
+        }
+        None => (text, 0),
+    };
+    // The first sixteen digits that count, and one bit for all that follow.
+    let (mut mantissa, mut count, mut behind_point) = (0_u64, 0, false);
+    for &byte in digits {
+        if byte == b'.' && !behind_point {
+            behind_point = true;
+            continue;
+        }
+        let digit = u64::from(char::from(byte).to_digit(16)?);
+        count += 1;
+        power -= if behind_point { 4 } else { 0 };
+        if mantissa >> 60 == 0 {
+            mantissa = mantissa << 4 | digit;
+        } else {
+            mantissa |= u64::from(digit != 0);
+            power += 4;
+        }
+    }
+    // Two steps, as one alone may be beyond what a double holds.
+    let half = power / 2;
+    (count > 0).then(|| mantissa as f64 * 2_f64.powi(half) * 2_f64.powi(power - half))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +155,49 @@ mod tests {
             "99999999999999999999",
         ] {
             assert_eq!(parse_i64(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn doubles_are_read_as_strtod_does() {
+        for (text, expected) in [
+            ("0", Some(0.0)),
+            ("-0", Some(0.0)),
+            ("1.5", Some(1.5)),
+            ("+1.5", Some(1.5)),
+            (".5", Some(0.5)),
+            ("5.", Some(5.0)),
+            ("1e3", Some(1000.0)),
+            ("inf", Some(f64::INFINITY)),
+            ("-Infinity", Some(f64::NEG_INFINITY)),
+            ("0x10", Some(16.0)),
+            ("0x.8p1", Some(1.0)),
+            ("0xfffffffffffffffff", Some(295147905179352830000.0)),
+            ("0e999", Some(0.0)),
+            ("1e999", None),
+            ("1e-999", None),
+            ("0x1p99999", None),
+            ("nan", None),
+            ("", None),
+            (" 1", None),
+            ("1 ", None),
+            ("1x", None),
+            ("e5", None),
+            (".", None),
+            ("0x", None),
+            ("--1", None),
+            ("infinit", None),
+        ] {
+            assert_eq!(parse_f64(text.as_bytes()), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("", Some(0.0)),
+            (" 1", Some(1.0)),
+            ("1e999", Some(f64::INFINITY)),
+            ("2\0x", Some(2.0)),
+            ("1 ", None),
+        ] {
+            assert_eq!(parse_f64_loosely(text.as_bytes()), expected, "{text}");
         }
     }
 

@@ -37,7 +37,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             list: ListLimit(-2),
-            hash_entries: 128,
+            hash_entries: 512,
             hash_value_bytes: 64,
             set_integers: 512,
             set_entries: 128,

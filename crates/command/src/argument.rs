@@ -21,9 +21,39 @@ pub struct Arg {
     pub range: (i64, i64),
     /// Generators never leave the range: a command may do as much work as the number says.
     pub is_tame: bool,
+    /// Generators draw other strings than the words at times.
+    pub is_open: bool,
     /// Words that make sense for a string: generators draw from them. Not a check.
     pub words: &'static [&'static str],
 }
+
+/// Parts of collections: integers of every width, words, and one that no compact form takes.
+const PARTS: &[&str] = &[
+    "0",
+    "1",
+    "2",
+    "3",
+    "7",
+    "10",
+    "-1",
+    "100",
+    "-4096",
+    "4095",
+    "70000",
+    "-70000",
+    "5000000000",
+    "a",
+    "b",
+    "c",
+    "d",
+    "alpha",
+    "beta",
+    "007",
+    "1.5",
+    "",
+    "a part of some thirty bytes or so",
+    "a part that is longer than what the compact forms take as they are configured by default",
+];
 
 /// The kind of an [`Arg`].
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +108,7 @@ impl Arg {
             since: "",
             range: (i64::MIN, i64::MAX),
             is_tame: false,
+            is_open: false,
             words: &[],
         }
     }
@@ -165,6 +196,11 @@ impl Arg {
     /// As it is; numbers from `low` to `high` make sense, and generators draw no others.
     pub const fn only_within(self, low: i64, high: i64) -> Arg {
         Arg { range: (low, high), is_tame: true, ..self }
+    }
+
+    /// An element, a member or a field: few, so that requests meet, and others at times.
+    pub const fn part(name: &'static str) -> Arg {
+        Arg { is_open: true, ..Arg::string(name).among(PARTS) }
     }
 
     /// As it is; these words make sense.

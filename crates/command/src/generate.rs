@@ -7,7 +7,7 @@
 use base::prng::Prng;
 
 use crate::argument::{Arg, ArgKind};
-use crate::row::Command;
+use crate::row::{Command, Group};
 
 /// Repetitions of an argument that may be repeated.
 const REPEATS_MAX: u64 = 4;
@@ -32,8 +32,12 @@ pub trait Draw {
         true
     }
 
+    /// Is told which command the words that follow are for.
+    fn begin(&mut self, _command: &Command) {}
+
     /// Returns a request of `command`: each option is there or not, repeated or not.
     fn request(&mut self, command: &Command) -> Vec<Vec<u8>> {
+        self.begin(command);
         let mut request = names(self, command);
         append_all(self, command.args, &mut request);
         request
@@ -41,6 +45,7 @@ pub trait Draw {
 
     /// Returns a request of `command` without options and repetitions.
     fn shortest(&mut self, command: &Command) -> Vec<Vec<u8>> {
+        self.begin(command);
         let mut request = names(self, command);
         for arg in command.args.iter().filter(|arg| !arg.optional) {
             request.extend(self.words(arg));
@@ -110,6 +115,8 @@ impl Default for Profile {
 pub struct Generator {
     profile: Profile,
     random: Prng,
+    /// Which keys the command's group uses most.
+    affinity: Option<u64>,
 }
 
 impl Draw for Generator {
@@ -119,14 +126,20 @@ impl Draw for Generator {
         &mut self.random
     }
 
+    fn begin(&mut self, command: &Command) {
+        self.affinity = command.group.key_affinity();
+    }
+
     fn word(&mut self, word: &'static str) -> Vec<u8> {
         if self.random.one_in(3) { word.to_ascii_lowercase().into() } else { word.into() }
     }
 
     fn value(&mut self, arg: &Arg) -> Vec<u8> {
         match arg.kind {
-            _ if !arg.words.is_empty() => self.one_of(arg.words).into(),
-            ArgKind::Key(_) => format!("key:{}", self.random.below(self.profile.key_count)).into(),
+            _ if !(arg.words.is_empty() || arg.is_open && self.random.one_in(3)) => {
+                self.one_of(arg.words).into()
+            }
+            ArgKind::Key(_) => format!("key:{}", self.key_number()).into(),
             ArgKind::Integer | ArgKind::UnixTime => self.integer_of(arg).to_string().into(),
             ArgKind::Double => self.double().into(),
             ArgKind::Pattern => self.pattern(),
@@ -141,7 +154,17 @@ impl Draw for Generator {
 impl Generator {
     /// Returns the requests of `seed`.
     pub fn new(profile: Profile, seed: u64) -> Generator {
-        Generator { profile, random: Prng::new(seed) }
+        Generator { profile, random: Prng::new(seed), affinity: None }
+    }
+
+    fn key_number(&mut self) -> u64 {
+        let number = self.random.below(self.profile.key_count);
+        match self.affinity {
+            Some(rest) if number >= rest && !self.random.one_in(8) => {
+                number - (number - rest) % Group::KEY_AFFINITIES
+            }
+            _ => number,
+        }
     }
 
     fn integer_of(&mut self, arg: &Arg) -> i64 {

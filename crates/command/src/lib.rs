@@ -46,6 +46,9 @@ mod remaining_time;
 mod request;
 mod request_keys;
 mod row;
+mod score_options;
+mod score_pop;
+mod score_range;
 mod session;
 mod set_options;
 mod table;
@@ -59,6 +62,7 @@ mod hash;
 mod list;
 mod server;
 mod set;
+mod sorted_set;
 mod string;
 mod transactions;
 

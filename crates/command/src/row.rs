@@ -235,6 +235,22 @@ impl Group {
         }
     }
 
+    /// How many groups have keys of a type of their own.
+    pub const KEY_AFFINITIES: u64 = 5;
+
+    /// Returns a number below [`Group::KEY_AFFINITIES`] for the type of key that the group works
+    /// on: generators give each type keys of its own, most times.
+    pub const fn key_affinity(self) -> Option<u64> {
+        match self {
+            Group::String | Group::Bitmap => Some(0),
+            Group::List => Some(1),
+            Group::Set => Some(2),
+            Group::SortedSet => Some(3),
+            Group::Hash => Some(4),
+            _ => None,
+        }
+    }
+
     /// Returns the ACL category that all commands of the group have.
     const fn categories(self) -> Categories {
         match self {

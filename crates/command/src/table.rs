@@ -5,7 +5,9 @@ use std::sync::OnceLock;
 
 use crate::argument::{Arg, ArgKind};
 use crate::row::Command;
-use crate::{bitmap, connection, generic, hash, list, server, set, string, transactions};
+use crate::{
+    bitmap, connection, generic, hash, list, server, set, sorted_set, string, transactions,
+};
 
 /// Returns the rows of all commands: containers stand for their subcommands.
 pub fn table() -> &'static [&'static Command] {
@@ -44,7 +46,7 @@ fn collect_words(args: &'static [Arg], words: &mut BTreeSet<&'static str>) {
     }
 }
 
-static FAMILIES: [&[&Command]; 9] = [
+static FAMILIES: [&[&Command]; 10] = [
     connection::CONNECTION,
     string::STRING,
     bitmap::BITMAP,
@@ -52,6 +54,7 @@ static FAMILIES: [&[&Command]; 9] = [
     hash::HASH,
     list::LIST,
     set::SETS,
+    sorted_set::SORTED_SET,
     transactions::TRANSACTIONS,
     server::SERVER,
 ];

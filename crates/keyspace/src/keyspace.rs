@@ -182,13 +182,10 @@ impl Keyspace {
         }
     }
 
-    /// Sets how long collections stay in their compact forms, from one moment on. Those that have
-    /// left theirs stay as they are.
+    /// Sets how long collections stay in their compact forms. Those that have left theirs stay as
+    /// they are.
     pub fn set_collection_limits(&self, limits: Limits) {
-        let mut guard = self.lock_all();
-        for index in self.shard_indexes() {
-            guard.shard_mut(index).rules.limits = limits;
-        }
+        self.account.set_collection_limits(limits);
     }
 
     /// Returns how many keys `database` has; may be a moment old, takes no lock.

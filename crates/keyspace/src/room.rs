@@ -11,6 +11,8 @@ use arena::{Arena, NeedRoom, Region, Slid, SlideBudget};
 use base::prng::Prng;
 use base::{SLOT_COUNT, ShardIndex, UnixMs};
 
+use collections::Limits;
+
 use crate::drain::Means;
 use crate::evict::Victims;
 use crate::keyspace::Keyspace;
@@ -42,6 +44,10 @@ pub(crate) struct MemoryAccount {
     arena: Arc<Arena>,
     /// What waits to be freed.
     pub retired: RetiredList,
+    /// How long collections stay compact; shards have copies.
+    collection_limits: Mutex<Limits>,
+    /// Counts the changes of these.
+    collection_limits_version: AtomicU64,
     maxmemory: AtomicU64,
     private: AtomicU64,
     /// Held while the arena's limit is computed and set, so that the last one set is the latest.
@@ -60,6 +66,8 @@ impl MemoryAccount {
         MemoryAccount {
             arena,
             retired: RetiredList::default(),
+            collection_limits: Mutex::default(),
+            collection_limits_version: AtomicU64::new(0),
             maxmemory: AtomicU64::new(0),
             private: AtomicU64::new(0),
             limit: Mutex::new(()),
@@ -105,6 +113,25 @@ impl MemoryAccount {
         if bytes > self.arena_private.swap(bytes, Ordering::Relaxed) {
             self.suspect_overshoot();
         }
+    }
+
+    pub fn set_collection_limits(&self, limits: Limits) {
+        let mut current = self.collection_limits.lock().expect("no holder of the limits panics");
+        if *current != limits {
+            *current = limits;
+            self.collection_limits_version.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the limits of collections with their version, unless it is `known`.
+    #[inline]
+    pub fn newer_collection_limits(&self, known: u64) -> Option<(Limits, u64)> {
+        // Relaxed: a shard that sees a change late stores as before until then.
+        if self.collection_limits_version.load(Ordering::Relaxed) == known {
+            return None;
+        }
+        let limits = self.collection_limits.lock().expect("no holder of the limits panics");
+        Some((*limits, self.collection_limits_version.load(Ordering::Relaxed)))
     }
 
     /// Refuses `bytes` more of private memory where they would pass the limit.

@@ -43,8 +43,9 @@ pub(crate) struct Shard {
     pub published: Arc<Published>,
     /// The record that wrote to this shard last.
     pub last_write_lsn: Lsn,
-    /// How collections are stored; the same in all shards.
+    /// How collections are stored; the same in all shards, soon after a change.
     pub rules: Rules,
+    rules_version: u64,
     databases: [Option<Box<DatabaseShard>>; DATABASE_COUNT_MAX],
     account: Arc<MemoryAccount>,
 }
@@ -77,6 +78,7 @@ impl Shard {
             published,
             last_write_lsn: Lsn(0),
             rules,
+            rules_version: 0,
             databases: Default::default(),
             account,
         }
@@ -109,6 +111,15 @@ impl Shard {
     pub fn part_and_rules(&mut self, database: DatabaseIndex) -> (&mut DatabaseShard, &Rules) {
         let part = self.databases[database.position()].as_deref_mut();
         (part.expect("a table with an entry exists"), &self.rules)
+    }
+
+    /// Learns of a change of the options of collections.
+    #[inline]
+    pub fn refresh_rules(&mut self) {
+        if let Some((limits, version)) = self.account.newer_collection_limits(self.rules_version) {
+            self.rules.limits = limits;
+            self.rules_version = version;
+        }
     }
 
     /// Returns the memory account.

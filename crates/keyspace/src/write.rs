@@ -542,6 +542,7 @@ impl<'p> Place<'p> {
     /// Returns where the collection of type `K` at `key` is, marked as used.
     #[inline]
     pub fn find<K: Kind>(&mut self, key: &Key<'_>) -> Result<Option<EntryId>, WrongType> {
+        self.shard.refresh_rules();
         let Some(id) = self.live(key) else { return Ok(None) };
         let part = self.shard.database(self.database).expect("it has an entry");
         let entry = part.table.entry(id);

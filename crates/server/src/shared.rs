@@ -340,6 +340,7 @@ impl Shared {
         keyspace.set_eviction_tenacity(settings.max_memory_tenacity);
         keyspace.set_counter_rates(settings.lfu_log_factor, settings.lfu_decay_minutes);
         keyspace.set_eviction_policy(settings.max_memory_policy);
+        keyspace.set_collection_limits(settings.collections);
         keyspace.arena().allow_readers(settings.shared_reads);
         self.log.set_level(&settings.log_level);
         self.watch.set(reported_from(settings), settings.latency_tracking);

@@ -2,7 +2,7 @@
 
 use base::prng::Prng;
 use command::generate::Draw;
-use command::{Arg, ArgKind};
+use command::{Arg, ArgKind, Command, Group};
 use harness::Request;
 
 use super::compare::SECONDS_MAX;
@@ -16,6 +16,8 @@ pub struct Words {
     keys: Vec<Vec<u8>>,
     /// Times drawn so far.
     times: u64,
+    /// Which keys the command's group uses most.
+    affinity: Option<u64>,
 }
 
 impl Draw for Words {
@@ -28,6 +30,10 @@ impl Draw for Words {
     /// What came after Redis 7, or with Valkey, the other server does not know.
     fn knows(&self, arg: &Arg) -> bool {
         !arg.since.starts_with(['8', '9'])
+    }
+
+    fn begin(&mut self, command: &Command) {
+        self.affinity = command.group.key_affinity();
     }
 
     fn word(&mut self, word: &'static str) -> Vec<u8> {
@@ -50,7 +56,9 @@ impl Draw for Words {
             ArgKind::Integer | ArgKind::UnixTime => self.integer(arg),
             ArgKind::Double => self.double(),
             ArgKind::Pattern => self.pattern(),
-            ArgKind::String if !arg.words.is_empty() => self.pick(arg.words).as_bytes().to_vec(),
+            ArgKind::String if !(arg.words.is_empty() || arg.is_open && self.prng.one_in(4)) => {
+                self.pick(arg.words).as_bytes().to_vec()
+            }
             ArgKind::String => self.string(),
             ArgKind::PureToken | ArgKind::Block(_) | ArgKind::OneOf(_) => {
                 unreachable!("the walk takes groups apart")
@@ -62,7 +70,7 @@ impl Draw for Words {
 impl Words {
     /// Returns the words of `seed`, about the keys `keys`.
     pub fn new(seed: u64, profile: Profile, keys: Vec<Vec<u8>>) -> Words {
-        Words { prng: Prng::new(seed), profile, keys, times: 0 }
+        Words { prng: Prng::new(seed), profile, keys, times: 0, affinity: None }
     }
 
     /// Returns one of `options`.
@@ -88,7 +96,15 @@ impl Words {
     fn key(&mut self) -> Vec<u8> {
         let count = self.keys.len() as u64;
         let bound = 1 + self.prng.below(count);
-        self.keys[self.prng.below(bound) as usize].clone()
+        let mut number = self.prng.below(bound);
+        // Each type has keys of its own, most times, or few requests would find theirs.
+        if let Some(rest) = self.affinity
+            && !self.prng.one_in(10)
+        {
+            let own = number - number % Group::KEY_AFFINITIES + rest;
+            number = if own < count { own } else { rest.min(count - 1) };
+        }
+        self.keys[number as usize].clone()
     }
 
     /// Returns a number that makes sense, or rarely one at the limits.

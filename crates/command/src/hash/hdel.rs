@@ -12,7 +12,7 @@ pub static HDEL: Command = Command {
     arity: Arity::at_least(3),
     flags: Flags::FAST,
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::DELETE))],
-    args: &[Arg::key("key"), Arg::string("field").multiple()],
+    args: &[Arg::key("key"), Arg::part("field").multiple()],
     history: &[("2.4.0", "Accepts multiple `field` arguments.")],
     example: "> HSET lake depth 12\n(integer) 1\n> HDEL lake depth colour\n(integer) 1",
     handler: Handler::Write(run),

@@ -13,7 +13,7 @@ pub static HEXISTS: Command = Command {
     arity: Arity::exactly(3),
     flags: Flags::FAST,
     keys: &[KeySpec::at(1, KeyFlags::RO)],
-    args: &[Arg::key("key"), Arg::string("field")],
+    args: &[Arg::key("key"), Arg::part("field")],
     example: "> HSET lake depth 12\n(integer) 1\n> HEXISTS lake depth\n(integer) 1",
     handler: Handler::Read(run),
     ..Command::DEFAULT

@@ -15,7 +15,7 @@ pub static HGET: Command = Command {
     arity: Arity::exactly(3),
     flags: Flags::FAST,
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
-    args: &[Arg::key("key"), Arg::string("field")],
+    args: &[Arg::key("key"), Arg::part("field")],
     example: "> HSET lake depth 12\n(integer) 1\n\
         > HGET lake depth\n\"12\"\n\
         > HGET lake colour\n(nil)",

@@ -17,11 +17,7 @@ pub static HINCRBY: Command = Command {
     arity: Arity::exactly(4),
     flags: Flags::DENYOOM.with(Flags::FAST),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE))],
-    args: &[
-        Arg::key("key"),
-        Arg::string("field").among(&["1", "2", "3"]),
-        Arg::integer("increment").within(-1000, 1000),
-    ],
+    args: &[Arg::key("key"), Arg::part("field"), Arg::integer("increment").within(-1000, 1000)],
     example: "> HINCRBY lake depth 12\n(integer) 12\n> HINCRBY lake depth -2\n(integer) 10",
     handler: Handler::Write(run),
     ..Command::DEFAULT

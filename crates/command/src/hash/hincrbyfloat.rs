@@ -18,11 +18,7 @@ pub static HINCRBYFLOAT: Command = Command {
     arity: Arity::exactly(4),
     flags: Flags::DENYOOM.with(Flags::FAST),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE))],
-    args: &[
-        Arg::key("key"),
-        Arg::string("field").among(&["1", "2", "3"]),
-        Arg::double("increment"),
-    ],
+    args: &[Arg::key("key"), Arg::part("field"), Arg::double("increment")],
     example: "> HINCRBYFLOAT lake depth 12.5\n\"12.5\"\n\
         > HINCRBYFLOAT lake depth -2\n\"10.5\"",
     handler: Handler::Write(run),

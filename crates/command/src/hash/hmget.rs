@@ -16,7 +16,7 @@ pub static HMGET: Command = Command {
     arity: Arity::at_least(3),
     flags: Flags::FAST,
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
-    args: &[Arg::key("key"), Arg::string("field").multiple()],
+    args: &[Arg::key("key"), Arg::part("field").multiple()],
     example: "> HSET lake depth 12\n(integer) 1\n\
         > HMGET lake depth colour\n1) \"12\"\n2) (nil)",
     handler: Handler::Read(run),

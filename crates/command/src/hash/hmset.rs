@@ -14,7 +14,7 @@ pub static HMSET: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::UPDATE))],
     args: &[
         Arg::key("key"),
-        Arg::block("data", &[Arg::string("field"), Arg::string("value")]).multiple(),
+        Arg::block("data", &[Arg::part("field"), Arg::string("value")]).multiple(),
     ],
     deprecated: Some(("4.0.0", "`HSET` with multiple field-value pairs")),
     example: "> HMSET lake depth 12 colour blue\nOK\n> HGET lake depth\n\"12\"",

@@ -14,7 +14,7 @@ pub static HSET: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::UPDATE))],
     args: &[
         Arg::key("key"),
-        Arg::block("data", &[Arg::string("field"), Arg::string("value")]).multiple(),
+        Arg::block("data", &[Arg::part("field"), Arg::string("value")]).multiple(),
     ],
     history: &[("4.0.0", "Accepts multiple `field` and `value` arguments.")],
     example: "> HSET lake depth 12 colour blue\n(integer) 2\n> HGET lake depth\n\"12\"",

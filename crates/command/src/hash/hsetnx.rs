@@ -13,7 +13,7 @@ pub static HSETNX: Command = Command {
     arity: Arity::exactly(4),
     flags: Flags::DENYOOM.with(Flags::FAST),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::INSERT))],
-    args: &[Arg::key("key"), Arg::string("field"), Arg::string("value")],
+    args: &[Arg::key("key"), Arg::part("field"), Arg::string("value")],
     example: "> HSETNX lake depth 12\n(integer) 1\n> HSETNX lake depth 13\n(integer) 0",
     handler: Handler::Write(run),
     ..Command::DEFAULT

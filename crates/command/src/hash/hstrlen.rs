@@ -13,7 +13,7 @@ pub static HSTRLEN: Command = Command {
     arity: Arity::exactly(3),
     flags: Flags::FAST,
     keys: &[KeySpec::at(1, KeyFlags::RO)],
-    args: &[Arg::key("key"), Arg::string("field")],
+    args: &[Arg::key("key"), Arg::part("field")],
     example: "> HSET lake colour blue\n(integer) 1\n> HSTRLEN lake colour\n(integer) 4",
     handler: Handler::Read(run),
     ..Command::DEFAULT

@@ -17,8 +17,8 @@ pub static LINSERT: Command = Command {
     args: &[
         Arg::key("key"),
         Arg::one_of("where", &[Arg::word("before", "BEFORE"), Arg::word("after", "AFTER")]),
-        Arg::string("pivot"),
-        Arg::string("element"),
+        Arg::part("pivot"),
+        Arg::part("element"),
     ],
     example: "> RPUSH boats oar keel\n(integer) 2\n\
         > LINSERT boats BEFORE keel mast\n(integer) 3\n\

@@ -15,7 +15,7 @@ pub static LPUSH: Command = Command {
     arity: Arity::at_least(3),
     flags: Flags::DENYOOM.with(Flags::FAST),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::INSERT))],
-    args: &[Arg::key("key"), Arg::string("element").multiple()],
+    args: &[Arg::key("key"), Arg::part("element").multiple()],
     history: &[("2.4.0", "Accepts multiple `element` arguments.")],
     example: "> LPUSH boats oar mast\n(integer) 2\n\
         > LRANGE boats 0 -1\n1) \"mast\"\n2) \"oar\"",

@@ -13,7 +13,7 @@ pub static LREM: Command = Command {
     group: Group::List,
     arity: Arity::exactly(4),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::DELETE))],
-    args: &[Arg::key("key"), Arg::integer("count").within(-5, 5), Arg::string("element")],
+    args: &[Arg::key("key"), Arg::integer("count").within(-5, 5), Arg::part("element")],
     example: "> RPUSH boats oar mast oar oar\n(integer) 4\n\
         > LREM boats -2 oar\n(integer) 2\n\
         > LRANGE boats 0 -1\n1) \"oar\"\n2) \"mast\"",

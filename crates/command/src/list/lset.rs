@@ -18,7 +18,7 @@ pub static LSET: Command = Command {
     arity: Arity::exactly(4),
     flags: Flags::DENYOOM,
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::UPDATE))],
-    args: &[Arg::key("key"), Arg::integer("index").within(-10, 10), Arg::string("element")],
+    args: &[Arg::key("key"), Arg::integer("index").within(-10, 10), Arg::part("element")],
     example: "> RPUSH boats oar mast\n(integer) 2\n\
         > LSET boats 0 keel\nOK\n\
         > LSET boats 9 keel\n(error) ERR index out of range",

@@ -15,7 +15,7 @@ pub static RPUSHX: Command = Command {
     arity: Arity::at_least(3),
     flags: Flags::DENYOOM.with(Flags::FAST),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::INSERT))],
-    args: &[Arg::key("key"), Arg::string("element").multiple()],
+    args: &[Arg::key("key"), Arg::part("element").multiple()],
     history: &[("4.0.0", "Accepts multiple `element` arguments.")],
     example: "> RPUSHX boats oar\n(integer) 0\n\
         > RPUSH boats mast\n(integer) 1\n\

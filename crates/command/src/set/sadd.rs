@@ -12,7 +12,7 @@ pub static SADD: Command = Command {
     arity: Arity::at_least(3),
     flags: Flags::DENYOOM.with(Flags::FAST),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::INSERT))],
-    args: &[Arg::key("key"), Arg::string("member").multiple()],
+    args: &[Arg::key("key"), Arg::part("member").multiple()],
     history: &[("2.4.0", "Accepts multiple `member` arguments.")],
     example: "> SADD fish pike perch pike\n(integer) 2",
     handler: Handler::Write(run),

@@ -13,7 +13,7 @@ pub static SISMEMBER: Command = Command {
     arity: Arity::exactly(3),
     flags: Flags::FAST,
     keys: &[KeySpec::at(1, KeyFlags::RO)],
-    args: &[Arg::key("key"), Arg::string("member")],
+    args: &[Arg::key("key"), Arg::part("member")],
     example: "> SADD fish pike\n(integer) 1\n\
         > SISMEMBER fish pike\n(integer) 1\n\
         > SISMEMBER fish eel\n(integer) 0",

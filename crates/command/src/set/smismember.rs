@@ -14,7 +14,7 @@ pub static SMISMEMBER: Command = Command {
     arity: Arity::at_least(3),
     flags: Flags::FAST,
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
-    args: &[Arg::key("key"), Arg::string("member").multiple()],
+    args: &[Arg::key("key"), Arg::part("member").multiple()],
     example: "> SADD fish pike\n(integer) 1\n\
         > SMISMEMBER fish pike eel\n1) (integer) 1\n2) (integer) 0",
     handler: Handler::Read(run),

@@ -16,7 +16,7 @@ pub static SMOVE: Command = Command {
         KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::DELETE)),
         KeySpec::at(2, KeyFlags::RW.with(KeyFlags::INSERT)),
     ],
-    args: &[Arg::key("source"), Arg::key("destination").spec(1), Arg::string("member")],
+    args: &[Arg::key("source"), Arg::key("destination").spec(1), Arg::part("member")],
     example: "> SADD fish pike oar\n(integer) 2\n\
         > SMOVE fish boats oar\n(integer) 1\n\
         > SMEMBERS boats\n1) \"oar\"",

@@ -12,7 +12,7 @@ pub static SREM: Command = Command {
     arity: Arity::at_least(3),
     flags: Flags::FAST,
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::DELETE))],
-    args: &[Arg::key("key"), Arg::string("member").multiple()],
+    args: &[Arg::key("key"), Arg::part("member").multiple()],
     history: &[("2.4.0", "Accepts multiple `member` arguments.")],
     example: "> SADD fish pike perch\n(integer) 2\n> SREM fish pike eel\n(integer) 1",
     handler: Handler::Write(run),

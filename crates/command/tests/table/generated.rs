@@ -36,6 +36,10 @@ fn shown(request: &[Vec<u8>]) -> String {
 }
 
 fn is_refused(reply: &str) -> bool {
+    // What follows a comma is about options that do not go together.
+    if reply.starts_with("(error) ERR syntax error,") {
+        return false;
+    }
     REFUSALS.iter().any(|refusal| reply.starts_with(refusal))
 }
 

@@ -534,6 +534,83 @@ pub static SAVE: Row = Row {
     ..Row::EFFECTIVE
 };
 
+/// Where a list stays one listpack, and how large each of many gets.
+pub static LIST_LISTPACK_SIZE: Row = Row {
+    name: "list-max-listpack-size",
+    alias: Some("list-max-ziplist-size"),
+    kind: Kind::Integer { min: i32::MIN as i64, max: i32::MAX as i64 },
+    default: "-2",
+    doc: "Elements in one listpack of a list; -1 to -5: its size, 4, 8, 16, 32, 64 KiB.",
+    ..Row::EFFECTIVE
+};
+
+/// How many fields a listpack holds.
+pub static HASH_LISTPACK_ENTRIES: Row = Row {
+    name: "hash-max-listpack-entries",
+    alias: Some("hash-max-ziplist-entries"),
+    kind: Kind::Integer { min: 0, max: i64::MAX },
+    default: "512",
+    doc: "Fields of a hash above which it becomes a hash table.",
+    ..Row::EFFECTIVE
+};
+
+/// How long a field or value a listpack holds.
+pub static HASH_LISTPACK_VALUE: Row = Row {
+    name: "hash-max-listpack-value",
+    alias: Some("hash-max-ziplist-value"),
+    kind: Kind::Memory { min: 0, max: BYTES_MAX },
+    default: "64",
+    doc: "Bytes of a field or value above which its hash becomes a hash table.",
+    ..Row::EFFECTIVE
+};
+
+/// How many integers one block holds.
+pub static SET_INTSET_ENTRIES: Row = Row {
+    name: "set-max-intset-entries",
+    kind: Kind::Integer { min: 0, max: i64::MAX },
+    default: "512",
+    doc: "Integers of a set above which it becomes a hash table.",
+    ..Row::EFFECTIVE
+};
+
+/// How many members a listpack holds.
+pub static SET_LISTPACK_ENTRIES: Row = Row {
+    name: "set-max-listpack-entries",
+    kind: Kind::Integer { min: 0, max: i64::MAX },
+    default: "128",
+    doc: "Members of a set, not all integers, above which it becomes a hash table.",
+    ..Row::EFFECTIVE
+};
+
+/// How long a member a listpack holds.
+pub static SET_LISTPACK_VALUE: Row = Row {
+    name: "set-max-listpack-value",
+    kind: Kind::Memory { min: 0, max: BYTES_MAX },
+    default: "64",
+    doc: "Bytes of a member above which its set becomes a hash table.",
+    ..Row::EFFECTIVE
+};
+
+/// How many members with scores a listpack holds.
+pub static SORTED_SET_LISTPACK_ENTRIES: Row = Row {
+    name: "zset-max-listpack-entries",
+    alias: Some("zset-max-ziplist-entries"),
+    kind: Kind::Integer { min: 0, max: i64::MAX },
+    default: "128",
+    doc: "Members of a sorted set above which it becomes a hash table with a tree.",
+    ..Row::EFFECTIVE
+};
+
+/// How long a member with a score a listpack holds.
+pub static SORTED_SET_LISTPACK_VALUE: Row = Row {
+    name: "zset-max-listpack-value",
+    alias: Some("zset-max-ziplist-value"),
+    kind: Kind::Memory { min: 0, max: BYTES_MAX },
+    default: "64",
+    doc: "Bytes of a member above which its sorted set becomes a hash table with a tree.",
+    ..Row::EFFECTIVE
+};
+
 /// All rows of this file.
 pub static ROWS: &[&Row] = &[
     &PORT,
@@ -553,6 +630,14 @@ pub static ROWS: &[&Row] = &[
     &MAX_MEMORY_TENACITY,
     &LFU_LOG_FACTOR,
     &LFU_DECAY_TIME,
+    &LIST_LISTPACK_SIZE,
+    &HASH_LISTPACK_ENTRIES,
+    &HASH_LISTPACK_VALUE,
+    &SET_INTSET_ENTRIES,
+    &SET_LISTPACK_ENTRIES,
+    &SET_LISTPACK_VALUE,
+    &SORTED_SET_LISTPACK_ENTRIES,
+    &SORTED_SET_LISTPACK_VALUE,
     &MAX_MEMORY_CLIENTS,
     &OUTPUT_LIMITS,
     &QUERY_LIMIT,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use collections::{Limits, ListLimit};
 use command::ShutdownRequest;
 use keyspace::EvictionPolicy;
 
@@ -29,6 +30,7 @@ pub struct Settings {
     pub max_memory_tenacity: u32,
     pub lfu_log_factor: u32,
     pub lfu_decay_minutes: u32,
+    pub collections: Limits,
     pub max_memory_clients: Option<u64>,
     pub output_limit: OutputLimit,
     pub query_bytes_max: usize,
@@ -95,6 +97,7 @@ impl Settings {
             max_memory_tenacity: number(&row::MAX_MEMORY_TENACITY) as u32,
             lfu_log_factor: number(&row::LFU_LOG_FACTOR) as u32,
             lfu_decay_minutes: number(&row::LFU_DECAY_TIME) as u32,
+            collections: collection_limits(&text),
             max_memory_clients: clients_limit(
                 &text(&row::MAX_MEMORY_CLIENTS),
                 number(&row::MAX_MEMORY),
@@ -209,6 +212,21 @@ fn clients_limit(text: &str, max_memory: u64) -> Option<u64> {
         None => text.parse().expect("checked to be a number"),
     };
     (bytes > 0).then(|| bytes.max(BYTES_MIN))
+}
+
+/// Reads how long collections stay in their compact forms.
+fn collection_limits(text: impl Fn(&Row) -> String) -> Limits {
+    let number = |row: &Row| whole_number(&text(row), row);
+    Limits {
+        list: ListLimit(text(&row::LIST_LISTPACK_SIZE).parse().expect("checked to be a number")),
+        hash_entries: number(&row::HASH_LISTPACK_ENTRIES),
+        hash_value_bytes: number(&row::HASH_LISTPACK_VALUE),
+        set_integers: number(&row::SET_INTSET_ENTRIES),
+        set_entries: number(&row::SET_LISTPACK_ENTRIES),
+        set_value_bytes: number(&row::SET_LISTPACK_VALUE),
+        sorted_set_entries: number(&row::SORTED_SET_LISTPACK_ENTRIES),
+        sorted_set_value_bytes: number(&row::SORTED_SET_LISTPACK_VALUE),
+    }
 }
 
 fn whole_number(text: &str, row: &Row) -> u64 {

@@ -1,0 +1,50 @@
+//! The commands of sorted sets.
+
+mod zadd;
+mod zcard;
+mod zcount;
+mod zincrby;
+mod zlexcount;
+mod zmscore;
+mod zpopmax;
+mod zpopmin;
+mod zrange;
+mod zrangebylex;
+mod zrangebyscore;
+mod zrank;
+mod zrem;
+mod zremrangebylex;
+mod zremrangebyrank;
+mod zremrangebyscore;
+mod zrevrange;
+mod zrevrangebylex;
+mod zrevrangebyscore;
+mod zrevrank;
+mod zscore;
+
+use crate::row::Command;
+
+/// The rows of the family.
+pub static SORTED_SET: &[&Command] = &[
+    &zadd::ZADD,
+    &zcard::ZCARD,
+    &zcount::ZCOUNT,
+    &zincrby::ZINCRBY,
+    &zlexcount::ZLEXCOUNT,
+    &zmscore::ZMSCORE,
+    &zpopmax::ZPOPMAX,
+    &zpopmin::ZPOPMIN,
+    &zrange::ZRANGE,
+    &zrangebylex::ZRANGEBYLEX,
+    &zrangebyscore::ZRANGEBYSCORE,
+    &zrank::ZRANK,
+    &zrem::ZREM,
+    &zremrangebylex::ZREMRANGEBYLEX,
+    &zremrangebyrank::ZREMRANGEBYRANK,
+    &zremrangebyscore::ZREMRANGEBYSCORE,
+    &zrevrange::ZREVRANGE,
+    &zrevrangebylex::ZREVRANGEBYLEX,
+    &zrevrangebyscore::ZREVRANGEBYSCORE,
+    &zrevrank::ZREVRANK,
+    &zscore::ZSCORE,
+];

@@ -1,0 +1,34 @@
+//! ZLEXCOUNT: counts members in a range.
+
+use collections::SortedSet;
+
+use crate::score_range::{By, Range};
+
+use crate::prelude::*;
+
+/// The row.
+pub static ZLEXCOUNT: Command = Command {
+    name: "zlexcount",
+    summary: "Returns the number of members of a sorted set in a range of names.",
+    since: "2.8.9",
+    complexity: "O(log N)",
+    group: Group::SortedSet,
+    arity: Arity::exactly(4),
+    flags: Flags::FAST,
+    keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
+    args: &[
+        Arg::key("key"),
+        Arg::string("min").among(&["-", "+", "[a", "(a", "[5", "(x", "["]),
+        Arg::string("max").among(&["-", "+", "[a", "(a", "[5", "(x", "["]),
+    ],
+    example: "> ZADD names 0 alder 0 oak\n(integer) 2\n> ZLEXCOUNT names [b +\n(integer) 1",
+    handler: Handler::Read(run),
+    ..Command::DEFAULT
+};
+
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+    let range = Range::parse(args, By::Lex)?;
+    let set = cx.view.collection::<SortedSet>(args.key(0))?;
+    reply.integer(set.map_or(0, |set| range.ranks(set).len()) as i64);
+    Ok(())
+}
