@@ -108,7 +108,8 @@ impl Connection {
     pub fn lane(path: &Path, ring_bytes: u64) -> io::Result<Connection> {
         let shape = LaneShape::new(ring_bytes, ring_bytes).ok_or(io::ErrorKind::InvalidInput)?;
         let lane = Lane::connect(path, None, shape);
-        let lane = lane.map_err(|error| io::Error::other(error.to_string()))?;
+        let mut lane = lane.map_err(|error| io::Error::other(error.to_string()))?;
+        lane.set_timeout(Some(SILENCE_MAX));
         Ok(Connection::over(Stream::Lane(Box::new(lane))))
     }
 

@@ -1,6 +1,7 @@
 //! Our own client over lanes: any command through shared memory, with an end like any connection's.
 
 use std::thread;
+use std::time::Duration;
 
 use client::{Attached, Lane, LaneShape, Reply};
 use harness::{Kind, Launch, Server, poll_until, words};
@@ -9,8 +10,14 @@ fn shape(ring_bytes: u64) -> LaneShape {
     LaneShape::new(ring_bytes, ring_bytes).expect("a power of two within bounds")
 }
 
+/// Silence after which a server counts as hung.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
+
 fn lane(server: &Server, ring_bytes: u64) -> Lane {
-    Lane::connect(server.socket(), None, shape(ring_bytes)).expect("the server makes a lane")
+    let lane = Lane::connect(server.socket(), None, shape(ring_bytes));
+    let mut lane = lane.expect("the server makes a lane");
+    lane.set_timeout(Some(SILENCE_MAX));
+    lane
 }
 
 fn call(lane: &mut Lane, line: &str) -> Reply {
@@ -155,6 +162,16 @@ fn password_is_asked_of_the_connection_and_holds_for_its_lanes() {
     assert!(Lane::connect(server.socket(), None, shape(4096)).is_err());
     let lane = Lane::connect(server.socket(), Some(b"secret"), shape(4096));
     assert_eq!(call(&mut lane.expect("it has the password"), "PING"), simple("PONG"));
+}
+
+#[test]
+fn call_that_timed_out_is_the_last_one() {
+    let server = Server::start(Kind::Forebay);
+    let mut lane = lane(&server, 4096);
+    lane.set_timeout(Some(Duration::from_millis(1)));
+    assert!(lane.call(&[b"WAIT", b"1", b"0"]).is_err(), "nobody ends the wait");
+    lane.set_timeout(Some(SILENCE_MAX));
+    assert!(lane.call(&[b"PING"]).is_err(), "its reply could be that of the other");
 }
 
 #[test]

@@ -36,6 +36,11 @@ pub struct Lane {
     /// The bytes of requests, kept to be used again.
     encoded: Vec<u8>,
     id: u64,
+    /// The longest silence of the server that is waited for.
+    timeout: Option<Duration>,
+    /// A call has failed before its reply was there whole: what comes next would be taken for the
+    /// reply of another.
+    is_broken: bool,
     /// The connection that the lane lives with.
     link: Arc<Mutex<Link>>,
     /// The same, to look whether the server is there.
@@ -78,6 +83,8 @@ impl Lane {
             replies: Replies::default(),
             encoded: Vec::new(),
             id: *id as u64,
+            timeout: None,
+            is_broken: false,
             link: Arc::clone(link),
             control: control.socket()?,
             _bell: bell,
@@ -89,13 +96,22 @@ impl Lane {
         self.id
     }
 
+    /// Gives up once the server has been silent for `timeout`; without one it waits for ever, as a
+    /// blocking command may have to.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeout = timeout;
+    }
+
     /// Sends one request and returns its reply, which may be an error.
     ///
     /// # Errors
-    /// When the lane has ended: the server, or SHM CLOSE, has ended it.
+    /// When the lane has ended: the server, or SHM CLOSE, has ended it; or when the time is over.
+    /// Every further call fails then.
     pub fn call(&mut self, request: &[&[u8]]) -> Result<Reply, AttachError> {
-        self.send_requests(&[request])?;
-        self.next_reply()
+        self.exchange(|lane| {
+            lane.send_requests(&[request])?;
+            lane.next_reply()
+        })
     }
 
     /// Sends all of `requests` at once and returns their replies in order.
@@ -103,8 +119,24 @@ impl Lane {
     /// # Errors
     /// As [`Lane::call`].
     pub fn pipeline(&mut self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, AttachError> {
-        self.send_requests(requests)?;
-        requests.iter().map(|_| self.next_reply()).collect()
+        self.exchange(|lane| {
+            lane.send_requests(requests)?;
+            requests.iter().map(|_| lane.next_reply()).collect()
+        })
+    }
+
+    fn exchange<T>(
+        &mut self,
+        run: impl FnOnce(&mut Lane) -> Result<T, AttachError>,
+    ) -> Result<T, AttachError> {
+        if self.is_broken {
+            let text = "the lane has failed before";
+            return Err(AttachError::Io(io::Error::new(ErrorKind::NotConnected, text)));
+        }
+        self.is_broken = true;
+        let found = run(self)?;
+        self.is_broken = false;
+        Ok(found)
     }
 
     /// Waits for the next reply: a push, or what a request sent by [`Lane::send`] is answered.
@@ -130,7 +162,7 @@ impl Lane {
     /// # Errors
     /// When the lane has ended.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut rest = bytes;
+        let (mut rest, mut silence) = (bytes, Duration::ZERO);
         loop {
             let count = self.end.write(&[rest]).map_err(broken)?;
             rest = &rest[count..];
@@ -138,7 +170,9 @@ impl Lane {
             if rest.is_empty() {
                 return Ok(());
             }
-            if self.take()? == 0 && !self.wait(NEWS | ROOM)? {
+            if count > 0 || self.take()? > 0 {
+                silence = Duration::ZERO;
+            } else if !self.wait(NEWS | ROOM, &mut silence)? {
                 return Err(ErrorKind::BrokenPipe.into());
             }
         }
@@ -178,12 +212,13 @@ impl Lane {
     /// Takes what is there, or waits until something is; returns how many bytes came, 0 when the
     /// lane has ended.
     fn take_or_wait(&mut self) -> io::Result<usize> {
+        let mut silence = Duration::ZERO;
         loop {
             match self.take()? {
                 0 => {}
                 count => return Ok(count),
             }
-            if !self.wait(NEWS)? {
+            if !self.wait(NEWS, &mut silence)? {
                 return self.take();
             }
         }
@@ -204,9 +239,9 @@ impl Lane {
         }
     }
 
-    /// Sleeps until the server wakes this side for one of `reasons`, or a while has passed.
-    /// Returns false when the lane has ended.
-    fn wait(&mut self, reasons: u64) -> io::Result<bool> {
+    /// Sleeps until the server wakes this side for one of `reasons`, or a while has passed, which
+    /// is added to `silence`. Returns false when the lane has ended.
+    fn wait(&mut self, reasons: u64, silence: &mut Duration) -> io::Result<bool> {
         if self.end.arm(reasons).map_err(broken)? {
             return Ok(true);
         }
@@ -214,12 +249,21 @@ impl Lane {
             self.end.disarm();
             return Ok(false);
         }
-        let waited = futex::wait(self.end.client_state(), reasons as u32, LOOK_INTERVAL)?;
+        let left = self.timeout.unwrap_or(Duration::MAX).saturating_sub(*silence);
+        let interval = LOOK_INTERVAL.min(left);
+        let waited = futex::wait(self.end.client_state(), reasons as u32, interval)?;
         self.end.disarm();
-        if waited == Waited::TimedOut && sys::descriptors::peer_has_closed(&self.control)? {
+        if waited == Waited::Woken {
+            return Ok(true);
+        }
+        *silence += interval;
+        if sys::descriptors::peer_has_closed(&self.control)? {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        Ok(true)
+        match interval == left {
+            true => Err(ErrorKind::TimedOut.into()),
+            false => Ok(true),
+        }
     }
 }
 
