@@ -3,6 +3,7 @@
 mod accounting;
 mod atomicity;
 mod expiry;
+mod parts;
 mod policies;
 mod relocation;
 mod strings;

@@ -52,13 +52,13 @@ impl Draw for Words {
 
     fn value(&mut self, arg: &Arg) -> Vec<u8> {
         match arg.kind {
+            _ if !(arg.words.is_empty() || arg.is_open && self.prng.one_in(4)) => {
+                self.pick(arg.words).as_bytes().to_vec()
+            }
             ArgKind::Key(_) => self.key(),
             ArgKind::Integer | ArgKind::UnixTime => self.integer(arg),
             ArgKind::Double => self.double(),
             ArgKind::Pattern => self.pattern(),
-            ArgKind::String if !(arg.words.is_empty() || arg.is_open && self.prng.one_in(4)) => {
-                self.pick(arg.words).as_bytes().to_vec()
-            }
             ArgKind::String => self.string(),
             ArgKind::PureToken | ArgKind::Block(_) | ArgKind::OneOf(_) => {
                 unreachable!("the walk takes groups apart")

@@ -18,8 +18,8 @@ pub static ZCOUNT: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[
         Arg::key("key"),
-        Arg::string("min").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
-        Arg::string("max").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
+        Arg::double("min").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
+        Arg::double("max").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
     ],
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\
         > ZCOUNT depths 2 +inf\n(integer) 1",

@@ -14,7 +14,7 @@ pub static ZINCRBY: Command = Command {
     arity: Arity::exactly(4),
     flags: Flags::DENYOOM.with(Flags::FAST),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE))],
-    args: &[Arg::key("key"), Arg::double("increment"), Arg::part("member")],
+    args: &[Arg::key("key"), Arg::integer("increment").within(-1000, 1000), Arg::part("member")],
     example: "> ZINCRBY depths 2.5 reef\n\"2.5\"\n> ZINCRBY depths 1 reef\n\"3.5\"",
     handler: Handler::Write(run),
     ..Command::DEFAULT

@@ -16,9 +16,9 @@ pub static ZRANGEBYSCORE: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[
         Arg::key("key"),
-        Arg::string("min").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
-        Arg::string("max").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
-        Arg::word("withscores", "WITHSCORES").optional(),
+        Arg::double("min").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
+        Arg::double("max").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
+        Arg::word("withscores", "WITHSCORES").optional().since("2.0.0"),
         Arg::block(
             "limit",
             &[Arg::integer("offset").within(-2, 10), Arg::integer("count").within(-2, 10)],

@@ -16,8 +16,8 @@ pub static ZREVRANGEBYSCORE: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[
         Arg::key("key"),
-        Arg::string("max").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
-        Arg::string("min").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
+        Arg::double("max").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
+        Arg::double("min").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
         Arg::word("withscores", "WITHSCORES").optional(),
         Arg::block(
             "limit",

@@ -73,6 +73,22 @@ fn values_go_to_other_keys_as_they_are() {
 }
 
 #[test]
+fn parts_that_were_drawn_or_computed_are_named() {
+    check(&["SADD k a"], "SPOP k", "SREM k a");
+    check(&["ZADD k 1 a 2 b 3 c"], "ZPOPMIN k 2", "ZREM k a b");
+    check(&["ZADD k 1 a 2 b"], "ZPOPMAX k", "ZREM k b");
+    check(&["HSET k f 10"], "HINCRBY k f 5", "HSET k f 15");
+    check(&[], "HINCRBYFLOAT k f 0.5", "HSET k f 0.5");
+    check(&["ZADD k 1 a"], "ZINCRBY k 1.5 a", "ZADD k 2.5 a");
+    check(&["ZADD k 1 a"], "ZADD k GT 0 a 7 b", "ZADD k 7 b");
+    check(&["ZADD k 1 a 2 b"], "ZREMRANGEBYSCORE k 2 3", "ZREMRANGEBYRANK k 1 1");
+    check(&["SADD k a b"], "SMOVE k l a", "SADD l a SREM k a");
+    check(&["RPUSH k a b c"], "LTRIM k -2 -1", "LTRIM k 1 2");
+    check(&["RPUSH k a b a"], "LREM k 0 a", "LREM k 2 a");
+    check(&["RPUSH k a"], "LPOP k 9", "LPOP k 1");
+}
+
+#[test]
 fn what_changes_nothing_has_no_effect() {
     check(&["SET k v"], "RENAME k k", "");
     check(&["MSET k v l w"], "RENAMENX k l", "");
@@ -98,6 +114,12 @@ fn what_changes_nothing_has_no_effect() {
     check(&["SET k abc"], "BITFIELD k GET u8 100 SET u8 0 97", "");
     check(&["SET k abc"], "BITFIELD k OVERFLOW FAIL INCRBY u4 0 10", "");
     check(&[], "BITOP OR b a", "");
+    check(&["SADD k a"], "SADD k a", "");
+    check(&["SADD k a"], "SREM k b", "");
+    check(&["HSET k f v"], "HDEL k g", "");
+    check(&["ZADD k 1 a"], "ZADD k 1 a", "");
+    check(&["RPUSH k a"], "LINSERT k BEFORE b c", "");
+    check(&[], "LPUSHX k a", "");
 }
 
 #[test]
