@@ -10,9 +10,9 @@
 //! counting  | 24 units of 0.94 s | 8 counter       |   2^24 of them are 182 days
 //! ```
 //!
-//! Times go round. A last access that seems to be up to a sixteenth of the range ahead is one before
-//! the clock was set back, and counts as now; a key looks as old as it is for the rest of the range:
-//! seven years and 170 days.
+//! Times go round. A last access that seems to be up to a sixteenth of the range ahead is one
+//! before the clock was set back, and counts as now; a key looks as old as it is for the rest of
+//! the range: seven years and 170 days.
 //!
 //! The counter is that of Redis: logarithmic, it grows by chance, the more seldom the larger it is,
 //! and loses one for each `lfu-decay-time` minutes without an access. The chance comes from a
