@@ -1,4 +1,7 @@
 //! Lanes with hostile, greedy and dying clients.
+//!
+//! `FOREBAY_HOSTILE_LANES` sets how many lanes are written over, each with some 200 words, and
+//! `FOREBAY_LANE_KILLS` how many clients are killed at a step drawn by chance.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -16,6 +19,13 @@ use sys::poll::Waker;
 use super::{assert_healthy, info};
 
 const RING_BYTES: u64 = 4096;
+const HOSTILE_LANES_DEFAULT: u64 = 150;
+
+/// Returns the number that the environment has under `name`.
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
 
 /// A lane whose client writes what it likes.
 struct RawLane {
@@ -136,7 +146,7 @@ fn vandalise(lane: &mut RawLane, random: &mut Prng) {
 
 #[test]
 fn client_that_writes_random_words_ends_its_own_lane_only() {
-    const LANES: u64 = 150;
+    let count = number("FOREBAY_HOSTILE_LANES").unwrap_or(HOSTILE_LANES_DEFAULT);
     let server = Launch::new(Kind::Forebay).option("workers", "1").start();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -154,14 +164,14 @@ fn client_that_writes_random_words_ends_its_own_lane_only() {
             }
             rounds
         });
-        for seed in 1..=LANES {
+        for seed in 1..=count {
             let mut lane = RawLane::sealed(&server);
             vandalise(&mut lane, &mut Prng::new(seed));
         }
         is_over.store(true, Ordering::Relaxed);
         assert!(good.join().expect("others notice nothing") > 0);
     });
-    assert!(info(&server, "shm", "shm_lane_errors") > LANES / 2, "{}", server.log());
+    assert!(info(&server, "shm", "shm_lane_errors") > count / 2, "{}", server.log());
     poll_until("all lanes to end", || info(&server, "shm", "shm_lanes") == 0);
     assert_eq!(info(&server, "shm", "shm_lane_bytes"), 0);
     assert_healthy(&server);
@@ -248,11 +258,16 @@ fn lanes_are_refused_where_there_may_be_none() {
     assert_eq!(info(&server, "clients", "connected_clients"), 2, "this one and `other`");
 }
 
+/// The steps that `lane_client.py` tells of.
+const STEPS: u64 = 104;
+
 #[test]
 fn killed_client_leaves_no_lane_although_its_child_keeps_the_socket() {
     let server = Server::start(Kind::Forebay);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/hostile/lane_client.py");
-    for step_count in [1, 2, 3, 4, 5, 7, 20, 104] {
+    let mut random = Prng::new(1);
+    let drawn = (0..number("FOREBAY_LANE_KILLS").unwrap_or(0)).map(|_| 1 + random.below(STEPS));
+    for step_count in [1, 2, 3, 4, 5, 7, 20, STEPS].into_iter().chain(drawn) {
         let mut client = command("python3");
         client.arg(script).arg(server.socket()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut client = Program::start(client).expect("python3 is there");

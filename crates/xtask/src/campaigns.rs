@@ -100,6 +100,20 @@ pub const CAMPAIGNS: &[Campaign] = &[
         long: "FOREBAY_STREAMS=200000 cargo test --profile torture \
             --package forebay-tests --test tests -- --nocapture random_streams",
     },
+    Campaign {
+        name: "lanes",
+        promise: "ten million words that no client writes end the lanes that they are in alone",
+        short: "",
+        long: "FOREBAY_HOSTILE_LANES=50000 cargo test --profile torture \
+            --package forebay-tests --test tests -- --nocapture random_words_ends",
+    },
+    Campaign {
+        name: "kills",
+        promise: "a thousand clients killed at any step leave no lanes and no memory",
+        short: "",
+        long: "FOREBAY_LANE_KILLS=1000 cargo test --profile torture \
+            --package forebay-tests --test tests -- --nocapture killed_client_leaves",
+    },
 ];
 
 /// Runs the long campaigns, or the short ones with `--short`; all, or those named. `name=count`
