@@ -109,6 +109,19 @@ impl Order {
     pub fn remove(&mut self, order: &impl Fn(&Item) -> Ordering) {
         let mut gone = Made::default();
         self.root.remove(order, &mut gone);
+        self.forget(&gone);
+    }
+
+    /// Takes out the item of `rank`, which is there. Asks no comparison.
+    pub fn remove_at(&mut self, rank: usize) -> Item {
+        let mut gone = Made::default();
+        let item = self.root.remove_at(rank, &mut gone);
+        self.forget(&gone);
+        item
+    }
+
+    /// Counts nodes that are gone, and takes away a root that has one branch.
+    fn forget(&mut self, gone: &Made) {
         self.leaf_count -= gone.leaves;
         self.inner_count -= gone.inners;
         while let Node::Inner(branches) = &mut self.root
@@ -277,17 +290,24 @@ impl Node {
             Node::Inner(branches) => {
                 let index = branches.partition_point(|branch| order(&branch.low).is_le());
                 let index = index.checked_sub(1).expect("the item is there");
-                let branch = &mut branches[index];
-                branch.node.remove(order, gone);
-                branch.count -= 1;
-                if branch.count == 0 {
-                    gone.count(&branches.remove(index).node);
-                    return;
+                branches[index].node.remove(order, gone);
+                settle_branch(branches, index, gone);
+            }
+        }
+    }
+
+    fn remove_at(&mut self, rank: usize, gone: &mut Made) -> Item {
+        match self {
+            Node::Leaf(items) => items.remove(rank),
+            Node::Inner(branches) => {
+                let (mut index, mut rest) = (0, rank);
+                while rest >= branches[index].count {
+                    rest -= branches[index].count;
+                    index += 1;
                 }
-                branch.low = branch.node.low();
-                if branch.node.is_sparse() {
-                    merge_at(branches, index, gone);
-                }
+                let item = branches[index].node.remove_at(rest, gone);
+                settle_branch(branches, index, gone);
+                item
             }
         }
     }
@@ -346,6 +366,20 @@ fn split_leaf(items: &mut Vec<Item>, index: usize, item: Item) -> Vec<Item> {
         _ => items.insert(index, item),
     }
     tail
+}
+
+/// Puts the branch at `index` right after an item below it went.
+fn settle_branch(branches: &mut Vec<Branch>, index: usize, gone: &mut Made) {
+    let branch = &mut branches[index];
+    branch.count -= 1;
+    if branch.count == 0 {
+        gone.count(&branches.remove(index).node);
+        return;
+    }
+    branch.low = branch.node.low();
+    if branch.node.is_sparse() {
+        merge_at(branches, index, gone);
+    }
 }
 
 /// Merges the branch at `index` with a neighbour where both fit one node.
@@ -417,8 +451,12 @@ mod tests {
                     order.insert(item, &compare(score, step));
                     model.insert(rank, item);
                 } else {
-                    let item = model.remove(random.below(model.len() as u64) as usize);
-                    order.remove(&compare(item.score, item.position));
+                    let rank = random.below(model.len() as u64) as usize;
+                    let item = model.remove(rank);
+                    match random.one_in(2) {
+                        true => assert_eq!(order.remove_at(rank), item),
+                        false => order.remove(&compare(item.score, item.position)),
+                    }
                 }
                 if step % 200 == 0 {
                     check(&order, &model, &mut random);

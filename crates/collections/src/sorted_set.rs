@@ -160,9 +160,8 @@ impl SortedSet {
             }
             Body::Large(large) => {
                 for _ in 0..count.min(large.table.len().saturating_sub(start)) {
-                    let mut position = None;
-                    large.order.for_each(start, 1, &mut |item| position = Some(item.position));
-                    large.remove(position.expect("the rank is there") as usize);
+                    let item = large.order.remove_at(start);
+                    large.forget(item.position as usize);
                 }
             }
         }
@@ -286,6 +285,12 @@ impl Large {
     fn remove(&mut self, position: usize) -> f64 {
         let Scored { score, member } = self.table.get(position);
         self.order.remove(&order(&self.table, *score, member.bytes()));
+        self.forget(position)
+    }
+
+    /// Takes the entry at `position` out of the table, which is not in the order any more; returns
+    /// its score.
+    fn forget(&mut self, position: usize) -> f64 {
         let last = self.table.len() - 1;
         if last != position {
             // The last entry takes the place that becomes free.
