@@ -503,3 +503,26 @@ fn debug_refuses_what_would_end_or_harm_the_server() {
     assert_eq!(client.call("DEBUG LOG line"), Value::Simple(b"OK".into()));
     poll_until("the line to be logged", || server.log().contains("DEBUG LOG: line"));
 }
+
+/// Returns `name=` of session `id` in CLIENT LIST.
+fn listed_name(connection: &mut Connection, id: i64) -> String {
+    let line = text(&connection.call(&format!("CLIENT LIST ID {id}")));
+    let name = line.split(' ').find_map(|field| field.strip_prefix("name="));
+    name.expect("a session has a name").to_owned()
+}
+
+#[test]
+fn the_last_of_several_names_is_the_one_that_others_see() {
+    on_both(|server| {
+        let (mut other, mut named) = (server.tcp(), server.tcp());
+        let id = id(&mut named);
+        named.call("CLIENT SETNAME aaa");
+        for name in ["bbb", "ccc", "ddd"] {
+            // The memory of the first name may serve the last one again.
+            let set = format!("CLIENT SETNAME {name}");
+            send(&mut named, &["CLIENT SETNAME xxx", &set]);
+            assert_eq!(read(&mut named) + &read(&mut named), "+OK\r\n+OK\r\n");
+            assert_eq!(listed_name(&mut other, id), name);
+        }
+    });
+}

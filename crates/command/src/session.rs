@@ -5,6 +5,7 @@ use resp::{OwnedRequest, Protocol, RequestView};
 
 use crate::blocked::Blocked;
 use crate::client_info::ClientInfo;
+use crate::client_name::ClientNames;
 use crate::error::CommandError;
 use crate::flags::Flags;
 use crate::row::Command;
@@ -23,12 +24,8 @@ pub struct SessionState {
     pub protocol: Protocol,
     /// Whether the session may run commands that need authentication.
     pub authenticated: bool,
-    /// What CLIENT SETNAME gave; empty is none.
-    pub name: Box<[u8]>,
-    /// What CLIENT SETINFO gave as `lib-name`; empty is none.
-    pub library_name: Box<[u8]>,
-    /// What CLIENT SETINFO gave as `lib-ver`; empty is none.
-    pub library_version: Box<[u8]>,
+    /// How the client calls itself.
+    pub names: ClientNames,
     /// The queue since MULTI.
     pub transaction: Option<Transaction>,
     /// Requests and bytes of the queue that EXEC runs now.
@@ -110,9 +107,7 @@ impl SessionState {
             database: DatabaseIndex(0),
             protocol: Protocol::Resp2,
             authenticated,
-            name: Box::default(),
-            library_name: Box::default(),
-            library_version: Box::default(),
+            names: ClientNames::default(),
             transaction: None,
             executing: None,
             last_command: None,
@@ -135,13 +130,11 @@ impl SessionState {
     /// Writes into `info` what the session knows better than the server's last look at it.
     pub fn describe(&self, info: &mut ClientInfo, now: UnixMs) {
         info.id = self.id;
-        info.name.clone_from(&self.name);
+        info.name = self.names.session().into();
         info.age_s = (now.0 - self.created.0).max(0) / 1000;
         info.idle_s = 0;
         info.database = self.database;
-        let size =
-            |transaction: &Transaction| (transaction.queue.len(), transaction.argument_bytes);
-        let queue = self.transaction.as_ref().map(size).or(self.executing);
+        let queue = self.transaction.as_ref().map(Transaction::size).or(self.executing);
         info.queued = queue.map(|(count, _)| count);
         info.queued_bytes = queue.map_or(0, |(_, bytes)| bytes);
         info.last_command = self.last_command.map_or("NULL", |command| command.name);
@@ -149,8 +142,8 @@ impl SessionState {
         info.is_monitor = self.is_monitor;
         info.is_kept = self.is_kept;
         info.leaves_no_touch = self.leaves_no_touch;
-        info.library_name.clone_from(&self.library_name);
-        info.library_version.clone_from(&self.library_version);
+        info.library_name = self.names.library().into();
+        info.library_version = self.names.library_version().into();
     }
 }
 
@@ -179,6 +172,11 @@ impl Transaction {
     /// Returns the queued requests in order.
     pub fn queue(&self) -> &[Queued] {
         &self.queue
+    }
+
+    /// Returns the number of queued requests and the bytes that they take.
+    pub fn size(&self) -> (usize, usize) {
+        (self.queue.len(), self.argument_bytes)
     }
 
     /// Returns the bytes that the queued requests take.

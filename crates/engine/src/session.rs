@@ -21,8 +21,7 @@ impl Session {
     /// Returns the bytes that the session holds beside itself; watches are accounted elsewhere.
     pub fn memory_bytes(&self) -> usize {
         let queue = self.state.transaction.as_ref().map_or(0, Transaction::argument_bytes);
-        let names = [&self.state.name, &self.state.library_name, &self.state.library_version];
-        queue + names.iter().map(|name| name.len()).sum::<usize>()
+        queue + self.state.names.memory_bytes()
     }
 
     /// Returns what tells others whether a watched key has changed.

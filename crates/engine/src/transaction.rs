@@ -34,8 +34,7 @@ impl Runner<'_, '_, '_, '_> {
             guard.begin_atomic();
         }
         self.in_transaction = true;
-        let size = (transaction.queue().len(), transaction.argument_bytes());
-        self.session.state.executing = Some(size);
+        self.session.state.executing = Some(transaction.size());
         reply.array(transaction.queue().len());
         for queued in transaction.queue() {
             let request = queued.request.view();

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use base::{DatabaseIndex, UnixMs};
+use command::Transaction;
 use engine::{Ending, Session, Tick};
 use keyspace::WatchMark;
 use resp::{
@@ -178,10 +179,12 @@ const NOTHING_EXPECTED: Expects =
 #[derive(Clone, Debug, PartialEq)]
 struct Shown {
     command: Option<*const command::Command>,
-    names: [*const u8; 3],
+    /// How often the names have changed.
+    name_changes: u64,
     database: DatabaseIndex,
     protocol: Protocol,
-    queued: Option<usize>,
+    /// Requests and bytes of the queue of a MULTI.
+    queued: Option<(usize, usize)>,
     watches: WatchMark,
     /// Monitor, no eviction, no touch.
     modes: [bool; 3],
@@ -685,10 +688,10 @@ impl Shown {
         let state = &session.state;
         Shown {
             command: state.last_command.map(std::ptr::from_ref),
-            names: [&state.name, &state.library_name, &state.library_version].map(|n| n.as_ptr()),
+            name_changes: state.names.changes(),
             database: state.database,
             protocol: state.protocol,
-            queued: state.transaction.as_ref().map(|transaction| transaction.queue().len()),
+            queued: state.transaction.as_ref().map(Transaction::size),
             watches: session.watch_mark(),
             modes: [state.is_monitor, state.is_kept, state.leaves_no_touch],
             input_bytes,

@@ -38,7 +38,7 @@ impl SlowLog {
             microseconds: slow.nanoseconds / 1000,
             arguments,
             address,
-            name: slow.session.name.clone(),
+            name: slow.session.names.session().into(),
         });
         let excess = state.entries.len().saturating_sub(len_max);
         state.entries.drain(..excess);

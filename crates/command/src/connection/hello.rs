@@ -83,7 +83,7 @@ fn run(
         return Err(NOT_AUTHENTICATED);
     }
     if let Some(name) = options.name {
-        cx.session.name = name.into();
+        cx.session.names.set_session(name);
     }
     if let Some(protocol) = options.protocol {
         cx.session.protocol = protocol;

@@ -35,7 +35,7 @@ fn run(
     session.database = DatabaseIndex(0);
     session.protocol = Protocol::Resp2;
     session.authenticated = !cx.host.requires_password();
-    session.name = Box::default();
+    session.names.set_session(b"");
     // A reply that was to be skipped is not wanted now either.
     if session.replies != Replies::Skip {
         session.replies = Replies::On;

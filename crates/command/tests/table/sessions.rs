@@ -17,7 +17,7 @@ fn hello_changes_the_protocol_of_its_own_reply() {
     let head =
         format!("*14\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n{REDIS_VERSION}");
     assert!(reply.starts_with(head.as_bytes()));
-    assert_eq!(&*world.session.name, b"lake");
+    assert_eq!(world.session.names.session(), b"lake");
 }
 
 #[test]
@@ -34,7 +34,10 @@ fn hello_that_fails_changes_nothing() {
     ] {
         assert!(world.ask(request).starts_with("(error)"), "{request}");
         assert_eq!(world.session.protocol, Protocol::Resp2, "{request}");
-        assert!(world.session.name.is_empty() && !world.session.authenticated, "{request}");
+        assert!(
+            world.session.names.session().is_empty() && !world.session.authenticated,
+            "{request}"
+        );
     }
     world.ask("HELLO 3 AUTH default secret");
     assert!(world.session.authenticated);
@@ -66,8 +69,8 @@ fn reset_makes_the_session_new() {
     assert_eq!(world.ask("RESET"), "RESET");
     assert_eq!(world.session.database.0, 0);
     assert_eq!(world.session.protocol, Protocol::Resp2);
-    assert!(world.session.name.is_empty() && world.session.transaction.is_none());
-    assert_eq!(&*world.session.library_name, b"hill");
+    assert!(world.session.names.session().is_empty() && world.session.transaction.is_none());
+    assert_eq!(world.session.names.library(), b"hill");
 }
 
 #[test]

@@ -20,8 +20,8 @@ fn run(
     _: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
-    match &cx.session.name {
-        name if name.is_empty() => reply.null(),
+    match cx.session.names.session() {
+        [] => reply.null(),
         name => reply.bulk(name),
     }
     Ok(Next::Done)

@@ -1,6 +1,6 @@
 //! CLIENT SETINFO: the library of the client.
 
-use crate::client_name::is_printable;
+use crate::client_name::{ClientNames, is_printable};
 use crate::error::quoted;
 use crate::prelude::*;
 
@@ -31,9 +31,9 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
     let (attribute, value) = (args.at(2), args.at(3));
-    let place = match attribute.to_ascii_lowercase().as_slice() {
-        b"lib-name" => &mut cx.session.library_name,
-        b"lib-ver" => &mut cx.session.library_version,
+    let set = match attribute.to_ascii_lowercase().as_slice() {
+        b"lib-name" => ClientNames::set_library,
+        b"lib-ver" => ClientNames::set_library_version,
         _ => {
             let shown = quoted(attribute, usize::MAX);
             return Err(CommandError::text_of(&[b"ERR Unrecognized option '", shown, b"'"]));
@@ -44,7 +44,7 @@ fn run(
         let rule = b" cannot contain spaces, newlines or special characters.";
         return Err(CommandError::text_of(&[b"ERR ", shown, rule]));
     }
-    *place = value.into();
+    set(&mut cx.session.names, value);
     reply.ok();
     Ok(Next::Done)
 }

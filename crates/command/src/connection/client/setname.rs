@@ -23,7 +23,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
     check_name(args.at(2))?;
-    cx.session.name = args.at(2).into();
+    cx.session.names.set_session(args.at(2));
     reply.ok();
     Ok(Next::Done)
 }
