@@ -2,12 +2,12 @@
 
 use std::cell::Cell;
 
-use base::{DatabaseIndex, Key, Lsn, ShardIndex};
+use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 use command::{
     Args, Command, CommandError, ControlContext, Handler, LatencyEvent, Next, ReadContext,
-    SessionContext, SlowCommand, WriteContext,
+    SessionContext, SessionState, SlowCommand, WriteContext,
 };
-use keyspace::{Access, Guard, Keyspace, NeedRoom, SweepContext};
+use keyspace::{Access, Guard, Keyspace, NeedRoom, SweepContext, WriteView};
 use resp::{Protocol, Reply, RequestView, Requests};
 
 use crate::dispatch::{self, Verdict};
@@ -310,7 +310,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
-        let (database, now) = (self.session.state.database, self.tick.now);
+        let now = self.tick.now;
         let value_bytes_max = self.tick.value_bytes_max;
         let database_count = self.keyspace.database_count();
         let start = reply.position();
@@ -319,7 +319,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.lock_one(key.shard);
             let guard = self.guard.as_mut().expect("locked just now");
             let random = Cell::from_mut(&mut self.tick.random);
-            let view = guard.write(database, now);
+            let view = write_view(guard, &self.session.state, now);
             let mut context = WriteContext { view, value_bytes_max, random, database_count };
             let result = handler(&mut context, args, reply);
             let Err(CommandError::NeedRoom(need)) = result else { return result };
@@ -351,7 +351,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
-        let (database, now) = (self.session.state.database, self.tick.now);
+        let now = self.tick.now;
         let value_bytes_max = self.tick.value_bytes_max;
         let in_transaction = self.in_transaction;
         if !in_transaction {
@@ -367,7 +367,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 guard.begin_atomic();
             }
             let random = Cell::from_mut(&mut self.tick.random);
-            let view = guard.write(database, now);
+            let view = write_view(guard, &self.session.state, now);
             let mut context = WriteContext { view, value_bytes_max, random, database_count };
             let result = handler(&mut context, args, reply);
             if in_transaction {
@@ -532,4 +532,11 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             }
         }
     }
+}
+
+/// Returns the view in which a command of `session` changes its database.
+#[inline]
+fn write_view<'g>(guard: &'g mut Guard<'_>, session: &SessionState, now: UnixMs) -> WriteView<'g> {
+    let view = guard.write(session.database, now);
+    if session.leaves_no_touch { view.without_touch() } else { view }
 }

@@ -14,6 +14,7 @@ use crate::keyspace::Keyspace;
 use crate::object::Object;
 use crate::recorder::Recorder;
 use crate::shard::{Shard, is_expired};
+use crate::view::Touch;
 use crate::write::{Place, WriteView};
 
 /// How many expired keys RANDOMKEY meets before it says that there is none.
@@ -347,5 +348,5 @@ fn emit(
     effect: &Effect<'_>,
 ) {
     let shard = shards.shard_mut(ShardIndex(0));
-    Place { shard, recorder, database, now: UnixMs(0) }.emit(effect);
+    Place { shard, recorder, database, now: UnixMs(0), touch: Touch::No }.emit(effect);
 }

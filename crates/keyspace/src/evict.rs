@@ -17,6 +17,7 @@ use crate::published::DatabaseCounts;
 use crate::recorder::Recorder;
 use crate::room::SweepContext;
 use crate::shard::{Shard, is_expired};
+use crate::view::Touch;
 use crate::write::{Place, Removal};
 
 /// How many keys a choice looks at unless told: Redis's maxmemory-samples.
@@ -408,7 +409,8 @@ impl Shard {
         let bytes = entry.memory_bytes();
         let removal = if is_expired(&entry, now) { Removal::Expired } else { Removal::Evicted };
         let mut recorder = Recorder::default();
-        let mut place = Place { shard: self, recorder: &mut recorder, database, now };
+        let touch = Touch::No;
+        let mut place = Place { shard: self, recorder: &mut recorder, database, now, touch };
         if place.remove(key, id, removal) { bytes } else { 0 }
     }
 

@@ -5,6 +5,7 @@ use base::{DatabaseIndex, ShardIndex, UnixMs};
 use crate::keyspace::Keyspace;
 use crate::recorder::Recorder;
 use crate::shard::{Shard, is_expired};
+use crate::view::Touch;
 use crate::write::{Place, Removal};
 
 /// What one step of the sweep did.
@@ -120,9 +121,9 @@ impl Sweep<'_> {
         let id = table.volatile_at(position);
         let bytes = table.entry(id).key().to_vec();
         let key = self.shard.key(&bytes);
-        let (database, now) = (self.database, self.now);
+        let (database, now, touch) = (self.database, self.now, Touch::No);
         let mut recorder = Recorder::default();
-        let mut place = Place { shard: self.shard, recorder: &mut recorder, database, now };
+        let mut place = Place { shard: self.shard, recorder: &mut recorder, database, now, touch };
         place.remove(&key, id, Removal::Expired);
         None
     }

@@ -42,12 +42,18 @@ impl<'g> ReadView<'g> {
 
     /// Returns the same view, whose lookups do not count as uses.
     pub fn without_touch(self) -> ReadView<'g> {
-        ReadView { touch: Touch::No, ..self }
+        self.touching(Touch::No)
     }
 
     /// Returns the same view, whose lookups count as uses: TOUCH is for nothing else.
     pub fn with_touch(self) -> ReadView<'g> {
-        ReadView { touch: Touch::Yes, ..self }
+        self.touching(Touch::Yes)
+    }
+
+    /// Returns the same view, whose lookups count as uses or not.
+    #[inline]
+    pub(crate) fn touching(self, touch: Touch) -> ReadView<'g> {
+        ReadView { touch, ..self }
     }
 
     /// Returns the database.

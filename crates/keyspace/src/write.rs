@@ -12,7 +12,7 @@ use crate::object::{Kind, handle_of};
 use crate::recorder::Recorder;
 use crate::shard::{DatabaseShard, Shard, is_expired};
 use crate::store::Handle;
-use crate::view::{ReadView, WrongType, count_lookup, string_of};
+use crate::view::{ReadView, Touch, WrongType, count_lookup, string_of};
 
 /// Why a change was not made. Nothing has changed but that an expired key may be gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,7 @@ pub struct WriteView<'g> {
     pub(crate) recorder: &'g mut Recorder,
     database: DatabaseIndex,
     now: UnixMs,
+    touch: Touch,
 }
 
 impl<'g> WriteView<'g> {
@@ -55,7 +56,13 @@ impl<'g> WriteView<'g> {
         database: DatabaseIndex,
         now: UnixMs,
     ) -> WriteView<'g> {
-        WriteView { shards, recorder, database, now }
+        WriteView { shards, recorder, database, now, touch: Touch::Yes }
+    }
+
+    /// Returns the same view, whose lookups do not count as uses. What is stored counts as used
+    /// when it is stored, though not as used once more.
+    pub fn without_touch(self) -> WriteView<'g> {
+        WriteView { touch: Touch::No, ..self }
     }
 
     /// Returns the database.
@@ -70,7 +77,7 @@ impl<'g> WriteView<'g> {
 
     /// Returns this view, to read: lookups count hits and misses, and nothing is removed.
     pub fn as_read(&self) -> ReadView<'_> {
-        ReadView::new(self.shards.as_ref(), self.database, self.now)
+        ReadView::new(self.shards.as_ref(), self.database, self.now).touching(self.touch)
     }
 
     /// Returns the entry at `key`, marked as used; counts neither hit nor miss, as Redis does not
@@ -226,7 +233,7 @@ impl<'g> WriteView<'g> {
     pub(crate) fn place_in(&mut self, database: DatabaseIndex, key: &Key<'_>) -> Place<'_> {
         let shard = self.shards.shard(key.shard);
         shard.freeze_if_atomic(database, self.recorder);
-        Place { shard, recorder: self.recorder, database, now: self.now }
+        Place { shard, recorder: self.recorder, database, now: self.now, touch: self.touch }
     }
 }
 
@@ -244,6 +251,7 @@ pub(crate) struct Place<'p> {
     pub recorder: &'p mut Recorder,
     pub database: DatabaseIndex,
     pub now: UnixMs,
+    pub touch: Touch,
 }
 
 impl<'p> Place<'p> {
@@ -275,6 +283,9 @@ impl<'p> Place<'p> {
 
     #[inline]
     fn mark_used(&self, id: EntryId) {
+        if self.touch == Touch::No {
+            return;
+        }
         let part = self.shard.database(self.database).expect("it has an entry");
         let mark = self.shard.published.tracking.next(part.table.entry(id).mark(), self.now);
         part.table.touch(id, mark);
@@ -509,6 +520,9 @@ impl<'p> Place<'p> {
         let tracking = &self.shard.published.tracking;
         let part = self.shard.database(self.database);
         let mark = match found.zip(part) {
+            Some((id, part)) if self.touch == Touch::No && tracking.does_count() => {
+                part.table.entry(id).mark()
+            }
             Some((id, part)) => tracking.next(part.table.entry(id).mark(), self.now),
             None => tracking.first(self.now),
         };
@@ -549,7 +563,7 @@ impl<'p> Place<'p> {
         if entry.header().type_bits() != K::TYPE as u64 {
             return Err(WrongType);
         }
-        part.table.touch(id, self.shard.published.tracking.next(entry.mark(), self.now));
+        self.mark_used(id);
         Ok(Some(id))
     }
 

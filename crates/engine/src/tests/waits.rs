@@ -145,3 +145,36 @@ fn a_session_that_leaves_no_touch_ages_what_it_reads() {
     client.run_all(&["CLIENT NO-TOUCH OFF", "GET k"]);
     client.check("OBJECT IDLETIME k", ":0");
 }
+
+#[test]
+fn a_session_that_leaves_no_touch_ages_what_it_changes_where_it_is() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    client.run_all(&["SET k v", "RPUSH list a", "CLIENT NO-TOUCH ON"]);
+    client.tick.now = UnixMs(NOW.0 + 600_000);
+    for change in ["GETEX k EX 900", "PERSIST k", "APPEND k x", "SETRANGE k 0 y", "EXPIRE k 900"] {
+        client.run(change);
+        client.check("OBJECT IDLETIME k", ":600");
+    }
+    client.run_all(&["RPUSH list b", "MULTI", "RENAME k m", "COPY m c", "EXEC"]);
+    for key in ["list", "m"] {
+        client.check(&format!("OBJECT IDLETIME {key}"), ":600");
+    }
+    client.check("OBJECT IDLETIME c", ":0");
+    // What is stored is as new as it is.
+    client.run("SET m w");
+    client.check("OBJECT IDLETIME m", ":0");
+}
+
+#[test]
+fn a_session_that_leaves_no_touch_does_not_count_as_using_what_it_overwrites() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    engine.keyspace().set_eviction_policy(EvictionPolicy::AllKeysLfu);
+    // Each use counts.
+    engine.keyspace().set_counter_rates(0, 0);
+    let mut client = Client::new(&engine, &host);
+    client.run_all(&["SET k v", "CLIENT NO-TOUCH ON", "SET k w", "APPEND k x"]);
+    client.check("OBJECT FREQ k", ":5");
+    client.run_all(&["CLIENT NO-TOUCH OFF", "SET k w"]);
+    client.check("OBJECT FREQ k", ":6");
+}
