@@ -1,6 +1,7 @@
 //! What other threads tell a worker, and how they wake it.
 
 use std::io;
+use std::mem::discriminant;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,13 +43,19 @@ pub enum Message {
     Listen(Vec<Arc<Listener>>),
 }
 
+impl Message {
+    /// Returns whether one of its kind says as much as many.
+    fn is_reminder(&self) -> bool {
+        matches!(self, Message::CheckConnections | Message::CheckShutdown | Message::Resume)
+    }
+}
+
 /// What a worker that does not look may be shown, in bytes. Beyond that its monitors are slow
 /// readers, whatever their peers do, and are closed.
-const SHOWN_BYTES_MAX: usize = 64 << 20;
+pub const SHOWN_BYTES_MAX: usize = 64 << 20;
 
 /// The messages for one worker. Bounded by what the senders do: connections, lanes, ends and
-/// wake-ups by `maxclients`, the rest by one per round of the service thread one per pause and
-/// one per change of the addresses.
+/// wake-ups by `maxclients`, addresses by one per change; reminders are there once at most.
 pub struct Mailbox {
     contents: Mutex<Contents>,
     /// How many of the worker's sessions are monitors.
@@ -87,6 +94,9 @@ impl Mailbox {
     /// Leaves `message` and wakes the worker, unless an earlier message has done so.
     pub fn post(&self, message: Message) {
         let mut contents = self.lock();
+        if message.is_reminder() && contents.has_kind_of(&message) {
+            return;
+        }
         let is_first = contents.is_empty();
         contents.messages.push(message);
         drop(contents);
@@ -145,6 +155,10 @@ impl Contents {
     fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.shown.lines.is_empty() && !self.shown.is_cut
     }
+
+    fn has_kind_of(&self, message: &Message) -> bool {
+        self.messages.iter().any(|other| discriminant(other) == discriminant(message))
+    }
 }
 
 #[cfg(test)]
@@ -159,6 +173,22 @@ mod tests {
         let (messages, _) = mailbox.take();
         assert!(matches!(messages[..], [Message::CheckConnections, Message::CheckShutdown]));
         assert!(mailbox.take().0.is_empty());
+    }
+
+    #[test]
+    fn reminders_wait_once_however_often_they_are_sent() {
+        let mailbox = Mailbox::new().unwrap();
+        for _ in 0..3 {
+            mailbox.post(Message::Resume);
+            mailbox.post(Message::End(7, End::Killed));
+            mailbox.post(Message::CheckConnections);
+        }
+        let (messages, _) = mailbox.take();
+        let count = |is: fn(&Message) -> bool| messages.iter().filter(|one| is(one)).count();
+        assert_eq!(count(|one| matches!(one, Message::End(7, End::Killed))), 3);
+        assert_eq!(messages.len(), 3 + 2);
+        mailbox.post(Message::Resume);
+        assert!(matches!(mailbox.take().0[..], [Message::Resume]));
     }
 
     #[test]

@@ -13,7 +13,10 @@ use command::{Command, SessionState};
 use engine::{Audience, Stage};
 use resp::RequestView;
 
-use crate::mailbox::Mailbox;
+use crate::mailbox::{Mailbox, SHOWN_BYTES_MAX};
+
+/// Memory for lines that is kept from one batch to the next.
+const LINES_BYTES_KEPT_MAX: usize = 64 * 1024;
 
 /// How many sessions look on.
 #[derive(Debug, Default)]
@@ -56,9 +59,11 @@ impl Stage for Lines<'_> {
         write!(self.lines, "+{seconds}.{rest:06} [{database} {source}]")
             .expect("a Vec takes any bytes");
         for (index, argument) in request.iter().enumerate() {
+            // What no mailbox takes need not be written: the monitors are closed for it.
+            let Some(room) = (SHOWN_BYTES_MAX + 1).checked_sub(self.lines.len()) else { break };
             match command.is_secret(request, index) {
                 true => self.lines.extend_from_slice(b" \"(redacted)\""),
-                false => write_quoted(argument, &mut self.lines),
+                false => write_quoted(&argument[..argument.len().min(room)], &mut self.lines),
             }
         }
         self.lines.extend_from_slice(b"\r\n");
@@ -75,7 +80,10 @@ impl Stage for Lines<'_> {
         for mailbox in self.mailboxes {
             mailbox.show(&self.lines);
         }
-        self.lines.clear();
+        match self.lines.capacity() > LINES_BYTES_KEPT_MAX {
+            true => self.lines = Vec::new(),
+            false => self.lines.clear(),
+        }
     }
 }
 
@@ -109,6 +117,24 @@ mod tests {
         write_quoted(b"a \"\\\n\r\t\x07\x08\x00\x7f\xff~", &mut line);
         let expected = r#" "a \"\\\n\r\t\a\b\x00\x7f\xff~""#;
         assert_eq!(String::from_utf8(line).unwrap(), expected);
+    }
+
+    #[test]
+    fn lines_that_no_mailbox_takes_are_not_written_and_their_memory_is_not_kept() {
+        let mailboxes = [Mailbox::new().unwrap()];
+        let monitors = Monitors::default();
+        let mut lines =
+            Lines { monitors: &monitors, worker: 0, mailboxes: &mailboxes, lines: Vec::new() };
+        lines.count(true);
+        let session = SessionState::new(1, base::UnixMs(0), true);
+        let much = vec![b'x'; SHOWN_BYTES_MAX];
+        let request = OwnedRequest::new([b"SET", &much[..], &much].into_iter());
+        let command = command::resolve(request.view()).unwrap();
+        lines.show(command, request.view(), &session);
+        let written = lines.lines.len();
+        assert!((SHOWN_BYTES_MAX + 1..SHOWN_BYTES_MAX + 100).contains(&written), "{written}");
+        lines.deliver();
+        assert!(lines.lines.capacity() <= LINES_BYTES_KEPT_MAX && mailboxes[0].take().1.is_cut);
     }
 
     #[test]
