@@ -30,11 +30,15 @@ fn id(connection: &mut Connection) -> i64 {
     id
 }
 
-/// Returns the flags of session `id` in CLIENT LIST; none when it is gone.
-fn flags(connection: &mut Connection, id: i64) -> Option<String> {
+/// Returns a field of session `id` in CLIENT LIST; none when the session is gone.
+fn field(connection: &mut Connection, id: i64, name: &str) -> Option<String> {
     let line = text(&connection.call(&format!("CLIENT LIST ID {id}")));
-    let field = line.split(' ').find_map(|field| field.strip_prefix("flags="))?;
-    Some(field.to_owned())
+    let mut fields = line.split(' ').filter_map(|field| field.split_once('='));
+    fields.find(|(found, _)| *found == name).map(|(_, value)| value.to_owned())
+}
+
+fn flags(connection: &mut Connection, id: i64) -> Option<String> {
+    field(connection, id, "flags")
 }
 
 fn info(connection: &mut Connection, name: &str) -> String {
@@ -504,13 +508,6 @@ fn debug_refuses_what_would_end_or_harm_the_server() {
     poll_until("the line to be logged", || server.log().contains("DEBUG LOG: line"));
 }
 
-/// Returns `name=` of session `id` in CLIENT LIST.
-fn listed_name(connection: &mut Connection, id: i64) -> String {
-    let line = text(&connection.call(&format!("CLIENT LIST ID {id}")));
-    let name = line.split(' ').find_map(|field| field.strip_prefix("name="));
-    name.expect("a session has a name").to_owned()
-}
-
 #[test]
 fn the_last_of_several_names_is_the_one_that_others_see() {
     on_both(|server| {
@@ -522,7 +519,7 @@ fn the_last_of_several_names_is_the_one_that_others_see() {
             let set = format!("CLIENT SETNAME {name}");
             send(&mut named, &["CLIENT SETNAME xxx", &set]);
             assert_eq!(read(&mut named) + &read(&mut named), "+OK\r\n+OK\r\n");
-            assert_eq!(listed_name(&mut other, id), name);
+            assert_eq!(field(&mut other, id, "name").as_deref(), Some(name));
         }
     });
 }

@@ -44,7 +44,7 @@ pub struct SessionState {
     pub is_monitor: bool,
     /// Whether the session is kept when clients take too much memory.
     pub is_kept: bool,
-    /// Whether what the session reads does not count as used.
+    /// Whether what the session looks up does not count as used.
     pub leaves_no_touch: bool,
 }
 

@@ -1,4 +1,4 @@
-//! CLIENT NO-TOUCH: whether what the session reads counts as used.
+//! CLIENT NO-TOUCH: whether what the session looks up counts as used.
 
 use super::switch;
 use crate::prelude::*;
@@ -6,7 +6,7 @@ use crate::prelude::*;
 /// The row.
 pub static NO_TOUCH: Command = Command {
     name: "client|no-touch",
-    summary: "Lets what the session reads not count as used, or count again.",
+    summary: "Lets what the session looks up not count as used, or count again.",
     since: "7.2.0",
     group: Group::Connection,
     arity: Arity::exactly(3),
