@@ -39,6 +39,9 @@ pub struct WriteContext<'c> {
     pub random: &'c Cell<Prng>,
     /// How many databases there are.
     pub database_count: usize,
+    /// By how many bytes what the command stores beyond what its request brings may pass the
+    /// memory limit: inside EXEC nothing is evicted for it.
+    pub overshoot_bytes_max: u64,
 }
 
 /// Reads and changes the session.

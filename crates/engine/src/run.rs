@@ -23,6 +23,11 @@ const ROOM_ATTEMPTS_MAX: u32 = 16;
 /// Requests on several keys that bring less than this may pass the memory limit by it; what they
 /// take is repaid by the next command.
 const AHEAD_BYTES_MIN: usize = 64 * 1024;
+/// The share of the memory limit that EXEC may pass it by, by copies of what is there already: that
+/// much is always repaid soon...
+const OVERSHOOT_PERCENT_MAX: u64 = 5;
+/// ...and at least so many bytes.
+const OVERSHOOT_BYTES_MIN: u64 = 16 << 20;
 /// Batches of more than this have arguments that take a time worth measuring to copy.
 const LARGE_BATCH_BYTES: usize = 64 * 1024;
 
@@ -320,7 +325,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             let guard = self.guard.as_mut().expect("locked just now");
             let random = Cell::from_mut(&mut self.tick.random);
             let view = write_view(guard, &self.session.state, now);
-            let mut context = WriteContext { view, value_bytes_max, random, database_count };
+            let overshoot_bytes_max = 0;
+            let mut context =
+                WriteContext { view, value_bytes_max, random, database_count, overshoot_bytes_max };
             let result = handler(&mut context, args, reply);
             let Err(CommandError::NeedRoom(need)) = result else { return result };
             reply.rewind(start);
@@ -344,7 +351,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// Writes several keys as one record, or one of the commands of an EXEC, whose record it joins.
     /// Nothing is evicted meanwhile: the limit may be passed by what the request brings, and only
     /// where the system itself has no memory is an error left to give. What stores more than that
-    /// says so before it changes anything, and is tried again; within EXEC it is refused.
+    /// says so before it changes anything, and is tried again; within EXEC it may pass the limit by
+    /// so much, and is refused beyond that.
     fn write_atomically(
         &mut self,
         handler: WriteHandler,
@@ -354,6 +362,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let now = self.tick.now;
         let value_bytes_max = self.tick.value_bytes_max;
         let in_transaction = self.in_transaction;
+        let overshoot_bytes_max = if in_transaction { self.overshoot_bytes_max() } else { 0 };
         if !in_transaction {
             self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
         }
@@ -368,7 +377,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             }
             let random = Cell::from_mut(&mut self.tick.random);
             let view = write_view(guard, &self.session.state, now);
-            let mut context = WriteContext { view, value_bytes_max, random, database_count };
+            let mut context =
+                WriteContext { view, value_bytes_max, random, database_count, overshoot_bytes_max };
             let result = handler(&mut context, args, reply);
             if in_transaction {
                 return result;
@@ -383,6 +393,13 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 _ => return result,
             }
         }
+    }
+
+    /// Returns by how much the commands of an EXEC may pass the memory limit by what no request
+    /// brings.
+    fn overshoot_bytes_max(&self) -> u64 {
+        let share = self.keyspace.maxmemory() / 100 * OVERSHOOT_PERCENT_MAX;
+        share.max(OVERSHOOT_BYTES_MIN)
     }
 
     /// Makes room for a change of about `bytes` that may not evict while it runs.

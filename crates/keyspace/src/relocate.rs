@@ -86,12 +86,13 @@ impl WriteView<'_> {
         self.at(Spot { database, key }).live(key).is_some()
     }
 
-    /// Returns whether what `key` holds has no room a second time: memory would be above the limit.
-    pub fn lacks_room_for_copy(&mut self, key: &Key<'_>) -> Option<u64> {
+    /// Returns how much what `key` holds takes where there is no room for it a second time: memory
+    /// would pass the limit by more than `overshoot` bytes.
+    pub fn lacks_room_for_copy(&mut self, key: &Key<'_>, overshoot: u64) -> Option<u64> {
         let mut place = self.at(Spot { database: self.database(), key });
         let id = place.live(key)?;
         let bytes = place.part().object(id).memory_bytes();
-        place.shard.lacks_room(bytes).then_some(bytes)
+        place.shard.lacks_room(bytes, overshoot).then_some(bytes)
     }
 
     fn at(&mut self, spot: Spot<'_>) -> Place<'_> {

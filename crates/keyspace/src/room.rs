@@ -139,16 +139,21 @@ impl MemoryAccount {
     /// # Errors
     /// NeedRoom of private memory.
     pub fn admit(&self, bytes: u64) -> Result<(), NeedRoom> {
+        match self.excess_with(bytes) {
+            0 => Ok(()),
+            _ => Err(NeedRoom { bytes, region: Region::Private }),
+        }
+    }
+
+    /// Returns by how much `bytes` more would bring memory above the limit.
+    pub fn excess_with(&self, bytes: u64) -> u64 {
         let maxmemory = self.maxmemory.load(Ordering::Relaxed);
         if maxmemory == 0 {
-            return Ok(());
+            return 0;
         }
         let usage = self.arena.usage();
         let private = self.private.load(Ordering::Relaxed) + usage.private_bytes;
-        match usage.used_bytes() + private + bytes <= maxmemory {
-            true => Ok(()),
-            false => Err(NeedRoom { bytes, region: Region::Private }),
-        }
+        (usage.used_bytes() + private + bytes).saturating_sub(maxmemory)
     }
 
     /// Has the next write look whether memory is above the limit.

@@ -200,9 +200,9 @@ impl Shard {
         }
     }
 
-    /// Returns whether `bytes` more would bring memory above the limit.
-    pub fn lacks_room(&self, bytes: u64) -> bool {
-        self.account.admit(bytes).is_err()
+    /// Returns whether `bytes` more would bring memory above the limit and `overshoot` bytes.
+    pub fn lacks_room(&self, bytes: u64, overshoot: u64) -> bool {
+        self.account.excess_with(bytes) > overshoot
     }
 
     /// Hides the table of `database` from readers in other processes and lets it pass the memory

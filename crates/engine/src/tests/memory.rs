@@ -141,3 +141,20 @@ fn transaction_passes_the_limit_and_the_next_command_repays() {
     client.check("PING", "+PONG");
     assert_within_limit(&engine);
 }
+
+#[test]
+fn copies_inside_exec_pass_the_limit_by_so_much_which_is_repaid() {
+    let engine = limited(2 << 20, EvictionPolicy::AllKeysLru);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    client.run(&format!("SET k {}", "x".repeat(1 << 20)));
+    engine.keyspace().set_maxmemory(engine.keyspace().used_memory());
+    client.run("MULTI");
+    (0..20).for_each(|number| drop(client.run(&format!("COPY k copy:{number}"))));
+    let reply = client.run("EXEC");
+    let copied = reply.matches(":1").count();
+    assert!((15..=16).contains(&copied), "{copied} copies of 1 MiB within 16 MiB");
+    assert_eq!(reply.matches(OOM).count(), 20 - copied);
+    client.run("SET other v");
+    assert_within_limit(&engine);
+}

@@ -88,10 +88,12 @@ fn copy_says_what_it_lacks_before_it_changes_anything() {
     world.set("k", &"x".repeat(1 << 20));
     let lacking = |spare: u64| {
         world.keyspace.set_maxmemory(world.keyspace.used_memory() + spare);
-        world.write("k", NOW, |view, key| view.lacks_room_for_copy(key))
+        world.write("k", NOW, |view, key| view.lacks_room_for_copy(key, 0))
     };
     assert_eq!(lacking(2 << 20), None);
     assert!(lacking(1 << 19).unwrap() >= 1 << 20);
+    let above = world.write("k", NOW, |view, key| view.lacks_room_for_copy(key, 1 << 20));
+    assert_eq!(above, None, "half of it fits, the rest may pass the limit");
     world.keyspace.set_maxmemory(0);
     assert_eq!(world.write("k", NOW, |view, key| view.copy_to(key, key, DB1)), Ok(true));
     world.write("k", NOW, |view, key| view.set(key, b"other", Expiry::Clear)).unwrap();

@@ -146,8 +146,13 @@ impl World {
                 let view = guard.write(database, now);
                 let random = Cell::from_mut(&mut self.random);
                 let value_bytes_max = 512 << 20;
-                let mut context =
-                    WriteContext { view, value_bytes_max, random, database_count: 16 };
+                let mut context = WriteContext {
+                    view,
+                    value_bytes_max,
+                    random,
+                    database_count: 16,
+                    overshoot_bytes_max: 0,
+                };
                 run(&mut context, args, reply)
             }
             Handler::Control(run) => {
