@@ -471,6 +471,20 @@ fn the_largest_clients_go_where_all_take_too_much() {
 }
 
 #[test]
+fn a_client_that_leaves_large_values_unread_takes_their_memory() {
+    on_both(|server| {
+        let mut admin = server.tcp();
+        admin.call("CLIENT NO-EVICT ON");
+        admin.call(&format!("SET k {}", "v".repeat(500_000)));
+        admin.call("CONFIG SET maxmemory-clients 2mb");
+        let mut lazy = server.unix();
+        send(&mut lazy, &["GET k"; 40]);
+        poll_until("the lazy one to go", || info(&mut admin, "evicted_clients") == "1");
+        poll_until("nobody else to be there", || info(&mut admin, "connected_clients") == "1");
+    });
+}
+
+#[test]
 fn tests_can_stop_the_search_for_expired_keys() {
     let server = start(Kind::Forebay, &[]);
     let mut client = server.tcp();

@@ -77,7 +77,13 @@ impl Output {
     /// Returns how many bytes are not sent yet, those of referenced values included.
     #[inline]
     pub fn len(&self) -> usize {
-        self.bytes.len() - self.start + self.references.bytes - self.first_sent
+        self.bytes.len() - self.start + self.referenced_bytes()
+    }
+
+    /// Returns how many bytes of referenced values are not sent yet.
+    #[inline]
+    pub fn referenced_bytes(&self) -> usize {
+        self.references.bytes - self.first_sent
     }
 
     /// Returns whether everything is sent.

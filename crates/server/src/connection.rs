@@ -558,9 +558,9 @@ impl Connection {
         let bytes = self.memory_bytes();
         let growth = bytes as isize - self.counted_bytes as isize;
         self.counted_bytes = bytes;
-        if growth != 0 {
-            self.record.set_memory(bytes);
-        }
+        // What its replies refer to lies in the keyspace and counts there, and nobody but this
+        // client may be in the way of its end.
+        self.record.set_memory(bytes, self.output.referenced_bytes());
         growth
     }
 

@@ -20,6 +20,8 @@ pub struct ClientRecord {
     output: OutputRecord,
     /// Its private memory in bytes.
     memory_bytes: AtomicUsize,
+    /// Bytes of values that its replies refer to.
+    referenced_bytes: AtomicUsize,
     created: UnixMs,
     /// The worker that serves it.
     worker: usize,
@@ -58,10 +60,18 @@ impl ClientRecord {
         UnixMs(self.active_at.load(Ordering::Relaxed))
     }
 
-    /// Notes that it takes `bytes` of private memory. For the client's worker.
+    /// Notes that it takes `bytes` of private memory, and that its replies refer to values of
+    /// `referenced` bytes. For the client's worker.
     #[inline]
-    pub fn set_memory(&self, bytes: usize) {
+    pub fn set_memory(&self, bytes: usize, referenced: usize) {
         self.memory_bytes.store(bytes, Ordering::Relaxed);
+        self.referenced_bytes.store(referenced, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes that it takes or keeps others from freeing.
+    fn claimed_bytes(&self) -> u64 {
+        let referenced = self.referenced_bytes.load(Ordering::Relaxed);
+        (self.memory_bytes.load(Ordering::Relaxed) + referenced) as u64
     }
 
     /// Returns the worker that serves it.
@@ -118,6 +128,7 @@ impl ClientRecord {
         info.reply_buffer_bytes = self.output.buffer_bytes.load(Ordering::Relaxed);
         info.reply_buffer_bytes_max = self.output.sent_at_once_bytes_max.load(Ordering::Relaxed);
         info.total_bytes += info.reply_buffer_bytes;
+        info.total_bytes += self.referenced_bytes.load(Ordering::Relaxed);
         info.has_changed_watch = has_changed_watch;
         info.is_blocked = self.stall.is_on();
         info
@@ -194,6 +205,7 @@ impl Registry {
             active_at: AtomicI64::new(now.0),
             output: OutputRecord::default(),
             memory_bytes: AtomicUsize::new(0),
+            referenced_bytes: AtomicUsize::new(0),
             created: now,
             worker,
             stall: StallMark::default(),
@@ -230,9 +242,7 @@ impl Registry {
     /// there are such that need not be kept: CLIENT NO-EVICT.
     pub fn surplus(&self, limit: u64) -> Vec<u64> {
         let clients = self.clients();
-        let sizes = clients
-            .iter()
-            .map(|(&id, record)| (record.memory_bytes.load(Ordering::Relaxed) as u64, id, record));
+        let sizes = clients.iter().map(|(&id, record)| (record.claimed_bytes(), id, record));
         let mut sizes: Vec<_> = sizes.collect();
         let mut total: u64 = sizes.iter().map(|(bytes, ..)| bytes).sum();
         if total < limit {
@@ -333,7 +343,7 @@ mod tests {
         for (id, bytes) in [(1, 500), (2, 300), (3, 200), (4, 900)] {
             assert!(registry.enter(9));
             let info = ClientInfo { id, is_kept: id == 4, ..ClientInfo::default() };
-            registry.add(info, Origin::Loopback, 0, UnixMs(0)).set_memory(bytes);
+            registry.add(info, Origin::Loopback, 0, UnixMs(0)).set_memory(bytes - 100, 100);
         }
         assert_eq!(registry.surplus(1901), []);
         assert_eq!(registry.surplus(1900), [1]);
