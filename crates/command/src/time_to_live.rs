@@ -3,8 +3,20 @@
 use base::UnixMs;
 use base::number::parse_i64;
 
+use crate::argument::Arg;
 use crate::error::CommandError;
 use crate::row::Command;
+
+/// In so many seconds, as an argument.
+pub(crate) const EX: Arg = Arg::integer("seconds").token("EX").within(1, 1_000_000);
+/// In so many milliseconds, as an argument.
+pub(crate) const PX: Arg = Arg::integer("milliseconds").token("PX").within(1, 1_000_000_000);
+/// At this second since the Unix epoch, as an argument.
+pub(crate) const EXAT: Arg =
+    Arg::unix_time("unix-time-seconds").token("EXAT").within(1, 10_000_000_000);
+/// At this millisecond since the Unix epoch, as an argument.
+pub(crate) const PXAT: Arg =
+    Arg::unix_time("unix-time-milliseconds").token("PXAT").within(1, 10_000_000_000_000);
 
 /// How a request writes when a key expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use keyspace::Expiry;
 use crate::context::reply_part;
 use crate::prelude::*;
 use crate::set_options::Time;
+use crate::time_to_live::{EX, EXAT, PX, PXAT};
 
 /// The row.
 pub static GETEX: Command = Command {
@@ -18,19 +19,8 @@ pub static GETEX: Command = Command {
         .note("RW and UPDATE because it changes the TTL")],
     args: &[
         Arg::key("key"),
-        Arg::one_of(
-            "expiration",
-            &[
-                Arg::integer("seconds").token("EX").within(1, 1_000_000),
-                Arg::integer("milliseconds").token("PX").within(1, 1_000_000_000),
-                Arg::unix_time("unix-time-seconds").token("EXAT").within(1, 10_000_000_000),
-                Arg::unix_time("unix-time-milliseconds")
-                    .token("PXAT")
-                    .within(1, 10_000_000_000_000),
-                Arg::word("persist", "PERSIST"),
-            ],
-        )
-        .optional(),
+        Arg::one_of("expiration", &[EX, PX, EXAT, PXAT, Arg::word("persist", "PERSIST")])
+            .optional(),
     ],
     example: "> SET lake deep\nOK\n> GETEX lake EX 60\n\"deep\"\n> TTL lake\n(integer) 60",
     handler: Handler::Write(run),

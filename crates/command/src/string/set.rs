@@ -6,6 +6,7 @@ use resp::RequestView;
 use crate::context::reply_string;
 use crate::prelude::*;
 use crate::set_options::{Condition, SetOptions};
+use crate::time_to_live::{EX, EXAT, PX, PXAT};
 
 /// The row.
 pub static SET: Command = Command {
@@ -38,16 +39,10 @@ pub static SET: Command = Command {
         Arg::one_of(
             "expiration",
             &[
-                Arg::integer("seconds").token("EX").within(1, 1_000_000).since("2.6.12"),
-                Arg::integer("milliseconds").token("PX").within(1, 1_000_000_000).since("2.6.12"),
-                Arg::unix_time("unix-time-seconds")
-                    .token("EXAT")
-                    .within(1, 10_000_000_000)
-                    .since("6.2.0"),
-                Arg::unix_time("unix-time-milliseconds")
-                    .token("PXAT")
-                    .within(1, 10_000_000_000_000)
-                    .since("6.2.0"),
+                EX.since("2.6.12"),
+                PX.since("2.6.12"),
+                EXAT.since("6.2.0"),
+                PXAT.since("6.2.0"),
                 Arg::word("keepttl", "KEEPTTL").since("6.0.0"),
             ],
         )
