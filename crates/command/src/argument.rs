@@ -17,6 +17,8 @@ pub struct Arg {
     pub token_each: bool,
     /// The version of Redis that added it; empty where that is the command's own.
     pub since: &'static str,
+    /// It is the number of times that the next argument is there.
+    pub counts_next: bool,
     /// The numbers that make sense, both included: generators draw from them. Not a check.
     pub range: (i64, i64),
     /// Generators never leave the range: a command may do as much work as the number says.
@@ -106,6 +108,7 @@ impl Arg {
             multiple: false,
             token_each: false,
             since: "",
+            counts_next: false,
             range: (i64::MIN, i64::MAX),
             is_tame: false,
             is_open: false,
@@ -131,6 +134,11 @@ impl Arg {
     /// An integer.
     pub const fn integer(name: &'static str) -> Arg {
         Arg::new(name, ArgKind::Integer)
+    }
+
+    /// The number of times that the next argument is there.
+    pub const fn count_of_next(name: &'static str) -> Arg {
+        Arg { counts_next: true, ..Arg::integer(name).only_within(1, 1) }
     }
 
     /// A floating-point number.

@@ -3,7 +3,7 @@
 use resp::Reply;
 
 use crate::argument::{Arg, ArgKind};
-use crate::keys::KeySpec;
+use crate::keys::{Extent, KeySpec};
 use crate::row::Command;
 
 /// Replies with what COMMAND INFO tells of `command`, or null where there is none.
@@ -13,7 +13,7 @@ pub(crate) fn reply_row(command: Option<&'static Command>, reply: &mut Reply<'_>
     reply.array(10);
     reply.bulk(command.name);
     reply.integer(command.arity.number());
-    reply_words(command.effective_flags().names(), reply);
+    reply_words(command.shown_flags().names(), reply);
     reply.integer(first);
     reply.integer(last);
     reply.integer(step);
@@ -50,9 +50,17 @@ fn reply_key_spec(spec: &KeySpec, reply: &mut Reply<'_>) {
     reply.bulk("flags");
     reply_words(spec.flags.names(), reply);
     reply_part("begin_search", "index", &[("index", i64::from(spec.first))], reply);
-    let range =
-        [("lastkey", i64::from(spec.last)), ("keystep", i64::from(spec.step)), ("limit", 0)];
-    reply_part("find_keys", "range", &range, reply);
+    let step = ("keystep", i64::from(spec.step));
+    match spec.extent {
+        Extent::To(last) => {
+            let range = [("lastkey", i64::from(last)), step, ("limit", 0)];
+            reply_part("find_keys", "range", &range, reply);
+        }
+        Extent::Counted => {
+            // Both positions count from where the search begins.
+            reply_part("find_keys", "keynum", &[("keynumidx", 0), ("firstkey", 1), step], reply);
+        }
+    }
 }
 
 fn reply_part(name: &str, kind: &str, fields: &[(&str, i64)], reply: &mut Reply<'_>) {

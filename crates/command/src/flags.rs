@@ -39,6 +39,9 @@ impl Flags {
     pub const NO_ASYNC_LOADING: Flags = Flags(1 << 15);
     /// Not allowed inside MULTI.
     pub const NO_MULTI: Flags = Flags(1 << 16);
+    /// Has keys that only the request itself tells the place of. Follows from the key
+    /// specifications; see [`Command::shown_flags`](crate::Command::shown_flags).
+    pub const MOVABLEKEYS: Flags = Flags(1 << 17);
     /// Allowed while a script runs too long.
     pub const ALLOW_BUSY: Flags = Flags(1 << 18);
     /// Runs at once inside MULTI, where others are queued. Forebay's own, not shown.
@@ -50,7 +53,7 @@ impl Flags {
     pub const OF_SESSION: Flags = Flags(1 << 26);
 
     /// The names that COMMAND INFO prints, in its order. PROTECTED is hidden there as in Redis.
-    const NAMES: [(Flags, &'static str); 15] = [
+    const NAMES: [(Flags, &'static str); 16] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
@@ -65,6 +68,7 @@ impl Flags {
         (Flags::NO_AUTH, "no_auth"),
         (Flags::NO_ASYNC_LOADING, "no_async_loading"),
         (Flags::NO_MULTI, "no_multi"),
+        (Flags::MOVABLEKEYS, "movablekeys"),
         (Flags::ALLOW_BUSY, "allow_busy"),
     ];
 

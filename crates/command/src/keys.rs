@@ -1,18 +1,31 @@
 //! Which arguments of a command are keys, and what happens to them.
 
+use base::number::parse_i64;
+use resp::RequestView;
+
 /// One group of keys: where they are and what the command does with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
-    /// The position of the first key; 0 is the command's name.
+    /// Where to begin: the position of the first key, or of their count; 0 is the command's name.
     pub first: u8,
-    /// The last key: positions after `first`, or where negative, from the end (-1 is the last).
-    pub last: i8,
+    /// How many there are.
+    pub extent: Extent,
     /// The distance from one key to the next.
     pub step: u8,
     /// Access and use.
     pub flags: KeyFlags,
     /// What else there is to say.
     pub notes: &'static str,
+}
+
+/// How many keys a [`KeySpec`] stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// To the position so far after the first key, or where negative, from the end: -1 is the last
+    /// argument.
+    To(i8),
+    /// As many as the argument at [`KeySpec::first`] says; they begin right behind it.
+    Counted,
 }
 
 /// What a command does with the keys of a [`KeySpec`], as Redis's key specifications put it.
@@ -82,17 +95,27 @@ impl KeyFlags {
 impl KeySpec {
     /// The one key at `position`.
     pub const fn at(position: u8, flags: KeyFlags) -> KeySpec {
-        KeySpec { first: position, last: 0, step: 1, flags, notes: "" }
+        KeySpec { first: position, extent: Extent::To(0), step: 1, flags, notes: "" }
     }
 
     /// All arguments from `position` on.
     pub const fn all_from(position: u8, flags: KeyFlags) -> KeySpec {
-        KeySpec { first: position, last: -1, step: 1, flags, notes: "" }
+        KeySpec { first: position, extent: Extent::To(-1), step: 1, flags, notes: "" }
+    }
+
+    /// The keys behind their count, which is the argument at `position`.
+    pub const fn counted_at(position: u8, flags: KeyFlags) -> KeySpec {
+        KeySpec { first: position, extent: Extent::Counted, step: 1, flags, notes: "" }
     }
 
     /// As it is, but with `step` from key to key: MSET's keys stand before their values.
     pub const fn step(self, step: u8) -> KeySpec {
         KeySpec { step, ..self }
+    }
+
+    /// As it is, with `count` more keys right behind.
+    pub const fn followed_by(self, count: i8) -> KeySpec {
+        KeySpec { extent: Extent::To(count), ..self }
     }
 
     /// As it is, with a note.
@@ -111,24 +134,41 @@ impl KeySpec {
         }
     }
 
-    /// Returns the positions of the keys in a request of `count` arguments.
+    /// Returns the positions of the keys in `request`: none where their count is no positive number
+    /// or that of more arguments than there are.
     #[inline]
-    pub fn positions(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
-        let first = usize::from(self.first);
-        let end = match self.last {
-            last @ 0.. => (first + last as usize + 1).min(count),
-            last => (count + 1).saturating_sub(usize::from(last.unsigned_abs())),
+    pub fn positions(&self, request: RequestView<'_>) -> impl Iterator<Item = usize> + use<> {
+        let (begin, count) = (usize::from(self.first), request.len());
+        let (first, end) = match self.extent {
+            Extent::To(last @ 0..) => (begin, (begin + last as usize + 1).min(count)),
+            Extent::To(last) => (begin, (count + 1).saturating_sub(last.unsigned_abs().into())),
+            Extent::Counted => self.counted(request).unwrap_or_default(),
         };
         (first..end).step_by(usize::from(self.step))
+    }
+
+    /// Returns the position of the first key behind a count, and one beyond that of the last.
+    fn counted(&self, request: RequestView<'_>) -> Option<(usize, usize)> {
+        let at = usize::from(self.first);
+        let count = usize::try_from(parse_i64(request.iter().nth(at)?)?).ok()?;
+        // A key at least, and each within the request.
+        let last = count.checked_sub(1)?.checked_mul(self.step.into())?.checked_add(at + 1)?;
+        (last < request.len()).then_some((at + 1, last + 1))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use resp::OwnedRequest;
+
     use super::*;
 
     fn positions(spec: KeySpec, count: usize) -> Vec<usize> {
-        spec.positions(count).collect()
+        positions_in(spec, &vec!["word"; count].join(" "))
+    }
+
+    fn positions_in(spec: KeySpec, words: &str) -> Vec<usize> {
+        spec.positions(OwnedRequest::new(words.split(' ').map(str::as_bytes)).view()).collect()
     }
 
     #[test]
@@ -140,5 +180,27 @@ mod tests {
         assert_eq!(positions(KeySpec::all_from(1, KeyFlags::OW).step(2), 5), [1, 3]);
         assert_eq!(positions(KeySpec::all_from(1, KeyFlags::OW).step(2), 4), [1, 3]);
         assert_eq!(positions(KeySpec::all_from(1, KeyFlags::RO), 1), []);
+    }
+
+    #[test]
+    fn counted_keys_stand_behind_their_count() {
+        let (keys, pairs) = (KeySpec::counted_at(1, KeyFlags::RO), KeySpec::step);
+        assert_eq!(positions_in(keys, "zunion 2 a b weights"), [2, 3]);
+        assert_eq!(positions_in(keys, "zunion 3 a b c"), [2, 3, 4]);
+        assert_eq!(positions_in(pairs(keys, 2), "msetex 2 a 1 b 2"), [2, 4]);
+        assert_eq!(positions_in(pairs(keys, 2), "msetex 2 a 1 b"), [2, 4]);
+        assert_eq!(positions_in(pairs(keys, 2), "msetex 2 a 1"), []);
+    }
+
+    #[test]
+    fn a_count_that_makes_no_sense_counts_no_keys() {
+        let max = i64::MAX.to_string();
+        for count in ["0", "-1", "x", "1x", "01", "4", "9223372036854775808", &max] {
+            for step in [1, 2, 255] {
+                let spec = KeySpec::counted_at(1, KeyFlags::RO).step(step);
+                assert_eq!(positions_in(spec, &format!("zunion {count} a b c")), [], "{count}");
+            }
+        }
+        assert_eq!(positions_in(KeySpec::counted_at(1, KeyFlags::RO), "zunion"), []);
     }
 }

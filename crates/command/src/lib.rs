@@ -80,7 +80,7 @@ pub use host::{
     RewriteError, ShutdownError, ShutdownRequest,
 };
 pub use info_sections::{InfoKind, InfoSections};
-pub use keys::{KeyFlags, KeySpec, KeyUse};
+pub use keys::{Extent, KeyFlags, KeySpec, KeyUse};
 pub use lookup::{lookup, resolve};
 pub use observe::{
     CommandTimes, LatencyEvent, LatencySeries, MemoryReport, Observer, SlowCommand, SlowLogEntry,

@@ -13,6 +13,8 @@ const REQUEST_POSITION: usize = 2;
 
 const UNKNOWN: CommandError = CommandError::Fixed("ERR Invalid command specified");
 const NO_KEYS: CommandError = CommandError::Fixed("ERR The command has no key arguments");
+const WRONG_COUNT: CommandError =
+    CommandError::Fixed("ERR Invalid arguments specified for command");
 const WRONG_ARITY: CommandError =
     CommandError::Fixed("ERR Invalid number of arguments specified for command");
 
@@ -26,7 +28,8 @@ impl<'a> RequestWithKeys<'a> {
     /// Reads the request within `args`.
     ///
     /// # Errors
-    /// When there is no such command, or it has no keys, or not so many arguments.
+    /// When there is no such command, or it has no keys, or not so many arguments, or the request
+    /// counts its keys wrong.
     pub fn parse(args: Args<'a>) -> Result<RequestWithKeys<'a>, CommandError> {
         let outer = args.request();
         let ranges = &outer.ranges[REQUEST_POSITION..];
@@ -37,6 +40,9 @@ impl<'a> RequestWithKeys<'a> {
         }
         if !command.arity.accepts(request.len()) {
             return Err(WRONG_ARITY);
+        }
+        if command.keys.iter().any(|spec| spec.positions(request).next().is_none()) {
+            return Err(WRONG_COUNT);
         }
         Ok(RequestWithKeys { command, request })
     }

@@ -8,7 +8,7 @@ use crate::categories::Categories;
 use crate::context::{ControlContext, Next, ReadContext, SessionContext, WriteContext};
 use crate::error::CommandError;
 use crate::flags::Flags;
-use crate::keys::{KeyFlags, KeySpec, KeyUse};
+use crate::keys::{Extent, KeyFlags, KeySpec, KeyUse};
 use crate::request::Args;
 
 /// A command, or a subcommand. Everything else is derived from these rows: lookup, COMMAND and its
@@ -133,6 +133,13 @@ impl Command {
         }
     }
 
+    /// Returns the flags that users see: those, and whether one has to read a request to know where
+    /// its keys are.
+    pub fn shown_flags(&self) -> Flags {
+        let is_counted = self.keys.iter().any(|spec| spec.extent == Extent::Counted);
+        self.effective_flags().with(if is_counted { Flags::MOVABLEKEYS } else { Flags::NONE })
+    }
+
     /// Returns whether the command has every property of `flags`.
     #[inline]
     pub const fn is(&self, flags: Flags) -> bool {
@@ -182,11 +189,15 @@ impl Command {
         self.subcommands.iter().find(named).copied()
     }
 
-    /// Returns the positions of all keys in a request of `count` arguments.
+    /// Returns the positions of all keys in `request`, without those whose count makes no sense:
+    /// the handler refuses it.
     #[inline]
-    pub fn key_positions(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
+    pub fn key_positions<'r>(
+        &self,
+        request: RequestView<'r>,
+    ) -> impl Iterator<Item = usize> + use<'r> {
         let keys: &'static [KeySpec] = self.keys;
-        keys.iter().flat_map(move |spec| spec.positions(count))
+        keys.iter().flat_map(move |spec| spec.positions(request))
     }
 
     /// Returns the position of the key, where every request has that one key and no other: the
@@ -194,7 +205,7 @@ impl Command {
     #[inline]
     pub fn only_key(&self) -> Option<usize> {
         match self.keys {
-            [KeySpec { first, last: 0, .. }] => Some(usize::from(*first)),
+            [KeySpec { first, extent: Extent::To(0), .. }] => Some(usize::from(*first)),
             _ => None,
         }
     }
@@ -204,15 +215,19 @@ impl Command {
         self.keys.iter().any(|spec| spec.key_use() != KeyUse::Read)
     }
 
-    /// Returns the first key, the last and the step of COMMAND INFO's older fields; zeroes where
-    /// there is no key.
+    /// Returns the first key, the last and the step of COMMAND INFO's older fields, which know
+    /// nothing of counted keys; zeroes where there is no other.
     pub fn key_range(&self) -> (i64, i64, i64) {
-        let [first, ..] = self.keys else { return (0, 0, 0) };
+        let mut ranges = self.keys.iter().filter_map(|spec| match spec.extent {
+            Extent::To(last) => Some((spec, last)),
+            Extent::Counted => None,
+        });
         // The keys of several specifications follow each other.
-        let end = &self.keys[self.keys.len() - 1];
-        let last = match end.last {
-            last @ 0.. => i64::from(end.first) + i64::from(last),
-            last => i64::from(last),
+        let Some((first, _)) = ranges.clone().next() else { return (0, 0, 0) };
+        let (end, last) = ranges.next_back().expect("the first is the last where it is alone");
+        let last = match last {
+            0.. => i64::from(end.first) + i64::from(last),
+            _ => i64::from(last),
         };
         (i64::from(first.first), last, i64::from(first.step))
     }

@@ -1,4 +1,4 @@
-//! The options of SET and GETEX.
+//! The options of SET, MSETEX and GETEX.
 
 use base::UnixMs;
 use keyspace::Expiry;
@@ -8,7 +8,7 @@ use crate::request::Args;
 use crate::row::Command;
 use crate::time_to_live::TimeForm;
 
-/// What SET asks for beyond key and value.
+/// What SET and MSETEX ask for beyond keys and values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SetOptions<'a> {
     /// NX: only an absent key. XX: only an existing one. IFEQ: only one that holds this string.
@@ -19,7 +19,7 @@ pub(crate) struct SetOptions<'a> {
     pub time: Time<'a>,
 }
 
-/// When SET does anything at all.
+/// When they do anything at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition<'a> {
     Absent,
@@ -47,21 +47,40 @@ impl<'a> SetOptions<'a> {
     /// # Errors
     /// When a word is no option, contradicts an earlier one, or lacks its value.
     pub fn of_set(args: Args<'a>) -> Result<SetOptions<'a>, CommandError> {
+        SetOptions::parse(args, 3, true)
+    }
+
+    /// Reads the options of MSETEX, which begin at argument `first`.
+    ///
+    /// # Errors
+    /// When a word is no option, contradicts an earlier one, or lacks its value.
+    pub fn of_msetex(args: Args<'a>, first: usize) -> Result<SetOptions<'a>, CommandError> {
+        SetOptions::parse(args, first, false)
+    }
+
+    /// Reads the options from argument `first` on. Only where there is one key can its old value be
+    /// asked for.
+    fn parse(
+        args: Args<'a>,
+        first: usize,
+        is_of_one: bool,
+    ) -> Result<SetOptions<'a>, CommandError> {
         let mut options = SetOptions::default();
-        let mut index = 3;
+        let mut index = first;
         while index < args.len() {
             let condition = options.condition;
             if args.is(index, "NX") && matches!(condition, None | Some(Condition::Absent)) {
                 options.condition = Some(Condition::Absent);
             } else if args.is(index, "XX") && matches!(condition, None | Some(Condition::Present)) {
                 options.condition = Some(Condition::Present);
-            } else if args.is(index, "IFEQ")
+            } else if is_of_one
+                && args.is(index, "IFEQ")
                 && matches!(condition, None | Some(Condition::Equal(_)))
                 && index + 1 < args.len()
             {
                 index += 1;
                 options.condition = Some(Condition::Equal(args.at(index)));
-            } else if args.is(index, "GET") {
+            } else if is_of_one && args.is(index, "GET") {
                 options.get = true;
             } else if args.is(index, "KEEPTTL") && matches!(options.time, Time::Unsaid | Time::Keep)
             {

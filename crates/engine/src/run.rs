@@ -234,7 +234,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
 
     /// Returns the keys of a request that may have any number of them.
     pub fn keys_of<'a>(&self, command: &Command, request: RequestView<'a>) -> Vec<Key<'a>> {
-        let positions = command.key_positions(request.len());
+        let positions = command.key_positions(request);
         positions.map(|position| self.keyspace.hasher().key(request.at(position))).collect()
     }
 

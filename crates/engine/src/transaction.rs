@@ -1,5 +1,6 @@
 //! EXEC: the queue of a MULTI under all its locks at once, as one record.
 
+use base::ShardIndex;
 use command::{CommandError, Handler, Queued, Transaction};
 use keyspace::{Guard, Keyspace, ShardSet, Watches};
 use resp::Reply;
@@ -73,8 +74,15 @@ fn lock<'k>(
     watches.shards().for_each(|shard| shards.insert(shard));
     for queued in transaction.queue() {
         let request = queued.request.view();
-        for position in queued.command.key_positions(request.len()) {
+        let mut is_anywhere =
+            matches!(queued.command.handler, Handler::Read(_) | Handler::Write(_));
+        for position in queued.command.key_positions(request) {
             shards.insert(keyspace.hasher().key(request.at(position)).shard);
+            is_anywhere = false;
+        }
+        // A request that counts its keys wrong is refused under any guard.
+        if is_anywhere {
+            shards.insert(ShardIndex(0));
         }
     }
     (!shards.is_empty()).then(|| keyspace.lock_set(&shards))

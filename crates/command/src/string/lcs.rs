@@ -21,7 +21,7 @@ pub static LCS: Command = Command {
     complexity: "O(N*M/64), N and M being the lengths of the strings; a bit for each pair",
     group: Group::String,
     arity: Arity::at_least(3),
-    keys: &[KeySpec { last: 1, ..KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS)) }],
+    keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS)).followed_by(1)],
     args: &[
         Arg::key("key1"),
         Arg::key("key2"),

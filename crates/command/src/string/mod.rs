@@ -15,6 +15,7 @@ mod incrbyfloat;
 mod lcs;
 mod mget;
 mod mset;
+mod msetex;
 mod msetnx;
 mod psetex;
 mod set;
@@ -43,6 +44,7 @@ pub static STRING: &[&Command] = &[
     &lcs::LCS,
     &mget::MGET,
     &mset::MSET,
+    &msetex::MSETEX,
     &msetnx::MSETNX,
     &psetex::PSETEX,
     &set::SET,

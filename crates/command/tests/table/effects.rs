@@ -21,6 +21,9 @@ fn check(before: &[&str], line: &str, expected: &str) {
 fn relative_times_become_absolute() {
     check(&[], "SET k v EX 10", "SET k v PXAT 1700000010000");
     check(&[], "SETEX k 10 v", "SET k v PXAT 1700000010000");
+    let both = "SET k v PXAT 1700000010000 SET l w PXAT 1700000010000";
+    check(&[], "MSETEX 2 k v l w EX 10", both);
+    check(&["SET k u EX 10"], "MSETEX 2 k v l w KEEPTTL", "SET k v KEEPTTL SET l w KEEPTTL");
     check(&[], "PSETEX k 10 v", "SET k v PXAT 1700000000010");
     check(&["SET k v"], "EXPIRE k 10", "PEXPIREAT k 1700000010000");
     check(&["SET k v"], "GETEX k PX 10", "PEXPIREAT k 1700000000010");
@@ -104,6 +107,8 @@ fn what_changes_nothing_has_no_effect() {
     check(&[], "SET k w XX", "");
     check(&["SET k v"], "SETNX k w", "");
     check(&["SET k v"], "MSETNX l 1 k 2", "");
+    check(&["SET k v"], "MSETEX 2 l 1 k 2 NX EX 10", "");
+    check(&["SET k v"], "MSETEX 2 k 1 l 2 XX", "");
     check(&["SET k v EX 100"], "EXPIRE k 10 GT", "");
     check(&["SET k v"], "EXPIRE k 10 XX", "");
     check(&[], "DEL k", "");
@@ -138,6 +143,7 @@ fn writes_over_an_expired_key_delete_it_first() {
 fn many_keys_are_one_record() {
     check(&[], "MSET a 1 b 2", "SET a 1 SET b 2");
     check(&["MSET a 1 b 2"], "DEL a b c a", "DEL a DEL b");
+    check(&[], "MSETEX 2 a 1 b 2", "SET a 1 SET b 2");
     check(&["MSET a 1 b 2"], "FLUSHALL", "FLUSHALL");
     check(&["SET a 1"], "SWAPDB 0 3", "SWAPDB 0 3");
 }

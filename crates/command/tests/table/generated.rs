@@ -8,13 +8,15 @@ use crate::support::{World, render};
 const REQUESTS_PER_ROW: usize = 50;
 
 /// What a reply says that refuses the form of a request.
-const REFUSALS: [&str; 6] = [
+const REFUSALS: [&str; 8] = [
     "(error) ERR syntax error",
     "(error) ERR wrong number of arguments",
     "(error) ERR unknown",
     "(error) ERR Unsupported option",
     "(error) ERR Syntax error",
     "(error) ERR Unrecognized option",
+    "(error) ERR invalid numkeys value",
+    "(error) ERR wrong number of key-value pairs",
 ];
 
 fn runnable() -> impl Iterator<Item = &'static Command> {

@@ -1,6 +1,7 @@
 //! What the command table promises, row by row and as a whole.
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
+mod counted_keys;
 mod digests;
 mod effects;
 mod examples;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use command::{Arg, ArgKind, Command, Flags, Handler, rows, table};
+use command::{Arg, ArgKind, Command, Extent, Flags, Handler, rows, table};
 
 fn is_container(command: &Command) -> bool {
     matches!(command.handler, Handler::Container)
@@ -93,10 +93,16 @@ fn keys_lie_within_the_arity_and_are_arguments() {
             let name = command.name;
             assert!(usize::from(spec.first) < command.arity.count_min(), "{name}");
             assert!(usize::from(spec.first) >= name_count(command), "{name}");
+            let is_counted = spec.extent == Extent::Counted;
+            assert!(!is_counted || counts(command.args), "{name}: its generators count keys");
             assert!(names_key(command.args, index as u8), "{name}: no argument is key {index}");
         }
         assert_eq!(names_key(command.args, 0), !command.keys.is_empty(), "{}", command.name);
     }
+}
+
+fn counts(args: &[Arg]) -> bool {
+    args.iter().any(|arg| arg.counts_next)
 }
 
 fn names_key(args: &[Arg], spec: u8) -> bool {

@@ -39,6 +39,23 @@ fn exec_of_nothing_is_empty() {
 }
 
 #[test]
+fn request_that_counts_its_keys_wrong_is_refused_when_it_runs() {
+    with_pair(|_, sink, mut pair| {
+        let (no_count, no_pairs) =
+            ("-ERR invalid numkeys value", "-ERR wrong number of key-value pairs");
+        pair.one.check("MSETEX x a 1", no_count);
+        pair.one.check("MSETEX 2 a 1", no_pairs);
+        let reply = pair.one.run_all(&["MULTI", "MSETEX 0 a 1", "EXEC"]);
+        assert_eq!(reply, format!("+OK +QUEUED *1 {no_count}"));
+        let reply = pair.one.run_all(&["MULTI", "MSETEX 3 a 1", "MSETEX 2 a 1 b 2", "EXEC"]);
+        assert_eq!(reply, format!("+OK +QUEUED +QUEUED *2 {no_pairs} :1"));
+        assert_eq!(sink.texts(), ["SET a 1 SET b 2"]);
+        pair.one.check("MSETEX 2 a 1 b 2 PX 10", ":1");
+        assert_eq!(sink.texts().len(), 2, "it is one record");
+    });
+}
+
+#[test]
 fn error_while_queueing_discards_the_whole() {
     with_pair(|_, _, mut pair| {
         let exec = "-EXECABORT Transaction discarded because of previous errors.";

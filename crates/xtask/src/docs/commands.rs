@@ -45,7 +45,7 @@ fn chapter(row: &Command, heading: &str) -> String {
     let facts = [
         ("Cost", row.complexity.to_owned()),
         ("In Redis since", row.since.to_owned()),
-        ("Flags", row.effective_flags().names().collect::<Vec<_>>().join(", ")),
+        ("Flags", row.shown_flags().names().collect::<Vec<_>>().join(", ")),
         (
             "ACL",
             row.acl_categories()

@@ -25,9 +25,8 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
     let inner = RequestWithKeys::parse(args)?;
-    let positions = inner.command.key_positions(inner.request.len());
-    reply.array(positions.count());
-    for position in inner.command.key_positions(inner.request.len()) {
+    reply.array(inner.command.key_positions(inner.request).count());
+    for position in inner.command.key_positions(inner.request) {
         reply.bulk(inner.request.at(position));
     }
     Ok(Next::Done)

@@ -26,11 +26,10 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
     let inner = RequestWithKeys::parse(args)?;
-    let count = inner.request.len();
-    reply.array(inner.command.key_positions(count).count());
+    reply.array(inner.command.key_positions(inner.request).count());
     for spec in inner.command.keys {
         let flags = inner.flags_of(spec);
-        for position in spec.positions(count) {
+        for position in spec.positions(inner.request) {
             reply.array(2);
             reply.bulk(inner.request.at(position));
             reply_words(flags.names(), reply);

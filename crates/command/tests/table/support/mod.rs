@@ -127,7 +127,7 @@ impl World {
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
         let hasher = *self.keyspace.hasher();
-        let positions = command.key_positions(request.len());
+        let positions = command.key_positions(request);
         let keys: Vec<Key<'_>> = positions.map(|at| hasher.key(request.at(at))).collect();
         let args = Args::new(request, &keys);
         let (database, now) = (self.session.database, self.now);
