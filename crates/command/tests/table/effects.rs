@@ -54,6 +54,9 @@ fn bits_are_bytes() {
     check(&["SET k abc EX 9"], "SETBIT k 15 1", "SETRANGE k 1 c");
     check(&["SET k abc"], "BITFIELD k SET u8 8 65 INCRBY u8 #2 1", "SETRANGE k 1 Ad");
     check(&[], "BITFIELD k SET u8 #1 65", "SETRANGE k 1 A");
+    // A string that only grows has changed.
+    check(&[], "BITFIELD k OVERFLOW FAIL INCRBY u2 8 5", "SETRANGE k 1 \0");
+    check(&["SET k a"], "BITFIELD k OVERFLOW FAIL SET u2 8 5", "SETRANGE k 1 \0");
     check(&["SET a abc", "SET b zzz EX 9"], "BITOP OR b a", "SET b abc");
     check(&["SET b zzz"], "BITOP OR b a", "DEL b");
 }

@@ -56,6 +56,19 @@ fn request_that_counts_its_keys_wrong_is_refused_when_it_runs() {
 }
 
 #[test]
+fn string_that_only_grows_has_changed() {
+    with_pair(|_, sink, mut pair| {
+        for before in ["DEL k", "SET k a"] {
+            pair.one.run_all(&[before, "WATCH k", "MULTI", "PING"]);
+            pair.other.check("BITFIELD k OVERFLOW FAIL INCRBY u2 8 5", "*1 $-1");
+            assert_eq!(sink.texts().pop().as_deref(), Some("SETRANGE k 1 \0"));
+            pair.one.check("EXEC", "*-1");
+            pair.one.check("STRLEN k", ":2");
+        }
+    });
+}
+
+#[test]
 fn error_while_queueing_discards_the_whole() {
     with_pair(|_, _, mut pair| {
         let exec = "-EXECABORT Transaction discarded because of previous errors.";
