@@ -1,9 +1,13 @@
-//! What the kernel has accounted to a process: processor time and resident memory.
+//! What the kernel has accounted to a process, processor time and resident memory, and what a
+//! server says of itself.
 
 use std::fs;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use resp::Value;
+
+use crate::wire::Wire;
 
 /// Resident memory of a process in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +50,19 @@ pub fn resident(id: u32) -> anyhow::Result<Resident> {
         line.and_then(first_number).with_context(|| format!("{path} has no {name}"))
     };
     Ok(Resident { total: kib("VmRSS")? * 1024, shared: kib("RssShmem")? * 1024 })
+}
+
+/// Returns the used_memory that the server at `wire` tells of.
+///
+/// # Errors
+/// When it tells nothing.
+pub fn used_memory(wire: &mut Wire) -> anyhow::Result<u64> {
+    let info = match wire.call(&[b"INFO", b"memory"])? {
+        Value::Bulk(text) => String::from_utf8_lossy(&text).into_owned(),
+        other => bail!("INFO answered {other:?}"),
+    };
+    let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+    used.and_then(first_number).context("INFO has no used_memory")
 }
 
 fn first_number(text: &str) -> Option<u64> {

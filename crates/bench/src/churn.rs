@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::accounting;
 use crate::compare::progress;
+use crate::limits::excess_allowed;
 use crate::record;
 use crate::server_process::{ServerProcess, ServerSpec};
 use crate::wire::Wire;
@@ -19,9 +20,6 @@ use crate::wire::Wire;
 const STRLEN_BATCH: u64 = 512;
 /// Writes between two looks at the server's memory.
 const WRITES_PER_LOOK: u64 = 64;
-/// Which share of the limit may be exceeded, in percent, and at least how many bytes.
-const EXCESS_PERCENT_MAX: u64 = 5;
-const EXCESS_BYTES_MIN: u64 = 16 << 20;
 
 /// A run of writes into a bounded memory.
 #[derive(Clone, Debug)]
@@ -88,7 +86,7 @@ impl Churn {
             seen.cpu.as_secs_f64() * 1e6 / seen.writes as f64,
         );
         record::keep(self.results.as_deref(), "churn", self.record(&spec, &seen))?;
-        let allowed = (self.limit * EXCESS_PERCENT_MAX / 100).max(EXCESS_BYTES_MIN) as i64;
+        let allowed = excess_allowed(self.limit) as i64;
         ensure!(excess <= allowed, "resident memory is {excess} bytes above the limit");
         Ok(())
     }
@@ -140,12 +138,7 @@ impl Churn {
         }
         let Value::Integer(keys) = wire.call(&[b"DBSIZE"])? else { bail!("DBSIZE: no integer") };
         seen.live_keys = keys as u64;
-        let info = match wire.call(&[b"INFO", b"memory"])? {
-            Value::Bulk(text) => String::from_utf8_lossy(&text).into_owned(),
-            other => bail!("INFO answered {other:?}"),
-        };
-        let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
-        seen.used_memory = used.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        seen.used_memory = accounting::used_memory(wire)?;
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use crate::compare::Comparison;
 use crate::demo::{self, Demonstration};
 use crate::hit_rate::{HitRates, Trace};
 use crate::keys::Distribution;
+use crate::limits::{self, Limits, Sizes};
 use crate::load::{Load, Report};
 use crate::memory::Measurement;
 use crate::pipeline::{self, Pipelines};
@@ -40,6 +41,9 @@ enum Command {
     Memory(MemoryArguments),
     /// Writes many times its memory limit to a server, and tells how full and how far above it gets
     Churn(ChurnArguments),
+    /// Writes many times its memory limit to a server under every eviction policy, with values of
+    /// every size, and tells how far above it gets
+    Limits(LimitsArguments),
     /// Starts Forebay and another server and compares how often their full caches have a key
     HitRate(HitRateArguments),
     /// Starts Forebay and measures reads through its shared memory
@@ -156,6 +160,11 @@ impl ServerArguments {
         Ok(spec)
     }
 
+    /// Returns the one server that is measured.
+    fn one(&self, is_other: bool) -> anyhow::Result<ServerSpec> {
+        if is_other { Ok(self.other()) } else { self.subject() }
+    }
+
     fn other(&self) -> ServerSpec {
         let mut spec = ServerSpec::new(&self.against);
         spec.options = options(&self.against_options);
@@ -260,6 +269,29 @@ struct ChurnArguments {
 }
 
 #[derive(Args)]
+struct LimitsArguments {
+    #[command(flatten)]
+    servers: ServerArguments,
+    /// Measures the server of --against, not Forebay
+    #[arg(long)]
+    other: bool,
+    /// maxmemory, in bytes
+    #[arg(long, default_value_t = 256 << 20)]
+    limit: u64,
+    /// How many times the limit is written
+    #[arg(long, default_value_t = 10)]
+    rounds: u64,
+    #[arg(long, value_delimiter = ',', default_value = limits::POLICIES)]
+    policies: Vec<String>,
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "small,large,mixed")]
+    sizes: Vec<Sizes>,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    results: ResultsArgument,
+}
+
+#[derive(Args)]
 struct HitRateArguments {
     #[command(flatten)]
     servers: ServerArguments,
@@ -348,13 +380,20 @@ pub fn run() -> anyhow::Result<()> {
         Command::Compare(arguments) => compare(arguments),
         Command::Memory(arguments) => memory(arguments),
         Command::Churn(arguments) => Churn {
-            server: match arguments.other {
-                true => arguments.servers.other(),
-                false => arguments.servers.subject()?,
-            },
+            server: arguments.servers.one(arguments.other)?,
             limit: arguments.limit,
             value_bytes_max: arguments.value_bytes_max,
             rounds: arguments.rounds,
+            seed: arguments.seed,
+            results: record::folder(arguments.results.results),
+        }
+        .run(),
+        Command::Limits(arguments) => Limits {
+            server: arguments.servers.one(arguments.other)?,
+            limit: arguments.limit,
+            rounds: arguments.rounds,
+            policies: arguments.policies,
+            sizes: arguments.sizes,
             seed: arguments.seed,
             results: record::folder(arguments.results.results),
         }

@@ -12,6 +12,7 @@ use base::prng::Prng;
 use resp::Value;
 use serde_json::json;
 
+use crate::accounting::used_memory;
 use crate::compare::progress;
 use crate::keys::{Distribution, KeyChooser};
 use crate::record;
@@ -302,15 +303,6 @@ fn ask(wire: &mut Wire, names: &[String], value: &[u8]) -> anyhow::Result<u64> {
         }
     }
     Ok((names.len() - missing.len()) as u64)
-}
-
-fn used_memory(wire: &mut Wire) -> anyhow::Result<u64> {
-    let info = match wire.call(&[b"INFO", b"memory"])? {
-        Value::Bulk(text) => String::from_utf8_lossy(&text).into_owned(),
-        other => bail!("INFO answered {other:?}"),
-    };
-    let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
-    Ok(used.and_then(|text| text.trim().parse().ok()).unwrap_or(0))
 }
 
 fn key(number: u64) -> String {

@@ -64,7 +64,8 @@ pub fn ci(_: &[String]) -> Result<(), String> {
 const BENCH_TABLES: [&str; 4] = ["core", "commands", "pipeline", "sink"];
 
 /// The commands of `forebay bench` that record what they measured.
-const RECORDING: [&str; 6] = ["compare", "memory", "churn", "hit-rate", "reader", "pipeline"];
+const RECORDING: [&str; 7] =
+    ["compare", "memory", "churn", "limits", "hit-rate", "reader", "pipeline"];
 /// Where they record it, from the root of the repository.
 const RESULTS: &str = "bench/results";
 
