@@ -45,6 +45,8 @@ pub struct Config {
     values: BTreeMap<&'static str, String>,
     /// The options without effect that somebody set, in the order in which they were first.
     noticed: Vec<&'static str>,
+    /// The same of those that are not as their rows say while nobody sets them.
+    assumed: BTreeMap<&'static str, String>,
 }
 
 impl Config {
@@ -96,7 +98,22 @@ impl Config {
 
     /// Returns the canonical value of `row`.
     pub fn text(&self, row: &Row) -> &str {
-        self.values.get(row.name).map_or(row.default, String::as_str)
+        self.values.get(row.name).map_or_else(|| self.default_of(row), String::as_str)
+    }
+
+    /// Returns the canonical value of `row` while nobody sets it.
+    pub fn default_of(&self, row: &Row) -> &str {
+        self.assumed.get(row.name).map_or(row.default, String::as_str)
+    }
+
+    /// Has `row` be `value`, which is canonical, while nobody sets it.
+    pub fn assume(&mut self, row: &Row, value: impl Into<String>) {
+        self.assumed.insert(row.name, value.into());
+    }
+
+    /// Returns a configuration in which nobody has set anything, with the same defaults.
+    pub fn unset(&self) -> Config {
+        Config { assumed: self.assumed.clone(), ..Config::default() }
     }
 
     /// Returns the typed values.

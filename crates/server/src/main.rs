@@ -122,7 +122,7 @@ const NO_SENTINEL: &str = "Forebay does not run as a sentinel";
 fn run_drop_in(program: &str, name: &str, arguments: &[String]) -> ExitCode {
     let mut defaults = Config::default();
     // Redis listens everywhere unless it is told otherwise, and protected mode guards it.
-    defaults.fix(&effective::BIND, "* -::*");
+    defaults.assume(&effective::BIND, "* -::*");
     match arguments.first().map(String::as_str) {
         Some("--version" | "-v") => return print_redis_version(name, &arguments[1..]),
         Some("--help" | "-h") => return print_help(DROP_IN_USAGE, &arguments[1..]),

@@ -30,10 +30,10 @@ pub fn rewritten(config: &Config, text: &[u8]) -> Vec<u8> {
     for row in rows() {
         let places = file.places.remove(row.name).unwrap_or_default();
         let value = config.text(row);
-        if file.says(&places, row, value) {
+        if file.says(&places, row, config) {
             continue;
         }
-        let mut lines = lines_of(row, value);
+        let mut lines = lines_of(row, value, config.default_of(row));
         for place in places {
             file.lines[place].kept = (!lines.is_empty()).then(|| lines.remove(0).into_bytes());
         }
@@ -72,15 +72,12 @@ impl FileLines {
         file
     }
 
-    /// Returns whether the lines at `places` make of `row` just `value`.
-    fn says(&self, places: &[usize], row: &Row, value: &str) -> bool {
-        if places.is_empty() {
-            return value == row.default;
-        }
-        let mut alone = Config::default();
+    /// Returns whether the lines at `places` make of `row` just what it is in `config`.
+    fn says(&self, places: &[usize], row: &Row, config: &Config) -> bool {
+        let mut alone = config.unset();
         let lines = places.iter().filter_map(|&place| self.lines[place].directive.clone());
         // A line that is wrong was so when the server started, or was changed since: it goes.
-        alone.load(lines.map(Ok)).is_ok() && alone.text(row) == value
+        alone.load(lines.map(Ok)).is_ok() && alone.text(row) == config.text(row)
     }
 
     fn into_bytes(self, added: &[String]) -> Vec<u8> {
@@ -122,11 +119,11 @@ impl FileLine {
     }
 }
 
-/// Returns the lines that set `row` to `value`; none that set nothing.
-fn lines_of(row: &Row, value: &str) -> Vec<String> {
+/// Returns the lines that set `row` to `value`; none where that is its `default`.
+fn lines_of(row: &Row, value: &str, default: &str) -> Vec<String> {
     let line = |value: &str| format!("{} {value}", row.name);
     match row.kind {
-        _ if value == row.default => Vec::new(),
+        _ if value == default => Vec::new(),
         Kind::SaveSchedule if value.is_empty() => vec![line("\"\"")],
         Kind::SaveSchedule => {
             let words: Vec<&str> = value.split(' ').collect();
@@ -203,7 +200,7 @@ mod tests {
     use base::prng::Prng;
 
     use super::*;
-    use crate::config::read_text;
+    use crate::config::{effective, read_text};
 
     fn load(text: &[u8]) -> Config {
         let mut config = Config::default();
@@ -241,6 +238,21 @@ mod tests {
         assert_eq!(rewritten(&config, b"port \"half\n"), b"# ??? port \"half\n");
         assert_eq!(rewritten(&config, b"port \xff"), b"# ??? port \xff\n");
         assert_eq!(rewritten(&config, b"timeout x\nhz 10\n"), b"hz 10\n");
+    }
+
+    /// What a server called redis-server listens on unless it is told otherwise is not what
+    /// `forebay serve` does, so that the row's own default has to be written.
+    #[test]
+    fn an_option_is_compared_with_the_default_of_this_start() {
+        let mut config = Config::default();
+        config.assume(&effective::BIND, "* -::*");
+        assert_eq!(config.text(&effective::BIND), "* -::*");
+        assert_eq!(rewritten(&config, b"bind 127.0.0.1\n"), b"");
+        let local = config.changed(&[(b"bind", b"127.0.0.1 -::1")], false).expect("it is right");
+        for text in ["", "bind 0.0.0.0\n"] {
+            let found = String::from_utf8(rewritten(&local, text.as_bytes())).expect("ASCII");
+            assert!(found.ends_with("bind 127.0.0.1 -::1\n"), "{text}: {found}");
+        }
     }
 
     #[test]
@@ -334,6 +346,9 @@ mod tests {
         match row.kind {
             Kind::Flag => any(&["yes", "no", "YES"]),
             Kind::Integer { min, max } => any(&[&min.to_string(), &max.to_string(), row.default]),
+            Kind::Clamped { accepted: (min, max), .. } => {
+                any(&[&min.to_string(), &max.to_string()])
+            }
             Kind::Memory { min, max } => {
                 any(&[&min.to_string(), &max.to_string(), &(min + 1).to_string(), row.default])
             }
