@@ -18,7 +18,9 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 pub use command_line::{CommandLine, read_options};
-pub use file::{ConfigError, Directive, Found, Place, base_text, read_text, with_includes};
+pub use file::{
+    ConfigError, Directive, Found, Place, base_text, file_error, read_text, with_includes,
+};
 pub use settings::{OomScore, Settings, SystemLog};
 
 use command::ConfigError as SetError;
@@ -43,10 +45,10 @@ pub fn find(name: &str) -> Option<&'static Row> {
 pub struct Config {
     /// Canonical texts by the option's name, of those that were set.
     values: BTreeMap<&'static str, String>,
-    /// The options without effect that somebody set, in the order in which they were first.
-    noticed: Vec<&'static str>,
     /// The same of those that are not as their rows say while nobody sets them.
     assumed: BTreeMap<&'static str, String>,
+    /// The options without effect that somebody set, in the order in which they were first.
+    noticed: Vec<&'static str>,
 }
 
 impl Config {
@@ -173,19 +175,27 @@ impl Config {
         let mut next = self.clone();
         let mut seen: Vec<&str> = Vec::new();
         for (name, value) in pairs {
-            let row = std::str::from_utf8(name).ok().and_then(find);
-            let Some(row) = row else { return Err(SetError::Unknown { name: name.to_vec() }) };
-            let refused = |why: &str| refused(row, why);
+            let named = std::str::from_utf8(name).ok().and_then(|name| Some((name, find(name)?)));
+            let Some((given, row)) = named else {
+                return Err(SetError::Unknown { name: name.to_vec() });
+            };
+            // As in Redis: as it was given where it cannot be set at all, else in lower case.
+            let refused_name =
+                |why: &str| SetError::Refused { name: given.to_owned(), reason: why.to_owned() };
             match row.when {
-                When::Start => return Err(refused("can't set immutable config")),
+                When::Start => return Err(refused_name("can't set immutable config")),
                 When::Protected if !may_change_protected => {
-                    return Err(refused("can't set protected config"));
+                    return Err(refused_name("can't set protected config"));
                 }
                 When::Always | When::Protected => {}
             }
             if seen.contains(&row.name) {
-                return Err(refused("duplicate parameter"));
+                return Err(refused_name("duplicate parameter"));
             }
+            let refused = |why: &str| SetError::Refused {
+                name: given.to_ascii_lowercase(),
+                reason: why.to_owned(),
+            };
             seen.push(row.name);
             let value =
                 std::str::from_utf8(value).map_err(|_| refused("argument must be UTF-8"))?;
@@ -392,6 +402,19 @@ mod tests {
         }
         let twice = change(&config, &[("timeout", "1"), ("timeout", "2")]).unwrap_err();
         assert_eq!(twice, refusal("timeout", "duplicate parameter"));
+        for (name, value, shown, reason) in [
+            ("Databases", "1", "Databases", "can't set immutable config"),
+            ("SlaveOf", "x 1", "SlaveOf", "can't set immutable config"),
+            ("TimeOut", "x", "timeout", "argument couldn't be parsed into an integer"),
+            (
+                "Slave-Priority",
+                "x",
+                "slave-priority",
+                "argument couldn't be parsed into an integer",
+            ),
+        ] {
+            assert_eq!(change(&config, &[(name, value)]).unwrap_err(), refusal(shown, reason));
+        }
     }
 
     #[test]

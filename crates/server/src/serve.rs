@@ -14,7 +14,7 @@ use sys::poll::{Events, Interest, Poller};
 use sys::signal::{Signal, Signals};
 
 use crate::accept::Acceptor;
-use crate::config::{self, CommandLine, Config, Settings};
+use crate::config::{self, CommandLine, Config, Settings, base_text};
 use crate::service::Service;
 use crate::shared::{Origin, Shared, enter_directory};
 use crate::supervise::Supervisor;
@@ -111,12 +111,15 @@ fn absolute(file: Option<&Path>) -> String {
 fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     prepare_process(start)?;
     let directory = config.settings().directory;
-    enter_directory(&mut config)
-        .map_err(|error| format!("Can't chdir to '{}': {error}", directory.display()))?;
+    enter_directory(&mut config).map_err(|error| {
+        let (directory, reason) = (directory.display(), base_text(&error));
+        config::file_error(&format!("Can't chdir to '{directory}': {reason}"))
+    })?;
     fix_pid_file(&mut config, start);
     let settings = config.settings();
-    let control = log::start(&settings, start.is_detached)
-        .map_err(|error| format!("Can't open the log file: {error}"))?;
+    let control = log::start(&settings, start.is_detached).map_err(|error| {
+        config::file_error(&format!("Can't open the log file: {}", base_text(&error)))
+    })?;
     stop_at_a_panic();
     log_start(&config, start);
     fit_clients_to_descriptors(&mut config)?;

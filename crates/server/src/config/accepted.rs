@@ -99,7 +99,7 @@ pub static ROWS: &[Row] = &[
     renamed("repl-ping-replica-period", "repl-ping-slave-period", COUNT, "10"),
     row("repl-timeout", COUNT, "60"),
     row("repl-disable-tcp-nodelay", Kind::Flag, "no"),
-    row("repl-backlog-size", BYTES, "1048576"),
+    row("repl-backlog-size", Kind::Memory { min: 1, max: i64::MAX as u64 }, "1048576"),
     row("repl-backlog-ttl", BIG_COUNT, "3600"),
     renamed("min-replicas-to-write", "min-slaves-to-write", NO_REPLICA, "0"),
     renamed("min-replicas-max-lag", "min-slaves-max-lag", COUNT, "10"),

@@ -96,6 +96,9 @@ fn values(kind: &Kind) -> String {
     match kind {
         Kind::Flag => "yes or no".to_owned(),
         Kind::Integer { min, max } => format!("{min} to {max}"),
+        Kind::Clamped { kept: (least, most), .. } => {
+            format!("{least} to {most}; numbers beyond count as the nearest")
+        }
         Kind::Memory { min, max } => format!("bytes, {min} to {max}, with kb, mb or gb"),
         Kind::MemoryOrPercent => "bytes, with kb, mb or gb, or a percentage".to_owned(),
         Kind::Permissions => "0 to 777, octal".to_owned(),

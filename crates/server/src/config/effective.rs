@@ -131,7 +131,7 @@ pub static MAX_MEMORY_POLICY: Row = Row {
 /// How well victims are chosen.
 pub static MAX_MEMORY_SAMPLES: Row = Row {
     name: "maxmemory-samples",
-    kind: Kind::Integer { min: 1, max: 64 },
+    kind: Kind::Clamped { accepted: (1, COUNT_MAX), kept: (1, 64) },
     default: "5",
     doc: "Keys among which a victim of eviction is chosen.",
     ..Row::EFFECTIVE
@@ -383,7 +383,7 @@ pub static DEBUG_COMMAND: Row = Row {
 /// How often periodic work is looked at.
 pub static FREQUENCY: Row = Row {
     name: "hz",
-    kind: Kind::Integer { min: 1, max: 500 },
+    kind: Kind::Clamped { accepted: (0, COUNT_MAX), kept: (1, 500) },
     default: "10",
     doc: "Rounds of expiry and of closing idle clients per second, while there is any to do.",
     ..Row::EFFECTIVE

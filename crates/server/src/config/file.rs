@@ -53,8 +53,7 @@ impl std::fmt::Display for ConfigError {
             ConfigError::File(message) => return write!(formatter, "{message}"),
             ConfigError::Directive { place, message } => (place, message),
         };
-        let version = command::REDIS_VERSION;
-        writeln!(formatter, "\n*** FATAL CONFIG FILE ERROR (Redis {version}) ***")?;
+        writeln!(formatter, "{}", heading())?;
         write!(formatter, "Reading the configuration file, at line {line}")?;
         match file {
             Some(file) => writeln!(formatter, " of {}", file.display())?,
@@ -66,6 +65,15 @@ impl std::fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+/// Returns `message` about a value that the system refuses, under the heading that tools look for.
+pub fn file_error(message: &str) -> String {
+    format!("{}\n{message}", heading())
+}
+
+fn heading() -> String {
+    format!("\n*** FATAL CONFIG FILE ERROR (Redis {}) ***", command::REDIS_VERSION)
+}
 
 impl ConfigError {
     /// Returns an error about `place`.

@@ -76,6 +76,13 @@ pub enum Kind {
         /// The greatest value.
         max: i64,
     },
+    /// A whole number within bounds, of which what is kept is the nearest within others.
+    Clamped {
+        /// The least and the greatest value that are accepted.
+        accepted: (i64, i64),
+        /// The least and the greatest value that have a meaning.
+        kept: (i64, i64),
+    },
     /// A number of bytes with an optional unit, within bounds, both included.
     Memory {
         /// The least value.
@@ -155,7 +162,10 @@ impl Kind {
         match self {
             Kind::Flag => choice(argument, &["yes", "no"])
                 .ok_or_else(|| "argument must be 'yes' or 'no'".to_owned()),
-            Kind::Integer { min, max } => integer(argument, *min, *max),
+            Kind::Integer { min, max } => Ok(integer(argument, *min, *max)?.to_string()),
+            Kind::Clamped { accepted: (min, max), kept: (least, most) } => {
+                Ok(integer(argument, *min, *max)?.clamp(*least, *most).to_string())
+            }
             Kind::Memory { min, max } => Ok(memory(argument, *min, *max)?.to_string()),
             Kind::PowerOfTwo { min, max } => power_of_two(argument, *min, *max),
             Kind::MemoryOrPercent => memory_or_percent(argument),
@@ -247,11 +257,13 @@ fn choice(argument: &str, words: &[&'static str]) -> Option<String> {
     Some((*word).to_owned())
 }
 
-fn integer(argument: &str, min: i64, max: i64) -> Result<String, String> {
-    let Ok(value) = argument.parse::<i64>() else {
+fn integer(argument: &str, min: i64, max: i64) -> Result<i64, String> {
+    // As in Redis, `+5` and `05` are no numbers.
+    let value = argument.parse::<i64>().ok().filter(|value| value.to_string() == argument);
+    let Some(value) = value else {
         return Err("argument couldn't be parsed into an integer".to_owned());
     };
-    in_bounds(value, min, max).map(|value| value.to_string())
+    in_bounds(value, min, max)
 }
 
 fn in_bounds<N: PartialOrd + std::fmt::Display>(value: N, min: N, max: N) -> Result<N, String> {
@@ -295,22 +307,25 @@ fn power_of_two(argument: &str, min: u64, max: u64) -> Result<String, String> {
     Ok(value.to_string())
 }
 
+const NO_MEMORY_OR_PERCENT: &str = "argument must be a memory or percent value";
+
 fn memory_or_percent(argument: &str) -> Result<String, String> {
     if let Some(percent) = argument.strip_suffix('%') {
         return match percent.parse::<u8>() {
-            Ok(value) if value <= 100 => Ok(argument.to_owned()),
+            Ok(value) if value <= 100 => Ok(format!("{value}%")),
+            _ if percent.starts_with('-') => Err(NO_MEMORY_OR_PERCENT.to_owned()),
             _ => Err("percentage argument must be less or equal to 100".to_owned()),
         };
     }
     match parse_memory(argument) {
         Some(value) => Ok(value.to_string()),
-        None => Err("argument must be a memory or percent value".to_owned()),
+        None => Err(NO_MEMORY_OR_PERCENT.to_owned()),
     }
 }
 
 fn permissions(argument: &str) -> Result<String, String> {
     let Ok(value) = u32::from_str_radix(argument, 8) else {
-        return Err("argument couldn't be parsed into an integer".to_owned());
+        return Err("argument couldn't be parsed as an octal number".to_owned());
     };
     if value > 0o777 {
         return Err("argument must be between 0 and 777 inclusive".to_owned());
@@ -446,6 +461,14 @@ mod tests {
         check(integer, &["11"], Err("argument must be between 1 and 10 inclusive"));
         check(integer, &["7x"], Err("argument couldn't be parsed into an integer"));
         check(integer, &["1", "2"], Err("wrong number of arguments"));
+        for wrong in ["+7", "07", " 7", "", "1.5"] {
+            check(integer, &[wrong], Err("argument couldn't be parsed into an integer"));
+        }
+        let clamped = Kind::Clamped { accepted: (0, 9), kept: (1, 5) };
+        check(clamped, &["0"], Ok("1"));
+        check(clamped, &["3"], Ok("3"));
+        check(clamped, &["9"], Ok("5"));
+        check(clamped, &["10"], Err("argument must be between 0 and 9 inclusive"));
         check(memory, &["100"], Ok("100"));
         check(memory, &["1kB"], Ok("1024"));
         check(memory, &["2g"], Ok("2000000000"));
@@ -454,6 +477,7 @@ mod tests {
         check(memory, &["1tb"], Err("argument must be a memory value"));
         check(memory, &["99999999999999gb"], Err("argument must be a memory value"));
         check(Kind::Permissions, &["770"], Ok("770"));
+        check(Kind::Permissions, &["779"], Err("argument couldn't be parsed as an octal number"));
         check(Kind::Permissions, &["7770"], Err("argument must be between 0 and 777 inclusive"));
         let words = Kind::Choice(&["noeviction", "allkeys-lru"]);
         check(words, &["Allkeys-LRU"], Ok("allkeys-lru"));
@@ -469,6 +493,7 @@ mod tests {
         check(Kind::MemoryOrPercent, &["5%"], Ok("5%"));
         let percent = "percentage argument must be less or equal to 100";
         check(Kind::MemoryOrPercent, &["101%"], Err(percent));
+        check(Kind::MemoryOrPercent, &["-5%"], Err("argument must be a memory or percent value"));
         check(Kind::Addresses, &["127.0.0.1", "-::1"], Ok("127.0.0.1 -::1"));
         check(Kind::Addresses, &["a"; 17], Err("Too many bind addresses specified."));
         check(Kind::Version, &["6.2.14"], Ok("6.2.14"));
