@@ -348,7 +348,9 @@ impl Shared {
 
     /// Returns what was counted since the last CONFIG RESETSTAT.
     pub fn counted(&self) -> Counted {
-        self.counted_since_start().since(&self.counted_from())
+        // Locked first: what is subtracted must not be later than what it is subtracted from.
+        let from = self.counted_from();
+        self.counted_since_start().since(&from)
     }
 
     /// Returns what the workers counted since the server started.
@@ -366,7 +368,10 @@ impl Shared {
 
     /// Starts the counters anew.
     pub fn reset_counters(&self) {
-        *self.counted_from() = self.counted_since_start();
+        // Locked first: of two at a time the later one counts from the later numbers.
+        let mut from = self.counted_from();
+        *from = self.counted_since_start();
+        drop(from);
         self.keyspace().reset_counters();
         self.sweep.reset();
         self.over_limit.reset(sys::clock::monotonic());

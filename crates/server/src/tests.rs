@@ -115,6 +115,29 @@ fn read_to_end(client: &mut UnixStream) -> Vec<u8> {
     }
 }
 
+/// CONFIG RESETSTAT on one worker while another one answers INFO: nobody sees a number from before
+/// the start.
+#[test]
+fn counters_are_reset_while_they_are_read() {
+    const ROUNDS: usize = 2_000;
+    let server = TestServer::start("workers 1");
+    let shared = &server.shared;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = server.client();
+            for _ in 0..ROUNDS {
+                client.write_all(b"PING\r\n").unwrap();
+                client.read_exact(&mut [0; 7]).unwrap();
+            }
+        });
+        scope.spawn(|| (0..ROUNDS).for_each(|_| shared.reset_counters()));
+        for _ in 0..ROUNDS {
+            let totals = shared.counted().totals;
+            assert!(totals.commands < 1 << 40, "{totals:?}");
+        }
+    });
+}
+
 #[test]
 fn requests_may_come_byte_by_byte() {
     let server = TestServer::start("");
