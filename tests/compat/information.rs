@@ -59,6 +59,11 @@ const ADDED_BY_72: &[&str] = &[
     "total_blocking_keys_on_nokey",
     "client_query_buffer_limit_disconnections",
     "client_output_buffer_limit_disconnections",
+    "eventloop_cycles",
+    "eventloop_duration_sum",
+    "eventloop_duration_cmd_sum",
+    "instantaneous_eventloop_cycles_per_sec",
+    "instantaneous_eventloop_duration_usec",
     "acl_access_denied_auth",
     "acl_access_denied_cmd",
     "acl_access_denied_key",
@@ -116,6 +121,48 @@ fn sections_and_fields_are_those_of_redis_in_its_order() {
     for (name, reason) in ABSENT {
         assert!(oracle.iter().any(|other| other == name) && !reason.is_empty(), "{name}");
     }
+}
+
+/// Rounds hold the commands that run in them, and an EXEC holds those of its queue, whose time is
+/// not counted twice.
+#[test]
+fn the_time_of_rounds_holds_that_of_commands_once() {
+    const CALLS: u64 = 50;
+    let server = Launch::new(Kind::Forebay).option("enable-debug-command", "yes").start();
+    let mut connection = server.tcp();
+    for _ in 0..CALLS {
+        connection.call("PING");
+    }
+    for line in ["MULTI", "DEBUG SLEEP 0.05", "EXEC"] {
+        connection.call(line);
+    }
+    let stats = fields(&text(&mut connection, "INFO stats"));
+    let number = |name: &str| stats[name].parse::<u64>().expect("it is a number");
+    let commands = fields(&text(&mut connection, "INFO commandstats"));
+    let times = commands.values().flat_map(|value| value.split(','));
+    let times = times.filter_map(|part| part.strip_prefix("usec=")?.parse::<u64>().ok());
+    let sum: u64 = times.sum();
+    assert!(number("eventloop_cycles") >= CALLS, "{stats:?}");
+    let (rounds, once) = (number("eventloop_duration_sum"), number("eventloop_duration_cmd_sum"));
+    assert!(50_000 <= once && once <= rounds, "{once} of {rounds}");
+    assert!(once + 45_000 < sum, "{once} of {sum}: the sleep is in both EXEC and DEBUG");
+}
+
+#[test]
+fn refused_passwords_are_counted() {
+    let [ours, oracle] = [Kind::Forebay, Kind::Redis].map(|kind| {
+        let server = Launch::new(kind).option("requirepass", "right").start();
+        let mut connection = server.tcp();
+        for line in ["AUTH wrong", "AUTH nobody wrong", "HELLO 2 AUTH default wrong", "AUTH right"]
+        {
+            connection.call(line);
+        }
+        let errors = fields(&text(&mut connection, "INFO errorstats"));
+        let stats = fields(&text(&mut connection, "INFO stats"));
+        (errors, stats.get("acl_access_denied_auth").cloned())
+    });
+    assert_eq!(ours.0, oracle.0, "(forebay, redis)");
+    assert_eq!(ours.1.as_deref(), Some("3"), "Redis 7.2 counts them here, too");
 }
 
 #[test]

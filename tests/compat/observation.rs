@@ -393,3 +393,32 @@ fn average_time_to_live_is_shown_once_a_round_has_met_the_keys() {
     });
     assert!((900_000..=1_000_000).contains(&mean), "{mean}");
 }
+
+/// The slow log and the distributions of times are part of used_memory, as they are in Redis.
+#[test]
+fn what_is_observed_takes_memory_that_is_counted() {
+    const CALLS: i64 = 64;
+    let server = Launch::new(Kind::Forebay).option("workers", "1").start();
+    let mut connection = server.tcp();
+    let mut private = || -> i64 {
+        let info = connection.call("INFO memory");
+        let text = String::from_utf8_lossy(info.as_bytes().expect("it is a text")).into_owned();
+        let value = text.lines().find_map(|line| line.strip_prefix("used_memory_private:"));
+        value.expect("it is there").parse().expect("it is a number")
+    };
+    private();
+    let before = private();
+    let mut other = server.tcp();
+    other.call("CONFIG SET slowlog-log-slower-than 0");
+    for _ in 0..CALLS {
+        other.call(&format!("ECHO {}", "x".repeat(100)));
+    }
+    let logged = private();
+    assert!(logged - before > CALLS * 100 + 2 * (24 << 10), "from {before} to {logged}");
+    other.call("CONFIG SET slowlog-log-slower-than -1");
+    other.call("SLOWLOG LEN");
+    let full = private();
+    other.call("SLOWLOG RESET");
+    let after = private();
+    assert!(full - after + (24 << 10) > CALLS * 100, "from {full} to {after}");
+}

@@ -23,7 +23,10 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Returns a histogram of nothing, which takes 24 KiB.
+    /// What a histogram takes: 24 KiB.
+    pub const BYTES: u64 = (BUCKET_COUNT * size_of::<AtomicU64>()) as u64;
+
+    /// Returns a histogram of nothing.
     pub fn new() -> Histogram {
         Histogram { counts: (0..BUCKET_COUNT).map(|_| AtomicU64::new(0)).collect() }
     }

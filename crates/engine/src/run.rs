@@ -223,6 +223,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let nanoseconds = self.stretch.lap(began, self.tick);
         let Tick { tally, watch, .. } = *self.tick;
         tally.count_calls(tally.slot(command), 1, nanoseconds, watch.is_tracking());
+        if self.in_transaction {
+            tally.count_nested(nanoseconds);
+        }
         // It may have been the one that changed it.
         self.is_close = self.is_apart || watch.is_close();
         if nanoseconds >= watch.reported_from() {

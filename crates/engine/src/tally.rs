@@ -18,6 +18,10 @@ const CODES_MAX: usize = 128;
 pub struct Tally {
     /// A hash table by the row's address, never full.
     places: Box<[Place]>,
+    /// How long the commands within an EXEC took, whose own time holds theirs.
+    nested_nanoseconds: AtomicU64,
+    /// What the histograms take.
+    histogram_bytes: AtomicU64,
     errors: Mutex<BTreeMap<Box<str>, u64>>,
 }
 
@@ -57,6 +61,8 @@ impl Tally {
         let place_count = (command::rows().count() * 4).next_power_of_two();
         let mut tally = Tally {
             places: (0..place_count).map(|_| Place::default()).collect(),
+            nested_nanoseconds: AtomicU64::new(0),
+            histogram_bytes: AtomicU64::new(0),
             errors: Mutex::default(),
         };
         for command in command::rows() {
@@ -106,8 +112,30 @@ impl Tally {
         add(&place.calls, calls);
         add(&place.nanoseconds, nanoseconds.wrapping_mul(calls));
         if is_tracked {
-            place.times.get_or_init(Histogram::new).record(nanoseconds, calls);
+            let times = place.times.get_or_init(|| {
+                add(&self.histogram_bytes, Histogram::BYTES);
+                Histogram::new()
+            });
+            times.record(nanoseconds, calls);
         }
+    }
+
+    /// Counts that a command within an EXEC took `nanoseconds`.
+    pub(crate) fn count_nested(&self, nanoseconds: u64) {
+        add(&self.nested_nanoseconds, nanoseconds);
+    }
+
+    /// Returns how long the commands within EXECs took, nanoseconds that are counted for the EXECs
+    /// too.
+    pub fn nested_nanoseconds(&self) -> u64 {
+        self.nested_nanoseconds.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes that the distributions of times take; grows with each command that is
+    /// timed for the first time.
+    #[inline]
+    pub fn histogram_bytes(&self) -> u64 {
+        self.histogram_bytes.load(Ordering::Relaxed)
     }
 
     /// Returns where `command` is counted.
@@ -251,6 +279,9 @@ mod tests {
         tally.add_times(&mut distributions);
         assert_eq!(distributions.keys().collect::<Vec<_>>(), [&"get"]);
         assert_eq!((distributions["get"].total(), distributions["get"].percentile(50.0)), (3, 100));
+        assert_eq!(tally.histogram_bytes(), Histogram::BYTES);
+        tally.count_calls(tally.slot(get), 1, 100, true);
+        assert_eq!(tally.histogram_bytes(), Histogram::BYTES);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use sys::process::UsageOf;
 
 use crate::config::Settings;
 use crate::shared::Shared;
-use crate::statistics::Counted;
+use crate::statistics::{Counted, Rate};
 
 /// One section.
 struct Section {
@@ -281,11 +281,11 @@ fn statistics(shared: &Shared, fields: &mut Fields) {
     fields.add_zeroes(&["active_defrag_key_misses", "total_active_defrag_time"]);
     fields.add_zeroes(&["current_active_defrag_time", "tracking_total_keys"]);
     fields.add_zeroes(&["tracking_total_items", "tracking_total_prefixes"]);
-    replies(&counted, fields);
+    replies(&counted, rate, fields);
 }
 
-/// Adds the last fields of Stats: errors, reads and writes, disconnections, refusals.
-fn replies(counted: &Counted, fields: &mut Fields) {
+/// Adds the last fields of Stats: errors, reads and writes, disconnections, rounds, refusals.
+fn replies(counted: &Counted, rate: Rate, fields: &mut Fields) {
     let totals = counted.totals;
     fields.add("unexpected_error_replies", 0);
     fields.add("total_error_replies", counted.errors.values().sum::<u64>());
@@ -296,6 +296,11 @@ fn replies(counted: &Counted, fields: &mut Fields) {
     fields.add("client_query_buffer_limit_disconnections", totals.query_limit_closes);
     fields.add("client_output_buffer_limit_disconnections", totals.output_limit_closes);
     fields.add_zeroes(&["reply_buffer_shrinks", "reply_buffer_expands"]);
+    fields.add("eventloop_cycles", totals.rounds);
+    fields.add("eventloop_duration_sum", totals.round_nanoseconds / 1000);
+    fields.add("eventloop_duration_cmd_sum", counted.command_nanoseconds() / 1000);
+    fields.add("instantaneous_eventloop_cycles_per_sec", rate.rounds);
+    fields.add("instantaneous_eventloop_duration_usec", rate.round_microseconds);
     let wrong = counted.errors.get("WRONGPASS").copied().unwrap_or(0);
     fields.add("acl_access_denied_auth", wrong);
     fields.add_zeroes(&["acl_access_denied_cmd", "acl_access_denied_key"]);

@@ -15,7 +15,8 @@ impl Observer for Shared {
         let is_logged = settings.slow_log_from_ns.is_some_and(|from| slow.nanoseconds >= from);
         if is_logged && !slow.command.is(Flags::SKIP_SLOWLOG) {
             let address = self.clients.address(slow.session.id).unwrap_or_default();
-            self.slow_log.push(slow, address, settings.slow_log_len_max);
+            let recharge = |before, after| self.recharge(before, after);
+            self.slow_log.push(slow, address, settings.slow_log_len_max, recharge);
         }
         let event = match slow.command.is(Flags::FAST) {
             true => LatencyEvent::FastCommand,
@@ -45,7 +46,7 @@ impl Observer for Shared {
     }
 
     fn reset_slow_log(&self) {
-        self.slow_log.clear();
+        self.slow_log.clear(|before, after| self.recharge(before, after));
     }
 
     fn latency_series(&self) -> Vec<LatencySeries> {

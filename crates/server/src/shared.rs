@@ -393,6 +393,14 @@ impl Shared {
         }
     }
 
+    /// Tells the keyspace that `before` bytes of the server's own have become `after`.
+    pub fn recharge(&self, before: u64, after: u64) {
+        match after.checked_sub(before) {
+            Some(growth) => self.keyspace().charge(growth),
+            None => self.keyspace().discharge(before - after),
+        }
+    }
+
     /// Returns what the buffers and records of clients take, in bytes.
     pub fn client_bytes(&self) -> u64 {
         u64::try_from(self.client_bytes.load(Ordering::Relaxed)).unwrap_or(0)

@@ -23,25 +23,39 @@ pub struct SlowLog {
 struct State {
     next_id: u64,
     entries: VecDeque<SlowLogEntry>,
+    /// What the entries take.
+    bytes: u64,
 }
 
 impl SlowLog {
-    /// Adds `slow`, sent from `address`, and forgets the oldest beyond `len_max`.
-    pub fn push(&self, slow: &SlowCommand<'_>, address: String, len_max: usize) {
+    /// Adds `slow`, sent from `address`, and forgets the oldest beyond `len_max`. Tells `account`
+    /// how many bytes the log took before and takes now, one change at a time.
+    pub fn push(
+        &self,
+        slow: &SlowCommand<'_>,
+        address: String,
+        len_max: usize,
+        account: impl FnOnce(u64, u64),
+    ) {
         let arguments = shortened(slow);
         let mut state = self.state();
         let id = state.next_id;
         state.next_id += 1;
-        state.entries.push_back(SlowLogEntry {
+        let entry = SlowLogEntry {
             id,
             time_s: slow.now.0 / 1000,
             microseconds: slow.nanoseconds / 1000,
             arguments,
             address,
             name: slow.session.names.session().into(),
-        });
+        };
+        let before = state.bytes;
+        state.bytes += entry_bytes(&entry);
+        state.entries.push_back(entry);
         let excess = state.entries.len().saturating_sub(len_max);
-        state.entries.drain(..excess);
+        let freed: u64 = state.entries.drain(..excess).map(|entry| entry_bytes(&entry)).sum();
+        state.bytes -= freed;
+        account(before, state.bytes);
     }
 
     /// Returns the newest `count` entries, the newest first.
@@ -54,14 +68,24 @@ impl SlowLog {
         self.state().entries.len()
     }
 
-    /// Forgets all entries; numbers go on.
-    pub fn clear(&self) {
-        self.state().entries.clear();
+    /// Forgets all entries; numbers go on. Tells `account` as [`SlowLog::push`] does.
+    pub fn clear(&self, account: impl FnOnce(u64, u64)) {
+        let mut state = self.state();
+        state.entries = VecDeque::new();
+        account(std::mem::take(&mut state.bytes), 0);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder of the slow log panics")
     }
+}
+
+/// Returns the memory that `entry` takes.
+fn entry_bytes(entry: &SlowLogEntry) -> u64 {
+    let arguments: usize =
+        entry.arguments.iter().map(|bytes| size_of::<Box<[u8]>>() + bytes.len()).sum();
+    let texts = entry.address.len() + entry.name.len();
+    (size_of::<SlowLogEntry>() + arguments + texts) as u64
 }
 
 /// Returns the arguments as Redis's slow log shows them.
@@ -112,7 +136,7 @@ mod tests {
         let command = words.get(1).and_then(|name| command.subcommand(name)).unwrap_or(command);
         let (nanoseconds, now) = (5_999, UnixMs(7_999));
         let slow = SlowCommand { command, request, session: &session, nanoseconds, now };
-        log.push(&slow, "peer".to_owned(), 1);
+        log.push(&slow, "peer".to_owned(), 1, |_, _| {});
         let entries = log.newest(9);
         assert_eq!((entries[0].time_s, entries[0].microseconds), (7, 5));
         let arguments = entries[0].arguments.iter();
@@ -161,14 +185,20 @@ mod tests {
         };
         let log = SlowLog::default();
         let ids = || log.newest(9).iter().map(|entry| entry.id).collect::<Vec<_>>();
+        let taken = std::cell::Cell::new(0);
+        let account = |before, after| assert_eq!(taken.replace(after), before);
         for _ in 0..5 {
-            log.push(&slow, String::new(), 3);
+            log.push(&slow, String::new(), 3, account);
         }
         assert_eq!(ids(), [4, 3, 2]);
-        log.push(&slow, String::new(), 1);
+        let of_three = taken.get();
+        log.push(&slow, String::new(), 1, account);
         assert_eq!(ids(), [5]);
-        log.clear();
-        log.push(&slow, String::new(), 9);
+        assert_eq!(taken.get() * 3, of_three);
+        assert!(taken.get() > size_of::<SlowLogEntry>() as u64);
+        log.clear(account);
+        assert_eq!(taken.get(), 0);
+        log.push(&slow, String::new(), 9, account);
         assert_eq!((ids(), log.len()), (vec![6], 1));
     }
 }

@@ -26,94 +26,69 @@ impl Counter {
     }
 }
 
-/// What one worker counts, on cache lines of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct WorkerCounters {
-    /// Requests that were executed or refused.
-    pub commands: Counter,
-    /// Bytes received.
-    pub input_bytes: Counter,
-    /// Bytes sent.
-    pub output_bytes: Counter,
-    /// Receives that brought something.
-    pub reads: Counter,
-    /// Sends that were tried.
-    pub writes: Counter,
-    /// Connections accepted and served.
-    pub connections: Counter,
-    /// Connections refused because there were too many.
-    pub rejected: Counter,
-    /// Connections closed for too much unread output.
-    pub output_limit_closes: Counter,
-    /// Connections closed for too much input.
-    pub query_limit_closes: Counter,
-    /// Connections closed because clients took too much memory.
-    pub evicted: Counter,
-    /// Times that a client of a lane was woken.
-    pub lane_wakes: Counter,
-    /// Times that a client of a lane rang.
-    pub lane_rings: Counter,
-    /// Lanes ended for what their client wrote.
-    pub lane_errors: Counter,
-}
-
-/// The same numbers summed over workers.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Totals {
-    pub commands: u64,
-    pub input_bytes: u64,
-    pub output_bytes: u64,
-    pub reads: u64,
-    pub writes: u64,
-    pub connections: u64,
-    pub rejected: u64,
-    pub output_limit_closes: u64,
-    pub query_limit_closes: u64,
-    pub evicted: u64,
-    pub lane_wakes: u64,
-    pub lane_rings: u64,
-    pub lane_errors: u64,
-}
-
-impl Totals {
-    /// Adds up `workers`.
-    pub fn of<'a>(workers: impl Iterator<Item = &'a WorkerCounters>) -> Totals {
-        workers.fold(Totals::default(), |sum, worker| Totals {
-            commands: sum.commands + worker.commands.value(),
-            input_bytes: sum.input_bytes + worker.input_bytes.value(),
-            output_bytes: sum.output_bytes + worker.output_bytes.value(),
-            reads: sum.reads + worker.reads.value(),
-            writes: sum.writes + worker.writes.value(),
-            connections: sum.connections + worker.connections.value(),
-            rejected: sum.rejected + worker.rejected.value(),
-            output_limit_closes: sum.output_limit_closes + worker.output_limit_closes.value(),
-            query_limit_closes: sum.query_limit_closes + worker.query_limit_closes.value(),
-            evicted: sum.evicted + worker.evicted.value(),
-            lane_wakes: sum.lane_wakes + worker.lane_wakes.value(),
-            lane_rings: sum.lane_rings + worker.lane_rings.value(),
-            lane_errors: sum.lane_errors + worker.lane_errors.value(),
-        })
-    }
-
-    /// Returns what was counted after `earlier`.
-    pub fn since(self, earlier: Totals) -> Totals {
-        Totals {
-            commands: self.commands - earlier.commands,
-            input_bytes: self.input_bytes - earlier.input_bytes,
-            output_bytes: self.output_bytes - earlier.output_bytes,
-            reads: self.reads - earlier.reads,
-            writes: self.writes - earlier.writes,
-            connections: self.connections - earlier.connections,
-            rejected: self.rejected - earlier.rejected,
-            output_limit_closes: self.output_limit_closes - earlier.output_limit_closes,
-            query_limit_closes: self.query_limit_closes - earlier.query_limit_closes,
-            evicted: self.evicted - earlier.evicted,
-            lane_wakes: self.lane_wakes - earlier.lane_wakes,
-            lane_rings: self.lane_rings - earlier.lane_rings,
-            lane_errors: self.lane_errors - earlier.lane_errors,
+/// Makes [`WorkerCounters`] and [`Totals`] of one list of names.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What one worker counts, on cache lines of its own.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub struct WorkerCounters {
+            $($(#[$doc])* pub $name: Counter,)*
         }
-    }
+
+        /// The same numbers summed over workers.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct Totals {
+            $(pub $name: u64,)*
+        }
+
+        impl Totals {
+            /// Adds up `workers`.
+            pub fn of<'a>(workers: impl Iterator<Item = &'a WorkerCounters>) -> Totals {
+                workers.fold(Totals::default(), |sum, worker| Totals {
+                    $($name: sum.$name + worker.$name.value(),)*
+                })
+            }
+
+            /// Returns what was counted after `earlier`.
+            pub fn since(self, earlier: Totals) -> Totals {
+                Totals { $($name: self.$name - earlier.$name,)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Requests that were executed or refused.
+    commands,
+    /// Bytes received.
+    input_bytes,
+    /// Bytes sent.
+    output_bytes,
+    /// Receives that brought something.
+    reads,
+    /// Sends that were tried.
+    writes,
+    /// Rounds of the worker's loop.
+    rounds,
+    /// How long they took, without the waits between them.
+    round_nanoseconds,
+    /// Connections accepted and served.
+    connections,
+    /// Connections refused because there were too many.
+    rejected,
+    /// Connections closed for too much unread output.
+    output_limit_closes,
+    /// Connections closed for too much input.
+    query_limit_closes,
+    /// Connections closed because clients took too much memory.
+    evicted,
+    /// Times that a client of a lane was woken.
+    lane_wakes,
+    /// Times that a client of a lane rang.
+    lane_rings,
+    /// Lanes ended for what their client wrote.
+    lane_errors,
 }
 
 /// All that is counted, of all workers together.
@@ -123,6 +98,8 @@ pub struct Counted {
     pub totals: Totals,
     /// Each command's, by its name.
     pub commands: BTreeMap<&'static str, CommandCounts>,
+    /// How long the commands within EXECs took, which is counted for these too.
+    pub nested_nanoseconds: u64,
     /// How long each command's calls took, by its name.
     pub times: BTreeMap<&'static str, Distribution>,
     /// Error replies by their code.
@@ -136,15 +113,24 @@ impl Counted {
             let sum = self.commands.entry(name).or_default();
             *sum = sum.plus(counts);
         }
+        self.nested_nanoseconds += tally.nested_nanoseconds();
         tally.add_times(&mut self.times);
         for (code, count) in tally.errors() {
             *self.errors.entry(code).or_default() += count;
         }
     }
 
+    /// Returns how long commands took in all.
+    pub fn command_nanoseconds(&self) -> u64 {
+        let all: u64 = self.commands.values().map(|counts| counts.nanoseconds).sum();
+        // The two are read one after the other while workers count.
+        all.saturating_sub(self.nested_nanoseconds)
+    }
+
     /// Returns what was counted after `earlier`, without what was not.
     pub fn since(mut self, earlier: &Counted) -> Counted {
         self.totals = self.totals.since(earlier.totals);
+        self.nested_nanoseconds -= earlier.nested_nanoseconds;
         for (name, counts) in &mut self.commands {
             *counts = counts.since(earlier.commands.get(name).copied().unwrap_or_default());
         }
@@ -181,6 +167,10 @@ pub struct Rate {
     pub input_kib: f64,
     /// Sent bytes / 1024.
     pub output_kib: f64,
+    /// Rounds of the workers.
+    pub rounds: u64,
+    /// How long one round took on average, in microseconds; not per second.
+    pub round_microseconds: u64,
 }
 
 impl Rates {
@@ -213,6 +203,8 @@ impl Rates {
             commands: (delta.commands as f64 / seconds) as u64,
             input_kib: delta.input_bytes as f64 / seconds / 1024.0,
             output_kib: delta.output_bytes as f64 / seconds / 1024.0,
+            rounds: (delta.rounds as f64 / seconds) as u64,
+            round_microseconds: delta.round_nanoseconds / delta.rounds.max(1) / 1000,
         }
     }
 
@@ -230,10 +222,16 @@ mod tests {
         let rates = Rates::default();
         assert_eq!(rates.rate(), Rate::default());
         for round in 0..20_u64 {
-            let totals = Totals { commands: round * 50, ..Totals::default() };
+            let totals = Totals {
+                commands: round * 50,
+                rounds: round * 10,
+                round_nanoseconds: round * 25_000,
+                ..Totals::default()
+            };
             rates.sample(Duration::from_millis(round * 100), totals);
         }
-        assert_eq!(rates.rate().commands, 500);
+        let rate = rates.rate();
+        assert_eq!((rate.commands, rate.rounds, rate.round_microseconds), (500, 100, 2));
         rates.clear();
         assert_eq!(rates.rate(), Rate::default());
     }

@@ -66,6 +66,8 @@ pub struct Worker<'s> {
     awake: Vec<Token>,
     /// Growth of private memory that the keyspace has not been told of.
     unreported_bytes: isize,
+    /// What the keyspace knows of the memory that the distributions of times take.
+    histogram_bytes: u64,
     /// The connections that wait for something else than their peers.
     waiting: Waiting,
     /// The connections by the numbers of their sessions.
@@ -173,6 +175,7 @@ impl<'s> Worker<'s> {
             unflushed: Vec::new(),
             awake: Vec::new(),
             unreported_bytes: 0,
+            histogram_bytes: 0,
             waiting: Waiting::default(),
             tokens: HashMap::new(),
             monitors: Vec::new(),
@@ -189,7 +192,10 @@ impl<'s> Worker<'s> {
         while !self.shared.shutdown.has_begun() {
             let patience = self.patience();
             self.poller.wait(&mut events, patience)?;
+            let began = (self.tick.clock)();
             self.round(&events);
+            self.counters.rounds.add(1);
+            self.counters.round_nanoseconds.add((self.tick.clock)().saturating_sub(began));
         }
         self.acceptor = None;
         self.shared.doors.close();
@@ -503,8 +509,14 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Tells the keyspace how much private memory the connections and the backlog take.
+    /// Tells the keyspace how much private memory the connections, the backlog and the
+    /// distributions of times take.
     fn report_memory(&mut self) {
+        let histogram_bytes = self.tick.tally.histogram_bytes();
+        if histogram_bytes != self.histogram_bytes {
+            self.shared.recharge(self.histogram_bytes, histogram_bytes);
+            self.histogram_bytes = histogram_bytes;
+        }
         if let Some(backlog) = &self.shared.backlog {
             backlog.charge(self.shared.keyspace());
         }
