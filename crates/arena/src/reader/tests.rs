@@ -405,6 +405,78 @@ fn miri_nonsense_misleads_but_never_faults() {
     read_nonsense(3, if cfg!(miri) { 40 } else { 100_000 });
 }
 
+#[test]
+fn miri_reader_beside_values_that_change_keys_and_tables_sees_them_in_order() {
+    let Fixture { reader, mut table, arena } = Fixture::new();
+    let mut other =
+        Table::new(arena.clone(), ShardIndex(0), DatabaseIndex(1), Room::Limited).unwrap();
+    // New values come to the first key, and go from each to the next.
+    let row: [(&[u8], u8); 3] = [(b"one", 0), (b"two", 0), (b"three", 1)];
+    let (last, done) = (if cfg!(miri) { 40 } else { 5_000 }, AtomicBool::new(false));
+    let (mut seen, mut handed_on) = ([0_u64; 3], 0);
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            let mut handed_on = 0;
+            for version in 1..=last {
+                set(&arena, &mut table, b"one", &versioned(version), None);
+                handed_on += u64::from(hand_on(&arena, &mut table, None, b"one", b"two"));
+                if version % 3 == 0 {
+                    let to = Some(&mut other);
+                    handed_on += u64::from(hand_on(&arena, &mut table, to, b"two", b"three"));
+                }
+                arena.reclaim();
+            }
+            done.store(true, Ordering::Release);
+            handed_on
+        });
+        let mut buffer = Vec::new();
+        while !done.load(Ordering::Acquire) {
+            for ((key, database), seen) in row.into_iter().zip(&mut seen) {
+                reader.view.epoch.store(reader.arena_epoch(), Ordering::Release);
+                let database = DatabaseIndex(database);
+                if let Outcome::Found(view) = reader.view(database, key, never, &mut buffer) {
+                    let version = version_of(&view);
+                    assert!(version >= *seen, "version {version} after {seen}");
+                    *seen = version;
+                }
+            }
+        }
+        handed_on = writing.join().unwrap();
+    });
+    assert!(handed_on > last / 4, "{handed_on} values stayed where they lay");
+    assert!(cfg!(miri) || seen.iter().any(|&version| version > 0), "some are seen");
+}
+
+/// Gives a large value to another key of its table or of `to`; returns whether it stayed where it
+/// lies. A small one or a held one is removed instead.
+fn hand_on(
+    arena: &Arena,
+    from: &mut Table,
+    mut to: Option<&mut Table>,
+    source: &[u8],
+    target: &[u8],
+) -> bool {
+    let [source_hash, target_hash] = [source, target].map(|key| arena.hasher().hash(key));
+    from.freeze();
+    to.iter_mut().for_each(|table| table.freeze());
+    to.as_deref_mut().unwrap_or(from).prepare_adoption().unwrap();
+    let detached = from.find(source_hash, source).and_then(|id| from.detach(id, target));
+    let is_handed_on = detached.is_some();
+    if let Some(detached) = detached {
+        let table = to.as_deref_mut().unwrap_or(from);
+        if let Some(id) = table.find(target_hash, target) {
+            table.remove_for_adoption(id);
+        }
+        table.adopt(target_hash, target, detached);
+        from.settle();
+    } else if let Some(id) = from.find(source_hash, source) {
+        from.remove(id);
+    }
+    to.iter_mut().for_each(|table| table.thaw());
+    from.thaw();
+    is_handed_on
+}
+
 /// Values that say which they are: the version over and over, as many bytes as it decides.
 fn versioned(version: u64) -> Vec<u8> {
     let length = match version % 5 {

@@ -275,6 +275,44 @@ fn miri_table_agrees_with_a_model() {
 }
 
 #[test]
+fn miri_large_value_goes_to_another_table_where_it_lies() {
+    let arena = arena(1 << 16, 64);
+    let (mut first, mut second) = (table(&arena, 0), table(&arena, 1));
+    let hash = |key: &[u8]| arena.hasher().hash(key);
+    // What a table keeps for entries to come is there from now on.
+    let empty = [&mut first, &mut second].map(|table| {
+        let id = table.insert(hash(b"k"), b"k", &value(&[7; 5000], None)).expect("there is room");
+        table.remove(id);
+        table.prepare_adoption().expect("there is room");
+        table.memory_bytes()
+    });
+    let (bytes, expiry) = (vec![7; 5000], Some(UnixMs(9)));
+    let id = first.insert(hash(b"k"), b"k", &value(&bytes, expiry)).expect("there is room");
+    let block = first.entry(id).large_block();
+    second.insert(hash(b"l"), b"l", &value(&[8; 6000], None)).expect("there is room");
+    assert!(first.detach(id, &[b'l'; 300]).is_none(), "a longer key has no room before the value");
+    let held = first.hold(id).expect("it is large");
+    assert!(first.detach(id, b"l").is_none(), "what is held keeps its key");
+    drop(held);
+    assert_eq!(first.entry(id).value(), bytes);
+    second.prepare_adoption().expect("there is room");
+    let detached = first.detach(id, b"l").expect("nothing keeps it");
+    assert!(first.find(hash(b"k"), b"k").is_none());
+    second.remove_for_adoption(second.find(hash(b"l"), b"l").expect("it was there"));
+    let id = second.adopt(hash(b"l"), b"l", detached);
+    first.settle();
+    let entry = second.entry(id);
+    assert_eq!((entry.key(), entry.value(), entry.expiry()), (&b"l"[..], &bytes[..], expiry));
+    assert_eq!(entry.large_block(), block);
+    assert_eq!([first.len(), first.volatile_len()], [0, 0]);
+    assert_eq!([second.len(), second.volatile_len()], [1, 1]);
+    // Its owner is the other table now: that one slides it and frees it.
+    second.remove(id);
+    assert_eq!(arena.usage().extent_bytes, 0);
+    assert_eq!([first.memory_bytes(), second.memory_bytes()], empty);
+}
+
+#[test]
 fn memory_a_key_is_bounded_at_every_size() {
     let arena = arena(1 << 22, 128);
     let mut table = table(&arena, 0);

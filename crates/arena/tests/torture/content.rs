@@ -27,10 +27,14 @@ pub enum Kind {
     Swapped,
     /// Lives in the database that grows and is flushed.
     Flushed,
+    /// A row of keys in two databases: the value of one goes on to the next, in place of what that
+    /// had, or a copy of it does. Only the first gets new values, so that versions never go back at
+    /// any, and only the last always has one.
+    Passed,
 }
 
 /// Each kind, how many keys it has, and in how many of a hundred reads it is asked for.
-pub const KINDS: [(Kind, u64, u64); 11] = [
+pub const KINDS: [(Kind, u64, u64); 12] = [
     (Kind::Hot, 24, 18),
     (Kind::Cross, 10, 10),
     (Kind::Large, 10, 8),
@@ -42,14 +46,17 @@ pub const KINDS: [(Kind, u64, u64); 11] = [
     (Kind::Paired, 6, 7),
     (Kind::Swapped, 40, 10),
     (Kind::Flushed, 0, 12),
+    (Kind::Passed, 8, 12),
 ];
 
-/// The database that holds the keys of every kind but the last two.
+/// The database that holds the keys of every kind but the last three.
 pub const DATABASE: u8 = 0;
 /// The databases that are swapped.
 pub const SWAPPED: [u8; 2] = [1, 2];
 /// The database that is flushed.
 pub const FLUSHED: u8 = 3;
+/// The database to which values of the first one move, and from which they come back.
+pub const MOVED: u8 = 4;
 /// Added to a version to make a time far in the future.
 pub const EXPIRY_BASE: i64 = 1 << 50;
 /// The mark of a value that MULTI has not committed.
@@ -58,6 +65,12 @@ pub const UNCOMMITTED: u64 = u64::MAX;
 /// Returns the number of the key, which its values carry.
 pub fn id(kind: Kind, index: u64) -> u64 {
     (kind as u64) << 32 | index
+}
+
+/// Returns the database of a key that values are passed to: two there, two elsewhere, so that half
+/// of them change their database.
+pub fn database_of_passed(index: u64) -> u8 {
+    if index % 4 < 2 { DATABASE } else { MOVED }
 }
 
 /// Returns the key: names of many lengths, so that values begin at every alignment.

@@ -8,7 +8,8 @@ use base::{DatabaseIndex, UnixMs};
 use ring::Mapped;
 
 use crate::content::{
-    DATABASE, EXPIRY_BASE, FLUSHED, Growth, KINDS, Kind, SWAPPED, Stamp, UNCOMMITTED, id, name,
+    DATABASE, EXPIRY_BASE, FLUSHED, Growth, KINDS, Kind, SWAPPED, Stamp, UNCOMMITTED,
+    database_of_passed, id, name,
 };
 use crate::link::Link;
 
@@ -158,6 +159,7 @@ impl<'a> Checker<'a> {
         let database = match kind {
             Kind::Swapped => SWAPPED[self.random.below(2) as usize],
             Kind::Flushed => FLUSHED,
+            Kind::Passed => database_of_passed(index),
             _ => DATABASE,
         };
         let result = match self.random.below(100) {
@@ -315,7 +317,9 @@ impl<'a> Checker<'a> {
     }
 
     fn accept_stamp(&mut self, kind: Kind, index: u64, stamp: Stamp) -> Result<(), String> {
-        if stamp.key != id(kind, index) {
+        // What is passed on was made for the first of the row.
+        let made_for = if kind == Kind::Passed { 0 } else { index };
+        if stamp.key != id(kind, made_for) {
             return Err(format!("foreign: {stamp:?}"));
         }
         if stamp.mark == UNCOMMITTED {
@@ -354,6 +358,9 @@ impl<'a> Checker<'a> {
                 Ok(SEGMENTS)
             }
             Outcome::Absent if matches!(kind, Kind::Gone | Kind::Blinking) => Ok(ABSENT),
+            Outcome::Absent if kind == Kind::Passed && index + 1 < KINDS[kind as usize].1 => {
+                Ok(ABSENT)
+            }
             Outcome::Absent if kind == Kind::Flushed => self.absent_since(index),
             other => Err(format!("{other:?}")),
         }

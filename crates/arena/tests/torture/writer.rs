@@ -12,7 +12,7 @@ use base::{DatabaseIndex, ShardIndex, UnixMs};
 use crate::SEGMENT_BYTES;
 use crate::content::{
     DATABASE, EXPIRY_BASE, FLUSHED, Growth, KINDS, Kind, STAMP_BYTES, SWAPPED, Stamp, UNCOMMITTED,
-    id, name,
+    database_of_passed, id, name,
 };
 
 /// The bytes of name and value of the keys that blink.
@@ -35,6 +35,7 @@ const OPERATIONS: &[Operation] = &[
     ("MULTI", 30, Writer::transaction),
     ("SWAPDB", 150, Writer::swap),
     ("swapped key overwritten", 60, Writer::overwrite_swapped),
+    ("passed to another key", 100, Writer::pass_on),
     ("table grown", 100, Writer::grow),
     ("evacuation", 10, Writer::evacuate),
     ("slide", 80, Writer::slide),
@@ -42,7 +43,7 @@ const OPERATIONS: &[Operation] = &[
 ];
 
 /// What changes came to, counted where it shows: that a change was tried proves nothing.
-const EFFECTS: [&str; 13] = [
+const EFFECTS: [&str; 15] = [
     "sizes changed",
     "appended in place",
     "appended elsewhere",
@@ -56,6 +57,8 @@ const EFFECTS: [&str; 13] = [
     "blocks left for a pin",
     "segments given back",
     "segments made",
+    "blocks passed to another key",
+    "copies passed to another key",
 ];
 const RESIZED: usize = 0;
 const APPENDED_IN_PLACE: usize = 1;
@@ -70,6 +73,8 @@ const MOVED: usize = 9;
 const LEFT_FOR_PIN: usize = 10;
 const SEGMENTS_RETURNED: usize = 11;
 const SEGMENTS_MADE: usize = 12;
+const PASSED_AS_BLOCK: usize = 13;
+const PASSED_AS_COPY: usize = 14;
 
 pub struct Writer {
     arena: Arc<Arena>,
@@ -98,7 +103,7 @@ impl Writer {
                 .expect("there is room")
         };
         let mut writer = Writer {
-            tables: (0..4).map(table).collect(),
+            tables: (0..5).map(table).collect(),
             epoch_at_start: 0,
             arena,
             random: Prng::new(seed),
@@ -118,6 +123,9 @@ impl Writer {
                     Kind::Grown => writer.append_to(index),
                     Kind::Swapped => (0..2).for_each(|side| writer.write_swapped(side, index)),
                     Kind::Paired => writer.set(kind, index, 40 + index, 0),
+                    Kind::Passed if index > 0 => {
+                        writer.retry(|writer| writer.pass_from(index - 1, true));
+                    }
                     _ => writer.set(kind, index, 60, 0),
                 }
             }
@@ -315,6 +323,87 @@ impl Writer {
         let database = SWAPPED[usize::from(here != side)];
         let length = STAMP_BYTES + self.random.below(100);
         self.set_in(database, Kind::Swapped, index, length, side);
+    }
+
+    fn pass_on(&mut self) {
+        let source = self.random.below(KINDS[Kind::Passed as usize].1 - 1);
+        if source == 0 {
+            self.renew_passed();
+        }
+        let is_copy = self.random.one_in(4);
+        self.retry(|writer| writer.pass_from(source, is_copy));
+    }
+
+    /// Gives the first of the row a new value, with a time to live or not.
+    fn renew_passed(&mut self) {
+        let length = match self.random.below(4) {
+            0 => STAMP_BYTES + self.random.below(300),
+            _ => 4200 + self.random.below(20_000),
+        };
+        self.set(Kind::Passed, 0, length, 0);
+        let expiry = self.random.one_in(2).then_some(UnixMs(EXPIRY_BASE + self.version as i64));
+        self.retry(|writer| {
+            let (id, table) = writer.find(DATABASE).expect("it was set just now");
+            writer.tables[table].set_expiry(id, expiry).map(drop)
+        });
+    }
+
+    /// Gives what the key `source` of the row has to the next one, as RENAME and MOVE do, or a copy
+    /// of it, as COPY does. Readers go away meanwhile.
+    fn pass_from(&mut self, source: u64, is_copy: bool) -> Result<(), NeedRoom> {
+        let [from, to] = [source, source + 1].map(|index| usize::from(database_of_passed(index)));
+        let mut frozen = vec![from, to];
+        frozen.dedup();
+        for &table in &frozen {
+            self.tables[table].freeze();
+            self.tables[table].set_overshoot(true);
+        }
+        let passed = self.pass_frozen(source, [from, to], is_copy);
+        for &table in &frozen {
+            self.tables[table].set_overshoot(false);
+            self.tables[table].thaw();
+        }
+        passed
+    }
+
+    fn pass_frozen(
+        &mut self,
+        source: u64,
+        [from, to]: [usize; 2],
+        is_copy: bool,
+    ) -> Result<(), NeedRoom> {
+        let mut target = Vec::new();
+        name(Kind::Passed, source, &mut self.name);
+        name(Kind::Passed, source + 1, &mut target);
+        self.tables[to].prepare_adoption()?;
+        let Some((id, _)) = self.find(from as u8) else { return Ok(()) };
+        let hash = self.arena.hasher().hash(&target);
+        let detached = if is_copy { None } else { self.tables[from].detach(id, &target) };
+        if let Some(detached) = detached {
+            let table = &mut self.tables[to];
+            if let Some(id) = table.find(hash, &target) {
+                table.remove_for_adoption(id);
+            }
+            table.adopt(hash, &target, detached);
+            self.tables[from].settle();
+            self.effects[PASSED_AS_BLOCK] += 1;
+            return Ok(());
+        }
+        let entry = self.tables[from].entry(id);
+        let (bytes, expiry) = (entry.value().to_vec(), entry.expiry());
+        let (value_type, encoding) = (ValueType::String, Encoding::Raw);
+        let mark = AccessMark::default();
+        let value = NewValue { bytes: &bytes, value_type, encoding, expiry, mark };
+        let table = &mut self.tables[to];
+        match table.find(hash, &target) {
+            Some(id) => table.replace(id, &target, &value)?,
+            None => table.insert(hash, &target, &value)?,
+        };
+        if !is_copy {
+            self.remove(from as u8);
+        }
+        self.effects[PASSED_AS_COPY] += 1;
+        Ok(())
     }
 
     /// Adds to the database that grows, and flushes it when it has enough.
