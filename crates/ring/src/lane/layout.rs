@@ -91,7 +91,7 @@ pub enum LaneError {
         /// The head.
         head: u64,
     },
-    /// A head that is no multiple of 8, ahead of the tail, or too far behind it.
+    /// A head that is no multiple of 8, ahead of the tail, or behind where it was.
     Head {
         /// The head found.
         found: u64,

@@ -150,7 +150,10 @@ impl Writer {
         }
         // SYNC POINT: taken before the head. Pairs with the store in `Reader::read`.
         let head = ring.head.load(Ordering::Acquire);
-        let is_head = head.is_multiple_of(WORD_BYTES) && free(head, self.published).is_some();
+        // Between where it was and what was published: one that goes back would take away room that
+        // has been told of.
+        let is_head = head.is_multiple_of(WORD_BYTES)
+            && head.wrapping_sub(self.head) <= self.published.wrapping_sub(self.head);
         let room = free(head, self.tail).filter(|_| is_head);
         let room = room.ok_or(LaneError::Head { found: head, tail: self.published })?;
         self.head = head;

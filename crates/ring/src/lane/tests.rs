@@ -250,6 +250,19 @@ fn head_beyond_what_was_published_ends_the_lane() {
     assert_eq!(server.write(&pieces), Err(LaneError::Head { found: 128, tail: 0 }));
 }
 
+#[test]
+fn miri_head_that_goes_back_ends_the_lane() {
+    let memory = Arc::new(HeapLane::new(shape()));
+    let [mut server, mut client] = pair(&memory);
+    let full = vec![1; RING_BYTES_MIN as usize];
+    assert_eq!(server.write(&[&full]).unwrap() as u64, RING_BYTES_MIN - 8);
+    assert_eq!(client.read(&mut [0; 64]).unwrap(), 64);
+    assert!(server.has_room().unwrap(), "it has been told of 72 bytes");
+    memory.header()[REPLY_HEAD_AT].store(8, Ordering::Relaxed);
+    let written = server.write(&[&full]);
+    assert_eq!(written, Err(LaneError::Head { found: 8, tail: RING_BYTES_MIN }));
+}
+
 fn read_all(end: &mut LaneEnd<Arc<HeapLane>>) -> Vec<u8> {
     let mut bytes = Vec::new();
     while end.read_appending(&mut bytes, 1 << 20).unwrap() > 0 {}
