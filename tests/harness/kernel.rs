@@ -7,6 +7,14 @@ pub fn descriptor_count(process_id: u32) -> usize {
     fs::read_dir(format!("/proc/{process_id}/fd")).expect("the process lives").count()
 }
 
+/// Returns how many descriptors all the pollers of the process wait for.
+pub fn watched_count(process_id: u32) -> usize {
+    let infos = fs::read_dir(format!("/proc/{process_id}/fdinfo")).expect("the process lives");
+    // A descriptor may be closed between the two looks.
+    let texts = infos.filter_map(|info| fs::read_to_string(info.ok()?.path()).ok());
+    texts.map(|text| text.lines().filter(|line| line.starts_with("tfd:")).count()).sum()
+}
+
 /// Returns the resident memory in bytes, memory shared with other processes included.
 pub fn resident_bytes(process_id: u32) -> u64 {
     status_bytes(process_id, "VmRSS:")

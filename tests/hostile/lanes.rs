@@ -13,7 +13,7 @@ use std::thread;
 use base::prng::Prng;
 use harness::{Kind, Launch, Program, Server, command, poll_until, words};
 use resp::{Value, ValueDecoder, encode_command};
-use ring::lane::{LaneMemory, LaneShape, SharedLane};
+use ring::lane::{LaneEnd, LaneMemory, LaneShape, ROOM, SharedLane, Side};
 use sys::poll::Waker;
 
 use super::{assert_healthy, info};
@@ -256,6 +256,87 @@ fn lanes_are_refused_where_there_may_be_none() {
     drop(second);
     poll_until("the lane to end", || info(&server, "shm", "shm_lanes") == 0);
     assert_eq!(info(&server, "clients", "connected_clients"), 2, "this one and `other`");
+}
+
+#[test]
+fn client_that_holds_up_its_seal_holds_up_nobody_else() {
+    let server = Launch::new(Kind::Forebay).option("workers", "1").start();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/hostile/slow_seal.py");
+    let mut client = command("python3");
+    client.arg(script).arg(server.socket()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut client = Program::start(client).expect("python3 is there");
+    let (_input, mut lines) = (client.input(), BufReader::new(client.output()).lines());
+    let mut step = || lines.next().expect("a step follows").expect("the pipe works");
+    if step() == "not allowed" {
+        return eprintln!("not run: this system keeps userfaultfd for others");
+    }
+    assert_eq!(step(), "sealing", "the server has answered");
+    assert_healthy(&server);
+    assert_eq!(server.lane(RING_BYTES).call("PING"), Value::Simple(b"PONG".to_vec()));
+    poll_until("the other lane to end", || info(&server, "shm", "shm_lanes") == 1);
+    client.signal("KILL");
+    poll_until("the lane to end", || info(&server, "shm", "shm_lanes") == 0);
+    assert_eq!(info(&server, "shm", "shm_lane_bytes"), 0);
+    poll_until("it to be counted out", || info(&server, "clients", "connected_clients") == 1);
+}
+
+#[test]
+fn doorbells_that_clients_keep_are_not_waited_for() {
+    const COUNT: usize = 8;
+    let server = Server::start(Kind::Forebay);
+    let mut control = UnixStream::connect(server.socket()).expect("the server is there");
+    let mut make = || {
+        let (reply, descriptors) = ask(&mut control, "SHM LANE 4096 4096");
+        let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
+        let Value::Integer(id) = fields[1] else { panic!("a number: {reply:?}") };
+        assert_eq!(ask(&mut control, &format!("SHM SEAL {id}")).0.as_bytes(), Some(&b"OK"[..]));
+        poll_until("it to be served", || info(&server, "shm", "shm_lanes") == 1);
+        ask(&mut control, &format!("SHM CLOSE {id}"));
+        poll_until("it to end", || info(&server, "shm", "shm_lanes") == 0);
+        descriptors
+    };
+    let mut kept = make();
+    let before = harness::kernel::watched_count(server.process_id());
+    kept.extend((0..COUNT).flat_map(|_| make()));
+    poll_until("the doorbells to be let go", || {
+        harness::kernel::watched_count(server.process_id()) < before + COUNT / 2
+    });
+    assert_eq!(kept.len(), 3 * (COUNT + 1));
+}
+
+#[test]
+fn replies_beyond_the_ring_are_all_there_before_a_shutdown() {
+    const VALUE_BYTES: usize = 100_000;
+    let server = Server::start(Kind::Forebay);
+    server.tcp().ask(&vec![b"SET".to_vec(), b"key".to_vec(), vec![b'x'; VALUE_BYTES]]);
+    let lane = RawLane::sealed(&server);
+    lane.put_first(b"GET key\r\n");
+    poll_until("the reply to begin", || lane.reply_tail() > 0);
+    server.signal("TERM");
+    let RawLane { control: _control, memory, doorbell, .. } = lane;
+    let (mut client, mut replies) = (LaneEnd::new(memory, Side::Client), Vec::new());
+    poll_until("the lane to end", || {
+        let is_over = client.is_closed();
+        let count = client.read_appending(&mut replies, 1 << 20).expect("the server is honest");
+        if count > 0 && client.claim(ROOM).is_some() {
+            doorbell.wake();
+        }
+        is_over && count == 0
+    });
+    assert_eq!(replies.len(), "$100000\r\n".len() + VALUE_BYTES + "\r\n".len());
+}
+
+#[test]
+fn clients_that_take_too_much_memory_are_closed_for_the_memory_of_their_lanes() {
+    let server = Launch::new(Kind::Forebay).option("maxmemory-clients", "1mb").start();
+    let mut control = UnixStream::connect(server.socket()).expect("the server is there");
+    let (reply, _descriptors) = ask(&mut control, "SHM LANE 1048576 4096");
+    let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
+    let Value::Integer(id) = fields[1] else { panic!("a number: {reply:?}") };
+    ask(&mut control, &format!("SHM SEAL {id}"));
+    poll_until("it to be evicted", || info(&server, "stats", "evicted_clients") == 1);
+    poll_until("it to end", || info(&server, "shm", "shm_lanes") == 0);
+    assert_eq!(ask(&mut control, "PING").0, Value::Simple(b"PONG".to_vec()));
 }
 
 /// The steps that `lane_client.py` tells of.

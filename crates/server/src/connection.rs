@@ -105,7 +105,8 @@ pub enum End {
     Killed,
     /// Clients take more memory than `maxmemory-clients`.
     Evicted,
-    /// Its lane has been ended by the connection that it was made on, or with it.
+    /// A lane has been ended by the connection that it was made on, or with it; or a connection
+    /// because a lane of it could not be sealed.
     LaneEnded,
     /// The client wrote into its lane what no client writes.
     BadLane(LaneError),
@@ -147,7 +148,7 @@ pub struct Connection {
     held: Vec<u8>,
     /// What follows the requests received breaks the protocol; to be told after their replies.
     failure: Option<ProtocolError>,
-    /// Private memory that has been counted for this connection.
+    /// Private memory, and that of a lane, that has been counted for this connection.
     counted_bytes: usize,
     /// Descriptors that leave with the next byte.
     outbound: Vec<OwnedFd>,
@@ -614,6 +615,7 @@ impl Connection {
             + self.held.capacity()
             + self.decoder.memory_bytes()
             + self.session.memory_bytes()
+            + self.transport.memory_bytes()
     }
 
     fn check_input(&mut self, kit: &Kit<'_, '_>) -> Result<(), End> {

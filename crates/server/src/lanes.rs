@@ -1,15 +1,17 @@
 //! Lanes: connections whose bytes pass through memory that the client maps too.
 //!
 //! A lane is made on a unix connection, its parent, and is a client of its own: it has a number, a
-//! session, a worker. It is an offer until its client has mapped the memory and says so; then the
-//! memory is sealed and a worker serves it. It ends with its parent, with the parent's process, by
-//! SHM CLOSE, as any client does (QUIT, a limit), or when the client writes what no client writes.
+//! session, a worker. It is an offer until its client has mapped the memory and says so; then a
+//! thread seals the memory and a worker serves it. It ends with its parent, with the parent's
+//! process, by SHM CLOSE, as any client does (QUIT, a limit), or when the client writes what no
+//! client writes.
 //!
 //! *Not here*: the memory (`ring::lane`), how it is served (`transport.rs`, `worker/lanes.rs`).
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::{io, thread};
 
 use command::{LaneOffer, MemoryRefusal};
 use ring::lane::{LaneEnd, LaneShape, SharedLane, Side};
@@ -22,20 +24,28 @@ use crate::shared::Shared;
 
 /// Lanes of one session: more threads than that share some.
 const LANES_PER_SESSION_MAX: usize = 256;
+/// Lanes that are sealed at once, each by a thread of its own.
+const SEALINGS_MAX: usize = 64;
 /// The descriptors that a lane takes: its memory, the server's doorbell, the client's.
 pub const LANE_DESCRIPTORS: usize = 3;
 
 /// All lanes, served ones and offers.
 #[derive(Default)]
 pub struct Lanes {
-    lanes: Mutex<BTreeMap<u64, Lane>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the numbers of their parents and their own.
+    lanes: BTreeMap<(u64, u64), Lane>,
+    /// Lanes that a thread seals.
+    sealing_count: usize,
 }
 
 /// One lane.
 struct Lane {
-    /// The number of the connection that it was made on.
-    parent: u64,
-    /// Its memory in bytes, which the keyspace counts.
+    /// Its memory in bytes. Until a worker serves it they are counted here, then as the client's.
     bytes: u64,
     stage: Stage,
 }
@@ -43,6 +53,12 @@ struct Lane {
 enum Stage {
     /// The client has not mapped it yet.
     Offered(Box<LaneSeat>),
+    /// A thread seals it. One that ends meanwhile counts until the thread is done, which a client
+    /// can delay for as long as it likes.
+    Sealing {
+        /// It has been ended.
+        is_over: bool,
+    },
     /// The worker of this index serves it.
     Served(usize),
 }
@@ -69,12 +85,23 @@ pub struct LaneSeat {
 impl Lanes {
     /// Returns how many lanes there are, and how many bytes their memory has.
     pub fn usage(&self) -> (usize, u64) {
-        let lanes = self.lanes();
-        (lanes.len(), lanes.values().map(|lane| lane.bytes).sum())
+        let state = self.state();
+        (state.lanes.len(), state.lanes.values().map(|lane| lane.bytes).sum())
     }
 
-    fn lanes(&self) -> MutexGuard<'_, BTreeMap<u64, Lane>> {
-        self.lanes.lock().expect("no holder of the lanes panics")
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of the lanes panics")
+    }
+}
+
+impl State {
+    fn has_room(&self, parent: u64, lanes_max: usize) -> bool {
+        self.lanes.len() < lanes_max && self.ids_of(parent).count() < LANES_PER_SESSION_MAX
+    }
+
+    /// Returns the numbers of the lanes of `parent`.
+    fn ids_of(&self, parent: u64) -> impl Iterator<Item = u64> {
+        self.lanes.range((parent, 0)..=(parent, u64::MAX)).map(|(&(_, id), _)| id)
     }
 }
 
@@ -92,79 +119,119 @@ impl Shared {
         if self.outbound.has_unsent(parent) {
             return Err(MemoryRefusal::Unsent);
         }
-        let mut lanes = self.lanes.lanes();
-        let own_count = lanes.values().filter(|lane| lane.parent == parent).count();
         let settings = self.settings();
-        if own_count >= LANES_PER_SESSION_MAX || lanes.len() >= settings.lanes_max {
+        if !self.lanes.state().has_room(parent, settings.lanes_max) {
             return Err(MemoryRefusal::TooManyLanes);
         }
         let address = self.clients.address(parent).unwrap_or_default();
         let id = self.clients.next_id();
         let maker = Maker { parent, peer, address };
+        // Without the lock: the system may take its time to find so much memory.
         let (seat, descriptors) = new_seat(id, maker, shape).map_err(system)?;
+        let mut state = self.lanes.state();
+        if !state.has_room(parent, settings.lanes_max) {
+            return Err(MemoryRefusal::TooManyLanes);
+        }
         if !self.clients.enter(settings.max_clients as usize) {
             return Err(MemoryRefusal::TooManyClients);
         }
         let bytes = shape.memory_bytes();
         self.note_client_bytes(bytes as isize);
-        lanes.insert(id, Lane { parent, bytes, stage: Stage::Offered(Box::new(seat)) });
+        state.lanes.insert((parent, id), Lane { bytes, stage: Stage::Offered(Box::new(seat)) });
         self.outbound.send(parent, descriptors);
         Ok(LaneOffer { lane: id, descriptor_count: LANE_DESCRIPTORS })
     }
 
-    /// Seals `id`, a lane of `parent`, and gives it to a worker.
+    /// Has `id`, a lane of `parent`, sealed and then served by a worker.
+    ///
+    /// Sealing waits for whoever writes to the memory's descriptor at this moment, and a client
+    /// can make a write take for ever, out of a page that a process of its own has to bring. So
+    /// it is not for a worker, nor under a lock.
     pub(crate) fn serve_lane(&self, parent: u64, id: u64) -> Result<(), MemoryRefusal> {
         let worker = self.next_worker();
-        let mut lanes = self.lanes.lanes();
-        let lane = lanes.get_mut(&id).filter(|lane| lane.parent == parent);
-        let lane = lane.ok_or(MemoryRefusal::NoLane)?;
-        let Stage::Offered(seat) = &lane.stage else { return Err(MemoryRefusal::Sealed) };
-        seat.end.memory().seal().map_err(system)?;
-        if let Stage::Offered(seat) = std::mem::replace(&mut lane.stage, Stage::Served(worker)) {
-            // Under the lock: whoever ends the lane posts behind this.
-            self.mailboxes[worker].post(Message::ServeLane(seat));
+        let mut state = self.lanes.state();
+        let is_busy = state.sealing_count >= SEALINGS_MAX;
+        let lane = state.lanes.get_mut(&(parent, id)).ok_or(MemoryRefusal::NoLane)?;
+        if !matches!(lane.stage, Stage::Offered(_)) {
+            return Err(MemoryRefusal::Sealed);
+        }
+        if is_busy {
+            return Err(MemoryRefusal::TooManyLanes);
+        }
+        let stage = std::mem::replace(&mut lane.stage, Stage::Sealing { is_over: false });
+        let Stage::Offered(seat) = stage else { unreachable!("it was one just now") };
+        state.sealing_count += 1;
+        drop(state);
+        let mailbox = Arc::clone(&self.mailboxes[worker]);
+        let seal = move || {
+            let sealed = seat.end.memory().seal();
+            mailbox.post(Message::ServeLane(seat, sealed));
+        };
+        if let Err(error) = thread::Builder::new().name("seal".to_owned()).spawn(seal) {
+            self.give_up_lane(parent, id);
+            return Err(system(error));
         }
         Ok(())
     }
 
+    /// Notes that `worker` serves the lane that has been sealed, and that its bytes are counted as
+    /// those of its connection from now on. Returns false where it has been ended meanwhile.
+    pub(crate) fn begin_lane(&self, parent: u64, id: u64, worker: usize) -> bool {
+        let mut state = self.lanes.state();
+        let Some(lane) = state.lanes.get_mut(&(parent, id)) else { return false };
+        if matches!(lane.stage, Stage::Sealing { is_over: true }) {
+            drop(state);
+            self.give_up_lane(parent, id);
+            return false;
+        }
+        lane.stage = Stage::Served(worker);
+        self.note_client_bytes(-(lane.bytes as isize));
+        state.sealing_count -= 1;
+        true
+    }
+
+    /// Forgets a lane that no worker has served.
+    pub(crate) fn give_up_lane(&self, parent: u64, id: u64) {
+        let mut state = self.lanes.state();
+        let Some(lane) = state.lanes.remove(&(parent, id)) else { return };
+        if matches!(lane.stage, Stage::Sealing { .. }) {
+            state.sealing_count -= 1;
+        }
+        drop(state);
+        self.clients.leave();
+        self.note_client_bytes(-(lane.bytes as isize));
+    }
+
     /// Ends `id`, a lane of `parent`.
     pub(crate) fn end_lane(&self, parent: u64, id: u64) -> Result<(), MemoryRefusal> {
-        let mut lanes = self.lanes.lanes();
-        let is_own = lanes.get(&id).is_some_and(|lane| lane.parent == parent);
-        if !is_own {
-            return Err(MemoryRefusal::NoLane);
+        let mut state = self.lanes.state();
+        let lane = state.lanes.get_mut(&(parent, id)).ok_or(MemoryRefusal::NoLane)?;
+        match &mut lane.stage {
+            Stage::Offered(_) => {
+                drop(state);
+                self.give_up_lane(parent, id);
+            }
+            Stage::Sealing { is_over } => *is_over = true,
+            Stage::Served(worker) => {
+                self.mailboxes[*worker].post(Message::End(id, End::LaneEnded));
+            }
         }
-        self.end_locked(&mut lanes, id);
         Ok(())
     }
 
     /// Ends all lanes of the connection `parent`, which has ended.
     pub(crate) fn end_lanes_of(&self, parent: u64) {
-        let mut lanes = self.lanes.lanes();
-        let is_own = |(id, lane): (&u64, &Lane)| (lane.parent == parent).then_some(*id);
-        let own: Vec<u64> = lanes.iter().filter_map(is_own).collect();
-        for id in own {
-            self.end_locked(&mut lanes, id);
+        let ids: Vec<u64> = self.lanes.state().ids_of(parent).collect();
+        for id in ids {
+            // One that has ended by itself meanwhile is refused.
+            let _ = self.end_lane(parent, id);
         }
     }
 
-    /// Notes that the worker of lane `id` serves it no more and has counted its client out. Of a
-    /// connection that is no lane, nothing is noted.
-    pub(crate) fn forget_lane(&self, id: u64) {
-        if let Some(lane) = self.lanes.lanes().remove(&id) {
-            self.note_client_bytes(-(lane.bytes as isize));
-        }
-    }
-
-    /// An offer ends here; what a worker serves ends there.
-    fn end_locked(&self, lanes: &mut BTreeMap<u64, Lane>, id: u64) {
-        let Some(lane) = lanes.get(&id) else { return };
-        if let Stage::Served(worker) = lane.stage {
-            return self.mailboxes[worker].post(Message::End(id, End::LaneEnded));
-        }
-        self.clients.leave();
-        self.note_client_bytes(-(lane.bytes as isize));
-        lanes.remove(&id);
+    /// Notes that the worker of lane `id` of `parent` serves it no more and has counted its client
+    /// and its bytes out.
+    pub(crate) fn forget_lane(&self, parent: u64, id: u64) {
+        self.lanes.state().lanes.remove(&(parent, id));
     }
 }
 
@@ -176,19 +243,19 @@ struct Maker {
 }
 
 /// Returns both ends of a new lane: the server's, and what is sent to the client.
-fn new_seat(id: u64, maker: Maker, shape: LaneShape) -> std::io::Result<(LaneSeat, Vec<OwnedFd>)> {
+fn new_seat(id: u64, maker: Maker, shape: LaneShape) -> io::Result<(LaneSeat, Vec<OwnedFd>)> {
     let memory = SharedLane::create(shape)?;
     let doorbell = Waker::new()?;
     let (bell, client_bell) = sys::socket::pair()?;
     let descriptors =
         [memory.as_fd(), doorbell.as_fd(), client_bell.as_fd()].map(|fd| fd.try_clone_to_owned());
-    let descriptors = descriptors.into_iter().collect::<std::io::Result<Vec<OwnedFd>>>()?;
+    let descriptors = descriptors.into_iter().collect::<io::Result<Vec<OwnedFd>>>()?;
     assert_eq!(descriptors.len(), LANE_DESCRIPTORS, "as many as the reply says");
     let end = LaneEnd::new(memory, Side::Server);
     let Maker { parent, peer, address } = maker;
     Ok((LaneSeat { id, parent, peer, address, end, doorbell, bell }, descriptors))
 }
 
-fn system(error: std::io::Error) -> MemoryRefusal {
+fn system(error: io::Error) -> MemoryRefusal {
     MemoryRefusal::System(error.to_string())
 }

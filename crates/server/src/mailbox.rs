@@ -27,8 +27,8 @@ pub struct Accepted {
 pub enum Message {
     /// Serve this connection from now on.
     Serve(Accepted),
-    /// Serve this lane from now on.
-    ServeLane(Box<LaneSeat>),
+    /// Serve this lane from now on, if it could be sealed.
+    ServeLane(Box<LaneSeat>, io::Result<()>),
     /// Close connections that are idle or slow for too long.
     CheckConnections,
     /// Look at the state of the shutdown.

@@ -7,6 +7,7 @@
 //! closed.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use command::{Command, SessionState};
@@ -27,7 +28,7 @@ pub struct Monitors {
 impl Monitors {
     /// Returns the way of worker `worker` to the monitors of all workers, whose mailboxes are
     /// `mailboxes`.
-    pub fn audience<'h>(&'h self, worker: usize, mailboxes: &'h [Mailbox]) -> Audience<'h> {
+    pub fn audience<'h>(&'h self, worker: usize, mailboxes: &'h [Arc<Mailbox>]) -> Audience<'h> {
         let lines = Lines { monitors: self, worker, mailboxes, lines: Vec::new() };
         Audience { count: &self.count, stage: Box::new(lines) }
     }
@@ -47,7 +48,7 @@ impl Monitors {
 struct Lines<'h> {
     monitors: &'h Monitors,
     worker: usize,
-    mailboxes: &'h [Mailbox],
+    mailboxes: &'h [Arc<Mailbox>],
     lines: Vec<u8>,
 }
 
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn lines_that_no_mailbox_takes_are_not_written_and_their_memory_is_not_kept() {
-        let mailboxes = [Mailbox::new().unwrap()];
+        let mailboxes = [Arc::new(Mailbox::new().unwrap())];
         let monitors = Monitors::default();
         let mut lines =
             Lines { monitors: &monitors, worker: 0, mailboxes: &mailboxes, lines: Vec::new() };
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn line_has_time_database_and_source_and_hides_passwords() {
-        let mailboxes = [Mailbox::new().unwrap(), Mailbox::new().unwrap()];
+        let mailboxes = [(); 2].map(|()| Arc::new(Mailbox::new().unwrap()));
         let monitors = Monitors::default();
         monitors.audience(1, &mailboxes).stage.count(true);
         let mut audience = monitors.audience(0, &mailboxes);

@@ -62,7 +62,7 @@ pub struct Shared {
     /// Who is shown what runs.
     pub monitors: Monitors,
     /// One mailbox for each worker.
-    pub mailboxes: Box<[Mailbox]>,
+    pub mailboxes: Box<[Arc<Mailbox>]>,
     /// One set of counters for each worker.
     pub counters: Box<[WorkerCounters]>,
     /// What the engine counts for each worker.
@@ -166,8 +166,8 @@ impl Shared {
             keyspace.set_sink(Some(Arc::clone(backlog) as Arc<dyn keyspace::EffectSink>));
         }
         let startup_bytes = keyspace.used_memory();
-        let mailboxes: Result<Box<[Mailbox]>, _> =
-            (0..worker_count).map(|_| Mailbox::new()).collect();
+        let mailboxes: io::Result<Box<[Arc<Mailbox>]>> =
+            (0..worker_count).map(|_| Mailbox::new().map(Arc::new)).collect();
         let shared = Shared {
             engine: Engine::new(keyspace),
             segments,

@@ -31,6 +31,14 @@ impl Transport {
             Transport::Lane(lane) => Some(lane),
         }
     }
+
+    /// Returns the memory that it takes beside the kernel's, in bytes: the rings of a lane.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Transport::Socket(_) => 0,
+            Transport::Lane(lane) => lane.end.memory().bytes() as usize,
+        }
+    }
 }
 
 impl AsFd for Transport {
@@ -44,6 +52,8 @@ impl AsFd for Transport {
 
 /// The server's end of a lane.
 pub struct LaneTransport {
+    /// The number of the connection that it was made on.
+    parent: u64,
     end: LaneEnd<SharedLane>,
     doorbell: Waker,
     bell: Stream,
@@ -52,8 +62,13 @@ pub struct LaneTransport {
 impl LaneTransport {
     /// Returns the transport of `seat`.
     pub fn new(seat: LaneSeat) -> LaneTransport {
-        let LaneSeat { end, doorbell, bell, .. } = seat;
-        LaneTransport { end, doorbell, bell }
+        let LaneSeat { parent, end, doorbell, bell, .. } = seat;
+        LaneTransport { parent, end, doorbell, bell }
+    }
+
+    /// Returns the number of the connection that it was made on.
+    pub fn parent(&self) -> u64 {
+        self.parent
     }
 
     /// Takes requests out of the ring into `buffer`; returns how many bytes.

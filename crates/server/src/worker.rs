@@ -29,6 +29,7 @@ use crate::shared::Shared;
 use crate::slab::{Slab, Token};
 use crate::statistics::WorkerCounters;
 use crate::transport::Transport;
+use lanes::stay_awake;
 use messages::note_monitor;
 use waiting::{Place, Waiting};
 
@@ -87,6 +88,8 @@ struct Member {
     is_unflushed: bool,
     /// In `awake`.
     is_awake: bool,
+    /// For a lane that is awake: how often the worker has looked at it since its last turn.
+    looks: u32,
     /// The poller, or the client of a lane, tells when there is room to write.
     awaits_room: bool,
     /// In `monitors`.
@@ -102,6 +105,7 @@ impl Member {
             is_queued: false,
             is_unflushed: false,
             is_awake: false,
+            looks: 0,
             awaits_room: false,
             is_monitor: false,
             place: Place::Nowhere,
@@ -277,9 +281,9 @@ impl<'s> Worker<'s> {
     fn serve(&mut self, token: Token) {
         let Some(member) = self.connections.get_mut(token) else { return };
         let turn = member.connection.serve(&mut kit!(self));
-        if member.connection.lane().is_some() && !member.is_awake {
-            member.is_awake = true;
-            self.awake.push(token);
+        if member.connection.lane().is_some() {
+            member.looks = 0;
+            stay_awake(&mut self.awake, member, token);
         }
         if let Some(process) = member.connection.unwatched_process() {
             // As where the process is not known: the session ends with its connection.
@@ -338,20 +342,22 @@ impl<'s> Worker<'s> {
             Flushed::Partly | Flushed::Further => true,
             Flushed::Ended(end) => return self.close(token, end),
         };
+        let is_lane = member.connection.lane().is_some();
+        if is_lane && awaits_room {
+            // Its client has been told that the worker is awake, and is to ring once more.
+            stay_awake(&mut self.awake, member, token);
+        }
         // Events are edges: the kernel tells of room only after it had none. Asking anew makes it
         // tell of the room that is there.
         if awaits_room == member.awaits_room && flushed != Flushed::Further {
             return;
         }
         let was_awaiting = std::mem::replace(&mut member.awaits_room, awaits_room);
-        if member.connection.lane().is_none() {
+        if !is_lane {
             let interest =
                 if awaits_room { Interest::ReadableWritable } else { Interest::Readable };
             let changed = self.poller.modify(&member.connection, token.to_bits(), interest);
             changed.expect("an open connection is in the poller's set");
-        } else if !member.is_awake {
-            member.is_awake = true;
-            self.awake.push(token);
         }
         match (was_awaiting, awaits_room) {
             (false, true) => self.shared.pending_checks.fetch_add(1, Ordering::Relaxed),
@@ -408,8 +414,10 @@ impl<'s> Worker<'s> {
         self.shared.attachments.end(id, self.shared.keyspace().arena());
         self.shared.outbound.end(id);
         self.shared.end_lanes_of(id);
-        if member.connection.lane().is_some() {
-            self.shared.forget_lane(id);
+        if let Some(parent) = member.connection.lane().map(|lane| lane.parent()) {
+            self.shared.forget_lane(parent, id);
+            // The client's copy of the doorbell would keep it in the set.
+            let _ = self.poller.remove(&member.connection);
         }
         self.shared.clients.remove(id);
         self.unreported_bytes -= member.connection.counted_bytes() as isize;
@@ -427,7 +435,7 @@ impl<'s> Worker<'s> {
         for message in messages {
             match message {
                 Message::Serve(accepted) => self.add(accepted),
-                Message::ServeLane(seat) => self.add_lane(*seat),
+                Message::ServeLane(seat, sealed) => self.add_lane(*seat, sealed),
                 Message::CheckConnections => self.check_connections(),
                 // The loop looks at the shutdown after each round.
                 Message::CheckShutdown => {}

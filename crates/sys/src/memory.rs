@@ -406,6 +406,9 @@ impl SharedBlock {
     /// Forbids further writable mappings and further seals: called once both sides have mapped.
     /// All pages are there afterwards, and the other process can take none out any more.
     ///
+    /// Not for a thread that others wait for: the kernel lets it wait for writes to the descriptor
+    /// that are underway, and one from a page that is never brought does not end.
+    ///
     /// # Errors
     /// When the block has been closed for further seals before, or memory is short.
     pub fn close_for_writers(&self) -> io::Result<()> {

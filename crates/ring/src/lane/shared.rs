@@ -29,7 +29,13 @@ impl SharedLane {
         Ok(SharedLane::of(block, shape))
     }
 
-    /// Closes the memory for all but those who have mapped it.
+    /// Returns the size of all of it in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.block.bytes()
+    }
+
+    /// Closes the memory for all but those who have mapped it. Waits for whoever writes to its
+    /// descriptor, which the other process may draw out for ever.
     ///
     /// # Errors
     /// When that was done before, or memory is short.

@@ -3,19 +3,24 @@
 //! While the worker is awake it looks in each round at the lanes that it has served lately, and
 //! their clients make no system call to reach it. Before it sleeps it tells each of them so and
 //! looks once more; from then on the client rings the doorbell, an eventfd that the poller waits
-//! for.
+//! for. One that it has looked at in vain for some rounds is told so as well: a worker that others
+//! keep awake for hours does not look at all the lanes that it has ever served.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use command::ClientInfo;
 use engine::Session;
 
-use super::{Worker, source};
-use crate::connection::Connection;
+use super::{Member, Worker, source};
+use crate::connection::{Connection, End};
 use crate::lanes::LaneSeat;
 use crate::registry::Origin;
 use crate::slab::Token;
 use crate::transport::{LaneTransport, Transport};
+
+/// Looks in a row at a lane that has nothing, after which its client has to ring.
+const LOOKS_MAX: u32 = 64;
 
 impl Worker<'_> {
     /// Returns whether the worker may sleep: nothing is left to do, and every lane will ring.
@@ -27,14 +32,16 @@ impl Worker<'_> {
         self.queued.is_empty() && self.unflushed.is_empty()
     }
 
-    /// Queues what there is to do for a lane. Where there is nothing and the worker may sleep, the
-    /// client rings from now on, and the answer is false.
+    /// Queues what there is to do for a lane. Where there is nothing, and the worker may sleep or
+    /// has looked often enough, the client rings from now on, and the answer is false.
     fn stays_awake(&mut self, token: Token, may_sleep: bool) -> bool {
         let Some(member) = self.connections.get_mut(token) else { return false };
         let wants_room = member.awaits_room;
         let wants_requests = member.connection.wants_input() && !member.is_queued;
         let Some(lane) = member.connection.lane() else { return false };
-        if may_sleep && !lane.arm(wants_requests, wants_room) {
+        member.looks += 1;
+        let is_over = may_sleep || member.looks > LOOKS_MAX;
+        if is_over && !lane.arm(wants_requests, wants_room) {
             member.is_awake = false;
             return false;
         }
@@ -62,9 +69,20 @@ impl Worker<'_> {
         }
     }
 
-    /// Begins to serve a lane that the registry has counted in.
-    pub(super) fn add_lane(&mut self, seat: LaneSeat) {
+    /// Begins to serve a lane that the registry has counted in, unless it has been ended meanwhile
+    /// or could not be `sealed`.
+    pub(super) fn add_lane(&mut self, seat: LaneSeat, sealed: io::Result<()>) {
         let (id, now) = (seat.id, self.tick.now);
+        if let Err(error) = sealed {
+            // Nothing may be written into the lane to tell its client, who is told by this.
+            tracing::warn!(id, %error, "Closing client whose lane cannot be sealed");
+            self.shared.give_up_lane(seat.parent, id);
+            self.shared.end_clients(&[seat.parent], End::LaneEnded);
+            return;
+        }
+        if !self.shared.begin_lane(seat.parent, id, self.index) {
+            return;
+        }
         let info = ClientInfo {
             id,
             parent: Some(seat.parent),
@@ -83,5 +101,14 @@ impl Worker<'_> {
         session.state.source = source;
         let transport = Transport::Lane(Box::new(LaneTransport::new(seat)));
         self.begin(Connection::new(transport, session, record));
+    }
+}
+
+/// Notes that the worker looks at the lane of `token` by itself.
+pub(super) fn stay_awake(awake: &mut Vec<Token>, member: &mut Member, token: Token) {
+    if !member.is_awake {
+        member.is_awake = true;
+        member.looks = 0;
+        awake.push(token);
     }
 }
