@@ -124,6 +124,20 @@ fn client_that_waits_is_woken_when_the_server_ends_and_when_it_is_killed() {
 }
 
 #[test]
+fn lane_is_dropped_without_a_wait_for_a_server_that_does_not_run() {
+    let server = Server::start(Kind::Forebay);
+    let attached = Attached::connect(server.socket(), None).expect("this user may attach");
+    let mut lanes = [(); 2].map(|()| attached.new_lane(shape(4096)).expect("there may be two"));
+    assert_eq!(call(&mut lanes[0], "PING"), simple("PONG"));
+    server.signal("STOP");
+    drop(lanes);
+    server.signal("CONT");
+    poll_until("the lanes to end", || info(&server, "shm_lanes") == 0);
+    let lane = attached.new_lane(shape(4096));
+    assert_eq!(call(&mut lane.expect("there may be one"), "PING"), simple("PONG"));
+}
+
+#[test]
 fn attached_session_asks_over_its_lane_what_the_memory_cannot_answer() {
     let server = Server::start(Kind::Forebay);
     let attached = Attached::connect(server.socket(), None).expect("this user may attach");

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use resp::{Value as Reply, encode_command};
@@ -43,7 +43,9 @@ pub struct Lane {
     is_broken: bool,
     /// The connection that the lane lives with.
     link: Arc<Mutex<Link>>,
-    /// The same, to look whether the server is there.
+    /// Lanes of that connection that have been dropped, and are to be closed.
+    dropped: Arc<Mutex<Vec<u64>>>,
+    /// The connection, to look whether the server is there.
     control: UnixStream,
     _bell: OwnedFd,
 }
@@ -86,6 +88,7 @@ impl Lane {
             timeout: None,
             is_broken: false,
             link: Arc::clone(link),
+            dropped: Arc::clone(&control.dropped),
             control: control.socket()?,
             _bell: bell,
         })
@@ -250,17 +253,23 @@ impl Lane {
             return Ok(false);
         }
         let left = self.timeout.unwrap_or(Duration::MAX).saturating_sub(*silence);
-        let interval = LOOK_INTERVAL.min(left);
+        let (interval, begin) = (LOOK_INTERVAL.min(left), sys::clock::monotonic());
         let waited = futex::wait(self.end.client_state(), reasons as u32, interval)?;
+        let is_armed = self.end.is_armed();
         self.end.disarm();
-        if waited == Waited::Woken {
+        if waited == Waited::Woken && !is_armed {
             return Ok(true);
         }
-        *silence += interval;
+        // Signals end a wait early, and a process may get some all the time: what counts is how
+        // long it was, and each such wait looks.
+        *silence += match waited {
+            Waited::Woken => sys::clock::monotonic().saturating_sub(begin),
+            Waited::TimedOut => interval,
+        };
         if sys::descriptors::peer_has_closed(&self.control)? {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        match interval == left {
+        match self.timeout.is_some_and(|timeout| *silence >= timeout) {
             true => Err(ErrorKind::TimedOut.into()),
             false => Ok(true),
         }
@@ -275,8 +284,13 @@ impl fmt::Debug for Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        // Its connection may live on. Where it does not, the lane has ended with it.
-        let _ = lock(&self.link).ask(&[b"SHM", b"CLOSE", self.id.to_string().as_bytes()]);
+        // Its connection may live on. Where it does not, the lane has ended with it. Nor is a
+        // server waited for that does not answer, nor another thread that waits for it: the lane
+        // then ends with the next request over the connection.
+        self.dropped.lock().unwrap_or_else(PoisonError::into_inner).push(self.id);
+        if let Ok(mut link) = self.link.try_lock() {
+            link.close_dropped();
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use resp::{Value as Reply, encode_command};
 use ring::Mapped;
@@ -26,6 +27,10 @@ pub struct Link {
     /// A request has failed before its reply was there whole: what comes next would be taken for
     /// the reply of another.
     is_broken: bool,
+    /// Replies that are to come before the next one that somebody waits for.
+    owed_count: usize,
+    /// Lanes of this connection that nobody holds any more.
+    pub dropped: Arc<Mutex<Vec<u64>>>,
 }
 
 impl Link {
@@ -42,7 +47,34 @@ impl Link {
     }
 
     fn new(stream: UnixStream) -> Link {
-        Link { stream, replies: Replies::default(), descriptors: Vec::new(), is_broken: false }
+        Link {
+            stream,
+            replies: Replies::default(),
+            descriptors: Vec::new(),
+            is_broken: false,
+            owed_count: 0,
+            dropped: Arc::default(),
+        }
+    }
+
+    /// Ends the lanes that have been dropped, as far as the socket takes requests at once. Waits
+    /// neither for room nor for replies.
+    pub fn close_dropped(&mut self) {
+        while !self.is_broken {
+            let latest = self.dropped.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(id) = latest else { return };
+            let mut request = Vec::new();
+            encode_command(&[b"SHM", b"CLOSE", id.to_string().as_bytes()], &mut request);
+            match sys::descriptors::send_at_once(&self.stream, &request) {
+                Ok(count) if count == request.len() => self.owed_count += 1,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.dropped.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+                    return;
+                }
+                // What follows half a request would be taken for the rest of it.
+                _ => self.is_broken = true,
+            }
+        }
     }
 
     /// Returns another handle of the socket.
@@ -69,6 +101,7 @@ impl Link {
             let text = "the connection to the server has failed before";
             return Err(AttachError::Io(io::Error::new(ErrorKind::NotConnected, text)));
         }
+        self.close_dropped();
         self.is_broken = true;
         let reply = self.exchange(request)?;
         self.is_broken = false;
@@ -82,6 +115,7 @@ impl Link {
         self.descriptors.clear();
         loop {
             match self.replies.next()? {
+                Some(_) if self.owed_count > 0 => self.owed_count -= 1,
                 Some(reply) => return Ok(reply),
                 None => self.receive()?,
             }
@@ -160,6 +194,22 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn lane_that_is_dropped_is_closed_without_a_wait_and_its_reply_is_nobody_elses() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut link = Link::new(ours);
+        for id in [7, 8] {
+            link.dropped.lock().unwrap().push(id);
+            link.close_dropped();
+        }
+        let mut request = [0; 64];
+        let count = io::Read::read(&mut theirs, &mut request).unwrap();
+        let close = |id| format!("*3\r\n$3\r\nSHM\r\n$5\r\nCLOSE\r\n$1\r\n{id}\r\n");
+        assert_eq!(String::from_utf8_lossy(&request[..count]), close(7) + &close(8));
+        theirs.write_all(b"+OK\r\n-ERR this connection has no such lane\r\n:7\r\n").unwrap();
+        assert_eq!(link.ask(&[b"X"]).unwrap(), Reply::Integer(7));
     }
 
     #[test]

@@ -36,6 +36,14 @@ pub(crate) fn send(
     rustix::net::sendmsg(socket, pieces, &mut control, flags)
 }
 
+/// Sends from `bytes`, once, and never waits; returns how many were taken.
+///
+/// # Errors
+/// `WouldBlock` when there is no room, and those of a broken connection.
+pub fn send_at_once(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    Ok(send(socket, &[IoSlice::new(bytes)], &[])?)
+}
+
 /// Receives into `bytes`, once, and appends the descriptors that came along; waits as the socket
 /// does, past signals. Returns the number of bytes, 0 at the end of the stream.
 ///
