@@ -17,12 +17,32 @@ pub fn key_slot(key: &[u8]) -> Slot {
 
 /// Returns the part of `key` that decides its slot.
 pub fn hash_tag(key: &[u8]) -> &[u8] {
-    let Some(open) = key.iter().position(|&byte| byte == b'{') else { return key };
+    if !has_open(key) {
+        return key;
+    }
+    let open = key.iter().position(|&byte| byte == b'{').expect("it has one");
     let rest = &key[open + 1..];
     match rest.iter().position(|&byte| byte == b'}') {
         Some(0) | None => key,
         Some(close) => &rest[..close],
     }
+}
+
+/// Returns whether `key` has an opening brace, which few keys have: eight bytes a step.
+#[inline]
+fn has_open(key: &[u8]) -> bool {
+    match key.last_chunk() {
+        Some(last) => word_has_open(last) || key.as_chunks().0.iter().any(word_has_open),
+        None => key.contains(&b'{'),
+    }
+}
+
+#[inline]
+fn word_has_open(bytes: &[u8; 8]) -> bool {
+    const ONES: u64 = u64::MAX / 0xff;
+    // A brace becomes zero, and only a zero borrows from a high bit that is not set.
+    let word = u64::from_le_bytes(*bytes) ^ (ONES * b'{' as u64);
+    word.wrapping_sub(ONES) & !word & (ONES << 7) != 0
 }
 
 /// Returns the CRC16 (polynomial 0x1021, initial value 0) of `bytes`, eight bytes a step.
@@ -100,6 +120,18 @@ mod tests {
         let bytes: Vec<u8> = (0..100_u32).map(|i| (i * 37 + 11) as u8).collect();
         for length in 0..bytes.len() {
             assert_eq!(crc16(&bytes[..length]), crc16_by_bits(&bytes[..length]), "{length}");
+        }
+    }
+
+    #[test]
+    fn hash_tag_is_found_wherever_it_is() {
+        for length in 3..40 {
+            for open in 0..length - 2 {
+                let mut key: Vec<u8> = (0..length as u8).map(|byte| b'{' ^ (byte + 1)).collect();
+                assert_eq!(hash_tag(&key), key);
+                (key[open], key[open + 1], key[open + 2]) = (b'{', b'x', b'}');
+                assert_eq!(hash_tag(&key), b"x", "{open} of {length}");
+            }
         }
     }
 
