@@ -60,8 +60,8 @@ impl Engine {
     }
 
     /// Runs the requests of one session from index `from` on, in order, and appends their replies
-    /// to `out`. Pauses once `out` has [`Tick::output_bytes_max`], and behind a command that may
-    /// have taken long, so that [`Tick::now`] can be set anew. The caller holds no guard.
+    /// to `out`. Pauses once `out` has [`Tick::output_bytes_max`], and behind a command that has
+    /// taken long, so that [`Tick::now`] can be set anew. The caller holds no guard.
     pub fn execute(
         &self,
         session: &mut Session,

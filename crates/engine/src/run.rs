@@ -28,6 +28,9 @@ const AHEAD_BYTES_MIN: usize = 64 * 1024;
 const OVERSHOOT_PERCENT_MAX: u64 = 5;
 /// ...and at least so many bytes.
 const OVERSHOOT_BYTES_MIN: u64 = 16 << 20;
+/// The time of a batch is asked for again once this much of it has passed: it is told in
+/// milliseconds.
+const TIME_OLD_NS: u64 = 1_000_000;
 /// Batches of more than this have arguments that take a time worth measuring to copy.
 const LARGE_BATCH_BYTES: usize = 64 * 1024;
 
@@ -45,7 +48,9 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     pub(crate) in_transaction: bool,
     commands: u64,
     ending: Ending,
-    /// A command has run that may take as long as it likes: the time is no longer known.
+    /// When the first command began; 0 before.
+    first_began: u64,
+    /// Commands have run for so long that the time is no longer known.
     is_time_old: bool,
     /// The batch is one request, or has large ones: each is timed by itself.
     is_apart: bool,
@@ -78,6 +83,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             in_transaction: false,
             commands: 0,
             ending: Ending::Open,
+            first_began: stretch.began(),
             is_time_old: false,
             is_apart,
             is_close,
@@ -193,6 +199,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.stretch.end(self.tick);
         }
         let began = self.stretch.began();
+        if self.first_began == 0 {
+            self.first_began = began;
+        }
         let start = reply.position();
         let args = Args::new(request, keys);
         let result = match command.handler {
@@ -221,6 +230,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     #[inline]
     fn time_alone(&mut self, began: u64, command: &'static Command, request: RequestView<'_>) {
         let nanoseconds = self.stretch.lap(began, self.tick);
+        self.is_time_old = self.stretch.began().saturating_sub(self.first_began) >= TIME_OLD_NS;
         let Tick { tally, watch, .. } = *self.tick;
         tally.count_calls(tally.slot(command), 1, nanoseconds, watch.is_tracking());
         if self.in_transaction {
@@ -448,7 +458,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 self.act(next, was_queueing, args.keys(), reply)
             }
             Handler::Control(handler) => {
-                self.is_time_old = true;
                 let access = match &mut self.guard {
                     Some(guard) => guard.access(),
                     None => Access::free(self.keyspace),
@@ -475,7 +484,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
         if matches!(next, Ok(Next::Exec)) {
-            self.is_time_old = true;
             return self.execute_transaction(reply);
         }
         if was_queueing && !self.session.state.is_queueing() {

@@ -11,15 +11,15 @@ use crate::watch::Watch;
 
 /// One worker's view of the world during a call of the engine.
 pub struct Tick<'h> {
-    /// The wall clock, read before each call. A call ends early behind a command that may have
-    /// taken long.
+    /// The wall clock, read before each call. A call ends early once its commands have taken a
+    /// millisecond.
     pub now: UnixMs,
     /// Random numbers, for eviction and commands that pick by chance.
     pub random: Prng,
     /// The server around the engine.
     pub host: &'h dyn Host,
-    /// Returns the nanoseconds of a steady clock; what commands take is counted by it, and nothing
-    /// else depends on it.
+    /// Returns the nanoseconds of a steady clock; what commands take is counted by it, and it
+    /// tells when `now` is to be read anew; nothing else depends on it.
     pub clock: fn() -> u64,
     /// Where what runs is counted.
     pub tally: &'h Tally,

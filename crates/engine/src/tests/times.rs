@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use base::ShardIndex;
 use command::LatencyEvent;
+use resp::encode_command;
 
 use super::{Client, TestHost, keyspace};
 use crate::Engine;
 
 /// A step of the clock, in nanoseconds.
-const STEP: u64 = 1_000_000;
+const STEP: u64 = 100_000;
 
 thread_local! {
     static READINGS: Cell<u64> = const { Cell::new(0) };
@@ -132,6 +133,18 @@ fn what_takes_as_long_as_the_limit_is_reported() {
         Client::new(&engine, &host).run_all(&["MGET a b"]);
         assert_eq!(!host.slow.lock().unwrap().is_empty(), is_reported, "{limit}");
     }
+}
+
+/// The clock is read at the start, before the first request and behind each.
+#[test]
+fn a_batch_pauses_once_it_has_taken_a_millisecond() {
+    let host = TestHost::default();
+    let engine = Engine::new(keyspace(1));
+    let mut bytes = Vec::new();
+    (0..15).for_each(|_| encode_command(&[b"DEL", b"a", b"b"], &mut bytes));
+    let mut client = Client::new(&engine, &host);
+    let executed = |from| client.run_bytes(&mut bytes, from).1.executed;
+    assert_eq!([0, 9].map(executed), [9, 15]);
 }
 
 #[test]
