@@ -1,7 +1,7 @@
 //! What a session remembers between requests, as far as commands see it.
 
 use base::{DatabaseIndex, UnixMs};
-use resp::{OwnedRequest, Protocol, RequestView};
+use resp::{Protocol, RequestView};
 
 use crate::blocked::Blocked;
 use crate::client_info::ClientInfo;
@@ -12,6 +12,8 @@ use crate::row::Command;
 
 /// The most memory that the queue of a MULTI may take.
 pub const TRANSACTION_BYTES_MAX: usize = 1 << 30;
+/// The most memory of a queue that a session keeps between transactions: that of a few requests.
+const SPARE_TRANSACTION_BYTES_MAX: usize = 512;
 
 /// The state of one session. Watched keys and buffers are the engine's and the server's.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct SessionState {
     pub names: ClientNames,
     /// The queue since MULTI.
     pub transaction: Option<Transaction>,
+    /// An empty queue with the memory of one that has run, where that is little.
+    spare_transaction: Transaction,
     /// Requests and bytes of the queue that EXEC runs now.
     pub executing: Option<(usize, usize)>,
     /// The last command that the session sent; the engine sets it before the handler runs.
@@ -82,8 +86,11 @@ impl Replies {
 /// The requests between MULTI and EXEC.
 #[derive(Debug, Default)]
 pub struct Transaction {
-    queue: Vec<Queued>,
-    argument_bytes: usize,
+    queue: Vec<Place>,
+    /// The arguments of all requests, back to back.
+    buffer: Vec<u8>,
+    /// Where each argument is in `buffer`, as `(start, end)`.
+    ranges: Vec<(u32, u32)>,
     /// Set once a request could not be queued: EXEC refuses.
     pub is_broken: bool,
     /// The properties of all queued commands together.
@@ -91,13 +98,23 @@ pub struct Transaction {
 }
 
 /// One queued request.
-#[derive(Debug)]
-pub struct Queued {
+#[derive(Clone, Copy, Debug)]
+pub struct Queued<'q> {
     /// Its row.
     pub command: &'static Command,
     /// Its arguments.
-    pub request: OwnedRequest,
+    pub request: RequestView<'q>,
 }
+
+/// Where the arguments of a queued request are among all ranges.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    command: &'static Command,
+    first: u32,
+    count: u32,
+}
+
+const _: () = assert!(TRANSACTION_BYTES_MAX <= u32::MAX as usize, "ranges are 32 bits wide");
 
 impl SessionState {
     /// Returns a session as it begins: `authenticated` where no password is required.
@@ -109,6 +126,7 @@ impl SessionState {
             authenticated,
             names: ClientNames::default(),
             transaction: None,
+            spare_transaction: Transaction::default(),
             executing: None,
             last_command: None,
             created,
@@ -119,6 +137,25 @@ impl SessionState {
             is_kept: false,
             leaves_no_touch: false,
         }
+    }
+
+    /// Begins a transaction.
+    pub fn begin_transaction(&mut self) {
+        self.transaction = Some(std::mem::take(&mut self.spare_transaction));
+    }
+
+    /// Keeps the memory of `transaction`, which has run, for the next one.
+    pub fn recycle(&mut self, mut transaction: Transaction) {
+        if transaction.memory_bytes() <= SPARE_TRANSACTION_BYTES_MAX {
+            transaction.clear();
+            self.spare_transaction = transaction;
+        }
+    }
+
+    /// Returns the bytes of memory that queued requests and the room for them take.
+    pub fn transaction_bytes(&self) -> usize {
+        let queued = self.transaction.as_ref().map_or(0, Transaction::memory_bytes);
+        queued + self.spare_transaction.memory_bytes()
     }
 
     /// Returns whether MULTI has been sent and neither EXEC nor DISCARD since.
@@ -157,30 +194,59 @@ impl Transaction {
         command: &'static Command,
         request: RequestView<'_>,
     ) -> Result<(), CommandError> {
-        let request = request.to_owned_request();
-        let bytes = self.argument_bytes + request.memory_bytes();
-        if bytes > TRANSACTION_BYTES_MAX {
+        let bytes: usize = request.iter().map(<[u8]>::len).sum();
+        let ranges_bytes = size_of_val(request.ranges);
+        if self.argument_bytes() + bytes + ranges_bytes + size_of::<Place>() > TRANSACTION_BYTES_MAX
+        {
             self.is_broken = true;
             return Err(CommandError::TransactionTooLarge);
         }
-        self.argument_bytes = bytes;
+        let first = self.ranges.len() as u32;
+        self.buffer.reserve(bytes);
+        for argument in request.iter() {
+            let start = self.buffer.len() as u32;
+            self.buffer.extend_from_slice(argument);
+            self.ranges.push((start, self.buffer.len() as u32));
+        }
         self.flags = self.flags.with(command.effective_flags());
-        self.queue.push(Queued { command, request });
+        self.queue.push(Place { command, first, count: request.len() as u32 });
         Ok(())
     }
 
+    /// Returns the number of queued requests.
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks whether a queue is empty")]
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Returns the queued requests in order.
-    pub fn queue(&self) -> &[Queued] {
-        &self.queue
+    pub fn queue(&self) -> impl Iterator<Item = Queued<'_>> {
+        self.queue.iter().map(|&Place { command, first, count }| {
+            let ranges = &self.ranges[first as usize..][..count as usize];
+            Queued { command, request: RequestView { buffer: &self.buffer, ranges } }
+        })
     }
 
     /// Returns the number of queued requests and the bytes that they take.
     pub fn size(&self) -> (usize, usize) {
-        (self.queue.len(), self.argument_bytes)
+        (self.len(), self.argument_bytes())
     }
 
     /// Returns the bytes that the queued requests take.
     pub fn argument_bytes(&self) -> usize {
-        self.argument_bytes
+        self.buffer.len() + size_of_val(&*self.ranges) + size_of_val(&*self.queue)
+    }
+
+    fn clear(&mut self) {
+        self.queue.clear();
+        self.buffer.clear();
+        self.ranges.clear();
+        (self.is_broken, self.flags) = (false, Flags::NONE);
+    }
+
+    /// Returns the bytes of memory that the queue has, room to grow included.
+    fn memory_bytes(&self) -> usize {
+        let ranges_bytes = self.ranges.capacity() * size_of::<(u32, u32)>();
+        self.buffer.capacity() + ranges_bytes + self.queue.capacity() * size_of::<Place>()
     }
 }

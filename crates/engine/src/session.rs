@@ -1,7 +1,7 @@
 //! What lasts from one batch of a client to the next.
 
 use base::UnixMs;
-use command::{SessionState, Transaction};
+use command::SessionState;
 use keyspace::{WatchMark, Watches};
 
 /// One client's session. It ends with [`crate::Engine::close`].
@@ -20,8 +20,7 @@ impl Session {
 
     /// Returns the bytes that the session holds beside itself; watches are accounted elsewhere.
     pub fn memory_bytes(&self) -> usize {
-        let queue = self.state.transaction.as_ref().map_or(0, Transaction::argument_bytes);
-        queue + self.state.names.memory_bytes()
+        self.state.transaction_bytes() + self.state.names.memory_bytes()
     }
 
     /// Returns what tells others whether a watched key has changed.

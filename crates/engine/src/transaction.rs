@@ -36,12 +36,13 @@ impl Runner<'_, '_, '_, '_> {
         }
         self.in_transaction = true;
         self.session.state.executing = Some(transaction.size());
-        reply.array(transaction.queue().len());
+        reply.array(transaction.len());
         for queued in transaction.queue() {
-            let request = queued.request.view();
-            self.answer(queued.command, request, &self.keys_of(queued.command, request), reply);
+            let Queued { command, request } = queued;
+            self.answer(command, request, &self.keys_of(command, request), reply);
         }
         self.session.state.executing = None;
+        self.session.state.recycle(transaction);
         self.in_transaction = false;
         self.unlock();
         Ok(())
@@ -67,16 +68,15 @@ fn lock<'k>(
     transaction: &Transaction,
     watches: &Watches,
 ) -> Option<Guard<'k>> {
-    if transaction.queue().iter().any(concerns_all_keys) {
+    if transaction.queue().any(concerns_all_keys) {
         return Some(keyspace.lock_all());
     }
     let mut shards = ShardSet::new();
     watches.shards().for_each(|shard| shards.insert(shard));
     for queued in transaction.queue() {
-        let request = queued.request.view();
-        let mut is_anywhere =
-            matches!(queued.command.handler, Handler::Read(_) | Handler::Write(_));
-        for position in queued.command.key_positions(request) {
+        let Queued { command, request } = queued;
+        let mut is_anywhere = matches!(command.handler, Handler::Read(_) | Handler::Write(_));
+        for position in command.key_positions(request) {
             shards.insert(keyspace.hasher().key(request.at(position)).shard);
             is_anywhere = false;
         }
@@ -88,6 +88,6 @@ fn lock<'k>(
     (!shards.is_empty()).then(|| keyspace.lock_set(&shards))
 }
 
-fn concerns_all_keys(queued: &Queued) -> bool {
+fn concerns_all_keys(queued: Queued<'_>) -> bool {
     matches!(queued.command.handler, Handler::Control(_))
 }

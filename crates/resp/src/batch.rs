@@ -174,11 +174,6 @@ impl<'a> RequestView<'a> {
         let buffer = self.buffer;
         self.ranges.iter().map(move |&(start, end)| &buffer[start as usize..end as usize])
     }
-
-    /// Returns a copy that outlives the receive buffer, for the queue of MULTI.
-    pub fn to_owned_request(&self) -> OwnedRequest {
-        OwnedRequest::new(self.iter())
-    }
 }
 
 /// A request that owns its bytes: exactly the arguments, back to back.
@@ -212,10 +207,5 @@ impl OwnedRequest {
     #[inline]
     pub fn view(&self) -> RequestView<'_> {
         RequestView { buffer: &self.buffer, ranges: &self.ranges }
-    }
-
-    /// Returns the bytes of memory that the request occupies, for accounting.
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<OwnedRequest>() + self.buffer.len() + size_of_val(&*self.ranges)
     }
 }

@@ -613,11 +613,10 @@ mod tests {
         let mut buffer = b"*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n".to_vec();
         let mut batch = Batch::new();
         let _ = Decoder::new().decode(&mut buffer, &mut batch, 64, &Limits::REDIS);
-        let owned = batch.view(&buffer).at(1).to_owned_request();
+        let owned = OwnedRequest::new(batch.view(&buffer).at(1).iter());
         drop(buffer);
         let arguments: Vec<&[u8]> = owned.view().iter().collect();
         assert_eq!(arguments, [&b"SET"[..], b"k", b""]);
         assert_eq!(owned.view().at(1), b"k");
-        assert_eq!(owned.memory_bytes(), size_of::<OwnedRequest>() + 4 + 3 * 8);
     }
 }

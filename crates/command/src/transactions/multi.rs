@@ -1,7 +1,6 @@
 //! MULTI: begins a transaction.
 
 use crate::prelude::*;
-use crate::session::Transaction;
 
 const NESTED: CommandError = CommandError::Fixed("ERR MULTI calls can not be nested");
 
@@ -33,7 +32,7 @@ fn run(
     if cx.session.is_queueing() {
         return Err(NESTED);
     }
-    cx.session.transaction = Some(Transaction::default());
+    cx.session.begin_transaction();
     reply.ok();
     Ok(Next::Done)
 }

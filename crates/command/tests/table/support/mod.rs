@@ -201,10 +201,10 @@ impl World {
         if !self.keyspace.lock_all().watches_hold(&self.watches, self.now) {
             return reply.null_array();
         }
-        reply.array(transaction.queue().len());
+        reply.array(transaction.len());
         for queued in transaction.queue() {
             let position = reply.position();
-            if let Err(error) = self.execute(queued.command, queued.request.view(), reply) {
+            if let Err(error) = self.execute(queued.command, queued.request, reply) {
                 reply.rewind(position);
                 error.write(reply);
             }
