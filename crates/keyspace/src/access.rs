@@ -19,6 +19,8 @@ use crate::write::{Place, WriteView};
 
 /// How many expired keys RANDOMKEY meets before it says that there is none.
 const RANDOM_KEY_TRIES_MAX: u32 = 100;
+/// How many shards RANDOMKEY picks blindly before it looks at all of them.
+const RANDOM_SHARD_TRIES_MAX: u32 = 16;
 /// How many chains of the index SCAN visits before it lets others have the shard.
 const SCAN_CHAINS_PER_HOLD: u64 = 256;
 /// SCAN visits at most this many chains for each key it is asked for, as Redis does.
@@ -108,24 +110,26 @@ impl<'g> Access<'g> {
         0
     }
 
-    /// Returns a key of `database` that has not expired at `now`, chosen nearly uniformly; `None`
-    /// where there is none, or so few among expired ones that 100 tries met none.
-    pub fn random_key(
+    /// Hands `visit` a key of `database` that has not expired at `now`, chosen nearly uniformly,
+    /// and returns what it returns; `None` where there is none, or so few among expired ones that
+    /// 100 tries met none.
+    pub fn random_key<R>(
         &self,
         database: DatabaseIndex,
         now: UnixMs,
         random: &mut Prng,
-    ) -> Option<Vec<u8>> {
+        mut visit: impl FnMut(&[u8]) -> R,
+    ) -> Option<R> {
         for _ in 0..RANDOM_KEY_TRIES_MAX {
             let index = self.random_shard(database, random)?;
             let word = random.next();
-            let key = self.with_shard(index, |shard| {
+            let visited = self.with_shard(index, |shard| {
                 let table = &shard.database(database)?.table;
                 let entry = table.entry(table.sample(word)?);
-                (!is_expired(&entry, now)).then(|| entry.key().to_vec())
+                (!is_expired(&entry, now)).then(|| visit(entry.key()))
             });
-            if key.is_some() {
-                return key;
+            if visited.is_some() {
+                return visited;
             }
         }
         None
@@ -209,7 +213,34 @@ impl<'g> Access<'g> {
         digest
     }
 
+    /// Returns a shard by chance, as likely as `database` has keys there; `None` without keys.
+    ///
+    /// A shard that is picked blindly and taken as often as it is full needs no look at the others.
     fn random_shard(&self, database: DatabaseIndex, random: &mut Prng) -> Option<ShardIndex> {
+        let position = database.position();
+        let bound = self.keyspace.keys_per_shard_bound(database);
+        for _ in 0..RANDOM_SHARD_TRIES_MAX {
+            let shard = ShardIndex(random.below(self.keyspace.shard_count() as u64) as u16);
+            let keys = self.keyspace.published(shard).keys_at(position);
+            if keys > bound {
+                break;
+            }
+            if keys > 0 && random.below(bound) < keys {
+                return Some(shard);
+            }
+        }
+        self.random_shard_of_all(database, random)
+    }
+
+    /// As [`Access::random_shard`], by the counts of all shards: where they are few keys in many
+    /// shards, or more than before.
+    #[cold]
+    fn random_shard_of_all(
+        &self,
+        database: DatabaseIndex,
+        random: &mut Prng,
+    ) -> Option<ShardIndex> {
+        self.keyspace.renew_keys_per_shard_bound(database);
         let total = self.key_count(database);
         if total == 0 {
             return None;

@@ -1,10 +1,10 @@
 //! The keyspace: all shards, their locks, and what can be asked without a lock.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::{Arena, Table};
-use base::{DatabaseIndex, Key, KeyHasher, ShardIndex};
+use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, KeyHasher, ShardIndex};
 use collections::Limits;
 
 use crate::effect::EffectSink;
@@ -41,6 +41,8 @@ pub struct Keyspace {
     pub(crate) slab_debt: AtomicU64,
     /// Bytes of large entries that were evicted for want of slab pages.
     pub(crate) extent_debt: AtomicU64,
+    /// What [`Keyspace::keys_per_shard_bound`] returns of each database.
+    keys_per_shard_bounds: [AtomicU64; DATABASE_COUNT_MAX],
     /// Held by the thread that takes a segment from one region for another. Taken before any shard.
     pub(crate) turn: Mutex<()>,
 }
@@ -73,6 +75,7 @@ impl Keyspace {
             eviction_tenacity: AtomicU32::new(TENACITY_DEFAULT),
             slab_debt: AtomicU64::new(0),
             extent_debt: AtomicU64::new(0),
+            keys_per_shard_bounds: Default::default(),
             turn: Mutex::new(()),
         }
     }
@@ -216,6 +219,22 @@ impl Keyspace {
     pub fn key_count(&self, database: DatabaseIndex) -> u64 {
         let position = database.position();
         self.shards.iter().map(|cell| cell.published.keys_at(position)).sum()
+    }
+
+    /// Returns how many keys of `database` any shard had at most, and some more, when it was last
+    /// renewed; shards may have more now.
+    pub(crate) fn keys_per_shard_bound(&self, database: DatabaseIndex) -> u64 {
+        self.keys_per_shard_bounds[database.position()].load(Ordering::Relaxed)
+    }
+
+    /// Brings [`Keyspace::keys_per_shard_bound`] up to date.
+    pub(crate) fn renew_keys_per_shard_bound(&self, database: DatabaseIndex) {
+        let position = database.position();
+        let counts = self.shards.iter().map(|cell| cell.published.keys_at(position));
+        let most = counts.max().unwrap_or(0);
+        // Room for an eighth more: a database that grows is not looked at for each key.
+        let bound = most.saturating_add(most / 8);
+        self.keys_per_shard_bounds[position].store(bound, Ordering::Relaxed);
     }
 
     /// Returns how many keys of `database` lie in `shard`; may be a moment old, takes no lock.

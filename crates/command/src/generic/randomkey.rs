@@ -20,7 +20,10 @@ fn run(
     _: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    let key = cx.access.random_key(cx.session.database, cx.now, cx.random);
-    reply.bulk_or_null(key.as_deref());
+    let database = cx.session.database;
+    let found = cx.access.random_key(database, cx.now, cx.random, |key| reply.bulk(key));
+    if found.is_none() {
+        reply.null();
+    }
     Ok(())
 }

@@ -80,10 +80,39 @@ fn scan_and_random_key_skip_expired_keys() {
     let mut random = Prng::new(1);
     let mut seen = BTreeSet::new();
     for _ in 0..200 {
-        seen.extend(Access::free(&world.keyspace).random_key(DB0, later(2), &mut random));
+        let access = Access::free(&world.keyspace);
+        seen.extend(access.random_key(DB0, later(2), &mut random, <[u8]>::to_vec));
     }
     assert_eq!(seen.len(), 3);
-    assert_eq!(Access::free(&world.keyspace).random_key(DB1, later(2), &mut random), None);
+    let access = Access::free(&world.keyspace);
+    assert_eq!(access.random_key(DB1, later(2), &mut random, <[u8]>::to_vec), None);
+}
+
+#[test]
+fn random_key_takes_each_shard_as_often_as_it_is_full_while_keys_are_added() {
+    let world = filled(40);
+    let access = Access::free(&world.keyspace);
+    let mut random = Prng::new(7);
+    assert!(access.random_key(DB0, NOW, &mut random, |_| ()).is_some());
+    // One shard gets a third of all keys, far above the others.
+    for number in 0..1000 {
+        world.set(&format!("key:{number}"), "v");
+        world.set(&format!("{{one}}:{}", number / 2), "v");
+    }
+    let mut drawn = vec![0_f64; world.keyspace.shard_count()];
+    const DRAWS: u32 = 60_000;
+    for _ in 0..DRAWS {
+        let shard =
+            access.random_key(DB0, NOW, &mut random, |key| world.keyspace.hasher().key(key).shard);
+        drawn[shard.unwrap().position()] += 1.0;
+    }
+    let total = access.key_count(DB0) as f64;
+    for shard in world.keyspace.shard_indexes() {
+        let keys = world.keyspace.shard_counts(shard, DB0).keys as f64;
+        let expected = keys / total * f64::from(DRAWS);
+        let deviation = (drawn[shard.position()] - expected).abs();
+        assert!(deviation <= 5.0 * expected.sqrt() + 1.0, "{shard:?}: {expected}, {drawn:?}");
+    }
 }
 
 #[test]
