@@ -18,6 +18,7 @@ mod audience;
 mod dispatch;
 mod engine;
 mod histogram;
+mod keys;
 mod pause;
 mod release;
 mod run;

@@ -12,6 +12,7 @@ use resp::{Protocol, Reply, RequestView, Requests};
 
 use crate::dispatch::{self, Verdict};
 use crate::engine::{Ending, Outcome, silence};
+use crate::keys::Keys;
 use crate::release::Release;
 use crate::session::Session;
 use crate::stretch::Stretch;
@@ -155,6 +156,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         match verdict {
             Ok(Verdict::Run) => match &prepared.key {
                 Some(key) => self.answer(command, request, std::slice::from_ref(key), reply),
+                None if command.keys.is_empty() => self.answer(command, request, &[], reply),
                 None => self.answer(command, request, &self.keys_of(command, request), reply),
             },
             Ok(Verdict::Queue) => self.queue(command, request, reply),
@@ -246,9 +248,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     }
 
     /// Returns the keys of a request that may have any number of them.
-    pub fn keys_of<'a>(&self, command: &Command, request: RequestView<'a>) -> Vec<Key<'a>> {
-        let positions = command.key_positions(request);
-        positions.map(|position| self.keyspace.hasher().key(request.at(position))).collect()
+    #[inline]
+    pub fn keys_of<'a>(&self, command: &Command, request: RequestView<'a>) -> Keys<'a> {
+        Keys::of(command, request, self.keyspace.hasher())
     }
 
     /// Lets go of whatever is locked.

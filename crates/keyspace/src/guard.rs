@@ -14,6 +14,9 @@ use crate::write::WriteView;
 
 /// How many keys are asked for ahead: the lines of more would push each other out of the cache.
 const PREFETCH_KEYS_MAX: usize = 512;
+/// How many shards a guard holds without memory for their list: those of most requests on several
+/// keys.
+const FEW_MAX: usize = 4;
 
 /// The right to read and change the data of one shard, or of several.
 ///
@@ -35,10 +38,28 @@ pub struct Guard<'k> {
 
 enum Held<'k> {
     One(MutexGuard<'k, Shard>),
+    Few(Few<'k>),
     Many(Box<Many<'k>>),
 }
 
-/// Several locked shards.
+/// A few locked shards, in ascending order and from the front on.
+struct Few<'k> {
+    guards: [Option<MutexGuard<'k, Shard>>; FEW_MAX],
+}
+
+impl Shards for Few<'_> {
+    fn shard(&self, index: ShardIndex) -> &Shard {
+        let mut guards = self.guards.iter().flatten();
+        guards.find(|guard| guard.index() == index).expect("only held shards are asked for")
+    }
+
+    fn shard_mut(&mut self, index: ShardIndex) -> &mut Shard {
+        let mut guards = self.guards.iter_mut().flatten();
+        guards.find(|guard| guard.index() == index).expect("only held shards are asked for")
+    }
+}
+
+/// Many locked shards.
 struct Many<'k> {
     guards: Vec<MutexGuard<'k, Shard>>,
     /// For each shard of the keyspace its position in `guards` plus 1, or 0.
@@ -138,8 +159,65 @@ impl<'k> Guard<'k> {
         }
     }
 
-    /// Locks `shards` in ascending order: the one place where several locks are taken, and so the
-    /// proof that no two guards wait for each other.
+    /// Locks `shards`, which are few and in ascending order. Here and in [`Guard::many`] several
+    /// locks are taken, in the same order: the proof that no two guards wait for each other.
+    pub(crate) fn few(keyspace: &'k Keyspace, shards: &[ShardIndex]) -> Guard<'k> {
+        assert!(shards.is_sorted_by(|a, b| a < b), "locks are taken in ascending order");
+        #[cfg(debug_assertions)]
+        let only = only_guard::Token::new();
+        let mut few = Few { guards: [const { None }; FEW_MAX] };
+        for (guard, shard) in few.guards.iter_mut().zip(shards) {
+            *guard = Some(keyspace.acquire(*shard));
+        }
+        Guard {
+            keyspace,
+            held: Held::Few(few),
+            recorder: Recorder::default(),
+            #[cfg(debug_assertions)]
+            _only: only,
+        }
+    }
+
+    /// Locks the shards of `keys`, without memory for their list where they are few.
+    pub(crate) fn keys(keyspace: &'k Keyspace, keys: &[Key<'_>]) -> Guard<'k> {
+        let mut few = [ShardIndex(0); FEW_MAX];
+        let mut count = 0;
+        for key in keys {
+            let Err(position) = few[..count].binary_search(&key.shard) else { continue };
+            if count == FEW_MAX {
+                let mut shards = ShardSet::new();
+                keys.iter().for_each(|key| shards.insert(key.shard));
+                return Guard::many(keyspace, &shards);
+            }
+            few.copy_within(position..count, position + 1);
+            few[position] = key.shard;
+            count += 1;
+        }
+        match &few[..count] {
+            // A request that counts its keys wrong is refused under any guard.
+            [] => keyspace.lock(ShardIndex(0)),
+            [only] => keyspace.lock(*only),
+            few => Guard::few(keyspace, few),
+        }
+    }
+
+    /// As [`Guard::keys`], for a set of shards.
+    pub(crate) fn set(keyspace: &'k Keyspace, shards: &ShardSet) -> Guard<'k> {
+        let mut few = [ShardIndex(0); FEW_MAX];
+        let mut members = shards.iter();
+        let mut count = 0;
+        for (few, member) in few.iter_mut().zip(&mut members) {
+            *few = member;
+            count += 1;
+        }
+        match &few[..count] {
+            [only] => keyspace.lock(*only),
+            few if members.next().is_none() => Guard::few(keyspace, few),
+            _ => Guard::many(keyspace, shards),
+        }
+    }
+
+    /// Locks `shards` in ascending order, whatever their number.
     pub(crate) fn many(keyspace: &'k Keyspace, shards: &ShardSet) -> Guard<'k> {
         let mut many = Many {
             guards: Vec::with_capacity(shards.len()),
@@ -169,11 +247,7 @@ impl<'k> Guard<'k> {
     /// Returns the view that reads `database` at time `now`.
     #[inline]
     pub fn read(&self, database: DatabaseIndex, now: UnixMs) -> ReadView<'_> {
-        let shards = match &self.held {
-            Held::One(shard) => ShardsRef::One(shard),
-            Held::Many(many) => ShardsRef::Many(&**many),
-        };
-        ReadView::new(shards, database, now)
+        ReadView::new(self.shards(), database, now)
     }
 
     /// Returns the view that changes `database` at time `now`.
@@ -181,6 +255,7 @@ impl<'k> Guard<'k> {
     pub fn write(&mut self, database: DatabaseIndex, now: UnixMs) -> WriteView<'_> {
         let shards = match &mut self.held {
             Held::One(shard) => ShardsMut::One(shard),
+            Held::Few(few) => ShardsMut::Many(few),
             Held::Many(many) => ShardsMut::Many(&mut **many),
         };
         WriteView::new(shards, &mut self.recorder, database, now)
@@ -191,7 +266,7 @@ impl<'k> Guard<'k> {
     /// # Panics
     /// When the guard does not hold all shards.
     pub fn access(&mut self) -> Access<'_> {
-        let Held::Many(many) = &mut self.held else { panic!("one shard is not the keyspace") };
+        let Held::Many(many) = &mut self.held else { panic!("a few shards are not the keyspace") };
         assert_eq!(many.guards.len(), self.keyspace.shard_count(), "all shards are held");
         Access::held(self.keyspace, &mut **many, &mut self.recorder)
     }
@@ -242,9 +317,11 @@ impl<'k> Guard<'k> {
         self.keyspace
     }
 
+    #[inline]
     pub(crate) fn shards(&self) -> ShardsRef<'_> {
         match &self.held {
             Held::One(shard) => ShardsRef::One(shard),
+            Held::Few(few) => ShardsRef::Many(few),
             Held::Many(many) => ShardsRef::Many(&**many),
         }
     }
@@ -255,6 +332,7 @@ impl<'k> Guard<'k> {
                 assert_eq!(shard.index(), index, "only the held shard is asked for");
                 shard
             }
+            Held::Few(few) => few.shard_mut(index),
             Held::Many(many) => many.shard_mut(index),
         }
     }
@@ -264,30 +342,35 @@ impl<'k> Guard<'k> {
     pub(crate) fn lock_order(&self) -> Vec<ShardIndex> {
         match &self.held {
             Held::One(shard) => vec![shard.index()],
+            Held::Few(few) => few.guards.iter().flatten().map(|shard| shard.index()).collect(),
             Held::Many(many) => many.guards.iter().map(|shard| shard.index()).collect(),
-        }
-    }
-
-    fn first_shard(&self) -> &Shard {
-        match &self.held {
-            Held::One(shard) => shard,
-            Held::Many(many) => many.guards.first().expect("a guard holds a shard"),
         }
     }
 
     #[cold]
     fn complete(&mut self) {
         self.keyspace.account.suspect_overshoot();
-        let sink = self.first_shard().sink.clone();
-        let (lsn, frozen) = self.recorder.finish_atomic(sink.as_deref());
+        let lsn = self.recorder.finish_atomic(self.held.first().sink.as_deref());
         // Every lock is still held: a reader that meets one thawed table finds the others frozen
         // or complete, never half of the record.
-        for (index, database) in frozen {
-            let shard = self.shard_mut(index);
-            shard.last_write_lsn = lsn.unwrap_or(shard.last_write_lsn);
-            shard.thaw(database);
-            shard.release_if_empty(database);
+        match &mut self.held {
+            Held::One(shard) => shard.complete(lsn),
+            Held::Few(few) => {
+                few.guards.iter_mut().flatten().for_each(|shard| shard.complete(lsn));
+            }
+            Held::Many(many) => many.guards.iter_mut().for_each(|shard| shard.complete(lsn)),
         }
+    }
+}
+
+impl Held<'_> {
+    fn first(&self) -> &Shard {
+        let first = match self {
+            Held::One(shard) => Some(shard),
+            Held::Few(few) => few.guards[0].as_ref(),
+            Held::Many(many) => many.guards.first(),
+        };
+        first.expect("a guard holds a shard")
     }
 }
 

@@ -134,21 +134,13 @@ impl Keyspace {
     /// Locks the shards of `keys`, or any one where there are none: what counts its keys wrong is
     /// refused under it. The caller holds no other guard.
     pub fn lock_keys(&self, keys: &[Key<'_>]) -> Guard<'_> {
-        let Some(first) = keys.first().map(|key| key.shard) else {
-            return self.lock(ShardIndex(0));
-        };
-        if keys.iter().all(|key| key.shard == first) {
-            return self.lock(first);
-        }
-        let mut shards = ShardSet::new();
-        keys.iter().for_each(|key| shards.insert(key.shard));
-        Guard::many(self, &shards)
+        Guard::keys(self, keys)
     }
 
     /// Locks `shards`, which are not empty. The caller holds no other guard.
     pub fn lock_set(&self, shards: &ShardSet) -> Guard<'_> {
         assert!(!shards.is_empty(), "a guard is for a shard at least");
-        Guard::many(self, shards)
+        Guard::set(self, shards)
     }
 
     /// Locks all shards: the gate for what concerns the whole keyspace. The caller holds no other

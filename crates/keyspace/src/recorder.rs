@@ -1,6 +1,6 @@
 //! Hands effects to the sink: each on its own, or all of a guard's as one record.
 
-use base::{DatabaseIndex, Lsn, ShardIndex};
+use base::{DatabaseIndex, Lsn};
 
 use crate::effect::{Effect, EffectSink, Record, encode_select};
 
@@ -9,6 +9,8 @@ use crate::effect::{Effect, EffectSink, Record, encode_select};
 #[derive(Default)]
 pub(crate) struct Recorder {
     last_lsn: Lsn,
+    is_atomic: bool,
+    /// The atomic record, once there is an effect that somebody listens to.
     atomic: Option<Box<AtomicRecord>>,
 }
 
@@ -21,36 +23,25 @@ struct AtomicRecord {
     buffer: Vec<u8>,
     /// The database that the buffer's last SELECT chose.
     selected: DatabaseIndex,
-    /// The tables that are frozen for readers in other processes until the record is complete.
-    frozen: Vec<(ShardIndex, DatabaseIndex)>,
 }
 
 impl Recorder {
     /// Makes all effects from now on one record.
     pub fn begin_atomic(&mut self) {
-        assert!(self.atomic.is_none(), "a guard makes one record at most");
-        self.atomic = Some(Box::default());
+        assert!(!self.is_atomic, "a guard makes one record at most");
+        self.is_atomic = true;
     }
 
     /// Returns whether all effects become one record.
     #[inline]
     pub fn is_atomic(&self) -> bool {
-        self.atomic.is_some()
+        self.is_atomic
     }
 
     /// Returns the LSN of the last record, 0 where there was none.
     #[inline]
     pub fn last_lsn(&self) -> Lsn {
         self.last_lsn
-    }
-
-    /// Notes that the table of `database` in `shard` was frozen.
-    ///
-    /// # Panics
-    /// When no atomic record has begun.
-    pub fn note_frozen(&mut self, shard: ShardIndex, database: DatabaseIndex) {
-        let atomic = self.atomic.as_mut().expect("tables are frozen for atomic records");
-        atomic.frozen.push((shard, database));
     }
 
     /// Passes `effect` on, or keeps it for the one record; returns the LSN it got at once.
@@ -60,10 +51,11 @@ impl Recorder {
         database: DatabaseIndex,
         effect: &Effect<'_>,
     ) -> Option<Lsn> {
-        let Some(atomic) = &mut self.atomic else {
+        if !self.is_atomic {
             self.last_lsn = sink.append(&Record::one(database, *effect));
             return Some(self.last_lsn);
-        };
+        }
+        let atomic = self.atomic.get_or_insert_default();
         if database != atomic.selected {
             encode_select(database, &mut atomic.buffer);
             atomic.selected = database;
@@ -72,20 +64,16 @@ impl Recorder {
         None
     }
 
-    /// Hands the one record to `sink`; returns its LSN, if there were effects, and what is frozen.
+    /// Hands the one record to `sink`; returns its LSN, if there were effects.
     ///
     /// # Panics
     /// When no atomic record has begun.
-    pub fn finish_atomic(
-        &mut self,
-        sink: Option<&dyn EffectSink>,
-    ) -> (Option<Lsn>, Vec<(ShardIndex, DatabaseIndex)>) {
-        let atomic = self.atomic.take().expect("a record ends that began");
-        if atomic.buffer.is_empty() {
-            return (None, atomic.frozen);
-        }
+    pub fn finish_atomic(&mut self, sink: Option<&dyn EffectSink>) -> Option<Lsn> {
+        assert!(self.is_atomic, "a record ends that began");
+        self.is_atomic = false;
+        let atomic = self.atomic.take()?;
         let sink = sink.expect("effects are kept only where a sink listens");
         self.last_lsn = sink.append(&Record::encoded(&atomic.buffer));
-        (Some(self.last_lsn), atomic.frozen)
+        Some(self.last_lsn)
     }
 }

@@ -4,13 +4,16 @@
 //! collection; other strings are copied. Nobody sees
 //! a state between: the locks are held, and readers in other processes are kept out of both tables.
 
-use arena::{AccessMark, Encoding, EntryId, NeedRoom, NewValue, ValueType};
+use arena::{AccessMark, Encoding, EntryId, HeldValue, NeedRoom, NewValue, ValueType};
 use base::{DatabaseIndex, Key, UnixMs};
 use collections::Collection;
 
 use crate::effect::Effect;
 use crate::object::handle_of;
 use crate::write::{Place, WriteView};
+
+/// The longest string that is carried without memory of its own, in bytes.
+const SHORT_BYTES_MAX: usize = 64;
 
 /// A key of a database.
 #[derive(Clone, Copy)]
@@ -29,8 +32,38 @@ struct Carried {
 }
 
 enum Value {
-    Bytes(Box<dyn AsRef<[u8]>>),
-    Collection(Collection),
+    String(Bytes),
+    /// `None` once it is stored.
+    Collection(Option<Collection>),
+}
+
+/// The bytes of a string.
+enum Bytes {
+    /// A large one, where it lies.
+    Held(HeldValue),
+    /// A short one, and its length.
+    Short([u8; SHORT_BYTES_MAX], usize),
+    Long(Box<[u8]>),
+}
+
+impl Bytes {
+    /// Returns a copy of `string`.
+    fn copied(string: &[u8]) -> Bytes {
+        if string.len() > SHORT_BYTES_MAX {
+            return Bytes::Long(string.into());
+        }
+        let mut bytes = [0; SHORT_BYTES_MAX];
+        bytes[..string.len()].copy_from_slice(string);
+        Bytes::Short(bytes, string.len())
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Bytes::Held(held) => held.as_ref(),
+            Bytes::Short(bytes, length) => &bytes[..*length],
+            Bytes::Long(bytes) => bytes,
+        }
+    }
 }
 
 impl WriteView<'_> {
@@ -70,11 +103,12 @@ impl WriteView<'_> {
     ) -> Result<bool, NeedRoom> {
         let from = Spot { database: self.database(), key: source };
         let mut place = self.at(from);
-        place.touch(source);
-        let Some(mut carried) = place.carried(source) else { return Ok(false) };
+        let Some(id) = place.live(source) else { return Ok(false) };
+        place.mark_used(id);
+        let mut carried = place.carried(id);
         carried.mark = place.shard.published.tracking.first(place.now);
         let to = Spot { database, key: target };
-        self.at(to).store_carried(target, carried).map_err(|(need, _)| need)?;
+        self.at(to).store_carried(target, &mut carried)?;
         let effect = Effect::Copy { source: source.bytes, target: target.bytes, database };
         self.at(from).emit(&effect);
         self.at(to).tell(target, true);
@@ -90,6 +124,9 @@ impl WriteView<'_> {
     /// would pass the limit by more than `overshoot` bytes.
     pub fn lacks_room_for_copy(&mut self, key: &Key<'_>, overshoot: u64) -> Option<u64> {
         let mut place = self.at(Spot { database: self.database(), key });
+        if !place.shard.account().is_limited() {
+            return None;
+        }
         let id = place.live(key)?;
         let bytes = place.part().object(id).memory_bytes();
         place.shard.lacks_room(bytes, overshoot).then_some(bytes)
@@ -106,11 +143,11 @@ impl WriteView<'_> {
         target: Spot<'_>,
         effect: &Effect<'_>,
     ) -> Result<bool, NeedRoom> {
-        if !self.at(source).touch(source.key) {
-            return Ok(false);
-        }
         // Where it has expired it is removed first, with an effect of its own.
         self.at(target).live(target.key);
+        let mut place = self.at(source);
+        let Some(id) = place.live(source.key) else { return Ok(false) };
+        place.mark_used(id);
         let place = self.at(target);
         place.shard.ensure_database(target.database, place.recorder)?;
         let is_alone = !self.recorder.is_atomic();
@@ -118,26 +155,39 @@ impl WriteView<'_> {
         if is_alone {
             spots.iter().for_each(|spot| self.at(*spot).shard.hide(spot.database));
         }
-        let handed_on = self.hand_on_hidden(source, target);
+        let handed_on = self.hand_on_hidden(source, id, target);
         if is_alone {
             spots.iter().for_each(|spot| self.at(*spot).shard.show(spot.database));
         }
         handed_on?;
-        self.at(source).emit(effect);
-        self.at(source).tell(source.key, false);
+        let mut place = self.at(source);
+        place.emit(effect);
+        place.tell(source.key, false);
         self.at(target).tell(target.key, true);
         Ok(true)
     }
 
-    fn hand_on_hidden(&mut self, source: Spot<'_>, target: Spot<'_>) -> Result<(), NeedRoom> {
-        if self.adopt(source, target)? {
+    /// As [`WriteView::hand_on`] of the entry at `id`, while nobody looks.
+    fn hand_on_hidden(
+        &mut self,
+        source: Spot<'_>,
+        id: EntryId,
+        target: Spot<'_>,
+    ) -> Result<(), NeedRoom> {
+        let mut place = self.at(source);
+        let entry = place.part().table.entry(id);
+        let may_stay = entry.header().is_large() && handle_of(&entry).is_none();
+        if may_stay && self.adopt(source, target)? {
             return Ok(());
         }
         let mut place = self.at(source);
-        let id = place.live(source.key).expect("it was there before");
+        let id = match may_stay {
+            true => place.live(source.key).expect("it was there before"),
+            false => id,
+        };
         let bytes = place.part().object(id).memory_bytes();
-        let carried = place.taken(id);
-        if let Err((need, carried)) = self.at(target).store_carried(target.key, carried) {
+        let mut carried = place.taken(id);
+        if let Err(need) = self.at(target).store_carried(target.key, &mut carried) {
             self.at(source).give_back(source.key, carried);
             return Err(need);
         }
@@ -148,12 +198,6 @@ impl WriteView<'_> {
     /// As [`WriteView::hand_on_hidden`], for a value that may stay where it lies; returns whether
     /// it may.
     fn adopt(&mut self, source: Spot<'_>, target: Spot<'_>) -> Result<bool, NeedRoom> {
-        let mut place = self.at(source);
-        let id = place.live(source.key).expect("it was there before");
-        let entry = place.part().table.entry(id);
-        if !entry.header().is_large() || handle_of(&entry).is_some() {
-            return Ok(false);
-        }
         self.at(target).part().table.prepare_adoption()?;
         let mut place = self.at(source);
         let id = place.live(source.key).expect("it was there before");
@@ -177,19 +221,20 @@ impl WriteView<'_> {
 }
 
 impl Place<'_> {
-    /// Returns what `key` holds, which stays there; a large string is held where it lies.
-    fn carried(&mut self, key: &Key<'_>) -> Option<Carried> {
-        let id = self.live(key)?;
+    /// Returns what the entry at `id` holds, which stays there; a large string is held where it
+    /// lies.
+    fn carried(&mut self, id: EntryId) -> Carried {
         let part = self.part();
-        let value = part.object(id).collection().cloned().map(Value::Collection);
-        Some(self.carry(id, value))
+        let collection = part.object(id).collection().cloned();
+        let value = collection.map(|collection| Value::Collection(Some(collection)));
+        self.carry(id, value)
     }
 
     /// Returns what the entry at `id` holds; a collection is not there any more.
     fn taken(&mut self, id: EntryId) -> Carried {
         let part = self.part();
         let handle = handle_of(&part.table.entry(id));
-        let value = handle.map(|handle| Value::Collection(part.store.take(handle)));
+        let value = handle.map(|handle| Value::Collection(Some(part.store.take(handle))));
         self.carry(id, value)
     }
 
@@ -198,32 +243,29 @@ impl Place<'_> {
         let table = &self.part().table;
         let entry = table.entry(id);
         let value = value.unwrap_or_else(|| match table.hold(id) {
-            Some(held) => Value::Bytes(Box::new(held)),
-            None => Value::Bytes(Box::new(entry.value().to_vec())),
+            Some(held) => Value::String(Bytes::Held(held)),
+            None => Value::String(Bytes::copied(entry.value())),
         });
         let (value_type, encoding) = (entry.value_type(), entry.encoding());
         let (expiry, mark) = (entry.expiry(), entry.mark());
         Carried { value, value_type, encoding, expiry, mark }
     }
 
-    /// Stores `carried` at `key`, without an effect; gives it back where there is no room.
-    fn store_carried(
-        &mut self,
-        key: &Key<'_>,
-        carried: Carried,
-    ) -> Result<(), (NeedRoom, Carried)> {
+    /// Stores `carried` at `key`, without an effect; leaves it as it is where there is no room.
+    fn store_carried(&mut self, key: &Key<'_>, carried: &mut Carried) -> Result<(), NeedRoom> {
         let found = self.live(key);
         let Carried { value, value_type, encoding, expiry, mark } = carried;
+        let (value_type, encoding, expiry, mark) = (*value_type, *encoding, *expiry, *mark);
         let new = |bytes| NewValue { bytes, value_type, encoding, expiry, mark };
-        let back = |value| Carried { value, value_type, encoding, expiry, mark };
         match value {
-            Value::Bytes(bytes) => {
-                let stored = self.put_value(key, found, &new((*bytes).as_ref()));
-                stored.map_err(|need| (need, back(Value::Bytes(bytes))))
-            }
-            Value::Collection(collection) => {
+            Value::String(bytes) => self.put_value(key, found, &new(bytes.as_slice())),
+            Value::Collection(carried) => {
+                let collection = carried.take().expect("it is stored once");
                 let stored = self.put_collection(key, found, collection, &new(&[]));
-                stored.map_err(|(need, collection)| (need, back(Value::Collection(collection))))
+                stored.map_err(|(need, collection)| {
+                    *carried = Some(collection);
+                    need
+                })
             }
         }
     }
@@ -256,7 +298,7 @@ impl Place<'_> {
 
     /// Undoes [`Place::taken`] of the entry of `key`.
     fn give_back(&mut self, key: &Key<'_>, carried: Carried) {
-        let Carried { value: Value::Collection(collection), .. } = carried else { return };
+        let Value::Collection(Some(collection)) = carried.value else { return };
         let part = self.part();
         let id = part.table.find(key.hash, key.bytes).expect("only its value was taken");
         let handle = part.store.insert(collection).to_bytes();

@@ -156,9 +156,14 @@ impl MemoryAccount {
         (usage.used_bytes() + private + bytes).saturating_sub(maxmemory)
     }
 
+    /// Returns whether there is a limit.
+    pub fn is_limited(&self) -> bool {
+        self.maxmemory.load(Ordering::Relaxed) != 0
+    }
+
     /// Has the next write look whether memory is above the limit.
     pub fn suspect_overshoot(&self) {
-        if self.maxmemory.load(Ordering::Relaxed) != 0 {
+        if self.is_limited() {
             self.suspicions.fetch_add(1, Ordering::Relaxed);
         }
     }

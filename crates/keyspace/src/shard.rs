@@ -16,6 +16,8 @@ use crate::room::MemoryAccount;
 use crate::store::Store;
 use crate::watch::WatchTable;
 
+const _: () = assert!(DATABASE_COUNT_MAX <= u16::BITS as usize, "a bit for each database");
+
 /// Returns whether `entry` has expired: the moment itself still counts as alive, as in Redis.
 #[inline]
 pub fn is_expired(entry: &Entry<'_>, now: UnixMs) -> bool {
@@ -46,6 +48,9 @@ pub(crate) struct Shard {
     /// How collections are stored; the same in all shards, soon after a change.
     pub rules: Rules,
     rules_version: u64,
+    /// The databases whose tables are frozen for readers in other processes until the atomic record
+    /// is complete: a bit each.
+    frozen: u16,
     databases: [Option<Box<DatabaseShard>>; DATABASE_COUNT_MAX],
     account: Arc<MemoryAccount>,
 }
@@ -79,6 +84,7 @@ impl Shard {
             last_write_lsn: Lsn(0),
             rules,
             rules_version: 0,
+            frozen: 0,
             databases: Default::default(),
             account,
         }
@@ -190,13 +196,25 @@ impl Shard {
         if !recorder.is_atomic() {
             return;
         }
-        let index = self.index;
         let Some(part) = self.database_mut(database) else { return };
         if !part.frozen {
             part.table.freeze();
             part.table.set_overshoot(true);
             part.frozen = true;
-            recorder.note_frozen(index, database);
+            self.frozen |= 1 << database.position();
+        }
+    }
+
+    /// Ends this shard's part of an atomic record, which has got `lsn` where it has effects.
+    pub fn complete(&mut self, lsn: Option<Lsn>) {
+        if self.frozen != 0 {
+            self.last_write_lsn = lsn.unwrap_or(self.last_write_lsn);
+        }
+        while self.frozen != 0 {
+            let database = DatabaseIndex(self.frozen.trailing_zeros() as u8);
+            self.frozen &= self.frozen - 1;
+            self.thaw(database);
+            self.release_if_empty(database);
         }
     }
 
@@ -230,8 +248,7 @@ impl Shard {
         self.account.suspect_overshoot();
     }
 
-    /// Undoes [`Shard::freeze_if_atomic`].
-    pub fn thaw(&mut self, database: DatabaseIndex) {
+    fn thaw(&mut self, database: DatabaseIndex) {
         let part = self.database_mut(database).expect("a frozen table exists");
         assert!(part.frozen, "only frozen tables are thawed");
         part.table.set_overshoot(false);

@@ -274,15 +274,9 @@ impl<'p> Place<'p> {
         Some(part.table.entry(id))
     }
 
-    /// Marks `key` as used; returns whether it is there.
-    pub fn touch(&mut self, key: &Key<'_>) -> bool {
-        let Some(id) = self.live(key) else { return false };
-        self.mark_used(id);
-        true
-    }
-
+    /// Marks the entry at `id` as used.
     #[inline]
-    fn mark_used(&self, id: EntryId) {
+    pub fn mark_used(&self, id: EntryId) {
         if self.touch == Touch::No {
             return;
         }

@@ -1,0 +1,73 @@
+//! The keys of a request that may have any number of them.
+
+use std::ops::Deref;
+
+use base::{Key, KeyHasher, ShardIndex, Slot};
+use command::Command;
+use resp::RequestView;
+
+/// How many keys need no memory of their own: those of most requests on several keys.
+const FEW_MAX: usize = 4;
+
+/// What is in the place of a key that is not there.
+const NO_KEY: Key<'_> = Key { bytes: b"", hash: 0, slot: Slot(0), shard: ShardIndex(0) };
+
+/// The keys of a request, in the order of its arguments.
+pub(crate) struct Keys<'a> {
+    few: [Key<'a>; FEW_MAX],
+    few_count: usize,
+    /// All keys, once they are more than a few.
+    many: Vec<Key<'a>>,
+}
+
+impl<'a> Keys<'a> {
+    /// Returns the keys of `request`, which is one of `command`.
+    pub fn of(command: &Command, request: RequestView<'a>, hasher: &KeyHasher) -> Keys<'a> {
+        let mut keys = Keys { few: [NO_KEY; FEW_MAX], few_count: 0, many: Vec::new() };
+        for position in command.key_positions(request) {
+            keys.push(hasher.key(request.at(position)));
+        }
+        keys
+    }
+
+    fn push(&mut self, key: Key<'a>) {
+        if self.few_count < FEW_MAX {
+            self.few[self.few_count] = key;
+            self.few_count += 1;
+            return;
+        }
+        if self.many.is_empty() {
+            self.many.extend_from_slice(&self.few);
+        }
+        self.many.push(key);
+    }
+}
+
+impl<'a> Deref for Keys<'a> {
+    type Target = [Key<'a>];
+
+    fn deref(&self) -> &[Key<'a>] {
+        if self.many.is_empty() { &self.few[..self.few_count] } else { &self.many }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use resp::OwnedRequest;
+
+    use super::*;
+
+    #[test]
+    fn keys_come_in_the_order_of_the_arguments_however_many() {
+        let hasher = KeyHasher::new(7, 64);
+        let command = command::lookup(b"del").unwrap();
+        for count in 1..3 * FEW_MAX {
+            let names: Vec<String> = (0..count).map(|number| format!("key:{number}")).collect();
+            let words = std::iter::once("del").chain(names.iter().map(String::as_str));
+            let request = OwnedRequest::new(words.map(str::as_bytes));
+            let keys = Keys::of(command, request.view(), &hasher);
+            let bytes: Vec<&[u8]> = keys.iter().map(|key| key.bytes).collect();
+            assert_eq!(bytes, names.iter().map(|name| name.as_bytes()).collect::<Vec<_>>());
+        }
+    }
+}
