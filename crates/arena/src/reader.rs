@@ -18,21 +18,22 @@ mod view;
 mod walk;
 
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use base::{DatabaseIndex, Key, KeyHasher, UnixMs};
 
 use crate::layout::{self, root, table_header_offset};
-use crate::pin_slots::PinSlots;
+use crate::pin_slots::{Pin, PinSlots};
 use crate::pins::PinMemory;
 
 use crate::rules::{Rule, linger};
 
 use walk::{Found, Mapping, Stop, Walk};
 
-pub use view::View;
+use view::KeptSlots;
+pub use view::{KeptView, View};
 
 /// How often a read begins anew because something under it changed.
 pub const ATTEMPTS_MAX: u32 = 64;
@@ -133,10 +134,10 @@ pub struct Reader<V> {
     slots: Option<PinSlots>,
 }
 
-/// A value that is held: copied into the caller's buffer, or pinned.
-enum Held<'a> {
+/// A value that is held: copied into the caller's buffer, or pinned where it lies.
+enum Held<S: Deref<Target = PinSlots>> {
     Copied,
-    Pinned(View<'a>),
+    Pinned { start: *const u8, length: u64, pin: Pin<S> },
 }
 
 impl<V: SegmentView> Reader<V> {
@@ -224,9 +225,10 @@ impl<V: SegmentView> Reader<V> {
         key: &[u8],
         now: impl Fn() -> UnixMs,
     ) -> Outcome<Option<View<'_>>> {
-        self.hold(database, key, now, |length| 0..length, None).map(|held| match held {
+        let slots = || self.slots.as_ref();
+        self.hold(database, key, now, |length| 0..length, None, slots).map(|held| match held {
             Held::Copied => None,
-            Held::Pinned(view) => Some(view),
+            Held::Pinned { start, length, pin } => Some(View::pinned(start, length, pin)),
         })
     }
 
@@ -241,10 +243,29 @@ impl<V: SegmentView> Reader<V> {
         now: impl Fn() -> UnixMs,
         buffer: &'a mut Vec<u8>,
     ) -> Outcome<View<'a>> {
-        let held = self.hold(database, key, now, |length| 0..length, Some(buffer));
+        let slots = || self.slots.as_ref();
+        let held = self.hold(database, key, now, |length| 0..length, Some(buffer), slots);
         held.map(move |held| match held {
             Held::Copied => View::copied(buffer),
-            Held::Pinned(view) => view,
+            Held::Pinned { start, length, pin } => View::pinned(start, length, pin),
+        })
+    }
+
+    /// As [`Reader::view`], for a view that borrows nothing: it keeps the reader, and with it the
+    /// mapping. `Found(None)` where the value was copied to `buffer`.
+    #[inline]
+    pub fn keep(
+        self: &Arc<Reader<V>>,
+        database: DatabaseIndex,
+        key: &[u8],
+        now: impl Fn() -> UnixMs,
+        buffer: &mut Vec<u8>,
+    ) -> Outcome<Option<KeptView<V>>> {
+        let slots = || KeptSlots::of(self);
+        let held = self.hold(database, key, now, |length| 0..length, Some(buffer), slots);
+        held.map(|held| match held {
+            Held::Copied => None,
+            Held::Pinned { start, length, pin } => Some(KeptView::pinned(start, length, pin)),
         })
     }
 
@@ -290,39 +311,41 @@ impl<V: SegmentView> Reader<V> {
         part: impl Fn(u64) -> Range<u64>,
         value: &mut Vec<u8>,
     ) -> Outcome<()> {
-        self.hold(database, key, now, part, Some(value)).map(|held| {
-            if let Held::Pinned(view) = held {
+        let slots = || self.slots.as_ref();
+        self.hold(database, key, now, part, Some(value), slots).map(|held| {
+            if let Held::Pinned { start, length, pin } = held {
+                let view = View::pinned(start, length, pin);
                 value.clear();
                 value.extend_from_slice(&view);
             }
         })
     }
 
-    /// Pins the block of the value, or copies `part` of it to `buffer` if there is one.
+    /// Pins the block of the value in one of `slots`, or copies `part` of it to `buffer` if there
+    /// is one.
     #[inline]
-    fn hold(
+    fn hold<S: Deref<Target = PinSlots>>(
         &self,
         database: DatabaseIndex,
         key: &[u8],
         now: impl Fn() -> UnixMs,
         part: impl Fn(u64) -> Range<u64>,
         mut buffer: Option<&mut Vec<u8>>,
-    ) -> Outcome<Held<'_>> {
+        slots: impl Fn() -> Option<S>,
+    ) -> Outcome<Held<S>> {
         self.attempt(database, key, now, |walk, found| {
             walk.need_string(found)?;
             let part = part(found.value_length);
             let (offset, length) = (found.value_at + part.start, part.end - part.start);
             let slot = match found.large {
-                Some(large) => {
-                    self.slots.as_ref().and_then(|slots| PinSlots::pin(slots, large.block()))
-                }
+                Some(large) => slots().and_then(|slots| PinSlots::pin(slots, large.block())),
                 None => None,
             };
             if let Some(pin) = slot {
                 let start = self.mapping.range(offset, length)?;
-                // The view is made before the check that the pin came in time, and dropped, unread,
-                // if it did not.
-                return Ok(Held::Pinned(View::pinned(start, length, pin)));
+                // It is made before the check that the pin came in time, and dropped, unread, if it
+                // did not.
+                return Ok(Held::Pinned { start, length, pin });
             }
             if let Some(buffer) = &mut buffer {
                 if found.large.is_some() {

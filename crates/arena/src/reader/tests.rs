@@ -217,6 +217,32 @@ fn miri_pinned_view_outlives_every_change_of_its_key() {
 }
 
 #[test]
+fn miri_kept_view_outlives_its_key_and_keeps_its_reader() {
+    let mut fixture = Fixture::new();
+    let old = bytes(1, 6000);
+    fixture.set(b"key", &old, None);
+    fixture.set(b"small", b"value", None);
+    let Fixture { reader, mut table, arena } = fixture;
+    let (reader, mut buffer) = (Arc::new(reader), Vec::new());
+    let kept = reader.keep(DATABASE, b"small", never, &mut buffer);
+    assert!(matches!(kept, Outcome::Found(None)) && buffer == b"value", "a small one is copied");
+    let Outcome::Found(Some(view)) = reader.keep(DATABASE, b"key", never, &mut buffer) else {
+        panic!("a large one is pinned")
+    };
+    let alive = Arc::downgrade(&reader);
+    drop(reader);
+    table.clear();
+    set(&arena, &mut table, b"other", &bytes(3, 6000), None);
+    assert_eq!(*view, old, "the block waits for its pin");
+    let used = arena.usage().extent_bytes;
+    assert!(alive.upgrade().is_some());
+    drop(view);
+    assert!(alive.upgrade().is_none());
+    arena.reclaim();
+    assert!(arena.usage().extent_bytes < used, "the block is free");
+}
+
+#[test]
 fn miri_held_value_outlives_every_change_of_its_key() {
     let mut fixture = Fixture::new();
     let old = bytes(1, 6000);
