@@ -46,9 +46,9 @@ impl crate::room::MemoryAccount {
     fn retire(&self, retired: Retired, bytes: u64) {
         let mut waiting = self.retired.waiting.lock().expect("no holder of the list panics");
         if waiting.len() < RETIRED_COUNT_MAX {
-            waiting.push((retired, bytes));
-            drop(waiting);
+            // Before anybody can take it from the list and discharge it.
             self.charge(bytes);
+            waiting.push((retired, bytes));
         }
     }
 }
@@ -65,5 +65,48 @@ impl Keyspace {
             self.discharge(bytes);
         }
         any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use arena::{Arena, ArenaConfig, HeapSource};
+    use collections::List;
+
+    use super::*;
+
+    /// Far more than all else that is charged, so that a discharge that comes first is noticed.
+    const BYTES: u64 = 1 << 30;
+
+    #[test]
+    fn what_is_given_up_is_charged_before_it_can_be_freed() {
+        let config = ArenaConfig { shard_count: 8, database_count: 16, hash_seed: 7 };
+        let source = HeapSource::new(1 << 16, 16);
+        let keyspace = Keyspace::new(Arena::new(Box::new(source), config).unwrap());
+        let before = keyspace.private_bytes();
+        let is_done = AtomicBool::new(false);
+        let give_up = || {
+            for _ in 0..100_000 {
+                let collection = Collection::List(List::default());
+                keyspace.account.retire(Retired::One(collection), BYTES);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_done.load(Ordering::Acquire) {
+                        keyspace.drop_retired();
+                    }
+                });
+            }
+            let given_up = catch_unwind(AssertUnwindSafe(give_up));
+            is_done.store(true, Ordering::Release);
+            given_up.unwrap();
+        });
+        keyspace.drop_retired();
+        assert_eq!(keyspace.private_bytes(), before);
     }
 }
