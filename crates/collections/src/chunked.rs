@@ -7,7 +7,6 @@ const CHUNK_BITS: usize = 9;
 const CHUNK_ITEMS: usize = 1 << CHUNK_BITS;
 
 /// An array of pieces. The first piece grows as a vector does, later ones are made whole.
-#[derive(Clone)]
 pub struct Chunked<T> {
     chunks: Vec<Vec<T>>,
     len: usize,
@@ -16,6 +15,19 @@ pub struct Chunked<T> {
 impl<T> Default for Chunked<T> {
     fn default() -> Chunked<T> {
         Chunked { chunks: Vec::new(), len: 0 }
+    }
+}
+
+impl<T: Clone> Clone for Chunked<T> {
+    /// The pieces of the copy are made whole too.
+    fn clone(&self) -> Chunked<T> {
+        let chunks = self.chunks.iter().enumerate().map(|(index, chunk)| {
+            let capacity = if index == 0 { chunk.len() } else { CHUNK_ITEMS };
+            let mut copy = Vec::with_capacity(capacity);
+            copy.extend_from_slice(chunk);
+            copy
+        });
+        Chunked { chunks: chunks.collect(), len: self.len }
     }
 }
 
@@ -87,5 +99,34 @@ impl<T> Chunked<T> {
     /// Returns the items in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(items: &Chunked<u64>) {
+        let pieces = items.chunks.iter().map(|chunk| heap_bytes(8 * chunk.capacity()));
+        let list = heap_bytes(items.chunks.capacity() * size_of::<Vec<u64>>());
+        assert_eq!(items.memory_bytes(), list + pieces.sum::<u64>());
+    }
+
+    #[test]
+    fn memory_is_exact_for_copies_that_grow_too() {
+        let mut items = Chunked::default();
+        for number in 0..3000_u64 {
+            items.push(number);
+            check(&items);
+            if number % 100 == 0 {
+                let mut copy = items.clone();
+                check(&copy);
+                (0..600).for_each(|more| copy.push(more));
+                check(&copy);
+            }
+        }
+        while items.pop().is_some() {
+            check(&items);
+        }
     }
 }
