@@ -232,7 +232,7 @@ impl List {
 }
 
 /// Listpacks one behind the other, none of them empty.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Quicklist {
     nodes: VecDeque<Node>,
     count: usize,
@@ -243,6 +243,15 @@ struct Quicklist {
 struct Node {
     pack: Listpack,
     count: usize,
+}
+
+impl Clone for Quicklist {
+    /// The copies of listpacks keep no room for more elements, and take fewer bytes.
+    fn clone(&self) -> Quicklist {
+        let nodes = self.nodes.clone();
+        let pack_bytes = nodes.iter().map(|node| node.pack.memory_bytes()).sum();
+        Quicklist { nodes, count: self.count, pack_bytes }
+    }
 }
 
 impl Node {
@@ -357,9 +366,7 @@ impl Quicklist {
             }
             left -= here.min(left);
         }
-        if self.nodes.len() * 4 < self.nodes.capacity() {
-            self.nodes.shrink_to(self.nodes.len() * 2);
-        }
+        self.give_back_nodes();
     }
 
     /// Returns the node that has element `index`, and its index there.
@@ -471,26 +478,39 @@ impl Quicklist {
     }
 
     fn remove(&mut self, end: End, needle: &Needle<'_>, count: usize) -> usize {
-        let mut removed = 0;
-        let mut number = if end == End::Head { 0 } else { self.nodes.len() };
-        while removed < count {
-            let here = match end {
-                End::Head if number < self.nodes.len() => number,
-                End::Tail if number > 0 => number - 1,
-                _ => break,
-            };
-            removed += self.change(here, |node| {
+        let (node_count, mut removed) = (self.nodes.len(), 0);
+        for step in 0..node_count {
+            if removed == count {
+                break;
+            }
+            let index = if end == End::Head { step } else { node_count - 1 - step };
+            removed += self.change(index, |node| {
                 let gone = remove_equal(&mut node.pack, end, needle, count - removed);
                 node.count -= gone;
                 gone
             });
-            let is_empty = self.nodes[here].count == 0;
-            if is_empty {
-                self.drop_node(here);
-            }
-            number = if end == End::Tail { here } else { here + usize::from(!is_empty) };
         }
+        self.drop_empty_nodes();
         removed
+    }
+
+    /// All at once: each on its own would move the nodes behind it.
+    fn drop_empty_nodes(&mut self) {
+        let pack_bytes = &mut self.pack_bytes;
+        self.nodes.retain(|node| {
+            if node.count == 0 {
+                *pack_bytes -= node.pack.memory_bytes();
+            }
+            node.count > 0
+        });
+        self.give_back_nodes();
+    }
+
+    /// Gives memory back where few of the nodes are left.
+    fn give_back_nodes(&mut self) {
+        if self.nodes.len() * 4 < self.nodes.capacity() {
+            self.nodes.shrink_to(self.nodes.len() * 2);
+        }
     }
 }
 
@@ -630,6 +650,7 @@ mod tests {
                 for _ in 0..400 {
                     step(&mut list, &mut model, limit, &mut random);
                     check(&list, &model, &mut random);
+                    check(&list.clone(), &model, &mut random);
                 }
             }
         }
