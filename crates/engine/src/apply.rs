@@ -162,7 +162,7 @@ fn parse_parts<'a>(name: &[u8], rest: &[&'a [u8]]) -> Option<Change<'a>> {
         (b"LSET", [index, element]) => Change::SetElement(number(index)?, element),
         (b"LTRIM", [start, stop]) => {
             let (start, stop) = (number::<usize>(start)?, number::<usize>(stop)?);
-            Change::Trim(start, (stop + 1).saturating_sub(start))
+            Change::Trim(start, stop.checked_add(1)?.saturating_sub(start))
         }
         (b"LINSERT", [b"BEFORE", pivot, element]) => Change::Insert(Place::Before, pivot, element),
         (b"LINSERT", [b"AFTER", pivot, element]) => Change::Insert(Place::After, pivot, element),
@@ -179,7 +179,7 @@ fn parse_parts<'a>(name: &[u8], rest: &[&'a [u8]]) -> Option<Change<'a>> {
         (b"ZREM", _) => Change::RemoveScored(rest.to_vec()),
         (b"ZREMRANGEBYRANK", [first, last]) => {
             let (first, last) = (number::<usize>(first)?, number::<usize>(last)?);
-            Change::RemoveRanks(first, (last + 1).checked_sub(first)?)
+            Change::RemoveRanks(first, last.checked_add(1)?.checked_sub(first)?)
         }
         _ => return None,
     })

@@ -210,10 +210,13 @@ fn what_is_no_record_is_refused_before_any_change() {
     let mut applier = Applier::new();
     let set = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
     let get = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".as_slice();
+    let mut trim = Vec::new();
+    resp::encode_command(&[b"LTRIM", b"k", b"0", b"18446744073709551615"], &mut trim);
     let select = b"*2\r\n$6\r\nSELECT\r\n$2\r\n16\r\n".as_slice();
     let malformed = Err(ApplyError::Malformed { position: 1 });
     assert_eq!(applier.apply(&copy, &[set, get].concat()), malformed);
     assert_eq!(applier.apply(&copy, &[set, select].concat()), malformed);
+    assert_eq!(applier.apply(&copy, &[set, &trim].concat()), malformed);
     assert_eq!(applier.apply(&copy, &set[..set.len() - 1]), Err(ApplyError::Incomplete));
     assert_eq!(copy.counts(DatabaseIndex(0)).keys, 0);
     assert_eq!(applier.apply(&copy, set), Ok(()));
