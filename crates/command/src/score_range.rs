@@ -154,10 +154,9 @@ impl<'a> RangeRequest<'a> {
 
     fn read(
         args: Args<'a>,
-        known_by: Option<By>,
-        known_direction: Option<Direction>,
+        mut by: Option<By>,
+        mut direction: Option<Direction>,
     ) -> Result<RangeRequest<'a>, CommandError> {
-        let (mut by, mut direction) = (known_by, known_direction);
         let (mut offset, mut count, mut with_scores) = (0, -1, false);
         let mut index = 4;
         while index < args.len() {
@@ -166,11 +165,11 @@ impl<'a> RangeRequest<'a> {
             } else if args.is(index, "LIMIT") && index + 2 < args.len() {
                 (offset, count) = (args.integer(index + 1)?, args.integer(index + 2)?);
                 index += 2;
-            } else if known_direction.is_none() && args.is(index, "REV") {
+            } else if direction.is_none() && args.is(index, "REV") {
                 direction = Some(Direction::Down);
-            } else if known_by.is_none() && args.is(index, "BYLEX") {
+            } else if by.is_none() && args.is(index, "BYLEX") {
                 by = Some(By::Lex);
-            } else if known_by.is_none() && args.is(index, "BYSCORE") {
+            } else if by.is_none() && args.is(index, "BYSCORE") {
                 by = Some(By::Score);
             } else {
                 return Err(CommandError::Syntax);
