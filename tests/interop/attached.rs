@@ -63,6 +63,40 @@ fn time_to_live_and_counters_are_those_of_the_server() {
     assert_eq!(writer.call("EXISTS short"), Reply::Integer(0));
 }
 
+/// The parts of a collection lie where no other process sees them; that there is one, it sees.
+#[test]
+fn collections_are_there_and_are_no_strings() {
+    let server = server();
+    let (attached, mut writer) = (attach(&server), server.unix());
+    let mut value = Vec::new();
+    for (key, command) in
+        [("l", "RPUSH l a"), ("h", "HSET h f v"), ("s", "SADD s a"), ("z", "ZADD z 1 a")]
+    {
+        let key = key.as_bytes();
+        assert_eq!(writer.call(command), Reply::Integer(1));
+        assert!(matches!(attached.get(key, &mut value), Err(AttachError::WrongType)));
+        assert!(matches!(attached.strlen(key), Err(AttachError::WrongType)));
+        assert!(matches!(attached.view(key, &mut value), Err(AttachError::WrongType)));
+        let part = attached.getrange(key, (0, 7), &mut value);
+        assert!(matches!(part, Err(AttachError::WrongType)));
+        assert!(attached.exists(key).unwrap());
+        assert_eq!(attached.expiry(key).unwrap(), Some(None));
+    }
+    // Expired is absent, whatever it was.
+    writer.call("DEBUG SET-ACTIVE-EXPIRE 0");
+    writer.call("PEXPIRE l 1");
+    poll_until("the list to expire", || !attached.exists(b"l").unwrap());
+    assert!(!attached.get(b"l", &mut value).unwrap());
+    assert_eq!(attached.strlen(b"l").unwrap(), 0);
+    // A string in its place, and the other way round.
+    writer.call("SET h text");
+    assert!(attached.get(b"h", &mut value).unwrap());
+    assert_eq!(value, b"text");
+    writer.ask(&set("large", &bytes(1, 100_000)));
+    writer.call("RENAME z large");
+    assert!(matches!(attached.get(b"large", &mut value), Err(AttachError::WrongType)));
+}
+
 #[test]
 fn pinned_value_stays_as_it_was() {
     let server = server();
