@@ -25,7 +25,7 @@ pub(super) fn pop(
     }
     let count = args.count(2)?;
     if count == 0 {
-        match cx.view.as_read().collection::<List>(args.key(0))? {
+        match cx.view.collection::<List>(args.key(0))? {
             Some(_) => reply.array(0),
             None => reply.null_array(),
         }

@@ -142,7 +142,7 @@ fn check_sum(
     if increment.is_finite() {
         return Ok(());
     }
-    let view = cx.view.as_read();
+    let view = &cx.view;
     let set = view.collection::<SortedSet>(key)?;
     let old = set.and_then(|set| set.score(member, view.rules(key)));
     match old.is_some_and(|old| (old + increment).is_nan()) {

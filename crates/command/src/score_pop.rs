@@ -19,7 +19,7 @@ pub(crate) fn pop(
     let key = args.key(0);
     let count = if args.len() == 3 { args.count(2)? } else { 1 };
     if count == 0 {
-        cx.view.as_read().collection::<SortedSet>(key)?;
+        cx.view.collection::<SortedSet>(key)?;
         reply.array(0);
         return Ok(());
     }

@@ -8,11 +8,11 @@ use collections::Rules;
 use crate::effect::{Effect, Expiry};
 use crate::encoding::{encoding_of, encoding_of_text};
 use crate::guard::ShardsMut;
-use crate::object::{Kind, handle_of};
+use crate::object::{Kind, handle_of, kind_of};
 use crate::recorder::Recorder;
 use crate::shard::{DatabaseShard, Shard, is_expired};
 use crate::store::Handle;
-use crate::view::{ReadView, Touch, WrongType, count_lookup, string_of};
+use crate::view::{ReadView, Touch, WrongType, count_lookup, find, string_of};
 
 /// Why a change was not made. Nothing has changed but that an expired key may be gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,26 @@ impl<'g> WriteView<'g> {
     #[inline]
     pub fn string(&mut self, key: &Key<'_>) -> Result<Option<&[u8]>, WrongType> {
         self.entry(key).map(string_of).transpose()
+    }
+
+    /// Returns the collection at `key`; neither marks nor counts, as the change that follows does
+    /// the one, and writes the other not at all.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn collection<K: Kind>(&self, key: &Key<'_>) -> Result<Option<&K>, WrongType> {
+        let shards = self.shards.as_ref();
+        let shard = shards.shard(key.shard);
+        let Some(entry) = find(shard, self.database, key, self.now, Touch::No) else {
+            return Ok(None);
+        };
+        let part = shard.database(self.database).expect("it has an entry");
+        kind_of(&entry, &part.store).map(Some)
+    }
+
+    /// Returns how collections in the shard of `key` are stored.
+    pub fn rules(&self, key: &Key<'_>) -> &Rules {
+        &self.shards.as_ref().shard(key.shard).rules
     }
 
     /// As [`WriteView::string`], and counts a hit or a miss: for the reading half of a command

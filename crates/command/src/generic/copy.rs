@@ -43,8 +43,8 @@ fn run(
     if database == cx.view.database() && source.bytes == target.bytes {
         return Err(SAME);
     }
-    let is_wanted =
-        cx.view.entry(source).is_some() && (replaces || !cx.view.contains_in(database, target));
+    let is_wanted = cx.view.as_read().entry(source).is_some()
+        && (replaces || !cx.view.contains_in(database, target));
     // The request does not bring the bytes that are stored, so that nobody has made room for them.
     if is_wanted && let Some(bytes) = cx.view.lacks_room_for_copy(source, cx.overshoot_bytes_max) {
         return Err(CommandError::NeedRoomAhead(bytes));

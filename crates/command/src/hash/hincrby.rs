@@ -30,7 +30,7 @@ fn run(
 ) -> Result<(), CommandError> {
     let increment = args.integer(3)?;
     let (key, field) = (args.key(0), args.at(2));
-    let view = cx.view.as_read();
+    let view = &cx.view;
     let hash = view.collection::<Hash>(key)?;
     let value = match hash.and_then(|hash| hash.get(field, view.rules(key))) {
         Some(value) => value.with_bytes(parse_i64).ok_or(NOT_AN_INTEGER)?,

@@ -35,7 +35,7 @@ fn run(
         return Err(NOT_A_NUMBER);
     }
     let (key, field) = (args.key(0), args.at(2));
-    let view = cx.view.as_read();
+    let view = &cx.view;
     let hash = view.collection::<Hash>(key)?;
     let value = match hash.and_then(|hash| hash.get(field, view.rules(key))) {
         Some(value) => value.with_bytes(Extended::parse).ok_or(NOT_A_FLOAT)?,

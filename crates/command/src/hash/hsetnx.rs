@@ -25,7 +25,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let (key, field) = (args.key(0), args.at(2));
-    let view = cx.view.as_read();
+    let view = &cx.view;
     let hash = view.collection::<Hash>(key)?;
     let is_there = hash.is_some_and(|hash| hash.get(field, view.rules(key)).is_some());
     if !is_there {

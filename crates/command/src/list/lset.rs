@@ -32,7 +32,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let key = args.key(0);
-    let list = cx.view.as_read().collection::<List>(key)?.ok_or(CommandError::NO_SUCH_KEY)?;
+    let list = cx.view.collection::<List>(key)?.ok_or(CommandError::NO_SUCH_KEY)?;
     let index = index_of(args.integer(2)?, list.len()).ok_or(INDEX_OUT_OF_RANGE)?;
     cx.view.set_element(key, index, args.at(3))?;
     reply.ok();

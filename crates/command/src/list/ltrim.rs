@@ -34,7 +34,7 @@ fn run(
 ) -> Result<(), CommandError> {
     let (start, stop) = (args.integer(2)?, args.integer(3)?);
     let key = args.key(0);
-    if let Some(list) = cx.view.as_read().collection::<List>(key)? {
+    if let Some(list) = cx.view.collection::<List>(key)? {
         let range = index_range(start, stop, list.len());
         cx.view.trim(key, range.start, range.len())?;
     }

@@ -30,7 +30,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let (source, target, member) = (args.key(0), args.key(1), args.at(3));
-    let view = cx.view.as_read();
+    let view = &cx.view;
     let Some(set) = view.collection::<Set>(source)? else {
         reply.integer(0);
         return Ok(());

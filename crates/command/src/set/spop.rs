@@ -35,7 +35,7 @@ fn run(
     }
     let key = args.key(0);
     let count = if args.len() == 3 { Some(args.count(2)?) } else { None };
-    let found = cx.view.as_read().collection::<Set>(key)?;
+    let found = cx.view.collection::<Set>(key)?;
     let Some(set) = found else {
         match count {
             Some(_) => reply.set(0),

@@ -33,7 +33,7 @@ fn run(
 ) -> Result<(), CommandError> {
     let range = Range::parse(args, By::Rank)?;
     let key = args.key(0);
-    let set = cx.view.as_read().collection::<SortedSet>(key)?;
+    let set = cx.view.collection::<SortedSet>(key)?;
     let ranks = set.map_or(0..0, |set| range.ranks(set));
     cx.view.remove_ranks(key, ranks.start, ranks.len())?;
     reply.integer(ranks.len() as i64);
