@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use arena::layout::PAGE_BYTES;
 use arena::{Arena, NeedRoom, Region, Slid, SlideBudget};
 use base::prng::Prng;
 use base::{SLOT_COUNT, ShardIndex, UnixMs};
@@ -374,7 +375,13 @@ impl Keyspace {
         }
         let (slab, extent) = (self.arena().slab_free_bytes(), self.arena().extent_free_bytes());
         let region = if slab >= extent { Region::Extent } else { Region::Slab };
-        self.shift(region, Means::Evictions, context);
+        if self.shift(region, Means::Moves, context) == 0 {
+            // Emptying a segment by force would evict all that lies there, a collection for each
+            // small entry. What goes in the policy's order leaves room to move the rest, or is
+            // private memory, which has the same limit.
+            let victim = self.random_shard(context.random);
+            self.evict_from(victim, self.touched_excess(), Victims::Any, context);
+        }
     }
 
     /// Returns by how much touched memory is above the limit and what the index may pass it by.
@@ -419,7 +426,9 @@ impl Keyspace {
                 break;
             }
             let victim = self.victim_shard(None, context.random);
-            let got = self.evict_from(victim, lacking(), Victims::Any, context).bytes();
+            // Small entries give memory back by whole pages.
+            let goal = lacking().max(PAGE_BYTES);
+            let got = self.evict_from(victim, goal, Victims::Any, context).bytes();
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
         }
         let need = NeedRoom { bytes, region: Region::Private };

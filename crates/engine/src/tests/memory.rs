@@ -158,3 +158,20 @@ fn copies_inside_exec_pass_the_limit_by_so_much_which_is_repaid() {
     client.run("SET other v");
     assert_within_limit(&engine);
 }
+
+#[test]
+fn collections_after_many_small_keys_go_one_by_one() {
+    let engine = limited(8 << 20, EvictionPolicy::AllKeysLru);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    let (small, large) = ("x".repeat(200), "x".repeat(20_000));
+    (0..30_000).for_each(|number| drop(client.run(&format!("SET small:{number} {small}"))));
+    // Their entries are small as well, and soon alone in the pages that the small keys have left.
+    for number in 0..1_500 {
+        let reply = client.run(&format!("HSET large:{number} f {large}"));
+        assert_eq!(reply, ":1", "at {number}");
+        let (used, limit) = (engine.keyspace().used_memory(), engine.keyspace().maxmemory());
+        assert!(used > limit * 3 / 4, "{used} of {limit} bytes are left at {number}");
+        assert_within_limit(&engine);
+    }
+}
