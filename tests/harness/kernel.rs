@@ -15,6 +15,14 @@ pub fn watched_count(process_id: u32) -> usize {
     texts.map(|text| text.lines().filter(|line| line.starts_with("tfd:")).count()).sum()
 }
 
+/// Returns whether every thread of the process has stopped, as SIGSTOP makes them one by one.
+pub fn is_stopped(process_id: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{process_id}/task")).expect("the process lives");
+    let states = tasks.flatten().map(|task| fs::read_to_string(task.path().join("status")));
+    let is_stopped = |text: &str| text.lines().any(|line| line.starts_with("State:\tT"));
+    states.into_iter().all(|state| is_stopped(&state.expect("the process lives")))
+}
+
 /// Returns the resident memory in bytes, memory shared with other processes included.
 pub fn resident_bytes(process_id: u32) -> u64 {
     status_bytes(process_id, "VmRSS:")

@@ -2,6 +2,7 @@
 //! our own client.
 
 mod attached;
+mod client;
 mod lane;
 mod redis_benchmark;
 mod redis_cli;

@@ -48,7 +48,7 @@ impl Deref for Value<'_> {
 /// The pins of a session end with its connection: when an operation fails with
 /// [`AttachError::Io`], views that are still held must not be looked at any more.
 pub struct Attached {
-    reader: Reader<Mapped>,
+    reader: Arc<Reader<Mapped>>,
     link: Arc<Mutex<Link>>,
     lane: Option<Mutex<Lane>>,
     database: DatabaseIndex,
@@ -62,7 +62,13 @@ impl Attached {
     /// When the server does not answer, refuses (another user, `shm-reads no`), or has an arena of
     /// another layout.
     pub fn connect(path: &Path, password: Option<&[u8]>) -> Result<Attached, AttachError> {
-        let mut link = Link::connect(path, password)?;
+        let link = Link::connect(path, password)?;
+        Attached::over(&Arc::new(Mutex::new(link)))
+    }
+
+    /// Attaches by the connection `shared`, whose peer has to be authenticated.
+    pub(crate) fn over(shared: &Arc<Mutex<Link>>) -> Result<Attached, AttachError> {
+        let mut link = shared.lock().expect("no holder of the connection panics");
         let reply = link.ask(&[b"SHM", b"ATTACH"])?;
         let number = |name: &str| match field(&reply, name) {
             Some(Reply::Integer(number)) => Ok(*number),
@@ -83,8 +89,8 @@ impl Attached {
         let mapped = Mapped::reserve(segment_bytes as u64, (span / segment_bytes) as u32)?;
         link.refresh(&mapped)?;
         let reader = Reader::open(mapped, Some(Arc::new(pins))).map_err(AttachError::Arena)?;
-        let (link, database) = (Arc::new(Mutex::new(link)), DatabaseIndex(0));
-        Ok(Attached { reader, link, lane: None, database })
+        let (link, database) = (Arc::clone(shared), DatabaseIndex(0));
+        Ok(Attached { reader: Arc::new(reader), link, lane: None, database })
     }
 
     /// Asks over a lane from now on, not over the socket, what the memory cannot answer.
@@ -245,9 +251,9 @@ impl Attached {
 
     /// Reads one-sidedly, and maps new segments where the arena has some.
     #[inline(always)]
-    fn read<'a, T>(
+    pub(crate) fn read<'a, T>(
         &'a self,
-        mut attempt: impl FnMut(&'a Reader<Mapped>) -> Outcome<T>,
+        mut attempt: impl FnMut(&'a Arc<Reader<Mapped>>) -> Outcome<T>,
     ) -> Result<Answer<T>, AttachError> {
         for _ in 0..REFRESHES_MAX {
             match attempt(&self.reader) {
@@ -301,7 +307,7 @@ impl Attached {
 }
 
 /// What the memory answered.
-enum Answer<T> {
+pub enum Answer<T> {
     Found(T),
     Absent,
     /// Nothing: the server is asked instead.

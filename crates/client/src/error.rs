@@ -1,7 +1,7 @@
 //! Why something cannot be had from a server.
 
 use std::fmt;
-use std::io;
+use std::io::{self, ErrorKind};
 
 use arena::reader::OpenError;
 use resp::Value as Reply;
@@ -40,6 +40,68 @@ impl std::error::Error for AttachError {}
 impl From<io::Error> for AttachError {
     fn from(error: io::Error) -> AttachError {
         AttachError::Io(error)
+    }
+}
+
+/// Why a [`crate::Client`] has no answer.
+#[derive(Debug)]
+pub enum ClientError {
+    /// The URL is not that of a server.
+    Url(String),
+    /// The server refused, in its words.
+    Refused(String),
+    /// The connection cannot be made, or has ended: what was asked may or may not have been done.
+    Broken(io::Error),
+    /// The server was silent for too long: what was asked may or may not have been done.
+    TimedOut,
+    /// The server answered something else than the protocol says.
+    Unexpected(String),
+    /// Too many threads use one client at a time.
+    TooManyThreads {
+        /// How many may.
+        limit: usize,
+    },
+}
+
+impl ClientError {
+    /// Returns the first word of the server's refusal, such as `WRONGTYPE`.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            ClientError::Refused(text) => text.split(' ').next(),
+            _ => None,
+        }
+    }
+
+    /// Returns what the server would have said of a key that holds no string.
+    pub(crate) fn wrong_type() -> ClientError {
+        let text = "WRONGTYPE Operation against a key holding the wrong kind of value";
+        ClientError::Refused(text.to_owned())
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientError::Url(text) => write!(formatter, "not the URL of a server: {text}"),
+            ClientError::Refused(text) => formatter.write_str(text),
+            ClientError::Broken(error) => write!(formatter, "no connection: {error}"),
+            ClientError::TimedOut => formatter.write_str("the server was silent for too long"),
+            ClientError::Unexpected(text) => write!(formatter, "unexpected reply: {text}"),
+            ClientError::TooManyThreads { limit } => {
+                write!(formatter, "more than {limit} threads use the client")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+impl From<io::Error> for ClientError {
+    fn from(error: io::Error) -> ClientError {
+        match error.kind() {
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => ClientError::TimedOut,
+            _ => ClientError::Broken(error),
+        }
     }
 }
 

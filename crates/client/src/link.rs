@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use resp::{Value as Reply, encode_command};
 use ring::Mapped;
@@ -75,6 +76,15 @@ impl Link {
                 _ => self.is_broken = true,
             }
         }
+    }
+
+    /// Gives up once the server has been silent for `timeout`.
+    ///
+    /// # Errors
+    /// When it is zero.
+    pub fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.stream.set_read_timeout(timeout)?;
+        self.stream.set_write_timeout(timeout)
     }
 
     /// Returns another handle of the socket.

@@ -1,0 +1,111 @@
+//! What the threads of a client share when the server is on the same host: the mapping of its
+//! memory, the connection that keeps it, and somebody who sees that connection end.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use ring::lane::LaneShape;
+use sys::poll::{Events, Interest, Poller};
+
+use crate::address::Address;
+use crate::attached::Attached;
+use crate::connection::greeting;
+use crate::error::{AttachError, ClientError};
+use crate::lane::Lane;
+use crate::link::Link;
+
+/// The size of each of the two rings of a lane: what is larger passes in parts.
+const RING_BYTES: u64 = 64 * 1024;
+
+/// A session of shared memory; it ends with the last client, connection and view that has it.
+pub struct Session {
+    /// Absent where the server lets this process make lanes, but not read by itself.
+    attached: Option<Attached>,
+    link: Arc<Mutex<Link>>,
+    is_over: Arc<AtomicBool>,
+    /// The watcher holds the other end, and goes when this one closes.
+    _watched: UnixStream,
+}
+
+impl Session {
+    /// Connects to the unix socket at `path` and attaches, if the server lets this process.
+    ///
+    /// # Errors
+    /// When the server does not answer, or refuses the password.
+    pub fn open(
+        path: &Path,
+        address: &Address,
+        timeout: Option<Duration>,
+    ) -> Result<Session, ClientError> {
+        let mut link = Link::connect(path, None)?;
+        link.set_timeout(timeout)?;
+        if let Some(words) = greeting(address) {
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            link.ask(&words)?;
+        }
+        let socket = link.socket()?;
+        let link = Arc::new(Mutex::new(link));
+        let attached = match Attached::over(&link) {
+            Ok(attached) => Some(attached),
+            Err(AttachError::Io(error)) => return Err(error.into()),
+            // Another user, `shm-reads no`, another version, or no Forebay at all.
+            Err(_) => None,
+        };
+        let is_over = Arc::new(AtomicBool::new(false));
+        let watched = watch(socket, Arc::clone(&is_over))?;
+        Ok(Session { attached, link, is_over, _watched: watched })
+    }
+
+    /// Returns what reads the memory, if the server lets this process.
+    #[inline]
+    pub fn attached(&self) -> Option<&Attached> {
+        self.attached.as_ref()
+    }
+
+    /// Returns whether its connection has ended: what the memory says is out of date.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Returns a lane of its own for one thread.
+    ///
+    /// # Errors
+    /// When the server does not answer or allows no further lane.
+    pub fn new_lane(&self) -> Result<Lane, ClientError> {
+        let shape = LaneShape::new(RING_BYTES, RING_BYTES).expect("a power of two within bounds");
+        Ok(Lane::open(&self.link, shape)?)
+    }
+}
+
+/// Sets `is_over` once the peer of `socket` has closed; ends when what it returns is closed.
+///
+/// A thread that sleeps until then, because a read that looked for itself would need a system call.
+fn watch(socket: UnixStream, is_over: Arc<AtomicBool>) -> io::Result<UnixStream> {
+    const SERVER: u64 = 0;
+    const OWNER: u64 = 1;
+    let (watched, owner) = UnixStream::pair()?;
+    let poller = Poller::new()?;
+    poller.add(&socket, SERVER, Interest::Readable)?;
+    poller.add(&owner, OWNER, Interest::Readable)?;
+    let watch = move || {
+        let mut events = Events::with_capacity(2);
+        loop {
+            let is_set_broken = poller.wait(&mut events, None).is_err();
+            let mut ended = (0..events.len()).map(|index| events.at(index)).filter(|it| it.hangup);
+            if is_set_broken || ended.next().is_some() {
+                // It also says so when it is the owner that has gone: nobody asks then.
+                is_over.store(true, Ordering::Relaxed);
+                drop((socket, owner));
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("forebay-watch".to_owned()).spawn(watch)?;
+    Ok(watched)
+}

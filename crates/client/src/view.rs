@@ -1,0 +1,107 @@
+//! A value that a client got.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use arena::reader::KeptView;
+use ring::Mapped;
+
+use crate::session::Session;
+
+/// Values up to this size lie in the view itself.
+const INLINE_BYTES_MAX: usize = 64;
+
+/// The value of a key as it was when it was read, whatever happens to the key.
+///
+/// A large one that was read through shared memory is pinned: the slice is the server's memory. The
+/// view keeps the session that the pin belongs to, also after its client was dropped, and gives the
+/// memory back when it is dropped. It outlives the server, too: the memory stays mapped as it was.
+///
+/// One thing takes pins away: a server that lives on and ends the session's connection, as by
+/// CLIENT KILL. It may use the memory for other values from then on, so that a process whose
+/// session is killed must not look at its pinned views any more.
+pub struct View(Bytes);
+
+enum Bytes {
+    Inline { length: u8, bytes: [u8; INLINE_BYTES_MAX] },
+    Owned(Vec<u8>),
+    // In this order: the pin is taken back before the session ends.
+    Pinned { view: KeptView<Mapped>, _session: Arc<Session> },
+}
+
+impl View {
+    pub(crate) fn pinned(view: KeptView<Mapped>, session: Arc<Session>) -> View {
+        View(Bytes::Pinned { view, _session: session })
+    }
+
+    pub(crate) fn owned(bytes: Vec<u8>) -> View {
+        View(Bytes::Owned(bytes))
+    }
+
+    /// Copies what is in `buffer`, or takes it where it is not small.
+    #[inline]
+    pub(crate) fn copied(buffer: &mut Vec<u8>) -> View {
+        if buffer.len() > INLINE_BYTES_MAX {
+            return View(Bytes::Owned(std::mem::take(buffer)));
+        }
+        let mut bytes = [0; INLINE_BYTES_MAX];
+        bytes[..buffer.len()].copy_from_slice(buffer);
+        View(Bytes::Inline { length: buffer.len() as u8, bytes })
+    }
+
+    /// Returns whether the bytes are those in the server's memory, and not a copy.
+    pub fn is_pinned(&self) -> bool {
+        matches!(self.0, Bytes::Pinned { .. })
+    }
+
+    /// Returns the bytes as a vector of the caller's, copied where they are not.
+    pub fn into_vec(self) -> Vec<u8> {
+        match self.0 {
+            Bytes::Owned(bytes) => bytes,
+            bytes => View(bytes).to_vec(),
+        }
+    }
+}
+
+impl Deref for View {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Bytes::Inline { length, bytes } => &bytes[..usize::from(*length)],
+            Bytes::Owned(bytes) => bytes,
+            Bytes::Pinned { view, .. } => view,
+        }
+    }
+}
+
+impl AsRef<[u8]> for View {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "View({} bytes, pinned: {})", self.len(), self.is_pinned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_hold_their_bytes_whatever_their_size() {
+        for length in [0, 1, 63, 64, 65, 5000] {
+            let bytes: Vec<u8> = (0..length).map(|index| index as u8).collect();
+            let mut buffer = bytes.clone();
+            let view = View::copied(&mut buffer);
+            buffer.fill(0xFF);
+            assert_eq!((&*view, view.is_pinned()), (&*bytes, false));
+            assert_eq!(view.into_vec(), bytes);
+        }
+    }
+}

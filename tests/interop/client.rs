@@ -1,0 +1,440 @@
+//! Our own client over each of its transports: the same answers, one for all threads, and what
+//! happens when the server says no, is silent, or goes.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::path::Path;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use client::{Client, ClientError, Reply, TimeToLive, Transport, View};
+use harness::{
+    Kind, Launch, Server, TempFolder, command, forebay, free_port, kernel, poll_until, request, run,
+};
+
+/// The database that the clients of the table read.
+const DATABASE: &str = "5";
+
+fn urls(server: &Server, query: &str) -> [String; 3] {
+    let path = server.socket().display();
+    [
+        format!("shm://{path}{query}"),
+        format!("unix://{path}{query}"),
+        format!("redis://{}{query}", server.address()),
+    ]
+}
+
+fn connect(url: &str) -> Client {
+    Client::connect(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+fn clients(server: &Server, query: &str) -> [Client; 3] {
+    urls(server, query).map(|url| connect(&url))
+}
+
+/// Returns a field of INFO that is a number.
+fn info(server: &Server, field: &str) -> u64 {
+    let Reply::Bulk(text) = server.tcp().call("INFO everything") else { panic!("INFO is text") };
+    let text = String::from_utf8(text).expect("INFO is text");
+    let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.expect("a field of INFO").parse().expect("a number")
+}
+
+fn bytes(seed: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index * 7 + seed * 31 + index / 251) as u8).collect()
+}
+
+type Table = [(&'static str, fn(&Client, &[u8]) -> String); 9];
+
+/// What is asked of each client for each key; what comes is compared as text.
+const OPERATIONS: Table = [
+    ("get", |client, key| format!("{:?}", client.get(key).map(digest))),
+    ("get_into", |client, key| {
+        let mut value = b"of an earlier read".to_vec();
+        let found = client.get_into(key, &mut value);
+        let is_error = found.is_err();
+        format!("{found:?} {:?}", (!is_error).then(|| digest_of(&value)))
+    }),
+    ("mget", |client, key| {
+        let values = client.mget(&[b"absent", key, b"small", key]);
+        format!("{:?}", values.map(|values| values.into_iter().map(digest).collect::<Vec<_>>()))
+    }),
+    ("exists", |client, key| format!("{:?}", client.exists(key))),
+    ("strlen", |client, key| format!("{:?}", client.strlen(key))),
+    ("ttl", |client, key| {
+        // The clock runs on between two clients.
+        let whole_days = |left: Duration| Duration::from_secs(left.as_secs() / 86400 * 86400);
+        let ttl = client.ttl(key).map(|ttl| match ttl {
+            TimeToLive::Left(left) => TimeToLive::Left(whole_days(left)),
+            other => other,
+        });
+        format!("{ttl:?}")
+    }),
+    ("call", |client, key| format!("{:?}", client.call(&[b"GETRANGE", key, b"-9", b"-2"]))),
+    ("unknown", |client, key| format!("{:?}", client.call(&[b"NOSUCH", key]))),
+    ("pipeline", |client, key| {
+        let long = [b"APPEND".as_slice(), b"", &bytes(3, 70_000)];
+        let requests: [&[&[u8]]; 5] =
+            [&[b"GET", key], &[b"NOSUCH"], &long, &[b"GETDEL", b""], &[b"TTL", key]];
+        let replies = client.pipeline(&requests);
+        format!("{:?}", replies.map(|replies| replies.iter().map(reply_text).collect::<Vec<_>>()))
+    }),
+];
+
+/// Returns what a value is, however it came: its length and a hash, as it may be long.
+fn digest(view: Option<View>) -> Option<(usize, u64)> {
+    view.map(|view| digest_of(&view))
+}
+
+fn digest_of(value: &[u8]) -> (usize, u64) {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(value);
+    (value.len(), hasher.finish())
+}
+
+fn reply_text(reply: &Reply) -> String {
+    match reply {
+        Reply::Bulk(value) => format!("{:?}", digest_of(value)),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_transport_gives_the_same_answers() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let mut writer = server.unix();
+    writer.call("SET small zero");
+    writer.call("SET elsewhere zero");
+    writer.call(&format!("SELECT {DATABASE}"));
+    let lengths = [0, 1, 63, 64, 65, 4000, 4100, 70_000, 3 << 20];
+    let mut keys: Vec<String> = lengths.map(|length| format!("length:{length}")).into();
+    for (seed, (key, length)) in keys.iter().zip(lengths).enumerate() {
+        writer.ask(&request(&[b"SET", key.as_bytes(), &bytes(seed, length)]));
+    }
+    for line in [
+        "SET small value",
+        "SET number 41",
+        "INCR number",
+        "RPUSH list a b",
+        "SET living 1 PXAT 4102444800000",
+        "SET expired 1 PX 1",
+    ] {
+        writer.call(line);
+    }
+    poll_until("a key to expire", || writer.call("EXISTS expired") == Reply::Integer(0));
+    let names = ["small", "number", "list", "living", "expired", "elsewhere", "absent"];
+    keys.extend(names.map(str::to_owned));
+    let [shm, unix, tcp] = clients(&server, &format!("?db={DATABASE}"));
+    assert_eq!(shm.transport().unwrap(), Transport::SharedMemory);
+    assert_eq!(unix.transport().unwrap(), Transport::Unix);
+    assert_eq!(tcp.transport().unwrap(), Transport::Tcp);
+    for key in &keys {
+        for (name, operation) in OPERATIONS {
+            let expected = operation(&tcp, key.as_bytes());
+            for client in [&shm, &unix] {
+                let found = operation(client, key.as_bytes());
+                assert!(found == expected, "{name} {key} over {client:?}: {found}, not {expected}");
+            }
+        }
+    }
+    assert!(shm.get(b"length:4100").unwrap().expect("it is there").is_pinned());
+    assert!(!shm.get(b"length:4000").unwrap().expect("it is there").is_pinned());
+    assert_eq!(shm.get(b"list").unwrap_err().code(), Some("WRONGTYPE"));
+}
+
+#[test]
+fn what_one_transport_writes_every_other_reads_at_once() {
+    let server = Server::start(Kind::Forebay);
+    let clients = clients(&server, "");
+    for length in [3, 100, 5000, 1 << 20] {
+        for (seed, writer) in clients.iter().enumerate() {
+            let value = bytes(seed, length);
+            writer.put(b"key", &value).unwrap();
+            for reader in &clients {
+                let view = reader.get(b"key").unwrap().expect("it was written");
+                assert!(*view == value[..], "{length} bytes from {writer:?} to {reader:?}");
+            }
+            let taken = writer.take(b"key").unwrap().expect("it is there");
+            assert!(*taken == value[..]);
+            assert!(clients.iter().all(|reader| reader.get(b"key").unwrap().is_none()));
+            assert!(writer.take(b"key").unwrap().is_none());
+        }
+    }
+}
+
+#[test]
+fn transaction_is_seen_when_it_is_executed_and_by_one_thread_alone_queued() {
+    let server = Server::start(Kind::Forebay);
+    let clients = clients(&server, "");
+    for owner in &clients {
+        owner.put(b"key", b"before").unwrap();
+        owner.call(&[b"MULTI"]).unwrap();
+        let queued = owner.call(&[b"SET", b"key", b"after"]).unwrap();
+        assert_eq!(queued, Reply::Simple(b"QUEUED".to_vec()));
+        let others = clients.iter().filter(|other| !std::ptr::eq(*other, owner));
+        for other in others.clone() {
+            assert_eq!(*other.get(b"key").unwrap().expect("it is there"), *b"before");
+        }
+        thread::scope(|scope| {
+            let other = scope.spawn(|| owner.call(&[b"GET", b"key"]).unwrap());
+            let found = other.join().expect("it ends");
+            assert_eq!(found, Reply::Bulk(b"before".to_vec()), "a thread has its own");
+        });
+        owner.call(&[b"EXEC"]).unwrap();
+        for client in &clients {
+            assert_eq!(*client.get(b"key").unwrap().expect("it is there"), *b"after");
+        }
+    }
+}
+
+#[test]
+fn readers_beside_running_transactions_never_go_back() {
+    const TRANSACTIONS: u64 = 500;
+    let server = Server::start(Kind::Forebay);
+    let clients = clients(&server, "");
+    let is_done = AtomicBool::new(false);
+    let number = |view: Option<View>| -> u64 {
+        view.map_or(0, |view| {
+            let text = str::from_utf8(&view[..8]).expect("digits");
+            text.trim_start_matches('0').parse().unwrap_or(0)
+        })
+    };
+    let check = |client: &Client| {
+        let (mut rounds, mut newest) = (0, 0);
+        while !is_done.load(Ordering::Acquire) || rounds == 0 {
+            for key in [b"small".as_slice(), b"large", b"small"] {
+                let found = number(client.get(key).unwrap());
+                assert!(found >= newest, "{found} after {newest} over {client:?}");
+                newest = found;
+            }
+            rounds += 1;
+        }
+    };
+    thread::scope(|scope| {
+        for client in &clients {
+            scope.spawn(|| check(client));
+        }
+        let mut writer = server.unix();
+        for round in 1..=TRANSACTIONS {
+            let text = format!("{round:08}");
+            let large = text.repeat(1000);
+            let set = |key: &str, value: &str| request(&["SET", key, value]);
+            let requests = [
+                request(&["MULTI"]),
+                set("small", &text),
+                set("large", &large),
+                request(&["EXEC"]),
+            ];
+            writer.pipeline(&requests);
+        }
+        is_done.store(true, Ordering::Release);
+    });
+}
+
+#[test]
+fn threads_share_a_client_and_leave_nothing_behind() {
+    const THREADS: u64 = 8;
+    const ROUNDS: u64 = 50;
+    let server = Server::start(Kind::Forebay);
+    let before = info(&server, "connected_clients");
+    for (url, lanes) in urls(&server, "").into_iter().zip([THREADS, 0, 0]) {
+        let client = connect(&url);
+        let (meet, own) = (Barrier::new(THREADS as usize), info(&server, "connected_clients"));
+        thread::scope(|scope| {
+            for index in 0..THREADS {
+                let (client, meet, server) = (&client, &meet, &server);
+                scope.spawn(move || {
+                    let key = format!("key:{index}");
+                    for round in 1..=ROUNDS {
+                        let value = bytes(round as usize, 3000 + 100 * index as usize * 8);
+                        client.put(key.as_bytes(), &value).unwrap();
+                        let view = client.get(key.as_bytes()).unwrap().expect("it is there");
+                        assert!(*view == value[..]);
+                        client.call(&[b"INCR", b"counter"]).unwrap();
+                    }
+                    meet.wait();
+                    if index == 0 && lanes > 0 {
+                        assert_eq!(info(server, "shm_lanes"), lanes + 1, "one for each");
+                    }
+                    meet.wait();
+                });
+            }
+        });
+        assert_eq!(*client.take(b"counter").unwrap().expect("it is there"), *b"400");
+        poll_until("threads' connections to end", || info(&server, "connected_clients") == own);
+        drop(client);
+        poll_until("all connections to end", || info(&server, "connected_clients") == before);
+        assert_eq!(info(&server, "shm_sessions"), 0);
+    }
+}
+
+#[test]
+fn one_of_many_takers_gets_each_value() {
+    const KEYS: u64 = 300;
+    let server = Server::start(Kind::Forebay);
+    let clients = clients(&server, "");
+    for index in 0..KEYS {
+        clients[0].put(format!("key:{index}").as_bytes(), &bytes(1, 6000)).unwrap();
+    }
+    let taken = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for client in clients.iter().chain(&clients) {
+            scope.spawn(|| {
+                for index in 0..KEYS {
+                    let key = format!("key:{index}");
+                    if client.take(key.as_bytes()).unwrap().is_some() {
+                        taken.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(taken.load(Ordering::Relaxed), KEYS);
+}
+
+#[test]
+fn view_outlives_its_key_its_client_and_the_server() {
+    for signal in ["TERM", "KILL"] {
+        let mut server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+        let [client, _, other] = clients(&server, "");
+        let old = bytes(1, 100_000);
+        client.put(b"key", &old).unwrap();
+        let views: [View; 2] = [(); 2].map(|()| client.get(b"key").unwrap().expect("it is there"));
+        drop(client);
+        other.call(&[b"FLUSHALL"]).unwrap();
+        for index in 0..40 {
+            other.put(format!("other:{index}").as_bytes(), &bytes(index, 100_000)).unwrap();
+        }
+        let [first, last] = views;
+        assert!(first.is_pinned() && *first == old[..]);
+        drop(first);
+        assert_eq!(info(&server, "shm_sessions"), 1, "the session of the last view");
+        server.signal(signal);
+        server.wait();
+        assert!(*last == old[..]);
+    }
+    let server = Server::start(Kind::Forebay);
+    let client = connect(&urls(&server, "")[0]);
+    client.put(b"key", &bytes(1, 100_000)).unwrap();
+    let view = client.get(b"key").unwrap().expect("it is there");
+    drop(client);
+    drop(view);
+    poll_until("the session to end", || info(&server, "shm_sessions") == 0);
+}
+
+#[test]
+fn client_works_again_after_the_server_was_restarted() {
+    for signal in ["TERM", "KILL"] {
+        let folder = TempFolder::new();
+        let (path, port) = (folder.path().join("forebay.sock"), free_port());
+        let launch = || Launch::new(Kind::Forebay).socket(&path).port(port).start();
+        let mut server = launch();
+        let clients = clients(&server, "");
+        clients[0].put(b"key", &bytes(1, 5000)).unwrap();
+        assert!(clients.iter().all(|client| client.get(b"key").unwrap().is_some()));
+        server.signal(signal);
+        server.wait();
+        for client in &clients {
+            poll_until("the end to be seen", || client.get(b"key").is_err());
+            let error = client.put(b"key", b"value").unwrap_err();
+            assert!(matches!(error, ClientError::Broken(_)), "{client:?}: {error}");
+        }
+        let _server = launch();
+        for client in &clients {
+            assert!(client.get(b"key").unwrap().is_none(), "{client:?} sees the new server");
+        }
+        clients[0].put(b"key", &bytes(2, 5000)).unwrap();
+        for client in &clients {
+            assert!(*client.get(b"key").unwrap().expect("it is there") == bytes(2, 5000)[..]);
+        }
+        assert_eq!(clients[0].transport().unwrap(), Transport::SharedMemory);
+    }
+}
+
+#[test]
+fn what_the_server_does_not_allow_is_done_another_way() {
+    let redis = Server::start(Kind::Redis);
+    let without = |options: &[&str]| {
+        let launch = Launch::new(Kind::Forebay);
+        options.iter().fold(launch, |launch, name| launch.option(name, "0")).start()
+    };
+    let reads = Launch::new(Kind::Forebay).option("shm-reads", "no").start();
+    let lanes = without(&["shm-lanes-max"]);
+    let neither =
+        Launch::new(Kind::Forebay).option("shm-reads", "no").option("shm-lanes-max", "0").start();
+    for (server, transport) in [
+        (&reads, Transport::Lane),
+        (&lanes, Transport::SharedMemory),
+        (&neither, Transport::Unix),
+        (&redis, Transport::Unix),
+    ] {
+        let client = connect(&urls(server, "?db=2")[0]);
+        assert_eq!(client.transport().unwrap(), transport);
+        let value = bytes(1, 100_000);
+        client.put(b"key", &value).unwrap();
+        let view = client.get(b"key").unwrap().expect("it is there");
+        assert!(*view == value[..]);
+        assert_eq!(view.is_pinned(), transport == Transport::SharedMemory);
+        assert_eq!(client.ttl(b"key").unwrap(), TimeToLive::Endless);
+        assert_eq!(client.ttl(b"absent").unwrap(), TimeToLive::Absent);
+        assert_eq!(client.strlen(b"key").unwrap(), 100_000);
+        assert!(client.take(b"key").unwrap().is_some() && !client.exists(b"key").unwrap());
+    }
+}
+
+#[test]
+fn refusals_are_told_in_the_servers_words() {
+    let locked = Launch::new(Kind::Forebay).option("requirepass", "sec/ret").start();
+    let code = |url: &str| match Client::connect(url) {
+        Ok(client) => client.get(b"key").err()?.code().map(str::to_owned),
+        Err(error) => error.code().map(str::to_owned),
+    };
+    for (query, expected) in [
+        ("?password=sec%2fret", None),
+        ("?password=sec%2Fret&user=default&db=15", None),
+        ("?password=wrong", Some("WRONGPASS")),
+        ("?password=sec/ret&db=99", Some("ERR")),
+        ("", Some("NOAUTH")),
+    ] {
+        for url in urls(&locked, query) {
+            assert_eq!(code(&url).as_deref(), expected, "{url}");
+        }
+    }
+    let error = Client::connect("shm:///nowhere/forebay.sock").expect_err("nobody is there");
+    assert!(matches!(error, ClientError::Broken(_)), "{error}");
+}
+
+#[test]
+fn silent_server_is_given_up_and_answers_later() {
+    let server = Server::start(Kind::Forebay);
+    for url in urls(&server, "") {
+        let client = Client::connect_within(&url, Duration::from_millis(500)).unwrap();
+        client.put(b"key", b"one").unwrap();
+        server.signal("STOP");
+        poll_until("the server to stop", || kernel::is_stopped(server.process_id()));
+        let error = client.call(&[b"GET", b"key"]).unwrap_err();
+        assert!(matches!(error, ClientError::TimedOut), "{url}: {error}");
+        server.signal("CONT");
+        poll_until("an answer", || client.call(&[b"PING"]).is_ok());
+        let late = client.call(&[b"ECHO", b"two"]).unwrap();
+        assert_eq!(late, Reply::Bulk(b"two".to_vec()), "no reply of another request");
+    }
+}
+
+#[test]
+fn example_works_over_every_transport() {
+    let server = Server::start(Kind::Forebay);
+    let profile = forebay().parent().expect("a program lies in a folder");
+    let target = profile.parent().expect("it lies in target/<profile>");
+    for (url, pinned) in urls(&server, "").iter().zip([true, false, false]) {
+        let mut example = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        example.args(["run", "--quiet", "--package", "forebay-client", "--example", "client"]);
+        example.arg("--target-dir").arg(target).args(["--", url]);
+        example.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));
+        let finished = run(example, b"");
+        let lines =
+            format!("greeting: hello\npicture: 100000 bytes, not copied: {pinned}\nvisits: 4\n");
+        assert_eq!(finished.output, lines, "{}", finished.errors);
+    }
+}
