@@ -30,6 +30,23 @@ fn an_idle_server_uses_no_processor() {
 }
 
 #[test]
+fn a_busy_poll_ends_where_no_request_follows() {
+    let server = Launch::new(Kind::Forebay).option("busy-poll-us", "10000").start();
+    let mut clients = [server.tcp(), server.unix()];
+    let before = kernel::processor_ns(server.process_id());
+    for client in &mut clients {
+        for number in 0..50 {
+            assert_eq!(client.call(&format!("SET k {number}")), Value::Simple(b"OK".to_vec()));
+        }
+    }
+    let_pass(Duration::from_secs(1));
+    let polled = kernel::processor_ns(server.process_id()) - before;
+    assert!(polled > 2 * TICK_NS, "two workers that look for 10 ms ran for {polled} ns");
+    let ran = rest(&server);
+    assert!(ran < TICK_NS, "an idle server ran for {ran} ns");
+}
+
+#[test]
 fn a_server_at_rest_with_keys_that_expire_far_away_uses_no_processor() {
     let server = Server::start(Kind::Forebay);
     let mut client = server.tcp();

@@ -4,7 +4,7 @@
 use base::{DatabaseIndex, Key};
 use command::Command;
 use keyspace::Keyspace;
-use resp::Requests;
+use resp::{RequestView, Requests};
 
 /// How many requests are prepared together: as many misses as a core can have under way, while
 /// what the first one fetched is still in the cache when the last one runs.
@@ -15,7 +15,7 @@ const WINDOW_MAX: usize = 16;
 pub(crate) struct Prepared<'a> {
     /// Its row, where the request is well formed.
     pub command: Option<&'static Command>,
-    /// Its key, where the row says that there is exactly one.
+    /// Its key, where it has exactly one.
     pub key: Option<Key<'a>>,
 }
 
@@ -66,6 +66,14 @@ fn prepare<'a>(keyspace: &Keyspace, requests: Requests<'a>, index: usize) -> Pre
     let request = requests.at(index);
     // A request that is refused is looked at again when its turn comes, to say why.
     let Ok(command) = command::resolve(request) else { return Prepared::default() };
-    let key = command.only_key().map(|position| keyspace.hasher().key(request.at(position)));
+    let position = command.only_key().or_else(|| sole_key(command, request));
+    let key = position.map(|position| keyspace.hasher().key(request.at(position)));
     Prepared { command: Some(command), key }
+}
+
+/// Returns the position of the key in a request that has one where others may have more.
+fn sole_key(command: &Command, request: RequestView<'_>) -> Option<usize> {
+    let mut positions = command.key_positions(request);
+    let position = positions.next()?;
+    positions.next().is_none().then_some(position)
 }

@@ -4,7 +4,7 @@
 //! such a key changes nothing for that watcher, as Redis has it. A version per key could not tell
 //! watchers apart.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -25,13 +25,15 @@ const WATCH_BYTES: usize = 160;
 pub struct Watches {
     /// Set by whoever changes a watched key; shared with the shards.
     dirty: Option<Arc<AtomicBool>>,
+    /// That of watches that have ended, for the next ones.
+    spare: Option<Arc<AtomicBool>>,
     keys: Vec<WatchedKey>,
 }
 
 #[derive(Debug)]
 struct WatchedKey {
     database: DatabaseIndex,
-    bytes: Box<[u8]>,
+    bytes: Arc<[u8]>,
     hash: u64,
     slot: Slot,
     shard: ShardIndex,
@@ -70,6 +72,20 @@ impl Watches {
         self.keys.iter().map(|watched| watched.shard)
     }
 
+    /// Returns the mark of these watches, a new one where nothing is watched.
+    fn begin(&mut self) -> &Arc<AtomicBool> {
+        let spare = &mut self.spare;
+        self.dirty.get_or_insert_with(|| spare.take().unwrap_or_default())
+    }
+
+    /// Keeps `dirty`, the mark of watches that have ended, unless somebody still looks at it.
+    fn end(&mut self, mut dirty: Arc<AtomicBool>) {
+        if let Some(mark) = Arc::get_mut(&mut dirty) {
+            *mark.get_mut() = false;
+            self.spare = Some(dirty);
+        }
+    }
+
     fn contains(&self, database: DatabaseIndex, key: &Key<'_>) -> bool {
         self.keys.iter().any(|watched| watched.database == database && *watched.bytes == *key.bytes)
     }
@@ -93,20 +109,17 @@ impl PartialEq for WatchMark {
     }
 }
 
-/// Who watches the keys of one shard.
+/// Who watches the keys of one shard: one record for each watch, by the key's hash and bytes, so
+/// that those of a key are neighbours. It keeps its memory for the next watch.
 #[derive(Debug, Default)]
 pub(crate) struct WatchTable {
-    keys: BTreeMap<Box<[u8]>, WatchedBy>,
-}
-
-#[derive(Debug)]
-struct WatchedBy {
-    hash: u64,
     watchers: Vec<Watcher>,
 }
 
 #[derive(Debug)]
 struct Watcher {
+    hash: u64,
+    key: Arc<[u8]>,
     database: DatabaseIndex,
     dirty: Arc<AtomicBool>,
     /// The key was there and had expired when the watch began, and no change came since.
@@ -136,48 +149,59 @@ impl WatchTable {
     /// Returns whether nobody watches any key: the one branch that a write pays.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.watchers.is_empty()
     }
 
     /// Tells the watchers of `key` that it changed, and `exists` now.
-    pub fn touch(&mut self, database: DatabaseIndex, key: &[u8], exists: bool) {
-        let Some(watched) = self.keys.get_mut(key) else { return };
-        for watcher in watched.watchers.iter_mut().filter(|one| one.database == database) {
-            // An expired key that is removed is as absent as it was.
-            if watcher.expired && !exists {
-                watcher.expired = false;
-            } else {
-                watcher.mark_dirty();
+    pub fn touch(&mut self, database: DatabaseIndex, key: &Key<'_>, exists: bool) {
+        let range = self.range(key.hash, key.bytes);
+        let Range { mut start, mut end } = range;
+        while start < end {
+            let watcher = &mut self.watchers[start];
+            if watcher.database == database {
+                // An expired key that is removed is as absent as it was.
+                if watcher.expired && !exists {
+                    watcher.expired = false;
+                } else {
+                    watcher.mark_dirty();
+                }
             }
-        }
-        watched.watchers.retain(Watcher::is_attended);
-        if watched.watchers.is_empty() {
-            self.keys.remove(key);
+            if watcher.is_attended() {
+                start += 1;
+            } else {
+                self.watchers.remove(start);
+                end -= 1;
+            }
         }
     }
 
-    fn add(&mut self, key: &Key<'_>, watcher: Watcher) {
-        let watched = self
-            .keys
-            .entry(key.bytes.into())
-            .or_insert_with(|| WatchedBy { hash: key.hash, watchers: Vec::new() });
-        watched.watchers.push(watcher);
+    fn add(&mut self, watcher: Watcher) {
+        let end = self.range(watcher.hash, &watcher.key).end;
+        self.watchers.insert(end, watcher);
     }
 
     fn remove(&mut self, watched: &WatchedKey, dirty: &Arc<AtomicBool>) {
-        let Some(by) = self.keys.get_mut(&watched.bytes) else { return };
-        by.watchers
-            .retain(|one| one.database != watched.database || !Arc::ptr_eq(&one.dirty, dirty));
-        if by.watchers.is_empty() {
-            self.keys.remove(&watched.bytes);
+        if let Some(index) = self.position(watched, dirty) {
+            self.watchers.remove(index);
         }
     }
 
     fn watcher(&self, watched: &WatchedKey, dirty: &Arc<AtomicBool>) -> Option<&Watcher> {
-        let by = self.keys.get(&watched.bytes)?;
-        by.watchers
-            .iter()
-            .find(|one| one.database == watched.database && Arc::ptr_eq(&one.dirty, dirty))
+        self.position(watched, dirty).map(|index| &self.watchers[index])
+    }
+
+    fn position(&self, watched: &WatchedKey, dirty: &Arc<AtomicBool>) -> Option<usize> {
+        let is_it =
+            |one: &Watcher| one.database == watched.database && Arc::ptr_eq(&one.dirty, dirty);
+        self.range(watched.hash, &watched.bytes).find(|&index| is_it(&self.watchers[index]))
+    }
+
+    /// Returns where the watchers of a key are, or would be.
+    fn range(&self, hash: u64, key: &[u8]) -> Range<usize> {
+        let order = |one: &Watcher| one.hash.cmp(&hash).then_with(|| (*one.key).cmp(key));
+        let start = self.watchers.partition_point(|one| order(one).is_lt());
+        let count = self.watchers[start..].iter().take_while(|one| order(one).is_eq()).count();
+        start..start + count
     }
 }
 
@@ -193,14 +217,13 @@ impl Shard {
         now: UnixMs,
     ) {
         let mut watches = std::mem::take(&mut self.watches);
-        for (key, watched) in &mut watches.keys {
-            let before = self.presence(emptied, watched.hash, key, now);
+        for watcher in watches.watchers.iter_mut().filter(|one| one.database == emptied) {
+            let before = self.presence(emptied, watcher.hash, &watcher.key, now);
             let after = match replacement {
-                Some(replacement) => self.presence(replacement, watched.hash, key, now),
+                Some(replacement) => self.presence(replacement, watcher.hash, &watcher.key, now),
                 None => Presence::Absent,
             };
-            let concerned = watched.watchers.iter_mut().filter(|one| one.database == emptied);
-            concerned.for_each(|watcher| watcher.replaced(before, after));
+            watcher.replaced(before, after);
         }
         self.watches = watches;
     }
@@ -243,16 +266,18 @@ impl Keyspace {
             if watches.contains(database, key) {
                 continue;
             }
-            let dirty = watches.dirty.get_or_insert_default().clone();
+            let dirty = watches.begin().clone();
+            let bytes: Arc<[u8]> = key.bytes.into();
             let mut guard = self.lock(key.shard);
             let shard = guard.shard_mut(key.shard);
             let expired = shard.presence(database, key.hash, key.bytes, now) == Presence::Expired;
-            shard.watches.add(key, Watcher { database, dirty, expired });
+            let name = Arc::clone(&bytes);
+            shard.watches.add(Watcher { hash: key.hash, key: name, database, dirty, expired });
             drop(guard);
             self.charge((key.bytes.len() * 2 + WATCH_BYTES) as u64);
             watches.keys.push(WatchedKey {
                 database,
-                bytes: key.bytes.into(),
+                bytes,
                 hash: key.hash,
                 slot: key.slot,
                 shard: key.shard,
@@ -269,6 +294,7 @@ impl Keyspace {
             drop(guard);
             self.discharge_watch(&watched);
         }
+        watches.end(dirty);
     }
 
     fn discharge_watch(&self, watched: &WatchedKey) {
@@ -303,5 +329,6 @@ impl Guard<'_> {
             self.shard_mut(watched.shard).watches.remove(&watched, &dirty);
             self.keyspace().discharge_watch(&watched);
         }
+        watches.end(dirty);
     }
 }

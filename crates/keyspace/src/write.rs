@@ -411,7 +411,7 @@ impl<'p> Place<'p> {
         }
         self.emit(&Effect::Delete { key: key.bytes });
         if !self.shard.watches.is_empty() {
-            self.shard.watches.touch(self.database, key.bytes, false);
+            self.shard.watches.touch(self.database, key, false);
         }
         is_free
     }
@@ -661,7 +661,7 @@ impl<'p> Place<'p> {
             self.shard.published.changes.add(1);
         }
         if !self.shard.watches.is_empty() {
-            self.shard.watches.touch(self.database, key.bytes, exists);
+            self.shard.watches.touch(self.database, key, exists);
         }
     }
 
@@ -680,7 +680,7 @@ impl<'p> Place<'p> {
     #[inline]
     pub(crate) fn tell(&mut self, key: &Key<'_>, exists: bool) {
         if !self.shard.watches.is_empty() {
-            self.shard.watches.touch(self.database, key.bytes, exists);
+            self.shard.watches.touch(self.database, key, exists);
         }
     }
 

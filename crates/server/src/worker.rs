@@ -194,8 +194,7 @@ impl<'s> Worker<'s> {
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.shared.shutdown.has_begun() {
-            let patience = self.patience();
-            self.poller.wait(&mut events, patience)?;
+            self.await_events(&mut events)?;
             let began = (self.tick.clock)();
             self.round(&events);
             self.counters.rounds.add(1);
@@ -204,6 +203,23 @@ impl<'s> Worker<'s> {
         self.acceptor = None;
         self.shared.doors.close();
         self.drain(&mut events)
+    }
+
+    /// Waits until something is ready, or a wait of a session ends. Behind a round that had events
+    /// it first looks for a while without sleeping, where `busy-poll-us` says so.
+    fn await_events(&mut self, events: &mut Events) -> io::Result<()> {
+        let patience = self.patience();
+        let busy_poll = self.settings.busy_poll;
+        if !busy_poll.is_zero() && !events.is_empty() && patience != Some(Duration::ZERO) {
+            let end = sys::clock::monotonic() + busy_poll;
+            while sys::clock::monotonic() < end {
+                self.poller.wait(events, Some(Duration::ZERO))?;
+                if !events.is_empty() {
+                    return Ok(());
+                }
+            }
+        }
+        self.poller.wait(events, patience)
     }
 
     /// Returns how long to wait for readiness at most.

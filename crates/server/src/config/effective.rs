@@ -514,6 +514,17 @@ pub static SHARED_READ_USERS: Row = Row {
     ..Row::EFFECTIVE
 };
 
+/// How long a worker looks for more before it sleeps.
+pub static BUSY_POLL: Row = Row {
+    name: "busy-poll-us",
+    kind: Kind::Integer { min: 0, max: 10_000 },
+    default: "0",
+    doc: "Microseconds for which a worker that has served requests looks for more before it \
+          sleeps. It spares a client that waits for each reply the time of waking the worker, and \
+          costs a processor that long; only for hosts with processors to spare. 0 sleeps at once.",
+    ..Row::EFFECTIVE
+};
+
 /// How many lanes there may be.
 pub static LANES_MAX: Row = Row {
     name: "shm-lanes-max",
@@ -674,5 +685,6 @@ pub static ROWS: &[&Row] = &[
     &SHARED_READS,
     &SHARED_READ_USERS,
     &LANES_MAX,
+    &BUSY_POLL,
     &SAVE,
 ];

@@ -65,6 +65,7 @@ pub struct Settings {
     pub shared_reads: bool,
     pub shared_read_users: Vec<u32>,
     pub lanes_max: usize,
+    pub busy_poll: Duration,
     pub save: String,
 }
 
@@ -77,12 +78,11 @@ impl Settings {
         let flag = |row: &Row| text(row) == "yes";
         let path = |row: &Row| Some(text(row)).filter(|path| !path.is_empty()).map(PathBuf::from);
         let words = |row: &Row| text(row).split_whitespace().map(str::to_owned).collect();
-        let mode = u32::from_str_radix(&text(&row::UNIX_SOCKET_MODE), 8).expect("checked octal");
         Settings {
             port: number(&row::PORT) as u16,
             bind: words(&row::BIND),
             unix_socket: path(&row::UNIX_SOCKET),
-            unix_socket_mode: if mode == 0 { 0o600 } else { mode },
+            unix_socket_mode: socket_mode(&text(&row::UNIX_SOCKET_MODE)),
             timeout: positive(seconds(&row::TIMEOUT)),
             tcp_keepalive: positive(seconds(&row::TCP_KEEPALIVE)),
             tcp_backlog: number(&row::TCP_BACKLOG) as u32,
@@ -137,8 +137,17 @@ impl Settings {
             shared_reads: flag(&row::SHARED_READS),
             shared_read_users: user_ids(&text(&row::SHARED_READ_USERS)),
             lanes_max: number(&row::LANES_MAX) as usize,
+            busy_poll: Duration::from_micros(number(&row::BUSY_POLL)),
             save: text(&row::SAVE),
         }
+    }
+}
+
+/// Returns the mode of the unix socket's file for the option's octal `text`.
+fn socket_mode(text: &str) -> u32 {
+    match u32::from_str_radix(text, 8).expect("checked octal") {
+        0 => 0o600,
+        mode => mode,
     }
 }
 
