@@ -45,7 +45,7 @@ const ROWS: &[Row] = &[
     always("pttl", How::Near { tolerance: SECONDS_MAX * 1000 }, "counts down"),
     always("expiretime", How::Near { tolerance: SECONDS_MAX }, "set relative to a clock"),
     always("pexpiretime", How::Near { tolerance: SECONDS_MAX * 1000 }, "set relative to a clock"),
-    always("object|idletime", How::Near { tolerance: SECONDS_MAX }, "counts up"),
+    always("object|idletime", How::Presence, "Redis shares small integers, idle since its start"),
     always("object|refcount", How::Presence, "Redis keeps what a queued request or a reply holds"),
     always("scan", How::Unordered, "its order is the hash table's"),
     always("keys", How::Unordered, "its order is the hash table's"),
