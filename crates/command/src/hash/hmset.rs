@@ -1,25 +1,17 @@
 //! HMSET: sets fields of a hash.
 
+use super::hset::HSET;
 use crate::prelude::*;
 
 /// The row.
 pub static HMSET: Command = Command {
     name: "hmset",
     summary: "Sets fields of a hash.",
-    since: "2.0.0",
-    complexity: "O(N), N being the fields that are set",
-    group: Group::Hash,
-    arity: Arity::at_least(4),
-    flags: Flags::DENYOOM.with(Flags::FAST),
-    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::UPDATE))],
-    args: &[
-        Arg::key("key"),
-        Arg::block("data", &[Arg::part("field"), Arg::string("value")]).multiple(),
-    ],
     deprecated: Some(("4.0.0", "`HSET` with multiple field-value pairs")),
     example: "> HMSET lake depth 12 colour blue\nOK\n> HGET lake depth\n\"12\"",
+    history: &[],
     handler: Handler::Write(run),
-    ..Command::DEFAULT
+    ..HSET
 };
 
 fn run(

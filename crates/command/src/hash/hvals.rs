@@ -4,22 +4,16 @@ use collections::Hash;
 
 use crate::element::reply_element;
 
+use super::hkeys::HKEYS;
 use crate::prelude::*;
 
 /// The row.
 pub static HVALS: Command = Command {
     name: "hvals",
     summary: "Returns all values of a hash.",
-    since: "2.0.0",
-    complexity: "O(N), N being the fields",
-    group: Group::Hash,
-    arity: Arity::exactly(2),
-    keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
-    args: &[Arg::key("key")],
-    tips: &["nondeterministic_output_order"],
     example: "> HSET lake depth 12\n(integer) 1\n> HVALS lake\n1) \"12\"",
     handler: Handler::Read(run),
-    ..Command::DEFAULT
+    ..HKEYS
 };
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {

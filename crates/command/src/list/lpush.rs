@@ -28,7 +28,18 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    let length = cx.view.push(args.key(0), End::Head, args.from(2), WhenAbsent::Create)?;
+    push(cx, args, End::Head, WhenAbsent::Create, reply)
+}
+
+/// Adds the elements of a request at `end` of its list; replies with the list's length.
+pub(super) fn push(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    end: End,
+    when_absent: WhenAbsent,
+    reply: &mut Reply<'_>,
+) -> Result<(), CommandError> {
+    let length = cx.view.push(args.key(0), end, args.from(2), when_absent)?;
     reply.integer(length as i64);
     Ok(())
 }

@@ -3,6 +3,7 @@
 use collections::End;
 use keyspace::WhenAbsent;
 
+use super::lpush::{LPUSH, push};
 use crate::prelude::*;
 
 /// The row.
@@ -10,18 +11,12 @@ pub static LPUSHX: Command = Command {
     name: "lpushx",
     summary: "Adds elements at the head of a list, if it is there.",
     since: "2.2.0",
-    complexity: "O(N), N being the elements that are added",
-    group: Group::List,
-    arity: Arity::at_least(3),
-    flags: Flags::DENYOOM.with(Flags::FAST),
-    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::INSERT))],
-    args: &[Arg::key("key"), Arg::part("element").multiple()],
     history: &[("4.0.0", "Accepts multiple `element` arguments.")],
     example: "> LPUSHX boats oar\n(integer) 0\n\
         > RPUSH boats mast\n(integer) 1\n\
         > LPUSHX boats oar\n(integer) 2",
     handler: Handler::Write(run),
-    ..Command::DEFAULT
+    ..LPUSH
 };
 
 fn run(
@@ -29,7 +24,5 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    let length = cx.view.push(args.key(0), End::Head, args.from(2), WhenAbsent::Skip)?;
-    reply.integer(length as i64);
-    Ok(())
+    push(cx, args, End::Head, WhenAbsent::Skip, reply)
 }

@@ -4,25 +4,18 @@ use collections::End;
 
 use crate::list_pop::pop;
 
+use super::lpop::LPOP;
 use crate::prelude::*;
 
 /// The row.
 pub static RPOP: Command = Command {
     name: "rpop",
     summary: "Takes the last element of a list, or the last ones, and returns it.",
-    since: "1.0.0",
-    complexity: "O(N), N being the elements that are taken",
-    group: Group::List,
-    arity: Arity::at_least(2),
-    flags: Flags::FAST,
-    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::DELETE))],
-    args: &[Arg::key("key"), Arg::integer("count").within(0, 10).optional().since("6.2.0")],
-    history: &[("6.2.0", "Added the `count` argument.")],
     example: "> RPUSH boats oar mast keel\n(integer) 3\n\
         > RPOP boats\n\"keel\"\n\
         > RPOP boats 5\n1) \"mast\"\n2) \"oar\"",
     handler: Handler::Write(run),
-    ..Command::DEFAULT
+    ..LPOP
 };
 
 fn run(

@@ -3,25 +3,19 @@
 use collections::End;
 use keyspace::WhenAbsent;
 
+use super::lpush::push;
+use super::lpushx::LPUSHX;
 use crate::prelude::*;
 
 /// The row.
 pub static RPUSHX: Command = Command {
     name: "rpushx",
     summary: "Adds elements at the tail of a list, if it is there.",
-    since: "2.2.0",
-    complexity: "O(N), N being the elements that are added",
-    group: Group::List,
-    arity: Arity::at_least(3),
-    flags: Flags::DENYOOM.with(Flags::FAST),
-    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::INSERT))],
-    args: &[Arg::key("key"), Arg::part("element").multiple()],
-    history: &[("4.0.0", "Accepts multiple `element` arguments.")],
     example: "> RPUSHX boats oar\n(integer) 0\n\
         > RPUSH boats mast\n(integer) 1\n\
         > RPUSHX boats oar\n(integer) 2",
     handler: Handler::Write(run),
-    ..Command::DEFAULT
+    ..LPUSHX
 };
 
 fn run(
@@ -29,7 +23,5 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    let length = cx.view.push(args.key(0), End::Tail, args.from(2), WhenAbsent::Skip)?;
-    reply.integer(length as i64);
-    Ok(())
+    push(cx, args, End::Tail, WhenAbsent::Skip, reply)
 }

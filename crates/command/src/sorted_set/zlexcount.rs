@@ -4,6 +4,7 @@ use collections::SortedSet;
 
 use crate::score_range::{By, Range};
 
+use super::zcount::ZCOUNT;
 use crate::prelude::*;
 
 /// The row.
@@ -11,11 +12,6 @@ pub static ZLEXCOUNT: Command = Command {
     name: "zlexcount",
     summary: "Returns the number of members of a sorted set in a range of names.",
     since: "2.8.9",
-    complexity: "O(log N)",
-    group: Group::SortedSet,
-    arity: Arity::exactly(4),
-    flags: Flags::FAST,
-    keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[
         Arg::key("key"),
         Arg::string("min").among(&["-", "+", "[a", "(a", "[5", "(x", "["]),
@@ -23,7 +19,7 @@ pub static ZLEXCOUNT: Command = Command {
     ],
     example: "> ZADD names 0 alder 0 oak\n(integer) 2\n> ZLEXCOUNT names [b +\n(integer) 1",
     handler: Handler::Read(run),
-    ..Command::DEFAULT
+    ..ZCOUNT
 };
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {

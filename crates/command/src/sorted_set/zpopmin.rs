@@ -4,23 +4,17 @@ use collections::Direction;
 
 use crate::score_pop::pop;
 
+use super::zpopmax::ZPOPMAX;
 use crate::prelude::*;
 
 /// The row.
 pub static ZPOPMIN: Command = Command {
     name: "zpopmin",
     summary: "Takes the member with the lowest score, or several, and returns it.",
-    since: "5.0.0",
-    complexity: "O(M log N), M being the members that are taken",
-    group: Group::SortedSet,
-    arity: Arity::at_least(2),
-    flags: Flags::FAST,
-    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::DELETE))],
-    args: &[Arg::key("key"), Arg::integer("count").within(0, 10).optional()],
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\
         > ZPOPMIN depths\n1) \"shore\"\n2) \"1\"",
     handler: Handler::Write(run),
-    ..Command::DEFAULT
+    ..ZPOPMAX
 };
 
 fn run(

@@ -4,6 +4,7 @@ use collections::SortedSet;
 
 use crate::score_range::{By, Range};
 
+use super::zremrangebylex::ZREMRANGEBYLEX;
 use crate::prelude::*;
 
 /// The row.
@@ -11,10 +12,6 @@ pub static ZREMRANGEBYRANK: Command = Command {
     name: "zremrangebyrank",
     summary: "Removes the members of a sorted set in a range of ranks.",
     since: "2.0.0",
-    complexity: "O(log N + M log N), M being the members that are removed",
-    group: Group::SortedSet,
-    arity: Arity::exactly(4),
-    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::DELETE))],
     args: &[
         Arg::key("key"),
         Arg::integer("start").within(-5, 5),
@@ -23,7 +20,7 @@ pub static ZREMRANGEBYRANK: Command = Command {
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\
         > ZREMRANGEBYRANK depths 0 0\n(integer) 1",
     handler: Handler::Write(run),
-    ..Command::DEFAULT
+    ..ZREMRANGEBYLEX
 };
 
 fn run(

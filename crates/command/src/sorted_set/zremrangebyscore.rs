@@ -4,6 +4,7 @@ use collections::SortedSet;
 
 use crate::score_range::{By, Range};
 
+use super::zremrangebylex::ZREMRANGEBYLEX;
 use crate::prelude::*;
 
 /// The row.
@@ -11,10 +12,6 @@ pub static ZREMRANGEBYSCORE: Command = Command {
     name: "zremrangebyscore",
     summary: "Removes the members of a sorted set in a range of scores.",
     since: "1.2.0",
-    complexity: "O(log N + M log N), M being the members that are removed",
-    group: Group::SortedSet,
-    arity: Arity::exactly(4),
-    keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::DELETE))],
     args: &[
         Arg::key("key"),
         Arg::double("min").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
@@ -23,7 +20,7 @@ pub static ZREMRANGEBYSCORE: Command = Command {
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\
         > ZREMRANGEBYSCORE depths 2 +inf\n(integer) 1",
     handler: Handler::Write(run),
-    ..Command::DEFAULT
+    ..ZREMRANGEBYLEX
 };
 
 fn run(

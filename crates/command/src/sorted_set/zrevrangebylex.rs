@@ -3,17 +3,13 @@
 use crate::score_range::{By, RangeRequest, reply_range};
 use collections::Direction;
 
+use super::zrangebylex::ZRANGEBYLEX;
 use crate::prelude::*;
 
 /// The row.
 pub static ZREVRANGEBYLEX: Command = Command {
     name: "zrevrangebylex",
     summary: "Returns the members of a sorted set in a range of names from the highest.",
-    since: "2.8.9",
-    complexity: "O(log N + M), M being the members that are returned",
-    group: Group::SortedSet,
-    arity: Arity::at_least(4),
-    keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[
         Arg::key("key"),
         Arg::string("max").among(&["-", "+", "[a", "(a", "[5", "(x", "["]),
@@ -29,7 +25,7 @@ pub static ZREVRANGEBYLEX: Command = Command {
     example: "> ZADD names 0 alder 0 oak\n(integer) 2\n\
         > ZREVRANGEBYLEX names (m [a\n1) \"alder\"",
     handler: Handler::Read(run),
-    ..Command::DEFAULT
+    ..ZRANGEBYLEX
 };
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {

@@ -3,6 +3,7 @@
 use crate::score_range::{By, RangeRequest, reply_range};
 use collections::Direction;
 
+use super::zrangebyscore::ZRANGEBYSCORE;
 use crate::prelude::*;
 
 /// The row.
@@ -10,10 +11,6 @@ pub static ZREVRANGEBYSCORE: Command = Command {
     name: "zrevrangebyscore",
     summary: "Returns the members of a sorted set in a range of scores from the highest.",
     since: "2.2.0",
-    complexity: "O(log N + M), M being the members that are returned",
-    group: Group::SortedSet,
-    arity: Arity::at_least(4),
-    keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[
         Arg::key("key"),
         Arg::double("max").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
@@ -31,7 +28,7 @@ pub static ZREVRANGEBYSCORE: Command = Command {
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\
         > ZREVRANGEBYSCORE depths (5 1\n1) \"shore\"",
     handler: Handler::Read(run),
-    ..Command::DEFAULT
+    ..ZRANGEBYSCORE
 };
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {

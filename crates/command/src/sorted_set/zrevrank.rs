@@ -4,29 +4,18 @@ use collections::Direction;
 
 use crate::score_range::reply_rank;
 
+use super::zrank::ZRANK;
 use crate::prelude::*;
 
 /// The row.
 pub static ZREVRANK: Command = Command {
     name: "zrevrank",
     summary: "Returns the rank of a member of a sorted set from the highest score.",
-    since: "2.0.0",
-    complexity: "O(log N)",
-    group: Group::SortedSet,
-    arity: Arity::at_least(3),
-    flags: Flags::FAST,
-    keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
-    args: &[
-        Arg::key("key"),
-        Arg::part("member"),
-        Arg::word("withscore", "WITHSCORE").optional().since("7.2.0"),
-    ],
-    history: &[("7.2.0", "Added the optional `WITHSCORE` argument.")],
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\
         > ZREVRANK depths reef\n(integer) 0\n\
         > ZREVRANK depths reef WITHSCORE\n1) (integer) 0\n2) \"5\"",
     handler: Handler::Read(run),
-    ..Command::DEFAULT
+    ..ZRANK
 };
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {

@@ -1,5 +1,6 @@
 //! OBJECT IDLETIME: for how long a key has not been used.
 
+use super::freq::FREQ;
 use crate::prelude::*;
 
 const COUNTED: CommandError = CommandError::Fixed(
@@ -12,13 +13,9 @@ pub static IDLETIME: Command = Command {
     name: "object|idletime",
     summary: "Returns the seconds since a key was used last.",
     since: "2.2.3",
-    arity: Arity::exactly(3),
-    keys: &[KeySpec::at(2, KeyFlags::RO)],
-    args: &[Arg::key("key")],
-    tips: &["nondeterministic_output"],
     example: "> SET lake deep\nOK\n> OBJECT IDLETIME lake\n(integer) 0",
     handler: Handler::Read(run),
-    ..Command::DEFAULT
+    ..FREQ
 };
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {

@@ -1,5 +1,6 @@
 //! LATENCY HISTORY: the spikes of one event.
 
+use super::graph::GRAPH;
 use super::series_of;
 use crate::prelude::*;
 
@@ -7,15 +8,9 @@ use crate::prelude::*;
 pub static HISTORY: Command = Command {
     name: "latency|history",
     summary: "Returns the spikes of an event, the oldest first.",
-    since: "2.8.13",
-    group: Group::Server,
-    arity: Arity::exactly(3),
-    flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::LOADING).with(Flags::STALE),
-    args: &[Arg::string("event").among(&["command", "expire-cycle"])],
-    tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
     example: "> LATENCY HISTORY command\n(empty array)",
     handler: Handler::Session(run),
-    ..Command::DEFAULT
+    ..GRAPH
 };
 
 fn run(

@@ -1,20 +1,15 @@
 //! SHM SEAL: the peer has mapped a lane, which is closed for everyone else and served from now on.
 
+use super::close::CLOSE;
 use crate::prelude::*;
 
 /// The row.
 pub static SEAL: Command = Command {
     name: "shm|seal",
     summary: "Begins to serve a lane that this process has mapped.",
-    since: "7.2.4",
-    group: Group::Server,
-    arity: Arity::exactly(3),
-    flags: Flags::NOSCRIPT.with(Flags::NO_MULTI),
-    categories: Categories::CONNECTION,
-    args: &[Arg::integer("lane")],
     example: "> SHM SEAL 7\n...",
     handler: Handler::Session(run),
-    ..Command::DEFAULT
+    ..CLOSE
 };
 
 fn run(
