@@ -79,6 +79,8 @@ const OWN: &[&str] = &[
     "used_memory_extents",
     "used_memory_private",
     "arena_touched",
+    "busy_polls",
+    "busy_poll_hits",
     "# Shm",
     "shm_sessions",
     "shm_pins",

@@ -5,6 +5,8 @@ use std::time::Duration;
 use harness::{Kind, Launch, Server, kernel, let_pass, poll_until, words};
 use resp::Value;
 
+use super::info;
+
 const REST: Duration = Duration::from_secs(4);
 
 /// Returns the nanoseconds that `server` ran while nobody asked anything of it.
@@ -31,7 +33,10 @@ fn an_idle_server_uses_no_processor() {
 
 #[test]
 fn a_busy_poll_ends_where_no_request_follows() {
-    let server = Launch::new(Kind::Forebay).option("busy-poll-us", "10000").start();
+    let server = Launch::new(Kind::Forebay)
+        .option("busy-poll", "always")
+        .option("busy-poll-us", "10000")
+        .start();
     let mut client = server.unix();
     // Several times, as another process may have the processor meanwhile.
     poll_until("a worker to look for more behind a request", || {
@@ -43,6 +48,30 @@ fn a_busy_poll_ends_where_no_request_follows() {
     let_pass(Duration::from_secs(1));
     let ran = rest(&server);
     assert!(ran < TICK_NS, "an idle server ran for {ran} ns");
+}
+
+#[test]
+fn a_client_that_asks_alone_is_looked_for_and_two_are_not() {
+    let server = Launch::new(Kind::Forebay).option("workers", "1").start();
+    let polls = || info(&server, "stats", "busy_polls");
+    let [mut client, mut other] = [server.unix(), server.tcp()];
+    // With fewer processors nobody is looked for.
+    if std::thread::available_parallelism().map_or(1, usize::from) >= 2 {
+        poll_until("a worker to look for a client that asks in turn", || {
+            (0..100).for_each(|_| drop(client.call("PING")));
+            polls() > 0
+        });
+    }
+    client.call("CONFIG SET busy-poll no");
+    let before = polls();
+    (0..100).for_each(|_| drop(client.call("PING")));
+    assert_eq!(polls(), before, "looks though it is not to");
+    other.call("CONFIG SET busy-poll lone");
+    for _ in 0..100 {
+        client.call("PING");
+        other.call("PING");
+    }
+    assert_eq!(polls(), before, "looks for one of two");
 }
 
 #[test]

@@ -298,6 +298,8 @@ fn replies(counted: &Counted, rate: Rate, fields: &mut Fields) {
     fields.add_zeroes(&["reply_buffer_shrinks", "reply_buffer_expands"]);
     fields.add("eventloop_cycles", totals.rounds);
     fields.add("eventloop_duration_sum", totals.round_nanoseconds / 1000);
+    fields.add("busy_polls", totals.busy_polls);
+    fields.add("busy_poll_hits", totals.busy_poll_hits);
     fields.add("eventloop_duration_cmd_sum", counted.command_nanoseconds() / 1000);
     fields.add("instantaneous_eventloop_cycles_per_sec", rate.rounds);
     fields.add("instantaneous_eventloop_duration_usec", rate.round_microseconds);

@@ -87,6 +87,10 @@ counters! {
     lane_wakes,
     /// Times that a client of a lane rang.
     lane_rings,
+    /// Times that a worker looked for more before it slept.
+    busy_polls,
+    /// Those of them that found something.
+    busy_poll_hits,
     /// Lanes ended for what their client wrote.
     lane_errors,
 }

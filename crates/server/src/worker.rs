@@ -31,6 +31,7 @@ use crate::statistics::WorkerCounters;
 use crate::transport::Transport;
 use lanes::stay_awake;
 use messages::note_monitor;
+use polling::{PollMode, Polling};
 use waiting::{Place, Waiting};
 
 /// Events of one wait, and so the connections served in one round beside those queued.
@@ -69,6 +70,10 @@ pub struct Worker<'s> {
     unreported_bytes: isize,
     /// What the keyspace knows of the memory that the distributions of times take.
     histogram_bytes: u64,
+    /// Whether it looks for more before it sleeps.
+    polling: Polling,
+    /// For how long; zero for not at all.
+    look_limit: Duration,
     /// The connections that wait for something else than their peers.
     waiting: Waiting,
     /// The connections by the numbers of their sessions.
@@ -131,6 +136,7 @@ macro_rules! kit {
 
 mod lanes;
 mod messages;
+pub mod polling;
 mod waiting;
 
 impl<'s> Worker<'s> {
@@ -145,6 +151,7 @@ impl<'s> Worker<'s> {
     ) -> io::Result<Worker<'s>> {
         let poller = Poller::new()?;
         let mailbox = &shared.mailboxes[index];
+        let settings = shared.settings();
         poller.add(mailbox.waker(), MAILBOX_TOKEN, Interest::ReadableLevel)?;
         if let Some(acceptor) = &mut acceptor {
             acceptor.watch(&poller)?;
@@ -173,13 +180,15 @@ impl<'s> Worker<'s> {
                 // Set before each call.
                 output_bytes_max: 0,
             },
-            settings: shared.settings(),
+            look_limit: look_limit(&settings, shared),
+            settings,
             settings_version: shared.settings_version(),
             queued: VecDeque::new(),
             unflushed: Vec::new(),
             awake: Vec::new(),
             unreported_bytes: 0,
             histogram_bytes: 0,
+            polling: Polling::default(),
             waiting: Waiting::default(),
             tokens: HashMap::new(),
             monitors: Vec::new(),
@@ -205,21 +214,45 @@ impl<'s> Worker<'s> {
         self.drain(&mut events)
     }
 
-    /// Waits until something is ready, or a wait of a session ends. Behind a round that had events
-    /// it first looks for a while without sleeping, where `busy-poll-us` says so.
+    /// Waits until something is ready, or a wait of a session ends; may look for a while before it
+    /// sleeps.
     fn await_events(&mut self, events: &mut Events) -> io::Result<()> {
         let patience = self.patience();
-        let busy_poll = self.settings.busy_poll;
-        if !busy_poll.is_zero() && !events.is_empty() && patience != Some(Duration::ZERO) {
-            let end = sys::clock::monotonic() + busy_poll;
-            while sys::clock::monotonic() < end {
-                self.poller.wait(events, Some(Duration::ZERO))?;
-                if !events.is_empty() {
-                    return Ok(());
-                }
-            }
+        let may_look = patience != Some(Duration::ZERO) && !self.look_limit.is_zero();
+        if !may_look || !self.polling.is_due(self.settings.busy_poll, !events.is_empty()) {
+            self.poller.wait(events, patience)?;
+        } else if self.look(events)? {
+            self.counters.busy_poll_hits.add(1);
+        } else {
+            self.poller.wait(events, patience)?;
         }
-        self.poller.wait(events, patience)
+        let lone_client = self.lone_client(events);
+        self.polling.note(lone_client);
+        Ok(())
+    }
+
+    /// Looks for events without sleeping, and returns whether there are some.
+    fn look(&mut self, events: &mut Events) -> io::Result<bool> {
+        let end = sys::clock::monotonic() + self.look_limit;
+        self.counters.busy_polls.add(1);
+        self.poller.wait(events, Some(Duration::ZERO))?;
+        while events.is_empty() && sys::clock::monotonic() < end {
+            self.poller.wait(events, Some(Duration::ZERO))?;
+        }
+        self.polling.learn(!events.is_empty());
+        Ok(!events.is_empty())
+    }
+
+    /// Returns the source of the only event, if it is a client's socket.
+    #[inline]
+    fn lone_client(&mut self, events: &Events) -> Option<u64> {
+        if self.settings.busy_poll != PollMode::Lone || events.len() != 1 {
+            return None;
+        }
+        let source = events.at(0).token;
+        let (token, is_process) = Token::from_bits(source);
+        let member = self.connections.get_mut(token)?;
+        (!is_process && member.connection.lane().is_none()).then_some(source)
     }
 
     /// Returns how long to wait for readiness at most.
@@ -236,6 +269,7 @@ impl<'s> Worker<'s> {
         if self.shared.settings_version() != self.settings_version {
             self.settings_version = self.shared.settings_version();
             self.settings = self.shared.settings();
+            self.look_limit = look_limit(&self.settings, self.shared);
         }
         self.tick.value_bytes_max = self.settings.bulk_bytes_max.into();
         // Those queued before this round, after the connections that have become ready.
@@ -628,4 +662,10 @@ fn client_info(id: u64, stream: &Stream, from: Option<SocketAddr>, listener: &st
         last_command: "NULL",
         ..ClientInfo::default()
     }
+}
+
+/// Returns for how long workers look for more before they sleep; zero for not at all.
+fn look_limit(settings: &Settings, shared: &Shared) -> Duration {
+    let workers = shared.identity.worker_count;
+    polling::limit_of(settings.busy_poll, settings.busy_poll_limit, workers)
 }

@@ -3,6 +3,7 @@
 use keyspace::EvictionPolicy;
 
 use super::row::{Kind, Row, When};
+use crate::worker::polling::PollMode;
 
 const COUNT_MAX: i64 = i32::MAX as i64;
 const BYTES_MAX: u64 = i64::MAX as u64;
@@ -514,14 +515,26 @@ pub static SHARED_READ_USERS: Row = Row {
     ..Row::EFFECTIVE
 };
 
-/// How long a worker looks for more before it sleeps.
+/// When a worker looks for more before it sleeps.
 pub static BUSY_POLL: Row = Row {
+    name: "busy-poll",
+    kind: Kind::Choice(&PollMode::NAMES),
+    default: "lone",
+    doc: "Whether a worker looks for more requests before it sleeps, which spares a client that \
+          waits for each reply the time of waking the worker, and takes a processor meanwhile. \
+          `lone`: where one client asks by a socket and no other, as long as it pays, on hosts \
+          with at least twice as many processors as workers; `always`: behind all requests; \
+          `no`: never.",
+    ..Row::EFFECTIVE
+};
+
+/// How long a worker looks for more before it sleeps.
+pub static BUSY_POLL_LIMIT: Row = Row {
     name: "busy-poll-us",
     kind: Kind::Integer { min: 0, max: 10_000 },
-    default: "0",
-    doc: "Microseconds for which a worker that has served requests looks for more before it \
-          sleeps. It spares a client that waits for each reply the time of waking the worker, and \
-          costs a processor that long; only for hosts with processors to spare. 0 sleeps at once.",
+    default: "100",
+    doc: "Microseconds for which a worker looks for more requests before it sleeps, where \
+          `busy-poll` has it look.",
     ..Row::EFFECTIVE
 };
 
@@ -686,5 +699,6 @@ pub static ROWS: &[&Row] = &[
     &SHARED_READ_USERS,
     &LANES_MAX,
     &BUSY_POLL,
+    &BUSY_POLL_LIMIT,
     &SAVE,
 ];

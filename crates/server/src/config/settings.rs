@@ -9,6 +9,7 @@ use keyspace::EvictionPolicy;
 
 use super::effective as row;
 use super::row::{OutputLimit, OutputLimits, Row};
+use crate::worker::polling::PollMode;
 
 /// The configuration at one moment; each field is documented by the row of the same name.
 #[derive(Clone, Debug)]
@@ -65,7 +66,8 @@ pub struct Settings {
     pub shared_reads: bool,
     pub shared_read_users: Vec<u32>,
     pub lanes_max: usize,
-    pub busy_poll: Duration,
+    pub busy_poll: PollMode,
+    pub busy_poll_limit: Duration,
     pub save: String,
 }
 
@@ -137,7 +139,8 @@ impl Settings {
             shared_reads: flag(&row::SHARED_READS),
             shared_read_users: user_ids(&text(&row::SHARED_READ_USERS)),
             lanes_max: number(&row::LANES_MAX) as usize,
-            busy_poll: Duration::from_micros(number(&row::BUSY_POLL)),
+            busy_poll: PollMode::from_name(&text(&row::BUSY_POLL)).expect("a checked choice"),
+            busy_poll_limit: Duration::from_micros(number(&row::BUSY_POLL_LIMIT)),
             save: text(&row::SAVE),
         }
     }

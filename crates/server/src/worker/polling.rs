@@ -1,0 +1,178 @@
+//! Whether a worker looks for more requests for a while before it sleeps.
+//!
+//! A client that waits for each reply spends most of its time in waking the server and in being
+//! woken. A worker that looks for the next request spares it the first half, and takes a processor
+//! while it looks. So unless it is told to look always, it does so only for a client that is alone
+//! and asks one thing after the other, and rests from looking the longer the less often it paid.
+
+use std::time::Duration;
+
+/// When workers look before they sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PollMode {
+    /// Never.
+    No,
+    /// Where one client asks, and none other.
+    Lone,
+    /// Behind each round that had something to do.
+    Always,
+}
+
+impl PollMode {
+    /// The names of the modes, in the order of [`PollMode::from_name`].
+    pub const NAMES: [&'static str; 3] = ["no", "lone", "always"];
+
+    /// Returns the mode called `name`.
+    pub fn from_name(name: &str) -> Option<PollMode> {
+        match name {
+            "no" => Some(PollMode::No),
+            "lone" => Some(PollMode::Lone),
+            "always" => Some(PollMode::Always),
+            _ => None,
+        }
+    }
+}
+
+/// Rounds in a row with one and the same client and no other, after which it is alone.
+const ROUNDS_ALONE: u32 = 16;
+/// A worker rests for at most two to this power waits behind looks that brought nothing.
+const REST_MAX: u32 = 16;
+
+/// What one worker knows of the rounds behind it.
+#[derive(Debug, Default)]
+pub struct Polling {
+    /// The source of the only event of the last round.
+    lone: Option<u64>,
+    /// Rounds in a row that it was the only one.
+    rounds: u32,
+    /// Looks in vain, less those that brought something since.
+    failures: u32,
+    /// Waits until the next look.
+    rest: u32,
+}
+
+impl Polling {
+    /// Takes note of the events of a wait; `source` is that of the only one, if it is a client's
+    /// and a socket's.
+    #[inline]
+    pub fn note(&mut self, source: Option<u64>) {
+        if source.is_some() && source == self.lone {
+            self.rounds = self.rounds.saturating_add(1);
+        } else {
+            self.lone = source;
+            self.rounds = 0;
+        }
+    }
+
+    /// Returns whether the worker is to look before the wait that comes now, behind a round that
+    /// `had_events` or had none.
+    #[inline]
+    pub fn is_due(&mut self, mode: PollMode, had_events: bool) -> bool {
+        match mode {
+            PollMode::No => false,
+            PollMode::Always => had_events,
+            PollMode::Lone if self.rounds < ROUNDS_ALONE => false,
+            PollMode::Lone if self.rest > 0 => {
+                self.rest -= 1;
+                false
+            }
+            PollMode::Lone => true,
+        }
+    }
+
+    /// Takes note of whether a look brought something.
+    #[inline]
+    pub fn learn(&mut self, brought_something: bool) {
+        if brought_something {
+            self.failures = self.failures.saturating_sub(1);
+        } else {
+            self.failures = (self.failures + 1).min(REST_MAX);
+            self.rest = 1 << self.failures;
+        }
+    }
+}
+
+/// Returns how long workers look where the options say `mode` and `limit`; zero for not at all.
+///
+/// They look for a lone client by themselves only where as many processors are left as there are
+/// workers, so that nobody who looks keeps the client from running.
+pub fn limit_of(mode: PollMode, limit: Duration, worker_count: usize) -> Duration {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    match mode {
+        PollMode::No => Duration::ZERO,
+        PollMode::Lone if 2 * worker_count > processors => Duration::ZERO,
+        PollMode::Lone | PollMode::Always => limit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alone() -> Polling {
+        let mut polling = Polling::default();
+        for _ in 0..=ROUNDS_ALONE {
+            polling.note(Some(7));
+        }
+        polling
+    }
+
+    #[test]
+    fn only_a_client_that_has_been_alone_for_long_is_looked_for() {
+        let mut polling = Polling::default();
+        for _ in 0..ROUNDS_ALONE {
+            polling.note(Some(7));
+            assert!(!polling.is_due(PollMode::Lone, true));
+        }
+        polling.note(Some(7));
+        assert!(polling.is_due(PollMode::Lone, true));
+        for other in [Some(8), None] {
+            let mut polling = alone();
+            polling.note(other);
+            assert!(!polling.is_due(PollMode::Lone, true), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn looks_in_vain_become_rare() {
+        let mut polling = alone();
+        let waits = 1 << 20;
+        let looks = (0..waits).filter(|_| {
+            polling.note(Some(7));
+            let is_due = polling.is_due(PollMode::Lone, true);
+            if is_due {
+                polling.learn(false);
+            }
+            is_due
+        });
+        let count = looks.count();
+        assert!(count > 1 && count <= waits >> (REST_MAX - 5), "{count} looks in {waits} waits");
+        // Once they pay they are due each time before long.
+        for _ in 0..=1 << REST_MAX {
+            polling.note(Some(7));
+            if polling.is_due(PollMode::Lone, true) {
+                polling.learn(true);
+            }
+        }
+        assert!(polling.is_due(PollMode::Lone, true));
+    }
+
+    #[test]
+    fn the_options_say_when_to_look() {
+        let limit = Duration::from_micros(100);
+        assert_eq!(limit_of(PollMode::No, limit, 1), Duration::ZERO);
+        assert_eq!(limit_of(PollMode::Always, limit, usize::MAX / 4), limit);
+        assert_eq!(limit_of(PollMode::Lone, limit, usize::MAX / 4), Duration::ZERO);
+        let mut polling = alone();
+        let is_due = |(mode, had_events)| polling.is_due(mode, had_events);
+        let asked = [(PollMode::No, true), (PollMode::Always, true), (PollMode::Always, false)];
+        assert_eq!(asked.map(is_due), [false, true, false]);
+    }
+
+    #[test]
+    fn each_name_is_a_mode() {
+        let modes = PollMode::NAMES.map(PollMode::from_name);
+        assert_eq!(modes, [PollMode::No, PollMode::Lone, PollMode::Always].map(Some));
+        assert_eq!(PollMode::from_name("yes"), None);
+    }
+}
