@@ -130,10 +130,7 @@ impl Settings {
             latency_tracking: flag(&row::LATENCY_TRACKING),
             latency_percentiles: percentiles(&text(&row::LATENCY_PERCENTILES)),
             worker_count: number(&row::WORKERS) as usize,
-            segment_bytes: match number(&row::SEGMENT_SIZE) {
-                0 => segment_bytes_for(number(&row::MAX_MEMORY)),
-                bytes => bytes,
-            },
+            segment_bytes: segment_bytes(number(&row::SEGMENT_SIZE), number(&row::MAX_MEMORY)),
             segment_up_front: flag(&row::SEGMENT_UP_FRONT),
             effect_backlog_bytes: number(&row::EFFECT_BACKLOG),
             shared_reads: flag(&row::SHARED_READS),
@@ -200,15 +197,17 @@ fn shutdown_request(modes: &str) -> ShutdownRequest {
     ShutdownRequest { save, force: has("force") }
 }
 
-/// Returns the size of a segment for a memory limit, 0 being none. A segment that changes from
-/// small values to large ones is emptied first, so that it should be a small part of the whole.
-fn segment_bytes_for(max_memory: u64) -> u64 {
+/// Returns the size of a segment where the option says `bytes`; where that is 0, for a memory
+/// limit, 0 being none. A segment that changes from small values to large ones is emptied first, so
+/// that it should be a small part of the whole.
+fn segment_bytes(bytes: u64, max_memory: u64) -> u64 {
     const SEGMENTS_WANTED: u64 = 256;
     const BYTES_MIN: u64 = 1 << 20;
     const BYTES_MAX: u64 = 64 << 20;
-    match max_memory {
-        0 => BYTES_MAX,
-        bytes => (bytes / SEGMENTS_WANTED).next_power_of_two().clamp(BYTES_MIN, BYTES_MAX),
+    match (bytes, max_memory) {
+        (1.., _) => bytes,
+        (0, 0) => BYTES_MAX,
+        (0, limit) => (limit / SEGMENTS_WANTED).next_power_of_two().clamp(BYTES_MIN, BYTES_MAX),
     }
 }
 
