@@ -65,7 +65,7 @@ enum Command {
 
 #[derive(Args)]
 struct RunArguments {
-    /// redis://host:port[/database] or unix:///path
+    /// redis://host:port[/database], unix:///path, or shm:///path for lanes
     #[arg(long, default_value = "redis://127.0.0.1:6379")]
     url: Target,
     /// Password for AUTH

@@ -124,6 +124,24 @@ impl Connection {
         Ok(Some((arrived, bytes == scratch.len())))
     }
 
+    /// Sees to it that a poller tells of what comes next. Returns false where it has come already.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    #[inline]
+    pub fn arm(&mut self) -> io::Result<bool> {
+        self.stream.arm(self.sent_bytes < self.out.len())
+    }
+
+    /// Takes note that a poller has told of it.
+    ///
+    /// # Errors
+    /// When the server is gone.
+    #[inline]
+    pub fn disarm(&mut self) -> io::Result<()> {
+        self.stream.disarm()
+    }
+
     pub fn first_error(&self) -> Option<&str> {
         self.skimmer.first_error()
     }

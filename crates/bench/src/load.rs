@@ -14,7 +14,7 @@ use sys::poll::{Events, Interest, Poller};
 
 use crate::connection::Connection;
 use crate::keys::Distribution;
-use crate::target::{Stream, Target};
+use crate::target::{Address, Stream, Target};
 use crate::wire::Wire;
 use crate::workload::{Workload, Writer};
 
@@ -126,15 +126,12 @@ impl Load {
     }
 
     fn connect_one(&self) -> anyhow::Result<Stream> {
-        let mut wire = Wire::connect(&self.target)?;
-        if let Some(password) = &self.password {
-            wire.call(&[b"AUTH", password.as_bytes()])?;
-        }
+        let mut wire = Wire::connect_as(&self.target, self.password.as_deref())?;
         if self.target.database != 0 {
             wire.call(&[b"SELECT", self.target.database.to_string().as_bytes()])?;
         }
         wire.call(&[b"PING"])?;
-        let stream = wire.into_stream();
+        let mut stream = wire.into_stream();
         stream.set_nonblocking(true)?;
         Ok(stream)
     }
@@ -175,6 +172,8 @@ struct Lane<'a> {
     connections: Vec<Connection>,
     /// Connections without a batch underway.
     idle: Vec<usize>,
+    /// Connections with a batch underway of which the poller may not tell.
+    unarmed: Vec<usize>,
     writer: Writer,
     poller: Poller,
     scratch: Vec<u8>,
@@ -226,6 +225,7 @@ impl<'a> Lane<'a> {
             load,
             idle: (0..connections.len()).rev().collect(),
             connections,
+            unarmed: Vec::new(),
             writer: Writer::new(&load.workload, if is_sequential { first_key } else { 0 }, seed),
             poller,
             scratch: vec![0; SCRATCH_BYTES],
@@ -256,18 +256,22 @@ impl<'a> Lane<'a> {
             if self.is_over && self.idle.len() == self.connections.len() {
                 break;
             }
-            self.poller.wait(&mut events, Some(self.patience()))?;
+            let is_served = self.serve_unarmed()?;
+            let patience = if is_served { Duration::ZERO } else { self.patience() };
+            self.poller.wait(&mut events, Some(patience))?;
             for index in 0..events.len() {
                 let ready = events.at(index);
                 let connection = ready.token as usize;
-                if ready.writable {
+                self.connections[connection].disarm().context("receiving")?;
+                self.note_unarmed(connection);
+                if ready.writable || self.is_lanes() {
                     self.connections[connection].send().context("sending")?;
                 }
                 if ready.readable {
                     self.receive(connection)?;
                 }
             }
-            if !events.is_empty() || self.idle.len() == self.connections.len() {
+            if is_served || !events.is_empty() || self.idle.len() == self.connections.len() {
                 heard = Instant::now();
             } else if heard.elapsed() > SILENCE_MAX {
                 bail!("no reply for {} s", SILENCE_MAX.as_secs());
@@ -277,6 +281,31 @@ impl<'a> Lane<'a> {
         self.report.first_error =
             self.connections.iter().find_map(Connection::first_error).map(str::to_owned);
         Ok(self.report)
+    }
+
+    /// Returns whether its connections are lanes.
+    fn is_lanes(&self) -> bool {
+        matches!(self.load.target.address, Address::Shm(_))
+    }
+
+    /// Sees to it that the poller tells of each lane with a batch underway, and serves those of
+    /// which it will not, as what it would tell has come. Returns whether there were any.
+    fn serve_unarmed(&mut self) -> anyhow::Result<bool> {
+        let mut is_served = false;
+        let mut unarmed = std::mem::take(&mut self.unarmed);
+        for index in unarmed.drain(..) {
+            let connection = &mut self.connections[index];
+            if connection.is_idle() || connection.arm().context("receiving")? {
+                continue;
+            }
+            is_served = true;
+            connection.send().context("sending")?;
+            self.receive(index)?;
+        }
+        // What was noted meanwhile goes into the list whose room is there already.
+        unarmed.append(&mut self.unarmed);
+        self.unarmed = unarmed;
+        Ok(is_served)
     }
 
     fn now_ns(&self) -> u64 {
@@ -315,6 +344,13 @@ impl<'a> Lane<'a> {
             self.connections[connection]
                 .begin(&mut self.writer, count as usize, begun_ns)
                 .context("sending")?;
+            self.note_unarmed(connection);
+        }
+    }
+
+    fn note_unarmed(&mut self, index: usize) {
+        if self.is_lanes() {
+            self.unarmed.push(index);
         }
     }
 
@@ -357,7 +393,10 @@ impl<'a> Lane<'a> {
         }
         loop {
             let received = connection.receive(&self.writer, &mut self.scratch);
-            let Some((arrived, is_more)) = received.context("receiving")? else { return Ok(()) };
+            let Some((arrived, is_more)) = received.context("receiving")? else {
+                self.note_unarmed(index);
+                return Ok(());
+            };
             let now_ns = self.started.elapsed().as_nanos() as u64;
             if arrived.replies > 0 {
                 let latency_ns = now_ns.saturating_sub(connection.begun_ns()).max(1);
@@ -372,6 +411,7 @@ impl<'a> Lane<'a> {
                 return Ok(());
             }
             if !is_more {
+                self.note_unarmed(index);
                 return Ok(());
             }
         }

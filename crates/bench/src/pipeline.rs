@@ -188,7 +188,7 @@ impl Pipelines {
 fn go_address(target: &Target) -> String {
     match &target.address {
         Address::Tcp(address) => format!("tcp:{address}"),
-        Address::Unix(path) => format!("unix:{}", path.display()),
+        Address::Unix(path) | Address::Shm(path) => format!("unix:{}", path.display()),
     }
 }
 

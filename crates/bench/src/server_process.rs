@@ -166,6 +166,11 @@ impl ServerProcess {
         Target::unix(socket_path(&self.folder))
     }
 
+    /// Returns the address of lanes that its unix socket makes.
+    pub fn shm(&self) -> Target {
+        Target::shm(socket_path(&self.folder))
+    }
+
     /// Returns the path of its unix socket.
     pub fn socket(&self) -> PathBuf {
         socket_path(&self.folder)

@@ -1,4 +1,5 @@
-//! Where a server listens: `redis://host:port[/database]` or `unix:///path`.
+//! Where a server listens: `redis://host:port[/database]`, `unix:///path`, or `shm:///path` for a
+//! lane through shared memory.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -7,8 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
+use client::{Lane, LaneShape};
+
+/// The size of each of a lane's two rings: what the client's own lanes have.
+const RING_BYTES: u64 = 64 * 1024;
 
 /// The address of a server and the database to use there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,13 +25,15 @@ pub struct Target {
     pub database: u32,
 }
 
-/// One of the two kinds of sockets.
+/// What carries the requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// `host:port`.
     Tcp(String),
     /// The socket's path.
     Unix(PathBuf),
+    /// A lane, made by the unix socket at this path.
+    Shm(PathBuf),
 }
 
 impl Target {
@@ -34,16 +42,22 @@ impl Target {
         Target { address: Address::Unix(path.into()), database: 0 }
     }
 
+    /// Returns the target of lanes that are made by the unix socket at `path`.
+    pub fn shm(path: impl Into<PathBuf>) -> Target {
+        Target { address: Address::Shm(path.into()), database: 0 }
+    }
+
     /// Returns the target of a port of this machine.
     pub fn local_port(port: u16) -> Target {
         Target { address: Address::Tcp(format!("127.0.0.1:{port}")), database: 0 }
     }
 
-    /// Connects, blocking.
+    /// Connects, blocking. A lane is made by a connection that has authenticated with `password`;
+    /// a socket has yet to.
     ///
     /// # Errors
-    /// When nobody listens there.
-    pub fn connect(&self) -> io::Result<Stream> {
+    /// When nobody listens there, or makes no lane.
+    pub fn connect(&self, password: Option<&str>) -> io::Result<Stream> {
         match &self.address {
             Address::Tcp(address) => {
                 let stream = TcpStream::connect(address)?;
@@ -51,6 +65,12 @@ impl Target {
                 Ok(Stream::Tcp(stream))
             }
             Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path)?)),
+            Address::Shm(path) => {
+                let shape = LaneShape::new(RING_BYTES, RING_BYTES).expect("within bounds");
+                let lane = Lane::connect(path, password.map(str::as_bytes), shape);
+                let lane = Box::new(lane.map_err(|error| io::Error::other(error.to_string()))?);
+                Ok(Stream::Lane(LaneStream { lane, is_blocking: true }))
+            }
         }
     }
 }
@@ -59,14 +79,16 @@ impl FromStr for Target {
     type Err = anyhow::Error;
 
     fn from_str(url: &str) -> anyhow::Result<Target> {
-        if let Some(path) = url.strip_prefix("unix://") {
+        let schemes = [("unix://", Target::unix as fn(PathBuf) -> Target), ("shm://", Target::shm)];
+        for (scheme, target) in schemes {
+            let Some(path) = url.strip_prefix(scheme) else { continue };
             if !path.starts_with('/') {
-                bail!("'{url}': the path of a unix socket is absolute (unix:///path)");
+                bail!("'{url}': the path of a unix socket is absolute ({scheme}/path)");
             }
-            return Ok(Target::unix(path));
+            return Ok(target(PathBuf::from(path)));
         }
         let Some(rest) = url.strip_prefix("redis://") else {
-            bail!("'{url}' is neither redis://host:port[/database] nor unix:///path");
+            bail!("'{url}' is none of redis://host:port[/database], unix:///path and shm:///path");
         };
         let (host, database) = rest.split_once('/').unwrap_or((rest, ""));
         let database = match database {
@@ -87,17 +109,27 @@ impl fmt::Display for Target {
         match &self.address {
             Address::Tcp(address) => write!(f, "redis://{address}/{}", self.database),
             Address::Unix(path) => write!(f, "unix://{}", path.display()),
+            Address::Shm(path) => write!(f, "shm://{}", path.display()),
         }
     }
 }
 
-/// A connected socket of either kind.
+/// A connection of any kind.
 #[derive(Debug)]
 pub enum Stream {
     /// TCP, without delay.
     Tcp(TcpStream),
     /// A unix socket.
     Unix(UnixStream),
+    /// A lane through shared memory.
+    Lane(LaneStream),
+}
+
+/// A lane that is read and written as a socket is.
+#[derive(Debug)]
+pub struct LaneStream {
+    lane: Box<Lane>,
+    is_blocking: bool,
 }
 
 impl Stream {
@@ -105,10 +137,14 @@ impl Stream {
     ///
     /// # Errors
     /// When the socket is gone.
-    pub fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
+    pub fn set_nonblocking(&mut self, is_nonblocking: bool) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.set_nonblocking(is_nonblocking),
             Stream::Unix(stream) => stream.set_nonblocking(is_nonblocking),
+            Stream::Lane(stream) => {
+                stream.is_blocking = !is_nonblocking;
+                Ok(())
+            }
         }
     }
 
@@ -116,10 +152,39 @@ impl Stream {
     ///
     /// # Errors
     /// When `timeout` is zero.
-    pub fn set_read_timeout(&self, timeout: Option<std::time::Duration>) -> io::Result<()> {
+    pub fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.set_read_timeout(timeout),
             Stream::Unix(stream) => stream.set_read_timeout(timeout),
+            Stream::Lane(stream) => {
+                stream.lane.set_timeout(timeout);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sees to it that a poller tells of the next bytes, and with `wants_room` of room to write.
+    /// Returns false where they are there already, and it will not. A socket always tells.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    #[inline]
+    pub fn arm(&mut self, wants_room: bool) -> io::Result<bool> {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(true),
+            Stream::Lane(stream) => stream.lane.arm_bell(wants_room),
+        }
+    }
+
+    /// Takes note that a poller has told of it.
+    ///
+    /// # Errors
+    /// When the server is gone.
+    #[inline]
+    pub fn disarm(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(()),
+            Stream::Lane(stream) => stream.lane.answer_bell(),
         }
     }
 }
@@ -129,6 +194,7 @@ impl Read for Stream {
         match self {
             Stream::Tcp(stream) => stream.read(buffer),
             Stream::Unix(stream) => stream.read(buffer),
+            Stream::Lane(stream) => stream.read(buffer),
         }
     }
 }
@@ -138,6 +204,7 @@ impl Write for Stream {
         match self {
             Stream::Tcp(stream) => stream.write(bytes),
             Stream::Unix(stream) => stream.write(bytes),
+            Stream::Lane(stream) => stream.write(bytes),
         }
     }
 
@@ -151,6 +218,31 @@ impl AsFd for Stream {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
+            Stream::Lane(stream) => stream.lane.as_fd(),
+        }
+    }
+}
+
+impl LaneStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.is_blocking {
+            return self.lane.receive_into(buffer);
+        }
+        match self.lane.try_receive(buffer) {
+            Ok(0) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+            received => received,
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_blocking {
+            self.lane.send(bytes)?;
+            return Ok(bytes.len());
+        }
+        match self.lane.try_send(bytes) {
+            Ok(0) if !bytes.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
+            sent => sent,
         }
     }
 }
@@ -170,11 +262,14 @@ mod tests {
         check("redis://10.0.0.1", "redis://10.0.0.1:6379/0");
         check("redis://[::1]:7000/", "redis://[::1]:7000/0");
         check("unix:///run/a.sock", "unix:///run/a.sock");
+        check("shm:///run/a.sock", "shm:///run/a.sock");
     }
 
     #[test]
     fn what_is_no_address_is_refused() {
-        for url in ["localhost:1", "unix://a.sock", "redis://a:1/x", "redis://u:p@a:1"] {
+        for url in
+            ["localhost:1", "unix://a.sock", "shm://a.sock", "redis://a:1/x", "redis://u:p@a:1"]
+        {
             assert!(url.parse::<Target>().is_err(), "{url}");
         }
     }

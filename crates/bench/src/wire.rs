@@ -30,16 +30,33 @@ impl Wire {
     /// # Errors
     /// When nobody listens there.
     pub fn connect(target: &Target) -> anyhow::Result<Wire> {
-        let stream = target.connect().with_context(|| format!("connecting to {target}"))?;
+        Wire::connect_as(target, None)
+    }
+
+    /// Connects to `target` and authenticates, if there is a `password`.
+    ///
+    /// # Errors
+    /// When nobody listens there, or the password is refused.
+    pub fn connect_as(target: &Target, password: Option<&str>) -> anyhow::Result<Wire> {
+        let stream = target.connect(password);
+        let mut stream = stream.with_context(|| format!("connecting to {target}"))?;
         stream.set_read_timeout(Some(REPLY_WAIT_MAX))?;
-        Ok(Wire {
+        let mut wire = Wire::over(stream);
+        if let Some(password) = password {
+            wire.call(&[b"AUTH", password.as_bytes()])?;
+        }
+        Ok(wire)
+    }
+
+    fn over(stream: Stream) -> Wire {
+        Wire {
             stream,
             out: Vec::new(),
             received: Vec::new(),
             decoded: 0,
             filled: 0,
             decoder: ValueDecoder::default(),
-        })
+        }
     }
 
     /// Sends one request and returns its reply.
@@ -111,7 +128,7 @@ impl Wire {
         }
     }
 
-    /// Gives the socket away.
+    /// Gives the connection away.
     pub fn into_stream(self) -> Stream {
         self.stream
     }

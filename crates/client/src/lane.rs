@@ -2,6 +2,8 @@
 //!
 //! How it is made and what lies in the memory is written down in docs/internals/shm-lanes.md.
 
+mod events;
+
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
@@ -14,6 +16,7 @@ use resp::{Value as Reply, encode_command};
 use ring::lane::{LaneEnd, LaneError, LaneShape, NEWS, ROOM, SharedLane, Side};
 use sys::futex::{self, Waited};
 use sys::poll::Waker;
+use sys::socket::Stream;
 
 use crate::error::{AttachError, accepted, unexpected};
 use crate::link::{Link, field};
@@ -47,7 +50,8 @@ pub struct Lane {
     dropped: Arc<Mutex<Vec<u64>>>,
     /// The connection, to look whether the server is there.
     control: UnixStream,
-    _bell: OwnedFd,
+    /// The server rings here when this side waits by socket.
+    bell: Stream,
 }
 
 impl Lane {
@@ -90,7 +94,7 @@ impl Lane {
             link: Arc::clone(link),
             dropped: Arc::clone(&control.dropped),
             control: control.socket()?,
-            _bell: bell,
+            bell: Stream::from(bell),
         })
     }
 

@@ -49,4 +49,13 @@ impl Replies {
         self.start = 0;
         count
     }
+
+    /// Moves what is not decoded to `target`, as much as it has room for.
+    pub fn move_into(&mut self, target: &mut [u8]) -> usize {
+        let rest = &self.bytes[self.start..];
+        let count = rest.len().min(target.len());
+        target[..count].copy_from_slice(&rest[..count]);
+        self.start += count;
+        count
+    }
 }
