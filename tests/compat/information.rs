@@ -84,6 +84,7 @@ const OWN: &[&str] = &[
     "# Shm",
     "shm_sessions",
     "shm_pins",
+    "shm_touches",
     "shm_lanes",
     "shm_lane_bytes",
     "shm_lane_wakeups_sent",

@@ -3,6 +3,7 @@
 
 mod attached;
 mod client;
+mod eviction;
 mod lane;
 mod redis_benchmark;
 mod redis_cli;

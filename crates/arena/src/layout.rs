@@ -13,7 +13,7 @@
 //! Root (offset 0), one word each:
 //! ```text
 //! 0 magic | 1 version | 2 generation | 3 segment epoch | 4 hash seed | 5 shards | 6 databases
-//! 7 segment bytes | 8 slab base | 9 extent base | 10 span
+//! 7 segment bytes | 8 slab base | 9 extent base | 10 span | 11 touch period
 //! ```
 //! Table headers follow at `TABLE_HEADERS`: one line of 64 bytes per (database, shard):
 //! ```text
@@ -96,6 +96,8 @@ pub mod root {
     pub const EXTENT_BASE: u64 = 72;
     /// The size of the whole range.
     pub const SPAN_BYTES: u64 = 80;
+    /// For how many reads each touch that a reader reports stands; 0 where none is wanted.
+    pub const TOUCH_PERIOD: u64 = 88;
 }
 
 /// Word positions in a table header.

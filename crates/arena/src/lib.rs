@@ -4,8 +4,8 @@
 //! memory comes from, `memory.rs` the mapped range, `words.rs` how shared bytes are copied.
 //! `index_pool.rs`, `page_pool.rs` with `slab.rs`, and `extent.rs` allocate; `bucket.rs` and
 //! `table.rs` are the index with its entries; `sequence.rs` and `pins.rs` are the two protocols,
-//! `pin_slots.rs` hands out pins; `reader.rs` is what a process with a read-only mapping does;
-//! `rules.rs` names the rules between the two.
+//! `pin_slots.rs` hands out pins, `touches.rs` tells what readers use; `reader.rs` is what
+//! a process with a read-only mapping does; `rules.rs` names the rules between the two.
 //! *Invariants*: only the process that owns the arena writes it, and every store that a reader may
 //! meet is a relaxed atomic word inside an odd sequence; index memory is never reused for values;
 //! an entry is unlinked before its memory is reused; what a reader copied counts only after the
@@ -28,6 +28,7 @@ pub mod sequence;
 mod slab;
 mod source;
 mod table;
+pub mod touches;
 pub mod words;
 
 pub use extent::{Owner, SlideBudget, SlideStep, TopStep};

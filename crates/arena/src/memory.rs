@@ -16,6 +16,7 @@ use crate::pins::{HeapPins, PinMemory, PinTables};
 use crate::pool::{Allocator, Held, Pool};
 use crate::rules::{Rule, holds};
 use crate::source::{SegmentError, SegmentSource};
+use crate::touches::TOUCH_PERIOD;
 use crate::words::word;
 
 /// What an arena is made with.
@@ -365,6 +366,12 @@ impl Arena {
             // SYNC POINT: readers look at the generation before and after each read.
             generation.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    /// Tells readers whether they are to report what they use: [`crate::touches`].
+    pub fn want_touches(&self, wanted: bool) {
+        let period = if wanted { u64::from(TOUCH_PERIOD) } else { 0 };
+        self.memory.word(root::TOUCH_PERIOD).store(period, Ordering::Relaxed);
     }
 
     /// Returns the segment epoch. Whoever tells a reader which segments there are reads it first:

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::pins::{self, PIN_SLOTS, PinMemory};
 use crate::rules::{Rule, holds};
+use crate::touches::Touch;
 
 const GROUPS: usize = PIN_SLOTS.div_ceil(64);
 
@@ -29,6 +30,11 @@ impl PinSlots {
             pins::publish(slots.memory.words(), slot, block);
         }
         Some(Pin { slots, slot })
+    }
+
+    /// Tells the server of a use.
+    pub fn report(&self, touch: Touch) {
+        pins::report(self.memory.words(), touch);
     }
 
     /// The lowest free slot: the writer's walk over the table stays short.

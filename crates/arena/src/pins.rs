@@ -18,24 +18,32 @@
 //! never followed. A process that writes nonsense keeps blocks from being reused, up to one for
 //! each of its slots, or loses its own views; nobody else notices.
 //!
-//! Pin table, 4096 bytes:
+//! Pin table, 12,288 bytes:
 //! ```text
-//! word 0      limit: every slot in use lies below it; a hint that saves the writer a walk
-//! words 8..   slots: the pinned block's offset, 0 where free
+//! word 0       limit: every slot in use lies below it; a hint that saves the writer a walk
+//! word 1       how many touches were ever reported
+//! words 8..    504 slots: the pinned block's offset, 0 where free
+//! words 512..  1,024 touches, a ring: `touches.rs`
 //! ```
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::facade::AtomicWord;
+use crate::touches::{self, TOUCH_WORDS, Touch};
 
 /// The size of a pin table in bytes.
-pub const PIN_TABLE_BYTES: u64 = 4096;
+pub const PIN_TABLE_BYTES: u64 = (TOUCHES_AT + TOUCH_WORDS) as u64 * 8;
 /// The slots of a pin table: the most blocks that one session can hold at a time.
-pub const PIN_SLOTS: usize = PIN_TABLE_BYTES as usize / 8 - SLOTS_AT;
+pub const PIN_SLOTS: usize = TOUCHES_AT - SLOTS_AT;
 
 const LIMIT_AT: usize = 0;
+/// In the line of the limit, which is as seldom written.
+const TOUCH_CURSOR_AT: usize = 1;
 const SLOTS_AT: usize = 8;
+const TOUCHES_AT: usize = 512;
+
+const _: () = assert!(PIN_TABLE_BYTES == 12_288, "whole pages, as the drawing says");
 
 /// Publishes a pin on the block at `offset` in `slot` of the table `words`. It holds from the
 /// moment on at which the caller has seen, after this call, that the block is still linked and
@@ -65,7 +73,7 @@ pub fn release<W: AtomicWord>(words: &[W], slot: usize) {
 /// question unreachable or changing, and then called [`before_scan`].
 #[inline]
 pub fn for_each_pinned<W: AtomicWord>(words: &[W], mut visit: impl FnMut(u64)) {
-    let slots = &words[SLOTS_AT..];
+    let slots = &words[SLOTS_AT..words.len().min(TOUCHES_AT)];
     let limit = usize::try_from(words[LIMIT_AT].load(Ordering::Relaxed)).unwrap_or(usize::MAX);
     for slot in &slots[..limit.min(slots.len())] {
         // SYNC POINT: the last use before the change. Pairs with the store in `release`.
@@ -74,6 +82,11 @@ pub fn for_each_pinned<W: AtomicWord>(words: &[W], mut visit: impl FnMut(u64)) {
             visit(offset);
         }
     }
+}
+
+/// Adds `touch` to the ring of the table `words`.
+pub fn report(words: &[AtomicU64], touch: Touch) {
+    touches::report(&words[TOUCH_CURSOR_AT], &words[TOUCHES_AT..], touch);
 }
 
 /// Orders what the writer did to the blocks in question before its look at the pins.
@@ -121,7 +134,14 @@ unsafe impl PinMemory for HeapPins {
 pub struct PinTables {
     /// A lock, so that a table added while a scan runs belongs to a session that has not begun
     /// to read, and that will see what the scan's caller did before.
-    tables: RwLock<Vec<Arc<dyn PinMemory>>>,
+    tables: RwLock<Vec<Table>>,
+}
+
+/// The pin table of one session.
+struct Table {
+    memory: Arc<dyn PinMemory>,
+    /// How many touches were reported when the server looked last, as the session said.
+    touches_seen: AtomicU64,
 }
 
 impl PinTables {
@@ -132,12 +152,12 @@ impl PinTables {
 
     /// Adds the table of a new session, before the session learns of the arena.
     pub fn add(&self, table: Arc<dyn PinMemory>) {
-        self.write().push(table);
+        self.write().push(Table { memory: table, touches_seen: AtomicU64::new(0) });
     }
 
     /// Takes the table of a session that has ended out; its pins hold no more.
     pub fn remove(&self, table: &Arc<dyn PinMemory>) {
-        self.write().retain(|other| !Arc::ptr_eq(other, table));
+        self.write().retain(|other| !Arc::ptr_eq(&other.memory, table));
     }
 
     /// Returns whether a session holds the block at `offset`, which the caller has made
@@ -162,13 +182,41 @@ impl PinTables {
     /// Calls `visit` with each pinned offset; several pins on one block are several calls.
     pub fn for_each(&self, mut visit: impl FnMut(u64)) {
         before_scan::<AtomicU64>();
-        let tables = self.tables.read().expect("no holder of the pin tables panics");
-        for table in &*tables {
-            for_each_pinned(table.words(), &mut visit);
+        for table in &*self.read() {
+            for_each_pinned(table.memory.words(), &mut visit);
         }
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Vec<Arc<dyn PinMemory>>> {
+    /// Appends to `touches` what the sessions have reported since the last call, as long as those
+    /// of one more session are no more than `touches_max`; begins with session `first` and returns
+    /// the one to begin with next. One caller at a time, or some come twice.
+    pub fn take_touches(
+        &self,
+        first: usize,
+        touches_max: usize,
+        touches: &mut Vec<Touch>,
+    ) -> usize {
+        let tables = self.read();
+        for number in 0..tables.len() {
+            let index = first.wrapping_add(number) % tables.len();
+            if touches.len() + TOUCH_WORDS > touches_max {
+                return index;
+            }
+            let Table { memory, touches_seen } = &tables[index];
+            let words = memory.words();
+            let mut seen = touches_seen.load(Ordering::Relaxed);
+            let (cursor, ring) = (&words[TOUCH_CURSOR_AT], &words[TOUCHES_AT..]);
+            touches::take(cursor, ring, &mut seen, |touch| touches.push(touch));
+            touches_seen.store(seen, Ordering::Relaxed);
+        }
+        first
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Vec<Table>> {
+        self.tables.read().expect("no holder of the pin tables panics")
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Vec<Table>> {
         self.tables.write().expect("no holder of the pin tables panics")
     }
 }
@@ -221,5 +269,22 @@ mod tests {
             visits += 1;
         });
         assert_eq!(visits, PIN_SLOTS, "a limit beyond the table reads no further");
+    }
+
+    #[test]
+    fn touches_of_all_sessions_are_taken_a_bounded_number_at_a_time() {
+        let (tables, first) = with_table();
+        let second: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
+        tables.add(second.clone());
+        let key = base::KeyHasher::new(1, 64).key(b"key");
+        let touch = Touch::new(base::DatabaseIndex(1), &key);
+        report(first.words(), touch);
+        (0..2).for_each(|_| report(second.words(), touch));
+        let mut touches = Vec::new();
+        assert_eq!(tables.take_touches(1, TOUCH_WORDS, &mut touches), 0);
+        assert_eq!(touches, [touch, touch]);
+        assert_eq!(tables.take_touches(0, 3 * TOUCH_WORDS, &mut touches), 0);
+        assert_eq!(touches, [touch, touch, touch]);
+        assert!(!tables.is_pinned(64), "a touch is no pin");
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! *Layout*: this file has the operations; `walk.rs` finds an entry and checks again;
 //! `view.rs` is a value where it lies.
-//! *Invariants*: a reader writes nothing but its own pin slots; attempts are bounded, and then the
+//! *Invariants*: a reader writes nothing but its own pin table; attempts are bounded, and then the
 //! caller asks over the socket.
 //! *Not here*: mapping segments, reading a clock, asking the server.
 
@@ -29,6 +29,7 @@ use crate::pin_slots::{Pin, PinSlots};
 use crate::pins::PinMemory;
 
 use crate::rules::{Rule, linger};
+use crate::touches::{self, Touch};
 
 use walk::{Found, Mapping, Stop, Walk};
 
@@ -132,6 +133,13 @@ pub struct Reader<V> {
     shard_count: u64,
     database_count: u64,
     slots: Option<PinSlots>,
+}
+
+/// Whether a read is a use of the entry, as eviction counts them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Yes,
+    No,
 }
 
 /// A value that is held: copied into the caller's buffer, or pinned where it lies.
@@ -276,7 +284,7 @@ impl<V: SegmentView> Reader<V> {
         key: &[u8],
         now: impl Fn() -> UnixMs,
     ) -> Outcome<()> {
-        self.attempt(database, key, now, |_, _| Ok(()))
+        self.attempt(database, key, now, Use::No, |_, _| Ok(()))
     }
 
     /// Returns the length of the value of `key` in bytes.
@@ -286,7 +294,7 @@ impl<V: SegmentView> Reader<V> {
         key: &[u8],
         now: impl Fn() -> UnixMs,
     ) -> Outcome<u64> {
-        self.attempt(database, key, now, |walk, found| {
+        self.attempt(database, key, now, Use::Yes, |walk, found| {
             walk.need_string(found)?;
             Ok(found.value_length)
         })
@@ -299,7 +307,7 @@ impl<V: SegmentView> Reader<V> {
         key: &[u8],
         now: impl Fn() -> UnixMs,
     ) -> Outcome<Option<UnixMs>> {
-        self.attempt(database, key, now, |_, found| Ok(found.expiry))
+        self.attempt(database, key, now, Use::No, |_, found| Ok(found.expiry))
     }
 
     #[inline]
@@ -333,7 +341,7 @@ impl<V: SegmentView> Reader<V> {
         mut buffer: Option<&mut Vec<u8>>,
         slots: impl Fn() -> Option<S>,
     ) -> Outcome<Held<S>> {
-        self.attempt(database, key, now, |walk, found| {
+        self.attempt(database, key, now, Use::Yes, |walk, found| {
             walk.need_string(found)?;
             let part = part(found.value_length);
             let (offset, length) = (found.value_at + part.start, part.end - part.start);
@@ -358,24 +366,31 @@ impl<V: SegmentView> Reader<V> {
         })
     }
 
-    /// Finds the entry of `key`, lets `act` read it, and checks again; anew while it changes.
+    /// Finds the entry of `key`, lets `act` read it, and checks again; anew while it changes. Some
+    /// of those reads that are a use of the entry are reported.
     #[inline]
     fn attempt<T>(
         &self,
         database: DatabaseIndex,
         key: &[u8],
         now: impl Fn() -> UnixMs,
+        usage: Use,
         mut act: impl FnMut(&Walk, &Found) -> Result<T, Stop>,
     ) -> Outcome<T> {
         if u64::from(database.0) >= self.database_count {
             return Outcome::Absent;
         }
         let key = self.hasher.key(key);
-        let (database, shard) = (u64::from(database.0), u64::from(key.shard.0));
-        let header = table_header_offset(database, shard, self.shard_count);
+        let shard = u64::from(key.shard.0);
+        let header = table_header_offset(u64::from(database.0), shard, self.shard_count);
         for _ in 0..ATTEMPTS_MAX {
             match self.read_once(header, &key, &now, &mut act) {
-                Ok(value) => return Outcome::Found(value),
+                Ok(value) => {
+                    if usage == Use::Yes && touches::is_chosen() {
+                        self.report(database, &key);
+                    }
+                    return Outcome::Found(value);
+                }
                 Err(Stop::Changed) => std::hint::spin_loop(),
                 Err(Stop::Absent) => return Outcome::Absent,
                 Err(Stop::WrongType) => return Outcome::WrongType,
@@ -384,6 +399,16 @@ impl<V: SegmentView> Reader<V> {
             }
         }
         Outcome::Busy
+    }
+
+    /// Tells the server that `key` of `database` is used, where it wants to know.
+    #[cold]
+    fn report(&self, database: DatabaseIndex, key: &Key<'_>) {
+        let period = self.mapping.load(root::TOUCH_PERIOD).unwrap_or(0);
+        touches::choose_next(period, key.hash);
+        if let (Some(slots), 1..) = (&self.slots, period) {
+            slots.report(Touch::new(database, key));
+        }
     }
 
     #[inline(always)]

@@ -18,7 +18,7 @@ use crate::lane::Lane;
 use crate::link::{Link, field};
 
 /// The version of the attach protocol that this client speaks.
-const ATTACH_VERSION: i64 = 1;
+const ATTACH_VERSION: i64 = 2;
 /// How often a read maps new segments before it asks over the socket.
 const REFRESHES_MAX: u32 = 4;
 

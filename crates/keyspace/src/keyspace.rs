@@ -14,6 +14,7 @@ use crate::published::{Counters, DatabaseCounts, Published};
 use crate::room::{MemoryAccount, TENACITY_DEFAULT};
 use crate::shard::Shard;
 use crate::shard_set::ShardSet;
+use crate::touch::TouchInbox;
 
 /// The fewest shards of a server: enough that two workers seldom meet.
 const SHARD_COUNT_MIN: usize = 64;
@@ -45,6 +46,7 @@ pub struct Keyspace {
     keys_per_shard_bounds: [AtomicU64; DATABASE_COUNT_MAX],
     /// Held by the thread that takes a segment from one region for another. Taken before any shard.
     pub(crate) turn: Mutex<()>,
+    pub(crate) touches: TouchInbox,
 }
 
 /// One shard behind its lock, on cache lines of its own.
@@ -77,6 +79,7 @@ impl Keyspace {
             extent_debt: AtomicU64::new(0),
             keys_per_shard_bounds: Default::default(),
             turn: Mutex::new(()),
+            touches: TouchInbox::default(),
         }
     }
 

@@ -6,7 +6,8 @@
 //! whole keyspace; `shard.rs` is what a lock protects, `published.rs` what anyone may read without
 //! it. `effect.rs` is the stream of changes and `recorder.rs` makes one record of many.
 //! `expire.rs`, `evict.rs`, `room.rs` and `drain.rs` give memory back, `policy.rs` says which keys
-//! may go and which first, by the marks of `tracking.rs`; `watch.rs` serves WATCH.
+//! may go and which first, by the marks of `tracking.rs`; `touch.rs` takes in what readers in other
+//! processes have used; `watch.rs` serves WATCH.
 //! *Invariants*: data is reachable only through a guard; several shards are locked in ascending
 //! order by one function; a change emits its effect before the lock is released; reads never
 //! change the dataset; nothing here reads a clock or draws a random number.
@@ -39,6 +40,7 @@ mod sorted_sets;
 mod store;
 #[cfg(test)]
 mod tests;
+mod touch;
 mod tracking;
 mod view;
 mod watch;

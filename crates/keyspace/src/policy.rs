@@ -81,6 +81,12 @@ impl EvictionPolicy {
         matches!(self, EvictionPolicy::AllKeysLfu | EvictionPolicy::VolatileLfu)
     }
 
+    /// Returns whether it matters when or how often a key was used.
+    pub fn minds_uses(self) -> bool {
+        matches!(self, EvictionPolicy::AllKeysLru | EvictionPolicy::VolatileLru)
+            || self.counts_accesses()
+    }
+
     /// Returns whether only keys with a time to live may go.
     pub fn is_volatile(self) -> bool {
         matches!(
@@ -165,6 +171,7 @@ impl Keyspace {
         for shard in self.shard_indexes() {
             self.published(shard).tracking.set_counts(policy.counts_accesses());
         }
+        self.want_touches();
     }
 
     /// Sets how seldom the counters of accesses grow (lfu-log-factor) and after how many minutes
@@ -196,6 +203,8 @@ mod tests {
             assert_eq!(policy.is_volatile(), policy.name().starts_with("volatile"));
             assert_eq!(policy.is_random(), policy.name().ends_with("random"));
             assert_eq!(policy.counts_accesses(), policy.name().ends_with("lfu"));
+            let minds_uses = policy.name().ends_with("lru") || policy.name().ends_with("lfu");
+            assert_eq!(policy.minds_uses(), minds_uses);
         }
         assert_eq!(EvictionPolicy::named("allkeys"), None);
     }

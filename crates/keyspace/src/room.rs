@@ -204,6 +204,7 @@ impl Keyspace {
     /// commands make room.
     pub fn set_maxmemory(&self, bytes: u64) {
         self.account.set_maxmemory(bytes);
+        self.want_touches();
     }
 
     /// Sets how long a command makes room before it goes on: maxmemory-eviction-tenacity, from 0 to
@@ -287,6 +288,7 @@ impl Keyspace {
             let shifted = need.bytes > 0 && self.shift(need.region, Means::Moves, context) > 0;
             return if shifted { Ok(()) } else { Err(need) };
         }
+        self.take_recent_touches(context.now);
         let (mut freed, mut fruitless) = (0, 0);
         for _ in 0..self.rounds(need.bytes) {
             let excess = self.excess_bytes();
@@ -419,6 +421,9 @@ impl Keyspace {
             0 => 0,
             _ => (self.used_memory() + bytes).saturating_sub(maxmemory),
         };
+        if lacking() > 0 {
+            self.take_recent_touches(context.now);
+        }
         let mut fruitless = 0;
         for _ in 0..self.rounds(bytes) {
             let is_stuck = fruitless == FRUITLESS_ROUNDS_MAX || self.candidate_count() == 0;

@@ -7,6 +7,7 @@ mod parts;
 mod policies;
 mod relocation;
 mod strings;
+mod touches;
 mod walks;
 mod watching;
 

@@ -100,6 +100,17 @@ impl Tracking {
         }
     }
 
+    /// As [`Tracking::next`], after `uses` of them. Only the holder of the shard calls it.
+    pub fn next_of(&self, mark: AccessMark, now: UnixMs, uses: u32) -> AccessMark {
+        match self.does_count() {
+            false => AccessMark { word: tick_of(now), counts: false },
+            true => {
+                let counter = self.counter(mark, now);
+                counting(now, (0..uses).fold(counter, |counter, _| self.grown(counter)))
+            }
+        }
+    }
+
     /// Returns the counter of an entry with `mark`, less what it lost until `now`; that of a new
     /// key where accesses were not counted.
     pub fn counter(&self, mark: AccessMark, now: UnixMs) -> u8 {
@@ -229,6 +240,18 @@ mod tests {
         tracking.set_rates(0, 1);
         (0..300).for_each(|_| mark = tracking.next(mark, NOW));
         assert_eq!(tracking.counter(mark, NOW), 255);
+    }
+
+    #[test]
+    fn several_uses_at_once_count_as_many_one_by_one() {
+        let (at_once, one_by_one) = (tracking(true), tracking(true));
+        let (mut left, mut right) = (at_once.first(NOW), one_by_one.first(NOW));
+        for _ in 0..20 {
+            left = at_once.next_of(left, NOW, 64);
+            (0..64).for_each(|_| right = one_by_one.next(right, NOW));
+            assert_eq!(left, right);
+        }
+        assert!(at_once.counter(left, NOW) > 8);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Processes that map the arena: who may, and their pin tables.
 //!
 //! The session ends with its connection, or with its process, whichever is first; its pins end
-//! with it.
+//! with it. What a session tells of its uses lies in its pin table: `keyspace/touch.rs`.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arena::Arena;
 use arena::pins::{PIN_TABLE_BYTES, PinMemory};
 use command::{MemoryGeometry, MemoryRefusal, MemorySegments};
+use keyspace::Keyspace;
 use ring::SharedPins;
 use sys::descriptors::DESCRIPTORS_MAX;
 use sys::memory::OwnedSegments;
@@ -100,10 +101,12 @@ impl Attachments {
         Ok(MemorySegments { epoch, live, descriptor_count })
     }
 
-    /// Ends the session of connection `id`, if it has one.
-    pub fn end(&self, id: u64, arena: &Arena) {
-        if let Some(pins) = self.sessions().remove(&id) {
-            arena.pins().remove(&pins);
+    /// Ends the session of connection `id`, if it has one; what it has reported last is taken in.
+    pub fn end(&self, id: u64, keyspace: &Keyspace) {
+        let ended = self.sessions().remove(&id);
+        if let Some(pins) = ended {
+            keyspace.take_touches(sys::clock::realtime());
+            keyspace.arena().pins().remove(&pins);
         }
     }
 

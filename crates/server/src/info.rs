@@ -381,6 +381,7 @@ fn shared_memory(shared: &Shared, fields: &mut Fields) {
     let totals = shared.counted().totals;
     fields.add("shm_sessions", shared.attachments.count());
     fields.add("shm_pins", pinned);
+    fields.add("shm_touches", shared.keyspace().touch_count());
     fields.add("shm_lanes", lane_count);
     fields.add("shm_lane_bytes", lane_bytes);
     fields.add("shm_lane_wakeups_sent", totals.lane_wakes);

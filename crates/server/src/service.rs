@@ -165,6 +165,7 @@ impl Service {
         }
         self.shared.keyspace().arena().reclaim();
         self.shared.keyspace().drop_retired();
+        self.shared.keyspace().take_touches(sys::clock::realtime());
         if !is_paused {
             self.repay();
         }

@@ -461,7 +461,7 @@ impl<'s> Worker<'s> {
         self.waiting.forget(token, member.place);
         self.tokens.remove(&id);
         self.shared.engine.close(member.connection.session_mut());
-        self.shared.attachments.end(id, self.shared.keyspace().arena());
+        self.shared.attachments.end(id, self.shared.keyspace());
         self.shared.outbound.end(id);
         self.shared.end_lanes_of(id);
         if let Some(parent) = member.connection.lane().map(|lane| lane.parent()) {

@@ -118,6 +118,40 @@ fn bytes(seed: u64, length: usize) -> Vec<u8> {
 }
 
 #[test]
+fn uses_are_reported_one_in_so_many_and_only_where_they_are_wanted() {
+    let mut fixture = Fixture::new();
+    fixture.set(b"key", b"value", None);
+    let key = fixture.arena.hasher().key(b"key");
+    let reads = if cfg!(miri) { 1_000 } else { 40_000 };
+    let reported = |wanted: bool, read: &dyn Fn(&Reader<OwnMemory>)| {
+        fixture.arena.want_touches(wanted);
+        let mut touches = Vec::new();
+        for _ in 0..reads / 500 {
+            (0..500).for_each(|_| read(&fixture.reader));
+            fixture.arena.pins().take_touches(0, usize::MAX, &mut touches);
+        }
+        assert!(touches.iter().all(|touch| *touch == Touch::new(DATABASE, &key)));
+        touches.len()
+    };
+    let get = |reader: &Reader<OwnMemory>| {
+        assert_eq!(reader.get(DATABASE, b"key", never, &mut Vec::new()), Outcome::Found(()));
+    };
+    assert_eq!(reported(false, &get), 0);
+    let expected = reads / 64;
+    assert!(reported(true, &get).abs_diff(expected) < expected / 4);
+    let strlen = |reader: &Reader<OwnMemory>| {
+        assert_eq!(reader.strlen(DATABASE, b"key", never), Outcome::Found(5));
+    };
+    assert!(reported(true, &strlen) > 0);
+    let look = |reader: &Reader<OwnMemory>| {
+        assert_eq!(reader.exists(DATABASE, b"key", never), Outcome::Found(()));
+        assert_eq!(reader.expiry(DATABASE, b"key", never), Outcome::Found(None));
+        assert_eq!(reader.strlen(DATABASE, b"none", never), Outcome::Absent);
+    };
+    assert_eq!(reported(true, &look), 0, "no use");
+}
+
+#[test]
 fn miri_every_kind_of_entry_is_read_back() {
     let mut fixture = Fixture::new();
     let mut content = Vec::new();

@@ -8,7 +8,7 @@ use crate::host::MemoryGeometry;
 use crate::prelude::*;
 
 /// The version of what SHM's replies say and of what their descriptors hold.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// The row.
 pub static ATTACH: Command = Command {

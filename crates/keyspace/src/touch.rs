@@ -1,0 +1,100 @@
+//! What readers in other processes report of their uses: taken in now and then, and before keys are
+//! evicted, so that those which are read without the server do not look unused.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use arena::touches::{TOUCH_PERIOD, TOUCH_WORDS, Touch};
+use base::{DATABASE_COUNT_MAX, ShardIndex, UnixMs};
+
+use crate::keyspace::Keyspace;
+use crate::shard::Shard;
+
+/// Touches that are taken in at once: those of so many sessions that report as fast as they can.
+/// The others have their turns when touches are taken in again.
+const TOUCHES_MAX: usize = 16 * TOUCH_WORDS;
+/// Touches that are taken in during one hold of a shard.
+const TOUCHES_PER_HOLD_MAX: usize = 256;
+/// Evictions that follow each other so closely do not look for touches anew.
+const RECENT_MS: u64 = 10;
+
+const _: () = assert!(DATABASE_COUNT_MAX == 16, "a touch names no database that cannot be");
+
+/// What has come from readers, and how far they have been asked.
+#[derive(Default)]
+pub(crate) struct TouchInbox {
+    /// Held by the one who takes touches in; before any shard.
+    turn: Mutex<Turn>,
+    /// When touches were taken in last.
+    taken_at: AtomicI64,
+    /// How many ever were.
+    count: AtomicU64,
+}
+
+#[derive(Default)]
+struct Turn {
+    /// The session that is asked first.
+    session: usize,
+}
+
+impl Keyspace {
+    /// Marks as used at `now` what readers in other processes have used, as far as they have
+    /// reported it. Bounded; does nothing while another thread does it. The caller holds no guard.
+    pub fn take_touches(&self, now: UnixMs) {
+        if !self.minds_touches() {
+            return;
+        }
+        let Ok(mut turn) = self.touches.turn.try_lock() else { return };
+        self.touches.taken_at.store(now.0, Ordering::Relaxed);
+        let mut touches = Vec::new();
+        turn.session = self.arena().pins().take_touches(turn.session, TOUCHES_MAX, &mut touches);
+        // One hold for all touches of a shard, or few.
+        touches.sort_unstable();
+        for same_shard in touches.chunk_by(|one, next| one.shard() == next.shard()) {
+            let shard = same_shard[0].shard();
+            if shard.position() < self.shard_count() {
+                self.mark_touched(shard, same_shard, now);
+            }
+        }
+    }
+
+    /// As [`Keyspace::take_touches`], unless that was done just now.
+    pub(crate) fn take_recent_touches(&self, now: UnixMs) {
+        if self.touches.taken_at.load(Ordering::Relaxed).abs_diff(now.0) >= RECENT_MS {
+            self.take_touches(now);
+        }
+    }
+
+    /// Returns how many touches were taken in since the keyspace was made.
+    pub fn touch_count(&self) -> u64 {
+        self.touches.count.load(Ordering::Relaxed)
+    }
+
+    /// Tells readers whether to report what they use.
+    pub(crate) fn want_touches(&self) {
+        self.arena().want_touches(self.minds_touches());
+    }
+
+    fn minds_touches(&self) -> bool {
+        self.maxmemory() != 0 && self.eviction_policy().minds_uses()
+    }
+
+    fn mark_touched(&self, index: ShardIndex, touches: &[Touch], now: UnixMs) {
+        for some in touches.chunks(TOUCHES_PER_HOLD_MAX) {
+            let mut guard = self.lock(index);
+            let shard = guard.shard_mut(index);
+            some.iter().for_each(|touch| shard.mark_touched(*touch, now));
+        }
+        self.touches.count.fetch_add(touches.len() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Shard {
+    /// Marks as used what `touch` may mean: entries of the same bucket and tag.
+    fn mark_touched(&self, touch: Touch, now: UnixMs) {
+        if let Some(part) = self.database(touch.database()) {
+            let tracking = &self.published.tracking;
+            part.table.touch_alike(touch.hash(), |mark| tracking.next_of(mark, now, TOUCH_PERIOD));
+        }
+    }
+}

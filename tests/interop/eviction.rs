@@ -1,0 +1,79 @@
+//! Eviction, and keys that are read in the server's memory alone.
+
+use std::time::{Duration, Instant};
+
+use client::{Attached, DatabaseIndex};
+use harness::{Connection, Kind, Launch, Request, Server, request};
+use resp::Value as Reply;
+
+/// Keys that are read in memory, and as many that nobody reads.
+const KEYS: usize = 200;
+const VALUE: [u8; 300] = [b'v'; 300];
+/// What a round writes.
+const ROUND_KEYS: usize = 500;
+/// For how long a round reads at least: accesses are dated in steps of 59 ms.
+const ROUND_TIME: Duration = Duration::from_millis(20);
+const ROUNDS_MAX: usize = 400;
+
+fn server(policy: &str) -> Server {
+    let launch = Launch::new(Kind::Forebay).option("maxmemory", "16mb");
+    launch.option("maxmemory-policy", policy).start()
+}
+
+fn set(key: &str) -> Request {
+    request(&[b"SET", key.as_bytes(), &VALUE])
+}
+
+fn names(kind: &str) -> Vec<String> {
+    (0..KEYS).map(|index| format!("{kind}:{index}")).collect()
+}
+
+fn count(writer: &mut Connection, names: &[String]) -> usize {
+    let requests: Vec<Request> =
+        names.iter().map(|name| request(&[b"EXISTS", name.as_bytes()])).collect();
+    let replies = writer.pipeline(&requests);
+    replies.iter().filter(|reply| reply.value == Reply::Integer(1)).count()
+}
+
+fn touches(server: &Server) -> u64 {
+    let Reply::Bulk(text) = server.tcp().call("INFO shm") else { panic!("INFO is text") };
+    let text = String::from_utf8(text).expect("INFO is text");
+    let value = text.lines().find_map(|line| line.strip_prefix("shm_touches:"));
+    value.expect("a field of INFO").parse().expect("a number")
+}
+
+/// Reads `names` again and again for a while.
+fn read_all(attached: &Attached, names: &[String], value: &mut Vec<u8>) {
+    let began = Instant::now();
+    while began.elapsed() < ROUND_TIME {
+        for name in names {
+            attached.get(name.as_bytes(), value).expect("the memory can be read");
+        }
+    }
+}
+
+#[test]
+fn keys_that_are_read_in_memory_alone_outlive_those_that_are_not() {
+    for policy in ["allkeys-lru", "allkeys-lfu"] {
+        let server = server(policy);
+        let mut attached = Attached::connect(server.socket(), None).expect("the same user");
+        attached.select(DatabaseIndex(3)).expect("there are 16");
+        let (mut writer, mut value) = (server.unix(), Vec::new());
+        writer.call("SELECT 3");
+        let (read, unread) = (names("read"), names("unread"));
+        for name in read.iter().chain(&unread) {
+            writer.ask(&set(name));
+        }
+        let mut round = 0;
+        while count(&mut writer, &unread) > KEYS / 10 {
+            assert!(round < ROUNDS_MAX, "{policy}: nothing is evicted");
+            read_all(&attached, &read, &mut value);
+            let new = (0..ROUND_KEYS).map(|index| set(&format!("new:{round}:{index}")));
+            writer.pipeline(&new.collect::<Vec<_>>());
+            round += 1;
+        }
+        let left = count(&mut writer, &read);
+        assert!(left >= KEYS * 9 / 10, "{policy}: {left} of {KEYS} are left");
+        assert!(touches(&server) > 0);
+    }
+}
