@@ -33,7 +33,7 @@ const WORLDS_MAX: usize = 4;
 #[test]
 fn replies_and_data_equal_those_of_redis_server() {
     if let Some(seed) = number("FOREBAY_DIFF_SEED") {
-        run_epoch(&World::new(Launch::new(Kind::Forebay)), seed);
+        run_epoch(&World::new(subject()), seed);
         return;
     }
     let commands = number("FOREBAY_DIFF_COMMANDS").unwrap_or(COMMANDS_DEFAULT);
@@ -42,7 +42,7 @@ fn replies_and_data_equal_those_of_redis_server() {
     let worlds = thread::available_parallelism().map_or(1, usize::from).min(WORLDS_MAX);
     let (epochs, sent) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
-        let world = World::new(Launch::new(Kind::Forebay));
+        let world = World::new(subject());
         let _end = End { sent: &sent, commands };
         while sent.load(Ordering::Relaxed) < commands {
             let seed = first_seed.wrapping_add(epochs.fetch_add(1, Ordering::Relaxed));
@@ -53,6 +53,12 @@ fn replies_and_data_equal_those_of_redis_server() {
         (0..worlds).for_each(|_| drop(scope.spawn(work)));
     });
     println!("{} commands in {} epochs", sent.into_inner(), epochs.into_inner());
+}
+
+/// Returns how the server under test is launched: with as many unread replies as redis-server lets a
+/// client have, as strings of 512 MiB are drawn, and more than one may be asked for at a time.
+fn subject() -> Launch {
+    Launch::new(Kind::Forebay).option("client-output-buffer-limit", "normal 0 0 0")
 }
 
 /// Lets the other threads come to their end when one has failed.
