@@ -15,6 +15,7 @@ use crate::hit_rate::{HitRates, Trace};
 use crate::keys::Distribution;
 use crate::limits::{self, Limits, Sizes};
 use crate::load::{Load, Report};
+use crate::local::{Local, floors};
 use crate::memory::Measurement;
 use crate::pipeline::{self, Pipelines};
 use crate::reader::{self, Reads};
@@ -48,12 +49,17 @@ enum Command {
     HitRate(HitRateArguments),
     /// Starts Forebay and measures reads through its shared memory
     Reader(ReaderArguments),
+    /// Starts Forebay and another server and measures what a process on their host pays for reads
+    /// and writes by every way there is, beside what the machine takes at least
+    Local(LocalArguments),
     /// Starts Forebay and another server and measures both and miniredis with a Go program (redigo)
     Pipeline(PipelineArguments),
     /// Loads the files of this machine, reads them back every way, and checks every byte
     Demo(DemoArguments),
     #[command(name = reader::READS_COMMAND, hide = true)]
     ReadForCount { socket: PathBuf, reads: u64 },
+    #[command(name = floors::PARTNER_COMMAND, hide = true)]
+    FloorPartner { memory: PathBuf },
     #[command(name = server_process::KEEPER_COMMAND, hide = true)]
     Keep {
         folder: PathBuf,
@@ -341,6 +347,33 @@ struct ReaderArguments {
 }
 
 #[derive(Args)]
+struct LocalArguments {
+    #[command(flatten)]
+    servers: ServerArguments,
+    /// Sizes of values in bytes; the bounds need those of the default
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "64,1024,16384,65536,262144,1048576,4194304"
+    )]
+    sizes: Vec<usize>,
+    /// Clients of the rows with several
+    #[arg(long, default_value_t = 4)]
+    clients: usize,
+    /// Rounds, in each of which every row is measured once
+    #[arg(long, default_value_t = 20)]
+    rounds: usize,
+    /// Milliseconds of each row in each round
+    #[arg(long, default_value_t = 20)]
+    slice_ms: u64,
+    /// Only the rows whose name contains this, as in "SET 64 B"; the floors always
+    #[arg(long)]
+    filter: Option<String>,
+    #[command(flatten)]
+    results: ResultsArgument,
+}
+
+#[derive(Args)]
 struct PipelineArguments {
     #[command(flatten)]
     servers: ServerArguments,
@@ -420,6 +453,18 @@ pub fn run() -> anyhow::Result<()> {
         }
         .run(),
         Command::ReadForCount { socket, reads } => reader::read_for_count(&socket, reads),
+        Command::Local(arguments) => Local {
+            subject: arguments.servers.subject()?,
+            other: arguments.servers.other(),
+            sizes: arguments.sizes,
+            clients: arguments.clients,
+            rounds: arguments.rounds,
+            slice: Duration::from_millis(arguments.slice_ms),
+            filter: arguments.filter,
+            results: record::folder(arguments.results.results),
+        }
+        .run(),
+        Command::FloorPartner { memory } => floors::partner(&memory),
         Command::Pipeline(arguments) => Pipelines {
             subject: arguments.servers.subject()?,
             other: arguments.servers.other(),

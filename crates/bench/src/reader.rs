@@ -79,7 +79,7 @@ impl Reads {
         ensure!(self.key_count >= CACHED_KEYS && self.samples > 0, "{CACHED_KEYS} keys or more");
         let server = ServerProcess::start(&self.server)?;
         let attached = attach(&server.socket())?;
-        self.load(&server.unix())?;
+        load(&server.unix(), self.key_count)?;
         let mut rows = Vec::new();
         println!("{:<34} {:>12} {:>12}", "", "p50", "p99");
         for row in &self.rows() {
@@ -127,23 +127,6 @@ impl Reads {
         ]
     }
 
-    fn load(&self, target: &Target) -> anyhow::Result<()> {
-        let mut wire = Wire::connect(target)?;
-        for first in (0..self.key_count).step_by(LOAD_BATCH as usize) {
-            let count = LOAD_BATCH.min(self.key_count - first);
-            (first..first + count).for_each(|index| {
-                wire.queue(&[b"SET", &key(index), &[b's'; SMALL_BYTES]]);
-            });
-            wire.send()?;
-            for _ in 0..count {
-                let reply = wire.receive()?;
-                ensure!(reply == Value::Simple(b"OK".to_vec()), "SET replied {reply:?}");
-            }
-        }
-        wire.call(&[b"SET", LARGE_KEY, &vec![b'l'; LARGE_BYTES]])?;
-        Ok(())
-    }
-
     fn measure(&self, row: &Row, attached: &Attached, wire: &mut Wire) -> anyhow::Result<Times> {
         let mut random = Prng::new(1);
         let mut buffer = Vec::with_capacity(LARGE_BYTES);
@@ -169,6 +152,31 @@ impl Reads {
         let at = |share: f64| samples[((samples.len() - 1) as f64 * share) as usize];
         Ok(Times { median: at(0.5), p99: at(0.99) })
     }
+}
+
+/// Stores at `target` what [`count_calls`] reads.
+///
+/// # Errors
+/// When the server does not take it.
+pub fn prepare(target: &Target) -> anyhow::Result<()> {
+    load(target, CACHED_KEYS)
+}
+
+fn load(target: &Target, key_count: u64) -> anyhow::Result<()> {
+    let mut wire = Wire::connect(target)?;
+    for first in (0..key_count).step_by(LOAD_BATCH as usize) {
+        let count = LOAD_BATCH.min(key_count - first);
+        (first..first + count).for_each(|index| {
+            wire.queue(&[b"SET", &key(index), &[b's'; SMALL_BYTES]]);
+        });
+        wire.send()?;
+        for _ in 0..count {
+            let reply = wire.receive()?;
+            ensure!(reply == Value::Simple(b"OK".to_vec()), "SET replied {reply:?}");
+        }
+    }
+    wire.call(&[b"SET", LARGE_KEY, &vec![b'l'; LARGE_BYTES]])?;
+    Ok(())
 }
 
 /// Reads once and returns the length of the value.
@@ -222,8 +230,12 @@ pub fn read_for_count(path: &Path, reads: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Counts the system calls of a process that reads and of one that only attaches.
-fn count_calls(socket: &Path) -> anyhow::Result<Json> {
+/// Counts the system calls of a process that reads and of one that only attaches; null where this
+/// machine has no strace.
+///
+/// # Errors
+/// When the reads fail.
+pub fn count_calls(socket: &Path) -> anyhow::Result<Json> {
     let folder = socket.parent().context("a socket lies in a folder")?;
     let traced = |reads: u64| -> anyhow::Result<Option<u64>> {
         let trace = folder.join("calls");
@@ -246,7 +258,14 @@ fn count_calls(socket: &Path) -> anyhow::Result<Json> {
     }
 }
 
-fn describe(calls: &Json) -> String {
+/// Returns how many of the calls that [`count_calls`] has counted are those of reads.
+pub fn calls_of_reads(calls: &Json) -> Option<u64> {
+    let without = calls["calls_without_reads"].as_u64()?;
+    Some(calls["calls"].as_u64()?.saturating_sub(without))
+}
+
+/// Returns what to say of what [`count_calls`] has counted.
+pub fn describe(calls: &Json) -> String {
     match (calls["calls"].as_u64(), calls["calls_without_reads"].as_u64()) {
         (Some(with), Some(without)) => format!(
             "{COUNTED_READS} reads made {} system calls ({with} in all, {without} without reads).",

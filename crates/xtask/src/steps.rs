@@ -64,8 +64,10 @@ pub fn ci(_: &[String]) -> Result<(), String> {
 const BENCH_TABLES: [&str; 4] = ["core", "commands", "pipeline", "sink"];
 
 /// The commands of `forebay bench` that record what they measured.
-const RECORDING: [&str; 7] =
-    ["compare", "memory", "churn", "limits", "hit-rate", "reader", "pipeline"];
+const RECORDING: [&str; 8] =
+    ["compare", "memory", "churn", "limits", "hit-rate", "reader", "local", "pipeline"];
+/// The table that is a command of its own.
+const LOCAL_TABLE: [&str; 2] = ["--table", "local"];
 /// Where they record it, from the root of the repository.
 const RESULTS: &str = "bench/results";
 
@@ -89,6 +91,9 @@ pub fn bench(arguments: &[String]) -> Result<(), String> {
 fn bench_calls(arguments: &[String]) -> Vec<Vec<&str>> {
     let mut calls: Vec<Vec<&str>> = match arguments.first() {
         None => BENCH_TABLES.iter().map(|table| vec!["compare", "--table", table]).collect(),
+        Some(_) if arguments.len() >= 2 && arguments[..2] == LOCAL_TABLE => {
+            vec![["local"].into_iter().chain(arguments[2..].iter().map(String::as_str)).collect()]
+        }
         Some(first) => {
             let is_option = first.starts_with('-');
             let command = is_option.then_some("compare").into_iter();
@@ -205,6 +210,7 @@ mod tests {
             bench_calls(&words).iter().map(|call| call.join(" ")).collect()
         };
         assert_eq!(calls("--pairs 2"), ["compare --pairs 2 --results bench/results"]);
+        assert_eq!(calls("--table local --rounds 2"), ["local --rounds 2 --results bench/results"]);
         assert_eq!(calls("memory --alone"), ["memory --alone --results bench/results"]);
         assert_eq!(calls("memory --results=x"), ["memory --results=x"]);
         assert_eq!(calls("run --url x"), ["run --url x"]);
