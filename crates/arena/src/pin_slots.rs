@@ -65,6 +65,13 @@ pub(crate) struct Pin<S: Deref<Target = PinSlots>> {
     slot: usize,
 }
 
+impl<S: Deref<Target = PinSlots>> Pin<S> {
+    /// Returns what the pin is held with.
+    pub fn slots(&self) -> &S {
+        &self.slots
+    }
+}
+
 impl<S: Deref<Target = PinSlots>> Drop for Pin<S> {
     fn drop(&mut self) {
         pins::release(self.slots.memory.words(), self.slot);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::pin_slots::{Pin, PinSlots};
 
-use super::Reader;
+use super::{Reader, SegmentView};
 
 /// The value of a key: where it lies in the arena, pinned, or a copy in the caller's buffer.
 ///
@@ -71,7 +71,7 @@ impl fmt::Debug for View<'_> {
 pub struct KeptView<V> {
     start: *const u8,
     length: usize,
-    _pin: Pin<KeptSlots<V>>,
+    pin: Pin<KeptSlots<V>>,
 }
 
 /// The pin slots of a reader, which it keeps.
@@ -101,7 +101,16 @@ unsafe impl<V: Send + Sync> Sync for KeptView<V> {}
 impl<V> KeptView<V> {
     /// As [`View::pinned`]; `pin` is one in the slots of the reader that has the range mapped.
     pub(super) fn pinned(start: *const u8, length: u64, pin: Pin<KeptSlots<V>>) -> KeptView<V> {
-        KeptView { start, length: length as usize, _pin: pin }
+        KeptView { start, length: length as usize, pin }
+    }
+}
+
+impl<V: SegmentView> KeptView<V> {
+    /// Returns where in the arena's range the value begins. While the view lives no other value
+    /// does.
+    pub fn offset(&self) -> u64 {
+        let base = self.pin.slots().0.segments().base();
+        self.start.addr() as u64 - base.addr().get() as u64
     }
 }
 

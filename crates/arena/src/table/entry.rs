@@ -51,6 +51,11 @@ impl<'a> Entry<'a> {
         self.slice(value, length)
     }
 
+    /// Returns where in the arena's range the value begins.
+    pub fn value_offset(&self) -> u64 {
+        self.parts().2
+    }
+
     /// Returns the type.
     pub fn value_type(&self) -> ValueType {
         self.header.value_type()

@@ -13,7 +13,7 @@ use crate::support::World;
 const PINNED: &str = include_str!("redis-7.0.15-command-info.json");
 
 /// Rows that differ on purpose: (name, what differs, why).
-const EXCEPTIONS: [(&str, &str, &str); 15] = [
+const EXCEPTIONS: [(&str, &str, &str); 16] = [
     ("client|no-touch", "absent there", "Redis 7.2 has it first"),
     ("client|setinfo", "absent there", "Redis 7.2 has it first"),
     ("delifeq", "absent there", "Valkey 9.0 has it"),
@@ -25,6 +25,7 @@ const EXCEPTIONS: [(&str, &str, &str); 15] = [
     ("shm|seal", "absent there", "Forebay's own"),
     ("shm|help", "absent there", "Forebay's own"),
     ("shm|segments", "absent there", "Forebay's own"),
+    ("shm|take", "absent there", "Forebay's own"),
     ("wait", "flags", "Redis 7.2 calls it blocking, and lets scripts run it"),
     ("waitaof", "absent there", "Redis 7.2 has it first"),
     ("zrank", "its arity", "Redis 7.2 added WITHSCORE"),

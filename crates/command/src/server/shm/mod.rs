@@ -7,6 +7,7 @@ mod help;
 mod lane;
 mod seal;
 mod segments;
+mod take;
 
 use crate::prelude::*;
 
@@ -25,6 +26,7 @@ pub static SHM: Command = Command {
         &lane::LANE,
         &seal::SEAL,
         &segments::SEGMENTS,
+        &take::TAKE,
     ],
     handler: Handler::Container,
     ..Command::DEFAULT
