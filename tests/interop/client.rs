@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use client::{Client, ClientError, Reply, TimeToLive, Transport, View};
+use client::{Client, ClientError, Reply, SetOptions, TimeToLive, Transport, View};
 use harness::{
     Kind, Launch, Server, TempFolder, command, forebay, free_port, kernel, poll_until, request, run,
 };
@@ -45,7 +45,7 @@ fn bytes(seed: usize, length: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 7 + seed * 31 + index / 251) as u8).collect()
 }
 
-type Table = [(&'static str, fn(&Client, &[u8]) -> String); 9];
+type Table = [(&'static str, fn(&Client, &[u8]) -> String); 11];
 
 /// What is asked of each client for each key; what comes is compared as text.
 const OPERATIONS: Table = [
@@ -70,6 +70,15 @@ const OPERATIONS: Table = [
             other => other,
         });
         format!("{ttl:?}")
+    }),
+    ("getrange", |client, key| {
+        let parts = [(0, -1), (-9, -2), (3, 4000), (5, 2), (i64::MAX, i64::MIN)];
+        let parts =
+            parts.map(|(start, end)| client.getrange(key, start, end).map(|part| digest_of(&part)));
+        format!("{parts:?}")
+    }),
+    ("get_blocking", |client, key| {
+        format!("{:?}", client.get_blocking(key, Duration::from_millis(1)).map(digest))
     }),
     ("call", |client, key| format!("{:?}", client.call(&[b"GETRANGE", key, b"-9", b"-2"]))),
     ("unknown", |client, key| format!("{:?}", client.call(&[b"NOSUCH", key]))),
@@ -141,6 +150,144 @@ fn every_transport_gives_the_same_answers() {
     assert!(shm.get(b"length:4100").unwrap().expect("it is there").is_pinned());
     assert!(!shm.get(b"length:4000").unwrap().expect("it is there").is_pinned());
     assert_eq!(shm.get(b"list").unwrap_err().code(), Some("WRONGTYPE"));
+}
+
+#[test]
+fn values_are_put_as_their_options_say() {
+    let server = Server::start(Kind::Forebay);
+    for client in clients(&server, "?db=3") {
+        client.call(&[b"FLUSHALL"]).unwrap();
+        let put = |value: &str, options: SetOptions| {
+            client.put_with(b"key", value.as_bytes(), &options).unwrap()
+        };
+        assert!(!put("one", SetOptions::new().if_present()));
+        assert!(put("one", SetOptions::new().if_absent()));
+        assert!(!put("two", SetOptions::new().if_absent()));
+        assert!(!put("two", SetOptions::new().if_equal(b"other")));
+        assert!(put("two", SetOptions::new().if_equal(b"one")));
+        assert_eq!(client.ttl(b"key").unwrap(), TimeToLive::Endless);
+        assert!(put("three", SetOptions::new().expires_in(Duration::from_secs(1000))));
+        assert!(put("four", SetOptions::new().keeps_time_to_live()));
+        assert!(matches!(client.ttl(b"key").unwrap(), TimeToLive::Left(_)));
+        assert!(put("five", SetOptions::new()));
+        assert_eq!(client.ttl(b"key").unwrap(), TimeToLive::Endless);
+        assert_eq!(*client.get(b"key").unwrap().expect("it was put"), *b"five");
+        let zero = SetOptions::new().expires_in(Duration::ZERO);
+        let refusal = client.put_with(b"key", b"six", &zero).unwrap_err();
+        assert_eq!(refusal.to_string(), "ERR invalid expire time in 'set' command");
+    }
+}
+
+#[test]
+fn created_value_is_seen_when_it_is_sealed_and_never_when_it_is_dropped() {
+    let server = Server::start(Kind::Forebay);
+    let clients = clients(&server, "");
+    for (client, length) in clients.iter().flat_map(|it| [0, 5, 5000, 1 << 20].map(|n| (it, n))) {
+        let value = bytes(length, length);
+        let mut creation = client.create(b"key", length).unwrap();
+        creation.copy_from_slice(&value);
+        assert!(clients.iter().all(|reader| !reader.exists(b"key").unwrap()));
+        drop(creation);
+        assert!(!client.exists(b"key").unwrap());
+        let mut creation = client.create(b"key", length).unwrap();
+        assert_eq!((creation.len(), creation.key()), (length, b"key".as_slice()));
+        creation.copy_from_slice(&value);
+        creation.seal().unwrap();
+        for reader in &clients {
+            assert!(*reader.get(b"key").unwrap().expect("it is sealed") == value[..]);
+        }
+        let other = client.create(b"key", 10).unwrap();
+        assert!(!other.seal_with(&SetOptions::new().if_absent()).unwrap());
+        let taken = client.take(b"key").unwrap().expect("it is there");
+        assert!(*taken == value[..], "{length} bytes over {client:?}");
+    }
+}
+
+#[test]
+fn taken_value_is_not_copied_and_its_memory_is_given_back_with_the_view() {
+    const LENGTH: usize = 4 << 20;
+    let server = Launch::new(Kind::Forebay).option("maxmemory", "64mb").start();
+    let [client, _, other] = clients(&server, "");
+    for round in 0..40 {
+        let value = bytes(round, LENGTH);
+        other.put(b"key", &value).unwrap();
+        let view = client.take(b"key").unwrap().expect("it is there");
+        assert!(view.is_pinned());
+        assert!(!other.exists(b"key").unwrap() && client.take(b"key").unwrap().is_none());
+        other.put(b"key", b"small").unwrap();
+        assert!(*view == value[..], "it stays as it was");
+        let small = client.take(b"key").unwrap().expect("it is there");
+        assert!(*small == *b"small" && !small.is_pinned());
+    }
+    assert_eq!(info(&server, "evicted_keys"), 0);
+    client.call(&[b"RPUSH", b"list", b"a"]).unwrap();
+    assert_eq!(client.take(b"list").unwrap_err().code(), Some("WRONGTYPE"));
+    assert!(client.exists(b"list").unwrap());
+}
+
+#[test]
+fn key_is_waited_for_until_it_is_there_or_the_time_is_over() {
+    let server = Server::start(Kind::Forebay);
+    for url in urls(&server, "") {
+        let client = Client::connect_within(&url, Duration::from_secs(20)).unwrap();
+        let absent = client.get_blocking(b"absent", Duration::from_millis(30)).unwrap();
+        assert!(absent.is_none());
+        for length in [10, 100_000] {
+            let value = bytes(1, length);
+            thread::scope(|scope| {
+                let waiters = [(); 3].map(|()| {
+                    let client = client.clone();
+                    scope.spawn(move || client.get_blocking(b"key", None))
+                });
+                client.put(b"other", b"value").unwrap();
+                client.put(b"key", &value).unwrap();
+                for waiter in waiters {
+                    let view = waiter.join().expect("it ends").unwrap().expect("it was put");
+                    assert!(*view == value[..]);
+                }
+            });
+            let present = client.get_blocking(b"key", Duration::ZERO).unwrap();
+            assert!(present.is_some_and(|view| *view == value[..]));
+            client.take(b"key").unwrap();
+        }
+        client.call(&[b"RPUSH", b"list", b"a"]).unwrap();
+        assert_eq!(client.get_blocking(b"list", None).unwrap_err().code(), Some("WRONGTYPE"));
+    }
+}
+
+#[test]
+fn server_without_await_is_asked_until_the_key_is_there() {
+    let redis = Server::start(Kind::Redis);
+    let client = connect(&urls(&redis, "")[2]);
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| client.get_blocking(b"key", Duration::from_secs(60)));
+        client.put(b"key", b"value").unwrap();
+        let found = waiter.join().expect("it ends").unwrap();
+        assert!(found.is_some_and(|view| *view == *b"value"));
+    });
+    assert!(client.get_blocking(b"absent", Duration::from_millis(5)).unwrap().is_none());
+}
+
+#[test]
+fn what_would_leave_requests_without_replies_is_not_sent() {
+    let server = Server::start(Kind::Forebay);
+    for client in clients(&server, "") {
+        let refused: [&[&[u8]]; 4] =
+            [&[b"MONITOR"], &[b"Subscribe", b"x"], &[b"CLIENT", b"REPLY", b"SKIP"], &[]];
+        for request in refused {
+            let error = client.call(request).unwrap_err();
+            assert!(matches!(error, ClientError::Unsupported(_)), "{error}");
+            assert!(client.pipeline(&[&[b"PING"], request]).is_err());
+        }
+        assert_eq!(client.call(&[b"PING"]).unwrap(), Reply::Simple(b"PONG".to_vec()));
+        // The operations understand both protocols.
+        assert!(matches!(client.call(&[b"HELLO", b"3"]).unwrap(), Reply::Map(_)));
+        assert!(client.get(b"absent").unwrap().is_none());
+        assert!(client.take(b"absent").unwrap().is_none());
+        assert!(!client.put_with(b"absent", b"", &SetOptions::new().if_present()).unwrap());
+        assert!(client.mget(&[b"absent", b"absent"]).unwrap().iter().all(Option::is_none));
+        assert_eq!(client.call(&[b"GET", b"absent"]).unwrap(), Reply::Null);
+    }
 }
 
 #[test]

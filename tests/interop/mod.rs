@@ -1,6 +1,8 @@
 //! The programs that people use with Redis, on Forebay: redis-py, redis-cli, redis-benchmark; and
 //! our own client.
 
+#[cfg(feature = "tokio")]
+mod async_client;
 mod attached;
 mod client;
 mod eviction;

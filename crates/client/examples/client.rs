@@ -1,4 +1,4 @@
-//! Works with a server over shared memory, a unix socket or TCP, as the URL says; docs/start.md
+//! Works with a server over shared memory, a unix socket or TCP, as the URL says; docs/client.md
 //! shows this program.
 
 use std::error::Error;

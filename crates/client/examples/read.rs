@@ -1,4 +1,4 @@
-//! Reads values of a server on this host where they lie; docs/start.md shows this program.
+//! Reads values of a server on this host where they lie; docs/client.md shows this program.
 
 use std::error::Error;
 use std::path::Path;

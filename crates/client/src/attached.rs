@@ -20,7 +20,7 @@ use crate::link::{Link, field};
 /// The version of the attach protocol that this client speaks.
 const ATTACH_VERSION: i64 = 2;
 /// How often a read maps new segments before it asks over the socket.
-const REFRESHES_MAX: u32 = 4;
+pub(crate) const REFRESHES_MAX: u32 = 4;
 
 /// A value: where it lies in the arena, or a copy of a small one.
 #[derive(Debug)]
@@ -251,7 +251,7 @@ impl Attached {
 
     /// Reads one-sidedly, and maps new segments where the arena has some.
     #[inline(always)]
-    pub(crate) fn read<'a, T>(
+    fn read<'a, T>(
         &'a self,
         mut attempt: impl FnMut(&'a Arc<Reader<Mapped>>) -> Outcome<T>,
     ) -> Result<Answer<T>, AttachError> {
@@ -296,8 +296,14 @@ impl Attached {
         }
     }
 
+    /// Returns what reads.
+    #[inline]
+    pub(crate) fn reader(&self) -> &Arc<Reader<Mapped>> {
+        &self.reader
+    }
+
     #[cold]
-    fn refresh(&self) -> Result<(), AttachError> {
+    pub(crate) fn refresh(&self) -> Result<(), AttachError> {
         self.link().refresh(self.reader.segments())
     }
 

@@ -1,45 +1,49 @@
 //! The client: one type for all ways to a server, shared by any number of threads.
 
-use std::cell::RefCell;
 use std::fmt;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use arc_swap::{ArcSwapOption, Guard};
-use arena::reader::{KeptView, Outcome, Reader};
 use resp::Value as Reply;
-use ring::Mapped;
 
-use crate::address::{Address, Place};
+use crate::address::Place;
+use crate::answers::{TimeToLive, accepted, bulk, fill, integer, is_set, length, unexpected, view};
 use crate::attached::Answer;
-use crate::connection::{Connection, accepted};
-use crate::error::{AttachError, ClientError};
+use crate::connection::Connection;
+use crate::creation::Creation;
+use crate::error::ClientError;
+use crate::memory::Memory;
+use crate::options::SetOptions;
 use crate::seats::Seats;
-use crate::session::Session;
 use crate::view::View;
+use crate::waiting::{Wait, await_request};
+
+/// How often `take` looks at a value that others take and put all the time, before it asks the
+/// server for a copy.
+pub(crate) const TAKES_MAX: u32 = 8;
 
 /// A client of one server, over `shm://`, `unix://` or `redis://`.
 ///
-/// Threads share it by reference. Each has a connection of its own, a lane or a socket, made when
-/// it first needs one and closed when the thread ends or the client is dropped; so a transaction of
-/// several calls is one thread's. Commands that change what is a request's reply have no place
-/// here: MONITOR, SUBSCRIBE, CLIENT REPLY, HELLO 3.
+/// Threads share it, by reference or as clones, which are cheap and the same client. Each thread
+/// has a connection of its own, a lane or a socket, made when it first needs one and closed when
+/// the thread ends or the last clone is dropped; so a transaction of several calls is one thread's.
 ///
 /// Over `shm://` the operations that read ([`Client::get`], [`Client::get_into`],
-/// [`Client::mget`], [`Client::exists`], [`Client::strlen`], [`Client::ttl`]) look in the server's
-/// memory first, and ask it only where that cannot answer. They are then no part of a transaction,
-/// and always see the database of the URL. Everything else passes through lanes. What the server
-/// does not let this process do is done over the unix socket instead: see [`Client::transport`].
+/// [`Client::mget`], [`Client::exists`], [`Client::strlen`], [`Client::getrange`],
+/// [`Client::ttl`]) look in the server's memory first, and ask it only where that cannot answer.
+/// They are then no part of a transaction, and always see the database of the URL. Everything else
+/// passes through lanes. What the server does not let this process do is done over the unix socket
+/// instead: see [`Client::transport`].
 ///
 /// A call whose connection breaks fails, as nobody knows whether it was executed; the next one
-/// connects anew. Nothing is sent twice.
+/// connects anew, at once and without a limit of its own. Nothing is sent twice.
+#[derive(Clone)]
 pub struct Client {
-    address: Address,
-    timeout: Option<Duration>,
-    session: ArcSwapOption<Session>,
-    /// Held while a session is made, so that threads make one together.
-    renewing: Mutex<()>,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    memory: Memory,
     seats: Arc<Seats>,
 }
 
@@ -54,22 +58,6 @@ pub enum Transport {
     Unix,
     /// TCP.
     Tcp,
-}
-
-/// How long a key lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeToLive {
-    /// There is no such key.
-    Absent,
-    /// Until it is deleted.
-    Endless,
-    /// So long from now.
-    Left(Duration),
-}
-
-thread_local! {
-    /// Where values are copied before they are views.
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Client {
@@ -95,13 +83,8 @@ impl Client {
     }
 
     fn connect_with(url: &str, timeout: Option<Duration>) -> Result<Client, ClientError> {
-        let client = Client {
-            address: Address::parse(url)?,
-            timeout,
-            session: ArcSwapOption::empty(),
-            renewing: Mutex::new(()),
-            seats: Seats::new(),
-        };
+        let inner = Inner { memory: Memory::new(url, timeout)?, seats: Seats::new() };
+        let client = Client { inner: Arc::new(inner) };
         client.transport()?;
         Ok(client)
     }
@@ -112,8 +95,9 @@ impl Client {
     /// When the server does not answer.
     pub fn transport(&self) -> Result<Transport, ClientError> {
         let is_lane = self.with_connection(|connection| Ok(connection.is_lane()))?;
-        let reads = self.session()?.as_ref().is_some_and(|it| it.attached().is_some());
-        Ok(match &self.address.place {
+        let memory = &self.inner.memory;
+        let reads = memory.session()?.as_ref().is_some_and(|it| it.attached().is_some());
+        Ok(match &memory.address.place {
             Place::SharedMemory(_) if reads => Transport::SharedMemory,
             Place::SharedMemory(_) if is_lane => Transport::Lane,
             Place::SharedMemory(_) | Place::Unix(_) => Transport::Unix,
@@ -122,6 +106,9 @@ impl Client {
     }
 
     /// Sends one request and returns its reply.
+    ///
+    /// Commands after which replies no longer answer requests are not sent: MONITOR, SUBSCRIBE and
+    /// its like, CLIENT REPLY, SYNC. Pushed messages, as RESP3 has them, are dropped.
     ///
     /// # Errors
     /// [`ClientError::Refused`] for an error reply; the others when there is no reply.
@@ -142,10 +129,33 @@ impl Client {
     /// # Errors
     /// As [`Client::call`].
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), ClientError> {
-        match self.call(&[b"SET", key, value])? {
-            Reply::Simple(text) if text == b"OK" => Ok(()),
-            other => Err(unexpected(&other)),
-        }
+        let reply = self.call(&[b"SET", key, value])?;
+        if is_set(&reply)? { Ok(()) } else { Err(unexpected(&reply)) }
+    }
+
+    /// Sets `key` to `value` as `options` say; returns whether their condition held.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub fn put_with(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: &SetOptions,
+    ) -> Result<bool, ClientError> {
+        let words = options.words();
+        let mut request: Vec<&[u8]> = vec![b"SET", key, value];
+        request.extend(words.iter().map(Vec::as_slice));
+        is_set(&self.call(&request)?)
+    }
+
+    /// Returns `length` bytes to write a value into, which becomes that of `key` when it is sealed.
+    /// What they hold before is not said.
+    ///
+    /// # Errors
+    /// None so far; reserved for a server that has no memory for the value.
+    pub fn create(&self, key: &[u8], length: usize) -> Result<Creation, ClientError> {
+        Ok(Creation::new(self.clone(), key, length))
     }
 
     /// Returns the value of `key`: over shared memory a value above 4 KiB where it lies, else a
@@ -155,10 +165,11 @@ impl Client {
     /// [`ClientError::Refused`] when the key holds another type; the others when the server had to
     /// be asked and does not answer.
     pub fn get(&self, key: &[u8]) -> Result<Option<View>, ClientError> {
-        match self.look(key)? {
+        let memory = &self.inner.memory;
+        match memory.read(memory.view_of(key))? {
             Answer::Found(view) => Ok(Some(view)),
             Answer::Absent => Ok(None),
-            Answer::Unclear => Ok(bulk(self.call(&[b"GET", key])?)?.map(View::owned)),
+            Answer::Unclear => view(self.call(&[b"GET", key])?),
         }
     }
 
@@ -172,8 +183,9 @@ impl Client {
     /// As [`Client::get`].
     #[inline]
     pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, ClientError> {
-        let (database, clock) = (self.address.database, sys::clock::realtime);
-        match self.read(|reader| reader.get(database, key, clock, value))? {
+        let memory = &self.inner.memory;
+        let (database, clock) = memory.scope();
+        match memory.read(|_, reader| reader.get(database, key, clock, value))? {
             Answer::Found(()) => return Ok(true),
             Answer::Absent => value.clear(),
             Answer::Unclear => {
@@ -187,6 +199,41 @@ impl Client {
         Ok(false)
     }
 
+    /// Waits until `key` exists, and returns its value as [`Client::get`] does; `None` once
+    /// `timeout` is over, which may be `None`: for ever.
+    ///
+    /// One thread waits and others use the client meanwhile. Of several that wait for a key, all
+    /// get the value, if it stays that long; [`Client::take`] gives it to one.
+    ///
+    /// A server that has no AWAIT, such as redis-server, is asked again and again, up to 20 times a
+    /// second.
+    ///
+    /// # Errors
+    /// As [`Client::get`]: also when the key exists and holds another type.
+    pub fn get_blocking(
+        &self,
+        key: &[u8],
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<Option<View>, ClientError> {
+        let mut wait = Wait::new(timeout.into(), Instant::now());
+        loop {
+            if let Some(view) = self.get(key)? {
+                return Ok(Some(view));
+            }
+            let Some(slice) = wait.next_slice(Instant::now()) else { return Ok(None) };
+            let seconds = await_request(slice);
+            let request: [&[u8]; 3] = [b"AWAIT", key, seconds.as_bytes()];
+            let asked = self.with_connection(|connection| connection.call_for(&request, slice));
+            match accepted(asked?) {
+                Ok(_) => {}
+                Err(error) => match wait.pause_instead(&error) {
+                    Some(pause) => std::thread::sleep(pause),
+                    None => return Err(error),
+                },
+            }
+        }
+    }
+
     /// Returns the values of `keys`, `None` where there is no string.
     ///
     /// Over shared memory each key is read for itself: what another client changes meanwhile may be
@@ -195,10 +242,11 @@ impl Client {
     /// # Errors
     /// When the server had to be asked and does not answer.
     pub fn mget(&self, keys: &[&[u8]]) -> Result<Vec<Option<View>>, ClientError> {
+        let memory = &self.inner.memory;
         let mut values = Vec::with_capacity(keys.len());
         let mut unclear = Vec::new();
         for (index, key) in keys.iter().enumerate() {
-            values.push(match self.look(key) {
+            values.push(match memory.read(memory.view_of(key)) {
                 Ok(Answer::Found(view)) => Some(view),
                 Ok(Answer::Absent) | Err(ClientError::Refused(_)) => None,
                 Ok(Answer::Unclear) => {
@@ -208,29 +256,40 @@ impl Client {
                 Err(error) => return Err(error),
             });
         }
-        if unclear.is_empty() {
-            return Ok(values);
+        if !unclear.is_empty() {
+            let mut request: Vec<&[u8]> = vec![b"MGET"];
+            request.extend(unclear.iter().map(|&index| keys[index]));
+            fill(&mut values, unclear, self.call(&request)?)?;
         }
-        let mut request: Vec<&[u8]> = vec![b"MGET"];
-        request.extend(unclear.iter().map(|&index| keys[index]));
-        match self.call(&request)? {
-            Reply::Array(replies) if replies.len() == unclear.len() => {
-                for (index, reply) in unclear.into_iter().zip(replies) {
-                    values[index] = bulk(reply)?.map(View::owned);
-                }
-                Ok(values)
-            }
-            other => Err(unexpected(&other)),
-        }
+        Ok(values)
     }
 
-    /// Deletes `key` and returns the value that it had, a copy. Of several that take one key at a
-    /// time, one gets the value.
+    /// Deletes `key` and returns the value that it had, as [`Client::get`] does; of several that
+    /// take one key at a time, one gets the value. The memory of a large one is given back with the
+    /// view.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// As [`Client::get`].
     pub fn take(&self, key: &[u8]) -> Result<Option<View>, ClientError> {
-        Ok(bulk(self.call(&[b"GETDEL", key])?)?.map(View::owned))
+        let memory = &self.inner.memory;
+        for _ in 0..TAKES_MAX {
+            let view = match memory.read(memory.view_of(key))? {
+                Answer::Found(view) => view,
+                Answer::Absent => return Ok(None),
+                Answer::Unclear => break,
+            };
+            // A small one is copied either way.
+            let Some(offset) = view.offset() else { break };
+            // While the view is held nothing else lies there: where the key still refers to it, it
+            // is this value that is deleted.
+            let offset = offset.to_string();
+            match self.call(&[b"SHM", b"TAKE", key, offset.as_bytes()])? {
+                Reply::Integer(1) => return Ok(Some(view)),
+                Reply::Integer(0) => {}
+                other => return Err(unexpected(&other)),
+            }
+        }
+        view(self.call(&[b"GETDEL", key])?)
     }
 
     /// Returns whether `key` exists, of any type.
@@ -238,11 +297,12 @@ impl Client {
     /// # Errors
     /// When the server had to be asked and does not answer.
     pub fn exists(&self, key: &[u8]) -> Result<bool, ClientError> {
-        let (database, clock) = (self.address.database, sys::clock::realtime);
-        match self.read(|reader| reader.exists(database, key, clock))? {
+        let memory = &self.inner.memory;
+        let (database, clock) = memory.scope();
+        match memory.read(|_, reader| reader.exists(database, key, clock))? {
             Answer::Found(()) => Ok(true),
             Answer::Absent => Ok(false),
-            Answer::Unclear => Ok(self.integer(&[b"EXISTS", key])? != 0),
+            Answer::Unclear => Ok(integer(&self.call(&[b"EXISTS", key])?)? != 0),
         }
     }
 
@@ -251,11 +311,33 @@ impl Client {
     /// # Errors
     /// As [`Client::get`].
     pub fn strlen(&self, key: &[u8]) -> Result<u64, ClientError> {
-        let (database, clock) = (self.address.database, sys::clock::realtime);
-        match self.read(|reader| reader.strlen(database, key, clock))? {
+        let memory = &self.inner.memory;
+        let (database, clock) = memory.scope();
+        match memory.read(|_, reader| reader.strlen(database, key, clock))? {
             Answer::Found(length) => Ok(length),
             Answer::Absent => Ok(0),
-            Answer::Unclear => Ok(self.integer(&[b"STRLEN", key])? as u64),
+            Answer::Unclear => length(&self.call(&[b"STRLEN", key])?),
+        }
+    }
+
+    /// Returns a copy of the bytes `start..=end` of the string at `key`, counted from its end where
+    /// negative, as GETRANGE does; nothing where there is none.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn getrange(&self, key: &[u8], start: i64, end: i64) -> Result<Vec<u8>, ClientError> {
+        let memory = &self.inner.memory;
+        let (database, clock) = memory.scope();
+        let mut value = Vec::new();
+        let range = (start, end);
+        match memory.read(|_, reader| reader.getrange(database, key, clock, range, &mut value))? {
+            Answer::Found(()) => Ok(value),
+            Answer::Absent => Ok(Vec::new()),
+            Answer::Unclear => {
+                let (start, end) = (start.to_string(), end.to_string());
+                let reply = self.call(&[b"GETRANGE", key, start.as_bytes(), end.as_bytes()])?;
+                Ok(bulk(reply)?.unwrap_or_default())
+            }
         }
     }
 
@@ -264,137 +346,31 @@ impl Client {
     /// # Errors
     /// When the server had to be asked and does not answer.
     pub fn ttl(&self, key: &[u8]) -> Result<TimeToLive, ClientError> {
-        let (database, clock) = (self.address.database, sys::clock::realtime);
-        let milliseconds = match self.read(|reader| reader.expiry(database, key, clock))? {
-            Answer::Found(None) => return Ok(TimeToLive::Endless),
-            Answer::Found(Some(at)) => at.0.saturating_sub(clock().0).max(0),
-            Answer::Absent => return Ok(TimeToLive::Absent),
-            Answer::Unclear => self.integer(&[b"PTTL", key])?,
-        };
-        Ok(match u64::try_from(milliseconds) {
-            Ok(left) => TimeToLive::Left(Duration::from_millis(left)),
-            Err(_) if milliseconds == -1 => TimeToLive::Endless,
-            Err(_) => TimeToLive::Absent,
-        })
-    }
-
-    fn integer(&self, request: &[&[u8]]) -> Result<i64, ClientError> {
-        match self.call(request)? {
-            Reply::Integer(number) => Ok(number),
-            other => Err(unexpected(&other)),
+        let memory = &self.inner.memory;
+        let (database, clock) = memory.scope();
+        let answer = memory.read(|_, reader| reader.expiry(database, key, clock))?;
+        match TimeToLive::of_expiry(&answer) {
+            Some(found) => Ok(found),
+            None => Ok(TimeToLive::of_milliseconds(integer(&self.call(&[b"PTTL", key])?)?)),
         }
-    }
-
-    /// Looks in the memory for the value of `key`.
-    fn look(&self, key: &[u8]) -> Result<Answer<View>, ClientError> {
-        let guard = self.session()?;
-        let Some(session) = guard.as_ref() else { return Ok(Answer::Unclear) };
-        let (database, clock) = (self.address.database, sys::clock::realtime);
-        SCRATCH.with_borrow_mut(|scratch| {
-            let keep = |reader: &Arc<Reader<Mapped>>| reader.keep(database, key, clock, scratch);
-            let view = |kept: Option<KeptView<Mapped>>, scratch: &mut Vec<u8>| match kept {
-                Some(view) => View::pinned(view, Arc::clone(session)),
-                None => View::copied(scratch),
-            };
-            Ok(match read_in(session, keep)? {
-                Answer::Found(kept) => Answer::Found(view(kept, scratch)),
-                Answer::Absent => Answer::Absent,
-                Answer::Unclear => Answer::Unclear,
-            })
-        })
-    }
-
-    /// Looks in the memory, where this client may.
-    #[inline]
-    fn read<T>(
-        &self,
-        attempt: impl FnMut(&Arc<Reader<Mapped>>) -> Outcome<T>,
-    ) -> Result<Answer<T>, ClientError> {
-        match self.session()?.as_ref() {
-            Some(session) => read_in(session, attempt),
-            None => Ok(Answer::Unclear),
-        }
-    }
-
-    /// Returns the session, a new one where the old one has ended; `None` where the URL asks for
-    /// none.
-    #[inline]
-    fn session(&self) -> Result<Guard<Option<Arc<Session>>>, ClientError> {
-        let session = self.session.load();
-        match (&*session, &self.address.place) {
-            (Some(current), _) if !current.is_over() => Ok(session),
-            (_, Place::SharedMemory(path)) => self.renew(path),
-            _ => Ok(session),
-        }
-    }
-
-    #[cold]
-    fn renew(&self, path: &Path) -> Result<Guard<Option<Arc<Session>>>, ClientError> {
-        let _one_at_a_time = self.renewing.lock().expect("no holder panics");
-        let session = self.session.load();
-        if session.as_ref().is_some_and(|session| !session.is_over()) {
-            return Ok(session);
-        }
-        self.session.store(None);
-        self.session.store(Some(Arc::new(Session::open(path, &self.address, self.timeout)?)));
-        Ok(self.session.load())
     }
 
     fn with_connection<T>(
         &self,
         run: impl FnOnce(&mut Connection) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        self.seats.with(|| self.open(), run)
+        self.inner.seats.with(|| self.open(), run)
     }
 
     /// Opens a connection for one thread.
     fn open(&self) -> Result<Connection, ClientError> {
-        let (address, timeout) = (&self.address, self.timeout);
-        match &address.place {
-            Place::Unix(path) => Connection::unix(path, address, timeout),
-            Place::Tcp(host, port) => Connection::tcp(host, *port, address, timeout),
-            Place::SharedMemory(path) => match self.session()?.as_ref() {
-                Some(session) => match Connection::lane(session, address, timeout) {
-                    // No lanes here, or none left. A database that there is not is refused again.
-                    Err(ClientError::Refused(_)) => Connection::unix(path, address, timeout),
-                    opened => opened,
-                },
-                None => Connection::unix(path, address, timeout),
-            },
-        }
+        Connection::open(&self.inner.memory)
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("place", &self.address.place).finish_non_exhaustive()
+        let place = &self.inner.memory.address.place;
+        f.debug_struct("Client").field("place", place).finish_non_exhaustive()
     }
-}
-
-/// Looks in the memory of `session`, where it may.
-#[inline]
-fn read_in<T>(
-    session: &Session,
-    attempt: impl FnMut(&Arc<Reader<Mapped>>) -> Outcome<T>,
-) -> Result<Answer<T>, ClientError> {
-    let Some(attached) = session.attached() else { return Ok(Answer::Unclear) };
-    match attached.read(attempt) {
-        Ok(answer) => Ok(answer),
-        Err(AttachError::WrongType) => Err(ClientError::wrong_type()),
-        // New segments cannot be mapped: a connection knows what has become of the server.
-        Err(_) => Ok(Answer::Unclear),
-    }
-}
-
-/// Returns the bytes of a reply that is a value, or none.
-fn bulk(reply: Reply) -> Result<Option<Vec<u8>>, ClientError> {
-    match reply {
-        Reply::Bulk(bytes) => Ok(Some(bytes)),
-        Reply::Null => Ok(None),
-        other => Err(unexpected(&other)),
-    }
-}
-
-fn unexpected(reply: &Reply) -> ClientError {
-    ClientError::Unexpected(format!("{reply:?}"))
 }

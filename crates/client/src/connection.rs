@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use resp::{Value as Reply, encode_command};
 
-use crate::address::Address;
+use crate::address::{Address, Place};
+use crate::answers::accepted;
 use crate::error::{AttachError, ClientError};
 use crate::lane::Lane;
+use crate::memory::Memory;
 use crate::replies::Replies;
 use crate::session::Session;
 
@@ -29,6 +31,7 @@ pub struct Connection {
     /// A call has failed before its reply was there whole: what comes next would be taken for the
     /// reply of another.
     is_broken: bool,
+    timeout: Option<Duration>,
 }
 
 enum Wire {
@@ -37,11 +40,32 @@ enum Wire {
 }
 
 impl Connection {
+    /// Connects to the server of `memory`, as its URL says: through shared memory where the server
+    /// makes a lane, else over the unix socket.
+    ///
+    /// # Errors
+    /// When the server does not answer, or refuses password or database.
+    pub fn open(memory: &Memory) -> Result<Connection, ClientError> {
+        let (address, timeout) = (&memory.address, memory.timeout);
+        match &address.place {
+            Place::Unix(path) => Connection::unix(path, address, timeout),
+            Place::Tcp(host, port) => Connection::tcp(host, *port, address, timeout),
+            Place::SharedMemory(path) => match memory.session()?.as_ref() {
+                Some(session) => match Connection::lane(session, address, timeout) {
+                    // No lanes here, or none left. A database that there is not is refused again.
+                    Err(ClientError::Refused(_)) => Connection::unix(path, address, timeout),
+                    opened => opened,
+                },
+                None => Connection::unix(path, address, timeout),
+            },
+        }
+    }
+
     /// Connects through shared memory.
     ///
     /// # Errors
     /// [`ClientError::Refused`] when the server makes no lane or has no such database.
-    pub fn lane(
+    fn lane(
         session: &Arc<Session>,
         address: &Address,
         timeout: Option<Duration>,
@@ -49,7 +73,7 @@ impl Connection {
         let mut lane = Box::new(session.new_lane()?);
         lane.set_timeout(timeout);
         let session = Some(Arc::clone(session));
-        let mut opened = Connection { wire: Wire::Lane(lane), session, is_broken: false };
+        let mut opened = Connection { wire: Wire::Lane(lane), session, is_broken: false, timeout };
         opened.select(address)?;
         Ok(opened)
     }
@@ -58,7 +82,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the server does not answer, or refuses password or database.
-    pub fn unix(
+    fn unix(
         path: &Path,
         address: &Address,
         timeout: Option<Duration>,
@@ -66,14 +90,14 @@ impl Connection {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(timeout)?;
         stream.set_write_timeout(timeout)?;
-        Connection::over(Stream::Unix(stream), address)
+        Connection::over(Stream::Unix(stream), address, timeout)
     }
 
     /// Connects to `host` and `port`.
     ///
     /// # Errors
     /// As [`Connection::unix`].
-    pub fn tcp(
+    fn tcp(
         host: &str,
         port: u16,
         address: &Address,
@@ -83,14 +107,18 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(timeout)?;
         stream.set_write_timeout(timeout)?;
-        Connection::over(Stream::Tcp(stream), address)
+        Connection::over(Stream::Tcp(stream), address, timeout)
     }
 
-    fn over(stream: Stream, address: &Address) -> Result<Connection, ClientError> {
+    fn over(
+        stream: Stream,
+        address: &Address,
+        timeout: Option<Duration>,
+    ) -> Result<Connection, ClientError> {
         let replies = Replies::default();
         let socket = Box::new(Socket { stream, replies, encoded: Vec::new() });
         let wire = Wire::Socket(socket);
-        let mut opened = Connection { wire, session: None, is_broken: false };
+        let mut opened = Connection { wire, session: None, is_broken: false, timeout };
         if let Some(words) = greeting(address) {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             accepted(opened.call(&words)?)?;
@@ -117,8 +145,25 @@ impl Connection {
         self.is_broken || self.session.as_ref().is_some_and(|session| session.is_over())
     }
 
+    /// As [`Connection::call`], for a request whose reply may come `slice` later than others.
+    pub fn call_for(&mut self, request: &[&[u8]], slice: Duration) -> Result<Reply, ClientError> {
+        self.set_timeout(self.timeout.map(|timeout| timeout.saturating_add(slice)))?;
+        let reply = self.call(request)?;
+        self.set_timeout(self.timeout)?;
+        Ok(reply)
+    }
+
+    fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        match &mut self.wire {
+            Wire::Lane(lane) => lane.set_timeout(timeout),
+            Wire::Socket(socket) => socket.stream.set_read_timeout(timeout)?,
+        }
+        Ok(())
+    }
+
     /// Sends one request and returns its reply, which may be an error.
     pub fn call(&mut self, request: &[&[u8]]) -> Result<Reply, ClientError> {
+        check(request)?;
         self.exchange(|wire| match wire {
             Wire::Lane(lane) => Ok(lane.call(request)?),
             Wire::Socket(socket) => {
@@ -130,6 +175,7 @@ impl Connection {
 
     /// Sends `requests` and returns their replies in order.
     pub fn pipeline(&mut self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
+        requests.iter().try_for_each(|request| check(request))?;
         self.exchange(|wire| match wire {
             Wire::Lane(lane) => Ok(lane.pipeline(requests)?),
             Wire::Socket(socket) => socket.pipeline(requests),
@@ -156,11 +202,32 @@ pub fn greeting(address: &Address) -> Option<Vec<Vec<u8>>> {
     Some(words)
 }
 
-/// Returns `reply`, or the error that it is.
-pub fn accepted(reply: Reply) -> Result<Reply, ClientError> {
-    match reply {
-        Reply::Error(text) => Err(ClientError::Refused(String::from_utf8_lossy(&text).into())),
-        reply => Ok(reply),
+/// Refuses what cannot be sent over a connection whose every request has one reply.
+///
+/// # Errors
+/// [`ClientError::Unsupported`], and nothing is sent.
+pub fn check(request: &[&[u8]]) -> Result<(), ClientError> {
+    /// Commands whose replies go on, or that have none.
+    const UNANSWERED: [&[u8]; 8] = [
+        b"MONITOR",
+        b"SUBSCRIBE",
+        b"PSUBSCRIBE",
+        b"SSUBSCRIBE",
+        b"UNSUBSCRIBE",
+        b"PUNSUBSCRIBE",
+        b"SUNSUBSCRIBE",
+        b"SYNC",
+    ];
+    let Some((name, arguments)) = request.split_first() else {
+        return Err(ClientError::Unsupported("a request without a name".to_owned()));
+    };
+    let is_reply = |word: &&&[u8]| word.eq_ignore_ascii_case(b"REPLY");
+    let is_unanswered = UNANSWERED.iter().any(|other| name.eq_ignore_ascii_case(other))
+        || name.eq_ignore_ascii_case(b"PSYNC")
+        || name.eq_ignore_ascii_case(b"CLIENT") && arguments.first().filter(is_reply).is_some();
+    match is_unanswered {
+        false => Ok(()),
+        true => Err(ClientError::Unsupported(String::from_utf8_lossy(name).into_owned())),
     }
 }
 
@@ -174,6 +241,15 @@ struct Socket {
 enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
+}
+
+impl Stream {
+    fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Unix(stream) => stream.set_read_timeout(timeout),
+            Stream::Tcp(stream) => stream.set_read_timeout(timeout),
+        }
+    }
 }
 
 impl Socket {

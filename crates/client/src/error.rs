@@ -56,6 +56,8 @@ pub enum ClientError {
     TimedOut,
     /// The server answered something else than the protocol says.
     Unexpected(String),
+    /// The request was not sent, because it would have no reply of its own.
+    Unsupported(String),
     /// Too many threads use one client at a time.
     TooManyThreads {
         /// How many may.
@@ -69,6 +71,21 @@ impl ClientError {
         match self {
             ClientError::Refused(text) => text.split(' ').next(),
             _ => None,
+        }
+    }
+
+    /// Returns the same error once more, for another who waited for the same.
+    pub(crate) fn again(&self) -> ClientError {
+        match self {
+            ClientError::Url(text) => ClientError::Url(text.clone()),
+            ClientError::Refused(text) => ClientError::Refused(text.clone()),
+            ClientError::Broken(error) => {
+                ClientError::Broken(io::Error::new(error.kind(), error.to_string()))
+            }
+            ClientError::TimedOut => ClientError::TimedOut,
+            ClientError::Unexpected(text) => ClientError::Unexpected(text.clone()),
+            ClientError::Unsupported(text) => ClientError::Unsupported(text.clone()),
+            ClientError::TooManyThreads { limit } => ClientError::TooManyThreads { limit: *limit },
         }
     }
 
@@ -87,6 +104,9 @@ impl fmt::Display for ClientError {
             ClientError::Broken(error) => write!(formatter, "no connection: {error}"),
             ClientError::TimedOut => formatter.write_str("the server was silent for too long"),
             ClientError::Unexpected(text) => write!(formatter, "unexpected reply: {text}"),
+            ClientError::Unsupported(text) => {
+                write!(formatter, "not possible over a client's connection: {text}")
+            }
             ClientError::TooManyThreads { limit } => {
                 write!(formatter, "more than {limit} threads use the client")
             }

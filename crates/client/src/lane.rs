@@ -117,7 +117,7 @@ impl Lane {
     pub fn call(&mut self, request: &[&[u8]]) -> Result<Reply, AttachError> {
         self.exchange(|lane| {
             lane.send_requests(&[request])?;
-            lane.next_reply()
+            lane.next_answer()
         })
     }
 
@@ -128,7 +128,7 @@ impl Lane {
     pub fn pipeline(&mut self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, AttachError> {
         self.exchange(|lane| {
             lane.send_requests(requests)?;
-            requests.iter().map(|_| lane.next_reply()).collect()
+            requests.iter().map(|_| lane.next_answer()).collect()
         })
     }
 
@@ -152,11 +152,21 @@ impl Lane {
     /// As [`Lane::call`].
     pub fn next_reply(&mut self) -> Result<Reply, AttachError> {
         loop {
-            if let Some(reply) = self.replies.next()? {
+            if let Some(reply) = self.replies.next_message()? {
                 return Ok(reply);
             }
             if self.take_or_wait()? == 0 {
                 return Err(AttachError::Io(ErrorKind::UnexpectedEof.into()));
+            }
+        }
+    }
+
+    /// As [`Lane::next_reply`], without pushes: they answer no request.
+    fn next_answer(&mut self) -> Result<Reply, AttachError> {
+        loop {
+            match self.next_reply()? {
+                Reply::Push(_) => {}
+                reply => return Ok(reply),
             }
         }
     }

@@ -1,35 +1,54 @@
 //! The Rust client: reads values of a server on the same host where they lie, and sends it any
 //! command through shared memory, or over a socket.
 //!
-//! *Layout*: `client.rs` is what most programs need: one type for every way to a server. Under it
-//! `address.rs` reads URLs, `seats.rs` gives each thread a connection, which `connection.rs` is;
-//! `session.rs` is the shared memory that threads share, `view.rs` a value. `attached.rs` is a
-//! session that reads by itself, `lane.rs` a connection through shared memory; `link.rs` is the
-//! unix connection that both live with, `replies.rs` decodes, `error.rs` says what fails.
+//! *Layout*: `client.rs` is what most programs need: one type for every way to a server, and
+//! `async_client.rs` the same for tasks on tokio's runtime (feature `tokio`). Under both,
+//! `memory.rs` looks in the server's memory, `answers.rs` understands replies; `creation.rs`,
+//! `options.rs`, `view.rs` and `waiting.rs` are what they take and give. `address.rs` reads URLs.
+//! `seats.rs` gives each thread a connection, which `connection.rs` is; `multiplex.rs` gives many
+//! tasks one, over what `duplex.rs` is on tokio. `session.rs` is the shared memory that they share.
+//! `attached.rs` is a session that reads by itself, `lane.rs` a connection through shared memory;
+//! `link.rs` is the unix connection that both live with, `replies.rs` decodes, `error.rs` says what
+//! fails.
 //! *Invariants*: what the one-sided reader cannot answer is asked of the server, so that every
-//! operation has an answer; nothing in the arena is ever written but a session's pin slots; a
+//! operation has an answer; nothing in the arena is ever written but a session's pin table; a
 //! request is sent once.
-//! *Not here*: asynchronous calls, subscriptions, waiting for a key.
+//! *Not here*: subscriptions.
 #![forbid(unsafe_code)]
 
 mod address;
+mod answers;
+#[cfg(feature = "tokio")]
+mod async_client;
 mod attached;
 mod client;
 mod connection;
+mod creation;
+#[cfg(feature = "tokio")]
+mod duplex;
 mod error;
 mod lane;
 mod link;
+mod memory;
+pub mod multiplex;
+mod options;
 mod replies;
 mod seats;
 mod session;
 mod view;
+mod waiting;
 
+pub use answers::TimeToLive;
 pub use arena::reader::View as PinnedView;
+#[cfg(feature = "tokio")]
+pub use async_client::{AsyncClient, AsyncConnection};
 pub use attached::{Attached, Value};
 pub use base::{DatabaseIndex, UnixMs};
-pub use client::{Client, TimeToLive, Transport};
+pub use client::{Client, Transport};
+pub use creation::Creation;
 pub use error::{AttachError, ClientError};
 pub use lane::Lane;
+pub use options::SetOptions;
 pub use resp::Value as Reply;
 pub use ring::lane::LaneShape;
 pub use view::View;

@@ -17,11 +17,22 @@ pub struct Replies {
 }
 
 impl Replies {
-    /// Returns the next reply, `None` where it is not there whole.
+    /// Returns the next reply, `None` where it is not there whole. Pushed messages, which answer
+    /// no request, are dropped.
     ///
     /// # Errors
     /// When the bytes are no reply.
     pub fn next(&mut self) -> Result<Option<Reply>, AttachError> {
+        loop {
+            match self.next_message()? {
+                Some(Reply::Push(_)) => {}
+                reply => return Ok(reply),
+            }
+        }
+    }
+
+    /// As [`Replies::next`], pushed messages among them.
+    pub fn next_message(&mut self) -> Result<Option<Reply>, AttachError> {
         let decoded = self.decoder.decode(&self.bytes[self.start..]);
         let (consumed, reply) =
             decoded.map_err(|error| AttachError::Unexpected(format!("{error:?}")))?;

@@ -55,6 +55,14 @@ impl View {
         matches!(self.0, Bytes::Pinned { .. })
     }
 
+    /// Returns where in the server's memory the bytes lie, if they do.
+    pub(crate) fn offset(&self) -> Option<u64> {
+        match &self.0 {
+            Bytes::Pinned { view, .. } => Some(view.offset()),
+            Bytes::Inline { .. } | Bytes::Owned(_) => None,
+        }
+    }
+
     /// Returns the bytes as a vector of the caller's, copied where they are not.
     pub fn into_vec(self) -> Vec<u8> {
         match self.0 {

@@ -173,7 +173,7 @@ fn links(workspace: &Workspace) -> Result<Report, String> {
 fn tests(workspace: &Workspace) -> Result<Report, String> {
     run(cargo(workspace).args(["build", "--workspace", "--bins"]))?;
     let mut command = cargo(workspace);
-    command.args(["test", "--workspace", "--no-fail-fast"]);
+    command.args(["test", "--workspace", "--no-fail-fast", "--features", "forebay-tests/tokio"]);
     command.env("FOREBAY_PYTHON", setup::python(workspace));
     Ok(Report::Ran(run_counted(&mut command)?))
 }

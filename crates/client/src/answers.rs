@@ -1,0 +1,111 @@
+//! What replies mean: the values that the operations of both clients return.
+
+use std::time::Duration;
+
+use base::UnixMs;
+use resp::Value as Reply;
+
+use crate::attached::Answer;
+use crate::error::ClientError;
+use crate::view::View;
+
+/// How long a key lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeToLive {
+    /// There is no such key.
+    Absent,
+    /// Until it is deleted.
+    Endless,
+    /// So long from now.
+    Left(Duration),
+}
+
+impl TimeToLive {
+    /// Returns what PTTL's reply says.
+    pub fn of_milliseconds(milliseconds: i64) -> TimeToLive {
+        match u64::try_from(milliseconds) {
+            Ok(left) => TimeToLive::Left(Duration::from_millis(left)),
+            Err(_) if milliseconds == -1 => TimeToLive::Endless,
+            Err(_) => TimeToLive::Absent,
+        }
+    }
+
+    /// Returns what an expiry means that was read in the memory; `None` where that had no answer.
+    pub fn of_expiry(answer: &Answer<Option<UnixMs>>) -> Option<TimeToLive> {
+        match answer {
+            Answer::Found(None) => Some(TimeToLive::Endless),
+            Answer::Found(Some(at)) => {
+                let left = at.0.saturating_sub(sys::clock::realtime().0).max(0);
+                Some(TimeToLive::of_milliseconds(left))
+            }
+            Answer::Absent => Some(TimeToLive::Absent),
+            Answer::Unclear => None,
+        }
+    }
+}
+
+/// Returns `reply`, or the error that it is.
+pub fn accepted(reply: Reply) -> Result<Reply, ClientError> {
+    match reply {
+        Reply::Error(text) => Err(ClientError::Refused(String::from_utf8_lossy(&text).into())),
+        reply => Ok(reply),
+    }
+}
+
+/// Returns the value that a reply is, or none.
+pub fn bulk(reply: Reply) -> Result<Option<Vec<u8>>, ClientError> {
+    match reply {
+        Reply::Bulk(bytes) => Ok(Some(bytes)),
+        Reply::Null => Ok(None),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// As [`bulk`], as a view.
+pub fn view(reply: Reply) -> Result<Option<View>, ClientError> {
+    Ok(bulk(reply)?.map(View::owned))
+}
+
+/// Returns the number that a reply is.
+pub fn integer(reply: &Reply) -> Result<i64, ClientError> {
+    match reply {
+        Reply::Integer(number) => Ok(*number),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// Returns the length that a reply is.
+pub fn length(reply: &Reply) -> Result<u64, ClientError> {
+    u64::try_from(integer(reply)?).map_err(|_| unexpected(reply))
+}
+
+/// Returns whether SET has set.
+pub fn is_set(reply: &Reply) -> Result<bool, ClientError> {
+    match reply {
+        Reply::Simple(text) if text == b"OK" => Ok(true),
+        Reply::Null => Ok(false),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// Puts the values of a reply to MGET in their places: those of `indices`.
+pub fn fill(
+    values: &mut [Option<View>],
+    indices: Vec<usize>,
+    reply: Reply,
+) -> Result<(), ClientError> {
+    match reply {
+        Reply::Array(replies) if replies.len() == indices.len() => {
+            for (index, reply) in indices.into_iter().zip(replies) {
+                values[index] = view(reply)?;
+            }
+            Ok(())
+        }
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Returns the error that `reply` came where another was due.
+pub fn unexpected(reply: &Reply) -> ClientError {
+    ClientError::Unexpected(format!("{reply:?}"))
+}

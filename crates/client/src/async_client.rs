@@ -1,0 +1,524 @@
+//! The client for programs on tokio's runtime: the same operations, shared by any number of tasks.
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use arena::reader::{Outcome, Reader};
+use resp::Value as Reply;
+use ring::Mapped;
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::address::Place;
+use crate::answers::{TimeToLive, accepted, bulk, fill, integer, is_set, length, unexpected, view};
+use crate::attached::{Answer, REFRESHES_MAX};
+use crate::client::{TAKES_MAX, Transport};
+use crate::connection::greeting;
+use crate::creation::Creation;
+use crate::duplex::Wire;
+use crate::error::ClientError;
+use crate::lane::Lane;
+use crate::memory::{Look, Memory};
+use crate::multiplex::Multiplexer;
+use crate::options::SetOptions;
+use crate::session::Session;
+use crate::view::View;
+use crate::waiting::{Wait, await_request};
+
+/// Connections of waits that are kept for the next ones.
+const IDLE_MAX: usize = 16;
+
+/// A client of one server, over `shm://`, `unix://` or `redis://`, on tokio's runtime.
+///
+/// Tasks share it as clones, which are cheap and the same client: all send over one connection,
+/// each as it comes, and what is asked at one time is sent together. What one task sends is
+/// executed in its order; a transaction of several calls, and a command that blocks, needs a
+/// connection of its own: [`AsyncClient::connection`].
+///
+/// Over `shm://` reads look in the server's memory first, at once and without a wait, as
+/// [`crate::Client`] does; everything else passes through a lane, or the unix socket where the
+/// server makes none.
+///
+/// A future may be dropped at any time: its request is then executed or not, and the others get
+/// their replies. A call whose connection breaks fails; the next one connects anew. Nothing is sent
+/// twice. The connection is driven by a task of the runtime on which it was made, and ends with it.
+#[derive(Clone)]
+pub struct AsyncClient {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    memory: Arc<Memory>,
+    shared: Mutex<Option<AsyncConnection>>,
+    /// Held while a connection is made, so that tasks make one together.
+    connecting: tokio::sync::Mutex<()>,
+    /// Connections of waits that are over.
+    idle: Mutex<Vec<AsyncConnection>>,
+}
+
+/// A connection of an asynchronous client. Its clones are the same connection, which ends with the
+/// last one; when it has broken, every further call fails.
+#[derive(Clone, Debug)]
+pub struct AsyncConnection {
+    multiplexer: Multiplexer,
+    timeout: Option<Duration>,
+    is_lane: bool,
+}
+
+impl AsyncClient {
+    /// Connects to the server at `url`, which is as that of [`crate::Client::connect`]. Calls wait
+    /// for as long as the server takes.
+    ///
+    /// # Errors
+    /// When the URL is none, the server does not answer, or refuses password or database.
+    ///
+    /// # Panics
+    /// Outside of a runtime of tokio that has its drivers enabled, as every other operation.
+    pub async fn connect(url: &str) -> Result<AsyncClient, ClientError> {
+        AsyncClient::connect_with(url, None).await
+    }
+
+    /// As [`AsyncClient::connect`], for calls that give up after `timeout`.
+    ///
+    /// # Errors
+    /// As [`AsyncClient::connect`].
+    pub async fn connect_within(url: &str, timeout: Duration) -> Result<AsyncClient, ClientError> {
+        AsyncClient::connect_with(url, Some(timeout)).await
+    }
+
+    async fn connect_with(
+        url: &str,
+        timeout: Option<Duration>,
+    ) -> Result<AsyncClient, ClientError> {
+        let inner = Inner {
+            memory: Arc::new(Memory::new(url, timeout)?),
+            shared: Mutex::new(None),
+            connecting: tokio::sync::Mutex::new(()),
+            idle: Mutex::new(Vec::new()),
+        };
+        let client = AsyncClient { inner: Arc::new(inner) };
+        client.transport().await?;
+        Ok(client)
+    }
+
+    /// Returns how the client reaches the server; it connects where it is not connected.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub async fn transport(&self) -> Result<Transport, ClientError> {
+        let is_lane = self.shared().await?.is_lane;
+        let reads = self.blocking(|memory| {
+            let session = memory.session()?;
+            Ok(session.as_ref().is_some_and(|session| session.attached().is_some()))
+        });
+        let reads = reads.await?;
+        Ok(match &self.inner.memory.address.place {
+            Place::SharedMemory(_) if reads => Transport::SharedMemory,
+            Place::SharedMemory(_) if is_lane => Transport::Lane,
+            Place::SharedMemory(_) | Place::Unix(_) => Transport::Unix,
+            Place::Tcp(..) => Transport::Tcp,
+        })
+    }
+
+    /// Returns a connection of its own: for transactions of several calls, and for commands that
+    /// block, which would hold up the other tasks.
+    ///
+    /// # Errors
+    /// As [`AsyncClient::connect`].
+    pub async fn connection(&self) -> Result<AsyncConnection, ClientError> {
+        within(self.inner.memory.timeout, self.open()).await
+    }
+
+    /// Sends one request and returns its reply, as [`crate::Client::call`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::call`].
+    pub async fn call(&self, request: &[&[u8]]) -> Result<Reply, ClientError> {
+        self.shared().await?.call(request).await
+    }
+
+    /// Sends `requests` together, with nothing of other tasks between them, and returns their
+    /// replies in order, errors among them.
+    ///
+    /// # Errors
+    /// When a reply does not come.
+    pub async fn pipeline(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
+        self.shared().await?.pipeline(requests).await
+    }
+
+    /// Sets `key` to `value`, without a time to live.
+    ///
+    /// # Errors
+    /// As [`AsyncClient::call`].
+    pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), ClientError> {
+        let reply = self.call(&[b"SET", key, value]).await?;
+        if is_set(&reply)? { Ok(()) } else { Err(unexpected(&reply)) }
+    }
+
+    /// Sets `key` to `value` as `options` say; returns whether their condition held.
+    ///
+    /// # Errors
+    /// As [`AsyncClient::call`].
+    pub async fn put_with(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: &SetOptions,
+    ) -> Result<bool, ClientError> {
+        let words = options.words();
+        let mut request: Vec<&[u8]> = vec![b"SET", key, value];
+        request.extend(words.iter().map(Vec::as_slice));
+        is_set(&self.call(&request).await?)
+    }
+
+    /// Returns `length` bytes to write a value into, as [`crate::Client::create`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::create`].
+    pub async fn create(
+        &self,
+        key: &[u8],
+        length: usize,
+    ) -> Result<Creation<AsyncClient>, ClientError> {
+        Ok(Creation::new(self.clone(), key, length))
+    }
+
+    /// Returns the value of `key`, as [`crate::Client::get`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::get`].
+    pub async fn get(&self, key: &[u8]) -> Result<Option<View>, ClientError> {
+        match self.read(self.inner.memory.view_of(key)).await? {
+            Answer::Found(view) => Ok(Some(view)),
+            Answer::Absent => Ok(None),
+            Answer::Unclear => view(self.call(&[b"GET", key]).await?),
+        }
+    }
+
+    /// Copies the value of `key` to `value`, as [`crate::Client::get_into`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::get`].
+    pub async fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, ClientError> {
+        let (database, clock) = self.inner.memory.scope();
+        match self.read(|_, reader| reader.get(database, key, clock, value)).await? {
+            Answer::Found(()) => return Ok(true),
+            Answer::Absent => value.clear(),
+            Answer::Unclear => {
+                value.clear();
+                if let Some(bytes) = bulk(self.call(&[b"GET", key]).await?)? {
+                    *value = bytes;
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Waits until `key` exists, as [`crate::Client::get_blocking`]; other tasks go on.
+    ///
+    /// # Errors
+    /// As [`crate::Client::get_blocking`].
+    pub async fn get_blocking(
+        &self,
+        key: &[u8],
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<Option<View>, ClientError> {
+        let mut wait = Wait::new(timeout.into(), Instant::now());
+        loop {
+            if let Some(view) = self.get(key).await? {
+                return Ok(Some(view));
+            }
+            let Some(slice) = wait.next_slice(Instant::now()) else { return Ok(None) };
+            match self.await_key(key, slice).await {
+                Ok(()) => {}
+                Err(error) => match wait.pause_instead(&error) {
+                    Some(pause) => tokio::time::sleep(pause).await,
+                    None => return Err(error),
+                },
+            }
+        }
+    }
+
+    /// Waits for `slice` until `key` exists, over a connection on which nobody else waits. When
+    /// this is dropped, the connection ends and with it the wait.
+    async fn await_key(&self, key: &[u8], slice: Duration) -> Result<(), ClientError> {
+        let idle = lock(&self.inner.idle).pop().filter(|idle| !idle.is_over());
+        let connection = match idle {
+            Some(connection) => connection,
+            None => self.connection().await?,
+        };
+        let seconds = await_request(slice);
+        let requests: [&[&[u8]]; 1] = [&[b"AWAIT", key, seconds.as_bytes()]];
+        let timeout = self.inner.memory.timeout.map(|timeout| timeout.saturating_add(slice));
+        let replies = within(timeout, connection.exchange(&requests)).await?;
+        let mut idle = lock(&self.inner.idle);
+        if idle.len() < IDLE_MAX {
+            idle.push(connection);
+        }
+        drop(idle);
+        one(replies).and_then(accepted).map(|_| ())
+    }
+
+    /// Returns the values of `keys`, as [`crate::Client::mget`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::mget`].
+    pub async fn mget(&self, keys: &[&[u8]]) -> Result<Vec<Option<View>>, ClientError> {
+        let mut values = Vec::with_capacity(keys.len());
+        let mut unclear = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            values.push(match self.read(self.inner.memory.view_of(key)).await {
+                Ok(Answer::Found(view)) => Some(view),
+                Ok(Answer::Absent) | Err(ClientError::Refused(_)) => None,
+                Ok(Answer::Unclear) => {
+                    unclear.push(index);
+                    None
+                }
+                Err(error) => return Err(error),
+            });
+        }
+        if !unclear.is_empty() {
+            let mut request: Vec<&[u8]> = vec![b"MGET"];
+            request.extend(unclear.iter().map(|&index| keys[index]));
+            fill(&mut values, unclear, self.call(&request).await?)?;
+        }
+        Ok(values)
+    }
+
+    /// Deletes `key` and returns the value that it had, as [`crate::Client::take`]. When this is
+    /// dropped before it is done, the value may be lost.
+    ///
+    /// # Errors
+    /// As [`crate::Client::get`].
+    pub async fn take(&self, key: &[u8]) -> Result<Option<View>, ClientError> {
+        for _ in 0..TAKES_MAX {
+            let view = match self.read(self.inner.memory.view_of(key)).await? {
+                Answer::Found(view) => view,
+                Answer::Absent => return Ok(None),
+                Answer::Unclear => break,
+            };
+            let Some(offset) = view.offset() else { break };
+            let offset = offset.to_string();
+            match self.call(&[b"SHM", b"TAKE", key, offset.as_bytes()]).await? {
+                Reply::Integer(1) => return Ok(Some(view)),
+                Reply::Integer(0) => {}
+                other => return Err(unexpected(&other)),
+            }
+        }
+        view(self.call(&[b"GETDEL", key]).await?)
+    }
+
+    /// Returns whether `key` exists, of any type.
+    ///
+    /// # Errors
+    /// As [`crate::Client::exists`].
+    pub async fn exists(&self, key: &[u8]) -> Result<bool, ClientError> {
+        let (database, clock) = self.inner.memory.scope();
+        match self.read(|_, reader| reader.exists(database, key, clock)).await? {
+            Answer::Found(()) => Ok(true),
+            Answer::Absent => Ok(false),
+            Answer::Unclear => Ok(integer(&self.call(&[b"EXISTS", key]).await?)? != 0),
+        }
+    }
+
+    /// Returns the length of the string at `key` in bytes; 0 where there is none.
+    ///
+    /// # Errors
+    /// As [`crate::Client::get`].
+    pub async fn strlen(&self, key: &[u8]) -> Result<u64, ClientError> {
+        let (database, clock) = self.inner.memory.scope();
+        match self.read(|_, reader| reader.strlen(database, key, clock)).await? {
+            Answer::Found(length) => Ok(length),
+            Answer::Absent => Ok(0),
+            Answer::Unclear => length(&self.call(&[b"STRLEN", key]).await?),
+        }
+    }
+
+    /// Returns a copy of a part of the string at `key`, as [`crate::Client::getrange`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::get`].
+    pub async fn getrange(&self, key: &[u8], start: i64, end: i64) -> Result<Vec<u8>, ClientError> {
+        let (database, clock) = self.inner.memory.scope();
+        let mut value = Vec::new();
+        let look = |_: &Arc<Session>, reader: &Arc<Reader<Mapped>>| {
+            reader.getrange(database, key, clock, (start, end), &mut value)
+        };
+        match self.read(look).await? {
+            Answer::Found(()) => Ok(value),
+            Answer::Absent => Ok(Vec::new()),
+            Answer::Unclear => {
+                let (start, end) = (start.to_string(), end.to_string());
+                let request: [&[u8]; 4] = [b"GETRANGE", key, start.as_bytes(), end.as_bytes()];
+                Ok(bulk(self.call(&request).await?)?.unwrap_or_default())
+            }
+        }
+    }
+
+    /// Returns how long `key` lives, in whole milliseconds.
+    ///
+    /// # Errors
+    /// As [`crate::Client::ttl`].
+    pub async fn ttl(&self, key: &[u8]) -> Result<TimeToLive, ClientError> {
+        let (database, clock) = self.inner.memory.scope();
+        let answer = self.read(|_, reader| reader.expiry(database, key, clock)).await?;
+        match TimeToLive::of_expiry(&answer) {
+            Some(found) => Ok(found),
+            None => {
+                let reply = self.call(&[b"PTTL", key]).await?;
+                Ok(TimeToLive::of_milliseconds(integer(&reply)?))
+            }
+        }
+    }
+
+    /// Looks in the memory until there is an answer. It waits only where a session has to be made
+    /// or segments to be mapped.
+    async fn read<T>(
+        &self,
+        mut attempt: impl FnMut(&Arc<Session>, &Arc<Reader<Mapped>>) -> Outcome<T>,
+    ) -> Result<Answer<T>, ClientError> {
+        for _ in 0..REFRESHES_MAX {
+            match self.inner.memory.look(&mut attempt) {
+                Look::Answer(answer) => return Ok(answer),
+                Look::WrongType => return Err(ClientError::wrong_type()),
+                Look::Unmapped => {
+                    if !self.blocking(|memory| Ok(memory.refresh())).await? {
+                        break;
+                    }
+                }
+                Look::Ended => self.blocking(|memory| memory.session().map(drop)).await?,
+            }
+        }
+        Ok(Answer::Unclear)
+    }
+
+    /// Runs what waits for the server on a thread that may.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        run: impl FnOnce(&Memory) -> Result<T, ClientError> + Send + 'static,
+    ) -> Result<T, ClientError> {
+        let memory = Arc::clone(&self.inner.memory);
+        tokio::task::spawn_blocking(move || run(&memory)).await.map_err(io::Error::other)?
+    }
+
+    /// Returns the connection that tasks share, a new one where the old one has ended.
+    async fn shared(&self) -> Result<AsyncConnection, ClientError> {
+        let current = || lock(&self.inner.shared).clone().filter(|current| !current.is_over());
+        if let Some(connection) = current() {
+            return Ok(connection);
+        }
+        let connect = async {
+            let _one_at_a_time = self.inner.connecting.lock().await;
+            if let Some(connection) = current() {
+                return Ok(connection);
+            }
+            let connection = self.open().await?;
+            *lock(&self.inner.shared) = Some(connection.clone());
+            Ok(connection)
+        };
+        within(self.inner.memory.timeout, connect).await
+    }
+
+    async fn open(&self) -> Result<AsyncConnection, ClientError> {
+        let (wire, memory) = (self.wire().await?, &self.inner.memory);
+        let (is_lane, timeout) = (wire.is_lane(), memory.timeout);
+        let (multiplexer, driver) = Multiplexer::new(wire);
+        tokio::spawn(driver);
+        let connection = AsyncConnection { multiplexer, timeout, is_lane };
+        let number = memory.address.database.0.to_string();
+        // A lane has authenticated with its session.
+        let greeting = greeting(&memory.address).filter(|_| !is_lane).unwrap_or_default();
+        let greeting: Vec<&[u8]> = greeting.iter().map(Vec::as_slice).collect();
+        let select: [&[u8]; 2] = [b"SELECT", number.as_bytes()];
+        let mut requests: Vec<&[&[u8]]> = Vec::new();
+        requests.extend((!greeting.is_empty()).then_some(&greeting[..]));
+        requests.extend((memory.address.database.0 > 0).then_some(&select[..]));
+        for reply in connection.exchange(&requests).await? {
+            accepted(reply)?;
+        }
+        Ok(connection)
+    }
+
+    async fn wire(&self) -> Result<Wire, ClientError> {
+        match &self.inner.memory.address.place {
+            Place::Unix(path) => Ok(Wire::unix(UnixStream::connect(path).await?)),
+            Place::Tcp(host, port) => {
+                Ok(Wire::tcp(TcpStream::connect((host.as_str(), *port)).await?)?)
+            }
+            Place::SharedMemory(path) => match self.blocking(new_lane).await? {
+                Some((lane, session)) => Ok(Wire::lane(lane, session)?),
+                None => Ok(Wire::unix(UnixStream::connect(path).await?)),
+            },
+        }
+    }
+}
+
+impl AsyncConnection {
+    /// As [`AsyncClient::call`].
+    ///
+    /// # Errors
+    /// As [`AsyncClient::call`].
+    pub async fn call(&self, request: &[&[u8]]) -> Result<Reply, ClientError> {
+        one(self.pipeline(&[request]).await?).and_then(accepted)
+    }
+
+    /// As [`AsyncClient::pipeline`].
+    ///
+    /// # Errors
+    /// As [`AsyncClient::pipeline`].
+    pub async fn pipeline(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
+        within(self.timeout, self.exchange(requests)).await
+    }
+
+    /// Returns whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.multiplexer.is_over()
+    }
+
+    async fn exchange(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
+        self.multiplexer.room().await;
+        self.multiplexer.send(requests)?.await
+    }
+}
+
+impl fmt::Debug for AsyncClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = &self.inner.memory.address.place;
+        f.debug_struct("AsyncClient").field("place", place).finish_non_exhaustive()
+    }
+}
+
+/// Makes a lane; `None` where the server makes none.
+fn new_lane(memory: &Memory) -> Result<Option<(Lane, Arc<Session>)>, ClientError> {
+    let Some(session) = memory.session()?.as_ref().map(Arc::clone) else { return Ok(None) };
+    match session.new_lane() {
+        Ok(lane) => Ok(Some((lane, session))),
+        Err(ClientError::Refused(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the reply to one request.
+fn one(replies: Vec<Reply>) -> Result<Reply, ClientError> {
+    replies.into_iter().next().ok_or(ClientError::Broken(ErrorKind::UnexpectedEof.into()))
+}
+
+/// Waits for `future`, for no longer than `timeout`.
+async fn within<T>(
+    timeout: Option<Duration>,
+    future: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
+    match timeout {
+        None => future.await,
+        Some(timeout) => {
+            tokio::time::timeout(timeout, future).await.unwrap_or(Err(ClientError::TimedOut))
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no holder panics")
+}

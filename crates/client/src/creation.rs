@@ -1,0 +1,86 @@
+//! A value that is being written, before anybody can read it.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+#[cfg(feature = "tokio")]
+use crate::async_client::AsyncClient;
+use crate::client::Client;
+use crate::error::ClientError;
+use crate::options::SetOptions;
+
+/// Bytes that become the value of a key when they are sealed. Dropped before, they are gone, and
+/// the key is as it was.
+pub struct Creation<C = Client> {
+    client: C,
+    key: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+impl<C> Creation<C> {
+    pub(crate) fn new(client: C, key: &[u8], length: usize) -> Creation<C> {
+        Creation { client, key: key.to_vec(), bytes: vec![0; length] }
+    }
+
+    /// Returns the key.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+}
+
+impl Creation<Client> {
+    /// Makes the bytes the value of the key, without a time to live.
+    ///
+    /// # Errors
+    /// As [`Client::put`].
+    pub fn seal(self) -> Result<(), ClientError> {
+        self.client.put(&self.key, &self.bytes)
+    }
+
+    /// Makes the bytes the value of the key as `options` say; returns whether their condition held.
+    ///
+    /// # Errors
+    /// As [`Client::put_with`].
+    pub fn seal_with(self, options: &SetOptions) -> Result<bool, ClientError> {
+        self.client.put_with(&self.key, &self.bytes, options)
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Creation<AsyncClient> {
+    /// Makes the bytes the value of the key, without a time to live.
+    ///
+    /// # Errors
+    /// As [`Client::put`].
+    pub async fn seal(self) -> Result<(), ClientError> {
+        self.client.put(&self.key, &self.bytes).await
+    }
+
+    /// Makes the bytes the value of the key as `options` say; returns whether their condition held.
+    ///
+    /// # Errors
+    /// As [`Client::put_with`].
+    pub async fn seal_with(self, options: &SetOptions) -> Result<bool, ClientError> {
+        self.client.put_with(&self.key, &self.bytes, options).await
+    }
+}
+
+impl<C> Deref for Creation<C> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl<C> DerefMut for Creation<C> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl<C> fmt::Debug for Creation<C> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Creation({} bytes of {})", self.len(), self.key.escape_ascii())
+    }
+}

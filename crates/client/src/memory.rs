@@ -1,0 +1,161 @@
+//! Where a client looks first: the server's memory, where the URL asks for it and the server
+//! allows it.
+//!
+//! Looking never waits and makes no system call; what has to be done before one can look again (a
+//! new session, new segments) is said, and the blocking and the asynchronous client each do it in
+//! their way.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arc_swap::{ArcSwapOption, Guard};
+use arena::reader::{Outcome, Reader};
+use base::{DatabaseIndex, UnixMs};
+use ring::Mapped;
+
+use crate::address::{Address, Place};
+use crate::attached::{Answer, REFRESHES_MAX};
+use crate::error::ClientError;
+use crate::session::Session;
+use crate::view::View;
+
+/// Where the server is, and its memory.
+pub struct Memory {
+    pub address: Address,
+    pub timeout: Option<Duration>,
+    session: ArcSwapOption<Session>,
+    /// Held while a session is made, so that threads make one together.
+    renewing: Mutex<()>,
+}
+
+/// What one look came to.
+pub enum Look<T> {
+    Answer(Answer<T>),
+    /// The key holds another type than a string.
+    WrongType,
+    /// There are new segments to map: [`Memory::refresh`], and look again.
+    Unmapped,
+    /// There is no session, or it has ended: [`Memory::renew`], and look again.
+    Ended,
+}
+
+/// The session, for as long as nobody waits.
+pub type Current = Guard<Option<Arc<Session>>>;
+
+thread_local! {
+    /// Where values are copied before they are views.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Memory {
+    /// Returns the memory of the server at `url`, which is not looked for yet.
+    ///
+    /// # Errors
+    /// When the URL is none.
+    pub fn new(url: &str, timeout: Option<Duration>) -> Result<Memory, ClientError> {
+        let (address, session) = (Address::parse(url)?, ArcSwapOption::empty());
+        Ok(Memory { address, timeout, session, renewing: Mutex::new(()) })
+    }
+
+    /// Looks once; `attempt` is what reads.
+    #[inline(always)]
+    pub fn look<T>(
+        &self,
+        attempt: impl FnOnce(&Arc<Session>, &Arc<Reader<Mapped>>) -> Outcome<T>,
+    ) -> Look<T> {
+        let session = self.session.load();
+        let Some(session) = session.as_ref().filter(|session| !session.is_over()) else {
+            return match self.address.place {
+                Place::SharedMemory(_) => Look::Ended,
+                Place::Unix(_) | Place::Tcp(..) => Look::Answer(Answer::Unclear),
+            };
+        };
+        let Some(attached) = session.attached() else { return Look::Answer(Answer::Unclear) };
+        match attempt(session, attached.reader()) {
+            Outcome::Found(value) => Look::Answer(Answer::Found(value)),
+            Outcome::Absent => Look::Answer(Answer::Absent),
+            Outcome::Busy => Look::Answer(Answer::Unclear),
+            Outcome::WrongType => Look::WrongType,
+            Outcome::NeedSegments => Look::Unmapped,
+        }
+    }
+
+    /// As [`Memory::look`], until there is an answer; waits for the server where that is needed.
+    ///
+    /// # Errors
+    /// When the key holds another type, or the server is gone.
+    #[inline(always)]
+    pub fn read<T>(
+        &self,
+        mut attempt: impl FnMut(&Arc<Session>, &Arc<Reader<Mapped>>) -> Outcome<T>,
+    ) -> Result<Answer<T>, ClientError> {
+        for _ in 0..REFRESHES_MAX {
+            match self.look(&mut attempt) {
+                Look::Answer(answer) => return Ok(answer),
+                Look::WrongType => return Err(ClientError::wrong_type()),
+                Look::Unmapped if !self.refresh() => break,
+                Look::Unmapped => {}
+                Look::Ended => drop(self.session()?),
+            }
+        }
+        Ok(Answer::Unclear)
+    }
+
+    /// Maps new segments; returns whether that went well. Waits for the server.
+    #[cold]
+    pub fn refresh(&self) -> bool {
+        let session = self.session.load();
+        let attached = session.as_ref().and_then(|session| session.attached());
+        // Where it fails, a connection knows what has become of the server.
+        attached.is_some_and(|attached| attached.refresh().is_ok())
+    }
+
+    /// Returns the session, a new one where the old one has ended; `None` where the URL asks for
+    /// none. Waits for the server.
+    ///
+    /// # Errors
+    /// When the server does not answer, or refuses the password.
+    pub fn session(&self) -> Result<Current, ClientError> {
+        let session = self.session.load();
+        match (&*session, &self.address.place) {
+            (Some(current), _) if !current.is_over() => Ok(session),
+            (_, Place::SharedMemory(path)) => self.renew(path),
+            _ => Ok(session),
+        }
+    }
+
+    #[cold]
+    fn renew(&self, path: &Path) -> Result<Current, ClientError> {
+        let _one_at_a_time = self.renewing.lock().expect("no holder panics");
+        let session = self.session.load();
+        if session.as_ref().is_some_and(|session| !session.is_over()) {
+            return Ok(session);
+        }
+        self.session.store(None);
+        self.session.store(Some(Arc::new(Session::open(path, &self.address, self.timeout)?)));
+        Ok(self.session.load())
+    }
+
+    /// Returns what reads a value as a view.
+    pub fn view_of<'a>(
+        &self,
+        key: &'a [u8],
+    ) -> impl Fn(&Arc<Session>, &Arc<Reader<Mapped>>) -> Outcome<View> + Send + use<'a> {
+        let (database, clock) = self.scope();
+        move |session, reader| {
+            SCRATCH.with_borrow_mut(|scratch| {
+                reader.keep(database, key, clock, scratch).map(|kept| match kept {
+                    Some(view) => View::pinned(view, Arc::clone(session)),
+                    None => View::copied(scratch),
+                })
+            })
+        }
+    }
+
+    /// Returns the database that is read and the clock that decides what has expired.
+    pub fn scope(&self) -> (DatabaseIndex, fn() -> UnixMs) {
+        (self.address.database, sys::clock::realtime)
+    }
+}

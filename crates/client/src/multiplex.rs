@@ -1,0 +1,400 @@
+//! One connection for any number of tasks, on any runtime.
+//!
+//! Callers put requests in a queue and wait for a [`Response`]; a [`Driver`], one future, moves
+//! bytes between the queue and a [`Duplex`], which is all that a runtime has to bring. Requests are
+//! sent in the order in which they were queued, as many at a time as there are; replies find their
+//! callers in that order.
+//!
+//! A response that is dropped takes nothing with it: its request is executed or not, as far as it
+//! had come, and the reply, when it comes, is dropped. The others get theirs.
+//!
+//! *Not here*: reading and writing (`tokio/duplex.rs`), connecting anew (`tokio/client.rs`).
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+use resp::{Value as Reply, encode_command};
+
+use crate::connection::check;
+use crate::error::ClientError;
+use crate::replies::Replies;
+
+/// Bytes that are queued before callers wait. Each that has waited may then add its requests,
+/// whatever their size.
+const QUEUED_BYTES_MAX: usize = 1 << 20;
+/// Replies that may be due before callers wait.
+const DUE_MAX: usize = 1 << 16;
+/// How often a driver moves bytes before it lets other tasks run.
+const ROUNDS_MAX: u32 = 64;
+/// Buffers above this size are given back after use.
+const BUFFER_BYTES_KEPT: usize = 1 << 20;
+
+/// Both directions of a connection, which never wait.
+pub trait Duplex: Send {
+    /// Sends from `out` what can be sent now and appends to `received` what has come. Where nothing
+    /// moved, it has `context` woken once something can.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    fn poll_exchange(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &[u8],
+        received: &mut Vec<u8>,
+    ) -> Poll<io::Result<Moved>>;
+}
+
+/// How many bytes moved in each direction, not both 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// To the server.
+    pub sent: usize,
+    /// From the server.
+    pub received: usize,
+}
+
+/// The callers' end of a connection. The connection ends when it and its clones are dropped.
+pub struct Multiplexer {
+    handle: Arc<Handle>,
+}
+
+/// Whose drop ends the connection.
+struct Handle {
+    queue: Arc<Mutex<Queue>>,
+}
+
+/// What callers and the driver share.
+#[derive(Default)]
+struct Queue {
+    /// Requests that the driver has not taken.
+    out: Vec<u8>,
+    /// Who waits for replies, the next one first.
+    due: VecDeque<Due>,
+    /// The driver, where it sleeps.
+    driver: Option<Waker>,
+    /// Callers that wait until there is less in the queue.
+    crowd: Vec<Waker>,
+    /// Why the connection has ended, if it has.
+    end: Option<ClientError>,
+    is_released: bool,
+}
+
+/// The replies that one response waits for.
+struct Due {
+    left: usize,
+    replies: Vec<Reply>,
+    slot: Arc<Mutex<Slot>>,
+}
+
+/// Where a response finds its replies.
+enum Slot {
+    Empty(Option<Waker>),
+    Full(Result<Vec<Reply>, ClientError>),
+    /// Nobody waits any more.
+    Dropped,
+}
+
+/// The replies to requests, when they have come.
+#[must_use = "a response does nothing unless it is waited for"]
+pub struct Response(Arc<Mutex<Slot>>);
+
+/// What moves the bytes of one connection; ends with it. A runtime polls it beside the tasks that
+/// wait for responses.
+pub struct Driver<D> {
+    duplex: D,
+    queue: Arc<Mutex<Queue>>,
+    /// Requests that have been taken out of the queue.
+    out: Vec<u8>,
+    sent: usize,
+    replies: Replies,
+}
+
+impl Multiplexer {
+    /// Returns the callers' end of `duplex`, and what drives it.
+    pub fn new<D: Duplex>(duplex: D) -> (Multiplexer, Driver<D>) {
+        let queue = Arc::new(Mutex::new(Queue::default()));
+        let driver = Driver {
+            duplex,
+            queue: Arc::clone(&queue),
+            out: Vec::new(),
+            sent: 0,
+            replies: Replies::default(),
+        };
+        (Multiplexer { handle: Arc::new(Handle { queue }) }, driver)
+    }
+
+    /// Queues `requests` together and returns what waits for their replies, errors among them.
+    ///
+    /// # Errors
+    /// When the connection has ended before; and [`ClientError::Unsupported`]: then nothing is
+    /// queued.
+    pub fn send(&self, requests: &[&[&[u8]]]) -> Result<Response, ClientError> {
+        requests.iter().try_for_each(|request| check(request))?;
+        let mut queue = lock(&self.handle.queue);
+        if let Some(end) = &queue.end {
+            return Err(end.again());
+        }
+        let slot = Arc::new(Mutex::new(match requests.len() {
+            0 => Slot::Full(Ok(Vec::new())),
+            _ => Slot::Empty(None),
+        }));
+        for request in requests {
+            encode_command(request, &mut queue.out);
+        }
+        let left = requests.len();
+        if left > 0 {
+            queue.due.push_back(Due { left, replies: Vec::new(), slot: Arc::clone(&slot) });
+        }
+        let driver = queue.driver.take();
+        drop(queue);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        Ok(Response(slot))
+    }
+
+    /// Waits until there is little enough in the queue for another caller.
+    pub async fn room(&self) {
+        std::future::poll_fn(|context| self.poll_room(context)).await;
+    }
+
+    fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut queue = lock(&self.handle.queue);
+        if queue.end.is_some() || !queue.is_crowded() {
+            return Poll::Ready(());
+        }
+        if !queue.crowd.iter().any(|waker| waker.will_wake(context.waker())) {
+            queue.crowd.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Returns whether the connection has ended.
+    pub fn is_over(&self) -> bool {
+        lock(&self.handle.queue).end.is_some()
+    }
+}
+
+impl Clone for Multiplexer {
+    fn clone(&self) -> Multiplexer {
+        Multiplexer { handle: Arc::clone(&self.handle) }
+    }
+}
+
+impl fmt::Debug for Multiplexer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Multiplexer").field("is_over", &self.is_over()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.queue);
+        queue.is_released = true;
+        let driver = queue.driver.take();
+        drop(queue);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+}
+
+impl Queue {
+    fn is_crowded(&self) -> bool {
+        self.out.len() >= QUEUED_BYTES_MAX || self.due.len() >= DUE_MAX
+    }
+
+    /// Gives `reply` to whom it is due, and returns whom to wake.
+    fn deliver(&mut self, reply: Reply) -> Result<Option<Waker>, ClientError> {
+        let Some(due) = self.due.front_mut() else {
+            return Err(ClientError::Unexpected(format!("a reply to no request: {reply:?}")));
+        };
+        due.left -= 1;
+        // What nobody waits for takes no memory meanwhile.
+        if Arc::strong_count(&due.slot) > 1 {
+            due.replies.push(reply);
+        }
+        if due.left > 0 {
+            return Ok(None);
+        }
+        let due = self.due.pop_front().expect("it was looked at");
+        Ok(fill(&due.slot, Ok(due.replies)))
+    }
+}
+
+/// Puts `result` in `slot` and returns whom to wake.
+fn fill(slot: &Mutex<Slot>, result: Result<Vec<Reply>, ClientError>) -> Option<Waker> {
+    let mut slot = lock(slot);
+    match &mut *slot {
+        Slot::Empty(waker) => {
+            let waker = waker.take();
+            *slot = Slot::Full(result);
+            waker
+        }
+        Slot::Full(_) | Slot::Dropped => None,
+    }
+}
+
+impl Future for Response {
+    type Output = Result<Vec<Reply>, ClientError>;
+
+    /// # Panics
+    /// When it has returned its replies before.
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut slot = lock(&self.0);
+        match std::mem::replace(&mut *slot, Slot::Dropped) {
+            Slot::Full(result) => Poll::Ready(result),
+            Slot::Empty(_) => {
+                *slot = Slot::Empty(Some(context.waker().clone()));
+                Poll::Pending
+            }
+            Slot::Dropped => panic!("a response is waited for once"),
+        }
+    }
+}
+
+impl Drop for Response {
+    fn drop(&mut self) {
+        *lock(&self.0) = Slot::Dropped;
+    }
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response").finish_non_exhaustive()
+    }
+}
+
+impl<D: Duplex + Unpin> Future for Driver<D> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let driver = self.get_mut();
+        for _ in 0..ROUNDS_MAX {
+            if !driver.take(context.waker()) {
+                driver.end(&ClientError::Broken(ErrorKind::NotConnected.into()));
+                return Poll::Ready(());
+            }
+            match driver.exchange(context) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => {
+                    driver.end(&error);
+                    return Poll::Ready(());
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<D> Driver<D> {
+    /// Takes what is queued, and asks to be woken for what comes later; returns false when nobody
+    /// is left to ask anything.
+    fn take(&mut self, waker: &Waker) -> bool {
+        let mut queue = lock(&self.queue);
+        if queue.is_released {
+            return false;
+        }
+        match &queue.driver {
+            Some(known) if known.will_wake(waker) => {}
+            _ => queue.driver = Some(waker.clone()),
+        }
+        if self.sent == self.out.len() && !queue.out.is_empty() {
+            self.out.clear();
+            self.sent = 0;
+            if self.out.capacity() > BUFFER_BYTES_KEPT {
+                self.out = Vec::new();
+            }
+            std::mem::swap(&mut self.out, &mut queue.out);
+            wake_all(queue);
+        }
+        true
+    }
+
+    /// Fails all that wait, and all that come later, with `error`.
+    fn end(&mut self, error: &ClientError) {
+        let mut queue = lock(&self.queue);
+        if queue.end.is_some() {
+            return;
+        }
+        queue.end = Some(error.again());
+        queue.out = Vec::new();
+        let due = std::mem::take(&mut queue.due);
+        wake_all(queue);
+        for waker in due.into_iter().filter_map(|due| fill(&due.slot, Err(error.again()))) {
+            waker.wake();
+        }
+    }
+
+    fn deliver(&mut self) -> Result<(), ClientError> {
+        let mut woken = Vec::new();
+        let mut delivered = Ok(());
+        let mut queue = lock(&self.queue);
+        let was_crowded = queue.is_crowded();
+        while delivered.is_ok() {
+            delivered = match self.replies.next() {
+                Ok(None) => break,
+                Ok(Some(reply)) => queue.deliver(reply).map(|waker| woken.extend(waker)),
+                Err(error) => Err(error.into()),
+            };
+        }
+        if was_crowded && !queue.is_crowded() {
+            wake_all(queue);
+        } else {
+            drop(queue);
+        }
+        woken.into_iter().for_each(Waker::wake);
+        delivered
+    }
+}
+
+impl<D: Duplex> Driver<D> {
+    fn exchange(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
+        let out = &self.out[self.sent..];
+        let moved = match self.duplex.poll_exchange(context, out, self.replies.buffer()) {
+            Poll::Ready(Ok(moved)) => moved,
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+            Poll::Pending => return Poll::Pending,
+        };
+        self.sent += moved.sent;
+        assert!(self.sent <= self.out.len(), "no more is sent than there is");
+        Poll::Ready(if moved.received > 0 { self.deliver() } else { Ok(()) })
+    }
+}
+
+impl<D> Drop for Driver<D> {
+    /// A runtime that ends drops its tasks.
+    fn drop(&mut self) {
+        let text = "the runtime that drove the connection has ended";
+        self.end(&ClientError::Broken(io::Error::new(ErrorKind::NotConnected, text)));
+    }
+}
+
+impl<D> fmt::Debug for Driver<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver")
+            .field("unsent", &(self.out.len() - self.sent))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Lets all of the crowd look again, outside of the lock.
+fn wake_all(mut queue: MutexGuard<'_, Queue>) {
+    let crowd = std::mem::take(&mut queue.crowd);
+    drop(queue);
+    crowd.into_iter().for_each(Waker::wake);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no holder panics")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,337 @@
+//! The asynchronous client over each of its transports: the answers of the blocking one, tasks that
+//! share a connection and go away at any time, and what happens when the server is silent or goes.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use base::prng::Prng;
+use client::{AsyncClient, Client, ClientError, Reply, SetOptions, Transport};
+use harness::{Kind, Launch, Server, TempFolder, free_port, kernel, poll_until};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::yield_now;
+
+fn urls(server: &Server) -> [String; 3] {
+    let path = server.socket().display();
+    [format!("shm://{path}"), format!("unix://{path}"), format!("redis://{}", server.address())]
+}
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads")
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    runtime().block_on(future)
+}
+
+async fn connect(url: &str) -> AsyncClient {
+    let connected = AsyncClient::connect(url).await;
+    connected.unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+fn connected_clients(server: &Server) -> String {
+    let Reply::Bulk(text) = server.tcp().call("INFO clients") else { panic!("INFO is text") };
+    let text = String::from_utf8(text).expect("INFO is text");
+    let line = text.lines().find(|line| line.starts_with("connected_clients:"));
+    line.expect("a field of INFO").to_owned()
+}
+
+fn bytes(seed: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index * 7 + seed * 31 + index / 251) as u8).collect()
+}
+
+#[test]
+fn every_operation_answers_as_that_of_the_blocking_client() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let blocking = Client::connect(&urls(&server)[2]).unwrap();
+    let lengths = [0, 64, 65, 4000, 4100, 3 << 20];
+    let mut keys: Vec<String> = lengths.map(|length| format!("length:{length}")).into();
+    let transports = [Transport::SharedMemory, Transport::Unix, Transport::Tcp];
+    for (url, transport) in urls(&server).iter().zip(transports) {
+        blocking.call(&[b"FLUSHALL"]).unwrap();
+        let client = run(async {
+            let client = connect(url).await;
+            assert_eq!(client.transport().await.unwrap(), transport);
+            for (key, length) in keys.iter().zip(lengths) {
+                client.put(key.as_bytes(), &bytes(1, length)).await.unwrap();
+            }
+            client.call(&[b"RPUSH", b"list", b"a"]).await.unwrap();
+            client
+        });
+        keys.extend(["list".to_owned(), "absent".to_owned()]);
+        // On another runtime: that of the first connection has ended.
+        run(async {
+            for key in &keys {
+                let key = key.as_bytes();
+                let text = |value: String| value.replace("pinned: true", "pinned: false");
+                let same = |found: String, expected: String| {
+                    assert_eq!(text(found), text(expected), "{} over {url}", key.escape_ascii());
+                };
+                let got = client.get(key).await;
+                if let (Ok(Some(view)), Ok(Some(expected))) = (&got, blocking.get(key)) {
+                    assert!(**view == *expected && view.len() == expected.len());
+                }
+                same(
+                    format!("{:?}", got.map(|it| it.map(|view| view.len()))),
+                    format!("{:?}", blocking.get(key).map(|it| it.map(|view| view.len()))),
+                );
+                let (mut value, mut expected) = (vec![1], vec![2]);
+                let found = client.get_into(key, &mut value).await;
+                same(format!("{found:?}"), format!("{:?}", blocking.get_into(key, &mut expected)));
+                assert!(found.is_err() || value == expected);
+                let names: [&[u8]; 3] = [key, b"absent", b"length:64"];
+                same(
+                    format!("{:?}", client.mget(&names).await),
+                    format!("{:?}", blocking.mget(&names)),
+                );
+                same(
+                    format!("{:?}", client.exists(key).await),
+                    format!("{:?}", blocking.exists(key)),
+                );
+                same(
+                    format!("{:?}", client.strlen(key).await),
+                    format!("{:?}", blocking.strlen(key)),
+                );
+                same(format!("{:?}", client.ttl(key).await), format!("{:?}", blocking.ttl(key)));
+                same(
+                    format!("{:?}", client.getrange(key, -90, -2).await),
+                    format!("{:?}", blocking.getrange(key, -90, -2)),
+                );
+            }
+        });
+    }
+}
+
+#[test]
+fn tasks_share_one_connection_and_each_gets_its_own_replies() {
+    const TASKS: usize = 200;
+    let server = Server::start(Kind::Forebay);
+    for url in urls(&server) {
+        run(async {
+            let client = connect(&url).await;
+            let before = connected_clients(&server);
+            let tasks: Vec<_> = (0..TASKS)
+                .map(|index| {
+                    let client = client.clone();
+                    tokio::spawn(async move {
+                        for round in 0..20 {
+                            let text = format!("{index}:{round}");
+                            let long = bytes(index, 1000 * (index % 90));
+                            let requests: [&[&[u8]]; 3] =
+                                [&[b"ECHO", text.as_bytes()], &[b"ECHO", &long], &[b"NOSUCH"]];
+                            let replies = client.pipeline(&requests).await.unwrap();
+                            assert_eq!(replies[0], Reply::Bulk(text.into_bytes()));
+                            assert!(replies[1] == Reply::Bulk(long));
+                            assert!(matches!(replies[2], Reply::Error(_)));
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.expect("it does not panic");
+            }
+            assert_eq!(connected_clients(&server), before, "no connection was made");
+            assert!(client.pipeline(&[]).await.unwrap().is_empty());
+        });
+    }
+    poll_until("all connections to end", || connected_clients(&server).ends_with(":1"));
+}
+
+#[test]
+fn futures_that_are_dropped_anywhere_leave_the_others_their_replies() {
+    const ROUNDS: usize = 150;
+    let server = Server::start(Kind::Forebay);
+    for url in urls(&server) {
+        run(async {
+            let client = connect(&url).await;
+            let mut random = Prng::new(7);
+            for round in 0..ROUNDS {
+                let tasks: Vec<_> = (0..20)
+                    .map(|index| {
+                        let length = if random.one_in(3) { random.below(200_000) } else { 20 };
+                        let value = bytes(round + index, length as usize);
+                        let polls = random.below(12);
+                        let polls = (polls < 6).then_some(polls);
+                        tokio::spawn(echo_twice(client.clone(), value, polls))
+                    })
+                    .collect();
+                for task in tasks {
+                    task.await.expect("no reply is another's");
+                }
+            }
+            assert_eq!(client.call(&[b"PING"]).await.unwrap(), Reply::Simple(b"PONG".to_vec()));
+        });
+    }
+}
+
+/// Has `value` echoed, and goes away once it has looked for the replies `polls` times, if that is
+/// said.
+async fn echo_twice(client: AsyncClient, value: Vec<u8>, polls: Option<u64>) {
+    let words: [&[u8]; 2] = [b"ECHO", &value];
+    let requests = [&words[..]; 2];
+    let mut call = pin!(client.pipeline(&requests));
+    let mut left = polls;
+    let replies = loop {
+        match left.as_mut() {
+            None => break call.await,
+            Some(0) => return,
+            Some(left) => *left -= 1,
+        }
+        let look = poll_fn(|context| Poll::Ready(call.as_mut().poll(context)));
+        match look.await {
+            Poll::Ready(replies) => break replies,
+            Poll::Pending => yield_now().await,
+        }
+    };
+    let expected = Reply::Bulk(value.clone());
+    assert!(replies.expect("the server lives").iter().all(|reply| *reply == expected));
+}
+
+#[test]
+fn server_that_goes_ends_what_waits_and_the_next_call_connects_anew() {
+    for signal in ["TERM", "KILL"] {
+        let folder = TempFolder::new();
+        let (path, port) = (folder.path().join("forebay.sock"), free_port());
+        let launch = || Launch::new(Kind::Forebay).socket(&path).port(port).start();
+        let mut server = launch();
+        let urls = urls(&server);
+        run(async {
+            let mut clients = Vec::new();
+            for url in &urls {
+                let client = connect(url).await;
+                client.put(b"key", &bytes(1, 5000)).await.unwrap();
+                clients.push(client);
+            }
+            // Somebody waits over each while it goes.
+            let waiting: Vec<_> = clients
+                .iter()
+                .map(|client| {
+                    let client = client.clone();
+                    let call = async move {
+                        client.connection().await?.call(&[b"WAIT", b"1", b"0"]).await
+                    };
+                    tokio::spawn(call)
+                })
+                .collect();
+            poll_until("waits to begin", || connected_clients(&server) == "connected_clients:8");
+            server.signal(signal);
+            server.wait();
+            for (waiter, url) in waiting.into_iter().zip(&urls) {
+                let error = waiter.await.expect("it ends").unwrap_err();
+                assert!(matches!(error, ClientError::Broken(_)), "{url}: {error}");
+            }
+            for client in &clients {
+                let error = client.call(&[b"PING"]).await.unwrap_err();
+                assert!(matches!(error, ClientError::Broken(_)), "{client:?}: {error}");
+            }
+            let _server = launch();
+            for client in &clients {
+                assert!(client.get(b"key").await.unwrap().is_none(), "{client:?}");
+                client.put(b"other", b"value").await.unwrap();
+                assert!(client.get(b"other").await.unwrap().is_some());
+            }
+            assert_eq!(clients[0].transport().await.unwrap(), Transport::SharedMemory);
+        });
+    }
+}
+
+#[test]
+fn silent_server_is_given_up_and_its_late_replies_are_nobodys() {
+    let server = Server::start(Kind::Forebay);
+    for url in urls(&server) {
+        run(async {
+            let client = AsyncClient::connect_within(&url, Duration::from_millis(500)).await;
+            let client = client.unwrap();
+            server.signal("STOP");
+            poll_until("the server to stop", || kernel::is_stopped(server.process_id()));
+            let error = client.call(&[b"ECHO", b"one"]).await.unwrap_err();
+            assert!(matches!(error, ClientError::TimedOut), "{url}: {error}");
+            server.signal("CONT");
+            let echo = loop {
+                match client.call(&[b"ECHO", b"two"]).await {
+                    Err(ClientError::TimedOut) => {}
+                    reply => break reply.unwrap(),
+                }
+            };
+            assert_eq!(echo, Reply::Bulk(b"two".to_vec()));
+        });
+    }
+}
+
+#[test]
+fn tasks_hand_values_over_and_waits_hold_nobody_up() {
+    let server = Server::start(Kind::Forebay);
+    for url in urls(&server) {
+        run(async {
+            let client = connect(&url).await;
+            for length in [10, 100_000] {
+                let waiters: Vec<_> = (0..20)
+                    .map(|_| {
+                        let client = client.clone();
+                        tokio::spawn(async move { client.get_blocking(b"job", None).await })
+                    })
+                    .collect();
+                let gives_up = client.clone();
+                let gives_up = tokio::spawn(async move {
+                    gives_up.get_blocking(b"absent", Duration::from_millis(20)).await
+                });
+                assert!(gives_up.await.expect("it ends").unwrap().is_none());
+                waiters[0].abort();
+                let value = bytes(1, length);
+                let mut creation = client.create(b"job", length).await.unwrap();
+                creation.copy_from_slice(&value);
+                let minute = SetOptions::new().if_absent().expires_in(Duration::from_secs(60));
+                assert!(creation.seal_with(&minute).await.unwrap());
+                for waiter in waiters.into_iter().skip(1) {
+                    let view = waiter.await.expect("it ends").unwrap().expect("it was put");
+                    assert!(*view == value[..]);
+                }
+                let takers: Vec<_> = (0..10)
+                    .map(|_| {
+                        let client = client.clone();
+                        tokio::spawn(async move { client.take(b"job").await })
+                    })
+                    .collect();
+                let mut taken = Vec::new();
+                for taker in takers {
+                    taken.extend(taker.await.expect("it ends").unwrap());
+                }
+                assert_eq!(taken.len(), 1, "one gets it");
+                assert!(*taken[0] == value[..]);
+            }
+        });
+    }
+    poll_until("all connections to end", || connected_clients(&server).ends_with(":1"));
+}
+
+#[test]
+fn what_the_server_does_not_allow_is_done_another_way() {
+    let redis = Server::start(Kind::Redis);
+    let reads = Launch::new(Kind::Forebay).option("shm-reads", "no").start();
+    let lanes = Launch::new(Kind::Forebay).option("shm-lanes-max", "0").start();
+    let locked = Launch::new(Kind::Forebay).option("requirepass", "sec/ret").start();
+    run(async {
+        for (server, transport) in [
+            (&reads, Transport::Lane),
+            (&lanes, Transport::SharedMemory),
+            (&redis, Transport::Unix),
+        ] {
+            let client = connect(&format!("{}?db=2", urls(server)[0])).await;
+            assert_eq!(client.transport().await.unwrap(), transport);
+            let value = bytes(1, 100_000);
+            client.put(b"key", &value).await.unwrap();
+            assert!(client.take(b"key").await.unwrap().is_some_and(|view| *view == value[..]));
+        }
+        for url in urls(&locked) {
+            let code = |error: ClientError| error.code().map(str::to_owned);
+            let with = |query: &str| format!("{url}{query}");
+            let client = connect(&with("?password=sec%2fret&db=15")).await;
+            assert!(client.get(b"key").await.unwrap().is_none());
+            let refused = AsyncClient::connect(&with("?password=wrong")).await;
+            assert_eq!(refused.err().and_then(code).as_deref(), Some("WRONGPASS"));
+            let refused = AsyncClient::connect(&with("?password=sec/ret&db=99")).await;
+            assert_eq!(refused.err().and_then(code).as_deref(), Some("ERR"));
+        }
+    });
+}
