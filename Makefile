@@ -7,7 +7,7 @@ PROGRAMS := --package forebay-server --package forebay-bench --bins
 .PHONY: help demo serve test bench
 
 help:
-	@echo "make demo    start a server, load real files, read them back three ways, measure, stop"
+	@echo "make demo    start a server, load real files, read them back four ways, measure, stop"
 	@echo "make serve   run a server with its defaults; ARGS='--port 7000' adds options"
 	@echo "make test    install what the tests need, then run every one of them"
 	@echo "make bench   compare with redis-server on this machine; ARGS='memory' measures that instead"

@@ -453,17 +453,7 @@ pub fn run() -> anyhow::Result<()> {
         }
         .run(),
         Command::ReadForCount { socket, reads } => reader::read_for_count(&socket, reads),
-        Command::Local(arguments) => Local {
-            subject: arguments.servers.subject()?,
-            other: arguments.servers.other(),
-            sizes: arguments.sizes,
-            clients: arguments.clients,
-            rounds: arguments.rounds,
-            slice: Duration::from_millis(arguments.slice_ms),
-            filter: arguments.filter,
-            results: record::folder(arguments.results.results),
-        }
-        .run(),
+        Command::Local(arguments) => local(arguments),
         Command::FloorPartner { memory } => floors::partner(&memory),
         Command::Pipeline(arguments) => Pipelines {
             subject: arguments.servers.subject()?,
@@ -608,6 +598,20 @@ fn compare(arguments: CompareArguments) -> anyhow::Result<()> {
         threads: arguments.threads,
         pairs: arguments.pairs,
         run_time: seconds(arguments.seconds)?,
+        results: record::folder(arguments.results.results),
+    }
+    .run()
+}
+
+fn local(arguments: LocalArguments) -> anyhow::Result<()> {
+    Local {
+        subject: arguments.servers.subject()?,
+        other: arguments.servers.other(),
+        sizes: arguments.sizes,
+        clients: arguments.clients,
+        rounds: arguments.rounds,
+        slice: Duration::from_millis(arguments.slice_ms),
+        filter: arguments.filter,
         results: record::folder(arguments.results.results),
     }
     .run()

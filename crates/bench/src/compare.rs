@@ -73,6 +73,8 @@ const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 /// A running server and its samples' name.
 struct Side {
     name: String,
+    /// Rows of lanes go through lanes; else over the unix socket.
+    has_lanes: bool,
     server: ServerProcess,
 }
 
@@ -86,7 +88,7 @@ impl Comparison {
         let mut rows = self.table.rows(&self.transports, self.connections);
         rows.retain(|row| self.filter.as_ref().is_none_or(|text| row.name().contains(text)));
         ensure!(!rows.is_empty(), "no row of '{}' has that name", self.table.name());
-        let sides = [self.start(&self.subject)?, self.start(&self.other)?];
+        let sides = [self.start(&self.subject, true)?, self.start(&self.other, false)?];
         let idle_cpu = idle_cpu(&sides)?;
         self.print_head(&sides, idle_cpu, rows.iter().map(|row| row.connections).max());
         let (mut wrong, mut results, mut skipped) = (0, Vec::new(), Vec::new());
@@ -116,7 +118,7 @@ impl Comparison {
         Ok(())
     }
 
-    fn start(&self, spec: &ServerSpec) -> anyhow::Result<Side> {
+    fn start(&self, spec: &ServerSpec, has_lanes: bool) -> anyhow::Result<Side> {
         progress(&format!("starting {} and loading {} keys", spec.name, self.data.key_count));
         let server = ServerProcess::start(spec)?;
         preload(&server.unix(), &self.data, 0, self.data.key_count)
@@ -127,7 +129,7 @@ impl Comparison {
                 wire.call(&[b"SET", fixture.key.as_bytes(), &fixture.value()])?;
             }
         }
-        Ok(Side { name: spec.name.clone(), server })
+        Ok(Side { name: spec.name.clone(), has_lanes, server })
     }
 
     /// Returns what a server says that does not have the row's command.
@@ -156,14 +158,14 @@ impl Comparison {
         progress(&format!("{}: warming up", row.name()));
         for side in sides {
             // Not counted: memory that a server touches for the first time is slow once.
-            self.sample(row, &side.server, u64::MAX)?;
+            self.sample(row, side, u64::MAX)?;
         }
         let mut samples = [Vec::new(), Vec::new()];
         for pair in 0..self.pairs {
             let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
             for side in order {
                 progress(&format!("{}: pair {} of {}", row.name(), pair + 1, self.pairs));
-                let sample = self.sample(row, &sides[side].server, pair as u64);
+                let sample = self.sample(row, &sides[side], pair as u64);
                 let context = || format!("{} on {}", row.name(), sides[side].name);
                 samples[side].push(sample.with_context(context)?);
             }
@@ -172,9 +174,11 @@ impl Comparison {
         Ok((subject, other))
     }
 
-    fn sample(&self, row: &Row, server: &ServerProcess, seed: u64) -> anyhow::Result<Sample> {
+    fn sample(&self, row: &Row, side: &Side, seed: u64) -> anyhow::Result<Sample> {
+        let server = &side.server;
         let target = match row.transport {
-            Transport::Unix => server.unix(),
+            Transport::Lane if side.has_lanes => server.shm(),
+            Transport::Unix | Transport::Lane => server.unix(),
             Transport::Tcp => server.tcp(),
         };
         let load = Load {

@@ -72,8 +72,11 @@ impl Demonstration {
         ensure!(count == Value::Integer(documents.len() as i64), "DBSIZE says {count:?}");
 
         println!("\nReading all of it back and comparing every byte:");
-        for (name, target) in [("over TCP", server.tcp()), ("over the unix socket", server.unix())]
-        {
+        for (name, target) in [
+            ("over TCP", server.tcp()),
+            ("over the unix socket", server.unix()),
+            ("over a lane through shared memory", server.shm()),
+        ] {
             let started = Instant::now();
             let mut reader = SocketReader { wire: Wire::connect(&target)? };
             verify(name, &mut reader, &documents)?;
@@ -81,16 +84,11 @@ impl Demonstration {
         }
         let attached = shared::attach(&server.socket())?;
         let started = Instant::now();
-        let name = "through shared memory";
+        let name = "in the server's memory, where it lies";
         verify(name, &mut SharedMemoryReader { attached: &attached }, &documents)?;
         say(name, documents.len(), bytes, started.elapsed());
         self.report_memory(&documents, bytes, id, empty.total)?;
-        let times = shared::measure(&mut wire, &attached)?;
-        println!(
-            "\nOne read through shared memory, the median: {:.0} ns for 64 B copied, {:.0} ns for \
-             1 MiB where it lies.",
-            times.copied_ns, times.pinned_ns
-        );
+        show_transports(&mut wire, &attached, &server)?;
         self.short_benchmark(&server)?;
 
         server.stop();
@@ -149,7 +147,9 @@ impl Demonstration {
             for (name, target, pipeline) in [
                 ("TCP", server.tcp(), 1),
                 ("unix socket", server.unix(), 1),
+                ("lane", server.shm(), 1),
                 ("unix socket", server.unix(), 16),
+                ("lane", server.shm(), 16),
             ] {
                 let before = accounting::cpu_time(server.id())?;
                 let report = self.run_load(operation, target, pipeline)?;
@@ -197,6 +197,24 @@ impl Demonstration {
         ensure!(report.wrong == 0, "{} replies were wrong", report.wrong);
         Ok(report)
     }
+}
+
+/// Prints what one reader pays for one value by each of the four ways, side by side.
+fn show_transports(
+    wire: &mut Wire,
+    attached: &Attached,
+    server: &ServerProcess,
+) -> anyhow::Result<()> {
+    println!("\nOne client that reads one value at a time, the median:");
+    println!("  {:36} {:>24} {:>24}", "", "64 B", "1 MiB");
+    let times = shared::measure(wire, attached, &[server.shm(), server.unix(), server.tcp()])?;
+    let names =
+        ["one-sided shared memory (copy, view)", "lane (shared memory)", "unix socket", "TCP"];
+    for (name, [small, large]) in names.into_iter().zip(times) {
+        let column = |ns: f64| format!("{ns:.0} ns, {:.0}/s", 1e9 / ns);
+        println!("  {name:36} {:>24} {:>24}", column(small), column(large));
+    }
+    Ok(())
 }
 
 /// A way to read values.

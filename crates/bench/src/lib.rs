@@ -3,9 +3,9 @@
 //! *Layout*: `load.rs` drives `connection.rs` with the requests of `workload.rs` (keys from
 //! `keys.rs`) and checks replies with `skim.rs`. `server_process.rs` starts servers and
 //! `accounting.rs` reads what they used. `compare.rs`, `memory.rs`, `churn.rs`, `limits.rs`,
-//! `hit_rate.rs`, `reader.rs`, `local.rs`, `pipeline.rs` and `demo.rs` are the commands, `shared.rs` reads
-//! through shared memory for the last; `tables.rs` and `recipes.rs` hold the rows that are
-//! published, `record.rs` writes them down.
+//! `hit_rate.rs`, `reader.rs`, `local.rs`, `pipeline.rs` and `demo.rs` are the commands,
+//! `shared.rs` reads through shared memory for the last; `tables.rs` and `recipes.rs` hold the rows
+//! that are published, `record.rs` writes them down.
 //! *Invariants*: nothing is allocated per operation while a load runs. A server that this crate
 //! starts ends with it, however it ends, and its folder goes too.
 //! *Not here*: anything that a server needs. Nobody imports this crate.

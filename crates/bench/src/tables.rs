@@ -4,13 +4,15 @@ use crate::keys::Distribution;
 use crate::recipes;
 use crate::workload::{Operation, Workload};
 
-/// Which socket a row goes through.
+/// What a row goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// The unix socket.
     Unix,
     /// TCP over the loopback.
     Tcp,
+    /// A lane for the subject; the other server, which may have none, by its unix socket.
+    Lane,
 }
 
 impl Transport {
@@ -19,6 +21,7 @@ impl Transport {
         match self {
             Transport::Unix => "unix",
             Transport::Tcp => "tcp",
+            Transport::Lane => "lane",
         }
     }
 }
@@ -118,6 +121,8 @@ pub enum Table {
     Pipeline,
     /// SET with an in-memory effect sink against SET without.
     Sink,
+    /// Lanes through shared memory against the other server's unix socket.
+    Lanes,
 }
 
 impl Table {
@@ -128,6 +133,7 @@ impl Table {
             Table::Commands => "commands",
             Table::Pipeline => "pipeline",
             Table::Sink => "sink",
+            Table::Lanes => "lanes",
         }
     }
 
@@ -192,6 +198,12 @@ impl Table {
             Table::Sink => {
                 [1, 16, 64].map(|pipeline| row(Operation::Set, Transport::Unix, pipeline)).to_vec()
             }
+            Table::Lanes => {
+                let rows = |operation| {
+                    [1, 16, 64].map(|pipeline| row(operation, Transport::Lane, pipeline))
+                };
+                [Operation::Get, Operation::Set, Operation::Mget(10)].map(rows).concat()
+            }
         }
     }
 }
@@ -218,9 +230,13 @@ mod tests {
     fn rows_have_names_of_their_own() {
         let both = [Transport::Unix, Transport::Tcp];
         let commands = 2 * (COMMANDS.len() + recipes::SMALL.len()) + recipes::LARGE.len();
-        for (table, count) in
-            [(Table::Core, 9), (Table::Commands, commands), (Table::Pipeline, 24), (Table::Sink, 3)]
-        {
+        for (table, count) in [
+            (Table::Core, 9),
+            (Table::Commands, commands),
+            (Table::Pipeline, 24),
+            (Table::Sink, 3),
+            (Table::Lanes, 9),
+        ] {
             let mut names: Vec<String> = table.rows(&both, 50).iter().map(Row::name).collect();
             names.sort();
             names.dedup();
