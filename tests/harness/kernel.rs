@@ -1,6 +1,7 @@
 //! What the kernel knows of a process, read from `/proc`.
 
 use std::fs;
+use std::path::PathBuf;
 
 /// Returns how many descriptors the process has open.
 pub fn descriptor_count(process_id: u32) -> usize {
@@ -21,6 +22,30 @@ pub fn is_stopped(process_id: u32) -> bool {
     let states = tasks.flatten().map(|task| fs::read_to_string(task.path().join("status")));
     let is_stopped = |text: &str| text.lines().any(|line| line.starts_with("State:\tT"));
     states.into_iter().all(|state| is_stopped(&state.expect("the process lives")))
+}
+
+/// Returns the processes that the process has started and that have not been waited for.
+pub fn children(process_id: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").expect("there is a /proc");
+    let ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    ids.filter(|id| parent(*id) == Some(process_id)).collect()
+}
+
+/// Returns what names the namespace of the process that is called `name`, such as `net`.
+pub fn namespace(process_id: u32, name: &str) -> PathBuf {
+    fs::read_link(format!("/proc/{process_id}/ns/{name}")).expect("the process lives")
+}
+
+/// Returns whether the process lives.
+pub fn is_alive(process_id: u32) -> bool {
+    parent(process_id).is_some()
+}
+
+/// Returns who has started the process, if it lives.
+fn parent(process_id: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?;
+    // The name in parentheses may have any character; behind it stand the state and the parent.
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
 /// Returns the resident memory in bytes, memory shared with other processes included.

@@ -3,20 +3,22 @@
 //!
 //! *Layout*: `server.rs` starts `forebay` or `redis-server` and waits until it answers,
 //! `connection.rs` speaks RESP to it, `process.rs` runs programs that never outlive the test,
-//! `kernel.rs` reads what the kernel knows of a process, `poll.rs` waits, `folder.rs` makes
-//! temporary folders.
+//! `kernel.rs` reads what the kernel knows of a process, `peer.rs` is what the program
+//! `forebay-peer` and its tests agree on, `poll.rs` waits, `folder.rs` makes temporary folders.
 //! *Invariants*: a process that a test starts ends with the test or with the test's process,
 //! whichever is first; nobody waits without a bound.
 
 mod connection;
 mod folder;
 pub mod kernel;
+mod peer;
 mod poll;
 mod process;
 mod server;
 
 pub use connection::{Connection, Raw, Request, encode, request, words};
 pub use folder::TempFolder;
+pub use peer::{VICTIM_KEYS, VICTIM_PREFIX, bytes, digest};
 pub use poll::{let_pass, poll, poll_until};
-pub use process::{Finished, Program, command, run};
+pub use process::{Finished, Program, command, run, signal};
 pub use server::{Kind, Launch, Server, forebay, free_port};

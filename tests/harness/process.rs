@@ -73,9 +73,15 @@ impl Program {
 
     /// Sends it the signal called `name`, such as `TERM`.
     pub fn signal(&self, name: &str) {
-        let script = format!("kill -{name} {}", self.id());
-        let sent = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
-        assert!(sent.success(), "process {} takes the signal {name}", self.id());
+        signal(self.id(), name);
+    }
+
+    /// Kills it at once, and does not wait.
+    ///
+    /// # Panics
+    /// When it has been waited for.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("a child of ours can be killed");
     }
 }
 
@@ -86,6 +92,16 @@ impl Drop for Program {
             let _ = self.child.wait();
         }
     }
+}
+
+/// Sends the process the signal called `name`, such as `TERM`.
+///
+/// # Panics
+/// When it does not take it.
+pub fn signal(process_id: u32, name: &str) {
+    let script = format!("kill -{name} {process_id}");
+    let sent = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
+    assert!(sent.success(), "process {process_id} takes the signal {name}");
 }
 
 /// What a program that ended left behind.

@@ -7,6 +7,7 @@ mod attached;
 mod client;
 mod eviction;
 mod lane;
+mod namespaces;
 mod redis_benchmark;
 mod redis_cli;
 mod redis_py;

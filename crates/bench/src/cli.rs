@@ -399,7 +399,7 @@ struct DemoArguments {
     #[arg(long, default_value_t = 1 << 30)]
     bytes_max: u64,
     /// Seconds of each run of the short benchmark
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 0.5)]
     seconds: f64,
 }
 

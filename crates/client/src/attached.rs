@@ -4,6 +4,7 @@
 
 use std::io::ErrorKind;
 use std::ops::Deref;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -63,6 +64,19 @@ impl Attached {
     /// another layout.
     pub fn connect(path: &Path, password: Option<&[u8]>) -> Result<Attached, AttachError> {
         let link = Link::connect(path, password)?;
+        Attached::over(&Arc::new(Mutex::new(link)))
+    }
+
+    /// Attaches by the unix connection `stream`, which the caller has made, or was given; the
+    /// session is that of the process that has connected. Otherwise as [`Attached::connect`].
+    ///
+    /// # Errors
+    /// As [`Attached::connect`].
+    pub fn over_stream(
+        stream: UnixStream,
+        password: Option<&[u8]>,
+    ) -> Result<Attached, AttachError> {
+        let link = Link::over(stream, password)?;
         Attached::over(&Arc::new(Mutex::new(link)))
     }
 

@@ -40,7 +40,16 @@ impl Link {
     /// # Errors
     /// When the server does not answer or refuses.
     pub fn connect(path: &Path, password: Option<&[u8]>) -> Result<Link, AttachError> {
-        let mut link = Link::new(UnixStream::connect(path)?);
+        Link::over(UnixStream::connect(path)?, password)
+    }
+
+    /// Returns the connection over `stream`, after it has authenticated with `password`, where
+    /// there is one.
+    ///
+    /// # Errors
+    /// When the server does not answer or refuses.
+    pub fn over(stream: UnixStream, password: Option<&[u8]>) -> Result<Link, AttachError> {
+        let mut link = Link::new(stream);
         if let Some(password) = password {
             link.ask(&[b"AUTH", password])?;
         }

@@ -112,7 +112,8 @@ fn bench_calls(arguments: &[String]) -> Vec<Vec<&str>> {
 /// Runs all steps, even after one failed, and ends with a table of them and one line that counts
 /// tests.
 fn run_steps(groups: &[&[Step]], strict: bool) -> Result<(), String> {
-    let workspace = Workspace::load()?;
+    let mut workspace = Workspace::load()?;
+    workspace.is_strict = strict;
     let mut tally = Tally::default();
     let mut account = Vec::new();
     for step in groups.iter().flat_map(|group| group.iter()) {
@@ -175,6 +176,9 @@ fn tests(workspace: &Workspace) -> Result<Report, String> {
     let mut command = cargo(workspace);
     command.args(["test", "--workspace", "--no-fail-fast", "--features", "forebay-tests/tokio"]);
     command.env("FOREBAY_PYTHON", setup::python(workspace));
+    if workspace.is_strict {
+        command.env("FOREBAY_STRICT", "1");
+    }
     Ok(Report::Ran(run_counted(&mut command)?))
 }
 

@@ -13,6 +13,8 @@ pub struct Workspace {
     pub target: PathBuf,
     /// The member packages, by name.
     pub packages: Vec<Package>,
+    /// What this machine cannot run is a failure.
+    pub is_strict: bool,
 }
 
 /// A member of the workspace.
@@ -55,6 +57,7 @@ impl Workspace {
             root: metadata["workspace_root"].as_str()?.into(),
             target: metadata["target_directory"].as_str()?.into(),
             packages: packages.iter().map(package).collect::<Option<_>>()?,
+            is_strict: false,
         })
     }
 
