@@ -11,3 +11,4 @@ mod namespaces;
 mod redis_benchmark;
 mod redis_cli;
 mod redis_py;
+mod uploads;

@@ -1,19 +1,24 @@
 //! Every byte of the arena that another process may read.
 //!
 //! All numbers are little-endian 64-bit words at offsets that are multiples of 8, and all
-//! references are byte offsets from the start of the mapped range. Three regions follow each
+//! references are byte offsets from the start of the mapped range. Four regions follow each
 //! other in that range; each is a whole number of segments:
 //!
 //! ```text
 //! 0            index region    root, table headers, directories, buckets, descriptors
 //! slab_base    slab region     16 KiB pages of entries under 4 KiB
 //! extent_base  extent region   one block for each larger entry
+//! upload_base  upload region   values where their clients wrote them
 //! ```
+//! The owner of the arena writes all but the upload region, which it only reads. Of that one each
+//! run of segments can be written by the process that it was made for, at any moment: its bytes
+//! are values, and nothing in it is an offset or a length that anybody follows.
 //!
 //! Root (offset 0), one word each:
 //! ```text
 //! 0 magic | 1 version | 2 generation | 3 segment epoch | 4 hash seed | 5 shards | 6 databases
 //! 7 segment bytes | 8 slab base | 9 extent base | 10 span | 11 touch period
+//! 12 upload base
 //! ```
 //! Table headers follow at `TABLE_HEADERS`: one line of 64 bytes per (database, shard):
 //! ```text
@@ -49,13 +54,14 @@
 //! bytes, then the value:
 //! ```text
 //! 0 tag | 1 owner | 2 expiry ms | 3 volatile position | 4 key length | 5 value length
-//! 6 value capacity | 7 zero
+//! 6 value capacity | 7 zero, or the offset of the value in the upload region
 //! ```
+//! A block whose word 7 is not zero ends with its key.
 
 /// "FOREBAY\0" read as a little-endian word.
 pub const MAGIC: u64 = 0x0059_4142_4552_4F46;
 /// The version of this layout; a reader refuses any other.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// The size of a slab page and of the index pool's blocks, in bytes.
 pub const PAGE_BYTES: u64 = 16 * 1024;
@@ -98,6 +104,8 @@ pub mod root {
     pub const SPAN_BYTES: u64 = 80;
     /// For how many reads each touch that a reader reports stands; 0 where none is wanted.
     pub const TOUCH_PERIOD: u64 = 88;
+    /// The offset of the upload region; the end of the range where there is none.
+    pub const UPLOAD_BASE: u64 = 96;
 }
 
 /// Word positions in a table header.
@@ -126,6 +134,8 @@ pub mod block {
     pub const VALUE_LENGTH: u64 = 40;
     /// The room for the value in bytes.
     pub const VALUE_CAPACITY: u64 = 48;
+    /// Where the value lies in the upload region; 0 where it follows the key.
+    pub const VALUE_AT: u64 = 56;
 }
 
 /// Returns where the table header of (`database`, `shard`) lies.

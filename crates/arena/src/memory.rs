@@ -9,7 +9,7 @@ use base::KeyHasher;
 
 use crate::extent::{ExtentSpace, SlideBudget, SlideStep, TopStep};
 use crate::index_pool::IndexPool;
-use crate::layout::{self, LINE_BYTES, PAGE_BYTES, root, table_header_offset};
+use crate::layout::{self, LINE_BYTES, PAGE_BYTES, block, root, table_header_offset};
 use crate::page_pool::{DrainStep, PagePool};
 use crate::pin_slots::PinSlots;
 use crate::pins::{HeapPins, PinMemory, PinTables};
@@ -17,6 +17,7 @@ use crate::pool::{Allocator, Held, Pool};
 use crate::rules::{Rule, holds};
 use crate::source::{SegmentError, SegmentSource};
 use crate::touches::TOUCH_PERIOD;
+use crate::upload::Uploads;
 use crate::words::word;
 
 /// What an arena is made with.
@@ -194,12 +195,33 @@ impl Memory {
         Ok(())
     }
 
+    /// Makes the segment at `offset` for uploads.
+    pub fn commit_upload(&self, offset: u64) -> Result<(), SegmentError> {
+        self.source.commit_upload((offset / self.segment_bytes) as u32)
+    }
+
+    /// Lets readers have the segment at `offset`, which was made for uploads and is sealed.
+    pub fn publish_upload(&self, offset: u64) {
+        self.source.publish_upload((offset / self.segment_bytes) as u32);
+        self.bump_segment_epoch();
+    }
+
     /// Gives the segment at `offset`, of which `touched` bytes were in use, back to the system.
     pub fn retire(&self, offset: u64, touched: u64) {
         assert_eq!(offset % self.segment_bytes, 0, "a whole segment is retired");
         self.bump_segment_epoch();
         self.source.retire((offset / self.segment_bytes) as u32);
         self.untouch(touched);
+    }
+
+    /// Gives the segment at `offset`, which was made for uploads, back to the system.
+    pub fn retire_upload(&self, offset: u64) {
+        self.retire(offset, 0);
+    }
+
+    /// Returns the size of the whole range.
+    pub fn span_bytes(&self) -> u64 {
+        self.span_bytes
     }
 
     /// Counts `bytes` of memory about to be written for the first time.
@@ -259,6 +281,7 @@ pub struct Arena {
     index: Pool<IndexPool>,
     pages: Pool<PagePool>,
     extents: Pool<ExtentSpace>,
+    uploads: Uploads,
     pins: PinTables,
     /// The pins of this process itself: values that are being sent from where they lie.
     own_pins: Arc<PinSlots>,
@@ -270,7 +293,7 @@ pub struct Arena {
 
 impl Arena {
     /// Makes an arena over `source`: an eighth of its range for the index, three eighths for slab
-    /// pages, half for extents, in whole segments.
+    /// pages, half for extents, in whole segments, and what the source has for uploads behind.
     ///
     /// # Errors
     /// When the range is too small or the first segment cannot be had.
@@ -279,7 +302,7 @@ impl Arena {
         config: ArenaConfig,
     ) -> Result<Arc<Arena>, ArenaError> {
         let memory = Arc::new(Memory::new(source));
-        let [slab_base, extent_base] = regions(&memory, &config)?;
+        let [slab_base, extent_base, upload_base] = regions(&memory, &config)?;
         let root_bytes = root_bytes(&config);
         for offset in (0..root_bytes).step_by(memory.segment_bytes as usize) {
             memory
@@ -290,11 +313,12 @@ impl Arena {
         let own_table: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
         let pins = PinTables::new();
         pins.add(own_table.clone());
-        let extents = ExtentSpace::new(memory.clone(), extent_base, memory.span_bytes);
+        let extents = ExtentSpace::new(memory.clone(), extent_base, upload_base);
         let arena = Arena {
             index: Pool::new(IndexPool::new(memory.clone(), root_bytes, slab_base), memory.clone()),
             pages: Pool::new(PagePool::new(memory.clone(), slab_base, extent_base), memory.clone()),
             extents: Pool::new(extents, memory.clone()),
+            uploads: Uploads::new(memory.clone(), upload_base),
             own_pins: Arc::new(PinSlots::new(own_table)),
             pins,
             retired: Mutex::new(Vec::new()),
@@ -302,11 +326,11 @@ impl Arena {
             config,
             memory,
         };
-        arena.write_root(slab_base, extent_base);
+        arena.write_root([slab_base, extent_base, upload_base]);
         Ok(Arc::new(arena))
     }
 
-    fn write_root(&self, slab_base: u64, extent_base: u64) {
+    fn write_root(&self, [slab_base, extent_base, upload_base]: [u64; 3]) {
         // SYNC POINT: the root whole before its magic. Pairs with the loads in `Reader::open`.
         let set =
             |offset: u64, value: u64| self.memory.word(offset).store(value, Ordering::Release);
@@ -316,6 +340,7 @@ impl Arena {
         set(root::SEGMENT_BYTES, self.memory.segment_bytes);
         set(root::SLAB_BASE, slab_base);
         set(root::EXTENT_BASE, extent_base);
+        set(root::UPLOAD_BASE, upload_base);
         set(root::SPAN_BYTES, self.memory.span_bytes);
         set(root::VERSION, layout::VERSION);
         set(root::MAGIC, layout::MAGIC);
@@ -379,6 +404,11 @@ impl Arena {
     pub fn segment_epoch(&self) -> u64 {
         // SYNC POINT: segments before their epoch. Pairs with the store in `bump_segment_epoch`.
         self.memory.word(root::SEGMENT_EPOCH).load(Ordering::Acquire)
+    }
+
+    /// Returns the memory that clients write their values to.
+    pub fn uploads(&self) -> &Uploads {
+        &self.uploads
     }
 
     /// Returns the pin tables of the sessions.
@@ -447,7 +477,7 @@ impl Arena {
         retired.retain(|&block| {
             let is_pinned = pinned.next().expect("one answer for each block");
             if !is_pinned {
-                self.extents().free(block);
+                self.free_block(block);
             }
             is_pinned
         });
@@ -458,12 +488,21 @@ impl Arena {
     pub(crate) fn release_block(&self, block: u64) -> bool {
         let is_free = !self.pins.is_pinned(block) || !holds(Rule::PinnedKept);
         if is_free {
-            self.extents().free(block);
+            self.free_block(block);
         } else {
             self.extents().retire(block);
             self.retired.lock().expect("no holder of the retired list panics").push(block);
         }
         is_free
+    }
+
+    /// Frees a block, and the upload memory of its value, which nobody can reach any more.
+    fn free_block(&self, block: u64) {
+        let value_at = self.memory.word(block + block::VALUE_AT).load(Ordering::Relaxed);
+        self.extents().free(block);
+        if value_at != 0 {
+            self.uploads.release(value_at);
+        }
     }
 
     pub(crate) fn extents(&self) -> Held<'_, ExtentSpace> {
@@ -514,17 +553,19 @@ fn root_bytes(config: &ArenaConfig) -> u64 {
     table_header_offset(u64::from(config.database_count), 0, shards).next_multiple_of(PAGE_BYTES)
 }
 
-/// Returns where the slab and the extent region start.
-fn regions(memory: &Memory, config: &ArenaConfig) -> Result<[u64; 2], ArenaError> {
+/// Returns where the slab, the extent and the upload region start.
+fn regions(memory: &Memory, config: &ArenaConfig) -> Result<[u64; 3], ArenaError> {
     let segment = memory.segment_bytes;
     let root = root_bytes(config).next_multiple_of(segment);
-    let expected = root + 3 * segment;
+    let upload_bytes = u64::from(memory.source.upload_segments()) * segment;
+    let expected = root + 3 * segment + upload_bytes;
     if memory.span_bytes < expected {
         return Err(ArenaError::SpanTooSmall { expected, found: memory.span_bytes });
     }
-    let segments = (memory.span_bytes - root) / segment;
+    let upload = memory.span_bytes - upload_bytes;
+    let segments = (upload - root) / segment;
     let index = root + (segments / 8).max(1) * segment;
     let slab = index + (segments * 3 / 8).max(1) * segment;
-    debug_assert!(index.is_multiple_of(LINE_BYTES) && slab < memory.span_bytes);
-    Ok([index, slab])
+    debug_assert!(index.is_multiple_of(LINE_BYTES) && slab < upload);
+    Ok([index, slab, upload])
 }

@@ -177,6 +177,9 @@ impl<V: SegmentView> Reader<V> {
         let is_known = (1..=base::DATABASE_COUNT_MAX as u64).contains(&databases);
         let database_count = geometry(root::DATABASE_COUNT, is_known)?;
         geometry(root::SPAN_BYTES, load(root::SPAN_BYTES) == view.span_bytes())?;
+        let upload_base = load(root::UPLOAD_BASE);
+        geometry(root::UPLOAD_BASE, upload_base > 0 && upload_base <= view.span_bytes())?;
+        let mapping = mapping.with_uploads(upload_base);
         let hasher = KeyHasher::new(load(root::HASH_SEED), shard_count as usize);
         let slots = pins.map(PinSlots::new);
         Ok(Reader { view, mapping, hasher, shard_count, database_count, slots })

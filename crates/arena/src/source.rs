@@ -29,6 +29,27 @@ pub unsafe trait SegmentSource: Send + Sync {
 
     /// Gives the memory of segment `index` back to the system; its addresses stay reserved.
     fn retire(&self, index: u32);
+
+    /// Returns how many segments at the end of the range are for uploads: memory that another
+    /// process writes and this one only reads.
+    fn upload_segments(&self) -> u32 {
+        0
+    }
+
+    /// Makes segment `index`, one of those for uploads, readable here, and writable for whoever
+    /// gets its descriptor before it is sealed.
+    ///
+    /// # Errors
+    /// As [`SegmentSource::commit`].
+    fn commit_upload(&self, index: u32) -> Result<(), SegmentError> {
+        Err(SegmentError(format!("segment {index} is not for uploads")))
+    }
+
+    /// Lets readers in other processes have segment `index`, which was made for uploads and has
+    /// been sealed since.
+    fn publish_upload(&self, index: u32) {
+        let _ = index;
+    }
 }
 
 /// Why a segment could not be had; the system's own words.
@@ -48,6 +69,7 @@ pub struct HeapSource {
     base: NonNull<u8>,
     layout: Layout,
     segment_bytes: u64,
+    upload_segments: u32,
 }
 
 // SAFETY: the allocation is owned, and all access goes through the arena's own discipline.
@@ -68,7 +90,13 @@ impl HeapSource {
         // SAFETY: the layout has a size above zero.
         let memory = unsafe { alloc_zeroed(layout) };
         let Some(base) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        HeapSource { base, layout, segment_bytes }
+        HeapSource { base, layout, segment_bytes, upload_segments: 0 }
+    }
+
+    /// Returns the source with its last `count` segments for uploads.
+    pub fn with_uploads(mut self, count: u32) -> HeapSource {
+        self.upload_segments = count;
+        self
     }
 }
 
@@ -106,5 +134,13 @@ unsafe impl SegmentSource for HeapSource {
             let cell = unsafe { self.base.add(offset + word).cast::<AtomicU64>().as_ref() };
             cell.store(0, Ordering::Relaxed);
         }
+    }
+
+    fn upload_segments(&self) -> u32 {
+        self.upload_segments
+    }
+
+    fn commit_upload(&self, _index: u32) -> Result<(), SegmentError> {
+        Ok(())
     }
 }

@@ -18,6 +18,7 @@ mod maintain;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod uploaded;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,13 +35,15 @@ use crate::page_pool::PageOwner;
 use crate::rules::{Rule, holds, linger};
 use crate::sequence;
 use crate::slab::{Slabs, class_bytes, class_of};
-use crate::words::store_bytes;
+use crate::upload::Uploaded;
+use crate::words::{copy_block, store_bytes};
 
 pub use entry::Entry;
 pub use held::HeldValue;
 pub use large::Slid;
 pub use maintain::Drained;
 pub use transfer::Detached;
+pub use uploaded::ADOPTED_BYTES_MIN;
 
 /// Where an entry is; valid until the next call with `&mut` on its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,9 +119,18 @@ struct Content<'a> {
     parts: [&'a [u8]; 3],
     gap: u64,
     /// What the gap holds; zeroes where nobody says.
-    fill: Option<Fill<'a>>,
+    fill: Option<Filling<'a>>,
     /// Room to leave behind the value of a large entry.
     spare: u64,
+}
+
+/// Where the bytes of a gap come from.
+#[derive(Clone, Copy)]
+enum Filling<'a> {
+    /// They are made where they stay.
+    By(Fill<'a>),
+    /// A client has written them; the gap is all of the value.
+    Uploaded(Uploaded<'a>),
 }
 
 impl Content<'_> {
@@ -356,14 +368,14 @@ impl Table {
         (length, fill): (u64, Fill<'_>),
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
-        self.insert_parts(hash, key, (length, Some(fill)), value)
+        self.insert_parts(hash, key, (length, Some(Filling::By(fill))), value)
     }
 
     fn insert_parts(
         &mut self,
         hash: u64,
         key: &[u8],
-        (gap, fill): (u64, Option<Fill<'_>>),
+        (gap, fill): (u64, Option<Filling<'_>>),
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
         debug_assert!(self.find(hash, key).is_none(), "the key is absent");
@@ -409,14 +421,14 @@ impl Table {
         (length, fill): (u64, Fill<'_>),
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
-        self.replace_parts(id, key, (length, Some(fill)), value)
+        self.replace_parts(id, key, (length, Some(Filling::By(fill))), value)
     }
 
     fn replace_parts(
         &mut self,
         id: EntryId,
         key: &[u8],
-        (gap, fill): (u64, Option<Fill<'_>>),
+        (gap, fill): (u64, Option<Filling<'_>>),
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
         debug_assert_eq!(self.entry(id).key(), key, "the key stays");
@@ -436,7 +448,7 @@ impl Table {
         suffix: &[u8],
         encoding: Encoding,
     ) -> Result<EntryId, NeedRoom> {
-        let length = self.entry(id).value().len() as u64;
+        let length = self.entry(id).value_length();
         self.overwrite(id, length, suffix, encoding)
     }
 
@@ -452,6 +464,7 @@ impl Table {
         bytes: &[u8],
         encoding: Encoding,
     ) -> Result<EntryId, NeedRoom> {
+        self.own(id)?;
         if self.overwrite_in_place(id, offset, bytes, encoding) {
             return Ok(id);
         }
@@ -630,7 +643,8 @@ impl Table {
         self.write_bytes(offset, before);
         let mut at = offset + before.len() as u64;
         match content.fill {
-            Some(fill) => self.write_filled(at, content.gap as usize, fill),
+            Some(Filling::By(fill)) => self.write_filled(at, content.gap as usize, fill),
+            Some(Filling::Uploaded(value)) => self.write_uploaded(at, value),
             None if content.gap > 0 => self.write_zeroes(at, content.gap),
             None => {}
         }
@@ -679,10 +693,10 @@ impl Table {
     ) -> bool {
         let entry = self.entry(id);
         let header = entry.header();
-        let (key_length, old) = (entry.key().len() as u64, entry.value().len() as u64);
         if header.is_large() {
             return self.overwrite_large_in_place(id, offset, bytes, encoding);
         }
+        let (key_length, old) = (entry.key().len() as u64, entry.value_length());
         let length = old.max(offset + bytes.len() as u64);
         let Some(total) = small_entry_bytes(key_length, length, header.has_ttl()) else {
             return false;

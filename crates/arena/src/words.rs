@@ -101,6 +101,32 @@ pub unsafe fn move_words(target: *mut u8, source: *const u8, length: u64) {
     }
 }
 
+/// Copies `length` bytes from `source`, which another process may write meanwhile, to `target`, new
+/// memory of the arena: as fast as memory is copied.
+///
+/// What a client writes while it commits is torn; so are the bytes then, and nothing else: they
+/// are a value, which this process stores and never interprets before the copy is complete. A
+/// reader with a stale reference may look at the target meanwhile, and finds out that it was stale.
+/// Neither race is one between two threads of this program.
+///
+/// # Safety
+/// - Both ranges, widened to whole aligned words, are mapped memory of the arena, and apart.
+/// - No thread of this process reads or writes the target during the call, nor writes the source.
+pub unsafe fn copy_block(target: *mut u8, source: *const u8, length: u64) {
+    if cfg!(miri) {
+        // Readers are threads of the same program there, so that the race would be one.
+        let mut copy = vec![0; length as usize];
+        // SAFETY: passed on; the copy is private.
+        unsafe {
+            load_bytes(source, &mut copy);
+            store_bytes(target, &copy);
+        }
+        return;
+    }
+    // SAFETY: both ranges are mapped and apart by the contract.
+    unsafe { std::ptr::copy_nonoverlapping(source, target, length as usize) };
+}
+
 /// Copies `target.len()` bytes out of shared memory that may change meanwhile; what was copied
 /// means something only after the sequences have been checked.
 ///

@@ -17,6 +17,7 @@ use ring::{Mapped, SharedPins};
 use crate::error::{AttachError, unexpected};
 use crate::lane::Lane;
 use crate::link::{Link, field};
+use crate::uploads::Uploads;
 
 /// The version of the attach protocol that this client speaks.
 const ATTACH_VERSION: i64 = 2;
@@ -126,6 +127,15 @@ impl Attached {
     /// When the server does not answer or allows no further lane.
     pub fn new_lane(&self, shape: LaneShape) -> Result<Lane, AttachError> {
         Lane::open(&self.link, shape)
+    }
+
+    /// Returns memory of at least `bytes` to write values to before they are committed, by this
+    /// session or by any lane of it.
+    ///
+    /// # Errors
+    /// When the server does not answer, or allows no (further) upload memory.
+    pub fn uploads(&self, bytes: u64) -> Result<Uploads, AttachError> {
+        Uploads::open(&self.link, bytes)
     }
 
     /// Reads `database` from now on.

@@ -21,6 +21,7 @@ use sys::socket::Stream;
 use crate::error::{AttachError, accepted, unexpected};
 use crate::link::{Link, field};
 use crate::replies::Replies;
+use crate::uploads::Uploads;
 
 /// The descriptors that come with a lane: its memory, the server's doorbell, and one for clients
 /// that wait for a socket.
@@ -96,6 +97,15 @@ impl Lane {
             control: control.socket()?,
             bell: Stream::from(bell),
         })
+    }
+
+    /// Returns memory of at least `bytes` to write values to before they are committed, by this
+    /// lane or by any other of its session.
+    ///
+    /// # Errors
+    /// When the server does not answer, or allows no (further) upload memory.
+    pub fn uploads(&self, bytes: u64) -> Result<Uploads, AttachError> {
+        Uploads::open(&self.link, bytes)
     }
 
     /// Returns the number of the lane's session, as CLIENT ID says.

@@ -8,8 +8,8 @@
 //! `seats.rs` gives each thread a connection, which `connection.rs` is; `multiplex.rs` gives many
 //! tasks one, over what `duplex.rs` is on tokio. `session.rs` is the shared memory that they share.
 //! `attached.rs` is a session that reads by itself, `lane.rs` a connection through shared memory;
-//! `link.rs` is the unix connection that both live with, `replies.rs` decodes, `error.rs` says what
-//! fails.
+//! `link.rs` is the unix connection that both live with, `uploads.rs` memory to write values to,
+//! `replies.rs` decodes, `error.rs` says what fails.
 //! *Invariants*: what the one-sided reader cannot answer is asked of the server, so that every
 //! operation has an answer; nothing in the arena is ever written but a session's pin table; a
 //! request is sent once.
@@ -35,6 +35,7 @@ mod options;
 mod replies;
 mod seats;
 mod session;
+mod uploads;
 mod view;
 mod waiting;
 
@@ -50,5 +51,7 @@ pub use error::{AttachError, ClientError};
 pub use lane::Lane;
 pub use options::SetOptions;
 pub use resp::Value as Reply;
+pub use ring::Room;
 pub use ring::lane::LaneShape;
+pub use uploads::{Mode, Uploads};
 pub use view::View;

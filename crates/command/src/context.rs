@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use base::prng::Prng;
 use base::{Key, UnixMs};
-use keyspace::{Access, ReadView, WriteView, WrongType};
+use keyspace::{Access, ReadView, Uploader, WriteView, WrongType};
 use resp::Reply;
 
 use crate::client_info::ClientInfo;
@@ -42,6 +42,8 @@ pub struct WriteContext<'c> {
     /// By how many bytes what the command stores beyond what its request brings may pass the
     /// memory limit: inside EXEC nothing is evicted for it.
     pub overshoot_bytes_max: u64,
+    /// What the session has uploaded.
+    pub uploads: Uploader<'c>,
 }
 
 /// Reads and changes the session.

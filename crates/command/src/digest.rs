@@ -46,7 +46,7 @@ impl Digest {
     fn mix_value(&mut self, entry: &Object<'_>) {
         self.mix(&[0, 0, 0, type_number(entry.value_type())]);
         match entry.content() {
-            Content::String(value) => self.mix(value),
+            Content::String(value) => self.mix(&value),
             Content::Collection(Collection::List(list)) => {
                 list.iter().for_each(|element| element.with_bytes(|bytes| self.mix(bytes)));
             }

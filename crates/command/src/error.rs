@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use keyspace::{NeedRoom, Refusal, WrongType};
+use keyspace::{NeedRoom, Refusal, UploadError, WrongType};
 use resp::{Reply, RequestView};
 
 use crate::row::Command;
@@ -180,6 +180,12 @@ impl From<Refusal> for CommandError {
             Refusal::WrongType => CommandError::WrongType,
             Refusal::NeedRoom(need) => CommandError::NeedRoom(need),
         }
+    }
+}
+
+impl From<UploadError> for CommandError {
+    fn from(error: UploadError) -> CommandError {
+        CommandError::text_of(&[b"ERR ", error.to_string().as_bytes()])
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use keyspace::UploadError;
+
 use crate::blocked::Wake;
 use crate::client_info::ClientInfo;
 use crate::error::CommandError;
@@ -164,6 +166,44 @@ pub trait Host: Observer {
         Err(MemoryRefusal::NoLane)
     }
 
+    /// Makes upload memory of at least `bytes` for session `id`. Its descriptors leave with the
+    /// first byte that is sent to the session next.
+    ///
+    /// # Errors
+    /// When the session may have no more, or memory or descriptors are short.
+    fn open_upload(&self, id: u64, bytes: u64) -> Result<UploadOffer, MemoryRefusal> {
+        let _ = (id, bytes);
+        Err(MemoryRefusal::NotUnix)
+    }
+
+    /// Begins to seal the upload memory of session `id` at `offset`, which its process has mapped;
+    /// returns whether it can be used.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be sealed now.
+    fn seal_upload(&self, id: u64, offset: u64) -> Result<bool, MemoryRefusal> {
+        let _ = (id, offset);
+        Err(MemoryRefusal::Upload(UploadError::NoRun))
+    }
+
+    /// Returns the offset of `bytes` in the upload memory of session `id`.
+    ///
+    /// # Errors
+    /// When it has no room.
+    fn allocate_upload(&self, id: u64, bytes: u64) -> Result<u64, MemoryRefusal> {
+        let _ = (id, bytes);
+        Err(MemoryRefusal::Upload(UploadError::NoRun))
+    }
+
+    /// Takes back what was allocated at `offset` and not committed.
+    ///
+    /// # Errors
+    /// When there is no such upload.
+    fn free_upload(&self, id: u64, offset: u64) -> Result<(), MemoryRefusal> {
+        let _ = (id, offset);
+        Err(MemoryRefusal::Upload(UploadError::NoRange))
+    }
+
     /// Ends `lane` of session `id`.
     ///
     /// # Errors
@@ -180,6 +220,21 @@ pub struct LaneOffer {
     /// The number of the session that it will have.
     pub lane: u64,
     /// How many descriptors come along.
+    pub descriptor_count: usize,
+}
+
+/// Upload memory that waits for its client to map it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UploadOffer {
+    /// Where it starts in the range of the segments.
+    pub offset: u64,
+    /// Its size: a whole number of segments.
+    pub bytes: u64,
+    /// The size of one segment.
+    pub segment_bytes: u64,
+    /// Whether values may stay in it.
+    pub may_adopt: bool,
+    /// How many descriptors come along: one for each segment.
     pub descriptor_count: usize,
 }
 
@@ -230,6 +285,13 @@ pub enum MemoryRefusal {
     NoLane,
     /// The lane is served already.
     Sealed,
+    /// The session, or all together, have as much upload memory as they may:
+    /// `shm-upload-bytes-max`, `shm-upload-total-max`.
+    UploadLimit,
+    /// As many memories are sealed at once as may be: the session asks again.
+    SealingMany,
+    /// The upload memory refuses.
+    Upload(UploadError),
     /// The system has no descriptors or memory left: its words.
     System(String),
 }
@@ -250,6 +312,11 @@ impl From<MemoryRefusal> for CommandError {
             MemoryRefusal::TooManyClients => "ERR max number of clients reached",
             MemoryRefusal::NoLane => "ERR this connection has no such lane",
             MemoryRefusal::Sealed => "ERR the lane is sealed already",
+            MemoryRefusal::UploadLimit => {
+                "ERR this connection, or all together, have as much upload memory as they may"
+            }
+            MemoryRefusal::SealingMany => "TRYAGAIN too many memories are being sealed",
+            MemoryRefusal::Upload(error) => return error.into(),
             MemoryRefusal::System(reason) => {
                 let parts: [&[u8]; 2] = [b"ERR no shared memory: ", reason.as_bytes()];
                 return CommandError::text_of(&parts);

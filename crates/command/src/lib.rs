@@ -77,7 +77,7 @@ pub use error::CommandError;
 pub use flags::Flags;
 pub use host::{
     ConfigError, Host, LaneOffer, MemoryGeometry, MemoryRefusal, MemorySegments, Pause,
-    RewriteError, ShutdownError, ShutdownRequest,
+    RewriteError, ShutdownError, ShutdownRequest, UploadOffer,
 };
 pub use info_sections::{InfoKind, InfoSections};
 pub use keys::{Extent, KeyFlags, KeySpec, KeyUse};

@@ -210,6 +210,19 @@ impl Command {
         }
     }
 
+    /// Returns whether `request` may use the bytes of its keys' values, and not only lengths, types
+    /// and times: what the generic commands change are those.
+    pub fn uses_values(&self, request: RequestView<'_>) -> bool {
+        let is_used = |flags: KeyFlags| {
+            let changes = flags.contains(KeyFlags::RW) && self.group != Group::Generic;
+            changes || flags.contains(KeyFlags::ACCESS)
+        };
+        match self.key_flags {
+            Some(key_flags) => is_used(key_flags(request)),
+            None => self.keys.iter().any(|spec| is_used(spec.flags)),
+        }
+    }
+
     /// Returns whether a key is used for anything but reading.
     pub fn writes_keys(&self) -> bool {
         self.keys.iter().any(|spec| spec.key_use() != KeyUse::Read)

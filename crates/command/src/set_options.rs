@@ -42,12 +42,12 @@ pub(crate) enum Time<'a> {
 }
 
 impl<'a> SetOptions<'a> {
-    /// Reads the options of SET.
+    /// Reads the options of SET, which begin at argument `first`.
     ///
     /// # Errors
     /// When a word is no option, contradicts an earlier one, or lacks its value.
-    pub fn of_set(args: Args<'a>) -> Result<SetOptions<'a>, CommandError> {
-        SetOptions::parse(args, 3, true)
+    pub fn of_set(args: Args<'a>, first: usize) -> Result<SetOptions<'a>, CommandError> {
+        SetOptions::parse(args, first, true)
     }
 
     /// Reads the options of MSETEX, which begin at argument `first`.

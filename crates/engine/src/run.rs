@@ -7,7 +7,7 @@ use command::{
     Args, Command, CommandError, ControlContext, Handler, LatencyEvent, Next, ReadContext,
     SessionContext, SessionState, SlowCommand, WriteContext,
 };
-use keyspace::{Access, Guard, Keyspace, NeedRoom, SweepContext, WriteView};
+use keyspace::{Access, Guard, Keyspace, NeedRoom, SweepContext, Uploader, WriteView};
 use resp::{Protocol, Reply, RequestView, Requests};
 
 use crate::dispatch::{self, Verdict};
@@ -207,8 +207,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let start = reply.position();
         let args = Args::new(request, keys);
         let result = match command.handler {
-            Handler::Read(handler) => self.read(handler, args, reply),
-            Handler::Write(handler) => self.write(handler, args, reply),
+            Handler::Read(handler) => self.read(command, handler, args, reply),
+            Handler::Write(handler) => self.write(command, handler, args, reply),
             Handler::Session(_) | Handler::Control(_) => self.beyond_keys(command, args, reply),
             Handler::Container => panic!("the arity of {} asks for a subcommand", command.name),
         };
@@ -294,6 +294,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     #[inline]
     fn read(
         &mut self,
+        command: &Command,
         handler: ReadHandler,
         args: Args<'_>,
         reply: &mut Reply<'_>,
@@ -302,22 +303,46 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let value_bytes_max = self.tick.value_bytes_max;
         let leaves_no_touch = self.session.state.leaves_no_touch;
         self.lock(args.keys());
+        if self.keyspace.has_adopted() {
+            self.own_read_values(command, args)?;
+        }
         let view = self.guard.as_ref().expect("locked just now").read(database, now);
         let view = if leaves_no_touch { view.without_touch() } else { view };
         let random = Cell::from_mut(&mut self.tick.random);
         handler(&ReadContext { view, value_bytes_max, random }, args, reply)
     }
 
+    /// Owns the values whose bytes `command` reads, under the guard that it keeps; makes room for
+    /// them as for a write.
+    #[cold]
+    fn own_read_values(&mut self, command: &Command, args: Args<'_>) -> Result<(), CommandError> {
+        let mut attempt = 0;
+        loop {
+            let now = self.tick.now;
+            let guard = self.guard.as_mut().expect("the caller has locked it");
+            let mut view = write_view(guard, &self.session.state, now);
+            let owned = own_values(self.keyspace, command, args, &mut view);
+            let Err(CommandError::NeedRoom(need)) = owned else { return owned };
+            if attempt == ROOM_ATTEMPTS_MAX || self.in_transaction {
+                return Err(CommandError::OUT_OF_MEMORY);
+            }
+            self.make_room(need.after(attempt), args.keys()[0].shard)?;
+            self.lock(args.keys());
+            attempt += 1;
+        }
+    }
+
     #[inline]
     fn write(
         &mut self,
+        command: &Command,
         handler: WriteHandler,
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
         match args.keys() {
-            [key] if !self.in_transaction => self.write_one(handler, key, args, reply),
-            _ => self.write_atomically(handler, args, reply),
+            [key] if !self.in_transaction => self.write_one(command, handler, key, args, reply),
+            _ => self.write_atomically(command, handler, args, reply),
         }
     }
 
@@ -325,6 +350,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     #[inline]
     fn write_one(
         &mut self,
+        command: &Command,
         handler: WriteHandler,
         key: &Key<'_>,
         args: Args<'_>,
@@ -333,6 +359,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let now = self.tick.now;
         let value_bytes_max = self.tick.value_bytes_max;
         let database_count = self.keyspace.database_count();
+        let uploads = self.uploads();
         let start = reply.position();
         let mut attempt = 0;
         loop {
@@ -341,9 +368,16 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             let random = Cell::from_mut(&mut self.tick.random);
             let view = write_view(guard, &self.session.state, now);
             let overshoot_bytes_max = 0;
-            let mut context =
-                WriteContext { view, value_bytes_max, random, database_count, overshoot_bytes_max };
-            let result = handler(&mut context, args, reply);
+            let mut context = WriteContext {
+                view,
+                value_bytes_max,
+                random,
+                database_count,
+                overshoot_bytes_max,
+                uploads,
+            };
+            let result = own_values(self.keyspace, command, args, &mut context.view)
+                .and_then(|()| handler(&mut context, args, reply));
             let Err(CommandError::NeedRoom(need)) = result else { return result };
             reply.rewind(start);
             if attempt == ROOM_ATTEMPTS_MAX {
@@ -370,6 +404,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// so much, and is refused beyond that.
     fn write_atomically(
         &mut self,
+        command: &Command,
         handler: WriteHandler,
         args: Args<'_>,
         reply: &mut Reply<'_>,
@@ -382,6 +417,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
         }
         let database_count = self.keyspace.database_count();
+        let uploads = self.uploads();
         let start = reply.position();
         let mut attempt = 0;
         loop {
@@ -392,9 +428,16 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             }
             let random = Cell::from_mut(&mut self.tick.random);
             let view = write_view(guard, &self.session.state, now);
-            let mut context =
-                WriteContext { view, value_bytes_max, random, database_count, overshoot_bytes_max };
-            let result = handler(&mut context, args, reply);
+            let mut context = WriteContext {
+                view,
+                value_bytes_max,
+                random,
+                database_count,
+                overshoot_bytes_max,
+                uploads,
+            };
+            let result = own_values(self.keyspace, command, args, &mut context.view)
+                .and_then(|()| handler(&mut context, args, reply));
             if in_transaction {
                 return result;
             }
@@ -408,6 +451,12 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 _ => return result,
             }
         }
+    }
+
+    /// Returns the upload memory that the session commits from.
+    #[inline]
+    fn uploads(&self) -> Uploader<'e> {
+        Uploader::new(self.keyspace.arena().uploads(), self.session.state.uploader)
     }
 
     /// Returns by how much the commands of an EXEC may pass the memory limit by what no request
@@ -562,6 +611,21 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             }
         }
     }
+}
+
+/// Makes sure that no client can write the values whose bytes `command` uses, where there are any
+/// such values at all. The caller holds their shards.
+#[inline]
+fn own_values(
+    keyspace: &Keyspace,
+    command: &Command,
+    args: Args<'_>,
+    view: &mut WriteView<'_>,
+) -> Result<(), CommandError> {
+    if !keyspace.has_adopted() || !command.uses_values(args.request()) {
+        return Ok(());
+    }
+    Ok(args.keys().iter().try_for_each(|key| view.own(key))?)
 }
 
 /// Returns the view in which a command of `session` changes its database.

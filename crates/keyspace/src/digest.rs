@@ -33,7 +33,7 @@ fn lane(seed: u64, database: DatabaseIndex, object: &Object<'_>) -> u64 {
     let hasher = KeyHasher::new(seed, 1);
     let expiry = object.expiry();
     let value = match object.content() {
-        Content::String(bytes) => hasher.hash(bytes),
+        Content::String(bytes) => hasher.hash(&bytes),
         Content::Collection(collection) => of_collection(&hasher, collection),
     };
     let words = [

@@ -94,6 +94,13 @@ impl Keyspace {
         self.account.arena().hasher()
     }
 
+    /// Returns whether any value lies where a client can write it. Whoever holds a shard learns of
+    /// all that are in it.
+    #[inline]
+    pub fn has_adopted(&self) -> bool {
+        self.arena().uploads().has_adopted()
+    }
+
     /// Returns the number of shards: a power of two.
     pub fn shard_count(&self) -> usize {
         self.shards.len()

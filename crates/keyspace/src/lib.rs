@@ -42,12 +42,15 @@ mod store;
 mod tests;
 mod touch;
 mod tracking;
+mod uploads;
 mod view;
 mod watch;
 mod write;
 
 pub use access::Access;
-pub use arena::{Encoding, Entry, Fill, HeldValue, NeedRoom, Region, ValueType};
+pub use arena::{
+    Claim, Encoding, Entry, Fill, HeldValue, NeedRoom, Region, UploadError, Uploader, ValueType,
+};
 pub use digest::DatasetDigest;
 pub use effect::{Effect, EffectSink, Expiry, Record};
 pub use encoding::EMBSTR_BYTES_MAX;

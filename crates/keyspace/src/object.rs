@@ -1,5 +1,6 @@
 //! An entry together with its value, of any type.
 
+use std::borrow::Cow;
 use std::ops::Deref;
 
 use arena::{Encoding, Entry, ValueType};
@@ -17,8 +18,8 @@ pub struct Object<'a> {
 
 /// The value of an [`Object`].
 pub enum Content<'a> {
-    /// A string.
-    String(&'a [u8]),
+    /// A string; a copy of one that a client can write.
+    String(Cow<'a, [u8]>),
     /// A value of many parts.
     Collection(&'a Collection),
 }
@@ -31,7 +32,12 @@ impl<'a> Object<'a> {
     /// Returns the value.
     pub fn content(&self) -> Content<'a> {
         match handle_of(&self.entry) {
-            None => Content::String(self.entry.value()),
+            None if self.entry.is_adopted() => {
+                let mut copy = Vec::new();
+                self.entry.value_or_copy(&mut copy);
+                Content::String(Cow::Owned(copy))
+            }
+            None => Content::String(Cow::Borrowed(self.entry.value())),
             Some(handle) => Content::Collection(self.store.get(handle)),
         }
     }
@@ -49,8 +55,8 @@ impl<'a> Object<'a> {
 
     /// Returns the name in OBJECT ENCODING.
     pub fn encoding_name(&self) -> &'static str {
-        match (self.entry.encoding(), self.content()) {
-            (_, Content::Collection(collection)) => collection.encoding().name(),
+        match (self.entry.encoding(), self.collection()) {
+            (_, Some(collection)) => collection.encoding().name(),
             (Encoding::Int, _) => "int",
             (Encoding::Embstr, _) => "embstr",
             (Encoding::Raw | Encoding::Handle, _) => "raw",

@@ -93,6 +93,15 @@ impl<'g> ReadView<'g> {
         self.entry(key).map(string_of).transpose()
     }
 
+    /// Returns the length of the string at `key` in bytes, marked as used; counts a hit or a miss.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    #[inline]
+    pub fn string_length(&self, key: &Key<'_>) -> Result<Option<u64>, WrongType> {
+        self.entry(key).map(string_length_of).transpose()
+    }
+
     /// Holds the value at `key` where it lies, beyond the guard. `None` where there is none, where
     /// it is small, and where the process holds as many as it can: the caller copies instead.
     pub fn hold(&self, key: &Key<'_>) -> Option<HeldValue> {
@@ -182,6 +191,15 @@ pub(crate) fn count_lookup(shard: &Shard, found: bool) {
 pub(crate) fn string_of(entry: Entry<'_>) -> Result<&[u8], WrongType> {
     match entry.header().type_bits() == ValueType::String as u64 {
         true => Ok(entry.value()),
+        false => Err(WrongType),
+    }
+}
+
+/// Returns the length of the string in `entry`.
+#[inline]
+pub(crate) fn string_length_of(entry: Entry<'_>) -> Result<u64, WrongType> {
+    match entry.header().type_bits() == ValueType::String as u64 {
+        true => Ok(entry.value_length()),
         false => Err(WrongType),
     }
 }

@@ -12,7 +12,7 @@ use crate::object::{Kind, handle_of, kind_of};
 use crate::recorder::Recorder;
 use crate::shard::{DatabaseShard, Shard, is_expired};
 use crate::store::Handle;
-use crate::view::{ReadView, Touch, WrongType, count_lookup, find, string_of};
+use crate::view::{ReadView, Touch, WrongType, count_lookup, find, string_length_of, string_of};
 
 /// Why a change was not made. Nothing has changed but that an expired key may be gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +125,15 @@ impl<'g> WriteView<'g> {
         let found = self.contains(key);
         count_lookup(self.place(key).shard, found);
         self.string(key)
+    }
+
+    /// Returns the length of the string at `key` as [`WriteView::entry`] does.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    #[inline]
+    pub fn string_length(&mut self, key: &Key<'_>) -> Result<Option<u64>, WrongType> {
+        self.entry(key).map(string_length_of).transpose()
     }
 
     /// Returns whether `key` exists, without marking it as used.
@@ -471,7 +480,7 @@ impl<'p> Place<'p> {
 
     /// Runs `replace` on the entry at `id`, which may gain or lose its time to live.
     #[inline]
-    fn rewrite(
+    pub(crate) fn rewrite(
         &mut self,
         key: &Key<'_>,
         id: EntryId,
@@ -504,7 +513,7 @@ impl<'p> Place<'p> {
 
     /// Runs `insert`, which adds the entry of `key`.
     #[inline]
-    fn add(
+    pub(crate) fn add(
         &mut self,
         key: &Key<'_>,
         insert: impl FnOnce(&mut Table) -> Result<EntryId, NeedRoom>,
@@ -524,7 +533,7 @@ impl<'p> Place<'p> {
     }
 
     /// Returns the value to store over the entry at `found`, which is used so, or as a new one.
-    fn new_value<'v>(
+    pub(crate) fn new_value<'v>(
         &self,
         found: Option<EntryId>,
         bytes: &'v [u8],
@@ -545,7 +554,7 @@ impl<'p> Place<'p> {
 
     /// Runs `change` on the entry at `id` and keeps the bytes of its slot exact.
     #[inline]
-    fn resize(
+    pub(crate) fn resize(
         &mut self,
         key: &Key<'_>,
         id: EntryId,
@@ -564,7 +573,7 @@ impl<'p> Place<'p> {
 
     fn string_length(&mut self, id: EntryId) -> usize {
         let entry = self.part().table.entry(id);
-        string_of(entry).expect("the caller looked at the type").len()
+        string_length_of(entry).expect("the caller looked at the type") as usize
     }
 
     /// Returns where the collection of type `K` at `key` is, marked as used.
@@ -671,7 +680,7 @@ impl<'p> Place<'p> {
 
     /// Tells the sink and the watchers that `key` has changed and exists.
     #[inline]
-    fn changed(&mut self, key: &Key<'_>, effect: &Effect<'_>) {
+    pub(crate) fn changed(&mut self, key: &Key<'_>, effect: &Effect<'_>) {
         self.emit(effect);
         self.tell(key, true);
     }

@@ -13,12 +13,18 @@ use sys::memory::{ForeignSegments, LiveSegment, OwnedSegments};
 /// Sealed shared memory as the arena's source of segments.
 pub struct SharedSegments {
     segments: Arc<OwnedSegments>,
+    upload_segments: u32,
 }
 
 impl SharedSegments {
     /// Returns the source of `segments`, whose descriptors other processes may have.
     pub fn new(segments: Arc<OwnedSegments>) -> SharedSegments {
-        SharedSegments { segments }
+        SharedSegments { segments, upload_segments: 0 }
+    }
+
+    /// Returns the source with its last `count` segments for uploads.
+    pub fn with_uploads(self, count: u32) -> SharedSegments {
+        SharedSegments { upload_segments: count, ..self }
     }
 }
 
@@ -44,6 +50,18 @@ unsafe impl SegmentSource for SharedSegments {
 
     fn retire(&self, index: u32) {
         self.segments.retire(index);
+    }
+
+    fn upload_segments(&self) -> u32 {
+        self.upload_segments
+    }
+
+    fn commit_upload(&self, index: u32) -> Result<(), SegmentError> {
+        self.segments.offer(index).map_err(|error| SegmentError(error.to_string()))
+    }
+
+    fn publish_upload(&self, index: u32) {
+        self.segments.publish(index);
     }
 }
 

@@ -126,6 +126,13 @@ fn may_read(user_id: u32, settings: &Settings) -> bool {
     settings.shared_reads && (is_own || settings.shared_read_users.contains(&user_id))
 }
 
+/// Returns whether values of processes of `user_id` may stay where they wrote them: readers have to
+/// trust them as they trust the server.
+pub fn may_adopt(user_id: u32, settings: &Settings) -> bool {
+    let is_own = user_id == sys::process::user_id() && user_id != OVERFLOW_USER;
+    settings.shared_reads && is_own
+}
+
 fn system(error: std::io::Error) -> MemoryRefusal {
     MemoryRefusal::System(error.to_string())
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use command::{
     ClientInfo, ConfigError, Host, InfoSections, LaneOffer, MemoryGeometry, MemoryRefusal,
-    MemorySegments, Pause, RewriteError, SessionState, ShutdownError, ShutdownRequest, Wake,
+    MemorySegments, Pause, RewriteError, SessionState, ShutdownError, ShutdownRequest, UploadOffer,
+    Wake,
 };
 
 use crate::connection::End;
@@ -149,6 +150,22 @@ impl Host for Shared {
 
     fn close_lane(&self, id: u64, lane: u64) -> Result<(), MemoryRefusal> {
         self.end_lane(id, lane)
+    }
+
+    fn open_upload(&self, id: u64, bytes: u64) -> Result<UploadOffer, MemoryRefusal> {
+        self.offer_upload(id, bytes)
+    }
+
+    fn seal_upload(&self, id: u64, offset: u64) -> Result<bool, MemoryRefusal> {
+        self.open_offered(id, offset)
+    }
+
+    fn allocate_upload(&self, id: u64, bytes: u64) -> Result<u64, MemoryRefusal> {
+        self.uploader(id).allocate(bytes).map_err(MemoryRefusal::Upload)
+    }
+
+    fn free_upload(&self, id: u64, offset: u64) -> Result<(), MemoryRefusal> {
+        self.uploader(id).give_back(offset).map_err(MemoryRefusal::Upload)
     }
 }
 

@@ -387,6 +387,15 @@ fn shared_memory(shared: &Shared, fields: &mut Fields) {
     fields.add("shm_lane_wakeups_sent", totals.lane_wakes);
     fields.add("shm_lane_wakeups_received", totals.lane_rings);
     fields.add("shm_lane_errors", totals.lane_errors);
+    let uploads = shared.keyspace().arena().uploads().usage();
+    fields.add("shm_upload_runs", uploads.run_count);
+    fields.add("shm_upload_bytes", uploads.bytes);
+    fields.add("shm_uploads_open", uploads.open_count);
+    fields.add("shm_adopted_values", uploads.adopted_count);
+    fields.add("shm_adopted_bytes", uploads.adopted_bytes);
+    fields.add("shm_commits_copied", uploads.copies);
+    fields.add("shm_commits_adopted", uploads.adoptions);
+    fields.add("shm_adopted_owned", uploads.owned);
     fields.add("shm_segment_epoch", shared.keyspace().arena().segment_epoch());
     fields.add("shm_segment_bytes", shared.segments.segment_bytes());
 }

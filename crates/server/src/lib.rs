@@ -47,6 +47,7 @@ mod stall;
 mod statistics;
 mod supervise;
 mod transport;
+mod uploads;
 mod worker;
 
 #[cfg(test)]

@@ -9,6 +9,15 @@ use sys::memory::{Backing, OwnedSegments};
 const SPAN_BYTES_MAX: u64 = 1 << 40;
 const SPAN_BYTES_MIN: u64 = 1 << 32;
 
+/// The part of the addresses that is for upload memory.
+const UPLOAD_SHARE: u64 = 16;
+
+/// Returns how many of the last segments are for uploads.
+pub fn upload_segments(segments: &OwnedSegments) -> u32 {
+    let count = segments.span_bytes() / segments.segment_bytes() / UPLOAD_SHARE;
+    u32::try_from(count).expect("an index of a segment has 32 bits")
+}
+
 /// Reserves addresses for segments of `segment_bytes`.
 ///
 /// # Errors

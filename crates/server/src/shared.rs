@@ -35,6 +35,7 @@ use crate::registry::{ClientRecord, Registry};
 use crate::service::Bell;
 use crate::slow_log::SlowLog;
 use crate::statistics::{Counted, Rates, Totals, WorkerCounters};
+use crate::uploads::Sealings;
 
 /// The worker that accepts connections, for all.
 const ACCEPTING_WORKER: usize = 0;
@@ -49,6 +50,8 @@ pub struct Shared {
     pub attachments: Attachments,
     /// The connections through shared memory.
     pub lanes: Lanes,
+    /// Upload memory that is being sealed.
+    pub sealings: Arc<Sealings>,
     /// Descriptors on their way to other processes.
     pub outbound: Outbound,
     /// The latest effects, when they are kept.
@@ -173,6 +176,7 @@ impl Shared {
             segments,
             attachments: Attachments::default(),
             lanes: Lanes::default(),
+            sealings: Arc::default(),
             outbound: Outbound::default(),
             backlog,
             doors: Doors::default(),
@@ -525,7 +529,8 @@ fn new_arena(
         database_count: u32::from(settings.database_count),
         hash_seed: sys::random::seed().map_err(|error| format!("no randomness: {error}"))?,
     };
-    let source = Box::new(SharedSegments::new(Arc::clone(&segments)));
+    let source = SharedSegments::new(Arc::clone(&segments));
+    let source = Box::new(source.with_uploads(memory::upload_segments(&segments)));
     let arena =
         Arena::new(source, config).map_err(|error| format!("no memory for the data: {error}"))?;
     Ok((arena, segments))

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 /// The range starts at a multiple of this, so that a segment can use huge pages.
 const RANGE_ALIGNMENT: usize = 2 * 1024 * 1024;
@@ -124,8 +124,9 @@ pub struct OwnedSegments {
 /// What [`OwnedSegments`] has made so far.
 #[derive(Debug, Default)]
 struct Made {
-    /// The memory of each segment that exists, with its serial number.
-    segments: Vec<Option<(OwnedFd, u64)>>,
+    /// The memory of each segment that exists, with its serial number; one that others write has
+    /// none before it is published.
+    segments: Vec<Option<(OwnedFd, Option<u64>)>>,
     /// The serial number given last.
     serial: u64,
 }
@@ -200,8 +201,67 @@ impl OwnedSegments {
             return Err(error.into());
         }
         made.serial += 1;
-        made.segments[position] = Some((descriptor, made.serial));
+        made.segments[position] = Some((descriptor, Some(made.serial)));
         Ok(())
+    }
+
+    /// Makes segment `index` for another process to write: zeroed memory, mapped read-only here.
+    /// Nobody is told of it before it is published, and it is not there as a whole, nor may it be
+    /// read here, before it is sealed.
+    ///
+    /// # Errors
+    /// When descriptors or address space are short; nothing is mapped then.
+    ///
+    /// # Panics
+    /// When the segment exists or lies outside the range.
+    pub fn offer(&self, index: u32) -> io::Result<()> {
+        let descriptor = new_memory("forebay-upload", self.segment_bytes(), Backing::OnTouch)?;
+        rustix::fs::fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW)?;
+        let mut made = self.lock();
+        let position = index as usize;
+        if made.segments.len() <= position {
+            made.segments.resize_with(position + 1, || None);
+        }
+        assert!(made.segments[position].is_none(), "segment {index} exists");
+        self.range.map(index, descriptor.as_fd(), ProtFlags::READ)?;
+        made.segments[position] = Some((descriptor, None));
+        Ok(())
+    }
+
+    /// Seals segment `index`, which was made for another process: from now on only what maps it
+    /// for writing already can write it, and nobody takes memory out of it.
+    ///
+    /// Not for a thread that others wait for: see [`SharedBlock::close_for_writers`].
+    ///
+    /// # Errors
+    /// When the other process has closed it for further seals, or memory or descriptors are short.
+    ///
+    /// # Panics
+    /// When the segment does not exist.
+    pub fn seal(&self, index: u32) -> io::Result<()> {
+        let descriptor = self.descriptor(index)?.expect("a segment that is sealed exists");
+        close_for_writers(&descriptor, self.segment_bytes())?;
+        // So that the first copy out of it finds its pages mapped; without that it is slower.
+        let (address, bytes) = (self.range.address(index), self.range.segment_bytes);
+        // SAFETY: the segment is mapped, and this changes nothing but which pages are.
+        let _ = unsafe {
+            rustix::mm::madvise(address.as_ptr().cast(), bytes, Advice::LinuxPopulateRead)
+        };
+        Ok(())
+    }
+
+    /// Lets other processes be told of segment `index`, which has been sealed.
+    ///
+    /// # Panics
+    /// When the segment does not exist or has been published.
+    pub fn publish(&self, index: u32) {
+        let mut made = self.lock();
+        made.serial += 1;
+        let serial = made.serial;
+        let slot = made.segments.get_mut(index as usize).and_then(Option::as_mut);
+        let (_, known) = slot.expect("a segment that is published exists");
+        assert!(known.is_none(), "segment {index} is published twice");
+        *known = Some(serial);
     }
 
     /// Gives the memory of segment `index` back; processes that mapped it keep their view.
@@ -236,7 +296,7 @@ impl OwnedSegments {
         let made = self.lock();
         let mut live: Vec<LiveSegment> = (0_u32..)
             .zip(&made.segments)
-            .filter_map(|(index, slot)| Some(LiveSegment { index, serial: slot.as_ref()?.1 }))
+            .filter_map(|(index, slot)| Some(LiveSegment { index, serial: slot.as_ref()?.1? }))
             .collect();
         live.sort_unstable_by_key(|segment| segment.serial);
         let new = live.iter().filter(|segment| segment.serial > known).take(count_max);
@@ -322,6 +382,56 @@ impl ForeignSegments {
     }
 }
 
+/// Segments in a row that another process has made for this one to write.
+#[derive(Debug)]
+pub struct WritableSegments {
+    range: Reservation,
+}
+
+impl WritableSegments {
+    /// Maps `descriptors`, each a segment of `segment_bytes`. They may be closed afterwards.
+    ///
+    /// # Errors
+    /// `InvalidData` when one is not memory of that size that cannot shrink (using it could then
+    /// fault), and those of mapping.
+    ///
+    /// # Panics
+    /// When `segment_bytes` is no multiple of 4096 or there are no descriptors.
+    pub fn map(segment_bytes: u64, descriptors: &[OwnedFd]) -> io::Result<WritableSegments> {
+        let count = u32::try_from(descriptors.len()).expect("descriptors are few");
+        let range = Reservation::new(segment_bytes, count, ProtFlags::empty())?;
+        for (index, descriptor) in (0_u32..).zip(descriptors) {
+            let seals = rustix::fs::fcntl_get_seals(descriptor)?;
+            let size = rustix::fs::fstat(descriptor)?.st_size;
+            if !seals.contains(SealFlags::SHRINK) || size != range.segment_bytes as i64 {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            range.map(index, descriptor.as_fd(), ProtFlags::READ | ProtFlags::WRITE)?;
+        }
+        Ok(WritableSegments { range })
+    }
+
+    /// Returns the first address: page-aligned and constant.
+    pub fn base(&self) -> NonNull<u8> {
+        self.range.base
+    }
+
+    /// Returns the size in bytes.
+    pub fn bytes(&self) -> u64 {
+        (self.range.segment_bytes * self.range.segment_count) as u64
+    }
+
+    /// Maps the pages themselves, so that the first writes do not fault on each; where the system
+    /// cannot, they do.
+    pub fn touch(&self) {
+        let bytes = self.bytes() as usize;
+        // SAFETY: the range is mapped read-write, and this changes no byte of it.
+        let _ = unsafe {
+            rustix::mm::madvise(self.base().as_ptr().cast(), bytes, Advice::LinuxPopulateWrite)
+        };
+    }
+}
+
 /// Returns `bytes` of new, zeroed, sealable memory that no program can be run from.
 ///
 /// # Errors
@@ -338,6 +448,14 @@ fn new_memory(name: &str, bytes: u64, backing: Backing) -> io::Result<OwnedFd> {
         rustix::fs::fallocate(&memory, FallocateFlags::empty(), 0, bytes)?;
     }
     Ok(memory)
+}
+
+/// Forbids further writable mappings of `memory`, which has `bytes`, and further seals.
+fn close_for_writers(memory: &OwnedFd, bytes: u64) -> io::Result<()> {
+    rustix::fs::fcntl_add_seals(memory, SealFlags::FUTURE_WRITE | SealFlags::SEAL)?;
+    // Until now pages could be punched out, and a page that the system cannot give anew when it is
+    // touched would kill this process.
+    Ok(rustix::fs::fallocate(memory, FallocateFlags::empty(), 0, bytes)?)
 }
 
 /// A block of memory that two processes write, such as a table of pins.
@@ -412,12 +530,7 @@ impl SharedBlock {
     /// # Errors
     /// When the block has been closed for further seals before, or memory is short.
     pub fn close_for_writers(&self) -> io::Result<()> {
-        let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
-        rustix::fs::fcntl_add_seals(&self.descriptor, seals)?;
-        // Until now pages could be punched out, and a page that the system cannot give anew when
-        // it is touched would kill this process.
-        let all = FallocateFlags::empty();
-        Ok(rustix::fs::fallocate(&self.descriptor, all, 0, self.bytes())?)
+        close_for_writers(&self.descriptor, self.bytes())
     }
 }
 

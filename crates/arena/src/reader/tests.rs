@@ -392,6 +392,8 @@ fn memory_that_is_no_arena_is_refused() {
         (root::DATABASE_COUNT, 0, 16),
         (root::DATABASE_COUNT, 17, 16),
         (root::SPAN_BYTES, 1, span_bytes),
+        (root::UPLOAD_BASE, 0, span_bytes),
+        (root::UPLOAD_BASE, span_bytes + 1, span_bytes),
     ] {
         set(offset, wrong);
         assert_eq!(open().err(), Some(OpenError::Geometry { word: offset, found: wrong }));

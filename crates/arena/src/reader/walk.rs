@@ -38,6 +38,8 @@ pub(super) enum Stop {
 pub(super) struct Mapping {
     base: NonNull<u8>,
     span_bytes: u64,
+    /// Where the upload region starts; the end of the range until that is known.
+    upload_base: u64,
 }
 
 // SAFETY: a mapping is an address and a size; all access is by atomic loads.
@@ -52,7 +54,18 @@ impl Mapping {
             span_bytes >= 4096 && span_bytes.is_multiple_of(4096),
             "a span of {span_bytes} bytes"
         );
-        Mapping { base, span_bytes }
+        Mapping { base, span_bytes, upload_base: span_bytes }
+    }
+
+    /// Returns the mapping of a range whose upload region starts at `upload_base`.
+    pub fn with_uploads(self, upload_base: u64) -> Mapping {
+        Mapping { upload_base, ..self }
+    }
+
+    /// Returns whether `offset` is a place for an adopted value.
+    #[inline(always)]
+    fn is_upload(&self, offset: u64) -> bool {
+        offset >= self.upload_base && offset.is_multiple_of(LINE_BYTES)
     }
 
     /// Returns the word at `offset`.
@@ -271,7 +284,12 @@ impl Walk {
             true => Some(UnixMs(self.mapping.load(start + block::EXPIRY)? as i64)),
             false => None,
         };
-        let value_at = start + block_value_offset(key_length);
+        let elsewhere = self.mapping.load(start + block::VALUE_AT)?;
+        let value_at = match elsewhere {
+            0 => start + block_value_offset(key_length),
+            _ if self.mapping.is_upload(elsewhere) => elsewhere,
+            _ => return Err(Stop::Changed),
+        };
         let value_length = self.mapping.load(start + block::VALUE_LENGTH)?;
         self.mapping.range(value_at, value_length)?;
         Ok(Some(Found { header, value_at, value_length, expiry, large: Some(large) }))

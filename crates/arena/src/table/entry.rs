@@ -45,15 +45,48 @@ impl<'a> Entry<'a> {
     }
 
     /// Returns the value.
+    ///
+    /// # Panics
+    /// When a client can write it: the caller has seen to it that the table owns it.
     #[inline(always)]
     pub fn value(&self) -> &'a [u8] {
+        assert!(!self.is_adopted(), "nobody else writes what a slice is made of");
         let (_, _, value, length) = self.parts();
         self.slice(value, length)
     }
 
     /// Returns where in the arena's range the value begins.
     pub fn value_offset(&self) -> u64 {
-        self.parts().2
+        if self.is_adopted() { self.value_at() } else { self.parts().2 }
+    }
+
+    /// Returns the length of the value in bytes.
+    #[inline]
+    pub fn value_length(&self) -> u64 {
+        match self.header.is_large() {
+            true => self.load(self.block() + block::VALUE_LENGTH),
+            false => self.parts().3,
+        }
+    }
+
+    /// Returns whether the value lies in upload memory, where a client can write it.
+    #[inline]
+    pub fn is_adopted(&self) -> bool {
+        self.header.is_large() && self.value_at() != 0
+    }
+
+    /// Returns the value, or a copy of it in `buffer` where a client can write it.
+    pub fn value_or_copy<'b>(&self, buffer: &'b mut Vec<u8>) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        if !self.is_adopted() {
+            return self.value();
+        }
+        buffer.clear();
+        buffer.resize(self.value_length() as usize, 0);
+        self.memory.load_upload(self.value_at(), buffer);
+        buffer
     }
 
     /// Returns the type.
@@ -87,7 +120,9 @@ impl<'a> Entry<'a> {
         let content = if self.header.is_large() {
             let (key_length, block) = (self.key().len() as u64, self.block());
             let capacity = self.load(block + block::VALUE_CAPACITY);
-            block_value_offset(key_length) + capacity.next_multiple_of(64) + 16
+            let elsewhere = if self.is_adopted() { self.value_length() } else { 0 };
+            let value = (capacity + elsewhere).next_multiple_of(64);
+            block_value_offset(key_length) + value + 16
         } else {
             class_bytes(self.class())
         };
@@ -133,8 +168,13 @@ impl<'a> Entry<'a> {
         (key, key_length, block + block_value_offset(key_length), value_length)
     }
 
+    /// Returns where the value of a large entry lies in upload memory; 0 where it does not.
+    pub(super) fn value_at(&self) -> u64 {
+        self.load(self.block() + block::VALUE_AT)
+    }
+
     /// Returns the block of a large entry.
-    pub(super) fn large_block(&self) -> Option<u64> {
+    pub(crate) fn large_block(&self) -> Option<u64> {
         self.header.is_large().then(|| self.block())
     }
 

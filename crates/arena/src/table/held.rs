@@ -26,11 +26,12 @@ unsafe impl Send for HeldValue {}
 unsafe impl Sync for HeldValue {}
 
 impl Table {
-    /// Holds the value of the large entry at `id`; `None` for a small entry, and when this process
-    /// holds [`crate::pins::PIN_SLOTS`] values already: the caller copies instead.
+    /// Holds the value of the large entry at `id`; `None` for a small entry, for one that a client
+    /// can write, and when this process holds [`crate::pins::PIN_SLOTS`] values already: the caller
+    /// copies instead.
     pub fn hold(&self, id: EntryId) -> Option<HeldValue> {
         let entry = self.entry(id);
-        let block = entry.large_block()?;
+        let block = entry.large_block().filter(|_| !entry.is_adopted())?;
         // Whoever changes, moves or frees the block holds this table too, so that the pin is in
         // time without a second look.
         let pin = PinSlots::pin(self.arena.own_pins().clone(), block)?;

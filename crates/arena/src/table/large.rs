@@ -218,7 +218,9 @@ impl Table {
     ) -> Result<u64, NeedRoom> {
         let (key_length, length) = (content.key.len() as u64, content.value_length());
         let value_at = block_value_offset(key_length);
-        let bytes = (value_at + length + content.spare).next_multiple_of(64);
+        let elsewhere = content.stays_at();
+        let room = if elsewhere == 0 { length + content.spare } else { 0 };
+        let bytes = (value_at + room).next_multiple_of(64);
         let owner = Owner { descriptor, shard: self.shard.0, database: self.identity };
         let start = self.arena.extents().allocate(bytes, owner, self.room)?;
         let got = self.arena.extents().block_bytes(start);
@@ -230,9 +232,12 @@ impl Table {
         store(block::VOLATILE, position);
         store(block::KEY_LENGTH, key_length);
         store(block::VALUE_LENGTH, length);
-        store(block::VALUE_CAPACITY, got - value_at);
+        store(block::VALUE_CAPACITY, if elsewhere == 0 { got - value_at } else { 0 });
+        store(block::VALUE_AT, elsewhere);
         self.write_bytes(start + BLOCK_HEADER_BYTES, content.key);
-        self.write_parts(start + value_at, content);
+        if elsewhere == 0 {
+            self.write_parts(start + value_at, content);
+        }
         Ok(start)
     }
 

@@ -18,7 +18,7 @@ mod mset;
 mod msetex;
 mod msetnx;
 mod psetex;
-mod set;
+pub(crate) mod set;
 mod setex;
 mod setnx;
 mod setrange;

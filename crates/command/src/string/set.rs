@@ -1,5 +1,6 @@
 //! SET: makes a key hold a string.
 
+use base::Key;
 use keyspace::Expiry;
 use resp::RequestView;
 
@@ -7,6 +8,37 @@ use crate::context::reply_string;
 use crate::prelude::*;
 use crate::set_options::{Condition, SetOptions};
 use crate::time_to_live::{EX, EXAT, PX, PXAT};
+
+/// Where the options begin.
+const OPTIONS_AT: usize = 3;
+
+/// When the value is stored.
+pub(crate) const CONDITION: Arg = Arg::one_of(
+    "condition",
+    &[
+        Arg::word("nx", "NX"),
+        Arg::word("xx", "XX"),
+        Arg::string("comparison-value").token("IFEQ").since("8.1.0"),
+    ],
+)
+.optional()
+.since("2.6.12");
+
+/// Asks for the old value.
+pub(crate) const GET: Arg = Arg::word("get", "GET").optional().since("6.2.0");
+
+/// The time to live.
+pub(crate) const EXPIRATION: Arg = Arg::one_of(
+    "expiration",
+    &[
+        EX.since("2.6.12"),
+        PX.since("2.6.12"),
+        EXAT.since("6.2.0"),
+        PXAT.since("6.2.0"),
+        Arg::word("keepttl", "KEEPTTL").since("6.0.0"),
+    ],
+)
+.optional();
 
 /// The row.
 pub static SET: Command = Command {
@@ -22,32 +54,7 @@ pub static SET: Command = Command {
     )
     .note("RW and ACCESS due to the optional `GET` argument")],
     key_flags: Some(key_flags),
-    args: &[
-        Arg::key("key"),
-        Arg::string("value"),
-        Arg::one_of(
-            "condition",
-            &[
-                Arg::word("nx", "NX"),
-                Arg::word("xx", "XX"),
-                Arg::string("comparison-value").token("IFEQ").since("8.1.0"),
-            ],
-        )
-        .optional()
-        .since("2.6.12"),
-        Arg::word("get", "GET").optional().since("6.2.0"),
-        Arg::one_of(
-            "expiration",
-            &[
-                EX.since("2.6.12"),
-                PX.since("2.6.12"),
-                EXAT.since("6.2.0"),
-                PXAT.since("6.2.0"),
-                Arg::word("keepttl", "KEEPTTL").since("6.0.0"),
-            ],
-        )
-        .optional(),
-    ],
+    args: &[Arg::key("key"), Arg::string("value"), CONDITION, GET, EXPIRATION],
     history: &[
         ("2.6.12", "Added the `EX`, `PX`, `NX` and `XX` options."),
         ("6.0.0", "Added the `KEEPTTL` option."),
@@ -65,15 +72,31 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    let key = args.key(0);
     let value = args.at(2);
-    if args.len() == 3 {
-        cx.view.set(key, value, Expiry::Clear)?;
+    run_with(&SET, OPTIONS_AT, cx, args, reply, |cx, key, expiry| {
+        Ok(cx.view.set(key, value, expiry)?)
+    })
+}
+
+/// Runs `command`, whose options are those of SET and begin at argument `first`, and which stores
+/// by `store`.
+#[inline]
+pub(crate) fn run_with(
+    command: &'static Command,
+    first: usize,
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    store: impl FnOnce(&mut WriteContext<'_>, &Key<'_>, Expiry) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
+    let key = args.key(0);
+    if args.len() == first {
+        store(cx, key, Expiry::Clear)?;
         reply.ok();
         return Ok(());
     }
-    let options = SetOptions::of_set(args)?;
-    let expiry = options.time.expiry(cx.now(), &SET)?;
+    let options = SetOptions::of_set(args, first)?;
+    let expiry = options.time.expiry(cx.now(), command)?;
     if options.get {
         reply_string(cx.view.as_read(), key, reply)?;
     }
@@ -81,10 +104,13 @@ fn run(
         None => true,
         Some(Condition::Absent) => !cx.view.contains(key),
         Some(Condition::Present) => cx.view.contains(key),
-        Some(Condition::Equal(expected)) => cx.view.string(key)? == Some(expected),
+        Some(Condition::Equal(expected)) => {
+            cx.view.own(key)?;
+            cx.view.string(key)? == Some(expected)
+        }
     };
     if is_wanted {
-        cx.view.set(key, value, expiry)?;
+        store(cx, key, expiry)?;
     }
     match (options.get, is_wanted) {
         (true, _) => {}
@@ -96,7 +122,12 @@ fn run(
 
 /// Only GET reads the key.
 fn key_flags(request: RequestView<'_>) -> KeyFlags {
-    let reads = request.iter().skip(3).any(|option| option.eq_ignore_ascii_case(b"GET"));
+    key_flags_from(OPTIONS_AT, request)
+}
+
+/// As SET's, for options from argument `first` on.
+pub(crate) fn key_flags_from(first: usize, request: RequestView<'_>) -> KeyFlags {
+    let reads = request.iter().skip(first).any(|option| option.eq_ignore_ascii_case(b"GET"));
     match reads {
         true => KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE),
         false => KeyFlags::OW.with(KeyFlags::UPDATE),

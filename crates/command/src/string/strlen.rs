@@ -18,7 +18,7 @@ pub static STRLEN: Command = Command {
 };
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
-    let length = cx.string(args.key(0))?.map_or(0, <[u8]>::len);
+    let length = cx.view.string_length(args.key(0))?.unwrap_or(0);
     reply.integer(length as i64);
     Ok(())
 }

@@ -13,14 +13,19 @@ use crate::support::World;
 const PINNED: &str = include_str!("redis-7.0.15-command-info.json");
 
 /// Rows that differ on purpose: (name, what differs, why).
-const EXCEPTIONS: [(&str, &str, &str); 16] = [
+const EXCEPTIONS: [(&str, &str, &str); 21] = [
     ("client|no-touch", "absent there", "Redis 7.2 has it first"),
     ("client|setinfo", "absent there", "Redis 7.2 has it first"),
     ("delifeq", "absent there", "Valkey 9.0 has it"),
     ("msetex", "absent there", "Redis 8.4 has it first"),
     ("shm", "absent there", "Forebay's own"),
+    ("shm|alloc", "absent there", "Forebay's own"),
     ("shm|attach", "absent there", "Forebay's own"),
     ("shm|close", "absent there", "Forebay's own"),
+    ("shm|commit", "absent there", "Forebay's own"),
+    ("shm|free", "absent there", "Forebay's own"),
+    ("shm|open", "absent there", "Forebay's own"),
+    ("shm|upload", "absent there", "Forebay's own"),
     ("shm|lane", "absent there", "Forebay's own"),
     ("shm|seal", "absent there", "Forebay's own"),
     ("shm|help", "absent there", "Forebay's own"),

@@ -549,6 +549,27 @@ pub static LANES_MAX: Row = Row {
     ..Row::EFFECTIVE
 };
 
+/// How much upload memory a session may have.
+pub static UPLOAD_BYTES_MAX: Row = Row {
+    name: "shm-upload-bytes-max",
+    kind: Kind::Memory { min: 0, max: u64::MAX },
+    default: "1073741824",
+    doc: "Upload memory that one session may have: what a process on this host writes values to \
+          before it commits them. It is made in whole segments, and counts towards maxmemory. 0 \
+          allows none.",
+    ..Row::EFFECTIVE
+};
+
+/// How much upload memory there may be.
+pub static UPLOAD_TOTAL_MAX: Row = Row {
+    name: "shm-upload-total-max",
+    kind: Kind::Memory { min: 0, max: u64::MAX },
+    default: "0",
+    doc: "Upload memory that all sessions may have together, those included that have ended and \
+          left values in theirs. 0 is a quarter of maxmemory, or 4 GiB where that has no limit.",
+    ..Row::EFFECTIVE
+};
+
 /// The times at which a snapshot would be written.
 pub static SAVE: Row = Row {
     name: "save",
@@ -698,6 +719,8 @@ pub static ROWS: &[&Row] = &[
     &SHARED_READS,
     &SHARED_READ_USERS,
     &LANES_MAX,
+    &UPLOAD_BYTES_MAX,
+    &UPLOAD_TOTAL_MAX,
     &BUSY_POLL,
     &BUSY_POLL_LIMIT,
     &SAVE,

@@ -66,9 +66,28 @@ pub struct Settings {
     pub shared_reads: bool,
     pub shared_read_users: Vec<u32>,
     pub lanes_max: usize,
+    pub uploads: UploadLimits,
     pub busy_poll: PollMode,
     pub busy_poll_limit: Duration,
     pub save: String,
+}
+
+/// How much upload memory there may be, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UploadLimits {
+    /// For one session.
+    pub session_bytes_max: u64,
+    /// For all together; 0 leaves it to `maxmemory`.
+    pub total_bytes_max: u64,
+}
+
+impl UploadLimits {
+    fn read(number: impl Fn(&Row) -> u64) -> UploadLimits {
+        UploadLimits {
+            session_bytes_max: number(&row::UPLOAD_BYTES_MAX),
+            total_bytes_max: number(&row::UPLOAD_TOTAL_MAX),
+        }
+    }
 }
 
 impl Settings {
@@ -136,6 +155,7 @@ impl Settings {
             shared_reads: flag(&row::SHARED_READS),
             shared_read_users: user_ids(&text(&row::SHARED_READ_USERS)),
             lanes_max: number(&row::LANES_MAX) as usize,
+            uploads: UploadLimits::read(number),
             busy_poll: PollMode::from_name(&text(&row::BUSY_POLL)).expect("a checked choice"),
             busy_poll_limit: Duration::from_micros(number(&row::BUSY_POLL_LIMIT)),
             save: text(&row::SAVE),

@@ -99,6 +99,7 @@ impl Worker<'_> {
         // Whoever makes a lane has authenticated.
         let mut session = Session::new(id, now, true);
         session.state.source = source;
+        session.state.uploader = seat.parent;
         let transport = Transport::Lane(Box::new(LaneTransport::new(seat)));
         self.begin(Connection::new(transport, session, record));
     }

@@ -42,15 +42,14 @@ fn run(
     let line = cx.access.write(&key, database, now, |view| {
         let view = view.as_read();
         let entry = view.peek(&key)?;
-        let mut line = format!(
-            "Value at:{:p} refcount:1 encoding:{}",
-            entry.value().as_ptr(),
-            entry.encoding_name()
-        );
+        let mut copy = Vec::new();
+        let value = entry.value_or_copy(&mut copy);
+        let mut line =
+            format!("Value at:{:p} refcount:1 encoding:{}", value.as_ptr(), entry.encoding_name());
         if !is_fast {
             let idle = view.idle_seconds(&entry);
             let used = (now.0 / 1000).saturating_sub_unsigned(idle) & CLOCK_MASK;
-            let bytes = serialized_bytes(&entry);
+            let bytes = serialized_bytes(&entry, value);
             line += &format!(" serializedlength:{bytes} lru:{used} lru_seconds_idle:{idle}");
         }
         Some(line)
@@ -59,12 +58,12 @@ fn run(
     Ok(())
 }
 
-/// Returns the bytes that Redis would write to disk for a value, did it not compress.
-fn serialized_bytes(entry: &Object<'_>) -> u64 {
+/// Returns the bytes that Redis would write to disk for a value, which is `text` where it is a
+/// string, did it not compress.
+fn serialized_bytes(entry: &Object<'_>, text: &[u8]) -> u64 {
     if let Some(collection) = entry.collection() {
         return collection.memory_bytes();
     }
-    let text = entry.value();
     let number = match entry.encoding() {
         Encoding::Int => parse_i64(text),
         // Short texts are looked at once more when they are written.

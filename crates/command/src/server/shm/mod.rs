@@ -1,33 +1,48 @@
-//! SHM: the data as shared memory, for processes on this host that read it where it lies, and
-//! connections through shared memory.
+//! SHM: the data as shared memory, for processes on this host that read it where it lies,
+//! connections through shared memory, and values that a process writes where they are to lie.
 
+mod alloc;
 mod attach;
 mod close;
+mod commit;
+mod free;
 mod help;
 mod lane;
+mod open;
 mod seal;
 mod segments;
 mod take;
+mod upload;
 
 use crate::prelude::*;
 
 /// The row.
 pub static SHM: Command = Command {
     name: "shm",
-    summary: "Shares memory with a process on this host, for reads and for requests.",
+    summary: "Shares memory with a process on this host, for reads, requests and values.",
     since: "7.2.4",
     complexity: "Depends on the subcommand",
     group: Group::Server,
     arity: Arity::at_least(2),
     subcommands: &[
+        &alloc::ALLOC,
         &attach::ATTACH,
         &close::CLOSE,
+        &commit::COMMIT,
+        &free::FREE,
         &help::HELP,
         &lane::LANE,
+        &open::OPEN,
         &seal::SEAL,
         &segments::SEGMENTS,
         &take::TAKE,
+        &upload::UPLOAD,
     ],
     handler: Handler::Container,
     ..Command::DEFAULT
 };
+
+/// Returns the argument at `index`: an offset or a number of bytes.
+fn offset(args: Args<'_>, index: usize) -> Result<u64, CommandError> {
+    u64::try_from(args.integer(index)?).map_err(|_| CommandError::NOT_POSITIVE)
+}

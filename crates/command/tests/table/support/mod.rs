@@ -14,7 +14,7 @@ use command::{
     Args, Command, CommandError, ControlContext, Flags, Handler, Next, ReadContext, SessionContext,
     SessionState, Transaction, WriteContext,
 };
-use keyspace::{Access, EffectSink, Keyspace, Record, Watches};
+use keyspace::{Access, EffectSink, Keyspace, Record, Uploader, Watches};
 use resp::{OwnedRequest, Reply, RequestView, Value};
 
 pub use host::TestHost;
@@ -152,6 +152,7 @@ impl World {
                     random,
                     database_count: 16,
                     overshoot_bytes_max: 0,
+                    uploads: Uploader::new(self.keyspace.arena().uploads(), 0),
                 };
                 run(&mut context, args, reply)
             }

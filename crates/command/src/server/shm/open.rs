@@ -1,0 +1,27 @@
+//! SHM OPEN: the peer has mapped upload memory, which is sealed and can be used from then on.
+//!
+//! Sealing may take a while. The reply is 1 once that is done, and 0 before: the peer asks again.
+
+use super::close::CLOSE;
+use crate::prelude::*;
+
+/// The row.
+pub static OPEN: Command = Command {
+    name: "shm|open",
+    summary: "Seals upload memory that this process has mapped; returns 1 once that is done.",
+    args: &[Arg::integer("offset")],
+    example: "> SHM OPEN 1030792151040\n...",
+    handler: Handler::Session(run),
+    ..CLOSE
+};
+
+fn run(
+    cx: &mut SessionContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, CommandError> {
+    let offset = super::offset(args, 2)?;
+    let is_open = cx.host.seal_upload(cx.session.id, offset).map_err(CommandError::from)?;
+    reply.integer(i64::from(is_open));
+    Ok(Next::Done)
+}

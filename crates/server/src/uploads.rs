@@ -1,0 +1,136 @@
+//! Upload memory: who may have it, how it is sealed, when it ends.
+//!
+//! A run is made on a unix connection and is its session's, and that of the session's lanes. It is
+//! an offer until its client has mapped it and says so; then a thread seals it, and values can be
+//! written. It ends with the connection or its process, and is closed once no value is left in it.
+//!
+//! *Not here*: what is free in it, what was committed (`arena::Uploads`).
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{io, thread};
+
+use arena::{UploadError, UploadRun, Uploader};
+use command::{MemoryRefusal, UploadOffer};
+use sys::descriptors::DESCRIPTORS_MAX;
+use sys::memory::OwnedSegments;
+
+use crate::attach::may_adopt;
+use crate::config::Settings;
+use crate::shared::Shared;
+
+/// Runs that are sealed at once, each by a thread of its own.
+const SEALINGS_MAX: usize = 64;
+/// All upload memory together may take this part of `maxmemory`,
+const TOTAL_SHARE: u64 = 4;
+/// and this many bytes where there is no such limit.
+const TOTAL_BYTES_UNLIMITED: u64 = 4 << 30;
+
+/// Upload memory on its way to be used.
+#[derive(Default)]
+pub struct Sealings {
+    count: AtomicUsize,
+    /// Held while a run is made: of two at a time the second sees the first.
+    making: Mutex<()>,
+}
+
+impl Shared {
+    /// Makes upload memory for the unix connection `id`. Its descriptors leave with the
+    /// connection's next byte.
+    pub(crate) fn offer_upload(&self, id: u64, bytes: u64) -> Result<UploadOffer, MemoryRefusal> {
+        let peer = self.clients.peer(id).ok_or(MemoryRefusal::NotUnix)?;
+        if self.outbound.has_unsent(id) {
+            return Err(MemoryRefusal::Unsent);
+        }
+        let segment_bytes = self.segments.segment_bytes();
+        let settings = self.settings();
+        let uploads = self.keyspace().arena().uploads();
+        let wanted = bytes.clamp(1, 1 << 48).next_multiple_of(segment_bytes);
+        let count = wanted / segment_bytes;
+        let _making = self.sealings.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |used: u64, most: u64| used.saturating_add(wanted) <= most;
+        if !fits(uploads.session_bytes(id), settings.uploads.session_bytes_max)
+            || !fits(uploads.usage().bytes, total_bytes_max(&settings))
+            || count > DESCRIPTORS_MAX as u64
+        {
+            return Err(MemoryRefusal::UploadLimit);
+        }
+        let may_adopt = may_adopt(peer.user_id, &settings);
+        let run = uploads.make(id, wanted, may_adopt).map_err(MemoryRefusal::Upload)?;
+        match descriptors_of(&self.segments, run) {
+            Ok(descriptors) => {
+                let descriptor_count = descriptors.len();
+                self.outbound.send(id, descriptors);
+                let UploadRun { offset, bytes } = run;
+                Ok(UploadOffer { offset, bytes, segment_bytes, may_adopt, descriptor_count })
+            }
+            Err(error) => {
+                uploads.withdraw(id, run.offset);
+                Err(MemoryRefusal::System(error.to_string()))
+            }
+        }
+    }
+
+    /// Has the run of session `id` at `offset` sealed; returns whether that is done.
+    ///
+    /// Sealing is not for a worker: see `serve_lane`.
+    pub(crate) fn open_offered(&self, id: u64, offset: u64) -> Result<bool, MemoryRefusal> {
+        let uploads = self.keyspace().arena().uploads();
+        let run = match uploads.begin_seal(id, offset) {
+            Ok(run) => run,
+            // Asked again.
+            Err(_) => return uploads.is_open(id, offset).ok_or(NO_RUN),
+        };
+        if self.sealings.count.fetch_add(1, Ordering::Relaxed) >= SEALINGS_MAX {
+            self.sealings.count.fetch_sub(1, Ordering::Relaxed);
+            uploads.cancel_seal(offset);
+            return Err(MemoryRefusal::SealingMany);
+        }
+        let arena = Arc::clone(self.keyspace().arena());
+        let (segments, sealings) = (Arc::clone(&self.segments), Arc::clone(&self.sealings));
+        let seal = move || {
+            let sealed = each_segment(&segments, run).try_for_each(|index| segments.seal(index));
+            if let Err(error) = &sealed {
+                tracing::warn!(id, %error, "Upload memory cannot be sealed");
+            }
+            arena.uploads().end_seal(offset, sealed.is_ok());
+            sealings.count.fetch_sub(1, Ordering::Relaxed);
+        };
+        if let Err(error) = thread::Builder::new().name("seal".to_owned()).spawn(seal) {
+            self.sealings.count.fetch_sub(1, Ordering::Relaxed);
+            uploads.cancel_seal(offset);
+            return Err(MemoryRefusal::System(error.to_string()));
+        }
+        Ok(false)
+    }
+
+    /// Returns the upload memory of session `id`.
+    pub(crate) fn uploader(&self, id: u64) -> Uploader<'_> {
+        Uploader::new(self.keyspace().arena().uploads(), id)
+    }
+}
+
+const NO_RUN: MemoryRefusal = MemoryRefusal::Upload(UploadError::NoRun);
+
+/// Returns how much upload memory there may be, that of sessions that have ended included.
+fn total_bytes_max(settings: &Settings) -> u64 {
+    match (settings.uploads.total_bytes_max, settings.max_memory) {
+        (0, 0) => TOTAL_BYTES_UNLIMITED,
+        (0, limit) => limit / TOTAL_SHARE,
+        (total, _) => total,
+    }
+}
+
+fn each_segment(segments: &OwnedSegments, run: UploadRun) -> impl Iterator<Item = u32> + use<> {
+    let segment_bytes = segments.segment_bytes();
+    let first = (run.offset / segment_bytes) as u32;
+    first..first + (run.bytes / segment_bytes) as u32
+}
+
+fn descriptors_of(segments: &OwnedSegments, run: UploadRun) -> io::Result<Vec<OwnedFd>> {
+    let exists = "a segment of an offered run exists";
+    each_segment(segments, run)
+        .map(|index| Ok(segments.descriptor(index)?.expect(exists)))
+        .collect()
+}

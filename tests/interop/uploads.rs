@@ -1,0 +1,157 @@
+//! Values that a client writes where they are to lie.
+
+use client::{Attached, Lane, LaneShape, Mode, Room, Uploads};
+use harness::{Connection, Kind, Launch, Server, poll_until};
+use resp::Value as Reply;
+
+const SEGMENT_BYTES: u64 = 1 << 20;
+
+fn server() -> Server {
+    Launch::new(Kind::Forebay).option("segment-size", "1mb").start()
+}
+
+fn lane(server: &Server) -> Lane {
+    let shape = LaneShape::new(65536, 65536).expect("powers of two");
+    Lane::connect(server.socket(), None, shape).expect("anybody may have a lane")
+}
+
+/// Bytes that differ from one `seed` to the next.
+fn bytes(seed: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index * 7 + seed * 31 + index / 251) as u8).collect()
+}
+
+/// Writes `value` and commits it under `key` by `lane`.
+fn put(
+    uploads: &Uploads,
+    lane: &mut Lane,
+    mode: Mode,
+    key: &str,
+    value: &[u8],
+    options: &[&[u8]],
+) -> Reply {
+    let length = value.len() as u64;
+    let mut room: Room =
+        uploads.allocate(length.max(1), |requests| lane.pipeline(requests)).expect("there is room");
+    room[..value.len()].copy_from_slice(value);
+    let target = (key.as_bytes(), options);
+    let sent = |requests: &[&[&[u8]]]| lane.pipeline(requests);
+    uploads.commit((room, length), mode, target, 0, sent).expect("the upload is open").0
+}
+
+fn shm_field(connection: &mut Connection, name: &str) -> u64 {
+    let Reply::Bulk(text) = connection.call("INFO shm") else { panic!("INFO is text") };
+    let text = String::from_utf8(text).expect("INFO is text");
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+    line.unwrap_or_else(|| panic!("{name} in {text}")).trim().parse().expect("a number")
+}
+
+#[test]
+fn upload_is_set_by_either_mode_at_every_size() {
+    let server = server();
+    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let uploads = lane.uploads(4 << 20).unwrap();
+    assert_eq!(uploads.bytes(), 4 << 20);
+    assert!(uploads.may_adopt());
+    let attached = Attached::connect(server.socket(), None).unwrap();
+    let mut buffer = Vec::new();
+    for (seed, length) in [0, 1, 44, 45, 4000, 4095, 4096, 70_001, 3 << 20].into_iter().enumerate()
+    {
+        for mode in [Mode::Copy, Mode::Adopt] {
+            let (key, value) = (format!("{mode:?}:{length}"), bytes(seed, length));
+            let stored = put(&uploads, &mut lane, mode, &key, &value, &[]);
+            assert_eq!(stored, Reply::Simple(b"OK".to_vec()));
+            let view = attached.view(key.as_bytes(), &mut buffer).unwrap().expect("it is there");
+            assert_eq!(*view, value[..], "{key}");
+            drop(view);
+            assert_eq!(socket.call(&format!("STRLEN {key}")), Reply::Integer(length as i64));
+            let is_adopted = mode == Mode::Adopt && length >= 4096;
+            assert_eq!(
+                shm_field(&mut socket, "shm_adopted_values"),
+                u64::from(is_adopted),
+                "{key}"
+            );
+            assert_eq!(socket.call(&format!("GET {key}")), Reply::Bulk(value.clone()), "{key}");
+            assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 0, "its bytes were needed");
+            assert_eq!(attached.strlen(key.as_bytes()).unwrap(), length as u64);
+            socket.call(&format!("DEL {key}"));
+        }
+    }
+    assert_eq!(shm_field(&mut socket, "shm_uploads_open"), 0);
+    assert_eq!(shm_field(&mut socket, "shm_adopted_owned"), 3);
+}
+
+#[test]
+fn commit_has_the_options_and_replies_of_set() {
+    let server = server();
+    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let uploads = lane.uploads(1).unwrap();
+    let (old, new) = (bytes(1, 5000), bytes(2, 6000));
+    for mode in [Mode::Copy, Mode::Adopt] {
+        let mut put =
+            |value: &[u8], options: &[&[u8]]| put(&uploads, &mut lane, mode, "key", value, options);
+        assert_eq!(put(&old, &[b"XX"]), Reply::Null);
+        assert_eq!(put(&old, &[b"NX", b"PX", b"100000"]), Reply::Simple(b"OK".to_vec()));
+        assert_eq!(put(&new, &[b"NX"]), Reply::Null);
+        assert_eq!(put(&new, &[b"IFEQ", &new]), Reply::Null);
+        assert_eq!(put(&new, &[b"GET", b"KEEPTTL"]), Reply::Bulk(old.clone()));
+        assert_eq!(put(&old, &[b"IFEQ", &new, b"KEEPTTL"]), Reply::Simple(b"OK".to_vec()));
+        let Reply::Integer(rest) = socket.call("PTTL key") else { panic!("a time to live") };
+        assert!((1..=100_000).contains(&rest));
+        assert_eq!(socket.call("GET key"), Reply::Bulk(old.clone()));
+        assert_eq!(shm_field(&mut socket, "shm_uploads_open"), 0, "each commit ends its upload");
+        socket.call("DEL key");
+    }
+}
+
+#[test]
+fn one_round_trip_commits_and_allocates_on_the_same_memory() {
+    let server = server();
+    let mut lane = lane(&server);
+    let uploads = lane.uploads(SEGMENT_BYTES).unwrap();
+    let length = 300_000;
+    let mut room = uploads.allocate(length, |requests| lane.pipeline(requests)).unwrap();
+    let first = room.offset();
+    for seed in 0..20 {
+        room.copy_from_slice(&bytes(seed, length as usize));
+        let target: (&[u8], &[&[u8]]) = (b"key", &[]);
+        let sent = |requests: &[&[&[u8]]]| lane.pipeline(requests);
+        let (stored, next) =
+            uploads.commit((room, length), Mode::Copy, target, length, sent).unwrap();
+        assert_eq!(stored, Reply::Simple(b"OK".to_vec()));
+        room = next.expect("it was asked for");
+        assert_eq!(room.offset(), first, "warm memory comes first");
+        let stored = lane.call(&[b"GET", b"key"]).unwrap();
+        assert_eq!(stored, Reply::Bulk(bytes(seed, length as usize)));
+    }
+}
+
+/// The values that a client has left in its memory outlive it, and the memory goes with the last.
+#[test]
+fn adopted_values_outlive_their_client_and_what_it_did_not_commit_does_not() {
+    let server = server();
+    let mut socket = server.unix();
+    let attached = Attached::connect(server.socket(), None).unwrap();
+    let before = shm_field(&mut socket, "shm_upload_bytes");
+    let mut writer = lane(&server);
+    let uploads = writer.uploads(2 * SEGMENT_BYTES).unwrap();
+    let value = bytes(3, 1_500_000);
+    put(&uploads, &mut writer, Mode::Adopt, "kept", &value, &[]);
+    let room = uploads.allocate(4096, |requests| writer.pipeline(requests)).unwrap();
+    assert_eq!(shm_field(&mut socket, "shm_uploads_open"), 1);
+    drop((room, uploads, writer));
+    poll_until("the client to be gone", || shm_field(&mut socket, "shm_uploads_open") == 0);
+    assert_eq!(shm_field(&mut socket, "shm_upload_runs"), 1);
+    let mut buffer = Vec::new();
+    let view = attached.view(b"kept", &mut buffer).unwrap().expect("it is there");
+    assert_eq!(*view, value[..]);
+    socket.call("DEL kept");
+    assert_eq!(shm_field(&mut socket, "shm_upload_runs"), 1, "a view holds it");
+    assert_eq!(*view, value[..]);
+    drop(view);
+    // The block is freed when memory is wanted again.
+    poll_until("the memory to be given back", || {
+        socket.call("MEMORY PURGE");
+        shm_field(&mut socket, "shm_upload_runs") == 0
+    });
+    assert_eq!(shm_field(&mut socket, "shm_upload_bytes"), before);
+}
