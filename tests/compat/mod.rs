@@ -1,5 +1,6 @@
 //! Forebay beside redis-server 7.0.15: the same requests, the same replies.
 
+mod awaits;
 mod command_rows;
 mod differential;
 mod information;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use harness::{Connection, Kind, Launch, Server, encode, let_pass, poll_until, words};
 use resp::Value;
 
-fn start(kind: Kind, options: &[(&str, &str)]) -> Server {
+pub fn start(kind: Kind, options: &[(&str, &str)]) -> Server {
     let mut launch = Launch::new(kind);
     if kind == Kind::Forebay {
         launch = launch.option("workers", "2");
@@ -21,11 +21,11 @@ fn on_both(check: fn(&Server)) {
     }
 }
 
-fn text(value: &Value) -> String {
+pub fn text(value: &Value) -> String {
     String::from_utf8_lossy(value.as_bytes().unwrap_or_default()).into_owned()
 }
 
-fn id(connection: &mut Connection) -> i64 {
+pub fn id(connection: &mut Connection) -> i64 {
     let Value::Integer(id) = connection.call("CLIENT ID") else { panic!("an id is a number") };
     id
 }
@@ -37,33 +37,33 @@ fn field(connection: &mut Connection, id: i64, name: &str) -> Option<String> {
     fields.find(|(found, _)| *found == name).map(|(_, value)| value.to_owned())
 }
 
-fn flags(connection: &mut Connection, id: i64) -> Option<String> {
+pub fn flags(connection: &mut Connection, id: i64) -> Option<String> {
     field(connection, id, "flags")
 }
 
-fn info(connection: &mut Connection, name: &str) -> String {
+pub fn info(connection: &mut Connection, name: &str) -> String {
     let text = text(&connection.call("INFO everything"));
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.unwrap_or_else(|| panic!("INFO has {name}")).to_owned()
 }
 
 /// Sends requests as one pipeline, without waiting for replies.
-fn send(connection: &mut Connection, requests: &[&str]) {
+pub fn send(connection: &mut Connection, requests: &[&str]) {
     let requests: Vec<_> = requests.iter().map(|line| words(line)).collect();
     connection.send(&encode(&requests)).expect("the server listens");
 }
 
-fn read(connection: &mut Connection) -> String {
+pub fn read(connection: &mut Connection) -> String {
     let raw = connection.read().expect("a reply comes");
     String::from_utf8_lossy(&raw.bytes).into_owned()
 }
 
 /// Returns whether the server has closed the connection without a word.
-fn is_closed(connection: &mut Connection) -> bool {
+pub fn is_closed(connection: &mut Connection) -> bool {
     connection.read().is_err()
 }
 
-fn poll_blocked(connection: &mut Connection, count: usize) {
+pub fn poll_blocked(connection: &mut Connection, count: usize) {
     poll_until("sessions to wait", || info(connection, "blocked_clients") == count.to_string());
 }
 

@@ -11,6 +11,9 @@ pub struct Blocked {
     pub timeout: Option<Duration>,
     /// Writes the reply once that time has passed.
     pub at_timeout: fn(&mut Reply<'_>),
+    /// Writes the reply once this key is there, of those that it waits for; none where it waits
+    /// for no key.
+    pub at_key: Option<fn(&[u8], &mut Reply<'_>)>,
 }
 
 /// What ends a wait.
@@ -20,6 +23,8 @@ pub enum Wake {
     TimedOut,
     /// CLIENT UNBLOCK asks for an error.
     Refused,
+    /// A key is there.
+    Served,
 }
 
 impl Blocked {

@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use keyspace::{NeedRoom, Refusal, UploadError, WrongType};
 use resp::{Reply, RequestView};
 
+use crate::blocked::Blocked;
 use crate::row::Command;
 
 /// How many bytes of a request an error quotes, as Redis does.
 const QUOTED_BYTES_MAX: usize = 128;
 
-/// Why a command was refused. All but [`CommandError::NeedRoom`] and
-/// [`CommandError::NeedRoomAhead`] are the peer's fault.
+/// Why a command was refused. All but [`CommandError::NeedRoom`], [`CommandError::NeedRoomAhead`]
+/// and [`CommandError::Wait`] are the peer's fault.
 #[derive(Clone, Debug)]
 pub enum CommandError {
     /// There is no room for what the command would store. The engine makes room and runs the
@@ -21,6 +22,9 @@ pub enum CommandError {
     /// request did not bring them. Nothing has changed; the engine makes room before all else and
     /// runs the command again.
     NeedRoomAhead(u64),
+    /// None of the command's keys is what it needs. Nothing has changed; the engine lets the
+    /// session wait for them, or within EXEC writes what the reply is when the time has passed.
+    Wait(Blocked),
     /// A key holds another type than the command works on.
     WrongType,
     /// Arguments that the command does not understand.
@@ -140,6 +144,7 @@ impl CommandError {
             CommandError::NeedRoom(_) | CommandError::NeedRoomAhead(_) => {
                 CommandError::OUT_OF_MEMORY.text().into_owned().into()
             }
+            CommandError::Wait(_) => unreachable!("the engine lets the session wait"),
             CommandError::WrongType => {
                 b"WRONGTYPE Operation against a key holding the wrong kind of value".into()
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use keyspace::UploadError;
+use keyspace::{Served, UploadError};
 
 use crate::blocked::Wake;
 use crate::client_info::ClientInfo;
@@ -83,6 +83,11 @@ pub trait Host: Observer {
     fn unblock_client(&self, id: u64, wake: Wake) -> bool {
         let _ = (id, wake);
         false
+    }
+
+    /// Tells a session that a key has ended its wait, without any guard.
+    fn tell_served(&self, served: Served) {
+        let _ = served;
     }
 
     /// Lets the requests that `pause` is about wait for as long as `span`, or for the rest of a

@@ -103,6 +103,11 @@ impl KeySpec {
         KeySpec { first: position, extent: Extent::To(-1), step: 1, flags, notes: "" }
     }
 
+    /// All arguments from `position` on but the last.
+    pub const fn all_but_last_from(position: u8, flags: KeyFlags) -> KeySpec {
+        KeySpec { first: position, extent: Extent::To(-2), step: 1, flags, notes: "" }
+    }
+
     /// The keys behind their count, which is the argument at `position`.
     pub const fn counted_at(position: u8, flags: KeyFlags) -> KeySpec {
         KeySpec { first: position, extent: Extent::Counted, step: 1, flags, notes: "" }

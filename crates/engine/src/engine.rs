@@ -70,6 +70,22 @@ impl Engine {
         out: &mut Output,
         tick: &mut Tick<'_>,
     ) -> Outcome {
+        let outcome = self.run(session, requests, from, out, tick);
+        for served in self.keyspace.take_served() {
+            tick.host.tell_served(served);
+        }
+        outcome
+    }
+
+    #[inline]
+    fn run(
+        &self,
+        session: &mut Session,
+        requests: Requests<'_>,
+        from: usize,
+        out: &mut Output,
+        tick: &mut Tick<'_>,
+    ) -> Outcome {
         let output_bytes_max = tick.output_bytes_max;
         let mut runner = Runner::new(&self.keyspace, session, tick, requests, from);
         let mut window = Window::new();
@@ -93,18 +109,23 @@ impl Engine {
         runner.outcome(next)
     }
 
-    /// Ends the wait of a blocked session and writes the reply of the request that began it.
+    /// Ends the wait of a blocked session and writes the reply of the request that began it. A key
+    /// that has ended the wait before is the reply, whoever asks for its end. The caller holds no
+    /// guard.
     ///
     /// # Panics
-    /// When the session is not blocked.
+    /// When the session is not blocked, or no key is there that is said to be.
     pub fn wake(&self, session: &mut Session, wake: Wake, out: &mut Output, tick: &Tick<'_>) {
         let state = &mut session.state;
         let blocked = state.blocked.take().expect("a session that is woken waits");
         let mut reply = out.reply(state.protocol);
         let start = reply.position();
-        match wake {
-            Wake::TimedOut => (blocked.at_timeout)(&mut reply),
-            Wake::Refused => {
+        let served = self.keyspace.end_wait(&mut session.waits);
+        match (wake, served, blocked.at_key) {
+            (_, Some(key), Some(at_key)) => at_key(&key, &mut reply),
+            (Wake::TimedOut, ..) => (blocked.at_timeout)(&mut reply),
+            (Wake::Served, ..) => panic!("a session is served where a key has ended its wait"),
+            (Wake::Refused, ..) => {
                 tick.tally.count_error(Blocked::REFUSED.as_bytes());
                 reply.error(Blocked::REFUSED);
             }
@@ -116,6 +137,7 @@ impl Engine {
     pub fn close(&self, session: &mut Session) {
         session.state.transaction = None;
         session.state.blocked = None;
+        self.keyspace.end_wait(&mut session.waits);
         self.keyspace.unwatch(&mut session.watches);
     }
 }

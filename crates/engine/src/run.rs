@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 use command::{
-    Args, Command, CommandError, ControlContext, Handler, LatencyEvent, Next, ReadContext,
+    Args, Blocked, Command, CommandError, ControlContext, Handler, LatencyEvent, Next, ReadContext,
     SessionContext, SessionState, SlowCommand, WriteContext,
 };
 use keyspace::{Access, Guard, Keyspace, NeedRoom, SweepContext, Uploader, WriteView};
@@ -216,9 +216,14 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.tick.audience.show(command, request, &self.session.state);
         }
         if let Err(error) = result {
-            self.tick.tally.count_failure(command, &error);
             reply.rewind(start);
-            error.write(reply);
+            match error {
+                CommandError::Wait(blocked) => self.wait_for(keys, blocked, reply),
+                error => {
+                    self.tick.tally.count_failure(command, &error);
+                    error.write(reply);
+                }
+            }
         }
         // After it ran: INFO does not count itself, nor RESETSTAT forget itself.
         match (is_alone, self.stretch.take_isolated()) {
@@ -226,6 +231,20 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             (false, true) => self.time_alone(self.stretch.began(), command, request),
             (true, _) => self.time_alone(began, command, request),
         }
+    }
+
+    /// Lets the session wait for `keys`, whose guard is still the one under which it looked for
+    /// them. Within EXEC nothing waits.
+    #[cold]
+    fn wait_for(&mut self, keys: &[Key<'_>], blocked: Blocked, reply: &mut Reply<'_>) {
+        if self.in_transaction {
+            return (blocked.at_timeout)(reply);
+        }
+        let Session { state, waits, .. } = &mut *self.session;
+        let guard = self.guard.as_mut().expect("a command that waits for keys keeps their guard");
+        guard.begin_wait(waits, state.id, state.database, keys);
+        state.blocked = Some(blocked);
+        self.ending = Ending::Blocked;
     }
 
     /// Counts the time of a command since `began` for itself, and reports it where it is long.
@@ -378,7 +397,10 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             };
             let result = own_values(self.keyspace, command, args, &mut context.view)
                 .and_then(|()| handler(&mut context, args, reply));
-            let Err(CommandError::NeedRoom(need)) = result else { return result };
+            let Err(CommandError::NeedRoom(need)) = result else {
+                guard.serve_waits();
+                return result;
+            };
             reply.rewind(start);
             if attempt == ROOM_ATTEMPTS_MAX {
                 return Err(CommandError::OUT_OF_MEMORY);

@@ -3,6 +3,7 @@
 //! `FOREBAY_EFFECTS_HISTORIES` sets how many random histories each test of effects replays,
 //! `FOREBAY_EFFECTS_SEED` repeats one.
 
+mod awaits;
 mod checks;
 mod generated;
 mod memory;
@@ -22,7 +23,7 @@ use command::{
     ClientInfo, Command, ConfigError, Host, InfoSections, LatencyEvent, Observer, SessionState,
     ShutdownError, ShutdownRequest, SlowCommand,
 };
-use keyspace::{Access, DatasetDigest, EffectSink, EvictionPolicy, Keyspace, Record};
+use keyspace::{Access, DatasetDigest, EffectSink, EvictionPolicy, Keyspace, Record, Served};
 use resp::{Batch, Decoder, Limits, Output, RequestView, encode_command};
 
 use crate::{
@@ -90,6 +91,7 @@ struct TestHost {
     pause: PauseSwitch,
     watcher_count: AtomicUsize,
     shown: Mutex<Vec<String>>,
+    served: Mutex<Vec<Served>>,
 }
 
 impl Observer for TestHost {
@@ -157,6 +159,10 @@ impl Host for TestHost {
 
     fn client(&self, _: u64) -> Option<ClientInfo> {
         None
+    }
+
+    fn tell_served(&self, served: Served) {
+        self.served.lock().unwrap().push(served);
     }
 
     fn shutdown(&self, _: ShutdownRequest) -> Result<(), ShutdownError> {

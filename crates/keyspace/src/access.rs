@@ -197,7 +197,7 @@ impl<'g> Access<'g> {
                 prepare_swap(shards.shard_mut(index), recorder, a, b)?;
             }
             for index in keyspace.shard_indexes() {
-                swap(shards.shard_mut(index), a, b, now);
+                swap(shards.shard_mut(index), recorder, a, b, now);
             }
             emit(shards, recorder, DatabaseIndex(0), &Effect::SwapDatabases { a, b });
             Ok(())
@@ -359,7 +359,13 @@ fn prepare_swap(
     Ok(())
 }
 
-fn swap(shard: &mut Shard, a: DatabaseIndex, b: DatabaseIndex, now: UnixMs) {
+fn swap(
+    shard: &mut Shard,
+    recorder: &mut Recorder,
+    a: DatabaseIndex,
+    b: DatabaseIndex,
+    now: UnixMs,
+) {
     if shard.database(a).is_none() {
         return;
     }
@@ -368,8 +374,12 @@ fn swap(shard: &mut Shard, a: DatabaseIndex, b: DatabaseIndex, now: UnixMs) {
         shard.touch_all(b, Some(a), now);
     }
     shard.swap(a, b);
-    shard.publish_counts(a);
-    shard.publish_counts(b);
+    for database in [a, b] {
+        shard.publish_counts(database);
+        if !shard.waits.is_empty() && shard.note_all_ready(database, now) {
+            recorder.note_ready();
+        }
+    }
 }
 
 fn emit(

@@ -31,7 +31,7 @@ const FEW_MAX: usize = 4;
 pub struct Guard<'k> {
     keyspace: &'k Keyspace,
     held: Held<'k>,
-    recorder: Recorder,
+    pub(crate) recorder: Recorder,
     #[cfg(debug_assertions)]
     _only: only_guard::Token,
 }
@@ -304,6 +304,7 @@ impl<'k> Guard<'k> {
         if self.recorder.is_atomic() {
             self.complete();
         }
+        self.serve_waits();
         self.recorder.last_lsn()
     }
 
@@ -353,12 +354,15 @@ impl<'k> Guard<'k> {
         let lsn = self.recorder.finish_atomic(self.held.first().sink.as_deref());
         // Every lock is still held: a reader that meets one thawed table finds the others frozen
         // or complete, never half of the record.
+        self.for_each_shard(|shard| shard.complete(lsn));
+    }
+
+    /// Calls `visit` with each shard that is held.
+    pub(crate) fn for_each_shard(&mut self, mut visit: impl FnMut(&mut Shard)) {
         match &mut self.held {
-            Held::One(shard) => shard.complete(lsn),
-            Held::Few(few) => {
-                few.guards.iter_mut().flatten().for_each(|shard| shard.complete(lsn));
-            }
-            Held::Many(many) => many.guards.iter_mut().for_each(|shard| shard.complete(lsn)),
+            Held::One(shard) => visit(shard),
+            Held::Few(few) => few.guards.iter_mut().flatten().for_each(|shard| visit(shard)),
+            Held::Many(many) => many.guards.iter_mut().for_each(|shard| visit(shard)),
         }
     }
 }
@@ -377,8 +381,8 @@ impl Held<'_> {
 impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.recorder.is_atomic() && !std::thread::panicking() {
-            self.complete();
+        if (self.recorder.is_atomic() || self.recorder.has_ready()) && !std::thread::panicking() {
+            self.end_record();
         }
     }
 }

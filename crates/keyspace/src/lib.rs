@@ -7,7 +7,8 @@
 //! it. `effect.rs` is the stream of changes and `recorder.rs` makes one record of many.
 //! `expire.rs`, `evict.rs`, `room.rs` and `drain.rs` give memory back, `policy.rs` says which keys
 //! may go and which first, by the marks of `tracking.rs`; `touch.rs` takes in what readers in other
-//! processes have used; `watch.rs` serves WATCH.
+//! processes have used; `watch.rs` serves WATCH and `wait.rs` those who
+//! wait for a key.
 //! *Invariants*: data is reachable only through a guard; several shards are locked in ascending
 //! order by one function; a change emits its effect before the lock is released; reads never
 //! change the dataset; nothing here reads a clock or draws a random number.
@@ -44,6 +45,7 @@ mod touch;
 mod tracking;
 mod uploads;
 mod view;
+mod wait;
 mod watch;
 mod write;
 
@@ -66,5 +68,6 @@ pub use shard::{SlotCount, is_expired};
 pub use shard_set::ShardSet;
 pub use sorted_sets::Scored;
 pub use view::{ReadView, WrongType};
+pub use wait::{Served, Waits};
 pub use watch::{WatchMark, Watches};
 pub use write::{Refusal, WriteView};

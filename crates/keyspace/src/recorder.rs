@@ -10,6 +10,8 @@ use crate::effect::{Effect, EffectSink, Record, encode_select};
 pub(crate) struct Recorder {
     last_lsn: Lsn,
     is_atomic: bool,
+    /// A key that somebody awaits has come.
+    has_ready: bool,
     /// The atomic record, once there is an effect that somebody listens to.
     atomic: Option<Box<AtomicRecord>>,
 }
@@ -36,6 +38,22 @@ impl Recorder {
     #[inline]
     pub fn is_atomic(&self) -> bool {
         self.is_atomic
+    }
+
+    /// Notes that a key that somebody awaits is there.
+    pub fn note_ready(&mut self) {
+        self.has_ready = true;
+    }
+
+    /// Returns whether such a key has come since [`Recorder::take_ready`].
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        self.has_ready
+    }
+
+    /// Forgets that such a key has come.
+    pub fn take_ready(&mut self) {
+        self.has_ready = false;
     }
 
     /// Returns the LSN of the last record, 0 where there was none.

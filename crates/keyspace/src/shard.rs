@@ -14,6 +14,7 @@ use crate::published::{DatabaseCounts, Published};
 use crate::recorder::Recorder;
 use crate::room::MemoryAccount;
 use crate::store::Store;
+use crate::wait::WaitTable;
 use crate::watch::WatchTable;
 
 const _: () = assert!(DATABASE_COUNT_MAX <= u16::BITS as usize, "a bit for each database");
@@ -39,6 +40,7 @@ pub(crate) struct Shard {
     /// Who listens to effects; the same in all shards, here so that a write asks no other line.
     pub sink: Option<Arc<dyn EffectSink>>,
     pub watches: WatchTable,
+    pub waits: WaitTable,
     pub eviction_pool: EvictionPool,
     /// The database that the next expiry step looks at first.
     pub expiry_database: DatabaseIndex,
@@ -78,6 +80,7 @@ impl Shard {
             index,
             sink: None,
             watches: WatchTable::default(),
+            waits: WaitTable::default(),
             eviction_pool: EvictionPool::default(),
             expiry_database: DatabaseIndex(0),
             published,

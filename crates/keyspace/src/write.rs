@@ -419,9 +419,7 @@ impl<'p> Place<'p> {
             Removal::Evicted => self.shard.published.evicted.add(1),
         }
         self.emit(&Effect::Delete { key: key.bytes });
-        if !self.shard.watches.is_empty() {
-            self.shard.watches.touch(self.database, key, false);
-        }
+        self.tell(key, false);
         is_free
     }
 
@@ -669,9 +667,7 @@ impl<'p> Place<'p> {
         } else {
             self.shard.published.changes.add(1);
         }
-        if !self.shard.watches.is_empty() {
-            self.shard.watches.touch(self.database, key, exists);
-        }
+        self.tell(key, exists);
     }
 
     pub(crate) fn part(&mut self) -> &mut DatabaseShard {
@@ -685,11 +681,18 @@ impl<'p> Place<'p> {
         self.tell(key, true);
     }
 
-    /// Tells the watchers that `key` has changed, and whether it exists.
+    /// Tells the watchers that `key` has changed, and whether it exists; if so those, too, who
+    /// await it. All changes of one key pass here.
     #[inline]
     pub(crate) fn tell(&mut self, key: &Key<'_>, exists: bool) {
         if !self.shard.watches.is_empty() {
             self.shard.watches.touch(self.database, key, exists);
+        }
+        if exists
+            && !self.shard.waits.is_empty()
+            && self.shard.waits.note_ready(self.database, (key.hash, key.bytes), self.now)
+        {
+            self.recorder.note_ready();
         }
     }
 

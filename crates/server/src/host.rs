@@ -9,6 +9,8 @@ use command::{
     Wake,
 };
 
+use keyspace::Served;
+
 use crate::connection::End;
 use crate::mailbox::Message;
 use crate::shared::Shared;
@@ -82,6 +84,12 @@ impl Host for Shared {
     fn unblock_client(&self, id: u64, wake: Wake) -> bool {
         let worker = self.clients.claim(id);
         worker.inspect(|&worker| self.mailboxes[worker].post(Message::Wake(id, wake))).is_some()
+    }
+
+    fn tell_served(&self, served: Served) {
+        if let Some(worker) = self.clients.worker(served.session) {
+            self.mailboxes[worker].post(Message::Served(served));
+        }
     }
 
     fn pause_clients(&self, pause: Pause, span: Duration) {

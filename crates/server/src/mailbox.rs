@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use command::Wake;
+use keyspace::Served;
 use sys::poll::Waker;
 use sys::socket::{Listener, Stream};
 
@@ -37,6 +38,8 @@ pub enum Message {
     End(u64, End),
     /// End the wait of this session.
     Wake(u64, Wake),
+    /// A key has ended the wait of this session: reply.
+    Served(Served),
     /// The pause is over.
     Resume,
     /// Accept from these TCP listeners from now on. For the worker that accepts.

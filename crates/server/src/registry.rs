@@ -280,6 +280,11 @@ impl Registry {
         record.map(|record| record.snapshot(now))
     }
 
+    /// Returns the worker that serves client `id`.
+    pub fn worker(&self, id: u64) -> Option<usize> {
+        self.clients().get(&id).map(|record| record.worker)
+    }
+
     /// Returns the address of client `id`.
     pub fn address(&self, id: u64) -> Option<String> {
         let record = self.clients().get(&id).cloned()?;

@@ -492,6 +492,7 @@ impl<'s> Worker<'s> {
                 Message::CheckShutdown => {}
                 Message::End(id, end) => self.end(id, end),
                 Message::Wake(id, wake) => self.wake(id, wake),
+                Message::Served(served) => self.serve_wait(served),
                 Message::Resume => self.resume(),
                 Message::Listen(listeners) => self.listen(listeners),
             }

@@ -54,6 +54,7 @@ const BY_NAME: &str = "not specified where scores differ; compat/scripts/sorted_
 /// Commands that do not belong into random sequences, with the reason.
 pub const LEFT_OUT: &[(&str, &str)] = &[
     ("auth", "compat/scripts/sessions.txt has it; no password is set here"),
+    ("await", "Forebay's own"),
     ("bgrewriteaof", "Redis writes to disk; compat/observation.rs has the refusal"),
     ("bgsave", "Redis writes to disk; compat/observation.rs has the refusal"),
     ("client|info", "shows addresses and ages; compat/information.rs compares its fields"),

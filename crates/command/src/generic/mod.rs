@@ -1,5 +1,6 @@
 //! The commands of keys, whatever their type.
 
+mod r#await;
 mod copy;
 mod del;
 mod exists;
@@ -29,6 +30,7 @@ use crate::row::Command;
 
 /// The rows of the family.
 pub static GENERIC: &[&Command] = &[
+    &r#await::AWAIT,
     &copy::COPY,
     &del::DEL,
     &exists::EXISTS,

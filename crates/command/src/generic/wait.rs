@@ -32,7 +32,7 @@ fn run(
         return Ok(Next::Done);
     }
     let timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
-    cx.session.blocked = Some(Blocked { timeout, at_timeout: none_has_it });
+    cx.session.blocked = Some(Blocked { timeout, at_timeout: none_has_it, at_key: None });
     Ok(Next::Block)
 }
 

@@ -68,7 +68,12 @@ impl Connection {
         self.record.stall().begin(stall, is_timed, &kit.shared.clients.stalls);
     }
 
-    /// Takes the right to end the wait, for the clock of its worker.
+    /// Returns whether it is in its wait of this number, for a key.
+    pub fn is_in_wait(&self, number: u64) -> bool {
+        self.session.is_in_wait(number)
+    }
+
+    /// Takes the right to end the wait, for its worker.
     pub fn claim(&self, kit: &Kit<'_, '_>) -> bool {
         self.record.stall().claim(&kit.shared.clients.stalls)
     }

@@ -1,6 +1,7 @@
 //! What other workers ask of the connections of this one.
 
 use command::Wake;
+use keyspace::Served;
 
 use super::Worker;
 use crate::connection::{End, Kit};
@@ -19,6 +20,16 @@ impl Worker<'_> {
     pub(super) fn wake(&mut self, id: u64, wake: Wake) {
         if let Some(&token) = self.tokens.get(&id) {
             self.go_on(token, wake);
+        }
+    }
+
+    /// Replies to a session whose wait a key has ended, unless another has taken the right to: then
+    /// that one's word is on its way, and the reply is the key all the same.
+    pub(super) fn serve_wait(&mut self, served: Served) {
+        let Some(&token) = self.tokens.get(&served.session) else { return };
+        let Some(member) = self.connections.get_mut(token) else { return };
+        if member.connection.is_in_wait(served.wait) && member.connection.claim(&kit!(self)) {
+            self.go_on(token, Wake::Served);
         }
     }
 

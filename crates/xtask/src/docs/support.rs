@@ -47,6 +47,7 @@ const GROUPS: &[(&str, &str, &str)] = &[
 /// Commands that Redis 7.2 does not have or not document, and where they come from; a name that
 /// ends in a space stands for all subcommands.
 const OURS: &[(&str, &str)] = &[
+    ("AWAIT", "waiting for a key"),
     ("SHM", "reading from shared memory"),
     ("SHM ", "reading from shared memory"),
     ("DEBUG ", "Redis has it and does not document it"),

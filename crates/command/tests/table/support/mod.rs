@@ -91,7 +91,11 @@ impl World {
         let mut reply = Reply::new(&mut out, self.session.protocol);
         if let Err(error) = self.dispatch(request.view(), &mut reply) {
             reply.rewind(0);
-            error.write(&mut reply);
+            match error {
+                // Time passes at once.
+                CommandError::Wait(blocked) => (blocked.at_timeout)(&mut reply),
+                error => error.write(&mut reply),
+            }
         }
         out
     }
