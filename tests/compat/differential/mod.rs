@@ -55,8 +55,8 @@ fn replies_and_data_equal_those_of_redis_server() {
     println!("{} commands in {} epochs", sent.into_inner(), epochs.into_inner());
 }
 
-/// Returns how the server under test is launched: with as many unread replies as redis-server lets a
-/// client have, as strings of 512 MiB are drawn, and more than one may be asked for at a time.
+/// Returns how the server under test is launched: with as many unread replies as redis-server lets
+/// a client have, as strings of 512 MiB are drawn, and more than one may be asked for at a time.
 fn subject() -> Launch {
     Launch::new(Kind::Forebay).option("client-output-buffer-limit", "normal 0 0 0")
 }
