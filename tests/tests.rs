@@ -1,5 +1,9 @@
 //! The integration tests: the real `forebay` program beside the real `redis-server`.
 
+/// Some tests promise that nothing is allocated.
+#[global_allocator]
+static ALLOCATOR: sys::allocations::Counting = sys::allocations::Counting;
+
 mod compat;
 mod drop_in;
 mod hostile;

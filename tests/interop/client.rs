@@ -3,15 +3,19 @@
 
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
+use std::process::Command;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use base::prng::Prng;
 use client::{Client, ClientError, Reply, SetOptions, TimeToLive, Transport, View};
 use harness::{
-    Kind, Launch, Server, TempFolder, command, forebay, free_port, kernel, poll_until, request, run,
+    Kind, Launch, Server, TempFolder, command, forebay, free_port, kernel, poll_until, request,
+    run, words,
 };
+use sys::allocations;
 
 /// The database that the clients of the table read.
 const DATABASE: &str = "5";
@@ -85,7 +89,7 @@ const OPERATIONS: Table = [
     ("pipeline", |client, key| {
         let long = [b"APPEND".as_slice(), b"", &bytes(3, 70_000)];
         let requests: [&[&[u8]]; 5] =
-            [&[b"GET", key], &[b"NOSUCH"], &long, &[b"GETDEL", b""], &[b"TTL", key]];
+            [&[b"GET", key], &[b"NOSUCH"], &long, &[b"GETDEL", b""], &[b"EXPIRETIME", key]];
         let replies = client.pipeline(&requests);
         format!("{:?}", replies.map(|replies| replies.iter().map(reply_text).collect::<Vec<_>>()))
     }),
@@ -272,8 +276,14 @@ fn server_without_await_is_asked_until_the_key_is_there() {
 fn what_would_leave_requests_without_replies_is_not_sent() {
     let server = Server::start(Kind::Forebay);
     for client in clients(&server, "") {
-        let refused: [&[&[u8]]; 4] =
-            [&[b"MONITOR"], &[b"Subscribe", b"x"], &[b"CLIENT", b"REPLY", b"SKIP"], &[]];
+        let refused: [&[&[u8]]; 6] = [
+            &[b"MONITOR"],
+            &[b"Subscribe", b"x"],
+            &[b"CLIENT", b"REPLY", b"SKIP"],
+            &[b"select", b"1"],
+            &[b"RESET"],
+            &[],
+        ];
         for request in refused {
             let error = client.call(request).unwrap_err();
             assert!(matches!(error, ClientError::Unsupported(_)), "{error}");
@@ -288,6 +298,136 @@ fn what_would_leave_requests_without_replies_is_not_sent() {
         assert!(client.mget(&[b"absent", b"absent"]).unwrap().iter().all(Option::is_none));
         assert_eq!(client.call(&[b"GET", b"absent"]).unwrap(), Reply::Null);
     }
+}
+
+#[test]
+fn reads_in_the_memory_allocate_nothing() {
+    let server = Server::start(Kind::Forebay);
+    let client = connect(&urls(&server, "")[0]);
+    client.put(b"small", &bytes(1, 64)).unwrap();
+    client.put(b"large", &bytes(1, 1 << 20)).unwrap();
+    let mut buffer = Vec::new();
+    let mut read = || {
+        assert!(client.get_into(b"small", &mut buffer).unwrap() && buffer.len() == 64);
+        assert_eq!(client.get(b"small").unwrap().expect("it is there").len(), 64);
+        let view = client.get(b"large").unwrap().expect("it is there");
+        assert!(view.is_pinned() && view.len() == 1 << 20);
+        assert!(client.exists(b"small").unwrap() && !client.exists(b"absent").unwrap());
+        assert_eq!(client.strlen(b"large").unwrap(), 1 << 20);
+        assert_eq!(client.ttl(b"large").unwrap(), TimeToLive::Endless);
+    };
+    read();
+    let before = allocations::of_this_thread();
+    (0..100).for_each(|_| read());
+    assert_eq!(allocations::of_this_thread() - before, 0);
+    let boxed = Box::new(before);
+    assert!(allocations::of_this_thread() > *boxed, "they are counted");
+}
+
+/// Random changes by somebody else, also in the middle of a transaction; after each the memory, the
+/// lane and the socket say the same of each key.
+#[test]
+fn reads_in_the_memory_answer_as_the_server_does_whatever_is_done_to_the_keys() {
+    const STEPS: u64 = 1500;
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let [shm, _, tcp] = clients(&server, "?db=5");
+    let mut writer = server.unix();
+    writer.call("SELECT 5");
+    // What has expired stays where it was.
+    writer.call("DEBUG SET-ACTIVE-EXPIRE 0");
+    let mut random = Prng::new(11);
+    let keys = ["a", "b", "{c}1", "{c}2"];
+    for step in 0..STEPS {
+        let line = random_change(&mut random, &keys);
+        writer.ask(&words(&line));
+        if step % 5 != 0 {
+            continue;
+        }
+        poll_until("what expires to have expired", || {
+            let left = |key: &&str| tcp.call(&[b"PTTL", key.as_bytes()]).unwrap();
+            keys.iter().all(|key| !matches!(left(key), Reply::Integer(0..1000)))
+        });
+        for key in keys {
+            for (name, operation) in OPERATIONS {
+                let (found, expected) =
+                    (operation(&shm, key.as_bytes()), operation(&tcp, key.as_bytes()));
+                assert!(
+                    found == expected,
+                    "step {step}, {line}: {name} {key}: {found}, not {expected}"
+                );
+            }
+        }
+    }
+}
+
+/// Returns a request that changes some of `keys`.
+fn random_change(random: &mut Prng, keys: &[&str]) -> String {
+    let pick = |random: &mut Prng| keys[random.below(keys.len() as u64) as usize];
+    let (key, other) = (pick(random), pick(random));
+    let length = [3, 70, 4000, 4100, 9000, 200_000][random.below(6) as usize];
+    let value = random.below(10).to_string().repeat(length);
+    match random.below(22) {
+        0..=3 => format!("SET {key} {value}"),
+        4 => format!("SET {key} {value} PXAT 4102444800000"),
+        // Long over: the key is absent, though it lies there.
+        5 => format!("PEXPIRE {key} 1"),
+        6 => format!("PEXPIREAT {key} 4102444800000"),
+        7 => format!("PERSIST {key}"),
+        8 => format!("APPEND {key} {value}"),
+        9 => format!("SETRANGE {key} {} middle", random.below(5000)),
+        10 => format!("RENAME {key} {other}"),
+        11 => format!("COPY {key} {other} REPLACE"),
+        12 => format!("DEL {key}"),
+        13 => format!("RPUSH {key} a"),
+        14 => format!("INCR {key}"),
+        15 => format!("MOVE {key} {}", random.below(2) * 4),
+        16 => "SWAPDB 5 4".to_owned(),
+        17 if random.one_in(4) => "FLUSHDB".to_owned(),
+        18 => "MULTI".to_owned(),
+        19 | 20 => "EXEC".to_owned(),
+        _ => format!("GETDEL {key}"),
+    }
+}
+
+#[test]
+fn forked_child_is_refused_and_takes_nothing_from_its_parent() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let path = server.socket().display().to_string();
+    for client in clients(&server, "") {
+        let value = bytes(1, 100_000);
+        client.put(b"key", &value).unwrap();
+        let view = client.get(b"key").unwrap().expect("it is there");
+        let inherited = client.get(b"key").unwrap();
+        let refused = sys::fork::run_in_child(|| {
+            let is_forked = |error: Option<ClientError>| matches!(error, Some(ClientError::Forked));
+            let refused = is_forked(client.get(b"key").err())
+                && is_forked(client.put(b"key", b"value").err())
+                && is_forked(client.get_into(b"key", &mut Vec::new()).err())
+                && is_forked(client.transport().err());
+            drop(inherited);
+            drop(client.clone());
+            let own = Client::connect(&format!("unix://{path}"));
+            refused && own.is_ok_and(|own| own.call(&[b"INCR", b"children"]).is_ok())
+        });
+        assert!(refused.unwrap(), "{client:?}");
+        // The pin is the parent's still, and so are the lane and the session.
+        client.call(&[b"DEL", b"key"]).unwrap();
+        for index in 0..40 {
+            client.put(format!("other:{index}").as_bytes(), &bytes(index, 100_000)).unwrap();
+        }
+        assert!(*view == value[..]);
+        client.call(&[b"FLUSHALL"]).unwrap();
+    }
+}
+
+#[test]
+fn process_that_may_map_little_reads_through_the_server() {
+    let server = Server::start(Kind::Forebay);
+    // The arena's range is larger than that, the program is not.
+    let limited = example_command("client", &urls(&server, "")[0], &["prlimit", "--as=2000000000"]);
+    let finished = run(limited, b"");
+    let lines = "greeting: hello\npicture: 100000 bytes, not copied: false\nvisits: 4\n";
+    assert_eq!(finished.output, lines, "{}", finished.errors);
 }
 
 #[test]
@@ -570,18 +710,58 @@ fn silent_server_is_given_up_and_answers_later() {
 }
 
 #[test]
-fn example_works_over_every_transport() {
+fn examples_work_over_every_transport() {
     let server = Server::start(Kind::Forebay);
-    let profile = forebay().parent().expect("a program lies in a folder");
-    let target = profile.parent().expect("it lies in target/<profile>");
     for (url, pinned) in urls(&server, "").iter().zip([true, false, false]) {
-        let mut example = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        example.args(["run", "--quiet", "--package", "forebay-client", "--example", "client"]);
-        example.arg("--target-dir").arg(target).args(["--", url]);
-        example.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));
-        let finished = run(example, b"");
+        let check = |name: &str, expected: &str| {
+            let finished = run(example_command(name, url, &[]), b"");
+            assert_eq!(finished.output, expected, "{name} over {url}: {}", finished.errors);
+        };
         let lines =
             format!("greeting: hello\npicture: 100000 bytes, not copied: {pinned}\nvisits: 4\n");
-        assert_eq!(finished.output, lines, "{}", finished.errors);
+        check("client", &lines);
+        check(
+            "pipeline",
+            "pushed: Integer(3)\ntotal: Integer(3)\nrefused: WRONGTYPE Operation against a key \
+             holding the wrong kind of value\nlength: Integer(3)\n",
+        );
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                let mut worker = example_command("handover", url, &[]);
+                worker.arg("worker");
+                run(worker, b"")
+            });
+            check("handover", "answer: mean 124\n");
+            let worker = worker.join().expect("it ends");
+            let line = format!("1000000 bytes, not copied: {pinned}\n");
+            assert_eq!(worker.output, line, "{}", worker.errors);
+        });
+        #[cfg(feature = "tokio")]
+        check("async", "hits: 100\njob: paint the fence\n");
+        connect(url).call(&[b"FLUSHALL"]).unwrap();
     }
+}
+
+/// Returns what runs the example `name` on `url`, by the program `by`.
+fn example_command(name: &str, url: &str, by: &[&str]) -> Command {
+    let profile = forebay().parent().expect("a program lies in a folder");
+    let target = profile.parent().expect("it lies in target/<profile>");
+    let mut build = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "--package", "forebay-client", "--example", name]);
+    build.args((name == "async").then_some("--features=tokio"));
+    build.arg("--target-dir").arg(target);
+    build.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));
+    let built = run(build, b"");
+    assert!(built.status.success(), "{}", built.errors);
+    let program = target.join("debug/examples").join(name);
+    let mut example = match by.split_first() {
+        None => command(program),
+        Some((by, arguments)) => {
+            let mut by = command(by);
+            by.args(arguments).arg(program);
+            by
+        }
+    };
+    example.arg(url);
+    example
 }

@@ -15,7 +15,7 @@ use crate::address::Place;
 use crate::answers::{TimeToLive, accepted, bulk, fill, integer, is_set, length, unexpected, view};
 use crate::attached::{Answer, REFRESHES_MAX};
 use crate::client::{TAKES_MAX, Transport};
-use crate::connection::greeting;
+use crate::connection::{check_scope, greeting};
 use crate::creation::Creation;
 use crate::duplex::Wire;
 use crate::error::ClientError;
@@ -131,12 +131,13 @@ impl AsyncClient {
         within(self.inner.memory.timeout, self.open()).await
     }
 
-    /// Sends one request and returns its reply, as [`crate::Client::call`].
+    /// Sends one request and returns its reply, as [`crate::Client::call`]. What would reach into
+    /// the requests of other tasks is refused: WATCH, and MULTI without its EXEC in one pipeline.
     ///
     /// # Errors
     /// As [`crate::Client::call`].
     pub async fn call(&self, request: &[&[u8]]) -> Result<Reply, ClientError> {
-        self.shared().await?.call(request).await
+        self.shared_for(&[request]).await?.call(request).await
     }
 
     /// Sends `requests` together, with nothing of other tasks between them, and returns their
@@ -145,7 +146,7 @@ impl AsyncClient {
     /// # Errors
     /// When a reply does not come.
     pub async fn pipeline(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
-        self.shared().await?.pipeline(requests).await
+        self.shared_for(requests).await?.pipeline(requests).await
     }
 
     /// Sets `key` to `value`, without a time to live.
@@ -404,8 +405,16 @@ impl AsyncClient {
         tokio::task::spawn_blocking(move || run(&memory)).await.map_err(io::Error::other)?
     }
 
+    /// Returns the connection that tasks share, where `requests` may be sent over it.
+    async fn shared_for(&self, requests: &[&[&[u8]]]) -> Result<AsyncConnection, ClientError> {
+        requests.iter().try_for_each(|request| check_scope(request))?;
+        check_whole(requests)?;
+        self.shared().await
+    }
+
     /// Returns the connection that tasks share, a new one where the old one has ended.
     async fn shared(&self) -> Result<AsyncConnection, ClientError> {
+        self.inner.memory.check_process()?;
         let current = || lock(&self.inner.shared).clone().filter(|current| !current.is_over());
         if let Some(connection) = current() {
             return Ok(connection);
@@ -491,13 +500,38 @@ impl fmt::Debug for AsyncClient {
     }
 }
 
+/// Refuses requests that would change what those of other tasks mean.
+///
+/// # Errors
+/// [`ClientError::Unsupported`], and nothing is sent.
+fn check_whole(requests: &[&[&[u8]]]) -> Result<(), ClientError> {
+    let mut is_open = false;
+    for request in requests {
+        let name = request.first().copied().unwrap_or_default();
+        let is_one =
+            |names: &[&str]| names.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+        if is_one(&["WATCH", "UNWATCH"]) || is_one(&["EXEC", "DISCARD"]) && !is_open {
+            is_open = true;
+            break;
+        }
+        is_open = is_one(&["MULTI"]) || is_open && !is_one(&["EXEC", "DISCARD"]);
+    }
+    match is_open {
+        false => Ok(()),
+        true => {
+            let text = "a part of a transaction, which needs a connection of its own";
+            Err(ClientError::Unsupported(text.to_owned()))
+        }
+    }
+}
+
 /// Makes a lane; `None` where the server makes none.
 fn new_lane(memory: &Memory) -> Result<Option<(Lane, Arc<Session>)>, ClientError> {
     let Some(session) = memory.session()?.as_ref().map(Arc::clone) else { return Ok(None) };
     match session.new_lane() {
         Ok(lane) => Ok(Some((lane, session))),
-        Err(ClientError::Refused(_)) => Ok(None),
-        Err(error) => Err(error),
+        // As for a blocking connection: where the server is gone, the socket says so.
+        Err(_) => Ok(None),
     }
 }
 

@@ -13,8 +13,9 @@ use base::{DatabaseIndex, UnixMs};
 use resp::Value as Reply;
 use ring::lane::LaneShape;
 use ring::{Mapped, SharedPins};
+use sys::fork::Generation;
 
-use crate::error::{AttachError, unexpected};
+use crate::error::{AttachError, check_process, unexpected};
 use crate::lane::Lane;
 use crate::link::{Link, field};
 use crate::uploads::Uploads;
@@ -54,6 +55,7 @@ pub struct Attached {
     link: Arc<Mutex<Link>>,
     lane: Option<Mutex<Lane>>,
     database: DatabaseIndex,
+    generation: Generation,
 }
 
 impl Attached {
@@ -105,7 +107,8 @@ impl Attached {
         link.refresh(&mapped)?;
         let reader = Reader::open(mapped, Some(Arc::new(pins))).map_err(AttachError::Arena)?;
         let (link, database) = (Arc::clone(shared), DatabaseIndex(0));
-        Ok(Attached { reader: Arc::new(reader), link, lane: None, database })
+        let (reader, generation) = (Arc::new(reader), Generation::current());
+        Ok(Attached { reader, link, lane: None, database, generation })
     }
 
     /// Asks over a lane from now on, not over the socket, what the memory cannot answer.
@@ -279,6 +282,7 @@ impl Attached {
         &'a self,
         mut attempt: impl FnMut(&'a Arc<Reader<Mapped>>) -> Outcome<T>,
     ) -> Result<Answer<T>, AttachError> {
+        check_process(self.generation)?;
         for _ in 0..REFRESHES_MAX {
             match attempt(&self.reader) {
                 Outcome::Found(value) => return Ok(Answer::Found(value)),

@@ -9,7 +9,7 @@ use resp::Value as Reply;
 use crate::address::Place;
 use crate::answers::{TimeToLive, accepted, bulk, fill, integer, is_set, length, unexpected, view};
 use crate::attached::Answer;
-use crate::connection::Connection;
+use crate::connection::{Connection, check_scope};
 use crate::creation::Creation;
 use crate::error::ClientError;
 use crate::memory::Memory;
@@ -108,11 +108,13 @@ impl Client {
     /// Sends one request and returns its reply.
     ///
     /// Commands after which replies no longer answer requests are not sent: MONITOR, SUBSCRIBE and
-    /// its like, CLIENT REPLY, SYNC. Pushed messages, as RESP3 has them, are dropped.
+    /// its like, CLIENT REPLY, SYNC. Nor are SELECT and RESET, as the URL says which database a
+    /// client reads, and who it is. Pushed messages, as RESP3 has them, are dropped.
     ///
     /// # Errors
     /// [`ClientError::Refused`] for an error reply; the others when there is no reply.
     pub fn call(&self, request: &[&[u8]]) -> Result<Reply, ClientError> {
+        check_scope(request)?;
         accepted(self.with_connection(|connection| connection.call(request))?)
     }
 
@@ -121,6 +123,7 @@ impl Client {
     /// # Errors
     /// When a reply does not come.
     pub fn pipeline(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
+        requests.iter().try_for_each(|request| check_scope(request))?;
         self.with_connection(|connection| connection.pipeline(requests))
     }
 
@@ -359,6 +362,7 @@ impl Client {
         &self,
         run: impl FnOnce(&mut Connection) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
+        self.inner.memory.check_process()?;
         self.inner.seats.with(|| self.open(), run)
     }
 

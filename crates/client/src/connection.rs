@@ -52,8 +52,9 @@ impl Connection {
             Place::Tcp(host, port) => Connection::tcp(host, *port, address, timeout),
             Place::SharedMemory(path) => match memory.session()?.as_ref() {
                 Some(session) => match Connection::lane(session, address, timeout) {
-                    // No lanes here, or none left. A database that there is not is refused again.
-                    Err(ClientError::Refused(_)) => Connection::unix(path, address, timeout),
+                    // No lanes here, none left, or no memory to map one. A database that there is
+                    // not is refused again, and a server that is gone is gone there too.
+                    Err(_) => Connection::unix(path, address, timeout),
                     opened => opened,
                 },
                 None => Connection::unix(path, address, timeout),
@@ -226,6 +227,20 @@ pub fn check(request: &[&[u8]]) -> Result<(), ClientError> {
         || name.eq_ignore_ascii_case(b"PSYNC")
         || name.eq_ignore_ascii_case(b"CLIENT") && arguments.first().filter(is_reply).is_some();
     match is_unanswered {
+        false => Ok(()),
+        true => Err(ClientError::Unsupported(String::from_utf8_lossy(name).into_owned())),
+    }
+}
+
+/// Refuses what would take a connection to another database, or to nobody's, which those who share
+/// it, and those who read in the memory, do not see.
+///
+/// # Errors
+/// [`ClientError::Unsupported`], and nothing is sent.
+pub fn check_scope(request: &[&[u8]]) -> Result<(), ClientError> {
+    const RESCOPING: [&[u8]; 2] = [b"SELECT", b"RESET"];
+    let name = request.first().copied().unwrap_or_default();
+    match RESCOPING.iter().any(|other| name.eq_ignore_ascii_case(other)) {
         false => Ok(()),
         true => Err(ClientError::Unsupported(String::from_utf8_lossy(name).into_owned())),
     }

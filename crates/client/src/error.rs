@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 
 use arena::reader::OpenError;
 use resp::Value as Reply;
+use sys::fork::Generation;
 
 /// Why a session cannot attach or read.
 #[derive(Debug)]
@@ -58,6 +59,8 @@ pub enum ClientError {
     Unexpected(String),
     /// The request was not sent, because it would have no reply of its own.
     Unsupported(String),
+    /// This process is a forked child of the one that connected, and has to connect itself.
+    Forked,
     /// Too many threads use one client at a time.
     TooManyThreads {
         /// How many may.
@@ -83,6 +86,7 @@ impl ClientError {
                 ClientError::Broken(io::Error::new(error.kind(), error.to_string()))
             }
             ClientError::TimedOut => ClientError::TimedOut,
+            ClientError::Forked => ClientError::Forked,
             ClientError::Unexpected(text) => ClientError::Unexpected(text.clone()),
             ClientError::Unsupported(text) => ClientError::Unsupported(text.clone()),
             ClientError::TooManyThreads { limit } => ClientError::TooManyThreads { limit: *limit },
@@ -107,6 +111,7 @@ impl fmt::Display for ClientError {
             ClientError::Unsupported(text) => {
                 write!(formatter, "not possible over a client's connection: {text}")
             }
+            ClientError::Forked => formatter.write_str(FORKED),
             ClientError::TooManyThreads { limit } => {
                 write!(formatter, "more than {limit} threads use the client")
             }
@@ -115,6 +120,18 @@ impl fmt::Display for ClientError {
 }
 
 impl std::error::Error for ClientError {}
+
+/// What is said to a child that uses what its parent has opened.
+const FORKED: &str = "the connection is that of the parent process";
+
+/// Fails in a forked child of the process that `generation` is of.
+#[inline(always)]
+pub fn check_process(generation: Generation) -> io::Result<()> {
+    match generation.is_current() {
+        true => Ok(()),
+        false => Err(io::Error::new(ErrorKind::NotConnected, FORKED)),
+    }
+}
 
 impl From<io::Error> for ClientError {
     fn from(error: io::Error) -> ClientError {

@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use resp::{Value as Reply, encode_command};
 use ring::lane::{LaneEnd, LaneError, LaneShape, NEWS, ROOM, SharedLane, Side};
+use sys::fork::Generation;
 use sys::futex::{self, Waited};
 use sys::poll::Waker;
 use sys::socket::Stream;
 
-use crate::error::{AttachError, accepted, unexpected};
+use crate::error::{AttachError, accepted, check_process, unexpected};
 use crate::link::{Link, field};
 use crate::replies::Replies;
 use crate::uploads::Uploads;
@@ -53,6 +54,7 @@ pub struct Lane {
     control: UnixStream,
     /// The server rings here when this side waits by socket.
     bell: Stream,
+    generation: Generation,
 }
 
 impl Lane {
@@ -96,6 +98,7 @@ impl Lane {
             dropped: Arc::clone(&control.dropped),
             control: control.socket()?,
             bell: Stream::from(bell),
+            generation: Generation::current(),
         })
     }
 
@@ -146,6 +149,7 @@ impl Lane {
         &mut self,
         run: impl FnOnce(&mut Lane) -> Result<T, AttachError>,
     ) -> Result<T, AttachError> {
+        check_process(self.generation)?;
         if self.is_broken {
             let text = "the lane has failed before";
             return Err(AttachError::Io(io::Error::new(ErrorKind::NotConnected, text)));
@@ -308,6 +312,10 @@ impl fmt::Debug for Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
+        // In a forked child it is the parent's, who goes on with it.
+        if !self.generation.is_current() {
+            return;
+        }
         // Its connection may live on. Where it does not, the lane has ended with it. Nor is a
         // server waited for that does not answer, nor another thread that waits for it: the lane
         // then ends with the next request over the connection.

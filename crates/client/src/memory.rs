@@ -14,6 +14,7 @@ use arc_swap::{ArcSwapOption, Guard};
 use arena::reader::{Outcome, Reader};
 use base::{DatabaseIndex, UnixMs};
 use ring::Mapped;
+use sys::fork::Generation;
 
 use crate::address::{Address, Place};
 use crate::attached::{Answer, REFRESHES_MAX};
@@ -25,6 +26,8 @@ use crate::view::View;
 pub struct Memory {
     pub address: Address,
     pub timeout: Option<Duration>,
+    /// The process whose the sessions and connections are.
+    generation: Generation,
     session: ArcSwapOption<Session>,
     /// Held while a session is made, so that threads make one together.
     renewing: Mutex<()>,
@@ -56,7 +59,17 @@ impl Memory {
     /// When the URL is none.
     pub fn new(url: &str, timeout: Option<Duration>) -> Result<Memory, ClientError> {
         let (address, session) = (Address::parse(url)?, ArcSwapOption::empty());
-        Ok(Memory { address, timeout, session, renewing: Mutex::new(()) })
+        let generation = Generation::current();
+        Ok(Memory { address, timeout, generation, session, renewing: Mutex::new(()) })
+    }
+
+    /// Fails in a forked child, before it takes a lock that its parent's threads may hold.
+    ///
+    /// # Errors
+    /// [`ClientError::Forked`].
+    #[inline]
+    pub fn check_process(&self) -> Result<(), ClientError> {
+        if self.generation.is_current() { Ok(()) } else { Err(ClientError::Forked) }
     }
 
     /// Looks once; `attempt` is what reads.
@@ -66,7 +79,8 @@ impl Memory {
         attempt: impl FnOnce(&Arc<Session>, &Arc<Reader<Mapped>>) -> Outcome<T>,
     ) -> Look<T> {
         let session = self.session.load();
-        let Some(session) = session.as_ref().filter(|session| !session.is_over()) else {
+        let is_own = self.generation.is_current();
+        let Some(session) = session.as_ref().filter(|session| is_own && !session.is_over()) else {
             return match self.address.place {
                 Place::SharedMemory(_) => Look::Ended,
                 Place::Unix(_) | Place::Tcp(..) => Look::Answer(Answer::Unclear),
@@ -116,8 +130,9 @@ impl Memory {
     /// none. Waits for the server.
     ///
     /// # Errors
-    /// When the server does not answer, or refuses the password.
+    /// When the server does not answer, or refuses the password; in a forked child.
     pub fn session(&self) -> Result<Current, ClientError> {
+        self.check_process()?;
         let session = self.session.load();
         match (&*session, &self.address.place) {
             (Some(current), _) if !current.is_over() => Ok(session),

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use resp::{Value as Reply, encode_command};
+use sys::fork::Generation;
 
 use crate::connection::check;
 use crate::error::ClientError;
@@ -66,6 +67,7 @@ pub struct Multiplexer {
 /// Whose drop ends the connection.
 struct Handle {
     queue: Arc<Mutex<Queue>>,
+    generation: Generation,
 }
 
 /// What callers and the driver share.
@@ -125,16 +127,20 @@ impl Multiplexer {
             sent: 0,
             replies: Replies::default(),
         };
-        (Multiplexer { handle: Arc::new(Handle { queue }) }, driver)
+        let handle = Handle { queue, generation: Generation::current() };
+        (Multiplexer { handle: Arc::new(handle) }, driver)
     }
 
     /// Queues `requests` together and returns what waits for their replies, errors among them.
     ///
     /// # Errors
-    /// When the connection has ended before; and [`ClientError::Unsupported`]: then nothing is
-    /// queued.
+    /// When the connection has ended before, or is the parent process's; and
+    /// [`ClientError::Unsupported`]. Nothing is queued then.
     pub fn send(&self, requests: &[&[&[u8]]]) -> Result<Response, ClientError> {
         requests.iter().try_for_each(|request| check(request))?;
+        if !self.handle.generation.is_current() {
+            return Err(ClientError::Forked);
+        }
         let mut queue = lock(&self.handle.queue);
         if let Some(end) = &queue.end {
             return Err(end.again());

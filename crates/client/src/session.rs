@@ -52,8 +52,9 @@ impl Session {
         let link = Arc::new(Mutex::new(link));
         let attached = match Attached::over(&link) {
             Ok(attached) => Some(attached),
-            Err(AttachError::Io(error)) => return Err(error.into()),
-            // Another user, `shm-reads no`, another version, or no Forebay at all.
+            Err(AttachError::Io(error)) if is_broken(&link)? => return Err(error.into()),
+            // Another user, `shm-reads no`, another version, or no Forebay at all; or this process
+            // may not map as much.
             Err(_) => None,
         };
         let is_over = Arc::new(AtomicBool::new(false));
@@ -81,6 +82,11 @@ impl Session {
         let shape = LaneShape::new(RING_BYTES, RING_BYTES).expect("a power of two within bounds");
         Ok(Lane::open(&self.link, shape)?)
     }
+}
+
+/// Returns whether the connection has failed, and not only what it was asked for.
+fn is_broken(link: &Mutex<Link>) -> io::Result<bool> {
+    link.lock().expect("no holder of the connection panics").is_over()
 }
 
 /// Sets `is_over` once the peer of `socket` has closed; ends when what it returns is closed.

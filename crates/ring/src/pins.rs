@@ -2,13 +2,22 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use arena::pins::{PIN_TABLE_BYTES, PinMemory};
+use sys::fork::Generation;
 use sys::memory::SharedBlock;
 
 /// A pin table in memory that both processes map.
-pub struct SharedPins(SharedBlock);
+///
+/// A forked child of the process that opened it has another table, which nobody reads: what it lets
+/// go of, its parent may still hold.
+pub struct SharedPins {
+    block: SharedBlock,
+    generation: Generation,
+    of_child: OnceLock<Box<[AtomicU64]>>,
+}
 
 impl SharedPins {
     /// Makes a table without pins, for another process to map.
@@ -16,7 +25,7 @@ impl SharedPins {
     /// # Errors
     /// When the system has no memory or no descriptors left.
     pub fn create() -> io::Result<SharedPins> {
-        SharedBlock::create(PIN_TABLE_BYTES).map(SharedPins)
+        SharedBlock::create(PIN_TABLE_BYTES).map(SharedPins::of)
     }
 
     /// Maps the table of `bytes` bytes that another process has made.
@@ -30,20 +39,34 @@ impl SharedPins {
                 format!("a pin table of {bytes} bytes; {PIN_TABLE_BYTES} were expected"),
             ));
         }
-        SharedBlock::open(descriptor, bytes).map(SharedPins)
+        SharedBlock::open(descriptor, bytes).map(SharedPins::of)
+    }
+
+    fn of(block: SharedBlock) -> SharedPins {
+        SharedPins { block, generation: Generation::current(), of_child: OnceLock::new() }
+    }
+
+    #[cold]
+    fn words_of_child(&self) -> &[AtomicU64] {
+        let empty = || (0..PIN_TABLE_BYTES / 8).map(|_| AtomicU64::new(0)).collect();
+        self.of_child.get_or_init(empty)
     }
 }
 
 impl AsFd for SharedPins {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.block.as_fd()
     }
 }
 
 // SAFETY: the block is mapped for as long as the value lives, has a table's size (made so, or
-// checked when it was opened), and cannot shrink: `SharedBlock` sets and checks its seals.
+// checked when it was opened), and cannot shrink: `SharedBlock` sets and checks its seals. That of
+// a child is made in a table's size, and lives as long.
 unsafe impl PinMemory for SharedPins {
     fn words(&self) -> &[AtomicU64] {
-        self.0.words()
+        match self.generation.is_current() {
+            true => self.block.words(),
+            false => self.words_of_child(),
+        }
     }
 }
