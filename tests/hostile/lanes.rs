@@ -22,7 +22,7 @@ const RING_BYTES: u64 = 4096;
 const HOSTILE_LANES_DEFAULT: u64 = 150;
 
 /// Returns the number that the environment has under `name`.
-fn number(name: &str) -> Option<u64> {
+pub(super) fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
@@ -37,7 +37,7 @@ struct RawLane {
 }
 
 /// Sends the words of `line`; returns the reply and the descriptors that came with it.
-fn ask(control: &mut UnixStream, line: &str) -> (Value, Vec<OwnedFd>) {
+pub(super) fn ask_for_descriptors(control: &mut UnixStream, line: &str) -> (Value, Vec<OwnedFd>) {
     let words = words(line);
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let (mut request, mut received) = (Vec::new(), Vec::new());
@@ -61,7 +61,7 @@ impl RawLane {
     fn offered(server: &Server) -> RawLane {
         let mut control = UnixStream::connect(server.socket()).expect("the server is there");
         let (reply, descriptors) =
-            ask(&mut control, &format!("SHM LANE {RING_BYTES} {RING_BYTES}"));
+            ask_for_descriptors(&mut control, &format!("SHM LANE {RING_BYTES} {RING_BYTES}"));
         let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
         let Value::Integer(id) = fields[1] else { panic!("a number: {reply:?}") };
         let [memory, doorbell, bell]: [OwnedFd; 3] = descriptors.try_into().expect("three came");
@@ -78,7 +78,7 @@ impl RawLane {
 
     fn seal(&mut self) {
         let line = format!("SHM SEAL {}", self.id);
-        assert_eq!(ask(&mut self.control, &line).0, Value::Simple(b"OK".to_vec()));
+        assert_eq!(ask_for_descriptors(&mut self.control, &line).0, Value::Simple(b"OK".to_vec()));
     }
 
     /// Returns word `index` of the memory.
@@ -140,7 +140,7 @@ fn vandalise(lane: &mut RawLane, random: &mut Prng) {
         }
         lane.doorbell.wake();
         // The one worker has looked at the lane when it answers.
-        ask(&mut lane.control, "PING");
+        ask_for_descriptors(&mut lane.control, "PING");
     }
 }
 
@@ -187,7 +187,7 @@ fn bad_word_ends_the_lane_and_leaves_its_parent_and_the_other_lanes() {
     lane.doorbell.wake();
     poll_until("the lane to end", || info(&server, "shm", "shm_lanes") == 0);
     assert!(server.log().contains("Closing client that broke its lane"), "{}", server.log());
-    assert_eq!(ask(&mut lane.control, "PING").0, Value::Simple(b"PONG".to_vec()));
+    assert_eq!(ask_for_descriptors(&mut lane.control, "PING").0, Value::Simple(b"PONG".to_vec()));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn lane_is_not_served_before_it_is_sealed() {
     assert_eq!(lane.reply_tail(), 0);
     lane.seal();
     poll_until("a reply", || lane.reply_tail() > 0);
-    let again = ask(&mut lane.control, &format!("SHM SEAL {}", lane.id)).0;
+    let again = ask_for_descriptors(&mut lane.control, &format!("SHM SEAL {}", lane.id)).0;
     assert_eq!(again, Value::Error(b"ERR the lane is sealed already".to_vec()));
 }
 
@@ -227,7 +227,7 @@ fn lanes_are_refused_where_there_may_be_none() {
     let refusal = |line: &str, text: &str| {
         let mut control = UnixStream::connect(server.socket()).expect("the server is there");
         let expected = Value::Error(text.as_bytes().to_vec());
-        assert_eq!(ask(&mut control, line).0, expected, "{line}");
+        assert_eq!(ask_for_descriptors(&mut control, line).0, expected, "{line}");
     };
     let sizes = "ERR a ring has a power of two of bytes from 4096 to 16777216";
     for line in ["0 4096", "4096 5000", "2048 4096", "-4096 4096", "4096 33554432"] {
@@ -249,7 +249,7 @@ fn lanes_are_refused_where_there_may_be_none() {
     let second = RawLane::sealed(&server);
     refusal("SHM LANE 4096 4096", "ERR too many lanes");
     assert_eq!(
-        ask(&mut other.control, &format!("SHM CLOSE {}", other.id)).0.as_bytes(),
+        ask_for_descriptors(&mut other.control, &format!("SHM CLOSE {}", other.id)).0.as_bytes(),
         Some(&b"OK"[..])
     );
     assert_eq!(info(&server, "shm", "shm_lanes"), 1);
@@ -286,12 +286,15 @@ fn doorbells_that_clients_keep_are_not_waited_for() {
     let server = Server::start(Kind::Forebay);
     let mut control = UnixStream::connect(server.socket()).expect("the server is there");
     let mut make = || {
-        let (reply, descriptors) = ask(&mut control, "SHM LANE 4096 4096");
+        let (reply, descriptors) = ask_for_descriptors(&mut control, "SHM LANE 4096 4096");
         let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
         let Value::Integer(id) = fields[1] else { panic!("a number: {reply:?}") };
-        assert_eq!(ask(&mut control, &format!("SHM SEAL {id}")).0.as_bytes(), Some(&b"OK"[..]));
+        assert_eq!(
+            ask_for_descriptors(&mut control, &format!("SHM SEAL {id}")).0.as_bytes(),
+            Some(&b"OK"[..])
+        );
         poll_until("it to be served", || info(&server, "shm", "shm_lanes") == 1);
-        ask(&mut control, &format!("SHM CLOSE {id}"));
+        ask_for_descriptors(&mut control, &format!("SHM CLOSE {id}"));
         poll_until("it to end", || info(&server, "shm", "shm_lanes") == 0);
         descriptors
     };
@@ -330,13 +333,13 @@ fn replies_beyond_the_ring_are_all_there_before_a_shutdown() {
 fn clients_that_take_too_much_memory_are_closed_for_the_memory_of_their_lanes() {
     let server = Launch::new(Kind::Forebay).option("maxmemory-clients", "1mb").start();
     let mut control = UnixStream::connect(server.socket()).expect("the server is there");
-    let (reply, _descriptors) = ask(&mut control, "SHM LANE 1048576 4096");
+    let (reply, _descriptors) = ask_for_descriptors(&mut control, "SHM LANE 1048576 4096");
     let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
     let Value::Integer(id) = fields[1] else { panic!("a number: {reply:?}") };
-    ask(&mut control, &format!("SHM SEAL {id}"));
+    ask_for_descriptors(&mut control, &format!("SHM SEAL {id}"));
     poll_until("it to be evicted", || info(&server, "stats", "evicted_clients") == 1);
     poll_until("it to end", || info(&server, "shm", "shm_lanes") == 0);
-    assert_eq!(ask(&mut control, "PING").0, Value::Simple(b"PONG".to_vec()));
+    assert_eq!(ask_for_descriptors(&mut control, "PING").0, Value::Simple(b"PONG".to_vec()));
 }
 
 /// The steps that `lane_client.py` tells of.

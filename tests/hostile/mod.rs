@@ -7,6 +7,7 @@ mod lanes;
 mod lifetime;
 mod limits;
 mod protocol;
+mod uploads;
 
 use harness::{Server, words};
 use resp::Value;

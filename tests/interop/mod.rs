@@ -1,6 +1,7 @@
 //! The programs that people use with Redis, on Forebay: redis-py, redis-cli, redis-benchmark; and
 //! our own client.
 
+mod adopted_twins;
 #[cfg(feature = "tokio")]
 mod async_client;
 mod attached;

@@ -81,6 +81,37 @@ fn upload_is_set_by_either_mode_at_every_size() {
 }
 
 #[test]
+fn what_needs_no_bytes_leaves_an_adopted_value_where_it_lies() {
+    let server = server();
+    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let uploads = lane.uploads(1).unwrap();
+    put(&uploads, &mut lane, Mode::Adopt, "key", &bytes(1, 5000), &[]);
+    for line in [
+        "EXISTS key",
+        "STRLEN key",
+        "TYPE key",
+        "TTL key",
+        "OBJECT ENCODING key",
+        "EXPIRE key 100",
+        "PERSIST key",
+        "TOUCH key",
+        "MEMORY USAGE key",
+        "SCAN 0",
+        "KEYS *",
+        "DEBUG DIGEST",
+        "RANDOMKEY",
+    ] {
+        socket.call(line);
+        assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 1, "{line}");
+    }
+    put(&uploads, &mut lane, Mode::Adopt, "key", &bytes(2, 5000), &[]);
+    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 1, "the other one is gone");
+    socket.call("SET key small");
+    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 0);
+    assert_eq!(shm_field(&mut socket, "shm_adopted_owned"), 0);
+}
+
+#[test]
 fn commit_has_the_options_and_replies_of_set() {
     let server = server();
     let (mut lane, mut socket) = (lane(&server), server.unix());

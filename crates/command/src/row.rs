@@ -35,6 +35,8 @@ pub struct Command {
     pub keys: &'static [KeySpec],
     /// What a request does with its keys, for the specification that says `variable_flags`.
     pub key_flags: Option<fn(RequestView<'_>) -> KeyFlags>,
+    /// Whether what is returned of the keys, by their flags data of the values, is only their time.
+    pub returns_times: bool,
     /// Whether argument so-and-so of a request is a secret: logs show a word in its place.
     pub secrets: Option<fn(RequestView<'_>, usize) -> bool>,
     /// The arguments after the name or names.
@@ -112,6 +114,7 @@ impl Command {
         categories: Categories::NONE,
         keys: &[],
         key_flags: None,
+        returns_times: false,
         secrets: None,
         args: &[],
         subcommands: &[],
@@ -215,7 +218,7 @@ impl Command {
     pub fn uses_values(&self, request: RequestView<'_>) -> bool {
         let is_used = |flags: KeyFlags| {
             let changes = flags.contains(KeyFlags::RW) && self.group != Group::Generic;
-            changes || flags.contains(KeyFlags::ACCESS)
+            changes || flags.contains(KeyFlags::ACCESS) && !self.returns_times
         };
         match self.key_flags {
             Some(key_flags) => is_used(key_flags(request)),

@@ -112,7 +112,14 @@ pub const CAMPAIGNS: &[Campaign] = &[
         promise: "a thousand clients killed at any step leave no lanes and no memory",
         short: "",
         long: "FOREBAY_LANE_KILLS=1000 cargo test --profile torture \
-            --package forebay-tests --test tests -- --nocapture killed_client_leaves",
+            --package forebay-tests --test tests -- --nocapture killed_client_leaves_no_lane",
+    },
+    Campaign {
+        name: "upload-kills",
+        promise: "a thousand clients killed at any step of an upload leave what they committed",
+        short: "",
+        long: "FOREBAY_UPLOAD_KILLS=1000 cargo test --profile torture \
+            --package forebay-tests --test tests -- --nocapture killed_client_leaves_the_values",
     },
 ];
 

@@ -14,6 +14,7 @@ pub static EXPIRETIME: Command = Command {
     args: &[Arg::key("key")],
     example: "> SET lake deep EXAT 33177117420\nOK\n> EXPIRETIME lake\n(integer) 33177117420",
     handler: Handler::Read(run),
+    returns_times: true,
     ..Command::DEFAULT
 };
 

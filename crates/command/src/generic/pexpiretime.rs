@@ -15,6 +15,7 @@ pub static PEXPIRETIME: Command = Command {
     example: "> SET lake deep PXAT 33177117420000\nOK\n\
         > PEXPIRETIME lake\n(integer) 33177117420000",
     handler: Handler::Read(run),
+    returns_times: true,
     ..Command::DEFAULT
 };
 

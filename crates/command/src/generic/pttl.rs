@@ -16,6 +16,7 @@ pub static PTTL: Command = Command {
     tips: &["nondeterministic_output"],
     example: "> SET lake deep\nOK\n> PTTL lake\n(integer) -1",
     handler: Handler::Read(run),
+    returns_times: true,
     ..Command::DEFAULT
 };
 

@@ -16,6 +16,7 @@ pub static TTL: Command = Command {
     tips: &["nondeterministic_output"],
     example: "> SET lake deep EX 60\nOK\n> TTL lake\n(integer) 60\n> TTL river\n(integer) -2",
     handler: Handler::Read(run),
+    returns_times: true,
     ..Command::DEFAULT
 };
 
