@@ -4,6 +4,7 @@ mod awaits;
 mod command_rows;
 mod differential;
 mod information;
+mod large_sets;
 mod large_values;
 mod observation;
 mod raw_stream;

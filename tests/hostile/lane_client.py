@@ -1,7 +1,7 @@
 """A client that makes a lane and works over it until it is killed.
 
-Its child keeps the socket open afterwards, until its standard input ends. What it does is written
-to standard output, a line for each step.
+It asks PING, or once what it is told. Its child keeps the socket open afterwards, until its
+standard input ends. What it does is written to standard output, a line for each step.
 """
 
 import array
@@ -42,9 +42,10 @@ def main() -> None:
     step("mapped")
     ask(control, f"SHM SEAL {lane}")
     step("sealed")
-    request = b"*1\r\n$4\r\nPING\r\n".ljust(16, b"\0")
-    frame = struct.pack("<Q", 14) + request
-    for count in range(100):
+    request = sys.argv[2].encode() if len(sys.argv) > 2 else b"*1\r\n$4\r\nPING\r\n"
+    padded = request + bytes(-len(request) % 8)
+    frame = struct.pack("<Q", len(request)) + padded
+    for count in range(1 if len(sys.argv) > 2 else 100):
         at = count * len(frame)
         for index, byte in enumerate(frame):
             memory[4096 + (at + index) % RING_BYTES] = byte

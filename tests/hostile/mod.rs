@@ -3,6 +3,7 @@
 
 mod crowds;
 mod door;
+mod half_values;
 mod lanes;
 mod lifetime;
 mod limits;

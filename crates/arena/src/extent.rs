@@ -43,10 +43,12 @@ const GAPS_TRIED_MAX: usize = 64;
 /// What the extent region is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtentFigures {
-    /// All blocks, retired ones too.
+    /// All blocks, retired and reserved ones too.
     pub used_bytes: u64,
     /// Blocks that only wait for their pins.
     pub retired_bytes: u64,
+    /// Blocks that nothing refers to yet.
+    pub reserved_bytes: u64,
     /// What the region has taken from the system: blocks and holes.
     pub touched_bytes: u64,
     /// All holes.
@@ -65,6 +67,11 @@ impl Arena {
     /// Returns what the extent region is made of.
     pub fn extent_figures(&self) -> ExtentFigures {
         self.extents().figures()
+    }
+
+    /// Returns the bytes of blocks that are reserved: their values are still to come.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.extents().reserved_bytes
     }
 
     /// Returns the bytes of all holes between blocks.
@@ -97,6 +104,7 @@ pub(crate) struct ExtentSpace {
     committed: Vec<bool>,
     used_bytes: u64,
     retired_bytes: u64,
+    reserved_bytes: u64,
     block_count: u64,
     /// The memory that a search for a window takes, kept for the next one.
     line: Vec<slide::Weighed>,
@@ -117,6 +125,7 @@ impl ExtentSpace {
             tiles: Tiles::new(base..end),
             used_bytes: 0,
             retired_bytes: 0,
+            reserved_bytes: 0,
             block_count: 0,
             line: Vec::new(),
         }
@@ -131,28 +140,58 @@ impl ExtentSpace {
     /// # Panics
     /// When `bytes` is 0 or above 256 GiB.
     pub fn allocate(&mut self, bytes: u64, owner: Owner, room: Room) -> Result<u64, NeedRoom> {
+        let offset = self.take(bytes, Kind::Block, room)?;
+        self.set_owner(offset, owner);
+        Ok(offset)
+    }
+
+    /// Returns a block of `bytes` as [`ExtentSpace::allocate`] does that nothing refers to yet: it
+    /// is neither moved nor found until it is linked.
+    ///
+    /// # Errors
+    /// As [`ExtentSpace::allocate`].
+    pub fn reserve(&mut self, bytes: u64, room: Room) -> Result<u64, NeedRoom> {
+        let offset = self.take(bytes, Kind::Reserved, room)?;
+        self.reserved_bytes += block_size(bytes);
+        Ok(offset)
+    }
+
+    /// Makes the reserved block at `offset` that of `owner`, who refers to it from here on.
+    ///
+    /// # Panics
+    /// When no block is reserved at `offset`.
+    pub fn link(&mut self, offset: u64, owner: Owner) {
+        let (id, tile) = self.block(offset);
+        assert_eq!(tile.kind, Kind::Reserved, "the block at {offset:#x} is linked twice");
+        self.tiles.turn(id, tile.bytes, Kind::Block);
+        self.reserved_bytes -= tile.bytes;
+        self.set_owner(offset, owner);
+    }
+
+    fn take(&mut self, bytes: u64, kind: Kind, room: Room) -> Result<u64, NeedRoom> {
         let bytes = block_size(bytes);
         let hole = match self.tiles.best_fit(bytes) {
             Some(hole) => hole,
             None => self.warm_up(bytes, room)?,
         };
-        let tile = self.tiles.turn(hole, bytes, Kind::Block);
+        let tile = self.tiles.turn(hole, bytes, kind);
         let offset = self.tiles.get(tile).offset;
         self.write_tag(offset, Tag { bytes, tile });
-        self.set_owner(offset, owner);
         self.used_bytes += bytes;
         self.block_count += 1;
         Ok(offset)
     }
 
-    /// Frees the block at `offset`, a retired one too.
+    /// Frees the block at `offset`, a retired or reserved one too.
     ///
     /// # Panics
     /// When no block starts at `offset`.
     pub fn free(&mut self, offset: u64) {
         let (id, tile) = self.block(offset);
-        if tile.kind == Kind::Retired {
-            self.retired_bytes -= tile.bytes;
+        match tile.kind {
+            Kind::Retired => self.retired_bytes -= tile.bytes,
+            Kind::Reserved => self.reserved_bytes -= tile.bytes,
+            Kind::Block | Kind::Hole | Kind::Gap => {}
         }
         self.used_bytes -= tile.bytes;
         self.block_count -= 1;
@@ -208,7 +247,10 @@ impl ExtentSpace {
     /// When no block starts at `offset` or it is retired already.
     pub fn retire(&mut self, offset: u64) {
         let (id, tile) = self.block(offset);
-        assert_eq!(tile.kind, Kind::Block, "the block at {offset:#x} is retired twice");
+        assert_ne!(tile.kind, Kind::Retired, "the block at {offset:#x} is retired twice");
+        if tile.kind == Kind::Reserved {
+            self.reserved_bytes -= tile.bytes;
+        }
         self.tiles.turn(id, tile.bytes, Kind::Retired);
         self.retired_bytes += tile.bytes;
     }
@@ -264,6 +306,7 @@ impl ExtentSpace {
         ExtentFigures {
             used_bytes: self.used_bytes,
             retired_bytes: self.retired_bytes,
+            reserved_bytes: self.reserved_bytes,
             touched_bytes: self.touched_bytes(),
             free_bytes: self.free_bytes(),
             largest_hole_bytes: self.tiles.largest_hole(),
@@ -333,8 +376,10 @@ impl ExtentSpace {
     /// Stores the new size of a block, whose tile has it already.
     fn resize(&mut self, offset: u64, id: TileId, old: Tile, bytes: u64) {
         self.used_bytes = self.used_bytes - old.bytes + bytes;
-        if old.kind == Kind::Retired {
-            self.retired_bytes = self.retired_bytes - old.bytes + bytes;
+        match old.kind {
+            Kind::Retired => self.retired_bytes = self.retired_bytes - old.bytes + bytes,
+            Kind::Reserved => self.reserved_bytes = self.reserved_bytes - old.bytes + bytes,
+            Kind::Block | Kind::Hole | Kind::Gap => {}
         }
         self.write_tag(offset, Tag { bytes, tile: id });
     }

@@ -4,9 +4,10 @@
 //! memory comes from, `memory.rs` the mapped range, `words.rs` how shared bytes are copied.
 //! `index_pool.rs`, `page_pool.rs` with `slab.rs`, and `extent.rs` allocate; `bucket.rs` and
 //! `table.rs` are the index with its entries; `sequence.rs` and `pins.rs` are the two protocols,
-//! `pin_slots.rs` hands out pins, `touches.rs` tells what readers use; `upload.rs` is memory that
-//! clients write their values to; `reader.rs` is what a process with a read-only mapping does;
-//! `rules.rs` names the rules between the two.
+//! `pin_slots.rs` hands out pins, `touches.rs` tells what readers use; `reserved.rs` is blocks that
+//! are filled before they are linked, `upload.rs` memory that clients write their values to;
+//! `reader.rs` is what a process with a read-only mapping does; `rules.rs` names the rules between
+//! the two.
 //! *Invariants*: only the process that owns the arena writes it, and every store that a reader may
 //! meet is a relaxed atomic word inside an odd sequence; index memory is never reused for values;
 //! an entry is unlinked before its memory is reused; what a reader copied counts only after the
@@ -24,6 +25,7 @@ mod pin_slots;
 pub mod pins;
 mod pool;
 pub mod reader;
+mod reserved;
 pub mod rules;
 pub mod sequence;
 mod slab;
@@ -37,6 +39,7 @@ pub use extent::{Owner, SlideBudget, SlideStep, TopStep};
 pub use layout::{AccessMark, Encoding, ValueType};
 pub use memory::{Arena, ArenaConfig, ArenaError, NeedRoom, Region, Room, Usage};
 pub use page_pool::{DrainStep, PageOwner};
+pub use reserved::ReservedBlock;
 pub use source::{HeapSource, SegmentError, SegmentSource};
 pub use table::ADOPTED_BYTES_MIN;
 pub use table::{Detached, Drained, Entry, EntryId, Fill, HeldValue, NewValue, Slid, Table};

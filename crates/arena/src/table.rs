@@ -15,6 +15,7 @@ mod grow;
 mod held;
 mod large;
 mod maintain;
+mod reserved;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -131,6 +132,9 @@ enum Filling<'a> {
     By(Fill<'a>),
     /// A client has written them; the gap is all of the value.
     Uploaded(Uploaded<'a>),
+    /// They are there: this block, which is reserved, is to be the entry's; the gap is all of the
+    /// value.
+    Reserved(u64),
 }
 
 impl Content<'_> {
@@ -645,6 +649,7 @@ impl Table {
         match content.fill {
             Some(Filling::By(fill)) => self.write_filled(at, content.gap as usize, fill),
             Some(Filling::Uploaded(value)) => self.write_uploaded(at, value),
+            Some(Filling::Reserved(_)) => {}
             None if content.gap > 0 => self.write_zeroes(at, content.gap),
             None => {}
         }

@@ -33,7 +33,7 @@ impl<'a> RequestWithKeys<'a> {
     pub fn parse(args: Args<'a>) -> Result<RequestWithKeys<'a>, CommandError> {
         let outer = args.request();
         let ranges = &outer.ranges[REQUEST_POSITION..];
-        let request = RequestView { buffer: outer.buffer, ranges };
+        let request = RequestView { ranges, ..outer };
         let command = find_for(request).ok_or(UNKNOWN)?;
         if command.keys.is_empty() {
             return Err(NO_KEYS);

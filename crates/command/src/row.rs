@@ -37,6 +37,9 @@ pub struct Command {
     pub key_flags: Option<fn(RequestView<'_>) -> KeyFlags>,
     /// Whether what is returned of the keys, by their flags data of the values, is only their time.
     pub returns_times: bool,
+    /// Which argument becomes the whole value of the one key as it is, where one does: where it is
+    /// long, it may be received where it stays.
+    pub value_at: Option<usize>,
     /// Whether argument so-and-so of a request is a secret: logs show a word in its place.
     pub secrets: Option<fn(RequestView<'_>, usize) -> bool>,
     /// The arguments after the name or names.
@@ -115,6 +118,7 @@ impl Command {
         keys: &[],
         key_flags: None,
         returns_times: false,
+        value_at: None,
         secrets: None,
         args: &[],
         subcommands: &[],

@@ -226,7 +226,8 @@ impl Transaction {
     pub fn queue(&self) -> impl Iterator<Item = Queued<'_>> {
         self.queue.iter().map(|&Place { command, first, count }| {
             let ranges = &self.ranges[first as usize..][..count as usize];
-            Queued { command, request: RequestView { buffer: &self.buffer, ranges } }
+            let request = RequestView { buffer: &self.buffer, ranges, aside: &[] };
+            Queued { command, request }
         })
     }
 

@@ -5,7 +5,8 @@
 //! the third, `dispatch.rs` the one ordered list of checks, `run.rs` one command under its locks,
 //! `transaction.rs` EXEC; `session.rs` what lasts between batches, `tick.rs` what comes from
 //! outside, `tally.rs` what is counted, `audience.rs` who is shown what runs, `pause.rs` which
-//! requests have to wait; `release.rs` says when replies may leave, `apply.rs`
+//! requests have to wait; `receive.rs` finds the place of a value that is still to come,
+//! `release.rs` says when replies may leave, `apply.rs`
 //! replays effects.
 //! *Invariants*: replies come in the order of requests; a command that was refused has changed
 //! nothing; the engine is a function of its state, the time, the random numbers and the bytes that
@@ -20,6 +21,7 @@ mod engine;
 mod histogram;
 mod keys;
 mod pause;
+mod receive;
 mod release;
 mod run;
 mod session;

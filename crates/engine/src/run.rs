@@ -384,6 +384,10 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         loop {
             self.lock_one(key.shard);
             let guard = self.guard.as_mut().expect("locked just now");
+            let has_offer = self.session.offer.is_some();
+            if let Some(block) = self.session.offer.take() {
+                guard.offer(block);
+            }
             let random = Cell::from_mut(&mut self.tick.random);
             let view = write_view(guard, &self.session.state, now);
             let overshoot_bytes_max = 0;
@@ -397,6 +401,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             };
             let result = own_values(self.keyspace, command, args, &mut context.view)
                 .and_then(|()| handler(&mut context, args, reply));
+            if has_offer {
+                self.session.offer = guard.take_back();
+            }
             let Err(CommandError::NeedRoom(need)) = result else {
                 guard.serve_waits();
                 return result;

@@ -2,7 +2,7 @@
 
 use base::UnixMs;
 use command::SessionState;
-use keyspace::{Waits, WatchMark, Watches};
+use keyspace::{ReservedBlock, Waits, WatchMark, Watches};
 
 /// One client's session. It ends with [`crate::Engine::close`].
 #[derive(Debug)]
@@ -11,13 +11,27 @@ pub struct Session {
     pub state: SessionState,
     pub(crate) watches: Watches,
     pub(crate) waits: Waits,
+    /// The block that has an argument of the request to be run.
+    pub(crate) offer: Option<Box<ReservedBlock>>,
 }
 
 impl Session {
     /// Returns a session as it begins at `now`: `authenticated` where no password is required.
     pub fn new(id: u64, now: UnixMs, authenticated: bool) -> Session {
         let state = SessionState::new(id, now, authenticated);
-        Session { state, watches: Watches::default(), waits: Waits::default() }
+        let (watches, waits) = (Watches::default(), Waits::default());
+        Session { state, watches, waits, offer: None }
+    }
+
+    /// Offers the block in which an argument of the request to be run next lies: a command that
+    /// stores this argument as it is makes the block its entry's.
+    pub fn offer(&mut self, block: Box<ReservedBlock>) {
+        self.offer = Some(block);
+    }
+
+    /// Gives the block on offer back, unless it was taken.
+    pub fn withdraw(&mut self) {
+        self.offer = None;
     }
 
     /// Returns the bytes that the session holds beside itself; watches are accounted elsewhere.

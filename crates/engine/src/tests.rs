@@ -7,6 +7,7 @@ mod awaits;
 mod checks;
 mod generated;
 mod memory;
+mod receive;
 mod replay;
 mod times;
 mod transactions;

@@ -2,6 +2,7 @@
 
 use std::sync::MutexGuard;
 
+use arena::ReservedBlock;
 use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 
 use crate::access::Access;
@@ -290,6 +291,17 @@ impl<'k> Guard<'k> {
     /// until it is complete and free to pass the memory limit: nothing is evicted meanwhile.
     pub fn begin_atomic(&mut self) {
         self.recorder.begin_atomic();
+    }
+
+    /// Offers a block with the value of the request underway: a change that stores this value makes
+    /// the block its entry's. To be followed by a [`Guard::take_back`].
+    pub fn offer(&mut self, block: Box<ReservedBlock>) {
+        self.recorder.offer = Some(block);
+    }
+
+    /// Returns the block on offer, unless it was taken.
+    pub fn take_back(&mut self) -> Option<Box<ReservedBlock>> {
+        self.recorder.offer.take()
     }
 
     /// Returns the LSN of the last record that this guard wrote; 0 is none.

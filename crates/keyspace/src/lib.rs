@@ -32,6 +32,7 @@ mod policy;
 mod published;
 mod recorder;
 mod relocate;
+mod reserve;
 mod retire;
 mod room;
 mod sets;
@@ -51,7 +52,8 @@ mod write;
 
 pub use access::Access;
 pub use arena::{
-    Claim, Encoding, Entry, Fill, HeldValue, NeedRoom, Region, UploadError, Uploader, ValueType,
+    Claim, Encoding, Entry, Fill, HeldValue, NeedRoom, Region, ReservedBlock, UploadError,
+    Uploader, ValueType,
 };
 pub use digest::DatasetDigest;
 pub use effect::{Effect, EffectSink, Expiry, Record};

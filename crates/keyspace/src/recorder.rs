@@ -1,5 +1,9 @@
 //! Hands effects to the sink: each on its own, or all of a guard's as one record.
+//!
+//! It also carries the block of a value that was received where it stays, from the guard to the
+//! change that stores the value.
 
+use arena::ReservedBlock;
 use base::{DatabaseIndex, Lsn};
 
 use crate::effect::{Effect, EffectSink, Record, encode_select};
@@ -14,6 +18,8 @@ pub(crate) struct Recorder {
     has_ready: bool,
     /// The atomic record, once there is an effect that somebody listens to.
     atomic: Option<Box<AtomicRecord>>,
+    /// The block that has the value of the request underway, if one was received so.
+    pub offer: Option<Box<ReservedBlock>>,
 }
 
 /// A record under construction.
@@ -54,6 +60,12 @@ impl Recorder {
     /// Forgets that such a key has come.
     pub fn take_ready(&mut self) {
         self.has_ready = false;
+    }
+
+    /// Takes the block on offer where it has this very `value`, for a key of `key_length` bytes.
+    #[inline]
+    pub fn take_offer(&mut self, value: &[u8], key_length: usize) -> Option<Box<ReservedBlock>> {
+        self.offer.take_if(|block| block.is_value(value, key_length))
     }
 
     /// Returns the LSN of the last record, 0 where there was none.

@@ -1,6 +1,6 @@
 //! Changing one database through a guard. Every change emits its effect here, and nowhere else.
 
-use arena::{Encoding, Entry, EntryId, Fill, NeedRoom, NewValue, Table, ValueType};
+use arena::{Encoding, Entry, EntryId, Fill, NeedRoom, NewValue, ReservedBlock, Table, ValueType};
 use base::{DatabaseIndex, Key, UnixMs};
 
 use collections::Rules;
@@ -460,7 +460,33 @@ impl<'p> Place<'p> {
         expiry: Option<UnixMs>,
     ) -> Result<(), NeedRoom> {
         let value = self.new_value(found, bytes, encoding, expiry);
-        self.put_value(key, found, &value)
+        match self.recorder.take_offer(bytes, key.bytes.len()) {
+            None => self.put_value(key, found, &value),
+            Some(block) => self.link(key, found, block, &value),
+        }
+    }
+
+    /// As [`Place::put_value`], with a value that lies in `block` already.
+    #[cold]
+    fn link(
+        &mut self,
+        key: &Key<'_>,
+        found: Option<EntryId>,
+        mut block: Box<ReservedBlock>,
+        value: &NewValue<'_>,
+    ) -> Result<(), NeedRoom> {
+        let (bytes, hash) = (key.bytes, key.hash);
+        let linked = match found {
+            Some(id) => {
+                self.rewrite(key, id, |table| table.replace_reserved(id, bytes, &mut block, value))
+            }
+            None => self.add(key, |table| table.insert_reserved(hash, bytes, &mut block, value)),
+        };
+        if linked.is_err() {
+            // For the next attempt, once there is room in the index.
+            self.recorder.offer = Some(block);
+        }
+        linked
     }
 
     /// As [`Place::put`], with what the value is like.

@@ -4,6 +4,8 @@ use crate::decode::REQUESTS_PER_BATCH_MAX;
 
 /// Ranges kept allocated between batches; a larger table is given back when the batch is cleared.
 const RANGE_COUNT_KEPT: usize = 64 * 1024;
+/// Stands for the argument that lies outside of the buffer: it is a range of none.
+pub(crate) const ASIDE: (u32, u32) = (u32::MAX, 0);
 
 /// One request of a batch: `count` arguments, the first at index `first` of [`Batch::ranges`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,13 @@ impl Batch {
         &self.ranges
     }
 
+    /// Returns whether an argument of a request lies outside of the buffer. Such a request is the
+    /// last of its batch.
+    pub fn has_aside(&self) -> bool {
+        let Some(&Request { first, .. }) = self.requests.last() else { return false };
+        self.ranges[first as usize..].contains(&ASIDE)
+    }
+
     /// Returns the number of requests.
     #[inline]
     pub fn len(&self) -> usize {
@@ -57,7 +66,13 @@ impl Batch {
     /// Returns the requests together with the buffer that they were decoded from.
     #[inline]
     pub fn view<'a>(&'a self, buffer: &'a [u8]) -> Requests<'a> {
-        Requests { buffer, batch: self }
+        self.view_with(buffer, &[])
+    }
+
+    /// As [`Batch::view`], with the argument that lies outside of the buffer.
+    #[inline]
+    pub fn view_with<'a>(&'a self, buffer: &'a [u8], aside: &'a [u8]) -> Requests<'a> {
+        Requests { buffer, batch: self, aside }
     }
 
     /// Forgets all requests and keeps the memory of a usual batch.
@@ -101,6 +116,7 @@ impl Batch {
 pub struct Requests<'a> {
     buffer: &'a [u8],
     batch: &'a Batch,
+    aside: &'a [u8],
 }
 
 impl<'a> Requests<'a> {
@@ -116,11 +132,13 @@ impl<'a> Requests<'a> {
         self.batch.is_empty()
     }
 
-    /// Returns the bytes from the first request to the end of the last.
+    /// Returns the bytes from the first request to the end of the last, without what lies outside
+    /// of the buffer.
     #[inline]
     pub fn span_bytes(&self) -> usize {
         let ranges = &self.batch.ranges;
-        let span = |(first, last): (&(u32, u32), &(u32, u32))| (last.1 - first.0) as usize;
+        let span =
+            |(first, last): (&(u32, u32), &(u32, u32))| last.1.saturating_sub(first.0) as usize;
         ranges.first().zip(ranges.last()).map_or(0, span)
     }
 
@@ -132,7 +150,7 @@ impl<'a> Requests<'a> {
     pub fn at(&self, index: usize) -> RequestView<'a> {
         let Request { first, count } = self.batch.requests[index];
         let ranges = &self.batch.ranges[first as usize..first as usize + count as usize];
-        RequestView { buffer: self.buffer, ranges }
+        RequestView { buffer: self.buffer, ranges, aside: self.aside }
     }
 
     /// Returns the requests in the order of arrival.
@@ -149,6 +167,8 @@ pub struct RequestView<'a> {
     pub buffer: &'a [u8],
     /// The arguments as `(start, end)` in `buffer`; never empty.
     pub ranges: &'a [(u32, u32)],
+    /// The argument whose range is in no buffer, if there is one.
+    pub aside: &'a [u8],
 }
 
 impl<'a> RequestView<'a> {
@@ -165,14 +185,28 @@ impl<'a> RequestView<'a> {
     /// When `index` is not below [`RequestView::len`].
     #[inline]
     pub fn at(&self, index: usize) -> &'a [u8] {
-        let (start, end) = self.ranges[index];
-        &self.buffer[start as usize..end as usize]
+        self.slice(self.ranges[index])
     }
 
     /// Returns the arguments, the command name first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
-        let buffer = self.buffer;
-        self.ranges.iter().map(move |&(start, end)| &buffer[start as usize..end as usize])
+        let request = *self;
+        self.ranges.iter().map(move |&range| request.slice(range))
+    }
+
+    /// The check of the bounds is that for the argument aside too: others pay nothing for it.
+    #[inline]
+    fn slice(&self, range: (u32, u32)) -> &'a [u8] {
+        match self.buffer.get(range.0 as usize..range.1 as usize) {
+            Some(bytes) => bytes,
+            None => self.outside(range),
+        }
+    }
+
+    #[cold]
+    fn outside(&self, range: (u32, u32)) -> &'a [u8] {
+        assert_eq!(range, ASIDE, "a range lies in the buffer");
+        self.aside
     }
 }
 
@@ -206,6 +240,6 @@ impl OwnedRequest {
     /// Returns the request as slices of its own bytes.
     #[inline]
     pub fn view(&self) -> RequestView<'_> {
-        RequestView { buffer: &self.buffer, ranges: &self.ranges }
+        RequestView { buffer: &self.buffer, ranges: &self.ranges, aside: &[] }
     }
 }

@@ -6,12 +6,15 @@
 //! how far it came, so that no byte is looked at more than a fixed number of times however the
 //! stream is cut. How it is cut never changes what comes out.
 //!
+//! The bytes of one long argument may be taken out of the stream while it arrives
+//! ([`Decoder::take_out`]): whoever does so has received them elsewhere.
+//!
 //! Leniencies are Redis's own: `\r` ends a length line whatever follows it, the two bytes after a
 //! bulk are skipped unread, and a NUL hides the rest of a line until the line is too long.
 
 use base::number::parse_i64;
 
-use crate::batch::Batch;
+use crate::batch::{ASIDE, Batch, RequestView};
 use crate::error::ProtocolError;
 use crate::inline;
 
@@ -69,7 +72,8 @@ pub struct Decoded {
 /// How the byte stream goes on behind the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The batch is full: decode again before reading more.
+    /// The batch is full, or ends with a request that has an argument outside of the buffer:
+    /// decode again before reading more.
     Full,
     /// All requests are out. The next one needs at least this many bytes more than the buffer
     /// held, 1 or more: the exact rest of an argument whose length is known.
@@ -91,6 +95,23 @@ pub struct Decoder {
     scanned: usize,
     /// Arguments of the request underway, from its first byte.
     partial: Vec<(u32, u32)>,
+    /// The bytes of the argument awaited were taken out of the stream.
+    is_taken_out: bool,
+    /// So were those of an argument of the request underway, maybe an earlier one.
+    has_aside: bool,
+}
+
+/// An argument of which some bytes are still to come.
+#[derive(Clone, Copy, Debug)]
+pub struct Awaited<'a> {
+    /// The arguments before it, the command name first.
+    pub before: RequestView<'a>,
+    /// How many arguments the request has.
+    pub count: usize,
+    /// Its length.
+    pub bytes: usize,
+    /// The bytes of the request up to its first one.
+    pub head_bytes: usize,
 }
 
 /// How far a request came.
@@ -147,8 +168,12 @@ impl Decoder {
             }
             match self.resume(buffer, consumed, limits, batch) {
                 Ok(Progress::Complete(end) | Progress::Empty(end)) => {
+                    let ends_batch = self.has_aside;
                     self.forget_request();
                     consumed = end;
+                    if ends_batch {
+                        break;
+                    }
                 }
                 Ok(Progress::Wanted(bytes)) => {
                     return Decoded { consumed, next: Next::Wanted(bytes) };
@@ -157,6 +182,36 @@ impl Decoder {
             }
         }
         Decoded { consumed, next: Next::Full }
+    }
+
+    /// Returns the argument that the last call of [`Decoder::decode`] waits for, if it knows its
+    /// length and the request has no argument outside of the stream yet. `request` is what that
+    /// call did not consume.
+    pub fn awaited<'a>(&'a self, request: &'a [u8]) -> Option<Awaited<'a>> {
+        let bytes = self.bulk_bytes.filter(|_| !self.has_aside)? as usize;
+        if self.partial.is_empty() {
+            return None;
+        }
+        let before = RequestView { buffer: request, ranges: &self.partial, aside: &[] };
+        let count = self.partial.len() + self.arguments_left as usize;
+        Some(Awaited { before, count, bytes, head_bytes: self.position })
+    }
+
+    /// Goes on as if the argument awaited had no bytes: the caller takes them out of the stream,
+    /// those that it has seen and those to come, and gives them to [`Batch::view_with`].
+    ///
+    /// # Panics
+    /// When no argument is awaited.
+    pub fn take_out(&mut self) {
+        assert!(self.bulk_bytes.is_some() && !self.has_aside, "one argument is awaited");
+        self.bulk_bytes = Some(0);
+        (self.is_taken_out, self.has_aside) = (true, true);
+    }
+
+    /// Returns whether an argument of the request underway is outside of the stream.
+    #[inline]
+    pub fn has_aside(&self) -> bool {
+        self.has_aside
     }
 
     /// Returns the bytes of memory that the decoder holds beside itself, for accounting.
@@ -172,6 +227,7 @@ impl Decoder {
     fn forget_request(&mut self) {
         self.position = 0;
         self.scanned = 0;
+        self.has_aside = false;
         self.partial.clear();
         if self.partial.capacity() > PARTIAL_RANGES_KEPT {
             self.partial = Vec::new();
@@ -245,14 +301,20 @@ impl Decoder {
             if end + 2 > request.len() {
                 return Ok(Progress::Wanted(end + 2 - request.len()));
             }
-            self.partial.push((self.position as u32, end as u32));
+            let range = (self.position as u32, end as u32);
+            self.partial.push(if self.is_taken_out { ASIDE } else { range });
+            self.is_taken_out = false;
             self.position = end + 2;
             self.bulk_bytes = None;
             self.arguments_left -= 1;
         }
         let mark = batch.mark();
-        for &(first, end) in &self.partial {
-            batch.push_range(start as u32 + first, start as u32 + end);
+        for &range in &self.partial {
+            let (first, end) = range;
+            match range {
+                ASIDE => batch.push_range(first, end),
+                _ => batch.push_range(start as u32 + first, start as u32 + end),
+            }
         }
         batch.close_request(mark);
         Ok(Progress::Complete(start + self.position))
@@ -587,6 +649,45 @@ mod tests {
         assert_eq!(wanted(b"PING\r\n*1\r\n$4\r\nPIN"), (6, Next::Wanted(3)));
         assert_eq!(wanted(b"PING\r\n*1\r\n$4\r\nPING"), (6, Next::Wanted(2)));
         assert_eq!(wanted(b"PING\r\nPI"), (6, Next::Wanted(1)));
+    }
+
+    #[test]
+    fn argument_taken_out_is_the_same_argument() {
+        let stream =
+            b"*4\r\n$3\r\nSET\r\n$1\r\nk\r\n$9\r\nthe\r\nlong\r\n$2\r\nNX\r\n*1\r\n$4\r\nPING\r\n";
+        let value = 0..9;
+        let first = stream.windows(3).position(|window| window == b"the").unwrap();
+        for cut in first..first + value.len() {
+            let (mut decoder, mut batch) = (Decoder::new(), Batch::new());
+            let mut head = stream[..cut].to_vec();
+            let decoded = decoder.decode(&mut head, &mut batch, 64, &Limits::REDIS);
+            assert_eq!(decoded, Decoded { consumed: 0, next: Next::Wanted(first + 11 - cut) });
+            let awaited = decoder.awaited(&head).unwrap();
+            assert_eq!((awaited.bytes, awaited.count, awaited.head_bytes), (9, 4, first));
+            assert_eq!(awaited.before.iter().collect::<Vec<_>>(), [&b"SET"[..], b"k"]);
+            decoder.take_out();
+            head.truncate(first);
+            assert!(decoder.awaited(&head).is_none(), "one is enough");
+            // What follows the value comes byte by byte.
+            let mut behind = stream[first + 9..].iter();
+            let decoded = loop {
+                let decoded = decoder.decode(&mut head, &mut batch, 64, &Limits::REDIS);
+                if batch.has_aside() {
+                    break decoded;
+                }
+                assert_eq!((decoded.consumed, batch.len()), (0, 0));
+                head.push(*behind.next().unwrap());
+            };
+            assert_eq!((batch.len(), decoded.next), (1, Next::Full));
+            let aside = stream[first..first + 9].to_vec();
+            let found: Vec<&[u8]> = batch.view_with(&head, &aside).at(0).iter().collect();
+            assert_eq!(found, [&b"SET"[..], b"k", b"the\r\nlong", b"NX"]);
+            head.drain(..decoded.consumed);
+            head.extend(behind);
+            let _ = decoder.decode(&mut head, &mut batch, 64, &Limits::REDIS);
+            assert!(!batch.has_aside() && !decoder.has_aside());
+            assert_eq!(batch.view(&head).at(0).at(0), b"PING");
+        }
     }
 
     #[test]

@@ -2,8 +2,10 @@
 //!
 //! An idle connection owns no buffer. Requests are decoded where the worker received them; only
 //! what is left of an unfinished request is kept here, and replies that the kernel did not take.
-//! How a connection waits for something else than its peer stands in `connection/waiting.rs`.
+//! How a connection waits for something else than its peer stands in `connection/waiting.rs`, how
+//! a long value comes straight into its place in `connection/incoming.rs`.
 
+mod incoming;
 mod waiting;
 
 use std::io::{self, IoSlice};
@@ -29,6 +31,8 @@ use crate::shared::Shared;
 use crate::stall::Stall;
 use crate::statistics::WorkerCounters;
 use crate::transport::{LaneTransport, Transport};
+
+use incoming::Incoming;
 
 /// Input before authentication, in bytes.
 const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
@@ -133,6 +137,8 @@ pub struct Connection {
     /// Received bytes that no request has consumed; those before `input_start` are done with.
     input: Vec<u8>,
     input_start: usize,
+    /// A value that is not part of the input: it is received where it stays.
+    incoming: Incoming,
     /// What is known of the bytes that are still to come.
     expects: Expects,
     /// Replies that are not sent yet.
@@ -203,6 +209,7 @@ impl Connection {
             decoder: Decoder::new(),
             input: Vec::new(),
             input_start: 0,
+            incoming: Incoming::default(),
             expects: NOTHING_EXPECTED,
             output: Output::default(),
             over_soft_since: None,
@@ -244,6 +251,8 @@ impl Connection {
         }
         let served = if self.expects.has_requests {
             self.execute_input(kit)
+        } else if self.incoming.is_partial() {
+            self.receive_value(kit)
         } else if self.input.is_empty() {
             self.receive_in_place(kit)
         } else {
@@ -279,8 +288,10 @@ impl Connection {
             && consumed < count
             && !self.is_closing
         {
+            let rest = &receive[consumed..count];
+            let kept = self.divert(rest, kit);
             self.input = kit.buffers.take();
-            self.input.extend_from_slice(&receive[consumed..count]);
+            self.input.extend_from_slice(&rest[..kept]);
         }
         kit.receive = receive;
         executed?;
@@ -320,6 +331,11 @@ impl Connection {
         if self.input_start == self.input.len() {
             self.input_start = 0;
             kit.buffers.give(std::mem::take(&mut self.input));
+        } else {
+            let mut input = std::mem::take(&mut self.input);
+            let kept = self.divert(&input[self.input_start..], kit);
+            input.truncate(self.input_start + kept);
+            self.input = input;
         }
         self.check_input(kit)
     }
@@ -332,6 +348,9 @@ impl Connection {
             let rest = &mut buffer[consumed..];
             let Decoded { consumed: count, next } = self.decode(rest, kit);
             consumed += count;
+            if count > 0 {
+                self.incoming.note_consumed();
+            }
             self.execute_batch(rest, kit)?;
             if self.is_closing {
                 break;
@@ -372,6 +391,7 @@ impl Connection {
             self.output.reply(self.session.state.protocol).error(text);
         }
         self.is_closing = true;
+        self.incoming = Incoming::default();
     }
 
     /// Makes sure that there is a buffer for replies.
@@ -385,10 +405,24 @@ impl Connection {
 
     /// Executes the requests of the kit's batch, which were decoded from `buffer`.
     fn execute_batch(&mut self, buffer: &[u8], kit: &mut Kit<'_, '_>) -> Result<(), End> {
+        match self.incoming.is_there() && kit.batch.has_aside() {
+            true => self.execute_received(buffer, kit),
+            false => self.execute_requests(buffer, &[], kit),
+        }
+    }
+
+    /// Executes the requests of the kit's batch, which were decoded from `buffer` but for the
+    /// argument `aside`.
+    fn execute_requests(
+        &mut self,
+        buffer: &[u8],
+        aside: &[u8],
+        kit: &mut Kit<'_, '_>,
+    ) -> Result<(), End> {
         let count = kit.batch.len();
         let mut executed = 0;
         while executed < count && !self.is_closing && self.stall.is_none() {
-            let requests = kit.batch.view(buffer);
+            let requests = kit.batch.view_with(buffer, aside);
             // From what is there on, so that each call executes one request at least.
             kit.tick.output_bytes_max = self.output.len() + OUTPUT_BYTES_PER_CALL_MAX;
             self.output.limit(self.output_bytes_max(kit));
@@ -560,8 +594,9 @@ impl Connection {
         let growth = bytes as isize - self.counted_bytes as isize;
         self.counted_bytes = bytes;
         // What its replies refer to lies in the keyspace and counts there, and nobody but this
-        // client may be in the way of its end.
-        self.record.set_memory(bytes, self.output.referenced_bytes());
+        // client may be in the way of its end. So does the place of a value that it sends.
+        let referenced = self.output.referenced_bytes() + self.incoming_bytes();
+        self.record.set_memory(bytes, referenced);
         growth
     }
 
@@ -608,6 +643,19 @@ impl Connection {
         !self.output.is_empty()
     }
 
+    /// Returns the bytes received that no request has consumed.
+    #[inline]
+    fn kept_bytes(&self) -> usize {
+        self.input.len() - self.input_start + self.incoming.bytes().0
+    }
+
+    /// Returns the size of the value that is received into its place.
+    #[inline]
+    fn incoming_bytes(&self) -> usize {
+        let (filled, missing) = self.incoming.bytes();
+        filled + missing
+    }
+
     fn memory_bytes(&self) -> usize {
         let buffers = self.input.capacity() + self.output.memory_bytes();
         size_of::<Connection>()
@@ -628,8 +676,7 @@ impl Connection {
             true => kit.settings.query_bytes_max,
             false => UNAUTHENTICATED_INPUT_BYTES_MAX.min(kit.settings.query_bytes_max),
         };
-        let kept = self.input.len() - self.input_start;
-        if kept > most { Err(End::QueryLimit) } else { Ok(()) }
+        if self.kept_bytes() > most { Err(End::QueryLimit) } else { Ok(()) }
     }
 
     /// Returns the hard limit of unsent output in bytes; 0 is none.
@@ -663,7 +710,7 @@ impl Connection {
 
     /// Brings the record up to date where what it shows has changed.
     fn show(&mut self) {
-        let kept = self.input.len() - self.input_start;
+        let kept = self.kept_bytes();
         let shown = Shown::of(&self.session, kept, self.is_closing);
         if shown == self.shown {
             return;
@@ -671,7 +718,8 @@ impl Connection {
         self.shown = shown;
         self.record.update(&self.session, |info| {
             info.query_bytes = kept;
-            info.query_bytes_free = self.input.capacity() - self.input.len();
+            info.query_bytes_free =
+                self.input.capacity() - self.input.len() + self.incoming.bytes().1;
             info.is_closing = self.is_closing;
             info.argument_bytes = self.decoder.memory_bytes();
             info.total_bytes = self.memory_bytes() - self.output.memory_bytes();

@@ -179,6 +179,7 @@ fn arena(shared: &Shared, fields: &mut Fields) {
     fields.add("used_memory_index", usage.index_bytes);
     fields.add("used_memory_slabs", usage.slab_bytes);
     fields.add("used_memory_extents", usage.extent_bytes);
+    fields.add("used_memory_extents_reserved", keyspace.arena().reserved_bytes());
     fields.add("used_memory_private", keyspace.private_bytes());
     fields.add("arena_touched", usage.touched_bytes);
 }
@@ -298,6 +299,7 @@ fn replies(counted: &Counted, rate: Rate, fields: &mut Fields) {
     fields.add_zeroes(&["reply_buffer_shrinks", "reply_buffer_expands"]);
     fields.add("eventloop_cycles", totals.rounds);
     fields.add("eventloop_duration_sum", totals.round_nanoseconds / 1000);
+    fields.add("values_received_in_place", totals.direct_values);
     fields.add("busy_polls", totals.busy_polls);
     fields.add("busy_poll_hits", totals.busy_poll_hits);
     fields.add("eventloop_duration_cmd_sum", counted.command_nanoseconds() / 1000);

@@ -67,6 +67,8 @@ counters! {
     output_bytes,
     /// Receives that brought something.
     reads,
+    /// Values that were received straight into their place.
+    direct_values,
     /// Sends that were tried.
     writes,
     /// Rounds of the worker's loop.

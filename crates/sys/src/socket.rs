@@ -1,6 +1,6 @@
 //! Stream sockets that never block: TCP and unix listeners, and the streams they accept.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -10,8 +10,8 @@ use std::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType,
-    sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendFlags, SocketAddrAny, SocketAddrUnix,
+    SocketFlags, SocketType, sockopt,
 };
 
 /// What one receive brought.
@@ -61,6 +61,18 @@ impl Stream {
     pub fn receive_appending(&self, buffer: &mut Vec<u8>) -> io::Result<Received> {
         assert!(buffer.len() < buffer.capacity(), "no room would look like the end");
         received(rustix::net::recv(&self.socket, spare_capacity(buffer), RecvFlags::DONTWAIT))
+    }
+
+    /// Receives into `first`, and what is there beyond that into `second`, once.
+    ///
+    /// # Errors
+    /// Those of a broken connection.
+    pub fn receive_pieces(&self, first: &mut [u8], second: &mut [u8]) -> io::Result<Received> {
+        let mut pieces = [IoSliceMut::new(first), IoSliceMut::new(second)];
+        let mut ancillary = RecvAncillaryBuffer::default();
+        let flags = RecvFlags::DONTWAIT;
+        let result = rustix::net::recvmsg(&self.socket, &mut pieces, &mut ancillary, flags);
+        received(result.map(|message| (message.bytes, 0)))
     }
 
     /// Sends from `bytes`, once.

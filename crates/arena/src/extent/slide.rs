@@ -98,7 +98,7 @@ pub enum TopStep {
         /// Whether a hole of that size would do.
         is_movable: bool,
     },
-    /// There is none, or it only waits for its pins.
+    /// There is none, or nothing refers to it: it waits for its pins, or for its value.
     Nothing,
 }
 
@@ -161,7 +161,7 @@ impl ExtentSpace {
         else {
             return TopStep::Nothing;
         };
-        if tile.kind == Kind::Retired {
+        if tile.kind != Kind::Block {
             return TopStep::Nothing;
         }
         let owner = self.owner(tile.offset);
@@ -247,7 +247,7 @@ impl ExtentSpace {
                 (tile.bytes, tile.bytes)
             }
             Kind::Block => (0, tile.bytes),
-            Kind::Gap | Kind::Retired => (0, Weighed::FIXED),
+            Kind::Gap | Kind::Retired | Kind::Reserved => (0, Weighed::FIXED),
         };
         Weighed { id, gain, cost }
     }

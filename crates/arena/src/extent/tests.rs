@@ -45,7 +45,7 @@ fn owner(number: u64) -> Owner {
 struct Expected {
     bytes: u64,
     owner: Owner,
-    retired: bool,
+    kind: Kind,
     seed: u64,
 }
 
@@ -106,7 +106,8 @@ impl Pair {
             0..26 => self.allocate(),
             26..46 => self.with_any(Pair::free),
             46..50 => self.with_any(Pair::extend),
-            50..54 => self.with_any(Pair::shrink),
+            50..53 => self.with_any(Pair::shrink),
+            53 => self.with_any(Pair::link),
             54..56 => self.with_any(Pair::retire),
             56..61 => self.make_room(),
             61 => self.slide_stale(),
@@ -148,12 +149,17 @@ impl Pair {
         self.owner_count += 1;
         let (owner, touched) = (owner(self.owner_count), self.space.touched_bytes());
         let had_hole = self.space.fits(bytes);
-        match self.space.allocate(bytes, owner, room) {
+        let kind = if self.random.one_in(4) { Kind::Reserved } else { Kind::Block };
+        let allocated = match kind {
+            Kind::Reserved => self.space.reserve(bytes, room),
+            _ => self.space.allocate(bytes, owner, room),
+        };
+        match allocated {
             Ok(offset) => {
                 assert_eq!(offset % LINE_BYTES, 0);
                 let seed = self.random.next();
                 let bytes = self.space.block_bytes(offset);
-                self.model.insert(offset, Expected { bytes, owner, retired: false, seed });
+                self.model.insert(offset, Expected { bytes, owner, kind, seed });
                 self.fill(offset, 16..bytes, seed);
             }
             Err(need) => {
@@ -190,9 +196,17 @@ impl Pair {
 
     fn retire(&mut self, offset: u64) {
         let expected = self.model.get_mut(&offset).expect("a block of the model");
-        if !expected.retired {
-            expected.retired = true;
+        if expected.kind != Kind::Retired {
+            expected.kind = Kind::Retired;
             self.space.retire(offset);
+        }
+    }
+
+    fn link(&mut self, offset: u64) {
+        let expected = self.model.get_mut(&offset).expect("a block of the model");
+        if expected.kind == Kind::Reserved {
+            expected.kind = Kind::Block;
+            self.space.link(offset, expected.owner);
         }
     }
 
@@ -233,7 +247,7 @@ impl Pair {
         let before = self.model.get(&step.offset).copied();
         let Some(target) = self.space.slide(step) else { return false };
         let expected = before.expect("what was moved was there");
-        assert_eq!((expected.owner, expected.retired), (step.owner, false));
+        assert_eq!((expected.owner, expected.kind), (step.owner, Kind::Block));
         self.model.remove(&step.offset);
         assert!(self.model.insert(target, expected).is_none(), "two blocks at {target:#x}");
         self.check_content(target);
@@ -257,12 +271,14 @@ impl Pair {
     }
 
     fn check_figures(&self) {
-        let sum = |retired: bool| -> u64 {
-            let blocks = self.model.values().filter(|block| block.retired || !retired);
+        let sum = |kinds: &[Kind]| -> u64 {
+            let blocks = self.model.values().filter(|block| kinds.contains(&block.kind));
             blocks.map(|block| block.bytes).sum()
         };
         let space = &self.space;
-        assert_eq!((space.used_bytes(), space.retired_bytes), (sum(false), sum(true)));
+        assert_eq!(space.used_bytes(), sum(&[Kind::Block, Kind::Retired, Kind::Reserved]));
+        assert_eq!(space.retired_bytes, sum(&[Kind::Retired]));
+        assert_eq!(space.reserved_bytes, sum(&[Kind::Reserved]));
         assert_eq!(space.block_count, self.model.len() as u64);
         assert_eq!(space.touched_bytes(), space.used_bytes() + space.free_bytes());
         let touched = self.arena.usage().touched_bytes - self.touched_elsewhere;
@@ -308,8 +324,10 @@ impl Pair {
         assert_eq!(Tag::from_word(word), Tag { bytes: tile.bytes, tile: id });
         let expected = self.model[&tile.offset];
         assert_eq!(tile.bytes, expected.bytes);
-        assert_eq!(tile.kind == Kind::Retired, expected.retired);
-        assert_eq!(self.space.owner(tile.offset), expected.owner);
+        assert_eq!(tile.kind, expected.kind);
+        if tile.kind == Kind::Block {
+            assert_eq!(self.space.owner(tile.offset), expected.owner);
+        }
         self.check_content(tile.offset);
     }
 

@@ -27,6 +27,8 @@ pub(super) enum Kind {
     Block,
     /// A block that only waits for its pins.
     Retired,
+    /// A block that nothing refers to yet.
+    Reserved,
 }
 
 /// One piece of the region.
@@ -63,11 +65,12 @@ const _: () = assert!(size_of::<Record>() == 32);
 
 impl Record {
     fn tile(&self) -> Tile {
-        let kind = match self.packed & 3 {
+        let kind = match self.packed & 63 {
             0 => Kind::Hole,
             1 => Kind::Gap,
             2 => Kind::Block,
-            _ => Kind::Retired,
+            3 => Kind::Retired,
+            _ => Kind::Reserved,
         };
         Tile { offset: self.offset, bytes: self.packed & !63, kind }
     }
@@ -417,7 +420,7 @@ impl Tiles {
                 self.gaps.push(id);
                 self.gap_bytes += tile.bytes;
             }
-            Kind::Block | Kind::Retired => {}
+            Kind::Block | Kind::Retired | Kind::Reserved => {}
         }
     }
 
@@ -440,7 +443,7 @@ impl Tiles {
                 self.gaps.swap_remove(place);
                 self.gap_bytes -= tile.bytes;
             }
-            Kind::Block | Kind::Retired => {}
+            Kind::Block | Kind::Retired | Kind::Reserved => {}
         }
     }
 }

@@ -34,18 +34,24 @@ impl Table {
         let block = entry.large_block().filter(|_| !entry.is_adopted())?;
         // Whoever changes, moves or frees the block holds this table too, so that the pin is in
         // time without a second look.
-        let pin = PinSlots::pin(self.arena.own_pins().clone(), block)?;
         let value = entry.value();
-        Some(HeldValue {
-            start: NonNull::from(value).cast(),
-            length: value.len(),
-            _pin: pin,
-            _arena: self.arena.clone(),
-        })
+        HeldValue::new(&self.arena, block, NonNull::from(value).cast(), value.len())
     }
 }
 
 impl HeldValue {
+    /// Pins `block`, which the caller keeps as it is until then, and in which a value of `length`
+    /// bytes is at `start`.
+    pub(crate) fn new(
+        arena: &Arc<Arena>,
+        block: u64,
+        start: NonNull<u8>,
+        length: usize,
+    ) -> Option<HeldValue> {
+        let pin = PinSlots::pin(arena.own_pins().clone(), block)?;
+        Some(HeldValue { start, length, _pin: pin, _arena: arena.clone() })
+    }
+
     /// Returns the hold on `range` of the value.
     ///
     /// # Panics

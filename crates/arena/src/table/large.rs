@@ -222,7 +222,13 @@ impl Table {
         let room = if elsewhere == 0 { length + content.spare } else { 0 };
         let bytes = (value_at + room).next_multiple_of(64);
         let owner = Owner { descriptor, shard: self.shard.0, database: self.identity };
-        let start = self.arena.extents().allocate(bytes, owner, self.room)?;
+        let start = match content.reserved_block() {
+            Some(reserved) => {
+                self.arena.extents().link(reserved, owner);
+                reserved
+            }
+            None => self.arena.extents().allocate(bytes, owner, self.room)?,
+        };
         let got = self.arena.extents().block_bytes(start);
         sequence::before_reuse::<AtomicU64>();
         self.large_bytes += got;

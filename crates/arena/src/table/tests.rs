@@ -8,8 +8,11 @@ use std::collections::{HashMap, HashSet};
 use base::prng::Prng;
 
 use super::*;
-use crate::layout::{AccessMark, PAGE_BYTES, SLOTS_PER_BUCKET, TYPE_FREE, root};
+use crate::layout::{
+    AccessMark, PAGE_BYTES, SLOTS_PER_BUCKET, SMALL_ENTRY_BYTES_MAX, TYPE_FREE, root,
+};
 use crate::memory::{ArenaConfig, Room};
+use crate::reserved::ReservedBlock;
 use crate::source::HeapSource;
 
 fn arena(segment_bytes: u64, segments: u32) -> Arc<Arena> {
@@ -110,8 +113,45 @@ impl Pair {
         (self.random.below(3) == 0).then(|| UnixMs(self.random.below(1 << 40) as i64))
     }
 
+    /// Returns a block with `bytes`, now and then, where they are many; sometimes drops one first
+    /// that has some of them.
+    fn reserved(&mut self, key: &[u8], bytes: &[u8]) -> Option<ReservedBlock> {
+        if (bytes.len() as u64) < SMALL_ENTRY_BYTES_MAX || self.random.below(2) == 0 {
+            return None;
+        }
+        let used = self.arena.usage().extent_bytes;
+        let length = bytes.len() as u64;
+        let mut block = self.arena.reserve_block(key.len() as u64, length).expect("there is room");
+        assert!(self.arena.reserved_bytes() >= length);
+        let first = self.random.below(length) as usize;
+        block.append(&bytes[..first]);
+        if self.random.below(4) == 0 {
+            drop(block);
+            assert_eq!((self.arena.usage().extent_bytes, self.arena.reserved_bytes()), (used, 0));
+            return None;
+        }
+        while !block.is_full() {
+            let at = block.filled_bytes();
+            let count = 1 + self.random.below(block.missing_bytes() as u64) as usize;
+            block.room()[..count].copy_from_slice(&bytes[at..at + count]);
+            block.advance(count);
+        }
+        Some(block)
+    }
+
     fn insert(&mut self, key: &[u8], hash: u64) {
         let (mut bytes, expiry) = (self.bytes(), self.expiry());
+        if let Some(mut block) = self.reserved(key, &bytes) {
+            let held = block.hold().expect("a slot is free");
+            let new = value(held.as_ref(), expiry);
+            let inserted = self.table.insert_reserved(hash, key, &mut block, &new);
+            let id = inserted.expect("there is room");
+            drop(block);
+            assert_eq!(self.table.entry(id).value().as_ptr(), held.as_ref().as_ptr());
+            assert_eq!((held.as_ref(), self.arena.reserved_bytes()), (&bytes[..], 0));
+            self.model.insert(key.to_vec(), (bytes, expiry));
+            return;
+        }
         let gap_max = if self.random.below(2) == 0 { 0 } else { self.value_bytes_max.min(5000) };
         let gap = self.random.below(gap_max + 1);
         let new = value(&bytes, expiry);
@@ -123,7 +163,15 @@ impl Pair {
 
     fn replace(&mut self, key: &[u8], id: EntryId) {
         let (bytes, expiry) = (self.bytes(), self.expiry());
-        let id = self.table.replace(id, key, &value(&bytes, expiry)).expect("there is room");
+        let replaced = match self.reserved(key, &bytes) {
+            Some(mut block) => {
+                let held = block.hold().expect("a slot is free");
+                let new = value(held.as_ref(), expiry);
+                self.table.replace_reserved(id, key, &mut block, &new)
+            }
+            None => self.table.replace(id, key, &value(&bytes, expiry)),
+        };
+        let id = replaced.expect("there is room");
         assert_eq!(self.table.entry(id).value(), bytes);
         self.model.insert(key.to_vec(), (bytes, expiry));
     }

@@ -14,6 +14,7 @@ pub static GETSET: Command = Command {
     arity: Arity::exactly(3),
     flags: Flags::DENYOOM.with(Flags::FAST),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE))],
+    value_at: Some(2),
     args: &[Arg::key("key"), Arg::string("value")],
     deprecated: Some(("6.2.0", "`SET` with the `!GET` argument")),
     example: "> SET lake deep\nOK\n> GETSET lake wide\n\"deep\"\n> GET lake\n\"wide\"",

@@ -14,6 +14,7 @@ pub static PSETEX: Command = Command {
     arity: Arity::exactly(4),
     flags: Flags::DENYOOM,
     keys: &[KeySpec::at(1, KeyFlags::OW.with(KeyFlags::UPDATE))],
+    value_at: Some(3),
     args: &[
         Arg::key("key"),
         Arg::integer("milliseconds").within(1, 1_000_000_000),

@@ -54,6 +54,7 @@ pub static SET: Command = Command {
     )
     .note("RW and ACCESS due to the optional `GET` argument")],
     key_flags: Some(key_flags),
+    value_at: Some(2),
     args: &[Arg::key("key"), Arg::string("value"), CONDITION, GET, EXPIRATION],
     history: &[
         ("2.6.12", "Added the `EX`, `PX`, `NX` and `XX` options."),

@@ -14,6 +14,7 @@ pub static SETEX: Command = Command {
     arity: Arity::exactly(4),
     flags: Flags::DENYOOM,
     keys: &[KeySpec::at(1, KeyFlags::OW.with(KeyFlags::UPDATE))],
+    value_at: Some(3),
     args: &[Arg::key("key"), Arg::integer("seconds").within(1, 1_000_000), Arg::string("value")],
     deprecated: Some(("2.6.12", "`SET` with the `EX` argument")),
     example: "> SETEX lake 60 deep\nOK\n> TTL lake\n(integer) 60",

@@ -13,6 +13,7 @@ pub static SETNX: Command = Command {
     arity: Arity::exactly(3),
     flags: Flags::DENYOOM.with(Flags::FAST),
     keys: &[KeySpec::at(1, KeyFlags::OW.with(KeyFlags::INSERT))],
+    value_at: Some(2),
     args: &[Arg::key("key"), Arg::string("value")],
     deprecated: Some(("2.6.12", "`SET` with the `NX` argument")),
     example: "> SETNX lake deep\n(integer) 1\n> SETNX lake wide\n(integer) 0",

@@ -8,12 +8,12 @@ const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
 
 /// Asserts that memory is within the limit, but for the 32nd that index and slab pages may pass it
 /// by.
-fn assert_within_limit(engine: &Engine) {
+pub(super) fn assert_within_limit(engine: &Engine) {
     let (used, limit) = (engine.keyspace().used_memory(), engine.keyspace().maxmemory());
     assert!(used <= limit + limit / 32 + (32 << 10), "{used} of {limit} bytes are used");
 }
 
-fn limited(spare: u64, policy: EvictionPolicy) -> Engine {
+pub(super) fn limited(spare: u64, policy: EvictionPolicy) -> Engine {
     let engine = Engine::new(keyspace(8));
     let host = TestHost::default();
     let mut client = Client::new(&engine, &host);

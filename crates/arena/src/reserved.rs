@@ -1,0 +1,168 @@
+//! A block that is filled before an entry refers to it: a long value is received where it stays.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::layout::{SMALL_ENTRY_BYTES_MAX, block, block_value_offset};
+use crate::memory::{Arena, NeedRoom, Room};
+use crate::sequence;
+use crate::table::HeldValue;
+use crate::words::store_bytes;
+
+/// The block of a value that arrives piece by piece, before any entry refers to it. It is neither
+/// moved nor evicted, counts as used, and is given back when this is dropped, unless
+/// [`crate::Table::insert_reserved`] or [`crate::Table::replace_reserved`] has made an entry of it.
+pub struct ReservedBlock {
+    arena: Arc<Arena>,
+    start: u64,
+    /// Where the value lies, from `start`.
+    value_offset: u64,
+    length: u64,
+    filled: u64,
+    is_linked: bool,
+}
+
+impl Arena {
+    /// Returns a block for a value of `length` bytes under a key of `key_length`. The caller holds
+    /// no lock of the arena.
+    ///
+    /// # Errors
+    /// NeedRoom, and nothing has changed.
+    ///
+    /// # Panics
+    /// When the value may be part of a small entry, which has no block.
+    pub fn reserve_block(
+        self: &Arc<Arena>,
+        key_length: u64,
+        length: u64,
+    ) -> Result<ReservedBlock, NeedRoom> {
+        assert!(length >= SMALL_ENTRY_BYTES_MAX, "a value of {length} bytes may be a small entry");
+        let value_offset = block_value_offset(key_length);
+        let start = self.extents().reserve(value_offset + length, Room::Limited)?;
+        sequence::before_reuse::<AtomicU64>();
+        // Whoever frees a block looks there whether its value lies elsewhere.
+        self.memory.word(start + block::VALUE_AT).store(0, Ordering::Relaxed);
+        let arena = self.clone();
+        Ok(ReservedBlock { arena, start, value_offset, length, filled: 0, is_linked: false })
+    }
+}
+
+impl ReservedBlock {
+    /// Returns the bytes of the value that are there.
+    pub fn filled_bytes(&self) -> usize {
+        self.filled as usize
+    }
+
+    /// Returns the bytes of the value that are still to come.
+    pub fn missing_bytes(&self) -> usize {
+        (self.length - self.filled) as usize
+    }
+
+    /// Returns whether the value is there.
+    pub fn is_full(&self) -> bool {
+        self.filled == self.length
+    }
+
+    /// Returns the room for what is still to come, to be written from its start on.
+    pub fn room(&mut self) -> &mut [u8] {
+        let length = self.missing_bytes();
+        // SAFETY: the bytes are committed memory of this block, initialised as all memory of a
+        // source is. Only this value knows of them, and it is borrowed: no entry refers to the
+        // block, so no thread of this process finds it. A reader in another process that follows a
+        // stale reference may see them change and discards what it saw.
+        unsafe { std::slice::from_raw_parts_mut(self.end().as_ptr(), length) }
+    }
+
+    /// Notes that the first `count` bytes of the room have been written.
+    ///
+    /// # Panics
+    /// When there is less room.
+    pub fn advance(&mut self, count: usize) {
+        assert!(count <= self.missing_bytes(), "{count} bytes are more than there is room for");
+        self.filled += count as u64;
+    }
+
+    /// Appends `bytes` to what is there.
+    ///
+    /// # Panics
+    /// When there is less room.
+    pub fn append(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.missing_bytes(), "the value has room for what is appended");
+        // SAFETY: the room is this block's, and `bytes` is none of it: whoever passes them cannot
+        // have borrowed the room as well.
+        unsafe { store_bytes(self.end().as_ptr(), bytes) };
+        self.filled += bytes.len() as u64;
+    }
+
+    /// Returns what is there of the value.
+    pub fn value(&self) -> &[u8] {
+        // SAFETY: the bytes up to there have been written, and nobody changes them while this value
+        // is borrowed: no entry refers to the block.
+        unsafe { std::slice::from_raw_parts(self.first().as_ptr(), self.filled as usize) }
+    }
+
+    /// Holds the value, which is complete, so that it stays as it is whatever becomes of the block;
+    /// `None` when this process holds as many values as it can.
+    ///
+    /// # Panics
+    /// When the value is not complete.
+    pub fn hold(&self) -> Option<HeldValue> {
+        assert!(self.is_full(), "a value is held once it is there");
+        HeldValue::new(&self.arena, self.start, self.first(), self.length as usize)
+    }
+
+    /// Returns whether `bytes` are the value of this block, complete and where it lies, and may
+    /// stay there under a key of `key_length` bytes.
+    pub fn is_value(&self, bytes: &[u8], key_length: usize) -> bool {
+        let is_same = NonNull::from(bytes).cast::<u8>() == self.first();
+        let fits = block_value_offset(key_length as u64) == self.value_offset;
+        is_same && fits && self.is_full() && bytes.len() as u64 == self.length
+    }
+
+    /// Returns the block, to make an entry of `arena` refer to it.
+    pub(crate) fn linkable(&self, arena: &Arc<Arena>, key: &[u8], value: &[u8]) -> u64 {
+        assert!(Arc::ptr_eq(&self.arena, arena), "the block is one of the table's arena");
+        assert!(!self.is_linked, "one entry refers to a block");
+        assert!(self.is_value(value, key.len()), "the block has this value, and room for the key");
+        self.start
+    }
+
+    /// Notes that an entry refers to the block: it is no longer this value's to free.
+    pub(crate) fn note_linked(&mut self) {
+        self.is_linked = true;
+    }
+
+    fn first(&self) -> NonNull<u8> {
+        self.pointer(self.value_offset)
+    }
+
+    fn end(&self) -> NonNull<u8> {
+        self.pointer(self.value_offset + self.filled)
+    }
+
+    fn pointer(&self, offset: u64) -> NonNull<u8> {
+        NonNull::new(self.arena.memory.pointer(self.start + offset)).expect("memory is not null")
+    }
+}
+
+impl Drop for ReservedBlock {
+    fn drop(&mut self) {
+        if !self.is_linked {
+            self.arena.release_block(self.start);
+        }
+    }
+}
+
+impl fmt::Debug for ReservedBlock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ReservedBlock { start, length, filled, .. } = self;
+        formatter
+            .debug_struct("ReservedBlock")
+            .field("start", start)
+            .field("length", length)
+            .field("filled", filled)
+            .finish_non_exhaustive()
+    }
+}

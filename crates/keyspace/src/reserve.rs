@@ -1,0 +1,44 @@
+//! Blocks for long values that are received where they stay.
+
+use arena::ReservedBlock;
+use base::ShardIndex;
+
+use crate::keyspace::Keyspace;
+use crate::room::SweepContext;
+
+/// How often a block is asked for anew after room was made for it.
+const ATTEMPTS_MAX: u32 = 16;
+/// The share of the memory limit that blocks without an entry may take, where there is more than
+/// one: none of it can be evicted.
+const RESERVED_SHARE: u64 = 4;
+
+impl Keyspace {
+    /// Returns a block for a value of `length` bytes under a key of `key_length` that belongs to
+    /// `shard`; evicts for it as a write would. The caller holds no guard. `None` where there is no
+    /// room, or where other values that are still to come leave too little of a quarter of the
+    /// memory limit.
+    ///
+    /// # Panics
+    /// When the value may be part of a small entry.
+    pub fn reserve_block(
+        &self,
+        shard: ShardIndex,
+        key_length: usize,
+        length: usize,
+        context: &mut SweepContext<'_>,
+    ) -> Option<Box<ReservedBlock>> {
+        let (key_length, length) = (key_length as u64, length as u64);
+        let most = self.maxmemory() / RESERVED_SHARE;
+        let reserved = self.arena().reserved_bytes();
+        if most > 0 && reserved > 0 && reserved + key_length + length > most {
+            return None;
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            match self.arena().reserve_block(key_length, length) {
+                Ok(block) => return Some(Box::new(block)),
+                Err(need) => self.reserve(need, shard, context).ok()?,
+            }
+        }
+        None
+    }
+}

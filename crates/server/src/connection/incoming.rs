@@ -1,0 +1,171 @@
+//! How a long value is received straight into its place in the arena.
+//!
+//! Once the head of a request says that a long argument follows which becomes a value as it is, a
+//! block is reserved for it, and what is still to come goes there and not through the input. The
+//! request is then decoded as if the argument were empty, and run with the argument where it lies.
+//! Where that cannot be, the value is collected as any other input and copied by the command.
+//! docs/decisions/0006-large-values.md says when memory is set aside, and what that is worth.
+
+use std::ops::Range;
+
+use keyspace::ReservedBlock;
+use sys::socket::Stream;
+
+use super::{Connection, End, Kit, received, taken};
+use crate::transport::{LaneTransport, Transport};
+
+/// What is still to come of a value has to be this long: less is as well copied.
+const MISSING_BYTES_MIN: usize = 16 * 1024;
+/// A block of this size is set aside as soon as its value is announced, as the room in an input
+/// buffer is. Of a longer value...
+const AT_ONCE_BYTES_MAX: usize = 1 << 20;
+/// ...this part has to come first: who makes others' values go pays for it.
+const ARRIVED_SHARE: usize = 32;
+/// Bytes behind a value that are received with its end: the rest of the request, and the head of
+/// the next one, whose value is to go to its own place.
+const BEHIND_BYTES: usize = 4096;
+/// What a lane hands out at least.
+const WORD_BYTES: usize = 8;
+
+/// The value that a connection receives into its place.
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    block: Option<Box<ReservedBlock>>,
+    /// There was no block for the argument awaited.
+    is_refused: bool,
+}
+
+impl Incoming {
+    /// Returns whether there is a value, complete or not.
+    #[inline]
+    pub fn is_there(&self) -> bool {
+        self.block.is_some()
+    }
+
+    /// Returns whether there is a value of which bytes are still to come.
+    #[inline]
+    pub fn is_partial(&self) -> bool {
+        self.block.as_ref().is_some_and(|block| !block.is_full())
+    }
+
+    /// Returns the bytes that have come, and those that are to come.
+    #[inline]
+    pub fn bytes(&self) -> (usize, usize) {
+        let bytes = |block: &ReservedBlock| (block.filled_bytes(), block.missing_bytes());
+        self.block.as_deref().map_or((0, 0), bytes)
+    }
+
+    /// Notes that a request has been consumed: what was said of its arguments is void.
+    #[inline]
+    pub fn note_consumed(&mut self) {
+        self.is_refused = false;
+    }
+}
+
+impl Connection {
+    /// Looks whether the unfinished request `rest`, has a value
+    /// that can be received into its place, and moves there what has come of it. Returns how many
+    /// bytes of `rest` are to be kept as input.
+    pub(super) fn divert(&mut self, rest: &[u8], kit: &mut Kit<'_, '_>) -> usize {
+        if self.expects.wanted_bytes < MISSING_BYTES_MIN
+            || self.expects.has_requests
+            || self.is_closing
+            || self.stall.is_some()
+            || self.incoming.is_refused
+        {
+            return rest.len();
+        }
+        let engine = &kit.shared.engine;
+        let Some(awaited) = self.decoder.awaited(rest) else { return rest.len() };
+        let (head_bytes, bytes) = (awaited.head_bytes, awaited.bytes);
+        let arrived = rest.len() - head_bytes;
+        if arrived + MISSING_BYTES_MIN > bytes
+            || !engine.may_reserve_for(&self.session, &awaited, kit.tick)
+        {
+            return rest.len();
+        }
+        let first = bytes / ARRIVED_SHARE;
+        if bytes > AT_ONCE_BYTES_MAX && arrived < first {
+            // No more than that is to be copied.
+            self.expects.wanted_bytes = first - arrived;
+            return rest.len();
+        }
+        let Some(mut block) = engine.reserve_for(awaited.before, bytes, kit.tick) else {
+            self.incoming.is_refused = true;
+            return rest.len();
+        };
+        block.append(&rest[head_bytes..]);
+        self.decoder.take_out();
+        self.incoming.block = Some(block);
+        kit.counters.direct_values.add(1);
+        head_bytes
+    }
+
+    /// Receives more of a value into its place, and executes once it and what follows are there.
+    pub(super) fn receive_value(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
+        let block = self.incoming.block.as_mut().expect("a value is incoming");
+        let behind = match &mut self.transport {
+            Transport::Socket(stream) => receive_value_from_socket(stream, block, kit)?,
+            Transport::Lane(lane) => receive_value_from_lane(lane, block, kit)?,
+        };
+        self.expects.may_receive = self.expects.end || behind.len() == BEHIND_BYTES;
+        if behind.is_empty() {
+            return self.check_input(kit);
+        }
+        self.input.extend_from_slice(&kit.receive[behind]);
+        self.execute_input(kit)
+    }
+
+    /// Executes the request of the kit's batch whose value has been received into its place.
+    pub(super) fn execute_received(
+        &mut self,
+        buffer: &[u8],
+        kit: &mut Kit<'_, '_>,
+    ) -> Result<(), End> {
+        let block = self.incoming.block.take().expect("the request has a value of its own");
+        let Some(value) = block.hold() else {
+            // So many replies wait to be sent from where they lie that this value is copied.
+            return self.execute_requests(buffer, block.value(), kit);
+        };
+        self.session.offer(block);
+        let executed = self.execute_requests(buffer, value.as_ref(), kit);
+        // The hold goes first: the block would have to wait for it.
+        drop(value);
+        self.session.withdraw();
+        executed
+    }
+}
+
+/// Receives once; returns where in the kit's buffer the bytes behind the value are.
+fn receive_value_from_socket(
+    stream: &Stream,
+    block: &mut ReservedBlock,
+    kit: &mut Kit<'_, '_>,
+) -> Result<Range<usize>, End> {
+    let missing = block.missing_bytes();
+    let result = stream.receive_pieces(block.room(), &mut kit.receive[..BEHIND_BYTES]);
+    let count = received(result, kit)?;
+    block.advance(count.min(missing));
+    Ok(0..count.saturating_sub(missing))
+}
+
+/// As [`receive_value_from_socket`]. A lane hands out whole words, so that the last bytes of the
+/// value come with those behind them.
+fn receive_value_from_lane(
+    lane: &mut LaneTransport,
+    block: &mut ReservedBlock,
+    kit: &mut Kit<'_, '_>,
+) -> Result<Range<usize>, End> {
+    if block.missing_bytes() >= WORD_BYTES {
+        let count = taken(lane.receive(block.room(), kit.counters), kit)?;
+        block.advance(count);
+    }
+    let missing = block.missing_bytes();
+    if missing >= WORD_BYTES {
+        return Ok(0..0);
+    }
+    let count = taken(lane.receive(&mut kit.receive[..BEHIND_BYTES], kit.counters), kit)?;
+    let value = count.min(missing);
+    block.append(&kit.receive[..value]);
+    Ok(value..count)
+}
