@@ -101,7 +101,7 @@ fn positions(row: &Command, request: &[Vec<u8>]) -> Vec<usize> {
         ranges.push((end, end + word.len() as u32));
         end += word.len() as u32;
     }
-    row.key_positions(RequestView { buffer: &buffer, ranges: &ranges }).collect()
+    row.key_positions(RequestView { buffer: &buffer, ranges: &ranges, aside: &[] }).collect()
 }
 
 #[test]
