@@ -13,6 +13,7 @@
 mod content;
 mod link;
 mod reader;
+mod uploads;
 mod writer;
 
 use std::os::fd::OwnedFd;
@@ -45,6 +46,8 @@ const CHANGES_PER_LOOK: u32 = 1000;
 /// Small segments, so that new ones come and go all the time.
 const SEGMENT_BYTES: u64 = 256 * 1024;
 const SEGMENT_COUNT: u32 = 2048;
+/// Those of them that are for uploads.
+const UPLOAD_SEGMENTS: u32 = 32;
 
 fn number(variable: &str, default: u64) -> u64 {
     match std::env::var(variable) {
@@ -133,11 +136,11 @@ fn process_of_the_writer() {
     let segments = OwnedSegments::reserve(SEGMENT_BYTES, SEGMENT_COUNT, Backing::OnTouch);
     let segments = Arc::new(segments.expect("addresses"));
     let config = ArenaConfig { shard_count: 1, database_count: 5, hash_seed: 3 };
-    let source = Box::new(SharedSegments::new(segments.clone()));
+    let source = Box::new(SharedSegments::new(segments.clone()).with_uploads(UPLOAD_SEGMENTS));
     let arena = Arena::new(source, config).expect("a range of that size");
     let pins = Arc::new(SharedPins::create().expect("memory"));
     arena.pins().add(pins.clone());
-    let mut writer = writer::Writer::new(arena.clone(), number(SEED, 1));
+    let mut writer = writer::Writer::new(arena.clone(), segments.clone(), number(SEED, 1));
     let mut reader = again("process_of_the_reader", "reader")
         .stdin(Stdio::from(OwnedFd::from(other)))
         .spawn()

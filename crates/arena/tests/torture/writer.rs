@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use arena::{
-    AccessMark, Arena, Encoding, EntryId, NeedRoom, NewValue, Room, Slid, SlideBudget, SlideStep,
-    Table, ValueType,
+    ADOPTED_BYTES_MIN, AccessMark, Arena, Encoding, EntryId, NeedRoom, NewValue, Room, Slid,
+    SlideBudget, SlideStep, Table, ValueType,
 };
 use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
+
+use sys::memory::OwnedSegments;
 
 use crate::SEGMENT_BYTES;
 use crate::content::{
     DATABASE, EXPIRY_BASE, FLUSHED, Growth, KINDS, Kind, STAMP_BYTES, SWAPPED, Stamp, UNCOMMITTED,
     database_of_passed, id, name,
 };
+use crate::uploads::UploadClient;
 
 /// The bytes of name and value of the keys that blink.
 const BLINKING_BYTES: u64 = 120;
@@ -40,10 +43,12 @@ const OPERATIONS: &[Operation] = &[
     ("evacuation", 10, Writer::evacuate),
     ("slide", 80, Writer::slide),
     ("return of segments", 1, Writer::give_back),
+    ("adopted value owned", 60, Writer::own),
+    ("client of uploads gone", 2, Writer::change_client),
 ];
 
 /// What changes came to, counted where it shows: that a change was tried proves nothing.
-const EFFECTS: [&str; 15] = [
+const EFFECTS: [&str; 19] = [
     "sizes changed",
     "appended in place",
     "appended elsewhere",
@@ -59,6 +64,10 @@ const EFFECTS: [&str; 15] = [
     "segments made",
     "blocks passed to another key",
     "copies passed to another key",
+    "values adopted",
+    "uploads copied",
+    "adopted values owned",
+    "clients of uploads gone",
 ];
 const RESIZED: usize = 0;
 const APPENDED_IN_PLACE: usize = 1;
@@ -75,9 +84,17 @@ const SEGMENTS_RETURNED: usize = 11;
 const SEGMENTS_MADE: usize = 12;
 const PASSED_AS_BLOCK: usize = 13;
 const PASSED_AS_COPY: usize = 14;
+const ADOPTED: usize = 15;
+const UPLOADED: usize = 16;
+const OWNED: usize = 17;
+const CLIENTS_GONE: usize = 18;
 
 pub struct Writer {
     arena: Arc<Arena>,
+    segments: Arc<OwnedSegments>,
+    /// Where large values come from now and then.
+    client: Option<UploadClient>,
+    clients: u64,
     tables: Vec<Table>,
     random: Prng,
     version: u64,
@@ -96,7 +113,7 @@ pub struct Writer {
 
 impl Writer {
     /// Fills the databases: every key that is never absent is there afterwards.
-    pub fn new(arena: Arc<Arena>, seed: u64) -> Writer {
+    pub fn new(arena: Arc<Arena>, segments: Arc<OwnedSegments>, seed: u64) -> Writer {
         let table = |database| {
             let database = DatabaseIndex(database);
             Table::new(arena.clone(), ShardIndex(0), database, Room::Limited)
@@ -105,6 +122,9 @@ impl Writer {
         let mut writer = Writer {
             tables: (0..5).map(table).collect(),
             epoch_at_start: 0,
+            client: None,
+            clients: 0,
+            segments,
             arena,
             random: Prng::new(seed),
             version: 0,
@@ -225,9 +245,9 @@ impl Writer {
                 let hash = writer.arena.hasher().hash(&writer.name);
                 let table = &mut writer.tables[usize::from(DATABASE)];
                 let id = table.find(hash, &writer.name).expect("it was appended to before");
-                let place = table.entry(id).value().as_ptr();
+                let place = table.entry(id).value_offset();
                 let id = table.append(id, &writer.value, Encoding::Raw)?;
-                let stayed = place == table.entry(id).value().as_ptr();
+                let stayed = place == table.entry(id).value_offset();
                 let effect = if stayed { APPENDED_IN_PLACE } else { APPENDED_ELSEWHERE };
                 writer.effects[effect] += 1;
                 Ok(())
@@ -242,9 +262,9 @@ impl Writer {
         self.retry(|writer| {
             let (id, table) = writer.find(DATABASE).expect("it is never deleted");
             let table = &mut writer.tables[table];
-            let place = table.entry(id).value().as_ptr();
+            let place = table.entry(id).value_offset();
             let id = table.overwrite(id, 0, &writer.value, Encoding::Raw)?;
-            if place == table.entry(id).value().as_ptr() {
+            if place == table.entry(id).value_offset() {
                 writer.effects[OVERWRITTEN_IN_PLACE] += 1;
             }
             Ok(())
@@ -390,7 +410,9 @@ impl Writer {
             return Ok(());
         }
         let entry = self.tables[from].entry(id);
-        let (bytes, expiry) = (entry.value().to_vec(), entry.expiry());
+        let mut bytes = Vec::new();
+        let bytes = entry.value_or_copy(&mut bytes).to_vec();
+        let expiry = entry.expiry();
         let (value_type, encoding) = (ValueType::String, Encoding::Raw);
         let mark = AccessMark::default();
         let value = NewValue { bytes: &bytes, value_type, encoding, expiry, mark };
@@ -496,9 +518,17 @@ impl Writer {
         stamp.write(&mut self.value);
     }
 
-    /// Stores the prepared value under the prepared name.
+    /// Stores the prepared value under the prepared name; a large one is often uploaded first.
     fn store(&mut self, database: u8) {
+        if self.value.len() as u64 >= ADOPTED_BYTES_MIN
+            && self.random.one_in(2)
+            && let Some(offset) = self.client.as_ref().and_then(|it| it.upload(&self.value))
+        {
+            let stays = !self.random.one_in(4);
+            return self.retry(|writer| writer.commit(database, offset, stays));
+        }
         self.retry(|writer| {
+            let length = writer.value.len() as u64;
             let hash = writer.arena.hasher().hash(&writer.name);
             let table = &mut writer.tables[usize::from(database)];
             let (value_type, encoding) = (ValueType::String, Encoding::Raw);
@@ -507,7 +537,7 @@ impl Writer {
                 NewValue { bytes, value_type, encoding, expiry: None, mark: AccessMark::default() };
             match table.find(hash, &writer.name) {
                 Some(id) => {
-                    let resized = table.entry(id).value().len() != bytes.len();
+                    let resized = table.entry(id).value_length() != length;
                     table.replace(id, &writer.name, &value)?;
                     writer.effects[RESIZED] += u64::from(resized);
                     Ok(())
@@ -515,6 +545,52 @@ impl Writer {
                 None => table.insert(hash, &writer.name, &value).map(drop),
             }
         });
+    }
+
+    /// Stores the prepared value, which is at `offset` of the upload memory, copied or as it lies.
+    fn commit(&mut self, database: u8, offset: u64, stays: bool) -> Result<(), NeedRoom> {
+        let client = self.client.as_ref().expect("it has uploaded the value");
+        let claim = client.uploader(&self.arena).claim(offset, self.value.len() as u64);
+        let claim = claim.expect("it was allocated just now");
+        let uploaded = claim.uploaded(stays);
+        let (value_type, encoding) = (ValueType::String, Encoding::Raw);
+        let mark = AccessMark::default();
+        let value = NewValue { bytes: &[], value_type, encoding, expiry: None, mark };
+        let hash = self.arena.hasher().hash(&self.name);
+        let table = &mut self.tables[usize::from(database)];
+        match table.find(hash, &self.name) {
+            Some(id) => table.replace_uploaded(id, &self.name, uploaded, &value)?,
+            None => table.insert_uploaded(hash, &self.name, uploaded, &value)?,
+        };
+        if stays {
+            claim.finish_adoption();
+            self.effects[ADOPTED] += 1;
+        } else {
+            claim.finish_copy();
+            self.effects[UPLOADED] += 1;
+        }
+        Ok(())
+    }
+
+    /// Copies an adopted value to memory that no client can write.
+    fn own(&mut self) {
+        let kind = if self.random.one_in(2) { Kind::Large } else { Kind::Lasting };
+        let index = self.key(kind);
+        name(kind, index, &mut self.name);
+        self.retry(|writer| {
+            let Some((id, table)) = writer.find(DATABASE) else { return Ok(()) };
+            let was_adopted = writer.tables[table].entry(id).is_adopted();
+            writer.tables[table].own(id)?;
+            writer.effects[OWNED] += u64::from(was_adopted);
+            Ok(())
+        });
+    }
+
+    /// Lets the client go, and another one come where its memory has been given back.
+    fn change_client(&mut self) {
+        self.effects[CLIENTS_GONE] += u64::from(self.client.take().is_some());
+        self.clients += 1;
+        self.client = UploadClient::begin(&self.arena, &self.segments, self.clients);
     }
 
     fn remove(&mut self, database: u8) {
