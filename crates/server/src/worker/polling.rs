@@ -59,8 +59,8 @@ impl Polling {
         if source.is_some() && source == self.lone {
             self.rounds = self.rounds.saturating_add(1);
         } else {
-            self.lone = source;
-            self.rounds = 0;
+            // Whether it pays is another client's matter, too.
+            *self = Polling { lone: source, ..Polling::default() };
         }
     }
 
@@ -131,6 +131,21 @@ mod tests {
             polling.note(other);
             assert!(!polling.is_due(PollMode::Lone, true), "{other:?}");
         }
+    }
+
+    #[test]
+    fn client_does_not_pay_for_the_looks_in_vain_at_another() {
+        let mut polling = alone();
+        for _ in 0..1 << REST_MAX {
+            polling.note(Some(7));
+            if polling.is_due(PollMode::Lone, true) {
+                polling.learn(false);
+            }
+        }
+        for _ in 0..=ROUNDS_ALONE {
+            polling.note(Some(8));
+        }
+        assert!(polling.is_due(PollMode::Lone, true));
     }
 
     #[test]
