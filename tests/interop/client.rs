@@ -208,6 +208,87 @@ fn created_value_is_seen_when_it_is_sealed_and_never_when_it_is_dropped() {
 }
 
 #[test]
+fn created_value_stays_where_it_was_written_and_a_put_one_is_copied_once() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let [client, _, other] = clients(&server, "?db=3");
+    let mut taken = Vec::new();
+    for round in 0..60 {
+        let value = bytes(round, 100_000 + 30_000 * (round % 7));
+        let mut creation = client.create(b"key", value.len()).unwrap();
+        creation.copy_from_slice(&value);
+        creation.seal().unwrap();
+        assert_eq!(info(&server, "shm_commits_adopted"), round as u64 + 1);
+        let view = client.take(b"key").unwrap().expect("it is sealed");
+        assert!(view.is_pinned() && *view == value[..]);
+        taken.push((view, value));
+        if taken.len() > 5 {
+            taken.remove(round % 5);
+        }
+        assert!(taken.iter().all(|(view, value)| **view == value[..]), "they stay as they were");
+    }
+    taken.clear();
+    for round in 0..20 {
+        let value = bytes(round, (1 << 20) + (round % 3) * 500_000);
+        client.put(b"key", &value).unwrap();
+        assert_eq!(info(&server, "shm_commits_copied"), round as u64 + 1);
+        assert!(*other.get(b"key").unwrap().expect("it was put") == value[..]);
+    }
+    // In a transaction it is sent, as room cannot be asked for there.
+    client.call(&[b"MULTI"]).unwrap();
+    assert!(matches!(client.put(b"key", &bytes(9, 1 << 20)), Err(ClientError::Unexpected(_))));
+    assert!(
+        matches!(client.call(&[b"EXEC"]).unwrap(), Reply::Array(replies) if replies.len() == 1)
+    );
+    assert!(*other.get(b"key").unwrap().expect("it was put") == bytes(9, 1 << 20)[..]);
+    client.take(b"key").unwrap();
+    poll_until("all adopted memory to be free", || info(&server, "shm_adopted_values") == 0);
+}
+
+#[test]
+fn creations_that_come_to_nothing_leave_no_memory_taken() {
+    const LENGTH: usize = 40_000;
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let client = connect(&urls(&server, "")[0]);
+    let never = SetOptions::new().expires_in(Duration::ZERO);
+    let absent = SetOptions::new().if_present();
+    for _ in 0..1500 {
+        let [dropped, refused, unmet] = [(); 3].map(|()| client.create(b"key", LENGTH).unwrap());
+        drop(dropped);
+        assert_eq!(refused.seal_with(&never).unwrap_err().code(), Some("ERR"));
+        assert!(!unmet.seal_with(&absent).unwrap());
+    }
+    assert!(info(&server, "shm_uploads_open") < 10);
+    let many: Vec<_> = (0..300).map(|_| client.create(b"key", LENGTH).unwrap()).collect();
+    drop(many);
+    assert!(client.create(b"key", LENGTH).unwrap().seal().is_ok());
+    assert!(info(&server, "shm_uploads_open") < 10);
+}
+
+#[test]
+fn values_are_sent_where_the_server_gives_no_memory_for_them() {
+    let small = Launch::new(Kind::Forebay).option("shm-upload-bytes-max", "0").start();
+    let full = Launch::new(Kind::Forebay)
+        .option("segment-size", "1mb")
+        .option("shm-upload-bytes-max", "16mb")
+        .start();
+    for server in [&small, &full] {
+        let [client, _, other] = clients(server, "");
+        for index in 0..12 {
+            let (key, value) = (format!("key:{index}"), bytes(index, 2 << 20));
+            let mut creation = client.create(key.as_bytes(), value.len()).unwrap();
+            creation.copy_from_slice(&value);
+            creation.seal().unwrap();
+            client.put(b"put", &value).unwrap();
+            for key in [key.as_bytes(), b"put"] {
+                assert!(*other.get(key).unwrap().expect("it was put") == value[..]);
+            }
+        }
+    }
+    assert_eq!(info(&small, "shm_commits_adopted"), 0);
+    assert!(info(&full, "shm_commits_adopted") > 4);
+}
+
+#[test]
 fn taken_value_is_not_copied_and_its_memory_is_given_back_with_the_view() {
     const LENGTH: usize = 4 << 20;
     let server = Launch::new(Kind::Forebay).option("maxmemory", "64mb").start();

@@ -99,8 +99,8 @@ pub fn before_scan<W: AtomicWord>() {
 /// The memory of a pin table.
 ///
 /// # Safety
-/// `words()` returns, in one process, the same slice of `PIN_TABLE_BYTES / 8` words for as long as the value lives,
-/// in memory that cannot shrink. Another process may write it at any time.
+/// `words()` returns, in one process, the same slice of `PIN_TABLE_BYTES / 8` words for as long as
+/// the value lives, in memory that cannot shrink. Another process may write it at any time.
 pub unsafe trait PinMemory: Send + Sync {
     /// Returns the table's words.
     fn words(&self) -> &[AtomicU64];

@@ -183,7 +183,7 @@ impl AsyncClient {
         key: &[u8],
         length: usize,
     ) -> Result<Creation<AsyncClient>, ClientError> {
-        Ok(Creation::new(self.clone(), key, length))
+        Ok(Creation::owned(self.clone(), key, length))
     }
 
     /// Returns the value of `key`, as [`crate::Client::get`].

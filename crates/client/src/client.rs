@@ -14,6 +14,7 @@ use crate::creation::Creation;
 use crate::error::ClientError;
 use crate::memory::Memory;
 use crate::options::SetOptions;
+use crate::rooms::{Committed, Upload};
 use crate::seats::Seats;
 use crate::view::View;
 use crate::waiting::{Wait, await_request};
@@ -21,6 +22,12 @@ use crate::waiting::{Wait, await_request};
 /// How often `take` looks at a value that others take and put all the time, before it asks the
 /// server for a copy.
 pub(crate) const TAKES_MAX: u32 = 8;
+
+/// Values of this size and more that are put are written to upload memory, and copied from there:
+/// below it a lane takes them in a few pieces, and the memory is for those who use it much.
+const PUT_UPLOAD_BYTES_MIN: usize = 1 << 20;
+/// Values of this size and more that are created are written where they stay.
+const CREATE_UPLOAD_BYTES_MIN: usize = 32 * 1024;
 
 /// A client of one server, over `shm://`, `unix://` or `redis://`.
 ///
@@ -132,8 +139,7 @@ impl Client {
     /// # Errors
     /// As [`Client::call`].
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), ClientError> {
-        let reply = self.call(&[b"SET", key, value])?;
-        if is_set(&reply)? { Ok(()) } else { Err(unexpected(&reply)) }
+        self.put_with(key, value, &SetOptions::new()).map(|_| ())
     }
 
     /// Sets `key` to `value` as `options` say; returns whether their condition held.
@@ -146,6 +152,43 @@ impl Client {
         value: &[u8],
         options: &SetOptions,
     ) -> Result<bool, ClientError> {
+        if value.len() >= PUT_UPLOAD_BYTES_MIN
+            && let Some(mut upload) = self.upload(value.len())?
+        {
+            upload.copy_from_slice(value);
+            return self.commit(key, upload, false, options);
+        }
+        self.set(key, value, options)
+    }
+
+    /// Makes `upload` the value of `key`; returns whether the condition of `options` held.
+    pub(crate) fn commit(
+        &self,
+        key: &[u8],
+        upload: Upload,
+        adopt: bool,
+        options: &SetOptions,
+    ) -> Result<bool, ClientError> {
+        let words = options.words();
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let committed =
+            self.with_connection(|connection| connection.commit(upload, adopt, (key, &words)));
+        match committed? {
+            Committed::Replied(reply) => is_set(&reply),
+            Committed::Elsewhere(upload) => self.set(key, &upload, options),
+        }
+    }
+
+    /// Returns room to write a value to; `None` where it has to be sent.
+    fn upload(&self, length: usize) -> Result<Option<Upload>, ClientError> {
+        match self.inner.memory.address.place {
+            Place::SharedMemory(_) => self.with_connection(|connection| connection.upload(length)),
+            Place::Unix(_) | Place::Tcp(..) => Ok(None),
+        }
+    }
+
+    /// Puts by SET.
+    fn set(&self, key: &[u8], value: &[u8], options: &SetOptions) -> Result<bool, ClientError> {
         let words = options.words();
         let mut request: Vec<&[u8]> = vec![b"SET", key, value];
         request.extend(words.iter().map(Vec::as_slice));
@@ -155,10 +198,20 @@ impl Client {
     /// Returns `length` bytes to write a value into, which becomes that of `key` when it is sealed.
     /// What they hold before is not said.
     ///
+    /// Over shared memory 32 KiB and more are memory of the server's, and stay where they are: the
+    /// value is not copied. Where the server gives none, they are sent when they are sealed.
+    ///
     /// # Errors
-    /// None so far; reserved for a server that has no memory for the value.
+    /// When the server does not answer.
     pub fn create(&self, key: &[u8], length: usize) -> Result<Creation, ClientError> {
-        Ok(Creation::new(self.clone(), key, length))
+        let upload = match length >= CREATE_UPLOAD_BYTES_MIN {
+            true => self.upload(length)?,
+            false => None,
+        };
+        Ok(match upload {
+            Some(upload) => Creation::uploaded(self.clone(), key, upload),
+            None => Creation::owned(self.clone(), key, length),
+        })
     }
 
     /// Returns the value of `key`: over shared memory a value above 4 KiB where it lies, else a

@@ -15,6 +15,7 @@ use crate::error::{AttachError, ClientError};
 use crate::lane::Lane;
 use crate::memory::Memory;
 use crate::replies::Replies;
+use crate::rooms::{Committed, Upload};
 use crate::session::Session;
 
 /// Requests that are sent before their replies are read. So much passes into a socket whose peer
@@ -31,6 +32,8 @@ pub struct Connection {
     /// A call has failed before its reply was there whole: what comes next would be taken for the
     /// reply of another.
     is_broken: bool,
+    /// Inside MULTI, as far as one call tells.
+    is_queueing: bool,
     timeout: Option<Duration>,
 }
 
@@ -74,7 +77,13 @@ impl Connection {
         let mut lane = Box::new(session.new_lane()?);
         lane.set_timeout(timeout);
         let session = Some(Arc::clone(session));
-        let mut opened = Connection { wire: Wire::Lane(lane), session, is_broken: false, timeout };
+        let mut opened = Connection {
+            wire: Wire::Lane(lane),
+            session,
+            is_broken: false,
+            is_queueing: false,
+            timeout,
+        };
         opened.select(address)?;
         Ok(opened)
     }
@@ -119,7 +128,8 @@ impl Connection {
         let replies = Replies::default();
         let socket = Box::new(Socket { stream, replies, encoded: Vec::new() });
         let wire = Wire::Socket(socket);
-        let mut opened = Connection { wire, session: None, is_broken: false, timeout };
+        let mut opened =
+            Connection { wire, session: None, is_broken: false, is_queueing: false, timeout };
         if let Some(words) = greeting(address) {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             accepted(opened.call(&words)?)?;
@@ -154,6 +164,48 @@ impl Connection {
         Ok(reply)
     }
 
+    /// Returns room to write a value of `length` bytes to; `None` where it has to be sent.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub fn upload(&mut self, length: usize) -> Result<Option<Upload>, ClientError> {
+        let Some(session) = self.session.clone().filter(|_| !self.is_queueing) else {
+            return Ok(None);
+        };
+        self.exchange(|wire| match wire {
+            Wire::Lane(lane) => {
+                Ok(Upload::new(&session, length, |requests| lane.pipeline(requests))?)
+            }
+            Wire::Socket(_) => Ok(None),
+        })
+    }
+
+    /// Makes `upload` the value of `key`, with SET's options `words`.
+    ///
+    /// # Errors
+    /// When the connection fails, or the server refuses.
+    pub fn commit(
+        &mut self,
+        upload: Upload,
+        adopt: bool,
+        (key, words): (&[u8], &[&[u8]]),
+    ) -> Result<Committed, ClientError> {
+        let is_own = self.session.as_ref().is_some_and(|session| upload.is_of(session));
+        self.exchange(|wire| match wire {
+            Wire::Lane(lane) if is_own => {
+                let send = |requests: &[&[&[u8]]]| lane.pipeline(requests);
+                match upload.commit(adopt, (key, words), send) {
+                    Ok(reply) => Ok(Ok(Committed::Replied(reply))),
+                    Err(AttachError::Io(error)) => Err(error.into()),
+                    // A refusal leaves the connection whole.
+                    Err(error) => Ok(Err(error)),
+                }
+            }
+            Wire::Lane(_) | Wire::Socket(_) => Ok(Ok(Committed::Elsewhere(upload))),
+        })?
+        .map_err(ClientError::from)
+    }
+
     fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         match &mut self.wire {
             Wire::Lane(lane) => lane.set_timeout(timeout),
@@ -165,6 +217,7 @@ impl Connection {
     /// Sends one request and returns its reply, which may be an error.
     pub fn call(&mut self, request: &[&[u8]]) -> Result<Reply, ClientError> {
         check(request)?;
+        self.note_transaction(request);
         self.exchange(|wire| match wire {
             Wire::Lane(lane) => Ok(lane.call(request)?),
             Wire::Socket(socket) => {
@@ -177,10 +230,20 @@ impl Connection {
     /// Sends `requests` and returns their replies in order.
     pub fn pipeline(&mut self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
         requests.iter().try_for_each(|request| check(request))?;
+        requests.iter().for_each(|request| self.note_transaction(request));
         self.exchange(|wire| match wire {
             Wire::Lane(lane) => Ok(lane.pipeline(requests)?),
             Wire::Socket(socket) => socket.pipeline(requests),
         })
+    }
+
+    fn note_transaction(&mut self, request: &[&[u8]]) {
+        let name = request.first().copied().unwrap_or_default();
+        if name.eq_ignore_ascii_case(b"MULTI") {
+            self.is_queueing = true;
+        } else if name.eq_ignore_ascii_case(b"EXEC") || name.eq_ignore_ascii_case(b"DISCARD") {
+            self.is_queueing = false;
+        }
     }
 
     fn exchange<T>(

@@ -8,18 +8,29 @@ use crate::async_client::AsyncClient;
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::options::SetOptions;
+use crate::rooms::Upload;
 
 /// Bytes that become the value of a key when they are sealed. Dropped before, they are gone, and
 /// the key is as it was.
 pub struct Creation<C = Client> {
     client: C,
     key: Vec<u8>,
-    bytes: Vec<u8>,
+    bytes: Bytes,
+}
+
+enum Bytes {
+    Owned(Vec<u8>),
+    /// Memory that the server shares: the value lies where it will be read.
+    Uploaded(Upload),
 }
 
 impl<C> Creation<C> {
-    pub(crate) fn new(client: C, key: &[u8], length: usize) -> Creation<C> {
-        Creation { client, key: key.to_vec(), bytes: vec![0; length] }
+    pub(crate) fn owned(client: C, key: &[u8], length: usize) -> Creation<C> {
+        Creation { client, key: key.to_vec(), bytes: Bytes::Owned(vec![0; length]) }
+    }
+
+    pub(crate) fn uploaded(client: C, key: &[u8], upload: Upload) -> Creation<C> {
+        Creation { client, key: key.to_vec(), bytes: Bytes::Uploaded(upload) }
     }
 
     /// Returns the key.
@@ -34,7 +45,7 @@ impl Creation<Client> {
     /// # Errors
     /// As [`Client::put`].
     pub fn seal(self) -> Result<(), ClientError> {
-        self.client.put(&self.key, &self.bytes)
+        self.seal_with(&SetOptions::new()).map(|_| ())
     }
 
     /// Makes the bytes the value of the key as `options` say; returns whether their condition held.
@@ -42,7 +53,10 @@ impl Creation<Client> {
     /// # Errors
     /// As [`Client::put_with`].
     pub fn seal_with(self, options: &SetOptions) -> Result<bool, ClientError> {
-        self.client.put_with(&self.key, &self.bytes, options)
+        match self.bytes {
+            Bytes::Owned(bytes) => self.client.put_with(&self.key, &bytes, options),
+            Bytes::Uploaded(upload) => self.client.commit(&self.key, upload, true, options),
+        }
     }
 }
 
@@ -65,6 +79,17 @@ impl Creation<AsyncClient> {
     }
 }
 
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Owned(bytes) => bytes,
+            Bytes::Uploaded(upload) => upload,
+        }
+    }
+}
+
 impl<C> Deref for Creation<C> {
     type Target = [u8];
 
@@ -75,7 +100,10 @@ impl<C> Deref for Creation<C> {
 
 impl<C> DerefMut for Creation<C> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
+        match &mut self.bytes {
+            Bytes::Owned(bytes) => bytes,
+            Bytes::Uploaded(upload) => upload,
+        }
     }
 }
 

@@ -8,7 +8,8 @@
 //! `seats.rs` gives each thread a connection, which `connection.rs` is; `multiplex.rs` gives many
 //! tasks one, over what `duplex.rs` is on tokio. `session.rs` is the shared memory that they share.
 //! `attached.rs` is a session that reads by itself, `lane.rs` a connection through shared memory;
-//! `link.rs` is the unix connection that both live with, `uploads.rs` memory to write values to,
+//! `link.rs` is the unix connection that both live with, `uploads.rs` memory to write values to and
+//! `rooms.rs` that of a client,
 //! `replies.rs` decodes, `error.rs` says what fails.
 //! *Invariants*: what the one-sided reader cannot answer is asked of the server, so that every
 //! operation has an answer; nothing in the arena is ever written but a session's pin table; a
@@ -33,6 +34,7 @@ mod memory;
 pub mod multiplex;
 mod options;
 mod replies;
+mod rooms;
 mod seats;
 mod session;
 mod uploads;

@@ -18,6 +18,7 @@ use crate::connection::greeting;
 use crate::error::{AttachError, ClientError};
 use crate::lane::Lane;
 use crate::link::Link;
+use crate::rooms::Rooms;
 
 /// The size of each of the two rings of a lane: what is larger passes in parts.
 const RING_BYTES: u64 = 64 * 1024;
@@ -27,6 +28,7 @@ pub struct Session {
     /// Absent where the server lets this process make lanes, but not read by itself.
     attached: Option<Attached>,
     link: Arc<Mutex<Link>>,
+    rooms: Rooms,
     is_over: Arc<AtomicBool>,
     /// The watcher holds the other end, and goes when this one closes.
     _watched: UnixStream,
@@ -59,7 +61,7 @@ impl Session {
         };
         let is_over = Arc::new(AtomicBool::new(false));
         let watched = watch(socket, Arc::clone(&is_over))?;
-        Ok(Session { attached, link, is_over, _watched: watched })
+        Ok(Session { attached, link, rooms: Rooms::default(), is_over, _watched: watched })
     }
 
     /// Returns what reads the memory, if the server lets this process.
@@ -72,6 +74,16 @@ impl Session {
     #[inline]
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Returns where large values are written.
+    pub fn rooms(&self) -> &Rooms {
+        &self.rooms
+    }
+
+    /// Returns its connection.
+    pub fn link(&self) -> &Arc<Mutex<Link>> {
+        &self.link
     }
 
     /// Returns a lane of its own for one thread.

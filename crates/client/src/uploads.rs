@@ -78,11 +78,11 @@ impl Uploads {
 
     /// Makes `key` hold the first `length` bytes of `room`, with `options` of SET, and asks for
     /// room for `next` bytes where that is more than 0; one round trip. Returns what SET would
-    /// reply, and the new room. After an error the room is as it was in the server, and can be
-    /// given back by [`Uploads::give_back`] with its offset.
+    /// reply, and the new room, if there is one. After an error the room is as it was in the
+    /// server, and can be given back by [`Uploads::give_back`] with its offset.
     ///
     /// # Errors
-    /// When the server refuses either, or `send` fails.
+    /// When the server refuses the value, or `send` fails.
     pub fn commit(
         &self,
         (room, length): (Room, u64),
@@ -103,8 +103,8 @@ impl Uploads {
         let count = if next > 0 { 2 } else { 1 };
         let mut replies = send(&requests[..count])?.into_iter();
         let stored = accepted(replies.next().ok_or_else(none)?)?;
-        let next = (next > 0).then(|| self.room(replies.next(), next)).transpose()?;
-        Ok((stored, next))
+        let next = (next > 0).then(|| self.room(replies.next(), next));
+        Ok((stored, next.and_then(Result::ok)))
     }
 
     /// Gives back the room at `offset` that was not committed.

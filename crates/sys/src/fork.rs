@@ -38,8 +38,8 @@ unsafe extern "C" fn note_child() {
 }
 
 /// Runs `child` in a forked child, which then ends without a word to anybody, and returns whether
-/// it returned true. For tests of what a child may do with what it inherits: no thread of the parent
-/// may hold a lock that `child` takes.
+/// it returned true. For tests of what a child may do with what it inherits: no thread of the
+/// parent may hold a lock that `child` takes.
 ///
 /// # Errors
 /// When the process cannot be forked.
