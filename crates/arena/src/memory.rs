@@ -464,8 +464,14 @@ impl Arena {
         if slabs >= bytes { slabs } else { slabs + self.extents().retire_segments(bytes - slabs) }
     }
 
-    /// Frees the retired blocks that no pin holds any more. Costs one look at every pin.
+    /// Frees the retired blocks that no pin holds any more, and closes upload memory that nothing is
+    /// left in. Costs one look at every pin. The caller holds no shard.
     pub fn reclaim(&self) {
+        self.reclaim_blocks();
+        self.uploads.close_ended();
+    }
+
+    fn reclaim_blocks(&self) {
         let mut retired = self.retired.lock().expect("no holder of the retired list panics");
         if retired.is_empty() {
             return;

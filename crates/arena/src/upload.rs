@@ -10,7 +10,7 @@
 //! range: allocate: open -> claim: claimed -> free | adopt: adopted -> release
 //! ```
 //! A run whose session has ended is closed once no adopted value and no claim is left in it; until
-//! then readers map it.
+//! then readers map it. Its memory is given back by whoever holds no lock, soon after.
 //!
 //! *Layout*: `upload/space.rs` is what is free in a run, `upload/claim.rs` the right to one range.
 //! *Invariants*: nothing that a client can write is read here but values, which are copied word by
@@ -84,7 +84,7 @@ impl std::error::Error for UploadError {}
 /// Upload memory in figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UploadUsage {
-    /// Runs, those of ended sessions too.
+    /// Runs, those of ended sessions too, and those whose memory is to be given back.
     pub run_count: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -130,6 +130,10 @@ struct State {
     runs: BTreeMap<u64, Run>,
     /// The runs of each session, by its number.
     sessions: BTreeMap<u64, Vec<u64>>,
+    /// Runs that nothing is left in and whose memory is to be given back.
+    ended: Vec<UploadRun>,
+    /// The bytes of those that are being given back.
+    closing_bytes: u64,
     open_count: u64,
     adopted_bytes: u64,
 }
@@ -201,8 +205,8 @@ impl Uploads {
     pub fn usage(&self) -> UploadUsage {
         let state = self.state();
         UploadUsage {
-            run_count: state.runs.len() as u64,
-            bytes: state.runs.values().map(|run| run.bytes).sum(),
+            run_count: (state.runs.len() + state.ended.len()) as u64,
+            bytes: state.bytes(),
             open_count: state.open_count,
             adopted_count: self.adopted_count.load(Ordering::Relaxed),
             adopted_bytes: state.adopted_bytes,
@@ -328,8 +332,9 @@ impl Uploads {
         Some(run.stage == Stage::Open)
     }
 
-    /// Ends the runs of `session`: what it has not committed is gone, what it has stays.
-    pub fn end(&self, session: u64) {
+    /// Ends the runs of `session`: what it has not committed is gone, what it has stays. Returns
+    /// whether there is memory for [`Uploads::close_ended`].
+    pub fn end(&self, session: u64) -> bool {
         let mut state = self.state();
         for offset in state.sessions.remove(&session).unwrap_or_default() {
             let run = state.runs.get_mut(&offset).expect("a session's run exists");
@@ -343,6 +348,31 @@ impl Uploads {
             state.open_count -= ended as u64;
             self.settle(&mut state, offset);
         }
+        !state.ended.is_empty()
+    }
+
+    /// Gives the memory of runs that nothing is left in back to the system. That takes its time:
+    /// the caller holds no shard.
+    pub fn close_ended(&self) {
+        let mut state = self.state();
+        let ended = std::mem::take(&mut state.ended);
+        if ended.is_empty() {
+            return;
+        }
+        let bytes = ended.iter().map(|run| run.bytes).sum();
+        state.closing_bytes += bytes;
+        drop(state);
+        let segment_bytes = self.memory.segment_bytes();
+        let segments = ended
+            .iter()
+            .flat_map(|run| (run.offset..run.offset + run.bytes).step_by(segment_bytes as usize));
+        segments.clone().for_each(|segment| self.memory.retire_upload(segment));
+        self.memory.change_private(bytes, 0);
+        let mut state = self.state();
+        for segment in segments {
+            state.taken[((segment - self.base) / segment_bytes) as usize] = false;
+        }
+        state.closing_bytes -= bytes;
     }
 
     /// Returns the offset of `bytes` that the session's client may write.
@@ -426,19 +456,15 @@ impl Uploads {
         }
     }
 
-    /// Gives the memory of the run at `offset` back to the system.
+    /// Forgets the run at `offset`, whose memory is given back a little later.
     fn close(&self, state: &mut State, offset: u64) {
         let run = state.runs.remove(&offset).expect("a run is closed once");
         assert!(run.ranges.is_empty(), "nothing lies in a run that is closed");
         if let Some(own) = state.sessions.get_mut(&run.session) {
             own.retain(|other| *other != offset);
         }
-        let segment_bytes = self.memory.segment_bytes();
-        for segment in (0..run.bytes).step_by(segment_bytes as usize) {
-            self.memory.retire_upload(offset + segment);
-            state.taken[((offset + segment - self.base) / segment_bytes) as usize] = false;
-        }
-        self.memory.change_private(run.bytes + run.private_bytes, 0);
+        state.ended.push(UploadRun { offset, bytes: run.bytes });
+        self.memory.change_private(run.private_bytes, 0);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -447,6 +473,12 @@ impl Uploads {
 }
 
 impl State {
+    /// Returns the bytes of all upload memory.
+    fn bytes(&self) -> u64 {
+        let runs = self.runs.values().map(|run| run.bytes);
+        runs.chain(self.ended.iter().map(|run| run.bytes)).sum::<u64>() + self.closing_bytes
+    }
+
     /// Returns the open range of `session` at `offset`.
     fn own_range(&mut self, session: u64, offset: u64) -> Result<(&mut Range, bool), UploadError> {
         let found = self.runs.range_mut(..=offset).next_back();

@@ -50,8 +50,13 @@ impl Shared {
         let count = wanted / segment_bytes;
         let _making = self.sealings.making.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |used: u64, most: u64| used.saturating_add(wanted) <= most;
+        let total_max = total_bytes_max(&settings);
+        if !fits(uploads.usage().bytes, total_max) {
+            // The service thread may not have come to that of sessions that have just ended.
+            uploads.close_ended();
+        }
         if !fits(uploads.session_bytes(id), settings.uploads.session_bytes_max)
-            || !fits(uploads.usage().bytes, total_bytes_max(&settings))
+            || !fits(uploads.usage().bytes, total_max)
             || count > DESCRIPTORS_MAX as u64
         {
             return Err(MemoryRefusal::UploadLimit);

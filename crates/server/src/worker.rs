@@ -464,7 +464,10 @@ impl<'s> Worker<'s> {
         self.shared.attachments.end(id, self.shared.keyspace());
         self.shared.outbound.end(id);
         self.shared.end_lanes_of(id);
-        self.shared.keyspace().arena().uploads().end(id);
+        if self.shared.keyspace().arena().uploads().end(id) {
+            // To give the memory back is not for a worker.
+            self.shared.bell.ring();
+        }
         if let Some(parent) = member.connection.lane().map(|lane| lane.parent()) {
             self.shared.forget_lane(parent, id);
             // The client's copy of the doorbell would keep it in the set.

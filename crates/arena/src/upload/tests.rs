@@ -120,7 +120,9 @@ fn miri_run_is_used_between_its_seal_and_its_end() {
     assert_eq!(uploads.is_open(SESSION, run.offset), Some(true));
     let offset = uploader(&arena).allocate(1).unwrap();
     assert_eq!(offset, run.offset);
-    uploads.end(SESSION);
+    assert!(uploads.end(SESSION));
+    assert_eq!(arena.uploads().usage().open_count, 0);
+    arena.reclaim();
     assert_eq!(uploads.usage(), UploadUsage::default());
     assert_eq!(arena.usage(), before, "nothing is charged any more");
     assert_eq!(uploader(&arena).give_back(offset), Err(UploadError::NoRange));
@@ -135,6 +137,7 @@ fn run_whose_session_ends_while_it_is_sealed_waits_for_the_thread() {
         arena.uploads().end(SESSION);
         assert_eq!(arena.uploads().usage().run_count, 1, "the thread still uses the memory");
         assert!(!arena.uploads().end_seal(run.offset, is_sealed));
+        arena.reclaim();
         assert_eq!(arena.uploads().usage(), UploadUsage::default());
     }
     let run = arena.uploads().make(SESSION, 1, true).unwrap();
@@ -151,6 +154,8 @@ fn regions_segments_are_used_again_and_no_more_than_there_are() {
     assert_eq!(second.offset, first.offset + first.bytes);
     assert_eq!(arena.uploads().make(3, 1, true), Err(UploadError::TooManyRuns));
     arena.uploads().end(1);
+    assert_eq!(arena.uploads().make(3, 1, true), Err(UploadError::TooManyRuns), "not yet");
+    arena.reclaim();
     assert_eq!(arena.uploads().make(3, 3 * SEGMENT_BYTES, true), Err(UploadError::TooManyRuns));
     assert_eq!(open(&arena, 3, 2).offset, first.offset);
 }
@@ -210,6 +215,7 @@ fn claim_that_outlives_its_session_keeps_the_run_and_then_ends_it() {
     assert_eq!(arena.uploads().usage().run_count, 1);
     assert_eq!(claim.copied().len() as u64, LENGTH, "its memory is there");
     drop(claim);
+    arena.reclaim();
     assert_eq!(arena.uploads().usage(), UploadUsage::default());
 }
 
