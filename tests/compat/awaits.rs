@@ -1,7 +1,7 @@
 //! AWAIT, a command of Forebay's own, over every transport: sessions of two workers wait for keys.
 
 use base::prng::Prng;
-use harness::{Connection, Kind, Server, poll_until};
+use harness::{Connection, Kind, Server, poll_until, request};
 use resp::Value;
 
 use super::sessions::{flags, id, info, is_closed, poll_blocked, read, send, start};
@@ -114,4 +114,21 @@ fn many_sessions_that_wait_are_all_served() {
         }
     }
     assert_eq!(info(&mut writers[0], "blocked_clients"), "0");
+}
+
+/// A long value is received where it is to lie, not by way of a buffer.
+#[test]
+fn a_long_value_serves_who_awaits_its_key() {
+    let server = start(Kind::Forebay, &[]);
+    let mut other = server.tcp();
+    for connect in TRANSPORTS {
+        other.call("FLUSHALL");
+        let (mut waiter, mut writer) = (connect(&server), connect(&server));
+        send(&mut waiter, &["AWAIT k 0", "STRLEN k"]);
+        poll_blocked(&mut other, 1);
+        let value = vec![b'v'; 2 << 20];
+        writer.ask(&request(&[b"SET".as_slice(), b"k", &value]));
+        assert_eq!(read(&mut waiter), "$1\r\nk\r\n");
+        assert_eq!(read(&mut waiter), format!(":{}\r\n", value.len()));
+    }
 }

@@ -1,7 +1,7 @@
 //! Values that a client writes where they are to lie.
 
 use client::{Attached, Lane, LaneShape, Mode, Room, Uploads};
-use harness::{Connection, Kind, Launch, Server, poll_until};
+use harness::{Connection, Kind, Launch, Server, encode, poll_until, words};
 use resp::Value as Reply;
 
 const SEGMENT_BYTES: u64 = 1 << 20;
@@ -43,6 +43,27 @@ fn shm_field(connection: &mut Connection, name: &str) -> u64 {
     let text = String::from_utf8(text).expect("INFO is text");
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
     line.unwrap_or_else(|| panic!("{name} in {text}")).trim().parse().expect("a number")
+}
+
+#[test]
+fn upload_that_is_committed_serves_who_awaits_its_key() {
+    let server = server();
+    let (mut lane, mut waiter) = (lane(&server), server.unix());
+    let uploads = lane.uploads(1 << 20).unwrap();
+    for (mode, length) in [(Mode::Copy, 100), (Mode::Copy, 70_000), (Mode::Adopt, 70_000)] {
+        waiter.send(&encode(&[words("DEL key"), words("AWAIT key 0")])).unwrap();
+        assert!(waiter.read().is_ok());
+        poll_until("the wait to begin", || blocked_count(&server) == 1);
+        put(&uploads, &mut lane, mode, "key", &bytes(1, length), &[]);
+        assert_eq!(waiter.read().unwrap().value, Reply::Bulk(b"key".to_vec()), "{mode:?} {length}");
+    }
+}
+
+fn blocked_count(server: &Server) -> u64 {
+    let Reply::Bulk(text) = server.tcp().call("INFO clients") else { panic!("INFO is text") };
+    let text = String::from_utf8(text).expect("INFO is text");
+    let line = text.lines().find_map(|line| line.strip_prefix("blocked_clients:"));
+    line.expect("a field of INFO").trim().parse().expect("a number")
 }
 
 #[test]
