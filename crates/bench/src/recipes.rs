@@ -2,8 +2,8 @@
 //!
 //! A request is written as one types it. A word that ends in `*` is a key: four bytes of a prefix,
 //! and the number of a key in the place of the star. `key:*` are the keys that a comparison loads,
-//! with values like that of the word `VALUE`; `big:1`, `big:2` and the others without a star are
-//! those of [`Fixture`].
+//! with values like that of the word `VALUE`; `VALUE:1000` is a value of 1,000 bytes; `big:1`,
+//! `big:2` and the others without a star are those of [`Fixture`].
 //!
 //! A recipe of several requests is a cycle: a connection sends them in turn, all about one key, and
 //! no other connection is at that key. So a command that takes its key away has one to take.
@@ -130,6 +130,9 @@ pub static SMALL: &[Recipe] = &[
 /// Commands on values of a mebibyte, and LCS on what its table of lengths allows: Redis keeps all
 /// of it, four bytes for each pair of bytes and at most 512 MiB.
 pub static LARGE: &[Recipe] = &[
+    one("SET 64 KiB", &[("SET target VALUE:65536", OK)]),
+    one("SET 1 MiB", &[("SET target VALUE:1048576", OK)]),
+    one("SET 4 MiB", &[("SET target VALUE:4194304", OK)]),
     one("BITCOUNT 1 MiB", &[("BITCOUNT big:1", NUMBER)]),
     one("BITCOUNT 1 MiB, odd range", &[("BITCOUNT big:1 3 -5 BIT", NUMBER)]),
     one("BITPOS 0 in 1 MiB", &[("BITPOS ones:1 0", NUMBER)]),

@@ -166,6 +166,9 @@ impl Workload {
                 self.key(prefix.as_bytes().try_into().expect("a prefix has four bytes"))
             }
             None if word == "VALUE" => value.to_vec(),
+            None if let Some(bytes) = word.strip_prefix("VALUE:") => {
+                vec![b'x'; bytes.parse().expect("a recipe says a number of bytes")]
+            }
             None => word.as_bytes().to_vec(),
         }
     }
