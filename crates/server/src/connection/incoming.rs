@@ -14,8 +14,9 @@ use sys::socket::Stream;
 use super::{Connection, End, Kit, received, taken};
 use crate::transport::{LaneTransport, Transport};
 
-/// What is still to come of a value has to be this long: less is as well copied.
-const MISSING_BYTES_MIN: usize = 16 * 1024;
+/// A shorter value is copied: it mostly comes with one receive, and several do in a pipeline, where
+/// each would take one of its own.
+const VALUE_BYTES_MIN: usize = 64 * 1024;
 /// A block of this size is set aside as soon as its value is announced, as the room in an input
 /// buffer is. Of a longer value...
 const AT_ONCE_BYTES_MAX: usize = 1 << 20;
@@ -67,8 +68,7 @@ impl Connection {
     /// that can be received into its place, and moves there what has come of it. Returns how many
     /// bytes of `rest` are to be kept as input.
     pub(super) fn divert(&mut self, rest: &[u8], kit: &mut Kit<'_, '_>) -> usize {
-        if self.expects.wanted_bytes < MISSING_BYTES_MIN
-            || self.expects.has_requests
+        if self.expects.has_requests
             || self.is_closing
             || self.stall.is_some()
             || self.incoming.is_refused
@@ -79,7 +79,9 @@ impl Connection {
         let Some(awaited) = self.decoder.awaited(rest) else { return rest.len() };
         let (head_bytes, bytes) = (awaited.head_bytes, awaited.bytes);
         let arrived = rest.len() - head_bytes;
-        if arrived + MISSING_BYTES_MIN > bytes
+        // With half of its line end the value is as well input.
+        if bytes < VALUE_BYTES_MIN
+            || arrived > bytes
             || !engine.may_reserve_for(&self.session, &awaited, kit.tick)
         {
             return rest.len();
