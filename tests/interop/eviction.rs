@@ -16,7 +16,7 @@ const ROUND_TIME: Duration = Duration::from_millis(20);
 const ROUNDS_MAX: usize = 400;
 
 fn server(policy: &str) -> Server {
-    let launch = Launch::new(Kind::Forebay).option("maxmemory", "16mb");
+    let launch = Launch::new(Kind::Forebay).option("maxmemory", "8mb");
     launch.option("maxmemory-policy", policy).start()
 }
 

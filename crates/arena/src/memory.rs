@@ -464,8 +464,8 @@ impl Arena {
         if slabs >= bytes { slabs } else { slabs + self.extents().retire_segments(bytes - slabs) }
     }
 
-    /// Frees the retired blocks that no pin holds any more, and closes upload memory that nothing is
-    /// left in. Costs one look at every pin. The caller holds no shard.
+    /// Frees the retired blocks that no pin holds any more, and closes upload memory that nothing
+    /// is left in. Costs one look at every pin. The caller holds no shard.
     pub fn reclaim(&self) {
         self.reclaim_blocks();
         self.uploads.close_ended();
