@@ -4,6 +4,7 @@
 mod crowds;
 mod door;
 mod half_values;
+mod kills;
 mod lanes;
 mod lifetime;
 mod limits;

@@ -140,7 +140,7 @@ fn death_in_another_process_namespace_is_noticed_although_a_child_keeps_the_sock
     program.args(&APART[1..]).args(["sh", "-c", script, PEER, "victim"]).arg(server.socket());
     program.arg(STEPS);
     let mut peer = Peer::start(program);
-    assert_eq!(peer.line(), "ready 6 2");
+    assert_eq!(peer.line(), "ready 1 6 2");
     assert_eq!(["shm_pins", "shm_lanes"].map(|field| info(&server, field)), [6, 2]);
     let first = kernel::children(peer.program.id()).pop().expect("the first process");
     let victim = kernel::children(first).pop().expect("the victim");

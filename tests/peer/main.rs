@@ -80,7 +80,7 @@ impl Victim {
         Victim { stream: Some(stream), attached: None, _child: child }
     }
 
-    /// Takes `count` steps, says how many pins it has, and stays.
+    /// Takes `count` steps, says how many sessions, pins and lanes it has, and stays.
     fn work(mut self, count: u64) {
         if count > 0 {
             let stream = self.stream.take().expect("it was not used");
@@ -100,7 +100,7 @@ impl Victim {
                 }
             }
         }
-        say(&format!("ready {} {}", views.len(), lanes.len()));
+        say(&format!("ready {} {} {}", count.min(1), views.len(), lanes.len()));
         loop {
             std::thread::park();
         }
@@ -114,7 +114,8 @@ fn begin_lane(attached: &Attached, step: u64) -> Lane {
     let bytes: &[u8] = match step / 3 % 4 {
         0 => b"",
         1 => b"*3\r\n$3\r\nSET\r\n$6\r\nvictim\r\n$9000\r\nhalf a value",
-        2 => b"GET large\r\nGET large\r\n",
+        // More than the ring takes, and not so much that the server pins what it sends.
+        2 => b"GETRANGE large 0 8999\r\nGETRANGE large 0 8999\r\n",
         _ => b"MULTI\r\nSET victim value\r\n",
     };
     lane.send(bytes).expect("the server takes requests");

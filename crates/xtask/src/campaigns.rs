@@ -109,7 +109,14 @@ pub const CAMPAIGNS: &[Campaign] = &[
     },
     Campaign {
         name: "kills",
-        promise: "a thousand clients killed at any step leave no lanes and no memory",
+        promise: "a thousand clients killed at any step leave nothing, and others notice nothing",
+        short: "",
+        long: "FOREBAY_KILLS=1000 cargo test --profile torture \
+            --package forebay-tests --test tests -- --nocapture killed_clients_leave",
+    },
+    Campaign {
+        name: "lane-kills",
+        promise: "clients killed at any step of making and using a lane leave no lane",
         short: "",
         long: "FOREBAY_LANE_KILLS=1000 cargo test --profile torture \
             --package forebay-tests --test tests -- --nocapture killed_client_leaves_no_lane",
