@@ -95,7 +95,7 @@ impl Figures {
         let floor = match row.way {
             Way::Lane => Entry::PingPong(PingPong::Futex),
             Way::Unix | Way::Tcp | Way::Other => Entry::PingPong(PingPong::Socket),
-            Way::Copied | Way::View | Way::Put => Entry::Copy(row.bytes),
+            _ => Entry::Copy(row.bytes),
         };
         Some(self.p50(&Entry::Row(*row))? / self.p50(&floor)?)
     }

@@ -65,13 +65,24 @@ impl Target {
                 Ok(Stream::Tcp(stream))
             }
             Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path)?)),
-            Address::Shm(path) => {
-                let shape = LaneShape::new(RING_BYTES, RING_BYTES).expect("within bounds");
-                let lane = Lane::connect(path, password.map(str::as_bytes), shape);
-                let lane = Box::new(lane.map_err(|error| io::Error::other(error.to_string()))?);
+            Address::Shm(_) => {
+                let lane = Box::new(self.lane(password)?);
                 Ok(Stream::Lane(LaneStream { lane, is_blocking: true }))
             }
         }
+    }
+
+    /// Makes a lane by the unix socket of this target.
+    ///
+    /// # Errors
+    /// When nobody listens there, or makes no lane, and for a target over TCP.
+    pub fn lane(&self, password: Option<&str>) -> io::Result<Lane> {
+        let (Address::Unix(path) | Address::Shm(path)) = &self.address else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let shape = LaneShape::new(RING_BYTES, RING_BYTES).expect("within bounds");
+        let lane = Lane::connect(path, password.map(str::as_bytes), shape);
+        lane.map_err(|error| io::Error::other(error.to_string()))
     }
 }
 

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use client::Client;
+use client::{Client, Lane, Mode, Room, Uploads};
 use resp::Value;
 
 use crate::target::Target;
@@ -56,6 +56,10 @@ pub enum Way {
     View,
     /// Written by the client's `put`, as it sees fit.
     Put,
+    /// Written to upload memory, where the server leaves it; it copies what is small.
+    PutAdopt,
+    /// Written to upload memory, from which the server copies it.
+    PutCopy,
     /// Through a lane.
     Lane,
     /// Over the unix socket.
@@ -68,7 +72,8 @@ pub enum Way {
 
 impl Way {
     /// The ways to put a value, with the most that each may take of a copy of 4 MiB.
-    pub const PUTS: [(Way, &'static str, f64); 1] = [(Way::Put, "put", 2.5)];
+    pub const PUTS: [(Way, &'static str, f64); 2] =
+        [(Way::PutAdopt, "put adopt", 1.3), (Way::PutCopy, "put copy", 2.5)];
 
     /// Returns its name in the table.
     pub fn name(self) -> &'static str {
@@ -76,6 +81,8 @@ impl Way {
             Way::Copied => "one-sided, copied",
             Way::View => "one-sided, view",
             Way::Put => "put",
+            Way::PutAdopt => "put adopt",
+            Way::PutCopy => "put copy",
             Way::Lane => "lane",
             Way::Unix => "unix socket",
             Way::Tcp => "TCP",
@@ -83,9 +90,23 @@ impl Way {
         }
     }
 
-    /// Returns whether requests are sent.
+    /// Returns whether requests are sent and replies awaited, by the code that is the same for all.
     fn is_asked(self) -> bool {
         matches!(self, Way::Lane | Way::Unix | Way::Tcp | Way::Other)
+    }
+
+    /// Returns whether it reads in the server's memory.
+    fn is_read(self) -> bool {
+        matches!(self, Way::Copied | Way::View)
+    }
+
+    /// Returns what becomes of an upload.
+    fn upload_mode(self) -> Option<Mode> {
+        match self {
+            Way::PutAdopt => Some(Mode::Adopt),
+            Way::PutCopy => Some(Mode::Copy),
+            _ => None,
+        }
     }
 }
 
@@ -116,11 +137,11 @@ impl Row {
     /// in the memory.
     fn group(&self) -> usize {
         let is_brief = self.way == Way::View || self.bytes <= COPIED_BYTES_MAX;
-        match (self.way.is_asked() || self.way == Way::Put, self.act) {
-            (true, _) => 1,
-            (false, Act::Mget) => 8,
-            (false, _) if is_brief => 64,
+        match (self.way.is_read(), self.act) {
             (false, _) => 1,
+            (true, Act::Mget) => 8,
+            (true, _) if is_brief => 64,
+            (true, _) => 1,
         }
     }
 
@@ -137,7 +158,7 @@ impl Row {
 
 /// Returns all rows over values of `sizes`, for one client and for `clients`.
 pub fn rows(sizes: &[usize], clients: usize, pipeline: usize) -> Vec<Row> {
-    use Way::{Copied, Lane, Other, Put, Tcp, Unix, View};
+    use Way::{Copied, Lane, Other, Put, PutAdopt, PutCopy, Tcp, Unix, View};
     const ASKED: [Way; 4] = [Lane, Unix, Tcp, Other];
     let mut rows = Vec::new();
     let mut counts = vec![1, clients];
@@ -149,7 +170,7 @@ pub fn rows(sizes: &[usize], clients: usize, pipeline: usize) -> Vec<Row> {
         for &bytes in sizes {
             add(Act::Get, &[Copied, View], bytes, 1);
             add(Act::Get, &ASKED, bytes, 1);
-            add(Act::Set, &[Put], bytes, 1);
+            add(Act::Set, &[Put, PutAdopt, PutCopy], bytes, 1);
             add(Act::Set, &ASKED, bytes, 1);
             add(Act::Mget, &[View], bytes, 1);
             add(Act::Mget, &ASKED, bytes, 1);
@@ -191,7 +212,7 @@ impl Places {
             Way::Lane => &self.shm,
             Way::Tcp => &self.tcp,
             Way::Other => &self.other,
-            Way::Unix | Way::Copied | Way::View | Way::Put => &self.unix,
+            _ => &self.unix,
         }
     }
 }
@@ -280,6 +301,7 @@ struct Seat {
     places: Places,
     client: Option<Client>,
     wires: HashMap<Way, Wire>,
+    uploader: Option<Uploader>,
     /// Where values are copied.
     buffer: Vec<u8>,
     /// What is written.
@@ -289,7 +311,8 @@ struct Seat {
 impl Seat {
     fn new(index: usize, places: Places) -> Seat {
         let (buffer, value) = (Vec::new(), Vec::new());
-        Seat { index, places, client: None, wires: HashMap::new(), buffer, value }
+        let wires = HashMap::new();
+        Seat { index, places, client: None, wires, uploader: None, buffer, value }
     }
 
     fn run(&mut self, row: &Row, time: Duration) -> anyhow::Result<Slice> {
@@ -304,6 +327,13 @@ impl Seat {
             }
         } else if self.client.is_none() {
             self.client = Some(Client::connect(&self.places.url)?);
+        }
+        if row.way.upload_mode().is_some() {
+            if self.uploader.is_none() {
+                self.uploader = Some(Uploader::new(&self.places.shm)?);
+            }
+            let uploader = self.uploader.as_mut().expect("it was made just now");
+            uploader.prepare(row.bytes as u64)?;
         }
         let (group, mut turn, mut operations) = (row.group(), 0, 0);
         let allocations = sys::allocations::of_this_thread();
@@ -355,11 +385,65 @@ impl Seat {
                 check(&view, row.bytes)
             }
             (Way::Put, _) => Ok(client().put(key, &self.value)?),
+            (Way::PutAdopt | Way::PutCopy, _) => {
+                let uploader = self.uploader.as_mut().expect("it was made");
+                let mode = row.way.upload_mode().expect("these two have one");
+                uploader.put(mode, key, &self.value)
+            }
             (Way::Lane | Way::Unix | Way::Tcp | Way::Other, _) => {
                 let wire = self.wires.get_mut(&row.way).expect("it was connected");
                 ask(wire, row, keys, turn, &self.value)
             }
         }
+    }
+}
+
+/// What puts values by upload, as a client does that knows the size of its next value: a round trip
+/// stores a value and asks for room for the next.
+struct Uploader {
+    lane: Lane,
+    uploads: Uploads,
+    /// Room for the next value, and its size.
+    room: Option<(Room, u64)>,
+}
+
+/// The upload memory of a client: a value of 4 MiB that is replaced while the next one is written,
+/// and the other sizes before it.
+const UPLOAD_BYTES: u64 = 32 << 20;
+
+impl Uploader {
+    fn new(target: &Target) -> anyhow::Result<Uploader> {
+        let lane = target.lane(None)?;
+        let uploads = lane.uploads(UPLOAD_BYTES)?;
+        Ok(Uploader { lane, uploads, room: None })
+    }
+
+    /// Sees to it that there is room for a value of `bytes`.
+    fn prepare(&mut self, bytes: u64) -> anyhow::Result<()> {
+        if self.room.as_ref().is_some_and(|(_, size)| *size == bytes) {
+            return Ok(());
+        }
+        let lane = &mut self.lane;
+        if let Some((room, _)) = self.room.take() {
+            let offset = room.offset();
+            drop(room);
+            self.uploads.give_back(offset, |requests| lane.pipeline(requests))?;
+        }
+        let room = self.uploads.allocate(bytes, |requests| lane.pipeline(requests))?;
+        self.room = Some((room, bytes));
+        Ok(())
+    }
+
+    fn put(&mut self, mode: Mode, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+        let (mut room, bytes) = self.room.take().context("no room was prepared")?;
+        room[..value.len()].copy_from_slice(value);
+        let (lane, target) = (&mut self.lane, (key, &[][..]));
+        let send = |requests: &[&[&[u8]]]| lane.pipeline(requests);
+        let (reply, next) =
+            self.uploads.commit((room, value.len() as u64), mode, target, bytes, send)?;
+        ensure!(matches!(reply, Value::Simple(_)), "COMMIT replied {reply:?}");
+        self.room = next.map(|room| (room, bytes));
+        Ok(())
     }
 }
 
