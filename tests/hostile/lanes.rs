@@ -118,8 +118,18 @@ impl RawLane {
 const REQUEST_TAIL_AT: usize = 16;
 const REPLY_TAIL_AT: usize = 64;
 
-/// Writes random and adversarial words over all of a lane and rings.
-fn vandalise(lane: &mut RawLane, random: &mut Prng) {
+/// What kinds of words are written over lanes.
+const KINDS: [&str; 6] = [
+    "random",
+    "small multiples of 8",
+    "of the top",
+    "single bits",
+    "what was there and 8",
+    "requests",
+];
+
+/// Writes random and adversarial words over all of a lane and rings; counts them by their kinds.
+fn vandalise(lane: &mut RawLane, random: &mut Prng, thrown: &mut [u64; KINDS.len()]) {
     for _ in 0..10 {
         for _ in 0..random.below(40) {
             // The words that mean something more often than those of the rings.
@@ -128,7 +138,9 @@ fn vandalise(lane: &mut RawLane, random: &mut Prng) {
                 1 => 512 + random.below(64) as usize,
                 _ => random.below(lane.word_count() as u64) as usize,
             };
-            let value = match random.below(6) {
+            let kind = random.below(KINDS.len() as u64);
+            thrown[kind as usize] += 1;
+            let value = match kind {
                 0 => random.next(),
                 1 => random.below(64) * 8,
                 2 => u64::MAX - random.below(64),
@@ -148,7 +160,7 @@ fn vandalise(lane: &mut RawLane, random: &mut Prng) {
 fn client_that_writes_random_words_ends_its_own_lane_only() {
     let count = number("FOREBAY_HOSTILE_LANES").unwrap_or(HOSTILE_LANES_DEFAULT);
     let server = Launch::new(Kind::Forebay).option("workers", "1").start();
-    let is_over = AtomicBool::new(false);
+    let (is_over, mut thrown) = (AtomicBool::new(false), [0; KINDS.len()]);
     thread::scope(|scope| {
         let good = scope.spawn(|| {
             let (mut lane, mut rounds) = (server.lane(RING_BYTES), 0);
@@ -166,12 +178,20 @@ fn client_that_writes_random_words_ends_its_own_lane_only() {
         });
         for seed in 1..=count {
             let mut lane = RawLane::sealed(&server);
-            vandalise(&mut lane, &mut Prng::new(seed));
+            vandalise(&mut lane, &mut Prng::new(seed), &mut thrown);
         }
         is_over.store(true, Ordering::Relaxed);
         assert!(good.join().expect("others notice nothing") > 0);
     });
-    assert!(info(&server, "shm", "shm_lane_errors") > count / 2, "{}", server.log());
+    let errors = info(&server, "shm", "shm_lane_errors");
+    assert!(errors > count / 2, "{}", server.log());
+    let kinds = KINDS.iter().zip(thrown).map(|(kind, count)| format!("{count} {kind}"));
+    println!(
+        "{} words over {count} lanes ({}), {} rings of their doorbells; {errors} lanes ended",
+        thrown.iter().sum::<u64>(),
+        kinds.collect::<Vec<_>>().join(", "),
+        10 * count,
+    );
     poll_until("all lanes to end", || info(&server, "shm", "shm_lanes") == 0);
     assert_eq!(info(&server, "shm", "shm_lane_bytes"), 0);
     assert_healthy(&server);

@@ -9,6 +9,7 @@ mod lanes;
 mod lifetime;
 mod limits;
 mod protocol;
+mod tables;
 mod uploads;
 
 use harness::{Server, words};

@@ -104,8 +104,15 @@ pub const CAMPAIGNS: &[Campaign] = &[
         name: "lanes",
         promise: "ten million words that no client writes end the lanes that they are in alone",
         short: "",
-        long: "FOREBAY_HOSTILE_LANES=50000 cargo test --profile torture \
+        long: "FOREBAY_HOSTILE_LANES=55000 cargo test --profile torture \
             --package forebay-tests --test tests -- --nocapture random_words_ends",
+    },
+    Campaign {
+        name: "tables",
+        promise: "ten million words over pin slots and touches harm no other session",
+        short: "",
+        long: "FOREBAY_HOSTILE_PINS=10000000 cargo test --profile torture \
+            --package forebay-tests --test tests -- --nocapture over_its_table",
     },
     Campaign {
         name: "kills",

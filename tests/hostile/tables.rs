@@ -1,0 +1,147 @@
+//! Sessions that read by themselves, and write what they like over the one memory that they may
+//! write: their pin slots and what stands beside them.
+//!
+//! `FOREBAY_HOSTILE_PINS` sets how many words are written.
+
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use base::prng::Prng;
+use client::Attached;
+use harness::{Connection, Kind, Launch, Server, bytes, poll_until, request};
+use resp::Value;
+use sys::memory::SharedBlock;
+
+use super::lanes::{ask_for_descriptors, number};
+use super::{assert_healthy, info};
+
+const WORDS_DEFAULT: u64 = 200_000;
+/// Words that are written between two requests of the session that writes them.
+const WORDS_PER_ROUND: u64 = 1_000;
+/// Rounds of one session before another takes its place.
+const ROUNDS_PER_SESSION: u64 = 20;
+
+/// Rounds of an honest client beside them, at least.
+const HONEST_ROUNDS_MIN: u64 = 300;
+
+/// What kinds of words are written, and how many of each were.
+const KINDS: [&str; 6] =
+    ["random", "offsets in the arena", "of the top", "single bits", "zeros", "in the first line"];
+
+/// An attached session whose table is written over.
+struct RawTable {
+    control: UnixStream,
+    block: SharedBlock,
+    span_bytes: u64,
+}
+
+impl RawTable {
+    fn attached(server: &Server) -> RawTable {
+        let mut control = UnixStream::connect(server.socket()).expect("the server is there");
+        let (reply, mut descriptors) = ask_for_descriptors(&mut control, "SHM ATTACH");
+        let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
+        let field = |name: &str| {
+            let is_named = |pair: &&[Value]| pair[0] == Value::Bulk(name.as_bytes().to_vec());
+            match fields.chunks_exact(2).find(is_named) {
+                Some([_, Value::Integer(number)]) => *number as u64,
+                _ => panic!("{name}: {reply:?}"),
+            }
+        };
+        let (bytes, span_bytes) = (field("pin-bytes"), field("span-bytes"));
+        let descriptor = descriptors.pop().expect("the table's");
+        let block = SharedBlock::open(descriptor, bytes).expect("it is sealed memory");
+        RawTable { control, block, span_bytes }
+    }
+
+    /// Writes words of all kinds all over the table, and has the server do something.
+    fn vandalise(&mut self, random: &mut Prng, thrown: &mut [u64; KINDS.len()]) {
+        let words = self.block.words();
+        for _ in 0..WORDS_PER_ROUND {
+            let kind = random.below(KINDS.len() as u64) as usize;
+            let (mut index, value) = (
+                random.below(words.len() as u64),
+                match kind {
+                    0 | 5 => random.next(),
+                    1 => random.below(self.span_bytes) & !15,
+                    2 => u64::MAX - random.below(64),
+                    3 => 1 << random.below(64),
+                    _ => 0,
+                },
+            );
+            if kind == 5 {
+                index = random.below(8);
+            }
+            words[index as usize].store(value, Ordering::Relaxed);
+            thrown[kind] += 1;
+        }
+        ask_for_descriptors(&mut self.control, "PING");
+    }
+}
+
+/// Reads and writes as honest clients do until it `is_over`; counts how often.
+fn work_on(server: &Server, is_over: &AtomicBool, rounds: &AtomicU64) {
+    const KEYS: usize = 40;
+    let attached = Attached::connect(server.socket(), None).expect("this user may attach");
+    let (mut writer, mut buffer) = (server.unix(), Vec::new());
+    while !is_over.load(Ordering::Relaxed) {
+        let round = rounds.fetch_add(1, Ordering::Relaxed);
+        let (seed, length) = (round as usize, 3000 + (round as usize * 797) % 60_000);
+        let key = format!("key:{}", seed % KEYS);
+        let value = bytes(seed, length);
+        writer.ask(&request(&[b"SET", key.as_bytes(), &value]));
+        check(&attached, &key, &value, &mut buffer);
+        if round.is_multiple_of(7) {
+            writer.ask(&request(&[b"APPEND", key.as_bytes(), b"tail"]));
+            check(&attached, &key, &[value.as_slice(), b"tail"].concat(), &mut buffer);
+        }
+    }
+}
+
+/// Looks whether `key` holds `value`, unless it was evicted, and APPEND has made it anew.
+fn check(attached: &Attached, key: &str, value: &[u8], buffer: &mut Vec<u8>) {
+    let view = attached.view(key.as_bytes(), buffer).expect("it is a string");
+    if let Some(view) = view {
+        assert!(*view == *value || *view == *b"tail", "{key} has {} bytes", view.len());
+    }
+}
+
+#[test]
+fn session_that_writes_random_words_over_its_table_harms_nobody() {
+    let count = number("FOREBAY_HOSTILE_PINS").unwrap_or(WORDS_DEFAULT);
+    let server = Launch::new(Kind::Forebay)
+        .option("segment-size", "1mb")
+        .option("maxmemory", "64mb")
+        .option("maxmemory-policy", "allkeys-lru")
+        .start();
+    let (is_over, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (mut thrown, mut sessions) = ([0; KINDS.len()], 0);
+    thread::scope(|scope| {
+        let honest = scope.spawn(|| work_on(&server, &is_over, &rounds));
+        let mut random = Prng::new(1);
+        let is_honest_short =
+            || rounds.load(Ordering::Relaxed) < HONEST_ROUNDS_MIN && !honest.is_finished();
+        while thrown.iter().sum::<u64>() < count || is_honest_short() {
+            sessions += 1;
+            let mut table = RawTable::attached(&server);
+            for _ in 0..ROUNDS_PER_SESSION {
+                table.vandalise(&mut random, &mut thrown);
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        honest.join().expect("others notice nothing");
+    });
+    let rounds = rounds.into_inner();
+    poll_until("all sessions to end", || info(&server, "shm", "shm_sessions") == 0);
+    assert_eq!(info(&server, "shm", "shm_pins"), 0);
+    let mut after: Connection = server.unix();
+    after.call("FLUSHALL");
+    poll_until("what was pinned to be free", || info(&server, "memory", "used_memory") < 32 << 20);
+    assert_healthy(&server);
+    let kinds = KINDS.iter().zip(thrown).map(|(kind, count)| format!("{count} {kind}"));
+    println!(
+        "{} words over the pin tables of {sessions} sessions ({}); {rounds} honest rounds beside",
+        thrown.iter().sum::<u64>(),
+        kinds.collect::<Vec<_>>().join(", "),
+    );
+}
