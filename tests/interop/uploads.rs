@@ -39,7 +39,12 @@ fn put(
 }
 
 fn shm_field(connection: &mut Connection, name: &str) -> u64 {
-    let Reply::Bulk(text) = connection.call("INFO shm") else { panic!("INFO is text") };
+    info_field(connection, "shm", name)
+}
+
+fn info_field(connection: &mut Connection, section: &str, name: &str) -> u64 {
+    let reply = connection.call(&format!("INFO {section}"));
+    let Reply::Bulk(text) = reply else { panic!("INFO is text") };
     let text = String::from_utf8(text).expect("INFO is text");
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
     line.unwrap_or_else(|| panic!("{name} in {text}")).trim().parse().expect("a number")
@@ -206,4 +211,70 @@ fn adopted_values_outlive_their_client_and_what_it_did_not_commit_does_not() {
         shm_field(&mut socket, "shm_upload_runs") == 0
     });
     assert_eq!(shm_field(&mut socket, "shm_upload_bytes"), before);
+}
+
+/// Adopted values are evicted as others are; their memory goes back to their session.
+#[test]
+fn full_server_evicts_adopted_values_and_counts_upload_memory() {
+    const MAX_BYTES: u64 = 64 << 20;
+    let server = Launch::new(Kind::Forebay)
+        .option("segment-size", "1mb")
+        .option("maxmemory", "64mb")
+        .option("maxmemory-policy", "allkeys-random")
+        .start();
+    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let uploads = lane.uploads(12 << 20).unwrap();
+    assert!(lane.uploads(8 << 20).is_err(), "a quarter of maxmemory is for uploads");
+    let value = bytes(1, 100_000);
+    let mut evicted = 0;
+    for index in 0..3000 {
+        let key = format!("key:{index}");
+        if index % 3 == 0 && shm_field(&mut socket, "shm_adopted_bytes") < 11 << 20 {
+            let stored = put(&uploads, &mut lane, Mode::Adopt, &key, &value, &[]);
+            assert_eq!(stored, Reply::Simple(b"OK".to_vec()));
+        } else {
+            let set = vec![b"SET".to_vec(), key.into_bytes(), value.clone()];
+            assert_eq!(socket.ask(&set).value, Reply::Simple(b"OK".to_vec()));
+        }
+        if index % 100 == 99 {
+            let used = info_field(&mut socket, "memory", "used_memory");
+            assert!(used <= MAX_BYTES, "{used} bytes at {index}");
+            evicted = info_field(&mut socket, "stats", "evicted_keys");
+        }
+    }
+    assert!(evicted > 1000, "{evicted} keys");
+    let adopted = shm_field(&mut socket, "shm_commits_adopted");
+    let left = shm_field(&mut socket, "shm_adopted_values");
+    assert!(adopted > left + 50, "{left} of {adopted} adopted values are left");
+    let used = info_field(&mut socket, "memory", "used_memory");
+    socket.call("FLUSHALL");
+    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 0);
+    drop((uploads, lane));
+    poll_until("the memory to be uncharged", || {
+        used - info_field(&mut socket, "memory", "used_memory") > 12 << 20
+    });
+}
+
+#[test]
+fn transaction_commits_when_it_runs_and_leaves_what_it_discards() {
+    let server = server();
+    let mut lane = lane(&server);
+    let uploads = lane.uploads(1).unwrap();
+    let mut room = uploads.allocate(5000, |requests| lane.pipeline(requests)).unwrap();
+    room.copy_from_slice(&bytes(1, 5000));
+    let offset = room.offset().to_string();
+    let commit: [&[u8]; 6] = [b"SHM", b"COMMIT", offset.as_bytes(), b"5000", b"ADOPT", b"key"];
+    for end in [&b"DISCARD"[..], b"EXEC"] {
+        lane.call(&[b"MULTI"]).unwrap();
+        assert_eq!(lane.call(&commit).unwrap(), Reply::Simple(b"QUEUED".to_vec()));
+        let reply = lane.call(&[b"SHM", b"ALLOC", b"64"]);
+        assert!(reply.is_err() || matches!(reply, Ok(Reply::Error(_))), "not within MULTI");
+        lane.call(&[b"DISCARD"]).unwrap();
+        lane.call(&[b"MULTI"]).unwrap();
+        lane.call(&commit).unwrap();
+        lane.call(&[end]).unwrap();
+        let length = if end == b"EXEC" { 5000 } else { 0 };
+        assert_eq!(lane.call(&[b"STRLEN", b"key"]).unwrap(), Reply::Integer(length));
+    }
+    assert_eq!(lane.call(&[b"GET", b"key"]).unwrap(), Reply::Bulk(bytes(1, 5000)));
 }
