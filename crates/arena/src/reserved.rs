@@ -166,3 +166,57 @@ impl fmt::Debug for ReservedBlock {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use base::{DatabaseIndex, ShardIndex};
+
+    use super::*;
+    use crate::layout::AccessMark;
+    use crate::memory::ArenaConfig;
+    use crate::source::HeapSource;
+    use crate::table::{NewValue, Table};
+    use crate::{Encoding, ValueType};
+
+    #[test]
+    fn miri_value_lies_where_it_was_received_and_stays_while_it_is_held() {
+        let config = ArenaConfig { shard_count: 1, database_count: 1, hash_seed: 7 };
+        let source = Box::new(HeapSource::new(1 << 16, 64));
+        let arena = Arena::new(source, config).expect("the range is large enough");
+        let (shard, database) = (ShardIndex(0), DatabaseIndex(0));
+        let table = Table::new(arena.clone(), shard, database, Room::Limited);
+        let mut table = table.expect("there is room");
+        let hash = arena.hasher().hash(b"key");
+        let value: Vec<u8> = (0..5_000_u32).map(|at| (at % 251) as u8).collect();
+
+        let mut block = arena.reserve_block(3, 5_000).expect("there is room");
+        block.append(&value[..1_001]);
+        assert_eq!(block.value(), &value[..1_001]);
+        block.room()[..3_000].copy_from_slice(&value[1_001..4_001]);
+        block.advance(3_000);
+        block.append(&value[4_001..]);
+        let held = block.hold().expect("a slot is free");
+        assert!(!block.is_value(&value, 3) && !block.is_value(held.as_ref(), 65));
+        let new = NewValue {
+            bytes: held.as_ref(),
+            value_type: ValueType::String,
+            encoding: Encoding::Raw,
+            expiry: None,
+            mark: AccessMark { word: 1, counts: false },
+        };
+        let id = table.insert_reserved(hash, b"key", &mut block, &new).expect("there is room");
+        drop(block);
+        assert_eq!(table.entry(id).value().as_ptr(), held.as_ref().as_ptr());
+        assert!(!table.remove(id), "the hold keeps the memory");
+        assert_eq!(held.as_ref(), value);
+        drop(held);
+        arena.reclaim();
+        assert_eq!((arena.usage().extent_bytes, arena.reserved_bytes()), (0, 0));
+
+        let mut given_up = arena.reserve_block(3, 5_000).expect("there is room");
+        given_up.append(b"a part");
+        assert!(arena.reserved_bytes() >= 5_000);
+        drop(given_up);
+        assert_eq!((arena.usage().extent_bytes, arena.reserved_bytes()), (0, 0));
+    }
+}
