@@ -278,3 +278,19 @@ fn transaction_commits_when_it_runs_and_leaves_what_it_discards() {
     }
     assert_eq!(lane.call(&[b"GET", b"key"]).unwrap(), Reply::Bulk(bytes(1, 5000)));
 }
+
+/// What is recorded has to be what is stored, so nothing is left where a client can write it.
+#[test]
+fn adopted_values_are_copied_while_effects_are_recorded() {
+    let server = Launch::new(Kind::Forebay)
+        .option("segment-size", "1mb")
+        .option("effect-backlog-size", "1mb")
+        .start();
+    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let uploads = lane.uploads(1).unwrap();
+    put(&uploads, &mut lane, Mode::Adopt, "key", &bytes(1, 5000), &[]);
+    put(&uploads, &mut lane, Mode::Copy, "other", &bytes(2, 5000), &[]);
+    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 0);
+    assert_eq!(shm_field(&mut socket, "shm_commits_copied"), 2);
+    assert_eq!(socket.call("GET key"), Reply::Bulk(bytes(1, 5000)));
+}
