@@ -4,8 +4,8 @@
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -659,6 +659,44 @@ fn one_of_many_takers_gets_each_value() {
         }
     });
     assert_eq!(taken.load(Ordering::Relaxed), KEYS);
+}
+
+/// The next value is put as soon as one is taken, so that a taker that was too late finds another in
+/// its place.
+#[test]
+fn each_value_of_one_key_is_taken_once_and_none_is_lost() {
+    const VALUES: usize = 400;
+    let server = Server::start(Kind::Forebay);
+    let clients = clients(&server, "");
+    let taken = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for client in clients.iter().chain(&clients) {
+            let taken = &taken;
+            scope.spawn(move || {
+                while taken.lock().expect("nobody panics").len() < VALUES {
+                    let wait = Duration::from_millis(20);
+                    if client.get_blocking(b"key", wait).unwrap().is_none() {
+                        continue;
+                    }
+                    if let Some(view) = client.take(b"key").unwrap() {
+                        let text = str::from_utf8(&view[..8]).expect("digits");
+                        let number: usize = text.parse().expect("a number");
+                        taken.lock().expect("nobody panics").push(number);
+                    }
+                }
+            });
+        }
+        let absent = SetOptions::new().if_absent();
+        for number in 0..VALUES {
+            let value = format!("{number:08}").repeat(1000);
+            poll_until("the last value to be taken", || {
+                clients[0].put_with(b"key", value.as_bytes(), &absent).unwrap()
+            });
+        }
+    });
+    let mut taken = taken.into_inner().expect("nobody panics");
+    taken.sort_unstable();
+    assert_eq!(taken, (0..VALUES).collect::<Vec<_>>());
 }
 
 #[test]
