@@ -477,15 +477,15 @@ fn forked_child_is_refused_and_takes_nothing_from_its_parent() {
     for client in clients(&server, "") {
         let value = bytes(1, 100_000);
         client.put(b"key", &value).unwrap();
-        let view = client.get(b"key").unwrap().expect("it is there");
-        let inherited = client.get(b"key").unwrap();
+        let mut held = client.get(b"key").unwrap();
         let refused = sys::fork::run_in_child(|| {
             let is_forked = |error: Option<ClientError>| matches!(error, Some(ClientError::Forked));
             let refused = is_forked(client.get(b"key").err())
                 && is_forked(client.put(b"key", b"value").err())
                 && is_forked(client.get_into(b"key", &mut Vec::new()).err())
                 && is_forked(client.transport().err());
-            drop(inherited);
+            // Its own copy of the view, of a pin that both processes map.
+            drop(held.take());
             drop(client.clone());
             let own = Client::connect(&format!("unix://{path}"));
             refused && own.is_ok_and(|own| own.call(&[b"INCR", b"children"]).is_ok())
@@ -496,7 +496,30 @@ fn forked_child_is_refused_and_takes_nothing_from_its_parent() {
         for index in 0..40 {
             client.put(format!("other:{index}").as_bytes(), &bytes(index, 100_000)).unwrap();
         }
-        assert!(*view == value[..]);
+        assert!(*held.expect("it is the parent's") == value[..]);
+        client.call(&[b"FLUSHALL"]).unwrap();
+    }
+}
+
+#[test]
+fn killed_session_is_made_anew_and_an_open_creation_fails_or_is_stored_whole() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    for url in urls(&server, "?db=4") {
+        let client = connect(&url);
+        let value = bytes(1, 100_000);
+        client.put(b"key", &value).unwrap();
+        let mut creation = client.create(b"created", 100_000).unwrap();
+        creation.copy_from_slice(&value);
+        let before = client.call(&[b"CLIENT", b"ID"]).ok();
+        server.tcp().call("CLIENT KILL TYPE normal SKIPME yes");
+        let id = |client: &Client| client.call(&[b"CLIENT", b"ID"]).ok();
+        poll_until("another session", || id(&client).is_some_and(|now| Some(now) != before));
+        let sealed = creation.seal();
+        let created = client.get(b"created").unwrap();
+        assert_eq!(created.is_some(), sealed.is_ok(), "{client:?}: {sealed:?}");
+        assert!(created.is_none_or(|view| *view == value[..]));
+        client.put(b"key", b"value").unwrap();
+        assert!(client.take(b"key").unwrap().is_some_and(|view| *view == *b"value"));
         client.call(&[b"FLUSHALL"]).unwrap();
     }
 }
@@ -661,8 +684,8 @@ fn one_of_many_takers_gets_each_value() {
     assert_eq!(taken.load(Ordering::Relaxed), KEYS);
 }
 
-/// The next value is put as soon as one is taken, so that a taker that was too late finds another in
-/// its place.
+/// The next value is put as soon as one is taken, so that a taker that was too late finds another
+/// in its place.
 #[test]
 fn each_value_of_one_key_is_taken_once_and_none_is_lost() {
     const VALUES: usize = 400;
