@@ -13,8 +13,8 @@ use base::prng::Prng;
 use harness::{Connection, Kind, Launch, Program, Server, bytes, command, poll_until, request};
 use resp::Value;
 
-use super::assert_healthy;
 use super::lanes::number;
+use super::{AtEnd, assert_healthy};
 
 const KILLS_DEFAULT: u64 = 12;
 /// Victims that live at once.
@@ -195,15 +195,6 @@ fn killed_clients_leave_nothing_and_others_notice_nothing() {
     assert_eq!(watcher.call("DBSIZE"), Value::Integer(keys), "half a transaction is none");
     assert_healthy(&server);
     report(gone_ms, others);
-}
-
-/// Tells the others when it is over, also by a failure.
-struct AtEnd<'a>(&'a AtomicBool);
-
-impl Drop for AtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn report(mut gone_ms: Vec<f64>, mut others: [Vec<u64>; 2]) {

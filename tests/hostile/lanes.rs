@@ -16,7 +16,7 @@ use resp::{Value, ValueDecoder, encode_command};
 use ring::lane::{LaneEnd, LaneMemory, LaneShape, ROOM, SharedLane, Side};
 use sys::poll::Waker;
 
-use super::{assert_healthy, info};
+use super::{AtEnd, assert_healthy, info};
 
 const RING_BYTES: u64 = 4096;
 const HOSTILE_LANES_DEFAULT: u64 = 150;
@@ -176,11 +176,12 @@ fn client_that_writes_random_words_ends_its_own_lane_only() {
             }
             rounds
         });
+        let end = AtEnd(&is_over);
         for seed in 1..=count {
             let mut lane = RawLane::sealed(&server);
             vandalise(&mut lane, &mut Prng::new(seed), &mut thrown);
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         assert!(good.join().expect("others notice nothing") > 0);
     });
     let errors = info(&server, "shm", "shm_lane_errors");

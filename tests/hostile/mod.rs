@@ -12,8 +12,19 @@ mod protocol;
 mod tables;
 mod uploads;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use harness::{Server, words};
 use resp::Value;
+
+/// Tells other threads when it is over, also by a failure: a scope waits for them.
+struct AtEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Asserts that a new client is served over both sockets.
 fn assert_healthy(server: &Server) {

@@ -14,7 +14,7 @@ use resp::Value;
 use sys::memory::SharedBlock;
 
 use super::lanes::{ask_for_descriptors, number};
-use super::{assert_healthy, info};
+use super::{AtEnd, assert_healthy, info};
 
 const WORDS_DEFAULT: u64 = 200_000;
 /// Words that are written between two requests of the session that writes them.
@@ -118,6 +118,7 @@ fn session_that_writes_random_words_over_its_table_harms_nobody() {
     let (mut thrown, mut sessions) = ([0; KINDS.len()], 0);
     thread::scope(|scope| {
         let honest = scope.spawn(|| work_on(&server, &is_over, &rounds));
+        let end = AtEnd(&is_over);
         let mut random = Prng::new(1);
         let is_honest_short =
             || rounds.load(Ordering::Relaxed) < HONEST_ROUNDS_MIN && !honest.is_finished();
@@ -128,7 +129,7 @@ fn session_that_writes_random_words_over_its_table_harms_nobody() {
                 table.vandalise(&mut random, &mut thrown);
             }
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         honest.join().expect("others notice nothing");
     });
     let rounds = rounds.into_inner();
