@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::ensure;
+use resp::Value;
 use serde_json::{Value as Json, json};
 
 use crate::accounting;
@@ -20,6 +21,7 @@ use crate::compare::{Spread, progress};
 use crate::reader;
 use crate::record;
 use crate::server_process::{ServerProcess, ServerSpec};
+use crate::wire::Wire;
 use bounds::{Bound, Counts};
 use floors::{Copies, Partner, PingPong};
 use ways::{Act, Crew, Places, Row, Way, size_name};
@@ -94,7 +96,9 @@ impl Figures {
     fn of_floor(&self, row: &Row) -> Option<f64> {
         let floor = match row.way {
             Way::Lane => Entry::PingPong(PingPong::Futex),
-            Way::Unix | Way::Tcp | Way::Other => Entry::PingPong(PingPong::Socket),
+            Way::Unix | Way::UnixAsleep | Way::Tcp | Way::Other => {
+                Entry::PingPong(PingPong::Socket)
+            }
             _ => Entry::Copy(row.bytes),
         };
         Some(self.p50(&Entry::Row(*row))? / self.p50(&floor)?)
@@ -184,9 +188,15 @@ impl Local {
         server: &ServerProcess,
         figure: &mut Figure,
     ) -> anyhow::Result<()> {
+        if row.way == Way::UnixAsleep {
+            set_busy_poll(server, "no")?;
+        }
         let before = accounting::cpu_time(server.id())?;
         let slices = crew.run(row, self.slice)?;
         let cpu = accounting::cpu_time(server.id())?.saturating_sub(before);
+        if row.way == Way::UnixAsleep {
+            set_busy_poll(server, "lone")?;
+        }
         let (mut operations, mut speed) = (0, 0.0);
         for slice in slices {
             operations += slice.operations;
@@ -277,6 +287,14 @@ impl Entry {
             Entry::Row(row) => row.name(),
         }
     }
+}
+
+/// Says when the workers of `server` look for requests before they sleep; `lone` is the default.
+fn set_busy_poll(server: &ServerProcess, mode: &str) -> anyhow::Result<()> {
+    let arguments: [&[u8]; 4] = [b"CONFIG", b"SET", b"busy-poll", mode.as_bytes()];
+    let reply = Wire::connect(&server.unix())?.call(&arguments)?;
+    ensure!(reply == Value::Simple(b"OK".to_vec()), "CONFIG SET busy-poll: {reply:?}");
+    Ok(())
 }
 
 /// Returns how often all one-sided reads of single values have allocated, if there were any: those

@@ -90,10 +90,13 @@ pub fn all(figures: &Figures, counts: Counts, sizes: &[usize], pipeline: usize) 
         let cpu = |way, pipeline| figures.cpu(&row(act, way, SMALL, pipeline));
         let lane = cpu(Way::Lane, pipeline);
         let name = |other| {
-            format!("server CPU, {} 64 B, lane P{pipeline} by unix socket P{other}", act.name())
+            let act = act.name();
+            format!(
+                "server CPU, {act} 64 B, lane P{pipeline} by unix socket P{other} without busy poll"
+            )
         };
-        bounds.push(Bound::new(name(1), ratio(lane, cpu(Way::Unix, 1)), 1.0 / 5.0, ""));
-        let unix = cpu(Way::Unix, pipeline);
+        bounds.push(Bound::new(name(1), ratio(lane, cpu(Way::UnixAsleep, 1)), 1.0 / 5.0, ""));
+        let unix = cpu(Way::UnixAsleep, pipeline);
         bounds.push(Bound::new(name(pipeline), ratio(lane, unix), 1.0 / 1.1, ""));
     }
     let copy = p50(Entry::Copy(LARGE));

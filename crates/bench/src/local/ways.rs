@@ -64,6 +64,8 @@ pub enum Way {
     Lane,
     /// Over the unix socket.
     Unix,
+    /// Over the unix socket, while the server's workers do not look for requests before they sleep.
+    UnixAsleep,
     /// Over TCP.
     Tcp,
     /// The other server, over its unix socket.
@@ -85,6 +87,7 @@ impl Way {
             Way::PutCopy => "put copy",
             Way::Lane => "lane",
             Way::Unix => "unix socket",
+            Way::UnixAsleep => "unix socket, no busy poll",
             Way::Tcp => "TCP",
             Way::Other => "other, unix socket",
         }
@@ -92,7 +95,7 @@ impl Way {
 
     /// Returns whether requests are sent and replies awaited, by the code that is the same for all.
     fn is_asked(self) -> bool {
-        matches!(self, Way::Lane | Way::Unix | Way::Tcp | Way::Other)
+        matches!(self, Way::Lane | Way::Unix | Way::UnixAsleep | Way::Tcp | Way::Other)
     }
 
     /// Returns whether it reads in the server's memory.
@@ -158,7 +161,7 @@ impl Row {
 
 /// Returns all rows over values of `sizes`, for one client and for `clients`.
 pub fn rows(sizes: &[usize], clients: usize, pipeline: usize) -> Vec<Row> {
-    use Way::{Copied, Lane, Other, Put, PutAdopt, PutCopy, Tcp, Unix, View};
+    use Way::{Copied, Lane, Other, Put, PutAdopt, PutCopy, Tcp, Unix, UnixAsleep, View};
     const ASKED: [Way; 4] = [Lane, Unix, Tcp, Other];
     let mut rows = Vec::new();
     let mut counts = vec![1, clients];
@@ -177,6 +180,8 @@ pub fn rows(sizes: &[usize], clients: usize, pipeline: usize) -> Vec<Row> {
         }
         for act in [Act::Get, Act::Set] {
             add(act, &ASKED, sizes[0], pipeline);
+            add(act, &[UnixAsleep], sizes[0], 1);
+            add(act, &[UnixAsleep], sizes[0], pipeline);
         }
     }
     rows
@@ -390,7 +395,7 @@ impl Seat {
                 let mode = row.way.upload_mode().expect("these two have one");
                 uploader.put(mode, key, &self.value)
             }
-            (Way::Lane | Way::Unix | Way::Tcp | Way::Other, _) => {
+            (Way::Lane | Way::Unix | Way::UnixAsleep | Way::Tcp | Way::Other, _) => {
                 let wire = self.wires.get_mut(&row.way).expect("it was connected");
                 ask(wire, row, keys, turn, &self.value)
             }
