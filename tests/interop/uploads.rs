@@ -255,6 +255,111 @@ fn full_server_evicts_adopted_values_and_counts_upload_memory() {
     });
 }
 
+/// What an adopted value took is no room for others: where only small entries have any, they make
+/// it, and do not wait until all adopted values are gone for nothing.
+#[test]
+fn large_value_gets_its_room_from_small_keys_beside_adopted_values() {
+    let server = Launch::new(Kind::Forebay)
+        .option("segment-size", "1mb")
+        .option("maxmemory", "48mb")
+        .option("maxmemory-policy", "allkeys-lru")
+        .start();
+    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let uploads = lane.uploads(11 << 20).unwrap();
+    for index in 0..100 {
+        let stored =
+            put(&uploads, &mut lane, Mode::Adopt, &format!("adopted:{index}"), &[7; 100_000], &[]);
+        assert_eq!(stored, Reply::Simple(b"OK".to_vec()));
+    }
+    for batch in 0..60 {
+        let set = |index: usize| {
+            let key = format!("small:{batch}:{index}").into_bytes();
+            vec![b"SET".to_vec(), key, vec![7; 800]]
+        };
+        let sets: Vec<Vec<Vec<u8>>> = (0..1000).map(set).collect();
+        socket.send(&encode(&sets)).unwrap();
+        sets.iter().for_each(|_| assert!(socket.read().is_ok()));
+        // Used last: the policy has no reason to take them.
+        for index in 0..100 {
+            socket.call(&format!("TOUCH adopted:{index}"));
+        }
+    }
+    let before = shm_field(&mut socket, "shm_adopted_values");
+    for index in 0..4 {
+        let set = vec![b"SET".to_vec(), format!("large:{index}").into_bytes(), vec![8; 1 << 20]];
+        assert_eq!(socket.ask(&set).value, Reply::Simple(b"OK".to_vec()), "{index}");
+    }
+    let left = shm_field(&mut socket, "shm_adopted_values");
+    assert!(left + 48 >= before, "{left} of {before} adopted values are left");
+}
+
+/// Stores `count` adopted values of 1 MB, and fills the server until it refuses writes.
+fn full_of_adopted_values(count: usize) -> (Server, Lane, Uploads) {
+    let server = Launch::new(Kind::Forebay)
+        .option("segment-size", "1mb")
+        .option("maxmemory", "64mb")
+        .option("shm-upload-total-max", "40mb")
+        .start();
+    let mut lane = lane(&server);
+    let uploads = lane.uploads(36 << 20).unwrap();
+    for index in 0..count {
+        let value = bytes(index, 1_000_000);
+        put(&uploads, &mut lane, Mode::Adopt, &format!("adopted:{index}"), &value, &[]);
+    }
+    let mut socket = server.unix();
+    for index in 0.. {
+        let set = vec![b"SET".to_vec(), format!("filler:{index}").into_bytes(), vec![8; 300_000]];
+        if matches!(socket.ask(&set).value, Reply::Error(_)) {
+            break;
+        }
+    }
+    (server, lane, uploads)
+}
+
+#[test]
+fn reads_of_adopted_values_are_answered_where_there_is_no_room() {
+    let (server, _lane, _uploads) = full_of_adopted_values(30);
+    let mut socket = server.unix();
+    assert_eq!(socket.call("GET adopted:3"), Reply::Bulk(bytes(3, 1_000_000)));
+    assert_eq!(socket.call("GETRANGE adopted:3 5 9"), Reply::Bulk(bytes(3, 10)[5..].to_vec()));
+    assert!(matches!(socket.call("BITCOUNT adopted:4"), Reply::Integer(1..)));
+    let keys: Vec<String> = (0..30).map(|index| format!("adopted:{index}")).collect();
+    let all = (0..30).map(|index| Reply::Bulk(bytes(index, 1_000_000))).collect();
+    let line = format!("MGET {}", keys.join(" "));
+    assert_eq!(socket.call(&line), Reply::Array(all));
+    socket.call("MULTI");
+    socket.call("GET adopted:3");
+    let both = Reply::Array(vec![Reply::Bulk(bytes(3, 1_000_000))]);
+    assert_eq!(socket.call("EXEC"), both);
+    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 30, "there was no room for a copy");
+    socket.call("CONFIG SET maxmemory-policy allkeys-lru");
+    let Reply::Array(some) = socket.call(&line) else { panic!("reads are answered") };
+    assert_eq!(some.len(), 30);
+}
+
+/// What is copied because a transaction or a write of several keys needs its bytes is held against
+/// the limit before.
+#[test]
+fn adopted_values_are_not_owned_far_beyond_the_limit() {
+    let (server, _lane, _uploads) = full_of_adopted_values(30);
+    let mut socket = server.unix();
+    let refused = b"OOM command not allowed when used memory > 'maxmemory'.".to_vec();
+    let keys: Vec<String> = (0..30).map(|index| format!("adopted:{index}")).collect();
+    let command = format!("BITOP OR all {}", keys.join(" "));
+    assert_eq!(socket.call(&command), Reply::Error(refused.clone()));
+    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 30);
+    socket.call("DEL filler:0");
+    socket.call("MULTI");
+    for key in &keys {
+        socket.call(&format!("SETRANGE {key} 0 x"));
+    }
+    let Reply::Array(replies) = socket.call("EXEC") else { panic!("it has run") };
+    let refusals = replies.iter().filter(|reply| matches!(reply, Reply::Error(_))).count();
+    assert!((10..25).contains(&refusals), "{refusals} of 30 refused");
+    let used = info_field(&mut socket, "memory", "used_memory");
+    assert!(used < (64 + 18) << 20, "{used} bytes");
+}
+
 #[test]
 fn transaction_commits_when_it_runs_and_leaves_what_it_discards() {
     let server = server();

@@ -178,6 +178,38 @@ impl WriteContext<'_> {
         }
     }
 
+    /// Makes sure that no client can write the value at `key`, so that its bytes can be used.
+    ///
+    /// # Errors
+    /// Where there is no room for a copy; nothing has changed.
+    pub fn own(&mut self, key: &Key<'_>) -> Result<(), CommandError> {
+        let keys = std::slice::from_ref(key);
+        if self.is_in_transaction()
+            && let Some(bytes) = self.view.lacks_room_to_own(keys, self.overshoot_bytes_max)
+        {
+            return Err(CommandError::NeedRoomAhead(bytes));
+        }
+        Ok(self.view.own(key)?)
+    }
+
+    /// Refuses to store `bytes` at `key` that the request does not bring, where that would bring
+    /// memory further above the limit than EXEC may. Elsewhere room is made once it is lacking.
+    ///
+    /// # Errors
+    /// There is no such room.
+    pub fn admit_upload(&mut self, key: &Key<'_>, bytes: u64) -> Result<(), CommandError> {
+        let overshoot = self.overshoot_bytes_max;
+        match self.is_in_transaction() && self.view.lacks_room(key, bytes, overshoot) {
+            true => Err(CommandError::NeedRoomAhead(bytes)),
+            false => Ok(()),
+        }
+    }
+
+    /// Nothing else may pass the limit.
+    fn is_in_transaction(&self) -> bool {
+        self.overshoot_bytes_max > 0
+    }
+
     /// Returns the time that decides what has expired.
     #[inline]
     pub fn now(&self) -> UnixMs {

@@ -7,7 +7,9 @@ use command::{
     Args, Blocked, Command, CommandError, ControlContext, Handler, LatencyEvent, Next, ReadContext,
     SessionContext, SessionState, SlowCommand, WriteContext,
 };
-use keyspace::{Access, Guard, Keyspace, NeedRoom, SweepContext, Uploader, WriteView};
+use keyspace::{
+    Access, Guard, Keyspace, NeedRoom, PrivateCopies, SweepContext, Uploader, WriteView,
+};
 use resp::{Protocol, Reply, RequestView, Requests};
 
 use crate::dispatch::{self, Verdict};
@@ -322,33 +324,40 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let value_bytes_max = self.tick.value_bytes_max;
         let leaves_no_touch = self.session.state.leaves_no_touch;
         self.lock(args.keys());
-        if self.keyspace.has_adopted() {
-            self.own_read_values(command, args)?;
-        }
+        let copies = match self.keyspace.has_adopted() && command.uses_values(args.request()) {
+            true => self.own_read_values(args),
+            false => None,
+        };
         let view = self.guard.as_ref().expect("locked just now").read(database, now);
+        let view = copies.iter().fold(view, |view, copies| view.with_copies(copies));
         let view = if leaves_no_touch { view.without_touch() } else { view };
         let random = Cell::from_mut(&mut self.tick.random);
         handler(&ReadContext { view, value_bytes_max, random }, args, reply)
     }
 
-    /// Owns the values whose bytes `command` reads, under the guard that it keeps; makes room for
-    /// them as for a write.
+    /// Owns the values at the keys of a read, under the guard that it keeps. A read is not refused
+    /// for want of room: room is made once, and what there is none for is copied for this read
+    /// alone. So is everything within EXEC, which makes no room.
     #[cold]
-    fn own_read_values(&mut self, command: &Command, args: Args<'_>) -> Result<(), CommandError> {
-        let mut attempt = 0;
-        loop {
-            let now = self.tick.now;
+    fn own_read_values(&mut self, args: Args<'_>) -> Option<PrivateCopies> {
+        let (now, database) = (self.tick.now, self.session.state.database);
+        for may_make_room in [true, false] {
+            if self.in_transaction {
+                break;
+            }
             let guard = self.guard.as_mut().expect("the caller has locked it");
             let mut view = write_view(guard, &self.session.state, now);
-            let owned = own_values(self.keyspace, command, args, &mut view);
-            let Err(CommandError::NeedRoom(need)) = owned else { return owned };
-            if attempt == ROOM_ATTEMPTS_MAX || self.in_transaction {
-                return Err(CommandError::OUT_OF_MEMORY);
+            let Err(need) = args.keys().iter().try_for_each(|key| view.own(key)) else {
+                return None;
+            };
+            if may_make_room {
+                // Where there is none the values are copied.
+                let _ = self.make_room(need, args.keys()[0].shard);
+                self.lock(args.keys());
             }
-            self.make_room(need.after(attempt), args.keys()[0].shard)?;
-            self.lock(args.keys());
-            attempt += 1;
         }
+        let guard = self.guard.as_ref().expect("the caller has locked it");
+        Some(guard.read(database, now).copy_adopted(args.keys()))
     }
 
     #[inline]
@@ -399,7 +408,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 overshoot_bytes_max,
                 uploads,
             };
-            let result = own_values(self.keyspace, command, args, &mut context.view)
+            let result = own_values(self.keyspace, command, args, &mut context, true)
                 .and_then(|()| handler(&mut context, args, reply));
             if has_offer {
                 self.session.offer = guard.take_back();
@@ -465,7 +474,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 overshoot_bytes_max,
                 uploads,
             };
-            let result = own_values(self.keyspace, command, args, &mut context.view)
+            let result = own_values(self.keyspace, command, args, &mut context, false)
                 .and_then(|()| handler(&mut context, args, reply));
             if in_transaction {
                 return result;
@@ -643,18 +652,24 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
 }
 
 /// Makes sure that no client can write the values whose bytes `command` uses, where there are any
-/// such values at all. The caller holds their shards.
+/// such values at all. The caller holds their shards. Where the table takes more than the limit
+/// allows, as in records of several keys, the sum is held against it first.
 #[inline]
 fn own_values(
     keyspace: &Keyspace,
     command: &Command,
     args: Args<'_>,
-    view: &mut WriteView<'_>,
+    context: &mut WriteContext<'_>,
+    is_limited: bool,
 ) -> Result<(), CommandError> {
     if !keyspace.has_adopted() || !command.uses_values(args.request()) {
         return Ok(());
     }
-    Ok(args.keys().iter().try_for_each(|key| view.own(key))?)
+    let (view, keys) = (&mut context.view, args.keys());
+    if !is_limited && let Some(bytes) = view.lacks_room_to_own(keys, context.overshoot_bytes_max) {
+        return Err(CommandError::NeedRoomAhead(bytes));
+    }
+    Ok(keys.iter().try_for_each(|key| view.own(key))?)
 }
 
 /// Returns the view in which a command of `session` changes its database.

@@ -28,6 +28,8 @@ const CANDIDATES_MAX: usize = 16;
 const CANDIDATE_KEY_BYTES_MAX: usize = 1024;
 /// How many keys go during one hold of a shard.
 const VICTIMS_PER_HOLD_MAX: u32 = 32;
+/// How many adopted values go for each time that extents are wanted: no extent is free afterwards.
+const ADOPTED_VICTIMS_MAX: u32 = 8;
 /// How many slab pages are emptied during one hold of a shard.
 const EVACUATIONS_PER_HOLD_MAX: u32 = 4;
 
@@ -193,12 +195,14 @@ struct Block {
     offset: u64,
     owner: Owner,
     rank: u64,
+    /// Its value lies elsewhere.
+    is_adopted: bool,
 }
 
 /// What evicting blocks came to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BlocksEvicted {
-    /// Bytes that are free now.
+    /// Bytes that are free now; the blocks of adopted values, too small for anything, are none.
     pub freed: u64,
     /// Those of them whose place a small entry should have had, which the policy ranks higher.
     pub unfair: u64,
@@ -207,15 +211,20 @@ pub(crate) struct BlocksEvicted {
 impl Keyspace {
     /// Evicts large entries, the best of a few blocks each time, until about `goal` bytes are free,
     /// a bounded number. Blocks are chosen where they lie: among millions of small keys, samples of
-    /// keys would hardly meet a large one.
+    /// keys would hardly meet a large one. Adopted values go in their turn, and bring nothing.
     pub(crate) fn evict_blocks(&self, goal: u64, context: &mut SweepContext<'_>) -> BlocksEvicted {
         let mut evicted = BlocksEvicted::default();
+        let mut adopted_count = 0;
         for _ in 0..VICTIMS_PER_HOLD_MAX {
-            if evicted.freed >= goal {
+            if evicted.freed >= goal || adopted_count == ADOPTED_VICTIMS_MAX {
                 break;
             }
             let Some(block) = self.best_block(context) else { break };
             let freed = self.evict_block(block.offset, block.owner, context.now);
+            if block.is_adopted {
+                adopted_count += 1;
+                continue;
+            }
             evicted.freed += freed;
             if self.best_key_rank(context) > Some(block.rank) {
                 evicted.unfair += freed;
@@ -282,7 +291,7 @@ impl Keyspace {
         }
         let tracking = &published.tracking;
         let rank = choice.policy.rank(&entry, tracking, context.now, context.random);
-        Some(Block { offset, owner, rank })
+        Some(Block { offset, owner, rank, is_adopted: entry.is_adopted() })
     }
 
     /// Removes the entry of the block at `offset` if it is still there and may go; returns the
@@ -406,7 +415,8 @@ impl Shard {
         let Some(part) = self.database(database) else { return 0 };
         let Some(id) = part.table.find(key.hash, key.bytes) else { return 0 };
         let entry = part.object(id);
-        let bytes = entry.memory_bytes();
+        // What lies in upload memory is no room for anybody but its session.
+        let bytes = entry.arena_bytes();
         let removal = if is_expired(&entry, now) { Removal::Expired } else { Removal::Evicted };
         let mut recorder = Recorder::default();
         let touch = Touch::No;

@@ -4,7 +4,7 @@
 //! a command that needs the bytes has the table own the value first, which copies it once. That is
 //! no change of the dataset: it has no effect, and whoever watches the key is not told.
 
-use arena::{ADOPTED_BYTES_MIN, Claim, Encoding, NeedRoom, Uploaded};
+use arena::{ADOPTED_BYTES_MIN, Claim, Encoding, EntryId, NeedRoom, Uploaded};
 use base::Key;
 
 use crate::effect::{Effect, Expiry};
@@ -41,6 +41,23 @@ impl WriteView<'_> {
     #[inline]
     pub fn own(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
         self.place(key).own(key)
+    }
+
+    /// Returns how many bytes [`WriteView::own`] of all `keys` copies, where so much passes the
+    /// memory limit by more than `overshoot` bytes.
+    pub fn lacks_room_to_own(&mut self, keys: &[Key<'_>], overshoot: u64) -> Option<u64> {
+        let mut bytes = 0;
+        for (index, key) in keys.iter().enumerate() {
+            if keys[..index].iter().all(|other| other.bytes != key.bytes) {
+                bytes += self.place(key).adopted_bytes(key);
+            }
+        }
+        (bytes > 0 && self.lacks_room(&keys[0], bytes, overshoot)).then_some(bytes)
+    }
+
+    /// Returns whether `bytes` more for `key` pass the memory limit by more than `overshoot` bytes.
+    pub fn lacks_room(&mut self, key: &Key<'_>, bytes: u64, overshoot: u64) -> bool {
+        self.place(key).shard.lacks_room(bytes, overshoot)
     }
 }
 
@@ -83,11 +100,18 @@ impl Place<'_> {
     }
 
     fn own(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
-        let Some(part) = self.shard.database(self.database) else { return Ok(()) };
-        let Some(id) = part.table.find(key.hash, key.bytes) else { return Ok(()) };
-        if !part.table.entry(id).is_adopted() {
-            return Ok(());
-        }
+        let Some(id) = self.adopted(key) else { return Ok(()) };
         self.resize(key, id, |table| table.own(id).map(|()| id))
+    }
+
+    /// Returns the length of the value at `key` where a client can write it.
+    fn adopted_bytes(&self, key: &Key<'_>) -> u64 {
+        let Some(part) = self.shard.database(self.database) else { return 0 };
+        self.adopted(key).map_or(0, |id| part.table.entry(id).value_length())
+    }
+
+    fn adopted(&self, key: &Key<'_>) -> Option<EntryId> {
+        let table = &self.shard.database(self.database)?.table;
+        table.find(key.hash, key.bytes).filter(|id| table.entry(*id).is_adopted())
     }
 }

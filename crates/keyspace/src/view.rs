@@ -32,12 +32,48 @@ pub struct ReadView<'g> {
     database: DatabaseIndex,
     now: UnixMs,
     touch: Touch,
+    copies: Option<&'g PrivateCopies>,
+}
+
+/// Copies of values that clients can write, for one read that found no room to own them.
+#[derive(Debug, Default)]
+pub struct PrivateCopies {
+    values: Vec<(Box<[u8]>, Vec<u8>)>,
+}
+
+impl PrivateCopies {
+    /// Returns that of `key`.
+    fn of(&self, key: &Key<'_>) -> Option<&[u8]> {
+        let found = self.values.iter().find(|(name, _)| **name == *key.bytes);
+        found.map(|(_, value)| &value[..])
+    }
 }
 
 impl<'g> ReadView<'g> {
     #[inline]
     pub(crate) fn new(shards: ShardsRef<'g>, database: DatabaseIndex, now: UnixMs) -> Self {
-        ReadView { shards, database, now, touch: Touch::Yes }
+        ReadView { shards, database, now, touch: Touch::Yes, copies: None }
+    }
+
+    /// Returns copies of those of the values at `keys` that a client can write.
+    pub fn copy_adopted(&self, keys: &[Key<'_>]) -> PrivateCopies {
+        let mut copies = PrivateCopies::default();
+        for key in keys {
+            let Some(object) = self.inspect(key).filter(|object| object.is_adopted()) else {
+                continue;
+            };
+            if copies.of(key).is_none() {
+                let mut value = Vec::new();
+                object.value_or_copy(&mut value);
+                copies.values.push((key.bytes.into(), value));
+            }
+        }
+        copies
+    }
+
+    /// Returns the same view, which gives `copies` out for values that a client can write.
+    pub fn with_copies(self, copies: &'g PrivateCopies) -> ReadView<'g> {
+        ReadView { copies: Some(copies), ..self }
     }
 
     /// Returns the same view, whose lookups do not count as uses.
@@ -90,7 +126,13 @@ impl<'g> ReadView<'g> {
     /// When the key holds another type.
     #[inline]
     pub fn string(&self, key: &Key<'_>) -> Result<Option<&'g [u8]>, WrongType> {
-        self.entry(key).map(string_of).transpose()
+        match self.entry(key) {
+            Some(entry) if entry.is_adopted() => {
+                let copies = self.copies.expect("what is not owned has been copied");
+                Ok(Some(copies.of(key).expect("what is not owned has been copied")))
+            }
+            found => found.map(string_of).transpose(),
+        }
     }
 
     /// Returns the length of the string at `key` in bytes, marked as used; counts a hit or a miss.

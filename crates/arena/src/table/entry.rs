@@ -115,13 +115,19 @@ impl<'a> Entry<'a> {
         self.header.mark()
     }
 
-    /// Returns the bytes of the arena that the entry uses, its share of the index included.
+    /// Returns the bytes of memory that the entry uses, its share of the index included, and the
+    /// value also where it lies in upload memory.
     pub fn memory_bytes(&self) -> u64 {
+        let elsewhere = if self.is_adopted() { self.value_length() } else { 0 };
+        self.arena_bytes() + elsewhere.next_multiple_of(64)
+    }
+
+    /// As [`Entry::memory_bytes`], without a value in upload memory: what there is more of once the
+    /// entry is gone.
+    pub fn arena_bytes(&self) -> u64 {
         let content = if self.header.is_large() {
             let (key_length, block) = (self.key().len() as u64, self.block());
-            let capacity = self.load(block + block::VALUE_CAPACITY);
-            let elsewhere = if self.is_adopted() { self.value_length() } else { 0 };
-            let value = (capacity + elsewhere).next_multiple_of(64);
+            let value = self.load(block + block::VALUE_CAPACITY).next_multiple_of(64);
             block_value_offset(key_length) + value + 16
         } else {
             class_bytes(self.class())

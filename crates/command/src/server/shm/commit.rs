@@ -59,6 +59,9 @@ fn run(
         if stays && !claim.may_adopt() {
             return Err(CommandError::Fixed("NOPERM values of this user are not adopted"));
         }
+        if !stays {
+            cx.admit_upload(key, length)?;
+        }
         let has_stayed = cx.view.set_uploaded(key, &claim, stays, expiry)?;
         stored = Some((claim, has_stayed));
         Ok(())
