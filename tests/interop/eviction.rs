@@ -1,9 +1,11 @@
 //! Eviction, and keys that are read in the server's memory alone.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use client::{Attached, DatabaseIndex};
-use harness::{Connection, Kind, Launch, Request, Server, request};
+use harness::{Connection, Kind, Launch, Request, Server, poll_until, request};
 use resp::Value as Reply;
 
 /// Keys that are read in memory, and as many that nobody reads.
@@ -76,4 +78,37 @@ fn keys_that_are_read_in_memory_alone_outlive_those_that_are_not() {
         assert!(left >= KEYS * 9 / 10, "{policy}: {left} of {KEYS} are left");
         assert!(touches(&server) > 0);
     }
+}
+
+#[test]
+fn reads_in_memory_leave_no_touch_while_the_connection_says_so() {
+    let server = server("allkeys-lfu");
+    server.unix().call("SET key value");
+    for (mode, reads) in [("ON", 100_000), ("OFF", 1_000)] {
+        let mut stream = UnixStream::connect(server.socket()).expect("the server listens");
+        write!(stream, "CLIENT NO-TOUCH {mode}\r\n").expect("it reads");
+        stream.read_exact(&mut [0; "+OK\r\n".len()]).expect("it answers");
+        let attached = Attached::over_stream(stream, None).expect("the same user");
+        let mut value = Vec::new();
+        (0..reads).for_each(|_| assert!(attached.get(b"key", &mut value).expect("it is there")));
+    }
+    // One in 64 of the latter; the former would be a thousand.
+    poll_until("the reports of a session that ended", || touches(&server) > 0);
+    assert!(touches(&server) < 100);
+}
+
+#[test]
+fn look_at_a_small_value_is_one_use() {
+    let server = server("allkeys-lfu");
+    server.unix().call("SET key value");
+    let (attached, mut buffer) = (Attached::connect(server.socket(), None), Vec::new());
+    let attached = attached.expect("the same user");
+    for _ in 0..40_000 {
+        let value = attached.view(b"key", &mut buffer).expect("the memory can be read");
+        assert_eq!(*value.expect("it is there"), *b"value");
+    }
+    drop(attached);
+    // One in 64: 625, and 1,250 if each were two.
+    poll_until("the reports of a session that ended", || touches(&server) > 500);
+    assert!(touches(&server) < 800);
 }

@@ -26,7 +26,7 @@
 //! words 512..  1,024 touches, a ring: `touches.rs`
 //! ```
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::facade::AtomicWord;
@@ -142,6 +142,24 @@ struct Table {
     memory: Arc<dyn PinMemory>,
     /// How many touches were reported when the server looked last, as the session said.
     touches_seen: AtomicU64,
+    /// Whether what it reads shall not count as used.
+    leaves_no_touch: Arc<AtomicBool>,
+}
+
+impl Table {
+    /// Appends to `touches` what the session has reported since the last call.
+    fn take_touches(&self, touches: &mut Vec<Touch>) {
+        let words = self.memory.words();
+        let mut seen = self.touches_seen.load(Ordering::Relaxed);
+        let (cursor, ring) = (&words[TOUCH_CURSOR_AT], &words[TOUCHES_AT..]);
+        let leaves_none = self.leaves_no_touch.load(Ordering::Relaxed);
+        touches::take(cursor, ring, &mut seen, |touch| {
+            if !leaves_none {
+                touches.push(touch);
+            }
+        });
+        self.touches_seen.store(seen, Ordering::Relaxed);
+    }
 }
 
 impl PinTables {
@@ -152,12 +170,27 @@ impl PinTables {
 
     /// Adds the table of a new session, before the session learns of the arena.
     pub fn add(&self, table: Arc<dyn PinMemory>) {
-        self.write().push(Table { memory: table, touches_seen: AtomicU64::new(0) });
+        self.add_session(table, Arc::default());
     }
 
-    /// Takes the table of a session that has ended out; its pins hold no more.
-    pub fn remove(&self, table: &Arc<dyn PinMemory>) {
-        self.write().retain(|other| !Arc::ptr_eq(&other.memory, table));
+    /// As [`PinTables::add`]; while `leaves_no_touch` is set, what the session reports is thrown
+    /// away.
+    pub fn add_session(&self, table: Arc<dyn PinMemory>, leaves_no_touch: Arc<AtomicBool>) {
+        let touches_seen = AtomicU64::new(0);
+        self.write().push(Table { memory: table, touches_seen, leaves_no_touch });
+    }
+
+    /// Takes the table of a session that has ended out; its pins hold no more. Returns what the
+    /// session has reported since it was asked last.
+    pub fn remove(&self, table: &Arc<dyn PinMemory>) -> Vec<Touch> {
+        let mut tables = self.write();
+        let index = tables.iter().position(|other| Arc::ptr_eq(&other.memory, table));
+        let removed = index.map(|index| tables.remove(index));
+        drop(tables);
+        // It is nobody else's by now, so that none comes twice.
+        let mut touches = Vec::new();
+        removed.iter().for_each(|table| table.take_touches(&mut touches));
+        touches
     }
 
     /// Returns whether a session holds the block at `offset`, which the caller has made
@@ -202,12 +235,7 @@ impl PinTables {
             if touches.len() + TOUCH_WORDS > touches_max {
                 return index;
             }
-            let Table { memory, touches_seen } = &tables[index];
-            let words = memory.words();
-            let mut seen = touches_seen.load(Ordering::Relaxed);
-            let (cursor, ring) = (&words[TOUCH_CURSOR_AT], &words[TOUCHES_AT..]);
-            touches::take(cursor, ring, &mut seen, |touch| touches.push(touch));
-            touches_seen.store(seen, Ordering::Relaxed);
+            tables[index].take_touches(touches);
         }
         first
     }
@@ -286,5 +314,39 @@ mod tests {
         assert_eq!(tables.take_touches(0, 3 * TOUCH_WORDS, &mut touches), 0);
         assert_eq!(touches, [touch, touch, touch]);
         assert!(!tables.is_pinned(64), "a touch is no pin");
+    }
+
+    #[test]
+    fn session_that_ends_hands_over_its_own_touches_alone() {
+        let (tables, first) = with_table();
+        let second: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
+        tables.add(second.clone());
+        let hasher = base::KeyHasher::new(1, 64);
+        let touch = |name: &[u8]| Touch::new(base::DatabaseIndex(1), &hasher.key(name));
+        report(first.words(), touch(b"seen"));
+        let mut touches = Vec::new();
+        tables.take_touches(0, usize::MAX, &mut touches);
+        report(first.words(), touch(b"last"));
+        report(second.words(), touch(b"other"));
+        assert_eq!(tables.remove(&first), [touch(b"last")]);
+        assert_eq!(tables.remove(&first), []);
+        assert_eq!(tables.remove(&second), [touch(b"other")]);
+    }
+
+    #[test]
+    fn what_a_session_reports_while_it_leaves_no_touch_never_comes() {
+        let (tables, table, silent) = (PinTables::new(), HeapPins::new(), Arc::default());
+        let table: Arc<dyn PinMemory> = Arc::new(table);
+        tables.add_session(table.clone(), Arc::clone(&silent));
+        let touch = Touch::new(base::DatabaseIndex(1), &base::KeyHasher::new(1, 64).key(b"key"));
+        for (is_silent, expected) in [(false, 1), (true, 0), (false, 1), (true, 0)] {
+            silent.store(is_silent, Ordering::Relaxed);
+            report(table.words(), touch);
+            let mut touches = Vec::new();
+            tables.take_touches(0, usize::MAX, &mut touches);
+            assert_eq!(touches.len(), expected);
+        }
+        report(table.words(), touch);
+        assert_eq!(tables.remove(&table), []);
     }
 }

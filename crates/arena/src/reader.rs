@@ -227,17 +227,18 @@ impl<V: SegmentView> Reader<V> {
         self.get_part(database, key, now, |length| part_of(length, start, end), value)
     }
 
-    /// Returns the value of `key` pinned where it lies, with no copy; `Found(None)` where it
-    /// must be copied: a small one, or any when the session has no pin slot left.
+    /// As [`Reader::view`], for a view that does not borrow the buffer: `Found(None)` where the
+    /// value was copied to `buffer`.
     #[inline]
     pub fn pin(
         &self,
         database: DatabaseIndex,
         key: &[u8],
         now: impl Fn() -> UnixMs,
+        buffer: &mut Vec<u8>,
     ) -> Outcome<Option<View<'_>>> {
         let slots = || self.slots.as_ref();
-        self.hold(database, key, now, |length| 0..length, None, slots).map(|held| match held {
+        self.hold(database, key, now, |length| 0..length, buffer, slots).map(|held| match held {
             Held::Copied => None,
             Held::Pinned { start, length, pin } => Some(View::pinned(start, length, pin)),
         })
@@ -255,7 +256,7 @@ impl<V: SegmentView> Reader<V> {
         buffer: &'a mut Vec<u8>,
     ) -> Outcome<View<'a>> {
         let slots = || self.slots.as_ref();
-        let held = self.hold(database, key, now, |length| 0..length, Some(buffer), slots);
+        let held = self.hold(database, key, now, |length| 0..length, buffer, slots);
         held.map(move |held| match held {
             Held::Copied => View::copied(buffer),
             Held::Pinned { start, length, pin } => View::pinned(start, length, pin),
@@ -273,7 +274,7 @@ impl<V: SegmentView> Reader<V> {
         buffer: &mut Vec<u8>,
     ) -> Outcome<Option<KeptView<V>>> {
         let slots = || KeptSlots::of(self);
-        let held = self.hold(database, key, now, |length| 0..length, Some(buffer), slots);
+        let held = self.hold(database, key, now, |length| 0..length, buffer, slots);
         held.map(|held| match held {
             Held::Copied => None,
             Held::Pinned { start, length, pin } => Some(KeptView::pinned(start, length, pin)),
@@ -323,7 +324,7 @@ impl<V: SegmentView> Reader<V> {
         value: &mut Vec<u8>,
     ) -> Outcome<()> {
         let slots = || self.slots.as_ref();
-        self.hold(database, key, now, part, Some(value), slots).map(|held| {
+        self.hold(database, key, now, part, value, slots).map(|held| {
             if let Held::Pinned { start, length, pin } = held {
                 let view = View::pinned(start, length, pin);
                 value.clear();
@@ -332,8 +333,7 @@ impl<V: SegmentView> Reader<V> {
         })
     }
 
-    /// Pins the block of the value in one of `slots`, or copies `part` of it to `buffer` if there
-    /// is one.
+    /// Pins the block of the value in one of `slots`, or copies `part` of it to `buffer`.
     #[inline]
     fn hold<S: Deref<Target = PinSlots>>(
         &self,
@@ -341,7 +341,7 @@ impl<V: SegmentView> Reader<V> {
         key: &[u8],
         now: impl Fn() -> UnixMs,
         part: impl Fn(u64) -> Range<u64>,
-        mut buffer: Option<&mut Vec<u8>>,
+        buffer: &mut Vec<u8>,
         slots: impl Fn() -> Option<S>,
     ) -> Outcome<Held<S>> {
         self.attempt(database, key, now, Use::Yes, |walk, found| {
@@ -358,13 +358,11 @@ impl<V: SegmentView> Reader<V> {
                 // did not.
                 return Ok(Held::Pinned { start, length, pin });
             }
-            if let Some(buffer) = &mut buffer {
-                if found.large.is_some() {
-                    // Before a length makes the buffer grow by that much, it is known to be true.
-                    walk.check(found)?;
-                }
-                self.mapping.copy(offset, length, buffer)?;
+            if found.large.is_some() {
+                // Before a length makes the buffer grow by that much, it is known to be true.
+                walk.check(found)?;
             }
+            self.mapping.copy(offset, length, buffer)?;
             Ok(Held::Copied)
         })
     }

@@ -224,12 +224,14 @@ impl Attached {
         buffer: &'a mut Vec<u8>,
     ) -> Result<Option<Value<'a>>, AttachError> {
         let clock = sys::clock::realtime;
-        match self.read(|reader| reader.pin(self.database, key, clock))? {
-            Answer::Found(Some(view)) => return Ok(Some(Value::Pinned(view))),
-            Answer::Absent => return Ok(None),
-            Answer::Found(None) | Answer::Unclear => {}
+        match self.read(|reader| reader.pin(self.database, key, clock, buffer))? {
+            Answer::Found(Some(view)) => Ok(Some(Value::Pinned(view))),
+            Answer::Found(None) => Ok(Some(Value::Copied(buffer))),
+            Answer::Absent => Ok(None),
+            Answer::Unclear => {
+                Ok(self.get_elsewhere(key, buffer)?.then_some(Value::Copied(buffer)))
+            }
         }
-        Ok(self.get(key, buffer)?.then_some(Value::Copied(buffer)))
     }
 
     /// Returns whether `key` exists.

@@ -1,9 +1,10 @@
 //! What readers in other processes report of their uses: taken in now and then, and before keys are
 //! evicted, so that those which are read without the server do not look unused.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
+use arena::pins::PinMemory;
 use arena::touches::{TOUCH_PERIOD, TOUCH_WORDS, Touch};
 use base::{DATABASE_COUNT_MAX, ShardIndex, UnixMs};
 
@@ -11,10 +12,11 @@ use crate::keyspace::Keyspace;
 use crate::shard::Shard;
 
 /// Touches that are taken in at once: those of so many sessions that report as fast as they can.
-/// The others have their turns when touches are taken in again.
-const TOUCHES_MAX: usize = 16 * TOUCH_WORDS;
+/// The others have their turns when touches are taken in again. A write that has to evict waits
+/// for it, so that they are few.
+const TOUCHES_MAX: usize = 2 * TOUCH_WORDS;
 /// Touches that are taken in during one hold of a shard.
-const TOUCHES_PER_HOLD_MAX: usize = 256;
+const TOUCHES_PER_HOLD_MAX: usize = 64;
 /// Evictions that follow each other so closely do not look for touches anew.
 const RECENT_MS: u64 = 10;
 
@@ -48,13 +50,16 @@ impl Keyspace {
         self.touches.taken_at.store(now.0, Ordering::Relaxed);
         let mut touches = Vec::new();
         turn.session = self.arena().pins().take_touches(turn.session, TOUCHES_MAX, &mut touches);
-        // One hold for all touches of a shard, or few.
-        touches.sort_unstable();
-        for same_shard in touches.chunk_by(|one, next| one.shard() == next.shard()) {
-            let shard = same_shard[0].shard();
-            if shard.position() < self.shard_count() {
-                self.mark_touched(shard, same_shard, now);
-            }
+        self.mark_all_touched(touches, now);
+    }
+
+    /// Ends the session with the pin table `pins`, and marks as used at `now` what it has reported
+    /// last. What other sessions have reported waits, so that the cost is that of this one. The
+    /// caller holds no guard.
+    pub fn end_session(&self, pins: &Arc<dyn PinMemory>, now: UnixMs) {
+        let touches = self.arena().pins().remove(pins);
+        if self.minds_touches() {
+            self.mark_all_touched(touches, now);
         }
     }
 
@@ -70,6 +75,13 @@ impl Keyspace {
         self.touches.count.load(Ordering::Relaxed)
     }
 
+    /// Calls `act` while this thread has the turn to take touches in.
+    #[cfg(test)]
+    pub(crate) fn hold_touch_turn(&self, act: impl FnOnce()) {
+        let _turn = self.touches.turn.lock().expect("no holder panics");
+        act();
+    }
+
     /// Tells readers whether to report what they use.
     pub(crate) fn want_touches(&self) {
         self.arena().want_touches(self.minds_touches());
@@ -77,6 +89,17 @@ impl Keyspace {
 
     fn minds_touches(&self) -> bool {
         self.maxmemory() != 0 && self.eviction_policy().minds_uses()
+    }
+
+    fn mark_all_touched(&self, mut touches: Vec<Touch>, now: UnixMs) {
+        // One hold for all touches of a shard, or few.
+        touches.sort_unstable();
+        for same_shard in touches.chunk_by(|one, next| one.shard() == next.shard()) {
+            let shard = same_shard[0].shard();
+            if shard.position() < self.shard_count() {
+                self.mark_touched(shard, same_shard, now);
+            }
+        }
     }
 
     fn mark_touched(&self, index: ShardIndex, touches: &[Touch], now: UnixMs) {

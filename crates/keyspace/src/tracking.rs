@@ -104,10 +104,7 @@ impl Tracking {
     pub fn next_of(&self, mark: AccessMark, now: UnixMs, uses: u32) -> AccessMark {
         match self.does_count() {
             false => AccessMark { word: tick_of(now), counts: false },
-            true => {
-                let counter = self.counter(mark, now);
-                counting(now, (0..uses).fold(counter, |counter, _| self.grown(counter)))
-            }
+            true => counting(now, self.grown_by(self.counter(mark, now), uses)),
         }
     }
 
@@ -129,10 +126,42 @@ impl Tracking {
         if counter == u8::MAX {
             return counter;
         }
-        let above = u64::from(counter.saturating_sub(COUNTER_INITIAL));
-        let one_in = above * u64::from(self.log_factor.load(Ordering::Relaxed)) + 1;
+        let one_in = self.accesses_per_growth(counter);
         let is_luck = (u128::from(self.draw()) * u128::from(one_in)) >> u64::BITS == 0;
         counter + u8::from(is_luck)
+    }
+
+    /// Returns `counter` after `accesses` more, with the chances that as many calls of
+    /// [`Tracking::grown`] have: it draws when the next growth comes, not whether each access is
+    /// one.
+    fn grown_by(&self, mut counter: u8, mut accesses: u32) -> u8 {
+        while accesses > 0 && counter < u8::MAX {
+            let wasted = self.accesses_until_growth(counter);
+            if wasted >= f64::from(accesses) {
+                break;
+            }
+            accesses -= wasted as u32 + 1;
+            counter += 1;
+        }
+        counter
+    }
+
+    /// Returns how many accesses leave `counter` as it is before one lets it grow, a whole number
+    /// of a geometric distribution: k or more with the chance of k misses, `(1 - 1 / n)^k`.
+    fn accesses_until_growth(&self, counter: u8) -> f64 {
+        let one_in = self.accesses_per_growth(counter);
+        if one_in == 1 {
+            return 0.0;
+        }
+        // Above 0 and up to 1, in steps of 2^-53: its logarithm is a number.
+        let chance = ((self.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        (chance.ln() / (-1.0 / one_in as f64).ln_1p()).floor()
+    }
+
+    /// Returns n where one access in n lets `counter` grow, on average.
+    fn accesses_per_growth(&self, counter: u8) -> u64 {
+        let above = u64::from(counter.saturating_sub(COUNTER_INITIAL));
+        above * u64::from(self.log_factor.load(Ordering::Relaxed)) + 1
     }
 
     /// Returns the next number of a SplitMix64 generator.
@@ -242,16 +271,68 @@ mod tests {
         assert_eq!(tracking.counter(mark, NOW), 255);
     }
 
-    #[test]
-    fn several_uses_at_once_count_as_many_one_by_one() {
-        let (at_once, one_by_one) = (tracking(true), tracking(true));
-        let (mut left, mut right) = (at_once.first(NOW), one_by_one.first(NOW));
-        for _ in 0..20 {
-            left = at_once.next_of(left, NOW, 64);
-            (0..64).for_each(|_| right = one_by_one.next(right, NOW));
-            assert_eq!(left, right);
+    /// Returns how often each counter comes of `uses` of an entry with `counter`, in `RUNS` runs.
+    fn outcomes(
+        counter: u8,
+        factor: u32,
+        use_all: impl Fn(&Tracking, AccessMark) -> AccessMark,
+    ) -> [u32; 256] {
+        let tracking = tracking(true);
+        tracking.set_rates(factor, 1);
+        let mut counts = [0; 256];
+        for _ in 0..RUNS {
+            let mark = use_all(&tracking, counting(NOW, counter));
+            counts[usize::from(tracking.counter(mark, NOW))] += 1;
         }
-        assert!(at_once.counter(left, NOW) > 8);
+        counts
+    }
+
+    const RUNS: u32 = 20_000;
+
+    #[test]
+    fn several_uses_at_once_have_the_chances_of_as_many_one_by_one() {
+        for (counter, factor, uses) in [
+            (0, 10, 3),
+            (0, 10, 64),
+            (5, 10, 1),
+            (5, 10, 64),
+            (5, 1, 64),
+            (6, 10, 64),
+            (20, 10, 64),
+            (100, 10, 64),
+            (200, 0, 64),
+            (250, 1, 300),
+            (255, 10, 64),
+            (7, u32::MAX, 64),
+        ] {
+            let left = outcomes(counter, factor, |rules, mark| rules.next_of(mark, NOW, uses));
+            let right = outcomes(counter, factor, |rules, mark| {
+                (0..uses).fold(mark, |mark, _| rules.next(mark, NOW))
+            });
+            // Sums from below differ by more than this once in ten million (Smirnov).
+            let allowed = (2.9 * f64::from(2 * RUNS).sqrt()) as i64;
+            let mut apart = 0;
+            for (index, (left, right)) in left.iter().zip(&right).enumerate() {
+                apart += i64::from(*left) - i64::from(*right);
+                assert!(apart.abs() <= allowed, "{counter} {factor} {uses} at {index}: {apart}");
+            }
+        }
+    }
+
+    #[test]
+    fn several_uses_at_once_cost_a_draw_for_each_growth_and_one_more() {
+        for counter in [0, 4, 5, 6, 30, 254, 255] {
+            let (tracking, shadow) = (tracking(true), tracking(true));
+            let mark = tracking.next_of(counting(NOW, counter), NOW, 64);
+            let growths = tracking.counter(mark, NOW) - counter;
+            let state = || shadow.chance.load(Ordering::Relaxed);
+            let mut draws = 0;
+            while state() != tracking.chance.load(Ordering::Relaxed) {
+                shadow.draw();
+                draws += 1;
+            }
+            assert!(draws <= u32::from(growths) + 1, "{counter}: {draws} draws, {growths} growths");
+        }
     }
 
     #[test]

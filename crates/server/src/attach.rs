@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::Arena;
@@ -33,20 +34,21 @@ pub struct Attachments {
 }
 
 impl Attachments {
-    /// Begins a session for connection `id` of `peer`, whose pin table leaves by `outbound`.
+    /// Begins a session for connection `id` of `client`, which is its process and its switch of
+    /// CLIENT NO-TOUCH; the pin table leaves by `outbound`.
     ///
     /// # Errors
     /// When the peer may not, or has one, or the system has no descriptor left.
     pub fn begin(
         &self,
         id: u64,
-        peer: Option<Peer>,
+        client: Option<(Peer, Arc<AtomicBool>)>,
         settings: &Settings,
         arena: &Arena,
         segments: &OwnedSegments,
         outbound: &Outbound,
     ) -> Result<MemoryGeometry, MemoryRefusal> {
-        let peer = peer.ok_or(MemoryRefusal::NotUnix)?;
+        let (peer, leaves_no_touch) = client.ok_or(MemoryRefusal::NotUnix)?;
         if !may_read(peer.user_id, settings) {
             return Err(MemoryRefusal::NotAllowed);
         }
@@ -63,7 +65,7 @@ impl Attachments {
         let table = SharedPins::create().map_err(system)?;
         let descriptor = table.as_fd().try_clone_to_owned().map_err(system)?;
         let pins: Arc<dyn PinMemory> = Arc::new(table);
-        arena.pins().add(Arc::clone(&pins));
+        arena.pins().add_session(Arc::clone(&pins), leaves_no_touch);
         sessions.insert(id, pins);
         outbound.send(id, vec![descriptor]);
         Ok(MemoryGeometry {
@@ -101,12 +103,12 @@ impl Attachments {
         Ok(MemorySegments { epoch, live, descriptor_count })
     }
 
-    /// Ends the session of connection `id`, if it has one; what it has reported last is taken in.
+    /// Ends the session of connection `id`, if it has one; what it has reported last is taken in,
+    /// and nothing else, so that who attaches and closes all the time makes nobody pay for others.
     pub fn end(&self, id: u64, keyspace: &Keyspace) {
         let ended = self.sessions().remove(&id);
         if let Some(pins) = ended {
-            keyspace.take_touches(sys::clock::realtime());
-            keyspace.arena().pins().remove(&pins);
+            keyspace.end_session(&pins, sys::clock::realtime());
         }
     }
 

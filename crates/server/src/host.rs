@@ -132,10 +132,10 @@ impl Host for Shared {
     }
 
     fn attach_memory(&self, id: u64) -> Result<MemoryGeometry, MemoryRefusal> {
-        let peer = self.clients.peer(id);
+        let client = self.clients.peer(id).zip(self.clients.leaves_no_touch(id));
         let arena = self.keyspace().arena();
         let (settings, segments) = (self.settings(), &self.segments);
-        self.attachments.begin(id, peer, &settings, arena, segments, &self.outbound)
+        self.attachments.begin(id, client, &settings, arena, segments, &self.outbound)
     }
 
     fn memory_segments(&self, id: u64, known: u64) -> Result<MemorySegments, MemoryRefusal> {

@@ -29,6 +29,8 @@ pub struct ClientRecord {
     stall: StallMark,
     /// Another session has ended it; its worker is about to learn of it.
     is_ended: AtomicBool,
+    /// CLIENT NO-TOUCH, as its session with the arena is to follow it.
+    leaves_no_touch: Arc<AtomicBool>,
     known: Mutex<Known>,
 }
 
@@ -110,6 +112,7 @@ impl ClientRecord {
     /// Replaces what is known by what `session` and `change` say. `total_bytes` goes without the
     /// output buffer.
     pub fn update(&self, session: &Session, change: impl FnOnce(&mut ClientInfo)) {
+        self.leaves_no_touch.store(session.state.leaves_no_touch, Ordering::Relaxed);
         let mut known = self.known();
         known.watches = session.watch_mark();
         session.state.describe(&mut known.info, session.state.created);
@@ -210,6 +213,7 @@ impl Registry {
             worker,
             stall: StallMark::default(),
             is_ended: AtomicBool::new(false),
+            leaves_no_touch: Arc::default(),
             known: Mutex::new(Known { info, watches: WatchMark::default() }),
         });
         self.clients().insert(id, Arc::clone(&record));
@@ -302,6 +306,11 @@ impl Registry {
             Origin::Unix(peer) => Some(peer),
             _ => None,
         }
+    }
+
+    /// Returns the switch of client `id` that says whether what it reads leaves no touch.
+    pub fn leaves_no_touch(&self, id: u64) -> Option<Arc<AtomicBool>> {
+        self.clients().get(&id).map(|record| Arc::clone(&record.leaves_no_touch))
     }
 
     fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientRecord>>> {

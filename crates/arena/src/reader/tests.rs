@@ -143,6 +143,12 @@ fn uses_are_reported_one_in_so_many_and_only_where_they_are_wanted() {
         assert_eq!(reader.strlen(DATABASE, b"key", never), Outcome::Found(5));
     };
     assert!(reported(true, &strlen) > 0);
+    let pin = |reader: &Reader<OwnMemory>| {
+        let (mut buffer, expected) = (Vec::new(), b"value");
+        let pinned = reader.pin(DATABASE, b"key", never, &mut buffer);
+        assert!(matches!(pinned, Outcome::Found(None)) && buffer == expected);
+    };
+    assert!(reported(true, &pin).abs_diff(expected) < expected / 4, "one look, one use");
     let look = |reader: &Reader<OwnMemory>| {
         assert_eq!(reader.exists(DATABASE, b"key", never), Outcome::Found(()));
         assert_eq!(reader.expiry(DATABASE, b"key", never), Outcome::Found(None));

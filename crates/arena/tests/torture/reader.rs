@@ -212,21 +212,19 @@ impl<'a> Checker<'a> {
     }
 
     fn hold(&mut self, kind: Kind, index: u64, database: u8) -> Result<(), String> {
+        let mut buffer = std::mem::take(&mut self.buffer);
         let reader = self.reader;
-        match reader.pin(DatabaseIndex(database), &self.name, forever) {
-            Outcome::Found(Some(view)) => {
-                let first = self.accept(kind, index, &view)?;
+        let result = match reader.pin(DatabaseIndex(database), &self.name, forever, &mut buffer) {
+            Outcome::Found(Some(view)) => self.accept(kind, index, &view).map(|first| {
                 self.kept.push(Kept { view, kind, index, first });
-                self.report.counts[HELD] += 1;
-                Ok(())
-            }
-            Outcome::Found(None) => self.copy(kind, index, database),
-            other => {
-                let counted = self.without(kind, index, other.map(drop))?;
-                self.report.counts[counted] += 1;
-                Ok(())
-            }
-        }
+                HELD
+            }),
+            Outcome::Found(None) => self.accept(kind, index, &buffer).map(|_| COPIED),
+            other => self.without(kind, index, other.map(drop)),
+        };
+        self.buffer = buffer;
+        self.report.counts[result?] += 1;
+        Ok(())
     }
 
     /// Looks at a held view again, at random, and releases it: it has not changed.

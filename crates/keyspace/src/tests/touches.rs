@@ -89,6 +89,40 @@ fn touches_are_taken_in_only_where_the_policy_asks_for_them() {
 }
 
 #[test]
+fn touches_of_many_sessions_come_a_bounded_number_at_a_time() {
+    let world = World::new();
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLfu);
+    world.keyspace.set_maxmemory(1 << 30);
+    let sessions: Vec<_> = (0..5).map(|_| add_session(&world)).collect();
+    let touch = Touch::new(DB0, &world.key("key"));
+    for session in &sessions {
+        (0..TOUCH_WORDS).for_each(|_| report(session.words(), touch));
+    }
+    for expected in [2, 4, 5, 5] {
+        world.keyspace.take_touches(NOW);
+        assert_eq!(world.keyspace.touch_count(), expected * TOUCH_WORDS as u64);
+    }
+}
+
+#[test]
+fn session_that_ends_has_its_own_touches_taken_in_alone() {
+    let world = World::new();
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    let sessions = [(); 4].map(|()| add_session(&world));
+    let touch = Touch::new(DB0, &world.key("key"));
+    sessions.iter().for_each(|session| report(session.words(), touch));
+    world.keyspace.end_session(&sessions[0], NOW);
+    assert_eq!(world.keyspace.touch_count(), 0, "without a limit of memory nobody asks");
+    world.keyspace.set_maxmemory(1 << 30);
+    world.keyspace.end_session(&sessions[1], NOW);
+    assert_eq!(world.keyspace.touch_count(), 1);
+    world.keyspace.hold_touch_turn(|| world.keyspace.end_session(&sessions[2], NOW));
+    assert_eq!(world.keyspace.touch_count(), 2, "though another thread takes touches in");
+    world.keyspace.take_touches(NOW);
+    assert_eq!(world.keyspace.touch_count(), 3, "the session that goes on is asked later");
+}
+
+#[test]
 fn hostile_touches_change_nothing_but_marks() {
     let world = filled(EvictionPolicy::AllKeysLfu);
     world.keyspace.set_maxmemory(1 << 30);
