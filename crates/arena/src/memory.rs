@@ -120,6 +120,9 @@ const SLACK_SHARE: u64 = 32;
 /// but by no more than this many bytes.
 const SLACK_BYTES_MAX: u64 = 12 << 20;
 
+/// What this process's own pins are registered as: no session has this number.
+const OWN_SESSION: u64 = u64::MAX;
+
 /// Whether an allocation may pass the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
@@ -312,7 +315,7 @@ impl Arena {
         memory.touched.store(root_bytes, Ordering::Relaxed);
         let own_table: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
         let pins = PinTables::new();
-        pins.add(own_table.clone());
+        pins.add(OWN_SESSION, own_table.clone());
         let extents = ExtentSpace::new(memory.clone(), extent_base, upload_base);
         let arena = Arena {
             index: Pool::new(IndexPool::new(memory.clone(), root_bytes, slab_base), memory.clone()),

@@ -139,6 +139,7 @@ pub struct PinTables {
 
 /// The pin table of one session.
 struct Table {
+    session: u64,
     memory: Arc<dyn PinMemory>,
     /// How many touches were reported when the server looked last, as the session said.
     touches_seen: AtomicU64,
@@ -168,16 +169,21 @@ impl PinTables {
         PinTables::default()
     }
 
-    /// Adds the table of a new session, before the session learns of the arena.
-    pub fn add(&self, table: Arc<dyn PinMemory>) {
-        self.add_session(table, Arc::default());
+    /// Adds the table of the new session number `session`, before it learns of the arena.
+    pub fn add(&self, session: u64, table: Arc<dyn PinMemory>) {
+        self.add_session(session, table, Arc::default());
     }
 
     /// As [`PinTables::add`]; while `leaves_no_touch` is set, what the session reports is thrown
     /// away.
-    pub fn add_session(&self, table: Arc<dyn PinMemory>, leaves_no_touch: Arc<AtomicBool>) {
+    pub fn add_session(
+        &self,
+        session: u64,
+        memory: Arc<dyn PinMemory>,
+        leaves_no_touch: Arc<AtomicBool>,
+    ) {
         let touches_seen = AtomicU64::new(0);
-        self.write().push(Table { memory: table, touches_seen, leaves_no_touch });
+        self.write().push(Table { session, memory, touches_seen, leaves_no_touch });
     }
 
     /// Takes the table of a session that has ended out; its pins hold no more. Returns what the
@@ -199,6 +205,11 @@ impl PinTables {
         let mut pinned = false;
         self.for_each(|other| pinned |= other == offset);
         pinned
+    }
+
+    /// Returns the pins of session number `session`, which may have none, or have ended.
+    pub fn of(&self, session: u64) -> SessionPins<'_> {
+        SessionPins { tables: self, session }
     }
 
     /// Calls `mark` with the index of each block in `offsets` (ascending) that a session holds:
@@ -249,6 +260,32 @@ impl PinTables {
     }
 }
 
+/// The pins of one session.
+#[derive(Clone, Copy)]
+pub struct SessionPins<'a> {
+    tables: &'a PinTables,
+    session: u64,
+}
+
+impl SessionPins<'_> {
+    /// Returns whether the session's client holds the block at `offset`. The caller keeps the block
+    /// from being freed, and was asked by the client after it had published the pin.
+    ///
+    /// Then, where it does, the block has been the same since the client looked: the table was
+    /// there all the time, as a session has one and it comes back to none. There is no fence here:
+    /// what makes the pin visible is the message that asks. A pin seen that is released meanwhile
+    /// is the client's own mistake.
+    pub fn hold(&self, offset: u64) -> bool {
+        let tables = self.tables.read();
+        let own = tables.iter().find(|table| table.session == self.session);
+        let mut is_held = false;
+        if let Some(own) = own {
+            for_each_pinned(own.memory.words(), |other| is_held |= other == offset);
+        }
+        is_held
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,7 +293,7 @@ mod tests {
     fn with_table() -> (PinTables, Arc<dyn PinMemory>) {
         let tables = PinTables::new();
         let table: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
-        tables.add(table.clone());
+        tables.add(1, table.clone());
         (tables, table)
     }
 
@@ -285,6 +322,21 @@ mod tests {
     }
 
     #[test]
+    fn miri_session_holds_its_own_pins_until_it_ends() {
+        let (tables, table) = with_table();
+        let second: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
+        tables.add(2, second.clone());
+        publish(table.words(), 0, 640);
+        publish(second.words(), 0, 1280);
+        let held = |session: u64| [640, 1280].map(|offset| tables.of(session).hold(offset));
+        assert_eq!([held(1), held(2), held(3)], [[true, false], [false, true], [false, false]]);
+        release(second.words(), 0);
+        assert_eq!(held(2), [false, false]);
+        tables.remove(&table);
+        assert_eq!(held(1), [false, false]);
+    }
+
+    #[test]
     fn hostile_words_are_only_compared() {
         let (tables, table) = with_table();
         for word in table.words() {
@@ -303,7 +355,7 @@ mod tests {
     fn touches_of_all_sessions_are_taken_a_bounded_number_at_a_time() {
         let (tables, first) = with_table();
         let second: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
-        tables.add(second.clone());
+        tables.add(2, second.clone());
         let key = base::KeyHasher::new(1, 64).key(b"key");
         let touch = Touch::new(base::DatabaseIndex(1), &key);
         report(first.words(), touch);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use base::prng::Prng;
 use base::{Key, UnixMs};
-use keyspace::{Access, ReadView, Uploader, WriteView, WrongType};
+use keyspace::{Access, ReadView, SessionPins, Uploader, WriteView, WrongType};
 use resp::Reply;
 
 use crate::client_info::ClientInfo;
@@ -44,6 +44,8 @@ pub struct WriteContext<'c> {
     pub overshoot_bytes_max: u64,
     /// What the session has uploaded.
     pub uploads: Uploader<'c>,
+    /// What the session's client holds in the memory.
+    pub pins: SessionPins<'c>,
 }
 
 /// Reads and changes the session.

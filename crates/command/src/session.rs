@@ -20,7 +20,8 @@ const SPARE_TRANSACTION_BYTES_MAX: usize = 512;
 pub struct SessionState {
     /// The number of the session, unique in the life of the server and ascending.
     pub id: u64,
-    /// The number of the session whose upload memory this one uses: its own, or a lane's parent's.
+    /// The number of the session whose upload memory and pins this one uses: its own, or a lane's
+    /// parent's.
     pub uploader: u64,
     /// The database that SELECT chose.
     pub database: DatabaseIndex,

@@ -8,7 +8,7 @@ use command::{
     SessionContext, SessionState, SlowCommand, WriteContext,
 };
 use keyspace::{
-    Access, Guard, Keyspace, NeedRoom, PrivateCopies, SweepContext, Uploader, WriteView,
+    Access, Guard, Keyspace, NeedRoom, PrivateCopies, SessionPins, SweepContext, Uploader, WriteView,
 };
 use resp::{Protocol, Reply, RequestView, Requests};
 
@@ -387,7 +387,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let now = self.tick.now;
         let value_bytes_max = self.tick.value_bytes_max;
         let database_count = self.keyspace.database_count();
-        let uploads = self.uploads();
+        let (uploads, pins) = (self.uploads(), self.pins());
         let start = reply.position();
         let mut attempt = 0;
         loop {
@@ -407,6 +407,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 database_count,
                 overshoot_bytes_max,
                 uploads,
+                pins,
             };
             let result = own_values(self.keyspace, command, args, &mut context, true)
                 .and_then(|()| handler(&mut context, args, reply));
@@ -455,7 +456,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
         }
         let database_count = self.keyspace.database_count();
-        let uploads = self.uploads();
+        let (uploads, pins) = (self.uploads(), self.pins());
         let start = reply.position();
         let mut attempt = 0;
         loop {
@@ -473,6 +474,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 database_count,
                 overshoot_bytes_max,
                 uploads,
+                pins,
             };
             let result = own_values(self.keyspace, command, args, &mut context, false)
                 .and_then(|()| handler(&mut context, args, reply));
@@ -495,6 +497,12 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     #[inline]
     fn uploads(&self) -> Uploader<'e> {
         Uploader::new(self.keyspace.arena().uploads(), self.session.state.uploader)
+    }
+
+    /// Returns what the session's client holds in the memory.
+    #[inline]
+    fn pins(&self) -> SessionPins<'e> {
+        self.keyspace.arena().pins().of(self.session.state.uploader)
     }
 
     /// Returns by how much the commands of an EXEC may pass the memory limit by what no request

@@ -51,6 +51,7 @@ mod watch;
 mod write;
 
 pub use access::Access;
+pub use arena::pins::SessionPins;
 pub use arena::{
     Claim, Encoding, Entry, Fill, HeldValue, NeedRoom, Region, ReservedBlock, UploadError,
     Uploader, ValueType,

@@ -65,7 +65,7 @@ impl Attachments {
         let table = SharedPins::create().map_err(system)?;
         let descriptor = table.as_fd().try_clone_to_owned().map_err(system)?;
         let pins: Arc<dyn PinMemory> = Arc::new(table);
-        arena.pins().add_session(Arc::clone(&pins), leaves_no_touch);
+        arena.pins().add_session(id, Arc::clone(&pins), leaves_no_touch);
         sessions.insert(id, pins);
         outbound.send(id, vec![descriptor]);
         Ok(MemoryGeometry {

@@ -461,6 +461,8 @@ impl<'s> Worker<'s> {
         self.waiting.forget(token, member.place);
         self.tokens.remove(&id);
         self.shared.engine.close(member.connection.session_mut());
+        // Before its lanes, which end by a message each: a SHM TAKE that comes over one meanwhile
+        // finds no pin, and takes nothing.
         self.shared.attachments.end(id, self.shared.keyspace());
         self.shared.outbound.end(id);
         self.shared.end_lanes_of(id);

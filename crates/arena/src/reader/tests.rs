@@ -62,7 +62,7 @@ impl Fixture {
         let arena = Arena::new(Box::new(source), config).unwrap();
         let table = Table::new(arena.clone(), ShardIndex(0), DATABASE, Room::Limited).unwrap();
         let pins: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
-        arena.pins().add(pins.clone());
+        arena.pins().add(1, pins.clone());
         let view = OwnMemory { base, span_bytes, epoch: AtomicU64::new(0) };
         let reader = Reader::open(view, Some(pins)).unwrap();
         let fixture = Fixture { reader, table, arena };

@@ -10,6 +10,7 @@ use crate::layout::{
     block_value_offset,
 };
 use crate::memory::Memory;
+use crate::pins::SessionPins;
 use crate::slab::{Slabs, class_bytes, class_of};
 
 /// An entry, for as long as its table is not changed.
@@ -177,6 +178,12 @@ impl<'a> Entry<'a> {
     /// Returns where the value of a large entry lies in upload memory; 0 where it does not.
     pub(super) fn value_at(&self) -> u64 {
         self.load(self.block() + block::VALUE_AT)
+    }
+
+    /// Returns whether the client of the session that `pins` are of holds the value; see
+    /// [`SessionPins::hold`].
+    pub fn is_held(&self, pins: SessionPins<'_>) -> bool {
+        self.large_block().is_some_and(|block| pins.hold(block))
     }
 
     /// Returns the block of a large entry.

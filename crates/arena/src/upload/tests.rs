@@ -61,7 +61,7 @@ impl Fixture {
         let arena = arena();
         let table = Table::new(arena.clone(), ShardIndex(0), DatabaseIndex(0), Room::Limited);
         let pins: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
-        arena.pins().add(pins.clone());
+        arena.pins().add(1, pins.clone());
         Fixture { table: table.unwrap(), arena, pins }
     }
 

@@ -139,7 +139,7 @@ fn process_of_the_writer() {
     let source = Box::new(SharedSegments::new(segments.clone()).with_uploads(UPLOAD_SEGMENTS));
     let arena = Arena::new(source, config).expect("a range of that size");
     let pins = Arc::new(SharedPins::create().expect("memory"));
-    arena.pins().add(pins.clone());
+    arena.pins().add(1, pins.clone());
     let mut writer = writer::Writer::new(arena.clone(), segments.clone(), number(SEED, 1));
     let mut reader = again("process_of_the_reader", "reader")
         .stdin(Stdio::from(OwnedFd::from(other)))

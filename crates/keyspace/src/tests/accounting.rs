@@ -297,7 +297,7 @@ fn victim_that_a_reader_holds_is_passed_over() {
     let names = ["one", "two", "three", "four"];
     names.iter().for_each(|name| world.set(name, &"x".repeat(1 << 20)));
     let pins: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
-    world.keyspace.arena().pins().add(pins.clone());
+    world.keyspace.arena().pins().add(1, pins.clone());
     let pin = |slot: usize, name: &str| {
         let key = world.key(name);
         let guard = world.keyspace.lock(key.shard);

@@ -57,7 +57,7 @@ fn value_that_a_reader_holds_is_copied() {
     let names = apart(&world);
     world.set(&names[0], &"x".repeat(100_000));
     let pins: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
-    world.keyspace.arena().pins().add(pins.clone());
+    world.keyspace.arena().pins().add(1, pins.clone());
     let before = address(&world, &names[0]);
     let block = before as u64 - block_value_offset(names[0].len() as u64) - base;
     publish(pins.words(), 0, block);

@@ -19,7 +19,7 @@ fn name(index: usize) -> String {
 
 fn add_session(world: &World) -> Arc<dyn PinMemory> {
     let session: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
-    world.keyspace.arena().pins().add(session.clone());
+    world.keyspace.arena().pins().add(1, session.clone());
     session
 }
 

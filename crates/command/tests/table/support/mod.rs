@@ -157,6 +157,7 @@ impl World {
                     database_count: 16,
                     overshoot_bytes_max: 0,
                     uploads: Uploader::new(self.keyspace.arena().uploads(), 0),
+                    pins: self.keyspace.arena().pins().of(0),
                 };
                 run(&mut context, args, reply)
             }
