@@ -3,11 +3,13 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use base::prng::Prng;
-use client::{AsyncClient, Client, ClientError, Reply, SetOptions, Transport};
+use client::{AsyncClient, Client, ClientError, Reply, SetOptions, Transport, View};
 use harness::{Kind, Launch, Server, TempFolder, free_port, kernel, poll_until};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
@@ -305,6 +307,54 @@ fn tasks_hand_values_over_and_waits_hold_nobody_up() {
     poll_until("all connections to end", || connected_clients(&server).ends_with(":1"));
 }
 
+/// How often a value is put where takers race the putter.
+const PUTS: u64 = 600;
+
+/// Takes what is under the key until there is nothing more and `is_put`.
+async fn take_all(client: AsyncClient, is_put: Arc<AtomicBool>) -> Vec<Vec<u8>> {
+    let mut taken = Vec::new();
+    loop {
+        // In this order: what is put after the last look remains.
+        let is_last = is_put.load(Ordering::Acquire);
+        match client.take(b"job").await.expect("the server answers") {
+            Some(view) => taken.push(view.into_vec()),
+            None if is_last => return taken,
+            None => yield_now().await,
+        }
+    }
+}
+
+#[test]
+fn takers_of_one_key_get_each_value_once_and_none_is_lost() {
+    let server = Server::start(Kind::Forebay);
+    let numbered = |index: u64| [&index.to_le_bytes(), &[b'x'; 5992][..]].concat();
+    let mut taken = run(async {
+        let urls = urls(&server);
+        let [own, other, socket] =
+            [connect(&urls[0]).await, connect(&urls[0]).await, connect(&urls[1]).await];
+        let is_put = Arc::new(AtomicBool::new(false));
+        let takers: Vec<_> = [&own, &own, &own, &other, &other, &socket]
+            .map(|client| tokio::spawn(take_all(client.clone(), Arc::clone(&is_put))))
+            .into();
+        let absent = SetOptions::new().if_absent();
+        for index in 0..PUTS {
+            while !own.put_with(b"job", &numbered(index), &absent).await.unwrap() {}
+        }
+        is_put.store(true, Ordering::Release);
+        let mut taken = Vec::new();
+        for taker in takers {
+            taken.extend(taker.await.expect("it ends"));
+        }
+        taken.extend(own.get(b"job").await.unwrap().map(View::into_vec));
+        taken
+    });
+    let mut expected: Vec<Vec<u8>> = (0..PUTS).map(numbered).collect();
+    taken.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(taken.len() as u64, PUTS, "none twice, and none lost");
+    assert!(taken == expected, "each is whole");
+}
+
 #[test]
 fn what_the_server_does_not_allow_is_done_another_way() {
     let redis = Server::start(Kind::Redis);
@@ -321,7 +371,8 @@ fn what_the_server_does_not_allow_is_done_another_way() {
             assert_eq!(client.transport().await.unwrap(), transport);
             let value = bytes(1, 100_000);
             client.put(b"key", &value).await.unwrap();
-            assert!(client.take(b"key").await.unwrap().is_some_and(|view| *view == value[..]));
+            let taken = client.take(b"key").await.unwrap().expect("it is there");
+            assert!(!taken.is_pinned() && *taken == value[..], "no session is asked");
         }
         for url in urls(&locked) {
             let code = |error: ClientError| error.code().map(str::to_owned);

@@ -723,6 +723,87 @@ fn each_value_of_one_key_is_taken_once_and_none_is_lost() {
 }
 
 #[test]
+fn value_is_taken_only_by_the_session_that_has_it_pinned() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let [client, socket, _] = clients(&server, "");
+    let other = connect(&urls(&server, "")[0]);
+    let value = bytes(1, 100_000);
+    client.put(b"key", &value).unwrap();
+    let view = client.get(b"key").unwrap().expect("it is there");
+    let offset = view.offset().expect("it is pinned").to_string();
+    let take = |client: &Client, offset: &str| {
+        client.call(&[b"SHM", b"TAKE", b"key", offset.as_bytes()]).unwrap()
+    };
+    assert_eq!(take(&socket, &offset), Reply::Integer(0), "it has no session");
+    assert_eq!(take(&other, &offset), Reply::Integer(0), "it has another one");
+    assert_eq!(take(&client, "64"), Reply::Integer(0), "no value lies there");
+    drop(view);
+    assert_eq!(take(&client, &offset), Reply::Integer(0), "nothing is pinned any more");
+    let views = [&client, &other].map(|client| client.get(b"key").unwrap().expect("it is there"));
+    assert_eq!(views[0].offset().map(|offset| offset.to_string()), Some(offset.clone()));
+    assert_eq!(take(&client, &offset), Reply::Integer(1));
+    assert_eq!(take(&other, &offset), Reply::Integer(0), "it was taken");
+    assert!(views.iter().all(|view| **view == value[..]));
+    assert!(!client.exists(b"key").unwrap());
+}
+
+/// A killed session has no pins: where its client remembers a value lies what others put there.
+#[test]
+fn killed_session_takes_nothing_by_another_connection() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let [client, socket, killer] = clients(&server, "");
+    client.put(b"key", &bytes(1, 100_000)).unwrap();
+    let view = client.get(b"key").unwrap().expect("it is there");
+    let offset = view.offset().expect("it is pinned").to_string();
+    killer.call(&[b"CLIENT", b"KILL", b"TYPE", b"normal", b"SKIPME", b"yes"]).unwrap();
+    poll_until("the session to end", || info(&server, "shm_sessions") == 0);
+    poll_until("the socket to be anew", || socket.call(&[b"PING"]).is_ok());
+    assert!(killer.call(&[b"DEL", b"key"]).is_ok());
+    killer.put(b"key", &bytes(2, 100_000)).unwrap();
+    let reply = socket.call(&[b"SHM", b"TAKE", b"key", offset.as_bytes()]).unwrap();
+    assert_eq!(reply, Reply::Integer(0));
+    drop(view);
+    assert!(client.take(b"key").unwrap().is_some_and(|view| *view == bytes(2, 100_000)[..]));
+}
+
+/// Without lanes, requests go over a socket that has nothing to do with the session of the views.
+#[test]
+fn client_without_lanes_takes_copies() {
+    let server = Launch::new(Kind::Forebay).option("shm-lanes-max", "0").start();
+    let client = connect(&urls(&server, "")[0]);
+    client.put(b"key", &bytes(1, 100_000)).unwrap();
+    assert!(client.get(b"key").unwrap().is_some_and(|view| view.is_pinned()));
+    let taken = client.take(b"key").unwrap().expect("it is there");
+    assert!(!taken.is_pinned() && *taken == bytes(1, 100_000)[..]);
+    let Reply::Bulk(text) = server.tcp().call("INFO commandstats") else { panic!("it is text") };
+    assert!(!String::from_utf8_lossy(&text).contains("shm|take"), "the session is not asked");
+}
+
+#[test]
+fn nothing_is_taken_inside_of_a_transaction() {
+    let server = Server::start(Kind::Forebay);
+    for client in clients(&server, "") {
+        for (key, value) in [(b"large", bytes(1, 100_000)), (b"small", bytes(1, 10))] {
+            client.put(key, &value).unwrap();
+            client.call(&[b"multi"]).unwrap();
+            let error = client.take(key).unwrap_err();
+            assert!(matches!(error, ClientError::Unsupported(_)), "{client:?}: {error}");
+            assert_eq!(client.call(&[b"EXEC"]).unwrap(), Reply::Array(Vec::new()));
+            client.pipeline(&[&[b"MULTI"], &[b"PING"]]).unwrap();
+            assert!(client.take(key).is_err());
+            client.call(&[b"DISCARD"]).unwrap();
+            assert!(client.take(key).unwrap().is_some_and(|view| *view == value[..]));
+        }
+        client.put(b"large", &bytes(1, 100_000)).unwrap();
+        client.call(&[b"MULTI"]).unwrap();
+        let refused = client.call(&[b"SHM", b"TAKE", b"large", b"64"]).unwrap_err();
+        assert_eq!(refused.code(), Some("ERR"), "{client:?}: {refused}");
+        let aborted = client.call(&[b"EXEC"]).unwrap_err();
+        assert_eq!(aborted.code(), Some("EXECABORT"), "{client:?}: {aborted}");
+    }
+}
+
+#[test]
 fn view_outlives_its_key_its_client_and_the_server() {
     for signal in ["TERM", "KILL"] {
         let mut server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();

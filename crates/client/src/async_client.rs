@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use arena::reader::{Outcome, Reader};
@@ -64,7 +64,8 @@ struct Inner {
 pub struct AsyncConnection {
     multiplexer: Multiplexer,
     timeout: Option<Duration>,
-    is_lane: bool,
+    /// Whose lane it is, if it is one. What is sent keeps it.
+    session: Option<Weak<Session>>,
 }
 
 impl AsyncClient {
@@ -108,7 +109,7 @@ impl AsyncClient {
     /// # Errors
     /// When the server does not answer.
     pub async fn transport(&self) -> Result<Transport, ClientError> {
-        let is_lane = self.shared().await?.is_lane;
+        let is_lane = self.shared().await?.session.is_some();
         let reads = self.blocking(|memory| {
             let session = memory.session()?;
             Ok(session.as_ref().is_some_and(|session| session.attached().is_some()))
@@ -301,9 +302,13 @@ impl AsyncClient {
                 Answer::Absent => return Ok(None),
                 Answer::Unclear => break,
             };
-            let Some(offset) = view.offset() else { break };
+            let (Some(offset), Some(session)) = (view.offset(), view.session()) else { break };
+            let connection = self.shared().await?;
+            if !connection.is_lane_of(session) {
+                break;
+            }
             let offset = offset.to_string();
-            match self.call(&[b"SHM", b"TAKE", key, offset.as_bytes()]).await? {
+            match connection.call(&[b"SHM", b"TAKE", key, offset.as_bytes()]).await? {
                 Reply::Integer(1) => return Ok(Some(view)),
                 Reply::Integer(0) => {}
                 other => return Err(unexpected(&other)),
@@ -433,10 +438,11 @@ impl AsyncClient {
 
     async fn open(&self) -> Result<AsyncConnection, ClientError> {
         let (wire, memory) = (self.wire().await?, &self.inner.memory);
-        let (is_lane, timeout) = (wire.is_lane(), memory.timeout);
+        let (session, timeout) = (wire.session().map(Arc::downgrade), memory.timeout);
+        let is_lane = session.is_some();
         let (multiplexer, driver) = Multiplexer::new(wire);
         tokio::spawn(driver);
-        let connection = AsyncConnection { multiplexer, timeout, is_lane };
+        let connection = AsyncConnection { multiplexer, timeout, session };
         let number = memory.address.database.0.to_string();
         // A lane has authenticated with its session.
         let greeting = greeting(&memory.address).filter(|_| !is_lane).unwrap_or_default();
@@ -480,6 +486,11 @@ impl AsyncConnection {
     /// As [`AsyncClient::pipeline`].
     pub async fn pipeline(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
         within(self.timeout, self.exchange(requests)).await
+    }
+
+    /// Returns whether it is a lane of `session`.
+    fn is_lane_of(&self, session: &Arc<Session>) -> bool {
+        self.session.as_ref().is_some_and(|own| own.as_ptr() == Arc::as_ptr(session))
     }
 
     /// Returns whether it has ended.

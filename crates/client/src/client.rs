@@ -325,7 +325,8 @@ impl Client {
     /// view.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// As [`Client::get`]; and [`ClientError::Unsupported`], with nothing sent, where there is a
+    /// value but this thread has sent MULTI and not EXEC.
     pub fn take(&self, key: &[u8]) -> Result<Option<View>, ClientError> {
         let memory = &self.inner.memory;
         for _ in 0..TAKES_MAX {
@@ -335,17 +336,27 @@ impl Client {
                 Answer::Unclear => break,
             };
             // A small one is copied either way.
-            let Some(offset) = view.offset() else { break };
+            let (Some(offset), Some(session)) = (view.offset(), view.session()) else { break };
             // While the view is held nothing else lies there: where the key still refers to it, it
-            // is this value that is deleted.
+            // is this value that is deleted. Only the session that holds it can say so.
             let offset = offset.to_string();
-            match self.call(&[b"SHM", b"TAKE", key, offset.as_bytes()])? {
-                Reply::Integer(1) => return Ok(Some(view)),
-                Reply::Integer(0) => {}
-                other => return Err(unexpected(&other)),
+            let asked = self.with_connection(|connection| {
+                connection.check_outside_transaction("take")?;
+                let is_own = connection.is_lane_of(session);
+                let request: [&[u8]; 4] = [b"SHM", b"TAKE", key, offset.as_bytes()];
+                is_own.then(|| connection.call(&request)).transpose()
+            });
+            match asked?.map(accepted).transpose()? {
+                Some(Reply::Integer(1)) => return Ok(Some(view)),
+                Some(Reply::Integer(0)) => {}
+                Some(other) => return Err(unexpected(&other)),
+                None => break,
             }
         }
-        view(self.call(&[b"GETDEL", key])?)
+        view(accepted(self.with_connection(|connection| {
+            connection.check_outside_transaction("take")?;
+            connection.call(&[b"GETDEL", key])
+        })?)?)
     }
 
     /// Returns whether `key` exists, of any type.

@@ -32,7 +32,7 @@ pub struct Connection {
     /// A call has failed before its reply was there whole: what comes next would be taken for the
     /// reply of another.
     is_broken: bool,
-    /// Inside MULTI, as far as one call tells.
+    /// MULTI was sent, and not what ends it.
     is_queueing: bool,
     timeout: Option<Duration>,
 }
@@ -77,13 +77,7 @@ impl Connection {
         let mut lane = Box::new(session.new_lane()?);
         lane.set_timeout(timeout);
         let session = Some(Arc::clone(session));
-        let mut opened = Connection {
-            wire: Wire::Lane(lane),
-            session,
-            is_broken: false,
-            is_queueing: false,
-            timeout,
-        };
+        let mut opened = Connection::new(Wire::Lane(lane), session, timeout);
         opened.select(address)?;
         Ok(opened)
     }
@@ -127,15 +121,17 @@ impl Connection {
     ) -> Result<Connection, ClientError> {
         let replies = Replies::default();
         let socket = Box::new(Socket { stream, replies, encoded: Vec::new() });
-        let wire = Wire::Socket(socket);
-        let mut opened =
-            Connection { wire, session: None, is_broken: false, is_queueing: false, timeout };
+        let mut opened = Connection::new(Wire::Socket(socket), None, timeout);
         if let Some(words) = greeting(address) {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             accepted(opened.call(&words)?)?;
         }
         opened.select(address)?;
         Ok(opened)
+    }
+
+    fn new(wire: Wire, session: Option<Arc<Session>>, timeout: Option<Duration>) -> Connection {
+        Connection { wire, session, is_broken: false, is_queueing: false, timeout }
     }
 
     fn select(&mut self, address: &Address) -> Result<(), ClientError> {
@@ -149,6 +145,22 @@ impl Connection {
     /// Returns whether its bytes pass through shared memory.
     pub fn is_lane(&self) -> bool {
         matches!(self.wire, Wire::Lane(_))
+    }
+
+    /// Returns whether it is a lane of `session`: what that has pinned is pinned for it, too.
+    pub fn is_lane_of(&self, session: &Arc<Session>) -> bool {
+        self.session.as_ref().is_some_and(|own| Arc::ptr_eq(own, session))
+    }
+
+    /// Refuses what is of no use where its reply comes with EXEC only.
+    ///
+    /// # Errors
+    /// [`ClientError::Unsupported`] between MULTI and EXEC.
+    pub fn check_outside_transaction(&self, operation: &str) -> Result<(), ClientError> {
+        match self.is_queueing {
+            false => Ok(()),
+            true => Err(ClientError::Unsupported(format!("{operation} inside of MULTI"))),
+        }
     }
 
     /// Returns whether it is known to have ended.
@@ -217,31 +229,39 @@ impl Connection {
     /// Sends one request and returns its reply, which may be an error.
     pub fn call(&mut self, request: &[&[u8]]) -> Result<Reply, ClientError> {
         check(request)?;
-        self.note_transaction(request);
-        self.exchange(|wire| match wire {
+        let reply = self.exchange(|wire| match wire {
             Wire::Lane(lane) => Ok(lane.call(request)?),
             Wire::Socket(socket) => {
                 socket.send(&[request])?;
                 socket.next_reply()
             }
-        })
+        })?;
+        self.note_transaction(request, &reply);
+        Ok(reply)
     }
 
     /// Sends `requests` and returns their replies in order.
     pub fn pipeline(&mut self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
         requests.iter().try_for_each(|request| check(request))?;
-        requests.iter().for_each(|request| self.note_transaction(request));
-        self.exchange(|wire| match wire {
+        let replies = self.exchange(|wire| match wire {
             Wire::Lane(lane) => Ok(lane.pipeline(requests)?),
             Wire::Socket(socket) => socket.pipeline(requests),
-        })
+        })?;
+        for (request, reply) in requests.iter().zip(&replies) {
+            self.note_transaction(request, reply);
+        }
+        Ok(replies)
     }
 
-    fn note_transaction(&mut self, request: &[&[u8]]) {
-        let name = request.first().copied().unwrap_or_default();
-        if name.eq_ignore_ascii_case(b"MULTI") {
+    /// Notes whether `request`, which got `reply`, began a transaction or ended one.
+    #[inline]
+    fn note_transaction(&mut self, request: &[&[u8]], reply: &Reply) {
+        // One of another length is an error, and changes nothing.
+        let &[name] = request else { return };
+        let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
+        if is(b"MULTI") && matches!(reply, Reply::Simple(_)) {
             self.is_queueing = true;
-        } else if name.eq_ignore_ascii_case(b"EXEC") || name.eq_ignore_ascii_case(b"DISCARD") {
+        } else if is(b"EXEC") || is(b"DISCARD") {
             self.is_queueing = false;
         }
     }

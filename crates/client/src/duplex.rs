@@ -32,7 +32,7 @@ pub struct LaneWire {
     /// The server has gone without a word.
     is_gone: bool,
     /// What the lane lives with.
-    _session: Arc<Session>,
+    session: Arc<Session>,
 }
 
 impl Wire {
@@ -59,13 +59,16 @@ impl Wire {
         bell.set_nonblocking(true)?;
         let bell = UnixStream::from_std(bell)?;
         let buffer = vec![0; READ_BYTES].into();
-        let lane = LaneWire { lane, bell, buffer, is_gone: false, _session: session };
+        let lane = LaneWire { lane, bell, buffer, is_gone: false, session };
         Ok(Wire::Lane(Box::new(lane)))
     }
 
-    /// Returns whether its bytes pass through shared memory.
-    pub fn is_lane(&self) -> bool {
-        matches!(self, Wire::Lane(_))
+    /// Returns the session that the lane lives with, if it is one.
+    pub fn session(&self) -> Option<&Arc<Session>> {
+        match self {
+            Wire::Lane(lane) => Some(&lane.session),
+            Wire::Unix(..) | Wire::Tcp(..) => None,
+        }
     }
 }
 

@@ -27,12 +27,12 @@ enum Bytes {
     Inline { length: u8, bytes: [u8; INLINE_BYTES_MAX] },
     Owned(Vec<u8>),
     // In this order: the pin is taken back before the session ends.
-    Pinned { view: KeptView<Mapped>, _session: Arc<Session> },
+    Pinned { view: KeptView<Mapped>, session: Arc<Session> },
 }
 
 impl View {
     pub(crate) fn pinned(view: KeptView<Mapped>, session: Arc<Session>) -> View {
-        View(Bytes::Pinned { view, _session: session })
+        View(Bytes::Pinned { view, session })
     }
 
     pub(crate) fn owned(bytes: Vec<u8>) -> View {
@@ -55,10 +55,18 @@ impl View {
         matches!(self.0, Bytes::Pinned { .. })
     }
 
-    /// Returns where in the server's memory the bytes lie, if they do.
-    pub(crate) fn offset(&self) -> Option<u64> {
+    /// Returns where in the server's memory the bytes lie, if they do: what SHM TAKE asks for.
+    pub fn offset(&self) -> Option<u64> {
         match &self.0 {
             Bytes::Pinned { view, .. } => Some(view.offset()),
+            Bytes::Inline { .. } | Bytes::Owned(_) => None,
+        }
+    }
+
+    /// Returns the session whose pin holds the bytes, if one does.
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        match &self.0 {
+            Bytes::Pinned { session, .. } => Some(session),
             Bytes::Inline { .. } | Bytes::Owned(_) => None,
         }
     }
