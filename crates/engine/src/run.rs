@@ -8,7 +8,8 @@ use command::{
     SessionContext, SessionState, SlowCommand, WriteContext,
 };
 use keyspace::{
-    Access, Guard, Keyspace, NeedRoom, PrivateCopies, SessionPins, SweepContext, Uploader, WriteView,
+    Access, Guard, Keyspace, NeedRoom, PrivateCopies, SessionPins, SweepContext, Uploader,
+    WriteView,
 };
 use resp::{Protocol, Reply, RequestView, Requests};
 
