@@ -372,7 +372,7 @@ mod tests {
     fn session_that_ends_hands_over_its_own_touches_alone() {
         let (tables, first) = with_table();
         let second: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
-        tables.add(second.clone());
+        tables.add(2, second.clone());
         let hasher = base::KeyHasher::new(1, 64);
         let touch = |name: &[u8]| Touch::new(base::DatabaseIndex(1), &hasher.key(name));
         report(first.words(), touch(b"seen"));
@@ -389,7 +389,7 @@ mod tests {
     fn what_a_session_reports_while_it_leaves_no_touch_never_comes() {
         let (tables, table, silent) = (PinTables::new(), HeapPins::new(), Arc::default());
         let table: Arc<dyn PinMemory> = Arc::new(table);
-        tables.add_session(table.clone(), Arc::clone(&silent));
+        tables.add_session(1, table.clone(), Arc::clone(&silent));
         let touch = Touch::new(base::DatabaseIndex(1), &base::KeyHasher::new(1, 64).key(b"key"));
         for (is_silent, expected) in [(false, 1), (true, 0), (false, 1), (true, 0)] {
             silent.store(is_silent, Ordering::Relaxed);
