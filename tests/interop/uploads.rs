@@ -301,7 +301,7 @@ fn full_of_adopted_values(count: usize) -> (Server, Lane, Uploads) {
         .option("shm-upload-total-max", "40mb")
         .start();
     let mut lane = lane(&server);
-    let uploads = lane.uploads(36 << 20).unwrap();
+    let uploads = lane.uploads(36 << 20).expect("there is room");
     for index in 0..count {
         let value = bytes(index, 1_000_000);
         put(&uploads, &mut lane, Mode::Adopt, &format!("adopted:{index}"), &value, &[]);
