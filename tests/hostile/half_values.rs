@@ -236,18 +236,39 @@ fn what_has_come_of_a_value_is_the_clients_query_buffer() {
     connection.call("CLIENT SETNAME sender");
     send_half(&server, &mut connection, 800_000);
     poll_until("half of the value to be shown", || {
-        let Value::Bulk(list) = control.call("CLIENT LIST") else { panic!("a text") };
-        let text = String::from_utf8(list).unwrap();
-        let line = text.lines().find(|line| line.contains(" name=sender ")).expect("it is there");
-        let field = |name: &str| -> usize {
-            let text = line.split(' ').find_map(|word| word.strip_prefix(name)).expect("a field");
-            text.parse().expect("a number")
-        };
-        let (held, free) = (field("qbuf="), field("qbuf-free="));
-        (400_000..402_000).contains(&held)
-            && (400_000..450_000).contains(&free)
-            && field("tot-mem=") > 800_000
+        let [held, free, total] = sender_bytes(&mut control);
+        (400_000..402_000).contains(&held) && (400_000..450_000).contains(&free) && total > 800_000
     });
+}
+
+/// Returns what CLIENT LIST shows of the client `sender`: qbuf, qbuf-free, tot-mem.
+fn sender_bytes(control: &mut Connection) -> [usize; 3] {
+    let Value::Bulk(list) = control.call("CLIENT LIST") else { panic!("a text") };
+    let text = String::from_utf8(list).expect("CLIENT LIST is a text");
+    let line = text.lines().find(|line| line.contains(" name=sender ")).expect("it is there");
+    [" qbuf=", " qbuf-free=", " tot-mem="].map(|name| {
+        let (_, rest) = line.split_once(name).expect("a field");
+        rest.split(' ').next().and_then(|text| text.parse().ok()).expect("a number")
+    })
+}
+
+#[test]
+fn input_that_has_gone_to_its_place_is_given_back() {
+    let server = start(&[]);
+    let mut control = server.unix();
+    for connect in TRANSPORTS {
+        let mut connection = connect(&server);
+        connection.call("CLIENT SETNAME sender");
+        send_half(&server, &mut connection, 64 * MEBIBYTE);
+        poll_until("half of the value to be shown", || {
+            let [held, free, _] = sender_bytes(&mut control);
+            held >= 32 * MEBIBYTE && held + free < 64 * MEBIBYTE + 200_000
+        });
+        connection.end_requests();
+        drop(connection);
+        poll_until("its place to be given back", || reserved(&server) == 0);
+        poll_until("it to be gone", || info(&server, "clients", "connected_clients") <= 2);
+    }
 }
 
 #[test]

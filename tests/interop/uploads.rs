@@ -384,6 +384,27 @@ fn transaction_commits_when_it_runs_and_leaves_what_it_discards() {
     assert_eq!(lane.call(&[b"GET", b"key"]).unwrap(), Reply::Bulk(bytes(1, 5000)));
 }
 
+#[test]
+fn values_are_not_adopted_while_shared_reads_are_off() {
+    let server = server();
+    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let uploads = lane.uploads(1).expect("there is room");
+    let mut room = uploads.allocate(5000, |requests| lane.pipeline(requests)).expect("as above");
+    room.fill(1);
+    let commit = |mode: &str| format!("SHM COMMIT {} 5000 {mode} key", room.offset());
+    let mut call = |line: &str| {
+        let words = words(line);
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        lane.call(&words).map_err(|error| error.to_string())
+    };
+    assert_eq!(socket.call("CONFIG SET shm-reads no"), Reply::Simple(b"OK".to_vec()));
+    let refused = Reply::Error(b"NOPERM values of this user are not adopted".to_vec());
+    assert_eq!(call(&commit("ADOPT")), Ok(refused));
+    assert_eq!(socket.call("CONFIG SET shm-reads yes"), Reply::Simple(b"OK".to_vec()));
+    assert_eq!(call(&commit("ADOPT")), Ok(Reply::Simple(b"OK".to_vec())));
+    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 1);
+}
+
 /// What is recorded has to be what is stored, so nothing is left where a client can write it.
 #[test]
 fn adopted_values_are_copied_while_effects_are_recorded() {

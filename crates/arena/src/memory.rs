@@ -166,6 +166,11 @@ impl Memory {
         }
     }
 
+    /// Returns whether other processes may read by themselves now.
+    pub(crate) fn allows_readers(&self) -> bool {
+        self.word(root::GENERATION).load(Ordering::Relaxed).is_multiple_of(2)
+    }
+
     /// Returns the address of `offset`.
     #[inline(always)]
     pub fn pointer(&self, offset: u64) -> *mut u8 {

@@ -295,6 +295,8 @@ pub enum MemoryRefusal {
     UploadLimit,
     /// As many memories are sealed at once as may be: the session asks again.
     SealingMany,
+    /// There is no room for so much, and nothing to evict.
+    OutOfMemory,
     /// The upload memory refuses.
     Upload(UploadError),
     /// The system has no descriptors or memory left: its words.
@@ -321,6 +323,7 @@ impl From<MemoryRefusal> for CommandError {
                 "ERR this connection, or all together, have as much upload memory as they may"
             }
             MemoryRefusal::SealingMany => "TRYAGAIN too many memories are being sealed",
+            MemoryRefusal::OutOfMemory => return CommandError::OUT_OF_MEMORY,
             MemoryRefusal::Upload(error) => return error.into(),
             MemoryRefusal::System(reason) => {
                 let parts: [&[u8]; 2] = [b"ERR no shared memory: ", reason.as_bytes()];

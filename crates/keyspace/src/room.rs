@@ -228,6 +228,12 @@ impl Keyspace {
         self.account.charge(bytes);
     }
 
+    /// Has the next write look whether memory is above the limit: upload memory has been made, which
+    /// the arena counts without a look at it.
+    pub fn suspect_overshoot(&self) {
+        self.account.suspect_overshoot();
+    }
+
     /// Takes back `bytes` that were charged.
     ///
     /// # Panics

@@ -334,7 +334,12 @@ impl Connection {
         } else {
             let mut input = std::mem::take(&mut self.input);
             let kept = self.divert(&input[self.input_start..], kit);
-            input.truncate(self.input_start + kept);
+            let length = self.input_start + kept;
+            if length < input.len() {
+                input.truncate(length);
+                // What has gone to its own place does not come back here.
+                input.shrink_to(ROOM_BYTES_MIN);
+            }
             self.input = input;
         }
         self.check_input(kit)

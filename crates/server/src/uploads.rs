@@ -7,12 +7,13 @@
 //! *Not here*: what is free in it, what was committed (`arena::Uploads`).
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
 use arena::{UploadError, UploadRun, Uploader};
+use base::prng::Prng;
 use command::{MemoryRefusal, UploadOffer};
+use keyspace::SweepContext;
 use sys::descriptors::DESCRIPTORS_MAX;
 use sys::memory::OwnedSegments;
 
@@ -22,6 +23,10 @@ use crate::shared::Shared;
 
 /// Runs that are sealed at once, each by a thread of its own.
 const SEALINGS_MAX: usize = 64;
+/// Of these so many are of one session, and so many of one user, ended sessions included: a client
+/// can draw the sealing of its memory out for ever, and is not to stop others by it.
+const SEALINGS_PER_SESSION_MAX: usize = 2;
+const SEALINGS_PER_USER_MAX: usize = 8;
 /// All upload memory together may take this part of `maxmemory`,
 const TOTAL_SHARE: u64 = 4;
 /// and this many bytes where there is no such limit.
@@ -30,9 +35,49 @@ const TOTAL_BYTES_UNLIMITED: u64 = 4 << 30;
 /// Upload memory on its way to be used.
 #[derive(Default)]
 pub struct Sealings {
-    count: AtomicUsize,
+    /// The session and the user of each.
+    owners: Mutex<Vec<(u64, u32)>>,
     /// Held while a run is made: of two at a time the second sees the first.
     making: Mutex<()>,
+}
+
+/// Whether one more run may be sealed.
+#[derive(Debug, PartialEq, Eq)]
+enum Admission {
+    Admitted,
+    /// Its session or user has to wait for what it has sealed already.
+    Later,
+    /// There are too many of all together.
+    Full,
+}
+
+impl Sealings {
+    fn enter(&self, session: u64, user: u32) -> Admission {
+        let mut owners = self.owners();
+        let count = |is_counted: &dyn Fn(&(u64, u32)) -> bool| {
+            owners.iter().filter(|owner| is_counted(owner)).count()
+        };
+        if count(&|owner| owner.0 == session) >= SEALINGS_PER_SESSION_MAX
+            || count(&|owner| owner.1 == user) >= SEALINGS_PER_USER_MAX
+        {
+            return Admission::Later;
+        }
+        if owners.len() >= SEALINGS_MAX {
+            return Admission::Full;
+        }
+        owners.push((session, user));
+        Admission::Admitted
+    }
+
+    fn leave(&self, session: u64, user: u32) {
+        let mut owners = self.owners();
+        let index = owners.iter().position(|owner| *owner == (session, user));
+        owners.swap_remove(index.expect("it has entered"));
+    }
+
+    fn owners(&self) -> MutexGuard<'_, Vec<(u64, u32)>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Shared {
@@ -62,7 +107,10 @@ impl Shared {
             return Err(MemoryRefusal::UploadLimit);
         }
         let may_adopt = may_adopt(peer.user_id, &settings);
+        self.make_room_for_upload(wanted)?;
         let run = uploads.make(id, wanted, may_adopt).map_err(MemoryRefusal::Upload)?;
+        // It counts from now on, whatever others have taken of the room meanwhile.
+        self.keyspace().suspect_overshoot();
         match descriptors_of(&self.segments, run) {
             Ok(descriptors) => {
                 let descriptor_count = descriptors.len();
@@ -77,20 +125,34 @@ impl Shared {
         }
     }
 
-    /// Has the run of session `id` at `offset` sealed; returns whether that is done.
+    /// Evicts as a write of `bytes` would, so that a run does not have later writes refused.
+    fn make_room_for_upload(&self, bytes: u64) -> Result<(), MemoryRefusal> {
+        let system = |error: io::Error| MemoryRefusal::System(error.to_string());
+        let mut random = Prng::new(sys::random::seed().map_err(system)?);
+        let mut context = SweepContext { now: sys::clock::realtime(), random: &mut random };
+        let made = self.keyspace().reserve_ahead(bytes, &mut context);
+        made.map_err(|_| MemoryRefusal::OutOfMemory)
+    }
+
+    /// Has the run of session `id` at `offset` sealed; returns whether that is done. Where the
+    /// session or its user has as much sealed as it may, it is asked for again too.
     ///
     /// Sealing is not for a worker: see `serve_lane`.
     pub(crate) fn open_offered(&self, id: u64, offset: u64) -> Result<bool, MemoryRefusal> {
+        let user = self.clients.peer(id).ok_or(MemoryRefusal::NotUnix)?.user_id;
         let uploads = self.keyspace().arena().uploads();
         let run = match uploads.begin_seal(id, offset) {
             Ok(run) => run,
             // Asked again.
             Err(_) => return uploads.is_open(id, offset).ok_or(NO_RUN),
         };
-        if self.sealings.count.fetch_add(1, Ordering::Relaxed) >= SEALINGS_MAX {
-            self.sealings.count.fetch_sub(1, Ordering::Relaxed);
-            uploads.cancel_seal(offset);
-            return Err(MemoryRefusal::SealingMany);
+        match self.sealings.enter(id, user) {
+            Admission::Admitted => {}
+            refused => {
+                uploads.cancel_seal(offset);
+                let is_full = refused == Admission::Full;
+                return if is_full { Err(MemoryRefusal::SealingMany) } else { Ok(false) };
+            }
         }
         let arena = Arc::clone(self.keyspace().arena());
         let (segments, sealings) = (Arc::clone(&self.segments), Arc::clone(&self.sealings));
@@ -100,10 +162,10 @@ impl Shared {
                 tracing::warn!(id, %error, "Upload memory cannot be sealed");
             }
             arena.uploads().end_seal(offset, sealed.is_ok());
-            sealings.count.fetch_sub(1, Ordering::Relaxed);
+            sealings.leave(id, user);
         };
         if let Err(error) = thread::Builder::new().name("seal".to_owned()).spawn(seal) {
-            self.sealings.count.fetch_sub(1, Ordering::Relaxed);
+            self.sealings.leave(id, user);
             uploads.cancel_seal(offset);
             return Err(MemoryRefusal::System(error.to_string()));
         }
@@ -138,4 +200,29 @@ fn descriptors_of(segments: &OwnedSegments, run: UploadRun) -> io::Result<Vec<Ow
     each_segment(segments, run)
         .map(|index| Ok(segments.descriptor(index)?.expect(exists)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sealings_of_one_session_and_one_user_leave_room_for_others() {
+        let sealings = Sealings::default();
+        for session in 0..4 {
+            assert_eq!(sealings.enter(session, 1), Admission::Admitted);
+            assert_eq!(sealings.enter(session, 1), Admission::Admitted);
+            assert_eq!(sealings.enter(session, 1), Admission::Later, "of one session");
+        }
+        assert_eq!(sealings.enter(5, 1), Admission::Later, "of one user");
+        for user in 2..9 {
+            for session in 0..8 {
+                let session = u64::from(user) * 100 + session;
+                assert_eq!(sealings.enter(session, user), Admission::Admitted);
+            }
+        }
+        assert_eq!(sealings.enter(1000, 9), Admission::Full);
+        sealings.leave(0, 1);
+        assert_eq!(sealings.enter(0, 1), Admission::Admitted);
+    }
 }

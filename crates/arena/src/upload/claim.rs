@@ -67,6 +67,8 @@ impl<'a> Uploader<'a> {
             return Err(UploadError::TooLong { range_bytes: range.bytes });
         }
         range.state = RangeState::Claimed;
+        // Nobody reads what lies there while readers are turned off.
+        let may_adopt = may_adopt && uploads.memory.allows_readers();
         Ok(Claim { uploads, offset, length, may_adopt, is_over: false })
     }
 }

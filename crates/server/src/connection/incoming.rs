@@ -27,6 +27,8 @@ const ARRIVED_SHARE: usize = 32;
 const BEHIND_BYTES: usize = 4096;
 /// What a lane hands out at least.
 const WORD_BYTES: usize = 8;
+/// What has to come behind a value at least.
+const LINE_END_BYTES: usize = 2;
 
 /// The value that a connection receives into its place.
 #[derive(Debug, Default)]
@@ -64,9 +66,9 @@ impl Incoming {
 }
 
 impl Connection {
-    /// Looks whether the unfinished request `rest`, has a value
-    /// that can be received into its place, and moves there what has come of it. Returns how many
-    /// bytes of `rest` are to be kept as input.
+    /// Looks whether the unfinished request `rest` has a value that can be received into its place,
+    /// and moves there what has come of it. Returns how many bytes of `rest` are to be kept as
+    /// input.
     pub(super) fn divert(&mut self, rest: &[u8], kit: &mut Kit<'_, '_>) -> usize {
         if self.expects.has_requests
             || self.is_closing
@@ -99,6 +101,8 @@ impl Connection {
         block.append(&rest[head_bytes..]);
         self.decoder.take_out();
         self.incoming.block = Some(block);
+        // The rest of the value is not to come into the input.
+        self.expects.wanted_bytes = LINE_END_BYTES;
         kit.counters.direct_values.add(1);
         head_bytes
     }
