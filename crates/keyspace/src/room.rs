@@ -228,8 +228,8 @@ impl Keyspace {
         self.account.charge(bytes);
     }
 
-    /// Has the next write look whether memory is above the limit: upload memory has been made, which
-    /// the arena counts without a look at it.
+    /// Has the next write look whether memory is above the limit: upload memory has been made,
+    /// which the arena counts without a look at it.
     pub fn suspect_overshoot(&self) {
         self.account.suspect_overshoot();
     }
