@@ -6,6 +6,7 @@ mod adopted_twins;
 mod async_client;
 mod attached;
 mod client;
+mod client_faults;
 mod eviction;
 mod lane;
 mod namespaces;

@@ -25,7 +25,7 @@ use crate::multiplex::Multiplexer;
 use crate::options::SetOptions;
 use crate::session::Session;
 use crate::view::View;
-use crate::waiting::{Wait, await_request};
+use crate::waiting::{Wait, await_request, limit};
 
 /// Connections of waits that are kept for the next ones.
 const IDLE_MAX: usize = 16;
@@ -230,11 +230,13 @@ impl AsyncClient {
     ) -> Result<Option<View>, ClientError> {
         let mut wait = Wait::new(timeout.into(), Instant::now());
         loop {
-            if let Some(view) = self.get(key).await? {
+            let look = Some(limit(self.inner.memory.timeout, Duration::ZERO));
+            if let Some(view) = within(look, self.get(key)).await? {
                 return Ok(Some(view));
             }
             let Some(slice) = wait.next_slice(Instant::now()) else { return Ok(None) };
-            match self.await_key(key, slice).await {
+            let step = Some(limit(self.inner.memory.timeout, slice));
+            match within(step, self.await_key(key, slice)).await {
                 Ok(()) => {}
                 Err(error) => match wait.pause_instead(&error) {
                     Some(pause) => tokio::time::sleep(pause).await,
@@ -254,14 +256,13 @@ impl AsyncClient {
         };
         let seconds = await_request(slice);
         let requests: [&[&[u8]]; 1] = [&[b"AWAIT", key, seconds.as_bytes()]];
-        let timeout = self.inner.memory.timeout.map(|timeout| timeout.saturating_add(slice));
-        let replies = within(timeout, connection.exchange(&requests)).await?;
+        let replies = connection.exchange(&requests).await?;
         let mut idle = lock(&self.inner.idle);
         if idle.len() < IDLE_MAX {
             idle.push(connection);
         }
         drop(idle);
-        one(replies).and_then(accepted).map(|_| ())
+        one(replies).and_then(accepted).and_then(bulk).map(drop)
     }
 
     /// Returns the values of `keys`, as [`crate::Client::mget`].
@@ -274,7 +275,9 @@ impl AsyncClient {
         for (index, key) in keys.iter().enumerate() {
             values.push(match self.read(self.inner.memory.view_of(key)).await {
                 Ok(Answer::Found(view)) => Some(view),
-                Ok(Answer::Absent) | Err(ClientError::Refused(_)) => None,
+                Ok(Answer::Absent) => None,
+                // Any other refusal is one of the whole: of a password, say.
+                Err(error) if error.code() == Some("WRONGTYPE") => None,
                 Ok(Answer::Unclear) => {
                     unclear.push(index);
                     None

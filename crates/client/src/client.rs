@@ -262,10 +262,12 @@ impl Client {
     /// get the value, if it stays that long; [`Client::take`] gives it to one.
     ///
     /// A server that has no AWAIT, such as redis-server, is asked again and again, up to 20 times a
-    /// second.
+    /// second. One that is silent for 10 seconds longer than it was told to wait is given up, also
+    /// by a client that has no limit of its own.
     ///
     /// # Errors
-    /// As [`Client::get`]: also when the key exists and holds another type.
+    /// As [`Client::get`]: also when the key exists and holds another type, and
+    /// [`ClientError::Unsupported`] inside a MULTI of this thread, where nothing can be waited for.
     pub fn get_blocking(
         &self,
         key: &[u8],
@@ -273,14 +275,21 @@ impl Client {
     ) -> Result<Option<View>, ClientError> {
         let mut wait = Wait::new(timeout.into(), Instant::now());
         loop {
-            if let Some(view) = self.get(key)? {
-                return Ok(Some(view));
+            let memory = &self.inner.memory;
+            match memory.read(memory.view_of(key))? {
+                Answer::Found(view) => return Ok(Some(view)),
+                Answer::Absent => {}
+                Answer::Unclear => {
+                    let reply = self.call_for(&[b"GET", key], Duration::ZERO)?;
+                    if let Some(view) = view(accepted(reply)?)? {
+                        return Ok(Some(view));
+                    }
+                }
             }
             let Some(slice) = wait.next_slice(Instant::now()) else { return Ok(None) };
             let seconds = await_request(slice);
-            let request: [&[u8]; 3] = [b"AWAIT", key, seconds.as_bytes()];
-            let asked = self.with_connection(|connection| connection.call_for(&request, slice));
-            match accepted(asked?) {
+            let reply = self.call_for(&[b"AWAIT", key, seconds.as_bytes()], slice)?;
+            match accepted(reply).and_then(bulk) {
                 Ok(_) => {}
                 Err(error) => match wait.pause_instead(&error) {
                     Some(pause) => std::thread::sleep(pause),
@@ -288,6 +297,11 @@ impl Client {
                 },
             }
         }
+    }
+
+    /// Asks for what takes `slice` where nothing happens, outside of transactions.
+    fn call_for(&self, request: &[&[u8]], slice: Duration) -> Result<Reply, ClientError> {
+        self.with_connection(|connection| connection.call_for(request, slice))
     }
 
     /// Returns the values of `keys`, `None` where there is no string.
@@ -304,7 +318,9 @@ impl Client {
         for (index, key) in keys.iter().enumerate() {
             values.push(match memory.read(memory.view_of(key)) {
                 Ok(Answer::Found(view)) => Some(view),
-                Ok(Answer::Absent) | Err(ClientError::Refused(_)) => None,
+                Ok(Answer::Absent) => None,
+                // Any other refusal is one of the whole: of a password, say.
+                Err(error) if error.code() == Some("WRONGTYPE") => None,
                 Ok(Answer::Unclear) => {
                     unclear.push(index);
                     None

@@ -17,6 +17,7 @@ use crate::memory::Memory;
 use crate::replies::Replies;
 use crate::rooms::{Committed, Upload};
 use crate::session::Session;
+use crate::waiting::limit;
 
 /// Requests that are sent before their replies are read. So much passes into a socket whose peer
 /// does not read, and neither side waits for the other for ever.
@@ -29,9 +30,6 @@ pub struct Connection {
     wire: Wire,
     /// What its lane lives with.
     session: Option<Arc<Session>>,
-    /// A call has failed before its reply was there whole: what comes next would be taken for the
-    /// reply of another.
-    is_broken: bool,
     /// MULTI was sent, and not what ends it.
     is_queueing: bool,
     timeout: Option<Duration>,
@@ -40,6 +38,9 @@ pub struct Connection {
 enum Wire {
     Lane(Box<Lane>),
     Socket(Box<Socket>),
+    /// Closed, so that the server forgets what it was asked: one that would go on serving a request
+    /// whose caller has given up would take elements for nobody.
+    Ended,
 }
 
 impl Connection {
@@ -57,6 +58,9 @@ impl Connection {
                 Some(session) => match Connection::lane(session, address, timeout) {
                     // No lanes here, none left, or no memory to map one. A database that there is
                     // not is refused again, and a server that is gone is gone there too.
+                    // One that is silent is not asked over another socket, on which the thread
+                    // would stay.
+                    Err(ClientError::TimedOut) => Err(ClientError::TimedOut),
                     Err(_) => Connection::unix(path, address, timeout),
                     opened => opened,
                 },
@@ -131,7 +135,7 @@ impl Connection {
     }
 
     fn new(wire: Wire, session: Option<Arc<Session>>, timeout: Option<Duration>) -> Connection {
-        Connection { wire, session, is_broken: false, is_queueing: false, timeout }
+        Connection { wire, session, is_queueing: false, timeout }
     }
 
     fn select(&mut self, address: &Address) -> Result<(), ClientError> {
@@ -165,12 +169,18 @@ impl Connection {
 
     /// Returns whether it is known to have ended.
     pub fn is_over(&self) -> bool {
-        self.is_broken || self.session.as_ref().is_some_and(|session| session.is_over())
+        matches!(self.wire, Wire::Ended)
+            || self.session.as_ref().is_some_and(|session| session.is_over())
     }
 
-    /// As [`Connection::call`], for a request whose reply may come `slice` later than others.
+    /// As [`Connection::call`], for a request whose reply may come `slice` later than others, and
+    /// always with a limit: a server that is gone without a word is noticed.
+    ///
+    /// # Errors
+    /// As [`Connection::call`], and [`ClientError::Unsupported`] inside MULTI.
     pub fn call_for(&mut self, request: &[&[u8]], slice: Duration) -> Result<Reply, ClientError> {
-        self.set_timeout(self.timeout.map(|timeout| timeout.saturating_add(slice)))?;
+        self.check_outside_transaction("to wait for a key")?;
+        self.set_timeout(Some(limit(self.timeout, slice)))?;
         let reply = self.call(request)?;
         self.set_timeout(self.timeout)?;
         Ok(reply)
@@ -188,7 +198,7 @@ impl Connection {
             Wire::Lane(lane) => {
                 Ok(Upload::new(&session, length, |requests| lane.pipeline(requests))?)
             }
-            Wire::Socket(_) => Ok(None),
+            Wire::Socket(_) | Wire::Ended => Ok(None),
         })
     }
 
@@ -202,9 +212,11 @@ impl Connection {
         adopt: bool,
         (key, words): (&[u8], &[&[u8]]),
     ) -> Result<Committed, ClientError> {
+        // A transaction takes no ALLOC, which goes along.
+        let is_whole = !self.is_queueing;
         let is_own = self.session.as_ref().is_some_and(|session| upload.is_of(session));
         self.exchange(|wire| match wire {
-            Wire::Lane(lane) if is_own => {
+            Wire::Lane(lane) if is_own && is_whole => {
                 let send = |requests: &[&[&[u8]]]| lane.pipeline(requests);
                 match upload.commit(adopt, (key, words), send) {
                     Ok(reply) => Ok(Ok(Committed::Replied(reply))),
@@ -213,7 +225,7 @@ impl Connection {
                     Err(error) => Ok(Err(error)),
                 }
             }
-            Wire::Lane(_) | Wire::Socket(_) => Ok(Ok(Committed::Elsewhere(upload))),
+            Wire::Lane(_) | Wire::Socket(_) | Wire::Ended => Ok(Ok(Committed::Elsewhere(upload))),
         })?
         .map_err(ClientError::from)
     }
@@ -222,6 +234,7 @@ impl Connection {
         match &mut self.wire {
             Wire::Lane(lane) => lane.set_timeout(timeout),
             Wire::Socket(socket) => socket.stream.set_read_timeout(timeout)?,
+            Wire::Ended => {}
         }
         Ok(())
     }
@@ -235,6 +248,7 @@ impl Connection {
                 socket.send(&[request])?;
                 socket.next_reply()
             }
+            Wire::Ended => Err(ended()),
         })?;
         self.note_transaction(request, &reply);
         Ok(reply)
@@ -246,6 +260,7 @@ impl Connection {
         let replies = self.exchange(|wire| match wire {
             Wire::Lane(lane) => Ok(lane.pipeline(requests)?),
             Wire::Socket(socket) => socket.pipeline(requests),
+            Wire::Ended => Err(ended()),
         })?;
         for (request, reply) in requests.iter().zip(&replies) {
             self.note_transaction(request, reply);
@@ -270,11 +285,16 @@ impl Connection {
         &mut self,
         run: impl FnOnce(&mut Wire) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        self.is_broken = true;
-        let found = run(&mut self.wire)?;
-        self.is_broken = false;
+        // After a failure what comes next would be taken for the reply of another.
+        let mut wire = std::mem::replace(&mut self.wire, Wire::Ended);
+        let found = run(&mut wire)?;
+        self.wire = wire;
         Ok(found)
     }
+}
+
+fn ended() -> ClientError {
+    ClientError::Broken(ErrorKind::NotConnected.into())
 }
 
 /// Returns the request that says who asks, if anybody does.

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub struct Link {
     owed_count: usize,
     /// Lanes of this connection that nobody holds any more.
     pub dropped: Arc<Mutex<Vec<u64>>>,
+    /// Set once it has failed, for those who look without asking.
+    pub has_failed: Arc<AtomicBool>,
 }
 
 impl Link {
@@ -64,6 +67,7 @@ impl Link {
             is_broken: false,
             owed_count: 0,
             dropped: Arc::default(),
+            has_failed: Arc::default(),
         }
     }
 
@@ -122,7 +126,8 @@ impl Link {
         }
         self.close_dropped();
         self.is_broken = true;
-        let reply = self.exchange(request)?;
+        let exchanged = self.exchange(request);
+        let reply = exchanged.inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed))?;
         self.is_broken = false;
         accepted(reply)
     }

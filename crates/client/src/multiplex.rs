@@ -8,7 +8,7 @@
 //! A response that is dropped takes nothing with it: its request is executed or not, as far as it
 //! had come, and the reply, when it comes, is dropped. The others get theirs.
 //!
-//! *Not here*: reading and writing (`tokio/duplex.rs`), connecting anew (`tokio/client.rs`).
+//! *Not here*: reading and writing (`duplex.rs`), connecting anew (`async_client.rs`).
 
 use std::collections::VecDeque;
 use std::fmt;

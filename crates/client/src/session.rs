@@ -50,7 +50,7 @@ impl Session {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             link.ask(&words)?;
         }
-        let socket = link.socket()?;
+        let (socket, is_over) = (link.socket()?, Arc::clone(&link.has_failed));
         let link = Arc::new(Mutex::new(link));
         let attached = match Attached::over(&link) {
             Ok(attached) => Some(attached),
@@ -59,7 +59,6 @@ impl Session {
             // may not map as much.
             Err(_) => None,
         };
-        let is_over = Arc::new(AtomicBool::new(false));
         let watched = watch(socket, Arc::clone(&is_over))?;
         Ok(Session { attached, link, rooms: Rooms::default(), is_over, _watched: watched })
     }
@@ -70,7 +69,8 @@ impl Session {
         self.attached.as_ref()
     }
 
-    /// Returns whether its connection has ended: what the memory says is out of date.
+    /// Returns whether its connection has ended, and what the memory says is out of date; or was
+    /// silent for too long, and nothing can be asked over it any more.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)

@@ -6,6 +6,9 @@ use crate::error::ClientError;
 
 /// One AWAIT takes no longer: a server that is gone without a word is noticed then.
 const SLICE_MAX: Duration = Duration::from_secs(30);
+/// How much later than its slice the reply to an AWAIT may come, where the client has no limit of
+/// its own.
+const GRACE: Duration = Duration::from_secs(10);
 /// Pauses between looks at a server that has no AWAIT.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
@@ -47,6 +50,12 @@ impl Wait {
             pause.min(deadline.saturating_duration_since(Instant::now()))
         }))
     }
+}
+
+/// Returns how long the reply to a request is waited for that takes `slice` where nothing happens,
+/// by a client that gives up after `timeout`.
+pub fn limit(timeout: Option<Duration>, slice: Duration) -> Duration {
+    timeout.unwrap_or(GRACE).saturating_add(slice)
 }
 
 /// Returns `slice` as AWAIT takes it: seconds, which must not be zero, as that is for ever.
