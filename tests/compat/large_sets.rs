@@ -279,3 +279,59 @@ fn a_value_cut_anywhere_is_stored_as_it_was_sent() {
     assert!(info(&server, "values_received_in_place") > stored / 2);
     assert_eq!(info(&server, "used_memory_extents_reserved"), 0);
 }
+
+/// Returns how often the server receives for `stream` and its `replies`.
+fn receives(server: &Server, connection: &mut Connection, stream: &[u8], replies: usize) -> u64 {
+    let before = info(server, "total_reads_processed");
+    connection.send(stream).expect("the server takes it");
+    (0..replies).for_each(|_| drop(connection.read().expect("a reply comes")));
+    info(server, "total_reads_processed") - before
+}
+
+#[test]
+fn little_is_received_with_the_head_of_a_value_that_is_likely() {
+    const PINGS: usize = 600;
+    let server = Launch::new(Kind::Forebay).option("workers", "1").start();
+    let mut connection = server.unix();
+    let pings = encode(&vec![words("PING"); PINGS]);
+    assert!((5000..16_384).contains(&pings.len()), "more than a head, less than a receive");
+    let set = |length| request(&[b"SET".as_slice(), b"key", &value(1, length)]);
+    let mut receives = |stream: &[u8], replies| receives(&server, &mut connection, stream, replies);
+
+    let at_once = receives(&pings, PINGS);
+    for (requests, is_likely) in [
+        (vec![set(65_536)], true),
+        // The small receive for the pings was one too many.
+        (vec![words("PING")], false),
+        (vec![set(300_000)], true),
+        (vec![set(30_000)], false),
+        (vec![set(65_536), set(65_536)], false),
+    ] {
+        receives(&encode(&requests), requests.len());
+        let expected = at_once + u64::from(is_likely);
+        let heads: Vec<String> = requests.iter().map(head).collect();
+        assert_eq!(receives(&pings, PINGS), expected, "after {heads:?}");
+    }
+    // What a small receive brings in full has cost nothing.
+    receives(&encode(&[set(65_536)]), 1);
+    assert_eq!(receives(&encode(&[words("GET nothing")]), 1), at_once);
+    assert_eq!(receives(&pings, PINGS), at_once + 1);
+}
+
+#[test]
+fn values_of_a_pipeline_are_received_in_place_where_they_come_in_parts() {
+    let server = Launch::new(Kind::Forebay).option("workers", "1").start();
+    let mut connection = server.unix();
+    for (length, count, at_least, at_most) in
+        [(65_536, 1, 1, 1), (65_536, 20, 20, 20), (40_000, 20, 1, 20), (32_000, 20, 0, 0)]
+    {
+        let before = info(&server, "values_received_in_place");
+        let set = request(&[b"SET".as_slice(), b"key", &value(2, length)]);
+        connection.send(&encode(&vec![set; count])).unwrap();
+        (0..count).for_each(|_| assert_eq!(connection.read().unwrap().bytes, b"+OK\r\n"));
+        let found = info(&server, "values_received_in_place") - before;
+        assert!((at_least..=at_most).contains(&found), "{found} of {count} of {length} bytes");
+        let Value::Bulk(stored) = connection.call("GET key") else { panic!("a value") };
+        assert!(stored == value(2, length));
+    }
+}

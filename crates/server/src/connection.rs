@@ -32,7 +32,7 @@ use crate::stall::Stall;
 use crate::statistics::WorkerCounters;
 use crate::transport::{LaneTransport, Transport};
 
-use incoming::Incoming;
+use incoming::{HEAD_BYTES, Incoming};
 
 /// Input before authentication, in bytes.
 const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
@@ -273,11 +273,17 @@ impl Connection {
 
     /// Receives into the worker's buffer and executes there; keeps only what is unfinished.
     fn receive_in_place(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
-        let count = match &mut self.transport {
-            Transport::Socket(stream) => received(stream.receive(kit.receive), kit)?,
-            Transport::Lane(lane) => taken(lane.receive(kit.receive, kit.counters), kit)?,
+        let most = match &self.transport {
+            Transport::Socket(_) if self.incoming.is_likely() => HEAD_BYTES,
+            _ => kit.receive.len(),
         };
-        self.expects.may_receive = self.expects.end || count == kit.receive.len();
+        let room = &mut kit.receive[..most];
+        let count = match &mut self.transport {
+            Transport::Socket(stream) => received(stream.receive(room), kit)?,
+            Transport::Lane(lane) => taken(lane.receive(room, kit.counters), kit)?,
+        };
+        let is_full = count == most;
+        self.expects.may_receive = self.expects.end || is_full;
         if count == 0 {
             return Ok(());
         }
@@ -295,6 +301,7 @@ impl Connection {
         }
         kit.receive = receive;
         executed?;
+        self.incoming.note_first(is_full);
         self.check_input(kit)
     }
 

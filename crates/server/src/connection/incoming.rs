@@ -16,7 +16,11 @@ use crate::transport::{LaneTransport, Transport};
 
 /// A shorter value is copied: it mostly comes with one receive, and several do in a pipeline, where
 /// each would take one of its own.
-const VALUE_BYTES_MIN: usize = 64 * 1024;
+const VALUE_BYTES_MIN: usize = 32 * 1024;
+/// A value of this size takes a second receive anyway, so that the first one may as well bring...
+const LONG_BYTES_MIN: usize = 64 * 1024;
+/// ...the head of its request and little of the value, where one is likely to come.
+pub(super) const HEAD_BYTES: usize = 4096;
 /// A block of this size is set aside as soon as its value is announced, as the room in an input
 /// buffer is. Of a longer value...
 const AT_ONCE_BYTES_MAX: usize = 1 << 20;
@@ -36,6 +40,9 @@ pub(super) struct Incoming {
     block: Option<Box<ReservedBlock>>,
     /// There was no block for the argument awaited.
     is_refused: bool,
+    /// The last request that one receive did not bring had a long value and came alone, as the next
+    /// one may.
+    is_likely: bool,
 }
 
 impl Incoming {
@@ -49,6 +56,23 @@ impl Incoming {
     #[inline]
     pub fn is_partial(&self) -> bool {
         self.block.as_ref().is_some_and(|block| !block.is_full())
+    }
+
+    /// Returns whether the next request may have a long value, of which little is to be received
+    /// with the head.
+    #[inline]
+    pub fn is_likely(&self) -> bool {
+        self.is_likely
+    }
+
+    /// Notes what the first receive of a request has brought, and whether that filled its room.
+    #[inline]
+    pub fn note_first(&mut self, is_full: bool) {
+        self.is_likely = match &self.block {
+            Some(block) => block.filled_bytes() + block.missing_bytes() >= LONG_BYTES_MIN,
+            // Where room was left, less room has cost nothing.
+            None => self.is_likely && !is_full,
+        };
     }
 
     /// Returns the bytes that have come, and those that are to come.
@@ -103,6 +127,9 @@ impl Connection {
         self.incoming.block = Some(block);
         // The rest of the value is not to come into the input.
         self.expects.wanted_bytes = LINE_END_BYTES;
+        // Until it turns out to be the first of its receive: of values that follow one another,
+        // each head but the first comes behind a value, and the first receive need not be small.
+        self.incoming.is_likely = false;
         kit.counters.direct_values.add(1);
         head_bytes
     }
