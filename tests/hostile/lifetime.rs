@@ -54,13 +54,16 @@ fn a_busy_poll_ends_where_no_request_follows() {
 fn a_client_that_asks_alone_is_looked_for_and_two_are_not() {
     let server = Launch::new(Kind::Forebay).option("workers", "1").start();
     let polls = || info(&server, "stats", "busy_polls");
-    let [mut client, mut other] = [server.unix(), server.tcp()];
+    let [mut client, mut lane, mut other] = [server.unix(), server.lane(4096), server.tcp()];
     // With fewer processors nobody is looked for.
     if std::thread::available_parallelism().map_or(1, usize::from) >= 2 {
-        poll_until("a worker to look for a client that asks in turn", || {
-            (0..100).for_each(|_| drop(client.call("PING")));
-            polls() > 0
-        });
+        for lone in [&mut client, &mut lane] {
+            let before = polls();
+            poll_until("a worker to look for a client that asks in turn", || {
+                (0..100).for_each(|_| drop(lone.call("PING")));
+                polls() > before
+            });
+        }
     }
     client.call("CONFIG SET busy-poll no");
     let before = polls();

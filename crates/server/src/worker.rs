@@ -31,7 +31,7 @@ use crate::statistics::WorkerCounters;
 use crate::transport::Transport;
 use lanes::stay_awake;
 use messages::note_monitor;
-use polling::{PollMode, Polling};
+use polling::Polling;
 use waiting::{Place, Waiting};
 
 /// Events of one wait, and so the connections served in one round beside those queued.
@@ -217,42 +217,47 @@ impl<'s> Worker<'s> {
     /// Waits until something is ready, or a wait of a session ends; may look for a while before it
     /// sleeps.
     fn await_events(&mut self, events: &mut Events) -> io::Result<()> {
-        let patience = self.patience();
-        let may_look = patience != Some(Duration::ZERO) && !self.look_limit.is_zero();
-        if !may_look || !self.polling.is_due(self.settings.busy_poll, !events.is_empty()) {
-            self.poller.wait(events, patience)?;
-        } else if self.look(events)? {
-            self.counters.busy_poll_hits.add(1);
-        } else {
+        let is_idle = self.queued.is_empty() && self.unflushed.is_empty();
+        let may_look = is_idle && !self.look_limit.is_zero();
+        if !may_look || !self.polling.is_due(self.settings.busy_poll) || !self.look(events)? {
+            let patience = self.patience();
             self.poller.wait(events, patience)?;
         }
         let lone_client = self.lone_client(events);
-        self.polling.note(lone_client);
+        self.polling.note(lone_client, !events.is_empty() || !self.queued.is_empty());
         Ok(())
     }
 
-    /// Looks for events without sleeping, and returns whether there are some.
+    /// Looks for events, and for requests in the lanes that do not ring, without sleeping. Returns
+    /// whether there is something to do.
     fn look(&mut self, events: &mut Events) -> io::Result<bool> {
         let end = sys::clock::monotonic() + self.look_limit;
         self.counters.busy_polls.add(1);
-        self.poller.wait(events, Some(Duration::ZERO))?;
-        while events.is_empty() && sys::clock::monotonic() < end {
+        loop {
             self.poller.wait(events, Some(Duration::ZERO))?;
+            if !events.is_empty() || self.look_at_lanes() {
+                self.counters.busy_poll_hits.add(1);
+                self.polling.learn(true);
+                return Ok(true);
+            }
+            if sys::clock::monotonic() >= end {
+                self.polling.learn(false);
+                return Ok(false);
+            }
         }
-        self.polling.learn(!events.is_empty());
-        Ok(!events.is_empty())
     }
 
-    /// Returns the source of the only event, if it is a client's socket.
+    /// Returns the token of the only client that there is something to do for.
     #[inline]
     fn lone_client(&mut self, events: &Events) -> Option<u64> {
-        if self.settings.busy_poll != PollMode::Lone || events.len() != 1 {
-            return None;
-        }
-        let source = events.at(0).token;
-        let (token, is_process) = Token::from_bits(source);
-        let member = self.connections.get_mut(token)?;
-        (!is_process && member.connection.lane().is_none()).then_some(source)
+        let bits = match (events.len(), self.queued.front()) {
+            (1, None) => events.at(0).token,
+            (0, Some(token)) if self.queued.len() == 1 => token.to_bits(),
+            _ => return None,
+        };
+        let (token, is_process) = Token::from_bits(bits);
+        self.connections.get_mut(token)?;
+        (!is_process).then_some(bits)
     }
 
     /// Returns how long to wait for readiness at most.

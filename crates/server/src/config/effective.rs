@@ -522,9 +522,8 @@ pub static BUSY_POLL: Row = Row {
     default: "lone",
     doc: "Whether a worker looks for more requests before it sleeps, which spares a client that \
           waits for each reply the time of waking the worker, and takes a processor meanwhile. \
-          `lone`: where one client asks by a socket and no other, as long as it pays, on hosts \
-          with at least twice as many processors as workers; `always`: behind all requests; \
-          `no`: never.",
+          `lone`: where one client asks and no other, as long as it pays, on hosts with at least \
+          twice as many processors as workers; `always`: behind all requests; `no`: never.",
     ..Row::EFFECTIVE
 };
 

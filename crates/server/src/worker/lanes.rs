@@ -21,6 +21,8 @@ use crate::transport::{LaneTransport, Transport};
 
 /// Looks in a row at a lane that has nothing, after which its client has to ring.
 const LOOKS_MAX: u32 = 64;
+/// Looks at lanes between two system calls while a worker looks for requests before it sleeps.
+const LOOKS_PER_CALL: u32 = 16;
 
 impl Worker<'_> {
     /// Returns whether the worker may sleep: nothing is left to do, and every lane will ring.
@@ -54,6 +56,28 @@ impl Worker<'_> {
             self.queued.push_back(token);
         }
         true
+    }
+
+    /// Looks at the lanes that do not ring, and queues those with requests; returns whether there is
+    /// one. More than once before the poller is asked again, which takes a system call.
+    pub(super) fn look_at_lanes(&mut self) -> bool {
+        for _ in 0..LOOKS_PER_CALL {
+            for &token in &self.awake {
+                let Some(member) = self.connections.get_mut(token) else { continue };
+                if member.is_queued || !member.connection.wants_input() {
+                    continue;
+                }
+                if member.connection.lane().is_some_and(|lane| lane.has_requests()) {
+                    member.is_queued = true;
+                    self.queued.push_back(token);
+                }
+            }
+            if self.awake.is_empty() || !self.queued.is_empty() {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        !self.queued.is_empty()
     }
 
     /// Serves a lane whose client has rung: it has sent requests, or made room for replies.

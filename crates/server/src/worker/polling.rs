@@ -41,7 +41,7 @@ const REST_MAX: u32 = 16;
 /// What one worker knows of the rounds behind it.
 #[derive(Debug, Default)]
 pub struct Polling {
-    /// The source of the only event of the last round.
+    /// The only client of the last round.
     lone: Option<u64>,
     /// Rounds in a row that it was the only one.
     rounds: u32,
@@ -49,28 +49,30 @@ pub struct Polling {
     failures: u32,
     /// Waits until the next look.
     rest: u32,
+    /// The last wait brought something to do.
+    has_worked: bool,
 }
 
 impl Polling {
-    /// Takes note of the events of a wait; `source` is that of the only one, if it is a client's
-    /// and a socket's.
+    /// Takes note of what a wait brought: whether there is something to do, and `source`, the only
+    /// client that there is something to do for.
     #[inline]
-    pub fn note(&mut self, source: Option<u64>) {
+    pub fn note(&mut self, source: Option<u64>, has_work: bool) {
+        self.has_worked = has_work;
         if source.is_some() && source == self.lone {
             self.rounds = self.rounds.saturating_add(1);
         } else {
             // Whether it pays is another client's matter, too.
-            *self = Polling { lone: source, ..Polling::default() };
+            *self = Polling { lone: source, has_worked: has_work, ..Polling::default() };
         }
     }
 
-    /// Returns whether the worker is to look before the wait that comes now, behind a round that
-    /// `had_events` or had none.
+    /// Returns whether the worker is to look before the wait that comes now.
     #[inline]
-    pub fn is_due(&mut self, mode: PollMode, had_events: bool) -> bool {
+    pub fn is_due(&mut self, mode: PollMode) -> bool {
         match mode {
             PollMode::No => false,
-            PollMode::Always => had_events,
+            PollMode::Always => self.has_worked,
             PollMode::Lone if self.rounds < ROUNDS_ALONE => false,
             PollMode::Lone if self.rest > 0 => {
                 self.rest -= 1;
@@ -112,7 +114,7 @@ mod tests {
     fn alone() -> Polling {
         let mut polling = Polling::default();
         for _ in 0..=ROUNDS_ALONE {
-            polling.note(Some(7));
+            polling.note(Some(7), true);
         }
         polling
     }
@@ -121,15 +123,15 @@ mod tests {
     fn only_a_client_that_has_been_alone_for_long_is_looked_for() {
         let mut polling = Polling::default();
         for _ in 0..ROUNDS_ALONE {
-            polling.note(Some(7));
-            assert!(!polling.is_due(PollMode::Lone, true));
+            polling.note(Some(7), true);
+            assert!(!polling.is_due(PollMode::Lone));
         }
-        polling.note(Some(7));
-        assert!(polling.is_due(PollMode::Lone, true));
+        polling.note(Some(7), true);
+        assert!(polling.is_due(PollMode::Lone));
         for other in [Some(8), None] {
             let mut polling = alone();
-            polling.note(other);
-            assert!(!polling.is_due(PollMode::Lone, true), "{other:?}");
+            polling.note(other, true);
+            assert!(!polling.is_due(PollMode::Lone), "{other:?}");
         }
     }
 
@@ -137,15 +139,15 @@ mod tests {
     fn client_does_not_pay_for_the_looks_in_vain_at_another() {
         let mut polling = alone();
         for _ in 0..1 << REST_MAX {
-            polling.note(Some(7));
-            if polling.is_due(PollMode::Lone, true) {
+            polling.note(Some(7), true);
+            if polling.is_due(PollMode::Lone) {
                 polling.learn(false);
             }
         }
         for _ in 0..=ROUNDS_ALONE {
-            polling.note(Some(8));
+            polling.note(Some(8), true);
         }
-        assert!(polling.is_due(PollMode::Lone, true));
+        assert!(polling.is_due(PollMode::Lone));
     }
 
     #[test]
@@ -153,8 +155,8 @@ mod tests {
         let mut polling = alone();
         let waits = 1 << 20;
         let looks = (0..waits).filter(|_| {
-            polling.note(Some(7));
-            let is_due = polling.is_due(PollMode::Lone, true);
+            polling.note(Some(7), true);
+            let is_due = polling.is_due(PollMode::Lone);
             if is_due {
                 polling.learn(false);
             }
@@ -164,12 +166,12 @@ mod tests {
         assert!(count > 1 && count <= waits >> (REST_MAX - 5), "{count} looks in {waits} waits");
         // Once they pay they are due each time before long.
         for _ in 0..=1 << REST_MAX {
-            polling.note(Some(7));
-            if polling.is_due(PollMode::Lone, true) {
+            polling.note(Some(7), true);
+            if polling.is_due(PollMode::Lone) {
                 polling.learn(true);
             }
         }
-        assert!(polling.is_due(PollMode::Lone, true));
+        assert!(polling.is_due(PollMode::Lone));
     }
 
     #[test]
@@ -179,9 +181,9 @@ mod tests {
         assert_eq!(limit_of(PollMode::Always, limit, usize::MAX / 4), limit);
         assert_eq!(limit_of(PollMode::Lone, limit, usize::MAX / 4), Duration::ZERO);
         let mut polling = alone();
-        let is_due = |(mode, had_events)| polling.is_due(mode, had_events);
-        let asked = [(PollMode::No, true), (PollMode::Always, true), (PollMode::Always, false)];
-        assert_eq!(asked.map(is_due), [false, true, false]);
+        assert!(polling.is_due(PollMode::Always) && !polling.is_due(PollMode::No));
+        polling.note(None, false);
+        assert!(!polling.is_due(PollMode::Always));
     }
 
     #[test]
