@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::ops::Deref;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use arena::reader::{Outcome, Reader, View};
 use base::{DatabaseIndex, UnixMs};
@@ -17,7 +17,7 @@ use sys::fork::Generation;
 
 use crate::error::{AttachError, check_process, unexpected};
 use crate::lane::Lane;
-use crate::link::{Link, field};
+use crate::link::{Link, LinkGuard, SharedLink, field};
 use crate::uploads::Uploads;
 
 /// The version of the attach protocol that this client speaks.
@@ -52,7 +52,7 @@ impl Deref for Value<'_> {
 /// [`AttachError::Io`], views that are still held must not be looked at any more.
 pub struct Attached {
     reader: Arc<Reader<Mapped>>,
-    link: Arc<Mutex<Link>>,
+    link: Arc<SharedLink>,
     lane: Option<Mutex<Lane>>,
     database: DatabaseIndex,
     generation: Generation,
@@ -67,7 +67,7 @@ impl Attached {
     /// another layout.
     pub fn connect(path: &Path, password: Option<&[u8]>) -> Result<Attached, AttachError> {
         let link = Link::connect(path, password)?;
-        Attached::over(&Arc::new(Mutex::new(link)))
+        Attached::over(&SharedLink::new(link))
     }
 
     /// Attaches by the unix connection `stream`, which the caller has made, or was given; the
@@ -80,12 +80,12 @@ impl Attached {
         password: Option<&[u8]>,
     ) -> Result<Attached, AttachError> {
         let link = Link::over(stream, password)?;
-        Attached::over(&Arc::new(Mutex::new(link)))
+        Attached::over(&SharedLink::new(link))
     }
 
     /// Attaches by the connection `shared`, whose peer has to be authenticated.
-    pub(crate) fn over(shared: &Arc<Mutex<Link>>) -> Result<Attached, AttachError> {
-        let mut link = shared.lock().expect("no holder of the connection panics");
+    pub(crate) fn over(shared: &Arc<SharedLink>) -> Result<Attached, AttachError> {
+        let mut link = shared.lock();
         let reply = link.ask(&[b"SHM", b"ATTACH"])?;
         let number = |name: &str| match field(&reply, name) {
             Some(Reply::Integer(number)) => Ok(*number),
@@ -337,8 +337,8 @@ impl Attached {
         self.link().refresh(self.reader.segments())
     }
 
-    fn link(&self) -> MutexGuard<'_, Link> {
-        self.link.lock().expect("no holder of the connection panics")
+    fn link(&self) -> LinkGuard<'_> {
+        self.link.lock()
     }
 }
 

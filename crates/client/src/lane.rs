@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use resp::{Value as Reply, encode_command};
@@ -20,7 +20,7 @@ use sys::poll::Waker;
 use sys::socket::Stream;
 
 use crate::error::{AttachError, accepted, check_process, unexpected};
-use crate::link::{Link, field};
+use crate::link::{Link, SharedLink, field};
 use crate::replies::Replies;
 use crate::uploads::Uploads;
 
@@ -47,9 +47,7 @@ pub struct Lane {
     /// reply of another.
     is_broken: bool,
     /// The connection that the lane lives with.
-    link: Arc<Mutex<Link>>,
-    /// Lanes of that connection that have been dropped, and are to be closed.
-    dropped: Arc<Mutex<Vec<u64>>>,
+    link: Arc<SharedLink>,
     /// The connection, to look whether the server is there.
     control: UnixStream,
     /// The server rings here when this side waits by socket.
@@ -69,12 +67,12 @@ impl Lane {
         shape: LaneShape,
     ) -> Result<Lane, AttachError> {
         let link = Link::connect(path, password)?;
-        Lane::open(&Arc::new(Mutex::new(link)), shape)
+        Lane::open(&SharedLink::new(link), shape)
     }
 
     /// Makes a lane that lives with the connection `link`.
-    pub(crate) fn open(link: &Arc<Mutex<Link>>, shape: LaneShape) -> Result<Lane, AttachError> {
-        let mut control = lock(link);
+    pub(crate) fn open(link: &Arc<SharedLink>, shape: LaneShape) -> Result<Lane, AttachError> {
+        let mut control = link.lock();
         let sizes = [shape.request_bytes(), shape.reply_bytes()].map(|bytes| bytes.to_string());
         let [requests, replies] = sizes.each_ref().map(|text| text.as_bytes());
         let reply = control.ask(&[b"SHM", b"LANE", requests, replies])?;
@@ -95,7 +93,6 @@ impl Lane {
             timeout: None,
             is_broken: false,
             link: Arc::clone(link),
-            dropped: Arc::clone(&control.dropped),
             control: control.socket()?,
             bell: Stream::from(bell),
             generation: Generation::current(),
@@ -316,18 +313,9 @@ impl Drop for Lane {
         if !self.generation.is_current() {
             return;
         }
-        // Its connection may live on. Where it does not, the lane has ended with it. Nor is a
-        // server waited for that does not answer, nor another thread that waits for it: the lane
-        // then ends with the next request over the connection.
-        self.dropped.lock().unwrap_or_else(PoisonError::into_inner).push(self.id);
-        if let Ok(mut link) = self.link.try_lock() {
-            link.close_dropped();
-        }
+        // Its connection may live on. Where it does not, the lane has ended with it.
+        self.link.close(self.id);
     }
-}
-
-fn lock(link: &Mutex<Link>) -> MutexGuard<'_, Link> {
-    link.lock().expect("no holder of the connection panics")
 }
 
 fn broken(error: LaneError) -> io::Error {

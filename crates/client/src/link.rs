@@ -1,11 +1,12 @@
 //! The connection that a session lives with: requests one at a time, descriptors beside replies.
 
 use std::io::{self, ErrorKind, Write};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use resp::{Value as Reply, encode_command};
@@ -32,9 +33,76 @@ pub struct Link {
     /// Replies that are to come before the next one that somebody waits for.
     owed_count: usize,
     /// Lanes of this connection that nobody holds any more.
-    pub dropped: Arc<Mutex<Vec<u64>>>,
+    dropped: Arc<Mutex<Vec<u64>>>,
     /// Set once it has failed, for those who look without asking.
     pub has_failed: Arc<AtomicBool>,
+}
+
+/// A connection that several hold, one at a time.
+pub struct SharedLink {
+    link: Mutex<Link>,
+    /// As [`Link::dropped`], for those who cannot wait for the connection.
+    dropped: Arc<Mutex<Vec<u64>>>,
+}
+
+/// The connection, for as long as this is held.
+pub struct LinkGuard<'a> {
+    shared: &'a SharedLink,
+    /// Absent only while this is dropped.
+    link: Option<MutexGuard<'a, Link>>,
+}
+
+impl SharedLink {
+    /// Returns `link`, to be shared.
+    pub fn new(link: Link) -> Arc<SharedLink> {
+        let dropped = Arc::clone(&link.dropped);
+        Arc::new(SharedLink { link: Mutex::new(link), dropped })
+    }
+
+    /// Waits until nobody else has the connection.
+    pub fn lock(&self) -> LinkGuard<'_> {
+        let link = self.link.lock().expect("no holder of the connection panics");
+        LinkGuard { shared: self, link: Some(link) }
+    }
+
+    /// Ends the lane `id`. Waits neither for the server nor for who holds the connection, and
+    /// closes it then.
+    pub fn close(&self, id: u64) {
+        lock(&self.dropped).push(id);
+        self.close_dropped();
+    }
+
+    fn close_dropped(&self) {
+        // Who finds the connection held leaves it to its holder, who looks after having let it go:
+        // so again each time, until there is nothing left.
+        while !lock(&self.dropped).is_empty() {
+            let Ok(mut link) = self.link.try_lock() else { return };
+            if !link.close_dropped() {
+                return;
+            }
+        }
+    }
+}
+
+impl Deref for LinkGuard<'_> {
+    type Target = Link;
+
+    fn deref(&self) -> &Link {
+        self.link.as_ref().expect("it is held until the drop")
+    }
+}
+
+impl DerefMut for LinkGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Link {
+        self.link.as_mut().expect("it is held until the drop")
+    }
+}
+
+impl Drop for LinkGuard<'_> {
+    fn drop(&mut self) {
+        self.link = None;
+        self.shared.close_dropped();
+    }
 }
 
 impl Link {
@@ -72,23 +140,27 @@ impl Link {
     }
 
     /// Ends the lanes that have been dropped, as far as the socket takes requests at once. Waits
-    /// neither for room nor for replies.
-    pub fn close_dropped(&mut self) {
+    /// neither for room nor for replies. Returns false where some are left: they are closed with
+    /// the next request, or have ended with the connection.
+    fn close_dropped(&mut self) -> bool {
         while !self.is_broken {
-            let latest = self.dropped.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let Some(id) = latest else { return };
+            let Some(id) = lock(&self.dropped).pop() else { return true };
             let mut request = Vec::new();
             encode_command(&[b"SHM", b"CLOSE", id.to_string().as_bytes()], &mut request);
             match sys::descriptors::send_at_once(&self.stream, &request) {
                 Ok(count) if count == request.len() => self.owed_count += 1,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.dropped.lock().unwrap_or_else(PoisonError::into_inner).push(id);
-                    return;
+                    lock(&self.dropped).push(id);
+                    return false;
                 }
                 // What follows half a request would be taken for the rest of it.
-                _ => self.is_broken = true,
+                _ => {
+                    self.is_broken = true;
+                    self.has_failed.store(true, Ordering::Relaxed);
+                }
             }
         }
+        false
     }
 
     /// Gives up once the server has been silent for `timeout`.
@@ -181,6 +253,10 @@ impl Link {
     }
 }
 
+fn lock(dropped: &Mutex<Vec<u64>>) -> MutexGuard<'_, Vec<u64>> {
+    dropped.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Returns the segment that a pair of index and serial number tells of.
 fn live_segment(pair: &[Reply]) -> Option<LiveSegment> {
     let [Reply::Integer(index), Reply::Integer(serial)] = pair else { return None };
@@ -223,17 +299,59 @@ mod tests {
     #[test]
     fn lane_that_is_dropped_is_closed_without_a_wait_and_its_reply_is_nobody_elses() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut link = Link::new(ours);
+        let link = SharedLink::new(Link::new(ours));
         for id in [7, 8] {
-            link.dropped.lock().unwrap().push(id);
-            link.close_dropped();
+            link.close(id);
         }
         let mut request = [0; 64];
         let count = io::Read::read(&mut theirs, &mut request).unwrap();
         let close = |id| format!("*3\r\n$3\r\nSHM\r\n$5\r\nCLOSE\r\n$1\r\n{id}\r\n");
         assert_eq!(String::from_utf8_lossy(&request[..count]), close(7) + &close(8));
         theirs.write_all(b"+OK\r\n-ERR this connection has no such lane\r\n:7\r\n").unwrap();
-        assert_eq!(link.ask(&[b"X"]).unwrap(), Reply::Integer(7));
+        assert_eq!(link.lock().ask(&[b"X"]).unwrap(), Reply::Integer(7));
+    }
+
+    #[test]
+    fn lane_that_is_dropped_while_somebody_asks_is_closed_when_he_has_done() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let shared = SharedLink::new(Link::new(ours));
+        let link = shared.lock();
+        shared.close(7);
+        let mut request = [0; 64];
+        assert!(io::Read::read(&mut theirs, &mut request).is_err(), "it is held");
+        drop(link);
+        let count = io::Read::read(&mut theirs, &mut request).unwrap();
+        let close = "*3\r\n$3\r\nSHM\r\n$5\r\nCLOSE\r\n$1\r\n7\r\n";
+        assert_eq!(String::from_utf8_lossy(&request[..count]), close);
+        // One that has failed closes nothing, and nobody looks for ever.
+        drop(theirs);
+        for id in [8, 9] {
+            shared.close(id);
+        }
+        assert!(shared.lock().ask(&[b"X"]).is_err());
+    }
+
+    #[test]
+    fn no_lane_is_left_open_by_threads_that_hold_the_connection_in_turn() {
+        const LANES: u64 = 40;
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let shared = SharedLink::new(Link::new(ours));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let shared = &shared;
+                scope.spawn(move || {
+                    for index in 0..LANES {
+                        drop(shared.lock());
+                        shared.close(1000 + thread * LANES + index);
+                    }
+                });
+            }
+        });
+        let close = "*3\r\n$3\r\nSHM\r\n$5\r\nCLOSE\r\n$4\r\n1000\r\n".len();
+        let mut requests = vec![0; 4 * LANES as usize * close];
+        theirs.set_nonblocking(true).unwrap();
+        io::Read::read_exact(&mut theirs, &mut requests).expect("each was closed by somebody");
     }
 
     #[test]

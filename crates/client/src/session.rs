@@ -4,8 +4,8 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -17,8 +17,9 @@ use crate::attached::Attached;
 use crate::connection::greeting;
 use crate::error::{AttachError, ClientError};
 use crate::lane::Lane;
-use crate::link::Link;
+use crate::link::{Link, SharedLink};
 use crate::rooms::Rooms;
+use crate::waiting::limit;
 
 /// The size of each of the two rings of a lane: what is larger passes in parts.
 const RING_BYTES: u64 = 64 * 1024;
@@ -27,7 +28,7 @@ const RING_BYTES: u64 = 64 * 1024;
 pub struct Session {
     /// Absent where the server lets this process make lanes, but not read by itself.
     attached: Option<Attached>,
-    link: Arc<Mutex<Link>>,
+    link: Arc<SharedLink>,
     rooms: Rooms,
     is_over: Arc<AtomicBool>,
     /// The watcher holds the other end, and goes when this one closes.
@@ -35,7 +36,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects to the unix socket at `path` and attaches, if the server lets this process.
+    /// Connects to the unix socket at `path` and attaches, if the server lets this process. What is
+    /// asked over its connection is given up after `timeout`, or else after 10 seconds: it makes
+    /// lanes and tells of memory, which takes no longer.
     ///
     /// # Errors
     /// When the server does not answer, or refuses the password.
@@ -45,13 +48,13 @@ impl Session {
         timeout: Option<Duration>,
     ) -> Result<Session, ClientError> {
         let mut link = Link::connect(path, None)?;
-        link.set_timeout(timeout)?;
+        link.set_timeout(Some(limit(timeout, Duration::ZERO)))?;
         if let Some(words) = greeting(address) {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             link.ask(&words)?;
         }
         let (socket, is_over) = (link.socket()?, Arc::clone(&link.has_failed));
-        let link = Arc::new(Mutex::new(link));
+        let link = SharedLink::new(link);
         let attached = match Attached::over(&link) {
             Ok(attached) => Some(attached),
             Err(AttachError::Io(error)) if is_broken(&link)? => return Err(error.into()),
@@ -82,7 +85,7 @@ impl Session {
     }
 
     /// Returns its connection.
-    pub fn link(&self) -> &Arc<Mutex<Link>> {
+    pub fn link(&self) -> &Arc<SharedLink> {
         &self.link
     }
 
@@ -97,8 +100,8 @@ impl Session {
 }
 
 /// Returns whether the connection has failed, and not only what it was asked for.
-fn is_broken(link: &Mutex<Link>) -> io::Result<bool> {
-    link.lock().expect("no holder of the connection panics").is_over()
+fn is_broken(link: &SharedLink) -> io::Result<bool> {
+    link.lock().is_over()
 }
 
 /// Sets `is_over` once the peer of `socket` has closed; ends when what it returns is closed.

@@ -5,6 +5,7 @@
 //! replies, such as [`crate::Lane::pipeline`]. How it works is written down in
 //! docs/internals/shm-uploads.md.
 
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use resp::Value as Reply;
 use ring::{Room, UploadMemory};
 
 use crate::error::{AttachError, accepted, unexpected};
-use crate::link::{Link, field};
+use crate::link::{SharedLink, field};
 
 /// How often the client asks whether its memory is sealed, and how long it waits between.
 const OPEN_ATTEMPTS_MAX: u32 = 10_000;
@@ -30,16 +31,18 @@ pub enum Mode {
 
 /// The upload memory of one session.
 pub struct Uploads {
-    link: Arc<Mutex<Link>>,
+    link: Arc<SharedLink>,
     runs: Mutex<Vec<Arc<UploadMemory>>>,
     may_adopt: bool,
 }
 
 impl Uploads {
     /// Makes upload memory of at least `bytes` for the session of `link`.
-    pub(crate) fn open(link: &Arc<Mutex<Link>>, bytes: u64) -> Result<Uploads, AttachError> {
-        let (run, may_adopt) = open_run(link, bytes)?;
-        Ok(Uploads { link: Arc::clone(link), runs: Mutex::new(vec![run]), may_adopt })
+    pub(crate) fn open(link: &Arc<SharedLink>, bytes: u64) -> Result<Uploads, AttachError> {
+        let (link, runs) = (Arc::clone(link), Mutex::default());
+        let mut uploads = Uploads { link, runs, may_adopt: false };
+        uploads.may_adopt = uploads.add_run(bytes)?;
+        Ok(uploads)
     }
 
     /// Makes more of it, at least `bytes`. It lasts as long as the session.
@@ -47,9 +50,7 @@ impl Uploads {
     /// # Errors
     /// When the server does not answer, or the session may have no more.
     pub fn extend(&self, bytes: u64) -> Result<(), AttachError> {
-        let (run, _) = open_run(&self.link, bytes)?;
-        self.runs().push(run);
-        Ok(())
+        self.add_run(bytes).map(drop)
     }
 
     /// Returns whether values may be committed by [`Mode::Adopt`].
@@ -69,11 +70,11 @@ impl Uploads {
     pub fn allocate(
         &self,
         bytes: u64,
-        send: impl FnOnce(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
+        mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<Room, AttachError> {
         let text = bytes.to_string();
         let mut replies = send(&[&[b"SHM", b"ALLOC", text.as_bytes()]])?.into_iter();
-        self.room(replies.next(), bytes)
+        self.room(replies.next(), bytes, send)
     }
 
     /// Makes `key` hold the first `length` bytes of `room`, with `options` of SET, and asks for
@@ -89,7 +90,7 @@ impl Uploads {
         mode: Mode,
         (key, options): (&[u8], &[&[u8]]),
         next: u64,
-        send: impl FnOnce(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
+        mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<(Reply, Option<Room>), AttachError> {
         let texts = [room.offset(), length, next].map(|number| number.to_string());
         let [offset, length, bytes] = texts.each_ref().map(|text| text.as_bytes());
@@ -102,9 +103,18 @@ impl Uploads {
         let requests: [&[&[u8]]; 2] = [&commit, &allocate];
         let count = if next > 0 { 2 } else { 1 };
         let mut replies = send(&requests[..count])?.into_iter();
-        let stored = accepted(replies.next().ok_or_else(none)?)?;
-        let next = (next > 0).then(|| self.room(replies.next(), next));
-        Ok((stored, next.and_then(Result::ok)))
+        let stored = accepted(replies.next().ok_or_else(none)?);
+        let next = (next > 0).then(|| self.room(replies.next(), next, &mut send).ok()).flatten();
+        match stored {
+            Ok(stored) => Ok((stored, next)),
+            Err(error) => {
+                // The room was had all the same, and the caller does not see it.
+                if let Some(offset) = next.map(|room| room.offset()) {
+                    self.give_back(offset, send)?;
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Gives back the room at `offset` that was not committed.
@@ -121,13 +131,39 @@ impl Uploads {
         accepted(replies.next().ok_or_else(none)?).map(drop)
     }
 
-    /// Returns the room that `reply` to ALLOC names.
-    fn room(&self, reply: Option<Reply>, bytes: u64) -> Result<Room, AttachError> {
+    /// Returns the room that `reply` to ALLOC names. One that is not in this memory is given back:
+    /// the server would have it taken until the session ends.
+    fn room(
+        &self,
+        reply: Option<Reply>,
+        bytes: u64,
+        send: impl FnOnce(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
+    ) -> Result<Room, AttachError> {
         let reply = accepted(reply.ok_or_else(none)?)?;
         let Reply::Integer(offset) = reply else { return Err(unexpected(&reply)) };
         let offset = u64::try_from(offset).map_err(|_| unexpected(&reply))?;
         let room = self.runs().iter().find_map(|run| run.room(offset, bytes));
+        if room.is_none() {
+            self.give_back(offset, send)?;
+        }
         room.ok_or_else(|| unexpected(&reply))
+    }
+
+    /// Makes a run of at least `bytes` and returns, once it can be used, whether values may stay in
+    /// it.
+    fn add_run(&self, bytes: u64) -> Result<bool, AttachError> {
+        let (run, may_adopt) = map_run(&self.link, bytes)?;
+        let run = Arc::new(run);
+        run.touch();
+        // Before it is open: from then on the server gives any thread room in it.
+        self.runs().push(Arc::clone(&run));
+        match open_run(&self.link, run.offset()) {
+            Ok(()) => Ok(may_adopt),
+            Err(error) => {
+                self.runs().retain(|other| !Arc::ptr_eq(other, &run));
+                Err(error)
+            }
+        }
     }
 
     fn runs(&self) -> MutexGuard<'_, Vec<Arc<UploadMemory>>> {
@@ -139,31 +175,157 @@ fn none() -> AttachError {
     AttachError::Unexpected("fewer replies than requests".to_owned())
 }
 
-/// Makes a run and maps it; returns it once it can be used, and whether values may stay in it.
-fn open_run(link: &Mutex<Link>, bytes: u64) -> Result<(Arc<UploadMemory>, bool), AttachError> {
-    let mut link = link.lock().expect("no holder of the connection panics");
+/// Makes a run and maps it; returns it, and whether values may stay in it.
+fn map_run(link: &SharedLink, bytes: u64) -> Result<(UploadMemory, bool), AttachError> {
+    let mut link = link.lock();
     let reply = link.ask(&[b"SHM", b"UPLOAD", bytes.to_string().as_bytes()])?;
+    let descriptors: Vec<OwnedFd> = std::mem::take(&mut link.descriptors);
+    drop(link);
     let number = |name: &str| match field(&reply, name) {
         Some(Reply::Integer(number)) => u64::try_from(*number).map_err(|_| unexpected(&reply)),
         _ => Err(unexpected(&reply)),
     };
     let (offset, segment_bytes) = (number("offset")?, number("segment-bytes")?);
     let may_adopt = number("adopt")? == 1;
-    let descriptors = std::mem::take(&mut link.descriptors);
     if number("descriptors")? != descriptors.len() as u64 {
         return Err(unexpected(&reply));
     }
-    let memory = UploadMemory::map(offset, segment_bytes, &descriptors)?;
+    Ok((UploadMemory::map(offset, segment_bytes, &descriptors)?, may_adopt))
+}
+
+/// Waits until the run at `offset` can be used. Others may use the connection between.
+fn open_run(link: &SharedLink, offset: u64) -> Result<(), AttachError> {
     let text = offset.to_string();
     for _ in 0..OPEN_ATTEMPTS_MAX {
-        match link.ask(&[b"SHM", b"OPEN", text.as_bytes()])? {
+        let reply = link.lock().ask(&[b"SHM", b"OPEN", text.as_bytes()])?;
+        match reply {
             Reply::Integer(0) => std::thread::sleep(OPEN_INTERVAL),
-            Reply::Integer(1) => {
-                memory.touch();
-                return Ok((Arc::new(memory), may_adopt));
-            }
+            Reply::Integer(1) => return Ok(()),
             other => return Err(unexpected(&other)),
         }
     }
     Err(AttachError::Unexpected("upload memory that is never sealed".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{IoSlice, Read, Write};
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    use sys::memory::{Backing, OwnedSegments};
+    use sys::socket::Stream;
+
+    use super::*;
+    use crate::link::Link;
+
+    const SEGMENT_BYTES: u64 = 64 * 1024;
+    /// Where the run of these tests starts.
+    const BASE: u64 = 4 * SEGMENT_BYTES;
+
+    /// Returns a segment as the server offers it.
+    fn segment() -> (OwnedSegments, OwnedFd) {
+        let owner = OwnedSegments::reserve(SEGMENT_BYTES, 1, Backing::OnTouch).unwrap();
+        owner.offer(0).unwrap();
+        let descriptor = owner.descriptor(0).unwrap().unwrap();
+        (owner, descriptor)
+    }
+
+    /// Returns memory of one run, or of none, that nobody is asked for.
+    fn uploads(is_mapped: bool) -> Uploads {
+        let link = Link::over(UnixStream::pair().unwrap().0, None).unwrap();
+        let runs = is_mapped.then(|| {
+            let (_owner, descriptor) = segment();
+            Arc::new(UploadMemory::map(BASE, SEGMENT_BYTES, &[descriptor]).unwrap())
+        });
+        let (link, runs) = (SharedLink::new(link), Mutex::new(runs.into_iter().collect()));
+        Uploads { link, runs, may_adopt: true }
+    }
+
+    /// A server that answers with what it is given, and notes what it is asked.
+    struct Answers {
+        replies: Vec<Vec<Reply>>,
+        asked: Vec<String>,
+    }
+
+    impl Answers {
+        fn send(&mut self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, AttachError> {
+            let text = |request: &&[&[u8]]| String::from_utf8(request.join(&b' ')).unwrap();
+            self.asked.extend(requests.iter().map(text));
+            Ok(self.replies.remove(0))
+        }
+    }
+
+    fn ok() -> Vec<Reply> {
+        vec![Reply::Simple(b"OK".to_vec())]
+    }
+
+    #[test]
+    fn room_that_is_in_no_known_run_is_given_back() {
+        let replies = vec![vec![Reply::Integer(4096)], ok()];
+        let mut server = Answers { replies, asked: Vec::new() };
+        let found = uploads(false).allocate(100, |requests| server.send(requests));
+        assert!(matches!(found, Err(AttachError::Unexpected(_))), "{found:?}");
+        assert_eq!(server.asked, ["SHM ALLOC 100", "SHM FREE 4096"]);
+    }
+
+    #[test]
+    fn room_that_was_asked_for_along_with_a_refused_value_is_given_back() {
+        let uploads = uploads(true);
+        let room = uploads.runs()[0].room(BASE, 100).unwrap();
+        let next = BASE + 4096;
+        let refused = Reply::Error(b"ERR syntax error".to_vec());
+        let replies = vec![vec![refused, Reply::Integer(next as i64)], ok()];
+        let mut server = Answers { replies, asked: Vec::new() };
+        let target: (&[u8], &[&[u8]]) = (b"key", &[b"NONE"]);
+        let send = |requests: &[&[&[u8]]]| server.send(requests);
+        let found = uploads.commit((room, 7), Mode::Copy, target, 100, send);
+        assert!(matches!(found, Err(AttachError::Refused(_))), "{found:?}");
+        let asked = [
+            format!("SHM COMMIT {BASE} 7 COPY key NONE"),
+            "SHM ALLOC 100".to_owned(),
+            format!("SHM FREE {next}"),
+        ];
+        assert_eq!(server.asked, asked);
+        assert!(uploads.runs()[0].room(next, 100).is_some(), "nobody has it here");
+    }
+
+    /// Reads one request.
+    fn request(server: &mut UnixStream) -> String {
+        let mut bytes = [0; 128];
+        let count = server.read(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..count]).into_owned()
+    }
+
+    #[test]
+    fn run_is_known_before_it_is_open_and_not_after_a_refusal() {
+        let (_owner, descriptor) = segment();
+        for (answer, is_kept) in [(":1\r\n", true), ("-ERR no\r\n", false)] {
+            let (ours, server) = UnixStream::pair().unwrap();
+            let uploads = uploads(false);
+            let link = SharedLink::new(Link::over(ours, None).unwrap());
+            let uploads = Uploads { link, ..uploads };
+            thread::scope(|scope| {
+                // Dropped where this fails, so that the thread ends.
+                let mut server = server;
+                let extended = scope.spawn(|| uploads.extend(1));
+                assert!(request(&mut server).contains("UPLOAD"));
+                let mut reply = b"*8\r\n".to_vec();
+                let (offset, bytes) = (BASE as i64, SEGMENT_BYTES as i64);
+                let fields = ["offset", "segment-bytes", "adopt", "descriptors"];
+                for (name, number) in fields.iter().zip([offset, bytes, 1, 1]) {
+                    let pair = format!("${}\r\n{name}\r\n:{number}\r\n", name.len());
+                    reply.extend_from_slice(pair.as_bytes());
+                }
+                let stream = Stream::from(OwnedFd::from(server.try_clone().unwrap()));
+                stream.send_pieces(&[IoSlice::new(&reply)], &[descriptor.as_fd()]).unwrap();
+                assert!(request(&mut server).contains("OPEN"));
+                assert_eq!(uploads.bytes(), SEGMENT_BYTES, "before the answer");
+                server.write_all(answer.as_bytes()).unwrap();
+                assert_eq!(extended.join().expect("it ends").is_ok(), is_kept);
+            });
+            assert_eq!(uploads.bytes() > 0, is_kept);
+        }
+    }
 }
