@@ -70,6 +70,19 @@ pub fn processor_ns(process_id: u32) -> u64 {
         .sum()
 }
 
+/// Returns whether the kernel probes the peer of the TCP connection of this host's `port` while
+/// nothing passes.
+pub fn is_kept_alive(port: u16) -> bool {
+    /// The timer of a connection that waits for no acknowledgement.
+    const KEEP_ALIVE: &str = "02:";
+    let table = fs::read_to_string("/proc/net/tcp").expect("Linux tells");
+    let own = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        columns.len() > 5 && columns[1].ends_with(&own) && columns[5].starts_with(KEEP_ALIVE)
+    })
+}
+
 fn status_bytes(process_id: u32, name: &str) -> u64 {
     let status = read(process_id, "status");
     let line = status.lines().find_map(|line| line.strip_prefix(name));

@@ -135,3 +135,33 @@ fn session_is_made_anew_after_the_server_was_silent() {
     let other = thread::scope(|scope| scope.spawn(|| client.call(&[b"CLIENT", b"INFO"])).join());
     assert!(matches!(other.expect("it ends").unwrap(), Reply::Bulk(_)));
 }
+
+#[test]
+fn making_a_connection_is_given_up_without_a_limit_of_the_client() {
+    let server = Server::start(Kind::Forebay);
+    let [shm, unix, tcp] = urls(&server);
+    // A socket is made by the kernel alone; what is asked over it first is a part of the making.
+    let urls = [shm, format!("{unix}?db=1"), format!("{tcp}?db=1")];
+    let clients = urls.map(|url| Client::connect(&url).unwrap());
+    stop(&server);
+    thread::scope(|scope| {
+        let calls = clients.each_ref().map(|client| scope.spawn(|| client.call(&[b"PING"])));
+        for call in calls {
+            let error = call.join().expect("it ends").unwrap_err();
+            assert!(matches!(error, ClientError::TimedOut), "{error}");
+        }
+    });
+}
+
+#[test]
+fn tcp_peer_that_says_nothing_is_probed() {
+    let server = Server::start(Kind::Forebay);
+    let client = Client::connect(&urls(&server)[2]).unwrap();
+    let Reply::Bulk(text) = client.call(&[b"CLIENT", b"INFO"]).unwrap() else {
+        panic!("it is text")
+    };
+    let text = String::from_utf8(text).expect("it is text");
+    let port = text.split([' ', ':']).skip_while(|word| *word != "addr=127.0.0.1").nth(1);
+    let port = port.and_then(|port| port.parse().ok()).expect("the port of this end");
+    poll_until("the connection to be idle", || kernel::is_kept_alive(port));
+}

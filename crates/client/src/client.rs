@@ -43,7 +43,7 @@ const CREATE_UPLOAD_BYTES_MIN: usize = 32 * 1024;
 /// instead: see [`Client::transport`].
 ///
 /// A call whose connection breaks fails, as nobody knows whether it was executed; the next one
-/// connects anew, at once and without a limit of its own. Nothing is sent twice.
+/// connects anew, at once. Nothing is sent twice.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -72,7 +72,8 @@ impl Client {
     /// `redis://host:port/database`. A password stands before the host or path
     /// (`redis://:secret@host`), or after it (`shm:///path?password=secret&db=3`).
     ///
-    /// Calls wait for as long as the server takes.
+    /// Calls wait for as long as the server takes; making a connection is given up after 10
+    /// seconds.
     ///
     /// # Errors
     /// When the URL is none of those, the server does not answer, or refuses password or database.
@@ -81,7 +82,7 @@ impl Client {
     }
 
     /// As [`Client::connect`], for calls that give up once the server has been silent for
-    /// `timeout`.
+    /// `timeout`, as does making a connection.
     ///
     /// # Errors
     /// As [`Client::connect`].

@@ -1,11 +1,11 @@
 //! One connection of a client, for one thread at a time: a lane, or a socket.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use resp::{Value as Reply, encode_command};
 
@@ -24,6 +24,11 @@ use crate::waiting::limit;
 const SENT_BYTES_MAX: usize = 64 * 1024;
 /// What one read takes.
 const READ_BYTES: usize = 64 * 1024;
+/// After so long without a word of a TCP peer the system asks whether it is there, and breaks the
+/// connection where it does not answer for as long again.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(60);
+/// The least time that one address of a host is tried for.
+const CONNECT_MIN: Duration = Duration::from_millis(1);
 
 /// A connection that has authenticated and selected its database.
 pub struct Connection {
@@ -54,36 +59,17 @@ impl Connection {
         match &address.place {
             Place::Unix(path) => Connection::unix(path, address, timeout),
             Place::Tcp(host, port) => Connection::tcp(host, *port, address, timeout),
-            Place::SharedMemory(path) => match memory.session()?.as_ref() {
-                Some(session) => match Connection::lane(session, address, timeout) {
-                    // No lanes here, none left, or no memory to map one. A database that there is
-                    // not is refused again, and a server that is gone is gone there too.
-                    // One that is silent is not asked over another socket, on which the thread
-                    // would stay.
-                    Err(ClientError::TimedOut) => Err(ClientError::TimedOut),
-                    Err(_) => Connection::unix(path, address, timeout),
-                    opened => opened,
-                },
+            Place::SharedMemory(path) => match memory.new_lane()? {
+                Some((mut lane, session)) => {
+                    lane.set_timeout(timeout);
+                    let wire = Wire::Lane(Box::new(lane));
+                    let mut opened = Connection::new(wire, Some(session), timeout);
+                    opened.select(address)?;
+                    Ok(opened)
+                }
                 None => Connection::unix(path, address, timeout),
             },
         }
-    }
-
-    /// Connects through shared memory.
-    ///
-    /// # Errors
-    /// [`ClientError::Refused`] when the server makes no lane or has no such database.
-    fn lane(
-        session: &Arc<Session>,
-        address: &Address,
-        timeout: Option<Duration>,
-    ) -> Result<Connection, ClientError> {
-        let mut lane = Box::new(session.new_lane()?);
-        lane.set_timeout(timeout);
-        let session = Some(Arc::clone(session));
-        let mut opened = Connection::new(Wire::Lane(lane), session, timeout);
-        opened.select(address)?;
-        Ok(opened)
     }
 
     /// Connects to the unix socket at `path`.
@@ -111,8 +97,9 @@ impl Connection {
         address: &Address,
         timeout: Option<Duration>,
     ) -> Result<Connection, ClientError> {
-        let stream = TcpStream::connect((host, port))?;
+        let stream = connect(host, port, limit(timeout, Duration::ZERO))?;
         stream.set_nodelay(true)?;
+        sys::socket::set_keep_alive(&stream, KEEP_ALIVE)?;
         stream.set_read_timeout(timeout)?;
         stream.set_write_timeout(timeout)?;
         Connection::over(Stream::Tcp(stream), address, timeout)
@@ -128,7 +115,7 @@ impl Connection {
         let mut opened = Connection::new(Wire::Socket(socket), None, timeout);
         if let Some(words) = greeting(address) {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            accepted(opened.call(&words)?)?;
+            accepted(opened.call_for(&words, Duration::ZERO)?)?;
         }
         opened.select(address)?;
         Ok(opened)
@@ -141,7 +128,8 @@ impl Connection {
     fn select(&mut self, address: &Address) -> Result<(), ClientError> {
         if address.database.0 > 0 {
             let number = address.database.0.to_string();
-            accepted(self.call(&[b"SELECT", number.as_bytes()])?)?;
+            let select: [&[u8]; 2] = [b"SELECT", number.as_bytes()];
+            accepted(self.call_for(&select, Duration::ZERO)?)?;
         }
         Ok(())
     }
@@ -291,6 +279,22 @@ impl Connection {
         self.wire = wire;
         Ok(found)
     }
+}
+
+/// Connects to one of the addresses of `host` within `limit`; each of those that are left is tried
+/// for its share of the time. How long it takes to look them up is the system's matter.
+fn connect(host: &str, port: u16, limit: Duration) -> io::Result<TcpStream> {
+    let begin = Instant::now();
+    let mut addresses = (host, port).to_socket_addrs()?;
+    let mut failure = io::Error::new(ErrorKind::NotFound, "the host has no address");
+    while let Some(address) = addresses.next() {
+        let share = limit.saturating_sub(begin.elapsed()) / (1 + addresses.len() as u32);
+        match TcpStream::connect_timeout(&address, share.max(CONNECT_MIN)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
 }
 
 fn ended() -> ClientError {
@@ -449,5 +453,29 @@ impl From<AttachError> for ClientError {
             AttachError::Arena(error) => ClientError::Unexpected(error.to_string()),
             AttachError::WrongType => ClientError::wrong_type(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sys::socket::Listener;
+
+    use super::*;
+
+    #[test]
+    fn host_that_answers_nothing_is_given_up() {
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 1).unwrap();
+        let address = listener.local_address().unwrap().unwrap();
+        // Once those wait that the listener has room for, the kernel answers no more.
+        let mut waiting = Vec::new();
+        let error = loop {
+            match connect("127.0.0.1", address.port(), Duration::from_millis(100)) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+            assert!(waiting.len() < 64, "the backlog is short");
+        };
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(error.raw_os_error(), None, "it is not the kernel that has given up");
     }
 }

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::connection::KEEP_ALIVE;
 use crate::lane::Lane;
 use crate::multiplex::{Duplex, Moved};
 use crate::session::Session;
@@ -47,6 +48,7 @@ impl Wire {
     /// When it has ended.
     pub fn tcp(stream: TcpStream) -> io::Result<Wire> {
         stream.set_nodelay(true)?;
+        sys::socket::set_keep_alive(&stream, KEEP_ALIVE)?;
         Ok(Wire::Tcp(stream, vec![0; READ_BYTES].into()))
     }
 

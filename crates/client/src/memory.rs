@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwapOption, Guard};
 use arena::reader::{Outcome, Reader};
@@ -19,8 +19,12 @@ use sys::fork::Generation;
 use crate::address::{Address, Place};
 use crate::attached::{Answer, REFRESHES_MAX};
 use crate::error::ClientError;
+use crate::lane::Lane;
 use crate::session::Session;
 use crate::view::View;
+
+/// In how many sessions a lane is asked for, where each ends meanwhile.
+const LANE_SESSIONS_MAX: u32 = 2;
 
 /// Where the server is, and its memory.
 pub struct Memory {
@@ -29,8 +33,9 @@ pub struct Memory {
     /// The process whose the sessions and connections are.
     generation: Generation,
     session: ArcSwapOption<Session>,
-    /// Held while a session is made, so that threads make one together.
-    renewing: Mutex<()>,
+    /// Held while a session is made, so that threads make one together; how the last attempt has
+    /// failed, and when.
+    renewing: Mutex<Option<(Instant, ClientError)>>,
 }
 
 /// What one look came to.
@@ -60,7 +65,7 @@ impl Memory {
     pub fn new(url: &str, timeout: Option<Duration>) -> Result<Memory, ClientError> {
         let (address, session) = (Address::parse(url)?, ArcSwapOption::empty());
         let generation = Generation::current();
-        Ok(Memory { address, timeout, generation, session, renewing: Mutex::new(()) })
+        Ok(Memory { address, timeout, generation, session, renewing: Mutex::new(None) })
     }
 
     /// Fails in a forked child, before it takes a lock that its parent's threads may hold.
@@ -141,15 +146,45 @@ impl Memory {
         }
     }
 
+    /// Returns a lane, and the session that it lives with; `None` where the server makes none.
+    /// Waits for the server.
+    ///
+    /// # Errors
+    /// [`ClientError::TimedOut`] when the server is silent: it is not asked over another socket, on
+    /// which its caller would stay. And those of [`Memory::session`].
+    pub fn new_lane(&self) -> Result<Option<(Lane, Arc<Session>)>, ClientError> {
+        let mut left = LANE_SESSIONS_MAX;
+        loop {
+            left -= 1;
+            let Some(session) = self.session()?.as_ref().map(Arc::clone) else { return Ok(None) };
+            match session.new_lane() {
+                Ok(lane) => return Ok(Some((lane, session))),
+                Err(ClientError::TimedOut) => return Err(ClientError::TimedOut),
+                // It has ended meanwhile, or for another thread that was not answered.
+                Err(_) if session.is_over() && left > 0 => {}
+                Err(error) if session.is_over() => return Err(error),
+                // No lanes here, none left, or no memory to map one.
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+
     #[cold]
     fn renew(&self, path: &Path) -> Result<Current, ClientError> {
-        let _one_at_a_time = self.renewing.lock().expect("no holder panics");
+        let begin = Instant::now();
+        let mut failure = self.renewing.lock().expect("no holder panics");
         let session = self.session.load();
         if session.as_ref().is_some_and(|session| !session.is_over()) {
             return Ok(session);
         }
+        // Who waited for an attempt waited as long as it took, and tries no other in his turn.
+        if let Some((_, error)) = failure.as_ref().filter(|(at, _)| *at >= begin) {
+            return Err(error.again());
+        }
         self.session.store(None);
-        self.session.store(Some(Arc::new(Session::open(path, &self.address, self.timeout)?)));
+        let opened = Session::open(path, &self.address, self.timeout);
+        let opened = opened.inspect_err(|error| *failure = Some((Instant::now(), error.again())));
+        self.session.store(Some(Arc::new(opened?)));
         Ok(self.session.load())
     }
 

@@ -111,11 +111,7 @@ impl Stream {
     /// # Errors
     /// When the socket is not TCP.
     pub fn set_keep_alive(&self, idle: Duration) -> io::Result<()> {
-        let interval = (idle / 3).max(Duration::from_secs(1));
-        sockopt::set_socket_keepalive(&self.socket, true)?;
-        sockopt::set_tcp_keepidle(&self.socket, idle.max(Duration::from_secs(1)))?;
-        sockopt::set_tcp_keepintvl(&self.socket, interval)?;
-        Ok(sockopt::set_tcp_keepcnt(&self.socket, 3)?)
+        set_keep_alive(&self.socket, idle)
     }
 
     /// Returns who connected, as the kernel recorded it then. A TCP stream has the ids of nobody.
@@ -155,6 +151,18 @@ impl Stream {
     pub fn local_address(&self) -> io::Result<Option<SocketAddr>> {
         Ok(internet_address(Some(rustix::net::getsockname(&self.socket)?)))
     }
+}
+
+/// Does for `socket`, whoever has made it, what [`Stream::set_keep_alive`] does.
+///
+/// # Errors
+/// When the socket is not TCP.
+pub fn set_keep_alive(socket: impl AsFd, idle: Duration) -> io::Result<()> {
+    let interval = (idle / 3).max(Duration::from_secs(1));
+    sockopt::set_socket_keepalive(&socket, true)?;
+    sockopt::set_tcp_keepidle(&socket, idle.max(Duration::from_secs(1)))?;
+    sockopt::set_tcp_keepintvl(&socket, interval)?;
+    Ok(sockopt::set_tcp_keepcnt(&socket, 3)?)
 }
 
 impl AsFd for Stream {
