@@ -262,6 +262,53 @@ fn silent_server_is_given_up_and_its_late_replies_are_nobodys() {
 }
 
 #[test]
+fn call_that_is_given_up_ends_in_the_server_too() {
+    let server = Server::start(Kind::Forebay);
+    let blocked = || {
+        let Reply::Bulk(text) = server.tcp().call("INFO clients") else { panic!("INFO is text") };
+        !String::from_utf8_lossy(&text).contains("blocked_clients:0\r\n")
+    };
+    for url in urls(&server) {
+        run(async {
+            let client = AsyncClient::connect_within(&url, Duration::from_millis(300)).await;
+            let client = client.unwrap();
+            let own = client.connection().await.unwrap();
+            let wait: [&[u8]; 3] = [b"AWAIT", b"absent", b"0"];
+            for waited in [own.call(&wait).await, client.call(&wait).await] {
+                let error = waited.unwrap_err();
+                assert!(matches!(error, ClientError::TimedOut), "{url}: {error}");
+            }
+            poll_until("the waits to end", || !blocked());
+            assert!(own.is_over());
+            assert_eq!(client.call(&[b"PING"]).await.unwrap(), Reply::Simple(b"PONG".to_vec()));
+        });
+    }
+}
+
+#[test]
+fn lane_of_a_silent_server_is_not_replaced_by_a_socket() {
+    let server = Launch::new(Kind::Forebay).option("shm-reads", "no").start();
+    run(async {
+        let url = &urls(&server)[0];
+        let client = AsyncClient::connect_within(url, Duration::from_millis(300)).await.unwrap();
+        server.signal("STOP");
+        poll_until("the server to stop", || kernel::is_stopped(server.process_id()));
+        assert!(client.call(&[b"PING"]).await.is_err(), "the lane ends");
+        for _ in 0..4 {
+            let error = client.connection().await.map(drop).unwrap_err();
+            assert!(matches!(error, ClientError::TimedOut), "{error}");
+        }
+        server.signal("CONT");
+        let transport = loop {
+            if let Ok(transport) = client.transport().await {
+                break transport;
+            }
+        };
+        assert_eq!(transport, Transport::Lane);
+    });
+}
+
+#[test]
 fn tasks_hand_values_over_and_waits_hold_nobody_up() {
     let server = Server::start(Kind::Forebay);
     for url in urls(&server) {

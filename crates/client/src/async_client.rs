@@ -19,7 +19,6 @@ use crate::connection::{check_scope, greeting};
 use crate::creation::Creation;
 use crate::duplex::Wire;
 use crate::error::ClientError;
-use crate::lane::Lane;
 use crate::memory::{Look, Memory};
 use crate::multiplex::Multiplexer;
 use crate::options::SetOptions;
@@ -59,18 +58,21 @@ struct Inner {
 }
 
 /// A connection of an asynchronous client. Its clones are the same connection, which ends with the
-/// last one; when it has broken, every further call fails.
+/// last one, or when a call has timed out: what it waited for in the server ends then. Every
+/// further call fails.
 #[derive(Clone, Debug)]
 pub struct AsyncConnection {
     multiplexer: Multiplexer,
     timeout: Option<Duration>,
+    /// Tasks that know nothing of each other send over it.
+    is_shared: bool,
     /// Whose lane it is, if it is one. What is sent keeps it.
     session: Option<Weak<Session>>,
 }
 
 impl AsyncClient {
     /// Connects to the server at `url`, which is as that of [`crate::Client::connect`]. Calls wait
-    /// for as long as the server takes.
+    /// for as long as the server takes; making a connection is given up after 10 seconds.
     ///
     /// # Errors
     /// When the URL is none, the server does not answer, or refuses password or database.
@@ -81,7 +83,8 @@ impl AsyncClient {
         AsyncClient::connect_with(url, None).await
     }
 
-    /// As [`AsyncClient::connect`], for calls that give up after `timeout`.
+    /// As [`AsyncClient::connect`], for calls that give up after `timeout`. The connection that
+    /// tasks share is then replaced, if nothing has come over it meanwhile.
     ///
     /// # Errors
     /// As [`AsyncClient::connect`].
@@ -129,7 +132,7 @@ impl AsyncClient {
     /// # Errors
     /// As [`AsyncClient::connect`].
     pub async fn connection(&self) -> Result<AsyncConnection, ClientError> {
-        within(self.inner.memory.timeout, self.open()).await
+        within(self.connect_limit(), self.open()).await
     }
 
     /// Sends one request and returns its reply, as [`crate::Client::call`]. What would reach into
@@ -230,9 +233,13 @@ impl AsyncClient {
     ) -> Result<Option<View>, ClientError> {
         let mut wait = Wait::new(timeout.into(), Instant::now());
         loop {
-            let look = Some(limit(self.inner.memory.timeout, Duration::ZERO));
-            if let Some(view) = within(look, self.get(key)).await? {
-                return Ok(Some(view));
+            let (look, current) = (self.connect_limit(), lock(&self.inner.shared).clone());
+            let found = match current {
+                Some(shared) => shared.within(look, self.get(key)).await?,
+                None => within(look, self.get(key)).await?,
+            };
+            if found.is_some() {
+                return Ok(found);
             }
             let Some(slice) = wait.next_slice(Instant::now()) else { return Ok(None) };
             let step = Some(limit(self.inner.memory.timeout, slice));
@@ -432,11 +439,16 @@ impl AsyncClient {
             if let Some(connection) = current() {
                 return Ok(connection);
             }
-            let connection = self.open().await?;
+            let connection = AsyncConnection { is_shared: true, ..self.open().await? };
             *lock(&self.inner.shared) = Some(connection.clone());
             Ok(connection)
         };
-        within(self.inner.memory.timeout, connect).await
+        within(self.connect_limit(), connect).await
+    }
+
+    /// Returns how long it may take to make a connection, or to ask what takes no time.
+    fn connect_limit(&self) -> Option<Duration> {
+        Some(limit(self.inner.memory.timeout, Duration::ZERO))
     }
 
     async fn open(&self) -> Result<AsyncConnection, ClientError> {
@@ -445,7 +457,7 @@ impl AsyncClient {
         let is_lane = session.is_some();
         let (multiplexer, driver) = Multiplexer::new(wire);
         tokio::spawn(driver);
-        let connection = AsyncConnection { multiplexer, timeout, session };
+        let connection = AsyncConnection { multiplexer, timeout, is_shared: false, session };
         let number = memory.address.database.0.to_string();
         // A lane has authenticated with its session.
         let greeting = greeting(&memory.address).filter(|_| !is_lane).unwrap_or_default();
@@ -466,7 +478,7 @@ impl AsyncClient {
             Place::Tcp(host, port) => {
                 Ok(Wire::tcp(TcpStream::connect((host.as_str(), *port)).await?)?)
             }
-            Place::SharedMemory(path) => match self.blocking(new_lane).await? {
+            Place::SharedMemory(path) => match self.blocking(Memory::new_lane).await? {
                 Some((lane, session)) => Ok(Wire::lane(lane, session)?),
                 None => Ok(Wire::unix(UnixStream::connect(path).await?)),
             },
@@ -488,7 +500,24 @@ impl AsyncConnection {
     /// # Errors
     /// As [`AsyncClient::pipeline`].
     pub async fn pipeline(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
-        within(self.timeout, self.exchange(requests)).await
+        self.within(self.timeout, self.exchange(requests)).await
+    }
+
+    /// Waits for `future`, which asks over this connection, for no longer than `timeout`. The
+    /// connection then ends, so that what waits in the server ends too; but one that others share
+    /// only if nothing has come over it meanwhile.
+    async fn within<T>(
+        &self,
+        timeout: Option<Duration>,
+        future: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        let before = self.multiplexer.received_count();
+        let found = within(timeout, future).await;
+        let is_spared = self.is_shared && self.multiplexer.received_count() != before;
+        if matches!(found, Err(ClientError::TimedOut)) && !is_spared {
+            self.multiplexer.end(&ClientError::TimedOut);
+        }
+        found
     }
 
     /// Returns whether it is a lane of `session`.
@@ -536,16 +565,6 @@ fn check_whole(requests: &[&[&[u8]]]) -> Result<(), ClientError> {
             let text = "a part of a transaction, which needs a connection of its own";
             Err(ClientError::Unsupported(text.to_owned()))
         }
-    }
-}
-
-/// Makes a lane; `None` where the server makes none.
-fn new_lane(memory: &Memory) -> Result<Option<(Lane, Arc<Session>)>, ClientError> {
-    let Some(session) = memory.session()?.as_ref().map(Arc::clone) else { return Ok(None) };
-    match session.new_lane() {
-        Ok(lane) => Ok(Some((lane, session))),
-        // As for a blocking connection: where the server is gone, the socket says so.
-        Err(_) => Ok(None),
     }
 }
 

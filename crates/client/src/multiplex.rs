@@ -10,7 +10,7 @@
 //!
 //! *Not here*: reading and writing (`duplex.rs`), connecting anew (`async_client.rs`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::io::{self, ErrorKind};
@@ -79,8 +79,11 @@ struct Queue {
     due: VecDeque<Due>,
     /// The driver, where it sleeps.
     driver: Option<Waker>,
-    /// Callers that wait until there is less in the queue.
-    crowd: Vec<Waker>,
+    /// Callers that wait until there is less in the queue, by their tickets.
+    crowd: BTreeMap<u64, Waker>,
+    next_ticket: u64,
+    /// How often bytes have come.
+    received_count: u64,
     /// Why the connection has ended, if it has.
     end: Option<ClientError>,
     is_released: bool,
@@ -99,6 +102,12 @@ enum Slot {
     Full(Result<Vec<Reply>, ClientError>),
     /// Nobody waits any more.
     Dropped,
+}
+
+/// A caller's wait for room. Dropped, it leaves nothing behind.
+struct Turn<'a> {
+    queue: &'a Mutex<Queue>,
+    ticket: Option<u64>,
 }
 
 /// The replies to requests, when they have come.
@@ -156,28 +165,24 @@ impl Multiplexer {
         if left > 0 {
             queue.due.push_back(Due { left, replies: Vec::new(), slot: Arc::clone(&slot) });
         }
-        let driver = queue.driver.take();
-        drop(queue);
-        if let Some(driver) = driver {
-            driver.wake();
-        }
+        wake_driver(queue);
         Ok(Response(slot))
     }
 
     /// Waits until there is little enough in the queue for another caller.
     pub async fn room(&self) {
-        std::future::poll_fn(|context| self.poll_room(context)).await;
+        Turn { queue: &self.handle.queue, ticket: None }.await;
     }
 
-    fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut queue = lock(&self.handle.queue);
-        if queue.end.is_some() || !queue.is_crowded() {
-            return Poll::Ready(());
-        }
-        if !queue.crowd.iter().any(|waker| waker.will_wake(context.waker())) {
-            queue.crowd.push(context.waker().clone());
-        }
-        Poll::Pending
+    /// Ends the connection: all that wait, and all that come later, fail with `error`.
+    pub fn end(&self, error: &ClientError) {
+        end(&self.handle.queue, error);
+        wake_driver(lock(&self.handle.queue));
+    }
+
+    /// Returns how often bytes have come: as long as it stays the same, the server is silent.
+    pub fn received_count(&self) -> u64 {
+        lock(&self.handle.queue).received_count
     }
 
     /// Returns whether the connection has ended.
@@ -202,11 +207,35 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let mut queue = lock(&self.queue);
         queue.is_released = true;
-        let driver = queue.driver.take();
-        drop(queue);
-        if let Some(driver) = driver {
-            driver.wake();
+        wake_driver(queue);
+    }
+}
+
+impl Future for Turn<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut queue = lock(self.queue);
+        if queue.end.is_some() || !queue.is_crowded() {
+            return Poll::Ready(());
         }
+        let ticket = *self.ticket.get_or_insert_with(|| {
+            queue.next_ticket += 1;
+            queue.next_ticket
+        });
+        let replaced = queue.crowd.insert(ticket, context.waker().clone());
+        // Outside of the lock, as a waker may be the last of its task.
+        drop(queue);
+        drop(replaced);
+        Poll::Pending
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        let left = lock(self.queue).crowd.remove(&ticket);
+        drop(left);
     }
 }
 
@@ -283,13 +312,13 @@ impl<D: Duplex + Unpin> Future for Driver<D> {
         let driver = self.get_mut();
         for _ in 0..ROUNDS_MAX {
             if !driver.take(context.waker()) {
-                driver.end(&ClientError::Broken(ErrorKind::NotConnected.into()));
+                end(&driver.queue, &ClientError::Broken(ErrorKind::NotConnected.into()));
                 return Poll::Ready(());
             }
             match driver.exchange(context) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(error)) => {
-                    driver.end(&error);
+                    end(&driver.queue, &error);
                     return Poll::Ready(());
                 }
                 Poll::Pending => return Poll::Pending,
@@ -302,10 +331,10 @@ impl<D: Duplex + Unpin> Future for Driver<D> {
 
 impl<D> Driver<D> {
     /// Takes what is queued, and asks to be woken for what comes later; returns false when nobody
-    /// is left to ask anything.
+    /// is left to ask anything, or the connection has been ended.
     fn take(&mut self, waker: &Waker) -> bool {
         let mut queue = lock(&self.queue);
-        if queue.is_released {
+        if queue.is_released || queue.end.is_some() {
             return false;
         }
         match &queue.driver {
@@ -324,25 +353,11 @@ impl<D> Driver<D> {
         true
     }
 
-    /// Fails all that wait, and all that come later, with `error`.
-    fn end(&mut self, error: &ClientError) {
-        let mut queue = lock(&self.queue);
-        if queue.end.is_some() {
-            return;
-        }
-        queue.end = Some(error.again());
-        queue.out = Vec::new();
-        let due = std::mem::take(&mut queue.due);
-        wake_all(queue);
-        for waker in due.into_iter().filter_map(|due| fill(&due.slot, Err(error.again()))) {
-            waker.wake();
-        }
-    }
-
     fn deliver(&mut self) -> Result<(), ClientError> {
         let mut woken = Vec::new();
         let mut delivered = Ok(());
         let mut queue = lock(&self.queue);
+        queue.received_count += 1;
         let was_crowded = queue.is_crowded();
         while delivered.is_ok() {
             delivered = match self.replies.next() {
@@ -379,7 +394,7 @@ impl<D> Drop for Driver<D> {
     /// A runtime that ends drops its tasks.
     fn drop(&mut self) {
         let text = "the runtime that drove the connection has ended";
-        self.end(&ClientError::Broken(io::Error::new(ErrorKind::NotConnected, text)));
+        end(&self.queue, &ClientError::Broken(io::Error::new(ErrorKind::NotConnected, text)));
     }
 }
 
@@ -391,11 +406,33 @@ impl<D> fmt::Debug for Driver<D> {
     }
 }
 
+/// Fails all that wait in `queue`, and all that come later, with `error`; the first end counts.
+fn end(queue: &Mutex<Queue>, error: &ClientError) {
+    let mut queue = lock(queue);
+    if queue.end.is_some() {
+        return;
+    }
+    queue.end = Some(error.again());
+    queue.out = Vec::new();
+    let due = std::mem::take(&mut queue.due);
+    wake_all(queue);
+    for waker in due.into_iter().filter_map(|due| fill(&due.slot, Err(error.again()))) {
+        waker.wake();
+    }
+}
+
 /// Lets all of the crowd look again, outside of the lock.
 fn wake_all(mut queue: MutexGuard<'_, Queue>) {
     let crowd = std::mem::take(&mut queue.crowd);
     drop(queue);
-    crowd.into_iter().for_each(Waker::wake);
+    crowd.into_values().for_each(Waker::wake);
+}
+
+/// Wakes the driver where it sleeps, outside of the lock.
+fn wake_driver(mut queue: MutexGuard<'_, Queue>) {
+    let driver = queue.driver.take();
+    drop(queue);
+    driver.into_iter().for_each(Waker::wake);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

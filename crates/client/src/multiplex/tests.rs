@@ -305,3 +305,51 @@ fn what_has_no_reply_of_its_own_is_not_sent() {
     assert!(lock(&world.multiplexer.handle.queue).out.is_empty());
     assert!(world.multiplexer.send(&[&[b"CLIENT", b"ID"]]).is_ok());
 }
+
+#[test]
+fn callers_that_stop_waiting_for_room_leave_nothing_behind() {
+    let world = World::new(1);
+    let large = vec![7; QUEUED_BYTES_MAX];
+    let _response = world.multiplexer.send(&[&[b"ECHO", &large]]).expect("it is connected");
+    let crowd_size = || lock(&world.multiplexer.handle.queue).crowd.len();
+    let mut waiting = Vec::new();
+    for _ in 0..100 {
+        let mut room = Box::pin(world.multiplexer.room());
+        for _ in 0..2 {
+            let waker = Flag::woken().into();
+            assert!(room.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        waiting.push(room);
+    }
+    assert_eq!(crowd_size(), 100, "each waits once");
+    waiting.truncate(1);
+    assert_eq!(crowd_size(), 1);
+    drop(waiting);
+    assert_eq!(crowd_size(), 0);
+}
+
+#[test]
+fn connection_that_is_ended_fails_who_waits_and_releases_its_driver() {
+    let mut world = World::new(1);
+    let mut response = world.multiplexer.send(&[&[b"PING"]]).expect("it is connected");
+    world.poll_all();
+    world.multiplexer.end(&ClientError::TimedOut);
+    assert!(world.driver_flag.take(), "it is woken");
+    let mut context = Context::from_waker(Waker::noop());
+    let polled = Pin::new(&mut response).poll(&mut context);
+    assert!(matches!(polled, Poll::Ready(Err(ClientError::TimedOut))), "{polled:?}");
+    assert!(Pin::new(&mut world.driver).poll(&mut context).is_ready());
+    assert!(matches!(world.multiplexer.send(&[&[b"PING"]]), Err(ClientError::TimedOut)));
+}
+
+#[test]
+fn silence_is_told_from_slowness() {
+    let mut world = World::new(1);
+    let _response = world.multiplexer.send(&[&[b"PING"]]).expect("it is connected");
+    world.pipe.change(|pipe| pipe.room = 100);
+    world.poll_all();
+    assert_eq!(world.multiplexer.received_count(), 0);
+    world.pipe.change(|pipe| pipe.to_client.extend_from_slice(b"+PO"));
+    world.poll_all();
+    assert_eq!(world.multiplexer.received_count(), 1, "a part of a reply is a word");
+}
