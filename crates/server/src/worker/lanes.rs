@@ -58,8 +58,8 @@ impl Worker<'_> {
         true
     }
 
-    /// Looks at the lanes that do not ring, and queues those with requests; returns whether there is
-    /// one. More than once before the poller is asked again, which takes a system call.
+    /// Looks at the lanes that do not ring, and queues those with requests; returns whether there
+    /// is one. More than once before the poller is asked again, which takes a system call.
     pub(super) fn look_at_lanes(&mut self) -> bool {
         for _ in 0..LOOKS_PER_CALL {
             for &token in &self.awake {
