@@ -116,8 +116,8 @@ impl Pair {
     /// Returns a block with `bytes`, now and then, where they are many; sometimes drops one first
     /// that has some of them.
     fn reserved(&mut self, key: &[u8], bytes: &[u8]) -> Option<ReservedBlock> {
-        // Miri ends with a failure of its own where words are stored one by one into memory that was
-        // filled as a slice before; a test of reserved blocks alone runs under it.
+        // Miri ends with a failure of its own where words are stored one by one into memory that
+        // was filled as a slice before; a test of reserved blocks alone runs under it.
         if cfg!(miri) || (bytes.len() as u64) < SMALL_ENTRY_BYTES_MAX || self.random.below(2) == 0 {
             return None;
         }
