@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use resp::Value;
 use serde_json::{Value as Json, json};
 
@@ -96,9 +96,7 @@ impl Figures {
     fn of_floor(&self, row: &Row) -> Option<f64> {
         let floor = match row.way {
             Way::Lane => Entry::PingPong(PingPong::Futex),
-            Way::Unix | Way::UnixAsleep | Way::Tcp | Way::Other => {
-                Entry::PingPong(PingPong::Socket)
-            }
+            Way::Unix | Way::Tcp | Way::Other => Entry::PingPong(PingPong::Socket),
             _ => Entry::Copy(row.bytes),
         };
         Some(self.p50(&Entry::Row(*row))? / self.p50(&floor)?)
@@ -152,6 +150,8 @@ impl Local {
         let mut partner = Partner::start()?;
         let mut copies = Copies::new(*self.sizes.iter().max().unwrap_or(&1));
         let mut figures = Figures::default();
+        let mut is_asleep = false;
+        let configured = busy_poll(subject)?;
         for round in 0..=self.rounds {
             progress(&format!("round {round} of {}, {} rows", self.rounds, entries.len()));
             let mut order = entries.to_vec();
@@ -167,6 +167,10 @@ impl Local {
                     }
                     Entry::Copy(bytes) => figure.samples.extend(copies.play(bytes, self.slice)),
                     Entry::Row(row) => {
+                        if row.is_asleep != is_asleep {
+                            is_asleep = row.is_asleep;
+                            set_busy_poll(subject, if is_asleep { b"no" } else { &configured })?;
+                        }
                         let server = if row.way == Way::Other { other } else { subject };
                         self.measure_row(&row, &crew, server, figure)?;
                     }
@@ -188,15 +192,9 @@ impl Local {
         server: &ServerProcess,
         figure: &mut Figure,
     ) -> anyhow::Result<()> {
-        if row.way == Way::UnixAsleep {
-            set_busy_poll(server, "no")?;
-        }
         let before = accounting::cpu_time(server.id())?;
         let slices = crew.run(row, self.slice)?;
         let cpu = accounting::cpu_time(server.id())?.saturating_sub(before);
-        if row.way == Way::UnixAsleep {
-            set_busy_poll(server, "lone")?;
-        }
         let (mut operations, mut speed) = (0, 0.0);
         for slice in slices {
             operations += slice.operations;
@@ -219,7 +217,7 @@ impl Local {
              P{PIPELINE}, of groups where brief).\ncpu = server, user and system, per operation, \
              median of the rounds; allocs = of the client, per operation;\nfloor = p50 by that of \
              the futex ping-pong (lanes), of the unix socket ping-pong (sockets), of a memcpy of \
-             as much\n(one-sided, put)\n",
+             as much\n(one-sided, put); asleep = with busy-poll no\n",
             self.rounds,
             self.slice.as_millis(),
         );
@@ -258,6 +256,7 @@ impl Local {
                 line["value_bytes"] = row.bytes.into();
                 line["pipeline"] = row.pipeline.into();
                 line["clients"] = row.clients.into();
+                line["asleep"] = row.is_asleep.into();
                 line["operations"] = figure.operations.into();
                 line["operations_per_second"] = spread(&figure.speeds);
                 line["server_cpu_ns_per_operation"] = spread(&figure.cpu);
@@ -289,10 +288,16 @@ impl Entry {
     }
 }
 
-/// Says when the workers of `server` look for requests before they sleep; `lone` is the default.
-fn set_busy_poll(server: &ServerProcess, mode: &str) -> anyhow::Result<()> {
-    let arguments: [&[u8]; 4] = [b"CONFIG", b"SET", b"busy-poll", mode.as_bytes()];
-    let reply = Wire::connect(&server.unix())?.call(&arguments)?;
+/// Returns when the workers of `server` look for requests before they sleep.
+fn busy_poll(server: &ServerProcess) -> anyhow::Result<Vec<u8>> {
+    let reply = Wire::connect(&server.unix())?.call(&[b"CONFIG", b"GET", b"busy-poll"])?;
+    let mode =
+        if let Value::Array(pair) = &reply { pair.get(1).and_then(Value::as_bytes) } else { None };
+    Ok(mode.with_context(|| format!("CONFIG GET busy-poll: {reply:?}"))?.to_vec())
+}
+
+fn set_busy_poll(server: &ServerProcess, mode: &[u8]) -> anyhow::Result<()> {
+    let reply = Wire::connect(&server.unix())?.call(&[b"CONFIG", b"SET", b"busy-poll", mode])?;
     ensure!(reply == Value::Simple(b"OK".to_vec()), "CONFIG SET busy-poll: {reply:?}");
     Ok(())
 }

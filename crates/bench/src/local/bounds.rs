@@ -61,8 +61,10 @@ pub fn all(figures: &Figures, counts: Counts, sizes: &[usize], pipeline: usize) 
     const LARGE: usize = 4 << 20;
     const NS: &str = " ns";
     let p50 = |entry| figures.p50(&entry);
-    let row = |act, way, bytes, pipeline| Entry::Row(Row { act, way, bytes, pipeline, clients: 1 });
-    let time = |act, way, bytes| p50(row(act, way, bytes, 1));
+    let row = |act, way, bytes, pipeline, is_asleep| {
+        Entry::Row(Row { act, way, bytes, pipeline, clients: 1, is_asleep })
+    };
+    let time = |act, way, bytes| p50(row(act, way, bytes, 1, false));
     let ratio = |found: Option<f64>, base: Option<f64>| Some(found? / base?);
     let mut bounds = vec![
         Bound::new("GET 64 B one-sided, copied", time(Act::Get, Way::Copied, SMALL), 250.0, NS),
@@ -79,25 +81,23 @@ pub fn all(figures: &Figures, counts: Counts, sizes: &[usize], pipeline: usize) 
             0.0,
             "",
         ),
-        Bound::new(
-            "SET 64 B over a lane by a futex ping-pong",
-            ratio(time(Act::Set, Way::Lane, SMALL), p50(Entry::PingPong(PingPong::Futex))),
-            1.2,
-            "",
-        ),
     ];
+    for (is_asleep, suffix) in [(false, ""), (true, ", asleep")] {
+        let lane = p50(row(Act::Set, Way::Lane, SMALL, 1, is_asleep));
+        let found = ratio(lane, p50(Entry::PingPong(PingPong::Futex)));
+        let name = format!("SET 64 B over a lane by a futex ping-pong{suffix}");
+        bounds.push(Bound::new(name, found, 1.2, ""));
+    }
     for act in [Act::Get, Act::Set] {
-        let cpu = |way, pipeline| figures.cpu(&row(act, way, SMALL, pipeline));
+        let cpu = |way, pipeline| figures.cpu(&row(act, way, SMALL, pipeline, true));
         let lane = cpu(Way::Lane, pipeline);
-        let name = |other| {
+        for (other, limit) in [(1, 1.0 / 5.0), (pipeline, 1.0 / 1.1)] {
             let act = act.name();
-            format!(
-                "server CPU, {act} 64 B, lane P{pipeline} by unix socket P{other} without busy poll"
-            )
-        };
-        bounds.push(Bound::new(name(1), ratio(lane, cpu(Way::UnixAsleep, 1)), 1.0 / 5.0, ""));
-        let unix = cpu(Way::UnixAsleep, pipeline);
-        bounds.push(Bound::new(name(pipeline), ratio(lane, unix), 1.0 / 1.1, ""));
+            let name = format!(
+                "server CPU, {act} 64 B, lane P{pipeline} by unix socket P{other}, both asleep"
+            );
+            bounds.push(Bound::new(name, ratio(lane, cpu(Way::Unix, other)), limit, ""));
+        }
     }
     let copy = p50(Entry::Copy(LARGE));
     for (way, name, limit) in Way::PUTS.into_iter().chain([(Way::Put, "put", f64::INFINITY)]) {

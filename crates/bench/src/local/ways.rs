@@ -64,8 +64,6 @@ pub enum Way {
     Lane,
     /// Over the unix socket.
     Unix,
-    /// Over the unix socket, while the server's workers do not look for requests before they sleep.
-    UnixAsleep,
     /// Over TCP.
     Tcp,
     /// The other server, over its unix socket.
@@ -87,7 +85,6 @@ impl Way {
             Way::PutCopy => "put copy",
             Way::Lane => "lane",
             Way::Unix => "unix socket",
-            Way::UnixAsleep => "unix socket, no busy poll",
             Way::Tcp => "TCP",
             Way::Other => "other, unix socket",
         }
@@ -95,7 +92,7 @@ impl Way {
 
     /// Returns whether requests are sent and replies awaited, by the code that is the same for all.
     fn is_asked(self) -> bool {
-        matches!(self, Way::Lane | Way::Unix | Way::UnixAsleep | Way::Tcp | Way::Other)
+        matches!(self, Way::Lane | Way::Unix | Way::Tcp | Way::Other)
     }
 
     /// Returns whether it reads in the server's memory.
@@ -126,14 +123,18 @@ pub struct Row {
     pub pipeline: usize,
     /// Clients that do it at once, each in a thread of its own.
     pub clients: usize,
+    /// The server's workers sleep at once (`busy-poll no`), so that their processor time is that of
+    /// the requests alone; else they look for the next request as they are configured to.
+    pub is_asleep: bool,
 }
 
 impl Row {
     /// Returns its name, unique in the table.
     pub fn name(&self) -> String {
-        let Row { act, way, bytes, pipeline, clients } = *self;
+        let Row { act, way, bytes, pipeline, clients, is_asleep } = *self;
         let (act, way) = (act.name(), way.name());
-        format!("{act} {} {way} P{pipeline} C{clients}", size_name(bytes))
+        let suffix = if is_asleep { ", asleep" } else { "" };
+        format!("{act} {} {way} P{pipeline} C{clients}{suffix}", size_name(bytes))
     }
 
     /// Returns how many operations are timed together: reading the clock costs as much as a read
@@ -147,43 +148,46 @@ impl Row {
             (true, _) => 1,
         }
     }
+}
 
-    /// Returns how many keys are read or written in turn: as many as stay in a processor's caches.
-    fn key_count(&self) -> usize {
-        match (self.act, self.bytes) {
-            (Act::Mget, _) => MGET_KEYS,
-            (_, 0..=1024) => 64,
-            (_, 1025..=16_384) => MGET_KEYS,
-            _ => 1,
-        }
+/// Returns how many keys are read or written in turn: as many as stay in a processor's caches.
+fn key_count(act: Act, bytes: usize) -> usize {
+    match (act, bytes) {
+        (Act::Mget, _) => MGET_KEYS,
+        (_, 0..=1024) => 64,
+        (_, 1025..=16_384) => MGET_KEYS,
+        _ => 1,
     }
 }
 
 /// Returns all rows over values of `sizes`, for one client and for `clients`.
 pub fn rows(sizes: &[usize], clients: usize, pipeline: usize) -> Vec<Row> {
-    use Way::{Copied, Lane, Other, Put, PutAdopt, PutCopy, Tcp, Unix, UnixAsleep, View};
+    use Way::{Copied, Lane, Other, Put, PutAdopt, PutCopy, Tcp, Unix, View};
     const ASKED: [Way; 4] = [Lane, Unix, Tcp, Other];
     let mut rows = Vec::new();
     let mut counts = vec![1, clients];
     counts.dedup();
     for clients in counts {
-        let mut add = |act, ways: &[Way], bytes, pipeline| {
-            rows.extend(ways.iter().map(|&way| Row { act, way, bytes, pipeline, clients }));
+        let mut add = |act, ways: &[Way], bytes, pipeline, is_asleep| {
+            let row = |&way| Row { act, way, bytes, pipeline, clients, is_asleep };
+            rows.extend(ways.iter().map(row));
         };
         for &bytes in sizes {
-            add(Act::Get, &[Copied, View], bytes, 1);
-            add(Act::Get, &ASKED, bytes, 1);
-            add(Act::Set, &[Put, PutAdopt, PutCopy], bytes, 1);
-            add(Act::Set, &ASKED, bytes, 1);
-            add(Act::Mget, &[View], bytes, 1);
-            add(Act::Mget, &ASKED, bytes, 1);
+            add(Act::Get, &[Copied, View], bytes, 1, false);
+            add(Act::Get, &ASKED, bytes, 1, false);
+            add(Act::Set, &[Put, PutAdopt, PutCopy], bytes, 1, false);
+            add(Act::Set, &ASKED, bytes, 1, false);
+            add(Act::Mget, &[View], bytes, 1, false);
+            add(Act::Mget, &ASKED, bytes, 1, false);
         }
         for act in [Act::Get, Act::Set] {
-            add(act, &ASKED, sizes[0], pipeline);
-            add(act, &[UnixAsleep], sizes[0], 1);
-            add(act, &[UnixAsleep], sizes[0], pipeline);
+            add(act, &ASKED, sizes[0], pipeline, false);
+            add(act, &[Lane, Unix, Tcp], sizes[0], 1, true);
+            add(act, &[Lane, Unix, Tcp], sizes[0], pipeline, true);
         }
     }
+    // One section, so that the server is told but once in each round.
+    rows.sort_by_key(|row| row.is_asleep);
     rows
 }
 
@@ -230,8 +234,7 @@ pub fn preload(target: &Target, sizes: &[usize]) -> anyhow::Result<()> {
     let mut wire = Wire::connect(target)?;
     for &bytes in sizes {
         let value = vec![FILL; bytes];
-        let row = Row { act: Act::Get, way: Way::Unix, bytes, pipeline: 1, clients: 1 };
-        for index in 0..row.key_count().max(MGET_KEYS) {
+        for index in 0..key_count(Act::Get, bytes).max(MGET_KEYS) {
             wire.call(&[b"SET", read_key(bytes, index).as_bytes(), &value])?;
         }
     }
@@ -363,7 +366,7 @@ impl Seat {
             Act::Set => written_key(row.bytes, self.index, index),
             Act::Get | Act::Mget => read_key(row.bytes, index),
         };
-        (0..row.key_count()).map(|index| key(index).into_bytes()).collect()
+        (0..key_count(row.act, row.bytes)).map(|index| key(index).into_bytes()).collect()
     }
 
     /// Does `row` once, or as often as its pipeline is long.
@@ -395,7 +398,7 @@ impl Seat {
                 let mode = row.way.upload_mode().expect("these two have one");
                 uploader.put(mode, key, &self.value)
             }
-            (Way::Lane | Way::Unix | Way::UnixAsleep | Way::Tcp | Way::Other, _) => {
+            (Way::Lane | Way::Unix | Way::Tcp | Way::Other, _) => {
                 let wire = self.wires.get_mut(&row.way).expect("it was connected");
                 ask(wire, row, keys, turn, &self.value)
             }
