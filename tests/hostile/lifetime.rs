@@ -78,6 +78,53 @@ fn a_client_that_asks_alone_is_looked_for_and_two_are_not() {
 }
 
 #[test]
+fn a_worker_that_looks_sees_the_room_that_a_client_makes() {
+    let server = Launch::new(Kind::Forebay)
+        .option("workers", "1")
+        .option("busy-poll", "always")
+        .option("busy-poll-us", "10000")
+        .start();
+    let mut lane = server.lane(4096);
+    lane.call("SETRANGE large 1000000 x");
+    let count_of = |field| info(&server, "stats", field) as i64;
+    let misses = || count_of("busy_polls") - count_of("busy_poll_hits");
+    let before = misses();
+    // Each fills the ring 250 times. As long as the worker was blind for room, it looked in vain
+    // as often.
+    (0..4).for_each(|_| drop(lane.call("GET large")));
+    let count = misses() - before;
+    assert!(count < 250, "{count} looks in vain");
+}
+
+#[test]
+fn a_client_looks_for_its_reply_while_it_is_alone() {
+    // With fewer processors nobody looks.
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return;
+    }
+    let server =
+        Launch::new(Kind::Forebay).option("workers", "1").option("busy-poll-us", "10000").start();
+    let [mut lane, mut other] = [server.lane(4096), server.lane(4096)];
+    lane.call("SETRANGE large 200000 x");
+    let wakes = || info(&server, "shm", "shm_lane_wakeups_sent");
+    poll_until("a client that asks in turn to be awake for its replies", || {
+        (0..100).for_each(|_| drop(lane.call("BITCOUNT large")));
+        let before = wakes();
+        (0..100).for_each(|_| drop(lane.call("BITCOUNT large")));
+        wakes() - before < 50
+    });
+    let before = wakes();
+    // It is alone anew, and then no more.
+    (0..100).for_each(|_| drop(lane.call("BITCOUNT large")));
+    for _ in 0..100 {
+        lane.call("BITCOUNT large");
+        other.call("BITCOUNT large");
+    }
+    let count = wakes() - before;
+    assert!(count > 150, "{count} wake-ups for 200 calls of two clients that are to sleep");
+}
+
+#[test]
 fn a_server_at_rest_with_keys_that_expire_far_away_uses_no_processor() {
     let server = Server::start(Kind::Forebay);
     let mut client = server.tcp();

@@ -30,6 +30,8 @@ const LANE_DESCRIPTORS: usize = 3;
 /// How long a wait takes before it looks whether the server is still there. One that ends in order
 /// wakes its clients; one that was killed does not.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// Looks at the ring between two at the clock.
+const LOOKS_PER_CLOCK: u32 = 32;
 /// What is taken out of the ring at once.
 const TAKEN_BYTES_MAX: usize = 1 << 20;
 
@@ -267,10 +269,32 @@ impl Lane {
         }
     }
 
+    /// Looks for one of `reasons` to go on, as long as the server looks for this client in turn:
+    /// its answer comes sooner than a sleeper wakes up. Returns whether there is one.
+    fn look(&mut self, reasons: u64) -> Result<bool, LaneError> {
+        let limit = self.end.look_limit();
+        if limit.is_zero() {
+            return Ok(false);
+        }
+        let begin = sys::clock::monotonic();
+        loop {
+            for _ in 0..LOOKS_PER_CLOCK {
+                if self.end.is_ready(reasons)? {
+                    return Ok(true);
+                }
+                std::hint::spin_loop();
+            }
+            let is_over = sys::clock::monotonic().saturating_sub(begin) >= limit;
+            if is_over || self.end.look_limit().is_zero() || self.end.is_closed() {
+                return Ok(false);
+            }
+        }
+    }
+
     /// Sleeps until the server wakes this side for one of `reasons`, or a while has passed, which
     /// is added to `silence`. Returns false when the lane has ended.
     fn wait(&mut self, reasons: u64, silence: &mut Duration) -> io::Result<bool> {
-        if self.end.arm(reasons).map_err(broken)? {
+        if self.look(reasons).map_err(broken)? || self.end.arm(reasons).map_err(broken)? {
             return Ok(true);
         }
         if self.end.is_closed() {

@@ -18,12 +18,13 @@ pub use shared::SharedLane;
 pub use stream::{Reader, Ring, Writer};
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use arena::facade::AtomicWord;
 
 use layout::{
-    CLIENT_STATE_AT, CLOSED_AT, REPLY_HEAD_AT, REPLY_TAIL_AT, REQUEST_HEAD_AT, REQUEST_TAIL_AT,
-    SERVER_STATE_AT,
+    CLIENT_STATE_AT, CLOSED_AT, LOOKS_AT, REPLY_HEAD_AT, REPLY_TAIL_AT, REQUEST_HEAD_AT,
+    REQUEST_TAIL_AT, SERVER_STATE_AT,
 };
 
 /// Which end of a lane.
@@ -119,12 +120,35 @@ impl<M: LaneMemory> LaneEnd<M> {
     /// When the other side has broken the lane.
     pub fn arm(&mut self, reasons: u64) -> Result<bool, LaneError> {
         arm(self.state(self.side), reasons);
-        let has_news = reasons & NEWS != 0 && self.there()? > 0;
-        let is_ready = has_news || reasons & ROOM != 0 && self.has_room()?;
+        let is_ready = self.is_ready(reasons)?;
         if is_ready {
             self.disarm();
         }
         Ok(is_ready)
+    }
+
+    /// Returns whether one of `reasons` to go on is there.
+    ///
+    /// # Errors
+    /// When the other side has broken the lane.
+    #[inline]
+    pub fn is_ready(&mut self, reasons: u64) -> Result<bool, LaneError> {
+        Ok(reasons & NEWS != 0 && self.there()? > 0 || reasons & ROOM != 0 && self.has_room()?)
+    }
+
+    /// Says for how long the server looks for what this client does next before it sleeps: the
+    /// client, which waits for an answer that comes soon, does well to look for as long.
+    pub fn set_look_limit(&self, limit: Duration) {
+        debug_assert_eq!(self.side, Side::Server, "the server says whom it looks for");
+        let microseconds = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
+        self.memory.header()[LOOKS_AT].store(microseconds, Ordering::Relaxed);
+    }
+
+    /// Returns for how long the server looks for what this client does next; zero when it sleeps
+    /// at once.
+    #[inline]
+    pub fn look_limit(&self) -> Duration {
+        Duration::from_micros(self.memory.header()[LOOKS_AT].load(Ordering::Relaxed))
     }
 
     /// Says that this side is awake.

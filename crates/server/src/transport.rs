@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use resp::Output;
 use ring::lane::{BY_SOCKET, LaneEnd, LaneError, NEWS, ROOM, SharedLane};
@@ -139,6 +140,11 @@ impl LaneTransport {
         let reasons = reason(wants_requests, NEWS) | reason(wants_room, ROOM);
         // A lane that is broken is not slept on either: its turn ends it.
         reasons != 0 && self.end.arm(reasons).unwrap_or(true)
+    }
+
+    /// Tells the client for how long the worker looks for what it does next.
+    pub fn set_look_limit(&self, limit: Duration) {
+        self.end.set_look_limit(limit);
     }
 
     /// Returns whether there are requests; a broken lane has some, so that its turn ends it.

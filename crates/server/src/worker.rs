@@ -74,6 +74,8 @@ pub struct Worker<'s> {
     polling: Polling,
     /// For how long; zero for not at all.
     look_limit: Duration,
+    /// The client that it looks for and that has been told so, if it has a lane.
+    looked_for: Option<Token>,
     /// The connections that wait for something else than their peers.
     waiting: Waiting,
     /// The connections by the numbers of their sessions.
@@ -189,6 +191,7 @@ impl<'s> Worker<'s> {
             unreported_bytes: 0,
             histogram_bytes: 0,
             polling: Polling::default(),
+            looked_for: None,
             waiting: Waiting::default(),
             tokens: HashMap::new(),
             monitors: Vec::new(),
@@ -217,22 +220,39 @@ impl<'s> Worker<'s> {
     /// Waits until something is ready, or a wait of a session ends; may look for a while before it
     /// sleeps.
     fn await_events(&mut self, events: &mut Events) -> io::Result<()> {
-        let is_idle = self.queued.is_empty() && self.unflushed.is_empty();
-        let may_look = is_idle && !self.look_limit.is_zero();
+        let may_look = self.is_idle() && !self.look_limit.is_zero();
         if !may_look || !self.polling.is_due(self.settings.busy_poll) || !self.look(events)? {
             let patience = self.patience();
             self.poller.wait(events, patience)?;
         }
-        let lone_client = self.lone_client(events);
-        self.polling.note(lone_client, !events.is_empty() || !self.queued.is_empty());
+        if !self.look_limit.is_zero() {
+            self.note_wait(events);
+        }
         Ok(())
     }
 
-    /// Looks for events, and for requests in the lanes that do not ring, without sleeping. Returns
-    /// whether there is something to do.
+    /// Returns whether nothing is left to do from the rounds before.
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.queued.is_empty() && self.unflushed.is_empty()
+    }
+
+    /// Learns from a wait whether it is worth to look before the next.
+    #[inline]
+    fn note_wait(&mut self, events: &Events) {
+        let lone_client = self.lone_client(events);
+        self.polling.note(lone_client, !events.is_empty() || !self.is_idle());
+        if self.looked_for.is_some() && self.looked_for != lone_client {
+            self.announce_look(None);
+        }
+    }
+
+    /// Looks for events, and at the lanes that do not ring, without sleeping. Returns whether there
+    /// is something to do.
     fn look(&mut self, events: &mut Events) -> io::Result<bool> {
         let end = sys::clock::monotonic() + self.look_limit;
         self.counters.busy_polls.add(1);
+        self.announce_look(self.polling.lone_client());
         loop {
             self.poller.wait(events, Some(Duration::ZERO))?;
             if !events.is_empty() || self.look_at_lanes() {
@@ -242,6 +262,7 @@ impl<'s> Worker<'s> {
             }
             if sys::clock::monotonic() >= end {
                 self.polling.learn(false);
+                self.announce_look(None);
                 return Ok(false);
             }
         }
@@ -249,15 +270,14 @@ impl<'s> Worker<'s> {
 
     /// Returns the token of the only client that there is something to do for.
     #[inline]
-    fn lone_client(&mut self, events: &Events) -> Option<u64> {
-        let bits = match (events.len(), self.queued.front()) {
-            (1, None) => events.at(0).token,
-            (0, Some(token)) if self.queued.len() == 1 => token.to_bits(),
-            _ => return None,
-        };
-        let (token, is_process) = Token::from_bits(bits);
-        self.connections.get_mut(token)?;
-        (!is_process).then_some(bits)
+    fn lone_client(&mut self, events: &Events) -> Option<Token> {
+        let ready = (0..events.len()).map(|index| events.at(index).token);
+        let left = self.queued.iter().chain(&self.unflushed).map(|token| token.to_bits());
+        let mut all = ready.chain(left);
+        let first = all.next()?;
+        let (token, is_process) = Token::from_bits(first);
+        let is_alone = !is_process && all.all(|other| other == first);
+        (is_alone && self.connections.get_mut(token).is_some()).then_some(token)
     }
 
     /// Returns how long to wait for readiness at most.
@@ -275,6 +295,7 @@ impl<'s> Worker<'s> {
             self.settings_version = self.shared.settings_version();
             self.settings = self.shared.settings();
             self.look_limit = look_limit(&self.settings, self.shared);
+            self.announce_look(None);
         }
         self.tick.value_bytes_max = self.settings.bulk_bytes_max.into();
         // Those queued before this round, after the connections that have become ready.

@@ -8,6 +8,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use command::ClientInfo;
 use engine::Session;
@@ -27,26 +28,48 @@ const LOOKS_PER_CALL: u32 = 16;
 impl Worker<'_> {
     /// Returns whether the worker may sleep: nothing is left to do, and every lane will ring.
     pub(super) fn may_sleep(&mut self) -> bool {
-        let may_sleep = self.queued.is_empty() && self.unflushed.is_empty();
+        let may_sleep = self.is_idle();
         let mut awake = std::mem::take(&mut self.awake);
         awake.retain(|token| self.stays_awake(*token, may_sleep));
         self.awake = awake;
-        self.queued.is_empty() && self.unflushed.is_empty()
+        self.is_idle()
     }
 
     /// Queues what there is to do for a lane. Where there is nothing, and the worker may sleep or
     /// has looked often enough, the client rings from now on, and the answer is false.
     fn stays_awake(&mut self, token: Token, may_sleep: bool) -> bool {
         let Some(member) = self.connections.get_mut(token) else { return false };
-        let wants_room = member.awaits_room;
-        let wants_requests = member.connection.wants_input() && !member.is_queued;
-        let Some(lane) = member.connection.lane() else { return false };
         member.looks += 1;
         let is_over = may_sleep || member.looks > LOOKS_MAX;
-        if is_over && !lane.arm(wants_requests, wants_room) {
+        if is_over && !member.arm_lane() {
             member.is_awake = false;
             return false;
         }
+        self.look_at_lane(token);
+        true
+    }
+
+    /// Looks at the lanes that do not ring, and queues what there is to do; returns whether there
+    /// is anything. More than once before the poller is asked again, which takes a system call.
+    pub(super) fn look_at_lanes(&mut self) -> bool {
+        for _ in 0..LOOKS_PER_CALL {
+            for index in 0..self.awake.len() {
+                self.look_at_lane(self.awake[index]);
+            }
+            if self.awake.is_empty() || !self.is_idle() {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        !self.is_idle()
+    }
+
+    /// Queues what there is to do for a lane: requests, and room for replies that wait for it.
+    #[inline]
+    fn look_at_lane(&mut self, token: Token) {
+        let Some(member) = self.connections.get_mut(token) else { return };
+        let (wants_requests, wants_room) = (member.wants_requests(), member.awaits_room);
+        let Some(lane) = member.connection.lane() else { return };
         if wants_room && lane.has_room() && !member.is_unflushed {
             member.is_unflushed = true;
             self.unflushed.push(token);
@@ -55,29 +78,21 @@ impl Worker<'_> {
             member.is_queued = true;
             self.queued.push_back(token);
         }
-        true
     }
 
-    /// Looks at the lanes that do not ring, and queues those with requests; returns whether there
-    /// is one. More than once before the poller is asked again, which takes a system call.
-    pub(super) fn look_at_lanes(&mut self) -> bool {
-        for _ in 0..LOOKS_PER_CALL {
-            for &token in &self.awake {
-                let Some(member) = self.connections.get_mut(token) else { continue };
-                if member.is_queued || !member.connection.wants_input() {
-                    continue;
-                }
-                if member.connection.lane().is_some_and(|lane| lane.has_requests()) {
-                    member.is_queued = true;
-                    self.queued.push_back(token);
-                }
-            }
-            if self.awake.is_empty() || !self.queued.is_empty() {
-                break;
-            }
-            std::hint::spin_loop();
+    /// Tells the client that is `looked_for`, if it has a lane, for how long; and the one that was
+    /// told so before that it is no more.
+    pub(super) fn announce_look(&mut self, looked_for: Option<Token>) {
+        let before = std::mem::replace(&mut self.looked_for, looked_for);
+        if before == looked_for {
+            return;
         }
-        !self.queued.is_empty()
+        for (token, limit) in [(before, Duration::ZERO), (looked_for, self.look_limit)] {
+            let member = token.and_then(|token| self.connections.get_mut(token));
+            if let Some(lane) = member.and_then(|member| member.connection.lane()) {
+                lane.set_look_limit(limit);
+            }
+        }
     }
 
     /// Serves a lane whose client has rung: it has sent requests, or made room for replies.
@@ -126,6 +141,20 @@ impl Worker<'_> {
         session.state.uploader = seat.parent;
         let transport = Transport::Lane(Box::new(LaneTransport::new(seat)));
         self.begin(Connection::new(transport, session, record));
+    }
+}
+
+impl Member {
+    /// Returns whether requests are served that come now.
+    fn wants_requests(&self) -> bool {
+        self.connection.wants_input() && !self.is_queued
+    }
+
+    /// Has the client of a lane ring for what the worker waits for; returns whether that is there
+    /// already.
+    fn arm_lane(&mut self) -> bool {
+        let (wants_requests, wants_room) = (self.wants_requests(), self.awaits_room);
+        self.connection.lane().is_some_and(|lane| lane.arm(wants_requests, wants_room))
     }
 }
 

@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use crate::slab::Token;
+
 /// When workers look before they sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollMode {
@@ -42,7 +44,7 @@ const REST_MAX: u32 = 16;
 #[derive(Debug, Default)]
 pub struct Polling {
     /// The only client of the last round.
-    lone: Option<u64>,
+    lone: Option<Token>,
     /// Rounds in a row that it was the only one.
     rounds: u32,
     /// Looks in vain, less those that brought something since.
@@ -57,7 +59,7 @@ impl Polling {
     /// Takes note of what a wait brought: whether there is something to do, and `source`, the only
     /// client that there is something to do for.
     #[inline]
-    pub fn note(&mut self, source: Option<u64>, has_work: bool) {
+    pub fn note(&mut self, source: Option<Token>, has_work: bool) {
         self.has_worked = has_work;
         if source.is_some() && source == self.lone {
             self.rounds = self.rounds.saturating_add(1);
@@ -65,6 +67,12 @@ impl Polling {
             // Whether it pays is another client's matter, too.
             *self = Polling { lone: source, has_worked: has_work, ..Polling::default() };
         }
+    }
+
+    /// Returns the only client of the last round.
+    #[inline]
+    pub fn lone_client(&self) -> Option<Token> {
+        self.lone
     }
 
     /// Returns whether the worker is to look before the wait that comes now.
@@ -111,10 +119,14 @@ pub fn limit_of(mode: PollMode, limit: Duration, worker_count: usize) -> Duratio
 mod tests {
     use super::*;
 
+    fn client(number: u64) -> Option<Token> {
+        Some(Token::from_bits(number).0)
+    }
+
     fn alone() -> Polling {
         let mut polling = Polling::default();
         for _ in 0..=ROUNDS_ALONE {
-            polling.note(Some(7), true);
+            polling.note(client(7), true);
         }
         polling
     }
@@ -123,12 +135,12 @@ mod tests {
     fn only_a_client_that_has_been_alone_for_long_is_looked_for() {
         let mut polling = Polling::default();
         for _ in 0..ROUNDS_ALONE {
-            polling.note(Some(7), true);
+            polling.note(client(7), true);
             assert!(!polling.is_due(PollMode::Lone));
         }
-        polling.note(Some(7), true);
+        polling.note(client(7), true);
         assert!(polling.is_due(PollMode::Lone));
-        for other in [Some(8), None] {
+        for other in [client(8), None] {
             let mut polling = alone();
             polling.note(other, true);
             assert!(!polling.is_due(PollMode::Lone), "{other:?}");
@@ -139,13 +151,13 @@ mod tests {
     fn client_does_not_pay_for_the_looks_in_vain_at_another() {
         let mut polling = alone();
         for _ in 0..1 << REST_MAX {
-            polling.note(Some(7), true);
+            polling.note(client(7), true);
             if polling.is_due(PollMode::Lone) {
                 polling.learn(false);
             }
         }
         for _ in 0..=ROUNDS_ALONE {
-            polling.note(Some(8), true);
+            polling.note(client(8), true);
         }
         assert!(polling.is_due(PollMode::Lone));
     }
@@ -155,7 +167,7 @@ mod tests {
         let mut polling = alone();
         let waits = 1 << 20;
         let looks = (0..waits).filter(|_| {
-            polling.note(Some(7), true);
+            polling.note(client(7), true);
             let is_due = polling.is_due(PollMode::Lone);
             if is_due {
                 polling.learn(false);
@@ -166,7 +178,7 @@ mod tests {
         assert!(count > 1 && count <= waits >> (REST_MAX - 5), "{count} looks in {waits} waits");
         // Once they pay they are due each time before long.
         for _ in 0..=1 << REST_MAX {
-            polling.note(Some(7), true);
+            polling.note(client(7), true);
             if polling.is_due(PollMode::Lone) {
                 polling.learn(true);
             }
