@@ -63,7 +63,7 @@ pub enum Replies {
     On,
     /// None.
     Off,
-    /// Neither that of the request that runs nor that of the next one.
+    /// All but that of the next request.
     SkipNext,
     /// Not that of the request that runs.
     Skip,
@@ -73,7 +73,7 @@ impl Replies {
     /// Returns whether the request that runs gets no reply.
     #[inline]
     pub fn are_silent(self) -> bool {
-        self != Replies::On
+        matches!(self, Replies::Off | Replies::Skip)
     }
 
     /// Returns what holds for the next request.

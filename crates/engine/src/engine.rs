@@ -1,6 +1,6 @@
 //! The engine, and the run of one batch.
 
-use command::{Blocked, SessionState, Wake};
+use command::{Blocked, Replies, SessionState, Wake};
 use keyspace::Keyspace;
 use resp::{Output, Reply, Requests};
 
@@ -145,8 +145,10 @@ impl Engine {
 /// Takes back the reply of a request, which began at `start`, where the session wants none.
 #[inline]
 pub(crate) fn silence(state: &mut SessionState, start: usize, reply: &mut Reply<'_>) {
-    if state.replies.are_silent() {
-        reply.rewind(start);
+    if state.replies != Replies::On {
+        if state.replies.are_silent() {
+            reply.rewind(start);
+        }
         state.replies = state.replies.next();
     }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     is_close: bool,
     stretch: Stretch,
     lsn: Lsn,
+    /// Where the reply of the last EXEC ends: its parts are settled one by one.
+    settled_to: usize,
 }
 
 impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
@@ -93,6 +95,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             is_close,
             stretch,
             lsn: Lsn(0),
+            settled_to: 0,
         }
     }
 
@@ -177,8 +180,17 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     #[inline]
     pub fn settle(&mut self, start: usize, reply: &mut Reply<'_>) {
         if self.ending != Ending::Blocked {
-            silence(&mut self.session.state, start, reply);
+            silence(&mut self.session.state, start.max(self.settled_to), reply);
         }
+    }
+
+    /// As [`Runner::settle`], for a part of the reply of EXEC: what is chosen counts at once, but
+    /// the next request is the one behind EXEC.
+    pub fn settle_part(&mut self, start: usize, reply: &mut Reply<'_>) {
+        if self.session.state.replies.are_silent() {
+            reply.rewind(start);
+        }
+        self.settled_to = reply.position();
     }
 
     /// Tells the host how long it took to make room before a command.

@@ -36,10 +36,14 @@ impl Runner<'_, '_, '_, '_> {
         }
         self.in_transaction = true;
         self.session.state.executing = Some(transaction.size());
+        let start = reply.position();
         reply.array(transaction.len());
+        self.settle_part(start, reply);
         for queued in transaction.queue() {
             let Queued { command, request } = queued;
+            let start = reply.position();
             self.answer(command, request, &self.keys_of(command, request), reply);
+            self.settle_part(start, reply);
         }
         self.session.state.executing = None;
         self.session.state.recycle(transaction);

@@ -91,6 +91,15 @@ fn unwanted_replies_are_not_there() {
         (&["CLIENT REPLY SKIP", "CLIENT REPLY OFF", "PING", "CLIENT REPLY ON"], "+OK"),
         (&["CLIENT REPLY OFF", "PING", "RESET"], "+RESET"),
         (&["CLIENT REPLY SKIP", "RESET", "ECHO a"], "$1 a"),
+        // Within EXEC as well as outside, it counts what is chosen when a command has run; the
+        // next request behind it is the one behind EXEC.
+        (&["MULTI", "CLIENT REPLY SKIP", "EXEC", "PING", "ECHO a"], "+OK +QUEUED *1 $1 a"),
+        (
+            &["MULTI", "ECHO a", "CLIENT REPLY OFF", "PING", "EXEC", "PING", "CLIENT REPLY ON"],
+            "+OK +QUEUED +QUEUED +QUEUED *3 $1 a +OK",
+        ),
+        (&["CLIENT REPLY OFF", "MULTI", "PING", "CLIENT REPLY ON", "ECHO a", "EXEC"], "+OK $1 a"),
+        (&["CLIENT REPLY OFF", "MULTI", "PING", "EXEC", "CLIENT REPLY ON"], "+OK"),
     ] {
         assert_eq!(client.run_all(requests), expected, "{requests:?}");
     }
