@@ -1,8 +1,8 @@
-"""A client that makes a lane, and writes to its descriptor out of a page that nobody brings.
+"""A client that makes lanes, and writes to their descriptors out of a page that nobody brings.
 
-The write holds the lock that sealing the memory waits for, for as long as the process lives. What
+A write holds the lock that sealing the memory waits for, for as long as the process lives. What
 it has come to is written to standard output, a line for each step; "not allowed" where the system
-does not let it make such a page.
+does not let it make such a page. Its connection ends with a line on its standard input.
 """
 
 import array
@@ -16,6 +16,7 @@ import sys
 import threading
 
 PAGE_BYTES = 4096
+LANE_COUNT = 3
 USERFAULTFD = {"x86_64": 323, "aarch64": 282}
 # userfaultfd(2): the version of the interface, and the two requests that are made.
 API, API_REQUEST, REGISTER_REQUEST, MISSING = 0xAA, 0xC018AA3F, 0xC020AA00, 1
@@ -56,14 +57,17 @@ def main() -> None:
     page, watcher = missing_page()
     control = socket.socket(socket.AF_UNIX)
     control.connect(sys.argv[1])
-    reply, descriptors = ask(control, "SHM LANE 4096 4096")
-    lane = reply.split(b":")[1].split(b"\r\n")[0].decode()
-    write = (descriptors[0], page, PAGE_BYTES)
-    threading.Thread(target=libc.write, args=write, daemon=True).start()
-    os.read(watcher, 4096)
-    step("writing")
-    ask(control, f"SHM SEAL {lane}")
-    step("sealing")
+    for _ in range(LANE_COUNT):
+        reply, descriptors = ask(control, "SHM LANE 4096 4096")
+        lane = reply.split(b":")[1].split(b"\r\n")[0].decode()
+        write = (descriptors[0], page, PAGE_BYTES)
+        threading.Thread(target=libc.write, args=write, daemon=True).start()
+        os.read(watcher, 4096)
+        step("writing")
+        ask(control, f"SHM SEAL {lane}")
+        step("sealing")
+    sys.stdin.readline()
+    control.close()
     sys.stdin.read()
 
 

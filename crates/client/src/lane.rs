@@ -81,22 +81,21 @@ impl Lane {
         let Some(Reply::Integer(id)) = field(&reply, "lane") else {
             return Err(unexpected(&reply));
         };
-        let descriptors = std::mem::take(&mut control.descriptors);
-        let descriptors: Result<[OwnedFd; LANE_DESCRIPTORS], _> = descriptors.try_into();
-        let [memory, doorbell, bell] = descriptors.map_err(|_| unexpected(&reply))?;
-        let memory = SharedLane::open(memory, shape)?;
-        control.ask(&[b"SHM", b"SEAL", id.to_string().as_bytes()])?;
+        let id = *id as u64;
+        let taken_up = take_up(&mut control, id, &reply, shape);
+        // What nobody goes on with would count as a lane of this connection.
+        let (memory, doorbell, bell) = taken_up.inspect_err(|_| link.close(id))?;
         Ok(Lane {
             end: LaneEnd::new(memory, Side::Client),
-            doorbell: Waker::from(doorbell),
+            doorbell,
             replies: Replies::default(),
             encoded: Vec::new(),
-            id: *id as u64,
+            id,
             timeout: None,
             is_broken: false,
             link: Arc::clone(link),
             control: control.socket()?,
-            bell: Stream::from(bell),
+            bell,
             generation: Generation::current(),
         })
     }
@@ -342,6 +341,46 @@ impl Drop for Lane {
     }
 }
 
+/// Maps what has come with `reply`, the offer of lane `id`, and has the server serve it.
+fn take_up(
+    control: &mut Link,
+    id: u64,
+    reply: &Reply,
+    shape: LaneShape,
+) -> Result<(SharedLane, Waker, Stream), AttachError> {
+    let descriptors = std::mem::take(&mut control.descriptors);
+    let descriptors: Result<[OwnedFd; LANE_DESCRIPTORS], _> = descriptors.try_into();
+    let [memory, doorbell, bell] = descriptors.map_err(|_| unexpected(reply))?;
+    let memory = SharedLane::open(memory, shape)?;
+    control.ask(&[b"SHM", b"SEAL", id.to_string().as_bytes()])?;
+    Ok((memory, Waker::from(doorbell), Stream::from(bell)))
+}
+
 fn broken(error: LaneError) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn lane_that_cannot_be_mapped_is_given_back() {
+        let (client, mut server) = UnixStream::pair().unwrap();
+        let link = SharedLink::new(Link::over(client, None).unwrap());
+        let server = thread::spawn(move || {
+            let mut bytes = [0; 128];
+            let count = server.read(&mut bytes).unwrap();
+            assert!(bytes[..count].starts_with(b"*4\r\n$3\r\nSHM\r\n$4\r\nLANE\r\n"));
+            server.write_all(b"*2\r\n$4\r\nlane\r\n:7\r\n").unwrap();
+            let count = server.read(&mut bytes).unwrap();
+            assert_eq!(&bytes[..count], b"*3\r\n$3\r\nSHM\r\n$5\r\nCLOSE\r\n$1\r\n7\r\n");
+        });
+        let made = Lane::open(&link, LaneShape::new(4096, 4096).unwrap());
+        assert!(matches!(made, Err(AttachError::Unexpected(_))), "{made:?}");
+        server.join().unwrap();
+    }
 }

@@ -293,14 +293,24 @@ pub enum MemoryRefusal {
     /// The session, or all together, have as much upload memory as they may:
     /// `shm-upload-bytes-max`, `shm-upload-total-max`.
     UploadLimit,
-    /// As many memories are sealed at once as may be: the session asks again.
-    SealingMany,
     /// There is no room for so much, and nothing to evict.
     OutOfMemory,
     /// The upload memory refuses.
     Upload(UploadError),
     /// The system has no descriptors or memory left: its words.
     System(String),
+}
+
+impl From<std::io::Error> for MemoryRefusal {
+    fn from(error: std::io::Error) -> MemoryRefusal {
+        MemoryRefusal::System(error.to_string())
+    }
+}
+
+impl From<UploadError> for MemoryRefusal {
+    fn from(error: UploadError) -> MemoryRefusal {
+        MemoryRefusal::Upload(error)
+    }
 }
 
 impl From<MemoryRefusal> for CommandError {
@@ -322,7 +332,6 @@ impl From<MemoryRefusal> for CommandError {
             MemoryRefusal::UploadLimit => {
                 "ERR this connection, or all together, have as much upload memory as they may"
             }
-            MemoryRefusal::SealingMany => "TRYAGAIN too many memories are being sealed",
             MemoryRefusal::OutOfMemory => return CommandError::OUT_OF_MEMORY,
             MemoryRefusal::Upload(error) => return error.into(),
             MemoryRefusal::System(reason) => {

@@ -62,8 +62,8 @@ impl Attachments {
         if outbound.has_unsent(id) {
             return Err(MemoryRefusal::Unsent);
         }
-        let table = SharedPins::create().map_err(system)?;
-        let descriptor = table.as_fd().try_clone_to_owned().map_err(system)?;
+        let table = SharedPins::create()?;
+        let descriptor = table.as_fd().try_clone_to_owned()?;
         let pins: Arc<dyn PinMemory> = Arc::new(table);
         arena.pins().add_session(id, Arc::clone(&pins), leaves_no_touch);
         sessions.insert(id, pins);
@@ -96,7 +96,7 @@ impl Attachments {
         }
         // Read first: a segment made meanwhile is in the list, though the epoch does not say so.
         let epoch = arena.segment_epoch();
-        let (live, descriptors) = segments.live_since(known, DESCRIPTORS_MAX).map_err(system)?;
+        let (live, descriptors) = segments.live_since(known, DESCRIPTORS_MAX)?;
         let descriptor_count = descriptors.len();
         outbound.send(id, descriptors);
         let live = live.iter().map(|segment| (segment.index, segment.serial)).collect();
@@ -124,19 +124,18 @@ impl Attachments {
 
 /// Returns whether processes of `user_id` may read everything.
 fn may_read(user_id: u32, settings: &Settings) -> bool {
-    let is_own = user_id == sys::process::user_id() && user_id != OVERFLOW_USER;
-    settings.shared_reads && (is_own || settings.shared_read_users.contains(&user_id))
+    let is_listed = settings.shared_read_users.contains(&user_id);
+    settings.shared_reads && (is_own(user_id) || is_listed)
 }
 
 /// Returns whether values of processes of `user_id` may stay where they wrote them: readers have to
 /// trust them as they trust the server.
 pub fn may_adopt(user_id: u32, settings: &Settings) -> bool {
-    let is_own = user_id == sys::process::user_id() && user_id != OVERFLOW_USER;
-    settings.shared_reads && is_own
+    settings.shared_reads && is_own(user_id)
 }
 
-fn system(error: std::io::Error) -> MemoryRefusal {
-    MemoryRefusal::System(error.to_string())
+fn is_own(user_id: u32) -> bool {
+    user_id == sys::process::user_id() && user_id != OVERFLOW_USER
 }
 
 #[cfg(test)]

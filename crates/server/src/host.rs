@@ -169,11 +169,11 @@ impl Host for Shared {
     }
 
     fn allocate_upload(&self, id: u64, bytes: u64) -> Result<u64, MemoryRefusal> {
-        self.uploader(id).allocate(bytes).map_err(MemoryRefusal::Upload)
+        Ok(self.uploader(id).allocate(bytes)?)
     }
 
     fn free_upload(&self, id: u64, offset: u64) -> Result<(), MemoryRefusal> {
-        self.uploader(id).give_back(offset).map_err(MemoryRefusal::Upload)
+        Ok(self.uploader(id).give_back(offset)?)
     }
 }
 

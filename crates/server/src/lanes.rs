@@ -1,17 +1,17 @@
 //! Lanes: connections whose bytes pass through memory that the client maps too.
 //!
 //! A lane is made on a unix connection, its parent, and is a client of its own: it has a number, a
-//! session, a worker. It is an offer until its client has mapped the memory and says so; then a
-//! thread seals the memory and a worker serves it. It ends with its parent, with the parent's
-//! process, by SHM CLOSE, as any client does (QUIT, a limit), or when the client writes what no
-//! client writes.
+//! session, a worker. It is an offer until its client has mapped the memory and says so; then the
+//! memory is sealed and a worker serves it. It ends with its parent, with the parent's process, by
+//! SHM CLOSE, as any client does (QUIT, a limit), or when the client writes what no client writes.
 //!
-//! *Not here*: the memory (`ring::lane`), how it is served (`transport.rs`, `worker/lanes.rs`).
+//! *Not here*: the memory (`ring::lane`), when it is sealed (`sealings.rs`), how it is served
+//! (`transport.rs`, `worker/lanes.rs`).
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::{io, thread};
 
 use command::{LaneOffer, MemoryRefusal};
 use ring::lane::{LaneEnd, LaneShape, SharedLane, Side};
@@ -20,12 +20,11 @@ use sys::socket::{Peer, Stream};
 
 use crate::connection::End;
 use crate::mailbox::Message;
+use crate::sealings::Owner;
 use crate::shared::Shared;
 
 /// Lanes of one session: more threads than that share some.
 const LANES_PER_SESSION_MAX: usize = 256;
-/// Lanes that are sealed at once, each by a thread of its own.
-const SEALINGS_MAX: usize = 64;
 /// The descriptors that a lane takes: its memory, the server's doorbell, the client's.
 pub const LANE_DESCRIPTORS: usize = 3;
 
@@ -39,8 +38,6 @@ pub struct Lanes {
 struct State {
     /// By the numbers of their parents and their own.
     lanes: BTreeMap<(u64, u64), Lane>,
-    /// Lanes that a thread seals.
-    sealing_count: usize,
 }
 
 /// One lane.
@@ -53,8 +50,8 @@ struct Lane {
 enum Stage {
     /// The client has not mapped it yet.
     Offered(Box<LaneSeat>),
-    /// A thread seals it. One that ends meanwhile counts until the thread is done, which a client
-    /// can delay for as long as it likes.
+    /// It is being sealed. One that ends meanwhile counts until that is done, which a client can
+    /// delay for as long as it likes.
     Sealing {
         /// It has been ended.
         is_over: bool,
@@ -127,7 +124,7 @@ impl Shared {
         let id = self.clients.next_id();
         let maker = Maker { parent, peer, address };
         // Without the lock: the system may take its time to find so much memory.
-        let (seat, descriptors) = new_seat(id, maker, shape).map_err(system)?;
+        let (seat, descriptors) = new_seat(id, maker, shape)?;
         let mut state = self.lanes.state();
         if !state.has_room(parent, settings.lanes_max) {
             return Err(MemoryRefusal::TooManyLanes);
@@ -143,35 +140,24 @@ impl Shared {
     }
 
     /// Has `id`, a lane of `parent`, sealed and then served by a worker.
-    ///
-    /// Sealing waits for whoever writes to the memory's descriptor at this moment, and a client
-    /// can make a write take for ever, out of a page that a process of its own has to bring. So
-    /// it is not for a worker, nor under a lock.
     pub(crate) fn serve_lane(&self, parent: u64, id: u64) -> Result<(), MemoryRefusal> {
-        let worker = self.next_worker();
         let mut state = self.lanes.state();
-        let is_busy = state.sealing_count >= SEALINGS_MAX;
         let lane = state.lanes.get_mut(&(parent, id)).ok_or(MemoryRefusal::NoLane)?;
         if !matches!(lane.stage, Stage::Offered(_)) {
             return Err(MemoryRefusal::Sealed);
         }
-        if is_busy {
-            return Err(MemoryRefusal::TooManyLanes);
-        }
         let stage = std::mem::replace(&mut lane.stage, Stage::Sealing { is_over: false });
         let Stage::Offered(seat) = stage else { unreachable!("it was one just now") };
-        state.sealing_count += 1;
         drop(state);
-        let mailbox = Arc::clone(&self.mailboxes[worker]);
-        let seal = move || {
-            let sealed = seat.end.memory().seal();
+        let owner = Owner { session: parent, user: seat.peer.user_id };
+        let mailbox = Arc::clone(&self.mailboxes[self.next_worker()]);
+        let seal = move |is_wanted| {
+            // Where it is not, it is over, as the worker will find.
+            let sealed = if is_wanted { seat.end.memory().seal() } else { Ok(()) };
             mailbox.post(Message::ServeLane(seat, sealed));
         };
-        if let Err(error) = thread::Builder::new().name("seal".to_owned()).spawn(seal) {
-            self.give_up_lane(parent, id);
-            return Err(system(error));
-        }
-        Ok(())
+        let begun = self.sealings.begin(owner, seal);
+        Ok(begun.inspect_err(|_| self.give_up_lane(parent, id))?)
     }
 
     /// Notes that `worker` serves the lane that has been sealed, and that its bytes are counted as
@@ -186,7 +172,6 @@ impl Shared {
         }
         lane.stage = Stage::Served(worker);
         self.note_client_bytes(-(lane.bytes as isize));
-        state.sealing_count -= 1;
         true
     }
 
@@ -194,9 +179,6 @@ impl Shared {
     pub(crate) fn give_up_lane(&self, parent: u64, id: u64) {
         let mut state = self.lanes.state();
         let Some(lane) = state.lanes.remove(&(parent, id)) else { return };
-        if matches!(lane.stage, Stage::Sealing { .. }) {
-            state.sealing_count -= 1;
-        }
         drop(state);
         self.clients.leave();
         self.note_client_bytes(-(lane.bytes as isize));
@@ -254,8 +236,4 @@ fn new_seat(id: u64, maker: Maker, shape: LaneShape) -> io::Result<(LaneSeat, Ve
     let end = LaneEnd::new(memory, Side::Server);
     let Maker { parent, peer, address } = maker;
     Ok((LaneSeat { id, parent, peer, address, end, doorbell, bell }, descriptors))
-}
-
-fn system(error: io::Error) -> MemoryRefusal {
-    MemoryRefusal::System(error.to_string())
 }

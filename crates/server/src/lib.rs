@@ -39,6 +39,7 @@ mod oom;
 mod outbound;
 mod pause;
 mod registry;
+mod sealings;
 mod service;
 mod shared;
 mod slab;

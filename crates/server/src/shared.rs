@@ -32,10 +32,10 @@ use crate::oom::OomScoreFile;
 use crate::outbound::Outbound;
 use crate::pause::ClientPause;
 use crate::registry::{ClientRecord, Registry};
+use crate::sealings::Sealings;
 use crate::service::Bell;
 use crate::slow_log::SlowLog;
 use crate::statistics::{Counted, Rates, Totals, WorkerCounters};
-use crate::uploads::Sealings;
 
 /// The worker that accepts connections, for all.
 const ACCEPTING_WORKER: usize = 0;
@@ -50,8 +50,10 @@ pub struct Shared {
     pub attachments: Attachments,
     /// The connections through shared memory.
     pub lanes: Lanes,
-    /// Upload memory that is being sealed.
+    /// Memory of lanes and uploads that is being sealed.
     pub sealings: Arc<Sealings>,
+    /// Held while upload memory is made: of two at a time the second sees the first.
+    pub making_upload: Mutex<()>,
     /// Descriptors on their way to other processes.
     pub outbound: Outbound,
     /// The latest effects, when they are kept.
@@ -177,6 +179,7 @@ impl Shared {
             attachments: Attachments::default(),
             lanes: Lanes::default(),
             sealings: Arc::default(),
+            making_upload: Mutex::default(),
             outbound: Outbound::default(),
             backlog,
             doors: Doors::default(),

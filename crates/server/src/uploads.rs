@@ -1,14 +1,15 @@
 //! Upload memory: who may have it, how it is sealed, when it ends.
 //!
 //! A run is made on a unix connection and is its session's, and that of the session's lanes. It is
-//! an offer until its client has mapped it and says so; then a thread seals it, and values can be
+//! an offer until its client has mapped it and says so; then it is sealed, and values can be
 //! written. It ends with the connection or its process, and is closed once no value is left in it.
 //!
-//! *Not here*: what is free in it, what was committed (`arena::Uploads`).
+//! *Not here*: what is free in it, what was committed (`arena::Uploads`), when it is sealed
+//! (`sealings.rs`).
 
+use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{io, thread};
+use std::sync::Arc;
 
 use arena::{UploadError, UploadRun, Uploader};
 use base::prng::Prng;
@@ -19,66 +20,13 @@ use sys::memory::OwnedSegments;
 
 use crate::attach::may_adopt;
 use crate::config::Settings;
+use crate::sealings::Owner;
 use crate::shared::Shared;
 
-/// Runs that are sealed at once, each by a thread of its own.
-const SEALINGS_MAX: usize = 64;
-/// Of these so many are of one session, and so many of one user, ended sessions included: a client
-/// can draw the sealing of its memory out for ever, and is not to stop others by it.
-const SEALINGS_PER_SESSION_MAX: usize = 2;
-const SEALINGS_PER_USER_MAX: usize = 8;
 /// All upload memory together may take this part of `maxmemory`,
 const TOTAL_SHARE: u64 = 4;
 /// and this many bytes where there is no such limit.
 const TOTAL_BYTES_UNLIMITED: u64 = 4 << 30;
-
-/// Upload memory on its way to be used.
-#[derive(Default)]
-pub struct Sealings {
-    /// The session and the user of each.
-    owners: Mutex<Vec<(u64, u32)>>,
-    /// Held while a run is made: of two at a time the second sees the first.
-    making: Mutex<()>,
-}
-
-/// Whether one more run may be sealed.
-#[derive(Debug, PartialEq, Eq)]
-enum Admission {
-    Admitted,
-    /// Its session or user has to wait for what it has sealed already.
-    Later,
-    /// There are too many of all together.
-    Full,
-}
-
-impl Sealings {
-    fn enter(&self, session: u64, user: u32) -> Admission {
-        let mut owners = self.owners();
-        let count = |is_counted: &dyn Fn(&(u64, u32)) -> bool| {
-            owners.iter().filter(|owner| is_counted(owner)).count()
-        };
-        if count(&|owner| owner.0 == session) >= SEALINGS_PER_SESSION_MAX
-            || count(&|owner| owner.1 == user) >= SEALINGS_PER_USER_MAX
-        {
-            return Admission::Later;
-        }
-        if owners.len() >= SEALINGS_MAX {
-            return Admission::Full;
-        }
-        owners.push((session, user));
-        Admission::Admitted
-    }
-
-    fn leave(&self, session: u64, user: u32) {
-        let mut owners = self.owners();
-        let index = owners.iter().position(|owner| *owner == (session, user));
-        owners.swap_remove(index.expect("it has entered"));
-    }
-
-    fn owners(&self) -> MutexGuard<'_, Vec<(u64, u32)>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Shared {
     /// Makes upload memory for the unix connection `id`. Its descriptors leave with the
@@ -93,7 +41,7 @@ impl Shared {
         let uploads = self.keyspace().arena().uploads();
         let wanted = bytes.clamp(1, 1 << 48).next_multiple_of(segment_bytes);
         let count = wanted / segment_bytes;
-        let _making = self.sealings.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = self.making_upload.lock().expect("nobody who makes upload memory panics");
         let fits = |used: u64, most: u64| used.saturating_add(wanted) <= most;
         let total_max = total_bytes_max(&settings);
         if !fits(uploads.usage().bytes, total_max) {
@@ -108,7 +56,7 @@ impl Shared {
         }
         let may_adopt = may_adopt(peer.user_id, &settings);
         self.make_room_for_upload(wanted)?;
-        let run = uploads.make(id, wanted, may_adopt).map_err(MemoryRefusal::Upload)?;
+        let run = uploads.make(id, wanted, may_adopt)?;
         // It counts from now on, whatever others have taken of the room meanwhile.
         self.keyspace().suspect_overshoot();
         match descriptors_of(&self.segments, run) {
@@ -120,55 +68,34 @@ impl Shared {
             }
             Err(error) => {
                 uploads.withdraw(id, run.offset);
-                Err(MemoryRefusal::System(error.to_string()))
+                Err(error.into())
             }
         }
     }
 
     /// Evicts as a write of `bytes` would, so that a run does not have later writes refused.
     fn make_room_for_upload(&self, bytes: u64) -> Result<(), MemoryRefusal> {
-        let system = |error: io::Error| MemoryRefusal::System(error.to_string());
-        let mut random = Prng::new(sys::random::seed().map_err(system)?);
+        let mut random = Prng::new(sys::random::seed()?);
         let mut context = SweepContext { now: sys::clock::realtime(), random: &mut random };
         let made = self.keyspace().reserve_ahead(bytes, &mut context);
         made.map_err(|_| MemoryRefusal::OutOfMemory)
     }
 
-    /// Has the run of session `id` at `offset` sealed; returns whether that is done. Where the
-    /// session or its user has as much sealed as it may, it is asked for again too.
-    ///
-    /// Sealing is not for a worker: see `serve_lane`.
+    /// Has the run of session `id` at `offset` sealed; returns whether that is done. Asked for
+    /// again it says so again.
     pub(crate) fn open_offered(&self, id: u64, offset: u64) -> Result<bool, MemoryRefusal> {
         let user = self.clients.peer(id).ok_or(MemoryRefusal::NotUnix)?.user_id;
         let uploads = self.keyspace().arena().uploads();
-        let run = match uploads.begin_seal(id, offset) {
-            Ok(run) => run,
-            // Asked again.
-            Err(_) => return uploads.is_open(id, offset).ok_or(NO_RUN),
+        let Ok(run) = uploads.begin_seal(id, offset) else {
+            return uploads.is_open(id, offset).ok_or(NO_RUN);
         };
-        match self.sealings.enter(id, user) {
-            Admission::Admitted => {}
-            refused => {
-                uploads.cancel_seal(offset);
-                let is_full = refused == Admission::Full;
-                return if is_full { Err(MemoryRefusal::SealingMany) } else { Ok(false) };
-            }
-        }
-        let arena = Arc::clone(self.keyspace().arena());
-        let (segments, sealings) = (Arc::clone(&self.segments), Arc::clone(&self.sealings));
-        let seal = move || {
-            let sealed = each_segment(&segments, run).try_for_each(|index| segments.seal(index));
-            if let Err(error) = &sealed {
-                tracing::warn!(id, %error, "Upload memory cannot be sealed");
-            }
-            arena.uploads().end_seal(offset, sealed.is_ok());
-            sealings.leave(id, user);
+        let (arena, segments) = (Arc::clone(self.keyspace().arena()), Arc::clone(&self.segments));
+        let seal = move |is_wanted| {
+            let is_sealed = is_wanted && seal_run(&segments, run, id);
+            arena.uploads().end_seal(offset, is_sealed);
         };
-        if let Err(error) = thread::Builder::new().name("seal".to_owned()).spawn(seal) {
-            self.sealings.leave(id, user);
-            uploads.cancel_seal(offset);
-            return Err(MemoryRefusal::System(error.to_string()));
-        }
+        let begun = self.sealings.begin(Owner { session: id, user }, seal);
+        begun.inspect_err(|_| uploads.cancel_seal(offset))?;
         Ok(false)
     }
 
@@ -189,6 +116,15 @@ fn total_bytes_max(settings: &Settings) -> u64 {
     }
 }
 
+/// Seals the memory of `run`, which is session `id`'s; returns whether that worked.
+fn seal_run(segments: &OwnedSegments, run: UploadRun, id: u64) -> bool {
+    let sealed = each_segment(segments, run).try_for_each(|index| segments.seal(index));
+    if let Err(error) = &sealed {
+        tracing::warn!(id, %error, "Upload memory cannot be sealed");
+    }
+    sealed.is_ok()
+}
+
 fn each_segment(segments: &OwnedSegments, run: UploadRun) -> impl Iterator<Item = u32> + use<> {
     let segment_bytes = segments.segment_bytes();
     let first = (run.offset / segment_bytes) as u32;
@@ -200,29 +136,4 @@ fn descriptors_of(segments: &OwnedSegments, run: UploadRun) -> io::Result<Vec<Ow
     each_segment(segments, run)
         .map(|index| Ok(segments.descriptor(index)?.expect(exists)))
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sealings_of_one_session_and_one_user_leave_room_for_others() {
-        let sealings = Sealings::default();
-        for session in 0..4 {
-            assert_eq!(sealings.enter(session, 1), Admission::Admitted);
-            assert_eq!(sealings.enter(session, 1), Admission::Admitted);
-            assert_eq!(sealings.enter(session, 1), Admission::Later, "of one session");
-        }
-        assert_eq!(sealings.enter(5, 1), Admission::Later, "of one user");
-        for user in 2..9 {
-            for session in 0..8 {
-                let session = u64::from(user) * 100 + session;
-                assert_eq!(sealings.enter(session, user), Admission::Admitted);
-            }
-        }
-        assert_eq!(sealings.enter(1000, 9), Admission::Full);
-        sealings.leave(0, 1);
-        assert_eq!(sealings.enter(0, 1), Admission::Admitted);
-    }
 }

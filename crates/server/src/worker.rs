@@ -492,6 +492,7 @@ impl<'s> Worker<'s> {
         self.shared.attachments.end(id, self.shared.keyspace());
         self.shared.outbound.end(id);
         self.shared.end_lanes_of(id);
+        self.shared.sealings.end(id);
         if self.shared.keyspace().arena().uploads().end(id) {
             // To give the memory back is not for a worker.
             self.shared.bell.ring();

@@ -1,0 +1,180 @@
+//! Memory that a client has mapped, on its way to be sealed against any further writer.
+//!
+//! Sealing waits for whoever writes to the memory's descriptor at this moment, and a client can
+//! make a write take for ever, out of a page that a process of its own has to bring. So it is not
+//! for a worker, nor under a lock: threads do it, few for each session and user, so that nobody
+//! stops others by it. What comes beyond that waits behind them, and is bounded by how many lanes
+//! and runs there may be.
+//!
+//! *Not here*: what is sealed, and what follows (`lanes.rs`, `uploads.rs`).
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::{io, thread};
+
+/// Memories that are sealed at once, each by a thread,
+const UNDERWAY_MAX: usize = 64;
+/// of these of one session,
+const PER_SESSION_MAX: usize = 2;
+/// and of one user, ended sessions included.
+const PER_USER_MAX: usize = 8;
+
+/// What is sealed, and what waits for its turn.
+#[derive(Default)]
+pub struct Sealings {
+    state: Mutex<State>,
+}
+
+/// Whose memory it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The session that it was made for.
+    pub session: u64,
+    /// The user of its process.
+    pub user: u32,
+}
+
+/// Seals a memory and tells what came of it. Told false, as the session has ended before it was
+/// its turn, it gives the memory up, and waits for nothing.
+type Task = Box<dyn FnOnce(bool) + Send>;
+
+#[derive(Default)]
+struct State {
+    underway: Vec<Owner>,
+    /// None of them could begin now: each end of one that is underway lets one begin at most.
+    waiting: Vec<(Owner, Task)>,
+}
+
+impl Sealings {
+    /// Has a thread run `task`, now or once those before it leave it room.
+    ///
+    /// # Errors
+    /// When there is no thread; the task is gone.
+    pub fn begin(
+        self: &Arc<Sealings>,
+        owner: Owner,
+        task: impl FnOnce(bool) + Send + 'static,
+    ) -> io::Result<()> {
+        let mut state = self.state();
+        if !state.admits(owner) {
+            state.waiting.push((owner, Box::new(task)));
+            return Ok(());
+        }
+        let sealings = Arc::clone(self);
+        let run = move || sealings.run(owner, Box::new(task));
+        thread::Builder::new().name("seal".to_owned()).spawn(run)?;
+        state.underway.push(owner);
+        Ok(())
+    }
+
+    /// Gives up what waits for `session`, which has ended.
+    pub fn end(&self, session: u64) {
+        let is_over = |waiting: &mut (Owner, Task)| waiting.0.session == session;
+        let given_up: Vec<_> = self.state().waiting.extract_if(.., is_over).collect();
+        given_up.into_iter().for_each(|(_, task)| task(false));
+    }
+
+    /// Runs `task`, and then those that its end and theirs leave room for.
+    fn run(&self, owner: Owner, task: Task) {
+        let mut next = Some((owner, task));
+        while let Some((owner, task)) = next {
+            task(true);
+            next = self.state().exchange(owner);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of the sealings panics")
+    }
+}
+
+impl State {
+    fn admits(&self, owner: Owner) -> bool {
+        let count = |is_counted: &dyn Fn(&Owner) -> bool| {
+            self.underway.iter().filter(|other| is_counted(other)).count()
+        };
+        self.underway.len() < UNDERWAY_MAX
+            && count(&|other| other.session == owner.session) < PER_SESSION_MAX
+            && count(&|other| other.user == owner.user) < PER_USER_MAX
+    }
+
+    /// Notes that one of `owner` has ended, and begins the first that may.
+    fn exchange(&mut self, owner: Owner) -> Option<(Owner, Task)> {
+        let ended = self.underway.iter().position(|other| *other == owner);
+        self.underway.swap_remove(ended.expect("it has begun"));
+        let first = self.waiting.iter().position(|waiting| self.admits(waiting.0))?;
+        let next = self.waiting.remove(first);
+        self.underway.push(next.0);
+        Some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    /// A memory whose sealing ends when the test says so.
+    struct Memory {
+        end: Sender<()>,
+        /// What the task has been told.
+        told: Receiver<bool>,
+    }
+
+    fn begin(sealings: &Arc<Sealings>, session: u64, user: u32) -> Memory {
+        let (end, ended) = channel();
+        let (tell, told) = channel();
+        let task = move |is_wanted| {
+            tell.send(is_wanted).unwrap();
+            if is_wanted {
+                ended.recv().unwrap();
+            }
+        };
+        sealings.begin(Owner { session, user }, task).unwrap();
+        Memory { end, told }
+    }
+
+    fn counts(sealings: &Sealings) -> (usize, usize) {
+        let state = sealings.state();
+        (state.underway.len(), state.waiting.len())
+    }
+
+    #[test]
+    fn sealings_of_one_session_and_one_user_leave_room_for_others() {
+        let sealings = Arc::default();
+        let mut memories = Vec::new();
+        for session in 0..4 {
+            memories.extend([(); 2].map(|()| begin(&sealings, session, 1)));
+            assert_eq!(counts(&sealings).1, session as usize, "two of one session at once");
+            memories.push(begin(&sealings, session, 1));
+        }
+        let of_user = begin(&sealings, 5, 1);
+        assert_eq!(counts(&sealings), (8, 5), "eight of one user");
+        for user in 2..9 {
+            for session in 0..8 {
+                memories.push(begin(&sealings, u64::from(user) * 100 + session, user));
+            }
+        }
+        assert_eq!(counts(&sealings), (64, 5));
+        let of_all = begin(&sealings, 1000, 9);
+        assert_eq!(counts(&sealings), (64, 6), "sixty-four together");
+        memories.iter().for_each(|memory| memory.end.send(()).unwrap());
+        assert_eq!((of_user.told.recv(), of_all.told.recv()), (Ok(true), Ok(true)));
+        assert!(memories.iter().all(|memory| memory.told.recv() == Ok(true)));
+        of_user.end.send(()).unwrap();
+        of_all.end.send(()).unwrap();
+    }
+
+    #[test]
+    fn what_waits_is_given_up_with_its_session_and_the_rest_goes_on() {
+        let sealings = Arc::default();
+        let [first, second, third] = [(); 3].map(|()| begin(&sealings, 1, 1));
+        let others = [(); 3].map(|()| begin(&sealings, 2, 1));
+        sealings.end(1);
+        assert_eq!((third.told.recv(), counts(&sealings)), (Ok(false), (4, 1)));
+        for memory in [&first, &second].into_iter().chain(&others) {
+            memory.end.send(()).unwrap();
+            assert_eq!(memory.told.recv(), Ok(true));
+        }
+    }
+}
