@@ -4,7 +4,7 @@
 //! `FOREBAY_LARGE_SETS` sets how many streams there are, `FOREBAY_LARGE_SETS_SEED` repeats one.
 
 use base::prng::Prng;
-use harness::{Connection, Kind, Launch, Request, Server, encode, request, words};
+use harness::{Connection, Kind, Launch, Request, Server, encode, number, request, words};
 use resp::Value;
 
 const STREAMS_DEFAULT: u64 = 120;
@@ -12,14 +12,6 @@ const STREAMS_DEFAULT: u64 = 120;
 const REPLIES_BYTES_MAX: usize = 30_000;
 const LAST: &str = "ECHO last";
 const LAST_REPLY: &[u8] = b"$4\r\nlast\r\n";
-
-/// Returns a field of INFO that is a number.
-fn info(server: &Server, field: &str) -> u64 {
-    let Value::Bulk(text) = server.tcp().call("INFO everything") else { panic!("INFO is text") };
-    let text = String::from_utf8(text).expect("INFO is text");
-    let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    value.expect("a field of INFO").trim().parse().expect("a number")
-}
 
 /// Returns `length` bytes that follow from `seed`.
 fn value(seed: u64, length: usize) -> Vec<u8> {
@@ -31,17 +23,16 @@ fn value(seed: u64, length: usize) -> Vec<u8> {
 #[test]
 fn random_large_writes_are_answered_as_by_redis() {
     let servers = [Kind::Forebay, Kind::Redis].map(Server::start);
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     let first = number("FOREBAY_LARGE_SETS_SEED");
     let count = first.map_or(number("FOREBAY_LARGE_SETS").unwrap_or(STREAMS_DEFAULT), |_| 1);
     let first = first.unwrap_or_else(|| u64::from(std::process::id()) << 32);
     for seed in first..first + count {
         check(&servers, seed);
     }
-    let direct = info(&servers[0], "values_received_in_place");
+    let direct = servers[0].info("values_received_in_place");
     println!("{count} streams, {direct} values received in place");
     assert!(count < STREAMS_DEFAULT || direct > count);
-    assert_eq!(info(&servers[0], "used_memory_extents_reserved"), 0);
+    assert_eq!(servers[0].info("used_memory_extents_reserved"), 0);
 }
 
 /// Sends the stream of `seed` to both, to ours over each transport.
@@ -276,16 +267,16 @@ fn a_value_cut_anywhere_is_stored_as_it_was_sent() {
             }
         }
     }
-    assert!(info(&server, "values_received_in_place") > stored / 2);
-    assert_eq!(info(&server, "used_memory_extents_reserved"), 0);
+    assert!(server.info("values_received_in_place") > stored / 2);
+    assert_eq!(server.info("used_memory_extents_reserved"), 0);
 }
 
 /// Returns how often the server receives for `stream` and its `replies`.
 fn receives(server: &Server, connection: &mut Connection, stream: &[u8], replies: usize) -> u64 {
-    let before = info(server, "total_reads_processed");
+    let before = server.info("total_reads_processed");
     connection.send(stream).expect("the server takes it");
     (0..replies).for_each(|_| drop(connection.read().expect("a reply comes")));
-    info(server, "total_reads_processed") - before
+    server.info("total_reads_processed") - before
 }
 
 #[test]
@@ -325,11 +316,11 @@ fn values_of_a_pipeline_are_received_in_place_where_they_come_in_parts() {
     for (length, count, at_least, at_most) in
         [(65_536, 1, 1, 1), (65_536, 20, 20, 20), (40_000, 20, 1, 20), (32_000, 20, 0, 0)]
     {
-        let before = info(&server, "values_received_in_place");
+        let before = server.info("values_received_in_place");
         let set = request(&[b"SET".as_slice(), b"key", &value(2, length)]);
         connection.send(&encode(&vec![set; count])).unwrap();
         (0..count).for_each(|_| assert_eq!(connection.read().unwrap().bytes, b"+OK\r\n"));
-        let found = info(&server, "values_received_in_place") - before;
+        let found = server.info("values_received_in_place") - before;
         assert!((at_least..=at_most).contains(&found), "{found} of {count} of {length} bytes");
         let Value::Bulk(stored) = connection.call("GET key") else { panic!("a value") };
         assert!(stored == value(2, length));

@@ -5,7 +5,7 @@
 //! number of rounds.
 
 use base::prng::Prng;
-use harness::{Connection, Kind, Request, Server, request};
+use harness::{Connection, Kind, Request, Server, number, request};
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const ROUNDS_DEFAULT: u64 = 60;
@@ -22,7 +22,6 @@ struct Pair {
 #[test]
 fn loops_over_large_strings_give_what_redis_server_gives() {
     let servers = [Kind::Forebay, Kind::Redis].map(Server::start);
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     let first = number("FOREBAY_LARGE_SEED").unwrap_or(u64::from(std::process::id()) << 20);
     let rounds = number("FOREBAY_LARGE_ROUNDS").unwrap_or(ROUNDS_DEFAULT);
     for seed in first..first + rounds {

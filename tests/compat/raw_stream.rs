@@ -9,7 +9,7 @@
 //! arrive.
 
 use base::prng::Prng;
-use harness::{Kind, Server, encode, words};
+use harness::{Kind, Server, encode, number, words};
 
 const STREAMS_DEFAULT: u64 = 2_000;
 /// Lines below the limit of 64 KiB, also with a torn request before them, and lines above it
@@ -19,7 +19,6 @@ const LONG_LINES: [usize; 2] = [60_000, 300_000];
 #[test]
 fn random_streams_are_answered_and_closed_as_by_redis() {
     let servers = [Kind::Forebay, Kind::Redis].map(Server::start);
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     let first = number("FOREBAY_STREAMS_SEED");
     let count = first.map_or(number("FOREBAY_STREAMS").unwrap_or(STREAMS_DEFAULT), |_| 1);
     let first = first.unwrap_or_else(|| u64::from(std::process::id()) << 32);

@@ -11,7 +11,7 @@ use client::{Lane, LaneShape};
 use resp::{Value, ValueDecoder, encode_command};
 
 /// Silence after which a server counts as hung. It bounds a hang and is no statement about speed.
-const SILENCE_MAX: Duration = Duration::from_secs(120);
+pub const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// What one read takes: little for a line, much for a large value.
 const READ_BYTES_MIN: usize = 16 * 1024;
 const READ_BYTES_MAX: usize = 1024 * 1024;
@@ -106,11 +106,7 @@ impl Connection {
     /// # Errors
     /// When the server does not take the connection or refuses the lane.
     pub fn lane(path: &Path, ring_bytes: u64) -> io::Result<Connection> {
-        let shape = LaneShape::new(ring_bytes, ring_bytes).ok_or(io::ErrorKind::InvalidInput)?;
-        let lane = Lane::connect(path, None, shape);
-        let mut lane = lane.map_err(|error| io::Error::other(error.to_string()))?;
-        lane.set_timeout(Some(SILENCE_MAX));
-        Ok(Connection::over(Stream::Lane(Box::new(lane))))
+        Ok(Connection::over(Stream::Lane(Box::new(bare_lane(path, ring_bytes)?))))
     }
 
     fn over(stream: Stream) -> Connection {
@@ -141,6 +137,23 @@ impl Connection {
     pub fn pipeline(&mut self, requests: &[Request]) -> Vec<Raw> {
         self.send(&encode(requests)).expect("the server takes requests");
         requests.iter().map(|_| self.read().expect("the server answers")).collect()
+    }
+
+    /// Returns what INFO says of `sections`.
+    ///
+    /// # Panics
+    /// When the connection breaks.
+    pub fn info_text(&mut self, sections: &str) -> String {
+        let reply = self.call(&format!("INFO {sections}"));
+        String::from_utf8_lossy(reply.as_bytes().expect("INFO is a text")).into_owned()
+    }
+
+    /// Returns the field `name` of INFO, a number.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn info(&mut self, name: &str) -> u64 {
+        info_field(&self.info_text("everything"), name)
     }
 
     /// Sends bytes as they are.
@@ -222,6 +235,28 @@ impl Connection {
         self.input.truncate(before + *received.as_ref().unwrap_or(&0));
         received
     }
+}
+
+/// Makes a lane on a connection to the socket at `path`, with rings of `ring_bytes`.
+///
+/// # Errors
+/// As [`Connection::lane`].
+pub fn bare_lane(path: &Path, ring_bytes: u64) -> io::Result<Lane> {
+    let shape = LaneShape::new(ring_bytes, ring_bytes).ok_or(io::ErrorKind::InvalidInput)?;
+    let lane = Lane::connect(path, None, shape);
+    let mut lane = lane.map_err(|error| io::Error::other(error.to_string()))?;
+    lane.set_timeout(Some(SILENCE_MAX));
+    Ok(lane)
+}
+
+/// Returns the field `name` of a `text` of INFO, a number.
+///
+/// # Panics
+/// When there is none.
+pub fn info_field(text: &str, name: &str) -> u64 {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let value = value.unwrap_or_else(|| panic!("INFO has no {name}:\n{text}"));
+    value.parse().expect("the field is a number")
 }
 
 /// Returns the bytes of `requests`.

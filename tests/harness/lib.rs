@@ -3,12 +3,16 @@
 //!
 //! *Layout*: `server.rs` starts `forebay` or `redis-server` and waits until it answers,
 //! `connection.rs` speaks RESP to it, `process.rs` runs programs that never outlive the test,
+//! `dialogue.rs` speaks with those that answer line by line,
 //! `kernel.rs` reads what the kernel knows of a process, `peer.rs` is what the program
-//! `forebay-peer` and its tests agree on, `poll.rs` waits, `folder.rs` makes temporary folders.
+//! `forebay-peer` and its tests agree on, `poll.rs` waits, `environment.rs` reads how
+//! much is to be done, `folder.rs` makes temporary folders.
 //! *Invariants*: a process that a test starts ends with the test or with the test's process,
 //! whichever is first; nobody waits without a bound.
 
 mod connection;
+mod dialogue;
+mod environment;
 mod folder;
 pub mod kernel;
 mod peer;
@@ -16,7 +20,9 @@ mod poll;
 mod process;
 mod server;
 
-pub use connection::{Connection, Raw, Request, encode, request, words};
+pub use connection::{Connection, Raw, Request, SILENCE_MAX, encode, info_field, request, words};
+pub use dialogue::Dialogue;
+pub use environment::number;
 pub use folder::TempFolder;
 pub use peer::{VICTIM_KEYS, VICTIM_PREFIX, bytes, digest};
 pub use poll::{let_pass, poll, poll_until};

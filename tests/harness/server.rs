@@ -10,7 +10,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use crate::connection::Connection;
+use client::Lane;
+
+use crate::connection::{Connection, bare_lane};
 use crate::folder::TempFolder;
 use crate::poll::{let_pass, poll};
 use crate::process::{Program, command};
@@ -199,6 +201,22 @@ impl Server {
     /// When it does not take one.
     pub fn lane(&self, ring_bytes: u64) -> Connection {
         Connection::lane(&self.socket, ring_bytes).expect("the server makes a lane")
+    }
+
+    /// Returns the client's half of such a connection, which makes upload memory too.
+    ///
+    /// # Panics
+    /// When it does not take one.
+    pub fn bare_lane(&self, ring_bytes: u64) -> Lane {
+        bare_lane(&self.socket, ring_bytes).expect("the server makes a lane")
+    }
+
+    /// Returns the field `name` of its INFO, a number.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn info(&self, name: &str) -> u64 {
+        self.unix().info(name)
     }
 
     /// Returns what it has logged.

@@ -8,7 +8,7 @@ use base::prng::Prng;
 use harness::{Connection, Kind, Launch, Server, kernel, poll_until};
 use resp::Value;
 
-use super::{assert_healthy, info};
+use super::assert_healthy;
 
 /// Of which a fifth over TCP: the system has 28,000 ports for connections to one address, and
 /// keeps each for a minute.
@@ -20,20 +20,20 @@ fn quick_connects_leave_nothing_behind() {
     let server = Server::start(Kind::Forebay);
     assert_healthy(&server);
     let process_id = server.process_id();
-    poll_until("the first clients to be gone", || info(&server, "clients", CONNECTED) == 1);
+    poll_until("the first clients to be gone", || server.info(CONNECTED) == 1);
     let descriptors = kernel::descriptor_count(process_id);
-    let received = info(&server, "stats", "total_connections_received");
+    let received = server.info("total_connections_received");
     thread::scope(|scope| {
         for thread in 0..QUICK_THREADS {
             let server = &server;
             scope.spawn(move || connect_quickly(server, thread));
         }
     });
-    poll_until("all clients to be gone", || info(&server, "clients", CONNECTED) == 1);
+    poll_until("all clients to be gone", || server.info(CONNECTED) == 1);
     poll_until("all descriptors to be closed", || {
         kernel::descriptor_count(process_id) <= descriptors
     });
-    let received = info(&server, "stats", "total_connections_received") - received;
+    let received = server.info("total_connections_received") - received;
     assert!(received >= QUICK_CONNECTS, "{received} connections were counted");
     assert_healthy(&server);
 }

@@ -1,15 +1,11 @@
 //! Long values of which a part never comes, or comes late: their places in the store are given
 //! back, and nobody's values go for what is only announced.
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
-
-use harness::{
-    Connection, Kind, Launch, Program, Server, command, encode, poll_until, request, words,
-};
+use harness::{Connection, Kind, Launch, Server, encode, poll_until, request, words};
 use resp::Value;
 
-use super::{assert_healthy, info};
+use super::assert_healthy;
+use super::script::Script;
 
 const TRANSPORTS: [fn(&Server) -> Connection; 3] =
     [Server::tcp, Server::unix, |server| server.lane(1 << 16)];
@@ -26,11 +22,11 @@ fn head(key: &str, length: usize) -> Vec<u8> {
 }
 
 fn reserved(server: &Server) -> u64 {
-    info(server, "memory", "used_memory_extents_reserved")
+    server.info("used_memory_extents_reserved")
 }
 
 fn extents(server: &Server) -> u64 {
-    info(server, "memory", "used_memory_extents")
+    server.info("used_memory_extents")
 }
 
 /// Sends half of a value of `length` bytes and waits until the server has a place for it.
@@ -92,21 +88,13 @@ fn half_a_value_leaves_nothing_however_its_client_ends() {
 fn killed_client_of_a_lane_leaves_no_half_value() {
     let server = start(&[]);
     let before = extents(&server);
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/hostile/lane_client.py");
     let request = String::from_utf8(head("key", 1_000_000)).unwrap() + &"x".repeat(1000);
     for _ in 0..3 {
-        let mut client = command("python3");
-        client.arg(script).arg(server.socket()).arg(&request);
-        client.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut client = Program::start(client).expect("python3 is there");
-        let input = client.input();
-        let mut lines = BufReader::new(client.output()).lines();
-        (0..5).for_each(|_| drop(lines.next().expect("a step follows").expect("the pipe works")));
+        let mut client = Script::start(&server, "lane_client.py", &[&request]);
+        (0..5).for_each(|_| drop(client.step()));
         poll_until("a place for the value", || reserved(&server) >= 1_000_000);
-        client.signal("KILL");
-        poll_until("the place to be given back", || reserved(&server) == 0);
+        client.kill("the place to be given back", || reserved(&server) == 0);
         assert_eq!(extents(&server), before);
-        drop(input);
     }
 }
 
@@ -141,7 +129,7 @@ fn value_that_fails_at_its_end_leaves_nothing() {
             assert_eq!((reserved(&server), extents(&server)), (0, before), "{reply}");
         }
     }
-    assert!(info(&server, "stats", "values_received_in_place") >= 20);
+    assert!(server.info("values_received_in_place") >= 20);
     assert_eq!(control.call("GET key"), Value::Bulk(b"old".to_vec()));
 }
 
@@ -173,11 +161,11 @@ fn announced_values_evict_no_more_than_their_share() {
         connections
     };
     let idle = announce(512 * MEBIBYTE, 20);
-    assert_eq!((reserved(&server), info(&server, "stats", "evicted_keys")), (0, 0));
+    assert_eq!((reserved(&server), server.info("evicted_keys")), (0, 0));
     drop(idle);
     let mut clients = announce(MEBIBYTE, 60);
     assert!((LIMIT / 8..=LIMIT / 4).contains(&reserved(&server)), "{}", reserved(&server));
-    assert!(info(&server, "stats", "evicted_keys") <= 16);
+    assert!(server.info("evicted_keys") <= 16);
     // Those that have no place are served as well.
     for client in &mut clients {
         client.send(&vec![b'n'; MEBIBYTE]).unwrap();
@@ -185,7 +173,7 @@ fn announced_values_evict_no_more_than_their_share() {
         assert_eq!(client.read().unwrap().bytes, b"+OK\r\n");
     }
     assert_eq!(reserved(&server), 0);
-    assert!(info(&server, "memory", "used_memory") <= LIMIT + LIMIT / 16);
+    assert!(server.info("used_memory") <= LIMIT + LIMIT / 16);
 }
 
 #[test]
@@ -218,7 +206,7 @@ fn pause_holds_a_value_that_came_meanwhile() {
         control.call("CLIENT PAUSE 1000000 WRITE");
         connection.send(&vec![b'y'; 300_000]).unwrap();
         connection.send(b"\r\n*1\r\n$4\r\nPING\r\n").unwrap();
-        poll_until("the request to wait", || info(&server, "clients", "blocked_clients") == 1);
+        poll_until("the request to wait", || server.info("blocked_clients") == 1);
         assert_eq!(reserved(&server), 0);
         control.call("CLIENT UNPAUSE");
         assert_eq!(connection.read().unwrap().bytes, b"+OK\r\n");
@@ -267,7 +255,7 @@ fn input_that_has_gone_to_its_place_is_given_back() {
         connection.end_requests();
         drop(connection);
         poll_until("its place to be given back", || reserved(&server) == 0);
-        poll_until("it to be gone", || info(&server, "clients", "connected_clients") <= 2);
+        poll_until("it to be gone", || server.info("connected_clients") <= 2);
     }
 }
 

@@ -3,29 +3,23 @@
 //! `FOREBAY_HOSTILE_LANES` sets how many lanes are written over, each with some 200 words, and
 //! `FOREBAY_LANE_KILLS` how many clients are killed at a step drawn by chance.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use base::prng::Prng;
-use harness::{Kind, Launch, Program, Server, command, poll_until, words};
+use harness::{Kind, Launch, SILENCE_MAX, Server, number, poll_until, words};
 use resp::{Value, ValueDecoder, encode_command};
 use ring::lane::{LaneEnd, LaneMemory, LaneShape, ROOM, SharedLane, Side};
 use sys::poll::Waker;
 
-use super::{AtEnd, assert_healthy, info};
+use super::script::{Script, report};
+use super::{AtEnd, assert_healthy};
 
 const RING_BYTES: u64 = 4096;
 const HOSTILE_LANES_DEFAULT: u64 = 150;
-
-/// Returns the number that the environment has under `name`.
-pub(super) fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
-}
 
 /// A lane whose client writes what it likes.
 struct RawLane {
@@ -42,12 +36,15 @@ pub(super) fn ask_for_descriptors(control: &mut UnixStream, line: &str) -> (Valu
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let (mut request, mut received) = (Vec::new(), Vec::new());
     encode_command(&words, &mut request);
+    control.set_read_timeout(Some(SILENCE_MAX)).expect("it is not zero");
     control.write_all(&request).expect("the server takes requests");
     let (mut decoder, mut descriptors) = (ValueDecoder::default(), Vec::new());
     loop {
         let mut bytes = [0; 4096];
         let count = sys::descriptors::receive(&*control, &mut bytes, &mut descriptors);
-        received.extend_from_slice(&bytes[..count.expect("the server answers")]);
+        let count = count.expect("the server answers");
+        assert!(count > 0, "the server closed before it answered {line}");
+        received.extend_from_slice(&bytes[..count]);
         let (consumed, value) = decoder.decode(&received).expect("it is RESP");
         received.drain(..consumed);
         if let Some(value) = value {
@@ -184,7 +181,7 @@ fn client_that_writes_random_words_ends_its_own_lane_only() {
         drop(end);
         assert!(good.join().expect("others notice nothing") > 0);
     });
-    let errors = info(&server, "shm", "shm_lane_errors");
+    let errors = server.info("shm_lane_errors");
     assert!(errors > count / 2, "{}", server.log());
     let kinds = KINDS.iter().zip(thrown).map(|(kind, count)| format!("{count} {kind}"));
     println!(
@@ -193,8 +190,8 @@ fn client_that_writes_random_words_ends_its_own_lane_only() {
         kinds.collect::<Vec<_>>().join(", "),
         10 * count,
     );
-    poll_until("all lanes to end", || info(&server, "shm", "shm_lanes") == 0);
-    assert_eq!(info(&server, "shm", "shm_lane_bytes"), 0);
+    poll_until("all lanes to end", || server.info("shm_lanes") == 0);
+    assert_eq!(server.info("shm_lane_bytes"), 0);
     assert_healthy(&server);
 }
 
@@ -206,7 +203,7 @@ fn bad_word_ends_the_lane_and_leaves_its_parent_and_the_other_lanes() {
     poll_until("a reply", || lane.reply_tail() > 0);
     lane.memory.header()[REQUEST_TAIL_AT].store(3, Ordering::Relaxed);
     lane.doorbell.wake();
-    poll_until("the lane to end", || info(&server, "shm", "shm_lanes") == 0);
+    poll_until("the lane to end", || server.info("shm_lanes") == 0);
     assert!(server.log().contains("Closing client that broke its lane"), "{}", server.log());
     assert_eq!(ask_for_descriptors(&mut lane.control, "PING").0, Value::Simple(b"PONG".to_vec()));
 }
@@ -233,12 +230,12 @@ fn client_that_does_not_read_is_closed_at_its_limit() {
     lane.put_first("GET key\r\n".repeat(5).as_bytes());
     poll_until("replies to wait", || lane.reply_tail() > 0);
     assert_healthy(&server);
-    assert_eq!(info(&server, "shm", "shm_lanes"), 1);
+    assert_eq!(server.info("shm_lanes"), 1);
     drop(lane);
     let lane = RawLane::sealed(&server);
     lane.put_first("GET key\r\n".repeat(15).as_bytes());
-    poll_until("the lane to end", || info(&server, "shm", "shm_lanes") == 0);
-    assert_eq!(info(&server, "stats", "client_output_buffer_limit_disconnections"), 1);
+    poll_until("the lane to end", || server.info("shm_lanes") == 0);
+    assert_eq!(server.info("client_output_buffer_limit_disconnections"), 1);
     assert_healthy(&server);
 }
 
@@ -265,7 +262,7 @@ fn lanes_are_refused_where_there_may_be_none() {
         let expected = Value::Error(not_unix.as_bytes().to_vec());
         assert_eq!(server.tcp().call(line), expected, "{line} over TCP");
         assert_eq!(server.lane(4096).call(line), expected, "{line} over a lane");
-        poll_until("the lane to end", || info(&server, "shm", "shm_lanes") == 1);
+        poll_until("the lane to end", || server.info("shm_lanes") == 1);
     }
     let second = RawLane::sealed(&server);
     refusal("SHM LANE 4096 4096", "ERR too many lanes");
@@ -273,36 +270,30 @@ fn lanes_are_refused_where_there_may_be_none() {
         ask_for_descriptors(&mut other.control, &format!("SHM CLOSE {}", other.id)).0.as_bytes(),
         Some(&b"OK"[..])
     );
-    assert_eq!(info(&server, "shm", "shm_lanes"), 1);
+    assert_eq!(server.info("shm_lanes"), 1);
     drop(second);
-    poll_until("the lane to end", || info(&server, "shm", "shm_lanes") == 0);
-    assert_eq!(info(&server, "clients", "connected_clients"), 2, "this one and `other`");
+    poll_until("the lane to end", || server.info("shm_lanes") == 0);
+    assert_eq!(server.info("connected_clients"), 2, "this one and `other`");
 }
 
 #[test]
 fn client_that_holds_up_its_seal_holds_up_nobody_else() {
     let server = Launch::new(Kind::Forebay).option("workers", "1").start();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/hostile/slow_seal.py");
-    let mut client = command("python3");
-    client.arg(script).arg(server.socket()).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut client = Program::start(client).expect("python3 is there");
-    let (mut input, mut lines) = (client.input(), BufReader::new(client.output()).lines());
-    let mut step = || lines.next().expect("a step follows").expect("the pipe works");
+    let mut client = Script::start(&server, "slow_seal.py", &["lane"]);
     for _ in 0..3 {
-        if step() == "not allowed" {
+        if client.step() == "not allowed" {
             return eprintln!("not run: this system keeps userfaultfd for others");
         }
-        assert_eq!(step(), "sealing", "the server has answered");
+        assert_eq!(client.step(), "sealing", "the server has answered");
     }
     assert_healthy(&server);
     assert_eq!(server.lane(RING_BYTES).call("PING"), Value::Simple(b"PONG".to_vec()));
-    poll_until("the other lane to end", || info(&server, "shm", "shm_lanes") == 3);
-    input.write_all(b"close\n").expect("the client reads");
-    poll_until("the lane to end that waits", || info(&server, "shm", "shm_lanes") == 2);
-    client.signal("KILL");
-    poll_until("the lane to end", || info(&server, "shm", "shm_lanes") == 0);
-    assert_eq!(info(&server, "shm", "shm_lane_bytes"), 0);
-    poll_until("it to be counted out", || info(&server, "clients", "connected_clients") == 1);
+    poll_until("the other lane to end", || server.info("shm_lanes") == 3);
+    client.tell("close");
+    poll_until("the lane to end that waits", || server.info("shm_lanes") == 2);
+    client.kill("the lane to end", || server.info("shm_lanes") == 0);
+    assert_eq!(server.info("shm_lane_bytes"), 0);
+    poll_until("it to be counted out", || server.info("connected_clients") == 1);
 }
 
 /// Two of a session are sealed at once; the others wait, and are refused no more than these.
@@ -343,9 +334,9 @@ fn doorbells_that_clients_keep_are_not_waited_for() {
             ask_for_descriptors(&mut control, &format!("SHM SEAL {id}")).0.as_bytes(),
             Some(&b"OK"[..])
         );
-        poll_until("it to be served", || info(&server, "shm", "shm_lanes") == 1);
+        poll_until("it to be served", || server.info("shm_lanes") == 1);
         ask_for_descriptors(&mut control, &format!("SHM CLOSE {id}"));
-        poll_until("it to end", || info(&server, "shm", "shm_lanes") == 0);
+        poll_until("it to end", || server.info("shm_lanes") == 0);
         descriptors
     };
     let mut kept = make();
@@ -387,8 +378,8 @@ fn clients_that_take_too_much_memory_are_closed_for_the_memory_of_their_lanes() 
     let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
     let Value::Integer(id) = fields[1] else { panic!("a number: {reply:?}") };
     ask_for_descriptors(&mut control, &format!("SHM SEAL {id}"));
-    poll_until("it to be evicted", || info(&server, "stats", "evicted_clients") == 1);
-    poll_until("it to end", || info(&server, "shm", "shm_lanes") == 0);
+    poll_until("it to be evicted", || server.info("evicted_clients") == 1);
+    poll_until("it to end", || server.info("shm_lanes") == 0);
     assert_eq!(ask_for_descriptors(&mut control, "PING").0, Value::Simple(b"PONG".to_vec()));
 }
 
@@ -398,23 +389,16 @@ const STEPS: u64 = 104;
 #[test]
 fn killed_client_leaves_no_lane_although_its_child_keeps_the_socket() {
     let server = Server::start(Kind::Forebay);
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/hostile/lane_client.py");
-    let mut random = Prng::new(1);
+    let (mut random, mut times) = (Prng::new(1), Vec::new());
     let drawn = (0..number("FOREBAY_LANE_KILLS").unwrap_or(0)).map(|_| 1 + random.below(STEPS));
     for step_count in [1, 2, 3, 4, 5, 7, 20, STEPS].into_iter().chain(drawn) {
-        let mut client = command("python3");
-        client.arg(script).arg(server.socket()).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut client = Program::start(client).expect("python3 is there");
-        let input = client.input();
-        let mut lines = BufReader::new(client.output()).lines();
-        for _ in 0..step_count {
-            lines.next().expect("a step follows").expect("the pipe works");
-        }
-        client.signal("KILL");
-        poll_until("its lanes to end", || info(&server, "shm", "shm_lanes") == 0);
-        assert_eq!(info(&server, "shm", "shm_lane_bytes"), 0, "after {step_count} steps");
-        assert_eq!(info(&server, "shm", "shm_lane_errors"), 0, "after {step_count} steps");
-        drop(input);
-        poll_until("its connection to end", || info(&server, "clients", "connected_clients") == 1);
+        let mut client = Script::start(&server, "lane_client.py", &[]);
+        (0..step_count).for_each(|_| drop(client.step()));
+        times.push(client.kill("its lanes to end", || server.info("shm_lanes") == 0));
+        assert_eq!(server.info("shm_lane_bytes"), 0, "after {step_count} steps");
+        assert_eq!(server.info("shm_lane_errors"), 0, "after {step_count} steps");
+        drop(client);
+        poll_until("its connection to end", || server.info("connected_clients") == 1);
     }
+    report("their lanes", times);
 }

@@ -5,8 +5,6 @@ use std::time::Duration;
 use harness::{Kind, Launch, Server, kernel, let_pass, poll_until, words};
 use resp::Value;
 
-use super::info;
-
 const REST: Duration = Duration::from_secs(4);
 
 /// Returns the nanoseconds that `server` ran while nobody asked anything of it.
@@ -53,7 +51,7 @@ fn a_busy_poll_ends_where_no_request_follows() {
 #[test]
 fn a_client_that_asks_alone_is_looked_for_and_two_are_not() {
     let server = Launch::new(Kind::Forebay).option("workers", "1").start();
-    let polls = || info(&server, "stats", "busy_polls");
+    let polls = || server.info("busy_polls");
     let [mut client, mut lane, mut other] = [server.unix(), server.lane(4096), server.tcp()];
     // With fewer processors nobody is looked for.
     if std::thread::available_parallelism().map_or(1, usize::from) >= 2 {
@@ -86,7 +84,7 @@ fn a_worker_that_looks_sees_the_room_that_a_client_makes() {
         .start();
     let mut lane = server.lane(4096);
     lane.call("SETRANGE large 1000000 x");
-    let count_of = |field| info(&server, "stats", field) as i64;
+    let count_of = |field| server.info(field) as i64;
     let misses = || count_of("busy_polls") - count_of("busy_poll_hits");
     let before = misses();
     // Each fills the ring 250 times. As long as the worker was blind for room, it looked in vain
@@ -106,7 +104,7 @@ fn a_client_looks_for_its_reply_while_it_is_alone() {
         Launch::new(Kind::Forebay).option("workers", "1").option("busy-poll-us", "10000").start();
     let [mut lane, mut other] = [server.lane(4096), server.lane(4096)];
     lane.call("SETRANGE large 200000 x");
-    let wakes = || info(&server, "shm", "shm_lane_wakeups_sent");
+    let wakes = || server.info("shm_lane_wakeups_sent");
     poll_until("a client that asks in turn to be awake for its replies", || {
         (0..100).for_each(|_| drop(lane.call("BITCOUNT large")));
         let before = wakes();

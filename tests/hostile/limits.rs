@@ -5,7 +5,7 @@ use std::time::Duration;
 use harness::{Connection, Kind, Launch, Server, encode, kernel, poll_until, request, words};
 use resp::Value;
 
-use super::{assert_healthy, info};
+use super::assert_healthy;
 
 const MEBIBYTE: usize = 1024 * 1024;
 
@@ -47,7 +47,7 @@ fn a_client_too_many_is_told_so_and_there_is_room_again_after() {
         let mut client = server.tcp();
         client.send(b"PING\r\n").is_ok() && client.read().is_ok_and(|raw| raw.error().is_none())
     });
-    assert!(info(&server, "stats", "rejected_connections") >= 3);
+    assert!(server.info("rejected_connections") >= 3);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn large_values_on_their_way_are_not_copied_and_stay_as_they_were() {
     poll_until("the values' memory to be free", || {
         // A write makes the server look for what is no longer held.
         writer.call("SET small value");
-        info(&server, "memory", "used_memory") < VALUE_BYTES as u64
+        server.info("used_memory") < VALUE_BYTES as u64
     });
     assert_healthy(&server);
 }
@@ -166,7 +166,7 @@ fn a_client_that_does_not_read_is_cut_off() {
     // It asked for hundreds of mebibytes.
     assert!(peak - before < 64 * MEBIBYTE as u64, "the server took {} bytes", peak - before);
     assert_healthy(&server);
-    assert_eq!(info(&server, "clients", "connected_clients"), 2, "the writer and this one");
+    assert_eq!(server.info("connected_clients"), 2, "the writer and this one");
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn lower_maxmemory_takes_effect_without_a_write() {
     poll_until("memory to follow", || {
         kernel::resident_bytes(server.process_id()) + 24 * (MEBIBYTE as u64) < before
     });
-    poll_until("the rest", || info(&server, "memory", "used_memory") <= 20 << 20);
+    poll_until("the rest", || server.info("used_memory") <= 20 << 20);
     assert_healthy(&server);
 }
 

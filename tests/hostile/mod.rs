@@ -9,12 +9,13 @@ mod lanes;
 mod lifetime;
 mod limits;
 mod protocol;
+mod script;
 mod tables;
 mod uploads;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use harness::{Server, words};
+use harness::Server;
 use resp::Value;
 
 /// Tells other threads when it is over, also by a failure: a scope waits for them.
@@ -35,13 +36,4 @@ fn assert_healthy(server: &Server) {
         assert_eq!(connection.call("GET health"), Value::Bulk(b"v".to_vec()));
         connection.call("DEL health");
     }
-}
-
-/// Returns a field of INFO that is a number.
-fn info(server: &Server, section: &str, field: &str) -> u64 {
-    let reply = server.unix().ask(&words(&format!("INFO {section}"))).value;
-    let text = String::from_utf8_lossy(reply.as_bytes().expect("INFO is a text")).into_owned();
-    let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    let value = value.unwrap_or_else(|| panic!("INFO {section} has no {field}:\n{text}"));
-    value.trim().parse().expect("the field is a number")
 }

@@ -9,12 +9,12 @@ use std::thread;
 
 use base::prng::Prng;
 use client::Attached;
-use harness::{Connection, Kind, Launch, Server, bytes, poll_until, request};
+use harness::{Connection, Kind, Launch, Server, bytes, number, poll_until, request};
 use resp::Value;
 use sys::memory::SharedBlock;
 
-use super::lanes::{ask_for_descriptors, number};
-use super::{AtEnd, assert_healthy, info};
+use super::lanes::ask_for_descriptors;
+use super::{AtEnd, assert_healthy};
 
 const WORDS_DEFAULT: u64 = 200_000;
 /// Words that are written between two requests of the session that writes them.
@@ -133,11 +133,11 @@ fn session_that_writes_random_words_over_its_table_harms_nobody() {
         honest.join().expect("others notice nothing");
     });
     let rounds = rounds.into_inner();
-    poll_until("all sessions to end", || info(&server, "shm", "shm_sessions") == 0);
-    assert_eq!(info(&server, "shm", "shm_pins"), 0);
+    poll_until("all sessions to end", || server.info("shm_sessions") == 0);
+    assert_eq!(server.info("shm_pins"), 0);
     let mut after: Connection = server.unix();
     after.call("FLUSHALL");
-    poll_until("what was pinned to be free", || info(&server, "memory", "used_memory") < 32 << 20);
+    poll_until("what was pinned to be free", || server.info("used_memory") < 32 << 20);
     assert_healthy(&server);
     let kinds = KINDS.iter().zip(thrown).map(|(kind, count)| format!("{count} {kind}"));
     println!(

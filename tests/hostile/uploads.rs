@@ -2,30 +2,24 @@
 //!
 //! `FOREBAY_UPLOAD_KILLS` is how many clients are killed at a step drawn by chance.
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use base::prng::Prng;
-use client::{Lane, LaneShape, Mode, Uploads};
-use harness::{Kind, Launch, Program, Server, command, poll_until};
+use client::{Lane, Mode, Uploads};
+use harness::{Kind, Launch, Server, number, poll_until};
 use resp::Value;
 use ring::UploadMemory;
 
-use super::lanes::{ask_for_descriptors, number};
-use super::{assert_healthy, info};
+use super::assert_healthy;
+use super::lanes::ask_for_descriptors;
+use super::script::{Script, report};
 
 const SEGMENT_BYTES: u64 = 1 << 20;
 
 fn server() -> Server {
     Launch::new(Kind::Forebay).option("segment-size", "1mb").start()
-}
-
-fn lane(server: &Server) -> Lane {
-    let shape = LaneShape::new(65536, 65536).expect("powers of two");
-    Lane::connect(server.socket(), None, shape).expect("anybody may have a lane")
 }
 
 fn error(text: &str) -> Value {
@@ -54,9 +48,9 @@ fn upload_memory_is_refused_to_those_who_may_not_have_it() {
     let mut second = server.unix();
     assert!(matches!(second.call("SHM UPLOAD 1"), Value::Array(_)));
     assert_eq!(second.call("SHM UPLOAD 1"), error(full), "of all together");
-    assert_eq!(info(&server, "shm", "shm_upload_bytes"), 3 * SEGMENT_BYTES);
+    assert_eq!(server.info("shm_upload_bytes"), 3 * SEGMENT_BYTES);
     drop((first, second));
-    poll_until("the memory to be gone", || info(&server, "shm", "shm_upload_bytes") == 0);
+    poll_until("the memory to be gone", || server.info("shm_upload_bytes") == 0);
     assert_healthy(&server);
 }
 
@@ -82,7 +76,7 @@ fn upload_memory_is_refused_where_it_would_stop_writes_and_else_evicted_for() {
     socket.call("CONFIG SET maxmemory-policy allkeys-lru");
     let mut owner = server.unix();
     assert!(matches!(owner.call("SHM UPLOAD 14000000"), Value::Array(_)));
-    assert!(info(&server, "memory", "used_memory") <= 64 << 20);
+    assert!(server.info("used_memory") <= 64 << 20);
     socket.call("CONFIG SET maxmemory-policy noeviction");
     assert_eq!(socket.ask(&set(1)).value, ok, "what was made room for is not lacking now");
 }
@@ -90,7 +84,7 @@ fn upload_memory_is_refused_where_it_would_stop_writes_and_else_evicted_for() {
 #[test]
 fn what_is_not_an_own_open_upload_is_refused_and_nothing_is_lost() {
     let server = server();
-    let (mut own, mut other) = (lane(&server), lane(&server));
+    let (mut own, mut other) = (server.bare_lane(65_536), server.bare_lane(65_536));
     let uploads = own.uploads(1).expect("there is room");
     let theirs = other.uploads(1).expect("there is room");
     let mut room = uploads.allocate(8192, |it| own.pipeline(it)).expect("there is room");
@@ -128,13 +122,13 @@ fn what_is_not_an_own_open_upload_is_refused_and_nothing_is_lost() {
     assert_eq!(call(format!("SHM COMMIT {offset} 8 COPY key NX XX")), "ERR syntax error");
     assert_eq!(call("SHM ALLOC 1048577".into()), "ERR no room in the upload memory");
     assert_eq!(call("SHM ALLOC 9223372036854775807".into()), "ERR no room in the upload memory");
-    assert_eq!(info(&server, "shm", "shm_uploads_open"), 2, "both are as they were");
+    assert_eq!(server.info("shm_uploads_open"), 2, "both are as they were");
     let twice = format!("SHM COMMIT {offset} 8192 ADOPT key");
     assert!(call(twice.clone()).contains("Simple"));
     assert_eq!(call(twice), none, "it has been committed");
     assert_eq!(call(format!("SHM FREE {offset}")), none, "it has been committed");
     assert_eq!(call("STRLEN key".into()), "Integer(8192)");
-    assert_eq!(info(&server, "shm", "shm_adopted_values"), 1);
+    assert_eq!(server.info("shm_adopted_values"), 1);
     assert_eq!(server.unix().call("GET key"), Value::Bulk(vec![b'v'; 8192]));
     for _ in 0..2000 {
         if call("SHM ALLOC 1".into()).starts_with("ERR too many uncommitted uploads") {
@@ -173,7 +167,7 @@ fn memory_is_not_used_before_it_is_sealed_nor_mapped_for_writing_afterwards() {
 fn client_that_writes_on_spoils_its_own_values_only() {
     const ROUNDS: u64 = 300;
     let server = server();
-    let mut own = lane(&server);
+    let mut own = server.bare_lane(65_536);
     let uploads = own.uploads(SEGMENT_BYTES).expect("there is room");
     // One room over all of the memory that is never committed, and cut into others by the server.
     let is_over = AtomicBool::new(false);
@@ -223,7 +217,7 @@ fn client_that_writes_on_spoils_its_own_values_only() {
         is_over.store(true, Ordering::Relaxed);
     });
     assert_healthy(&server);
-    assert_eq!(info(&server, "shm", "shm_uploads_open"), 0);
+    assert_eq!(server.info("shm_uploads_open"), 0);
 }
 
 /// Puts a value by another session, and reads it back.
@@ -238,27 +232,37 @@ fn honest_round(uploads: &Uploads, lane: &mut Lane, round: u64) {
     assert_eq!(read, Value::Bulk(vec![round as u8; 20_000]));
 }
 
+#[test]
+fn client_that_holds_up_the_seal_of_its_uploads_holds_up_nobody_else() {
+    let server = Launch::new(Kind::Forebay).option("workers", "1").start();
+    let mut client = Script::start(&server, "slow_seal.py", &["upload"]);
+    if client.step() == "not allowed" {
+        return eprintln!("not run: this system keeps userfaultfd for others");
+    }
+    assert_eq!(client.step(), "sealing", "the server has answered");
+    assert_healthy(&server);
+    let mut lane = server.bare_lane(65_536);
+    let uploads = lane.uploads(1).expect("there is room");
+    honest_round(&uploads, &mut lane, 1);
+    assert_eq!(server.info("shm_upload_runs"), 2);
+    client.kill("its memory to be gone", || server.info("shm_upload_runs") == 1);
+    honest_round(&uploads, &mut lane, 2);
+}
+
 /// The steps that `upload_client.py` tells of: four, and four for each of 25 values.
 const STEPS: u64 = 104;
 
 #[test]
 fn killed_client_leaves_the_values_that_it_committed_and_nothing_else() {
     let server = server();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/hostile/upload_client.py");
-    let mut random = Prng::new(2);
+    let (mut random, mut times) = (Prng::new(2), Vec::new());
     let drawn = (0..number("FOREBAY_UPLOAD_KILLS").unwrap_or(0)).map(|_| 1 + random.below(STEPS));
     for step_count in [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 30, STEPS].into_iter().chain(drawn) {
-        let mut client = command("python3");
-        client.arg(script).arg(server.socket()).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut client = Program::start(client).expect("python3 is there");
-        let input = client.input();
-        let mut lines = BufReader::new(client.output()).lines();
-        let mut step = || lines.next().expect("a step follows").expect("the pipe works");
-        let steps: Vec<String> = (0..step_count).map(|_| step()).collect();
-        client.signal("KILL");
-        poll_until("its uploads to end", || info(&server, "shm", "shm_uploads_open") == 0);
-        drop(input);
-        poll_until("its connection to end", || info(&server, "clients", "connected_clients") == 1);
+        let mut client = Script::start(&server, "upload_client.py", &[]);
+        let steps: Vec<String> = (0..step_count).map(|_| client.step()).collect();
+        times.push(client.kill("its uploads to end", || server.info("shm_uploads_open") == 0));
+        drop(client);
+        poll_until("its connection to end", || server.info("connected_clients") == 1);
         let mut socket = server.unix();
         for (index, key) in steps.iter().filter_map(|line| line.strip_prefix("stored ")).enumerate()
         {
@@ -267,7 +271,8 @@ fn killed_client_leaves_the_values_that_it_committed_and_nothing_else() {
             assert_eq!(socket.call(&format!("GET {key}")), Value::Bulk(value), "{key}");
         }
         socket.call("FLUSHALL");
-        poll_until("its memory to be gone", || info(&server, "shm", "shm_upload_bytes") == 0);
-        assert_eq!(info(&server, "shm", "shm_adopted_values"), 0, "after {step_count} steps");
+        poll_until("its memory to be gone", || server.info("shm_upload_bytes") == 0);
+        assert_eq!(server.info("shm_adopted_values"), 0, "after {step_count} steps");
     }
+    report("their open uploads", times);
 }

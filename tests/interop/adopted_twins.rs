@@ -1,7 +1,7 @@
 //! Every command on keys beside adopted values: it answers, and leaves, what it does where the same
 //! values were set.
 
-use client::{Lane, LaneShape, Mode, Uploads};
+use client::{Lane, Mode, Uploads};
 use command::generate::{Draw, Generator, Profile};
 use command::{Command, Flags};
 use harness::{Connection, Kind, Launch, Server, poll_until};
@@ -33,8 +33,7 @@ impl Twins {
     fn new() -> Twins {
         let launch = || Launch::new(Kind::Forebay).option("segment-size", "1mb");
         let (adopting, setting) = (launch().start(), launch().start());
-        let shape = LaneShape::new(65536, 65536).expect("powers of two");
-        let lane = Lane::connect(adopting.socket(), None, shape).expect("anybody may have one");
+        let lane = adopting.bare_lane(65_536);
         let uploads = lane.uploads(1 << 20).expect("there is room");
         let sockets = [adopting.unix(), setting.unix()];
         Twins { _servers: [adopting, setting], uploads, lane, sockets }
@@ -121,8 +120,8 @@ fn every_command_finds_an_adopted_value_as_it_finds_any_other() {
     }
     twins.sockets[0].call("FLUSHALL");
     poll_until("all ranges to be given back", || {
-        let Reply::Bulk(text) = twins.sockets[0].call("INFO shm") else { panic!("a text") };
-        let text = String::from_utf8_lossy(&text).into_owned();
-        text.contains("shm_adopted_values:0") && text.contains("shm_uploads_open:0")
+        ["shm_adopted_values", "shm_uploads_open"]
+            .iter()
+            .all(|field| twins.sockets[0].info(field) == 0)
     });
 }

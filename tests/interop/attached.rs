@@ -1,7 +1,7 @@
 //! The Rust client in another process than the server's: values where they lie.
 
 use client::{AttachError, Attached, DatabaseIndex, UnixMs, Value};
-use harness::{Kind, Launch, Request, Server, poll_until, request, words};
+use harness::{Kind, Launch, Request, Server, bytes, poll_until, request, words};
 use resp::Value as Reply;
 
 /// A server whose segments are small, so that a few megabytes need new ones.
@@ -15,11 +15,6 @@ fn attach(server: &Server) -> Attached {
 
 fn set(key: &str, value: &[u8]) -> Request {
     request(&[b"SET", key.as_bytes(), value])
-}
-
-/// Bytes that differ from one `seed` to the next.
-fn bytes(seed: usize, length: usize) -> Vec<u8> {
-    (0..length).map(|index| (index * 7 + seed * 31 + index / 251) as u8).collect()
 }
 
 #[test]
@@ -158,18 +153,10 @@ fn databases_are_told_apart_and_swapped() {
 #[test]
 fn who_may_not_is_refused_and_a_session_ends_with_its_connection() {
     let server = server();
-    let sessions = |server: &Server| {
-        let Reply::Bulk(text) = server.tcp().call("INFO everything") else {
-            panic!("INFO is text")
-        };
-        let text = String::from_utf8(text).expect("INFO is text");
-        let line = text.lines().find_map(|line| line.strip_prefix("shm_sessions:"));
-        line.expect("a field of INFO").to_owned()
-    };
     let attached = attach(&server);
-    assert_eq!(sessions(&server), "1");
+    assert_eq!(server.info("shm_sessions"), 1);
     drop(attached);
-    poll_until("the session to end", || sessions(&server) == "0");
+    poll_until("the session to end", || server.info("shm_sessions") == 0);
     assert!(server.tcp().ask(&words("SHM ATTACH")).error().is_some());
     let closed = Launch::new(Kind::Forebay).option("shm-reads", "no").start();
     let refusal = Attached::connect(closed.socket(), None).err().expect("nobody may");

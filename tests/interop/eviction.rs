@@ -37,13 +37,6 @@ fn count(writer: &mut Connection, names: &[String]) -> usize {
     replies.iter().filter(|reply| reply.value == Reply::Integer(1)).count()
 }
 
-fn touches(server: &Server) -> u64 {
-    let Reply::Bulk(text) = server.tcp().call("INFO shm") else { panic!("INFO is text") };
-    let text = String::from_utf8(text).expect("INFO is text");
-    let value = text.lines().find_map(|line| line.strip_prefix("shm_touches:"));
-    value.expect("a field of INFO").parse().expect("a number")
-}
-
 /// Reads `names` again and again for a while.
 fn read_all(attached: &Attached, names: &[String], value: &mut Vec<u8>) {
     let began = Instant::now();
@@ -76,7 +69,7 @@ fn keys_that_are_read_in_memory_alone_outlive_those_that_are_not() {
         }
         let left = count(&mut writer, &read);
         assert!(left >= KEYS * 9 / 10, "{policy}: {left} of {KEYS} are left");
-        assert!(touches(&server) > 0);
+        assert!(server.info("shm_touches") > 0);
     }
 }
 
@@ -93,8 +86,8 @@ fn reads_in_memory_leave_no_touch_while_the_connection_says_so() {
         (0..reads).for_each(|_| assert!(attached.get(b"key", &mut value).expect("it is there")));
     }
     // One in 64 of the latter; the former would be a thousand.
-    poll_until("the reports of a session that ended", || touches(&server) > 0);
-    assert!(touches(&server) < 100);
+    poll_until("the reports of a session that ended", || server.info("shm_touches") > 0);
+    assert!(server.info("shm_touches") < 100);
 }
 
 #[test]
@@ -109,6 +102,6 @@ fn look_at_a_small_value_is_one_use() {
     }
     drop(attached);
     // One in 64: 625, and 1,250 if each were two.
-    poll_until("the reports of a session that ended", || touches(&server) > 500);
-    assert!(touches(&server) < 800);
+    poll_until("the reports of a session that ended", || server.info("shm_touches") > 500);
+    assert!(server.info("shm_touches") < 800);
 }

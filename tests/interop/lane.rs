@@ -4,20 +4,10 @@ use std::thread;
 use std::time::Duration;
 
 use client::{Attached, Lane, LaneShape, Reply};
-use harness::{Kind, Launch, Server, poll_until, words};
+use harness::{Kind, Launch, SILENCE_MAX, Server, poll_until, words};
 
 fn shape(ring_bytes: u64) -> LaneShape {
     LaneShape::new(ring_bytes, ring_bytes).expect("a power of two within bounds")
-}
-
-/// Silence after which a server counts as hung.
-const SILENCE_MAX: Duration = Duration::from_secs(120);
-
-fn lane(server: &Server, ring_bytes: u64) -> Lane {
-    let lane = Lane::connect(server.socket(), None, shape(ring_bytes));
-    let mut lane = lane.expect("the server makes a lane");
-    lane.set_timeout(Some(SILENCE_MAX));
-    lane
 }
 
 fn call(lane: &mut Lane, line: &str) -> Reply {
@@ -30,20 +20,12 @@ fn simple(text: &str) -> Reply {
     Reply::Simple(text.as_bytes().to_vec())
 }
 
-/// Returns a field of INFO that is a number.
-fn info(server: &Server, field: &str) -> u64 {
-    let Reply::Bulk(text) = server.tcp().call("INFO everything") else { panic!("INFO is text") };
-    let text = String::from_utf8(text).expect("INFO is text");
-    let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    value.expect("a field of INFO").parse().expect("a number")
-}
-
 #[test]
 fn requests_of_a_long_pipeline_are_answered_in_order() {
     const COUNT: i64 = 10_000;
     let server = Server::start(Kind::Forebay);
     for ring_bytes in [4096, 1 << 20] {
-        let mut lane = lane(&server, ring_bytes);
+        let mut lane = server.bare_lane(ring_bytes);
         let request: [&[u8]; 2] = [b"INCR", b"counter"];
         let requests = vec![&request[..]; COUNT as usize];
         let replies = lane.pipeline(&requests).expect("the lane works");
@@ -57,7 +39,7 @@ fn requests_of_a_long_pipeline_are_answered_in_order() {
 fn values_larger_than_the_rings_pass_both_ways() {
     let server = Server::start(Kind::Forebay);
     let value: Vec<u8> = (0..5_000_003_u32).map(|index| ((index * 7) >> 3) as u8).collect();
-    let mut lane = lane(&server, 4096);
+    let mut lane = server.bare_lane(4096);
     assert_eq!(lane.call(&[b"SET", b"key", &value]).unwrap(), simple("OK"));
     let get: [&[u8]; 2] = [b"GET", b"key"];
     let replies = lane.pipeline(&[&get, &get, &[b"STRLEN", b"key"]]).unwrap();
@@ -68,7 +50,7 @@ fn values_larger_than_the_rings_pass_both_ways() {
 #[test]
 fn lane_is_a_client_of_its_own_and_others_see_it() {
     let server = Server::start(Kind::Forebay);
-    let [mut one, mut two] = [lane(&server, 4096), lane(&server, 65_536)];
+    let [mut one, mut two] = [server.bare_lane(4096), server.bare_lane(65_536)];
     call(&mut one, "SELECT 3");
     call(&mut one, "CLIENT SETNAME one");
     call(&mut one, "SET key three");
@@ -83,38 +65,38 @@ fn lane_is_a_client_of_its_own_and_others_see_it() {
         assert!(line.contains(part), "{part} in {line}");
     }
     assert_eq!(list.lines().count(), 4, "two lanes and their connections: {list}");
-    assert_eq!(info(&server, "shm_lanes"), 2);
-    assert_eq!(info(&server, "shm_lane_bytes"), 2 * 4096 + 2 * 4096 + 2 * 65_536);
+    assert_eq!(server.info("shm_lanes"), 2);
+    assert_eq!(server.info("shm_lane_bytes"), 2 * 4096 + 2 * 4096 + 2 * 65_536);
 }
 
 #[test]
 fn lane_ends_by_quit_by_kill_and_by_its_drop_and_its_memory_returns() {
     let server = Server::start(Kind::Forebay);
-    let used = info(&server, "used_memory");
+    let used = server.info("used_memory");
     let attached = Attached::connect(server.socket(), None).expect("this user may attach");
     let mut lanes: Vec<Lane> =
         (0..4).map(|_| attached.new_lane(shape(1 << 20)).expect("there may be four")).collect();
-    assert!(info(&server, "used_memory") > used + 8 * (1 << 20));
+    assert!(server.info("used_memory") > used + 8 * (1 << 20));
     assert_eq!(call(&mut lanes[0], "QUIT"), simple("OK"));
     assert!(lanes[0].call(&[b"PING"]).is_err(), "the lane is over");
     let kill = format!("CLIENT KILL ID {}", lanes[1].id());
     assert_eq!(server.tcp().call(&kill), Reply::Integer(1));
     assert!(lanes[1].call(&[b"PING"]).is_err(), "the lane is over");
     drop(lanes.pop());
-    poll_until("one lane to be left", || info(&server, "shm_lanes") == 1);
+    poll_until("one lane to be left", || server.info("shm_lanes") == 1);
     assert_eq!(call(&mut lanes[2], "PING"), simple("PONG"), "others go on");
     drop((lanes, attached));
-    poll_until("the lanes to end", || info(&server, "shm_lanes") == 0);
-    poll_until("the memory to return", || info(&server, "used_memory") < used + (1 << 20));
-    assert_eq!(info(&server, "shm_lane_bytes"), 0);
-    assert_eq!(info(&server, "shm_lane_errors"), 0);
+    poll_until("the lanes to end", || server.info("shm_lanes") == 0);
+    poll_until("the memory to return", || server.info("used_memory") < used + (1 << 20));
+    assert_eq!(server.info("shm_lane_bytes"), 0);
+    assert_eq!(server.info("shm_lane_errors"), 0);
 }
 
 #[test]
 fn client_that_waits_is_woken_when_the_server_ends_and_when_it_is_killed() {
     for signal in ["TERM", "KILL"] {
         let mut server = Server::start(Kind::Forebay);
-        let mut lane = lane(&server, 4096);
+        let mut lane = server.bare_lane(4096);
         assert_eq!(call(&mut lane, "PING"), simple("PONG"));
         let waiting = thread::spawn(move || lane.next_reply());
         server.signal(signal);
@@ -132,7 +114,7 @@ fn lane_is_dropped_without_a_wait_for_a_server_that_does_not_run() {
     server.signal("STOP");
     drop(lanes);
     server.signal("CONT");
-    poll_until("the lanes to end", || info(&server, "shm_lanes") == 0);
+    poll_until("the lanes to end", || server.info("shm_lanes") == 0);
     let lane = attached.new_lane(shape(4096));
     assert_eq!(call(&mut lane.expect("there may be one"), "PING"), simple("PONG"));
 }
@@ -142,20 +124,20 @@ fn attached_session_asks_over_its_lane_what_the_memory_cannot_answer() {
     let server = Server::start(Kind::Forebay);
     let attached = Attached::connect(server.socket(), None).expect("this user may attach");
     let mut attached = attached.with_lane(shape(4096)).expect("and make a lane");
-    let before = info(&server, "shm_lane_wakeups_received");
+    let before = server.info("shm_lane_wakeups_received");
     server.tcp().call("SET key value");
     let mut value = Vec::new();
     assert!(attached.get(b"key", &mut value).expect("the memory answers"));
     assert_eq!(value, b"value");
     attached.select(client::DatabaseIndex(2)).expect("the lane answers");
     assert!(!attached.get(b"key", &mut value).expect("the memory answers"));
-    assert!(info(&server, "shm_lane_wakeups_received") > before);
+    assert!(server.info("shm_lane_wakeups_received") > before);
 }
 
 #[test]
 fn blocked_client_gets_its_reply_when_its_time_is_over_or_another_wakes_it() {
     let server = Server::start(Kind::Forebay);
-    let mut lane = lane(&server, 4096);
+    let mut lane = server.bare_lane(4096);
     // No replicas: it waits for the whole time. What comes behind it has to wait too.
     let replies = lane.pipeline(&[&[b"WAIT", b"1", b"50"], &[b"PING"]]).expect("the lane works");
     assert_eq!(replies, [Reply::Integer(0), simple("PONG")]);
@@ -181,7 +163,7 @@ fn password_is_asked_of_the_connection_and_holds_for_its_lanes() {
 #[test]
 fn call_that_timed_out_is_the_last_one() {
     let server = Server::start(Kind::Forebay);
-    let mut lane = lane(&server, 4096);
+    let mut lane = server.bare_lane(4096);
     lane.set_timeout(Some(Duration::from_millis(1)));
     assert!(lane.call(&[b"WAIT", b"1", b"0"]).is_err(), "nobody ends the wait");
     lane.set_timeout(Some(SILENCE_MAX));

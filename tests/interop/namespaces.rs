@@ -1,11 +1,9 @@
 //! Processes that see nothing of each other but the folder of the server's socket, as in
 //! containers: values pass by view, and who dies is noticed.
 
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::io::Write;
 
-use client::Reply;
-use harness::{Kind, Launch, Program, Server, bytes, command, digest, kernel, poll, poll_until};
+use harness::{Dialogue, Kind, Launch, Server, bytes, command, digest, kernel, poll, poll_until};
 
 /// The program that is the other process.
 const PEER: &str = env!("CARGO_BIN_EXE_forebay-peer");
@@ -46,49 +44,17 @@ fn can_be_apart() -> bool {
     false
 }
 
-/// A process apart that does what it is told.
-struct Peer {
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
-    program: Program,
-}
-
-impl Peer {
-    fn start(mut command: Command) -> Peer {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut program = Program::start(command).expect("unshare starts");
-        let (input, output) = (program.input(), BufReader::new(program.output()).lines());
-        Peer { input, output, program }
-    }
-
-    fn exchange(server: &Server) -> Peer {
-        let mut program = command(APART[0]);
-        program.args(&APART[1..]).args([PEER, "exchange"]).arg(server.socket());
-        let mut peer = Peer::start(program);
-        assert_eq!(peer.line(), "SharedMemory", "it reads by itself");
-        peer
-    }
-
-    fn ask(&mut self, line: &str) -> String {
-        writeln!(self.input, "{line}").expect("it listens");
-        self.line()
-    }
-
-    fn line(&mut self) -> String {
-        self.output.next().expect("it answers").expect("in text")
-    }
+/// Returns a client of `server` in a process apart that does what it is told.
+fn peer(server: &Server) -> Dialogue {
+    let mut program = command(APART[0]);
+    program.args(&APART[1..]).args([PEER, "exchange"]).arg(server.socket());
+    let mut peer = Dialogue::start(program);
+    assert_eq!(peer.line(), "SharedMemory", "it reads by itself");
+    peer
 }
 
 fn server() -> Server {
     Launch::new(Kind::Forebay).by(&SERVER_APART).option("segment-size", "1mb").start()
-}
-
-/// Returns a field of INFO that is a number.
-fn info(server: &Server, field: &str) -> u64 {
-    let Reply::Bulk(text) = server.unix().call("INFO everything") else { panic!("INFO is text") };
-    let text = String::from_utf8(text).expect("INFO is text");
-    let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    value.expect("a field of INFO").parse().expect("a number")
 }
 
 #[test]
@@ -97,13 +63,13 @@ fn processes_that_share_only_the_sockets_folder_exchange_values_by_view() {
         return;
     }
     let server = server();
-    let mut peers = [Peer::exchange(&server), Peer::exchange(&server)];
-    let spaces = |program: &Program| {
+    let mut peers = [peer(&server), peer(&server)];
+    let mut spaces = |index: usize| {
         // The program stands behind `unshare`, whose own namespaces are those of this process.
-        let child = poll("it to be there", || kernel::children(program.id()).pop());
+        let child = poll("it to be there", || kernel::children(peers[index].program().id()).pop());
         ["net", "pid"].map(|name| kernel::namespace(child, name))
     };
-    let [one, two] = [spaces(&peers[0].program), spaces(&peers[1].program)];
+    let [one, two] = [spaces(0), spaces(1)];
     for (index, name) in ["net", "pid"].iter().enumerate() {
         let own = kernel::namespace(std::process::id(), name);
         assert!(one[index] != two[index] && one[index] != own && two[index] != own, "{name}");
@@ -139,15 +105,15 @@ fn death_in_another_process_namespace_is_noticed_although_a_child_keeps_the_sock
     let script = "\"$0\" \"$@\"; cat";
     program.args(&APART[1..]).args(["sh", "-c", script, PEER, "victim"]).arg(server.socket());
     program.arg(STEPS);
-    let mut peer = Peer::start(program);
+    let mut peer = Dialogue::start(program);
     assert_eq!(peer.line(), "ready 1 6 2");
-    assert_eq!(["shm_pins", "shm_lanes"].map(|field| info(&server, field)), [6, 2]);
-    let first = kernel::children(peer.program.id()).pop().expect("the first process");
+    assert_eq!(["shm_pins", "shm_lanes"].map(|field| server.info(field)), [6, 2]);
+    let first = kernel::children(peer.program().id()).pop().expect("the first process");
     let victim = kernel::children(first).pop().expect("the victim");
     let keeper = kernel::children(victim).pop().expect("the child that keeps the socket");
     harness::signal(victim, "KILL");
     for field in ["shm_sessions", "shm_pins", "shm_lanes", "shm_lane_bytes"] {
-        poll_until("what it had to be gone", || info(&server, field) == 0);
+        poll_until("what it had to be gone", || server.info(field) == 0);
     }
     assert!(kernel::is_alive(keeper), "the socket was kept open");
 }

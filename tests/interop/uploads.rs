@@ -1,23 +1,13 @@
 //! Values that a client writes where they are to lie.
 
-use client::{Attached, Lane, LaneShape, Mode, Room, Uploads};
-use harness::{Connection, Kind, Launch, Server, encode, poll_until, words};
+use client::{Attached, Lane, Mode, Room, Uploads};
+use harness::{Kind, Launch, Server, bytes, encode, poll_until, words};
 use resp::Value as Reply;
 
 const SEGMENT_BYTES: u64 = 1 << 20;
 
 fn server() -> Server {
     Launch::new(Kind::Forebay).option("segment-size", "1mb").start()
-}
-
-fn lane(server: &Server) -> Lane {
-    let shape = LaneShape::new(65536, 65536).expect("powers of two");
-    Lane::connect(server.socket(), None, shape).expect("anybody may have a lane")
-}
-
-/// Bytes that differ from one `seed` to the next.
-fn bytes(seed: usize, length: usize) -> Vec<u8> {
-    (0..length).map(|index| (index * 7 + seed * 31 + index / 251) as u8).collect()
 }
 
 /// Writes `value` and commits it under `key` by `lane`.
@@ -38,43 +28,24 @@ fn put(
     uploads.commit((room, length), mode, target, 0, sent).expect("the upload is open").0
 }
 
-fn shm_field(connection: &mut Connection, name: &str) -> u64 {
-    info_field(connection, "shm", name)
-}
-
-fn info_field(connection: &mut Connection, section: &str, name: &str) -> u64 {
-    let reply = connection.call(&format!("INFO {section}"));
-    let Reply::Bulk(text) = reply else { panic!("INFO is text") };
-    let text = String::from_utf8(text).expect("INFO is text");
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
-    line.unwrap_or_else(|| panic!("{name} in {text}")).trim().parse().expect("a number")
-}
-
 #[test]
 fn upload_that_is_committed_serves_who_awaits_its_key() {
     let server = server();
-    let (mut lane, mut waiter) = (lane(&server), server.unix());
+    let (mut lane, mut waiter) = (server.bare_lane(65_536), server.unix());
     let uploads = lane.uploads(1 << 20).unwrap();
     for (mode, length) in [(Mode::Copy, 100), (Mode::Copy, 70_000), (Mode::Adopt, 70_000)] {
         waiter.send(&encode(&[words("DEL key"), words("AWAIT key 0")])).unwrap();
         assert!(waiter.read().is_ok());
-        poll_until("the wait to begin", || blocked_count(&server) == 1);
+        poll_until("the wait to begin", || server.info("blocked_clients") == 1);
         put(&uploads, &mut lane, mode, "key", &bytes(1, length), &[]);
         assert_eq!(waiter.read().unwrap().value, Reply::Bulk(b"key".to_vec()), "{mode:?} {length}");
     }
 }
 
-fn blocked_count(server: &Server) -> u64 {
-    let Reply::Bulk(text) = server.tcp().call("INFO clients") else { panic!("INFO is text") };
-    let text = String::from_utf8(text).expect("INFO is text");
-    let line = text.lines().find_map(|line| line.strip_prefix("blocked_clients:"));
-    line.expect("a field of INFO").trim().parse().expect("a number")
-}
-
 #[test]
 fn upload_is_set_by_either_mode_at_every_size() {
     let server = server();
-    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let (mut lane, mut socket) = (server.bare_lane(65_536), server.unix());
     let uploads = lane.uploads(4 << 20).unwrap();
     assert_eq!(uploads.bytes(), 4 << 20);
     assert!(uploads.may_adopt());
@@ -91,25 +62,21 @@ fn upload_is_set_by_either_mode_at_every_size() {
             drop(view);
             assert_eq!(socket.call(&format!("STRLEN {key}")), Reply::Integer(length as i64));
             let is_adopted = mode == Mode::Adopt && length >= 4096;
-            assert_eq!(
-                shm_field(&mut socket, "shm_adopted_values"),
-                u64::from(is_adopted),
-                "{key}"
-            );
+            assert_eq!(socket.info("shm_adopted_values"), u64::from(is_adopted), "{key}");
             assert_eq!(socket.call(&format!("GET {key}")), Reply::Bulk(value.clone()), "{key}");
-            assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 0, "its bytes were needed");
+            assert_eq!(socket.info("shm_adopted_values"), 0, "its bytes were needed");
             assert_eq!(attached.strlen(key.as_bytes()).unwrap(), length as u64);
             socket.call(&format!("DEL {key}"));
         }
     }
-    assert_eq!(shm_field(&mut socket, "shm_uploads_open"), 0);
-    assert_eq!(shm_field(&mut socket, "shm_adopted_owned"), 3);
+    assert_eq!(socket.info("shm_uploads_open"), 0);
+    assert_eq!(socket.info("shm_adopted_owned"), 3);
 }
 
 #[test]
 fn what_needs_no_bytes_leaves_an_adopted_value_where_it_lies() {
     let server = server();
-    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let (mut lane, mut socket) = (server.bare_lane(65_536), server.unix());
     let uploads = lane.uploads(1).unwrap();
     put(&uploads, &mut lane, Mode::Adopt, "key", &bytes(1, 5000), &[]);
     for line in [
@@ -128,19 +95,19 @@ fn what_needs_no_bytes_leaves_an_adopted_value_where_it_lies() {
         "RANDOMKEY",
     ] {
         socket.call(line);
-        assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 1, "{line}");
+        assert_eq!(socket.info("shm_adopted_values"), 1, "{line}");
     }
     put(&uploads, &mut lane, Mode::Adopt, "key", &bytes(2, 5000), &[]);
-    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 1, "the other one is gone");
+    assert_eq!(socket.info("shm_adopted_values"), 1, "the other one is gone");
     socket.call("SET key small");
-    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 0);
-    assert_eq!(shm_field(&mut socket, "shm_adopted_owned"), 0);
+    assert_eq!(socket.info("shm_adopted_values"), 0);
+    assert_eq!(socket.info("shm_adopted_owned"), 0);
 }
 
 #[test]
 fn commit_has_the_options_and_replies_of_set() {
     let server = server();
-    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let (mut lane, mut socket) = (server.bare_lane(65_536), server.unix());
     let uploads = lane.uploads(1).unwrap();
     let (old, new) = (bytes(1, 5000), bytes(2, 6000));
     for mode in [Mode::Copy, Mode::Adopt] {
@@ -155,7 +122,7 @@ fn commit_has_the_options_and_replies_of_set() {
         let Reply::Integer(rest) = socket.call("PTTL key") else { panic!("a time to live") };
         assert!((1..=100_000).contains(&rest));
         assert_eq!(socket.call("GET key"), Reply::Bulk(old.clone()));
-        assert_eq!(shm_field(&mut socket, "shm_uploads_open"), 0, "each commit ends its upload");
+        assert_eq!(socket.info("shm_uploads_open"), 0, "each commit ends its upload");
         socket.call("DEL key");
     }
 }
@@ -163,7 +130,7 @@ fn commit_has_the_options_and_replies_of_set() {
 #[test]
 fn one_round_trip_commits_and_allocates_on_the_same_memory() {
     let server = server();
-    let mut lane = lane(&server);
+    let mut lane = server.bare_lane(65_536);
     let uploads = lane.uploads(SEGMENT_BYTES).unwrap();
     let length = 300_000;
     let mut room = uploads.allocate(length, |requests| lane.pipeline(requests)).unwrap();
@@ -188,29 +155,29 @@ fn adopted_values_outlive_their_client_and_what_it_did_not_commit_does_not() {
     let server = server();
     let mut socket = server.unix();
     let attached = Attached::connect(server.socket(), None).unwrap();
-    let before = shm_field(&mut socket, "shm_upload_bytes");
-    let mut writer = lane(&server);
+    let before = socket.info("shm_upload_bytes");
+    let mut writer = server.bare_lane(65_536);
     let uploads = writer.uploads(2 * SEGMENT_BYTES).unwrap();
     let value = bytes(3, 1_500_000);
     put(&uploads, &mut writer, Mode::Adopt, "kept", &value, &[]);
     let room = uploads.allocate(4096, |requests| writer.pipeline(requests)).unwrap();
-    assert_eq!(shm_field(&mut socket, "shm_uploads_open"), 1);
+    assert_eq!(socket.info("shm_uploads_open"), 1);
     drop((room, uploads, writer));
-    poll_until("the client to be gone", || shm_field(&mut socket, "shm_uploads_open") == 0);
-    assert_eq!(shm_field(&mut socket, "shm_upload_runs"), 1);
+    poll_until("the client to be gone", || socket.info("shm_uploads_open") == 0);
+    assert_eq!(socket.info("shm_upload_runs"), 1);
     let mut buffer = Vec::new();
     let view = attached.view(b"kept", &mut buffer).unwrap().expect("it is there");
     assert_eq!(*view, value[..]);
     socket.call("DEL kept");
-    assert_eq!(shm_field(&mut socket, "shm_upload_runs"), 1, "a view holds it");
+    assert_eq!(socket.info("shm_upload_runs"), 1, "a view holds it");
     assert_eq!(*view, value[..]);
     drop(view);
     // The block is freed when memory is wanted again.
     poll_until("the memory to be given back", || {
         socket.call("MEMORY PURGE");
-        shm_field(&mut socket, "shm_upload_runs") == 0
+        socket.info("shm_upload_runs") == 0
     });
-    assert_eq!(shm_field(&mut socket, "shm_upload_bytes"), before);
+    assert_eq!(socket.info("shm_upload_bytes"), before);
 }
 
 /// Adopted values are evicted as others are; their memory goes back to their session.
@@ -222,14 +189,14 @@ fn full_server_evicts_adopted_values_and_counts_upload_memory() {
         .option("maxmemory", "64mb")
         .option("maxmemory-policy", "allkeys-random")
         .start();
-    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let (mut lane, mut socket) = (server.bare_lane(65_536), server.unix());
     let uploads = lane.uploads(12 << 20).unwrap();
     assert!(lane.uploads(8 << 20).is_err(), "a quarter of maxmemory is for uploads");
     let value = bytes(1, 100_000);
     let mut evicted = 0;
     for index in 0..3000 {
         let key = format!("key:{index}");
-        if index % 3 == 0 && shm_field(&mut socket, "shm_adopted_bytes") < 11 << 20 {
+        if index % 3 == 0 && socket.info("shm_adopted_bytes") < 11 << 20 {
             let stored = put(&uploads, &mut lane, Mode::Adopt, &key, &value, &[]);
             assert_eq!(stored, Reply::Simple(b"OK".to_vec()));
         } else {
@@ -237,22 +204,20 @@ fn full_server_evicts_adopted_values_and_counts_upload_memory() {
             assert_eq!(socket.ask(&set).value, Reply::Simple(b"OK".to_vec()));
         }
         if index % 100 == 99 {
-            let used = info_field(&mut socket, "memory", "used_memory");
+            let used = socket.info("used_memory");
             assert!(used <= MAX_BYTES, "{used} bytes at {index}");
-            evicted = info_field(&mut socket, "stats", "evicted_keys");
+            evicted = socket.info("evicted_keys");
         }
     }
     assert!(evicted > 1000, "{evicted} keys");
-    let adopted = shm_field(&mut socket, "shm_commits_adopted");
-    let left = shm_field(&mut socket, "shm_adopted_values");
+    let adopted = socket.info("shm_commits_adopted");
+    let left = socket.info("shm_adopted_values");
     assert!(adopted > left + 50, "{left} of {adopted} adopted values are left");
-    let used = info_field(&mut socket, "memory", "used_memory");
+    let used = socket.info("used_memory");
     socket.call("FLUSHALL");
-    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 0);
+    assert_eq!(socket.info("shm_adopted_values"), 0);
     drop((uploads, lane));
-    poll_until("the memory to be uncharged", || {
-        used - info_field(&mut socket, "memory", "used_memory") > 12 << 20
-    });
+    poll_until("the memory to be uncharged", || used - socket.info("used_memory") > 12 << 20);
 }
 
 /// What an adopted value took is no room for others: where only small entries have any, they make
@@ -264,7 +229,7 @@ fn large_value_gets_its_room_from_small_keys_beside_adopted_values() {
         .option("maxmemory", "48mb")
         .option("maxmemory-policy", "allkeys-lru")
         .start();
-    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let (mut lane, mut socket) = (server.bare_lane(65_536), server.unix());
     let uploads = lane.uploads(11 << 20).unwrap();
     for index in 0..100 {
         let stored =
@@ -284,12 +249,12 @@ fn large_value_gets_its_room_from_small_keys_beside_adopted_values() {
             socket.call(&format!("TOUCH adopted:{index}"));
         }
     }
-    let before = shm_field(&mut socket, "shm_adopted_values");
+    let before = socket.info("shm_adopted_values");
     for index in 0..4 {
         let set = vec![b"SET".to_vec(), format!("large:{index}").into_bytes(), vec![8; 1 << 20]];
         assert_eq!(socket.ask(&set).value, Reply::Simple(b"OK".to_vec()), "{index}");
     }
-    let left = shm_field(&mut socket, "shm_adopted_values");
+    let left = socket.info("shm_adopted_values");
     assert!(left + 48 >= before, "{left} of {before} adopted values are left");
 }
 
@@ -300,7 +265,7 @@ fn full_of_adopted_values(count: usize) -> (Server, Lane, Uploads) {
         .option("maxmemory", "64mb")
         .option("shm-upload-total-max", "40mb")
         .start();
-    let mut lane = lane(&server);
+    let mut lane = server.bare_lane(65_536);
     let uploads = lane.uploads(36 << 20).expect("there is room");
     for index in 0..count {
         let value = bytes(index, 1_000_000);
@@ -331,7 +296,7 @@ fn reads_of_adopted_values_are_answered_where_there_is_no_room() {
     socket.call("GET adopted:3");
     let both = Reply::Array(vec![Reply::Bulk(bytes(3, 1_000_000))]);
     assert_eq!(socket.call("EXEC"), both);
-    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 30, "there was no room for a copy");
+    assert_eq!(socket.info("shm_adopted_values"), 30, "there was no room for a copy");
     socket.call("CONFIG SET maxmemory-policy allkeys-lru");
     let Reply::Array(some) = socket.call(&line) else { panic!("reads are answered") };
     assert_eq!(some.len(), 30);
@@ -347,7 +312,7 @@ fn adopted_values_are_not_owned_far_beyond_the_limit() {
     let keys: Vec<String> = (0..30).map(|index| format!("adopted:{index}")).collect();
     let command = format!("BITOP OR all {}", keys.join(" "));
     assert_eq!(socket.call(&command), Reply::Error(refused.clone()));
-    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 30);
+    assert_eq!(socket.info("shm_adopted_values"), 30);
     socket.call("DEL filler:0");
     socket.call("MULTI");
     for key in &keys {
@@ -356,14 +321,14 @@ fn adopted_values_are_not_owned_far_beyond_the_limit() {
     let Reply::Array(replies) = socket.call("EXEC") else { panic!("it has run") };
     let refusals = replies.iter().filter(|reply| matches!(reply, Reply::Error(_))).count();
     assert!((10..25).contains(&refusals), "{refusals} of 30 refused");
-    let used = info_field(&mut socket, "memory", "used_memory");
+    let used = socket.info("used_memory");
     assert!(used < (64 + 18) << 20, "{used} bytes");
 }
 
 #[test]
 fn transaction_commits_when_it_runs_and_leaves_what_it_discards() {
     let server = server();
-    let mut lane = lane(&server);
+    let mut lane = server.bare_lane(65_536);
     let uploads = lane.uploads(1).unwrap();
     let mut room = uploads.allocate(5000, |requests| lane.pipeline(requests)).unwrap();
     room.copy_from_slice(&bytes(1, 5000));
@@ -387,7 +352,7 @@ fn transaction_commits_when_it_runs_and_leaves_what_it_discards() {
 #[test]
 fn values_are_not_adopted_while_shared_reads_are_off() {
     let server = server();
-    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let (mut lane, mut socket) = (server.bare_lane(65_536), server.unix());
     let uploads = lane.uploads(1).expect("there is room");
     let mut room = uploads.allocate(5000, |requests| lane.pipeline(requests)).expect("as above");
     room.fill(1);
@@ -402,7 +367,7 @@ fn values_are_not_adopted_while_shared_reads_are_off() {
     assert_eq!(call(&commit("ADOPT")), Ok(refused));
     assert_eq!(socket.call("CONFIG SET shm-reads yes"), Reply::Simple(b"OK".to_vec()));
     assert_eq!(call(&commit("ADOPT")), Ok(Reply::Simple(b"OK".to_vec())));
-    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 1);
+    assert_eq!(socket.info("shm_adopted_values"), 1);
 }
 
 /// What is recorded has to be what is stored, so nothing is left where a client can write it.
@@ -412,11 +377,11 @@ fn adopted_values_are_copied_while_effects_are_recorded() {
         .option("segment-size", "1mb")
         .option("effect-backlog-size", "1mb")
         .start();
-    let (mut lane, mut socket) = (lane(&server), server.unix());
+    let (mut lane, mut socket) = (server.bare_lane(65_536), server.unix());
     let uploads = lane.uploads(1).unwrap();
     put(&uploads, &mut lane, Mode::Adopt, "key", &bytes(1, 5000), &[]);
     put(&uploads, &mut lane, Mode::Copy, "other", &bytes(2, 5000), &[]);
-    assert_eq!(shm_field(&mut socket, "shm_adopted_values"), 0);
-    assert_eq!(shm_field(&mut socket, "shm_commits_copied"), 2);
+    assert_eq!(socket.info("shm_adopted_values"), 0);
+    assert_eq!(socket.info("shm_commits_copied"), 2);
     assert_eq!(socket.call("GET key"), Reply::Bulk(bytes(1, 5000)));
 }

@@ -20,7 +20,7 @@ mod world;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use harness::{Kind, Launch};
+use harness::{Kind, Launch, number};
 
 use sequence::{Epoch, Profile};
 use world::World;
@@ -87,9 +87,4 @@ fn run_epoch(world: &World, seed: u64) -> u64 {
 fn seed_of_this_run() -> u64 {
     let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     time.expect("it is later than 1970").as_nanos() as u64 >> 10 << 10
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not '{text}'")))
 }

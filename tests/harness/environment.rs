@@ -1,0 +1,10 @@
+//! What the environment asks of tests: how much is to be done, and which seed is to be repeated.
+
+/// Returns the number that the environment has under `name`.
+///
+/// # Panics
+/// When it is none.
+pub fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not '{text}'")))
+}

@@ -1,0 +1,63 @@
+//! Clients in Python beside this file: each a process that is killed in the middle of its work, and
+//! whose steps are lines that it writes.
+
+use std::time::{Duration, Instant};
+
+use harness::{Dialogue, Server, command, poll_until};
+
+/// How soon what a dead client had is to be gone.
+pub const BOUND: Duration = Duration::from_millis(100);
+
+/// One of them. A child of it keeps its socket until this is dropped.
+pub struct Script(Dialogue);
+
+impl Script {
+    /// Starts the file `name` on `server`, with further arguments.
+    pub fn start(server: &Server, name: &str, arguments: &[&str]) -> Script {
+        let mut python = command("python3");
+        // What Python would keep of the modules is not for the repository.
+        python.arg("-B").arg(format!("{}/hostile/{name}", env!("CARGO_MANIFEST_DIR")));
+        python.arg(server.socket()).args(arguments);
+        Script(Dialogue::start(python))
+    }
+
+    /// Waits for its next step.
+    pub fn step(&mut self) -> String {
+        self.0.line()
+    }
+
+    /// Tells it something, which it takes as the sign to go on.
+    pub fn tell(&mut self, line: &str) {
+        self.0.tell(line);
+    }
+
+    /// Kills it, and waits until `is_gone`, which `what` names. Returns how long that took.
+    pub fn kill(&mut self, what: &str, is_gone: impl FnMut() -> bool) -> Duration {
+        let began = Instant::now();
+        self.0.program().kill();
+        poll_until(what, is_gone);
+        began.elapsed()
+    }
+}
+
+/// Prints how soon what dead clients had, `what`, was gone.
+pub fn report(what: &str, mut times: Vec<Duration>) {
+    times.sort_unstable();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    println!(
+        "{} clients killed; {what} gone after {:.1} ms (median), {:.1} ms (p99), {:.1} ms at most; \
+         bound {} ms: {}",
+        times.len(),
+        ms(at(0.5)),
+        ms(at(0.99)),
+        ms(at(1.0)),
+        BOUND.as_millis(),
+        verdict(at(1.0) <= BOUND),
+    );
+}
+
+/// Says whether a bound is met.
+pub fn verdict(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "NOT MET" }
+}
