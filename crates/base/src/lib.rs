@@ -1,4 +1,4 @@
-//! What every other crate shares: identities, hashing, cluster slots, numbers, patterns.
+//! What every other crate shares: identities, hashing, cluster slots, numbers, patterns, waiting.
 //!
 //! *Layout*: one file per idea; each is pure.
 //! *Invariants*: no I/O, no clock, no randomness of its own, no unsafe.
@@ -9,6 +9,7 @@ pub mod extended;
 pub mod glob;
 pub mod hash;
 pub mod ids;
+pub mod looks;
 mod natural;
 pub mod number;
 pub mod number_text;

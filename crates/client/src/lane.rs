@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::looks::Looks;
 use resp::{Value as Reply, encode_command};
 use ring::lane::{LaneEnd, LaneError, LaneShape, NEWS, ROOM, SharedLane, Side};
 use sys::fork::Generation;
@@ -43,6 +44,8 @@ pub struct Lane {
     /// The bytes of requests, kept to be used again.
     encoded: Vec<u8>,
     id: u64,
+    /// Whether it pays to look for replies before this side sleeps.
+    looks: Looks,
     /// The longest silence of the server that is waited for.
     timeout: Option<Duration>,
     /// A call has failed before its reply was there whole: what comes next would be taken for the
@@ -91,6 +94,7 @@ impl Lane {
             replies: Replies::default(),
             encoded: Vec::new(),
             id,
+            looks: Looks::default(),
             timeout: None,
             is_broken: false,
             link: Arc::clone(link),
@@ -272,19 +276,21 @@ impl Lane {
     /// its answer comes sooner than a sleeper wakes up. Returns whether there is one.
     fn look(&mut self, reasons: u64) -> Result<bool, LaneError> {
         let limit = self.end.look_limit();
-        if limit.is_zero() {
+        if limit.is_zero() || !self.looks.is_due() {
             return Ok(false);
         }
         let begin = sys::clock::monotonic();
         loop {
             for _ in 0..LOOKS_PER_CLOCK {
                 if self.end.is_ready(reasons)? {
+                    self.looks.learn(true);
                     return Ok(true);
                 }
                 std::hint::spin_loop();
             }
             let is_over = sys::clock::monotonic().saturating_sub(begin) >= limit;
             if is_over || self.end.look_limit().is_zero() || self.end.is_closed() {
+                self.looks.learn(false);
                 return Ok(false);
             }
         }

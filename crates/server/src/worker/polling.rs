@@ -3,9 +3,11 @@
 //! A client that waits for each reply spends most of its time in waking the server and in being
 //! woken. A worker that looks for the next request spares it the first half, and takes a processor
 //! while it looks. So unless it is told to look always, it does so only for a client that is alone
-//! and asks one thing after the other, and rests from looking the longer the less often it paid.
+//! and asks one thing after the other, as long as that pays.
 
 use std::time::Duration;
+
+use base::looks::Looks;
 
 use crate::slab::Token;
 
@@ -37,20 +39,16 @@ impl PollMode {
 
 /// Rounds in a row with one and the same client and no other, after which it is alone.
 const ROUNDS_ALONE: u32 = 16;
-/// A worker rests for at most two to this power waits behind looks that brought nothing.
-const REST_MAX: u32 = 16;
 
 /// What one worker knows of the rounds behind it.
 #[derive(Debug, Default)]
 pub struct Polling {
-    /// The only client of the last round.
+    /// The last client that was the only one of a round.
     lone: Option<Token>,
     /// Rounds in a row that it was the only one.
     rounds: u32,
-    /// Looks in vain, less those that brought something since.
-    failures: u32,
-    /// Waits until the next look.
-    rest: u32,
+    /// Whether it paid to look for it.
+    looks: Looks,
     /// The last wait brought something to do.
     has_worked: bool,
 }
@@ -63,13 +61,17 @@ impl Polling {
         self.has_worked = has_work;
         if source.is_some() && source == self.lone {
             self.rounds = self.rounds.saturating_add(1);
-        } else {
+            return;
+        }
+        self.rounds = 0;
+        if source.is_some() {
             // Whether it pays is another client's matter, too.
-            *self = Polling { lone: source, has_worked: has_work, ..Polling::default() };
+            self.lone = source;
+            self.looks = Looks::default();
         }
     }
 
-    /// Returns the only client of the last round.
+    /// Returns the last client that was the only one of a round.
     #[inline]
     pub fn lone_client(&self) -> Option<Token> {
         self.lone
@@ -81,24 +83,14 @@ impl Polling {
         match mode {
             PollMode::No => false,
             PollMode::Always => self.has_worked,
-            PollMode::Lone if self.rounds < ROUNDS_ALONE => false,
-            PollMode::Lone if self.rest > 0 => {
-                self.rest -= 1;
-                false
-            }
-            PollMode::Lone => true,
+            PollMode::Lone => self.rounds >= ROUNDS_ALONE && self.looks.is_due(),
         }
     }
 
     /// Takes note of whether a look brought something.
     #[inline]
     pub fn learn(&mut self, brought_something: bool) {
-        if brought_something {
-            self.failures = self.failures.saturating_sub(1);
-        } else {
-            self.failures = (self.failures + 1).min(REST_MAX);
-            self.rest = 1 << self.failures;
-        }
+        self.looks.learn(brought_something);
     }
 }
 
@@ -148,41 +140,15 @@ mod tests {
     }
 
     #[test]
-    fn client_does_not_pay_for_the_looks_in_vain_at_another() {
+    fn looks_in_vain_count_against_their_client_alone() {
         let mut polling = alone();
-        for _ in 0..1 << REST_MAX {
-            polling.note(client(7), true);
-            if polling.is_due(PollMode::Lone) {
-                polling.learn(false);
-            }
-        }
-        for _ in 0..=ROUNDS_ALONE {
-            polling.note(client(8), true);
-        }
-        assert!(polling.is_due(PollMode::Lone));
-    }
-
-    #[test]
-    fn looks_in_vain_become_rare() {
-        let mut polling = alone();
-        let waits = 1 << 20;
-        let looks = (0..waits).filter(|_| {
-            polling.note(client(7), true);
-            let is_due = polling.is_due(PollMode::Lone);
-            if is_due {
-                polling.learn(false);
-            }
-            is_due
-        });
-        let count = looks.count();
-        assert!(count > 1 && count <= waits >> (REST_MAX - 5), "{count} looks in {waits} waits");
-        // Once they pay they are due each time before long.
-        for _ in 0..=1 << REST_MAX {
-            polling.note(client(7), true);
-            if polling.is_due(PollMode::Lone) {
-                polling.learn(true);
-            }
-        }
+        polling.learn(false);
+        assert!(!polling.is_due(PollMode::Lone));
+        // A round for the worker itself makes nothing forgotten.
+        polling.note(None, true);
+        (0..ROUNDS_ALONE).for_each(|_| polling.note(client(7), true));
+        assert!(!polling.is_due(PollMode::Lone));
+        (0..=ROUNDS_ALONE).for_each(|_| polling.note(client(8), true));
         assert!(polling.is_due(PollMode::Lone));
     }
 

@@ -1,0 +1,86 @@
+//! Whether it pays to look for something for a while before one sleeps.
+//!
+//! A look that finds something spares the time of waking up. One in vain costs its whole length,
+//! and more where the one that is looked for waits for this processor: there both are better off
+//! asleep. So looks in vain make looks rare, and it takes many that pay to make up for one.
+
+/// Looks that paid which make up for one in vain. A wake-up takes some 20 us and a look in vain
+/// 100 us and more, and nearly all looks for one who answers at once do pay.
+const PAYING_PER_VAIN: u32 = 16;
+/// One rests for at most two to this power waits.
+const REST_MAX: u32 = 16;
+
+/// What one who waits knows of the looks behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looks {
+    /// Looks in vain that have not been made up for.
+    vain: u32,
+    /// Looks that paid since the last that made up for one in vain.
+    paying: u32,
+    /// Waits until the next look.
+    rest: u32,
+}
+
+impl Looks {
+    /// Returns whether to look before the wait that comes now.
+    #[inline]
+    pub fn is_due(&mut self) -> bool {
+        let is_due = self.rest == 0;
+        self.rest = self.rest.saturating_sub(1);
+        is_due
+    }
+
+    /// Takes note of whether a look found something.
+    #[inline]
+    pub fn learn(&mut self, has_paid: bool) {
+        if !has_paid {
+            self.vain = (self.vain + 1).min(REST_MAX);
+            self.rest = 1 << self.vain;
+            self.paying = 0;
+            return;
+        }
+        self.paying += 1;
+        if self.paying == PAYING_PER_VAIN {
+            self.paying = 0;
+            self.vain = self.vain.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns how many of `waits` are looked before, where a look finds something if `pays` says
+    /// so of its number.
+    fn looked(looks: &mut Looks, waits: u32, mut pays: impl FnMut(u32) -> bool) -> u32 {
+        let mut count = 0;
+        for _ in 0..waits {
+            if looks.is_due() {
+                count += 1;
+                looks.learn(pays(count));
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn looks_in_vain_become_rare_and_come_back() {
+        let mut looks = Looks::default();
+        let waits = 1 << 20;
+        let count = looked(&mut looks, waits, |_| false);
+        assert!(count > 1 && count <= waits >> (REST_MAX - 5), "{count} looks in {waits} waits");
+        // One who finds something at each look looks each time before long.
+        looked(&mut looks, 1 << REST_MAX, |_| true);
+        assert_eq!(looked(&mut looks, 1000, |_| true), 1000);
+    }
+
+    #[test]
+    fn a_few_in_vain_among_many_that_pay_change_little_and_a_tenth_ends_the_looking() {
+        let waits = 1 << 16;
+        let rarely = looked(&mut Looks::default(), waits, |number| number % 100 != 0);
+        assert!(rarely > waits * 9 / 10, "{rarely} looks where one in a hundred is in vain");
+        let often = looked(&mut Looks::default(), waits, |number| number % 10 != 0);
+        assert!(often < waits / 10, "{often} looks where one in ten is in vain");
+    }
+}
