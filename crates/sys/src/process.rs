@@ -4,9 +4,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit};
 
-use crate::socket::Stream;
+use crate::socket::{Peer, Stream};
 
 /// Raises the limit of open descriptors to `wanted` or as near as the system allows, and returns
 /// the limit that holds now. A higher one is left alone.
@@ -162,9 +163,17 @@ impl ProcessHandle {
     /// namespace that this one cannot see.
     ///
     /// # Errors
-    /// When the process has ended, or the kernel (before 6.5) knows it only by an id that is not
-    /// visible here.
+    /// When the process has ended; or the kernel (before 6.5) knows it only by an id, and that is
+    /// not visible here or one of another user now.
     pub fn of_peer(stream: &Stream) -> io::Result<ProcessHandle> {
+        match ProcessHandle::by_socket(stream) {
+            Some(handle) => Ok(handle),
+            None => ProcessHandle::by_credentials(stream.peer()?),
+        }
+    }
+
+    /// Returns the process behind `stream` where the kernel hands it out.
+    fn by_socket(stream: &Stream) -> Option<ProcessHandle> {
         let mut raw: libc::c_int = -1;
         let mut bytes = size_of::<libc::c_int>() as libc::socklen_t;
         // SAFETY: the descriptor is open, and both pointers refer to live locals, the second
@@ -178,12 +187,36 @@ impl ProcessHandle {
                 &raw mut bytes,
             )
         };
-        if code == 0 && raw >= 0 {
-            // SAFETY: the kernel just made this descriptor for us, and nothing else owns it.
-            return Ok(ProcessHandle { descriptor: unsafe { OwnedFd::from_raw_fd(raw) } });
+        if code != 0 || raw < 0 {
+            return None;
         }
-        ProcessHandle::open(stream.peer()?.process_id)
+        // SAFETY: the kernel just made this descriptor for us, and nothing else owns it.
+        Some(ProcessHandle { descriptor: unsafe { OwnedFd::from_raw_fd(raw) } })
     }
+
+    /// Opens the process of `peer`, which connected some time ago: since then its id may have
+    /// become that of another process. One of the same user is not told from it.
+    fn by_credentials(peer: Peer) -> io::Result<ProcessHandle> {
+        let handle = ProcessHandle::open(peer.process_id)?;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", peer.process_id))?;
+        // Looked at last: while it lives, what was read is its own.
+        if effective_user_id(&status) != Some(peer.user_id) || handle.has_ended()? {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(handle)
+    }
+
+    fn has_ended(&self) -> io::Result<bool> {
+        let mut polled = [PollFd::new(self, PollFlags::IN)];
+        Ok(rustix::event::poll(&mut polled, Some(&Timespec::default()))? > 0)
+    }
+}
+
+/// Returns the user id that `status`, of /proc/<id>/status, says to be in effect: the second of
+/// four (proc_pid_status(5)).
+fn effective_user_id(status: &str) -> Option<u32> {
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    ids.split_whitespace().nth(1)?.parse().ok()
 }
 
 impl AsFd for ProcessHandle {
@@ -212,6 +245,26 @@ mod tests {
         assert!(ProcessHandle::open(0).is_err());
         let (stream, _other) = crate::socket::pair().unwrap();
         assert!(ProcessHandle::of_peer(&stream).is_ok());
+    }
+
+    #[test]
+    fn process_known_by_its_id_alone_has_to_live_and_be_of_the_same_user() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (stream, _other) = crate::socket::pair().unwrap();
+        let peer = Peer { process_id: child.id() as i32, ..stream.peer().unwrap() };
+        let handle = ProcessHandle::by_credentials(peer).unwrap();
+        assert!(!handle.has_ended().unwrap());
+        let of_another = Peer { user_id: peer.user_id + 1, ..peer };
+        assert!(ProcessHandle::by_credentials(of_another).is_err());
+        child.kill().unwrap();
+        let (poller, mut events) = (Poller::new().unwrap(), Events::with_capacity(1));
+        poller.add(&handle, 1, Interest::Readable).unwrap();
+        poller.wait(&mut events, Some(Duration::from_secs(10))).unwrap();
+        assert!(ProcessHandle::by_credentials(peer).is_err(), "it has ended, though it is listed");
+        child.wait().unwrap();
+        assert!(ProcessHandle::by_credentials(peer).is_err());
+        assert_eq!(effective_user_id("Name:\tx\nUid:\t1\t2\t3\t4\n"), Some(2));
+        assert_eq!(effective_user_id("Name:\tx\n"), None);
     }
 
     #[test]
