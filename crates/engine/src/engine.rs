@@ -70,43 +70,13 @@ impl Engine {
         out: &mut Output,
         tick: &mut Tick<'_>,
     ) -> Outcome {
-        let outcome = self.run(session, requests, from, out, tick);
+        let mut runner = Runner::new(&self.keyspace, session, tick, requests, from);
+        let next = run_all(&mut runner, requests, from, out);
+        let outcome = runner.outcome(next);
         for served in self.keyspace.take_served() {
             tick.host.tell_served(served);
         }
         outcome
-    }
-
-    #[inline]
-    fn run(
-        &self,
-        session: &mut Session,
-        requests: Requests<'_>,
-        from: usize,
-        out: &mut Output,
-        tick: &mut Tick<'_>,
-    ) -> Outcome {
-        let output_bytes_max = tick.output_bytes_max;
-        let mut runner = Runner::new(&self.keyspace, session, tick, requests, from);
-        let mut window = Window::new();
-        let mut next = from;
-        while next < requests.len() {
-            window.fill(&self.keyspace, requests, next, runner.database());
-            runner.begin_window();
-            for prepared in window.prepared() {
-                if runner.is_over() || out.len() >= output_bytes_max {
-                    return runner.outcome(next);
-                }
-                let mut reply = out.reply(runner.protocol());
-                let start = reply.position();
-                if !runner.run(prepared, requests.at(next), &mut reply) {
-                    return runner.outcome(next);
-                }
-                runner.settle(start, &mut reply);
-                next += 1;
-            }
-        }
-        runner.outcome(next)
     }
 
     /// Ends the wait of a blocked session and writes the reply of the request that began it. A key
@@ -140,6 +110,36 @@ impl Engine {
         self.keyspace.end_wait(&mut session.waits);
         self.keyspace.unwatch(&mut session.watches);
     }
+}
+
+/// Runs `requests` from index `from` on, and returns the index of the first that is left.
+#[inline]
+fn run_all(
+    runner: &mut Runner<'_, '_, '_, '_>,
+    requests: Requests<'_>,
+    from: usize,
+    out: &mut Output,
+) -> usize {
+    let output_bytes_max = runner.tick.output_bytes_max;
+    let mut window = Window::new();
+    let mut next = from;
+    while next < requests.len() {
+        window.fill(runner.keyspace, requests, next, runner.database());
+        runner.begin_window();
+        for prepared in window.prepared() {
+            if runner.is_over() || out.len() >= output_bytes_max {
+                return next;
+            }
+            let mut reply = out.reply(runner.protocol());
+            let start = reply.position();
+            if !runner.run(prepared, requests.at(next), &mut reply) {
+                return next;
+            }
+            runner.settle(start, &mut reply);
+            next += 1;
+        }
+    }
+    next
 }
 
 /// Takes back the reply of a request, which began at `start`, where the session wants none.

@@ -66,6 +66,26 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     settled_to: usize,
 }
 
+/// How a write comes by the room that it lacks.
+#[derive(Clone, Copy)]
+enum Room {
+    /// It says so, others are evicted, and it is tried again.
+    Evicted,
+    /// It is there before the write, which may pass the memory limit by so much of what no request
+    /// brings: the table takes more than the limit allows.
+    Ahead { overshoot_bytes_max: u64 },
+}
+
+impl Room {
+    #[inline]
+    fn overshoot_bytes_max(self) -> u64 {
+        match self {
+            Room::Evicted => 0,
+            Room::Ahead { overshoot_bytes_max } => overshoot_bytes_max,
+        }
+    }
+}
+
 impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// Returns a runner of `requests` from index `from` on that has run nothing and holds nothing.
     pub fn new(
@@ -353,24 +373,25 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// alone. So is everything within EXEC, which makes no room.
     #[cold]
     fn own_read_values(&mut self, args: Args<'_>) -> Option<PrivateCopies> {
-        let (now, database) = (self.tick.now, self.session.state.database);
-        for may_make_room in [true, false] {
-            if self.in_transaction {
-                break;
-            }
-            let guard = self.guard.as_mut().expect("the caller has locked it");
-            let mut view = write_view(guard, &self.session.state, now);
-            let Err(need) = args.keys().iter().try_for_each(|key| view.own(key)) else {
+        let keys = args.keys();
+        if !self.in_transaction {
+            let Err(need) = self.own_all(keys) else { return None };
+            // Where there is none the values are copied.
+            let _ = self.make_room(need, keys[0].shard);
+            self.lock(keys);
+            if self.own_all(keys).is_ok() {
                 return None;
-            };
-            if may_make_room {
-                // Where there is none the values are copied.
-                let _ = self.make_room(need, args.keys()[0].shard);
-                self.lock(args.keys());
             }
         }
         let guard = self.guard.as_ref().expect("the caller has locked it");
-        Some(guard.read(database, now).copy_adopted(args.keys()))
+        let view = guard.read(self.session.state.database, self.tick.now);
+        Some(view.copy_adopted(keys))
+    }
+
+    fn own_all(&mut self, keys: &[Key<'_>]) -> Result<(), NeedRoom> {
+        let guard = self.guard.as_mut().expect("the caller has locked it");
+        let mut view = write_view(guard, &self.session.state, self.tick.now);
+        keys.iter().try_for_each(|key| view.own(key))
     }
 
     #[inline]
@@ -397,10 +418,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
-        let now = self.tick.now;
-        let value_bytes_max = self.tick.value_bytes_max;
-        let database_count = self.keyspace.database_count();
-        let (uploads, pins) = (self.uploads(), self.pins());
         let start = reply.position();
         let mut attempt = 0;
         loop {
@@ -410,20 +427,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             if let Some(block) = self.session.offer.take() {
                 guard.offer(block);
             }
-            let random = Cell::from_mut(&mut self.tick.random);
-            let view = write_view(guard, &self.session.state, now);
-            let overshoot_bytes_max = 0;
-            let mut context = WriteContext {
-                view,
-                value_bytes_max,
-                random,
-                database_count,
-                overshoot_bytes_max,
-                uploads,
-                pins,
-            };
-            let result = own_values(self.keyspace, command, args, &mut context, true)
-                .and_then(|()| handler(&mut context, args, reply));
+            let result = self.attempt(command, handler, Room::Evicted, args, reply);
+            let guard = self.guard.as_mut().expect("an attempt keeps it");
             if has_offer {
                 self.session.offer = guard.take_back();
             }
@@ -438,6 +443,33 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.make_room(need.after(attempt), key.shard)?;
             attempt += 1;
         }
+    }
+
+    /// Runs a write once, under the guard at hand.
+    #[inline]
+    fn attempt(
+        &mut self,
+        command: &Command,
+        handler: WriteHandler,
+        room: Room,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), CommandError> {
+        let (uploads, pins) = (self.uploads(), self.pins());
+        let guard = self.guard.as_mut().expect("the caller has locked it");
+        let mut context = WriteContext {
+            view: write_view(guard, &self.session.state, self.tick.now),
+            value_bytes_max: self.tick.value_bytes_max,
+            random: Cell::from_mut(&mut self.tick.random),
+            database_count: self.keyspace.database_count(),
+            overshoot_bytes_max: room.overshoot_bytes_max(),
+            uploads,
+            pins,
+        };
+        if self.keyspace.has_adopted() && command.uses_values(args.request()) {
+            own_values(&mut context, room, args.keys())?;
+        }
+        handler(&mut context, args, reply)
     }
 
     #[cold]
@@ -461,39 +493,17 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
-        let now = self.tick.now;
-        let value_bytes_max = self.tick.value_bytes_max;
-        let in_transaction = self.in_transaction;
-        let overshoot_bytes_max = if in_transaction { self.overshoot_bytes_max() } else { 0 };
-        if !in_transaction {
-            self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
+        if self.in_transaction {
+            let room = Room::Ahead { overshoot_bytes_max: self.overshoot_bytes_max() };
+            return self.attempt(command, handler, room, args, reply);
         }
-        let database_count = self.keyspace.database_count();
-        let (uploads, pins) = (self.uploads(), self.pins());
+        self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
+        let room = Room::Ahead { overshoot_bytes_max: 0 };
         let start = reply.position();
         let mut attempt = 0;
         loop {
-            self.lock(args.keys());
-            let guard = self.guard.as_mut().expect("locked just now");
-            if !in_transaction {
-                guard.begin_atomic();
-            }
-            let random = Cell::from_mut(&mut self.tick.random);
-            let view = write_view(guard, &self.session.state, now);
-            let mut context = WriteContext {
-                view,
-                value_bytes_max,
-                random,
-                database_count,
-                overshoot_bytes_max,
-                uploads,
-                pins,
-            };
-            let result = own_values(self.keyspace, command, args, &mut context, false)
-                .and_then(|()| handler(&mut context, args, reply));
-            if in_transaction {
-                return result;
-            }
+            self.lock(args.keys()).begin_atomic();
+            let result = self.attempt(command, handler, room, args, reply);
             self.unlock();
             match result {
                 Err(CommandError::NeedRoomAhead(bytes)) if attempt < ROOM_ATTEMPTS_MAX => {
@@ -672,22 +682,18 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     }
 }
 
-/// Makes sure that no client can write the values whose bytes `command` uses, where there are any
-/// such values at all. The caller holds their shards. Where the table takes more than the limit
-/// allows, as in records of several keys, the sum is held against it first.
-#[inline]
+/// Makes sure that no client can write the values at `keys`, whose bytes a command uses. The caller
+/// holds their shards. Where room is to be there ahead, that for all of them is.
+#[cold]
 fn own_values(
-    keyspace: &Keyspace,
-    command: &Command,
-    args: Args<'_>,
     context: &mut WriteContext<'_>,
-    is_limited: bool,
+    room: Room,
+    keys: &[Key<'_>],
 ) -> Result<(), CommandError> {
-    if !keyspace.has_adopted() || !command.uses_values(args.request()) {
-        return Ok(());
-    }
-    let (view, keys) = (&mut context.view, args.keys());
-    if !is_limited && let Some(bytes) = view.lacks_room_to_own(keys, context.overshoot_bytes_max) {
+    let view = &mut context.view;
+    if let Room::Ahead { overshoot_bytes_max } = room
+        && let Some(bytes) = view.lacks_room_to_own(keys, overshoot_bytes_max)
+    {
         return Err(CommandError::NeedRoomAhead(bytes));
     }
     Ok(keys.iter().try_for_each(|key| view.own(key))?)

@@ -329,26 +329,19 @@ impl Connection {
     /// Executes the complete requests of the input kept.
     fn execute_input(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
         let mut input = std::mem::take(&mut self.input);
-        let executed = self.execute(&mut input[self.input_start..], kit);
-        self.input = input;
-        self.input_start += executed?;
-        if self.stall.is_some() {
+        let mut start = std::mem::take(&mut self.input_start);
+        start += self.execute(&mut input[start..], kit)?;
+        if start == input.len() {
+            kit.buffers.give(input);
             return self.check_input(kit);
         }
-        if self.input_start == self.input.len() {
-            self.input_start = 0;
-            kit.buffers.give(std::mem::take(&mut self.input));
-        } else {
-            let mut input = std::mem::take(&mut self.input);
-            let kept = self.divert(&input[self.input_start..], kit);
-            let length = self.input_start + kept;
-            if length < input.len() {
-                input.truncate(length);
-                // What has gone to its own place does not come back here.
-                input.shrink_to(ROOM_BYTES_MIN);
-            }
-            self.input = input;
+        let length = start + self.divert(&input[start..], kit);
+        if length < input.len() {
+            input.truncate(length);
+            // What has gone to its own place does not come back here.
+            input.shrink_to(ROOM_BYTES_MIN);
         }
+        (self.input, self.input_start) = (input, start);
         self.check_input(kit)
     }
 
@@ -607,7 +600,7 @@ impl Connection {
         self.counted_bytes = bytes;
         // What its replies refer to lies in the keyspace and counts there, and nobody but this
         // client may be in the way of its end. So does the place of a value that it sends.
-        let referenced = self.output.referenced_bytes() + self.incoming_bytes();
+        let referenced = self.output.referenced_bytes() + self.incoming.value_bytes();
         self.record.set_memory(bytes, referenced);
         growth
     }
@@ -658,14 +651,7 @@ impl Connection {
     /// Returns the bytes received that no request has consumed.
     #[inline]
     fn kept_bytes(&self) -> usize {
-        self.input.len() - self.input_start + self.incoming.bytes().0
-    }
-
-    /// Returns the size of the value that is received into its place.
-    #[inline]
-    fn incoming_bytes(&self) -> usize {
-        let (filled, missing) = self.incoming.bytes();
-        filled + missing
+        self.input.len() - self.input_start + self.incoming.filled_bytes()
     }
 
     fn memory_bytes(&self) -> usize {
@@ -731,7 +717,7 @@ impl Connection {
         self.record.update(&self.session, |info| {
             info.query_bytes = kept;
             info.query_bytes_free =
-                self.input.capacity() - self.input.len() + self.incoming.bytes().1;
+                self.input.capacity() - self.input.len() + self.incoming.missing_bytes();
             info.is_closing = self.is_closing;
             info.argument_bytes = self.decoder.memory_bytes();
             info.total_bytes = self.memory_bytes() - self.output.memory_bytes();

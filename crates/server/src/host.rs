@@ -8,7 +8,6 @@ use command::{
     MemorySegments, Pause, RewriteError, SessionState, ShutdownError, ShutdownRequest, UploadOffer,
     Wake,
 };
-
 use keyspace::Served;
 
 use crate::connection::End;

@@ -55,7 +55,7 @@ impl Incoming {
     /// Returns whether there is a value of which bytes are still to come.
     #[inline]
     pub fn is_partial(&self) -> bool {
-        self.block.as_ref().is_some_and(|block| !block.is_full())
+        self.missing_bytes() > 0
     }
 
     /// Returns whether the next request may have a long value, of which little is to be received
@@ -69,17 +69,28 @@ impl Incoming {
     #[inline]
     pub fn note_first(&mut self, is_full: bool) {
         self.is_likely = match &self.block {
-            Some(block) => block.filled_bytes() + block.missing_bytes() >= LONG_BYTES_MIN,
+            Some(_) => self.value_bytes() >= LONG_BYTES_MIN,
             // Where room was left, less room has cost nothing.
             None => self.is_likely && !is_full,
         };
     }
 
-    /// Returns the bytes that have come, and those that are to come.
+    /// Returns the bytes of the value that have come.
     #[inline]
-    pub fn bytes(&self) -> (usize, usize) {
-        let bytes = |block: &ReservedBlock| (block.filled_bytes(), block.missing_bytes());
-        self.block.as_deref().map_or((0, 0), bytes)
+    pub fn filled_bytes(&self) -> usize {
+        self.block.as_ref().map_or(0, |block| block.filled_bytes())
+    }
+
+    /// Returns the bytes of the value that are to come.
+    #[inline]
+    pub fn missing_bytes(&self) -> usize {
+        self.block.as_ref().map_or(0, |block| block.missing_bytes())
+    }
+
+    /// Returns the size of the value.
+    #[inline]
+    pub fn value_bytes(&self) -> usize {
+        self.filled_bytes() + self.missing_bytes()
     }
 
     /// Notes that a request has been consumed: what was said of its arguments is void.

@@ -22,8 +22,8 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
-    let bytes = super::offset(args, 2)?;
-    let offset = cx.host.allocate_upload(cx.session.uploader, bytes);
-    reply.integer(offset.map_err(CommandError::from)? as i64);
+    let bytes = super::natural(args, 2)?;
+    let offset = cx.host.allocate_upload(cx.session.uploader, bytes)?;
+    reply.integer(offset as i64);
     Ok(Next::Done)
 }

@@ -8,7 +8,7 @@ use crate::host::MemoryGeometry;
 use crate::prelude::*;
 
 /// The version of what SHM's replies say and of what their descriptors hold.
-const VERSION: i64 = 2;
+const VERSION: u64 = 2;
 
 /// The row.
 pub static ATTACH: Command = Command {
@@ -29,17 +29,14 @@ fn run(
     _: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
-    let geometry = cx.host.attach_memory(cx.session.id).map_err(CommandError::from)?;
+    let geometry = cx.host.attach_memory(cx.session.id)?;
     let MemoryGeometry { span_bytes, segment_bytes, pin_bytes } = geometry;
-    reply.map(4);
-    for (name, value) in [
+    let numbers = [
         ("version", VERSION),
-        ("span-bytes", span_bytes as i64),
-        ("segment-bytes", segment_bytes as i64),
-        ("pin-bytes", pin_bytes as i64),
-    ] {
-        reply.bulk(name);
-        reply.integer(value);
-    }
+        ("span-bytes", span_bytes),
+        ("segment-bytes", segment_bytes),
+        ("pin-bytes", pin_bytes),
+    ];
+    super::reply_numbers(reply, &numbers);
     Ok(Next::Done)
 }

@@ -45,7 +45,7 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
-    let (offset, length) = (super::offset(args, 2)?, super::offset(args, 3)?);
+    let (offset, length) = (super::natural(args, 2)?, super::natural(args, 3)?);
     let stays = match args {
         _ if args.is(4, "COPY") => false,
         _ if args.is(4, "ADOPT") => true,

@@ -31,17 +31,14 @@ fn run(
     // No ring has 0 bytes: what is negative is refused with it.
     let bytes = |number: i64| u64::try_from(number).unwrap_or(0);
     let (request_bytes, reply_bytes) = (bytes(args.integer(2)?), bytes(args.integer(3)?));
-    let offer = cx.host.open_lane(cx.session.id, request_bytes, reply_bytes);
-    let LaneOffer { lane, descriptor_count } = offer.map_err(CommandError::from)?;
-    reply.map(4);
-    for (name, value) in [
+    let offer = cx.host.open_lane(cx.session.id, request_bytes, reply_bytes)?;
+    let LaneOffer { lane, descriptor_count } = offer;
+    let numbers = [
         ("lane", lane),
         ("request-bytes", request_bytes),
         ("reply-bytes", reply_bytes),
         ("descriptors", descriptor_count as u64),
-    ] {
-        reply.bulk(name);
-        reply.integer(value as i64);
-    }
+    ];
+    super::reply_numbers(reply, &numbers);
     Ok(Next::Done)
 }

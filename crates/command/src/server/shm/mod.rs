@@ -42,7 +42,22 @@ pub static SHM: Command = Command {
     ..Command::DEFAULT
 };
 
-/// Returns the argument at `index`: an offset or a number of bytes.
-fn offset(args: Args<'_>, index: usize) -> Result<u64, CommandError> {
+/// Returns the argument at `index`: an offset, a serial or a number of bytes.
+fn natural(args: Args<'_>, index: usize) -> Result<u64, CommandError> {
     u64::try_from(args.integer(index)?).map_err(|_| CommandError::NOT_POSITIVE)
+}
+
+/// Returns the number of a lane at argument 2. None has a negative one: 0 stands for these, which
+/// no lane has either.
+fn lane_number(args: Args<'_>) -> Result<u64, CommandError> {
+    Ok(u64::try_from(args.integer(2)?).unwrap_or(0))
+}
+
+/// Replies with a map of names and numbers.
+fn reply_numbers(reply: &mut Reply<'_>, numbers: &[(&str, u64)]) {
+    reply.map(numbers.len());
+    for &(name, number) in numbers {
+        reply.bulk(name);
+        reply.integer(number as i64);
+    }
 }

@@ -20,8 +20,8 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
-    let offset = super::offset(args, 2)?;
-    let is_open = cx.host.seal_upload(cx.session.id, offset).map_err(CommandError::from)?;
+    let offset = super::natural(args, 2)?;
+    let is_open = cx.host.seal_upload(cx.session.id, offset)?;
     reply.integer(i64::from(is_open));
     Ok(Next::Done)
 }

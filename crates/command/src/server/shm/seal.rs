@@ -17,8 +17,8 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
-    let lane = u64::try_from(args.integer(2)?).unwrap_or(0);
-    cx.host.seal_lane(cx.session.id, lane).map_err(CommandError::from)?;
+    let lane = super::lane_number(args)?;
+    cx.host.seal_lane(cx.session.id, lane)?;
     reply.ok();
     Ok(Next::Done)
 }

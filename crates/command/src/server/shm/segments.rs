@@ -29,8 +29,8 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
-    let known = u64::try_from(args.integer(2)?).map_err(|_| CommandError::NOT_POSITIVE)?;
-    let segments = cx.host.memory_segments(cx.session.id, known).map_err(CommandError::from)?;
+    let known = super::natural(args, 2)?;
+    let segments = cx.host.memory_segments(cx.session.id, known)?;
     let MemorySegments { epoch, live, descriptor_count } = segments;
     reply.map(3);
     reply.bulk("epoch");

@@ -27,19 +27,16 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, CommandError> {
-    let bytes = u64::try_from(args.integer(2)?).map_err(|_| CommandError::NOT_POSITIVE)?;
-    let offer = cx.host.open_upload(cx.session.id, bytes).map_err(CommandError::from)?;
+    let bytes = super::natural(args, 2)?;
+    let offer = cx.host.open_upload(cx.session.id, bytes)?;
     let UploadOffer { offset, bytes, segment_bytes, may_adopt, descriptor_count } = offer;
-    reply.map(5);
-    for (name, value) in [
+    let numbers = [
         ("offset", offset),
         ("bytes", bytes),
         ("segment-bytes", segment_bytes),
         ("adopt", u64::from(may_adopt)),
         ("descriptors", descriptor_count as u64),
-    ] {
-        reply.bulk(name);
-        reply.integer(value as i64);
-    }
+    ];
+    super::reply_numbers(reply, &numbers);
     Ok(Next::Done)
 }
