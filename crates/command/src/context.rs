@@ -39,13 +39,35 @@ pub struct WriteContext<'c> {
     pub random: &'c Cell<Prng>,
     /// How many databases there are.
     pub database_count: usize,
-    /// By how many bytes what the command stores beyond what its request brings may pass the
-    /// memory limit: inside EXEC nothing is evicted for it.
-    pub overshoot_bytes_max: u64,
+    /// How it comes by the room that its request does not bring.
+    pub room: Room,
     /// What the session has uploaded.
     pub uploads: Uploader<'c>,
     /// What the session's client holds in the memory.
     pub pins: SessionPins<'c>,
+}
+
+/// How a write comes by room that its request does not bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It finds that room is lacking, others are evicted, and it is tried again.
+    Evicted,
+    /// Nothing is evicted while it runs: room is there ahead, or it says how much it needs before
+    /// it changes anything. It may pass the memory limit by so many bytes.
+    Ahead {
+        /// What EXEC may, in all its commands: 0 elsewhere.
+        overshoot_bytes_max: u64,
+    },
+}
+
+impl Room {
+    /// Returns by how many bytes the write may pass the memory limit.
+    pub fn overshoot_bytes_max(self) -> u64 {
+        match self {
+            Room::Evicted => 0,
+            Room::Ahead { overshoot_bytes_max } => overshoot_bytes_max,
+        }
+    }
 }
 
 /// Reads and changes the session.
@@ -180,36 +202,34 @@ impl WriteContext<'_> {
         }
     }
 
-    /// Makes sure that no client can write the value at `key`, so that its bytes can be used.
+    /// Makes sure that no client can write the values at `keys`, so that their bytes can be used.
+    /// Where room has to be there ahead, it has to be for all of them.
     ///
     /// # Errors
     /// Where there is no room for a copy; nothing has changed.
-    pub fn own(&mut self, key: &Key<'_>) -> Result<(), CommandError> {
-        let keys = std::slice::from_ref(key);
-        if self.is_in_transaction()
-            && let Some(bytes) = self.view.lacks_room_to_own(keys, self.overshoot_bytes_max)
+    pub fn own(&mut self, keys: &[Key<'_>]) -> Result<(), CommandError> {
+        if let Room::Ahead { overshoot_bytes_max } = self.room
+            && let Some(bytes) = self.view.lacks_room_to_own(keys, overshoot_bytes_max)
         {
             return Err(CommandError::NeedRoomAhead(bytes));
         }
-        Ok(self.view.own(key)?)
+        Ok(keys.iter().try_for_each(|key| self.view.own(key))?)
     }
 
-    /// Refuses to store `bytes` at `key` that the request does not bring, where that would bring
-    /// memory further above the limit than EXEC may. Elsewhere room is made once it is lacking.
+    /// Refuses to store `bytes` at `key` that the request does not bring, where room for them has
+    /// to be there ahead and is not.
     ///
     /// # Errors
     /// There is no such room.
     pub fn admit_upload(&mut self, key: &Key<'_>, bytes: u64) -> Result<(), CommandError> {
-        let overshoot = self.overshoot_bytes_max;
-        match self.is_in_transaction() && self.view.lacks_room(key, bytes, overshoot) {
-            true => Err(CommandError::NeedRoomAhead(bytes)),
-            false => Ok(()),
+        match self.room {
+            Room::Ahead { overshoot_bytes_max }
+                if self.view.lacks_room(key, bytes, overshoot_bytes_max) =>
+            {
+                Err(CommandError::NeedRoomAhead(bytes))
+            }
+            _ => Ok(()),
         }
-    }
-
-    /// Nothing else may pass the limit.
-    fn is_in_transaction(&self) -> bool {
-        self.overshoot_bytes_max > 0
     }
 
     /// Returns the time that decides what has expired.

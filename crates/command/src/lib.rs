@@ -72,7 +72,7 @@ pub use blocked::{Blocked, Wake};
 pub use categories::Categories;
 pub use client_info::ClientInfo;
 pub use client_name::ClientNames;
-pub use context::{ControlContext, Next, ReadContext, SessionContext, WriteContext};
+pub use context::{ControlContext, Next, ReadContext, Room, SessionContext, WriteContext};
 pub use error::CommandError;
 pub use flags::Flags;
 pub use host::{

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 use command::{
     Args, Blocked, Command, CommandError, ControlContext, Handler, LatencyEvent, Next, ReadContext,
-    SessionContext, SessionState, SlowCommand, WriteContext,
+    Room, SessionContext, SessionState, SlowCommand, WriteContext,
 };
 use keyspace::{
     Access, Guard, Keyspace, NeedRoom, PrivateCopies, SessionPins, SweepContext, Uploader,
@@ -64,26 +64,6 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     lsn: Lsn,
     /// Where the reply of the last EXEC ends: its parts are settled one by one.
     settled_to: usize,
-}
-
-/// How a write comes by the room that it lacks.
-#[derive(Clone, Copy)]
-enum Room {
-    /// It says so, others are evicted, and it is tried again.
-    Evicted,
-    /// It is there before the write, which may pass the memory limit by so much of what no request
-    /// brings: the table takes more than the limit allows.
-    Ahead { overshoot_bytes_max: u64 },
-}
-
-impl Room {
-    #[inline]
-    fn overshoot_bytes_max(self) -> u64 {
-        match self {
-            Room::Evicted => 0,
-            Room::Ahead { overshoot_bytes_max } => overshoot_bytes_max,
-        }
-    }
 }
 
 impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
@@ -462,12 +442,12 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             value_bytes_max: self.tick.value_bytes_max,
             random: Cell::from_mut(&mut self.tick.random),
             database_count: self.keyspace.database_count(),
-            overshoot_bytes_max: room.overshoot_bytes_max(),
+            room,
             uploads,
             pins,
         };
         if self.keyspace.has_adopted() && command.uses_values(args.request()) {
-            own_values(&mut context, room, args.keys())?;
+            context.own(args.keys())?;
         }
         handler(&mut context, args, reply)
     }
@@ -680,23 +660,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             }
         }
     }
-}
-
-/// Makes sure that no client can write the values at `keys`, whose bytes a command uses. The caller
-/// holds their shards. Where room is to be there ahead, that for all of them is.
-#[cold]
-fn own_values(
-    context: &mut WriteContext<'_>,
-    room: Room,
-    keys: &[Key<'_>],
-) -> Result<(), CommandError> {
-    let view = &mut context.view;
-    if let Room::Ahead { overshoot_bytes_max } = room
-        && let Some(bytes) = view.lacks_room_to_own(keys, overshoot_bytes_max)
-    {
-        return Err(CommandError::NeedRoomAhead(bytes));
-    }
-    Ok(keys.iter().try_for_each(|key| view.own(key))?)
 }
 
 /// Returns the view in which a command of `session` changes its database.

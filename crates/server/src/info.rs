@@ -299,9 +299,6 @@ fn replies(counted: &Counted, rate: Rate, fields: &mut Fields) {
     fields.add_zeroes(&["reply_buffer_shrinks", "reply_buffer_expands"]);
     fields.add("eventloop_cycles", totals.rounds);
     fields.add("eventloop_duration_sum", totals.round_nanoseconds / 1000);
-    fields.add("values_received_in_place", totals.direct_values);
-    fields.add("busy_polls", totals.busy_polls);
-    fields.add("busy_poll_hits", totals.busy_poll_hits);
     fields.add("eventloop_duration_cmd_sum", counted.command_nanoseconds() / 1000);
     fields.add("instantaneous_eventloop_cycles_per_sec", rate.rounds);
     fields.add("instantaneous_eventloop_duration_usec", rate.round_microseconds);
@@ -309,6 +306,9 @@ fn replies(counted: &Counted, rate: Rate, fields: &mut Fields) {
     fields.add("acl_access_denied_auth", wrong);
     fields.add_zeroes(&["acl_access_denied_cmd", "acl_access_denied_key"]);
     fields.add("acl_access_denied_channel", 0);
+    fields.add("values_received_in_place", totals.direct_values);
+    fields.add("busy_polls", totals.busy_polls);
+    fields.add("busy_poll_hits", totals.busy_poll_hits);
 }
 
 fn replication(shared: &Shared, fields: &mut Fields) {

@@ -85,7 +85,7 @@ pub struct Shared {
     /// Rates over the last seconds.
     pub rates: Rates,
     /// Wakes the service thread.
-    pub bell: Bell,
+    pub bell: Arc<Bell>,
     /// Reasons to look at all connections each second: those whose replies the kernel did not
     /// take at once, and an acceptor that pauses.
     pub pending_checks: AtomicUsize,
@@ -196,7 +196,7 @@ impl Shared {
             sweep: Sweep::default(),
             over_limit: OverLimit::default(),
             rates: Rates::default(),
-            bell: Bell::default(),
+            bell: Arc::default(),
             pending_checks: AtomicUsize::new(0),
             next_worker: AtomicUsize::new(0),
             peak_bytes: AtomicU64::new(0),

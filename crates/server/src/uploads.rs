@@ -90,9 +90,13 @@ impl Shared {
             return uploads.is_open(id, offset).ok_or(NO_RUN);
         };
         let (arena, segments) = (Arc::clone(self.keyspace().arena()), Arc::clone(&self.segments));
+        let bell = Arc::clone(&self.bell);
         let seal = move |is_wanted| {
             let is_sealed = is_wanted && seal_run(&segments, run, id);
-            arena.uploads().end_seal(offset, is_sealed);
+            if !arena.uploads().end_seal(offset, is_sealed) {
+                // Its memory is given back by the service thread, which may be asleep by now.
+                bell.ring();
+            }
         };
         let begun = self.sealings.begin(Owner { session: id, user }, seal);
         begun.inspect_err(|_| uploads.cancel_seal(offset))?;

@@ -46,7 +46,9 @@ fn run(
     let is_wanted = cx.view.as_read().entry(source).is_some()
         && (replaces || !cx.view.contains_in(database, target));
     // The request does not bring the bytes that are stored, so that nobody has made room for them.
-    if is_wanted && let Some(bytes) = cx.view.lacks_room_for_copy(source, cx.overshoot_bytes_max) {
+    if is_wanted
+        && let Some(bytes) = cx.view.lacks_room_for_copy(source, cx.room.overshoot_bytes_max())
+    {
         return Err(CommandError::NeedRoomAhead(bytes));
     }
     let is_copied = is_wanted && cx.view.copy_to(source, target, database)?;

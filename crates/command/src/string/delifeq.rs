@@ -28,7 +28,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let key = args.key(0);
-    cx.own(key)?;
+    cx.own(args.keys())?;
     let is_expected = cx.view.string(key)?.is_some_and(|value| value == args.at(2));
     let is_removed = is_expected && cx.view.remove(key);
     reply.integer(i64::from(is_removed));

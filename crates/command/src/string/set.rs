@@ -106,7 +106,7 @@ pub(crate) fn run_with(
         Some(Condition::Absent) => !cx.view.contains(key),
         Some(Condition::Present) => cx.view.contains(key),
         Some(Condition::Equal(expected)) => {
-            cx.own(key)?;
+            cx.own(args.keys())?;
             cx.view.string(key)? == Some(expected)
         }
     };

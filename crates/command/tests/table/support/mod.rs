@@ -11,8 +11,8 @@ use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
 use base::{Key, Lsn, UnixMs};
 use command::{
-    Args, Command, CommandError, ControlContext, Flags, Handler, Next, ReadContext, SessionContext,
-    SessionState, Transaction, WriteContext,
+    Args, Command, CommandError, ControlContext, Flags, Handler, Next, ReadContext, Room,
+    SessionContext, SessionState, Transaction, WriteContext,
 };
 use keyspace::{Access, EffectSink, Keyspace, Record, Uploader, Watches};
 use resp::{OwnedRequest, Reply, RequestView, Value};
@@ -155,7 +155,7 @@ impl World {
                     value_bytes_max,
                     random,
                     database_count: 16,
-                    overshoot_bytes_max: 0,
+                    room: Room::Evicted,
                     uploads: Uploader::new(self.keyspace.arena().uploads(), 0),
                     pins: self.keyspace.arena().pins().of(0),
                 };
