@@ -9,15 +9,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use base::prng::Prng;
-use client::{AsyncClient, Client, ClientError, Reply, SetOptions, Transport, View};
-use harness::{Kind, Launch, Server, TempFolder, free_port, kernel, poll_until};
+use client::{AsyncClient, Client, ClientError, Reply, SetOptions, TimeToLive, Transport, View};
+use harness::{Kind, Launch, Server, TempFolder, bytes, free_port, kernel, poll_until};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 
-fn urls(server: &Server) -> [String; 3] {
-    let path = server.socket().display();
-    [format!("shm://{path}"), format!("unix://{path}"), format!("redis://{}", server.address())]
-}
+use super::urls;
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads")
@@ -32,25 +29,76 @@ async fn connect(url: &str) -> AsyncClient {
     connected.unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
-fn connected_clients(server: &Server) -> String {
-    let Reply::Bulk(text) = server.tcp().call("INFO clients") else { panic!("INFO is text") };
-    let text = String::from_utf8(text).expect("INFO is text");
-    let line = text.lines().find(|line| line.starts_with("connected_clients:"));
-    line.expect("a field of INFO").to_owned()
+#[test]
+fn created_value_stays_where_it_was_written_and_a_put_one_is_copied_once() {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    run(async {
+        let client = connect(&urls(&server, "")[0]).await;
+        for round in 0..30 {
+            let value = bytes(round, 100_000 + 30_000 * (round % 7));
+            let mut creation = client.create(b"key", value.len()).await.unwrap();
+            creation.copy_from_slice(&value);
+            creation.seal().await.unwrap();
+            assert_eq!(server.info("shm_commits_adopted"), round as u64 + 1);
+            let view = client.take(b"key").await.unwrap().expect("it is sealed");
+            assert!(view.is_pinned() && *view == value[..]);
+            let minute = SetOptions::new().expires_in(Duration::from_secs(60));
+            assert!(client.put_with(b"put", &value, &minute).await.unwrap());
+            assert_eq!(server.info("shm_commits_copied"), round as u64 + 1);
+            assert!(*client.get(b"put").await.unwrap().expect("it was put") == value[..]);
+            assert!(matches!(client.ttl(b"put").await.unwrap(), TimeToLive::Left(_)));
+        }
+        let zero = SetOptions::new().expires_in(Duration::ZERO);
+        let refusal = client.put_with(b"put", &bytes(1, 100_000), &zero).await.unwrap_err();
+        assert_eq!(refusal.code(), Some("ERR"));
+    });
 }
 
-fn bytes(seed: usize, length: usize) -> Vec<u8> {
-    (0..length).map(|index| (index * 7 + seed * 31 + index / 251) as u8).collect()
+/// What is dropped is stored or not, and no memory stays taken for it.
+#[test]
+fn futures_of_large_values_that_are_dropped_anywhere_leave_no_memory_taken() {
+    const LENGTH: usize = 40_000;
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    run(async {
+        let client = connect(&urls(&server, "")[0]).await;
+        client.create(b"key", LENGTH).await.unwrap().seal().await.unwrap();
+        let value = bytes(1, LENGTH);
+        for round in 0..1500 {
+            let looks = round % 6;
+            let created = async {
+                let mut creation = client.create(b"key", LENGTH).await.unwrap();
+                creation.copy_from_slice(&value);
+                creation.seal().await.unwrap();
+            };
+            give_up_after(looks, created).await;
+            give_up_after(looks, async { client.put(b"key", &value).await.unwrap() }).await;
+        }
+        client.put(b"key", &value).await.unwrap();
+        poll_until("what was dropped to be done", || server.info("shm_uploads_open") < 10);
+        assert!(*client.get(b"key").await.unwrap().expect("it was put") == value[..]);
+    });
+}
+
+/// Looks at `future` `looks` times, and drops it.
+async fn give_up_after(looks: usize, future: impl Future<Output = ()>) {
+    let mut future = pin!(future);
+    for _ in 0..looks {
+        let look = poll_fn(|context| Poll::Ready(future.as_mut().poll(context)));
+        if look.await.is_ready() {
+            return;
+        }
+        yield_now().await;
+    }
 }
 
 #[test]
 fn every_operation_answers_as_that_of_the_blocking_client() {
     let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
-    let blocking = Client::connect(&urls(&server)[2]).unwrap();
+    let blocking = Client::connect(&urls(&server, "")[2]).unwrap();
     let lengths = [0, 64, 65, 4000, 4100, 3 << 20];
     let mut keys: Vec<String> = lengths.map(|length| format!("length:{length}")).into();
     let transports = [Transport::SharedMemory, Transport::Unix, Transport::Tcp];
-    for (url, transport) in urls(&server).iter().zip(transports) {
+    for (url, transport) in urls(&server, "").iter().zip(transports) {
         blocking.call(&[b"FLUSHALL"]).unwrap();
         let client = run(async {
             let client = connect(url).await;
@@ -109,10 +157,10 @@ fn every_operation_answers_as_that_of_the_blocking_client() {
 fn tasks_share_one_connection_and_each_gets_its_own_replies() {
     const TASKS: usize = 200;
     let server = Server::start(Kind::Forebay);
-    for url in urls(&server) {
+    for url in urls(&server, "") {
         run(async {
             let client = connect(&url).await;
-            let before = connected_clients(&server);
+            let before = server.info("connected_clients");
             let tasks: Vec<_> = (0..TASKS)
                 .map(|index| {
                     let client = client.clone();
@@ -133,18 +181,18 @@ fn tasks_share_one_connection_and_each_gets_its_own_replies() {
             for task in tasks {
                 task.await.expect("it does not panic");
             }
-            assert_eq!(connected_clients(&server), before, "no connection was made");
+            assert_eq!(server.info("connected_clients"), before, "no connection was made");
             assert!(client.pipeline(&[]).await.unwrap().is_empty());
         });
     }
-    poll_until("all connections to end", || connected_clients(&server).ends_with(":1"));
+    poll_until("all connections to end", || server.info("connected_clients") == 1);
 }
 
 #[test]
 fn futures_that_are_dropped_anywhere_leave_the_others_their_replies() {
     const ROUNDS: usize = 150;
     let server = Server::start(Kind::Forebay);
-    for url in urls(&server) {
+    for url in urls(&server, "") {
         run(async {
             let client = connect(&url).await;
             let mut random = Prng::new(7);
@@ -197,7 +245,7 @@ fn server_that_goes_ends_what_waits_and_the_next_call_connects_anew() {
         let (path, port) = (folder.path().join("forebay.sock"), free_port());
         let launch = || Launch::new(Kind::Forebay).socket(&path).port(port).start();
         let mut server = launch();
-        let urls = urls(&server);
+        let urls = urls(&server, "");
         run(async {
             let mut clients = Vec::new();
             for url in &urls {
@@ -216,7 +264,7 @@ fn server_that_goes_ends_what_waits_and_the_next_call_connects_anew() {
                     tokio::spawn(call)
                 })
                 .collect();
-            poll_until("waits to begin", || connected_clients(&server) == "connected_clients:8");
+            poll_until("waits to begin", || server.info("connected_clients") == 8);
             server.signal(signal);
             server.wait();
             for (waiter, url) in waiting.into_iter().zip(&urls) {
@@ -241,7 +289,7 @@ fn server_that_goes_ends_what_waits_and_the_next_call_connects_anew() {
 #[test]
 fn silent_server_is_given_up_and_its_late_replies_are_nobodys() {
     let server = Server::start(Kind::Forebay);
-    for url in urls(&server) {
+    for url in urls(&server, "") {
         run(async {
             let client = AsyncClient::connect_within(&url, Duration::from_millis(500)).await;
             let client = client.unwrap();
@@ -264,11 +312,7 @@ fn silent_server_is_given_up_and_its_late_replies_are_nobodys() {
 #[test]
 fn call_that_is_given_up_ends_in_the_server_too() {
     let server = Server::start(Kind::Forebay);
-    let blocked = || {
-        let Reply::Bulk(text) = server.tcp().call("INFO clients") else { panic!("INFO is text") };
-        !String::from_utf8_lossy(&text).contains("blocked_clients:0\r\n")
-    };
-    for url in urls(&server) {
+    for url in urls(&server, "") {
         run(async {
             let client = AsyncClient::connect_within(&url, Duration::from_millis(300)).await;
             let client = client.unwrap();
@@ -278,9 +322,28 @@ fn call_that_is_given_up_ends_in_the_server_too() {
                 let error = waited.unwrap_err();
                 assert!(matches!(error, ClientError::TimedOut), "{url}: {error}");
             }
-            poll_until("the waits to end", || !blocked());
+            poll_until("the waits to end", || server.info("blocked_clients") == 0);
             assert!(own.is_over());
             assert_eq!(client.call(&[b"PING"]).await.unwrap(), Reply::Simple(b"PONG".to_vec()));
+        });
+    }
+}
+
+#[test]
+fn wait_over_a_connection_of_its_own_ends_with_its_future() {
+    let server = Server::start(Kind::Forebay);
+    for url in urls(&server, "") {
+        run(async {
+            let client = connect(&url).await;
+            let own = client.connection().await.unwrap();
+            let waiting = own.clone();
+            let wait: [&[u8]; 3] = [b"AWAIT", b"absent", b"0"];
+            let waiter = tokio::spawn(async move { waiting.call(&wait).await });
+            poll_until("the wait to begin", || server.info("blocked_clients") == 1);
+            waiter.abort();
+            poll_until("the wait to end", || server.info("blocked_clients") == 0);
+            assert!(own.is_over() && own.call(&[b"PING"]).await.is_err(), "{url}");
+            assert!(client.call(&[b"PING"]).await.is_ok(), "the others go on");
         });
     }
 }
@@ -289,7 +352,7 @@ fn call_that_is_given_up_ends_in_the_server_too() {
 fn lane_of_a_silent_server_is_not_replaced_by_a_socket() {
     let server = Launch::new(Kind::Forebay).option("shm-reads", "no").start();
     run(async {
-        let url = &urls(&server)[0];
+        let url = &urls(&server, "")[0];
         let client = AsyncClient::connect_within(url, Duration::from_millis(300)).await.unwrap();
         server.signal("STOP");
         poll_until("the server to stop", || kernel::is_stopped(server.process_id()));
@@ -311,7 +374,7 @@ fn lane_of_a_silent_server_is_not_replaced_by_a_socket() {
 #[test]
 fn tasks_hand_values_over_and_waits_hold_nobody_up() {
     let server = Server::start(Kind::Forebay);
-    for url in urls(&server) {
+    for url in urls(&server, "") {
         run(async {
             let client = connect(&url).await;
             for length in [10, 100_000] {
@@ -351,7 +414,7 @@ fn tasks_hand_values_over_and_waits_hold_nobody_up() {
             }
         });
     }
-    poll_until("all connections to end", || connected_clients(&server).ends_with(":1"));
+    poll_until("all connections to end", || server.info("connected_clients") == 1);
 }
 
 /// How often a value is put where takers race the putter.
@@ -376,7 +439,7 @@ fn takers_of_one_key_get_each_value_once_and_none_is_lost() {
     let server = Server::start(Kind::Forebay);
     let numbered = |index: u64| [&index.to_le_bytes(), &[b'x'; 5992][..]].concat();
     let mut taken = run(async {
-        let urls = urls(&server);
+        let urls = urls(&server, "");
         let [own, other, socket] =
             [connect(&urls[0]).await, connect(&urls[0]).await, connect(&urls[1]).await];
         let is_put = Arc::new(AtomicBool::new(false));
@@ -414,14 +477,14 @@ fn what_the_server_does_not_allow_is_done_another_way() {
             (&lanes, Transport::SharedMemory),
             (&redis, Transport::Unix),
         ] {
-            let client = connect(&format!("{}?db=2", urls(server)[0])).await;
+            let client = connect(&format!("{}?db=2", urls(server, "")[0])).await;
             assert_eq!(client.transport().await.unwrap(), transport);
             let value = bytes(1, 100_000);
             client.put(b"key", &value).await.unwrap();
             let taken = client.take(b"key").await.unwrap().expect("it is there");
             assert!(!taken.is_pinned() && *taken == value[..], "no session is asked");
         }
-        for url in urls(&locked) {
+        for url in urls(&locked, "") {
             let code = |error: ClientError| error.code().map(str::to_owned);
             let with = |query: &str| format!("{url}{query}");
             let client = connect(&with("?password=sec%2fret&db=15")).await;

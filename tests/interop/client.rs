@@ -12,22 +12,15 @@ use std::time::Duration;
 use base::prng::Prng;
 use client::{Client, ClientError, Reply, SetOptions, TimeToLive, Transport, View};
 use harness::{
-    Kind, Launch, Server, TempFolder, command, forebay, free_port, kernel, poll_until, request,
-    run, words,
+    Kind, Launch, Server, TempFolder, bytes, command, forebay, free_port, kernel, poll_until,
+    request, run, words,
 };
 use sys::allocations;
 
+use super::urls;
+
 /// The database that the clients of the table read.
 const DATABASE: &str = "5";
-
-fn urls(server: &Server, query: &str) -> [String; 3] {
-    let path = server.socket().display();
-    [
-        format!("shm://{path}{query}"),
-        format!("unix://{path}{query}"),
-        format!("redis://{}{query}", server.address()),
-    ]
-}
 
 fn connect(url: &str) -> Client {
     Client::connect(url).unwrap_or_else(|error| panic!("{url}: {error}"))
@@ -35,18 +28,6 @@ fn connect(url: &str) -> Client {
 
 fn clients(server: &Server, query: &str) -> [Client; 3] {
     urls(server, query).map(|url| connect(&url))
-}
-
-/// Returns a field of INFO that is a number.
-fn info(server: &Server, field: &str) -> u64 {
-    let Reply::Bulk(text) = server.tcp().call("INFO everything") else { panic!("INFO is text") };
-    let text = String::from_utf8(text).expect("INFO is text");
-    let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    value.expect("a field of INFO").parse().expect("a number")
-}
-
-fn bytes(seed: usize, length: usize) -> Vec<u8> {
-    (0..length).map(|index| (index * 7 + seed * 31 + index / 251) as u8).collect()
 }
 
 type Table = [(&'static str, fn(&Client, &[u8]) -> String); 11];
@@ -217,7 +198,7 @@ fn created_value_stays_where_it_was_written_and_a_put_one_is_copied_once() {
         let mut creation = client.create(b"key", value.len()).unwrap();
         creation.copy_from_slice(&value);
         creation.seal().unwrap();
-        assert_eq!(info(&server, "shm_commits_adopted"), round as u64 + 1);
+        assert_eq!(server.info("shm_commits_adopted"), round as u64 + 1);
         let view = client.take(b"key").unwrap().expect("it is sealed");
         assert!(view.is_pinned() && *view == value[..]);
         taken.push((view, value));
@@ -230,7 +211,7 @@ fn created_value_stays_where_it_was_written_and_a_put_one_is_copied_once() {
     for round in 0..20 {
         let value = bytes(round, (1 << 20) + (round % 3) * 500_000);
         client.put(b"key", &value).unwrap();
-        assert_eq!(info(&server, "shm_commits_copied"), round as u64 + 1);
+        assert_eq!(server.info("shm_commits_copied"), round as u64 + 1);
         assert!(*other.get(b"key").unwrap().expect("it was put") == value[..]);
     }
     // In a transaction it is sent, as room cannot be asked for there.
@@ -241,7 +222,48 @@ fn created_value_stays_where_it_was_written_and_a_put_one_is_copied_once() {
     );
     assert!(*other.get(b"key").unwrap().expect("it was put") == bytes(9, 1 << 20)[..]);
     client.take(b"key").unwrap();
-    poll_until("all adopted memory to be free", || info(&server, "shm_adopted_values") == 0);
+    poll_until("all adopted memory to be free", || server.info("shm_adopted_values") == 0);
+}
+
+/// Returns how often `command` was called.
+fn calls(server: &Server, command: &str) -> u64 {
+    let Reply::Bulk(text) = server.tcp().call("INFO commandstats") else { panic!("it is text") };
+    let text = String::from_utf8(text).expect("it is text");
+    let prefix = format!("cmdstat_{command}:calls=");
+    let count = text.lines().find_map(|line| line.strip_prefix(&prefix)?.split(',').next());
+    count.map_or(0, |count| count.parse().expect("a number"))
+}
+
+/// Room for the next value comes with the reply to the last one, whatever their sizes.
+#[test]
+fn large_values_are_put_in_one_round_trip_each_once_there_is_memory() {
+    const THREADS: u64 = 4;
+    const PUTS: u64 = 200;
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let client = connect(&urls(&server, "")[0]);
+    client.put(b"key", &bytes(1, 40_000)).unwrap();
+    assert_eq!(server.info("shm_upload_runs"), 0, "it is too much for one");
+    (0..40).for_each(|seed| client.put(b"key", &bytes(seed, 40_000)).unwrap());
+    assert_eq!(server.info("shm_upload_runs"), 1);
+    let before = ["shm|commit", "shm|alloc", "set"].map(|name| calls(&server, name));
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let client = &client;
+            scope.spawn(move || {
+                let (key, mut random) = (thread.to_string(), Prng::new(thread));
+                for round in 0..PUTS {
+                    let value = bytes(round as usize, 32_768 + random.below(300_000) as usize);
+                    client.put(key.as_bytes(), &value).unwrap();
+                    let view = client.get(key.as_bytes()).unwrap().expect("it was put");
+                    assert!(*view == value[..]);
+                }
+            });
+        }
+    });
+    let after = ["shm|commit", "shm|alloc", "set"].map(|name| calls(&server, name));
+    let [commits, allocations, sets] = [0, 1, 2].map(|index| after[index] - before[index]);
+    assert_eq!((commits, sets), (THREADS * PUTS, 0));
+    assert!(allocations < commits + 100, "{allocations} for {commits}: most come along");
 }
 
 #[test]
@@ -257,11 +279,11 @@ fn creations_that_come_to_nothing_leave_no_memory_taken() {
         assert_eq!(refused.seal_with(&never).unwrap_err().code(), Some("ERR"));
         assert!(!unmet.seal_with(&absent).unwrap());
     }
-    assert!(info(&server, "shm_uploads_open") < 10);
+    assert!(server.info("shm_uploads_open") < 10);
     let many: Vec<_> = (0..300).map(|_| client.create(b"key", LENGTH).unwrap()).collect();
     drop(many);
     assert!(client.create(b"key", LENGTH).unwrap().seal().is_ok());
-    assert!(info(&server, "shm_uploads_open") < 10);
+    assert!(server.info("shm_uploads_open") < 10);
 }
 
 #[test]
@@ -284,8 +306,8 @@ fn values_are_sent_where_the_server_gives_no_memory_for_them() {
             }
         }
     }
-    assert_eq!(info(&small, "shm_commits_adopted"), 0);
-    assert!(info(&full, "shm_commits_adopted") > 4);
+    assert_eq!(small.info("shm_commits_adopted"), 0);
+    assert!(full.info("shm_commits_adopted") > 4);
 }
 
 #[test]
@@ -304,7 +326,7 @@ fn taken_value_is_not_copied_and_its_memory_is_given_back_with_the_view() {
         let small = client.take(b"key").unwrap().expect("it is there");
         assert!(*small == *b"small" && !small.is_pinned());
     }
-    assert_eq!(info(&server, "evicted_keys"), 0);
+    assert_eq!(server.info("evicted_keys"), 0);
     client.call(&[b"RPUSH", b"list", b"a"]).unwrap();
     assert_eq!(client.take(b"list").unwrap_err().code(), Some("WRONGTYPE"));
     assert!(client.exists(b"list").unwrap());
@@ -628,10 +650,10 @@ fn threads_share_a_client_and_leave_nothing_behind() {
     const THREADS: u64 = 8;
     const ROUNDS: u64 = 50;
     let server = Server::start(Kind::Forebay);
-    let before = info(&server, "connected_clients");
+    let before = server.info("connected_clients");
     for (url, lanes) in urls(&server, "").into_iter().zip([THREADS, 0, 0]) {
         let client = connect(&url);
-        let (meet, own) = (Barrier::new(THREADS as usize), info(&server, "connected_clients"));
+        let (meet, own) = (Barrier::new(THREADS as usize), server.info("connected_clients"));
         thread::scope(|scope| {
             for index in 0..THREADS {
                 let (client, meet, server) = (&client, &meet, &server);
@@ -646,17 +668,17 @@ fn threads_share_a_client_and_leave_nothing_behind() {
                     }
                     meet.wait();
                     if index == 0 && lanes > 0 {
-                        assert_eq!(info(server, "shm_lanes"), lanes + 1, "one for each");
+                        assert_eq!(server.info("shm_lanes"), lanes + 1, "one for each");
                     }
                     meet.wait();
                 });
             }
         });
         assert_eq!(*client.take(b"counter").unwrap().expect("it is there"), *b"400");
-        poll_until("threads' connections to end", || info(&server, "connected_clients") == own);
+        poll_until("threads' connections to end", || server.info("connected_clients") == own);
         drop(client);
-        poll_until("all connections to end", || info(&server, "connected_clients") == before);
-        assert_eq!(info(&server, "shm_sessions"), 0);
+        poll_until("all connections to end", || server.info("connected_clients") == before);
+        assert_eq!(server.info("shm_sessions"), 0);
     }
 }
 
@@ -756,7 +778,7 @@ fn killed_session_takes_nothing_by_another_connection() {
     let view = client.get(b"key").unwrap().expect("it is there");
     let offset = view.offset().expect("it is pinned").to_string();
     killer.call(&[b"CLIENT", b"KILL", b"TYPE", b"normal", b"SKIPME", b"yes"]).unwrap();
-    poll_until("the session to end", || info(&server, "shm_sessions") == 0);
+    poll_until("the session to end", || server.info("shm_sessions") == 0);
     poll_until("the socket to be anew", || socket.call(&[b"PING"]).is_ok());
     assert!(killer.call(&[b"DEL", b"key"]).is_ok());
     killer.put(b"key", &bytes(2, 100_000)).unwrap();
@@ -819,7 +841,7 @@ fn view_outlives_its_key_its_client_and_the_server() {
         let [first, last] = views;
         assert!(first.is_pinned() && *first == old[..]);
         drop(first);
-        assert_eq!(info(&server, "shm_sessions"), 1, "the session of the last view");
+        assert_eq!(server.info("shm_sessions"), 1, "the session of the last view");
         server.signal(signal);
         server.wait();
         assert!(*last == old[..]);
@@ -830,7 +852,7 @@ fn view_outlives_its_key_its_client_and_the_server() {
     let view = client.get(b"key").unwrap().expect("it is there");
     drop(client);
     drop(view);
-    poll_until("the session to end", || info(&server, "shm_sessions") == 0);
+    poll_until("the session to end", || server.info("shm_sessions") == 0);
 }
 
 #[test]

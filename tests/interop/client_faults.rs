@@ -8,13 +8,10 @@ use std::time::Duration;
 use client::{Client, ClientError, Reply, Transport};
 use harness::{Kind, Launch, Server, TempFolder, free_port, kernel, poll_until};
 
+use super::urls;
+
 /// Silence after which the clients of these tests give up.
 const TIMEOUT: Duration = Duration::from_millis(300);
-
-fn urls(server: &Server) -> [String; 3] {
-    let path = server.socket().display();
-    [format!("shm://{path}"), format!("unix://{path}"), format!("redis://{}", server.address())]
-}
 
 /// Stops the server, every thread of it.
 fn stop(server: &Server) {
@@ -24,10 +21,7 @@ fn stop(server: &Server) {
 
 /// Waits until nobody waits in the server.
 fn wait_until_unblocked(server: &Server) {
-    poll_until("the wait to end", || {
-        let Reply::Bulk(text) = server.tcp().call("INFO clients") else { panic!("it is text") };
-        String::from_utf8_lossy(&text).contains("blocked_clients:0\r\n")
-    });
+    poll_until("the wait to end", || server.info("blocked_clients") == 0);
 }
 
 #[test]
@@ -55,7 +49,7 @@ fn several_values_are_refused_as_one_is() {
 #[test]
 fn wait_that_is_given_up_ends_in_the_server_too() {
     let server = Server::start(Kind::Forebay);
-    for url in urls(&server) {
+    for url in urls(&server, "") {
         let client = Client::connect_within(&url, TIMEOUT).unwrap();
         let error = client.call(&[b"AWAIT", b"absent", b"0"]).unwrap_err();
         assert!(matches!(error, ClientError::TimedOut), "{url}: {error}");
@@ -69,7 +63,7 @@ fn wait_for_a_key_is_given_up_without_a_limit_of_the_client() {
     let server = Server::start(Kind::Forebay);
     let barrier = Barrier::new(4);
     thread::scope(|scope| {
-        let waits = urls(&server).map(|url| {
+        let waits = urls(&server, "").map(|url| {
             let barrier = &barrier;
             scope.spawn(move || {
                 let client = Client::connect(&url).unwrap();
@@ -91,7 +85,7 @@ fn wait_for_a_key_is_given_up_without_a_limit_of_the_client() {
 #[test]
 fn wait_for_a_key_is_refused_inside_a_transaction() {
     let server = Server::start(Kind::Forebay);
-    for url in &urls(&server) {
+    for url in &urls(&server, "") {
         let client = Client::connect(url).unwrap();
         client.call(&[b"MULTI"]).unwrap();
         let error = client.get_blocking(b"absent", None).unwrap_err();
@@ -103,7 +97,7 @@ fn wait_for_a_key_is_refused_inside_a_transaction() {
 #[test]
 fn creation_that_is_sealed_inside_a_transaction_is_a_part_of_it() {
     let server = Server::start(Kind::Forebay);
-    for url in &urls(&server) {
+    for url in &urls(&server, "") {
         let client = Client::connect(url).unwrap();
         let mut creation = client.create(b"created", 100_000).unwrap();
         creation.fill(7);
@@ -119,7 +113,7 @@ fn creation_that_is_sealed_inside_a_transaction_is_a_part_of_it() {
 #[test]
 fn session_is_made_anew_after_the_server_was_silent() {
     let server = Server::start(Kind::Forebay);
-    let client = Client::connect_within(&urls(&server)[0], TIMEOUT).unwrap();
+    let client = Client::connect_within(&urls(&server, "")[0], TIMEOUT).unwrap();
     stop(&server);
     for _ in 0..2 {
         let error = client.call(&[b"PING"]).unwrap_err();
@@ -139,7 +133,7 @@ fn session_is_made_anew_after_the_server_was_silent() {
 #[test]
 fn making_a_connection_is_given_up_without_a_limit_of_the_client() {
     let server = Server::start(Kind::Forebay);
-    let [shm, unix, tcp] = urls(&server);
+    let [shm, unix, tcp] = urls(&server, "");
     // A socket is made by the kernel alone; what is asked over it first is a part of the making.
     let urls = [shm, format!("{unix}?db=1"), format!("{tcp}?db=1")];
     let clients = urls.map(|url| Client::connect(&url).unwrap());
@@ -156,7 +150,7 @@ fn making_a_connection_is_given_up_without_a_limit_of_the_client() {
 #[test]
 fn tcp_peer_that_says_nothing_is_probed() {
     let server = Server::start(Kind::Forebay);
-    let client = Client::connect(&urls(&server)[2]).unwrap();
+    let client = Client::connect(&urls(&server, "")[2]).unwrap();
     let Reply::Bulk(text) = client.call(&[b"CLIENT", b"INFO"]).unwrap() else {
         panic!("it is text")
     };

@@ -14,3 +14,15 @@ mod redis_benchmark;
 mod redis_cli;
 mod redis_py;
 mod uploads;
+
+use harness::Server;
+
+/// Returns the URLs of `server`: by shared memory, by its unix socket, and by TCP.
+fn urls(server: &Server, query: &str) -> [String; 3] {
+    let path = server.socket().display();
+    [
+        format!("shm://{path}{query}"),
+        format!("unix://{path}{query}"),
+        format!("redis://{}{query}", server.address()),
+    ]
+}

@@ -149,6 +149,24 @@ fn one_round_trip_commits_and_allocates_on_the_same_memory() {
     }
 }
 
+/// The server gives room in any run of the session, whoever has had that made.
+#[test]
+fn memory_of_a_session_is_known_to_all_that_write_to_it() {
+    let server = server();
+    let mut lane = server.bare_lane(65_536);
+    let [one, other] = [(); 2].map(|()| lane.uploads(SEGMENT_BYTES).unwrap());
+    for uploads in [&one, &other] {
+        assert_eq!(uploads.bytes(), 2 * SEGMENT_BYTES);
+        let rooms = [(); 2].map(|()| {
+            let room = uploads.allocate(700_000, |requests| lane.pipeline(requests));
+            room.expect("one is in each of the runs")
+        });
+        for offset in rooms.map(|room| room.offset()) {
+            uploads.give_back(offset, |requests| lane.pipeline(requests)).unwrap();
+        }
+    }
+}
+
 /// The values that a client has left in its memory outlive it, and the memory goes with the last.
 #[test]
 fn adopted_values_outlive_their_client_and_what_it_did_not_commit_does_not() {

@@ -21,8 +21,10 @@ use crate::duplex::Wire;
 use crate::error::ClientError;
 use crate::memory::{Look, Memory};
 use crate::multiplex::Multiplexer;
-use crate::options::SetOptions;
+use crate::options::{SetOptions, set_request};
+use crate::rooms::{UPLOAD_BYTES_MIN, Upload};
 use crate::session::Session;
+use crate::uploads::Mode;
 use crate::view::View;
 use crate::waiting::{Wait, await_request, limit};
 
@@ -41,7 +43,7 @@ const IDLE_MAX: usize = 16;
 /// server makes none.
 ///
 /// A future may be dropped at any time: its request is then executed or not, and the others get
-/// their replies. A call whose connection breaks fails; the next one connects anew. Nothing is sent
+/// their replies, but for a connection of its own, which ends. A call whose connection breaks fails; the next one connects anew. Nothing is sent
 /// twice. The connection is driven by a task of the runtime on which it was made, and ends with it.
 #[derive(Clone)]
 pub struct AsyncClient {
@@ -58,8 +60,8 @@ struct Inner {
 }
 
 /// A connection of an asynchronous client. Its clones are the same connection, which ends with the
-/// last one, or when a call has timed out: what it waited for in the server ends then. Every
-/// further call fails.
+/// last one, when a call has timed out, and when the future of one is dropped before it is done:
+/// what it waited for in the server ends then. Every further call fails.
 #[derive(Clone, Debug)]
 pub struct AsyncConnection {
     multiplexer: Multiplexer,
@@ -68,6 +70,17 @@ pub struct AsyncConnection {
     is_shared: bool,
     /// Whose lane it is, if it is one. What is sent keeps it.
     session: Option<Weak<Session>>,
+}
+
+/// A call over a connection of its own. Dropped, it ends the connection: the server would go on
+/// with what nobody waits for, and take elements for nobody.
+struct Unanswered<'a>(&'a Multiplexer);
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        let text = "a call over the connection was given up";
+        self.0.end(&ClientError::Broken(io::Error::new(ErrorKind::NotConnected, text)));
+    }
 }
 
 impl AsyncClient {
@@ -158,8 +171,7 @@ impl AsyncClient {
     /// # Errors
     /// As [`AsyncClient::call`].
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), ClientError> {
-        let reply = self.call(&[b"SET", key, value]).await?;
-        if is_set(&reply)? { Ok(()) } else { Err(unexpected(&reply)) }
+        self.put_with(key, value, &SetOptions::new()).await.map(|_| ())
     }
 
     /// Sets `key` to `value` as `options` say; returns whether their condition held.
@@ -172,10 +184,64 @@ impl AsyncClient {
         value: &[u8],
         options: &SetOptions,
     ) -> Result<bool, ClientError> {
+        if let Some(mut upload) = self.upload(value.len(), Mode::Copy).await? {
+            upload.copy_from_slice(value);
+            return self.commit(key, upload, Mode::Copy, options).await;
+        }
+        self.set(key, value, options).await
+    }
+
+    /// Makes `upload` the value of `key`; returns whether the condition of `options` held.
+    pub(crate) async fn commit(
+        &self,
+        key: &[u8],
+        upload: Upload,
+        mode: Mode,
+        options: &SetOptions,
+    ) -> Result<bool, ClientError> {
+        let connection = self.shared().await?;
+        if !connection.session().is_some_and(|session| upload.is_of(&session)) {
+            return self.set(key, &upload, options).await;
+        }
+        let (key, words, asking) = (key.to_vec(), options.words(), connection.clone());
+        let commit = async move {
+            let storing = upload.store(mode);
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let requests = storing.requests(&key, &words);
+            let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
+            let replies = asking.exchange(&requests).await?;
+            Ok(storing.finish(replies)?)
+        };
+        // A task of its own, which notes what has come when this future was dropped.
+        let commit = tokio::spawn(commit);
+        let committed = async { commit.await.map_err(io::Error::other)? };
+        is_set(&connection.within(connection.timeout, committed).await?)
+    }
+
+    /// Returns room to write a value to; `None` where it is to be sent.
+    async fn upload(&self, length: usize, mode: Mode) -> Result<Option<Upload>, ClientError> {
+        if length < UPLOAD_BYTES_MIN {
+            return Ok(None);
+        }
+        let Some(session) = self.shared().await?.session() else { return Ok(None) };
+        if let Some(upload) = Upload::spare(&session, length, mode) {
+            return Ok(Some(upload));
+        }
+        self.blocking(move |_| {
+            Ok(Upload::allocate(&session, length, mode, |requests| session.ask(requests))?)
+        })
+        .await
+    }
+
+    /// Puts by SET.
+    async fn set(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        options: &SetOptions,
+    ) -> Result<bool, ClientError> {
         let words = options.words();
-        let mut request: Vec<&[u8]> = vec![b"SET", key, value];
-        request.extend(words.iter().map(Vec::as_slice));
-        is_set(&self.call(&request).await?)
+        is_set(&self.call(&set_request(key, value, &words)).await?)
     }
 
     /// Returns `length` bytes to write a value into, as [`crate::Client::create`].
@@ -187,7 +253,8 @@ impl AsyncClient {
         key: &[u8],
         length: usize,
     ) -> Result<Creation<AsyncClient>, ClientError> {
-        Ok(Creation::owned(self.clone(), key, length))
+        let upload = self.upload(length, Mode::Adopt).await?;
+        Ok(Creation::new(self.clone(), key, length, upload))
     }
 
     /// Returns the value of `key`, as [`crate::Client::get`].
@@ -500,7 +567,10 @@ impl AsyncConnection {
     /// # Errors
     /// As [`AsyncClient::pipeline`].
     pub async fn pipeline(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
-        self.within(self.timeout, self.exchange(requests)).await
+        let unanswered = (!self.is_shared).then(|| Unanswered(&self.multiplexer));
+        let replies = self.within(self.timeout, self.exchange(requests)).await;
+        std::mem::forget(unanswered);
+        replies
     }
 
     /// Waits for `future`, which asks over this connection, for no longer than `timeout`. The
@@ -518,6 +588,11 @@ impl AsyncConnection {
             self.multiplexer.end(&ClientError::TimedOut);
         }
         found
+    }
+
+    /// Returns the session whose lane it is, if it is one.
+    fn session(&self) -> Option<Arc<Session>> {
+        self.session.as_ref()?.upgrade()
     }
 
     /// Returns whether it is a lane of `session`.

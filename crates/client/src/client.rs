@@ -13,21 +13,16 @@ use crate::connection::{Connection, check_scope};
 use crate::creation::Creation;
 use crate::error::ClientError;
 use crate::memory::Memory;
-use crate::options::SetOptions;
-use crate::rooms::{Committed, Upload};
+use crate::options::{SetOptions, set_request};
+use crate::rooms::{UPLOAD_BYTES_MIN, Upload};
 use crate::seats::Seats;
+use crate::uploads::Mode;
 use crate::view::View;
 use crate::waiting::{Wait, await_request};
 
 /// How often `take` looks at a value that others take and put all the time, before it asks the
 /// server for a copy.
 pub(crate) const TAKES_MAX: u32 = 8;
-
-/// Values of this size and more that are put are written to upload memory, and copied from there:
-/// below it a lane takes them in a few pieces, and the memory is for those who use it much.
-const PUT_UPLOAD_BYTES_MIN: usize = 1 << 20;
-/// Values of this size and more that are created are written where they stay.
-const CREATE_UPLOAD_BYTES_MIN: usize = 32 * 1024;
 
 /// A client of one server, over `shm://`, `unix://` or `redis://`.
 ///
@@ -153,11 +148,9 @@ impl Client {
         value: &[u8],
         options: &SetOptions,
     ) -> Result<bool, ClientError> {
-        if value.len() >= PUT_UPLOAD_BYTES_MIN
-            && let Some(mut upload) = self.upload(value.len())?
-        {
+        if let Some(mut upload) = self.upload(value.len(), Mode::Copy)? {
             upload.copy_from_slice(value);
-            return self.commit(key, upload, false, options);
+            return self.commit(key, upload, Mode::Copy, options);
         }
         self.set(key, value, options)
     }
@@ -167,33 +160,33 @@ impl Client {
         &self,
         key: &[u8],
         upload: Upload,
-        adopt: bool,
+        mode: Mode,
         options: &SetOptions,
     ) -> Result<bool, ClientError> {
         let words = options.words();
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let committed =
-            self.with_connection(|connection| connection.commit(upload, adopt, (key, &words)));
+            self.with_connection(|connection| connection.commit(upload, mode, (key, &words)));
         match committed? {
-            Committed::Replied(reply) => is_set(&reply),
-            Committed::Elsewhere(upload) => self.set(key, &upload, options),
+            Ok(reply) => is_set(&reply),
+            Err(upload) => self.set(key, &upload, options),
         }
     }
 
-    /// Returns room to write a value to; `None` where it has to be sent.
-    fn upload(&self, length: usize) -> Result<Option<Upload>, ClientError> {
+    /// Returns room to write a value to; `None` where it is to be sent.
+    fn upload(&self, length: usize, mode: Mode) -> Result<Option<Upload>, ClientError> {
         match self.inner.memory.address.place {
-            Place::SharedMemory(_) => self.with_connection(|connection| connection.upload(length)),
-            Place::Unix(_) | Place::Tcp(..) => Ok(None),
+            Place::SharedMemory(_) if length >= UPLOAD_BYTES_MIN => {
+                self.with_connection(|connection| connection.upload(length, mode))
+            }
+            Place::SharedMemory(_) | Place::Unix(_) | Place::Tcp(..) => Ok(None),
         }
     }
 
     /// Puts by SET.
     fn set(&self, key: &[u8], value: &[u8], options: &SetOptions) -> Result<bool, ClientError> {
         let words = options.words();
-        let mut request: Vec<&[u8]> = vec![b"SET", key, value];
-        request.extend(words.iter().map(Vec::as_slice));
-        is_set(&self.call(&request)?)
+        is_set(&self.call(&set_request(key, value, &words))?)
     }
 
     /// Returns `length` bytes to write a value into, which becomes that of `key` when it is sealed.
@@ -205,14 +198,8 @@ impl Client {
     /// # Errors
     /// When the server does not answer.
     pub fn create(&self, key: &[u8], length: usize) -> Result<Creation, ClientError> {
-        let upload = match length >= CREATE_UPLOAD_BYTES_MIN {
-            true => self.upload(length)?,
-            false => None,
-        };
-        Ok(match upload {
-            Some(upload) => Creation::uploaded(self.clone(), key, upload),
-            None => Creation::owned(self.clone(), key, length),
-        })
+        let upload = self.upload(length, Mode::Adopt)?;
+        Ok(Creation::new(self.clone(), key, length, upload))
     }
 
     /// Returns the value of `key`: over shared memory a value above 4 KiB where it lies, else a

@@ -15,8 +15,9 @@ use crate::error::{AttachError, ClientError};
 use crate::lane::Lane;
 use crate::memory::Memory;
 use crate::replies::Replies;
-use crate::rooms::{Committed, Upload};
+use crate::rooms::Upload;
 use crate::session::Session;
+use crate::uploads::Mode;
 use crate::waiting::limit;
 
 /// Requests that are sent before their replies are read. So much passes into a socket whose peer
@@ -174,48 +175,47 @@ impl Connection {
         Ok(reply)
     }
 
-    /// Returns room to write a value of `length` bytes to; `None` where it has to be sent.
+    /// Returns room to write a value of `length` bytes to; `None` where it is to be sent.
     ///
     /// # Errors
     /// When the connection fails.
-    pub fn upload(&mut self, length: usize) -> Result<Option<Upload>, ClientError> {
+    pub fn upload(&mut self, length: usize, mode: Mode) -> Result<Option<Upload>, ClientError> {
         let Some(session) = self.session.clone().filter(|_| !self.is_queueing) else {
             return Ok(None);
         };
+        if let Some(upload) = Upload::spare(&session, length, mode) {
+            return Ok(Some(upload));
+        }
         self.exchange(|wire| match wire {
             Wire::Lane(lane) => {
-                Ok(Upload::new(&session, length, |requests| lane.pipeline(requests))?)
+                let send = |requests: &[&[&[u8]]]| lane.pipeline(requests);
+                Ok(Upload::allocate(&session, length, mode, send)?)
             }
             Wire::Socket(_) | Wire::Ended => Ok(None),
         })
     }
 
-    /// Makes `upload` the value of `key`, with SET's options `words`.
+    /// Makes `upload` the value of `key`, with SET's options `words`, and returns what SET would
+    /// reply; or the upload, where it is to be sent.
     ///
     /// # Errors
     /// When the connection fails, or the server refuses.
     pub fn commit(
         &mut self,
         upload: Upload,
-        adopt: bool,
+        mode: Mode,
         (key, words): (&[u8], &[&[u8]]),
-    ) -> Result<Committed, ClientError> {
-        // A transaction takes no ALLOC, which goes along.
-        let is_whole = !self.is_queueing;
+    ) -> Result<Result<Reply, Upload>, ClientError> {
         let is_own = self.session.as_ref().is_some_and(|session| upload.is_of(session));
-        self.exchange(|wire| match wire {
-            Wire::Lane(lane) if is_own && is_whole => {
-                let send = |requests: &[&[&[u8]]]| lane.pipeline(requests);
-                match upload.commit(adopt, (key, words), send) {
-                    Ok(reply) => Ok(Ok(Committed::Replied(reply))),
-                    Err(AttachError::Io(error)) => Err(error.into()),
-                    // A refusal leaves the connection whole.
-                    Err(error) => Ok(Err(error)),
-                }
-            }
-            Wire::Lane(_) | Wire::Socket(_) | Wire::Ended => Ok(Ok(Committed::Elsewhere(upload))),
-        })?
-        .map_err(ClientError::from)
+        // A transaction takes no ALLOC, which goes along.
+        if self.is_queueing || !is_own {
+            return Ok(Err(upload));
+        }
+        let storing = upload.store(mode);
+        let requests = storing.requests(key, words);
+        let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
+        let replies = self.pipeline(&requests)?;
+        Ok(Ok(storing.finish(replies)?))
     }
 
     fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {

@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::error::ClientError;
 use crate::options::SetOptions;
 use crate::rooms::Upload;
+use crate::uploads::Mode;
 
 /// Bytes that become the value of a key when they are sealed. Dropped before, they are gone, and
 /// the key is as it was.
@@ -25,12 +26,10 @@ enum Bytes {
 }
 
 impl<C> Creation<C> {
-    pub(crate) fn owned(client: C, key: &[u8], length: usize) -> Creation<C> {
-        Creation { client, key: key.to_vec(), bytes: Bytes::Owned(vec![0; length]) }
-    }
-
-    pub(crate) fn uploaded(client: C, key: &[u8], upload: Upload) -> Creation<C> {
-        Creation { client, key: key.to_vec(), bytes: Bytes::Uploaded(upload) }
+    /// Returns the `length` bytes of `upload`, or of this process where there is none.
+    pub(crate) fn new(client: C, key: &[u8], length: usize, upload: Option<Upload>) -> Creation<C> {
+        let bytes = upload.map_or_else(|| Bytes::Owned(vec![0; length]), Bytes::Uploaded);
+        Creation { client, key: key.to_vec(), bytes }
     }
 
     /// Returns the key.
@@ -55,7 +54,7 @@ impl Creation<Client> {
     pub fn seal_with(self, options: &SetOptions) -> Result<bool, ClientError> {
         match self.bytes {
             Bytes::Owned(bytes) => self.client.put_with(&self.key, &bytes, options),
-            Bytes::Uploaded(upload) => self.client.commit(&self.key, upload, true, options),
+            Bytes::Uploaded(upload) => self.client.commit(&self.key, upload, Mode::Adopt, options),
         }
     }
 }
@@ -67,7 +66,7 @@ impl Creation<AsyncClient> {
     /// # Errors
     /// As [`Client::put`].
     pub async fn seal(self) -> Result<(), ClientError> {
-        self.client.put(&self.key, &self.bytes).await
+        self.seal_with(&SetOptions::new()).await.map(|_| ())
     }
 
     /// Makes the bytes the value of the key as `options` say; returns whether their condition held.
@@ -75,7 +74,12 @@ impl Creation<AsyncClient> {
     /// # Errors
     /// As [`Client::put_with`].
     pub async fn seal_with(self, options: &SetOptions) -> Result<bool, ClientError> {
-        self.client.put_with(&self.key, &self.bytes, options).await
+        match self.bytes {
+            Bytes::Owned(bytes) => self.client.put_with(&self.key, &bytes, options).await,
+            Bytes::Uploaded(upload) => {
+                self.client.commit(&self.key, upload, Mode::Adopt, options).await
+            }
+        }
     }
 }
 
@@ -83,6 +87,15 @@ impl Deref for Bytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Owned(bytes) => bytes,
+            Bytes::Uploaded(upload) => upload,
+        }
+    }
+}
+
+impl DerefMut for Bytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
         match self {
             Bytes::Owned(bytes) => bytes,
             Bytes::Uploaded(upload) => upload,
@@ -100,10 +113,7 @@ impl<C> Deref for Creation<C> {
 
 impl<C> DerefMut for Creation<C> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        match &mut self.bytes {
-            Bytes::Owned(bytes) => bytes,
-            Bytes::Uploaded(upload) => upload,
-        }
+        &mut self.bytes
     }
 }
 

@@ -9,11 +9,10 @@
 //! tasks one, over what `duplex.rs` is on tokio. `session.rs` is the shared memory that they share.
 //! `attached.rs` is a session that reads by itself, `lane.rs` a connection through shared memory;
 //! `link.rs` is the unix connection that both live with, `uploads.rs` memory to write values to and
-//! `rooms.rs` that of a client,
-//! `replies.rs` decodes, `error.rs` says what fails.
+//! `rooms.rs` what a client keeps of it, `replies.rs` decodes, `error.rs` says what fails.
 //! *Invariants*: what the one-sided reader cannot answer is asked of the server, so that every
-//! operation has an answer; nothing in the arena is ever written but a session's pin table; a
-//! request is sent once.
+//! operation has an answer; nothing in the arena is ever written but a session's pin table and its
+//! upload memory; a request is sent once.
 //! *Not here*: subscriptions.
 #![forbid(unsafe_code)]
 

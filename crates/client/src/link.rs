@@ -15,6 +15,7 @@ use sys::memory::LiveSegment;
 
 use crate::error::{AttachError, accepted, unexpected};
 use crate::replies::Replies;
+use crate::uploads::Runs;
 
 /// How many lists of segments one refresh asks for: 250 new segments come with each.
 const LISTS_MAX: u32 = 1024;
@@ -27,14 +28,12 @@ pub struct Link {
     replies: Replies,
     /// Those that came with the latest reply.
     pub descriptors: Vec<OwnedFd>,
-    /// A request has failed before its reply was there whole: what comes next would be taken for
-    /// the reply of another.
-    is_broken: bool,
     /// Replies that are to come before the next one that somebody waits for.
     owed_count: usize,
     /// Lanes of this connection that nobody holds any more.
     dropped: Arc<Mutex<Vec<u64>>>,
-    /// Set once it has failed, for those who look without asking.
+    /// Set once it has ended, or a request has failed before its reply was there whole: what comes
+    /// next would be taken for the reply of another. Also for those who look without asking.
     pub has_failed: Arc<AtomicBool>,
 }
 
@@ -43,6 +42,8 @@ pub struct SharedLink {
     link: Mutex<Link>,
     /// As [`Link::dropped`], for those who cannot wait for the connection.
     dropped: Arc<Mutex<Vec<u64>>>,
+    /// The upload memory of the session, for all that write to it.
+    runs: Mutex<Runs>,
 }
 
 /// The connection, for as long as this is held.
@@ -56,7 +57,12 @@ impl SharedLink {
     /// Returns `link`, to be shared.
     pub fn new(link: Link) -> Arc<SharedLink> {
         let dropped = Arc::clone(&link.dropped);
-        Arc::new(SharedLink { link: Mutex::new(link), dropped })
+        Arc::new(SharedLink { link: Mutex::new(link), dropped, runs: Mutex::default() })
+    }
+
+    /// Returns the upload memory of the session.
+    pub fn runs(&self) -> MutexGuard<'_, Runs> {
+        lock(&self.runs)
     }
 
     /// Waits until nobody else has the connection.
@@ -132,7 +138,6 @@ impl Link {
             stream,
             replies: Replies::default(),
             descriptors: Vec::new(),
-            is_broken: false,
             owed_count: 0,
             dropped: Arc::default(),
             has_failed: Arc::default(),
@@ -143,7 +148,7 @@ impl Link {
     /// neither for room nor for replies. Returns false where some are left: they are closed with
     /// the next request, or have ended with the connection.
     fn close_dropped(&mut self) -> bool {
-        while !self.is_broken {
+        while !self.has_failed() {
             let Some(id) = lock(&self.dropped).pop() else { return true };
             let mut request = Vec::new();
             encode_command(&[b"SHM", b"CLOSE", id.to_string().as_bytes()], &mut request);
@@ -154,10 +159,7 @@ impl Link {
                     return false;
                 }
                 // What follows half a request would be taken for the rest of it.
-                _ => {
-                    self.is_broken = true;
-                    self.has_failed.store(true, Ordering::Relaxed);
-                }
+                _ => self.fail(),
             }
         }
         false
@@ -184,24 +186,31 @@ impl Link {
     ///
     /// # Errors
     /// Those of a broken connection.
-    pub fn is_over(&mut self) -> io::Result<bool> {
-        self.is_broken = self.is_broken || sys::descriptors::peer_has_closed(&self.stream)?;
-        Ok(self.is_broken)
+    pub fn is_over(&self) -> io::Result<bool> {
+        if !self.has_failed() && sys::descriptors::peer_has_closed(&self.stream)? {
+            self.fail();
+        }
+        Ok(self.has_failed())
     }
 
     /// Sends one request and returns its reply; descriptors are kept in `descriptors`. After an
     /// error that is not the server's refusal, every further call fails.
     pub fn ask(&mut self, request: &[&[u8]]) -> Result<Reply, AttachError> {
-        if self.is_broken {
+        if self.has_failed() {
             let text = "the connection to the server has failed before";
             return Err(AttachError::Io(io::Error::new(ErrorKind::NotConnected, text)));
         }
         self.close_dropped();
-        self.is_broken = true;
         let exchanged = self.exchange(request);
-        let reply = exchanged.inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed))?;
-        self.is_broken = false;
-        accepted(reply)
+        accepted(exchanged.inspect_err(|_| self.fail())?)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    fn fail(&self) {
+        self.has_failed.store(true, Ordering::Relaxed);
     }
 
     fn exchange(&mut self, request: &[&[u8]]) -> Result<Reply, AttachError> {
@@ -253,8 +262,8 @@ impl Link {
     }
 }
 
-fn lock(dropped: &Mutex<Vec<u64>>) -> MutexGuard<'_, Vec<u64>> {
-    dropped.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the segment that a pair of index and serial number tells of.

@@ -103,6 +103,13 @@ impl SetOptions {
     }
 }
 
+/// Returns the SET of `key` to `value` with options that are `words`.
+pub fn set_request<'a>(key: &'a [u8], value: &'a [u8], words: &'a [Vec<u8>]) -> Vec<&'a [u8]> {
+    let mut request: Vec<&[u8]> = vec![b"SET", key, value];
+    request.extend(words.iter().map(Vec::as_slice));
+    request
+}
+
 /// Returns `duration` in milliseconds, rounded up: a time that is not zero stays so.
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)

@@ -1,5 +1,5 @@
 //! The rooms that the threads of a client write large values to: upload memory of their session,
-//! made when the first one is wanted, and used again.
+//! made when it is worth it, and used again.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,66 +9,77 @@ use ring::Room;
 
 use crate::error::AttachError;
 use crate::session::Session;
-use crate::uploads::{Mode, Uploads};
+use crate::uploads::{Commit, Mode, Uploads};
 
-/// Rooms that are kept for the next values while others are asked for. Those of creations that were
-/// dropped come on top, until the next is asked for; the server allows 1024 in all.
-const SPARES_MAX: usize = 4;
+/// Values of this size and more are written to upload memory, below it they are sent: a value of 16
+/// KiB passes through a lane at least as fast, one of 64 KiB takes half as long again. Measured in
+/// bench/results/2026-11-22-024506-local.json, the rows "SET", "lane" and "put copy".
+pub const UPLOAD_BYTES_MIN: usize = 32 * 1024;
+/// So many bytes of such values are put by SET before memory is made for them. That is whole
+/// segments, up to 64 MiB each, which the server and this process touch, and which count in full
+/// towards the server's limit: too much for a client that puts a few.
+const PATIENCE_FIRST: u64 = 1 << 20;
+/// So many bytes are put by SET before the server is asked again, where it has made none.
+const PATIENCE_LATER: u64 = 64 << 20;
+/// Rooms that are kept for the next values. Those of creations that were dropped come on top, until
+/// the next is asked for; the server allows 1024 in all.
+const SPARES_MAX: usize = 8;
 /// The least memory that is made at once.
 const RUN_BYTES_MIN: u64 = 16 << 20;
 
 /// The rooms of one session.
-#[derive(Default)]
 pub struct Rooms {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    uploads: Option<Arc<Uploads>>,
-    /// The server allows none: it is not asked again.
-    is_refused: bool,
+    /// The one used last is the last.
     spares: Vec<Room>,
+    /// Bytes that find no room and are sent, before more memory is made.
+    patience: u64,
 }
 
 /// Bytes of upload memory that become a value; dropped before, they are kept for another.
 pub struct Upload {
-    /// Absent once it has been committed.
+    /// Absent once it is committed.
     room: Option<Room>,
     length: usize,
     session: Arc<Session>,
 }
 
-/// What became of an upload.
-pub enum Committed {
-    /// The server has replied as to a SET.
-    Replied(Reply),
-    /// It is of another session than the connection: nothing was sent.
-    Elsewhere(Upload),
+/// An upload that the server is asked to store.
+pub struct Storing {
+    commit: Commit,
+    session: Arc<Session>,
 }
 
 impl Upload {
-    /// Returns room for `length` bytes in the memory of `session`, whose lane `send` is of; `None`
-    /// where the server gives none.
+    /// Returns room for `length` bytes in the memory of `session` that is there already: nobody is
+    /// asked.
+    pub fn spare(session: &Arc<Session>, length: usize, mode: Mode) -> Option<Upload> {
+        let mut state = session.rooms().state();
+        // More of them, and some are to be given back.
+        let room = (state.spares.len() <= SPARES_MAX).then(|| state.take(length, mode)).flatten();
+        room.map(|room| Upload::new(session, length, room))
+    }
+
+    /// Returns room for `length` bytes in the memory of `session`, which `send` asks for; `None`
+    /// where the server gives none, or it is not worth it.
     ///
     /// # Errors
-    /// When the lane fails.
-    pub fn new(
+    /// When `send` fails, or the session's connection.
+    pub fn allocate(
         session: &Arc<Session>,
         length: usize,
-        mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
+        mode: Mode,
+        send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<Option<Upload>, AttachError> {
-        let rooms = session.rooms();
-        let uploads = rooms.state().uploads.clone();
-        if let Some(uploads) = uploads {
-            rooms.free_spares(&uploads, SPARES_MAX, &mut send)?;
-        }
-        let room = match rooms.take_spare(length) {
-            Some(room) => Some(room),
-            None => rooms.allocate(session, length as u64, &mut send)?,
-        };
-        let session = Arc::clone(session);
-        Ok(room.map(|room| Upload { room: Some(room), length, session }))
+        let room = session.rooms().allocate(session, length, mode, send)?;
+        Ok(room.map(|room| Upload::new(session, length, room)))
+    }
+
+    fn new(session: &Arc<Session>, length: usize, room: Room) -> Upload {
+        Upload { room: Some(room), length, session: Arc::clone(session) }
     }
 
     /// Returns whether it is of `session`.
@@ -76,35 +87,35 @@ impl Upload {
         Arc::ptr_eq(&self.session, session)
     }
 
-    /// Makes it the value of `key`, with SET's options `words`: left where it is with `adopt`,
-    /// where the server allows that. Asks for room for the next of its size along with it.
+    /// Returns what stores it: where it is with [`Mode::Adopt`], if the server allows that. Room for
+    /// the next value of its size is asked for along with it: so a value costs one round trip.
+    pub fn store(mut self, mode: Mode) -> Storing {
+        let room = self.room.take().expect("it is committed once");
+        let session = Arc::clone(&self.session);
+        let mode = if session.uploads().may_adopt() { mode } else { Mode::Copy };
+        let is_full = session.rooms().state().spares.len() >= SPARES_MAX;
+        let next = if is_full { 0 } else { room.len() as u64 };
+        Storing { commit: Commit::new((room, self.length as u64), mode, next), session }
+    }
+}
+
+impl Storing {
+    /// Returns the requests, to be sent together over a lane of the session, that make it the value
+    /// of `key` with SET's options `words`.
+    pub fn requests<'a>(&'a self, key: &'a [u8], words: &[&'a [u8]]) -> Vec<Vec<&'a [u8]>> {
+        self.commit.requests(key, words)
+    }
+
+    /// Returns what SET would have replied, given the replies to its requests.
     ///
     /// # Errors
-    /// When the lane fails, or the server refuses.
-    pub fn commit(
-        mut self,
-        adopt: bool,
-        (key, words): (&[u8], &[&[u8]]),
-        mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
-    ) -> Result<Reply, AttachError> {
-        let rooms = self.session.rooms();
-        let (room, uploads) = (self.room.take(), rooms.state().uploads.clone());
-        let (room, uploads) = room.zip(uploads).expect("it is committed once, and was allocated");
-        let mode = if adopt && uploads.may_adopt() { Mode::Adopt } else { Mode::Copy };
-        let next = if rooms.has_spare(room.len()) { 0 } else { room.len() as u64 };
-        let (offset, value) = (room.offset(), (room, self.length as u64));
-        match uploads.commit(value, mode, (key, words), next, &mut send) {
-            Ok((reply, spare)) => {
-                rooms.keep(spare);
-                Ok(reply)
-            }
-            Err(AttachError::Io(error)) => Err(AttachError::Io(error)),
-            Err(error) => {
-                // It is open still, and nobody would ever close it.
-                allowed(uploads.give_back(offset, &mut send))?;
-                Err(error)
-            }
-        }
+    /// When the server refuses.
+    pub fn finish(self, replies: Vec<Reply>) -> Result<Reply, AttachError> {
+        let uploads = self.session.uploads();
+        let committed = uploads.committed(&self.commit, replies)?;
+        let left = if committed.stored.is_err() { uploads.refused(&self.commit) } else { None };
+        self.session.rooms().state().spares.extend(committed.next.into_iter().chain(left));
+        committed.stored
     }
 }
 
@@ -124,75 +135,72 @@ impl DerefMut for Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        self.session.rooms().keep(self.room.take());
+        if let Some(room) = self.room.take() {
+            self.session.rooms().state().spares.push(room);
+        }
     }
 }
 
 impl Rooms {
-    /// Returns a room that has been kept, and is large enough but not by much.
-    fn take_spare(&self, length: usize) -> Option<Room> {
-        let spares = &mut self.state().spares;
-        let index = spares.iter().position(|room| fits(room, length))?;
-        Some(spares.remove(index))
+    /// Returns those of a session that has none.
+    pub fn new() -> Rooms {
+        let state = State { spares: Vec::new(), patience: PATIENCE_FIRST };
+        Rooms { state: Mutex::new(state) }
     }
 
-    fn has_spare(&self, length: usize) -> bool {
-        self.state().spares.iter().any(|room| fits(room, length))
-    }
-
-    /// Keeps `room` for another value.
-    fn keep(&self, room: Option<Room>) {
-        self.state().spares.extend(room);
-    }
-
-    /// Returns a new room; `None` where the server gives none.
+    /// Returns a room for `length` bytes; `None` where there is to be none.
     fn allocate(
         &self,
         session: &Session,
-        bytes: u64,
+        length: usize,
+        mode: Mode,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<Option<Room>, AttachError> {
-        let Some(uploads) = self.uploads(session, bytes)? else { return Ok(None) };
-        if let Some(room) = allowed(uploads.allocate(bytes, &mut send))? {
+        let (uploads, bytes) = (session.uploads(), length as u64);
+        // One more is used, and kept after that.
+        self.free_spares(&uploads, SPARES_MAX - 1, &mut send)?;
+        if let Some(room) = self.state().take(length, mode) {
             return Ok(Some(room));
         }
-        self.free_spares(&uploads, 0, &mut send)?;
-        if let Some(room) = allowed(uploads.allocate(bytes, &mut send))? {
-            return Ok(Some(room));
+        if uploads.bytes() > 0 {
+            if let Some(room) = allowed(uploads.allocate(bytes, &mut send))? {
+                return Ok(Some(room));
+            }
+            if self.free_spares(&uploads, 0, &mut send)? > 0
+                && let Some(room) = allowed(uploads.allocate(bytes, &mut send))?
+            {
+                return Ok(Some(room));
+            }
         }
-        if allowed(uploads.extend(bytes.max(RUN_BYTES_MIN)))?.is_none() {
+        if !self.state().begin_to_extend(bytes, mode)
+            || allowed(uploads.extend(bytes.max(RUN_BYTES_MIN)))?.is_none()
+        {
             return Ok(None);
         }
-        allowed(uploads.allocate(bytes, &mut send))
+        let room = allowed(uploads.allocate(bytes, &mut send))?;
+        if room.is_some() {
+            self.state().patience = PATIENCE_FIRST;
+        }
+        Ok(room)
     }
 
-    /// Gives back the oldest of what is kept, all but `spares_max`.
+    /// Gives back the oldest of what is kept, all but `spares_max`; returns how many that were.
     fn free_spares(
         &self,
         uploads: &Uploads,
         spares_max: usize,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
-    ) -> Result<(), AttachError> {
-        let mut spares = std::mem::take(&mut self.state().spares);
-        let kept = spares.split_off(spares.len().saturating_sub(spares_max));
-        self.state().spares.extend(kept);
-        for room in spares {
+    ) -> Result<usize, AttachError> {
+        let mut state = self.state();
+        let surplus = state.spares.len().saturating_sub(spares_max);
+        let freed: Vec<Room> = state.spares.drain(..surplus).collect();
+        drop(state);
+        for room in freed {
             let offset = room.offset();
             drop(room);
             allowed(uploads.give_back(offset, &mut send))?;
         }
-        Ok(())
-    }
-
-    /// Returns the session's upload memory, made for at least `bytes` where there is none.
-    fn uploads(&self, session: &Session, bytes: u64) -> Result<Option<Arc<Uploads>>, AttachError> {
-        let mut state = self.state();
-        if state.uploads.is_none() && !state.is_refused {
-            let opened = allowed(Uploads::open(session.link(), bytes.max(RUN_BYTES_MIN)))?;
-            state.is_refused = opened.is_none();
-            state.uploads = opened.map(Arc::new);
-        }
-        Ok(state.uploads.clone())
+        Ok(surplus)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -200,9 +208,26 @@ impl Rooms {
     }
 }
 
-/// Returns whether `room` is large enough for `length` bytes, and not by much.
-fn fits(room: &Room, length: usize) -> bool {
-    room.len() >= length && room.len() - length <= length / 4
+impl State {
+    /// Returns the smallest room that is kept and has `length` bytes. What is to be adopted takes
+    /// all of its room for as long as it lives, and gets no room that is much too large.
+    fn take(&mut self, length: usize, mode: Mode) -> Option<Room> {
+        let bytes_max = if mode == Mode::Adopt { length + length / 4 } else { usize::MAX };
+        let fitting = self.spares.iter().enumerate();
+        let fitting = fitting.filter(|(_, room)| (length..=bytes_max).contains(&room.len()));
+        let (index, _) = fitting.min_by_key(|(_, room)| room.len())?;
+        Some(self.spares.remove(index))
+    }
+
+    /// Counts `bytes` that found no room; returns whether the caller is to have memory made for
+    /// them. Others send meanwhile, and so they do for long where there is none. Whoever creates a
+    /// value where it stays does not want it sent, and counts for many.
+    fn begin_to_extend(&mut self, bytes: u64, mode: Mode) -> bool {
+        let counted = if mode == Mode::Adopt { bytes.max(PATIENCE_FIRST) } else { bytes };
+        let is_over = counted >= self.patience;
+        self.patience = if is_over { PATIENCE_LATER } else { self.patience - counted };
+        is_over
+    }
 }
 
 /// Returns what was had, or `None` where the server refuses: the value goes another way then.

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+#[cfg(feature = "tokio")]
+use resp::Value as Reply;
 use ring::lane::LaneShape;
 use sys::poll::{Events, Interest, Poller};
 
@@ -19,6 +21,7 @@ use crate::error::{AttachError, ClientError};
 use crate::lane::Lane;
 use crate::link::{Link, SharedLink};
 use crate::rooms::Rooms;
+use crate::uploads::Uploads;
 use crate::waiting::limit;
 
 /// The size of each of the two rings of a lane: what is larger passes in parts.
@@ -63,7 +66,7 @@ impl Session {
             Err(_) => None,
         };
         let watched = watch(socket, Arc::clone(&is_over))?;
-        Ok(Session { attached, link, rooms: Rooms::default(), is_over, _watched: watched })
+        Ok(Session { attached, link, rooms: Rooms::new(), is_over, _watched: watched })
     }
 
     /// Returns what reads the memory, if the server lets this process.
@@ -84,9 +87,19 @@ impl Session {
         &self.rooms
     }
 
-    /// Returns its connection.
-    pub fn link(&self) -> &Arc<SharedLink> {
-        &self.link
+    /// Returns the memory that they lie in.
+    pub fn uploads(&self) -> Uploads {
+        Uploads::of(&self.link)
+    }
+
+    /// Asks over its connection, one request after the other.
+    ///
+    /// # Errors
+    /// When the server refuses one, or does not answer.
+    #[cfg(feature = "tokio")]
+    pub fn ask(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, AttachError> {
+        let mut link = self.link.lock();
+        requests.iter().map(|request| link.ask(request)).collect()
     }
 
     /// Returns a lane of its own for one thread.

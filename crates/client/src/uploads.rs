@@ -6,7 +6,7 @@
 //! docs/internals/shm-uploads.md.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use resp::Value as Reply;
@@ -29,19 +29,46 @@ pub enum Mode {
     Adopt,
 }
 
-/// The upload memory of one session.
+/// The upload memory of one session. All that a session has is one memory, whoever had it made.
 pub struct Uploads {
     link: Arc<SharedLink>,
-    runs: Mutex<Vec<Arc<UploadMemory>>>,
+}
+
+/// What a session keeps of its upload memory.
+#[derive(Default)]
+pub struct Runs {
+    mapped: Vec<Arc<UploadMemory>>,
     may_adopt: bool,
 }
 
+/// A room that becomes a value: what is asked of the server, and what its replies mean.
+pub struct Commit {
+    offset: u64,
+    room_bytes: u64,
+    next_bytes: u64,
+    mode: Mode,
+    /// Offset, length, and the bytes of the next room, as words.
+    words: [String; 3],
+}
+
+/// What a commit came to.
+pub struct Committed {
+    /// What SET would reply, or the refusal: the room is open then, as it was.
+    pub stored: Result<Reply, AttachError>,
+    /// The room that was asked for along with it.
+    pub next: Option<Room>,
+}
+
 impl Uploads {
-    /// Makes upload memory of at least `bytes` for the session of `link`.
+    /// Returns the memory of the session of `link`.
+    pub(crate) fn of(link: &Arc<SharedLink>) -> Uploads {
+        Uploads { link: Arc::clone(link) }
+    }
+
+    /// Returns the memory of the session of `link`, at least `bytes` more than it had.
     pub(crate) fn open(link: &Arc<SharedLink>, bytes: u64) -> Result<Uploads, AttachError> {
-        let (link, runs) = (Arc::clone(link), Mutex::default());
-        let mut uploads = Uploads { link, runs, may_adopt: false };
-        uploads.may_adopt = uploads.add_run(bytes)?;
+        let uploads = Uploads::of(link);
+        uploads.extend(bytes)?;
         Ok(uploads)
     }
 
@@ -50,17 +77,27 @@ impl Uploads {
     /// # Errors
     /// When the server does not answer, or the session may have no more.
     pub fn extend(&self, bytes: u64) -> Result<(), AttachError> {
-        self.add_run(bytes).map(drop)
+        let (run, may_adopt) = map_run(&self.link, bytes)?;
+        let run = Arc::new(run);
+        run.touch();
+        // Before it is open: from then on the server gives any thread room in it.
+        let mut runs = self.link.runs();
+        runs.may_adopt = may_adopt;
+        runs.mapped.push(Arc::clone(&run));
+        drop(runs);
+        open_run(&self.link, run.offset()).inspect_err(|_| {
+            self.link.runs().mapped.retain(|other| !Arc::ptr_eq(other, &run));
+        })
     }
 
     /// Returns whether values may be committed by [`Mode::Adopt`].
     pub fn may_adopt(&self) -> bool {
-        self.may_adopt
+        self.link.runs().may_adopt
     }
 
     /// Returns the size of all of it in bytes.
     pub fn bytes(&self) -> u64 {
-        self.runs().iter().map(|run| run.bytes()).sum()
+        self.link.runs().mapped.iter().map(|run| run.bytes()).sum()
     }
 
     /// Returns room for `bytes`, asked for by `send`; one round trip.
@@ -74,7 +111,15 @@ impl Uploads {
     ) -> Result<Room, AttachError> {
         let text = bytes.to_string();
         let mut replies = send(&[&[b"SHM", b"ALLOC", text.as_bytes()]])?.into_iter();
-        self.room(replies.next(), bytes, send)
+        let offset = offset(replies.next())?;
+        match self.room_at(offset, bytes) {
+            Some(room) => Ok(room),
+            None => {
+                // The server would have it taken until the session ends.
+                self.give_back(offset, send)?;
+                Err(AttachError::Unexpected(format!("room at {offset}, which is not mapped")))
+            }
+        }
     }
 
     /// Makes `key` hold the first `length` bytes of `room`, with `options` of SET, and asks for
@@ -92,19 +137,10 @@ impl Uploads {
         next: u64,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<(Reply, Option<Room>), AttachError> {
-        let texts = [room.offset(), length, next].map(|number| number.to_string());
-        let [offset, length, bytes] = texts.each_ref().map(|text| text.as_bytes());
-        let mode: &[u8] = if mode == Mode::Adopt { b"ADOPT" } else { b"COPY" };
-        let mut commit: Vec<&[u8]> = vec![b"SHM", b"COMMIT", offset, length, mode, key];
-        commit.extend_from_slice(options);
-        let allocate: [&[u8]; 3] = [b"SHM", b"ALLOC", bytes];
-        // From here on the bytes are the server's.
-        drop(room);
-        let requests: [&[&[u8]]; 2] = [&commit, &allocate];
-        let count = if next > 0 { 2 } else { 1 };
-        let mut replies = send(&requests[..count])?.into_iter();
-        let stored = accepted(replies.next().ok_or_else(none)?);
-        let next = (next > 0).then(|| self.room(replies.next(), next, &mut send).ok()).flatten();
+        let commit = Commit::new((room, length), mode, next);
+        let requests = commit.requests(key, options);
+        let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
+        let Committed { stored, next } = self.committed(&commit, send(&requests)?)?;
         match stored {
             Ok(stored) => Ok((stored, next)),
             Err(error) => {
@@ -115,6 +151,27 @@ impl Uploads {
                 Err(error)
             }
         }
+    }
+
+    /// Returns what `replies` to the requests of `commit` say.
+    ///
+    /// # Errors
+    /// When there are too few.
+    pub(crate) fn committed(
+        &self,
+        commit: &Commit,
+        replies: Vec<Reply>,
+    ) -> Result<Committed, AttachError> {
+        let mut replies = replies.into_iter();
+        let stored = accepted(replies.next().ok_or_else(none)?);
+        let next = offset(replies.next()).ok();
+        let next = next.and_then(|offset| self.room_at(offset, commit.next_bytes));
+        Ok(Committed { stored, next })
+    }
+
+    /// Returns the room that `commit`, which was refused, has left as it was.
+    pub(crate) fn refused(&self, commit: &Commit) -> Option<Room> {
+        self.room_at(commit.offset, commit.room_bytes)
     }
 
     /// Gives back the room at `offset` that was not committed.
@@ -131,48 +188,48 @@ impl Uploads {
         accepted(replies.next().ok_or_else(none)?).map(drop)
     }
 
-    /// Returns the room that `reply` to ALLOC names. One that is not in this memory is given back:
-    /// the server would have it taken until the session ends.
-    fn room(
-        &self,
-        reply: Option<Reply>,
-        bytes: u64,
-        send: impl FnOnce(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
-    ) -> Result<Room, AttachError> {
-        let reply = accepted(reply.ok_or_else(none)?)?;
-        let Reply::Integer(offset) = reply else { return Err(unexpected(&reply)) };
-        let offset = u64::try_from(offset).map_err(|_| unexpected(&reply))?;
-        let room = self.runs().iter().find_map(|run| run.room(offset, bytes));
-        if room.is_none() {
-            self.give_back(offset, send)?;
-        }
-        room.ok_or_else(|| unexpected(&reply))
+    fn room_at(&self, offset: u64, bytes: u64) -> Option<Room> {
+        self.link.runs().mapped.iter().find_map(|run| run.room(offset, bytes))
+    }
+}
+
+impl Commit {
+    /// Returns what makes a value of the first `length` bytes of `room`, and asks for room for
+    /// `next` bytes where that is more than 0. From here on the bytes are the server's.
+    pub(crate) fn new((room, length): (Room, u64), mode: Mode, next: u64) -> Commit {
+        let (offset, room_bytes) = (room.offset(), room.len() as u64);
+        let words = [offset, length, next].map(|number| number.to_string());
+        Commit { offset, room_bytes, next_bytes: next, mode, words }
     }
 
-    /// Makes a run of at least `bytes` and returns, once it can be used, whether values may stay in
-    /// it.
-    fn add_run(&self, bytes: u64) -> Result<bool, AttachError> {
-        let (run, may_adopt) = map_run(&self.link, bytes)?;
-        let run = Arc::new(run);
-        run.touch();
-        // Before it is open: from then on the server gives any thread room in it.
-        self.runs().push(Arc::clone(&run));
-        match open_run(&self.link, run.offset()) {
-            Ok(()) => Ok(may_adopt),
-            Err(error) => {
-                self.runs().retain(|other| !Arc::ptr_eq(other, &run));
-                Err(error)
-            }
+    /// Returns the requests, to be sent together, that make it the value of `key` with `options`
+    /// of SET.
+    pub(crate) fn requests<'a>(
+        &'a self,
+        key: &'a [u8],
+        options: &[&'a [u8]],
+    ) -> Vec<Vec<&'a [u8]>> {
+        let [offset, length, next] = self.words.each_ref().map(|word| word.as_bytes());
+        let mode: &[u8] = if self.mode == Mode::Adopt { b"ADOPT" } else { b"COPY" };
+        let mut commit: Vec<&[u8]> = vec![b"SHM", b"COMMIT", offset, length, mode, key];
+        commit.extend_from_slice(options);
+        let mut requests = vec![commit];
+        if self.next_bytes > 0 {
+            requests.push(vec![b"SHM", b"ALLOC", next]);
         }
-    }
-
-    fn runs(&self) -> MutexGuard<'_, Vec<Arc<UploadMemory>>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        requests
     }
 }
 
 fn none() -> AttachError {
     AttachError::Unexpected("fewer replies than requests".to_owned())
+}
+
+/// Returns the offset that `reply` to ALLOC names.
+fn offset(reply: Option<Reply>) -> Result<u64, AttachError> {
+    let reply = accepted(reply.ok_or_else(none)?)?;
+    let Reply::Integer(offset) = reply else { return Err(unexpected(&reply)) };
+    u64::try_from(offset).map_err(|_| unexpected(&reply))
 }
 
 /// Makes a run and maps it; returns it, and whether values may stay in it.
@@ -232,15 +289,20 @@ mod tests {
         (owner, descriptor)
     }
 
+    /// Returns the memory of the session over `stream`.
+    fn uploads_over(stream: UnixStream) -> Uploads {
+        Uploads::of(&SharedLink::new(Link::over(stream, None).unwrap()))
+    }
+
     /// Returns memory of one run, or of none, that nobody is asked for.
     fn uploads(is_mapped: bool) -> Uploads {
-        let link = Link::over(UnixStream::pair().unwrap().0, None).unwrap();
-        let runs = is_mapped.then(|| {
+        let uploads = uploads_over(UnixStream::pair().unwrap().0);
+        if is_mapped {
             let (_owner, descriptor) = segment();
-            Arc::new(UploadMemory::map(BASE, SEGMENT_BYTES, &[descriptor]).unwrap())
-        });
-        let (link, runs) = (SharedLink::new(link), Mutex::new(runs.into_iter().collect()));
-        Uploads { link, runs, may_adopt: true }
+            let run = UploadMemory::map(BASE, SEGMENT_BYTES, &[descriptor]).unwrap();
+            uploads.link.runs().mapped.push(Arc::new(run));
+        }
+        uploads
     }
 
     /// A server that answers with what it is given, and notes what it is asked.
@@ -273,7 +335,7 @@ mod tests {
     #[test]
     fn room_that_was_asked_for_along_with_a_refused_value_is_given_back() {
         let uploads = uploads(true);
-        let room = uploads.runs()[0].room(BASE, 100).unwrap();
+        let room = uploads.room_at(BASE, 100).unwrap();
         let next = BASE + 4096;
         let refused = Reply::Error(b"ERR syntax error".to_vec());
         let replies = vec![vec![refused, Reply::Integer(next as i64)], ok()];
@@ -288,7 +350,7 @@ mod tests {
             format!("SHM FREE {next}"),
         ];
         assert_eq!(server.asked, asked);
-        assert!(uploads.runs()[0].room(next, 100).is_some(), "nobody has it here");
+        assert!(uploads.room_at(next, 100).is_some(), "nobody has it here");
     }
 
     /// Reads one request.
@@ -303,9 +365,7 @@ mod tests {
         let (_owner, descriptor) = segment();
         for (answer, is_kept) in [(":1\r\n", true), ("-ERR no\r\n", false)] {
             let (ours, server) = UnixStream::pair().unwrap();
-            let uploads = uploads(false);
-            let link = SharedLink::new(Link::over(ours, None).unwrap());
-            let uploads = Uploads { link, ..uploads };
+            let uploads = uploads_over(ours);
             thread::scope(|scope| {
                 // Dropped where this fails, so that the thread ends.
                 let mut server = server;
