@@ -43,8 +43,9 @@ const IDLE_MAX: usize = 16;
 /// server makes none.
 ///
 /// A future may be dropped at any time: its request is then executed or not, and the others get
-/// their replies, but for a connection of its own, which ends. A call whose connection breaks fails; the next one connects anew. Nothing is sent
-/// twice. The connection is driven by a task of the runtime on which it was made, and ends with it.
+/// their replies; but a connection of its own ends. A call whose connection breaks fails; the next
+/// one connects anew. Nothing is sent twice. The connection is driven by a task of the runtime on
+/// which it was made, and ends with it.
 #[derive(Clone)]
 pub struct AsyncClient {
     inner: Arc<Inner>,

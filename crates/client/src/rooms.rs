@@ -87,8 +87,8 @@ impl Upload {
         Arc::ptr_eq(&self.session, session)
     }
 
-    /// Returns what stores it: where it is with [`Mode::Adopt`], if the server allows that. Room for
-    /// the next value of its size is asked for along with it: so a value costs one round trip.
+    /// Returns what stores it: where it is with [`Mode::Adopt`], if the server allows that. Room
+    /// for the next value of its size is asked for along with it: a value costs one round trip.
     pub fn store(mut self, mode: Mode) -> Storing {
         let room = self.room.take().expect("it is committed once");
         let session = Arc::clone(&self.session);
