@@ -42,5 +42,7 @@ pub use page_pool::{DrainStep, PageOwner};
 pub use reserved::ReservedBlock;
 pub use source::{HeapSource, SegmentError, SegmentSource};
 pub use table::ADOPTED_BYTES_MIN;
-pub use table::{Detached, Drained, Entry, EntryId, Fill, HeldValue, NewValue, Slid, Table};
+pub use table::{
+    Detached, Drained, Entry, EntryId, Fill, HeldUpload, HeldValue, NewValue, Slid, Source, Table,
+};
 pub use upload::{Claim, UploadError, UploadRun, UploadUsage, Uploaded, Uploader, Uploads};

@@ -1,4 +1,5 @@
-//! A block that is filled before an entry refers to it: a long value is received where it stays.
+//! A block that is filled before an entry refers to it: a long value is received where it stays, or
+//! copied there from upload memory while no shard is held.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -8,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::layout::{SMALL_ENTRY_BYTES_MAX, block, block_value_offset};
 use crate::memory::{Arena, NeedRoom, Room};
 use crate::sequence;
-use crate::table::HeldValue;
+use crate::table::{HeldUpload, HeldValue};
+use crate::upload::{Claim, Uploaded};
 use crate::words::store_bytes;
 
 /// The block of a value that arrives piece by piece, before any entry refers to it. It is neither
-/// moved nor evicted, counts as used, and is given back when this is dropped, unless
-/// [`crate::Table::insert_reserved`] or [`crate::Table::replace_reserved`] has made an entry of it.
+/// moved nor evicted, counts as used, and is given back when this is dropped, unless an entry has
+/// been made of it: [`crate::Source::Reserved`], [`crate::Table::own_with`].
 pub struct ReservedBlock {
     arena: Arc<Arena>,
     start: u64,
@@ -21,6 +23,8 @@ pub struct ReservedBlock {
     value_offset: u64,
     length: u64,
     filled: u64,
+    /// Where in upload memory the value was copied from; 0 where it was not.
+    copied_from: u64,
     is_linked: bool,
 }
 
@@ -45,7 +49,45 @@ impl Arena {
         // Whoever frees a block looks there whether its value lies elsewhere.
         self.memory.word(start + block::VALUE_AT).store(0, Ordering::Relaxed);
         let arena = self.clone();
-        Ok(ReservedBlock { arena, start, value_offset, length, filled: 0, is_linked: false })
+        let (filled, copied_from, is_linked) = (0, 0, false);
+        Ok(ReservedBlock { arena, start, value_offset, length, filled, copied_from, is_linked })
+    }
+
+    /// Returns a block as [`Arena::reserve_block`] does, with a copy of the claimed upload.
+    ///
+    /// # Errors
+    /// As [`Arena::reserve_block`].
+    pub fn copy_upload(
+        self: &Arc<Arena>,
+        key_length: u64,
+        claim: &Claim<'_>,
+    ) -> Result<ReservedBlock, NeedRoom> {
+        self.copy_to_block(key_length, claim.uploaded(false))
+    }
+
+    /// Returns a block as [`Arena::reserve_block`] does, with a copy of an adopted value.
+    ///
+    /// # Errors
+    /// As [`Arena::reserve_block`].
+    pub fn copy_adopted(
+        self: &Arc<Arena>,
+        key_length: u64,
+        held: &HeldUpload,
+    ) -> Result<ReservedBlock, NeedRoom> {
+        let block = self.copy_to_block(key_length, held.uploaded())?;
+        self.uploads().count_owned();
+        Ok(block)
+    }
+
+    fn copy_to_block(
+        self: &Arc<Arena>,
+        key_length: u64,
+        value: Uploaded<'_>,
+    ) -> Result<ReservedBlock, NeedRoom> {
+        let mut block = self.reserve_block(key_length, value.length)?;
+        self.memory.copy_uploaded(block.start + block.value_offset, value);
+        (block.filled, block.copied_from) = (value.length, value.offset);
+        Ok(block)
     }
 }
 
@@ -121,12 +163,23 @@ impl ReservedBlock {
         is_same && fits && self.is_full() && bytes.len() as u64 == self.length
     }
 
-    /// Returns the block, to make an entry of `arena` refer to it.
-    pub(crate) fn linkable(&self, arena: &Arc<Arena>, key: &[u8], value: &[u8]) -> u64 {
+    /// Returns whether the block has a copy of the claimed upload and may stay where it is under a
+    /// key of `key_length` bytes. Who claims it anew may have changed it since.
+    pub fn is_copy_of(&self, claim: &Claim<'_>, key_length: usize) -> bool {
+        let uploaded = claim.uploaded(false);
+        let is_same = (self.copied_from, self.length) == (uploaded.offset, uploaded.length);
+        is_same && block_value_offset(key_length as u64) == self.value_offset
+    }
+
+    /// Returns the block and the length of its value, to make the entry of `key` in `arena` refer
+    /// to it.
+    pub(crate) fn linkable(&self, arena: &Arc<Arena>, key: &[u8]) -> (u64, u64) {
         assert!(Arc::ptr_eq(&self.arena, arena), "the block is one of the table's arena");
         assert!(!self.is_linked, "one entry refers to a block");
-        assert!(self.is_value(value, key.len()), "the block has this value, and room for the key");
-        self.start
+        assert!(self.is_full(), "the value is there");
+        let value_offset = block_value_offset(key.len() as u64);
+        assert_eq!(value_offset, self.value_offset, "there is room for the key");
+        (self.start, self.length)
     }
 
     /// Notes that an entry refers to the block: it is no longer this value's to free.
@@ -175,7 +228,7 @@ mod tests {
     use crate::layout::AccessMark;
     use crate::memory::ArenaConfig;
     use crate::source::HeapSource;
-    use crate::table::{NewValue, Table};
+    use crate::table::{NewValue, Source, Table};
     use crate::{Encoding, ValueType};
 
     #[test]
@@ -198,13 +251,14 @@ mod tests {
         let held = block.hold().expect("a slot is free");
         assert!(!block.is_value(&value, 3) && !block.is_value(held.as_ref(), 65));
         let new = NewValue {
-            bytes: held.as_ref(),
+            bytes: &[],
             value_type: ValueType::String,
             encoding: Encoding::Raw,
             expiry: None,
             mark: AccessMark { word: 1, counts: false },
         };
-        let id = table.insert_reserved(hash, b"key", &mut block, &new).expect("there is room");
+        let source = Source::Reserved(&mut block);
+        let id = table.insert_from(hash, b"key", source, &new).expect("there is room");
         drop(block);
         assert_eq!(table.entry(id).value().as_ptr(), held.as_ref().as_ptr());
         assert!(!table.remove(id), "the hold keeps the memory");

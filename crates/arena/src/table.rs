@@ -6,8 +6,9 @@
 //!
 //! *Layout*: this file finds and changes entries; `entry.rs` is the view of one; `chain.rs` keeps
 //! slots and overflow buckets; `grow.rs` splits, merges and extends the directory; `large.rs` keeps
-//! descriptors and blocks; `transfer.rs` hands a large value on; `maintain.rs` is expiry's array,
-//! scan, sampling, evacuation, sliding.
+//! descriptors and blocks; `sourced.rs` stores values whose bytes come from elsewhere,
+//! `uploaded.rs` keeps those in upload memory; `transfer.rs` hands a large value on; `maintain.rs`
+//! is expiry's array, scan, sampling, evacuation, sliding.
 
 mod chain;
 mod entry;
@@ -15,7 +16,7 @@ mod grow;
 mod held;
 mod large;
 mod maintain;
-mod reserved;
+mod sourced;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -43,8 +44,9 @@ pub use entry::Entry;
 pub use held::HeldValue;
 pub use large::Slid;
 pub use maintain::Drained;
+pub use sourced::Source;
 pub use transfer::Detached;
-pub use uploaded::ADOPTED_BYTES_MIN;
+pub use uploaded::{ADOPTED_BYTES_MIN, HeldUpload};
 
 /// Where an entry is; valid until the next call with `&mut` on its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,21 +362,6 @@ impl Table {
         self.insert_parts(hash, key, (gap, None), value)
     }
 
-    /// Adds `key`, which must be absent, with `length` bytes that `fill` writes where they stay;
-    /// those of `value` follow them.
-    ///
-    /// # Errors
-    /// NeedRoom, and nothing has changed.
-    pub fn insert_filled(
-        &mut self,
-        hash: u64,
-        key: &[u8],
-        (length, fill): (u64, Fill<'_>),
-        value: &NewValue<'_>,
-    ) -> Result<EntryId, NeedRoom> {
-        self.insert_parts(hash, key, (length, Some(Filling::By(fill))), value)
-    }
-
     fn insert_parts(
         &mut self,
         hash: u64,
@@ -411,21 +398,6 @@ impl Table {
         value: &NewValue<'_>,
     ) -> Result<EntryId, NeedRoom> {
         self.replace_parts(id, key, (0, None), value)
-    }
-
-    /// As [`Table::replace`], with `length` bytes that `fill` writes where they stay behind those
-    /// of `value`.
-    ///
-    /// # Errors
-    /// NeedRoom, and nothing has changed.
-    pub fn replace_filled(
-        &mut self,
-        id: EntryId,
-        key: &[u8],
-        (length, fill): (u64, Fill<'_>),
-        value: &NewValue<'_>,
-    ) -> Result<EntryId, NeedRoom> {
-        self.replace_parts(id, key, (length, Some(Filling::By(fill))), value)
     }
 
     fn replace_parts(
@@ -648,7 +620,7 @@ impl Table {
         let mut at = offset + before.len() as u64;
         match content.fill {
             Some(Filling::By(fill)) => self.write_filled(at, content.gap as usize, fill),
-            Some(Filling::Uploaded(value)) => self.write_uploaded(at, value),
+            Some(Filling::Uploaded(value)) => self.memory.copy_uploaded(at, value),
             Some(Filling::Reserved(_)) => {}
             None if content.gap > 0 => self.write_zeroes(at, content.gap),
             None => {}

@@ -41,6 +41,8 @@ pub struct WriteContext<'c> {
     pub database_count: usize,
     /// How it comes by the room that its request does not bring.
     pub room: Room,
+    /// Whether the engine makes long copies while no shard is held, where it is asked to.
+    pub copies_apart: bool,
     /// What the session has uploaded.
     pub uploads: Uploader<'c>,
     /// What the session's client holds in the memory.
@@ -206,8 +208,11 @@ impl WriteContext<'_> {
     /// Where room has to be there ahead, it has to be for all of them.
     ///
     /// # Errors
-    /// Where there is no room for a copy; nothing has changed.
+    /// Where there is no room for copies, or they are to be made apart; nothing has changed.
     pub fn own(&mut self, keys: &[Key<'_>]) -> Result<(), CommandError> {
+        if self.copies_apart && self.view.owns_long(keys) {
+            return Err(CommandError::NeedOwned);
+        }
         if let Room::Ahead { overshoot_bytes_max } = self.room
             && let Some(bytes) = self.view.lacks_room_to_own(keys, overshoot_bytes_max)
         {

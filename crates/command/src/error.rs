@@ -11,8 +11,8 @@ use crate::row::Command;
 /// How many bytes of a request an error quotes, as Redis does.
 const QUOTED_BYTES_MAX: usize = 128;
 
-/// Why a command was refused. All but [`CommandError::NeedRoom`], [`CommandError::NeedRoomAhead`]
-/// and [`CommandError::Wait`] are the peer's fault.
+/// Why a command was refused. All but what the engine sees to, from [`CommandError::NeedRoom`] to
+/// [`CommandError::Wait`], are the peer's fault.
 #[derive(Clone, Debug)]
 pub enum CommandError {
     /// There is no room for what the command would store. The engine makes room and runs the
@@ -22,6 +22,17 @@ pub enum CommandError {
     /// request did not bring them. Nothing has changed; the engine makes room before all else and
     /// runs the command again.
     NeedRoomAhead(u64),
+    /// Long values at the command's keys are to be owned before it runs. Nothing has changed; the
+    /// engine copies them while no shard is held, and runs the command again.
+    NeedOwned,
+    /// So many bytes of the upload at this offset are to be copied before the command runs. As
+    /// above; the copy is on offer then.
+    NeedCopied {
+        /// Where the upload is.
+        offset: u64,
+        /// The length of the value.
+        length: u64,
+    },
     /// None of the command's keys is what it needs. Nothing has changed; the engine lets the
     /// session wait for them, or within EXEC writes what the reply is when the time has passed.
     Wait(Blocked),
@@ -143,6 +154,9 @@ impl CommandError {
         match self {
             CommandError::NeedRoom(_) | CommandError::NeedRoomAhead(_) => {
                 CommandError::OUT_OF_MEMORY.text().into_owned().into()
+            }
+            CommandError::NeedOwned | CommandError::NeedCopied { .. } => {
+                unreachable!("the engine copies where it is asked to")
             }
             CommandError::Wait(_) => unreachable!("the engine lets the session wait"),
             CommandError::WrongType => {

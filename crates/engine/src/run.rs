@@ -348,16 +348,21 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         handler(&ReadContext { view, value_bytes_max, random }, args, reply)
     }
 
-    /// Owns the values at the keys of a read, under the guard that it keeps. A read is not refused
-    /// for want of room: room is made once, and what there is none for is copied for this read
-    /// alone. So is everything within EXEC, which makes no room.
+    /// Owns the values at the keys of a read, under the guard that it has in the end: long ones
+    /// first, while nothing is held. A read is not refused for want of room: room is made once, and
+    /// what there is none for is copied for this read alone. So is everything within EXEC, which
+    /// makes no room.
     #[cold]
     fn own_read_values(&mut self, args: Args<'_>) -> Option<PrivateCopies> {
         let keys = args.keys();
         if !self.in_transaction {
-            let Err(need) = self.own_all(keys) else { return None };
-            // Where there is none the values are copied.
-            let _ = self.make_room(need, keys[0].shard);
+            // Where there is no room the values are copied.
+            if self.own_view().owns_long(keys) {
+                let _ = self.own_apart(keys);
+            } else {
+                let Err(need) = self.own_all(keys) else { return None };
+                let _ = self.make_room(need, keys[0].shard);
+            }
             self.lock(keys);
             if self.own_all(keys).is_ok() {
                 return None;
@@ -369,9 +374,13 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     }
 
     fn own_all(&mut self, keys: &[Key<'_>]) -> Result<(), NeedRoom> {
-        let guard = self.guard.as_mut().expect("the caller has locked it");
-        let mut view = write_view(guard, &self.session.state, self.tick.now);
+        let mut view = self.own_view();
         keys.iter().try_for_each(|key| view.own(key))
+    }
+
+    fn own_view(&mut self) -> WriteView<'_> {
+        let guard = self.guard.as_mut().expect("the caller has locked it");
+        write_view(guard, &self.session.state, self.tick.now)
     }
 
     #[inline]
@@ -383,12 +392,15 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
         match args.keys() {
-            [key] if !self.in_transaction => self.write_one(command, handler, key, args, reply),
+            [key] if !self.in_transaction => {
+                self.write_one(command, handler, key, args, reply, true)
+            }
             _ => self.write_atomically(command, handler, args, reply),
         }
     }
 
-    /// Writes one key; where room is lacking, makes some while nothing is held and tries again.
+    /// Writes one key; where room is lacking, or it `copies_apart` and a copy is, makes some while
+    /// nothing is held and tries again.
     #[inline]
     fn write_one(
         &mut self,
@@ -397,6 +409,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         key: &Key<'_>,
         args: Args<'_>,
         reply: &mut Reply<'_>,
+        copies_apart: bool,
     ) -> Result<(), CommandError> {
         let start = reply.position();
         let mut attempt = 0;
@@ -407,14 +420,30 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             if let Some(block) = self.session.offer.take() {
                 guard.offer(block);
             }
-            let result = self.attempt(command, handler, Room::Evicted, args, reply);
+            let result = self.attempt(command, handler, Room::Evicted, copies_apart, args, reply);
             let guard = self.guard.as_mut().expect("an attempt keeps it");
             if has_offer {
                 self.session.offer = guard.take_back();
             }
-            let Err(CommandError::NeedRoom(need)) = result else {
-                guard.serve_waits();
-                return result;
+            let need = match result {
+                Err(CommandError::NeedRoom(need)) => need,
+                // What other sessions change after the copy is copied under the guard.
+                Err(CommandError::NeedOwned) => {
+                    reply.rewind(start);
+                    self.own_apart(args.keys())?;
+                    return self.write_one(command, handler, key, args, reply, false);
+                }
+                Err(CommandError::NeedCopied { offset, length }) => {
+                    reply.rewind(start);
+                    self.offer_copy(key, offset, length)?;
+                    let written = self.write_one(command, handler, key, args, reply, false);
+                    self.session.withdraw();
+                    return written;
+                }
+                result => {
+                    guard.serve_waits();
+                    return result;
+                }
             };
             reply.rewind(start);
             if attempt == ROOM_ATTEMPTS_MAX {
@@ -432,6 +461,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         command: &Command,
         handler: WriteHandler,
         room: Room,
+        copies_apart: bool,
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
@@ -443,6 +473,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             random: Cell::from_mut(&mut self.tick.random),
             database_count: self.keyspace.database_count(),
             room,
+            copies_apart,
             uploads,
             pins,
         };
@@ -450,6 +481,40 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             context.own(args.keys())?;
         }
         handler(&mut context, args, reply)
+    }
+
+    /// Copies `length` bytes of the upload at `offset` for `key` while nothing is held, and has the
+    /// session offer them.
+    #[cold]
+    fn offer_copy(&mut self, key: &Key<'_>, offset: u64, length: u64) -> Result<(), CommandError> {
+        self.unlock();
+        self.stretch.isolate(self.tick);
+        let claim = self.uploads().claim(offset, length)?;
+        let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
+        let copy = self.keyspace.copy_upload(key, &claim, &mut context);
+        self.session.offer(copy.ok_or(CommandError::OUT_OF_MEMORY)?);
+        Ok(())
+    }
+
+    /// Owns the long ones of the values at `keys`, each copied while nothing is held. One that
+    /// changes meanwhile stays as it is.
+    #[cold]
+    fn own_apart(&mut self, keys: &[Key<'_>]) -> Result<(), CommandError> {
+        let (database, now) = (self.session.state.database, self.tick.now);
+        for key in keys {
+            self.lock_one(key.shard);
+            let guard = self.guard.as_ref().expect("locked just now");
+            let Some(held) = guard.read(database, now).hold_adopted(key) else { continue };
+            self.unlock();
+            self.stretch.isolate(self.tick);
+            let mut context = SweepContext { now, random: &mut self.tick.random };
+            let copy = self.keyspace.copy_adopted(key, &held, &mut context);
+            let mut copy = copy.ok_or(CommandError::OUT_OF_MEMORY)?;
+            self.lock_one(key.shard);
+            let guard = self.guard.as_mut().expect("locked just now");
+            guard.write(database, now).own_with(key, held, &mut copy)?;
+        }
+        Ok(())
     }
 
     #[cold]
@@ -475,21 +540,27 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     ) -> Result<(), CommandError> {
         if self.in_transaction {
             let room = Room::Ahead { overshoot_bytes_max: self.overshoot_bytes_max() };
-            return self.attempt(command, handler, room, args, reply);
+            return self.attempt(command, handler, room, false, args, reply);
         }
         self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
         let room = Room::Ahead { overshoot_bytes_max: 0 };
         let start = reply.position();
         let mut attempt = 0;
+        let mut copies_apart = true;
         loop {
             self.lock(args.keys()).begin_atomic();
-            let result = self.attempt(command, handler, room, args, reply);
+            let result = self.attempt(command, handler, room, copies_apart, args, reply);
             self.unlock();
             match result {
                 Err(CommandError::NeedRoomAhead(bytes)) if attempt < ROOM_ATTEMPTS_MAX => {
                     reply.rewind(start);
                     self.reserve_ahead(bytes)?;
                     attempt += 1;
+                }
+                Err(CommandError::NeedOwned) => {
+                    reply.rewind(start);
+                    self.own_apart(args.keys())?;
+                    copies_apart = false;
                 }
                 _ => return result,
             }

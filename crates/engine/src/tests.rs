@@ -11,6 +11,7 @@ mod receive;
 mod replay;
 mod times;
 mod transactions;
+mod uploads;
 mod waits;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

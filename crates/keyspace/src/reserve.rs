@@ -1,7 +1,8 @@
-//! Blocks for long values that are received where they stay.
+//! Blocks for long values that are received where they stay, or copied there while no shard is
+//! held.
 
-use arena::ReservedBlock;
-use base::ShardIndex;
+use arena::{Claim, HeldUpload, NeedRoom, ReservedBlock};
+use base::{Key, ShardIndex};
 
 use crate::keyspace::Keyspace;
 use crate::room::SweepContext;
@@ -33,8 +34,41 @@ impl Keyspace {
         if most > 0 && reserved > 0 && reserved + key_length + length > most {
             return None;
         }
+        self.with_room(shard, context, || self.arena().reserve_block(key_length, length))
+    }
+
+    /// Returns a block with a copy of the claimed upload, for `key`; evicts for it as a write does.
+    /// The caller holds no guard. `None` where there is no room.
+    pub fn copy_upload(
+        &self,
+        key: &Key<'_>,
+        claim: &Claim<'_>,
+        context: &mut SweepContext<'_>,
+    ) -> Option<Box<ReservedBlock>> {
+        let key_length = key.bytes.len() as u64;
+        self.with_room(key.shard, context, || self.arena().copy_upload(key_length, claim))
+    }
+
+    /// As [`Keyspace::copy_upload`], with a copy of an adopted value of `key`.
+    pub fn copy_adopted(
+        &self,
+        key: &Key<'_>,
+        held: &HeldUpload,
+        context: &mut SweepContext<'_>,
+    ) -> Option<Box<ReservedBlock>> {
+        let key_length = key.bytes.len() as u64;
+        self.with_room(key.shard, context, || self.arena().copy_adopted(key_length, held))
+    }
+
+    /// Returns the block that `make` makes, once there is room for it.
+    fn with_room(
+        &self,
+        shard: ShardIndex,
+        context: &mut SweepContext<'_>,
+        make: impl Fn() -> Result<ReservedBlock, NeedRoom>,
+    ) -> Option<Box<ReservedBlock>> {
         for _ in 0..ATTEMPTS_MAX {
-            match self.arena().reserve_block(key_length, length) {
+            match make() {
                 Ok(block) => return Some(Box::new(block)),
                 Err(need) => self.reserve(need, shard, context).ok()?,
             }

@@ -3,12 +3,35 @@
 //! An adopted value lies where its client can still write it. So no slice of it is ever made here:
 //! a command that needs the bytes has the table own the value first, which copies it once. That is
 //! no change of the dataset: it has no effect, and whoever watches the key is not told.
+//!
+//! A long copy holds up whoever wants the shard. So it is made beside it, in a block that nothing
+//! refers to (`reserve.rs`), and linked under the guard where the key is still as it was. Within an
+//! atomic record, and where the process holds as many values as it can, it is made under the guard.
 
-use arena::{ADOPTED_BYTES_MIN, Claim, Encoding, EntryId, NeedRoom, Uploaded};
+use arena::{
+    ADOPTED_BYTES_MIN, Claim, Encoding, EntryId, HeldUpload, NeedRoom, ReservedBlock, Source,
+    Uploaded,
+};
 use base::Key;
 
 use crate::effect::{Effect, Expiry};
+use crate::view::ReadView;
 use crate::write::{Place, WriteView};
+
+/// From this length on a value is copied while no shard is held. A shorter one that comes with its
+/// request is copied under the guard too.
+const COPIED_APART_BYTES_MIN: u64 = 32 * 1024;
+
+impl ReadView<'_> {
+    /// Holds the value at `key` where it is long and a client can write it, to be copied while no
+    /// shard is held: [`crate::Keyspace::copy_adopted`], then [`WriteView::own_with`].
+    pub fn hold_adopted(&self, key: &Key<'_>) -> Option<HeldUpload> {
+        let table = &self.part(key)?.table;
+        let id = table.find(key.hash, key.bytes)?;
+        let is_long = table.entry(id).value_length() >= COPIED_APART_BYTES_MIN;
+        if is_long { table.hold_adopted(id) } else { None }
+    }
+}
 
 impl WriteView<'_> {
     /// Makes `key` hold the claimed upload as [`WriteView::set`] does: where it lies if it `stays`,
@@ -29,9 +52,18 @@ impl WriteView<'_> {
             return Ok(false);
         }
         let mut place = self.place(key);
-        let stays = stays && place.shard.sink.is_none();
-        place.store_uploaded(key, claim.uploaded(stays), expiry)?;
+        let stays = place.may_stay(stays);
+        if stays || !place.store_copy(key, claim, expiry)? {
+            place.store_uploaded(key, claim.uploaded(stays), expiry)?;
+        }
         Ok(stays)
+    }
+
+    /// Returns whether [`WriteView::set_uploaded`] copies so much that the copy is to be made
+    /// before, while no shard is held, and offered: [`crate::Keyspace::copy_upload`],
+    /// [`crate::Guard::offer`].
+    pub fn copies_long(&mut self, key: &Key<'_>, claim: &Claim<'_>, stays: bool) -> bool {
+        claim.len() >= COPIED_APART_BYTES_MIN && !self.place(key).may_stay(stays)
     }
 
     /// Makes sure that nobody else can write the value at `key`, so that its bytes can be used.
@@ -41,6 +73,28 @@ impl WriteView<'_> {
     #[inline]
     pub fn own(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
         self.place(key).own(key)
+    }
+
+    /// As [`WriteView::own`], with the copy of the `held` value in `copy`, unless the key has
+    /// another value by now.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn own_with(
+        &mut self,
+        key: &Key<'_>,
+        held: HeldUpload,
+        copy: &mut ReservedBlock,
+    ) -> Result<(), NeedRoom> {
+        let mut place = self.place(key);
+        let Some(id) = place.adopted(key) else { return Ok(()) };
+        place.resize(key, id, |table| table.own_with(id, held, copy).map(|()| id))
+    }
+
+    /// Returns whether [`WriteView::own`] of one of `keys` copies so much that it is to be done
+    /// while no shard is held.
+    pub fn owns_long(&mut self, keys: &[Key<'_>]) -> bool {
+        keys.iter().any(|key| self.place(key).adopted_bytes(key) >= COPIED_APART_BYTES_MIN)
     }
 
     /// Returns how many bytes [`WriteView::own`] of all `keys` copies, where so much passes the
@@ -62,6 +116,25 @@ impl WriteView<'_> {
 }
 
 impl Place<'_> {
+    /// Returns whether an upload that is to stay may.
+    fn may_stay(&self, stays: bool) -> bool {
+        stays && self.shard.sink.is_none()
+    }
+
+    /// Stores the copy of the claimed upload that is on offer; returns whether there is one.
+    fn store_copy(
+        &mut self,
+        key: &Key<'_>,
+        claim: &Claim<'_>,
+        expiry: Expiry,
+    ) -> Result<bool, NeedRoom> {
+        let key_length = key.bytes.len();
+        let copy = self.recorder.offer.as_deref().filter(|it| it.is_copy_of(claim, key_length));
+        let Some(held) = copy.and_then(|block| block.hold()) else { return Ok(false) };
+        self.store(key, held.as_ref(), Encoding::Raw, expiry)?;
+        Ok(true)
+    }
+
     fn store_uploaded(
         &mut self,
         key: &Key<'_>,
@@ -69,21 +142,10 @@ impl Place<'_> {
         expiry: Expiry,
     ) -> Result<(), NeedRoom> {
         let found = self.live(key);
-        let at = match expiry {
-            Expiry::Clear => None,
-            Expiry::At(at) => Some(at),
-            Expiry::Keep => found.and_then(|id| self.part().table.entry(id).expiry()),
-        };
+        let at = self.expiry_after(found, expiry);
         // Too long for an integer or a short string.
         let value = self.new_value(found, &[], Encoding::Raw, at);
-        match found {
-            Some(id) => self.rewrite(key, id, |table| {
-                table.replace_uploaded(id, key.bytes, uploaded, &value)
-            })?,
-            None => {
-                self.add(key, |table| table.insert_uploaded(key.hash, key.bytes, uploaded, &value))?
-            }
-        }
+        self.put_from(key, found, Source::Uploaded(uploaded), &value)?;
         // What the sink is told is what was stored, not what the client may have written since.
         let told = match self.shard.sink.is_some() {
             true => self.stored_bytes(key),

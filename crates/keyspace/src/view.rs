@@ -10,7 +10,7 @@ use collections::Rules;
 
 use crate::guard::ShardsRef;
 use crate::object::{Kind, Object, kind_of};
-use crate::shard::{Shard, SlotCount, is_expired};
+use crate::shard::{DatabaseShard, Shard, SlotCount, is_expired};
 use crate::tracking::idle_seconds;
 
 /// The key holds a value of another type than the operation works on.
@@ -147,13 +147,13 @@ impl<'g> ReadView<'g> {
     /// Holds the value at `key` where it lies, beyond the guard. `None` where there is none, where
     /// it is small, and where the process holds as many as it can: the caller copies instead.
     pub fn hold(&self, key: &Key<'_>) -> Option<HeldValue> {
-        let part = self.shards.shard(key.shard).database(self.database)?;
+        let part = self.part(key)?;
         part.table.hold(part.table.find(key.hash, key.bytes)?)
     }
 
     /// Returns the entry at `key`, expired or not; neither marks nor counts (DEBUG, MEMORY).
     pub fn inspect(&self, key: &Key<'_>) -> Option<Object<'g>> {
-        let part = self.shards.shard(key.shard).database(self.database)?;
+        let part = self.part(key)?;
         Some(part.object(part.table.find(key.hash, key.bytes)?))
     }
 
@@ -164,8 +164,7 @@ impl<'g> ReadView<'g> {
     #[inline]
     pub fn collection<K: Kind>(&self, key: &Key<'_>) -> Result<Option<&'g K>, WrongType> {
         let Some(entry) = self.entry(key) else { return Ok(None) };
-        let part = self.shards.shard(key.shard).database(self.database);
-        kind_of(&entry, &part.expect("it has an entry").store).map(Some)
+        kind_of(&entry, &self.part(key).expect("it has an entry").store).map(Some)
     }
 
     /// Returns how collections in the shard of `key` are stored.
@@ -188,8 +187,13 @@ impl<'g> ReadView<'g> {
 
     /// Returns the keys and bytes in the slot of `key`.
     pub fn slot_count(&self, key: &Key<'_>) -> SlotCount {
-        let part = self.shards.shard(key.shard).database(self.database);
+        let part = self.part(key);
         part.map(|part| part.slots.of(key.slot)).unwrap_or_default()
+    }
+
+    /// Returns what the shard of `key` has of the database.
+    pub(crate) fn part(&self, key: &Key<'_>) -> Option<&'g DatabaseShard> {
+        self.shards.shard(key.shard).database(self.database)
     }
 }
 

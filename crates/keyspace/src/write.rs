@@ -1,6 +1,8 @@
 //! Changing one database through a guard. Every change emits its effect here, and nowhere else.
 
-use arena::{Encoding, Entry, EntryId, Fill, NeedRoom, NewValue, ReservedBlock, Table, ValueType};
+use arena::{
+    Encoding, Entry, EntryId, Fill, NeedRoom, NewValue, ReservedBlock, Source, Table, ValueType,
+};
 use base::{DatabaseIndex, Key, UnixMs};
 
 use collections::Rules;
@@ -314,7 +316,7 @@ impl<'p> Place<'p> {
         part.table.touch(id, mark);
     }
 
-    fn store(
+    pub(crate) fn store(
         &mut self,
         key: &Key<'_>,
         value: &[u8],
@@ -322,14 +324,23 @@ impl<'p> Place<'p> {
         expiry: Expiry,
     ) -> Result<(), NeedRoom> {
         let found = self.live(key);
-        let at = match expiry {
-            Expiry::Clear => None,
-            Expiry::At(at) => Some(at),
-            Expiry::Keep => found.and_then(|id| self.part().table.entry(id).expiry()),
-        };
+        let at = self.expiry_after(found, expiry);
         self.put(key, found, value, encoding, at)?;
         self.changed(key, &Effect::Set { key: key.bytes, value, expiry });
         Ok(())
+    }
+
+    /// Returns when the value that is stored over the entry at `found` expires.
+    pub(crate) fn expiry_after(
+        &mut self,
+        found: Option<EntryId>,
+        expiry: Expiry,
+    ) -> Option<UnixMs> {
+        match expiry {
+            Expiry::Clear => None,
+            Expiry::At(at) => Some(at),
+            Expiry::Keep => found.and_then(|id| self.part().table.entry(id).expiry()),
+        }
     }
 
     fn store_filled(
@@ -338,17 +349,9 @@ impl<'p> Place<'p> {
         length: usize,
         fill: Fill<'_>,
     ) -> Result<(), NeedRoom> {
-        let filled = (length as u64, fill);
         let found = self.live(key);
         let value = self.new_value(found, &[], Encoding::Raw, None);
-        match found {
-            Some(id) => {
-                self.rewrite(key, id, |table| table.replace_filled(id, key.bytes, filled, &value))?
-            }
-            None => {
-                self.add(key, |table| table.insert_filled(key.hash, key.bytes, filled, &value))?
-            }
-        }
+        self.put_from(key, found, Source::Made(length as u64, fill), &value)?;
         // The effect has the value in one piece, which only a sink needs.
         let mut copy = vec![0; if self.shard.sink.is_some() { length } else { 0 }];
         fill(0, &mut copy);
@@ -475,13 +478,8 @@ impl<'p> Place<'p> {
         mut block: Box<ReservedBlock>,
         value: &NewValue<'_>,
     ) -> Result<(), NeedRoom> {
-        let (bytes, hash) = (key.bytes, key.hash);
-        let linked = match found {
-            Some(id) => {
-                self.rewrite(key, id, |table| table.replace_reserved(id, bytes, &mut block, value))
-            }
-            None => self.add(key, |table| table.insert_reserved(hash, bytes, &mut block, value)),
-        };
+        let there = NewValue { bytes: &[], ..*value };
+        let linked = self.put_from(key, found, Source::Reserved(&mut block), &there);
         if linked.is_err() {
             // For the next attempt, once there is room in the index.
             self.recorder.offer = Some(block);
@@ -499,6 +497,22 @@ impl<'p> Place<'p> {
         match found {
             Some(id) => self.rewrite(key, id, |table| table.replace(id, key.bytes, value)),
             None => self.add(key, |table| table.insert(key.hash, key.bytes, value)),
+        }
+    }
+
+    /// As [`Place::put_value`], with the bytes of `source`.
+    pub(crate) fn put_from(
+        &mut self,
+        key: &Key<'_>,
+        found: Option<EntryId>,
+        source: Source<'_>,
+        value: &NewValue<'_>,
+    ) -> Result<(), NeedRoom> {
+        match found {
+            Some(id) => {
+                self.rewrite(key, id, |table| table.replace_from(id, key.bytes, source, value))
+            }
+            None => self.add(key, |table| table.insert_from(key.hash, key.bytes, source, value)),
         }
     }
 

@@ -145,8 +145,8 @@ impl Pair {
         let (mut bytes, expiry) = (self.bytes(), self.expiry());
         if let Some(mut block) = self.reserved(key, &bytes) {
             let held = block.hold().expect("a slot is free");
-            let new = value(held.as_ref(), expiry);
-            let inserted = self.table.insert_reserved(hash, key, &mut block, &new);
+            let source = Source::Reserved(&mut block);
+            let inserted = self.table.insert_from(hash, key, source, &value(&[], expiry));
             let id = inserted.expect("there is room");
             drop(block);
             assert_eq!(self.table.entry(id).value().as_ptr(), held.as_ref().as_ptr());
@@ -167,9 +167,8 @@ impl Pair {
         let (bytes, expiry) = (self.bytes(), self.expiry());
         let replaced = match self.reserved(key, &bytes) {
             Some(mut block) => {
-                let held = block.hold().expect("a slot is free");
-                let new = value(held.as_ref(), expiry);
-                self.table.replace_reserved(id, key, &mut block, &new)
+                let source = Source::Reserved(&mut block);
+                self.table.replace_from(id, key, source, &value(&[], expiry))
             }
             None => self.table.replace(id, key, &value(&bytes, expiry)),
         };

@@ -1,16 +1,36 @@
-//! Values that come from upload memory: copied from there once, or left there.
+//! Values that lie in upload memory: large entries whose blocks end with their keys.
 //!
-//! A value that is left is a large entry whose block ends with its key. All that is done to blocks
-//! is done to it as to any other; whoever needs its bytes makes the table own it first.
+//! All that is done to blocks is done to theirs as to any other; whoever needs the bytes of such a
+//! value makes the table own it first.
 
-use crate::memory::NeedRoom;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
-use super::{Content, Entry, EntryId, Filling, NewValue, Table, Uploaded, copy_block};
+use crate::memory::{Memory, NeedRoom};
+use crate::pin_slots::{Pin, PinSlots};
+use crate::reserved::ReservedBlock;
+
+use super::{Content, Entry, EntryId, Filling, Table, Uploaded, copy_block};
 
 /// The least value that can be left in upload memory, in bytes: a smaller one may be a small entry.
 pub const ADOPTED_BYTES_MIN: u64 = 4096;
 
 const _: () = assert!(ADOPTED_BYTES_MIN > crate::layout::SMALL_ENTRY_BYTES_MAX, "always large");
+
+/// An adopted value that stays where it lies until this is dropped, whatever becomes of its key;
+/// its client may change its bytes.
+pub struct HeldUpload {
+    block: u64,
+    offset: u64,
+    length: u64,
+    _pin: Pin<Arc<PinSlots>>,
+}
+
+impl HeldUpload {
+    pub(crate) fn uploaded(&self) -> Uploaded<'_> {
+        Uploaded { offset: self.offset, length: self.length, stays: false, claim: PhantomData }
+    }
+}
 
 impl Content<'_> {
     /// Returns where the value stays in upload memory; 0 where it does not.
@@ -20,46 +40,17 @@ impl Content<'_> {
             _ => 0,
         }
     }
+
+    /// Returns the reserved block in which the value lies already.
+    pub(super) fn reserved_block(&self) -> Option<u64> {
+        match self.fill {
+            Some(Filling::Reserved(block)) => Some(block),
+            _ => None,
+        }
+    }
 }
 
 impl Table {
-    /// Adds `key`, which must be absent, with a value from upload memory; `value` says all but the
-    /// bytes, of which it has none.
-    ///
-    /// # Errors
-    /// NeedRoom, and nothing has changed.
-    ///
-    /// # Panics
-    /// When the value is to stay and shorter than [`ADOPTED_BYTES_MIN`].
-    pub fn insert_uploaded(
-        &mut self,
-        hash: u64,
-        key: &[u8],
-        uploaded: Uploaded<'_>,
-        value: &NewValue<'_>,
-    ) -> Result<EntryId, NeedRoom> {
-        let gap = length_of(uploaded, value);
-        self.insert_parts(hash, key, (gap, Some(Filling::Uploaded(uploaded))), value)
-    }
-
-    /// As [`Table::replace`], with a value from upload memory.
-    ///
-    /// # Errors
-    /// NeedRoom, and nothing has changed.
-    ///
-    /// # Panics
-    /// As [`Table::insert_uploaded`].
-    pub fn replace_uploaded(
-        &mut self,
-        id: EntryId,
-        key: &[u8],
-        uploaded: Uploaded<'_>,
-        value: &NewValue<'_>,
-    ) -> Result<EntryId, NeedRoom> {
-        let gap = length_of(uploaded, value);
-        self.replace_parts(id, key, (gap, Some(Filling::Uploaded(uploaded))), value)
-    }
-
     /// Copies the value at `id` to memory that no client can write, where it lies in such. The
     /// entry stays where it is and what it is: that is no change of the dataset.
     ///
@@ -71,24 +62,67 @@ impl Table {
 
     #[cold]
     fn own_adopted(&mut self, id: EntryId) -> Result<(), NeedRoom> {
-        let entry = self.entry(id);
-        let (header, expiry) = (entry.header(), entry.expiry());
-        let (key, uploaded) = (entry.key().to_vec(), adopted_value(&entry));
-        let fill = Some(Filling::Uploaded(uploaded));
-        let parts: [&[u8]; 3] = [&[]; 3];
-        let content =
-            Content { header, expiry, key: &key, parts, gap: uploaded.length, fill, spare: 0 };
-        self.put(id, &content)?;
+        let uploaded = adopted_value(&self.entry(id));
+        self.own_as(id, uploaded.length, Filling::Uploaded(uploaded))?;
         self.arena.uploads().count_owned();
         Ok(())
     }
 
+    /// Holds the value at `id`, to be copied without this table: [`crate::Arena::copy_adopted`].
+    /// `None` where it is not adopted, and when this process holds as many values as it can.
+    pub fn hold_adopted(&self, id: EntryId) -> Option<HeldUpload> {
+        let entry = self.entry(id);
+        let block = entry.large_block().filter(|_| entry.is_adopted())?;
+        // In time without a second look, as in `Table::hold`.
+        let pin = PinSlots::pin(self.arena.own_pins().clone(), block)?;
+        let Uploaded { offset, length, .. } = adopted_value(&entry);
+        Some(HeldUpload { block, offset, length, _pin: pin })
+    }
+
+    /// As [`Table::own`], with the copy of the `held` value in `copy`, unless the entry has another
+    /// value by now.
+    ///
+    /// # Errors
+    /// NeedRoom, and nothing has changed.
+    ///
+    /// # Panics
+    /// When the block is no copy of the value, or was reserved for another key.
+    pub fn own_with(
+        &mut self,
+        id: EntryId,
+        held: HeldUpload,
+        copy: &mut ReservedBlock,
+    ) -> Result<(), NeedRoom> {
+        // While it is held no other value has its block.
+        if self.entry(id).large_block() != Some(held.block) {
+            return Ok(());
+        }
+        let (block, length) = copy.linkable(&self.arena, self.entry(id).key());
+        assert_eq!(length, held.length, "the copy is one of this value");
+        // The hold goes first: the old block would have to wait for it.
+        drop(held);
+        self.own_as(id, length, Filling::Reserved(block))?;
+        copy.note_linked();
+        Ok(())
+    }
+
+    /// Gives the entry at `id` its value of `length` bytes anew, from `filling`.
+    fn own_as(&mut self, id: EntryId, length: u64, fill: Filling<'_>) -> Result<(), NeedRoom> {
+        let entry = self.entry(id);
+        let (header, expiry, key) = (entry.header(), entry.expiry(), entry.key().to_vec());
+        let (parts, fill): ([&[u8]; 3], _) = ([&[]; 3], Some(fill));
+        self.put(id, &Content { header, expiry, key: &key, parts, gap: length, fill, spare: 0 })?;
+        Ok(())
+    }
+}
+
+impl Memory {
     /// Copies `value` to new memory at `offset` that nothing refers to yet.
-    pub(super) fn write_uploaded(&self, offset: u64, value: Uploaded<'_>) {
-        let (target, source) = (self.memory.pointer(offset), self.memory.pointer(value.offset));
-        // SAFETY: the target belongs to a new block of this table, which nobody else writes; the
-        // source is a range of a run, mapped for as long as a claim or an entry holds it. The two
-        // are in different regions.
+    pub(crate) fn copy_uploaded(&self, offset: u64, value: Uploaded<'_>) {
+        let (target, source) = (self.pointer(offset), self.pointer(value.offset));
+        // SAFETY: the target belongs to a new block, of which nobody else knows; the source is a
+        // range of a run, mapped for as long as a claim, an entry or a pin holds it. The two are in
+        // different regions.
         unsafe { copy_block(target, source, value.length) };
     }
 }
@@ -97,11 +131,5 @@ impl Table {
 /// takes the table that the caller holds.
 fn adopted_value(entry: &Entry<'_>) -> Uploaded<'static> {
     let (offset, length) = (entry.value_at(), entry.value_length());
-    Uploaded { offset, length, stays: false, claim: std::marker::PhantomData }
-}
-
-fn length_of(uploaded: Uploaded<'_>, value: &NewValue<'_>) -> u64 {
-    assert!(value.bytes.is_empty(), "the value comes from upload memory");
-    assert!(!uploaded.stays || uploaded.length >= ADOPTED_BYTES_MIN, "it is large");
-    uploaded.length
+    Uploaded { offset, length, stays: false, claim: PhantomData }
 }

@@ -8,7 +8,7 @@ use super::*;
 use crate::memory::{Arena, ArenaConfig, NeedRoom, Room};
 use crate::pins::{HeapPins, PinMemory, publish, release};
 use crate::source::HeapSource;
-use crate::table::{ADOPTED_BYTES_MIN, EntryId, NewValue, Table};
+use crate::table::{ADOPTED_BYTES_MIN, EntryId, NewValue, Source, Table};
 use crate::{AccessMark, Encoding, ValueType};
 
 const SEGMENT_BYTES: u64 = 1 << 16;
@@ -75,12 +75,12 @@ impl Fixture {
         let offset = uploader(&arena).allocate(LENGTH).unwrap();
         write(&arena, offset, &bytes(seed, LENGTH));
         let claim = uploader(&arena).claim(offset, LENGTH).unwrap();
-        let uploaded = claim.uploaded(stays);
+        let source = Source::Uploaded(claim.uploaded(stays));
         match self.find(key) {
-            Some(id) => self.table.replace_uploaded(id, key, uploaded, &value(None)).unwrap(),
+            Some(id) => self.table.replace_from(id, key, source, &value(None)).unwrap(),
             None => {
                 let hash = arena.hasher().hash(key);
-                self.table.insert_uploaded(hash, key, uploaded, &value(None)).unwrap()
+                self.table.insert_from(hash, key, source, &value(None)).unwrap()
             }
         };
         if stays {

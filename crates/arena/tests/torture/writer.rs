@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arena::{
     ADOPTED_BYTES_MIN, AccessMark, Arena, Encoding, EntryId, NeedRoom, NewValue, Room, Slid,
-    SlideBudget, SlideStep, Table, ValueType,
+    SlideBudget, SlideStep, Source, Table, ValueType,
 };
 use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
@@ -552,15 +552,15 @@ impl Writer {
         let client = self.client.as_ref().expect("it has uploaded the value");
         let claim = client.uploader(&self.arena).claim(offset, self.value.len() as u64);
         let claim = claim.expect("it was allocated just now");
-        let uploaded = claim.uploaded(stays);
+        let source = Source::Uploaded(claim.uploaded(stays));
         let (value_type, encoding) = (ValueType::String, Encoding::Raw);
         let mark = AccessMark::default();
         let value = NewValue { bytes: &[], value_type, encoding, expiry: None, mark };
         let hash = self.arena.hasher().hash(&self.name);
         let table = &mut self.tables[usize::from(database)];
         match table.find(hash, &self.name) {
-            Some(id) => table.replace_uploaded(id, &self.name, uploaded, &value)?,
-            None => table.insert_uploaded(hash, &self.name, uploaded, &value)?,
+            Some(id) => table.replace_from(id, &self.name, source, &value)?,
+            None => table.insert_from(hash, &self.name, source, &value)?,
         };
         if stays {
             claim.finish_adoption();

@@ -62,6 +62,9 @@ fn run(
         if !stays {
             cx.admit_upload(key, length)?;
         }
+        if cx.copies_apart && cx.view.copies_long(key, &claim, stays) {
+            return Err(CommandError::NeedCopied { offset, length });
+        }
         let has_stayed = cx.view.set_uploaded(key, &claim, stays, expiry)?;
         stored = Some((claim, has_stayed));
         Ok(())

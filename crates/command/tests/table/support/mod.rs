@@ -156,6 +156,7 @@ impl World {
                     random,
                     database_count: 16,
                     room: Room::Evicted,
+                    copies_apart: false,
                     uploads: Uploader::new(self.keyspace.arena().uploads(), 0),
                     pins: self.keyspace.arena().pins().of(0),
                 };

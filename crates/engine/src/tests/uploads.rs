@@ -1,0 +1,141 @@
+//! Values from upload memory are copied while no shard is held, where that takes long.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Instant;
+
+use keyspace::Uploader;
+
+use super::*;
+
+const SESSION: u64 = 1;
+const LENGTH: u64 = 8 << 20;
+/// How often a copy is made until another session is met beside it.
+const ROUNDS_MAX: u32 = 500;
+/// How long a copy may take that waits for nobody; one that waits takes for ever.
+const COPY_LIMIT: Duration = Duration::from_secs(20);
+
+fn engine() -> Engine {
+    let source = Box::new(HeapSource::new(1 << 20, 96).with_uploads(16));
+    let config = ArenaConfig { shard_count: 8, database_count: 16, hash_seed: 8 };
+    let keyspace = Keyspace::new(Arena::new(source, config).unwrap());
+    let uploads = keyspace.arena().uploads();
+    let run = uploads.make(SESSION, 2 * LENGTH, true).unwrap();
+    uploads.begin_seal(SESSION, run.offset).unwrap();
+    assert!(uploads.end_seal(run.offset, true));
+    Engine::new(keyspace)
+}
+
+impl Client<'_> {
+    /// Commits a new upload of `length` bytes, all zero, as `options` say.
+    fn commit(&mut self, length: u64, options: &str) -> String {
+        let uploads = Uploader::new(self.engine.keyspace().arena().uploads(), SESSION);
+        let offset = uploads.allocate(length).unwrap();
+        let reply = self.run(&format!("SHM COMMIT {offset} {length} {options}"));
+        let _ = uploads.give_back(offset);
+        reply
+    }
+}
+
+/// Runs `round`, which copies a value of `key`, until another session has had the shard of the key
+/// while the copy was made, and kept it until the copy `is_there`.
+fn check_shard_is_free(
+    engine: &Engine,
+    is_there: impl Fn() -> bool + Sync,
+    round: impl Fn(&mut Client<'_>),
+) {
+    let (is_met, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let keyspace = engine.keyspace();
+    let shard = keyspace.hasher().key(b"key").shard;
+    let has_begun = || keyspace.arena().reserved_bytes() > 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                if !has_begun() {
+                    std::thread::yield_now();
+                    continue;
+                }
+                let guard = keyspace.lock(shard);
+                if has_begun() && !is_there() {
+                    let began = Instant::now();
+                    while !is_there() && began.elapsed() < COPY_LIMIT {
+                        std::thread::yield_now();
+                    }
+                    assert!(is_there(), "the copy waits for the shard");
+                    is_met.store(true, Ordering::Relaxed);
+                }
+                drop(guard);
+            }
+        });
+        let host = TestHost::default();
+        let mut client = Client::new(engine, &host);
+        let rounds = (0..ROUNDS_MAX).take_while(|_| !is_met.load(Ordering::Relaxed));
+        rounds.for_each(|_| round(&mut client));
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(is_met.into_inner(), "another session had the shard during a copy");
+    assert_eq!(keyspace.arena().reserved_bytes(), 0);
+}
+
+#[test]
+fn long_upload_is_copied_while_its_shard_is_free() {
+    let engine = engine();
+    let uploads = Uploader::new(engine.keyspace().arena().uploads(), SESSION);
+    let offset = uploads.allocate(LENGTH).unwrap();
+    uploads.give_back(offset).unwrap();
+    // The claim ends with the copy. The shard that the caller holds keeps the next one away.
+    let is_there = || uploads.claim(offset, LENGTH).is_ok();
+    check_shard_is_free(&engine, is_there, |client| {
+        assert_eq!(client.commit(LENGTH, "COPY key"), "+OK");
+        client.check("STRLEN key", &format!(":{LENGTH}"));
+        client.check("DEL key", ":1");
+    });
+}
+
+#[test]
+fn long_adopted_value_is_copied_while_its_shard_is_free() {
+    for request in ["GETRANGE key 0 1", "SETRANGE key 0 x", "SET key x IFEQ y", "MGET key absent"] {
+        let engine = engine();
+        let usage = || engine.keyspace().arena().uploads().usage();
+        let round = AtomicU64::new(0);
+        let is_there = || usage().owned == round.load(Ordering::Relaxed);
+        check_shard_is_free(&engine, is_there, |client| {
+            round.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(client.commit(LENGTH, "ADOPT key"), "+OK");
+            let _ = client.run(request);
+            assert_eq!(usage().adopted_count, 0, "{request}");
+            client.check("DEL key", ":1");
+        });
+    }
+}
+
+#[test]
+fn long_copies_have_the_replies_and_effects_of_set() {
+    const SHORT: u64 = 50_000;
+    check_histories(20, |seed| {
+        let (host, engines) = (TestHost::default(), [engine(), engine()]);
+        let sinks = engines.each_ref().map(|engine| Recorded::listening_to(engine.keyspace()));
+        let [mut plain, mut copying] = engines.each_ref().map(|engine| Client::new(engine, &host));
+        let (mut random, value) = (Prng::new(seed), "\0".repeat(SHORT as usize));
+        for _ in 0..40 {
+            let options = ["", " NX", " XX GET", " KEEPTTL", " PX 100000", " PXAT 1", " XX IFEQ x"];
+            let options = options[random.below(options.len() as u64) as usize];
+            let key = ["a", "b"][random.below(2) as usize];
+            let mode = ["COPY", "ADOPT"][random.below(2) as usize];
+            let expected = plain.run(&format!("SET {key} {value}{options}"));
+            assert_eq!(
+                copying.commit(SHORT, &format!("{mode} {key}{options}")),
+                expected,
+                "{seed}"
+            );
+            let other =
+                ["DEL a", "LPUSH b x", "APPEND a x", "RENAME b a", "EXPIRE a 100", "SET b x"]
+                    [random.below(6) as usize];
+            assert_eq!(plain.run(other), copying.run(other), "{seed}");
+            assert_eq!(copying.engine.keyspace().arena().reserved_bytes(), 0, "{seed}");
+        }
+        assert_eq!(sinks[0].texts(), sinks[1].texts(), "seed {seed}");
+        let [plain, copied] = engines.each_ref().map(|engine| digest(engine.keyspace()));
+        assert_eq!(plain, copied, "seed {seed}");
+        40
+    });
+}
