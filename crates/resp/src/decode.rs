@@ -208,12 +208,6 @@ impl Decoder {
         (self.is_taken_out, self.has_aside) = (true, true);
     }
 
-    /// Returns whether an argument of the request underway is outside of the stream.
-    #[inline]
-    pub fn has_aside(&self) -> bool {
-        self.has_aside
-    }
-
     /// Returns the bytes of memory that the decoder holds beside itself, for accounting.
     pub fn memory_bytes(&self) -> usize {
         self.partial.capacity() * size_of::<(u32, u32)>()
@@ -685,7 +679,7 @@ mod tests {
             head.drain(..decoded.consumed);
             head.extend(behind);
             let _ = decoder.decode(&mut head, &mut batch, 64, &Limits::REDIS);
-            assert!(!batch.has_aside() && !decoder.has_aside());
+            assert!(!batch.has_aside() && !decoder.has_aside);
             assert_eq!(batch.view(&head).at(0).at(0), b"PING");
         }
     }

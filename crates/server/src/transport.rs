@@ -114,13 +114,10 @@ impl LaneTransport {
     ) -> Result<usize, LaneError> {
         let mut sent = 0;
         while !output.is_empty() {
-            let mut pieces = [IoSlice::new(&[]); PIECES_PER_COPY_MAX];
-            let count = output.pieces(&mut pieces);
-            let mut slices: [&[u8]; PIECES_PER_COPY_MAX] = [&[]; PIECES_PER_COPY_MAX];
-            for (slice, piece) in slices.iter_mut().zip(&pieces[..count]) {
-                *slice = piece;
-            }
-            let written = self.end.write(&slices[..count])?;
+            let written = match output.plain() {
+                Some(bytes) => self.end.write(&[bytes])?,
+                None => self.write_pieces(output)?,
+            };
             if written == 0 {
                 break;
             }
@@ -131,6 +128,17 @@ impl LaneTransport {
             self.wake(NEWS, counters);
         }
         Ok(sent)
+    }
+
+    /// Copies replies that lie in pieces into the ring, once; returns how many bytes.
+    fn write_pieces(&mut self, output: &Output) -> Result<usize, LaneError> {
+        let mut pieces = [IoSlice::new(&[]); PIECES_PER_COPY_MAX];
+        let count = output.pieces(&mut pieces);
+        let mut slices: [&[u8]; PIECES_PER_COPY_MAX] = [&[]; PIECES_PER_COPY_MAX];
+        for (slice, piece) in slices.iter_mut().zip(&pieces[..count]) {
+            *slice = piece;
+        }
+        self.end.write(&slices[..count])
     }
 
     /// Says that the worker is about to sleep, and returns whether it must not: there are requests,
