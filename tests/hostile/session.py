@@ -1,5 +1,6 @@
-"""What the clients beside this file have in common: they ask over the server's unix socket, and tell
-by lines of their output how far they have come.
+"""What the clients beside this file have in common.
+
+They ask over the server's unix socket, and tell by lines of their output how far they have come.
 """
 
 import array
