@@ -548,7 +548,7 @@ fn hand_on(
 
 /// Values that say which they are: the version over and over, as many bytes as it decides.
 fn versioned(version: u64) -> Vec<u8> {
-    let length = match version % 5 {
+    let length: usize = match version % 5 {
         0 => 8,
         1 => 64,
         2 => 300,
