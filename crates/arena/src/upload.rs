@@ -9,8 +9,9 @@
 //! make: offered -> begin_seal: sealing -> open: open -> end of the session: ended -> closed
 //! range: allocate: open -> claim: claimed -> free | adopt: adopted -> release
 //! ```
-//! A run whose session has ended is closed once no adopted value and no claim is left in it; until
-//! then readers map it. Its memory is given back by whoever holds no lock, soon after.
+//! Of a run whose session has ended those segments are closed in which no adopted value and no
+//! claim is left; what lies between them is runs. Until then readers map them. Their memory is
+//! given back by whoever holds no lock, soon after.
 //!
 //! *Layout*: `upload/space.rs` is what is free in a run, `upload/claim.rs` the right to one range.
 //! *Invariants*: nothing that a client can write is read here but values, which are copied word by
@@ -84,7 +85,7 @@ impl std::error::Error for UploadError {}
 /// Upload memory in figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UploadUsage {
-    /// Runs, those of ended sessions too, and those whose memory is to be given back.
+    /// Runs, what is left of those of ended sessions too, and what is to be given back.
     pub run_count: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -347,6 +348,9 @@ impl Uploads {
             run.open_count -= ended;
             state.open_count -= ended as u64;
             self.settle(&mut state, offset);
+            if !is_sealing {
+                self.close_gaps(&mut state, offset);
+            }
         }
         !state.ended.is_empty()
     }
@@ -426,12 +430,15 @@ impl Uploads {
         self.owned.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes the range at `offset` back, whatever it is, and closes its run where that was the last
-    /// of an ended session.
+    /// Takes the range at `offset` back, whatever it is, and closes the segments that it alone was
+    /// in, where its session has ended.
     fn remove(&self, state: &mut State, offset: u64) {
         let (&start, run) = state.runs.range_mut(..=offset).next_back().expect("a range's run");
         let range = run.ranges.remove(&offset).expect("a range is given back once");
-        run.space.free(offset - start, range.bytes);
+        let has_ended = matches!(run.stage, Stage::Ended { .. });
+        if !has_ended {
+            run.space.free(offset - start, range.bytes);
+        }
         match range.state {
             RangeState::Open | RangeState::Claimed => {
                 run.open_count -= 1;
@@ -440,10 +447,12 @@ impl Uploads {
             RangeState::Adopted => state.adopted_bytes -= range.bytes,
         }
         self.settle(state, start);
+        if has_ended {
+            self.close_gap(state, offset);
+        }
     }
 
-    /// Tells the memory what the lists of the run at `offset` take, and closes the run where
-    /// nothing is left in it and its session has ended.
+    /// Tells the memory what the lists of the run at `offset` take.
     fn settle(&self, state: &mut State, offset: u64) {
         let run = state.runs.get_mut(&offset).expect("a run that was changed exists");
         let before = run.private_bytes;
@@ -451,9 +460,41 @@ impl Uploads {
         if run.private_bytes != before {
             self.memory.change_private(before, run.private_bytes);
         }
-        if run.ranges.is_empty() && run.stage == (Stage::Ended { is_sealing: false }) {
-            self.close(state, offset);
+    }
+
+    /// Closes the segments of the ended run at `offset` that no range is in. A sealed segment goes
+    /// as a whole or not at all.
+    fn close_gaps(&self, state: &mut State, offset: u64) {
+        let ranges = &state.runs[&offset].ranges;
+        let behind = ranges.iter().map(|(start, range)| start + range.bytes);
+        let gaps: Vec<u64> = std::iter::once(offset).chain(behind).collect();
+        gaps.into_iter().for_each(|gap| self.close_gap(state, gap));
+    }
+
+    /// Closes the whole segments between the ranges around `gap`, where the ended run that it lies
+    /// in has none; what is left before and behind them are two runs then.
+    fn close_gap(&self, state: &mut State, gap: u64) {
+        let Some((&start, run)) = state.runs.range_mut(..=gap).next_back() else { return };
+        let (end, segment_bytes) = (start + run.bytes, self.memory.segment_bytes());
+        let before = run.ranges.range(..gap).next_back();
+        let first = before.map_or(start, |(at, range)| at + range.bytes);
+        let behind = run.ranges.range(gap..).next();
+        let last = behind.map_or(end, |(at, _)| at / segment_bytes * segment_bytes);
+        let first = first.next_multiple_of(segment_bytes);
+        if gap >= end || first >= last {
+            return;
         }
+        let mut run = state.runs.remove(&start).expect("found just now");
+        self.memory.change_private(run.private_bytes, 0);
+        let behind = run.ranges.split_off(&last);
+        for (start, end, ranges) in [(start, first, run.ranges), (last, end, behind)] {
+            if !ranges.is_empty() {
+                let rest = Run::ended(run.session, end - start, ranges);
+                state.runs.insert(start, rest);
+                self.settle(state, start);
+            }
+        }
+        state.ended.push(UploadRun { offset: first, bytes: last - first });
     }
 
     /// Forgets the run at `offset`, whose memory is given back a little later.
@@ -469,6 +510,23 @@ impl Uploads {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder of the uploads panics")
+    }
+}
+
+impl Run {
+    /// Returns what is left of a run whose session has ended: nothing is handed out any more.
+    fn ended(session: u64, bytes: u64, ranges: BTreeMap<u64, Range>) -> Run {
+        let open_count = ranges.values().filter(|it| it.state != RangeState::Adopted).count();
+        Run {
+            session,
+            bytes,
+            stage: Stage::Ended { is_sealing: false },
+            may_adopt: false,
+            space: RunSpace::new(0),
+            ranges,
+            open_count,
+            private_bytes: 0,
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! Upload memory: its stages, who may name what, and tables whose values lie in it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 
 use super::*;
@@ -309,6 +311,53 @@ fn range_of_a_pinned_value_is_given_back_with_the_pin_and_closes_the_run() {
         release(fixture.pins.words(), 3);
         fixture.arena.reclaim();
         assert_eq!((fixture.adopted(), fixture.arena.uploads().usage().run_count), (0, 0));
+    }
+}
+
+/// Returns the bytes of the segments that `ranges` lie in.
+fn segment_bytes_of(ranges: impl Iterator<Item = (u64, u64)>) -> u64 {
+    let numbers = |(at, length)| at / SEGMENT_BYTES..=(at + length - 1) / SEGMENT_BYTES;
+    let segments: BTreeSet<u64> = ranges.flat_map(numbers).collect();
+    segments.len() as u64 * SEGMENT_BYTES
+}
+
+#[test]
+fn what_a_session_leaves_is_the_segments_that_its_values_lie_in() {
+    for seed in 0..30 {
+        let (mut fixture, mut random) = (Fixture::new(), Prng::new(seed));
+        let arena = fixture.arena.clone();
+        let upload_bytes = u64::from(UPLOAD_SEGMENTS) * SEGMENT_BYTES;
+        open(&arena, SESSION, u64::from(UPLOAD_SEGMENTS));
+        // They take all of the run, but for a little, and some of them lie in two segments.
+        let number_max = upload_bytes / LENGTH.next_multiple_of(64);
+        let numbers = 0..number_max;
+        let mut values: Vec<(u64, u64)> = numbers
+            .map(|number| (number, fixture.put(&number.to_le_bytes(), number, true)))
+            .collect();
+        let offset = uploader(&arena).allocate(64).unwrap();
+        let claim = random.one_in(2).then(|| uploader(&arena).claim(offset, 64).unwrap());
+        let ends_at = random.below(number_max) as usize;
+        while !values.is_empty() {
+            let (number, _) = values.swap_remove(random.below(values.len() as u64) as usize);
+            fixture.table.remove(fixture.find(&number.to_le_bytes()).unwrap());
+            if values.len() > ends_at {
+                continue;
+            }
+            arena.uploads().end(SESSION);
+            arena.reclaim();
+            let claimed = claim.iter().map(|_| (offset, 64));
+            let expected = values.iter().map(|(_, offset)| (*offset, LENGTH)).chain(claimed);
+            let usage = arena.uploads().usage();
+            assert_eq!(usage.bytes, segment_bytes_of(expected), "seed {seed}");
+            assert_eq!(usage.open_count, u64::from(claim.is_some()), "seed {seed}");
+            let read = |number: u64| fixture.read(&number.to_le_bytes());
+            assert!(values.iter().all(|(number, _)| read(*number) == bytes(*number, LENGTH)));
+        }
+        drop(claim);
+        arena.reclaim();
+        let usage = arena.uploads().usage();
+        assert_eq!((usage.run_count, usage.bytes, usage.open_count), (0, 0, 0), "seed {seed}");
+        open(&arena, SESSION + 1, u64::from(UPLOAD_SEGMENTS));
     }
 }
 
