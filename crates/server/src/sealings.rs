@@ -110,15 +110,22 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 
     use super::*;
+    use crate::tests::PATIENCE;
 
     /// A memory whose sealing ends when the test says so.
     struct Memory {
         end: Sender<()>,
         /// What the task has been told.
         told: Receiver<bool>,
+    }
+
+    impl Memory {
+        fn is_told(&self) -> Result<bool, RecvTimeoutError> {
+            self.told.recv_timeout(PATIENCE)
+        }
     }
 
     fn begin(sealings: &Arc<Sealings>, session: u64, user: u32) -> Memory {
@@ -159,8 +166,8 @@ mod tests {
         let of_all = begin(&sealings, 1000, 9);
         assert_eq!(counts(&sealings), (64, 6), "sixty-four together");
         memories.iter().for_each(|memory| memory.end.send(()).unwrap());
-        assert_eq!((of_user.told.recv(), of_all.told.recv()), (Ok(true), Ok(true)));
-        assert!(memories.iter().all(|memory| memory.told.recv() == Ok(true)));
+        assert_eq!((of_user.is_told(), of_all.is_told()), (Ok(true), Ok(true)));
+        assert!(memories.iter().all(|memory| memory.is_told() == Ok(true)));
         of_user.end.send(()).unwrap();
         of_all.end.send(()).unwrap();
     }
@@ -171,10 +178,10 @@ mod tests {
         let [first, second, third] = [(); 3].map(|()| begin(&sealings, 1, 1));
         let others = [(); 3].map(|()| begin(&sealings, 2, 1));
         sealings.end(1);
-        assert_eq!((third.told.recv(), counts(&sealings)), (Ok(false), (4, 1)));
+        assert_eq!((third.is_told(), counts(&sealings)), (Ok(false), (4, 1)));
         for memory in [&first, &second].into_iter().chain(&others) {
             memory.end.send(()).unwrap();
-            assert_eq!(memory.told.recv(), Ok(true));
+            assert_eq!(memory.is_told(), Ok(true));
         }
     }
 }

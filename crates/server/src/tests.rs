@@ -23,7 +23,7 @@ use crate::shared::{Origin, Shared};
 use crate::worker::Worker;
 
 /// How long a test waits before it takes silence for a failure.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server with a unix socket in a folder of its own.
 struct TestServer {
