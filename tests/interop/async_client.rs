@@ -73,8 +73,16 @@ fn futures_of_large_values_that_are_dropped_anywhere_leave_no_memory_taken() {
             give_up_after(looks, created).await;
             give_up_after(looks, async { client.put(b"key", &value).await.unwrap() }).await;
         }
-        client.put(b"key", &value).await.unwrap();
-        poll_until("what was dropped to be done", || server.info("shm_uploads_open") < 10);
+        // What is done late is given back when the next room is asked for.
+        let mut left = u64::MAX;
+        for _ in 0..1000 {
+            client.put(b"key", &value).await.unwrap();
+            left = server.info("shm_uploads_open");
+            if left < 10 {
+                break;
+            }
+        }
+        assert!(left < 10, "{left} uploads are open");
         assert!(*client.get(b"key").await.unwrap().expect("it was put") == value[..]);
     });
 }

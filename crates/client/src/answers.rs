@@ -88,20 +88,57 @@ pub fn is_set(reply: &Reply) -> Result<bool, ClientError> {
     }
 }
 
-/// Puts the values of a reply to MGET in their places: those of `indices`.
-pub fn fill(
-    values: &mut [Option<View>],
-    indices: Vec<usize>,
-    reply: Reply,
-) -> Result<(), ClientError> {
-    match reply {
-        Reply::Array(replies) if replies.len() == indices.len() => {
-            for (index, reply) in indices.into_iter().zip(replies) {
-                values[index] = view(reply)?;
+/// The values of several keys, in the order of the keys, as far as the memory has them.
+#[derive(Default)]
+pub struct Gathered {
+    values: Vec<Option<View>>,
+    /// Where those belong of which the memory says nothing.
+    unclear: Vec<usize>,
+}
+
+impl Gathered {
+    /// Adds what the memory says of the next key.
+    ///
+    /// # Errors
+    /// When nothing can be had of any key.
+    pub fn add(&mut self, found: Result<Answer<View>, ClientError>) -> Result<(), ClientError> {
+        let value = match found {
+            Ok(Answer::Found(view)) => Some(view),
+            Ok(Answer::Absent) => None,
+            // Any other refusal is one of the whole: of a password, say.
+            Err(error) if error.code() == Some("WRONGTYPE") => None,
+            Ok(Answer::Unclear) => {
+                self.unclear.push(self.values.len());
+                None
             }
-            Ok(())
+            Err(error) => return Err(error),
+        };
+        self.values.push(value);
+        Ok(())
+    }
+
+    /// Returns the request for what is missing of `keys`, if anything is.
+    pub fn request<'a>(&self, keys: &[&'a [u8]]) -> Option<Vec<&'a [u8]>> {
+        let missing = self.unclear.iter().map(|&index| keys[index]);
+        (!self.unclear.is_empty())
+            .then(|| [b"MGET".as_slice()].into_iter().chain(missing).collect())
+    }
+
+    /// Returns the values, with those of the `reply` to the request.
+    ///
+    /// # Errors
+    /// When it is the reply to something else.
+    pub fn completed(mut self, reply: Option<Reply>) -> Result<Vec<Option<View>>, ClientError> {
+        match reply {
+            None => {}
+            Some(Reply::Array(replies)) if replies.len() == self.unclear.len() => {
+                for (index, reply) in self.unclear.into_iter().zip(replies) {
+                    self.values[index] = view(reply)?;
+                }
+            }
+            Some(other) => return Err(unexpected(&other)),
         }
-        other => Err(unexpected(&other)),
+        Ok(self.values)
     }
 }
 

@@ -12,7 +12,9 @@ use ring::Mapped;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Place;
-use crate::answers::{TimeToLive, accepted, bulk, fill, integer, is_set, length, unexpected, view};
+use crate::answers::{
+    Gathered, TimeToLive, accepted, bulk, integer, is_set, length, unexpected, view,
+};
 use crate::attached::{Answer, REFRESHES_MAX};
 use crate::client::{TAKES_MAX, Transport};
 use crate::connection::{check_scope, greeting};
@@ -127,17 +129,7 @@ impl AsyncClient {
     /// When the server does not answer.
     pub async fn transport(&self) -> Result<Transport, ClientError> {
         let is_lane = self.shared().await?.session.is_some();
-        let reads = self.blocking(|memory| {
-            let session = memory.session()?;
-            Ok(session.as_ref().is_some_and(|session| session.attached().is_some()))
-        });
-        let reads = reads.await?;
-        Ok(match &self.inner.memory.address.place {
-            Place::SharedMemory(_) if reads => Transport::SharedMemory,
-            Place::SharedMemory(_) if is_lane => Transport::Lane,
-            Place::SharedMemory(_) | Place::Unix(_) => Transport::Unix,
-            Place::Tcp(..) => Transport::Tcp,
-        })
+        self.blocking(move |memory| memory.transport(is_lane)).await
     }
 
     /// Returns a connection of its own: for transactions of several calls, and for commands that
@@ -345,27 +337,16 @@ impl AsyncClient {
     /// # Errors
     /// As [`crate::Client::mget`].
     pub async fn mget(&self, keys: &[&[u8]]) -> Result<Vec<Option<View>>, ClientError> {
-        let mut values = Vec::with_capacity(keys.len());
-        let mut unclear = Vec::new();
-        for (index, key) in keys.iter().enumerate() {
-            values.push(match self.read(self.inner.memory.view_of(key)).await {
-                Ok(Answer::Found(view)) => Some(view),
-                Ok(Answer::Absent) => None,
-                // Any other refusal is one of the whole: of a password, say.
-                Err(error) if error.code() == Some("WRONGTYPE") => None,
-                Ok(Answer::Unclear) => {
-                    unclear.push(index);
-                    None
-                }
-                Err(error) => return Err(error),
-            });
+        let memory = &self.inner.memory;
+        let mut found = Gathered::default();
+        for key in keys {
+            found.add(self.read(memory.view_of(key)).await)?;
         }
-        if !unclear.is_empty() {
-            let mut request: Vec<&[u8]> = vec![b"MGET"];
-            request.extend(unclear.iter().map(|&index| keys[index]));
-            fill(&mut values, unclear, self.call(&request).await?)?;
-        }
-        Ok(values)
+        let reply = match found.request(keys) {
+            Some(request) => Some(self.call(&request).await?),
+            None => None,
+        };
+        found.completed(reply)
     }
 
     /// Deletes `key` and returns the value that it had, as [`crate::Client::take`]. When this is

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use resp::Value as Reply;
 
 use crate::address::Place;
-use crate::answers::{TimeToLive, accepted, bulk, fill, integer, is_set, length, unexpected, view};
+use crate::answers::{
+    Gathered, TimeToLive, accepted, bulk, integer, is_set, length, unexpected, view,
+};
 use crate::attached::Answer;
 use crate::connection::{Connection, check_scope};
 use crate::creation::Creation;
@@ -98,14 +100,7 @@ impl Client {
     /// When the server does not answer.
     pub fn transport(&self) -> Result<Transport, ClientError> {
         let is_lane = self.with_connection(|connection| Ok(connection.is_lane()))?;
-        let memory = &self.inner.memory;
-        let reads = memory.session()?.as_ref().is_some_and(|it| it.attached().is_some());
-        Ok(match &memory.address.place {
-            Place::SharedMemory(_) if reads => Transport::SharedMemory,
-            Place::SharedMemory(_) if is_lane => Transport::Lane,
-            Place::SharedMemory(_) | Place::Unix(_) => Transport::Unix,
-            Place::Tcp(..) => Transport::Tcp,
-        })
+        self.inner.memory.transport(is_lane)
     }
 
     /// Sends one request and returns its reply.
@@ -301,27 +296,15 @@ impl Client {
     /// When the server had to be asked and does not answer.
     pub fn mget(&self, keys: &[&[u8]]) -> Result<Vec<Option<View>>, ClientError> {
         let memory = &self.inner.memory;
-        let mut values = Vec::with_capacity(keys.len());
-        let mut unclear = Vec::new();
-        for (index, key) in keys.iter().enumerate() {
-            values.push(match memory.read(memory.view_of(key)) {
-                Ok(Answer::Found(view)) => Some(view),
-                Ok(Answer::Absent) => None,
-                // Any other refusal is one of the whole: of a password, say.
-                Err(error) if error.code() == Some("WRONGTYPE") => None,
-                Ok(Answer::Unclear) => {
-                    unclear.push(index);
-                    None
-                }
-                Err(error) => return Err(error),
-            });
+        let mut found = Gathered::default();
+        for key in keys {
+            found.add(memory.read(memory.view_of(key)))?;
         }
-        if !unclear.is_empty() {
-            let mut request: Vec<&[u8]> = vec![b"MGET"];
-            request.extend(unclear.iter().map(|&index| keys[index]));
-            fill(&mut values, unclear, self.call(&request)?)?;
-        }
-        Ok(values)
+        let reply = match found.request(keys) {
+            Some(request) => Some(self.call(&request)?),
+            None => None,
+        };
+        found.completed(reply)
     }
 
     /// Deletes `key` and returns the value that it had, as [`Client::get`] does; of several that

@@ -56,19 +56,18 @@ impl Connection {
     /// # Errors
     /// When the server does not answer, or refuses password or database.
     pub fn open(memory: &Memory) -> Result<Connection, ClientError> {
-        let (address, timeout) = (&memory.address, memory.timeout);
-        match &address.place {
-            Place::Unix(path) => Connection::unix(path, address, timeout),
-            Place::Tcp(host, port) => Connection::tcp(host, *port, address, timeout),
+        match &memory.address.place {
+            Place::Unix(path) => Connection::unix(path, memory),
+            Place::Tcp(host, port) => Connection::tcp(host, *port, memory),
             Place::SharedMemory(path) => match memory.new_lane()? {
                 Some((mut lane, session)) => {
-                    lane.set_timeout(timeout);
+                    lane.set_timeout(memory.timeout);
                     let wire = Wire::Lane(Box::new(lane));
-                    let mut opened = Connection::new(wire, Some(session), timeout);
-                    opened.select(address)?;
+                    let mut opened = Connection::new(wire, Some(session), memory.timeout);
+                    opened.select(&memory.address)?;
                     Ok(opened)
                 }
-                None => Connection::unix(path, address, timeout),
+                None => Connection::unix(path, memory),
             },
         }
     }
@@ -77,48 +76,35 @@ impl Connection {
     ///
     /// # Errors
     /// When the server does not answer, or refuses password or database.
-    fn unix(
-        path: &Path,
-        address: &Address,
-        timeout: Option<Duration>,
-    ) -> Result<Connection, ClientError> {
+    fn unix(path: &Path, memory: &Memory) -> Result<Connection, ClientError> {
         let stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(timeout)?;
-        stream.set_write_timeout(timeout)?;
-        Connection::over(Stream::Unix(stream), address, timeout)
+        stream.set_read_timeout(memory.timeout)?;
+        stream.set_write_timeout(memory.timeout)?;
+        Connection::over(Stream::Unix(stream), memory)
     }
 
     /// Connects to `host` and `port`.
     ///
     /// # Errors
     /// As [`Connection::unix`].
-    fn tcp(
-        host: &str,
-        port: u16,
-        address: &Address,
-        timeout: Option<Duration>,
-    ) -> Result<Connection, ClientError> {
-        let stream = connect(host, port, limit(timeout, Duration::ZERO))?;
+    fn tcp(host: &str, port: u16, memory: &Memory) -> Result<Connection, ClientError> {
+        let stream = connect(host, port, limit(memory.timeout, Duration::ZERO))?;
         stream.set_nodelay(true)?;
         sys::socket::set_keep_alive(&stream, KEEP_ALIVE)?;
-        stream.set_read_timeout(timeout)?;
-        stream.set_write_timeout(timeout)?;
-        Connection::over(Stream::Tcp(stream), address, timeout)
+        stream.set_read_timeout(memory.timeout)?;
+        stream.set_write_timeout(memory.timeout)?;
+        Connection::over(Stream::Tcp(stream), memory)
     }
 
-    fn over(
-        stream: Stream,
-        address: &Address,
-        timeout: Option<Duration>,
-    ) -> Result<Connection, ClientError> {
+    fn over(stream: Stream, memory: &Memory) -> Result<Connection, ClientError> {
         let replies = Replies::default();
         let socket = Box::new(Socket { stream, replies, encoded: Vec::new() });
-        let mut opened = Connection::new(Wire::Socket(socket), None, timeout);
-        if let Some(words) = greeting(address) {
+        let mut opened = Connection::new(Wire::Socket(socket), None, memory.timeout);
+        if let Some(words) = greeting(&memory.address) {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             accepted(opened.call_for(&words, Duration::ZERO)?)?;
         }
-        opened.select(address)?;
+        opened.select(&memory.address)?;
         Ok(opened)
     }
 

@@ -97,41 +97,31 @@ trait Socket {
     fn poll_receivable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
-impl Socket for UnixStream {
-    fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.try_write(bytes)
-    }
+/// What tokio says of both in the same words, and not by a trait.
+macro_rules! socket {
+    ($stream:ty) => {
+        impl Socket for $stream {
+            fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
+                self.try_write(bytes)
+            }
 
-    fn try_receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.try_read(buffer)
-    }
+            fn try_receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.try_read(buffer)
+            }
 
-    fn poll_sendable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_write_ready(context)
-    }
+            fn poll_sendable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_write_ready(context)
+            }
 
-    fn poll_receivable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_read_ready(context)
-    }
+            fn poll_receivable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_read_ready(context)
+            }
+        }
+    };
 }
 
-impl Socket for TcpStream {
-    fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.try_write(bytes)
-    }
-
-    fn try_receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.try_read(buffer)
-    }
-
-    fn poll_sendable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_write_ready(context)
-    }
-
-    fn poll_receivable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_read_ready(context)
-    }
-}
+socket!(UnixStream);
+socket!(TcpStream);
 
 fn poll_socket(
     socket: &impl Socket,

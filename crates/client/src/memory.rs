@@ -18,6 +18,7 @@ use sys::fork::Generation;
 
 use crate::address::{Address, Place};
 use crate::attached::{Answer, REFRESHES_MAX};
+use crate::client::Transport;
 use crate::error::ClientError;
 use crate::lane::Lane;
 use crate::session::Session;
@@ -144,6 +145,21 @@ impl Memory {
             (_, Place::SharedMemory(path)) => self.renew(path),
             _ => Ok(session),
         }
+    }
+
+    /// Returns how the server is reached by a client whose requests pass through a lane, if
+    /// `is_lane`. Waits for the server.
+    ///
+    /// # Errors
+    /// As [`Memory::session`].
+    pub fn transport(&self, is_lane: bool) -> Result<Transport, ClientError> {
+        let reads = self.session()?.as_ref().is_some_and(|it| it.attached().is_some());
+        Ok(match &self.address.place {
+            Place::SharedMemory(_) if reads => Transport::SharedMemory,
+            Place::SharedMemory(_) if is_lane => Transport::Lane,
+            Place::SharedMemory(_) | Place::Unix(_) => Transport::Unix,
+            Place::Tcp(..) => Transport::Tcp,
+        })
     }
 
     /// Returns a lane, and the session that it lives with; `None` where the server makes none.
