@@ -52,7 +52,7 @@ fn a_client_too_many_is_told_so_and_there_is_room_again_after() {
 
 #[test]
 fn large_values_on_their_way_are_not_copied_and_stay_as_they_were() {
-    const VALUE_BYTES: usize = 8 * MEBIBYTE;
+    const VALUE_BYTES: usize = 3 * MEBIBYTE;
     let server = start(&[]);
     let value = |seed: usize| -> Vec<u8> {
         (0..VALUE_BYTES).map(|at| (at * (2 * seed + 1) / 7) as u8).collect()
