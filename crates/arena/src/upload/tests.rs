@@ -261,6 +261,35 @@ fn owned_value_is_as_any_other_and_its_range_free() {
 }
 
 #[test]
+fn miri_copy_made_beside_the_table_is_the_value_of_a_key_that_still_has_it() {
+    let mut fixture = Fixture::new();
+    open(&fixture.arena, SESSION, 2);
+    fixture.put(b"key", 1, true);
+    let id = fixture.find(b"key").unwrap();
+    let id = fixture.table.set_expiry(id, Some(UnixMs(77))).unwrap();
+    let held = fixture.table.hold_adopted(id).unwrap();
+    let mut copy = fixture.arena.copy_adopted(3, &held).unwrap();
+    fixture.table.own_with(id, held, &mut copy).unwrap();
+    drop(copy);
+    let entry = fixture.table.entry(id);
+    assert_eq!((entry.value(), entry.expiry()), (&bytes(1, LENGTH)[..], Some(UnixMs(77))));
+    assert_eq!((fixture.adopted(), fixture.arena.uploads().usage().owned), (0, 1));
+    assert!(fixture.table.hold_adopted(id).is_none(), "it is owned");
+
+    // Another value of the same length comes meanwhile.
+    fixture.put(b"key", 2, true);
+    let held = fixture.table.hold_adopted(fixture.find(b"key").unwrap()).unwrap();
+    let mut copy = fixture.arena.copy_adopted(3, &held).unwrap();
+    fixture.table.remove(fixture.find(b"key").unwrap());
+    fixture.put(b"key", 3, true);
+    fixture.table.own_with(fixture.find(b"key").unwrap(), held, &mut copy).unwrap();
+    drop(copy);
+    assert_eq!(fixture.read(b"key"), bytes(3, LENGTH));
+    fixture.arena.reclaim();
+    assert_eq!((fixture.adopted(), fixture.arena.reserved_bytes()), (1, 0));
+}
+
+#[test]
 fn adopted_value_is_owned_by_the_first_change_of_its_bytes() {
     type Change = fn(&mut Table, EntryId) -> Result<EntryId, NeedRoom>;
     let append: Change = |table, id| table.append(id, b"tail", Encoding::Raw);

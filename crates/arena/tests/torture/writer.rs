@@ -572,15 +572,23 @@ impl Writer {
         Ok(())
     }
 
-    /// Copies an adopted value to memory that no client can write.
+    /// Copies an adopted value to memory that no client can write, by the table or beside it.
     fn own(&mut self) {
         let kind = if self.random.one_in(2) { Kind::Large } else { Kind::Lasting };
         let index = self.key(kind);
         name(kind, index, &mut self.name);
         self.retry(|writer| {
             let Some((id, table)) = writer.find(DATABASE) else { return Ok(()) };
-            let was_adopted = writer.tables[table].entry(id).is_adopted();
-            writer.tables[table].own(id)?;
+            let is_beside = writer.random.one_in(2);
+            let table = &mut writer.tables[table];
+            let was_adopted = table.entry(id).is_adopted();
+            match table.hold_adopted(id).filter(|_| is_beside) {
+                Some(held) => {
+                    let mut copy = writer.arena.copy_adopted(writer.name.len() as u64, &held)?;
+                    table.own_with(id, held, &mut copy)?;
+                }
+                None => table.own(id)?,
+            }
             writer.effects[OWNED] += u64::from(was_adopted);
             Ok(())
         });
