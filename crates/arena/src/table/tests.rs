@@ -116,9 +116,7 @@ impl Pair {
     /// Returns a block with `bytes`, now and then, where they are many; sometimes drops one first
     /// that has some of them.
     fn reserved(&mut self, key: &[u8], bytes: &[u8]) -> Option<ReservedBlock> {
-        // Miri ends with a failure of its own where words are stored one by one into memory that
-        // was filled as a slice before; a test of reserved blocks alone runs under it.
-        if cfg!(miri) || (bytes.len() as u64) < SMALL_ENTRY_BYTES_MAX || self.random.below(2) == 0 {
+        if (bytes.len() as u64) < SMALL_ENTRY_BYTES_MAX || self.random.below(2) == 0 {
             return None;
         }
         let used = self.arena.usage().extent_bytes;
@@ -135,6 +133,12 @@ impl Pair {
         while !block.is_full() {
             let at = block.filled_bytes();
             let count = 1 + self.random.below(block.missing_bytes() as u64) as usize;
+            // Miri ends with a failure of its own where words are stored into memory that was
+            // written as a slice when it was used before; a test of one block alone does that.
+            if cfg!(miri) {
+                block.append(&bytes[at..at + count]);
+                continue;
+            }
             block.room()[..count].copy_from_slice(&bytes[at..at + count]);
             block.advance(count);
         }
