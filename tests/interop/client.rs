@@ -602,6 +602,23 @@ fn transaction_is_seen_when_it_is_executed_and_by_one_thread_alone_queued() {
 }
 
 #[test]
+fn reads_inside_a_transaction_are_no_part_of_it_where_the_server_answers_them() {
+    const READS: usize = 7;
+    let server = Launch::new(Kind::Forebay).option("shm-reads", "no").start();
+    let [owner, other] = [(); 2].map(|()| connect(&urls(&server, "?db=2")[0]));
+    owner.put(b"key", b"before").unwrap();
+    owner.call(&[b"MULTI"]).unwrap();
+    owner.call(&[b"SET", b"key", b"after"]).unwrap();
+    for (name, read) in &OPERATIONS[..READS] {
+        assert_eq!(read(&owner, b"key"), read(&other, b"key"), "{name}");
+    }
+    let replies = owner.call(&[b"EXEC"]).unwrap();
+    assert_eq!(replies, Reply::Array(vec![Reply::Simple(b"OK".to_vec())]));
+    assert_eq!(*owner.get(b"key").unwrap().expect("it is there"), *b"after");
+    poll_until("the lanes beside to end", || server.info("shm_lanes") == 2);
+}
+
+#[test]
 fn readers_beside_running_transactions_never_go_back() {
     const TRANSACTIONS: u64 = 500;
     let server = Server::start(Kind::Forebay);

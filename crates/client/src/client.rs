@@ -35,7 +35,7 @@ pub(crate) const TAKES_MAX: u32 = 8;
 /// Over `shm://` the operations that read ([`Client::get`], [`Client::get_into`],
 /// [`Client::mget`], [`Client::exists`], [`Client::strlen`], [`Client::getrange`],
 /// [`Client::ttl`]) look in the server's memory first, and ask it only where that cannot answer.
-/// They are then no part of a transaction, and always see the database of the URL. Everything else
+/// Either way they are no part of a transaction, and see the database of the URL. Everything else
 /// passes through lanes. What the server does not let this process do is done over the unix socket
 /// instead: see [`Client::transport`].
 ///
@@ -208,7 +208,7 @@ impl Client {
         match memory.read(memory.view_of(key))? {
             Answer::Found(view) => Ok(Some(view)),
             Answer::Absent => Ok(None),
-            Answer::Unclear => view(self.call(&[b"GET", key])?),
+            Answer::Unclear => view(self.ask(&[b"GET", key])?),
         }
     }
 
@@ -229,7 +229,7 @@ impl Client {
             Answer::Absent => value.clear(),
             Answer::Unclear => {
                 value.clear();
-                if let Some(bytes) = bulk(self.call(&[b"GET", key])?)? {
+                if let Some(bytes) = bulk(self.ask(&[b"GET", key])?)? {
                     *value = bytes;
                     return Ok(true);
                 }
@@ -301,7 +301,7 @@ impl Client {
             found.add(memory.read(memory.view_of(key)))?;
         }
         let reply = match found.request(keys) {
-            Some(request) => Some(self.call(&request)?),
+            Some(request) => Some(self.ask(&request)?),
             None => None,
         };
         found.completed(reply)
@@ -356,7 +356,7 @@ impl Client {
         match memory.read(|_, reader| reader.exists(database, key, clock))? {
             Answer::Found(()) => Ok(true),
             Answer::Absent => Ok(false),
-            Answer::Unclear => Ok(integer(&self.call(&[b"EXISTS", key])?)? != 0),
+            Answer::Unclear => Ok(integer(&self.ask(&[b"EXISTS", key])?)? != 0),
         }
     }
 
@@ -370,7 +370,7 @@ impl Client {
         match memory.read(|_, reader| reader.strlen(database, key, clock))? {
             Answer::Found(length) => Ok(length),
             Answer::Absent => Ok(0),
-            Answer::Unclear => length(&self.call(&[b"STRLEN", key])?),
+            Answer::Unclear => length(&self.ask(&[b"STRLEN", key])?),
         }
     }
 
@@ -389,7 +389,7 @@ impl Client {
             Answer::Absent => Ok(Vec::new()),
             Answer::Unclear => {
                 let (start, end) = (start.to_string(), end.to_string());
-                let reply = self.call(&[b"GETRANGE", key, start.as_bytes(), end.as_bytes()])?;
+                let reply = self.ask(&[b"GETRANGE", key, start.as_bytes(), end.as_bytes()])?;
                 Ok(bulk(reply)?.unwrap_or_default())
             }
         }
@@ -405,8 +405,22 @@ impl Client {
         let answer = memory.read(|_, reader| reader.expiry(database, key, clock))?;
         match TimeToLive::of_expiry(&answer) {
             Some(found) => Ok(found),
-            None => Ok(TimeToLive::of_milliseconds(integer(&self.call(&[b"PTTL", key])?)?)),
+            None => Ok(TimeToLive::of_milliseconds(integer(&self.ask(&[b"PTTL", key])?)?)),
         }
+    }
+
+    /// Asks what the memory, where it is looked at first, has no answer to: like what it answers,
+    /// that is then no part of a transaction of this thread.
+    fn ask(&self, request: &[&[u8]]) -> Result<Reply, ClientError> {
+        let looks_first = matches!(self.inner.memory.address.place, Place::SharedMemory(_));
+        let asked = self.with_connection(|connection| {
+            let is_beside = looks_first && connection.is_queueing();
+            (!is_beside).then(|| connection.call(request)).transpose()
+        });
+        accepted(match asked? {
+            Some(reply) => reply,
+            None => self.open()?.call(request)?,
+        })
     }
 
     fn with_connection<T>(

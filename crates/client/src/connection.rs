@@ -131,6 +131,11 @@ impl Connection {
         self.session.as_ref().is_some_and(|own| Arc::ptr_eq(own, session))
     }
 
+    /// Returns whether requests are queued: MULTI was sent, and not what ends it.
+    pub fn is_queueing(&self) -> bool {
+        self.is_queueing
+    }
+
     /// Refuses what is of no use where its reply comes with EXEC only.
     ///
     /// # Errors
