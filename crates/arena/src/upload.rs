@@ -14,8 +14,8 @@
 //! given back by whoever holds no lock, soon after.
 //!
 //! *Layout*: `upload/space.rs` is what is free in a run, `upload/claim.rs` the right to one range.
-//! *Invariants*: nothing that a client can write is read here but values, which are copied word by
-//! word and mean nothing to the copier. Offsets and lengths that a client names are held against
+//! *Invariants*: nothing that a client can write is read here but values, which are copied once and
+//! mean nothing to the copier. Offsets and lengths that a client names are held against
 //! the ranges of its own session.
 //! *Not here*: descriptors, sealing, who may (`server`), entries (`table/`).
 
