@@ -144,7 +144,7 @@ impl Client {
         options: &SetOptions,
     ) -> Result<bool, ClientError> {
         if let Some(mut upload) = self.upload(value.len(), Mode::Copy)? {
-            upload.copy_from_slice(value);
+            self.with_connection(|connection| connection.fill(&mut upload, value))?;
             return self.commit(key, upload, Mode::Copy, options);
         }
         self.set(key, value, options)

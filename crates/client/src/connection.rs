@@ -186,6 +186,20 @@ impl Connection {
         })
     }
 
+    /// Copies `value` to `upload`, which is committed next.
+    ///
+    /// # Errors
+    /// When the connection fails.
+    pub fn fill(&mut self, upload: &mut Upload, value: &[u8]) -> Result<(), ClientError> {
+        self.exchange(|wire| match wire {
+            Wire::Lane(lane) => Ok(lane.fill(upload, value)?),
+            Wire::Socket(_) | Wire::Ended => {
+                upload.copy_from_slice(value);
+                Ok(())
+            }
+        })
+    }
+
     /// Makes `upload` the value of `key`, with SET's options `words`, and returns what SET would
     /// reply; or the upload, where it is to be sent.
     ///

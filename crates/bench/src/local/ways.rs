@@ -444,7 +444,7 @@ impl Uploader {
 
     fn put(&mut self, mode: Mode, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
         let (mut room, bytes) = self.room.take().context("no room was prepared")?;
-        room[..value.len()].copy_from_slice(value);
+        self.lane.fill(&mut room, value)?;
         let (lane, target) = (&mut self.lane, (key, &[][..]));
         let send = |requests: &[&[&[u8]]]| lane.pipeline(requests);
         let (reply, next) =
