@@ -1,6 +1,6 @@
 //! Values that a client writes where they are to lie.
 
-use client::{Attached, Lane, Mode, Room, Uploads};
+use client::{Attached, Lane, LaneShape, Mode, Room, Uploads};
 use harness::{Kind, Launch, Server, bytes, encode, poll_until, words};
 use resp::Value as Reply;
 
@@ -147,6 +147,68 @@ fn one_round_trip_commits_and_allocates_on_the_same_memory() {
         let stored = lane.call(&[b"GET", b"key"]).unwrap();
         assert_eq!(stored, Reply::Bulk(bytes(seed, length as usize)));
     }
+}
+
+/// A client may give a value up half written, and use the room for another.
+#[test]
+fn parts_that_are_copied_ahead_make_up_the_value_they_are_of() {
+    let server = server();
+    let attached = Attached::connect(server.socket(), None).unwrap();
+    let shape = LaneShape::new(65_536, 65_536).unwrap();
+    let mut lanes = [(); 2].map(|()| attached.new_lane(shape).unwrap());
+    let uploads = lanes[0].uploads(16 << 20).unwrap();
+    let (mut socket, length) = (server.unix(), 5 << 20);
+    let mut room = uploads.allocate(length, |requests| lanes[0].pipeline(requests)).unwrap();
+    for seed in 0..12 {
+        let value = bytes(seed, length as usize - seed);
+        for fill in 0..seed % 3 {
+            let given_up = bytes(100 + fill, value.len());
+            lanes[0].fill(&mut room, &given_up, Mode::Copy, b"key").unwrap();
+        }
+        let mut mode = if seed % 4 == 3 { Mode::Adopt } else { Mode::Copy };
+        if seed % 7 == 2 {
+            // What was copied ahead before is of no value that is committed so.
+            room[..value.len()].copy_from_slice(&value);
+        } else {
+            mode = lanes[0].fill(&mut room, &value, mode, b"key").unwrap();
+            assert_eq!(mode, if seed % 4 == 3 { Mode::Adopt } else { Mode::Copied });
+        }
+        // The parts are of another connection, or another key, at times.
+        let lane = &mut lanes[usize::from(seed % 5 == 4)];
+        let key = if seed % 6 == 5 { "longer" } else { "key" };
+        let target: (&[u8], &[&[u8]]) = (key.as_bytes(), &[]);
+        let sent = |requests: &[&[&[u8]]]| lane.pipeline(requests);
+        let (stored, next) =
+            uploads.commit((room, value.len() as u64), mode, target, length, sent).unwrap();
+        assert_eq!(stored, Reply::Simple(b"OK".to_vec()), "{seed}");
+        room = next.expect("it was asked for");
+        assert!(socket.call(&format!("GET {key}")) == Reply::Bulk(value), "{seed}");
+        assert_eq!(socket.call("DEL key longer"), Reply::Integer(1));
+    }
+    let offset = room.offset();
+    let mut ask =
+        |line: String| lanes[0].call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+    for (part, expected) in [
+        ("0 1000", Reply::Integer(1000)),
+        ("1000 70000", Reply::Integer(70_000)),
+        ("1000 80000", Reply::Integer(0)),
+        ("70000 80000", Reply::Integer(0)),
+        ("0 100000", Reply::Integer(100_000)),
+        ("5 4", Reply::Error(b"ERR the part is not within the length".to_vec())),
+        ("0 3000001", Reply::Error(b"ERR the part is not within the length".to_vec())),
+    ] {
+        let reply = ask(format!("SHM COPY {offset} 3000000 {part} key")).unwrap();
+        assert_eq!(reply, expected, "{part}");
+    }
+    ask(format!("SHM COPY {offset} 3000000 0 100000 key")).unwrap();
+    let before = socket.info("used_memory");
+    let wrong = ask(format!("SHM COPY {} 3000000 0 9 key", offset + 4096)).unwrap();
+    assert_eq!(wrong, Reply::Error(b"ERR no uncommitted upload at this offset".to_vec()));
+    drop(ask);
+    drop(lanes);
+    poll_until("what was copied ahead to go with its connection", || {
+        socket.info("used_memory") + 3_000_000 <= before
+    });
 }
 
 /// The server gives room in any run of the session, whoever has had that made.

@@ -85,8 +85,7 @@ impl Arena {
         value: Uploaded<'_>,
     ) -> Result<ReservedBlock, NeedRoom> {
         let mut block = self.reserve_block(key_length, value.length)?;
-        self.memory.copy_uploaded(block.start + block.value_offset, value);
-        (block.filled, block.copied_from) = (value.length, value.offset);
+        block.copy_on(value, value.length);
         Ok(block)
     }
 }
@@ -138,6 +137,25 @@ impl ReservedBlock {
         self.filled += bytes.len() as u64;
     }
 
+    /// Copies what is still to come of the claimed upload, up to byte `end` of it, and returns how
+    /// much is there then. The block has nothing else in it.
+    ///
+    /// # Panics
+    /// When the upload ends before.
+    pub fn copy_upload(&mut self, claim: &Claim<'_>, end: u64) -> u64 {
+        self.copy_on(claim.uploaded(false), end);
+        self.filled
+    }
+
+    fn copy_on(&mut self, value: Uploaded<'_>, end: u64) {
+        assert!(end <= value.length && value.length == self.length, "the block is as long");
+        let length = end.saturating_sub(self.filled);
+        let part = Uploaded { offset: value.offset + self.filled, length, ..value };
+        self.arena.memory.copy_uploaded(self.start + self.value_offset + self.filled, part);
+        self.filled += length;
+        self.copied_from = value.offset;
+    }
+
     /// Returns what is there of the value.
     pub fn value(&self) -> &[u8] {
         // SAFETY: the bytes up to there have been written, and nobody changes them while this value
@@ -163,8 +181,8 @@ impl ReservedBlock {
         is_same && fits && self.is_full() && bytes.len() as u64 == self.length
     }
 
-    /// Returns whether the block has a copy of the claimed upload and may stay where it is under a
-    /// key of `key_length` bytes. Who claims it anew may have changed it since.
+    /// Returns whether the block has a copy of the claimed upload, or of a part, and may stay where
+    /// it is under a key of `key_length` bytes. Who claims it anew may have changed it since.
     pub fn is_copy_of(&self, claim: &Claim<'_>, key_length: usize) -> bool {
         let uploaded = claim.uploaded(false);
         let is_same = (self.copied_from, self.length) == (uploaded.offset, uploaded.length);

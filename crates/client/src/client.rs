@@ -144,8 +144,9 @@ impl Client {
         options: &SetOptions,
     ) -> Result<bool, ClientError> {
         if let Some(mut upload) = self.upload(value.len(), Mode::Copy)? {
-            self.with_connection(|connection| connection.fill(&mut upload, value))?;
-            return self.commit(key, upload, Mode::Copy, options);
+            let filled = |connection: &mut Connection| connection.fill(&mut upload, value, key);
+            let mode = self.with_connection(filled)?;
+            return self.commit(key, upload, mode, options);
         }
         self.set(key, value, options)
     }

@@ -186,16 +186,22 @@ impl Connection {
         })
     }
 
-    /// Copies `value` to `upload`, which is committed next.
+    /// Copies `value` to `upload`, which is committed next under `key`; returns the mode for that.
     ///
     /// # Errors
     /// When the connection fails.
-    pub fn fill(&mut self, upload: &mut Upload, value: &[u8]) -> Result<(), ClientError> {
+    pub fn fill(
+        &mut self,
+        upload: &mut Upload,
+        value: &[u8],
+        key: &[u8],
+    ) -> Result<Mode, ClientError> {
+        let is_own = self.session.as_ref().is_some_and(|session| upload.is_of(session));
         self.exchange(|wire| match wire {
-            Wire::Lane(lane) => Ok(lane.fill(upload, value)?),
-            Wire::Socket(_) | Wire::Ended => {
+            Wire::Lane(lane) if is_own => Ok(upload.fill(lane, value, key)?),
+            Wire::Lane(_) | Wire::Socket(_) | Wire::Ended => {
                 upload.copy_from_slice(value);
-                Ok(())
+                Ok(Mode::Copy)
             }
         })
     }

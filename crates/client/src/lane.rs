@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use base::looks::Looks;
 use resp::{Value as Reply, encode_command};
+use ring::Room;
 use ring::lane::{LaneEnd, LaneError, LaneShape, NEWS, ROOM, SharedLane, Side};
 use sys::fork::Generation;
 use sys::futex::{self, Waited};
@@ -23,7 +24,7 @@ use sys::socket::Stream;
 use crate::error::{AttachError, accepted, check_process, unexpected};
 use crate::link::{Link, SharedLink, field};
 use crate::replies::Replies;
-use crate::uploads::Uploads;
+use crate::uploads::{Mode, Uploads};
 
 /// The descriptors that come with a lane: its memory, the server's doorbell, and one for clients
 /// that wait for a socket.
@@ -33,9 +34,11 @@ const LANE_DESCRIPTORS: usize = 3;
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// Looks at the ring between two at the clock.
 const LOOKS_PER_CLOCK: u32 = 32;
-/// What is copied between two words to a server that looks: a small part of the time for which it
-/// does.
-const FILLED_BYTES: usize = 1 << 20;
+/// Of a longer value the server is told in pieces of this size. To copy one takes about 20 us, a
+/// part of the time for which a server looks.
+const FILLED_BYTES_MIN: usize = 1 << 20;
+/// So many pieces at most, so that what is said of them finds room in any ring.
+const FILLED_PIECES_MAX: usize = 16;
 /// Asks for nothing, and is not answered.
 const EMPTY_LINE: &[u8] = b"\r\n";
 /// What is taken out of the ring at once.
@@ -46,6 +49,8 @@ pub struct Lane {
     end: LaneEnd<SharedLane>,
     doorbell: Waker,
     replies: Replies,
+    /// Replies to come that nobody waits for.
+    unread: usize,
     /// The bytes of requests, kept to be used again.
     encoded: Vec<u8>,
     id: u64,
@@ -97,6 +102,7 @@ impl Lane {
             end: LaneEnd::new(memory, Side::Client),
             doorbell,
             replies: Replies::default(),
+            unread: 0,
             encoded: Vec::new(),
             id,
             looks: Looks::default(),
@@ -173,8 +179,15 @@ impl Lane {
     /// As [`Lane::call`].
     pub fn next_reply(&mut self) -> Result<Reply, AttachError> {
         loop {
-            if let Some(reply) = self.replies.next_message()? {
-                return Ok(reply);
+            match self.replies.next_message()? {
+                Some(Reply::Push(push)) => return Ok(Reply::Push(push)),
+                // Of pieces copied ahead: where that failed the commit copies all.
+                Some(_) if self.unread > 0 => {
+                    self.unread -= 1;
+                    continue;
+                }
+                Some(reply) => return Ok(reply),
+                None => {}
             }
             if self.take_or_wait()? == 0 {
                 return Err(AttachError::Io(ErrorKind::UnexpectedEof.into()));
@@ -216,25 +229,49 @@ impl Lane {
         }
     }
 
-    /// Copies `value` to the start of `room`, for a commit that follows over this lane. A server
-    /// that looks for this client's requests is told meanwhile that there is more to come, and need
-    /// not be woken for the commit.
+    /// Copies `value` to the start of `room`, to be committed next over this lane under `key`, and
+    /// returns the mode to commit it by. Where `mode` has it copied, the server copies what is
+    /// there while the rest comes. A server that looks for this client's requests goes on looking
+    /// meanwhile, and need not be woken for the commit.
     ///
     /// # Errors
-    /// When the lane has ended.
+    /// As [`Lane::call`].
     ///
     /// # Panics
     /// When the value is longer than the room.
-    pub fn fill(&mut self, room: &mut [u8], value: &[u8]) -> io::Result<()> {
-        let room = &mut room[..value.len()];
-        let mut pieces = room.chunks_mut(FILLED_BYTES).zip(value.chunks(FILLED_BYTES)).peekable();
-        while let Some((room, piece)) = pieces.next() {
-            room.copy_from_slice(piece);
-            if pieces.peek().is_some() && !self.end.look_limit().is_zero() {
-                self.send(EMPTY_LINE)?;
-            }
+    pub fn fill(
+        &mut self,
+        room: &mut Room,
+        value: &[u8],
+        mode: Mode,
+        key: &[u8],
+    ) -> Result<Mode, AttachError> {
+        let piece_bytes = FILLED_BYTES_MIN.max(value.len() / FILLED_PIECES_MAX);
+        if value.len() <= piece_bytes {
+            room[..value.len()].copy_from_slice(value);
+            return Ok(mode);
         }
-        Ok(())
+        self.exchange(|lane| {
+            let (offset, length) = (room.offset().to_string(), value.len().to_string());
+            for (index, piece) in value.chunks(piece_bytes).enumerate() {
+                let from = index * piece_bytes;
+                let to = from + piece.len();
+                room[from..to].copy_from_slice(piece);
+                if to == value.len() {
+                    break;
+                }
+                if mode != Mode::Adopt {
+                    let [from, to] = [from, to].map(|number| number.to_string());
+                    let words = [&offset, &length, &from, &to].map(|word| word.as_bytes());
+                    let [offset, length, from, to] = words;
+                    lane.send_requests(&[&[b"SHM", b"COPY", offset, length, from, to, key]])?;
+                    lane.unread += 1;
+                } else if !lane.end.look_limit().is_zero() {
+                    lane.send(EMPTY_LINE)?;
+                }
+            }
+            Ok(if mode == Mode::Copy { Mode::Copied } else { mode })
+        })
     }
 
     /// Waits for bytes of replies and appends them to `buffer`; returns how many, 0 when the lane

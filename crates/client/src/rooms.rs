@@ -8,6 +8,7 @@ use resp::Value as Reply;
 use ring::Room;
 
 use crate::error::AttachError;
+use crate::lane::Lane;
 use crate::session::Session;
 use crate::uploads::{Commit, Mode, Uploads};
 
@@ -87,12 +88,25 @@ impl Upload {
         Arc::ptr_eq(&self.session, session)
     }
 
+    /// Copies `value` to it, over a `lane` of its session, to be stored next under `key`; returns
+    /// the mode to store it by, where it is not to stay.
+    ///
+    /// # Errors
+    /// As [`Lane::fill`].
+    pub fn fill(&mut self, lane: &mut Lane, value: &[u8], key: &[u8]) -> Result<Mode, AttachError> {
+        let room = self.room.as_mut().expect("it has not been committed");
+        lane.fill(room, value, Mode::Copy, key)
+    }
+
     /// Returns what stores it: where it is with [`Mode::Adopt`], if the server allows that. Room
     /// for the next value of its size is asked for along with it: a value costs one round trip.
     pub fn store(mut self, mode: Mode) -> Storing {
         let room = self.room.take().expect("it is committed once");
         let session = Arc::clone(&self.session);
-        let mode = if session.uploads().may_adopt() { mode } else { Mode::Copy };
+        let mode = match mode {
+            Mode::Adopt if !session.uploads().may_adopt() => Mode::Copy,
+            mode => mode,
+        };
         let is_full = session.rooms().state().spares.len() >= SPARES_MAX;
         let next = if is_full { 0 } else { room.len() as u64 };
         Storing { commit: Commit::new((room, self.length as u64), mode, next), session }

@@ -24,6 +24,8 @@ const OPEN_INTERVAL: Duration = Duration::from_millis(1);
 pub enum Mode {
     /// The server copies them, and the room is free at once.
     Copy,
+    /// As with [`Mode::Copy`], but for what was copied ahead: [`crate::Lane::fill`].
+    Copied,
     /// They stay where they are: nothing is copied. Only for processes of the server's own user,
     /// and readers trust this process not to change them any more.
     Adopt,
@@ -210,7 +212,11 @@ impl Commit {
         options: &[&'a [u8]],
     ) -> Vec<Vec<&'a [u8]>> {
         let [offset, length, next] = self.words.each_ref().map(|word| word.as_bytes());
-        let mode: &[u8] = if self.mode == Mode::Adopt { b"ADOPT" } else { b"COPY" };
+        let mode: &[u8] = match self.mode {
+            Mode::Copy => b"COPY",
+            Mode::Copied => b"COPIED",
+            Mode::Adopt => b"ADOPT",
+        };
         let mut commit: Vec<&[u8]> = vec![b"SHM", b"COMMIT", offset, length, mode, key];
         commit.extend_from_slice(options);
         let mut requests = vec![commit];

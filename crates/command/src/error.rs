@@ -1,6 +1,7 @@
 //! Why a command was refused, in Redis's words to the letter.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use keyspace::{NeedRoom, Refusal, UploadError, WrongType};
 use resp::{Reply, RequestView};
@@ -32,6 +33,17 @@ pub enum CommandError {
         offset: u64,
         /// The length of the value.
         length: u64,
+        /// A part of it may have been copied ahead.
+        is_copied: bool,
+    },
+    /// A part of the upload at this offset is to be copied ahead: not an error of the client.
+    CopyAhead {
+        /// Where the upload is.
+        offset: u64,
+        /// The length of the value.
+        length: u64,
+        /// Which of its bytes.
+        part: Range<u64>,
     },
     /// None of the command's keys is what it needs. Nothing has changed; the engine lets the
     /// session wait for them, or within EXEC writes what the reply is when the time has passed.
@@ -155,7 +167,9 @@ impl CommandError {
             CommandError::NeedRoom(_) | CommandError::NeedRoomAhead(_) => {
                 CommandError::OUT_OF_MEMORY.text().into_owned().into()
             }
-            CommandError::NeedOwned | CommandError::NeedCopied { .. } => {
+            CommandError::NeedOwned
+            | CommandError::NeedCopied { .. }
+            | CommandError::CopyAhead { .. } => {
                 unreachable!("the engine copies where it is asked to")
             }
             CommandError::Wait(_) => unreachable!("the engine lets the session wait"),

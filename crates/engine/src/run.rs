@@ -1,6 +1,7 @@
 //! One request after the other: checked, run under the locks that it needs, answered.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 use command::{
@@ -8,8 +9,8 @@ use command::{
     Room, SessionContext, SessionState, SlowCommand, WriteContext,
 };
 use keyspace::{
-    Access, Guard, Keyspace, NeedRoom, PrivateCopies, SessionPins, SweepContext, Uploader,
-    WriteView,
+    Access, COPIED_APART_BYTES_MIN, Guard, Keyspace, NeedRoom, PrivateCopies, SessionPins,
+    SweepContext, Uploader, WriteView,
 };
 use resp::{Protocol, Reply, RequestView, Requests};
 
@@ -433,15 +434,21 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                     self.own_apart(args.keys())?;
                     return self.write_one(command, handler, key, args, reply, false);
                 }
-                Err(CommandError::NeedCopied { offset, length }) => {
+                Err(CommandError::CopyAhead { offset, length, part }) => {
+                    let copied = self.copy_ahead(key, (offset, length), part)?;
+                    reply.integer(copied as i64);
+                    return Ok(());
+                }
+                Err(CommandError::NeedCopied { offset, length, is_copied }) => {
                     reply.rewind(start);
-                    self.offer_copy(key, offset, length)?;
+                    self.offer_copy(key, (offset, length), is_copied)?;
                     let written = self.write_one(command, handler, key, args, reply, false);
                     self.session.withdraw();
                     return written;
                 }
                 result => {
                     guard.serve_waits();
+                    self.session.give_up_ahead();
                     return result;
                 }
             };
@@ -483,17 +490,60 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         handler(&mut context, args, reply)
     }
 
-    /// Copies `length` bytes of the upload at `offset` for `key` while nothing is held, and has the
-    /// session offer them.
+    /// Copies the upload of this offset and length for `key` while nothing is held, and has the
+    /// session offer the copy; what of it `is_copied` ahead is not copied again.
     #[cold]
-    fn offer_copy(&mut self, key: &Key<'_>, offset: u64, length: u64) -> Result<(), CommandError> {
+    fn offer_copy(
+        &mut self,
+        key: &Key<'_>,
+        (offset, length): (u64, u64),
+        is_copied: bool,
+    ) -> Result<(), CommandError> {
         self.unlock();
         self.stretch.isolate(self.tick);
         let claim = self.uploads().claim(offset, length)?;
+        let ahead = self.session.take_ahead(&claim, key).filter(|_| is_copied);
+        let copy = ahead.map(|mut block| {
+            block.copy_upload(&claim, length);
+            block
+        });
         let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
-        let copy = self.keyspace.copy_upload(key, &claim, &mut context);
+        let copy = copy.or_else(|| self.keyspace.copy_upload(key, &claim, &mut context));
         self.session.offer(copy.ok_or(CommandError::OUT_OF_MEMORY)?);
         Ok(())
+    }
+
+    /// Copies `part` of the upload of this offset and length, which is to be the value of `key`,
+    /// while nothing is held; returns how many of its bytes are copied then. A part that begins the
+    /// value begins the copy; one that does not go on with it, or finds no room, ends it, as the
+    /// next write does. Nothing is lost by that but time: a commit copies what is not there.
+    #[cold]
+    fn copy_ahead(
+        &mut self,
+        key: &Key<'_>,
+        (offset, length): (u64, u64),
+        part: Range<u64>,
+    ) -> Result<u64, CommandError> {
+        self.unlock();
+        self.stretch.isolate(self.tick);
+        let claim = self.uploads().claim(offset, length)?;
+        let before = self.session.take_ahead(&claim, key);
+        let block = if part.is_empty() {
+            None
+        } else if part.start > 0 {
+            before.filter(|block| block.filled_bytes() as u64 == part.start)
+        } else if length < COPIED_APART_BYTES_MIN {
+            None
+        } else {
+            drop(before);
+            let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
+            let (key_length, length) = (key.bytes.len(), length as usize);
+            self.keyspace.reserve_block(key.shard, key_length, length, &mut context)
+        };
+        let Some(mut block) = block else { return Ok(0) };
+        let copied = block.copy_upload(&claim, part.end);
+        self.session.ahead = Some(block);
+        Ok(copied)
     }
 
     /// Owns the long ones of the values at `keys`, each copied while nothing is held. One that

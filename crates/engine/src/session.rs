@@ -1,8 +1,8 @@
 //! What lasts from one batch of a client to the next.
 
-use base::UnixMs;
+use base::{Key, UnixMs};
 use command::SessionState;
-use keyspace::{ReservedBlock, Waits, WatchMark, Watches};
+use keyspace::{Claim, ReservedBlock, Waits, WatchMark, Watches};
 
 /// One client's session. It ends with [`crate::Engine::close`].
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub struct Session {
     pub(crate) waits: Waits,
     /// The block that has an argument of the request to be run.
     pub(crate) offer: Option<Box<ReservedBlock>>,
+    /// The block that an upload of its client is copied to part by part, until the next write.
+    pub(crate) ahead: Option<Box<ReservedBlock>>,
 }
 
 impl Session {
@@ -20,7 +22,7 @@ impl Session {
     pub fn new(id: u64, now: UnixMs, authenticated: bool) -> Session {
         let state = SessionState::new(id, now, authenticated);
         let (watches, waits) = (Watches::default(), Waits::default());
-        Session { state, watches, waits, offer: None }
+        Session { state, watches, waits, offer: None, ahead: None }
     }
 
     /// Offers the block in which an argument of the request to be run next lies: a command that
@@ -34,9 +36,28 @@ impl Session {
         self.offer = None;
     }
 
+    /// Takes the block that a part of the claimed upload was copied to, for `key`. What another has
+    /// a part of is given back.
+    pub(crate) fn take_ahead(
+        &mut self,
+        claim: &Claim<'_>,
+        key: &Key<'_>,
+    ) -> Option<Box<ReservedBlock>> {
+        self.ahead.take().filter(|block| block.is_copy_of(claim, key.bytes.len()))
+    }
+
+    /// Gives the block back that a part of an upload was copied to, if there is one.
+    #[inline]
+    pub(crate) fn give_up_ahead(&mut self) {
+        if self.ahead.is_some() {
+            self.ahead = None;
+        }
+    }
+
     /// Returns the bytes that the session holds beside itself; watches are accounted elsewhere.
     pub fn memory_bytes(&self) -> usize {
-        self.state.transaction_bytes() + self.state.names.memory_bytes()
+        let ahead = self.ahead.as_ref().map_or(0, |it| it.filled_bytes() + it.missing_bytes());
+        self.state.transaction_bytes() + self.state.names.memory_bytes() + ahead
     }
 
     /// Returns what tells others whether a watched key has changed.

@@ -70,6 +70,7 @@ pub use room::SweepContext;
 pub use shard::{SlotCount, is_expired};
 pub use shard_set::ShardSet;
 pub use sorted_sets::Scored;
+pub use uploads::COPIED_APART_BYTES_MIN;
 pub use view::{PrivateCopies, ReadView, WrongType};
 pub use wait::{Served, Waits};
 pub use watch::{WatchMark, Watches};

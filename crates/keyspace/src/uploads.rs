@@ -20,7 +20,7 @@ use crate::write::{Place, WriteView};
 
 /// From this length on a value is copied while no shard is held. A shorter one that comes with its
 /// request is copied under the guard too.
-const COPIED_APART_BYTES_MIN: u64 = 32 * 1024;
+pub const COPIED_APART_BYTES_MIN: u64 = 32 * 1024;
 
 impl ReadView<'_> {
     /// Holds the value at `key` where it is long and a client can write it, to be copied while no
@@ -131,7 +131,11 @@ impl Place<'_> {
         expiry: Expiry,
     ) -> Result<bool, NeedRoom> {
         let key_length = key.bytes.len();
-        let copy = self.recorder.offer.as_deref().filter(|it| it.is_copy_of(claim, key_length));
+        let copy = self
+            .recorder
+            .offer
+            .as_deref()
+            .filter(|it| it.is_full() && it.is_copy_of(claim, key_length));
         let Some(held) = copy.and_then(|block| block.hold()) else { return Ok(false) };
         self.store(key, held.as_ref(), Encoding::Raw, expiry)?;
         Ok(true)

@@ -444,7 +444,7 @@ impl Uploader {
 
     fn put(&mut self, mode: Mode, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
         let (mut room, bytes) = self.room.take().context("no room was prepared")?;
-        self.lane.fill(&mut room, value)?;
+        let mode = self.lane.fill(&mut room, value, mode, key)?;
         let (lane, target) = (&mut self.lane, (key, &[][..]));
         let send = |requests: &[&[&[u8]]]| lane.pipeline(requests);
         let (reply, next) =

@@ -1,5 +1,6 @@
 //! Values from upload memory are copied while no shard is held, where that takes long.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
@@ -28,8 +29,28 @@ fn engine() -> Engine {
 impl Client<'_> {
     /// Commits a new upload of `length` bytes, all zero, as `options` say.
     fn commit(&mut self, length: u64, options: &str) -> String {
+        self.commit_copied(length, options, &[])
+    }
+
+    /// As [`Client::commit`], with these parts copied before for a key; returns the reply to the
+    /// commit.
+    fn commit_copied(
+        &mut self,
+        length: u64,
+        options: &str,
+        parts: &[(&str, Range<u64>)],
+    ) -> String {
         let uploads = Uploader::new(self.engine.keyspace().arena().uploads(), SESSION);
         let offset = uploads.allocate(length).unwrap();
+        let mut copied = 0;
+        for (key, Range { start, end }) in parts {
+            let reply = self.run(&format!("SHM COPY {offset} {length} {start} {end} {key}"));
+            let goes_on = start < end && (*start == 0 || *start == copied);
+            copied = if goes_on { *end } else { 0 };
+            assert_eq!(reply, format!(":{copied}"), "{parts:?}");
+            let is_copying = self.engine.keyspace().arena().reserved_bytes() > 0;
+            assert_eq!(is_copying, copied > 0, "{parts:?}");
+        }
         let reply = self.run(&format!("SHM COMMIT {offset} {length} {options}"));
         let _ = uploads.give_back(offset);
         reply
@@ -120,13 +141,15 @@ fn long_copies_have_the_replies_and_effects_of_set() {
             let options = ["", " NX", " XX GET", " KEEPTTL", " PX 100000", " PXAT 1", " XX IFEQ x"];
             let options = options[random.below(options.len() as u64) as usize];
             let key = ["a", "b"][random.below(2) as usize];
-            let mode = ["COPY", "ADOPT"][random.below(2) as usize];
+            let mode = ["COPY", "COPIED", "ADOPT"][random.below(3) as usize];
             let expected = plain.run(&format!("SET {key} {value}{options}"));
-            assert_eq!(
-                copying.commit(SHORT, &format!("{mode} {key}{options}")),
-                expected,
-                "{seed}"
-            );
+            let mut ends = [(); 3].map(|()| random.below(4) * SHORT / 3);
+            ends.sort_unstable();
+            let [one, two, three] = ends;
+            let parts = [(key, 0..one), (key, one..two), (key, two..three)];
+            let parts = &parts[..random.below(4) as usize];
+            let request = format!("{mode} {key}{options}");
+            assert_eq!(copying.commit_copied(SHORT, &request, parts), expected, "{seed} {parts:?}");
             let other =
                 ["DEL a", "LPUSH b x", "APPEND a x", "RENAME b a", "EXPIRE a 100", "SET b x"]
                     [random.below(6) as usize];

@@ -11,12 +11,17 @@ use crate::string::set::{CONDITION, EXPIRATION, GET, key_flags_from, run_with};
 /// Where the options begin.
 const OPTIONS_AT: usize = 6;
 
+const MODE: Arg = Arg::one_of(
+    "mode",
+    &[Arg::word("copy", "COPY"), Arg::word("copied", "COPIED"), Arg::word("adopt", "ADOPT")],
+);
+
 /// The row.
 pub static COMMIT: Command = Command {
     name: "shm|commit",
     summary: "Makes a key hold what was written to upload memory, as SET does.",
     since: "7.2.4",
-    complexity: "O(N) with COPY, N being the length of the value; O(1) with ADOPT",
+    complexity: "O(N) with COPY, N being the length of the value, with COPIED that of what is not copied yet; O(1) with ADOPT",
     group: Group::Server,
     arity: Arity::at_least(6),
     flags: Flags::DENYOOM.with(Flags::NOSCRIPT),
@@ -29,7 +34,7 @@ pub static COMMIT: Command = Command {
     args: &[
         Arg::integer("offset").within(0, 1 << 40),
         Arg::integer("length").within(0, 1 << 20),
-        Arg::one_of("mode", &[Arg::word("copy", "COPY"), Arg::word("adopt", "ADOPT")]),
+        MODE,
         Arg::key("key"),
         CONDITION,
         GET,
@@ -46,9 +51,10 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let (offset, length) = (super::natural(args, 2)?, super::natural(args, 3)?);
-    let stays = match args {
-        _ if args.is(4, "COPY") => false,
-        _ if args.is(4, "ADOPT") => true,
+    let (stays, is_copied) = match args {
+        _ if args.is(4, "COPY") => (false, false),
+        _ if args.is(4, "COPIED") => (false, true),
+        _ if args.is(4, "ADOPT") => (true, false),
         _ => return Err(CommandError::Syntax),
     };
     cx.check_value_bytes(length, 0)?;
@@ -63,7 +69,7 @@ fn run(
             cx.admit_upload(key, length)?;
         }
         if cx.copies_apart && cx.view.copies_long(key, &claim, stays) {
-            return Err(CommandError::NeedCopied { offset, length });
+            return Err(CommandError::NeedCopied { offset, length, is_copied });
         }
         let has_stayed = cx.view.set_uploaded(key, &claim, stays, expiry)?;
         stored = Some((claim, has_stayed));

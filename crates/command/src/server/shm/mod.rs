@@ -5,6 +5,7 @@ mod alloc;
 mod attach;
 mod close;
 mod commit;
+mod copy;
 mod free;
 mod help;
 mod lane;
@@ -29,6 +30,7 @@ pub static SHM: Command = Command {
         &attach::ATTACH,
         &close::CLOSE,
         &commit::COMMIT,
+        &copy::COPY,
         &free::FREE,
         &help::HELP,
         &lane::LANE,
