@@ -204,7 +204,6 @@ fn parts_that_are_copied_ahead_make_up_the_value_they_are_of() {
     let before = socket.info("used_memory");
     let wrong = ask(format!("SHM COPY {} 3000000 0 9 key", offset + 4096)).unwrap();
     assert_eq!(wrong, Reply::Error(b"ERR no uncommitted upload at this offset".to_vec()));
-    drop(ask);
     drop(lanes);
     poll_until("what was copied ahead to go with its connection", || {
         socket.info("used_memory") + 3_000_000 <= before

@@ -21,7 +21,7 @@ pub static COMMIT: Command = Command {
     name: "shm|commit",
     summary: "Makes a key hold what was written to upload memory, as SET does.",
     since: "7.2.4",
-    complexity: "O(N) with COPY, N being the length of the value, with COPIED that of what is not copied yet; O(1) with ADOPT",
+    complexity: "O(N), N being the bytes that are left to copy; O(1) with ADOPT",
     group: Group::Server,
     arity: Arity::at_least(6),
     flags: Flags::DENYOOM.with(Flags::NOSCRIPT),

@@ -1,7 +1,8 @@
 //! SHM COPY: copies a part of an upload, while its client writes the rest.
 //!
-//! `SHM COMMIT ... COPIED` then finds the value nearly there. Nothing has changed before that: a key
-//! has its value from one moment to the next. Each connection has one value copied ahead at most.
+//! `SHM COMMIT ... COPIED` then finds the value nearly there. Nothing has changed before that: a
+//! key has its value from one moment to the next. Each connection has one value copied ahead at
+//! most.
 
 use super::commit::COMMIT;
 use crate::prelude::*;
