@@ -3,8 +3,10 @@
 //! `FOREBAY_HOSTILE_LANES` sets how many lanes are written over, each with some 200 words, and
 //! `FOREBAY_LANE_KILLS` how many clients are killed at a step drawn by chance.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -294,6 +296,21 @@ fn client_that_holds_up_its_seal_holds_up_nobody_else() {
     client.kill("the lane to end", || server.info("shm_lanes") == 0);
     assert_eq!(server.info("shm_lane_bytes"), 0);
     poll_until("it to be counted out", || server.info("connected_clients") == 1);
+}
+
+/// To zero them is not for a worker, which others wait for.
+#[test]
+fn pages_of_the_rings_are_not_there_before_somebody_maps_or_seals_them() {
+    let server = Server::start(Kind::Forebay);
+    let mut control = UnixStream::connect(server.socket()).expect("the server is there");
+    let (reply, mut descriptors) = ask_for_descriptors(&mut control, "SHM LANE 1048576 1048576");
+    let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
+    let Value::Integer(id) = fields[1] else { panic!("a number: {reply:?}") };
+    let memory = File::from(descriptors.swap_remove(0));
+    let bytes_there = || memory.metadata().expect("it is open").blocks() * 512;
+    assert_eq!(bytes_there(), 4096);
+    ask_for_descriptors(&mut control, &format!("SHM SEAL {id}"));
+    poll_until("all to be there", || bytes_there() == 4096 + (2 << 20));
 }
 
 /// Two of a session are sealed at once; the others wait, and are refused no more than these.

@@ -20,12 +20,23 @@ pub struct SharedPins {
 }
 
 impl SharedPins {
-    /// Makes a table without pins, for another process to map.
+    /// Makes a table without pins, for another process to map. This process looks at none of its
+    /// words before [`SharedPins::seal`] has returned: until then the other one can take its pages
+    /// out, and one that the system cannot bring anew would kill who looks.
     ///
     /// # Errors
     /// When the system has no memory or no descriptors left.
     pub fn create() -> io::Result<SharedPins> {
-        SharedBlock::create(PIN_TABLE_BYTES).map(SharedPins::of)
+        SharedBlock::create(PIN_TABLE_BYTES, 0).map(SharedPins::of)
+    }
+
+    /// Closes the memory for all but those who have mapped it. Waits for whoever writes to its
+    /// descriptor, which the other process may draw out for ever.
+    ///
+    /// # Errors
+    /// When that was done before, or memory is short.
+    pub fn seal(&self) -> io::Result<()> {
+        self.block.close_for_writers()
     }
 
     /// Maps the table of `bytes` bytes that another process has made.

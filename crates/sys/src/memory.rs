@@ -466,24 +466,32 @@ pub struct SharedBlock {
 }
 
 impl SharedBlock {
-    /// Makes a zeroed block of `bytes` and maps it read-write; it cannot be resized any more.
+    /// Makes a zeroed block of `bytes` and maps it read-write; it cannot be resized any more. The
+    /// pages of its first `ready_bytes` are there, for as long as no other process knows of it; the
+    /// others come with [`SharedBlock::close_for_writers`], and are not to be touched here before:
+    /// touching one that the system cannot give kills the process.
     ///
     /// # Errors
     /// When descriptors or memory are short.
     ///
     /// # Panics
     /// When `bytes` is not a multiple of 4096, or is 0.
-    pub fn create(bytes: u64) -> io::Result<SharedBlock> {
-        let descriptor = new_memory("forebay-session", bytes, Backing::UpFront)?;
+    pub fn create(bytes: u64, ready_bytes: u64) -> io::Result<SharedBlock> {
+        assert!(ready_bytes <= bytes, "{ready_bytes} of {bytes}");
+        let descriptor = new_memory("forebay-session", bytes, Backing::OnTouch)?;
+        if ready_bytes > 0 {
+            rustix::fs::fallocate(&descriptor, FallocateFlags::empty(), 0, ready_bytes)?;
+        }
         let seals = SealFlags::SHRINK | SealFlags::GROW;
         rustix::fs::fcntl_add_seals(&descriptor, seals)?;
         SharedBlock::map(descriptor, bytes)
     }
 
-    /// Maps a block that another process made.
+    /// Maps a block that another process made, and has all of its pages brought.
     ///
     /// # Errors
-    /// `InvalidData` when the descriptor is not memory of that size that cannot shrink.
+    /// `InvalidData` when the descriptor is not memory of that size that cannot shrink; and when
+    /// memory is short.
     ///
     /// # Panics
     /// When `bytes` is not a multiple of 4096, or is 0.
@@ -493,6 +501,8 @@ impl SharedBlock {
         if !seals.contains(SealFlags::SHRINK) || u64::try_from(size) != Ok(bytes) {
             return Err(io::ErrorKind::InvalidData.into());
         }
+        // Shortage is an error here; it would be the end of this process where a page is touched.
+        rustix::fs::fallocate(&descriptor, FallocateFlags::empty(), 0, bytes)?;
         SharedBlock::map(descriptor, bytes)
     }
 
@@ -653,7 +663,7 @@ mod tests {
 
     #[test]
     fn shared_block_is_written_by_both_sides_and_closed_for_others() {
-        let block = SharedBlock::create(4096).unwrap();
+        let block = SharedBlock::create(4096, 0).unwrap();
         let peer = SharedBlock::open(block.as_fd().try_clone_to_owned().unwrap(), 4096).unwrap();
         block.close_for_writers().unwrap();
         peer.words()[1].store(5, Ordering::Relaxed);
@@ -666,5 +676,20 @@ mod tests {
         assert_eq!(third.unwrap_err().raw_os_error(), Some(Errno::PERM.raw_os_error()));
         let wrong = SharedBlock::open(block.as_fd().try_clone_to_owned().unwrap(), 8192);
         assert_eq!(wrong.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn pages_of_a_shared_block_come_with_its_peer_or_its_sealing() {
+        const BYTES: u64 = 1 << 20;
+        let bytes_there =
+            |block: &SharedBlock| rustix::fs::fstat(block).unwrap().st_blocks as u64 * 512;
+        let block = SharedBlock::create(BYTES, 4096).unwrap();
+        assert_eq!(bytes_there(&block), 4096);
+        block.close_for_writers().unwrap();
+        assert_eq!(bytes_there(&block), BYTES);
+        let block = SharedBlock::create(BYTES, 0).unwrap();
+        assert_eq!(bytes_there(&block), 0);
+        let peer = SharedBlock::open(block.as_fd().try_clone_to_owned().unwrap(), BYTES).unwrap();
+        assert_eq!(bytes_there(&peer), BYTES);
     }
 }

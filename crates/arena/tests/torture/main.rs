@@ -139,6 +139,7 @@ fn process_of_the_writer() {
     let source = Box::new(SharedSegments::new(segments.clone()).with_uploads(UPLOAD_SEGMENTS));
     let arena = Arena::new(source, config).expect("a range of that size");
     let pins = Arc::new(SharedPins::create().expect("memory"));
+    // Unsealed, as the reader is this program too, and takes none of its pages out.
     arena.pins().add(1, pins.clone());
     let mut writer = writer::Writer::new(arena.clone(), segments.clone(), number(SEED, 1));
     let mut reader = again("process_of_the_reader", "reader")

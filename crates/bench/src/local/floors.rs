@@ -88,7 +88,7 @@ impl Partner {
     /// # Errors
     /// When this program cannot be started once more.
     pub fn start() -> anyhow::Result<Partner> {
-        let block = SharedBlock::create(BLOCK_BYTES)?;
+        let block = SharedBlock::create(BLOCK_BYTES, BLOCK_BYTES)?;
         let (stream, other) = UnixStream::pair()?;
         stream.set_read_timeout(Some(SILENCE_MAX))?;
         let memory = format!("/proc/{}/fd/{}", std::process::id(), block.as_fd().as_raw_fd());

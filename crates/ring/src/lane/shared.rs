@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sys::memory::SharedBlock;
 
-use super::layout::{HEADER_WORDS, LaneShape, MAGIC, MAGIC_AT, REPLY_BYTES_AT, REQUEST_BYTES_AT};
+use super::layout::{
+    HEADER_BYTES, HEADER_WORDS, LaneShape, MAGIC, MAGIC_AT, REPLY_BYTES_AT, REQUEST_BYTES_AT,
+};
 use super::memory::{LaneMemory, begin};
 
 /// A lane in memory that two processes map.
@@ -24,7 +26,8 @@ impl SharedLane {
     /// # Errors
     /// When the system has no memory or no descriptors left.
     pub fn create(shape: LaneShape) -> io::Result<SharedLane> {
-        let block = SharedBlock::create(shape.memory_bytes())?;
+        // The rings may be large, and zeroing them takes its time: that is for who maps or seals.
+        let block = SharedBlock::create(shape.memory_bytes(), HEADER_BYTES)?;
         begin(block.words(), shape);
         Ok(SharedLane::of(block, shape))
     }
