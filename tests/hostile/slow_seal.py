@@ -1,5 +1,5 @@
-"""A client that makes lanes, or upload memory, and writes to their descriptors out of a page that
-nobody brings.
+"""A client that makes lanes, upload memory or a pin table, and writes to their descriptors out of a
+page that nobody brings.
 
 A write holds the lock that sealing the memory waits for, for as long as the process lives. Upload
 memory it has mapped so that nobody brings its pages either, and reads one of them. What it has come
@@ -19,6 +19,9 @@ from session import ask, connect, numbers, step
 
 PAGE_BYTES = 4096
 LANE_COUNT = 3
+# What has a memory made, and what has it sealed: that of the number that the first was told.
+OFFERS = {"lane": "SHM LANE 4096 4096", "upload": "SHM UPLOAD 1", "table": "SHM ATTACH"}
+SEALS = {"lane": "SHM SEAL {}", "upload": "SHM OPEN {}", "table": "SHM SEGMENTS 0"}
 USERFAULTFD = {"x86_64": 323, "aarch64": 282}
 # userfaultfd(2): the version of the interface, what memory of a file needs, and the two requests
 # that are made.
@@ -61,8 +64,7 @@ def main() -> None:
     control = connect()
     what = sys.argv[2]
     for _ in range(LANE_COUNT if what == "lane" else 1):
-        request = "SHM LANE 4096 4096" if what == "lane" else "SHM UPLOAD 1"
-        reply, descriptors = ask(control, request)
+        reply, descriptors = ask(control, OFFERS[what])
         if what == "upload":
             mapped = missing(watcher, numbers(reply)[1], SHARED, descriptors[0])
             in_background(libc.memchr, mapped, 0, 1)
@@ -70,7 +72,7 @@ def main() -> None:
         in_background(libc.write, descriptors[0], page, PAGE_BYTES)
         os.read(watcher, 4096)
         step("writing")
-        ask(control, f"SHM {'SEAL' if what == 'lane' else 'OPEN'} {numbers(reply)[0]}")
+        ask(control, SEALS[what].format(numbers(reply)[0]))
         step("sealing")
     sys.stdin.readline()
     control.close()

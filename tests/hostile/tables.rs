@@ -3,6 +3,7 @@
 //!
 //! `FOREBAY_HOSTILE_PINS` sets how many words are written.
 
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -14,6 +15,7 @@ use resp::Value;
 use sys::memory::SharedBlock;
 
 use super::lanes::ask_for_descriptors;
+use super::script::Script;
 use super::{AtEnd, assert_healthy};
 
 const WORDS_DEFAULT: u64 = 200_000;
@@ -29,7 +31,7 @@ const HONEST_ROUNDS_MIN: u64 = 300;
 const KINDS: [&str; 6] =
     ["random", "offsets in the arena", "of the top", "single bits", "zeros", "in the first line"];
 
-/// An attached session whose table is written over.
+/// A session whose table is written over.
 struct RawTable {
     control: UnixStream,
     block: SharedBlock,
@@ -37,7 +39,8 @@ struct RawTable {
 }
 
 impl RawTable {
-    fn attached(server: &Server) -> RawTable {
+    /// Attaches, and maps the table.
+    fn offered(server: &Server) -> RawTable {
         let mut control = UnixStream::connect(server.socket()).expect("the server is there");
         let (reply, mut descriptors) = ask_for_descriptors(&mut control, "SHM ATTACH");
         let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
@@ -52,6 +55,28 @@ impl RawTable {
         let descriptor = descriptors.pop().expect("the table's");
         let block = SharedBlock::open(descriptor, bytes).expect("it is sealed memory");
         RawTable { control, block, span_bytes }
+    }
+
+    /// Attaches, and has the table sealed: the server looks at it from then on.
+    fn attached(server: &Server) -> RawTable {
+        let mut table = RawTable::offered(server);
+        poll_until("the table to be sealed", || table.segment_count() > 0);
+        table
+    }
+
+    /// Asks for the segments; returns how many there are.
+    fn segment_count(&mut self) -> usize {
+        let reply = ask_for_descriptors(&mut self.control, "SHM SEGMENTS 0").0;
+        let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
+        let Value::Array(segments) = &fields[3] else { panic!("a list: {reply:?}") };
+        segments.len() / 2
+    }
+
+    /// Says that the first slot holds a block.
+    fn pin(&self) {
+        let words = self.block.words();
+        words[0].store(1, Ordering::Relaxed);
+        words[8].store(640, Ordering::Relaxed);
     }
 
     /// Writes words of all kinds all over the table, and has the server do something.
@@ -104,6 +129,68 @@ fn check(attached: &Attached, key: &str, value: &[u8], buffer: &mut Vec<u8>) {
     if let Some(view) = view {
         assert!(*view == *value || *view == *b"tail", "{key} has {} bytes", view.len());
     }
+}
+
+#[test]
+fn table_is_looked_at_from_its_sealing_on() {
+    let server = Server::start(Kind::Forebay);
+    let mut table = RawTable::offered(&server);
+    table.pin();
+    assert_eq!((server.info("shm_sessions"), server.info("shm_pins")), (1, 0));
+    poll_until("the table to be sealed", || table.segment_count() > 0);
+    assert_eq!((server.info("shm_sessions"), server.info("shm_pins")), (1, 1));
+    drop(table);
+    poll_until("the session to end", || server.info("shm_sessions") == 0);
+    assert_eq!(server.info("shm_pins"), 0);
+    assert_healthy(&server);
+}
+
+/// What its client could take out of the table, the system would have to bring anew when the server
+/// looks.
+#[test]
+fn sealed_table_is_closed_for_writers_and_seals() {
+    let server = Server::start(Kind::Forebay);
+    let table = RawTable::attached(&server);
+    let descriptor = table.block.as_fd().try_clone_to_owned().expect("there are some left");
+    assert!(SharedBlock::open(descriptor, table.block.bytes()).is_err(), "no further writer");
+    assert!(table.block.close_for_writers().is_err(), "no further seal");
+    table.pin();
+    assert_eq!(server.info("shm_pins"), 1, "it is written all the same");
+}
+
+#[test]
+fn table_that_its_client_has_closed_for_seals_gets_no_segments() {
+    let server = Server::start(Kind::Forebay);
+    let mut table = RawTable::offered(&server);
+    table.block.close_for_writers().expect("nobody has done so");
+    let mut answer = || ask_for_descriptors(&mut table.control, "SHM SEGMENTS 0").0;
+    poll_until("the server to see", || matches!(answer(), Value::Error(_)));
+    let refusal = b"ERR no shared memory: Operation not permitted (os error 1)";
+    assert_eq!(answer(), Value::Error(refusal.to_vec()));
+    let again = ask_for_descriptors(&mut table.control, "SHM ATTACH").0;
+    assert_eq!(again, Value::Error(b"ERR this connection is attached already".to_vec()));
+    table.pin();
+    assert_eq!(server.info("shm_pins"), 0);
+    assert_healthy(&server);
+}
+
+#[test]
+fn client_that_holds_up_the_seal_of_its_table_holds_up_nobody_else() {
+    let server = Launch::new(Kind::Forebay).option("workers", "1").start();
+    let mut client = Script::start(&server, "slow_seal.py", &["table"]);
+    if client.step() == "not allowed" {
+        return eprintln!("not run: this system keeps userfaultfd for others");
+    }
+    assert_eq!(client.step(), "sealing", "the server has answered");
+    assert_healthy(&server);
+    server.tcp().call("SET key value");
+    let (attached, mut value) = (Attached::connect(server.socket(), None), Vec::new());
+    let attached = attached.expect("this user may attach");
+    assert!(attached.get(b"key", &mut value).expect("it is a string"));
+    assert_eq!(server.info("shm_sessions"), 2);
+    client.kill("its session to end", || server.info("shm_sessions") == 1);
+    assert!(attached.get(b"key", &mut value).expect("it is a string"));
+    assert_healthy(&server);
 }
 
 #[test]

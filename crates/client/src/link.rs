@@ -7,7 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use resp::{Value as Reply, encode_command};
 use ring::Mapped;
@@ -19,6 +20,10 @@ use crate::uploads::Runs;
 
 /// How many lists of segments one refresh asks for: 250 new segments come with each.
 const LISTS_MAX: u32 = 1024;
+/// How long the client waits between two questions whether its pin table is sealed,
+const SEAL_INTERVAL: Duration = Duration::from_millis(1);
+/// and for how long it asks where it has no timeout.
+const SEAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// What one receive takes from the socket.
 const RECEIVE_BYTES: usize = 16 * 1024;
 
@@ -237,11 +242,11 @@ impl Link {
         Ok(())
     }
 
-    /// Brings the mapping up to date with the server's segments.
+    /// Brings the mapping up to date with the server's segments. The first time that has the server
+    /// seal the pin table, which it is waited for.
     pub fn refresh(&mut self, mapped: &Mapped) -> Result<(), AttachError> {
         for _ in 0..LISTS_MAX {
-            let known = mapped.known().to_string();
-            let reply = self.ask(&[b"SHM", b"SEGMENTS", known.as_bytes()])?;
+            let reply = self.ask_for_segments(mapped.known())?;
             let (Some(Reply::Integer(epoch)), Some(Reply::Array(items))) =
                 (field(&reply, "epoch"), field(&reply, "segments"))
             else {
@@ -259,6 +264,23 @@ impl Link {
             }
         }
         Err(AttachError::Unexpected("segments without end".to_owned()))
+    }
+
+    /// Returns the reply that has segments: before the pin table is sealed it has none.
+    fn ask_for_segments(&mut self, known: u64) -> Result<Reply, AttachError> {
+        let timeout = self.stream.read_timeout()?.unwrap_or(SEAL_TIMEOUT);
+        let (begin, known) = (Instant::now(), known.to_string());
+        loop {
+            let reply = self.ask(&[b"SHM", b"SEGMENTS", known.as_bytes()])?;
+            if !matches!(field(&reply, "segments"), Some(Reply::Array(items)) if items.is_empty()) {
+                return Ok(reply);
+            }
+            if begin.elapsed() >= timeout {
+                let text = "a pin table that is never sealed".to_owned();
+                return Err(AttachError::Unexpected(text));
+            }
+            thread::sleep(SEAL_INTERVAL);
+        }
     }
 }
 

@@ -137,11 +137,12 @@ pub trait Host: Observer {
     }
 
     /// Returns the arena's segments. Descriptors of the first of those with a serial above `known`
-    /// leave with the first byte that is sent to session `id` next.
+    /// leave with the first byte that is sent to session `id` next. There is no segment until its
+    /// pin table has been sealed, which the first call begins.
     ///
     /// # Errors
-    /// When the session is not attached, has descriptors of an earlier reply to be sent, or
-    /// descriptors are short.
+    /// When the session is not attached, its pin table cannot be sealed, it has descriptors of an
+    /// earlier reply to be sent, or descriptors are short.
     fn memory_segments(&self, id: u64, known: u64) -> Result<MemorySegments, MemoryRefusal> {
         let _ = (id, known);
         Err(MemoryRefusal::NotAttached)

@@ -1,9 +1,14 @@
 //! Processes that map the arena: who may, and their pin tables.
 //!
-//! The session ends with its connection, or with its process, whichever is first; its pins end
-//! with it. What a session tells of its uses lies in its pin table: `keyspace/touch.rs`.
+//! A session has its pin table sealed, once its process has mapped it, before it gets a segment;
+//! before that the table is nowhere looked at. The session ends with its connection, or with its
+//! process, whichever is first; its pins end with it. What a session tells of its uses lies in its
+//! pin table: `keyspace/touch.rs`.
+//!
+//! *Not here*: when a table is sealed (`sealings.rs`).
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,6 +24,7 @@ use sys::socket::Peer;
 
 use crate::config::Settings;
 use crate::outbound::Outbound;
+use crate::sealings::{Owner, Sealings};
 
 /// Sessions that may be attached at once: each costs the server a walk over its pin table
 /// whenever memory is about to be reused.
@@ -26,11 +32,36 @@ const SESSIONS_MAX: usize = 1024;
 /// The user id that stands for everyone who has none in this namespace.
 const OVERFLOW_USER: u32 = 65_534;
 
+/// What a session is told that may not read yet: an arena is never without a segment.
+const NO_SEGMENTS: MemorySegments =
+    MemorySegments { epoch: 0, live: Vec::new(), descriptor_count: 0 };
+
 /// The sessions that share the arena's memory.
 #[derive(Default)]
 pub struct Attachments {
-    /// The pin table of each.
-    sessions: Mutex<BTreeMap<u64, Arc<dyn PinMemory>>>,
+    sessions: Mutex<BTreeMap<u64, Session>>,
+}
+
+/// One of them.
+struct Session {
+    pins: Arc<SharedPins>,
+    /// The user of its process.
+    user: u32,
+    /// Whether what it reads shall not count as used.
+    leaves_no_touch: Arc<AtomicBool>,
+    stage: Stage,
+}
+
+/// How far it has come.
+enum Stage {
+    /// Its process may not have mapped the table yet.
+    Offered,
+    /// The table is being sealed.
+    Sealing,
+    /// It may read: its pins are looked at.
+    Reading,
+    /// The table cannot be sealed, for this reason.
+    Refused(String),
 }
 
 impl Attachments {
@@ -44,7 +75,6 @@ impl Attachments {
         id: u64,
         client: Option<(Peer, Arc<AtomicBool>)>,
         settings: &Settings,
-        arena: &Arena,
         segments: &OwnedSegments,
         outbound: &Outbound,
     ) -> Result<MemoryGeometry, MemoryRefusal> {
@@ -64,9 +94,8 @@ impl Attachments {
         }
         let table = SharedPins::create()?;
         let descriptor = table.as_fd().try_clone_to_owned()?;
-        let pins: Arc<dyn PinMemory> = Arc::new(table);
-        arena.pins().add_session(id, Arc::clone(&pins), leaves_no_touch);
-        sessions.insert(id, pins);
+        let (pins, user, stage) = (Arc::new(table), peer.user_id, Stage::Offered);
+        sessions.insert(id, Session { pins, user, leaves_no_touch, stage });
         outbound.send(id, vec![descriptor]);
         Ok(MemoryGeometry {
             span_bytes: segments.span_bytes(),
@@ -75,7 +104,8 @@ impl Attachments {
         })
     }
 
-    /// Returns the segments, and sends session `id` descriptors of those made after `known`.
+    /// Returns the segments, and sends session `id` descriptors of those made after `known`. There
+    /// are none for a session that may not read yet.
     ///
     /// # Errors
     /// When there is no such session, descriptors of an earlier reply wait to be sent to it, or no
@@ -88,8 +118,11 @@ impl Attachments {
         segments: &OwnedSegments,
         outbound: &Outbound,
     ) -> Result<MemorySegments, MemoryRefusal> {
-        if !self.sessions().contains_key(&id) {
-            return Err(MemoryRefusal::NotAttached);
+        match self.sessions().get(&id).map(|session| &session.stage) {
+            None => return Err(MemoryRefusal::NotAttached),
+            Some(Stage::Refused(reason)) => return Err(MemoryRefusal::System(reason.clone())),
+            Some(Stage::Offered | Stage::Sealing) => return Ok(NO_SEGMENTS),
+            Some(Stage::Reading) => {}
         }
         if outbound.has_unsent(id) {
             return Err(MemoryRefusal::Unsent);
@@ -103,11 +136,64 @@ impl Attachments {
         Ok(MemorySegments { epoch, live, descriptor_count })
     }
 
+    /// Has the table of session `id` sealed, which its process has mapped, unless that has begun;
+    /// then the session may read. One whose descriptor has not been sent is left as it is.
+    ///
+    /// # Errors
+    /// When there is no thread for it; it may be tried again.
+    pub fn seal(
+        self: &Arc<Attachments>,
+        id: u64,
+        arena: &Arc<Arena>,
+        sealings: &Arc<Sealings>,
+        outbound: &Outbound,
+    ) -> io::Result<()> {
+        let mut sessions = self.sessions();
+        let Some(session) = sessions.get_mut(&id) else { return Ok(()) };
+        if !matches!(session.stage, Stage::Offered) || outbound.has_unsent(id) {
+            return Ok(());
+        }
+        session.stage = Stage::Sealing;
+        let (owner, pins) = (Owner { session: id, user: session.user }, Arc::clone(&session.pins));
+        drop(sessions);
+        let (attachments, arena) = (Arc::clone(self), Arc::clone(arena));
+        let seal = move |is_wanted| {
+            // Where it is not, the session has ended.
+            if is_wanted {
+                attachments.end_seal(id, pins.seal(), &arena);
+            }
+        };
+        sealings.begin(owner, seal).inspect_err(|_| {
+            if let Some(session) = self.sessions().get_mut(&id) {
+                session.stage = Stage::Offered;
+            }
+        })
+    }
+
+    /// Notes what came of sealing the table of session `id`, which may have ended meanwhile.
+    fn end_seal(&self, id: u64, sealed: io::Result<()>, arena: &Arena) {
+        let mut sessions = self.sessions();
+        let Some(session) = sessions.get_mut(&id) else { return };
+        session.stage = match sealed {
+            Ok(()) => {
+                // Under the lock, so that the end of the session finds it done or not begun.
+                let pins: Arc<dyn PinMemory> = Arc::<SharedPins>::clone(&session.pins);
+                arena.pins().add_session(id, pins, Arc::clone(&session.leaves_no_touch));
+                Stage::Reading
+            }
+            Err(error) => {
+                tracing::warn!(id, %error, "A pin table cannot be sealed");
+                Stage::Refused(error.to_string())
+            }
+        };
+    }
+
     /// Ends the session of connection `id`, if it has one; what it has reported last is taken in,
     /// and nothing else, so that who attaches and closes all the time makes nobody pay for others.
     pub fn end(&self, id: u64, keyspace: &Keyspace) {
         let ended = self.sessions().remove(&id);
-        if let Some(pins) = ended {
+        if let Some(Session { pins, stage: Stage::Reading, .. }) = ended {
+            let pins: Arc<dyn PinMemory> = pins;
             keyspace.end_session(&pins, sys::clock::realtime());
         }
     }
@@ -117,7 +203,7 @@ impl Attachments {
         self.sessions().len()
     }
 
-    fn sessions(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<dyn PinMemory>>> {
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<u64, Session>> {
         self.sessions.lock().expect("no holder of the sessions panics")
     }
 }

@@ -5,7 +5,7 @@
 //! is what the threads share, `service.rs` the thread that sweeps, `mailbox.rs` how threads talk.
 //! `config/` holds the options as rows, `info.rs` the text of INFO, `host.rs` answers the commands,
 //! `memory.rs` reserves the arena's addresses, `attach.rs` shares its segments with processes,
-//! `lanes.rs` and `uploads.rs` give them memory to write to, which `sealings.rs` seals,
+//! `lanes.rs` and `uploads.rs` give them more to write to; `sealings.rs` seals what they write,
 //! `backlog.rs` keeps the latest effects, `stall.rs` and `pause.rs` say who waits, `monitor.rs`
 //! shows some what all do, `detach.rs` and `supervise.rs` are what a process owes to who started
 //! it, `doors.rs` exchanges the TCP listeners.

@@ -3,10 +3,10 @@
 //! Sealing waits for whoever writes to the memory's descriptor at this moment, and a client can
 //! make a write take for ever, out of a page that a process of its own has to bring. So it is not
 //! for a worker, nor under a lock: threads do it, few for each session and user, so that nobody
-//! stops others by it. What comes beyond that waits behind them, and is bounded by how many lanes
-//! and runs there may be.
+//! stops others by it. What comes beyond that waits behind them, and is bounded by how many lanes,
+//! runs and pin tables there may be.
 //!
-//! *Not here*: what is sealed, and what follows (`lanes.rs`, `uploads.rs`).
+//! *Not here*: what is sealed, and what follows (`attach.rs`, `lanes.rs`, `uploads.rs`).
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::{io, thread};

@@ -47,7 +47,7 @@ pub struct Shared {
     /// The memory that other processes may map.
     pub segments: Arc<OwnedSegments>,
     /// The processes that map it.
-    pub attachments: Attachments,
+    pub attachments: Arc<Attachments>,
     /// The connections through shared memory.
     pub lanes: Lanes,
     /// Memory of lanes and uploads that is being sealed.
@@ -176,7 +176,7 @@ impl Shared {
         let shared = Shared {
             engine: Engine::new(keyspace),
             segments,
-            attachments: Attachments::default(),
+            attachments: Arc::default(),
             lanes: Lanes::default(),
             sealings: Arc::default(),
             making_upload: Mutex::default(),
