@@ -48,4 +48,6 @@ def numbers(reply: bytes) -> list[int]:
 
 def wait_for_ever() -> None:
     """Holds what this client has until it is killed."""
-    socket.socketpair()[0].recv(1)
+    # Both ends are kept: one alone is told at once that the other is gone.
+    ours, _theirs = socket.socketpair()
+    ours.recv(1)
