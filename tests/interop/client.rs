@@ -1,10 +1,12 @@
 //! Our own client over each of its transports: the same answers, one for all threads, and what
 //! happens when the server says no, is silent, or goes.
 
+use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -489,6 +491,51 @@ fn random_change(random: &mut Prng, keys: &[&str]) -> String {
         18 => "MULTI".to_owned(),
         19 | 20 => "EXEC".to_owned(),
         _ => format!("GETDEL {key}"),
+    }
+}
+
+/// Asks with its client when it is dropped, and tells what came.
+struct AskAtEnd(Client, Sender<String>);
+
+impl Drop for AskAtEnd {
+    fn drop(&mut self) {
+        let AskAtEnd(client, answers) = self;
+        let text = |view: Option<View>| view.map(|view| String::from_utf8_lossy(&view).into());
+        let found: [Option<String>; 3] = [
+            client.get(b"small").map(text),
+            client.mget(&[b"small"]).map(|mut values| values.pop().and_then(text)),
+            client.take(b"small").map(text),
+        ]
+        .map(|answer| answer.expect("the server answers"));
+        let set = client.put(b"small", b"value");
+        answers.send(format!("{found:?} {set:?}")).expect("the test waits");
+    }
+}
+
+thread_local! {
+    /// Destroyed before what the client keeps of a thread, or after it: one is used before it, one
+    /// after.
+    static FIRST: RefCell<Option<AskAtEnd>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<AskAtEnd>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn thread_that_is_ending_is_answered() {
+    let server = Server::start(Kind::Forebay);
+    for client in clients(&server, "") {
+        client.put(b"small", b"value").expect("the server answers");
+        let (answers, answered) = channel();
+        let run = |client: &Client| {
+            let at_end = || Some(AskAtEnd(client.clone(), answers.clone()));
+            FIRST.set(at_end());
+            client.get(b"small").expect("the server answers");
+            LAST.set(at_end());
+        };
+        thread::scope(|scope| scope.spawn(|| run(&client)).join()).expect("it does not panic");
+        drop(answers);
+        let value = "Some(\"value\")";
+        let expected = format!("[{value}, {value}, {value}] Ok(())");
+        assert_eq!(answered.iter().collect::<Vec<_>>(), [expected.clone(), expected]);
     }
 }
 

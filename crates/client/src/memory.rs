@@ -211,7 +211,7 @@ impl Memory {
     ) -> impl Fn(&Arc<Session>, &Arc<Reader<Mapped>>) -> Outcome<View> + Send + use<'a> {
         let (database, clock) = self.scope();
         move |session, reader| {
-            SCRATCH.with_borrow_mut(|scratch| {
+            with_scratch(|scratch| {
                 reader.keep(database, key, clock, scratch).map(|kept| match kept {
                     Some(view) => View::pinned(view, Arc::clone(session)),
                     None => View::copied(scratch),
@@ -224,4 +224,12 @@ impl Memory {
     pub fn scope(&self) -> (DatabaseIndex, fn() -> UnixMs) {
         (self.address.database, sys::clock::realtime)
     }
+}
+
+/// Calls `run` with this thread's buffer, or with a new one where the thread is ending and has none
+/// any more.
+#[inline(always)]
+fn with_scratch<T>(run: impl Fn(&mut Vec<u8>) -> T) -> T {
+    let kept = SCRATCH.try_with(|scratch| run(&mut scratch.borrow_mut()));
+    kept.unwrap_or_else(|_| run(&mut Vec::new()))
 }
