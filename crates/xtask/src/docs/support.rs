@@ -48,8 +48,8 @@ const GROUPS: &[(&str, &str, &str)] = &[
 /// ends in a space stands for all subcommands.
 const OURS: &[(&str, &str)] = &[
     ("AWAIT", "waiting for a key"),
-    ("SHM", "reading from shared memory"),
-    ("SHM ", "reading from shared memory"),
+    ("SHM", "working through shared memory"),
+    ("SHM ", "working through shared memory"),
     ("DEBUG ", "Redis has it and does not document it"),
     ("MSETEX", "Redis 8.4"),
     ("DELIFEQ", "Valkey 9.0"),
