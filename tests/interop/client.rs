@@ -494,6 +494,36 @@ fn random_change(random: &mut Prng, keys: &[&str]) -> String {
     }
 }
 
+/// A session has 256 lanes at most: further threads have a socket.
+#[test]
+fn threads_beyond_the_lanes_of_a_session_are_served() {
+    const COUNT: u64 = 260;
+    let server = Server::start(Kind::Forebay);
+    let client = connect(&urls(&server, "")[0]);
+    let all_asked = Barrier::new(COUNT as usize + 1);
+    thread::scope(|scope| {
+        let ask = |number: u64| {
+            let key = format!("key:{number}");
+            let put = client.put(key.as_bytes(), key.as_bytes());
+            all_asked.wait();
+            // It is still the same connection, which nobody else uses.
+            all_asked.wait();
+            let echoed = client.call(&[b"ECHO", key.as_bytes()]);
+            (put, echoed, Reply::Bulk(key.into_bytes()))
+        };
+        let threads: Vec<_> = (0..COUNT).map(|number| scope.spawn(move || ask(number))).collect();
+        all_asked.wait();
+        let counts = (server.info("shm_lanes"), server.info("connected_clients"));
+        all_asked.wait();
+        for thread in threads {
+            let (put, echoed, expected) = thread.join().expect("it does not panic");
+            assert_eq!((put.expect("it is served"), echoed.expect("it is served")), ((), expected));
+        }
+        // This thread's, the parent of the lanes, and the connection that looks.
+        assert_eq!(counts, (256, COUNT + 3));
+    });
+}
+
 /// Asks with its client when it is dropped, and tells what came.
 struct AskAtEnd(Client, Sender<String>);
 

@@ -61,11 +61,6 @@ pub enum ClientError {
     Unsupported(String),
     /// This process is a forked child of the one that connected, and has to connect itself.
     Forked,
-    /// Too many threads use one client at a time.
-    TooManyThreads {
-        /// How many may.
-        limit: usize,
-    },
 }
 
 impl ClientError {
@@ -89,7 +84,6 @@ impl ClientError {
             ClientError::Forked => ClientError::Forked,
             ClientError::Unexpected(text) => ClientError::Unexpected(text.clone()),
             ClientError::Unsupported(text) => ClientError::Unsupported(text.clone()),
-            ClientError::TooManyThreads { limit } => ClientError::TooManyThreads { limit: *limit },
         }
     }
 
@@ -112,9 +106,6 @@ impl fmt::Display for ClientError {
                 write!(formatter, "not possible over a client's connection: {text}")
             }
             ClientError::Forked => formatter.write_str(FORKED),
-            ClientError::TooManyThreads { limit } => {
-                write!(formatter, "more than {limit} threads use the client")
-            }
         }
     }
 }

@@ -10,10 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use crate::connection::Connection;
 use crate::error::ClientError;
 
-/// The connections that one client has at a time; a server makes no more lanes for one session.
-pub const CONNECTIONS_MAX: usize = 256;
-
-/// The connections of one client.
+/// The connections of one client: as many as it has threads, if the server's `maxclients` lets it.
 pub struct Seats {
     id: u64,
     taken: Mutex<Vec<Arc<Mutex<Connection>>>>,
@@ -42,7 +39,7 @@ impl Seats {
     /// Runs `run` with this thread's connection, which is opened by `open` where it has none.
     ///
     /// # Errors
-    /// [`ClientError::TooManyThreads`], and those of `open` and `run`.
+    /// Those of `open` and `run`.
     pub fn with<T>(
         self: &Arc<Seats>,
         open: impl FnOnce() -> Result<Connection, ClientError>,
@@ -50,7 +47,7 @@ impl Seats {
     ) -> Result<T, ClientError> {
         let connection = match self.own() {
             Some(connection) => connection,
-            None => self.sit(open()?)?,
+            None => self.sit(open()?),
         };
         let mut connection = connection.lock().expect("a call does not panic");
         run(&mut connection)
@@ -72,30 +69,21 @@ impl Seats {
     }
 
     /// Makes `connection` this thread's.
-    fn sit(
-        self: &Arc<Seats>,
-        connection: Connection,
-    ) -> Result<Arc<Mutex<Connection>>, ClientError> {
+    fn sit(self: &Arc<Seats>, connection: Connection) -> Arc<Mutex<Connection>> {
         let connection = Arc::new(Mutex::new(connection));
         let seat = Seat {
             id: self.id,
             seats: Arc::downgrade(self),
             connection: Arc::downgrade(&connection),
         };
-        let mut taken = self.taken();
-        if taken.len() >= CONNECTIONS_MAX {
-            drop(taken);
-            return Err(ClientError::TooManyThreads { limit: CONNECTIONS_MAX });
-        }
-        taken.push(Arc::clone(&connection));
-        drop(taken);
+        self.taken().push(Arc::clone(&connection));
         // A thread that is ending remembers nothing, and drops its seat here.
         let _ = OWN.try_with(|seats| {
             let mut seats = seats.borrow_mut();
             seats.retain(|seat| seat.seats.strong_count() > 0);
             seats.push(seat);
         });
-        Ok(connection)
+        connection
     }
 
     fn taken(&self) -> MutexGuard<'_, Vec<Arc<Mutex<Connection>>>> {

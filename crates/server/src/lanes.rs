@@ -23,7 +23,7 @@ use crate::mailbox::Message;
 use crate::sealings::Owner;
 use crate::shared::Shared;
 
-/// Lanes of one session: more threads than that share some.
+/// Lanes of one session: further threads of its process have sockets.
 const LANES_PER_SESSION_MAX: usize = 256;
 /// The descriptors that a lane takes: its memory, the server's doorbell, the client's.
 pub const LANE_DESCRIPTORS: usize = 3;
