@@ -8,7 +8,8 @@ import mmap
 
 from session import ask, connect_with_child, numbers, step, wait_for_ever
 
-VALUE_BYTES = 8192
+VALUE_BYTES = 40_000
+HALF = VALUE_BYTES // 2
 
 
 def main() -> None:
@@ -22,12 +23,14 @@ def main() -> None:
         pass
     step("opened")
     for count in range(25):
-        mode = "ADOPT" if count % 3 else "COPY"
+        mode = "ADOPT" if count % 3 else "COPIED"
         at = numbers(ask(control, f"SHM ALLOC {VALUE_BYTES}")[0])[0] - base
         step("allocated")
         value = bytes([65 + count]) * VALUE_BYTES
-        memory[at : at + VALUE_BYTES // 2] = value[: VALUE_BYTES // 2]
+        memory[at : at + HALF] = value[:HALF]
         step("writing")
+        ask(control, f"SHM COPY {base + at} {VALUE_BYTES} 0 {HALF} key:{count}")
+        step("copying")
         memory[at : at + VALUE_BYTES] = value
         step("written")
         ask(control, f"SHM COMMIT {base + at} {VALUE_BYTES} {mode} key:{count}")

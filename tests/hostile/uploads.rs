@@ -249,8 +249,10 @@ fn client_that_holds_up_the_seal_of_its_uploads_holds_up_nobody_else() {
     honest_round(&uploads, &mut lane, 2);
 }
 
-/// The steps that `upload_client.py` tells of: four, and four for each of 25 values.
-const STEPS: u64 = 104;
+/// The steps that `upload_client.py` tells of: four, and five for each of 25 values.
+const STEPS: u64 = 129;
+/// The length of each value.
+const VICTIM_BYTES: usize = 40_000;
 
 #[test]
 fn killed_client_leaves_the_values_that_it_committed_and_nothing_else() {
@@ -263,11 +265,13 @@ fn killed_client_leaves_the_values_that_it_committed_and_nothing_else() {
         times.push(client.kill("its uploads to end", || server.info("shm_uploads_open") == 0));
         drop(client);
         poll_until("its connection to end", || server.info("connected_clients") == 1);
+        assert_eq!(server.info("used_memory_extents_reserved"), 0, "what was copied ahead");
         let mut socket = server.unix();
         for (index, key) in steps.iter().filter_map(|line| line.strip_prefix("stored ")).enumerate()
         {
-            let value = vec![65 + index as u8; 8192];
-            assert_eq!(socket.call(&format!("STRLEN {key}")), Value::Integer(8192));
+            let value = vec![65 + index as u8; VICTIM_BYTES];
+            let length = Value::Integer(VICTIM_BYTES as i64);
+            assert_eq!(socket.call(&format!("STRLEN {key}")), length);
             assert_eq!(socket.call(&format!("GET {key}")), Value::Bulk(value), "{key}");
         }
         socket.call("FLUSHALL");
