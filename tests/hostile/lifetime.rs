@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use client::Client;
 use harness::{Kind, Launch, Server, kernel, let_pass, poll_until, words};
 use resp::Value;
 
@@ -134,6 +135,31 @@ fn a_server_at_rest_with_keys_that_expire_far_away_uses_no_processor() {
     let ran = rest(&server);
     // The sweep may look once in a while; it must not look at everything again and again.
     assert!(ran < 3 * TICK_NS, "an idle server ran for {ran} ns");
+}
+
+/// A client releases a pin without a word, so that the server has to look; upload memory that is
+/// given back is seen from outside, where a command would wake the server.
+#[test]
+fn memory_of_the_last_view_is_given_back_by_a_server_at_rest_that_then_rests_on() {
+    let server = Launch::new(Kind::Forebay).option("hz", "500").start();
+    let url = format!("shm://{}", server.socket().display());
+    let [writer, reader] = [(); 2].map(|()| Client::connect(&url).expect("it serves"));
+    let mut creation = writer.create(b"key", 1 << 20).expect("there is memory");
+    creation.fill(7);
+    creation.seal().expect("it is stored");
+    let view = reader.take(b"key").expect("it serves").expect("it is there");
+    drop(writer);
+    poll_until("its session to end", || server.info("shm_sessions") == 1);
+    assert!(view.is_pinned() && server.info("shm_upload_runs") == 1);
+    let_pass(Duration::from_secs(1)); // Work that the requests left behind.
+    let with_view = kernel::descriptor_count(server.process_id());
+    assert!(*view == [7; 1 << 20]);
+    drop(view);
+    poll_until("the memory to be given back", || {
+        kernel::descriptor_count(server.process_id()) < with_view
+    });
+    let ran = rest(&server);
+    assert!(ran < TICK_NS, "an idle server ran for {ran} ns");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::KeyHasher;
 
@@ -479,8 +479,14 @@ impl Arena {
         self.uploads.close_ended();
     }
 
+    /// Returns whether blocks wait for their last pins: nobody tells when those go, so that
+    /// [`Arena::reclaim`] has to be called now and then.
+    pub fn has_retired(&self) -> bool {
+        !self.retired().is_empty()
+    }
+
     fn reclaim_blocks(&self) {
-        let mut retired = self.retired.lock().expect("no holder of the retired list panics");
+        let mut retired = self.retired();
         if retired.is_empty() {
             return;
         }
@@ -505,7 +511,7 @@ impl Arena {
             self.free_block(block);
         } else {
             self.extents().retire(block);
-            self.retired.lock().expect("no holder of the retired list panics").push(block);
+            self.retired().push(block);
         }
         is_free
     }
@@ -517,6 +523,10 @@ impl Arena {
         if value_at != 0 {
             self.uploads.release(value_at);
         }
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.retired.lock().expect("no holder of the retired list panics")
     }
 
     pub(crate) fn extents(&self) -> Held<'_, ExtentSpace> {

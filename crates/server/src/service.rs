@@ -30,6 +30,9 @@ const EXPIRE_TIME_PERCENT: u32 = 25;
 const REPAY_SHARE: u32 = 4;
 /// Rounds without any request after which the thread sleeps until the bell rings.
 const QUIET_ROUNDS: u32 = 16;
+/// How often it is looked whether values that only views hold are let go: a client says nothing
+/// when it releases a pin.
+const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
 /// How often connections are looked at for timeouts and slow readers.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -134,7 +137,10 @@ impl Service {
         if self.quiet_rounds < QUIET_ROUNDS || has_volatile(self.shared.keyspace()) {
             return Some(round);
         }
-        self.needs_checks().then_some(CHECK_INTERVAL)
+        // Whoever leaves a value to its views has rung the bell behind that.
+        let awaits_pins = self.shared.keyspace().arena().has_retired();
+        let reclaim = awaits_pins.then_some(RECLAIM_INTERVAL);
+        reclaim.or_else(|| self.needs_checks().then_some(CHECK_INTERVAL))
     }
 
     /// Lets go on what a pause made wait, once its time is over.
