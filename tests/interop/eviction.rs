@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use client::{Attached, DatabaseIndex};
-use harness::{Connection, Kind, Launch, Request, Server, poll_until, request};
+use client::{Attached, Client, DatabaseIndex, View};
+use harness::{Connection, Kind, Launch, Request, Server, bytes, poll_until, request};
 use resp::Value as Reply;
 
 /// Keys that are read in memory, and as many that nobody reads.
@@ -104,4 +104,50 @@ fn look_at_a_small_value_is_one_use() {
     // One in 64: 625, and 1,250 if each were two.
     poll_until("the reports of a session that ended", || server.info("shm_touches") > 500);
     assert!(server.info("shm_touches") < 800);
+}
+
+/// What is pinned is not evicted. Clients pin no more than their shares of a quarter of the memory,
+/// so that whoever holds many views keeps nobody from writing.
+#[test]
+fn views_hold_their_share_of_the_memory_and_writers_find_room() {
+    const LENGTH: usize = 256 << 10;
+    let launch = Launch::new(Kind::Forebay).option("maxmemory", "16mb");
+    let server = launch.option("maxmemory-policy", "allkeys-lru").start();
+    let url = format!("shm://{}", server.socket().display());
+    let first = Client::connect(&url).expect("it serves");
+    assert_eq!((server.info("shm_sessions"), server.info("shm_view_share")), (1, 4 << 20));
+    let mut writer = server.unix();
+    let hold = |client: &Client, writer: &mut Connection, kind: &str| -> Vec<(usize, View)> {
+        let view = |index: usize| {
+            let key = format!("{kind}:{index}");
+            writer.ask(&request(&[b"SET", key.as_bytes(), &bytes(index, LENGTH)]));
+            (index, client.get(key.as_bytes()).expect("it serves").expect("it was just stored"))
+        };
+        (0..63).map(view).collect()
+    };
+    let pinned = |views: &[(usize, View)]| views.iter().filter(|(_, it)| it.is_pinned()).count();
+    let mut views = hold(&first, &mut writer, "first");
+    assert_eq!(pinned(&views), 16);
+    // A second session takes half, of which the first gives back what is beyond as it lets go.
+    let second = Client::connect(&url).expect("it serves");
+    let others = hold(&second, &mut writer, "second");
+    assert_eq!((pinned(&others), server.info("shm_view_share")), (8, 2 << 20));
+    for index in 0..600 {
+        let key = format!("key:{index}");
+        let reply = writer.ask(&request(&[b"SET", key.as_bytes(), &bytes(index, 50_000)]));
+        assert_eq!(reply.value, Reply::Simple("OK".into()), "{index}");
+    }
+    assert_eq!(server.info("shm_retired_bytes") >> 18, 0, "they are not evicted");
+    writer.call("FLUSHALL");
+    assert_eq!(server.info("shm_retired_bytes") >> 18, 24, "each is still a view's");
+    assert!(views.iter().chain(&others).all(|(index, view)| **view == bytes(*index, LENGTH)));
+    views.clear();
+    assert_eq!(pinned(&hold(&first, &mut writer, "again")), 8);
+    drop((second, others));
+    poll_until("its session to end", || server.info("shm_view_share") == 4 << 20);
+    assert_eq!(pinned(&hold(&first, &mut writer, "alone")), 16);
+    writer.call("CONFIG SET maxmemory 0");
+    assert_eq!(pinned(&hold(&first, &mut writer, "endless")), 63);
+    writer.call("CONFIG SET shm-view-total-max 1mb");
+    assert_eq!(pinned(&hold(&first, &mut writer, "option")), 4);
 }

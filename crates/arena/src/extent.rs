@@ -74,6 +74,11 @@ impl Arena {
         self.extents().reserved_bytes
     }
 
+    /// Returns the bytes of blocks that nothing refers to but pins.
+    pub fn retired_bytes(&self) -> u64 {
+        self.extents().retired_bytes
+    }
+
     /// Returns the bytes of all holes between blocks.
     pub fn extent_free_bytes(&self) -> u64 {
         self.extents().free_bytes()

@@ -18,7 +18,7 @@
 //! ```text
 //! 0 magic | 1 version | 2 generation | 3 segment epoch | 4 hash seed | 5 shards | 6 databases
 //! 7 segment bytes | 8 slab base | 9 extent base | 10 span | 11 touch period
-//! 12 upload base
+//! 12 upload base | 13 view share
 //! ```
 //! Table headers follow at `TABLE_HEADERS`: one line of 64 bytes per (database, shard):
 //! ```text
@@ -106,6 +106,9 @@ pub mod root {
     pub const TOUCH_PERIOD: u64 = 88;
     /// The offset of the upload region; the end of the range where there is none.
     pub const UPLOAD_BASE: u64 = 96;
+    /// The bytes of values that the views of one session may hold; 0 where there is no limit.
+    /// Cooperative.
+    pub const VIEW_SHARE: u64 = 104;
 }
 
 /// Word positions in a table header.

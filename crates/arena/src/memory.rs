@@ -407,6 +407,17 @@ impl Arena {
         self.memory.word(root::TOUCH_PERIOD).store(period, Ordering::Relaxed);
     }
 
+    /// Tells readers how many bytes of values the views of one session may hold, so that it copies
+    /// what is beyond; 0 is no limit.
+    pub fn limit_views(&self, bytes: u64) {
+        self.memory.word(root::VIEW_SHARE).store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns what [`Arena::limit_views`] was told last.
+    pub fn view_share(&self) -> u64 {
+        self.memory.word(root::VIEW_SHARE).load(Ordering::Relaxed)
+    }
+
     /// Returns the segment epoch. Whoever tells a reader which segments there are reads it first:
     /// the reader then learns of every later change.
     pub fn segment_epoch(&self) -> u64 {

@@ -15,21 +15,53 @@ const GROUPS: usize = PIN_SLOTS.div_ceil(64);
 pub(crate) struct PinSlots {
     memory: Arc<dyn PinMemory>,
     taken: [AtomicU64; GROUPS],
+    /// Of the values that pins under a limit hold.
+    held_bytes: AtomicU64,
 }
 
 impl PinSlots {
     pub fn new(memory: Arc<dyn PinMemory>) -> PinSlots {
-        PinSlots { memory, taken: Default::default() }
+        PinSlots { memory, taken: Default::default(), held_bytes: AtomicU64::new(0) }
     }
 
     /// Publishes a pin on `block` in a free slot; `None` when all are taken. It holds if what led
     /// to the block still stands afterwards.
     pub fn pin<S: Deref<Target = PinSlots>>(slots: S, block: u64) -> Option<Pin<S>> {
         let slot = slots.claim()?;
-        if holds(Rule::ReaderPins) {
-            pins::publish(slots.memory.words(), slot, block);
+        Some(Pin::publish(slots, slot, block, 0))
+    }
+
+    /// As [`PinSlots::pin`], for a value of `bytes` bytes: `None` also where this value and those
+    /// that are held so would be more than `bytes_max` together; 0 is no limit, and such a pin
+    /// counts towards none.
+    pub fn pin_within<S: Deref<Target = PinSlots>>(
+        slots: S,
+        block: u64,
+        bytes: u64,
+        bytes_max: u64,
+    ) -> Option<Pin<S>> {
+        let bytes = if bytes_max == 0 { 0 } else { bytes };
+        if bytes > 0 && !slots.charge(bytes, bytes_max) {
+            return None;
         }
-        Some(Pin { slots, slot })
+        let Some(slot) = slots.claim() else {
+            slots.discharge(bytes);
+            return None;
+        };
+        Some(Pin::publish(slots, slot, block, bytes))
+    }
+
+    fn charge(&self, bytes: u64, bytes_max: u64) -> bool {
+        // Not added first and looked at after: what another thread finds too much, or what no
+        // value's length is, must not have this one copy.
+        let sum = |held: u64| held.checked_add(bytes).filter(|&sum| sum <= bytes_max);
+        self.held_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok()
+    }
+
+    fn discharge(&self, bytes: u64) {
+        if bytes > 0 {
+            self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
     }
 
     /// Tells the server of a use.
@@ -63,9 +95,18 @@ impl PinSlots {
 pub(crate) struct Pin<S: Deref<Target = PinSlots>> {
     slots: S,
     slot: usize,
+    /// What it counts for towards the limit.
+    bytes: u64,
 }
 
 impl<S: Deref<Target = PinSlots>> Pin<S> {
+    fn publish(slots: S, slot: usize, block: u64, bytes: u64) -> Pin<S> {
+        if holds(Rule::ReaderPins) {
+            pins::publish(slots.memory.words(), slot, block);
+        }
+        Pin { slots, slot, bytes }
+    }
+
     /// Returns what the pin is held with.
     pub fn slots(&self) -> &S {
         &self.slots
@@ -78,6 +119,7 @@ impl<S: Deref<Target = PinSlots>> Drop for Pin<S> {
         let bit = 1 << (self.slot % 64);
         // SYNC POINT: the slot is empty. Pairs with the claim of whoever takes it next.
         self.slots.taken[self.slot / 64].fetch_and(!bit, Ordering::Release);
+        self.slots.discharge(self.bytes);
     }
 }
 
@@ -98,5 +140,26 @@ mod tests {
         assert_eq!(seen, PIN_SLOTS);
         pins.remove(100);
         assert!(PinSlots::pin(&slots, 64).is_some());
+    }
+
+    #[test]
+    fn pins_under_a_limit_hold_no_more_than_it_says() {
+        let slots = PinSlots::new(Arc::new(HeapPins::new()));
+        let pin = |bytes: u64, bytes_max: u64| PinSlots::pin_within(&slots, 64, bytes, bytes_max);
+        let unlimited = pin(1 << 40, 0);
+        assert!(unlimited.is_some() && pin(101, 100).is_none() && pin(u64::MAX, 100).is_none());
+        let first = pin(60, 100);
+        assert!(first.is_some() && pin(41, 100).is_none());
+        let second = pin(40, 100);
+        assert!(second.is_some() && pin(1, 100).is_none() && PinSlots::pin(&slots, 64).is_some());
+        drop((first, unlimited));
+        assert!(pin(61, 100).is_none() && pin(60, 100).is_some());
+        drop(second);
+        assert!(pin(100, 100).is_some());
+        // Those that find no slot count for nothing.
+        let all: Vec<_> = (0..PIN_SLOTS).map(|_| PinSlots::pin(&slots, 64)).collect();
+        assert!(pin(100, 100).is_none());
+        drop(all);
+        assert!(pin(100, 100).is_some());
     }
 }

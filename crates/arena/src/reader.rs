@@ -237,16 +237,16 @@ impl<V: SegmentView> Reader<V> {
         now: impl Fn() -> UnixMs,
         buffer: &mut Vec<u8>,
     ) -> Outcome<Option<View<'_>>> {
-        let slots = || self.slots.as_ref();
-        self.hold(database, key, now, |length| 0..length, buffer, slots).map(|held| match held {
+        let pin = |block, bytes| self.pin_in(self.slots.as_ref()?, block, bytes);
+        self.hold(database, key, now, |length| 0..length, buffer, pin).map(|held| match held {
             Held::Copied => None,
             Held::Pinned { start, length, pin } => Some(View::pinned(start, length, pin)),
         })
     }
 
     /// Returns the value of `key` where it lies: a large one pinned, with no copy, for as long as
-    /// the view lives; a small one, or a large one when the session has no pin slot left, copied
-    /// to `buffer`.
+    /// the view lives; a small one, or a large one when the session has no pin slot or not enough
+    /// of its share of memory left, copied to `buffer`.
     #[inline]
     pub fn view<'a>(
         &'a self,
@@ -255,8 +255,8 @@ impl<V: SegmentView> Reader<V> {
         now: impl Fn() -> UnixMs,
         buffer: &'a mut Vec<u8>,
     ) -> Outcome<View<'a>> {
-        let slots = || self.slots.as_ref();
-        let held = self.hold(database, key, now, |length| 0..length, buffer, slots);
+        let pin = |block, bytes| self.pin_in(self.slots.as_ref()?, block, bytes);
+        let held = self.hold(database, key, now, |length| 0..length, buffer, pin);
         held.map(move |held| match held {
             Held::Copied => View::copied(buffer),
             Held::Pinned { start, length, pin } => View::pinned(start, length, pin),
@@ -273,8 +273,8 @@ impl<V: SegmentView> Reader<V> {
         now: impl Fn() -> UnixMs,
         buffer: &mut Vec<u8>,
     ) -> Outcome<Option<KeptView<V>>> {
-        let slots = || KeptSlots::of(self);
-        let held = self.hold(database, key, now, |length| 0..length, buffer, slots);
+        let pin = |block, bytes| self.pin_in(KeptSlots::of(self)?, block, bytes);
+        let held = self.hold(database, key, now, |length| 0..length, buffer, pin);
         held.map(|held| match held {
             Held::Copied => None,
             Held::Pinned { start, length, pin } => Some(KeptView::pinned(start, length, pin)),
@@ -323,8 +323,10 @@ impl<V: SegmentView> Reader<V> {
         part: impl Fn(u64) -> Range<u64>,
         value: &mut Vec<u8>,
     ) -> Outcome<()> {
-        let slots = || self.slots.as_ref();
-        self.hold(database, key, now, part, value, slots).map(|held| {
+        // Of no view: it ends with this call, and without it a value that changes often could not
+        // be copied.
+        let pin = |block, _| PinSlots::pin(self.slots.as_ref()?, block);
+        self.hold(database, key, now, part, value, pin).map(|held| {
             if let Held::Pinned { start, length, pin } = held {
                 let view = View::pinned(start, length, pin);
                 value.clear();
@@ -333,7 +335,20 @@ impl<V: SegmentView> Reader<V> {
         })
     }
 
-    /// Pins the block of the value in one of `slots`, or copies `part` of it to `buffer`.
+    /// Pins `block` for a view of `bytes` bytes, within what the views of the session may hold.
+    #[inline]
+    fn pin_in<S: Deref<Target = PinSlots>>(
+        &self,
+        slots: S,
+        block: u64,
+        bytes: u64,
+    ) -> Option<Pin<S>> {
+        let share = self.mapping.load(root::VIEW_SHARE).unwrap_or(0);
+        PinSlots::pin_within(slots, block, bytes, share)
+    }
+
+    /// Has `pin` pin the block of the value, given its offset and the value's length, or copies
+    /// `part` of it to `buffer`.
     #[inline]
     fn hold<S: Deref<Target = PinSlots>>(
         &self,
@@ -342,17 +357,14 @@ impl<V: SegmentView> Reader<V> {
         now: impl Fn() -> UnixMs,
         part: impl Fn(u64) -> Range<u64>,
         buffer: &mut Vec<u8>,
-        slots: impl Fn() -> Option<S>,
+        pin: impl Fn(u64, u64) -> Option<Pin<S>>,
     ) -> Outcome<Held<S>> {
         self.attempt(database, key, now, Use::Yes, |walk, found| {
             walk.need_string(found)?;
             let part = part(found.value_length);
             let (offset, length) = (found.value_at + part.start, part.end - part.start);
-            let slot = match found.large {
-                Some(large) => slots().and_then(|slots| PinSlots::pin(slots, large.block())),
-                None => None,
-            };
-            if let Some(pin) = slot {
+            let pinned = found.large.and_then(|large| pin(large.block(), found.value_length));
+            if let Some(pin) = pinned {
                 let start = self.mapping.range(offset, length)?;
                 // It is made before the check that the pin came in time, and dropped, unread, if it
                 // did not.

@@ -14,9 +14,10 @@ const INLINE_BYTES_MAX: usize = 64;
 
 /// The value of a key as it was when it was read, whatever happens to the key.
 ///
-/// A large one that was read through shared memory is pinned: the slice is the server's memory. The
-/// view keeps the session that the pin belongs to, also after its client was dropped, and gives the
-/// memory back when it is dropped. It outlives the server, too: the memory stays mapped as it was.
+/// A large one that was read through shared memory is pinned: the slice is the server's memory, or
+/// a copy where the views of the session hold their share of that already. The view keeps the
+/// session that the pin belongs to, also after its client was dropped, and gives the memory back
+/// when it is dropped. It outlives the server, too: the memory stays mapped as it was.
 ///
 /// One thing takes pins away: a server that lives on and ends the session's connection, as by
 /// CLIENT KILL. It may use the memory for other values from then on, so that a process whose

@@ -5,12 +5,16 @@
 //! process, whichever is first; its pins end with it. What a session tells of its uses lies in its
 //! pin table: `keyspace/touch.rs`.
 //!
+//! What views may hold is shared out among the sessions that read, and left to their clients to
+//! keep to: nobody asks for a pin, and to end a session is to reuse what its views show
+//! (`docs/decisions/0008-view-shares.md`).
+//!
 //! *Not here*: when a table is sealed (`sealings.rs`).
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::Arena;
@@ -31,6 +35,8 @@ use crate::sealings::{Owner, Sealings};
 const SESSIONS_MAX: usize = 1024;
 /// The user id that stands for everyone who has none in this namespace.
 const OVERFLOW_USER: u32 = 65_534;
+/// What views may hold where the option leaves it to `maxmemory`: this part of it.
+const VIEW_TOTAL_SHARE: u64 = 4;
 
 /// What a session is told that may not read yet: an arena is never without a segment.
 const NO_SEGMENTS: MemorySegments =
@@ -40,6 +46,8 @@ const NO_SEGMENTS: MemorySegments =
 #[derive(Default)]
 pub struct Attachments {
     sessions: Mutex<BTreeMap<u64, Session>>,
+    /// What views of all sessions may hold; 0 is no limit. Changed under the lock of the sessions.
+    view_bytes_max: AtomicU64,
 }
 
 /// One of them.
@@ -186,16 +194,38 @@ impl Attachments {
                 Stage::Refused(error.to_string())
             }
         };
+        self.share_views(&sessions, arena);
     }
 
     /// Ends the session of connection `id`, if it has one; what it has reported last is taken in,
     /// and nothing else, so that who attaches and closes all the time makes nobody pay for others.
     pub fn end(&self, id: u64, keyspace: &Keyspace) {
-        let ended = self.sessions().remove(&id);
+        let mut sessions = self.sessions();
+        let ended = sessions.remove(&id);
+        if ended.is_some() {
+            self.share_views(&sessions, keyspace.arena());
+        }
+        drop(sessions);
         if let Some(Session { pins, stage: Stage::Reading, .. }) = ended {
             let pins: Arc<dyn PinMemory> = pins;
             keyspace.end_session(&pins, sys::clock::realtime());
         }
+    }
+
+    /// Shares out anew what views may hold, as `settings` say it.
+    pub fn limit_views(&self, settings: &Settings, arena: &Arena) {
+        let sessions = self.sessions();
+        self.view_bytes_max.store(view_bytes_max(settings), Ordering::Relaxed);
+        self.share_views(&sessions, arena);
+    }
+
+    /// Tells the clients of `sessions` what the views of each may hold.
+    fn share_views(&self, sessions: &BTreeMap<u64, Session>, arena: &Arena) {
+        let total = self.view_bytes_max.load(Ordering::Relaxed);
+        let reads = |session: &&Session| matches!(session.stage, Stage::Reading);
+        let reader_count = sessions.values().filter(reads).count().max(1) as u64;
+        // No share is 0, which would be no limit.
+        arena.limit_views(if total == 0 { 0 } else { (total / reader_count).max(1) });
     }
 
     /// Returns the number of sessions.
@@ -205,6 +235,14 @@ impl Attachments {
 
     fn sessions(&self) -> MutexGuard<'_, BTreeMap<u64, Session>> {
         self.sessions.lock().expect("no holder of the sessions panics")
+    }
+}
+
+/// Returns what views of all sessions may hold; 0 is no limit.
+fn view_bytes_max(settings: &Settings) -> u64 {
+    match settings.view_total_max {
+        0 => settings.max_memory.div_ceil(VIEW_TOTAL_SHARE),
+        total => total,
     }
 }
 

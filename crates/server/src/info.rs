@@ -383,6 +383,8 @@ fn shared_memory(shared: &Shared, fields: &mut Fields) {
     let totals = shared.counted().totals;
     fields.add("shm_sessions", shared.attachments.count());
     fields.add("shm_pins", pinned);
+    fields.add("shm_retired_bytes", shared.keyspace().arena().retired_bytes());
+    fields.add("shm_view_share", shared.keyspace().arena().view_share());
     fields.add("shm_touches", shared.keyspace().touch_count());
     fields.add("shm_lanes", lane_count);
     fields.add("shm_lane_bytes", lane_bytes);

@@ -349,6 +349,7 @@ impl Shared {
         keyspace.set_eviction_policy(settings.max_memory_policy);
         keyspace.set_collection_limits(settings.collections);
         keyspace.arena().allow_readers(settings.shared_reads);
+        self.attachments.limit_views(settings, keyspace.arena());
         self.log.set_level(&settings.log_level);
         self.watch.set(reported_from(settings), settings.latency_tracking);
     }

@@ -283,6 +283,36 @@ fn miri_kept_view_outlives_its_key_and_keeps_its_reader() {
 }
 
 #[test]
+fn miri_views_beyond_the_share_are_copies() {
+    let mut fixture = Fixture::new();
+    let value = bytes(1, 6000);
+    fixture.set(b"key", &value, None);
+    let Fixture { reader, arena, .. } = &fixture;
+    let mut buffers = [const { Vec::new() }; 3];
+    let mut is_pinned = |index: usize| {
+        let Outcome::Found(view) = reader.pin(DATABASE, b"key", never, &mut buffers[index]) else {
+            panic!("it is there")
+        };
+        assert_eq!(view.as_deref().unwrap_or(&buffers[index]), value);
+        view
+    };
+    arena.limit_views(12_000);
+    let [first, second] = [0, 1].map(&mut is_pinned);
+    assert!(first.is_some() && second.is_some() && is_pinned(2).is_none());
+    let mut copy = Vec::new();
+    assert_eq!(reader.get(DATABASE, b"key", never, &mut copy), Outcome::Found(()));
+    assert_eq!(copy, value);
+    arena.limit_views(0);
+    assert!(is_pinned(2).is_some(), "no limit");
+    arena.limit_views(12_000);
+    drop(second);
+    assert!(is_pinned(2).is_some());
+    arena.limit_views(5_999);
+    drop(first);
+    assert!(is_pinned(2).is_none());
+}
+
+#[test]
 fn miri_held_value_outlives_every_change_of_its_key() {
     let mut fixture = Fixture::new();
     let old = bytes(1, 6000);

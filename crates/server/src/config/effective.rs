@@ -548,6 +548,17 @@ pub static LANES_MAX: Row = Row {
     ..Row::EFFECTIVE
 };
 
+/// How much the views of all sessions may hold.
+pub static VIEW_TOTAL_MAX: Row = Row {
+    name: "shm-view-total-max",
+    kind: Kind::Memory { min: 0, max: u64::MAX },
+    default: "0",
+    doc: "Bytes of values that views of all sessions of shared memory may hold together, in equal \
+          shares; what is beyond its share a client copies. 0 is a quarter of maxmemory, or no \
+          limit where that has none.",
+    ..Row::EFFECTIVE
+};
+
 /// How much upload memory a session may have.
 pub static UPLOAD_BYTES_MAX: Row = Row {
     name: "shm-upload-bytes-max",
@@ -720,6 +731,7 @@ pub static ROWS: &[&Row] = &[
     &LANES_MAX,
     &UPLOAD_BYTES_MAX,
     &UPLOAD_TOTAL_MAX,
+    &VIEW_TOTAL_MAX,
     &BUSY_POLL,
     &BUSY_POLL_LIMIT,
     &SAVE,

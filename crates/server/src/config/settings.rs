@@ -65,6 +65,8 @@ pub struct Settings {
     pub effect_backlog_bytes: u64,
     pub shared_reads: bool,
     pub shared_read_users: Vec<u32>,
+    /// What views of all sessions may hold; 0 leaves it to `maxmemory`.
+    pub view_total_max: u64,
     pub lanes_max: usize,
     pub uploads: UploadLimits,
     pub busy_poll: PollMode,
@@ -154,6 +156,7 @@ impl Settings {
             effect_backlog_bytes: number(&row::EFFECT_BACKLOG),
             shared_reads: flag(&row::SHARED_READS),
             shared_read_users: user_ids(&text(&row::SHARED_READ_USERS)),
+            view_total_max: number(&row::VIEW_TOTAL_MAX),
             lanes_max: number(&row::LANES_MAX) as usize,
             uploads: UploadLimits::read(number),
             busy_poll: PollMode::from_name(&text(&row::BUSY_POLL)).expect("a checked choice"),
