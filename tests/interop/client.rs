@@ -873,7 +873,10 @@ fn killed_session_takes_nothing_by_another_connection() {
     let offset = view.offset().expect("it is pinned").to_string();
     killer.call(&[b"CLIENT", b"KILL", b"TYPE", b"normal", b"SKIPME", b"yes"]).unwrap();
     poll_until("the session to end", || server.info("shm_sessions") == 0);
-    poll_until("the socket to be anew", || socket.call(&[b"PING"]).is_ok());
+    poll_until("its lane to end", || server.info("shm_lanes") == 0);
+    for client in [&client, &socket] {
+        poll_until("the client to be anew", || client.call(&[b"PING"]).is_ok());
+    }
     assert!(killer.call(&[b"DEL", b"key"]).is_ok());
     killer.put(b"key", &bytes(2, 100_000)).unwrap();
     let reply = socket.call(&[b"SHM", b"TAKE", b"key", offset.as_bytes()]).unwrap();
