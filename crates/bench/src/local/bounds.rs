@@ -88,15 +88,17 @@ pub fn all(figures: &Figures, counts: Counts, sizes: &[usize], pipeline: usize) 
         let name = format!("SET 64 B over a lane by a futex ping-pong{suffix}");
         bounds.push(Bound::new(name, found, 1.2, ""));
     }
-    for act in [Act::Get, Act::Set] {
-        let cpu = |way, pipeline| figures.cpu(&row(act, way, SMALL, pipeline, true));
-        let lane = cpu(Way::Lane, pipeline);
-        for (other, limit) in [(1, 1.0 / 5.0), (pipeline, 1.0 / 1.1)] {
-            let act = act.name();
-            let name = format!(
-                "server CPU, {act} 64 B, lane P{pipeline} by unix socket P{other}, both asleep"
-            );
-            bounds.push(Bound::new(name, ratio(lane, cpu(Way::Unix, other)), limit, ""));
+    for (is_asleep, suffix) in [(false, ""), (true, ", both asleep")] {
+        for act in [Act::Get, Act::Set] {
+            let cpu = |way, pipeline| figures.cpu(&row(act, way, SMALL, pipeline, is_asleep));
+            let lane = cpu(Way::Lane, pipeline);
+            for (other, limit) in [(1, 1.0 / 5.0), (pipeline, 1.0 / 1.1)] {
+                let act = act.name();
+                let name = format!(
+                    "server CPU, {act} 64 B, lane P{pipeline} by unix socket P{other}{suffix}"
+                );
+                bounds.push(Bound::new(name, ratio(lane, cpu(Way::Unix, other)), limit, ""));
+            }
         }
     }
     let copy = p50(Entry::Copy(LARGE));
