@@ -497,6 +497,8 @@ impl Writer {
     }
 
     fn give_back(&mut self) {
+        // No limit, and two that make copies of some views.
+        self.arena.limit_views(self.random.below(3) * 100_000);
         self.arena.reclaim();
         self.effects[SEGMENTS_RETURNED] += self.arena.give_back(u64::MAX) / SEGMENT_BYTES;
     }
