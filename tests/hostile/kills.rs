@@ -22,10 +22,11 @@ const KILLS_DEFAULT: u64 = 12;
 const BATCH: usize = 12;
 /// The most steps that a victim takes before it is killed.
 const STEPS_MAX: u64 = 24;
-/// Looks at the server after each kill, a millisecond apart; as many where nobody is killed.
+/// Looks at the server after each kill, a millisecond apart.
 const LOOKS: u32 = 10;
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
-/// How much later than without kills others are to be answered at most: 10 %.
+/// How much later others are to be answered at most than while other servers' clients are killed:
+/// 10 %.
 const SLOWER_MAX: f64 = 1.1;
 
 /// A client that waits to be killed.
@@ -72,9 +73,10 @@ impl Held {
     }
 }
 
-/// Of each batch, the windows in which the others' requests are counted.
-const WITHOUT_KILLS: usize = 0;
-const WITH_KILLS: usize = 1;
+/// Of each batch, the windows in which the others' requests are counted: while clients of another
+/// server are killed, which costs the machine as much, and while those of theirs are.
+const ELSEWHERE: usize = 0;
+const HERE: usize = 1;
 /// No window.
 const BETWEEN: usize = usize::MAX;
 
@@ -121,43 +123,56 @@ fn watch(watcher: &mut Connection, since: Instant, expected: Held) -> Duration {
     found.expect("it was seen")
 }
 
-/// Lets batch `index` of victims live for a while, then kills them one by one. Returns how soon
-/// nothing of each was left.
+/// Kills the victims of batch `index` one by one, and as many clients of `another` server, in turn
+/// before them or after. Returns how soon nothing of each victim was left.
 fn run_batch(
     server: &Server,
+    another: &Server,
     watcher: &mut Connection,
     window: &AtomicUsize,
     (index, steps): (usize, &[u64]),
 ) -> Vec<Duration> {
-    let mut victims: Vec<Victim> =
-        steps.iter().map(|steps| Victim::start(server, *steps)).collect();
-    let mut held = Held::by(watcher);
-    window.store(2 * index + WITHOUT_KILLS, Ordering::Relaxed);
-    for _ in &victims {
-        watch(watcher, Instant::now(), held);
-    }
-    window.store(2 * index + WITH_KILLS, Ordering::Relaxed);
-    let kill = |victim: &mut Victim| {
-        held = held.without(victim.held);
-        let since = Instant::now();
-        victim.dialogue.program().kill();
-        watch(watcher, since, held)
+    let start = |server: &Server| -> Vec<Victim> {
+        steps.iter().map(|steps| Victim::start(server, *steps)).collect()
     };
-    let times = victims.iter_mut().map(kill).collect();
+    let (mut victims, mut strangers) = (start(server), start(another));
+    let (mut held, mut times) = (Held::by(watcher), Vec::new());
+    let order = if index.is_multiple_of(2) { [ELSEWHERE, HERE] } else { [HERE, ELSEWHERE] };
+    for which in order {
+        window.store(2 * index + which, Ordering::Relaxed);
+        for victim in if which == HERE { &mut victims } else { &mut strangers } {
+            if which == HERE {
+                held = held.without(victim.held);
+            }
+            let since = Instant::now();
+            victim.dialogue.program().kill();
+            let took = watch(watcher, since, held);
+            if which == HERE {
+                times.push(took);
+            }
+        }
+    }
     window.store(BETWEEN, Ordering::Relaxed);
     times
+}
+
+/// Starts a server with the keys that victims use.
+fn start() -> Server {
+    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let mut client = server.unix();
+    for index in 0..harness::VICTIM_KEYS {
+        let key = format!("{}{index}", harness::VICTIM_PREFIX);
+        client.ask(&request(&[b"SET", key.as_bytes(), &bytes(1, 9000)]));
+    }
+    client.ask(&request(&[b"SET", b"large".as_slice(), &bytes(2, 100_000)]));
+    server
 }
 
 #[test]
 fn killed_clients_leave_nothing_and_others_notice_nothing() {
     let count = number("FOREBAY_KILLS").unwrap_or(KILLS_DEFAULT) as usize;
-    let server = Launch::new(Kind::Forebay).option("segment-size", "1mb").start();
+    let (server, another) = (start(), start());
     let mut watcher = server.unix();
-    for index in 0..harness::VICTIM_KEYS {
-        let key = format!("{}{index}", harness::VICTIM_PREFIX);
-        watcher.ask(&request(&[b"SET", key.as_bytes(), &bytes(1, 9000)]));
-    }
-    watcher.ask(&request(&[b"SET", b"large".as_slice(), &bytes(2, 100_000)]));
     let (window, is_over) = (AtomicUsize::new(BETWEEN), AtomicBool::new(false));
     let mut random = Prng::new(1);
     let steps: Vec<u64> = (0..count as u64)
@@ -171,7 +186,7 @@ fn killed_clients_leave_nothing_and_others_notice_nothing() {
         poll_until("the others to begin", || watcher.info("shm_lanes") == 1);
         let before = (Held::by(&mut watcher), watcher.info("connected_clients"));
         for batch in steps.chunks(BATCH).enumerate() {
-            gone.extend(run_batch(&server, &mut watcher, &window, batch));
+            gone.extend(run_batch(&server, &another, &mut watcher, &window, batch));
             poll_until("their connections to end", || {
                 (Held::by(&mut watcher), watcher.info("connected_clients")) == before
             });
@@ -191,8 +206,8 @@ fn killed_clients_leave_nothing_and_others_notice_nothing() {
     report_others(others);
 }
 
-/// Prints how much later others were answered while clients were killed, batch by batch: what else
-/// the machine does falls on both windows of a batch.
+/// Prints how much later others were answered while clients of their server were killed, batch by
+/// batch: what else the machine does falls on both windows of a batch.
 fn report_others(mut others: Times) {
     others.iter_mut().flatten().for_each(|times| times.sort_unstable());
     let us = |times: &[u64], share: f64| match times.len() {
@@ -205,16 +220,14 @@ fn report_others(mut others: Times) {
                 others.iter().map(|batch| us(&batch[window], share)).collect();
             middle(&mut column)
         };
-        let ratio = |batch: &[Vec<u64>; 2]| {
-            us(&batch[WITH_KILLS], share) / us(&batch[WITHOUT_KILLS], share)
-        };
+        let ratio = |batch: &[Vec<u64>; 2]| us(&batch[HERE], share) / us(&batch[ELSEWHERE], share);
         let mut ratios: Vec<f64> = others.iter().map(ratio).collect();
         let ratio = middle(&mut ratios);
         println!(
-            "other sessions, SET and GET in one, {name}: {:.1} us without kills, {:.1} us with; \
-             ratio {ratio:.3}, the median of {} pairs from {:.3} to {:.3}; bound {SLOWER_MAX}: {}",
-            column(WITHOUT_KILLS),
-            column(WITH_KILLS),
+            "other sessions, SET and GET in one, {name}: {:.1} us while another server's \
+             clients are killed, {:.1} us while this one's are; ratio {ratio:.3}, the median of {} pairs from {:.3} to {:.3}; bound {SLOWER_MAX}: {}",
+            column(ELSEWHERE),
+            column(HERE),
             ratios.len(),
             ratios[0],
             ratios[ratios.len() - 1],
