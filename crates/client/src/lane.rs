@@ -232,7 +232,9 @@ impl Lane {
     /// Copies `value` to the start of `room`, to be committed next over this lane under `key`, and
     /// returns the mode to commit it by. Where `mode` has it copied, the server copies what is
     /// there while the rest comes. A server that looks for this client's requests goes on looking
-    /// meanwhile, and need not be woken for the commit.
+    /// meanwhile, and need not be woken for the commit. Replies to what was sent before by
+    /// [`Lane::send`] have been taken, and the next call is one that awaits its replies, such as
+    /// [`Lane::pipeline`]: what the server says of the copies is skipped then.
     ///
     /// # Errors
     /// As [`Lane::call`].

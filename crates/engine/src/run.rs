@@ -146,6 +146,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     ) -> bool {
         let Some(command) = prepared.command else {
             self.refuse_malformed(request, reply);
+            self.session.settle_ahead();
             return true;
         };
         self.session.state.last_command = Some(command);
@@ -173,6 +174,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             }
             Err(error) => self.refuse(command, &error, reply),
         }
+        self.session.settle_ahead();
         true
     }
 
@@ -448,7 +450,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 }
                 result => {
                     guard.serve_waits();
-                    self.session.give_up_ahead();
                     return result;
                 }
             };
@@ -515,8 +516,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
 
     /// Copies `part` of the upload of this offset and length, which is to be the value of `key`,
     /// while nothing is held; returns how many of its bytes are copied then. A part that begins the
-    /// value begins the copy; one that does not go on with it, or finds no room, ends it, as the
-    /// next write does. Nothing is lost by that but time: a commit copies what is not there.
+    /// value begins the copy; one that does not go on with it, or finds no room, ends it, as any
+    /// other request does. Nothing is lost by that but time: a commit copies what is not there.
     #[cold]
     fn copy_ahead(
         &mut self,
@@ -542,7 +543,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         };
         let Some(mut block) = block else { return Ok(0) };
         let copied = block.copy_upload(&claim, part.end);
-        self.session.ahead = Some(block);
+        self.session.copy_ahead(block);
         Ok(copied)
     }
 

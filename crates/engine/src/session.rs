@@ -13,8 +13,15 @@ pub struct Session {
     pub(crate) waits: Waits,
     /// The block that has an argument of the request to be run.
     pub(crate) offer: Option<Box<ReservedBlock>>,
-    /// The block that an upload of its client is copied to part by part, until the next write.
-    pub(crate) ahead: Option<Box<ReservedBlock>>,
+    ahead: Option<Ahead>,
+}
+
+/// A block that an upload of the session's client is copied to part by part.
+#[derive(Debug)]
+struct Ahead {
+    block: Box<ReservedBlock>,
+    /// The request that is run has copied a part: the next one may go on.
+    is_new: bool,
 }
 
 impl Session {
@@ -36,28 +43,37 @@ impl Session {
         self.offer = None;
     }
 
-    /// Takes the block that a part of the claimed upload was copied to, for `key`. What another has
-    /// a part of is given back.
+    /// Keeps `block`, which a part of an upload was just copied to, for the next request.
+    pub(crate) fn copy_ahead(&mut self, block: Box<ReservedBlock>) {
+        self.ahead = Some(Ahead { block, is_new: true });
+    }
+
+    /// Takes the block that the request before has copied a part of the claimed upload to, for
+    /// `key`.
     pub(crate) fn take_ahead(
         &mut self,
         claim: &Claim<'_>,
         key: &Key<'_>,
     ) -> Option<Box<ReservedBlock>> {
-        self.ahead.take().filter(|block| block.is_copy_of(claim, key.bytes.len()))
+        let block = self.ahead.take()?.block;
+        block.is_copy_of(claim, key.bytes.len()).then_some(block)
     }
 
-    /// Gives the block back that a part of an upload was copied to, if there is one.
+    /// Ends a request: what it has not copied itself it has used, or was refused, or had nothing to
+    /// do with, and the client may write the upload anew.
     #[inline]
-    pub(crate) fn give_up_ahead(&mut self) {
-        if self.ahead.is_some() {
-            self.ahead = None;
-        }
+    pub(crate) fn settle_ahead(&mut self) {
+        self.ahead.take_if(|ahead| !std::mem::take(&mut ahead.is_new));
+    }
+
+    /// Returns the bytes of the block that an upload is copied to, which count in the keyspace.
+    pub fn ahead_bytes(&self) -> usize {
+        self.ahead.as_ref().map_or(0, |it| it.block.filled_bytes() + it.block.missing_bytes())
     }
 
     /// Returns the bytes that the session holds beside itself; watches are accounted elsewhere.
     pub fn memory_bytes(&self) -> usize {
-        let ahead = self.ahead.as_ref().map_or(0, |it| it.filled_bytes() + it.missing_bytes());
-        self.state.transaction_bytes() + self.state.names.memory_bytes() + ahead
+        self.state.transaction_bytes() + self.state.names.memory_bytes()
     }
 
     /// Returns what tells others whether a watched key has changed.

@@ -599,8 +599,10 @@ impl Connection {
         let growth = bytes as isize - self.counted_bytes as isize;
         self.counted_bytes = bytes;
         // What its replies refer to lies in the keyspace and counts there, and nobody but this
-        // client may be in the way of its end. So does the place of a value that it sends.
-        let referenced = self.output.referenced_bytes() + self.incoming.value_bytes();
+        // client may be in the way of its end. So does the place of a value that it sends, or has
+        // copied ahead.
+        let coming = self.incoming.value_bytes() + self.session.ahead_bytes();
+        let referenced = self.output.referenced_bytes() + coming;
         self.record.set_memory(bytes, referenced);
         growth
     }

@@ -52,6 +52,7 @@ impl Client<'_> {
             assert_eq!(is_copying, copied > 0, "{parts:?}");
         }
         let reply = self.run(&format!("SHM COMMIT {offset} {length} {options}"));
+        assert_eq!(self.engine.keyspace().arena().reserved_bytes(), 0, "{parts:?} {options}");
         let _ = uploads.give_back(offset);
         reply
     }

@@ -2,7 +2,7 @@
 //!
 //! `SHM COMMIT ... COPIED` then finds the value nearly there. Nothing has changed before that: a
 //! key has its value from one moment to the next. Each connection has one value copied ahead at
-//! most.
+//! most, and any other request gives it up: its client may have written the upload anew.
 
 use super::commit::COMMIT;
 use crate::prelude::*;
@@ -14,7 +14,7 @@ pub static COPY: Command = Command {
     complexity: "O(N), N being the length of the part",
     arity: Arity::exactly(7),
     flags: Flags::DENYOOM.with(Flags::NOSCRIPT).with(Flags::NO_MULTI),
-    keys: &[KeySpec::at(6, KeyFlags::RW.with(KeyFlags::INSERT))],
+    keys: &[KeySpec::at(6, KeyFlags::OW.with(KeyFlags::UPDATE))],
     key_flags: None,
     args: &[
         Arg::integer("offset").within(0, 1 << 40),
