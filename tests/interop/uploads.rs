@@ -185,9 +185,16 @@ fn parts_that_are_copied_ahead_make_up_the_value_they_are_of() {
         assert!(socket.call(&format!("GET {key}")) == Reply::Bulk(value), "{seed}");
         assert_eq!(socket.call("DEL key longer"), Reply::Integer(1));
     }
-    let offset = room.offset();
-    let mut ask =
-        |line: String| lanes[0].call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_copied_ahead_is_kept_for_the_next_request_only() {
+    let server = server();
+    let mut lane = server.bare_lane(65_536);
+    let uploads = lane.uploads(16 << 20).unwrap();
+    let room = uploads.allocate(3_000_000, |requests| lane.pipeline(requests)).unwrap();
+    let (mut socket, offset) = (server.unix(), room.offset());
+    let mut ask = |line: String| lane.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
     for (part, expected) in [
         ("0 1000", Reply::Integer(1000)),
         ("1000 70000", Reply::Integer(70_000)),
@@ -233,7 +240,7 @@ fn parts_that_are_copied_ahead_make_up_the_value_they_are_of() {
     let growth = socket.info("used_memory") - before;
     assert!((3_000_000..5_000_000).contains(&growth), "{growth}");
     assert_eq!(server.info("shm_adopted_owned"), owned);
-    drop(lanes);
+    drop((lane, uploads));
     poll_until("what was copied ahead to go with its connection", || reserved() == 0);
 }
 

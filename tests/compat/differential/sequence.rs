@@ -97,6 +97,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("shm|attach", "Forebay's own"),
     ("shm|close", "Forebay's own"),
     ("shm|commit", "Forebay's own"),
+    ("shm|copy", "Forebay's own"),
     ("shm|free", "Forebay's own"),
     ("shm|lane", "Forebay's own"),
     ("shm|open", "Forebay's own"),
