@@ -14,7 +14,7 @@ use crate::uploads::{Commit, Mode, Uploads};
 
 /// Values of this size and more are written to upload memory, below it they are sent: a value of 16
 /// KiB passes through a lane about as fast, one of 64 KiB takes nearly twice as long. Measured in
-/// bench/results/2026-11-22-052729-local.json, the rows "SET", "lane" and "put copy".
+/// bench/results/2026-11-22-061501-local.json, the rows "SET", "lane" and "put copy".
 pub const UPLOAD_BYTES_MIN: usize = 32 * 1024;
 /// So many bytes of such values are put by SET before memory is made for them. That is whole
 /// segments, up to 64 MiB each, which the server and this process touch, and which count in full
