@@ -2,7 +2,7 @@
 //!
 //! *Layout*: `layout.rs` draws every byte that another process may read. `source.rs` is where
 //! memory comes from, `memory.rs` the mapped range, `words.rs` how shared bytes are copied.
-//! `index_pool.rs`, `page_pool.rs` with `slab.rs`, and `extent.rs` allocate; `bucket.rs` and
+//! `index_pool.rs`, `page_pool.rs` with `slab.rs` and `mixed.rs`, and `extent.rs` allocate; `bucket.rs` and
 //! `table.rs` are the index with its entries; `sequence.rs` and `pins.rs` are the two protocols,
 //! `pin_slots.rs` hands out pins, `touches.rs` tells what readers use; `reserved.rs` is blocks that
 //! are filled before they are linked, `upload.rs` memory that clients write their values to;
@@ -20,6 +20,8 @@ pub mod facade;
 mod index_pool;
 pub mod layout;
 mod memory;
+mod mixed;
+mod page_list;
 mod page_pool;
 mod pin_slots;
 pub mod pins;
@@ -28,6 +30,7 @@ pub mod reader;
 mod reserved;
 pub mod rules;
 pub mod sequence;
+mod size_class;
 mod slab;
 mod source;
 mod table;

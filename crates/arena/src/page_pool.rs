@@ -4,12 +4,20 @@
 //! leaves the region in whole segments only: a sealed segment cannot be punched. When extents need
 //! memory that slab pages hold, one segment is *drained*: it hands out no page, and its pages are
 //! emptied one by one by whoever makes room, each under the lock of its owner's shard.
+//!
+//! A page is touched by quarters, which are pages of the system's memory: one whose owner begins
+//! with few entries takes no more memory than they need ([`PagePool::extend`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::layout::PAGE_BYTES;
 use crate::memory::{Memory, NeedRoom, Region, Room};
+
+/// What a page is touched by: a fourth of it, one page of the system.
+pub(crate) const QUARTER_BYTES: u64 = PAGE_BYTES / QUARTERS as u64;
+/// The quarters of a page.
+pub(crate) const QUARTERS: u8 = 4;
 
 /// Whose a page is: word 2 of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +72,8 @@ pub(crate) struct PagePool {
     /// Every segment before it is without a free page that was touched.
     free_from: usize,
     draining: Option<Drain>,
-    used_pages: u64,
+    /// The touched quarters of the pages in use.
+    used_quarters: u64,
     /// Committed segments without a page in use.
     empty_segments: usize,
 }
@@ -75,8 +84,21 @@ struct Segment {
     /// A bit for each page in use.
     used: Box<[u64]>,
     used_pages: u32,
-    /// The pages before it were touched.
+    /// The pages before it were touched, at least their first quarters.
     touched_pages: u32,
+    /// The quarters of each page that were touched, less one: two bits for each.
+    quarters: Box<[u64]>,
+    touched_quarters: u64,
+    used_quarters: u64,
+}
+
+/// A page just handed out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewPage {
+    /// Where it lies.
+    pub offset: u64,
+    /// How many of its quarters, from the first on, may be written.
+    pub quarters: u8,
 }
 
 /// The segment that is being emptied.
@@ -97,51 +119,66 @@ impl PagePool {
             segments: Vec::new(),
             free_from: 0,
             draining: None,
-            used_pages: 0,
+            used_quarters: 0,
             empty_segments: 0,
         }
     }
 
-    /// Returns the bytes of the pages in use.
+    /// Returns the bytes of the pages in use, as far as these were touched.
     pub fn used_bytes(&self) -> u64 {
-        self.used_pages * PAGE_BYTES
+        self.used_quarters * QUARTER_BYTES
     }
 
     /// Returns the bytes of the lists of segments.
     pub fn private_bytes(&self) -> u64 {
-        let bits = self.memory.segment_bytes() / PAGE_BYTES / 8;
         let words = (self.segments.capacity() * size_of::<Segment>()) as u64;
-        words + self.segments.len() as u64 * bits
+        let bits = |it: &Segment| size_of_val(&*it.used) + size_of_val(&*it.quarters);
+        words + self.segments.first().map_or(0, bits) as u64 * self.segments.len() as u64
     }
 
-    /// Returns a page with undefined content: the lowest touched before, or a fresh one.
+    /// Returns a page with undefined content, at least `quarters` of which may be written: the
+    /// lowest touched before, or a fresh one.
     ///
     /// # Errors
     /// NeedRoom when the limit, the region or the system has no more.
-    pub fn allocate(&mut self, room: Room) -> Result<u64, NeedRoom> {
-        let (segment, index) = match self.touched_page() {
+    pub fn allocate(&mut self, quarters: u8, room: Room) -> Result<NewPage, NeedRoom> {
+        debug_assert!((1..=QUARTERS).contains(&quarters), "{quarters} quarters of a page");
+        let (segment, index) = match self.touched_page(quarters, room) {
             Some(found) => found,
-            None => self.fresh_page(room)?,
+            None => self.fresh_page(quarters, room)?,
         };
         if self.segments[segment].used_pages == 0 {
             self.empty_segments -= 1;
         }
         self.segments[segment].take(index);
-        self.used_pages += 1;
-        Ok(self.offset(segment) + u64::from(index) * PAGE_BYTES)
+        let quarters = self.segments[segment].quarters_of(index);
+        self.used_quarters += u64::from(quarters);
+        Ok(NewPage { offset: self.offset(segment) + u64::from(index) * PAGE_BYTES, quarters })
+    }
+
+    /// Lets one more quarter of `page`, which is in use, be written.
+    ///
+    /// # Errors
+    /// NeedRoom when the limit has no more.
+    pub fn extend(&mut self, page: u64, room: Room) -> Result<(), NeedRoom> {
+        self.memory.touch(QUARTER_BYTES, Region::Slab, room)?;
+        let (segment, index) = self.place_of(page);
+        self.segments[segment].touch(index, 1);
+        self.segments[segment].used_quarters += 1;
+        self.used_quarters += 1;
+        Ok(())
     }
 
     /// Takes back a page.
     pub fn free(&mut self, page: u64) {
         debug_assert_eq!(page % PAGE_BYTES, 0, "a page is aligned");
-        let segment = ((page - self.base) / self.memory.segment_bytes()) as usize;
-        let index = (page - self.offset(segment)) / PAGE_BYTES;
-        self.segments[segment].put(index as u32);
+        let (segment, index) = self.place_of(page);
+        self.segments[segment].put(index);
         if self.segments[segment].used_pages == 0 {
             self.empty_segments += 1;
         }
         self.free_from = self.free_from.min(segment);
-        self.used_pages -= 1;
+        self.used_quarters -= u64::from(self.segments[segment].quarters_of(index));
     }
 
     /// Gives the memory of segments without a page in use back to the system; returns the bytes.
@@ -157,8 +194,9 @@ impl PagePool {
             if !segment.is_committed || segment.used_pages != 0 {
                 continue;
             }
-            let touched = u64::from(segment.touched_pages) * PAGE_BYTES;
+            let touched = segment.touched_quarters * QUARTER_BYTES;
             (segment.is_committed, segment.touched_pages) = (false, 0);
+            segment.touched_quarters = 0;
             self.memory.retire(self.offset(index), touched);
             bytes += touched;
             if self.draining.is_some_and(|drain| drain.segment == index) {
@@ -172,16 +210,15 @@ impl PagePool {
     /// nobody else frees it. Its header is read only once it is known to be in use: the memory of a
     /// segment that was given back cannot be read.
     pub fn is_owned_by(&self, page: u64, owner: PageOwner) -> bool {
-        let segment = ((page - self.base) / self.memory.segment_bytes()) as usize;
-        let index = ((page - self.offset(segment)) / PAGE_BYTES) as u32;
+        let (segment, index) = self.place_of(page);
         let is_used = self.segments[segment].is_committed && self.segments[segment].is_used(index);
         is_used && PageOwner::of(&self.memory, page) == Some(owner)
     }
 
-    /// Returns the bytes of pages that were touched and are not in use.
+    /// Returns the touched bytes of pages that are not in use.
     pub fn free_bytes(&self) -> u64 {
-        let touched: u64 = self.segments.iter().map(|it| u64::from(it.touched_pages)).sum();
-        (touched - self.used_pages) * PAGE_BYTES
+        let touched: u64 = self.segments.iter().map(|it| it.touched_quarters).sum();
+        (touched - self.used_quarters) * QUARTER_BYTES
     }
 
     /// Chooses the segment with the fewest pages in use to be drained. Returns whether free pages
@@ -190,8 +227,8 @@ impl PagePool {
         let committed = self.segments.iter().enumerate().filter(|it| it.1.is_committed);
         let (segment, emptiest) = committed.min_by_key(|it| it.1.used_pages)?;
         self.draining = Some(Drain { segment, next: 0 });
-        let own_free = u64::from(emptiest.touched_pages - emptiest.used_pages) * PAGE_BYTES;
-        Some(self.free_bytes() - own_free >= u64::from(emptiest.used_pages) * PAGE_BYTES)
+        let own_free = (emptiest.touched_quarters - emptiest.used_quarters) * QUARTER_BYTES;
+        Some(self.free_bytes() - own_free >= emptiest.used_quarters * QUARTER_BYTES)
     }
 
     /// Returns the next page to empty of the segment that is being drained; `None` when all of its
@@ -228,8 +265,32 @@ impl PagePool {
         self.draining.is_some_and(|drain| drain.segment == segment)
     }
 
-    /// Returns the lowest free page that was touched.
-    fn touched_page(&mut self) -> Option<(usize, u32)> {
+    /// Returns the segment of `page` and its number there.
+    fn place_of(&self, page: u64) -> (usize, u32) {
+        let segment = ((page - self.base) / self.memory.segment_bytes()) as usize;
+        (segment, ((page - self.offset(segment)) / PAGE_BYTES) as u32)
+    }
+
+    /// Returns the lowest free page that was touched, with at least `quarters` of it touched. What
+    /// it lacks is touched where there is room; where there is none, a later page may have all.
+    fn touched_page(&mut self, quarters: u8, room: Room) -> Option<(usize, u32)> {
+        let (segment, page) = self.lowest_free_page()?;
+        let lacking = quarters.saturating_sub(self.segments[segment].quarters_of(page));
+        if lacking == 0 {
+            return Some((segment, page));
+        }
+        let bytes = u64::from(lacking) * QUARTER_BYTES;
+        if self.memory.touch(bytes, Region::Slab, room).is_ok() {
+            self.segments[segment].touch(page, lacking);
+            return Some((segment, page));
+        }
+        let others = segment..self.segments.len();
+        others.filter(|&index| !self.is_draining(index)).find_map(|index| {
+            self.segments[index].free_page_with(quarters).map(|page| (index, page))
+        })
+    }
+
+    fn lowest_free_page(&mut self) -> Option<(usize, u32)> {
         let mut is_first = true;
         for index in self.free_from..self.segments.len() {
             if let Some(page) = self.segments[index].free_page() {
@@ -247,19 +308,18 @@ impl PagePool {
     }
 
     /// Returns a page that was never touched, of the lowest segment that has one.
-    fn fresh_page(&mut self, room: Room) -> Result<(usize, u32), NeedRoom> {
-        self.memory.touch(PAGE_BYTES, Region::Slab, room)?;
+    fn fresh_page(&mut self, quarters: u8, room: Room) -> Result<(usize, u32), NeedRoom> {
+        let bytes = u64::from(quarters) * QUARTER_BYTES;
+        self.memory.touch(bytes, Region::Slab, room)?;
         let pages = (self.memory.segment_bytes() / PAGE_BYTES) as u32;
         let has_fresh = |it: &Segment| it.is_committed && it.touched_pages < pages;
         let lowest = (0..self.segments.len())
             .find(|&index| has_fresh(&self.segments[index]) && !self.is_draining(index));
         let index = match lowest {
             Some(index) => index,
-            None => self.open_segment().inspect_err(|_| self.memory.untouch(PAGE_BYTES))?,
+            None => self.open_segment().inspect_err(|_| self.memory.untouch(bytes))?,
         };
-        let segment = &mut self.segments[index];
-        segment.touched_pages += 1;
-        Ok((index, segment.touched_pages - 1))
+        Ok((index, self.segments[index].touch_next(quarters)))
     }
 
     /// Commits the lowest segment that is not.
@@ -287,7 +347,40 @@ impl Segment {
             used: vec![0; pages.div_ceil(64) as usize].into(),
             used_pages: 0,
             touched_pages: 0,
+            quarters: vec![0; pages.div_ceil(32) as usize].into(),
+            touched_quarters: 0,
+            used_quarters: 0,
         }
+    }
+
+    /// Returns how many quarters of `page`, which was touched, were.
+    fn quarters_of(&self, page: u32) -> u8 {
+        debug_assert!(page < self.touched_pages, "page {page} was touched");
+        (self.quarters[page as usize / 32] >> (page % 32 * 2) & 3) as u8 + 1
+    }
+
+    /// Counts `quarters` more of `page` as touched.
+    fn touch(&mut self, page: u32, quarters: u8) {
+        assert!(self.quarters_of(page) + quarters <= QUARTERS, "a page has four quarters");
+        self.quarters[page as usize / 32] += u64::from(quarters) << (page % 32 * 2);
+        self.touched_quarters += u64::from(quarters);
+    }
+
+    /// Counts `quarters` of the first page that was never touched, and returns it.
+    fn touch_next(&mut self, quarters: u8) -> u32 {
+        let page = self.touched_pages;
+        self.touched_pages += 1;
+        let word = &mut self.quarters[page as usize / 32];
+        let shift = page % 32 * 2;
+        *word = *word & !(3 << shift) | u64::from(quarters - 1) << shift;
+        self.touched_quarters += u64::from(quarters);
+        page
+    }
+
+    /// Returns a free page of which at least `quarters` were touched.
+    fn free_page_with(&self, quarters: u8) -> Option<u32> {
+        let mut pages = 0..self.touched_pages;
+        pages.find(|&page| !self.is_used(page) && self.quarters_of(page) >= quarters)
     }
 
     fn is_used(&self, page: u32) -> bool {
@@ -309,11 +402,13 @@ impl Segment {
         debug_assert!(!self.is_used(page), "a page is handed out once");
         self.used[page as usize / 64] |= 1 << (page % 64);
         self.used_pages += 1;
+        self.used_quarters += u64::from(self.quarters_of(page));
     }
 
     fn put(&mut self, page: u32) {
         debug_assert!(self.is_used(page), "a page comes back once");
         self.used[page as usize / 64] &= !(1 << (page % 64));
         self.used_pages -= 1;
+        self.used_quarters -= u64::from(self.quarters_of(page));
     }
 }

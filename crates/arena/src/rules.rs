@@ -16,6 +16,8 @@ pub enum Rule {
     OddWhileRelinking,
     /// A bucket is odd while what it refers to is overwritten in place.
     OddWhileOverwriting,
+    /// A bucket is odd while a small entry is moved up on its page, over its own old place.
+    OddWhileCompacting,
     /// A location says "changing" while its block is overwritten or moved.
     MarkedWhileChanging,
     /// Header and buckets are odd while entries go to another bucket, the header too while buckets
@@ -54,10 +56,11 @@ pub enum Rule {
 #[cfg(feature = "sabotage")]
 impl Rule {
     /// Every rule.
-    pub const ALL: [Rule; 19] = [
+    pub const ALL: [Rule; 20] = [
         Rule::OddWhileUnlinking,
         Rule::OddWhileRelinking,
         Rule::OddWhileOverwriting,
+        Rule::OddWhileCompacting,
         Rule::MarkedWhileChanging,
         Rule::OddWhileSplitting,
         Rule::OddWhileClearing,

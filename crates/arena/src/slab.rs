@@ -1,6 +1,9 @@
-//! Slab pages: 16 KiB each, owned by one table, cut into items of one size class.
+//! The slab memory of one table: pages of 16 KiB, each owned by the table.
 //!
-//! Page header (first line of the page; only the writer reads it):
+//! A class of which the table holds several pages' worth has pages of its own, cut into items; the
+//! items of all other classes share pages (`mixed.rs`), so that memory follows the data.
+//!
+//! Header of a class's own page (first line of the page; only the writer reads it):
 //! ```text
 //! word 0: class u8 | list u8 | first free item u16 | items ever used u16 | items in use u16
 //! word 1: previous page u32 | next page u32            page numbers plus one; 0: none
@@ -12,69 +15,21 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::layout::{LINE_BYTES, PAGE_BYTES, SMALL_ENTRY_BYTES_MAX, TYPE_FREE};
+use crate::layout::{LINE_BYTES, PAGE_BYTES, TYPE_FREE};
 use crate::memory::{Arena, Memory, NeedRoom, Region, Room};
-use crate::page_pool::PageOwner;
+use crate::mixed::{MIXED, MixedPages, Place, Terms};
+use crate::page_list;
+use crate::page_pool::{PageOwner, QUARTERS};
+use crate::size_class::{CLASS_COUNT, class_bytes, class_of_entry, items_per_page};
 
-/// Size classes: every 8 bytes up to 256, then steps of at least 6 % that fill a page well.
-pub(crate) const CLASS_COUNT: usize = CLASSES.1;
+const _: () = assert!(CLASS_COUNT < MIXED as usize, "no class is taken for a mixed page");
 
-const ITEM_ROOM: u64 = PAGE_BYTES - LINE_BYTES;
-const CLASS_BYTES_MIN: u64 = 16;
-const CLASSES: ([u16; 80], usize) = class_table();
-const CLASS_BY_EIGHTH: [u8; (SMALL_ENTRY_BYTES_MAX / 8 + 1) as usize] = class_lookup();
-const _: () = assert!(CLASSES.0[CLASS_COUNT - 1] as u64 == SMALL_ENTRY_BYTES_MAX);
-
-const fn class_table() -> ([u16; 80], usize) {
-    let mut sizes = [0; 80];
-    let mut count = 0;
-    let mut size = CLASS_BYTES_MIN;
-    while size <= 256 {
-        sizes[count] = size as u16;
-        count += 1;
-        size += 8;
-    }
-    let mut per_page = ITEM_ROOM / 256;
-    while per_page >= 4 {
-        let size = ITEM_ROOM / per_page / 8 * 8;
-        if size * 100 >= sizes[count - 1] as u64 * 106 || per_page == 4 {
-            sizes[count] = size as u16;
-            count += 1;
-        }
-        per_page -= 1;
-    }
-    (sizes, count)
-}
-
-const fn class_lookup() -> [u8; (SMALL_ENTRY_BYTES_MAX / 8 + 1) as usize] {
-    let mut lookup = [0; (SMALL_ENTRY_BYTES_MAX / 8 + 1) as usize];
-    let mut eighth = 0;
-    let mut class = 0;
-    while eighth < lookup.len() {
-        while (CLASSES.0[class] as usize) < eighth * 8 {
-            class += 1;
-        }
-        lookup[eighth] = class as u8;
-        eighth += 1;
-    }
-    lookup
-}
-
-/// Returns the class for an entry of `bytes`, `1..=SMALL_ENTRY_BYTES_MAX`.
-#[inline]
-pub(crate) fn class_of(bytes: u64) -> u8 {
-    CLASS_BY_EIGHTH[bytes.div_ceil(8) as usize]
-}
-
-/// Returns the size of the items of `class`.
-#[inline]
-pub(crate) fn class_bytes(class: u8) -> u64 {
-    u64::from(CLASSES.0[usize::from(class)])
-}
-
-fn items_per_page(class: u8) -> u64 {
-    ITEM_ROOM / class_bytes(class)
-}
+/// A class gets pages of its own when its items fill eight, because one of them is half empty on
+/// average; it loses them again when they fill two.
+const OWN_BYTES_MIN: u64 = 8 * PAGE_BYTES;
+const OWN_BYTES_LEAST: u64 = OWN_BYTES_MIN / 4;
+/// The classes are counted from so many bytes of mixed pages on: before, none can fill its own.
+const COUNTED_BYTES_MIN: u64 = 4 * PAGE_BYTES;
 
 /// Returns the page that holds `item`.
 pub(crate) fn page_of(item: u64) -> u64 {
@@ -92,12 +47,19 @@ struct Class {
     /// First page of each list, page number plus one.
     heads: [u32; LIST_COUNT],
     pages: u32,
+    /// Items in use on these pages.
     used_items: u32,
+    /// Items in use on mixed pages.
+    mixed_items: u32,
+    /// Whether new items go to pages of its own.
+    has_own: bool,
 }
 
 /// The slab pages of one table.
 pub(crate) struct Slabs {
-    classes: Box<[Class; CLASS_COUNT]>,
+    /// Absent while the table holds too little for any class to have pages of its own.
+    classes: Option<Box<[Class; CLASS_COUNT]>>,
+    mixed: MixedPages,
     owner: PageOwner,
 }
 
@@ -139,8 +101,8 @@ impl PageState {
 
 impl Slabs {
     /// Returns no pages, those of `owner`.
-    pub fn new(owner: PageOwner) -> Slabs {
-        Slabs { classes: Box::new([Class::default(); CLASS_COUNT]), owner }
+    pub const fn new(owner: PageOwner) -> Slabs {
+        Slabs { classes: None, mixed: MixedPages::new(), owner }
     }
 
     /// Returns whether `page` is one of these. The caller holds the shard.
@@ -149,19 +111,186 @@ impl Slabs {
     }
 
     /// Returns the bytes of private memory.
-    pub const fn private_bytes(&self) -> u64 {
-        size_of::<[Class; CLASS_COUNT]>() as u64
+    #[inline]
+    pub fn private_bytes(&self) -> u64 {
+        match &self.classes {
+            Some(_) => size_of::<[Class; CLASS_COUNT]>() as u64,
+            None => 0,
+        }
     }
 
-    /// Returns an item of `class` with undefined content.
+    /// Returns an item of `class` with undefined content, or the page that has to be compacted for
+    /// it; then [`Slabs::allocate_on`] follows.
     ///
     /// # Errors
-    /// NeedRoom when no page can be had.
-    pub fn allocate(&mut self, arena: &Arena, class: u8, room: Room) -> Result<u64, NeedRoom> {
+    /// NeedRoom when there is none within `terms`.
+    pub fn allocate(
+        &mut self,
+        arena: &Arena,
+        class: u8,
+        terms: Terms,
+    ) -> Result<Place, NeedRoom> {
+        if self.classes.is_none() && self.mixed.page_bytes() >= COUNTED_BYTES_MIN {
+            self.count_classes(&arena.memory);
+        }
+        if let Some(classes) = &self.classes
+            && classes[usize::from(class)].has_own
+        {
+            return self.allocate_own(arena, class, terms.room).map(Place::At);
+        }
+        let place = self.mixed.allocate(arena, self.owner, class_bytes(class), terms)?;
+        if matches!(place, Place::At(_)) {
+            self.count_mixed(class);
+        }
+        Ok(place)
+    }
+
+    /// Returns an item of `class` at the end of `page`, which [`Slabs::allocate`] named and which
+    /// was compacted since.
+    pub fn allocate_on(&mut self, memory: &Memory, page: u64, class: u8) -> u64 {
+        self.mixed.compacted(memory, page);
+        self.count_mixed(class);
+        self.mixed.push(memory, page, class_bytes(class))
+    }
+
+    /// Takes back an item that no index slot refers to any more; its words are still as they were.
+    pub fn free(&mut self, arena: &Arena, item: u64) {
         let memory = &*arena.memory;
-        let heads = self.classes[usize::from(class)].heads;
-        let page = match heads[..LIST_FULL].iter().rev().find(|&&head| head != 0) {
-            Some(&head) => page_offset(head),
+        let page = page_of(item);
+        if Slabs::is_mixed(memory, page) {
+            let class = class_of_entry(memory, item);
+            if let Some(classes) = &mut self.classes {
+                classes[usize::from(class)].mixed_items -= 1;
+            }
+            if let Some(page) = self.mixed.free(memory, page, item, class_bytes(class)) {
+                PageOwner::clear(memory, page);
+                arena.pages().free(page);
+            }
+            return;
+        }
+        let mut state = load_state(memory, page);
+        let index = (item - page - LINE_BYTES) / class_bytes(state.class) + 1;
+        let marker = TYPE_FREE | u64::from(state.free) << 16;
+        memory.word(item).store(marker, Ordering::Relaxed);
+        state.free = index as u16;
+        state.in_use -= 1;
+        let class = self.class_mut(state.class);
+        class.used_items -= 1;
+        let items = u64::from(class.used_items + class.mixed_items);
+        class.has_own &= items * class_bytes(state.class) >= OWN_BYTES_LEAST;
+        if state.in_use == 0 {
+            self.remove_page(arena, page, state);
+        } else {
+            self.store_state(memory, page, state);
+        }
+    }
+
+    /// Returns whether `page`, one of a table, holds items of several classes.
+    pub fn is_mixed(memory: &Memory, page: u64) -> bool {
+        memory.word(page).load(Ordering::Relaxed) as u8 == MIXED
+    }
+
+    /// Returns whether `item`, of `class`, lies on a page for items of that class.
+    pub fn serves_class(memory: &Memory, item: u64, class: u8) -> bool {
+        let page_class = memory.word(page_of(item)).load(Ordering::Relaxed) as u8;
+        page_class == class || page_class == MIXED
+    }
+
+    /// Returns the page to empty of the class with the most free room, or of the mixed pages where
+    /// these have more, when that room is at least one page and `1 / share` of the whole.
+    pub fn page_to_empty(&self, memory: &Memory, share: u64) -> Option<u64> {
+        let most = (0..CLASS_COUNT).max_by_key(|&class| self.free_bytes(class))?;
+        let of_class = || self.own_page_to_empty(memory, most as u8, share);
+        let of_mixed = || self.mixed.page_to_empty(memory, share);
+        match self.free_bytes(most) > self.mixed.free_bytes() {
+            true => of_class().or_else(of_mixed),
+            false => of_mixed().or_else(of_class),
+        }
+    }
+
+    /// As [`Slabs::page_to_empty`], where an item of `class` has gone.
+    pub fn page_to_empty_of(&self, memory: &Memory, class: u8, share: u64) -> Option<u64> {
+        let has_own = |classes: &[Class; CLASS_COUNT]| classes[usize::from(class)].pages > 0;
+        match self.classes.as_deref().is_some_and(has_own) {
+            true => self.own_page_to_empty(memory, class, share),
+            false => self.mixed.page_to_empty(memory, share),
+        }
+    }
+
+    /// Returns the live items of `page`.
+    pub fn live_items(memory: &Memory, page: u64) -> Vec<u64> {
+        if Slabs::is_mixed(memory, page) {
+            return MixedPages::live_items(memory, page);
+        }
+        let state = load_state(memory, page);
+        let items = (1..=state.used_ever).map(|index| item_offset(page, state.class, index));
+        items.filter(|&item| memory.word(item).load(Ordering::Relaxed) & 0xF != TYPE_FREE).collect()
+    }
+
+    /// Takes `page` out of the lists that new items come from, until it is empty or taken back.
+    pub fn set_aside(&mut self, memory: &Memory, page: u64) {
+        if Slabs::is_mixed(memory, page) {
+            return self.mixed.set_aside(memory, page);
+        }
+        self.relist(memory, page, load_state(memory, page), LIST_ASIDE);
+    }
+
+    /// Puts a page that was set aside and not emptied back.
+    pub fn take_back(&mut self, memory: &Memory, page: u64) {
+        if Slabs::is_mixed(memory, page) {
+            return self.mixed.take_back(memory, page);
+        }
+        let state = load_state(memory, page);
+        self.relist(memory, page, state, state.right_list());
+    }
+
+    /// Returns all pages to the pool; every item is gone.
+    pub fn clear(&mut self, arena: &Arena) {
+        let memory = &*arena.memory;
+        let classes = self.classes.take();
+        let heads = classes.iter().flat_map(|classes| classes.iter()).flat_map(|class| class.heads);
+        let own = heads.flat_map(|head| page_list::pages(memory, head));
+        let mixed = self.mixed.take_all(memory);
+        let mut pool = arena.pages();
+        for page in own.chain(mixed) {
+            PageOwner::clear(memory, page);
+            pool.free(page);
+        }
+    }
+
+    /// Returns the touched bytes of the pages of this table.
+    pub fn page_bytes(&self) -> u64 {
+        let classes = self.classes.iter().flat_map(|classes| classes.iter());
+        let own: u64 = classes.map(|class| u64::from(class.pages)).sum();
+        own * PAGE_BYTES + self.mixed.page_bytes()
+    }
+
+    /// Begins to count the items of each class, all of which are on mixed pages.
+    #[cold]
+    fn count_classes(&mut self, memory: &Memory) {
+        let mut classes = Box::new([Class::default(); CLASS_COUNT]);
+        for page in self.mixed.pages(memory) {
+            for item in MixedPages::live_items(memory, page) {
+                classes[usize::from(class_of_entry(memory, item))].mixed_items += 1;
+            }
+        }
+        self.classes = Some(classes);
+    }
+
+    fn count_mixed(&mut self, class: u8) {
+        if let Some(classes) = &mut self.classes {
+            let counts = &mut classes[usize::from(class)];
+            counts.mixed_items += 1;
+            let items = u64::from(counts.used_items + counts.mixed_items);
+            counts.has_own = items * class_bytes(class) >= OWN_BYTES_MIN;
+        }
+    }
+
+    fn allocate_own(&mut self, arena: &Arena, class: u8, room: Room) -> Result<u64, NeedRoom> {
+        let memory = &*arena.memory;
+        let heads = self.class_mut(class).heads;
+        let page = match heads[..LIST_FULL].iter().rev().find_map(|&head| page_list::first(head)) {
+            Some(page) => page,
             None => self.add_page(arena, class, room)?,
         };
         let mut state = load_state(memory, page);
@@ -174,134 +303,57 @@ impl Slabs {
             item_offset(page, class, state.used_ever)
         };
         state.in_use += 1;
-        self.classes[usize::from(class)].used_items += 1;
+        self.class_mut(class).used_items += 1;
         self.store_state(memory, page, state);
         Ok(item)
     }
 
-    /// Takes back an item that no index slot refers to any more.
-    pub fn free(&mut self, arena: &Arena, item: u64) {
-        let memory = &*arena.memory;
-        let page = page_of(item);
-        let mut state = load_state(memory, page);
-        let index = (item - page - LINE_BYTES) / class_bytes(state.class) + 1;
-        let marker = TYPE_FREE | u64::from(state.free) << 16;
-        memory.word(item).store(marker, Ordering::Relaxed);
-        state.free = index as u16;
-        state.in_use -= 1;
-        self.classes[usize::from(state.class)].used_items -= 1;
-        if state.in_use == 0 {
-            self.remove_page(arena, page, state);
-        } else {
-            self.store_state(memory, page, state);
-        }
-    }
-
-    /// Returns the class of the live `item`.
-    #[inline]
-    pub fn class_of_item(memory: &Memory, item: u64) -> u8 {
-        memory.word(page_of(item)).load(Ordering::Relaxed) as u8
-    }
-
-    /// Returns the emptiest page of the class with the most free room, when that room is at least
-    /// one page and `1 / share` of the class.
-    pub fn page_to_empty(&self, memory: &Memory, share: u64) -> Option<u64> {
-        let most = (0..CLASS_COUNT).max_by_key(|&class| self.free_bytes(class))?;
-        self.page_to_empty_of(memory, most as u8, share)
-    }
-
-    /// As [`Slabs::page_to_empty`], in `class`.
-    pub fn page_to_empty_of(&self, memory: &Memory, class: u8, share: u64) -> Option<u64> {
-        let totals = &self.classes[usize::from(class)];
+    /// As [`Slabs::page_to_empty`], of the own pages of `class`: any page where new items go to
+    /// mixed ones.
+    fn own_page_to_empty(&self, memory: &Memory, class: u8, share: u64) -> Option<u64> {
+        let totals = &self.classes.as_ref()?[usize::from(class)];
         let per_page = items_per_page(class);
         let total = u64::from(totals.pages) * per_page;
         let free = total - u64::from(totals.used_items);
-        if totals.pages < 2 || free < per_page || free.saturating_mul(share) < total {
+        let is_sparse =
+            totals.pages >= 2 && free >= per_page && free.saturating_mul(share) >= total;
+        if totals.has_own && !is_sparse {
             return None;
         }
-        let head = *totals.heads[..LIST_FULL].iter().find(|&&head| head != 0)?;
-        Some(self.least_used(memory, head))
+        let lists = &totals.heads[..=LIST_FULL];
+        let head = *lists.iter().find(|&&head| head != 0)?;
+        let in_use = |&page: &u64| load_state(memory, page).in_use;
+        page_list::first_pages(memory, head).min_by_key(in_use)
     }
 
-    /// Returns the live items of `page`.
-    pub fn live_items(memory: &Memory, page: u64) -> Vec<u64> {
-        let state = load_state(memory, page);
-        let items = (1..=state.used_ever).map(|index| item_offset(page, state.class, index));
-        items.filter(|&item| memory.word(item).load(Ordering::Relaxed) & 0xF != TYPE_FREE).collect()
+    fn class_mut(&mut self, class: u8) -> &mut Class {
+        let classes = self.classes.as_mut().expect("a class with pages of its own is counted");
+        &mut classes[usize::from(class)]
     }
 
-    /// Takes `page` out of the lists that new items come from, until it is empty or taken back.
-    pub fn set_aside(&mut self, memory: &Memory, page: u64) {
-        self.relist(memory, page, load_state(memory, page), LIST_ASIDE);
-    }
-
-    /// Puts a page that was set aside and not emptied back.
-    pub fn take_back(&mut self, memory: &Memory, page: u64) {
-        let state = load_state(memory, page);
-        self.relist(memory, page, state, state.right_list());
-    }
-
-    /// Returns all pages to the pool; every item is gone.
-    pub fn clear(&mut self, arena: &Arena) {
-        let mut pool = arena.pages();
-        for class in self.classes.iter_mut() {
-            for head in class.heads {
-                let mut next = head;
-                while next != 0 {
-                    let page = page_offset(next);
-                    next = (arena.memory.word(page + 8).load(Ordering::Relaxed) >> 32) as u32;
-                    PageOwner::clear(&arena.memory, page);
-                    pool.free(page);
-                }
-            }
-            *class = Class::default();
-        }
-    }
-
-    /// Returns the bytes of the pages of this table.
-    pub fn page_bytes(&self) -> u64 {
-        self.classes.iter().map(|class| u64::from(class.pages)).sum::<u64>() * PAGE_BYTES
-    }
-
+    /// Returns the bytes of free items on the own pages of a class.
     fn free_bytes(&self, class: usize) -> u64 {
-        let totals = &self.classes[class];
-        let items = u64::from(totals.pages) * items_per_page(class as u8);
-        (items - u64::from(totals.used_items)) * class_bytes(class as u8)
-    }
-
-    /// Looks at the first pages of a list, a bounded number.
-    fn least_used(&self, memory: &Memory, head: u32) -> u64 {
-        const LOOKED_AT_MAX: usize = 8;
-        let mut best = page_offset(head);
-        let mut next = head;
-        for _ in 0..LOOKED_AT_MAX {
-            if next == 0 {
-                break;
-            }
-            let page = page_offset(next);
-            if load_state(memory, page).in_use < load_state(memory, best).in_use {
-                best = page;
-            }
-            next = (memory.word(page + 8).load(Ordering::Relaxed) >> 32) as u32;
-        }
-        best
+        let Some(classes) = &self.classes else { return 0 };
+        let items = u64::from(classes[class].pages) * items_per_page(class as u8);
+        (items - u64::from(classes[class].used_items)) * class_bytes(class as u8)
     }
 
     fn add_page(&mut self, arena: &Arena, class: u8, room: Room) -> Result<u64, NeedRoom> {
-        let bytes = class_bytes(class);
-        let need = |_| NeedRoom { bytes, region: Region::Slab };
-        let page = arena.pages().allocate(room).map_err(need)?;
+        let need = NeedRoom { bytes: class_bytes(class), region: Region::Slab };
+        let page = arena.pages().allocate(QUARTERS, room).map_err(|_| need)?.offset;
         self.owner.store(&arena.memory, page);
         let state = PageState { class, list: 0, free: 0, used_ever: 0, in_use: 0 };
-        self.link(&arena.memory, page, state);
+        let counts = self.class_mut(class);
+        page_list::link(&arena.memory, &mut counts.heads[0], page);
+        counts.pages += 1;
         arena.memory.word(page).store(state.pack(), Ordering::Relaxed);
-        self.classes[usize::from(class)].pages += 1;
         Ok(page)
     }
 
     fn remove_page(&mut self, arena: &Arena, page: u64, state: PageState) {
-        self.unlink(&arena.memory, page, state);
-        self.classes[usize::from(state.class)].pages -= 1;
+        let counts = self.class_mut(state.class);
+        page_list::unlink(&arena.memory, &mut counts.heads[usize::from(state.list)], page);
+        counts.pages -= 1;
         PageOwner::clear(&arena.memory, page);
         arena.pages().free(page);
     }
@@ -317,52 +369,18 @@ impl Slabs {
 
     /// Stores `state` and moves the page to `list`.
     fn relist(&mut self, memory: &Memory, page: u64, mut state: PageState, list: usize) {
-        self.unlink(memory, page, state);
+        let counts = self.class_mut(state.class);
+        page_list::unlink(memory, &mut counts.heads[usize::from(state.list)], page);
+        page_list::link(memory, &mut counts.heads[list], page);
         state.list = list as u8;
-        self.link(memory, page, state);
         memory.word(page).store(state.pack(), Ordering::Relaxed);
-    }
-
-    fn link(&mut self, memory: &Memory, page: u64, state: PageState) {
-        let head = &mut self.classes[usize::from(state.class)].heads[usize::from(state.list)];
-        let next = *head;
-        *head = page_number(page);
-        memory.word(page + 8).store(u64::from(next) << 32, Ordering::Relaxed);
-        if next != 0 {
-            let links = memory.word(page_offset(next) + 8);
-            let kept = links.load(Ordering::Relaxed) & !0xFFFF_FFFF;
-            links.store(kept | u64::from(page_number(page)), Ordering::Relaxed);
-        }
-    }
-
-    fn unlink(&mut self, memory: &Memory, page: u64, state: PageState) {
-        let links = memory.word(page + 8).load(Ordering::Relaxed);
-        let (previous, next) = (links as u32, (links >> 32) as u32);
-        if previous == 0 {
-            self.classes[usize::from(state.class)].heads[usize::from(state.list)] = next;
-        } else {
-            let word = memory.word(page_offset(previous) + 8);
-            let kept = word.load(Ordering::Relaxed) & 0xFFFF_FFFF;
-            word.store(kept | u64::from(next) << 32, Ordering::Relaxed);
-        }
-        if next != 0 {
-            let word = memory.word(page_offset(next) + 8);
-            let kept = word.load(Ordering::Relaxed) & !0xFFFF_FFFF;
-            word.store(kept | u64::from(previous), Ordering::Relaxed);
-        }
     }
 }
 
 fn load_state(memory: &Memory, page: u64) -> PageState {
-    PageState::unpack(memory.word(page).load(Ordering::Relaxed))
-}
-
-fn page_number(page: u64) -> u32 {
-    u32::try_from(page / PAGE_BYTES + 1).expect("the range has fewer than 2^32 pages")
-}
-
-fn page_offset(number: u32) -> u64 {
-    (u64::from(number) - 1) * PAGE_BYTES
+    let word = memory.word(page).load(Ordering::Relaxed);
+    debug_assert_ne!(word as u8, MIXED, "the page is a class's own");
+    PageState::unpack(word)
 }
 
 fn item_offset(page: u64, class: u8, index: u16) -> u64 {
@@ -372,15 +390,6 @@ fn item_offset(page: u64, class: u8, index: u16) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_size_has_the_smallest_class_that_holds_it() {
-        for bytes in 1..=SMALL_ENTRY_BYTES_MAX {
-            let class = class_of(bytes);
-            assert!(class_bytes(class) >= bytes);
-            assert!(class == 0 || class_bytes(class - 1) < bytes, "{bytes}");
-        }
-    }
 
     #[test]
     fn page_state_survives_packing() {

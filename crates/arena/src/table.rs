@@ -36,7 +36,8 @@ use crate::memory::{Arena, Memory, NeedRoom, Room};
 use crate::page_pool::PageOwner;
 use crate::rules::{Rule, holds, linger};
 use crate::sequence;
-use crate::slab::{Slabs, class_bytes, class_of};
+use crate::size_class::{class_bytes, class_of};
+use crate::slab::Slabs;
 use crate::upload::Uploaded;
 use crate::words::{copy_block, store_bytes};
 
@@ -107,6 +108,8 @@ pub struct Table {
     slabs: Slabs,
     /// References of the entries that expire; each knows its position.
     volatile: Vec<u64>,
+    /// The entries that evacuation and compaction have moved.
+    moved_entries: u64,
     moved_entries_max: u64,
     scratch: Vec<u8>,
     gathered: Vec<(u8, u64)>,
@@ -183,6 +186,7 @@ impl Table {
             large_count: 0,
             slabs: Slabs::new(PageOwner { shard: shard.0, table: database.0 }),
             volatile: Vec::new(),
+            moved_entries: 0,
             moved_entries_max: 0,
             scratch: Vec::new(),
             gathered: Vec::new(),
@@ -553,6 +557,7 @@ impl Table {
         );
         let in_place =
             !old.is_large() && target.is_some_and(|bytes| class_of(bytes) == entry.class());
+        let mut before = id.reference;
         let reference = if in_place {
             let home = self.bucket(id.home);
             home.begin(Rule::OddWhileOverwriting);
@@ -564,12 +569,14 @@ impl Table {
             id.reference
         } else {
             let reference = self.store_new(content, position)?;
+            // Compaction for the new item may have moved the old one.
+            before = self.bucket(id.bucket).reference(usize::from(id.slot));
             self.relink_slot(id, reference);
             reference
         };
         self.settle_volatile(old, content.expiry, position, reference);
-        if reference != id.reference {
-            self.free_content(id.reference, old);
+        if reference != before {
+            self.free_content(before, old);
         }
         Ok(EntryId { reference, ..id })
     }
@@ -580,7 +587,7 @@ impl Table {
         let ttl = content.expiry.is_some();
         match small_entry_bytes(key_length, content.value_length(), ttl) {
             Some(bytes) => {
-                let item = self.slabs.allocate(&self.arena, class_of(bytes), self.room)?;
+                let item = self.take_item(class_of(bytes), self.terms())?;
                 sequence::before_reuse::<AtomicU64>();
                 self.write_small(item, content, position, None);
                 Ok(item)

@@ -360,56 +360,153 @@ impl DatabaseShard {
     }
 }
 
-/// Keys and bytes of each slot that a shard owns, in one database.
+/// Keys and bytes of each slot that a shard owns, in one database. A shard with few keys has but
+/// few slots in use: all of its counts would take more memory than the keys.
 pub(crate) struct SlotCounts {
-    counts: Box<[SlotCount]>,
+    slot_count: usize,
+    /// The slots in use with their positions in the shard, in no order; empty once `all` is not.
+    few: Vec<(u16, SlotCount)>,
+    /// The counts by position; empty while few slots are in use.
+    all: Box<[SlotCount]>,
 }
+
+/// So many slots are searched one after the other.
+const FEW_SLOTS_MAX: usize = 16;
 
 impl SlotCounts {
     fn new(slot_count: usize) -> SlotCounts {
         assert!(slot_count.is_power_of_two() && slot_count <= SLOT_COUNT);
-        SlotCounts { counts: vec![SlotCount::default(); slot_count].into_boxed_slice() }
+        SlotCounts { slot_count, few: Vec::new(), all: Box::default() }
     }
 
-    /// Returns the counts of `slot`: shards own contiguous, aligned ranges of slots.
+    /// Returns the counts of `slot`.
     pub fn of(&self, slot: Slot) -> SlotCount {
-        self.counts[usize::from(slot.0) & (self.counts.len() - 1)]
-    }
-
-    fn of_mut(&mut self, slot: Slot) -> &mut SlotCount {
-        let mask = self.counts.len() - 1;
-        &mut self.counts[usize::from(slot.0) & mask]
+        let position = self.position(slot);
+        match self.all.get(usize::from(position)) {
+            Some(count) => *count,
+            None => {
+                let found = self.few.iter().find(|(at, _)| *at == position);
+                found.map_or(SlotCount::default(), |(_, count)| *count)
+            }
+        }
     }
 
     /// Counts a new entry of `bytes`.
+    #[inline]
     pub fn add(&mut self, slot: Slot, bytes: u64) {
-        let count = self.of_mut(slot);
-        count.keys += 1;
-        count.bytes += bytes;
+        self.change(slot, |count| {
+            count.keys += 1;
+            count.bytes += bytes;
+        });
     }
 
     /// Counts an entry of `bytes` that is gone.
+    #[inline]
     pub fn remove(&mut self, slot: Slot, bytes: u64) {
-        let count = self.of_mut(slot);
-        count.keys = count.keys.checked_sub(1).expect("a removed key was counted");
-        count.bytes = count.bytes.checked_sub(bytes).expect("a removed entry was counted");
+        self.change(slot, |count| {
+            count.keys = count.keys.checked_sub(1).expect("a removed key was counted");
+            count.bytes = count.bytes.checked_sub(bytes).expect("a removed entry was counted");
+        });
     }
 
     /// Counts an entry that changed its size.
     #[inline]
     pub fn resize(&mut self, slot: Slot, before: u64, after: u64) {
         if before != after {
-            let count = self.of_mut(slot);
-            let rest = count.bytes.checked_sub(before).expect("a changed entry was counted");
-            count.bytes = rest + after;
+            self.change(slot, |count| {
+                let rest = count.bytes.checked_sub(before).expect("a changed entry was counted");
+                count.bytes = rest + after;
+            });
+        }
+    }
+
+    /// Returns the position of `slot`: shards own contiguous, aligned ranges of slots.
+    #[inline]
+    fn position(&self, slot: Slot) -> u16 {
+        slot.0 & (self.slot_count - 1) as u16
+    }
+
+    #[inline]
+    fn change(&mut self, slot: Slot, change: impl FnOnce(&mut SlotCount)) {
+        let position = self.position(slot);
+        match self.all.get_mut(usize::from(position)) {
+            Some(count) => change(count),
+            None => self.change_few(position, change),
+        }
+    }
+
+    fn change_few(&mut self, position: u16, change: impl FnOnce(&mut SlotCount)) {
+        let found = self.few.iter().position(|(at, _)| *at == position);
+        let index = match found {
+            Some(index) => index,
+            None if self.few.len() == FEW_SLOTS_MAX => {
+                self.all = vec![SlotCount::default(); self.slot_count].into();
+                for (position, count) in std::mem::take(&mut self.few) {
+                    self.all[usize::from(position)] = count;
+                }
+                return change(&mut self.all[usize::from(position)]);
+            }
+            None => {
+                self.few.push((position, SlotCount::default()));
+                self.few.len() - 1
+            }
+        };
+        change(&mut self.few[index].1);
+        if self.few[index].1.keys == 0 {
+            self.few.swap_remove(index);
         }
     }
 
     fn clear(&mut self) {
-        self.counts.fill(SlotCount::default());
+        *self = SlotCounts::new(self.slot_count);
     }
 
+    #[inline]
     fn memory_bytes(&self) -> u64 {
-        size_of_val(&*self.counts) as u64
+        let few = self.few.capacity() * size_of::<(u16, SlotCount)>();
+        (size_of_val(&*self.all) + few) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::prng::Prng;
+
+    #[test]
+    fn slot_counts_agree_with_a_plain_array() {
+        for (slot_count, keys_max) in [(1, 4), (256, 12), (256, 900)] {
+            let mut random = Prng::new(slot_count as u64 + keys_max);
+            let mut counts = SlotCounts::new(slot_count);
+            let mut plain = vec![SlotCount::default(); slot_count];
+            let mut entries: Vec<(u16, u64)> = Vec::new();
+            for _ in 0..20_000 {
+                let slot = random.below(slot_count as u64) as u16;
+                if (entries.len() as u64) < keys_max && random.one_in(2) {
+                    let bytes = 1 + random.below(100);
+                    counts.add(Slot(slot + 256), bytes);
+                    entries.push((slot, bytes));
+                } else if !entries.is_empty() {
+                    let index = random.below(entries.len() as u64) as usize;
+                    let (slot, bytes) = entries[index];
+                    if random.one_in(2) {
+                        counts.resize(Slot(slot + 256), bytes, bytes + 7);
+                        entries[index].1 += 7;
+                    } else {
+                        counts.remove(Slot(slot + 256), bytes);
+                        entries.swap_remove(index);
+                    }
+                }
+                plain.fill(SlotCount::default());
+                for &(slot, bytes) in &entries {
+                    plain[usize::from(slot)].keys += 1;
+                    plain[usize::from(slot)].bytes += bytes;
+                }
+                assert_eq!(counts.of(Slot(slot + 256)), plain[usize::from(slot)]);
+            }
+            counts.clear();
+            assert_eq!(counts.of(Slot(0)), SlotCount::default());
+            assert_eq!(counts.memory_bytes(), 0);
+        }
     }
 }

@@ -11,7 +11,8 @@ use crate::layout::{
 };
 use crate::memory::Memory;
 use crate::pins::SessionPins;
-use crate::slab::{Slabs, class_bytes, class_of};
+use crate::size_class::{class_bytes, class_of};
+use crate::slab::Slabs;
 
 /// An entry, for as long as its table is not changed.
 #[derive(Clone, Copy)]
@@ -142,7 +143,7 @@ impl<'a> Entry<'a> {
     pub(super) fn class(&self) -> u8 {
         let (_, key_length, _, value_length) = self.parts();
         let class = class_of(self.header.prefix_bytes() + key_length + value_length);
-        debug_assert_eq!(class, Slabs::class_of_item(self.memory, self.reference));
+        debug_assert!(Slabs::serves_class(self.memory, self.reference, class));
         class
     }
 

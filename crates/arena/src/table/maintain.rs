@@ -7,11 +7,14 @@ use base::UnixMs;
 
 use crate::extent::Owner;
 use crate::layout::{Header, home_bucket, table_header};
-use crate::memory::Room;
+use crate::memory::{NeedRoom, Room};
 use crate::page_pool::DrainStep;
-use crate::rules::Rule;
+use crate::rules::{Rule, linger};
 use crate::sequence;
-use crate::slab::{Slabs, class_bytes};
+use crate::layout::LINE_BYTES;
+use crate::mixed::{Place, Terms};
+use crate::size_class::{class_bytes, class_of_entry};
+use crate::slab::Slabs;
 use crate::words::move_words;
 
 use super::entry::expiry_word;
@@ -19,9 +22,9 @@ use super::{Entry, EntryId, Table};
 
 /// Evacuation after a removal starts when a class has a third of its room free.
 const FREE_SHARE: u64 = 3;
-/// A page with more live entries is not emptied: with those of a merge in the same operation the
-/// entries moved would be more than 1,024.
-const EVACUATED_ITEMS_MAX: usize = 960;
+/// A page with more live entries is neither emptied nor compacted: with those of a split or merge
+/// in the same operation the entries moved would be more than 1,024.
+const MOVED_ITEMS_MAX: u64 = 960;
 /// How many empty chains a sample passes before it gives up.
 const SAMPLE_CHAINS_MAX: u64 = 512;
 
@@ -136,7 +139,7 @@ impl Table {
     /// worth of free room. Returns whether it did. Moves at most one page of entries.
     pub fn evacuate(&mut self) -> bool {
         match self.slabs.page_to_empty(&self.memory, u64::MAX) {
-            Some(page) => self.evacuate_page(page, EVACUATED_ITEMS_MAX),
+            Some(page) => self.evacuate_page(page, MOVED_ITEMS_MAX),
             None => false,
         }
     }
@@ -147,7 +150,7 @@ impl Table {
             return;
         }
         if let Some(page) = self.slabs.page_to_empty_of(&self.memory, class, FREE_SHARE) {
-            self.evacuate_page(page, EVACUATED_ITEMS_MAX);
+            self.evacuate_page(page, MOVED_ITEMS_MAX);
         }
     }
 
@@ -159,7 +162,7 @@ impl Table {
             return Drained::Gone;
         }
         let room = std::mem::replace(&mut self.room, Room::Warm);
-        let is_emptied = self.evacuate_page(step.page, usize::MAX);
+        let is_emptied = self.evacuate_page(step.page, u64::MAX);
         self.room = room;
         if is_emptied { Drained::Emptied } else { Drained::NoRoom }
     }
@@ -180,23 +183,97 @@ impl Table {
         Some(self.locate(hash, item))
     }
 
-    /// Moves the live items of `page` to others, if they are at most `items_max`.
-    fn evacuate_page(&mut self, page: u64, items_max: usize) -> bool {
+    /// Returns how an item may be had now. While readers are kept away nothing is compacted: what a
+    /// transaction moves would be charged to its time with all of its shards held.
+    pub(super) fn terms(&self) -> Terms {
+        let moves_max = if self.header_depth == 0 { MOVED_ITEMS_MAX } else { 0 };
+        Terms { room: self.room, may_grow: true, moves_max }
+    }
+
+    /// Returns an item of `class` with undefined content. May move other entries of the table,
+    /// whose slots stay.
+    ///
+    /// # Errors
+    /// NeedRoom when there is none within `terms`.
+    pub(super) fn take_item(&mut self, class: u8, terms: Terms) -> Result<u64, NeedRoom> {
+        match self.slabs.allocate(&self.arena, class, terms)? {
+            Place::At(item) => Ok(item),
+            Place::OnCompacted(page) => {
+                self.compact_page(page);
+                Ok(self.slabs.allocate_on(&self.memory, page, class))
+            }
+        }
+    }
+
+    /// Moves the live items of `page` to others, if they are at most `items_max`. A mixed page is
+    /// emptied into what the others have free; whoever drains a segment gets new pages too.
+    fn evacuate_page(&mut self, page: u64, items_max: u64) -> bool {
         let items = Slabs::live_items(&self.memory, page);
-        if items.len() > items_max {
+        let count = items.len() as u64;
+        if count > items_max {
             return false;
         }
-        self.moved_entries_max = self.moved_entries_max.max(items.len() as u64);
-        let class = Slabs::class_of_item(&self.memory, page + 64);
+        let is_drained = items_max == u64::MAX;
+        let may_grow = is_drained || !Slabs::is_mixed(&self.memory, page);
+        let moved_before = self.moved_entries;
+        self.moved_entries += count;
         self.slabs.set_aside(&self.memory, page);
         for item in items {
-            let Ok(target) = self.slabs.allocate(&self.arena, class, self.room) else {
+            let moved = self.moved_entries - moved_before;
+            let moves_max = items_max.min(MOVED_ITEMS_MAX).saturating_sub(moved);
+            let terms = Terms { room: self.room, may_grow, moves_max };
+            let class = class_of_entry(&self.memory, item);
+            let Ok(target) = self.take_item(class, terms) else {
                 self.slabs.take_back(&self.memory, page);
                 return false;
             };
             self.move_item(item, target, class);
         }
+        self.note_moved(self.moved_entries - moved_before);
         true
+    }
+
+    /// Moves the live items of a mixed page together, to its start.
+    fn compact_page(&mut self, page: u64) {
+        let items = Slabs::live_items(&self.memory, page);
+        self.moved_entries += items.len() as u64;
+        self.note_moved(items.len() as u64);
+        let mut target = page + LINE_BYTES;
+        for item in items {
+            let bytes = class_bytes(class_of_entry(&self.memory, item));
+            if item != target {
+                self.slide_item(item, target, bytes);
+            }
+            target += bytes;
+        }
+    }
+
+    /// Moves an item of `bytes` towards the start of its page, over free memory and over itself.
+    fn slide_item(&mut self, item: u64, target: u64, bytes: u64) {
+        let entry = self.entry_at(item);
+        let header = entry.header();
+        let id = self.locate(self.arena.hasher().hash(entry.key()), item);
+        let (home, bucket) = (self.bucket(id.home), self.bucket(id.bucket));
+        let tag = bucket.tag(usize::from(id.slot));
+        // Its beginning is also what `sequence::before_reuse` is elsewhere: what was unlinked or
+        // moved from the target's place before is known to whoever sees the first word of it.
+        home.begin(Rule::OddWhileCompacting);
+        let (from, to) = (self.memory.pointer(item), self.memory.pointer(target));
+        // SAFETY: both ranges lie on one page of this table, which is committed, and only the
+        // holder of `&mut` writes it; items are whole words at multiples of 8.
+        unsafe { move_words(to, from, bytes) };
+        linger(Rule::OddWhileCompacting);
+        bucket.set(usize::from(id.slot), tag, target);
+        home.end(Rule::OddWhileCompacting);
+        if header.has_ttl() {
+            let position = self.volatile_position(target, header);
+            self.volatile[position as usize] = target;
+        }
+    }
+
+    /// Notes how many entries one operation has moved.
+    fn note_moved(&mut self, count: u64) {
+        self.moved_entries_max = self.moved_entries_max.max(count);
     }
 
     fn move_item(&mut self, item: u64, target: u64, class: u8) {
