@@ -9,7 +9,7 @@
 //! ```text
 //! word 0: MIXED u8 | list u8 | used u16 | dead u16 | items in use u16      used, dead: units of 8 B
 //! word 1: previous page u32 | next page u32
-//! word 2: owner
+//! word 2: owner, and in bits 32..40 how many quarters may be written
 //! ```
 //! `used` counts the units up to the end of the last item. A dead item has `TYPE_FREE` in its type
 //! nibble and its units in bits 16..32 of its first word, a live one tells its class by its
@@ -66,8 +66,8 @@ pub(crate) struct MixedPages {
     heads: [u32; ROOM_LISTS + 1],
     /// The page that new items are put on; 0: none.
     open: u64,
-    /// The page that is not wholly touched, if there is one, and its quarters.
-    partial: Option<(u64, u8)>,
+    /// A page that is not wholly touched, the next to be extended; 0: none.
+    partial: u64,
     pages: u64,
     quarters: u64,
     live_units: u64,
@@ -110,7 +110,7 @@ impl MixedPages {
         MixedPages {
             heads: [0; ROOM_LISTS + 1],
             open: 0,
-            partial: None,
+            partial: 0,
             pages: 0,
             quarters: 0,
             live_units: 0,
@@ -140,7 +140,7 @@ impl MixedPages {
     ) -> Result<Place, NeedRoom> {
         let memory = &*arena.memory;
         let units = bytes / UNIT_BYTES;
-        if self.open != 0 && self.room_at_end(State::load(memory, self.open), self.open) >= units {
+        if self.open != 0 && room_at_end(memory, State::load(memory, self.open), self.open) >= units {
             return Ok(Place::At(self.push(memory, self.open, bytes)));
         }
         if let Some(page) = self.page_with(memory, units.max(COMPACTED_UNITS_MIN), units, terms) {
@@ -158,7 +158,7 @@ impl MixedPages {
     pub fn push(&mut self, memory: &Memory, page: u64, bytes: u64) -> u64 {
         let units = bytes / UNIT_BYTES;
         let mut state = State::load(memory, page);
-        assert!(units <= self.room_at_end(state, page), "the end of the page has room");
+        assert!(units <= room_at_end(memory, state, page), "the end of the page has room");
         let item = page + LINE_BYTES + u64::from(state.used) * UNIT_BYTES;
         state.used += units as u16;
         state.in_use += 1;
@@ -228,7 +228,7 @@ impl MixedPages {
             return None;
         }
         let head = *self.heads[..ROOM_LISTS].iter().rev().find(|&&head| head != 0)?;
-        let room = |&page: &u64| self.room_of(State::load(memory, page), page);
+        let room = |&page: &u64| room_of(memory, State::load(memory, page), page);
         page_list::first_pages(memory, head).max_by_key(room)
     }
 
@@ -243,7 +243,7 @@ impl MixedPages {
     /// Puts a page that was set aside and not emptied back.
     pub fn take_back(&mut self, memory: &Memory, page: u64) {
         let state = State::load(memory, page);
-        self.relist(memory, page, state, self.right_list(state, page));
+        self.relist(memory, page, state, right_list(memory, state, page));
     }
 
     /// Returns all pages, which are none of these any more.
@@ -265,7 +265,7 @@ impl MixedPages {
 
     /// Puts an item of `bytes` on `page`, or says that it has to be compacted first.
     fn place_on(&mut self, memory: &Memory, page: u64, bytes: u64) -> Place {
-        let fits = self.room_at_end(State::load(memory, page), page) >= bytes / UNIT_BYTES;
+        let fits = room_at_end(memory, State::load(memory, page), page) >= bytes / UNIT_BYTES;
         match fits {
             true => Place::At(self.push(memory, page, bytes)),
             false => Place::OnCompacted(page),
@@ -279,8 +279,8 @@ impl MixedPages {
         let serves = |page: &u64| {
             let state = State::load(memory, *page);
             let is_movable = u64::from(state.in_use) <= terms.moves_max;
-            self.room_of(state, *page) >= room
-                && (is_movable || self.room_at_end(state, *page) >= units)
+            room_of(memory, state, *page) >= room
+                && (is_movable || room_at_end(memory, state, *page) >= units)
         };
         let lists = self.heads[lowest..ROOM_LISTS].iter().rev();
         lists.copied().find_map(|head| page_list::first_pages(memory, head).find(serves))
@@ -289,73 +289,60 @@ impl MixedPages {
     /// Returns a page whose end has room for an item of `bytes`: the partial one with one more
     /// quarter, or a new one. `None` when no memory is to be had.
     fn grow(&mut self, arena: &Arena, owner: PageOwner, bytes: u64, room: Room) -> Option<u64> {
-        let memory = &*arena.memory;
-        if let Some((page, quarters)) = self.partial
-            && usize::from(State::load(memory, page).list) != LIST_ASIDE
-        {
-            // The pool's lock tells this thread who had the memory before.
-            arena.pages().extend(page, room).ok()?;
-            self.quarters += 1;
-            self.partial = (quarters + 1 < QUARTERS).then_some((page, quarters + 1));
-            self.store(memory, page, State::load(memory, page));
-            return Some(page);
+        if self.partial != 0 && self.extend(arena, room) {
+            return Some(self.open);
         }
-        let needed = match self.partial {
-            Some(_) => QUARTERS,
-            None => (LINE_BYTES + bytes).div_ceil(QUARTER_BYTES) as u8,
-        };
+        let memory = &*arena.memory;
+        let needed = (LINE_BYTES + bytes).div_ceil(QUARTER_BYTES) as u8;
         let page = arena.pages().allocate(needed, room).ok()?;
         owner.store(memory, page.offset);
+        set_quarters(memory, page.offset, page.quarters);
         self.pages += 1;
         self.quarters += u64::from(page.quarters);
         if page.quarters < QUARTERS {
-            self.partial = Some((page.offset, page.quarters));
+            self.partial = page.offset;
         }
         let mut state = State { list: 0, used: 0, dead: 0, in_use: 0 };
-        let list = self.right_list(state, page.offset);
+        let list = right_list(memory, state, page.offset);
         state.list = list as u8;
         page_list::link(memory, &mut self.heads[list], page.offset);
         state.store(memory, page.offset);
         Some(page.offset)
     }
 
+    /// Opens the partial page with one more quarter, which any item fits; returns whether it could.
+    fn extend(&mut self, arena: &Arena, room: Room) -> bool {
+        let (memory, page) = (&*arena.memory, self.partial);
+        let state = State::load(memory, page);
+        if usize::from(state.list) == LIST_ASIDE || arena.pages().extend(page, room).is_err() {
+            return false;
+        }
+        let quarters = quarters_of(memory, page) + 1;
+        set_quarters(memory, page, quarters);
+        self.quarters += 1;
+        self.open = page;
+        if quarters == QUARTERS {
+            self.partial = 0;
+        }
+        self.store(memory, page, state);
+        true
+    }
+
     fn remove(&mut self, memory: &Memory, page: u64, state: State) {
         page_list::unlink(memory, &mut self.heads[usize::from(state.list)], page);
         self.pages -= 1;
-        self.quarters -= u64::from(self.quarters_of(page));
-        if self.partial.is_some_and(|(partial, _)| partial == page) {
-            self.partial = None;
+        self.quarters -= u64::from(quarters_of(memory, page));
+        if self.partial == page {
+            self.partial = 0;
         }
         if self.open == page {
             self.open = 0;
         }
     }
 
-    fn quarters_of(&self, page: u64) -> u8 {
-        match self.partial {
-            Some((partial, quarters)) if partial == page => quarters,
-            _ => QUARTERS,
-        }
-    }
-
-    /// Returns the units behind the last item.
-    fn room_at_end(&self, state: State, page: u64) -> u64 {
-        let bytes = u64::from(self.quarters_of(page)) * QUARTER_BYTES - LINE_BYTES;
-        bytes / UNIT_BYTES - u64::from(state.used)
-    }
-
-    /// Returns the units that no live item has.
-    fn room_of(&self, state: State, page: u64) -> u64 {
-        self.room_at_end(state, page) + u64::from(state.dead)
-    }
-
-    fn right_list(&self, state: State, page: u64) -> usize {
-        (self.room_of(state, page) / ROOM_STEP_UNITS) as usize
-    }
-
     /// Stores `state` and moves the page to the list it belongs in, unless it is set aside.
     fn store(&mut self, memory: &Memory, page: u64, state: State) {
-        let list = self.right_list(state, page);
+        let list = right_list(memory, state, page);
         if list != usize::from(state.list) && usize::from(state.list) != LIST_ASIDE {
             return self.relist(memory, page, state, list);
         }
@@ -369,4 +356,32 @@ impl MixedPages {
         page_list::link(memory, &mut self.heads[list], page);
         state.store(memory, page);
     }
+}
+
+const QUARTERS_AT: u64 = 16;
+const QUARTERS_SHIFT: u32 = 32;
+
+fn quarters_of(memory: &Memory, page: u64) -> u8 {
+    (memory.word(page + QUARTERS_AT).load(Ordering::Relaxed) >> QUARTERS_SHIFT) as u8
+}
+
+fn set_quarters(memory: &Memory, page: u64, quarters: u8) {
+    let word = memory.word(page + QUARTERS_AT);
+    let owner = word.load(Ordering::Relaxed) & !(0xFF << QUARTERS_SHIFT);
+    word.store(owner | u64::from(quarters) << QUARTERS_SHIFT, Ordering::Relaxed);
+}
+
+/// Returns the units behind the last item.
+fn room_at_end(memory: &Memory, state: State, page: u64) -> u64 {
+    let bytes = u64::from(quarters_of(memory, page)) * QUARTER_BYTES - LINE_BYTES;
+    bytes / UNIT_BYTES - u64::from(state.used)
+}
+
+/// Returns the units that no live item has.
+fn room_of(memory: &Memory, state: State, page: u64) -> u64 {
+    room_at_end(memory, state, page) + u64::from(state.dead)
+}
+
+fn right_list(memory: &Memory, state: State, page: u64) -> usize {
+    (room_of(memory, state, page) / ROOM_STEP_UNITS) as usize
 }
