@@ -140,7 +140,8 @@ impl MixedPages {
     ) -> Result<Place, NeedRoom> {
         let memory = &*arena.memory;
         let units = bytes / UNIT_BYTES;
-        if self.open != 0 && room_at_end(memory, State::load(memory, self.open), self.open) >= units {
+        if self.open != 0 && room_at_end(memory, State::load(memory, self.open), self.open) >= units
+        {
             return Ok(Place::At(self.push(memory, self.open, bytes)));
         }
         if let Some(page) = self.page_with(memory, units.max(COMPACTED_UNITS_MIN), units, terms) {

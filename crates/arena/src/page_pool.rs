@@ -412,3 +412,66 @@ impl Segment {
         self.used_quarters -= u64::from(self.quarters_of(page));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use base::prng::Prng;
+
+    use super::*;
+    use crate::memory::{Arena, ArenaConfig};
+    use crate::source::HeapSource;
+
+    #[test]
+    fn touched_quarters_agree_with_a_model() {
+        let source = Box::new(HeapSource::new(1 << 16, 64));
+        let config = ArenaConfig { shard_count: 1, database_count: 1, hash_seed: 7 };
+        let arena = Arena::new(source, config).expect("the range is large enough");
+        let base = arena.usage().touched_bytes;
+        let limit = 40 * QUARTER_BYTES;
+        arena.set_limit(base + limit + arena.usage().private_bytes + 4096);
+        let mut random = Prng::new(3);
+        let mut used: Vec<(u64, u8)> = Vec::new();
+        let (mut refused, mut partial) = (0, 0);
+        for _ in 0..20_000 {
+            let room = if random.one_in(8) { Room::Warm } else { Room::Limited };
+            match random.below(8) {
+                0..=2 => {
+                    let wanted = 1 + random.below(4) as u8;
+                    match arena.pages().allocate(wanted, room) {
+                        Ok(page) => {
+                            assert!((wanted..=QUARTERS).contains(&page.quarters));
+                            assert!(used.iter().all(|&(offset, _)| offset != page.offset));
+                            partial += u64::from(page.quarters < QUARTERS);
+                            used.push((page.offset, page.quarters));
+                        }
+                        Err(_) => refused += 1,
+                    }
+                }
+                3..=4 if !used.is_empty() => {
+                    let index = random.below(used.len() as u64) as usize;
+                    let (page, quarters) = used[index];
+                    if quarters < QUARTERS && arena.pages().extend(page, room).is_ok() {
+                        assert_ne!(room, Room::Warm, "no page is extended into warm memory");
+                        used[index].1 += 1;
+                    }
+                }
+                5..=6 if !used.is_empty() => {
+                    let index = random.below(used.len() as u64) as usize;
+                    arena.pages().free(used.swap_remove(index).0);
+                }
+                7 => drop(arena.give_back(1)),
+                _ => {}
+            }
+            let quarters: u64 = used.iter().map(|&(_, quarters)| u64::from(quarters)).sum();
+            let usage = arena.usage();
+            assert_eq!(usage.slab_bytes, quarters * QUARTER_BYTES);
+            let touched = usage.touched_bytes - base;
+            assert_eq!(touched, usage.slab_bytes + arena.slab_free_bytes());
+            assert!(touched <= limit + 4096, "the limit holds");
+        }
+        assert!(refused > 100 && partial > 100, "{refused} refused, {partial} partial");
+        used.drain(..).for_each(|(page, _)| arena.pages().free(page));
+        arena.give_back(u64::MAX);
+        assert_eq!(arena.usage().touched_bytes, base, "all of it is given back");
+    }
+}

@@ -124,12 +124,7 @@ impl Slabs {
     ///
     /// # Errors
     /// NeedRoom when there is none within `terms`.
-    pub fn allocate(
-        &mut self,
-        arena: &Arena,
-        class: u8,
-        terms: Terms,
-    ) -> Result<Place, NeedRoom> {
+    pub fn allocate(&mut self, arena: &Arena, class: u8, terms: Terms) -> Result<Place, NeedRoom> {
         if self.classes.is_none() && self.mixed.page_bytes() >= COUNTED_BYTES_MIN {
             self.count_classes(&arena.memory);
         }

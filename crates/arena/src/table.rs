@@ -110,6 +110,7 @@ pub struct Table {
     volatile: Vec<u64>,
     /// The entries that evacuation and compaction have moved.
     moved_entries: u64,
+    compacted_pages: u64,
     moved_entries_max: u64,
     scratch: Vec<u8>,
     gathered: Vec<(u8, u64)>,
@@ -187,6 +188,7 @@ impl Table {
             slabs: Slabs::new(PageOwner { shard: shard.0, table: database.0 }),
             volatile: Vec::new(),
             moved_entries: 0,
+            compacted_pages: 0,
             moved_entries_max: 0,
             scratch: Vec::new(),
             gathered: Vec::new(),
@@ -253,6 +255,11 @@ impl Table {
     /// Returns the most index entries that one operation has moved.
     pub fn moved_entries_max(&self) -> u64 {
         self.moved_entries_max
+    }
+
+    /// Returns how many mixed pages have been compacted.
+    pub fn compacted_pages(&self) -> u64 {
+        self.compacted_pages
     }
 
     /// Asks the cache for the home bucket of `hash`.

@@ -21,6 +21,7 @@ use crate::pipeline::{self, Pipelines};
 use crate::reader::{self, Reads};
 use crate::record;
 use crate::server_process::{self, ServerSpec};
+use crate::small::Small;
 use crate::tables::{DataSet, Table, Transport};
 use crate::target::Target;
 use crate::workload::{Operation, Workload};
@@ -45,6 +46,9 @@ enum Command {
     /// Writes many times its memory limit to a server under every eviction policy, with values of
     /// every size, and tells how far above it gets
     Limits(LimitsArguments),
+    /// Starts Forebay and another server and measures what small limits hold and small datasets
+    /// take
+    Small(SmallArguments),
     /// Starts Forebay and another server and compares how often their full caches have a key
     HitRate(HitRateArguments),
     /// Starts Forebay and measures reads through its shared memory
@@ -281,9 +285,9 @@ struct LimitsArguments {
     /// Measures the server of --against, not Forebay
     #[arg(long)]
     other: bool,
-    /// maxmemory, in bytes
-    #[arg(long, default_value_t = 256 << 20)]
-    limit: u64,
+    /// Values of maxmemory, in MiB
+    #[arg(long, value_delimiter = ',', default_value = "10,50,256")]
+    limits_mib: Vec<u64>,
     /// How many times the limit is written
     #[arg(long, default_value_t = 10)]
     rounds: u64,
@@ -291,6 +295,25 @@ struct LimitsArguments {
     policies: Vec<String>,
     #[arg(long, value_enum, value_delimiter = ',', default_value = "small,large,mixed")]
     sizes: Vec<Sizes>,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    results: ResultsArgument,
+}
+
+#[derive(Args)]
+struct SmallArguments {
+    #[command(flatten)]
+    servers: ServerArguments,
+    /// Measures Forebay alone
+    #[arg(long)]
+    alone: bool,
+    /// Values of maxmemory, in MiB
+    #[arg(long, value_delimiter = ',', default_value = "10,20,50,100")]
+    limits_mib: Vec<u64>,
+    /// Numbers of keys without a limit
+    #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000,1000000")]
+    keys: Vec<u64>,
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -423,7 +446,7 @@ pub fn run() -> anyhow::Result<()> {
         .run(),
         Command::Limits(arguments) => Limits {
             server: arguments.servers.one(arguments.other)?,
-            limit: arguments.limit,
+            limits: arguments.limits_mib.iter().map(|mib| mib << 20).collect(),
             rounds: arguments.rounds,
             policies: arguments.policies,
             sizes: arguments.sizes,
@@ -431,6 +454,7 @@ pub fn run() -> anyhow::Result<()> {
             results: record::folder(arguments.results.results),
         }
         .run(),
+        Command::Small(arguments) => small(arguments),
         Command::HitRate(arguments) => HitRates {
             subject: arguments.servers.subject()?,
             other: arguments.servers.other(),
@@ -629,6 +653,21 @@ fn memory(arguments: MemoryArguments) -> anyhow::Result<()> {
         step: arguments.step,
         key_bytes: arguments.key_bytes,
         value_bytes: arguments.value_bytes,
+        results: record::folder(arguments.results.results),
+    }
+    .run()
+}
+
+fn small(arguments: SmallArguments) -> anyhow::Result<()> {
+    let mut servers = vec![arguments.servers.subject()?];
+    if !arguments.alone {
+        servers.push(arguments.servers.other());
+    }
+    Small {
+        servers,
+        limits_mib: arguments.limits_mib,
+        keys: arguments.keys,
+        seed: arguments.seed,
         results: record::folder(arguments.results.results),
     }
     .run()

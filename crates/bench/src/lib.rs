@@ -2,7 +2,8 @@
 //!
 //! *Layout*: `load.rs` drives `connection.rs` with the requests of `workload.rs` (keys from
 //! `keys.rs`) and checks replies with `skim.rs`. `server_process.rs` starts servers and
-//! `accounting.rs` reads what they used. `compare.rs`, `memory.rs`, `churn.rs`, `limits.rs`,
+//! `accounting.rs` reads what they used. `compare.rs`, `memory.rs`, `small.rs`, `churn.rs`,
+//! `limits.rs`,
 //! `hit_rate.rs`, `reader.rs`, `local.rs`, `pipeline.rs` and `demo.rs` are the commands,
 //! `shared.rs` reads through shared memory for the last; `tables.rs` and `recipes.rs` hold the rows
 //! that are published, `record.rs` writes them down.
@@ -30,6 +31,7 @@ pub mod record;
 pub mod server_process;
 pub mod shared;
 pub mod skim;
+pub mod small;
 pub mod tables;
 pub mod target;
 pub mod wire;

@@ -47,8 +47,8 @@ pub fn excess_allowed(limit: u64) -> u64 {
 pub struct Limits {
     /// The server.
     pub server: ServerSpec,
-    /// maxmemory, in bytes.
-    pub limit: u64,
+    /// Values of maxmemory, in bytes.
+    pub limits: Vec<u64>,
     /// How many times the limit is written.
     pub rounds: u64,
     /// The policies.
@@ -93,6 +93,16 @@ struct Excess {
     resident: i64,
 }
 
+impl Seen {
+    fn excess(&self, limit: u64) -> Excess {
+        let above = |bytes: u64| bytes as i64 - limit as i64;
+        Excess {
+            used: above(self.used_max),
+            resident: above(self.resident_max.saturating_sub(self.resident_base)),
+        }
+    }
+}
+
 impl Sizes {
     fn name(self) -> &'static str {
         match self {
@@ -129,52 +139,37 @@ impl Limits {
     /// # Errors
     /// When a server fails, or holds more memory than it may.
     pub fn run(&self) -> anyhow::Result<()> {
-        ensure!(self.limit > 0 && self.rounds > 0, "a limit and a number of rounds are needed");
-        let allowed = excess_allowed(self.limit);
+        let are_given = !self.limits.is_empty() && !self.limits.contains(&0);
+        ensure!(are_given && self.rounds > 0, "limits and a number of rounds are needed");
         println!(
-            "{:<16} {:<6} {:>10} {:>9} {:>9} {:>9} {:>13} {:>13}",
-            "policy", "sizes", "writes", "refused", "keys", "looks", "used", "resident"
+            "{:>9} {:<16} {:<6} {:>10} {:>9} {:>9} {:>9} {:>13} {:>13}",
+            "limit", "policy", "sizes", "writes", "refused", "keys", "looks", "used", "resident"
         );
         let (mut rows, mut over) = (Vec::new(), 0);
-        for policy in &self.policies {
-            for &sizes in &self.sizes {
-                let seen = self.measure(policy, sizes)?;
-                let excess = self.excess(&seen);
-                let is_over = excess.used.max(excess.resident) > allowed as i64;
-                over += u32::from(is_over);
-                progress("");
-                println!(
-                    "{policy:<16} {:<6} {:>10} {:>9} {:>9} {:>9} {:>+13} {:>+13}{}",
-                    sizes.name(),
-                    seen.writes,
-                    seen.refused,
-                    seen.keys,
-                    seen.looks,
-                    excess.used,
-                    excess.resident,
-                    if is_over { "  above the bound" } else { "" },
-                );
-                rows.push(row(policy, sizes, &seen, excess));
+        for &limit in &self.limits {
+            for policy in &self.policies {
+                for &sizes in &self.sizes {
+                    let seen = self.measure(limit, policy, sizes)?;
+                    let excess = seen.excess(limit);
+                    let is_over = excess.used.max(excess.resident) > excess_allowed(limit) as i64;
+                    over += u32::from(is_over);
+                    progress("");
+                    print_row(limit, policy, sizes, &seen, excess, is_over);
+                    rows.push(row(limit, policy, sizes, &seen, excess));
+                }
             }
         }
-        println!("\nbytes against the limit of {}; {allowed} above it are allowed", self.limit);
+        let share = EXCESS_PERCENT_MAX;
+        println!("\nbytes; {share} % or {EXCESS_BYTES_MIN} above the limit are allowed");
         record::keep(self.results.as_deref(), "limits", self.record(&rows))?;
         ensure!(over == 0, "{over} of {} rows are above the bound", rows.len());
         Ok(())
     }
 
-    fn excess(&self, seen: &Seen) -> Excess {
-        let above = |bytes: u64| bytes as i64 - self.limit as i64;
-        Excess {
-            used: above(seen.used_max),
-            resident: above(seen.resident_max.saturating_sub(seen.resident_base)),
-        }
-    }
-
-    fn measure(&self, policy: &str, sizes: Sizes) -> anyhow::Result<Seen> {
+    fn measure(&self, limit: u64, policy: &str, sizes: Sizes) -> anyhow::Result<Seen> {
         let mut spec = self.server.clone();
         for (option, value) in
-            [("--maxmemory", &*self.limit.to_string()), ("--maxmemory-policy", policy)]
+            [("--maxmemory", &*limit.to_string()), ("--maxmemory-policy", policy)]
         {
             spec.options.extend([option.to_owned(), value.to_owned()]);
         }
@@ -186,7 +181,7 @@ impl Limits {
         let is_done = AtomicBool::new(false);
         let looked = std::thread::scope(|scope| {
             let looking = scope.spawn(|| look_until(&is_done, server.id(), &mut watcher));
-            let written = self.write(policy, sizes, &mut wire, &mut seen);
+            let written = self.write((limit, policy, sizes), &mut wire, &mut seen);
             is_done.store(true, Ordering::Relaxed);
             let looked = looking.join().expect("looking does not panic");
             written.and(looked)
@@ -203,19 +198,18 @@ impl Limits {
 
     fn write(
         &self,
-        policy: &str,
-        sizes: Sizes,
+        (limit, policy, sizes): (u64, &str, Sizes),
         wire: &mut Wire,
         seen: &mut Seen,
     ) -> anyhow::Result<()> {
         let mut random = Prng::new(self.seed);
         let mut value = vec![0; LARGE_BYTES_MAX as usize];
         random.fill(&mut value);
-        let key_count = sizes.key_count(self.limit);
+        let key_count = sizes.key_count(limit);
         let has_times = policy.starts_with("volatile");
-        let goal = self.limit * self.rounds;
+        let goal = limit * self.rounds;
         while seen.written_bytes < goal {
-            let round = seen.written_bytes / self.limit;
+            let round = seen.written_bytes / limit;
             let mut count = 0;
             while count < BATCH_WRITES_MAX && wire.queued_bytes() < BATCH_BYTES_MAX {
                 let key = format!("limit:{:010}", random.below(key_count));
@@ -250,8 +244,7 @@ impl Limits {
     fn record(&self, rows: &[serde_json::Value]) -> serde_json::Value {
         json!({
             "server": self.server.record(),
-            "limit_bytes": self.limit,
-            "excess_bytes_allowed": excess_allowed(self.limit),
+            "limits": self.limits,
             "rounds": self.rounds,
             "seed": self.seed,
             "rows": rows,
@@ -275,8 +268,24 @@ fn look_until(is_done: &AtomicBool, id: u32, wire: &mut Wire) -> anyhow::Result<
     }
 }
 
-fn row(policy: &str, sizes: Sizes, seen: &Seen, excess: Excess) -> serde_json::Value {
+fn print_row(limit: u64, policy: &str, sizes: Sizes, seen: &Seen, excess: Excess, is_over: bool) {
+    println!(
+        "{limit:>9} {policy:<16} {:<6} {:>10} {:>9} {:>9} {:>9} {:>+13} {:>+13}{}",
+        sizes.name(),
+        seen.writes,
+        seen.refused,
+        seen.keys,
+        seen.looks,
+        excess.used,
+        excess.resident,
+        if is_over { "  above the bound" } else { "" },
+    );
+}
+
+fn row(limit: u64, policy: &str, sizes: Sizes, seen: &Seen, excess: Excess) -> serde_json::Value {
     json!({
+        "limit_bytes": limit,
+        "excess_bytes_allowed": excess_allowed(limit),
         "policy": policy,
         "sizes": sizes.name(),
         "writes": seen.writes,

@@ -42,7 +42,11 @@ impl World {
     }
 
     fn over(source: HeapSource) -> World {
-        let config = ArenaConfig { shard_count: 8, database_count: 16, hash_seed: 7 };
+        World::with_shards(source, 8)
+    }
+
+    fn with_shards(source: HeapSource, shard_count: u32) -> World {
+        let config = ArenaConfig { shard_count, database_count: 16, hash_seed: 7 };
         let keyspace = Keyspace::new(Arena::new(Box::new(source), config).unwrap());
         let sink = Arc::new(Recorded::default());
         keyspace.set_sink(Some(sink.clone()));

@@ -64,8 +64,8 @@ pub fn ci(_: &[String]) -> Result<(), String> {
 const BENCH_TABLES: [&str; 4] = ["core", "commands", "pipeline", "sink"];
 
 /// The commands of `forebay bench` that record what they measured.
-const RECORDING: [&str; 8] =
-    ["compare", "memory", "churn", "limits", "hit-rate", "reader", "local", "pipeline"];
+const RECORDING: [&str; 9] =
+    ["compare", "memory", "small", "churn", "limits", "hit-rate", "reader", "local", "pipeline"];
 /// The table that is a command of its own.
 const LOCAL_TABLE: [&str; 2] = ["--table", "local"];
 /// Where they record it, from the root of the repository.

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::UnixMs;
 
 use crate::extent::Owner;
+use crate::layout::LINE_BYTES;
 use crate::layout::{Header, home_bucket, table_header};
 use crate::memory::{NeedRoom, Room};
+use crate::mixed::{Place, Terms};
 use crate::page_pool::DrainStep;
 use crate::rules::{Rule, linger};
 use crate::sequence;
-use crate::layout::LINE_BYTES;
-use crate::mixed::{Place, Terms};
 use crate::size_class::{class_bytes, class_of_entry};
 use crate::slab::Slabs;
 use crate::words::move_words;
@@ -237,6 +237,7 @@ impl Table {
     fn compact_page(&mut self, page: u64) {
         let items = Slabs::live_items(&self.memory, page);
         self.moved_entries += items.len() as u64;
+        self.compacted_pages += 1;
         self.note_moved(items.len() as u64);
         let mut target = page + LINE_BYTES;
         for item in items {

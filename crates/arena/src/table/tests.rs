@@ -588,3 +588,159 @@ fn segment_epoch_grows_with_each_segment() {
     table.insert(hash, b"k", &value(&[0; 100], None)).expect("there is room");
     assert!(epoch() > before);
 }
+
+/// Returns a key, and a value of 1 to 1,024 bytes.
+fn random_entry(number: u64, random: &mut Prng) -> (Vec<u8>, Vec<u8>) {
+    let mut bytes = vec![0; 1 + random.below(1024) as usize];
+    random.fill(&mut bytes);
+    (format!("key:{number}").into_bytes(), bytes)
+}
+
+/// Fills `count` tables, each a shard's, with entries of random sizes; returns the bytes that they
+/// take for each byte of keys and values.
+fn spread(count: u32, entries: u64) -> f64 {
+    let source = Box::new(HeapSource::new(1 << 20, 256));
+    let config = ArenaConfig { shard_count: count, database_count: 1, hash_seed: 7 };
+    let arena = Arena::new(source, config).expect("the range is large enough");
+    let new = |shard| Table::new(arena.clone(), shard, DatabaseIndex(0), Room::Limited);
+    let mut tables: Vec<Table> =
+        (0..count).map(|shard| new(ShardIndex(shard as u16)).expect("there is room")).collect();
+    let (mut random, mut data) = (Prng::new(u64::from(count) + entries), 0);
+    for number in 0..entries {
+        let (key, bytes) = random_entry(number, &mut random);
+        let table = &mut tables[random.below(u64::from(count)) as usize];
+        let hash = arena.hasher().hash(&key);
+        table.insert(hash, &key, &value(&bytes, None)).expect("there is room");
+        data += (key.len() + bytes.len()) as u64;
+    }
+    let bytes = |table: &Table| table.memory_bytes() + table.private_bytes();
+    tables.iter().map(bytes).sum::<u64>() as f64 / data as f64
+}
+
+#[test]
+fn memory_follows_the_data() {
+    // A table for each shard of a server of two workers.
+    for (entries, bound) in [(1_000, 1.9), (10_000, 1.3), (100_000, 1.2)] {
+        let ratio = spread(64, entries);
+        println!("{entries} entries: {ratio:.2}");
+        assert!(ratio <= bound, "{entries} entries take {ratio:.2} times their bytes");
+    }
+    let arena = arena(1 << 20, 16);
+    let empty = arena.usage().used_bytes();
+    let mut table = table(&arena, 0);
+    table.insert(arena.hasher().hash(b"k"), b"k", &value(b"v", None)).expect("there is room");
+    let first = arena.usage().used_bytes() - empty + table.private_bytes();
+    assert!(first <= 7 << 10, "the first key takes {first} bytes");
+}
+
+#[test]
+fn room_of_what_went_serves_entries_of_other_sizes() {
+    const KEYS: u64 = 300;
+    let arena = arena(1 << 20, 16);
+    let mut table = table(&arena, 0);
+    let mut random = Prng::new(5);
+    let mut lengths = [0; KEYS as usize];
+    let mut worst = 0.0_f64;
+    for step in 0..20_000 {
+        let number = random.below(KEYS);
+        let (key, bytes) = random_entry(number, &mut random);
+        let hash = arena.hasher().hash(&key);
+        match table.find(hash, &key) {
+            Some(id) if random.one_in(4) => {
+                table.remove(id);
+                lengths[number as usize] = 0;
+                continue;
+            }
+            Some(id) => table.replace(id, &key, &value(&bytes, None)).map(drop),
+            None => table.insert(hash, &key, &value(&bytes, None)).map(drop),
+        }
+        .expect("there is room");
+        lengths[number as usize] = bytes.len() + key.len() + 16;
+        if step > 2_000 {
+            let live = lengths.iter().sum::<usize>() as f64;
+            worst = worst.max(table.slabs.page_bytes() as f64 / live);
+        }
+    }
+    println!("at most {worst:.2}, {} pages compacted", table.compacted_pages);
+    assert!(table.compacted_pages > 0, "nothing was compacted");
+    assert!(worst <= 1.6, "pages take {worst:.2} times what lives on them");
+    assert!(table.moved_entries_max() <= 1024);
+}
+
+#[test]
+fn nothing_to_be_had_is_found_by_compaction() {
+    let arena = arena(1 << 20, 16);
+    let mut table = table(&arena, 0);
+    let mut random = Prng::new(6);
+    let mut put = |table: &mut Table, number| {
+        let (key, bytes) = random_entry(number, &mut random);
+        table.insert(arena.hasher().hash(&key), &key, &value(&bytes, None)).is_ok()
+    };
+    arena.set_limit(arena.usage().touched_bytes + (200 << 10));
+    let mut count = 0;
+    while put(&mut table, count) {
+        count += 1;
+    }
+    let full = table.slabs.page_bytes();
+    for number in (0..count).filter(|number| number % 8 == 0) {
+        let key = format!("key:{number}").into_bytes();
+        table.remove(table.find(arena.hasher().hash(&key), &key).expect("kept"));
+    }
+    let mut more = 0;
+    while put(&mut table, count + more) {
+        more += 1;
+    }
+    println!("{count} entries, {more} where {} went", count / 8);
+    assert!(table.slabs.page_bytes() <= full, "the limit holds");
+    assert!(more * 10 >= count / 8 * 8, "{more} entries where {} went", count / 8);
+}
+
+#[test]
+fn class_has_pages_of_its_own_while_it_fills_some() {
+    let arena = arena(1 << 20, 16);
+    let mut table = table(&arena, 0);
+    let key = |number: u64| format!("{number:08}").into_bytes();
+    let mixed = |table: &Table, number| {
+        let id = table.find(arena.hasher().hash(&key(number)), &key(number)).expect("kept");
+        Slabs::is_mixed(&table.memory, crate::slab::page_of(table.entry(id).reference()))
+    };
+    for number in 0..4_000 {
+        let hash = arena.hasher().hash(&key(number));
+        table.insert(hash, &key(number), &value(&[7; 84], None)).expect("there is room");
+    }
+    assert!(mixed(&table, 0), "the first entries have shared pages");
+    assert!(!mixed(&table, 3_999), "the last one has a page of its class");
+    for number in (0..4_000).filter(|number| number % 20 != 0) {
+        table.remove(table.find(arena.hasher().hash(&key(number)), &key(number)).expect("kept"));
+    }
+    while table.evacuate() {}
+    assert!((0..4_000).step_by(20).all(|number| mixed(&table, number)), "few share pages again");
+    let live = 200 * 104;
+    assert!(table.slabs.page_bytes() <= 2 * live + PAGE_BYTES, "{}", table.slabs.page_bytes());
+}
+
+#[test]
+fn miri_compaction_keeps_entries_with_their_times() {
+    let arena = arena(1 << 16, 64);
+    let mut table = table(&arena, 0);
+    let key = |number: u64| format!("{number:04}").into_bytes();
+    let expiry = |number: u64| number.is_multiple_of(3).then_some(UnixMs(number as i64));
+    let bytes = |number: u64| vec![number as u8; 700 + number as usize * 7];
+    let put = |table: &mut Table, number| {
+        let hash = arena.hasher().hash(&key(number));
+        let new = bytes(number);
+        table.insert(hash, &key(number), &value(&new, expiry(number))).expect("there is room");
+    };
+    (0..16).for_each(|number| put(&mut table, number));
+    for number in (0..16).step_by(2) {
+        table.remove(table.find(arena.hasher().hash(&key(number)), &key(number)).expect("kept"));
+    }
+    (16..28).for_each(|number| put(&mut table, number));
+    assert!(table.compacted_pages() > 0, "nothing was compacted");
+    for number in (1..16).step_by(2).chain(16..28) {
+        let id = table.find(arena.hasher().hash(&key(number)), &key(number)).expect("kept");
+        let entry = table.entry(id);
+        assert_eq!((entry.value(), entry.expiry()), (&bytes(number)[..], expiry(number)));
+    }
+    assert!((0..table.volatile_len()).all(|at| table.volatile_entry(at).expiry().is_some()));
+}

@@ -458,3 +458,22 @@ fn tables_that_were_swapped_and_made_anew_are_told_apart() {
         assert_slot_counts_exact(&world);
     }
 }
+
+#[test]
+fn small_limit_is_filled_with_keys_of_every_size() {
+    const LIMIT: u64 = 10 << 20;
+    // As many shards as a server with two workers has.
+    let world = World::with_shards(HeapSource::new(1 << 20, 256), 64);
+    world.keyspace.set_sink(None);
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    world.keyspace.set_maxmemory(LIMIT);
+    let mut random = Prng::new(1);
+    for number in 0..40_000 {
+        let value = "v".repeat(1 + random.below(1024) as usize);
+        set_with_room(&world, &format!("key:{number}"), value.as_bytes(), NOW, &mut random);
+    }
+    let keys = world.keyspace.key_count(DB0);
+    println!("{keys} keys, {:?}", world.keyspace.arena().usage());
+    assert!(keys >= 14_000, "{keys} keys");
+    assert_within(&world, LIMIT);
+}
