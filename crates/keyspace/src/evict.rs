@@ -24,6 +24,9 @@ use crate::write::{Place, Removal};
 pub(crate) const SAMPLES_DEFAULT: u32 = 5;
 /// How many candidates a shard remembers: Redis's EVPOOL_SIZE.
 const CANDIDATES_MAX: usize = 16;
+/// A shard with fewer keys that may go remembers none: a sample is a good part of them, and what it
+/// remembered would be a good part of their memory.
+const REMEMBERING_KEYS_MIN: u64 = 128;
 /// The longest key that is remembered after the shard is unlocked.
 const CANDIDATE_KEY_BYTES_MAX: usize = 1024;
 /// How many keys go during one hold of a shard.
@@ -151,6 +154,10 @@ impl Keyspace {
             freed.large += one.large;
         }
         shard.give_back();
+        let keys = choice.policy.candidates(shard.published.all_counts());
+        if keys < REMEMBERING_KEYS_MIN {
+            shard.eviction_pool = EvictionPool::default();
+        }
         shard.eviction_pool.trim();
         let pool_bytes_now = shard.eviction_pool.memory_bytes();
         drop(guard);

@@ -307,9 +307,11 @@ impl Keyspace {
                 Region::Index => self.shift(Region::Index, Means::Evictions, context),
                 Region::Private => panic!("private memory is made room for elsewhere"),
                 Region::Slab if need.bytes > 0 => self.free_slabs(shard, goal, context),
-                Region::Slab => self
-                    .evict_from(self.random_shard(context.random), goal, Victims::Any, context)
-                    .bytes(),
+                Region::Slab => {
+                    // Small entries give memory back by whole pages.
+                    let (victim, goal) = (self.random_shard(context.random), goal.max(PAGE_BYTES));
+                    self.evict_from(victim, goal, Victims::Any, context).bytes()
+                }
             };
             freed += got;
             fruitless = if got == 0 { fruitless + 1 } else { 0 };

@@ -364,14 +364,16 @@ impl DatabaseShard {
 /// few slots in use: all of its counts would take more memory than the keys.
 pub(crate) struct SlotCounts {
     slot_count: usize,
-    /// The slots in use with their positions in the shard, in no order; empty once `all` is not.
+    /// The slots in use by their positions in the shard, in order; empty once `all` is not.
     few: Vec<(u16, SlotCount)>,
     /// The counts by position; empty while few slots are in use.
     all: Box<[SlotCount]>,
 }
 
-/// So many slots are searched one after the other.
-const FEW_SLOTS_MAX: usize = 16;
+/// With more slots in use than this the list would take about as much as all counts of 256 slots.
+const FEW_SLOTS_MAX: usize = 128;
+/// The list grows by so many: doubled, it would be half empty on average.
+const FEW_SLOTS_STEP: usize = 8;
 
 impl SlotCounts {
     fn new(slot_count: usize) -> SlotCounts {
@@ -384,10 +386,10 @@ impl SlotCounts {
         let position = self.position(slot);
         match self.all.get(usize::from(position)) {
             Some(count) => *count,
-            None => {
-                let found = self.few.iter().find(|(at, _)| *at == position);
-                found.map_or(SlotCount::default(), |(_, count)| *count)
-            }
+            None => match self.find(position) {
+                Ok(index) => self.few[index].1,
+                Err(_) => SlotCount::default(),
+            },
         }
     }
 
@@ -435,25 +437,31 @@ impl SlotCounts {
         }
     }
 
+    fn find(&self, position: u16) -> Result<usize, usize> {
+        self.few.binary_search_by_key(&position, |(at, _)| *at)
+    }
+
     fn change_few(&mut self, position: u16, change: impl FnOnce(&mut SlotCount)) {
-        let found = self.few.iter().position(|(at, _)| *at == position);
-        let index = match found {
-            Some(index) => index,
-            None if self.few.len() == FEW_SLOTS_MAX => {
+        let index = match self.find(position) {
+            Ok(index) => index,
+            Err(_) if self.few.len() == FEW_SLOTS_MAX => {
                 self.all = vec![SlotCount::default(); self.slot_count].into();
                 for (position, count) in std::mem::take(&mut self.few) {
                     self.all[usize::from(position)] = count;
                 }
                 return change(&mut self.all[usize::from(position)]);
             }
-            None => {
-                self.few.push((position, SlotCount::default()));
-                self.few.len() - 1
+            Err(index) => {
+                if self.few.len() == self.few.capacity() {
+                    self.few.reserve_exact(FEW_SLOTS_STEP);
+                }
+                self.few.insert(index, (position, SlotCount::default()));
+                index
             }
         };
         change(&mut self.few[index].1);
         if self.few[index].1.keys == 0 {
-            self.few.swap_remove(index);
+            self.few.remove(index);
         }
     }
 
