@@ -22,6 +22,7 @@ use crate::memory::{Arena, Memory, NeedRoom, Region, Room};
 use crate::page_list;
 use crate::page_pool::{PageOwner, QUARTER_BYTES, QUARTERS};
 use crate::size_class::{ITEM_ROOM, class_bytes, class_of_entry};
+use crate::slab::page_of;
 
 /// Stands for the class in the header of a mixed page.
 pub(crate) const MIXED: u8 = u8::MAX;
@@ -35,6 +36,9 @@ const LIST_ASIDE: usize = ROOM_LISTS;
 /// A page is compacted for this much room, though memory could be had: a quarter of it, so that at
 /// most three bytes move for one that is gained. Where there is no memory, for any room that does.
 const COMPACTED_UNITS_MIN: u64 = QUARTER_BYTES / UNIT_BYTES;
+/// Compaction moves at most so many entries for each byte that it gains: one that gets room for a
+/// small entry moves some sixty, not the thousand that a page may hold.
+const MOVES_PER_BYTE_MAX: u64 = 4;
 /// Room is made for so many bytes at least, so that not each insertion compacts a page.
 const NEED_BYTES_MIN: u64 = 2048;
 /// A page is emptied when the others have room for more than all of its items, as some of that is
@@ -68,6 +72,8 @@ pub(crate) struct MixedPages {
     open: u64,
     /// A page that is not wholly touched, the next to be extended; 0: none.
     partial: u64,
+    /// The dead item that was the last to go, for the next of its length; 0: none.
+    spare: u64,
     pages: u64,
     quarters: u64,
     live_units: u64,
@@ -111,6 +117,7 @@ impl MixedPages {
             heads: [0; ROOM_LISTS + 1],
             open: 0,
             partial: 0,
+            spare: 0,
             pages: 0,
             quarters: 0,
             live_units: 0,
@@ -140,6 +147,9 @@ impl MixedPages {
     ) -> Result<Place, NeedRoom> {
         let memory = &*arena.memory;
         let units = bytes / UNIT_BYTES;
+        if let Some(item) = self.take_spare(memory, units) {
+            return Ok(Place::At(item));
+        }
         if self.open != 0 && room_at_end(memory, State::load(memory, self.open), self.open) >= units
         {
             return Ok(Place::At(self.push(memory, self.open, bytes)));
@@ -186,6 +196,7 @@ impl MixedPages {
             state.used -= units as u16;
         } else {
             state.dead += units as u16;
+            self.spare = if usize::from(state.list) == LIST_ASIDE { 0 } else { item };
         }
         self.store(memory, page, state);
         None
@@ -193,6 +204,7 @@ impl MixedPages {
 
     /// Notes that the live items of `page` now stand one behind the other from its start.
     pub fn compacted(&mut self, memory: &Memory, page: u64) {
+        self.forget_spare_of(page);
         let mut state = State::load(memory, page);
         state.used -= state.dead;
         state.dead = 0;
@@ -208,7 +220,7 @@ impl MixedPages {
         while item < end {
             let word = memory.word(item).load(Ordering::Relaxed);
             if word & 0xF == TYPE_FREE {
-                item += (word >> 16 & 0xFFFF) * UNIT_BYTES;
+                item += dead_units(word) * UNIT_BYTES;
             } else {
                 items.push(item);
                 item += class_bytes(class_of_entry(memory, item));
@@ -238,6 +250,7 @@ impl MixedPages {
         if self.open == page {
             self.open = 0;
         }
+        self.forget_spare_of(page);
         self.relist(memory, page, State::load(memory, page), LIST_ASIDE);
     }
 
@@ -279,9 +292,10 @@ impl MixedPages {
         let lowest = (room / ROOM_STEP_UNITS) as usize;
         let serves = |page: &u64| {
             let state = State::load(memory, *page);
-            let is_movable = u64::from(state.in_use) <= terms.moves_max;
-            room_of(memory, state, *page) >= room
-                && (is_movable || room_at_end(memory, state, *page) >= units)
+            let (in_use, found) = (u64::from(state.in_use), room_of(memory, state, *page));
+            let gained = found * UNIT_BYTES * MOVES_PER_BYTE_MAX;
+            let is_movable = in_use <= terms.moves_max.min(gained);
+            found >= room && (is_movable || room_at_end(memory, state, *page) >= units)
         };
         let lists = self.heads[lowest..ROOM_LISTS].iter().rev();
         lists.copied().find_map(|head| page_list::first_pages(memory, head).find(serves))
@@ -329,7 +343,30 @@ impl MixedPages {
         true
     }
 
+    /// Returns the dead item that went last, if it has `units`: in use again.
+    fn take_spare(&mut self, memory: &Memory, units: u64) -> Option<u64> {
+        let item = self.spare;
+        if item == 0 || dead_units(memory.word(item).load(Ordering::Relaxed)) != units {
+            return None;
+        }
+        self.spare = 0;
+        let page = page_of(item);
+        let mut state = State::load(memory, page);
+        state.dead -= units as u16;
+        state.in_use += 1;
+        self.live_units += units;
+        self.store(memory, page, state);
+        Some(item)
+    }
+
+    fn forget_spare_of(&mut self, page: u64) {
+        if self.spare != 0 && page_of(self.spare) == page {
+            self.spare = 0;
+        }
+    }
+
     fn remove(&mut self, memory: &Memory, page: u64, state: State) {
+        self.forget_spare_of(page);
         page_list::unlink(memory, &mut self.heads[usize::from(state.list)], page);
         self.pages -= 1;
         self.quarters -= u64::from(quarters_of(memory, page));
@@ -357,6 +394,11 @@ impl MixedPages {
         page_list::link(memory, &mut self.heads[list], page);
         state.store(memory, page);
     }
+}
+
+/// Returns the units of a dead item from its first word.
+fn dead_units(word: u64) -> u64 {
+    word >> 16 & 0xFFFF
 }
 
 const QUARTERS_AT: u64 = 16;

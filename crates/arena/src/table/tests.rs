@@ -696,6 +696,28 @@ fn nothing_to_be_had_is_found_by_compaction() {
 }
 
 #[test]
+fn full_table_takes_an_entry_where_one_of_its_length_went() {
+    let arena = arena(1 << 20, 16);
+    let mut table = table(&arena, 0);
+    let key = |number: u64| format!("{number:08}").into_bytes();
+    let put = |table: &mut Table, number| {
+        table.insert(arena.hasher().hash(&key(number)), &key(number), &value(&[], None)).is_ok()
+    };
+    arena.set_limit(arena.usage().touched_bytes + (100 << 10));
+    let mut count = 0;
+    while put(&mut table, count) {
+        count += 1;
+    }
+    assert!(count > 1_000, "{count} entries");
+    for number in 0..500 {
+        let gone = key(number * (count / 500));
+        table.remove(table.find(arena.hasher().hash(&gone), &gone).expect("kept"));
+        assert!(put(&mut table, count + number), "one has gone, of the same length");
+    }
+    assert_eq!(table.compacted_pages(), 0, "its place is taken as it is");
+}
+
+#[test]
 fn class_has_pages_of_its_own_while_it_fills_some() {
     let arena = arena(1 << 20, 16);
     let mut table = table(&arena, 0);

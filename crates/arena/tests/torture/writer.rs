@@ -139,7 +139,6 @@ impl Writer {
             effects: [0; EFFECTS.len()],
             weights: OPERATIONS.iter().map(|operation| operation.1).sum(),
         };
-        writer.fill_class_of_blinking();
         for (kind, count, _) in KINDS {
             for index in 0..count {
                 match kind {
@@ -160,26 +159,6 @@ impl Writer {
         writer.epoch_at_start = writer.arena.segment_epoch();
         writer.effects = [0; EFFECTS.len()];
         writer
-    }
-
-    /// Adds keys that nobody asks for until the class of those that blink has pages of its own:
-    /// only there the memory of one that goes is the next one's at once.
-    fn fill_class_of_blinking(&mut self) {
-        const FILLERS: u64 = 1_200;
-        for index in 0..FILLERS {
-            let key = format!("filler:{index:013}");
-            let bytes = vec![0; BLINKING_BYTES as usize - key.len()];
-            let hash = self.arena.hasher().hash(key.as_bytes());
-            let value = NewValue {
-                bytes: &bytes,
-                value_type: ValueType::String,
-                encoding: Encoding::Raw,
-                expiry: None,
-                mark: AccessMark::default(),
-            };
-            let table = &mut self.tables[usize::from(DATABASE)];
-            table.insert(hash, key.as_bytes(), &value).expect("there is room");
-        }
     }
 
     /// Makes one change.
