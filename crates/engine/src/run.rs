@@ -348,7 +348,28 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let view = copies.iter().fold(view, |view, copies| view.with_copies(copies));
         let view = if leaves_no_touch { view.without_touch() } else { view };
         let random = Cell::from_mut(&mut self.tick.random);
-        handler(&ReadContext { view, value_bytes_max, random }, args, reply)
+        let result = handler(&ReadContext { view, value_bytes_max, random }, args, reply);
+        self.settle_expired(args.keys());
+        result
+    }
+
+    /// Removes those of `keys` that the command has met expired, under the guard under which it ran,
+    /// as Redis does while it looks. During a pause they stay: the data is to be as it is.
+    #[inline]
+    fn settle_expired(&mut self, keys: &[Key<'_>]) {
+        if self.guard.as_ref().is_some_and(Guard::has_met_expired) {
+            self.remove_expired(keys);
+        }
+    }
+
+    #[cold]
+    fn remove_expired(&mut self, keys: &[Key<'_>]) {
+        let (database, now) = (self.session.state.database, self.tick.now);
+        let guard = self.guard.as_mut().expect("a lookup was made under it");
+        match self.tick.removes_expired() {
+            true => guard.remove_expired(keys, database, now),
+            false => guard.leave_expired(),
+        }
     }
 
     /// Owns the values at the keys of a read, under the guard that it has in the end: long ones
@@ -450,6 +471,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 }
                 result => {
                     guard.serve_waits();
+                    if guard.has_met_expired() {
+                        self.remove_expired(args.keys());
+                    }
                     return result;
                 }
             };
@@ -591,7 +615,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     ) -> Result<(), CommandError> {
         if self.in_transaction {
             let room = Room::Ahead { overshoot_bytes_max: self.overshoot_bytes_max() };
-            return self.attempt(command, handler, room, false, args, reply);
+            let result = self.attempt(command, handler, room, false, args, reply);
+            self.settle_expired(args.keys());
+            return result;
         }
         self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
         let room = Room::Ahead { overshoot_bytes_max: 0 };
@@ -601,6 +627,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         loop {
             self.lock(args.keys()).begin_atomic();
             let result = self.attempt(command, handler, room, copies_apart, args, reply);
+            self.settle_expired(args.keys());
             self.unlock();
             match result {
                 Err(CommandError::NeedRoomAhead(bytes)) if attempt < ROOM_ATTEMPTS_MAX => {
@@ -684,6 +711,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                     Some(guard) => guard.access(),
                     None => Access::free(self.keyspace),
                 };
+                let access = access.removing_expired(self.tick.removes_expired());
                 let mut context = ControlContext {
                     access,
                     session: &mut self.session.state,

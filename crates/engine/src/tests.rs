@@ -5,6 +5,7 @@
 
 mod awaits;
 mod checks;
+mod expiry;
 mod generated;
 mod memory;
 mod receive;

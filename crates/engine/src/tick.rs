@@ -34,3 +34,12 @@ pub struct Tick<'h> {
     /// Where a batch pauses: no further request begins once this much output waits.
     pub output_bytes_max: usize,
 }
+
+impl Tick<'_> {
+    /// Returns whether keys that have expired are removed where they are met: not during a pause,
+    /// which keeps the data as it is.
+    #[inline]
+    pub fn removes_expired(&self) -> bool {
+        self.pause.get().is_none()
+    }
+}

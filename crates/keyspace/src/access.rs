@@ -14,7 +14,7 @@ use crate::keyspace::Keyspace;
 use crate::object::Object;
 use crate::recorder::Recorder;
 use crate::shard::{Shard, is_expired};
-use crate::view::Touch;
+use crate::view::{Touch, count_lookup};
 use crate::write::{Place, WriteView};
 
 /// How many expired keys RANDOMKEY meets before it says that there is none.
@@ -30,6 +30,20 @@ const SCAN_CHAINS_PER_KEY: u64 = 10;
 pub struct Access<'g> {
     keyspace: &'g Keyspace,
     held: Option<Held<'g>>,
+    /// Whether a walk removes the expired keys that it meets.
+    removes_expired: bool,
+}
+
+/// What a call of SCAN looks for.
+pub struct ScanQuery<'q> {
+    /// About how many keys are visited.
+    pub count: u64,
+    /// Returns whether a key of this name is wanted. One that is not is neither visited nor, where
+    /// it has expired, removed.
+    pub wants: &'q dyn Fn(&[u8]) -> bool,
+    /// Whether each wanted key counts as a hit or, where it has expired, as a miss: Redis looks at
+    /// its type so.
+    pub counts_lookups: bool,
 }
 
 struct Held<'g> {
@@ -40,7 +54,7 @@ struct Held<'g> {
 impl<'g> Access<'g> {
     /// Returns access that locks shards as it needs them. The caller holds no guard.
     pub fn free(keyspace: &'g Keyspace) -> Access<'g> {
-        Access { keyspace, held: None }
+        Access { keyspace, held: None, removes_expired: true }
     }
 
     pub(crate) fn held(
@@ -48,7 +62,13 @@ impl<'g> Access<'g> {
         shards: &'g mut dyn Shards,
         recorder: &'g mut Recorder,
     ) -> Access<'g> {
-        Access { keyspace, held: Some(Held { shards, recorder }) }
+        Access { keyspace, held: Some(Held { shards, recorder }), removes_expired: true }
+    }
+
+    /// Returns the same access, which removes the expired keys that SCAN and RANDOMKEY meet, as it
+    /// does anyway, or leaves them.
+    pub fn removing_expired(self, removes_expired: bool) -> Access<'g> {
+        Access { removes_expired, ..self }
     }
 
     /// Returns the keyspace, for what takes no lock: counts, limits. Inside EXEC its locks are
@@ -73,19 +93,21 @@ impl<'g> Access<'g> {
         }
     }
 
-    /// Visits some entries of `database` that have not expired at `now`, about `count`, and
+    /// Visits some entries of `database` that `query` wants and that have not expired at `now`, and
     /// returns the cursor to go on with; starts and ends at 0. An entry that is there from the
-    /// first call to the last is visited at least once.
+    /// first call to the last is visited at least once. Those that it meets expired are removed
+    /// behind each hold of a shard.
     ///
     /// The cursor holds the shard in its low bits and the cursor of the shard's table above.
     pub fn scan(
-        &self,
+        &mut self,
         database: DatabaseIndex,
         cursor: u64,
-        count: u64,
+        query: &ScanQuery<'_>,
         now: UnixMs,
         visit: &mut dyn FnMut(Entry<'_>),
     ) -> u64 {
+        let count = query.count;
         let shard_bits = self.keyspace.shard_count().trailing_zeros();
         let mut shard = cursor & (self.keyspace.shard_count() as u64 - 1);
         let mut position = cursor >> shard_bits;
@@ -101,8 +123,15 @@ impl<'g> Access<'g> {
                 return position << shard_bits | shard;
             }
             let chains = chains_left.min(SCAN_CHAINS_PER_HOLD);
-            let mut step = ScanStep { position, chains, found, wanted: count };
-            self.with_shard(index, |shard| step.run(shard, database, now, visit));
+            let expired = Vec::new();
+            let mut step = ScanStep { position, chains, found, query, now, expired };
+            let removes_expired = self.removes_expired;
+            self.with_shard_mut(index, |shard, recorder| {
+                step.run(shard, database, visit);
+                if removes_expired {
+                    remove_expired(shard, recorder, database, now, &step.expired);
+                }
+            });
             chains_left -= chains - step.chains;
             (position, found) = (step.position, step.found);
             shard += u64::from(position == 0);
@@ -111,22 +140,32 @@ impl<'g> Access<'g> {
     }
 
     /// Hands `visit` a key of `database` that has not expired at `now`, chosen nearly uniformly,
-    /// and returns what it returns; `None` where there is none, or so few among expired ones that
-    /// 100 tries met none.
+    /// and returns what it returns; `None` where there is none. Those that it meets expired are
+    /// removed; where they are to stay, it gives up after 100 of them.
     pub fn random_key<R>(
-        &self,
+        &mut self,
         database: DatabaseIndex,
         now: UnixMs,
         random: &mut Prng,
         mut visit: impl FnMut(&[u8]) -> R,
     ) -> Option<R> {
-        for _ in 0..RANDOM_KEY_TRIES_MAX {
+        let removes_expired = self.removes_expired;
+        // Each try but the last removes a key, or finds its shard emptied by others meanwhile.
+        let removals_max = if removes_expired { self.key_count(database) } else { 0 };
+        for _ in 0..u64::from(RANDOM_KEY_TRIES_MAX) + removals_max {
             let index = self.random_shard(database, random)?;
             let word = random.next();
-            let visited = self.with_shard(index, |shard| {
+            let visited = self.with_shard_mut(index, |shard, recorder| {
                 let table = &shard.database(database)?.table;
                 let entry = table.entry(table.sample(word)?);
-                (!is_expired(&entry, now)).then(|| visit(entry.key()))
+                if !is_expired(&entry, now) {
+                    return Some(visit(entry.key()));
+                }
+                if removes_expired {
+                    let name = entry.key().into();
+                    remove_expired(shard, recorder, database, now, &[name]);
+                }
+                None
             });
             if visited.is_some() {
                 return visited;
@@ -266,6 +305,22 @@ impl<'g> Access<'g> {
         }
     }
 
+    /// Runs `change` with shard `index` held.
+    fn with_shard_mut<R>(
+        &mut self,
+        index: ShardIndex,
+        change: impl FnOnce(&mut Shard, &mut Recorder) -> R,
+    ) -> R {
+        match &mut self.held {
+            Some(held) => change(held.shards.shard_mut(index), held.recorder),
+            None => {
+                let mut guard = self.keyspace.lock(index);
+                let (shard, recorder) = guard.only();
+                change(shard, recorder)
+            }
+        }
+    }
+
     /// Runs `change` with all shards held, as one record.
     fn with_all<R>(
         &mut self,
@@ -285,34 +340,66 @@ impl<'g> Access<'g> {
 }
 
 /// One hold of a shard during SCAN.
-struct ScanStep {
+struct ScanStep<'q> {
     position: u64,
     chains: u64,
     found: u64,
-    wanted: u64,
+    query: &'q ScanQuery<'q>,
+    now: UnixMs,
+    /// The names of the keys that it has met expired: those of so many chains at most.
+    expired: Vec<Box<[u8]>>,
 }
 
-impl ScanStep {
+impl ScanStep<'_> {
     fn run(
         &mut self,
         shard: &Shard,
         database: DatabaseIndex,
-        now: UnixMs,
         visit: &mut dyn FnMut(Entry<'_>),
     ) {
         let Some(part) = shard.database(database) else { return self.position = 0 };
-        while self.chains > 0 && self.found < self.wanted {
+        while self.chains > 0 && self.found < self.query.count {
             self.chains -= 1;
             self.position = part.table.scan(self.position, &mut |entry| {
-                if !is_expired(&entry, now) {
-                    self.found += 1;
-                    visit(entry);
-                }
+                self.meet(shard, entry, visit);
             });
             if self.position == 0 {
                 return;
             }
         }
+    }
+
+    fn meet(&mut self, shard: &Shard, entry: Entry<'_>, visit: &mut dyn FnMut(Entry<'_>)) {
+        let is_live = !is_expired(&entry, self.now);
+        self.found += u64::from(is_live);
+        if !(self.query.wants)(entry.key()) {
+            return;
+        }
+        if self.query.counts_lookups {
+            count_lookup(shard, is_live);
+        }
+        match is_live {
+            true => visit(entry),
+            false => self.expired.push(entry.key().into()),
+        }
+    }
+}
+
+/// Removes the keys of these `names`, which have expired at `now`.
+fn remove_expired(
+    shard: &mut Shard,
+    recorder: &mut Recorder,
+    database: DatabaseIndex,
+    now: UnixMs,
+    names: &[Box<[u8]>],
+) {
+    if names.is_empty() {
+        return;
+    }
+    shard.freeze_if_atomic(database, recorder);
+    for name in names {
+        let (key, touch) = (shard.key(name), Touch::No);
+        Place { shard, recorder, database, now, touch }.live(&key);
     }
 }
 

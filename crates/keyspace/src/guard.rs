@@ -248,7 +248,7 @@ impl<'k> Guard<'k> {
     /// Returns the view that reads `database` at time `now`.
     #[inline]
     pub fn read(&self, database: DatabaseIndex, now: UnixMs) -> ReadView<'_> {
-        ReadView::new(self.shards(), database, now)
+        ReadView::new(self.shards(), &self.recorder, database, now)
     }
 
     /// Returns the view that changes `database` at time `now`.
@@ -291,6 +291,27 @@ impl<'k> Guard<'k> {
     /// until it is complete and free to pass the memory limit: nothing is evicted meanwhile.
     pub fn begin_atomic(&mut self) {
         self.recorder.begin_atomic();
+    }
+
+    /// Returns whether a lookup under this guard has met an expired key since
+    /// [`Guard::remove_expired`].
+    #[inline]
+    pub fn has_met_expired(&self) -> bool {
+        self.recorder.met_expired().get()
+    }
+
+    /// Removes those of `keys` that have expired at `now` in `database`, each with its effect.
+    pub fn remove_expired(&mut self, keys: &[Key<'_>], database: DatabaseIndex, now: UnixMs) {
+        self.recorder.met_expired().set(false);
+        let mut view = self.write(database, now);
+        for key in keys {
+            view.contains(key);
+        }
+    }
+
+    /// Forgets that a lookup has met an expired key, which stays.
+    pub fn leave_expired(&mut self) {
+        self.recorder.met_expired().set(false);
     }
 
     /// Offers a block with the value of the request underway: a change that stores this value makes
@@ -337,6 +358,15 @@ impl<'k> Guard<'k> {
             Held::Few(few) => ShardsRef::Many(few),
             Held::Many(many) => ShardsRef::Many(&**many),
         }
+    }
+
+    /// Returns the only shard, and what records its changes.
+    ///
+    /// # Panics
+    /// When the guard holds several.
+    pub(crate) fn only(&mut self) -> (&mut Shard, &mut Recorder) {
+        let Held::One(shard) = &mut self.held else { panic!("the guard of one shard") };
+        (shard, &mut self.recorder)
     }
 
     pub(crate) fn shard_mut(&mut self, index: ShardIndex) -> &mut Shard {

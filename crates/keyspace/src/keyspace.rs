@@ -257,9 +257,12 @@ impl Keyspace {
         self.counters_since_start().since(*self.counters_from())
     }
 
-    /// Returns the effects since the keyspace was made: changes that nothing has saved.
+    /// Returns the changes since the keyspace was made, which nothing has saved: as in Redis, those
+    /// that were asked for, and neither expiry nor eviction.
     pub fn changes_since_start(&self) -> u64 {
-        self.counters_since_start().changes
+        let counters = self.counters_since_start();
+        // Each shard's numbers are read one after the other while they grow.
+        counters.changes.saturating_sub(counters.expired_keys + counters.evicted_keys)
     }
 
     /// Starts all counters anew.

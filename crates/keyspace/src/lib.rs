@@ -50,7 +50,7 @@ mod wait;
 mod watch;
 mod write;
 
-pub use access::Access;
+pub use access::{Access, ScanQuery};
 pub use arena::pins::SessionPins;
 pub use arena::{
     Claim, Encoding, Entry, Fill, HeldValue, NeedRoom, Region, ReservedBlock, UploadError,

@@ -1,7 +1,9 @@
 //! Hands effects to the sink: each on its own, or all of a guard's as one record.
 //!
 //! It also carries the block of a value that was received where it stays, from the guard to the
-//! change that stores the value.
+//! change that stores the value, and notes that a lookup has met an expired key.
+
+use std::cell::Cell;
 
 use arena::ReservedBlock;
 use base::{DatabaseIndex, Lsn};
@@ -16,6 +18,8 @@ pub(crate) struct Recorder {
     is_atomic: bool,
     /// A key that somebody awaits has come.
     has_ready: bool,
+    /// A lookup has met a key that has expired, and left it: views that read share the recorder.
+    has_met_expired: Cell<bool>,
     /// The atomic record, once there is an effect that somebody listens to.
     atomic: Option<Box<AtomicRecord>>,
     /// The block that has the value of the request underway, if one was received so.
@@ -60,6 +64,12 @@ impl Recorder {
     /// Forgets that such a key has come.
     pub fn take_ready(&mut self) {
         self.has_ready = false;
+    }
+
+    /// Returns where lookups note that they have met an expired key.
+    #[inline]
+    pub fn met_expired(&self) -> &Cell<bool> {
+        &self.has_met_expired
     }
 
     /// Takes the block on offer where it has this very `value`, for a key of `key_length` bytes.

@@ -1,6 +1,8 @@
 //! Reading one database through a guard. Nothing here changes the dataset: a key that has expired
-//! is absent by time, and a sweep removes it later.
+//! is absent by time. A lookup notes that it has met one, and whoever holds the guard removes it
+//! behind the read ([`crate::Guard::remove_expired`]), or a sweep does.
 
+use std::cell::Cell;
 use std::fmt;
 
 use arena::{Entry, HeldValue, ValueType};
@@ -10,6 +12,7 @@ use collections::Rules;
 
 use crate::guard::ShardsRef;
 use crate::object::{Kind, Object, kind_of};
+use crate::recorder::Recorder;
 use crate::shard::{DatabaseShard, Shard, SlotCount, is_expired};
 use crate::tracking::idle_seconds;
 
@@ -33,6 +36,8 @@ pub struct ReadView<'g> {
     now: UnixMs,
     touch: Touch,
     copies: Option<&'g PrivateCopies>,
+    /// Set by a lookup that meets an expired key.
+    met_expired: &'g Cell<bool>,
 }
 
 /// Copies of values that clients can write, for one read that found no room to own them.
@@ -51,8 +56,14 @@ impl PrivateCopies {
 
 impl<'g> ReadView<'g> {
     #[inline]
-    pub(crate) fn new(shards: ShardsRef<'g>, database: DatabaseIndex, now: UnixMs) -> Self {
-        ReadView { shards, database, now, touch: Touch::Yes, copies: None }
+    pub(crate) fn new(
+        shards: ShardsRef<'g>,
+        recorder: &'g Recorder,
+        database: DatabaseIndex,
+        now: UnixMs,
+    ) -> Self {
+        let met_expired = recorder.met_expired();
+        ReadView { shards, database, now, touch: Touch::Yes, copies: None, met_expired }
     }
 
     /// Returns copies of those of the values at `keys` that a client can write.
@@ -106,7 +117,7 @@ impl<'g> ReadView<'g> {
     #[inline]
     pub fn entry(&self, key: &Key<'_>) -> Option<Entry<'g>> {
         let shard = self.shards.shard(key.shard);
-        let found = find(shard, self.database, key, self.now, self.touch);
+        let found = find(shard, self.database, key, self.now, self.touch, self.met_expired);
         count_lookup(shard, found.is_some());
         found
     }
@@ -114,7 +125,7 @@ impl<'g> ReadView<'g> {
     /// As [`ReadView::entry`], but leaves no mark: TTL, TYPE, EXISTS and OBJECT look without use.
     pub fn peek(&self, key: &Key<'_>) -> Option<Object<'g>> {
         let shard = self.shards.shard(key.shard);
-        let found = find(shard, self.database, key, self.now, Touch::No);
+        let found = find(shard, self.database, key, self.now, Touch::No, self.met_expired);
         count_lookup(shard, found.is_some());
         let part = shard.database(self.database)?;
         Some(part.object_of(found?))
@@ -204,7 +215,7 @@ pub(crate) enum Touch {
     No,
 }
 
-/// Returns the entry at `key` unless it has expired at `now`.
+/// Returns the entry at `key` unless it has expired at `now`, which is noted in `met_expired`.
 #[inline]
 pub(crate) fn find<'s>(
     shard: &'s Shard,
@@ -212,11 +223,13 @@ pub(crate) fn find<'s>(
     key: &Key<'_>,
     now: UnixMs,
     touch: Touch,
+    met_expired: &Cell<bool>,
 ) -> Option<Entry<'s>> {
     let part = shard.database(database)?;
     let id = part.table.find(key.hash, key.bytes)?;
     let entry = part.table.entry(id);
     if is_expired(&entry, now) {
+        met_expired.set(true);
         return None;
     }
     if touch == Touch::Yes {

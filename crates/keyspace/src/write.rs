@@ -77,9 +77,10 @@ impl<'g> WriteView<'g> {
         self.now
     }
 
-    /// Returns this view, to read: lookups count hits and misses, and nothing is removed.
+    /// Returns this view, to read: lookups count hits and misses, and remove nothing.
     pub fn as_read(&self) -> ReadView<'_> {
-        ReadView::new(self.shards.as_ref(), self.database, self.now).touching(self.touch)
+        ReadView::new(self.shards.as_ref(), self.recorder, self.database, self.now)
+            .touching(self.touch)
     }
 
     /// Returns the entry at `key`, marked as used; counts neither hit nor miss, as Redis does not
@@ -106,7 +107,8 @@ impl<'g> WriteView<'g> {
     pub fn collection<K: Kind>(&self, key: &Key<'_>) -> Result<Option<&K>, WrongType> {
         let shards = self.shards.as_ref();
         let shard = shards.shard(key.shard);
-        let Some(entry) = find(shard, self.database, key, self.now, Touch::No) else {
+        let met = self.recorder.met_expired();
+        let Some(entry) = find(shard, self.database, key, self.now, Touch::No, met) else {
             return Ok(None);
         };
         let part = shard.database(self.database).expect("it has an entry");

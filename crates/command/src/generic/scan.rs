@@ -2,6 +2,7 @@
 
 use base::glob::matches;
 use base::number::parse_cursor;
+use keyspace::ScanQuery;
 
 use crate::names::type_name;
 use crate::prelude::*;
@@ -46,8 +47,13 @@ fn run(
     let whole = reply.deferred();
     let keys = reply.deferred();
     let database = cx.session.database;
-    let next = cx.access.scan(database, cursor, options.count, cx.now, &mut |entry| {
-        if options.want(entry.key(), type_name(entry.value_type())) {
+    let query = ScanQuery {
+        count: options.count,
+        wants: &|key| options.pattern.is_none_or(|pattern| matches(pattern, key, false)),
+        counts_lookups: options.type_name.is_some(),
+    };
+    let next = cx.access.scan(database, cursor, &query, cx.now, &mut |entry| {
+        if options.wants_type(type_name(entry.value_type())) {
             reply.bulk(entry.key());
             count += 1;
         }
@@ -92,9 +98,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    fn want(&self, key: &[u8], type_name: &str) -> bool {
-        let is_of_type = |name: &[u8]| name.eq_ignore_ascii_case(type_name.as_bytes());
-        self.type_name.is_none_or(is_of_type)
-            && self.pattern.is_none_or(|pattern| matches(pattern, key, false))
+    fn wants_type(&self, type_name: &str) -> bool {
+        self.type_name.is_none_or(|name| name.eq_ignore_ascii_case(type_name.as_bytes()))
     }
 }

@@ -20,6 +20,30 @@ fn expired_key_is_absent_before_sweep() {
 }
 
 #[test]
+fn expired_key_is_removed_behind_the_read_that_met_it() {
+    let world = World::new();
+    world.set_until("k", "v", later(10));
+    world.set("{k}live", "v");
+    world.records();
+    let keys = [world.key("{k}live"), world.key("k")];
+    let mut guard = world.keyspace.lock(keys[0].shard);
+    assert!(guard.read(DB0, later(11)).entry(&keys[0]).is_some());
+    assert!(!guard.has_met_expired());
+    assert!(guard.read(DB0, later(11)).peek(&keys[1]).is_none());
+    assert!(guard.has_met_expired());
+    guard.leave_expired();
+    assert!(!guard.has_met_expired());
+    assert!(guard.read(DB0, later(11)).inspect(&keys[1]).is_some());
+    assert!(guard.write(DB0, later(11)).as_read().entry(&keys[1]).is_none());
+    assert!(guard.has_met_expired());
+    guard.remove_expired(&keys, DB0, later(11));
+    assert!(!guard.has_met_expired() && guard.read(DB0, later(11)).inspect(&keys[1]).is_none());
+    drop(guard);
+    assert_eq!((world.keyspace.counts(DB0).keys, world.keyspace.counters().expired_keys), (1, 1));
+    assert_eq!(world.records(), ["DEL k"]);
+}
+
+#[test]
 fn write_over_an_expired_key_emits_its_deletion_first() {
     let world = World::new();
     let write = |change: &dyn Fn(&mut crate::WriteView<'_>, &Key<'_>)| {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use base::prng::Prng;
 
 use super::*;
-use crate::{Access, Expiry};
+use crate::{Access, Expiry, ScanQuery};
 
 fn filled(count: usize) -> World {
     let world = World::new();
@@ -13,11 +13,16 @@ fn filled(count: usize) -> World {
     world
 }
 
+/// About `count` keys of any name.
+fn all(count: u64) -> ScanQuery<'static> {
+    ScanQuery { count, wants: &|_| true, counts_lookups: false }
+}
+
 fn scan_all(world: &World, count: u64) -> (Vec<Vec<u8>>, usize) {
-    let access = Access::free(&world.keyspace);
+    let mut access = Access::free(&world.keyspace);
     let (mut cursor, mut calls, mut keys) = (0, 0, Vec::new());
     loop {
-        cursor = access.scan(DB0, cursor, count, NOW, &mut |entry| keys.push(entry.key().to_vec()));
+        cursor = access.scan(DB0, cursor, &all(count), NOW, &mut |entry| keys.push(entry.key().to_vec()));
         calls += 1;
         if cursor == 0 {
             return (keys, calls);
@@ -41,10 +46,10 @@ fn scan_meets_every_key_once_where_nothing_changes() {
 #[test]
 fn scan_misses_no_key_while_the_table_grows() {
     let world = filled(500);
-    let access = Access::free(&world.keyspace);
+    let mut access = Access::free(&world.keyspace);
     let (mut cursor, mut seen, mut added) = (0, BTreeSet::new(), 0);
     loop {
-        cursor = access.scan(DB0, cursor, 5, NOW, &mut |entry| {
+        cursor = access.scan(DB0, cursor, &all(5), NOW, &mut |entry| {
             seen.insert(entry.key().to_vec());
         });
         (0..20).for_each(|number| world.set(&format!("new:{}", added + number), "v"));
@@ -61,37 +66,53 @@ fn scan_misses_no_key_while_the_table_grows() {
 #[test]
 fn scan_takes_any_cursor() {
     let world = filled(100);
-    let access = Access::free(&world.keyspace);
+    let mut access = Access::free(&world.keyspace);
     for cursor in [u64::MAX, 1 << 63, 12345, 7] {
-        access.scan(DB0, cursor, 10, NOW, &mut |_| {});
+        access.scan(DB0, cursor, &all(10), NOW, &mut |_| {});
     }
 }
 
 #[test]
-fn scan_and_random_key_skip_expired_keys() {
-    let world = filled(3);
-    for number in 0..20 {
-        world.set_until(&format!("old:{number}"), "v", later(1));
+fn scan_and_random_key_skip_expired_keys_and_remove_them_unless_told_not_to() {
+    for removes_expired in [false, true] {
+        let world = filled(3);
+        let free = || Access::free(&world.keyspace).removing_expired(removes_expired);
+        let set_old = || {
+            (0..20).for_each(|number| world.set_until(&format!("old:{number}"), "v", later(1)));
+        };
+        let left = if removes_expired { 3 } else { 23 };
+        set_old();
+        let mut keys = Vec::new();
+        free().scan(DB0, 0, &all(1000), later(2), &mut |entry| keys.push(entry.key().to_vec()));
+        assert_eq!((keys.len(), world.keyspace.counts(DB0).keys), (3, left));
+        set_old();
+        let mut random = Prng::new(1);
+        let mut seen = BTreeSet::new();
+        for _ in 0..200 {
+            seen.extend(free().random_key(DB0, later(2), &mut random, <[u8]>::to_vec));
+        }
+        assert_eq!((seen.len(), world.keyspace.counts(DB0).keys), (3, left));
+        assert_eq!(free().random_key(DB1, later(2), &mut random, <[u8]>::to_vec), None);
+        let only = ScanQuery { wants: &|key| key.ends_with(b"7"), ..all(1000) };
+        set_old();
+        free().scan(DB0, 0, &only, later(2), &mut |_| panic!("none is wanted that is there"));
+        assert_eq!(world.keyspace.counts(DB0).keys, if removes_expired { 21 } else { 23 });
     }
-    let mut keys = Vec::new();
-    Access::free(&world.keyspace)
-        .scan(DB0, 0, 1000, later(2), &mut |entry| keys.push(entry.key().to_vec()));
-    assert_eq!(keys.len(), 3);
-    let mut random = Prng::new(1);
-    let mut seen = BTreeSet::new();
-    for _ in 0..200 {
-        let access = Access::free(&world.keyspace);
-        seen.extend(access.random_key(DB0, later(2), &mut random, <[u8]>::to_vec));
-    }
-    assert_eq!(seen.len(), 3);
-    let access = Access::free(&world.keyspace);
-    assert_eq!(access.random_key(DB1, later(2), &mut random, <[u8]>::to_vec), None);
+}
+
+#[test]
+fn random_key_finds_the_only_key_among_any_number_of_expired_ones() {
+    let world = filled(1);
+    (0..1000).for_each(|number| world.set_until(&format!("old:{number}"), "v", later(1)));
+    let mut access = Access::free(&world.keyspace);
+    let found = access.random_key(DB0, later(2), &mut Prng::new(1), <[u8]>::to_vec);
+    assert_eq!(found.as_deref(), Some(b"key:0".as_slice()));
 }
 
 #[test]
 fn random_key_takes_each_shard_as_often_as_it_is_full_while_keys_are_added() {
     let world = filled(40);
-    let access = Access::free(&world.keyspace);
+    let mut access = Access::free(&world.keyspace);
     let mut random = Prng::new(7);
     assert!(access.random_key(DB0, NOW, &mut random, |_| ()).is_some());
     // One shard gets a third of all keys, far above the others.
