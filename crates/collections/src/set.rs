@@ -87,10 +87,10 @@ impl Set {
     }
 
     /// Makes ready for `count` members that will be added together: more than a compact form holds
-    /// make a table of it first, as in Redis.
+    /// make a table of it first, as in Redis. Returns whether it has become one.
     ///
     /// Source: Redis 7.2, `setTypeMaybeConvert`.
-    pub fn prepare(&mut self, count: u64, rules: &Rules) {
+    pub fn prepare(&mut self, count: u64, rules: &Rules) -> bool {
         let is_too_many = match &self.body {
             Body::Integers(_) => count > rules.limits.set_integers,
             Body::Small(_) => count > rules.limits.set_entries,
@@ -99,6 +99,7 @@ impl Set {
         if is_too_many {
             self.enlarge(rules);
         }
+        is_too_many
     }
 
     /// Returns whether `member` is there.

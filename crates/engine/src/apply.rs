@@ -72,6 +72,7 @@ enum Change<'a> {
     Delete,
     ExpireAt(UnixMs),
     Persist,
+    MakeText,
     Push(End, Vec<&'a [u8]>),
     Pop(End, usize),
     SetElement(usize, &'a [u8]),
@@ -133,6 +134,7 @@ fn parse<'a>(keyspace: &Keyspace, request: RequestView<'a>) -> Option<Step<'a>> 
         [b"DEL", key] => keyed(key, Change::Delete),
         [b"PEXPIREAT", key, at] => keyed(key, Change::ExpireAt(time(at)?)),
         [b"PERSIST", key] => keyed(key, Change::Persist),
+        [b"INCRBYFLOAT", key, b"0"] => keyed(key, Change::MakeText),
         [b"RENAME", source, target] => Some(Step::Rename(hash(source), hash(target))),
         [b"MOVE", key, index] => Some(Step::Move(hash(key), database(keyspace, index)?)),
         [b"COPY", source, target, b"DB", index, b"REPLACE"] => {
@@ -241,6 +243,7 @@ fn run(view: &mut WriteView<'_>, key: &Key<'_>, change: &Change<'_>) -> Result<(
         Change::SetRange(offset, bytes) => view.set_range(key, offset, bytes).map(|_| ()),
         Change::ExpireAt(at) => view.set_expiry(key, at).map(|_| ()),
         Change::Persist => view.persist(key).map(|_| ()),
+        Change::MakeText => view.make_text(key),
         Change::Delete => {
             view.remove(key);
             Ok(())

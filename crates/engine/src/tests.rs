@@ -15,13 +15,14 @@ mod transactions;
 mod uploads;
 mod waits;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
-use base::{Lsn, UnixMs};
+use base::{DatabaseIndex, Lsn, UnixMs};
 use command::{
     ClientInfo, Command, ConfigError, Host, InfoSections, LatencyEvent, Observer, SessionState,
     ShutdownError, ShutdownRequest, SlowCommand,
@@ -43,6 +44,25 @@ fn keyspace(shard_count: u32) -> Keyspace {
 
 fn digest(keyspace: &Keyspace) -> DatasetDigest {
     Access::free(keyspace).digest()
+}
+
+/// Returns how the value of each key of each database is stored, by OBJECT ENCODING's names.
+fn encodings(keyspace: &Keyspace) -> BTreeMap<(DatabaseIndex, Vec<u8>), &'static str> {
+    let mut found = BTreeMap::new();
+    for database in keyspace.databases() {
+        Access::free(keyspace).for_each_entry(database, &mut |object| {
+            found.insert((database, object.key().to_vec()), object.encoding_name());
+        });
+    }
+    found
+}
+
+/// Checks that `copy` has what `original` has, stored alike.
+fn assert_same_data(copy: &Keyspace, original: &Keyspace) {
+    assert_eq!(digest(copy), digest(original));
+    let (found, expected) = (encodings(copy), encodings(original));
+    let mut other = expected.iter().filter(|(key, encoding)| found.get(*key) != Some(*encoding));
+    assert_eq!(other.next(), None, "it is stored otherwise in the copy");
 }
 
 /// Checks the histories of so many seeds and prints how many they were; one that fails names its

@@ -351,12 +351,7 @@ struct ScanStep<'q> {
 }
 
 impl ScanStep<'_> {
-    fn run(
-        &mut self,
-        shard: &Shard,
-        database: DatabaseIndex,
-        visit: &mut dyn FnMut(Entry<'_>),
-    ) {
+    fn run(&mut self, shard: &Shard, database: DatabaseIndex, visit: &mut dyn FnMut(Entry<'_>)) {
         let Some(part) = shard.database(database) else { return self.position = 0 };
         while self.chains > 0 && self.found < self.query.count {
             self.chains -= 1;

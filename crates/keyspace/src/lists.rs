@@ -2,7 +2,7 @@
 
 use base::Key;
 use base::number_text::IntegerText;
-use collections::{End, List, Place};
+use collections::{End, List, Place, Rules};
 
 use crate::view::WrongType;
 use crate::write::{Refusal, WriteView};
@@ -150,13 +150,18 @@ impl WriteView<'_> {
         let mut place = self.place(key);
         let Some(id) = place.find::<List>(key)? else { return Ok(None) };
         place.admit(growth_bound(std::iter::once(element)))?;
-        let (length, exists) = place.change_collection(key, id, |list: &mut List, rules| {
+        let change = |list: &mut List, rules: &Rules| {
+            let was_small = list.is_small();
             let is_inserted = list.insert(beside, pivot, element, rules.limits.list);
-            is_inserted.then_some(list.len())
-        });
+            (is_inserted.then_some(list.len()), was_small != list.is_small())
+        };
+        let ((length, is_remade), exists) = place.change_collection(key, id, change);
+        let word: &[u8] = if beside == Place::Before { b"BEFORE" } else { b"AFTER" };
+        let arguments = [word, pivot, element].into_iter();
         if length.is_some() {
-            let word: &[u8] = if beside == Place::Before { b"BEFORE" } else { b"AFTER" };
-            place.changed_by(key, exists, "LINSERT", [word, pivot, element].into_iter());
+            place.changed_by(key, exists, "LINSERT", arguments);
+        } else if is_remade {
+            place.formed_by(key, "LINSERT", arguments);
         }
         Ok(Some(length))
     }

@@ -24,11 +24,11 @@ impl WriteView<'_> {
         let count = members.len() as u64;
         let add =
             |set: &mut Set| members.clone().filter(|member| set.insert(member, &rules)).count();
-        let added = match found {
+        let (added, is_remade) = match found {
             Some(id) => {
                 let change = |set: &mut Set, _: &_| {
-                    set.prepare(count, &rules);
-                    add(set)
+                    let is_remade = set.prepare(count, &rules);
+                    (add(set), is_remade)
                 };
                 place.change_collection(key, id, change).0
             }
@@ -37,11 +37,13 @@ impl WriteView<'_> {
                 let mut set = Set::for_members(first, count, &rules);
                 let added = add(&mut set);
                 place.insert_collection(key, set, None)?;
-                added
+                (added, true)
             }
         };
         if added > 0 {
             place.changed_by(key, true, "SADD", members);
+        } else if is_remade {
+            place.formed_by(key, "SADD", members);
         }
         Ok(added)
     }

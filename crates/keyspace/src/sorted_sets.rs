@@ -39,19 +39,22 @@ impl WriteView<'_> {
         place.admit(growth_bound(pairs.iter().map(|(_, member)| *member)))?;
         let rules = place.shard.rules;
         let (mut scored, mut changed) = (Scored::default(), Vec::new());
+        let is_new = found.is_none();
         let mut give = |set: &mut SortedSet| {
             for &(given, member) in pairs {
                 let old = set.score(member, &rules);
-                let Some(score) = rule(old, given) else { continue };
-                if old == Some(score) {
-                    continue;
+                let next = rule(old, given).or(old);
+                if let Some(score) = next.filter(|_| next != old) {
+                    set.insert(member, score, &rules);
+                    match old {
+                        None => scored.added += 1,
+                        Some(_) => scored.updated += 1,
+                    }
                 }
-                set.insert(member, score, &rules);
-                match old {
-                    None => scored.added += 1,
-                    Some(_) => scored.updated += 1,
+                // How many pairs make a set decides on its form, so that its effect has them all.
+                if let Some(score) = next.filter(|_| is_new || next != old) {
+                    changed.push((DoubleText::new(score), member));
                 }
-                changed.push((DoubleText::new(score), member));
             }
         };
         match found {

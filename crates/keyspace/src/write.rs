@@ -167,17 +167,9 @@ impl<'g> WriteView<'g> {
         self.place(key).store(key, value, encoding_of_text(value), expiry)
     }
 
-    /// As [`WriteView::set`], but encoded as a string that was changed in place: BITOP stores its
-    /// result so.
-    ///
-    /// # Errors
-    /// NeedRoom before any change.
-    pub fn set_raw(&mut self, key: &Key<'_>, value: &[u8], expiry: Expiry) -> Result<(), NeedRoom> {
-        self.place(key).store(key, value, Encoding::Raw, expiry)
-    }
-
-    /// As [`WriteView::set_raw`] without a time to live, for a value of `length` bytes that `fill`
-    /// writes where they stay: a large one is neither built elsewhere nor copied.
+    /// Makes `key` hold a string of `length` bytes, more than none, that `fill` writes where they
+    /// stay: a large one is neither built elsewhere nor copied. It has no time to live, and is
+    /// encoded as a string that was changed in place: BITOP stores its result so.
     ///
     /// # Errors
     /// NeedRoom before any change; `fill` has not been asked then.
@@ -191,7 +183,7 @@ impl<'g> WriteView<'g> {
     }
 
     /// Encodes the string at `key` as one that was changed in place, where it is there. That is no
-    /// change of the dataset: it has no effect, and whoever watches the key is not told.
+    /// change of the dataset: it is not counted, and whoever watches the key is not told.
     ///
     /// # Errors
     /// NeedRoom before any change.
@@ -200,6 +192,15 @@ impl<'g> WriteView<'g> {
     /// When the string is empty.
     pub fn make_raw(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
         self.place(key).make_raw(key)
+    }
+
+    /// Encodes the string at `key` as [`WriteView::set_text`] does, where it is there. That is no
+    /// change of the dataset either.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn make_text(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
+        self.place(key).make_text(key)
     }
 
     /// Appends `suffix` to the string at `key`, which is empty where absent, and returns the new
@@ -329,7 +330,20 @@ impl<'p> Place<'p> {
         let at = self.expiry_after(found, expiry);
         self.put(key, found, value, encoding, at)?;
         self.changed(key, &Effect::Set { key: key.bytes, value, expiry });
+        self.tell_encoding(key, value, encoding);
         Ok(())
+    }
+
+    /// Tells the sink of the `encoding` of `value`, where whoever stores it by the effect of a SET
+    /// would choose another one.
+    fn tell_encoding(&mut self, key: &Key<'_>, value: &[u8], encoding: Encoding) {
+        if self.shard.sink.is_none() || encoding == encoding_of(value) {
+            return;
+        }
+        match encoding {
+            Encoding::Embstr => self.emit_as_text(key),
+            _ => self.emit_as_raw(key, value),
+        }
     }
 
     /// Returns when the value that is stored over the entry at `found` expires.
@@ -358,6 +372,7 @@ impl<'p> Place<'p> {
         let mut copy = vec![0; if self.shard.sink.is_some() { length } else { 0 }];
         fill(0, &mut copy);
         self.changed(key, &Effect::Set { key: key.bytes, value: &copy, expiry: Expiry::Clear });
+        self.tell_encoding(key, &copy, Encoding::Raw);
         Ok(())
     }
 
@@ -396,7 +411,35 @@ impl<'p> Place<'p> {
         }
         // Written over by itself, as every change in place sets the encoding.
         let first = entry.value()[0];
-        self.resize(key, id, |table| table.overwrite(id, 0, &[first], Encoding::Raw))
+        self.resize(key, id, |table| table.overwrite(id, 0, &[first], Encoding::Raw))?;
+        self.emit_as_raw(key, &[first]);
+        Ok(())
+    }
+
+    fn make_text(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
+        let Some(id) = self.live(key) else { return Ok(()) };
+        let entry = self.part().table.entry(id);
+        let encoding = encoding_of_text(entry.value());
+        if entry.encoding() == encoding {
+            return Ok(());
+        }
+        let (value, expiry) = (entry.value().to_vec(), entry.expiry());
+        self.put(key, Some(id), &value, encoding, expiry)?;
+        self.emit_as_text(key);
+        Ok(())
+    }
+
+    /// Tells the sink that the string at `key`, which begins as `value` does, is encoded as one
+    /// that was changed in place: it is written over by itself.
+    fn emit_as_raw(&mut self, key: &Key<'_>, value: &[u8]) {
+        let bytes = &value[..1];
+        self.emit_form(&Effect::SetRange { key: key.bytes, offset: 0, bytes });
+    }
+
+    /// Tells the sink that the number at `key` is encoded as text: nothing is added to it.
+    fn emit_as_text(&mut self, key: &Key<'_>) {
+        let arguments: &[&[u8]] = &[b"0"];
+        self.emit_form(&Effect::Command { name: "INCRBYFLOAT", key: key.bytes, arguments });
     }
 
     fn set_expiry(&mut self, key: &Key<'_>, at: Option<UnixMs>) -> Result<bool, NeedRoom> {
@@ -738,10 +781,30 @@ impl<'p> Place<'p> {
         }
     }
 
+    /// As [`Place::changed_by`], for a command that has changed how `key` is stored and nothing
+    /// else.
+    #[cold]
+    pub fn formed_by<'e>(
+        &mut self,
+        key: &Key<'_>,
+        name: &str,
+        arguments: impl Iterator<Item = &'e [u8]>,
+    ) {
+        let arguments: Vec<&[u8]> = arguments.collect();
+        self.emit_form(&Effect::Command { name, key: key.bytes, arguments: &arguments });
+    }
+
     /// Counts a change, and hands it to the sink where one listens.
     #[inline]
     pub fn emit(&mut self, effect: &Effect<'_>) {
         self.shard.published.changes.add(1);
+        self.emit_form(effect);
+    }
+
+    /// Hands to the sink, where one listens, what changes how a value is stored; the dataset is as
+    /// it was, so that it is not counted.
+    #[inline]
+    fn emit_form(&mut self, effect: &Effect<'_>) {
         if let Some(sink) = &self.shard.sink
             && let Some(lsn) = self.recorder.record(&**sink, self.database, effect)
         {

@@ -1,10 +1,11 @@
-//! *Applying the effects of any history to an empty engine gives the same dataset digest*: first
-//! over the keyspace's own operations, which every command is made of.
+//! *Applying the effects of any history to an empty engine gives the same dataset digest, and each
+//! value in the same encoding*: first over the keyspace's own operations, which every command is
+//! made of.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use base::Key;
 use base::prng::Prng;
-use base::{DatabaseIndex, Key};
 use keyspace::{Expiry, SweepContext, WriteView};
 
 use super::*;
@@ -158,7 +159,7 @@ fn check(seed: u64, thread_count: u64, steps: u32, maxmemory_spare: Option<u64>)
     }
     run(&original, seed, thread_count, steps);
     let copy = sink.replayed();
-    assert_eq!(digest(&copy), digest(&original));
+    assert_same_data(&copy, &original);
     for database in original.databases() {
         assert_eq!(copy.counts(database), original.counts(database));
     }
@@ -181,6 +182,94 @@ fn effects_of_four_threads_give_the_same_dataset() {
 fn effects_of_four_threads_under_eviction_give_the_same_dataset() {
     let of = |seed| check(seed, 4, 2000, Some(2 << 20)).counters().evicted_keys;
     assert!(check_histories(HISTORY_COUNT, of) > 100);
+}
+
+/// Runs `requests` and checks that their effects make the same data, stored alike; the last key
+/// that they name has `encoding`.
+fn check_stored_alike(requests: &[String], encoding: &str) {
+    let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    let sink = Recorded::listening_to(engine.keyspace());
+    for request in requests {
+        let reply = client.run(request);
+        assert!(!reply.starts_with('-'), "{request}: {reply}");
+    }
+    let found = client.run("OBJECT ENCODING k");
+    assert!(found.ends_with(encoding), "{requests:?}: {found}");
+    let copy = sink.replayed();
+    assert_same_data(&copy, engine.keyspace());
+    drop(client);
+    let copy = Engine::new(copy);
+    let mut other = Client::new(&copy, &host);
+    for request in ["ZSCORE k a", "GET k", "OBJECT ENCODING k"] {
+        let mut client = Client::new(&engine, &host);
+        assert_eq!(other.run(request), client.run(request), "{requests:?}: {request}");
+    }
+}
+
+/// What a command brings may change how a value is stored, even where the value stays as it is.
+#[test]
+fn effects_store_values_as_the_commands_did() {
+    let many = |head: &str, part: &str, count: usize| format!("{head}{}", part.repeat(count));
+    let long = "x".repeat(9000);
+    let cases: &[(&[String], &str)] = &[
+        (&[many("ZADD k", " 1 a", 129)], "skiplist"),
+        (&[many("ZADD k", " -0 a", 129)], "skiplist"),
+        (&[many("ZADD k", " -0 a", 128)], "listpack"),
+        (&[many("ZADD k GT CH", " 3 a 2 a 5 b", 50)], "skiplist"),
+        (&[many("ZADD k NX", " 3 a 2 a", 65)], "skiplist"),
+        (&[format!("ZADD k 1 {} 2 b", "m".repeat(65)), "ZREM k b".into()], "skiplist"),
+        (&["ZADD k 1 a".into(), many("ZADD k", " 1 a 2 b", 129)], "listpack"),
+        (&[many("HSET k", " f v", 513)], "listpack"),
+        (&["HSET k f v".into(), many("HSET k", " f v", 513)], "listpack"),
+        (&["HSET k f v".into(), format!("HSET k f {long} f w")], "hashtable"),
+        (&["HINCRBY k f 1".into(), "HSETNX k f 2".into()], "listpack"),
+        (&[many("SADD k", " a", 129)], "hashtable"),
+        (&[many("SADD k", " 1", 513)], "hashtable"),
+        (&["SADD k a".into(), many("SADD k", " a", 129)], "hashtable"),
+        (&["SADD k 1".into(), many("SADD k", " 1", 513)], "hashtable"),
+        (&["SADD k 1".into(), many("SADD k", " 1", 512)], "intset"),
+        (&["RPUSH k a".into(), format!("RPUSH k {long}")], "quicklist"),
+        (&["RPUSH k a".into(), format!("LINSERT k BEFORE b {long}")], "quicklist"),
+        (&["RPUSH k a".into(), "LINSERT k AFTER b c".into()], "listpack"),
+        (&["RPUSH k a".into(), format!("LSET k 0 {long}")], "quicklist"),
+        (&["RPUSH k a".into(), format!("LSET k 0 {long}"), "LSET k 0 b".into()], "listpack"),
+        (&["SET k 12".into(), "SETBIT k 0 0".into()], "raw"),
+        (&["SET k 12".into(), "BITFIELD k SET u1 0 0".into()], "raw"),
+        (&["SET k 12".into(), "SETRANGE k 0 1".into()], "raw"),
+        (&["SET k 12".into(), "APPEND k ".into()], "raw"),
+        (&["APPEND k 12".into()], "int"),
+        (&["SET s 12".into(), "BITOP AND k s s".into()], "raw"),
+        (&["SET s 12".into(), "BITOP AND k s s".into(), "COPY k l".into()], "raw"),
+        (&["SET k 10".into(), "INCRBYFLOAT k 2".into()], "embstr"),
+        (&["SET k 10".into(), "INCRBYFLOAT k 2.5".into()], "embstr"),
+        (&["SET k 10 PX 100000".into(), "INCRBYFLOAT k 2".into()], "embstr"),
+        (&["SET k 10".into(), "INCRBYFLOAT k 2".into(), "INCR k".into()], "int"),
+    ];
+    for (requests, encoding) in cases {
+        check_stored_alike(requests, encoding);
+    }
+}
+
+/// A value that is only stored otherwise has not changed: nobody counts it or is told.
+#[test]
+fn form_alone_is_no_change() {
+    let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    let sink = Recorded::listening_to(engine.keyspace());
+    client.run_all(&["SET k 12", "SADD s a", "RPUSH l a", "WATCH k s l"]);
+    let changes = engine.keyspace().counters().changes;
+    let mut other = Client::new(&engine, &host);
+    other.check("SETBIT k 0 0", ":0");
+    other.check(&format!("SADD s{}", " a".repeat(129)), ":0");
+    other.check(&format!("LINSERT l BEFORE b {}", "x".repeat(9000)), ":-1");
+    assert_eq!((sink.texts().len(), engine.keyspace().counters().changes), (6, changes));
+    other.check("SETBIT k 0 0", ":0");
+    other.check(&format!("SADD s{}", " a".repeat(129)), ":0");
+    other.check("LINSERT l BEFORE b c", ":-1");
+    assert_eq!(sink.texts().len(), 6, "it is told once");
+    let reply = client.run_all(&["MULTI", "PING", "EXEC"]);
+    assert_eq!(reply, "+OK +QUEUED *1 +PONG");
 }
 
 #[test]

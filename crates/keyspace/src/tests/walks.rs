@@ -22,7 +22,8 @@ fn scan_all(world: &World, count: u64) -> (Vec<Vec<u8>>, usize) {
     let mut access = Access::free(&world.keyspace);
     let (mut cursor, mut calls, mut keys) = (0, 0, Vec::new());
     loop {
-        cursor = access.scan(DB0, cursor, &all(count), NOW, &mut |entry| keys.push(entry.key().to_vec()));
+        cursor = access
+            .scan(DB0, cursor, &all(count), NOW, &mut |entry| keys.push(entry.key().to_vec()));
         calls += 1;
         if cursor == 0 {
             return (keys, calls);
