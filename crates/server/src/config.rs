@@ -78,7 +78,12 @@ impl Config {
             return Ok(());
         }
         let Some(row) = find(name) else { return Err(unknown(name, place)) };
-        if arguments.is_empty() && !matches!(row.kind, Kind::Words | Kind::Addresses) {
+        let takes_several = row.kind.takes_several();
+        let arguments = match takes_several && is_blank(arguments) {
+            true => &[],
+            false => arguments.as_slice(),
+        };
+        if arguments.is_empty() && !takes_several {
             return Err(ConfigError::at(place, "wrong number of arguments"));
         }
         let canonical = row.kind.canonical(arguments, self.text(row));
@@ -89,9 +94,9 @@ impl Config {
             return Ok(());
         }
         let mut value = canonical?;
-        if matches!(row.kind, Kind::SaveSchedule) && !value.is_empty() {
-            // Further schedules add to it, an empty one clears it.
-            value = format!("{} {value}", self.text(row)).trim_start().to_owned();
+        if matches!(row.kind, Kind::SaveSchedule) && (arguments.is_empty() || !value.is_empty()) {
+            // Further schedules add to it, none at all leaves it, and an empty one clears it.
+            value = format!("{} {value}", self.text(row)).trim().to_owned();
         }
         self.values.insert(row.name, value);
         self.notice(row);
@@ -141,8 +146,10 @@ impl Config {
 
     /// Remembers that `row` was set, where that has no effect.
     fn notice(&mut self, row: &Row) {
-        // A value that asks for nothing is kept to the letter: there is nothing to note.
-        let asks = row.effect == Effect::Accepted && !row.kind.may_be_impossible();
+        // Of a value that asks for nothing there is nothing to note.
+        let asks = row.effect == Effect::Accepted
+            && !row.kind.may_be_impossible()
+            && !(matches!(row.kind, Kind::EventClasses) && self.text(row).is_empty());
         if asks && !self.noticed.contains(&row.name) {
             self.noticed.push(row.name);
         }
@@ -237,6 +244,12 @@ fn arguments_of(row: &Row, value: &str) -> Vec<String> {
     }
 }
 
+/// Returns whether `arguments` are one word of blanks. Redis splits a single word once more where an
+/// option takes several, and finds none in it.
+fn is_blank(arguments: &[String]) -> bool {
+    matches!(arguments, [only] if !only.is_empty() && only.trim().is_empty())
+}
+
 fn unknown(name: &str, place: &Place) -> ConfigError {
     let refused = accepted::REFUSED.iter().find(|(known, _)| *known == name);
     match refused {
@@ -320,6 +333,69 @@ mod tests {
         assert_eq!(get(&config, "save"), "3600 1 300 100");
         assert_eq!(config.noticed(), ["io-threads", "replica-priority"]);
         assert_eq!(get(&load("save 3600 1\nsave \"\"").unwrap(), "save"), "");
+    }
+
+    #[test]
+    fn options_of_several_words_may_stand_without_one_as_in_redis() {
+        let check = |text: &str, name: &str, expected: &str| {
+            let config = load(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(get(&config, name), expected, "{text}");
+        };
+        for bare in ["", " ", "\t", " \" \"", " \"\\t \""] {
+            check(&format!("save{bare}\n"), "save", "");
+            check(&format!("save 3600 1\nsave{bare}\nsave 1 2"), "save", "3600 1 1 2");
+            let name = "latency-tracking-info-percentiles";
+            check(&format!("{name} 1 2\n{name}{bare}"), name, "");
+            let (name, limits) = ("client-output-buffer-limit", "normal 1 2 3");
+            let found = load(&format!("{name} {limits}\n{name}{bare}\n")).map(|it| get(&it, name));
+            assert!(found.is_ok_and(|found| found.starts_with(limits)), "{bare:?}");
+            check(&format!("bind{bare}"), "bind", "");
+            let modes = load(&format!("shutdown-on-sigint{bare}")).unwrap_err().to_string();
+            let expected = "argument(s) must be one of the following: default, save, nosave, now, \
+                            force";
+            assert!(modes.ends_with(expected), "{modes}");
+            let scores = load(&format!("oom-score-adj-values{bare}")).unwrap_err().to_string();
+            assert!(scores.ends_with("wrong number of arguments"), "{scores}");
+            let text = load(&format!("requirepass{bare}")).map(|it| get(&it, "requirepass"));
+            assert_eq!(text.is_ok(), bare.contains('"'), "{bare:?}: one word is a text");
+        }
+        check("save 3600 1\nsave \"\"", "save", "");
+        let error = load("client-output-buffer-limit \"\"").unwrap_err().to_string();
+        assert!(error.ends_with("Wrong number of arguments in buffer limit configuration."));
+        let found = command_line("-", &["--client-output-buffer-limit"], "").is_ok();
+        assert!(found && command_line("-", &["--shutdown-on-sigint"], "").is_err());
+    }
+
+    /// The order, and what `A` stands for, are those of redis-server.
+    #[test]
+    fn classes_of_events_are_remembered_as_redis_shows_them() {
+        for (given, shown) in [
+            ("", ""),
+            ("KEA", "AKE"),
+            ("g$lshzxetdKE", "AKE"),
+            ("Kg$n", "g$nK"),
+            ("nm", "nm"),
+            ("xE", "xE"),
+            ("KEAmnx", "AKEm"),
+            ("AA", "A"),
+            ("edtxzhsl$g", "A"),
+            ("edtxzhs$g", "g$shzxetd"),
+        ] {
+            let config = load(&format!("notify-keyspace-events \"{given}\"")).unwrap();
+            assert_eq!(get(&config, "notify-keyspace-events"), shown, "{given}");
+            let noticed = if given.is_empty() { None } else { Some("notify-keyspace-events") };
+            assert_eq!(config.noticed().first().copied(), noticed, "{given}");
+            let set = change(&Config::default(), &[("notify-keyspace-events", given)]).unwrap();
+            assert_eq!(get(&set, "notify-keyspace-events"), shown, "{given}");
+        }
+        for wrong in ["Q", "K E", "KEa", " "] {
+            let error = load(&format!("notify-keyspace-events \"{wrong}\"")).unwrap_err();
+            let text = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+            assert!(error.to_string().ends_with(text), "{error}");
+        }
+        assert!(
+            load("notify-keyspace-events").is_err() && load("notify-keyspace-events K E").is_err()
+        );
     }
 
     #[test]

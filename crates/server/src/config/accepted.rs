@@ -20,7 +20,6 @@ const NO_TLS: Kind = Kind::Only("Forebay does not speak TLS: only 0 is possible"
 const NO_REPLICA: Kind = Kind::Only("Forebay does not replicate: only no replicas are possible");
 const NO_PRIMARY: Kind = Kind::NoPrimary("Forebay does not replicate: only 'no one' is possible");
 const NO_USERS: Kind = Kind::Only("Forebay has no access control lists: only '' is possible");
-const NO_EVENTS: Kind = Kind::Only("Forebay does not publish keyspace events: only '' is possible");
 
 const fn row(name: &'static str, kind: Kind, default: &'static str) -> Row {
     Row { name, kind, default, ..Row::ACCEPTED }
@@ -156,7 +155,12 @@ pub static ROWS: &[Row] = &[
     row("bind-source-addr", Kind::Text, ""),
     row("socket-mark-id", Kind::Integer { min: 0, max: u32::MAX as i64 }, "0"),
     row("tracking-table-max-keys", BIG_COUNT, "1000000"),
-    row("notify-keyspace-events", NO_EVENTS, ""),
+    Row {
+        name: "notify-keyspace-events",
+        kind: Kind::EventClasses,
+        doc: "Classes of keyspace events, remembered: none is published.",
+        ..Row::ACCEPTED
+    },
     fixed("io-threads", Kind::Integer { min: 1, max: 128 }, "1"),
     fixed("io-threads-do-reads", Kind::Flag, "no"),
     // Memory.

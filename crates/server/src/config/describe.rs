@@ -105,6 +105,7 @@ fn values(kind: &Kind) -> String {
         Kind::Choice(words) => words.join(", "),
         Kind::Text => "a text".to_owned(),
         Kind::Words => "words".to_owned(),
+        Kind::EventClasses => "letters out of Ag$lshzxeKEtmdn".to_owned(),
         Kind::Percentiles => "numbers, 0 to 100".to_owned(),
         Kind::Addresses => "addresses".to_owned(),
         Kind::ShutdownModes => "default, or some of save, nosave, now, force".to_owned(),

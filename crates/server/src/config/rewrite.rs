@@ -130,7 +130,7 @@ fn lines_of(row: &Row, value: &str, default: &str) -> Vec<String> {
             words.chunks(2).map(|pair| line(&pair.join(" "))).collect()
         }
         Kind::OutputLimits => output_limits(value, row),
-        Kind::Text => vec![line(&quoted(value))],
+        Kind::Text | Kind::EventClasses => vec![line(&quoted(value))],
         Kind::Memory { .. } | Kind::MemoryOrPercent | Kind::PowerOfTwo { .. } => {
             vec![line(&memory(value))]
         }
@@ -357,6 +357,7 @@ mod tests {
             Kind::Choice(words) => any(words),
             Kind::Text => any(&["\"\"", "plain", "\"a b\\\"c\\\\ \\n\\x01\"", "'it\\'s'"]),
             Kind::Words => any(&["\"\"", "a", "a b", "\"a'b\" c"]),
+            Kind::EventClasses => any(&["\"\"", "KEA", "xE", "Kn$l"]),
             Kind::Percentiles => any(&["\"\"", "50 99 99.9", "1"]),
             Kind::Addresses => any(&["\"\"", "127.0.0.1", "* -::*", "127.0.0.1 -::1"]),
             Kind::ShutdownModes => any(&["default", "save now", "\"nosave force\""]),

@@ -100,6 +100,8 @@ pub enum Kind {
     Text,
     /// Any number of words.
     Words,
+    /// Classes of keyspace events, a letter each.
+    EventClasses,
     /// Numbers from 0 to 100.
     Percentiles,
     /// Addresses to listen on, as `bind` takes them.
@@ -131,6 +133,21 @@ impl Kind {
     /// Returns whether a value that asks for what does not exist here is refused.
     pub fn may_be_impossible(&self) -> bool {
         matches!(self, Kind::Only(_) | Kind::NoPrimary(_))
+    }
+
+    /// Returns whether a line may give it any number of words, none included. Whether none mean
+    /// something is for [`Kind::canonical`] to say.
+    pub fn takes_several(&self) -> bool {
+        matches!(
+            self,
+            Kind::Words
+                | Kind::Addresses
+                | Kind::ShutdownModes
+                | Kind::OomScores
+                | Kind::SaveSchedule
+                | Kind::Percentiles
+                | Kind::OutputLimits
+        )
     }
 
     /// Returns the canonical text of `arguments`; `current` is the value they change.
@@ -171,6 +188,7 @@ impl Kind {
             Kind::MemoryOrPercent => memory_or_percent(argument),
             Kind::Permissions => permissions(argument),
             Kind::Version => version(argument),
+            Kind::EventClasses => event_classes(argument),
             Kind::Choice(words) => choice(argument, words).ok_or_else(|| one_of(words)),
             _ => Ok(argument.clone()),
         }
@@ -232,6 +250,26 @@ fn version(argument: &str) -> Result<String, String> {
         true => Ok(argument.to_owned()),
         false => Err("argument must be a version: three numbers below 256, as in 7.2.4".to_owned()),
     }
+}
+
+/// The classes of keyspace events that `A` stands for, in the order in which CONFIG GET shows them;
+/// `n` comes with them where they are not all.
+const EVENT_CLASSES: &str = "g$lshzxetd";
+
+/// Source: Redis 7.2, `keyspaceEventsStringToFlags` and `keyspaceEventsFlagsToString`.
+fn event_classes(argument: &str) -> Result<String, String> {
+    let is_class = |class: char| "AnKEm".contains(class) || EVENT_CLASSES.contains(class);
+    if !argument.chars().all(is_class) {
+        return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned());
+    }
+    let has = |class: &char| argument.contains(*class);
+    let some: String = EVENT_CLASSES.chars().filter(|class| has(&'A') || has(class)).collect();
+    let mut shown = match some.as_str() {
+        EVENT_CLASSES => "A".to_owned(),
+        some => some.chars().chain(['n'].into_iter().filter(has)).collect(),
+    };
+    shown.extend(['K', 'E', 'm'].iter().filter(|class| has(class)));
+    Ok(shown)
 }
 
 fn split(arguments: &[String]) -> Vec<&str> {
@@ -411,7 +449,8 @@ impl OutputLimits {
 
     fn changed(mut self, arguments: &[String]) -> Result<String, String> {
         let words = split(arguments);
-        if words.is_empty() || !words.len().is_multiple_of(4) {
+        let is_empty_word = words.is_empty() && !arguments.is_empty();
+        if is_empty_word || !words.len().is_multiple_of(4) {
             return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
         }
         for group in words.chunks_exact(4) {
