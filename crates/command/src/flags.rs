@@ -51,6 +51,10 @@ impl Flags {
     /// Concerns the session, and has its ACL category, though it is documented with others: WAIT.
     /// Forebay's own, not shown.
     pub const OF_SESSION: Flags = Flags(1 << 26);
+    /// Asks the host for what may wait for the system or take long, so that it never runs while a
+    /// shard is held: within EXEC it runs behind the others, and its reply is in its place.
+    /// Forebay's own, not shown.
+    pub const UNGUARDED: Flags = Flags(1 << 27);
 
     /// The names that COMMAND INFO prints, in its order. PROTECTED is hidden there as in Redis.
     const NAMES: [(Flags, &'static str); 16] = [

@@ -96,7 +96,8 @@ pub enum Handler {
     /// Reads and writes keys under their shards' locks. May be run again from the start after
     /// [`CommandError::NeedRoom`], which it returns before it changes anything.
     Write(fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>),
-    /// Reads and changes the session, asks the host; holds no shard.
+    /// Reads and changes the session, asks the host; asks no shard for anything. Within EXEC
+    /// shards may be held, unless it is [`Flags::UNGUARDED`].
     Session(fn(&mut SessionContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<Next, CommandError>),
     /// Works on the whole keyspace; outside of EXEC it starts without a lock.
     Control(fn(&mut ControlContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>),

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 use command::{
-    Args, Blocked, Command, CommandError, ControlContext, Handler, LatencyEvent, Next, ReadContext,
-    Room, SessionContext, SessionState, SlowCommand, WriteContext,
+    Args, Blocked, Command, CommandError, ControlContext, Flags, Handler, LatencyEvent, Next,
+    ReadContext, Room, SessionContext, SessionState, SlowCommand, WriteContext,
 };
 use keyspace::{
     Access, COPIED_APART_BYTES_MIN, Guard, Keyspace, NeedRoom, PrivateCopies, SessionPins,
@@ -64,7 +64,7 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     stretch: Stretch,
     lsn: Lsn,
     /// Where the reply of the last EXEC ends: its parts are settled one by one.
-    settled_to: usize,
+    pub(crate) settled_to: usize,
 }
 
 impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
@@ -692,6 +692,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         }
         match command.handler {
             Handler::Session(handler) => {
+                let is_free = self.guard.is_none() || !command.is(Flags::UNGUARDED);
+                assert!(is_free, "what may wait for the system holds no shard");
                 let was_queueing = self.session.state.is_queueing();
                 let was_monitor = self.session.state.is_monitor;
                 let mut context = SessionContext {

@@ -17,15 +17,15 @@ mod waits;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
 use base::{DatabaseIndex, Lsn, UnixMs};
 use command::{
-    ClientInfo, Command, ConfigError, Host, InfoSections, LatencyEvent, Observer, SessionState,
-    ShutdownError, ShutdownRequest, SlowCommand,
+    ClientInfo, Command, ConfigError, Host, InfoSections, LatencyEvent, Observer, RewriteError,
+    SessionState, ShutdownError, ShutdownRequest, SlowCommand,
 };
 use keyspace::{Access, DatasetDigest, EffectSink, EvictionPolicy, Keyspace, Record, Served};
 use resp::{Batch, Decoder, Limits, Output, RequestView, encode_command};
@@ -115,6 +115,22 @@ struct TestHost {
     watcher_count: AtomicUsize,
     shown: Mutex<Vec<String>>,
     served: Mutex<Vec<Served>>,
+    /// The engine whose shards are to be free whenever the host does what may wait.
+    free: OnceLock<Arc<Engine>>,
+    /// How often it did.
+    waits: AtomicUsize,
+}
+
+impl TestHost {
+    /// Does what may wait for a disk.
+    fn wait(&self) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        let Some(engine) = self.free.get() else { return };
+        let keyspace = engine.keyspace();
+        for shard in keyspace.shard_indexes() {
+            keyspace.lock_telling(shard, || panic!("{shard:?} is held while the host waits"));
+        }
+    }
 }
 
 impl Observer for TestHost {
@@ -124,6 +140,10 @@ impl Observer for TestHost {
 
     fn note_event(&self, event: LatencyEvent, _: u64) {
         self.events.lock().unwrap().push(event);
+    }
+
+    fn purge_memory(&self) {
+        self.wait();
     }
 }
 
@@ -167,13 +187,20 @@ impl Host for TestHost {
     }
 
     fn config_set(&self, _: &SessionState, _: &[(&[u8], &[u8])]) -> Result<(), ConfigError> {
+        self.wait();
         Ok(())
+    }
+
+    fn config_rewrite(&self) -> Result<(), RewriteError> {
+        self.wait();
+        Err(RewriteError::NoFile)
     }
 
     fn reset_statistics(&self) {}
 
     fn info(&self, _: &InfoSections) -> String {
-        String::new()
+        self.wait();
+        "figures".to_owned()
     }
 
     fn clients(&self) -> Vec<ClientInfo> {

@@ -1,9 +1,12 @@
-//! EXEC: the queue of a MULTI under all its locks at once, as one record.
+//! EXEC: the queue of a MULTI under all its locks at once, as one record. What may wait for the
+//! system runs behind it, when the locks are gone, and its reply is put in its place.
 
-use base::ShardIndex;
-use command::{CommandError, Handler, Queued, Transaction};
+use std::ops::Range;
+
+use base::{DatabaseIndex, ShardIndex};
+use command::{CommandError, Flags, Handler, Queued, SessionState, Transaction};
 use keyspace::{Guard, Keyspace, ShardSet, Watches};
-use resp::Reply;
+use resp::{Protocol, Reply};
 
 use crate::run::Runner;
 
@@ -39,17 +42,51 @@ impl Runner<'_, '_, '_, '_> {
         let start = reply.position();
         reply.array(transaction.len());
         self.settle_part(start, reply);
+        let mut behind =
+            Behind { start, piece_start: start, pieces: Vec::new(), parts: Vec::new() };
         for queued in transaction.queue() {
             let Queued { command, request } = queued;
+            if command.is(Flags::UNGUARDED) {
+                behind.leave(&self.session.state, reply);
+                continue;
+            }
             let start = reply.position();
             self.answer(command, request, &self.keys_of(command, request), reply);
             self.settle_part(start, reply);
         }
+        self.unlock();
+        if !behind.parts.is_empty() {
+            self.run_behind(&transaction, behind, reply);
+        }
         self.session.state.executing = None;
         self.session.state.recycle(transaction);
         self.in_transaction = false;
-        self.unlock();
         Ok(())
+    }
+
+    /// Runs the commands that were left, which hold no shard, in the state of the session in which
+    /// each would have run, and puts their replies in their places.
+    #[cold]
+    fn run_behind(&mut self, transaction: &Transaction, mut behind: Behind, reply: &mut Reply<'_>) {
+        behind.pieces.push(behind.piece_start..reply.position());
+        let state = &self.session.state;
+        let last = (state.database, state.protocol);
+        let left = transaction.queue().filter(|queued| queued.command.is(Flags::UNGUARDED));
+        for (Queued { command, request }, part) in left.zip(behind.parts) {
+            self.session.state.database = part.database;
+            self.session.state.protocol = part.protocol;
+            reply.set_protocol(part.protocol);
+            let start = reply.position();
+            self.answer(command, request, &[], reply);
+            if part.is_silent {
+                reply.rewind(start);
+            }
+            behind.pieces[part.piece] = start..reply.position();
+        }
+        (self.session.state.database, self.session.state.protocol) = last;
+        reply.set_protocol(last.1);
+        reply.arrange(behind.start, &behind.pieces);
+        self.settled_to = reply.position();
     }
 
     /// Ends the transaction because EXEC itself was refused with `error`, and returns what it is
@@ -63,6 +100,44 @@ impl Runner<'_, '_, '_, '_> {
         let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
         let prefix = b"EXECABORT Transaction discarded because of: ";
         CommandError::text_of(&[prefix, reason])
+    }
+}
+
+/// The commands of a queue that run behind the others, and where the replies go.
+struct Behind {
+    /// Where the reply of EXEC begins.
+    start: usize,
+    /// Where the replies since the last one that is missing begin.
+    piece_start: usize,
+    /// The replies in their order: those between missing ones, and the missing ones.
+    pieces: Vec<Range<usize>>,
+    parts: Vec<Part>,
+}
+
+/// A command that runs behind the others.
+struct Part {
+    /// Which piece is its reply.
+    piece: usize,
+    /// What the session had chosen by the commands before it.
+    database: DatabaseIndex,
+    protocol: Protocol,
+    is_silent: bool,
+}
+
+impl Behind {
+    /// Leaves a command of `session` for later, whose reply would come next.
+    #[cold]
+    fn leave(&mut self, session: &SessionState, reply: &Reply<'_>) {
+        let position = reply.position();
+        self.pieces.push(self.piece_start..position);
+        self.piece_start = position;
+        self.parts.push(Part {
+            piece: self.pieces.len(),
+            database: session.database,
+            protocol: session.protocol,
+            is_silent: session.replies.are_silent(),
+        });
+        self.pieces.push(position..position);
     }
 }
 

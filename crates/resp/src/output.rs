@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::IoSlice;
+use std::ops::Range;
 
 use crate::reply::{Protocol, Reply};
 
@@ -239,6 +240,20 @@ impl References {
         }
     }
 
+    /// Follows the bytes behind `start` in `moves`: from which range to which position each piece
+    /// went. A reference stands within its piece, never at an end of it.
+    pub fn arrange(&mut self, start: usize, mut moves: Vec<(Range<usize>, usize)>) {
+        moves.retain(|(piece, _)| !piece.is_empty());
+        moves.sort_unstable_by_key(|(piece, _)| piece.start);
+        let first = self.list.partition_point(|reference| reference.at <= start);
+        for reference in self.list.range_mut(first..) {
+            let behind = moves.partition_point(|(piece, _)| piece.start < reference.at);
+            let (piece, target) = &moves[behind - 1];
+            reference.at = reference.at - piece.start + target;
+        }
+        self.list.make_contiguous()[first..].sort_unstable_by_key(|reference| reference.at);
+    }
+
     /// Moves all of them by the `count` bytes that were taken out before them.
     fn shift_back(&mut self, count: usize) {
         for reference in &mut self.list {
@@ -364,6 +379,37 @@ mod tests {
         reply.integer(1);
         reply.finish(deferred, |reply| reply.array(2));
         assert_eq!(output.to_vec(), b"$5\r\nvalue\r\n*2\r\n$5\r\nvalue\r\n:1\r\n");
+    }
+
+    #[test]
+    fn pieces_are_arranged_with_their_values() {
+        for order in [[0, 1, 2, 3], [3, 1, 0, 2], [2, 3, 1, 0], [1, 0, 3, 2]] {
+            let mut output = Output::default();
+            reply(&mut output).bulk_referenced(Box::new(Value(Arc::new(b"before".to_vec()))));
+            let mut reply = reply(&mut output);
+            let start = reply.position();
+            let mut pieces = Vec::new();
+            for number in 0..4_u8 {
+                let at = reply.position();
+                reply.integer(number.into());
+                for length in 0..number {
+                    let value = vec![b'0' + number; length.into()];
+                    reply.bulk_referenced(Box::new(Value(Arc::new(value))));
+                }
+                pieces.push(at..reply.position());
+            }
+            let whole = output.to_vec();
+            let texts = ["", ":0\r\n", ":1\r\n$0\r\n\r\n", ":2\r\n$0\r\n\r\n$1\r\n2\r\n"];
+            let last = ":3\r\n$0\r\n\r\n$1\r\n3\r\n$2\r\n33\r\n";
+            let texts = [texts[1], texts[2], texts[3], last];
+            assert!(whole.ends_with(texts.concat().as_bytes()));
+            let mut reply = output.reply(Protocol::Resp2);
+            // An empty piece, as of a reply that nobody wants, is nowhere.
+            let arranged = order.map(|index| pieces[index].clone());
+            reply.arrange(start, &[&[0..0], &arranged[..]].concat());
+            let expected = order.map(|index| texts[index]).concat();
+            assert_eq!(output.to_vec(), [b"$6\r\nbefore\r\n", expected.as_bytes()].concat());
+        }
     }
 
     #[test]

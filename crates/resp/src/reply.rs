@@ -1,5 +1,7 @@
 //! The server's replies in both versions of the protocol.
 
+use std::ops::Range;
+
 use crate::output::{Referenced, References};
 use base::number_text::{DoubleText, IntegerText};
 
@@ -255,6 +257,25 @@ impl<'a> Reply<'a> {
         self.out[deferred.at..].rotate_right(header_bytes);
         if let Some(references) = &mut self.references {
             references.shift(deferred.at, header_bytes);
+        }
+    }
+
+    /// Puts what was written since [`Reply::position`] was `start` into the order of `pieces`,
+    /// which are all of it, each a whole number of replies. Costs one copy of those bytes.
+    ///
+    /// # Panics
+    /// When the pieces are not all of it.
+    pub fn arrange(&mut self, start: usize, pieces: &[Range<usize>]) {
+        let mut arranged = Vec::with_capacity(self.out.len() - start);
+        let mut moves = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            moves.push((piece.clone(), start + arranged.len()));
+            arranged.extend_from_slice(&self.out[piece.clone()]);
+        }
+        assert_eq!(arranged.len(), self.out.len() - start, "each reply has its place");
+        self.out[start..].copy_from_slice(&arranged);
+        if let Some(references) = &mut self.references {
+            references.arrange(start, moves);
         }
     }
 

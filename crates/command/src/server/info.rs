@@ -10,7 +10,7 @@ pub static INFO: Command = Command {
     since: "1.0.0",
     group: Group::Server,
     arity: Arity::at_least(1),
-    flags: Flags::LOADING.with(Flags::STALE),
+    flags: Flags::LOADING.with(Flags::STALE).with(Flags::UNGUARDED),
     categories: Categories::DANGEROUS,
     args: &[Arg::string("section")
         .among(&["server", "memory", "stats", "keyspace", "all"])

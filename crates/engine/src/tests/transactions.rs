@@ -214,3 +214,58 @@ fn several_keys_are_one_record_without_multi() {
         assert_eq!(sink.texts(), ["SET a 1 SET b 2 SET c 3", "DEL a DEL b", "SET d 1 SET e 1"]);
     });
 }
+
+/// What may wait for the system runs behind the commands on data, and no shard is held then; its
+/// reply is in its place all the same.
+#[test]
+fn what_may_wait_holds_no_shard_within_exec() {
+    let (engine, host) = (Arc::new(Engine::new(keyspace(8))), TestHost::default());
+    assert!(host.free.set(engine.clone()).is_ok());
+    let sink = Recorded::listening_to(engine.keyspace());
+    let mut client = Client::new(&engine, &host);
+    let large = "v".repeat(20_000);
+    let queue = [
+        "CONFIG REWRITE",
+        "SET a 1",
+        "CONFIG SET maxmemory 0",
+        "INFO",
+        &format!("SET large {large}"),
+        "GET large",
+        "MEMORY PURGE",
+        "SELECT 3",
+        "INCR a",
+        "HELLO 3",
+        "INFO",
+        "DBSIZE",
+        "GET a",
+        "CONFIG SET a b c",
+    ];
+    let requests = [&["MULTI"], &queue[..], &["EXEC"]].concat();
+    let expected = [
+        "-ERR The server is running without a config file",
+        "+OK",
+        "+OK",
+        "$7 figures",
+        "+OK",
+        &format!("$20000 {large}"),
+        "+OK",
+        "+OK",
+        ":1",
+    ];
+    let reply = client.run_all(&requests);
+    let queued = "+QUEUED ".repeat(queue.len());
+    let start = format!("+OK {queued}*{} {} %7", queue.len(), expected.join(" "));
+    assert!(reply.starts_with(&start), "{reply}");
+    let end = "=11 txt:figures :1 $1 1 -ERR syntax error";
+    assert!(reply.ends_with(end), "{reply}");
+    assert_eq!(host.waits.load(Ordering::Relaxed), 5);
+    let effects = format!("SET a 1 SET large {large} SELECT 3 SET a 1 KEEPTTL");
+    assert_eq!(sink.texts(), [effects], "one record");
+    client.check("GET a", "$1 1");
+    let requests = ["MULTI", "INFO", "SET a 2", "INFO", "EXEC", "CLIENT REPLY SKIP", "PING"];
+    let reply = client.run_all(&requests);
+    assert!(reply.ends_with("*3 =11 txt:figures +OK =11 txt:figures"), "{reply}");
+    let requests = ["MULTI", "INFO", "CLIENT REPLY OFF", "SET a 3", "INFO", "EXEC", "GET a"];
+    let reply = client.run_all(&requests);
+    assert!(reply.ends_with("*4 =11 txt:figures"), "{reply}");
+}

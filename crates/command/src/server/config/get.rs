@@ -12,7 +12,11 @@ pub static GET: Command = Command {
     complexity: "O(N), N being the number of options",
     group: Group::Server,
     arity: Arity::at_least(3),
-    flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::LOADING).with(Flags::STALE),
+    flags: Flags::ADMIN
+        .with(Flags::NOSCRIPT)
+        .with(Flags::LOADING)
+        .with(Flags::STALE)
+        .with(Flags::UNGUARDED),
     args: &[Arg::string("parameter").among(&["maxmemory", "max*", "port"]).multiple()],
     history: &[("7.0.0", "Added the ability to pass multiple pattern parameters in one call")],
     example: "> CONFIG GET maxmemory\n1) \"maxmemory\"\n2) \"0\"",

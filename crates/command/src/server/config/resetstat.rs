@@ -9,7 +9,11 @@ pub static RESETSTAT: Command = Command {
     since: "2.0.0",
     group: Group::Server,
     arity: Arity::exactly(2),
-    flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::LOADING).with(Flags::STALE),
+    flags: Flags::ADMIN
+        .with(Flags::NOSCRIPT)
+        .with(Flags::LOADING)
+        .with(Flags::STALE)
+        .with(Flags::UNGUARDED),
     example: "> CONFIG RESETSTAT\nOK",
     handler: Handler::Session(run),
     ..Command::DEFAULT

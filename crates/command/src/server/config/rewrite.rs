@@ -14,7 +14,11 @@ pub static REWRITE: Command = Command {
     complexity: "O(N), N being the number of lines of the file and of options",
     group: Group::Server,
     arity: Arity::exactly(2),
-    flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::LOADING).with(Flags::STALE),
+    flags: Flags::ADMIN
+        .with(Flags::NOSCRIPT)
+        .with(Flags::LOADING)
+        .with(Flags::STALE)
+        .with(Flags::UNGUARDED),
     note: "Lines whose option is as they say stay to the letter, where Redis writes them anew.",
     example: "> CONFIG REWRITE\n(error) ERR The server is running without a config file",
     handler: Handler::Session(run),

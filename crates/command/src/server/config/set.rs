@@ -14,7 +14,11 @@ pub static SET: Command = Command {
     complexity: "O(N), N being the number of options that are set",
     group: Group::Server,
     arity: Arity::at_least(4),
-    flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::LOADING).with(Flags::STALE),
+    flags: Flags::ADMIN
+        .with(Flags::NOSCRIPT)
+        .with(Flags::LOADING)
+        .with(Flags::STALE)
+        .with(Flags::UNGUARDED),
     args: &[Arg::block(
         "data",
         &[

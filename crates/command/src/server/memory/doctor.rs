@@ -22,6 +22,7 @@ pub static DOCTOR: Command = Command {
     since: "4.0.0",
     group: Group::Server,
     arity: Arity::exactly(2),
+    flags: Flags::UNGUARDED,
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
     example: "> MEMORY DOCTOR\n...",
     handler: Handler::Session(run),

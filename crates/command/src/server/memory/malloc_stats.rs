@@ -10,6 +10,7 @@ pub static MALLOC_STATS: Command = Command {
     complexity: "O(1)",
     group: Group::Server,
     arity: Arity::exactly(2),
+    flags: Flags::UNGUARDED,
     note: "The allocator of the data is the arena, so the text is not jemalloc's.",
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
     example: "> MEMORY MALLOC-STATS\n...",

@@ -10,6 +10,7 @@ pub static PURGE: Command = Command {
     complexity: "Depends on how much memory is free",
     group: Group::Server,
     arity: Arity::exactly(2),
+    flags: Flags::UNGUARDED,
     note: "Gives back segments of the arena that hold nothing, and what lies free in the \
            heap. It does not empty a segment that still holds something.",
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],

@@ -11,6 +11,7 @@ pub static STATS: Command = Command {
     complexity: "O(N), N being the number of databases",
     group: Group::Server,
     arity: Arity::exactly(2),
+    flags: Flags::UNGUARDED,
     note: "`overhead.hashtable.main` is the share of the index that falls to the keys of \
            the database; `overhead.hashtable.expires` is 0, as a time to live stands in its \
            entry. What does not exist here (replicas, scripts, functions, a cluster, an \
