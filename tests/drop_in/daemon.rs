@@ -1,6 +1,7 @@
 //! A server in the background, its pid file and its log.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use harness::{Connection, free_port, poll_until, run};
@@ -90,4 +91,17 @@ fn a_pid_file_that_cannot_be_written_is_no_obstacle() {
     let _server = place.start(&["--port", &port, "--pidfile", "/none/server.pid"]);
     let log = place.wait_for("out", "Ready to accept connections tcp");
     assert!(log.contains("# Failed to write PID file"), "{log}");
+}
+
+/// Whoever may write to the folder of the pid file does not choose what the server overwrites.
+#[test]
+fn a_pid_file_is_not_written_through_a_link() {
+    let place = Place::new("redis-server");
+    let port = free_port().to_string();
+    fs::write(place.join("precious"), "kept").expect("the folder is ours");
+    symlink(place.join("precious"), place.join("server.pid")).expect("the folder is ours");
+    let _server = place.start(&["--port", &port, "--pidfile", "server.pid"]);
+    let log = place.wait_for("out", "Ready to accept connections tcp");
+    assert!(log.contains("# Failed to write PID file"), "{log}");
+    assert_eq!(place.read("precious"), "kept");
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Barrier};
@@ -167,6 +167,8 @@ fn prepare_process(start: &Start) -> Result<(), String> {
 
 /// The pid file of a server in the background, as in Redis.
 const PID_FILE: &str = "/var/run/redis.pid";
+/// The mode of a new one, as far as the umask allows.
+const PID_FILE_MODE: u32 = 0o644;
 
 fn fix_pid_file(config: &mut Config, start: &Start) {
     if start.is_detached && config.settings().pid_file.is_none() {
@@ -363,7 +365,11 @@ impl PidFile {
         let Some(path) = path else { return PidFile { path: None } };
         // The working directory may change while the server runs.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        if let Err(error) = fs::write(&path, format!("{}\n", std::process::id())) {
+        let text = format!("{}\n", std::process::id());
+        // Not what a link in its place leads to: the folder may be open to others.
+        let written = sys::file::overwrite(&path, PID_FILE_MODE)
+            .and_then(|mut file| file.write_all(text.as_bytes()));
+        if let Err(error) = written {
             tracing::warn!(path = %path.display(), %error, "Failed to write PID file");
             return PidFile { path: None };
         }

@@ -168,7 +168,8 @@ fn memory(value: &str) -> String {
 }
 
 /// Replaces the file at `path` by `text`, at once and for good: whoever reads it, also after a
-/// crash, sees the old file or the new one. Its mode stays.
+/// crash, sees the old file or the new one. Its mode stays; the new file is this user's alone until
+/// it is whole.
 ///
 /// # Errors
 /// When the folder cannot be written; the old file is as it was.
@@ -176,11 +177,11 @@ pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mode = fs::metadata(path).map_or(MODE, |known| known.permissions().mode());
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
+    // Nobody can be there first under a name that nobody knows.
+    name.push(format!(".{:016x}.tmp", sys::random::seed()?));
     let next = path.with_file_name(name);
-    // What an earlier process of the same id left would not be ours to write to.
-    let _ = fs::remove_file(&next);
-    let written = write_whole(&next, text, mode).and_then(|()| fs::rename(&next, path));
+    let file = sys::file::create_private(&next)?;
+    let written = write_whole(file, text, mode).and_then(|()| fs::rename(&next, path));
     if let Err(error) = written {
         let _ = fs::remove_file(&next);
         return Err(error);
@@ -188,10 +189,9 @@ pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn write_whole(path: &Path, text: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).open(path)?;
-    file.set_permissions(fs::Permissions::from_mode(mode & 0o777))?;
+fn write_whole(mut file: File, text: &[u8], mode: u32) -> io::Result<()> {
     file.write_all(text)?;
+    file.set_permissions(fs::Permissions::from_mode(mode & 0o777))?;
     file.sync_all()
 }
 
@@ -382,6 +382,11 @@ mod tests {
         replace(&path, b"second\n").unwrap();
         assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"second\n".to_vec(), 0o600));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left");
+        // Whoever guesses a name gets nothing by it.
+        let guess = folder.join(format!("a.conf.{}.tmp", std::process::id()));
+        std::os::unix::fs::symlink(&path, &guess).unwrap();
+        replace(&path, b"third\n").unwrap();
+        assert!(guess.is_symlink() && fs::read(&path).unwrap() == b"third\n");
         assert!(replace(&folder.join("none/a.conf"), b"").is_err());
         fs::remove_dir_all(folder).unwrap();
     }
