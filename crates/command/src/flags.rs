@@ -52,8 +52,8 @@ impl Flags {
     /// Forebay's own, not shown.
     pub const OF_SESSION: Flags = Flags(1 << 26);
     /// Asks the host for what may wait for the system or take long, so that it never runs while a
-    /// shard is held: within EXEC it runs behind the others, and its reply is in its place.
-    /// Forebay's own, not shown.
+    /// shard is held: within EXEC it runs before or behind those that need one. Forebay's own, not
+    /// shown.
     pub const UNGUARDED: Flags = Flags(1 << 27);
 
     /// The names that COMMAND INFO prints, in its order. PROTECTED is hidden there as in Redis.

@@ -109,6 +109,13 @@ pub struct Queued<'q> {
     pub request: RequestView<'q>,
 }
 
+impl Queued<'_> {
+    /// Returns whether the command may wait for the system, so that it holds no shard.
+    pub fn may_wait(&self) -> bool {
+        self.command.is(Flags::UNGUARDED)
+    }
+}
+
 /// Where the arguments of a queued request are among all ranges.
 #[derive(Clone, Copy, Debug)]
 struct Place {

@@ -1,10 +1,11 @@
 //! EXEC: the queue of a MULTI under all its locks at once, as one record. What may wait for the
-//! system runs behind it, when the locks are gone, and its reply is put in its place.
+//! system holds none of them: where it begins the queue it runs before they are taken, elsewhere
+//! behind them, and its reply is put in its place.
 
 use std::ops::Range;
 
 use base::{DatabaseIndex, ShardIndex};
-use command::{CommandError, Flags, Handler, Queued, SessionState, Transaction};
+use command::{CommandError, Handler, Queued, SessionState, Transaction};
 use keyspace::{Guard, Keyspace, ShardSet, Watches};
 use resp::{Protocol, Reply};
 
@@ -26,37 +27,30 @@ impl Runner<'_, '_, '_, '_> {
         if let Err(error) = self.make_room_ahead(transaction.argument_bytes()) {
             return Err(self.abort_transaction(&error));
         }
-        self.guard = lock(self.keyspace, &transaction, &self.session.watches);
-        if let Some(guard) = &mut self.guard {
-            let unchanged = guard.watches_hold(&self.session.watches, self.tick.now);
-            guard.unwatch(&mut self.session.watches);
-            if !unchanged {
-                self.unlock();
-                reply.null_array();
-                return Ok(());
-            }
-            guard.begin_atomic();
+        let leading = self.leading(&transaction);
+        if leading == 0 && !self.lock_queue(&transaction) {
+            reply.null_array();
+            return Ok(());
         }
         self.in_transaction = true;
         self.session.state.executing = Some(transaction.size());
         let start = reply.position();
         reply.array(transaction.len());
         self.settle_part(start, reply);
-        let mut behind =
-            Behind { start, piece_start: start, pieces: Vec::new(), parts: Vec::new() };
-        for queued in transaction.queue() {
-            let Queued { command, request } = queued;
-            if command.is(Flags::UNGUARDED) {
-                behind.leave(&self.session.state, reply);
-                continue;
+        transaction.queue().take(leading).for_each(|queued| self.run_queued(queued, reply));
+        if leading > 0 {
+            assert!(self.lock_queue(&transaction), "nothing is watched");
+        }
+        let mut behind = Behind::new(start);
+        for queued in transaction.queue().skip(leading) {
+            match queued.may_wait() {
+                true => behind.leave(&self.session.state, reply),
+                false => self.run_queued(queued, reply),
             }
-            let start = reply.position();
-            self.answer(command, request, &self.keys_of(command, request), reply);
-            self.settle_part(start, reply);
         }
         self.unlock();
         if !behind.parts.is_empty() {
-            self.run_behind(&transaction, behind, reply);
+            self.run_behind(&transaction, leading, behind, reply);
         }
         self.session.state.executing = None;
         self.session.state.recycle(transaction);
@@ -64,14 +58,52 @@ impl Runner<'_, '_, '_, '_> {
         Ok(())
     }
 
+    /// Returns how many commands that may wait for the system begin the queue, to be run before
+    /// anything is locked. Where keys are watched that is none: nothing may run before they are
+    /// looked at under the locks of all.
+    fn leading(&self, transaction: &Transaction) -> usize {
+        match self.session.watches.is_empty() {
+            true => transaction.queue().take_while(Queued::may_wait).count(),
+            false => 0,
+        }
+    }
+
+    /// Locks what the queue and the watches touch, and ends the watches; returns false, and holds
+    /// nothing, where a watched key has changed.
+    fn lock_queue(&mut self, transaction: &Transaction) -> bool {
+        self.guard = lock(self.keyspace, transaction, &self.session.watches);
+        let Some(guard) = &mut self.guard else { return true };
+        let is_unchanged = guard.watches_hold(&self.session.watches, self.tick.now);
+        guard.unwatch(&mut self.session.watches);
+        match is_unchanged {
+            true => guard.begin_atomic(),
+            false => self.unlock(),
+        }
+        is_unchanged
+    }
+
+    /// Runs one command of the queue.
+    fn run_queued(&mut self, queued: Queued<'_>, reply: &mut Reply<'_>) {
+        let Queued { command, request } = queued;
+        let start = reply.position();
+        self.answer(command, request, &self.keys_of(command, request), reply);
+        self.settle_part(start, reply);
+    }
+
     /// Runs the commands that were left, which hold no shard, in the state of the session in which
     /// each would have run, and puts their replies in their places.
     #[cold]
-    fn run_behind(&mut self, transaction: &Transaction, mut behind: Behind, reply: &mut Reply<'_>) {
+    fn run_behind(
+        &mut self,
+        transaction: &Transaction,
+        leading: usize,
+        mut behind: Behind,
+        reply: &mut Reply<'_>,
+    ) {
         behind.pieces.push(behind.piece_start..reply.position());
         let state = &self.session.state;
         let last = (state.database, state.protocol);
-        let left = transaction.queue().filter(|queued| queued.command.is(Flags::UNGUARDED));
+        let left = transaction.queue().skip(leading).filter(Queued::may_wait);
         for (Queued { command, request }, part) in left.zip(behind.parts) {
             self.session.state.database = part.database;
             self.session.state.protocol = part.protocol;
@@ -125,6 +157,10 @@ struct Part {
 }
 
 impl Behind {
+    fn new(start: usize) -> Behind {
+        Behind { start, piece_start: start, pieces: Vec::new(), parts: Vec::new() }
+    }
+
     /// Leaves a command of `session` for later, whose reply would come next.
     #[cold]
     fn leave(&mut self, session: &SessionState, reply: &Reply<'_>) {

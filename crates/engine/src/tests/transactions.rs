@@ -215,8 +215,8 @@ fn several_keys_are_one_record_without_multi() {
     });
 }
 
-/// What may wait for the system runs behind the commands on data, and no shard is held then; its
-/// reply is in its place all the same.
+/// What may wait for the system runs before or behind the commands on data, and no shard is held
+/// then; its reply is in its place all the same.
 #[test]
 fn what_may_wait_holds_no_shard_within_exec() {
     let (engine, host) = (Arc::new(Engine::new(keyspace(8))), TestHost::default());
@@ -265,6 +265,15 @@ fn what_may_wait_holds_no_shard_within_exec() {
     let requests = ["MULTI", "INFO", "SET a 2", "INFO", "EXEC", "CLIENT REPLY SKIP", "PING"];
     let reply = client.run_all(&requests);
     assert!(reply.ends_with("*3 =11 txt:figures +OK =11 txt:figures"), "{reply}");
+    let requests = ["WATCH a", "MULTI", "INFO", "SET a 2", "INFO", "INFO", "EXEC"];
+    let reply = client.run_all(&requests);
+    let info = "=11 txt:figures";
+    assert!(reply.ends_with(&format!("*4 {info} +OK {info} {info}")), "{reply}");
+    let before = host.waits.load(Ordering::Relaxed);
+    client.run_all(&["WATCH a", "SET a 4"]);
+    client.check("GET a", "$1 4");
+    assert!(client.run_all(&["MULTI", "INFO", "SET a 5", "EXEC"]).ends_with("_"));
+    assert_eq!(host.waits.load(Ordering::Relaxed), before, "nothing runs where a key has changed");
     let requests = ["MULTI", "INFO", "CLIENT REPLY OFF", "SET a 3", "INFO", "EXEC", "GET a"];
     let reply = client.run_all(&requests);
     assert!(reply.ends_with("*4 =11 txt:figures"), "{reply}");
