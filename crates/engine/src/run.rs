@@ -353,8 +353,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         result
     }
 
-    /// Removes those of `keys` that the command has met expired, under the guard under which it ran,
-    /// as Redis does while it looks. During a pause they stay: the data is to be as it is.
+    /// Removes those of `keys` that the command has met expired, under the guard under which it
+    /// ran, as Redis does while it looks. During a pause they stay: the data is to be as it is.
     #[inline]
     fn settle_expired(&mut self, keys: &[Key<'_>]) {
         if self.guard.as_ref().is_some_and(Guard::has_met_expired) {

@@ -244,8 +244,8 @@ fn arguments_of(row: &Row, value: &str) -> Vec<String> {
     }
 }
 
-/// Returns whether `arguments` are one word of blanks. Redis splits a single word once more where an
-/// option takes several, and finds none in it.
+/// Returns whether `arguments` are one word of blanks. Redis splits a single word once more where
+/// an option takes several, and finds none in it.
 fn is_blank(arguments: &[String]) -> bool {
     matches!(arguments, [only] if !only.is_empty() && only.trim().is_empty())
 }
