@@ -164,7 +164,10 @@ impl<'g> WriteView<'g> {
         value: &[u8],
         expiry: Expiry,
     ) -> Result<(), NeedRoom> {
-        self.place(key).store(key, value, encoding_of_text(value), expiry)
+        let (mut place, encoding) = (self.place(key), encoding_of_text(value));
+        place.store(key, value, encoding, expiry)?;
+        place.tell_encoding(key, value, encoding);
+        Ok(())
     }
 
     /// Makes `key` hold a string of `length` bytes, more than none, that `fill` writes where they
@@ -330,7 +333,6 @@ impl<'p> Place<'p> {
         let at = self.expiry_after(found, expiry);
         self.put(key, found, value, encoding, at)?;
         self.changed(key, &Effect::Set { key: key.bytes, value, expiry });
-        self.tell_encoding(key, value, encoding);
         Ok(())
     }
 

@@ -406,7 +406,7 @@ mod tests {
             let mut reply = output.reply(Protocol::Resp2);
             // An empty piece, as of a reply that nobody wants, is nowhere.
             let arranged = order.map(|index| pieces[index].clone());
-            reply.arrange(start, &[&[0..0], &arranged[..]].concat());
+            reply.arrange(start, &[&arranged[..2], &[start..start, 0..0], &arranged[2..]].concat());
             let expected = order.map(|index| texts[index]).concat();
             assert_eq!(output.to_vec(), [b"$6\r\nbefore\r\n", expected.as_bytes()].concat());
         }
