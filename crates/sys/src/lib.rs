@@ -11,6 +11,7 @@
 
 pub mod allocations;
 pub mod clock;
+pub mod crash;
 pub mod descriptors;
 pub mod file;
 pub mod fork;
