@@ -1,6 +1,7 @@
 //! Forebay in the place of a redis-server: its name, command line, process and files.
 
 mod command_line;
+mod crash;
 mod daemon;
 mod rewrite;
 mod signals;

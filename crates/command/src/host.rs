@@ -114,6 +114,11 @@ pub trait Host: Observer {
         let _ = text;
     }
 
+    /// Ends the process by a fault of its own. For tests of what it tells of that.
+    fn crash(&self, crash: Crash) -> ! {
+        panic!("{crash:?} on request")
+    }
+
     /// Begins to shut down; the process ends soon after.
     ///
     /// # Errors
@@ -341,6 +346,15 @@ impl From<MemoryRefusal> for CommandError {
             }
         })
     }
+}
+
+/// A way to end that a program does not choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// By memory that it may not access.
+    Fault,
+    /// By something that it found wrong and cannot go on with.
+    Failure,
 }
 
 /// Which requests a pause is about.

@@ -76,12 +76,12 @@ pub use context::{ControlContext, Next, ReadContext, Room, SessionContext, Write
 pub use error::CommandError;
 pub use flags::Flags;
 pub use host::{
-    ConfigError, Host, LaneOffer, MemoryGeometry, MemoryRefusal, MemorySegments, Pause,
+    ConfigError, Crash, Host, LaneOffer, MemoryGeometry, MemoryRefusal, MemorySegments, Pause,
     RewriteError, ShutdownError, ShutdownRequest, UploadOffer,
 };
 pub use info_sections::{InfoKind, InfoSections};
 pub use keys::{Extent, KeyFlags, KeySpec, KeyUse};
-pub use lookup::{lookup, resolve};
+pub use lookup::{find_for, lookup, resolve};
 pub use observe::{
     CommandTimes, LatencyEvent, LatencySeries, MemoryReport, Observer, SlowCommand, SlowLogEntry,
     ratio,

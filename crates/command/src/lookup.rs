@@ -24,7 +24,7 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
 }
 
 /// Returns the row that would run `request`, whatever the number of its arguments.
-pub(crate) fn find_for(request: RequestView<'_>) -> Option<&'static Command> {
+pub fn find_for(request: RequestView<'_>) -> Option<&'static Command> {
     let command = lookup(request.at(0))?;
     if command.subcommands.is_empty() || request.len() == 1 {
         return Some(command);

@@ -130,6 +130,7 @@ fn run_all(
             if runner.is_over() || out.len() >= output_bytes_max {
                 return next;
             }
+            runner.tick.position.set(next);
             let mut reply = out.reply(runner.protocol());
             let start = reply.position();
             if !runner.run(prepared, requests.at(next), &mut reply) {

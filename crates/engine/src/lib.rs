@@ -43,5 +43,5 @@ pub use pause::PauseSwitch;
 pub use release::Release;
 pub use session::Session;
 pub use tally::{CommandCounts, Tally};
-pub use tick::Tick;
+pub use tick::{Position, Tick};
 pub use watch::Watch;

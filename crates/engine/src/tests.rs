@@ -31,7 +31,8 @@ use keyspace::{Access, DatasetDigest, EffectSink, EvictionPolicy, Keyspace, Reco
 use resp::{Batch, Decoder, Limits, Output, RequestView, encode_command};
 
 use crate::{
-    Applier, Audience, Ending, Engine, Outcome, PauseSwitch, Session, Stage, Tally, Tick, Watch,
+    Applier, Audience, Ending, Engine, Outcome, PauseSwitch, Position, Session, Stage, Tally, Tick,
+    Watch,
 };
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
@@ -112,6 +113,7 @@ struct TestHost {
     slow: Mutex<Vec<(&'static str, u64)>>,
     events: Mutex<Vec<LatencyEvent>>,
     pause: PauseSwitch,
+    position: Position,
     watcher_count: AtomicUsize,
     shown: Mutex<Vec<String>>,
     served: Mutex<Vec<Served>>,
@@ -243,6 +245,7 @@ impl<'e> Client<'e> {
             tally: &host.tally,
             watch: &host.watch,
             pause: &host.pause,
+            position: &host.position,
             audience: Audience { count: &host.watcher_count, stage: Box::new(TestStage(host)) },
             value_bytes_max: 512 << 20,
             output_bytes_max: usize::MAX,

@@ -1,5 +1,7 @@
 //! What the engine needs from outside: time, chance, the process around it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use base::UnixMs;
 use base::prng::Prng;
 use command::Host;
@@ -29,6 +31,8 @@ pub struct Tick<'h> {
     pub pause: &'h PauseSwitch,
     /// Who is shown what runs.
     pub audience: Audience<'h>,
+    /// Which request runs.
+    pub position: &'h Position,
     /// The longest string that APPEND and its like may make, in bytes: `proto-max-bulk-len`.
     pub value_bytes_max: u64,
     /// Where a batch pauses: no further request begins once this much output waits.
@@ -41,5 +45,23 @@ impl Tick<'_> {
     #[inline]
     pub fn removes_expired(&self) -> bool {
         self.pause.get().is_none()
+    }
+}
+
+/// The index of the request in its batch that a worker runs, on a cache line of its own. The worker
+/// writes it before each request; who finds out why the worker has stopped reads it.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Position(AtomicUsize);
+
+impl Position {
+    /// Returns the index.
+    pub fn index(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, index: usize) {
+        self.0.store(index, Ordering::Relaxed);
     }
 }

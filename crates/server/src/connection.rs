@@ -9,7 +9,7 @@ mod incoming;
 mod waiting;
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use base::{DatabaseIndex, UnixMs};
@@ -26,6 +26,7 @@ use sys::socket::{Received, Sent};
 use crate::buffers::BufferPool;
 use crate::config::Settings;
 use crate::config::effective::QUERY_BYTES_MAX;
+use crate::crash::Running;
 use crate::registry::ClientRecord;
 use crate::shared::Shared;
 use crate::stall::Stall;
@@ -425,6 +426,7 @@ impl Connection {
         kit: &mut Kit<'_, '_>,
     ) -> Result<(), End> {
         let count = kit.batch.len();
+        let (client, descriptor) = (self.id(), self.as_fd().as_raw_fd());
         let mut executed = 0;
         while executed < count && !self.is_closing && self.stall.is_none() {
             let requests = kit.batch.view_with(buffer, aside);
@@ -434,7 +436,10 @@ impl Connection {
             // Others had their turns before this one, and the call before may have been long.
             kit.tick.now = sys::clock::realtime();
             let (session, output) = (&mut self.session, &mut self.output);
-            let outcome = kit.shared.engine.execute(session, requests, executed, output, kit.tick);
+            let running = Running { requests, position: kit.tick.position, client, descriptor };
+            let outcome = sys::crash::describe_while(&running, || {
+                kit.shared.engine.execute(session, requests, executed, output, kit.tick)
+            });
             kit.counters.commands.add(outcome.commands);
             executed = outcome.executed;
             if kit.tick.audience.is_there() {

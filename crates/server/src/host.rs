@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use command::{
-    ClientInfo, ConfigError, Host, InfoSections, LaneOffer, MemoryGeometry, MemoryRefusal,
+    ClientInfo, ConfigError, Crash, Host, InfoSections, LaneOffer, MemoryGeometry, MemoryRefusal,
     MemorySegments, Pause, RewriteError, SessionState, ShutdownError, ShutdownRequest, UploadOffer,
     Wake,
 };
@@ -114,6 +114,17 @@ impl Host for Shared {
 
     fn log(&self, text: &[u8]) {
         tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(text));
+    }
+
+    fn crash(&self, crash: Crash) -> ! {
+        match crash {
+            Crash::Fault => sys::crash::fault(),
+            Crash::Failure => {
+                let now = sys::clock::realtime().0 / 1000;
+                let text = format!("DEBUG PANIC called at Unix time {now}");
+                sys::crash::software_failed(file!(), line!(), &text)
+            }
+        }
     }
 
     fn shutdown(&self, request: ShutdownRequest) -> Result<(), ShutdownError> {

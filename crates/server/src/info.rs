@@ -23,6 +23,13 @@ struct Section {
     fields: fn(&Shared, &mut Fields),
 }
 
+impl Section {
+    fn write(&self, shared: &Shared, fields: &mut Fields) {
+        write!(fields.text, "# {}\r\n", self.name).expect("a String takes any text");
+        (self.fields)(shared, fields);
+    }
+}
+
 const SECTIONS: &[Section] = &[
     Section { name: "Server", kind: InfoKind::Default, fields: server },
     Section { name: "Clients", kind: InfoKind::Default, fields: clients },
@@ -39,6 +46,19 @@ const SECTIONS: &[Section] = &[
     Section { name: "Shm", kind: InfoKind::Everything, fields: shared_memory },
     Section { name: "Keyspace", kind: InfoKind::Default, fields: keys },
 ];
+
+/// How many sections there are.
+pub const SECTION_COUNT: usize = SECTIONS.len();
+
+/// Returns the text of one section.
+///
+/// # Panics
+/// When `index` is not below [`SECTION_COUNT`].
+pub fn section_text(shared: &Shared, index: usize) -> String {
+    let mut fields = Fields { text: String::new() };
+    SECTIONS[index].write(shared, &mut fields);
+    fields.text
+}
 
 /// Lines underway.
 struct Fields {
@@ -71,8 +91,7 @@ pub fn text(shared: &Shared, sections: &InfoSections) -> String {
         if !fields.text.is_empty() {
             fields.text.push_str("\r\n");
         }
-        write!(fields.text, "# {}\r\n", section.name).expect("a String takes any text");
-        (section.fields)(shared, &mut fields);
+        section.write(shared, &mut fields);
     }
     fields.text
 }

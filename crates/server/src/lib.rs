@@ -22,6 +22,7 @@ mod attach;
 mod backlog;
 mod buffers;
 mod connection;
+mod crash;
 mod cycles;
 mod detach;
 mod doors;

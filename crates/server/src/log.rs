@@ -6,9 +6,11 @@
 //! A log file is opened for each line, as Redis does: whoever moves it away or truncates it needs
 //! to tell the server nothing.
 
+use std::ffi::CString;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -85,6 +87,21 @@ fn filter(level: &str) -> LevelFilter {
         "nothing" => LevelFilter::OFF,
         _ => LevelFilter::INFO,
     }
+}
+
+/// Returns where the report of a crash goes: where the log does.
+///
+/// # Errors
+/// When the file has no absolute path.
+pub fn crash_log(settings: &Settings, is_detached: bool) -> io::Result<sys::crash::Log> {
+    Ok(match &settings.log_file {
+        Some(path) => {
+            let path = std::path::absolute(path)?;
+            sys::crash::Log::File(CString::new(path.into_os_string().into_vec())?)
+        }
+        None if is_detached => sys::crash::Log::Nothing,
+        None => sys::crash::Log::Output,
+    })
 }
 
 enum Target {

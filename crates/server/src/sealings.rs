@@ -60,7 +60,11 @@ impl Sealings {
             return Ok(());
         }
         let sealings = Arc::clone(self);
-        let run = move || sealings.run(owner, Box::new(task));
+        let run = move || {
+            // Without it a crash of the thread is told in short.
+            let _stack = sys::crash::AlternateStack::for_this_thread();
+            sealings.run(owner, Box::new(task));
+        };
         thread::Builder::new().name("seal".to_owned()).spawn(run)?;
         state.underway.push(owner);
         Ok(())

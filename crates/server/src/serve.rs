@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use base::prng::Prng;
 use command::ShutdownRequest;
+use sys::crash::AlternateStack;
 use sys::poll::{Events, Interest, Poller};
 use sys::signal::{Signal, Signals};
 
@@ -19,7 +20,7 @@ use crate::service::Service;
 use crate::shared::{Origin, Shared, enter_directory};
 use crate::supervise::Supervisor;
 use crate::worker::Worker;
-use crate::{detach, limits, listen, log};
+use crate::{crash, detach, limits, listen, log};
 
 const SIGNAL_TOKEN: u64 = 0;
 const SHUTDOWN_TOKEN: u64 = 1;
@@ -120,7 +121,8 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     let control = log::start(&settings, start.is_detached).map_err(|error| {
         config::file_error(&format!("Can't open the log file: {}", base_text(&error)))
     })?;
-    stop_at_a_panic();
+    crash::install(&settings, start.is_detached);
+    let _stack = AlternateStack::for_this_thread().map_err(|error| format!("no stack: {error}"))?;
     log_start(&config, start);
     fit_clients_to_descriptors(&mut config)?;
     sys::stopwatch::calibrate();
@@ -128,6 +130,7 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     let origin =
         Origin { config_file: start.config_file.clone(), supervisor: start.supervisor.name() };
     let shared = Arc::new(Shared::new(config, origin, control)?);
+    crash::watch(&shared);
     let settings = shared.settings();
     let listeners = listen::open(&settings)?;
     shared.doors.take(&listeners);
@@ -188,16 +191,6 @@ fn announce(start: &Start, kinds: &[&str]) -> Result<(), String> {
     }
     start.supervisor.ready();
     Ok(())
-}
-
-/// A panic is our fault: nobody should be served from what it left behind.
-fn stop_at_a_panic() {
-    let report = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        tracing::error!("{panic}");
-        report(panic);
-        std::process::abort();
-    }));
 }
 
 fn log_start(config: &Config, start: &Start) {
@@ -299,6 +292,11 @@ fn start_thread(
     name: String,
     run: impl FnOnce() -> Result<(), String> + Send + 'static,
 ) -> Result<Thread, String> {
+    let run = move || {
+        let stack = AlternateStack::for_this_thread();
+        let _stack = stack.map_err(|error| format!("no stack for its signals: {error}"))?;
+        run()
+    };
     let started = thread::Builder::new().name(name.clone()).spawn(run);
     started.map_err(|error| format!("cannot start thread {name}: {error}"))
 }
@@ -338,6 +336,7 @@ fn wait_for_the_end(shared: &Shared, signals: &Signals, poller: &Poller) -> io::
 /// Has the next signal end the process without waiting for anybody.
 fn end_at_once_at_a_signal(signals: Signals) {
     let wait = move || {
+        let _stack = AlternateStack::for_this_thread()?;
         let poller = Poller::new()?;
         poller.add(&signals, SIGNAL_TOKEN, Interest::ReadableLevel)?;
         let mut events = Events::with_capacity(1);

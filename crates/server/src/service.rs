@@ -126,6 +126,9 @@ impl Service {
             }
             let pause = self.shared.pause.left(sys::clock::monotonic());
             self.shared.bell.wait(pause.into_iter().chain(interval).min());
+            if sys::crash::has_begun() {
+                sys::crash::wait_for_the_end();
+            }
             self.round();
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use arena::{Arena, ArenaConfig};
 use base::UnixMs;
 use command::{ConfigError, RewriteError, ShutdownError, ShutdownRequest};
-use engine::{Engine, Tally, Watch};
+use engine::{Engine, Position, Tally, Watch};
 use keyspace::{Keyspace, shard_count_for_workers};
 use ring::SharedSegments;
 use sys::memory::{Backing, OwnedSegments};
@@ -72,6 +72,8 @@ pub struct Shared {
     pub counters: Box<[WorkerCounters]>,
     /// What the engine counts for each worker.
     pub tallies: Box<[Tally]>,
+    /// Which request each worker runs.
+    pub positions: Box<[Position]>,
     /// What the workers report of the times of commands.
     pub watch: Watch,
     /// The slow log.
@@ -190,6 +192,7 @@ impl Shared {
             mailboxes: mailboxes.map_err(|error| format!("no mailbox for a worker: {error}"))?,
             counters: (0..worker_count).map(|_| WorkerCounters::default()).collect(),
             tallies: (0..worker_count).map(|_| Tally::new()).collect(),
+            positions: (0..worker_count).map(|_| Position::default()).collect(),
             watch: Watch::new(),
             slow_log: SlowLog::default(),
             latency: LatencyMonitor::default(),
@@ -351,6 +354,7 @@ impl Shared {
         keyspace.arena().allow_readers(settings.shared_reads);
         self.attachments.limit_views(settings, keyspace.arena());
         self.log.set_level(&settings.log_level);
+        sys::crash::set_enabled(settings.crash_log);
         self.watch.set(reported_from(settings), settings.latency_tracking);
     }
 

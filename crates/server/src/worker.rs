@@ -176,6 +176,7 @@ impl<'s> Worker<'s> {
                 tally: &shared.tallies[index],
                 watch: &shared.watch,
                 pause: &shared.pause.switch,
+                position: &shared.positions[index],
                 audience: shared.monitors.audience(index, &shared.mailboxes),
                 // Set in each round.
                 value_bytes_max: 0,
@@ -207,6 +208,9 @@ impl<'s> Worker<'s> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.shared.shutdown.has_begun() {
             self.await_events(&mut events)?;
+            if sys::crash::has_begun() {
+                sys::crash::wait_for_the_end();
+            }
             let began = (self.tick.clock)();
             self.round(&events);
             self.counters.rounds.add(1);

@@ -23,7 +23,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
-pub use frames::return_addresses;
+pub use frames::{place_of, return_addresses};
 pub use output::{Log, Output};
 use signals::Fault;
 pub use stack::AlternateStack;
@@ -229,6 +229,11 @@ fn report_fault(fault: &Fault) {
 
 /// Goes on behind the section that takes too long; called on the thread that reports.
 fn report_overdue() {
+    // What is written here may wait as well, as long as there is time at all.
+    if is_over() {
+        return;
+    }
+    signals::limit_time(SECTION_SECONDS_MAX);
     give_up_section(format_args!("it took longer than {SECTION_SECONDS_MAX} s"));
     run_sections();
     end();
@@ -268,14 +273,18 @@ fn begin(signal: i32) {
 /// Runs the sections that no call of this has begun.
 fn run_sections() {
     let Some(report) = REPORT.get() else { return };
-    let deadline = BEGAN_NS.load(Ordering::SeqCst) + REPORT_SECONDS_MAX * SECOND_NS;
-    while monotonic_ns() < deadline {
+    while !is_over() {
         let index = NEXT_SECTION.fetch_add(1, Ordering::SeqCst);
         let Some(section) = report.sections.get(index) else { return };
         signals::limit_time(SECTION_SECONDS_MAX);
         section(&mut Output::open(Some(report)));
     }
     give_up_section(format_args!("the report took longer than {REPORT_SECONDS_MAX} s"));
+}
+
+/// Returns whether all the time of the report has passed.
+fn is_over() -> bool {
+    monotonic_ns() - BEGAN_NS.load(Ordering::SeqCst) >= REPORT_SECONDS_MAX * SECOND_NS
 }
 
 fn end() {

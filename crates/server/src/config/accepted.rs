@@ -199,7 +199,6 @@ pub static ROWS: &[Row] = &[
     row("proc-title-template", Kind::Text, "{title} {listen-addr} {server-mode}"),
     row("locale-collate", Kind::Text, ""),
     row("dynamic-hz", Kind::Flag, "yes"),
-    row("crash-log-enabled", Kind::Flag, "yes"),
     row("crash-memcheck-enabled", Kind::Flag, "yes"),
     hidden("use-exit-on-panic", Kind::Flag, "no"),
     hidden("watchdog-period", COUNT, "0"),

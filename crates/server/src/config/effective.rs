@@ -381,6 +381,16 @@ pub static DEBUG_COMMAND: Row = Row {
     ..Row::EFFECTIVE
 };
 
+/// Whether a crash is reported.
+pub static CRASH_LOG: Row = Row {
+    name: "crash-log-enabled",
+    kind: Kind::Flag,
+    default: "yes",
+    doc: "Report a crash in the log: where, by which command, with INFO and the clients. Without \
+          it the log names a failed assertion alone.",
+    ..Row::EFFECTIVE
+};
+
 /// How often periodic work is looked at.
 pub static FREQUENCY: Row = Row {
     name: "hz",
@@ -714,6 +724,7 @@ pub static ROWS: &[&Row] = &[
     &PROTECTED_CONFIGS,
     &COMPATIBLE_VERSION,
     &DEBUG_COMMAND,
+    &CRASH_LOG,
     &FREQUENCY,
     &EXPIRE_EFFORT,
     &SHUTDOWN_TIMEOUT,

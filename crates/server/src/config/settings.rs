@@ -50,6 +50,8 @@ pub struct Settings {
     pub protected_configs: String,
     pub compatible_version: String,
     pub debug_command: String,
+    /// Whether a crash is reported.
+    pub crash_log: bool,
     pub frequency: u32,
     pub expire_effort: u32,
     pub shutdown_timeout: Duration,
@@ -142,6 +144,7 @@ impl Settings {
             protected_configs: text(&row::PROTECTED_CONFIGS),
             compatible_version: text(&row::COMPATIBLE_VERSION),
             debug_command: text(&row::DEBUG_COMMAND),
+            crash_log: flag(&row::CRASH_LOG),
             frequency: number(&row::FREQUENCY) as u32,
             expire_effort: number(&row::EXPIRE_EFFORT) as u32,
             shutdown_timeout: seconds(&row::SHUTDOWN_TIMEOUT),

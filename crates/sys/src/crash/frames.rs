@@ -171,13 +171,13 @@ pub(super) fn describe_stack(fault: &Fault, output: &mut Output) {
     let (mut addresses, mut count) = ([0; ADDRESSES_MAX], 0);
     if let Some(instruction) = fault.instruction() {
         output.raw("EIP:\n");
-        describe_address(prepared, instruction, output);
+        describe_address(instruction, output);
         (addresses[0], count) = (instruction, 1);
     }
     output.raw("\nAddresses on the stack that follow a call:\n");
     if let Some(stack) = fault.stack() {
         prepared.each_return_address(stack, |address| {
-            describe_address(prepared, address, output);
+            describe_address(address, output);
             addresses[count] = address;
             count += 1;
             count < ADDRESSES_MAX
@@ -187,11 +187,17 @@ pub(super) fn describe_stack(fault: &Fault, output: &mut Output) {
     let _ = ADDRESSES.set((addresses, count));
 }
 
+/// Returns the file that has the code at `address`, and where in the file it is.
+pub fn place_of(address: usize) -> Option<(&'static str, usize)> {
+    let Module { name, base, .. } = PREPARED.get()?.module(address)?;
+    Some((name, address - base))
+}
+
 /// Writes `address` with its place in its file, which tools such as addr2line take.
-fn describe_address(prepared: &Prepared, address: usize, output: &mut Output) {
-    match prepared.module(address) {
-        Some(Module { name, base, .. }) => {
-            output.formatted(format_args!("{name}(+{:#x})[{address:#x}]\n", address - base));
+fn describe_address(address: usize, output: &mut Output) {
+    match place_of(address) {
+        Some((name, offset)) => {
+            output.formatted(format_args!("{name}(+{offset:#x})[{address:#x}]\n"));
         }
         None => output.formatted(format_args!("[{address:#x}]\n")),
     }

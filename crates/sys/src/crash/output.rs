@@ -2,6 +2,8 @@
 
 use std::ffi::CString;
 use std::fmt::{self, Arguments, Write};
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
 use super::Report;
@@ -54,6 +56,11 @@ impl Output {
         Output { descriptor, buffer: [0; BUFFER_BYTES], count: 0 }
     }
 
+    /// Returns what writes to `file`, as long as that is open.
+    pub fn to(file: &File) -> Output {
+        Output { descriptor: file.as_raw_fd(), buffer: [0; BUFFER_BYTES], count: 0 }
+    }
+
     /// Writes `text` as it is.
     pub fn raw(&mut self, text: &str) {
         self.push(text.as_bytes());
@@ -69,6 +76,12 @@ impl Output {
 
     /// Writes `text` as a line of the log, of the highest level.
     pub fn line(&mut self, text: Arguments<'_>) {
+        self.begin_line(text);
+        self.raw("\n");
+    }
+
+    /// Writes `text` as the beginning of such a line.
+    pub fn begin_line(&mut self, text: Arguments<'_>) {
         let now = realtime().0;
         let local = now.div_euclid(1000) + ZONE_SECONDS.load(Ordering::SeqCst);
         let (year, month, day) = date(local.div_euclid(86_400));
@@ -79,7 +92,7 @@ impl Output {
         let process = std::process::id();
         self.formatted(format_args!(
             "{process}:M {day:02} {month} {year} {hour:02}:{minute:02}:{second:02}.\
-             {millisecond:03} # {text}\n"
+             {millisecond:03} # {text}"
         ));
     }
 

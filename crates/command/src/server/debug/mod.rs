@@ -1,9 +1,10 @@
 //! DEBUG: for tests and for people who look closely.
 //!
 //! Redis knows no subcommands here: one row of COMMAND INFO, one text for what it does not know.
-//! The rows of this folder are in no other table. What ends or harms the server is refused, and
-//! what switches something that is not here does nothing.
+//! The rows of this folder are in no other table. What would need a file of the data is refused,
+//! and what switches something that is not here does nothing.
 
+mod crash;
 mod digest;
 mod digest_value;
 mod error;
@@ -58,6 +59,7 @@ pub static DEBUG: Command = Command {
 
 /// The rows that DEBUG chooses from. Their arity is theirs alone: Redis has one refusal for both.
 static SUBCOMMANDS: &[&Command] = &[
+    &crash::ASSERT,
     &digest::DIGEST,
     &digest_value::DIGEST_VALUE,
     &error::ERROR,
@@ -65,9 +67,12 @@ static SUBCOMMANDS: &[&Command] = &[
     &htstats::HTSTATS,
     &log::LOG,
     &object::OBJECT,
+    &crash::OOM,
+    &crash::PANIC,
     &pause_cron::PAUSE_CRON,
     &populate::POPULATE,
     &protocol::PROTOCOL,
+    &crash::SEGFAULT,
     &set_active_expire::SET_ACTIVE_EXPIRE,
     &sleep::SLEEP,
     &stringmatch_len::STRINGMATCH_LEN,
@@ -86,16 +91,12 @@ const WITHOUT_EFFECT: &[(&str, usize)] = &[
 
 /// What Redis can do and Forebay does not, and why.
 const REFUSED: &[(&str, &str)] = &[
-    ("assert", "the server does not end on request"),
     ("change-repl-id", "there is no replication"),
-    ("crash-and-recover", "the server does not end on request"),
+    ("crash-and-recover", "nothing is saved that a new process could begin with"),
     ("leak", "no memory is lost on request"),
     ("loadaof", "nothing is saved to disk"),
-    ("oom", "the server does not end on request"),
-    ("panic", "the server does not end on request"),
     ("reload", "nothing is saved to disk"),
-    ("restart", "the server does not end on request"),
-    ("segfault", "the server does not end on request"),
+    ("restart", "nothing is saved that a new process could begin with"),
 ];
 
 fn run(
