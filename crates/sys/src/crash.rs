@@ -5,7 +5,7 @@
 //! descriptor, from a stack of its own: the signal, the registers, what the thread was doing, and
 //! the addresses on its stack. The second is what the program adds: [`Section`]s, which may allocate
 //! and lock, though the crash may have come in the midst of either. Each is given up when it faults,
-//! panics or takes too long, and the next one begins where it was interrupted, further down the same
+//! panics, waits or takes too long, and the next one begins where it was interrupted, further down the same
 //! stack. Then the process dies by the signal that it was going to die by, so that the system
 //! writes a core where it is set up to.
 //!
@@ -28,12 +28,15 @@ pub use output::{Log, Output};
 use signals::Fault;
 pub use stack::AlternateStack;
 
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, thread_cpu};
 
-/// How long one section may take.
-const SECTION_SECONDS_MAX: u64 = 2;
-/// When no further section begins: with the last one the report takes so much longer at most.
-const REPORT_SECONDS_MAX: u64 = 10;
+/// How long one section may do nothing: it waits for what the crash has locked, or for a log that
+/// nobody reads.
+const IDLE_SECONDS_MAX: u64 = 2;
+/// The processor time below which that is nothing, in nanoseconds.
+const IDLE_CPU_NS: u64 = 5_000_000;
+/// When the section at hand is given up whatever it does, and no further one begins.
+const REPORT_SECONDS_MAX: u64 = 30;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// What a process says of its crash.
@@ -80,6 +83,10 @@ static REPORTER: AtomicI32 = AtomicI32::new(0);
 static LAST_SIGNAL: AtomicI32 = AtomicI32::new(libc::SIGABRT);
 static BEGAN_NS: AtomicU64 = AtomicU64::new(0);
 static NEXT_SECTION: AtomicUsize = AtomicUsize::new(0);
+/// The processor time of the thread that reports when it was looked at last.
+static LOOK_CPU_NS: AtomicU64 = AtomicU64::new(0);
+/// It is being told that a section is given up.
+static IS_GIVING_UP: AtomicBool = AtomicBool::new(false);
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -227,16 +234,29 @@ fn report_fault(fault: &Fault) {
     end();
 }
 
-/// Goes on behind the section that takes too long; called on the thread that reports.
-fn report_overdue() {
-    // What is written here may wait as well, as long as there is time at all.
-    if is_over() {
-        return;
+/// Goes on behind the section at hand if that does nothing, or all time has passed; called from
+/// time to time on the thread that reports. Returns whether the section may go on.
+fn look_at_section() -> bool {
+    let cpu_ns = thread_cpu().as_nanos() as u64;
+    let used = cpu_ns - LOOK_CPU_NS.swap(cpu_ns, Ordering::SeqCst);
+    signals::limit_time(IDLE_SECONDS_MAX);
+    if used >= IDLE_CPU_NS && !is_over() {
+        return true;
     }
-    signals::limit_time(SECTION_SECONDS_MAX);
-    give_up_section(format_args!("it took longer than {SECTION_SECONDS_MAX} s"));
-    run_sections();
-    end();
+    // Where not even a line can be written, nothing can.
+    if !IS_GIVING_UP.swap(true, Ordering::SeqCst) {
+        give_up_section(format_args!("it does nothing, or takes too long"));
+        IS_GIVING_UP.store(false, Ordering::SeqCst);
+        run_sections();
+        end();
+    }
+    false
+}
+
+/// Lets the section that begins do nothing for a while at most.
+fn limit_idleness() {
+    LOOK_CPU_NS.store(thread_cpu().as_nanos() as u64, Ordering::SeqCst);
+    signals::limit_time(IDLE_SECONDS_MAX);
 }
 
 fn give_up_section(why: std::fmt::Arguments<'_>) {
@@ -265,7 +285,7 @@ fn claim() -> Claim {
 fn begin(signal: i32) {
     LAST_SIGNAL.store(signal, Ordering::SeqCst);
     BEGAN_NS.store(monotonic_ns(), Ordering::SeqCst);
-    signals::limit_time(SECTION_SECONDS_MAX);
+    limit_idleness();
     Output::open(REPORT.get())
         .raw("\n\n=== REDIS BUG REPORT START: Cut & paste starting from here ===\n");
 }
@@ -276,7 +296,7 @@ fn run_sections() {
     while !is_over() {
         let index = NEXT_SECTION.fetch_add(1, Ordering::SeqCst);
         let Some(section) = report.sections.get(index) else { return };
-        signals::limit_time(SECTION_SECONDS_MAX);
+        limit_idleness();
         section(&mut Output::open(Some(report)));
     }
     give_up_section(format_args!("the report took longer than {REPORT_SECONDS_MAX} s"));
@@ -291,7 +311,7 @@ fn end() {
     if HAS_ENDED.swap(true, Ordering::SeqCst) {
         return;
     }
-    signals::limit_time(SECTION_SECONDS_MAX);
+    limit_idleness();
     let mut output = Output::open(REPORT.get());
     output.raw("\n=== REDIS BUG REPORT END. Make sure to include from START to END. ===\n\n");
     output.raw(REPORT.get().map_or("", |report| report.farewell));

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Output, REPORTER, report_fault, report_overdue};
+use super::{Output, REPORTER, report_fault};
 use crate::clock::monotonic_ns;
 
 /// The signals that a program gets for what it did wrong.
@@ -97,7 +97,8 @@ fn set_action(signal: i32, handler: libc::sighandler_t) -> libc::sigaction {
     let (mut action, mut before): (libc::sigaction, libc::sigaction) = unsafe { zeroed() };
     action.sa_sigaction = handler;
     // Not deferred, as a section of the report may fault once more.
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+    let flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+    action.sa_flags = flags | libc::SA_RESTART;
     if handler == libc::SIG_DFL {
         action.sa_flags = 0;
     }
@@ -129,10 +130,10 @@ extern "C" fn on_fault(
     unsafe { libc::sigdelset(&raw mut (*fault.context.cast_mut()).uc_sigmask, signal) };
 }
 
-/// When the section at hand has taken too long.
+/// When the report is to be looked at.
 static LIMIT_NS: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Lets the section that begins take `seconds`.
+/// Has the report looked at after `seconds`.
 pub(super) fn limit_time(seconds: u64) {
     LIMIT_NS.store(monotonic_ns() + seconds * super::SECOND_NS, Ordering::SeqCst);
     // One more, so that the limit has passed when it comes.
@@ -159,8 +160,9 @@ extern "C" fn on_alarm(_: libc::c_int, _: *const libc::siginfo_t, _: *const libc
         // One section has ended as its time did: the next one has a limit of its own.
         return;
     }
-    report_overdue();
-    die(super::LAST_SIGNAL.load(Ordering::SeqCst));
+    if !super::look_at_section() {
+        die(super::LAST_SIGNAL.load(Ordering::SeqCst));
+    }
 }
 
 /// Ends the process by what `signal` does where nobody handles it.
