@@ -2,6 +2,8 @@
 
 mod awaits;
 mod command_rows;
+mod config_table;
+mod debug;
 mod differential;
 mod information;
 mod large_sets;

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use crate::config::OomScore;
 
@@ -13,35 +15,48 @@ const MAX: i32 = 1000;
 /// This process's score.
 #[derive(Debug)]
 pub struct OomScoreFile {
-    /// What was found at start.
-    base: i32,
+    path: PathBuf,
+    /// What was found when the server began to set the score; none while others do.
+    ///
+    /// Source: Redis, setOOMScoreAdj.
+    base: Mutex<Option<i32>>,
 }
 
 impl OomScoreFile {
-    /// Returns the score of this process, unchanged.
+    /// Returns the score of this process, which is left to others.
     pub fn open() -> OomScoreFile {
-        let text = fs::read_to_string(PATH).unwrap_or_default();
-        OomScoreFile { base: text.trim().parse().unwrap_or(0) }
+        OomScoreFile::at(PATH.into())
     }
 
-    /// Sets the score; writes nothing that is there already.
+    fn at(path: PathBuf) -> OomScoreFile {
+        OomScoreFile { path, base: Mutex::default() }
+    }
+
+    /// Sets the score, or leaves it to others as they had it. Does nothing where it is theirs
+    /// already.
     ///
     /// # Errors
     /// When the kernel refuses: a score below that of the start needs a privilege.
     pub fn set(&self, wanted: OomScore) -> io::Result<()> {
-        let score = self.score(wanted).to_string();
-        if fs::read_to_string(PATH).is_ok_and(|current| current.trim() == score) {
-            return Ok(());
-        }
-        fs::write(PATH, score)
+        // One assignment: it is whole even if its thread panicked.
+        let mut base = self.base.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match (wanted, *base) {
+            (OomScore::Unchanged, None) => return Ok(()),
+            (_, Some(found)) => found,
+            (_, None) => self.read()?,
+        };
+        *base = Some(found).filter(|_| wanted != OomScore::Unchanged);
+        let score = match wanted {
+            OomScore::Unchanged => found,
+            OomScore::Relative(value) => (found + value).clamp(MIN, MAX),
+            OomScore::Absolute(value) => value.clamp(MIN, MAX),
+        };
+        fs::write(&self.path, format!("{score}\n"))
     }
 
-    fn score(&self, wanted: OomScore) -> i32 {
-        match wanted {
-            OomScore::Unchanged => self.base,
-            OomScore::Relative(value) => (self.base + value).clamp(MIN, MAX),
-            OomScore::Absolute(value) => value.clamp(MIN, MAX),
-        }
+    fn read(&self) -> io::Result<i32> {
+        let text = fs::read_to_string(&self.path)?;
+        Ok(text.trim().parse().unwrap_or(0))
     }
 }
 
@@ -50,11 +65,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scores_stay_within_what_the_kernel_takes() {
-        let file = OomScoreFile { base: 300 };
-        assert_eq!(file.score(OomScore::Unchanged), 300);
-        assert_eq!(file.score(OomScore::Relative(200)), 500);
-        assert_eq!(file.score(OomScore::Relative(2000)), 1000);
-        assert_eq!(file.score(OomScore::Absolute(-2000)), -1000);
+    fn scores_begin_with_the_present_one_and_stay_within_what_the_kernel_takes() {
+        let path = std::env::temp_dir().join(format!("forebay-oom-{}", std::process::id()));
+        let file = OomScoreFile::at(path.clone());
+        let by_others = |score: &str| fs::write(&path, score).unwrap();
+        let check = |wanted: OomScore, expected: i32| {
+            file.set(wanted).unwrap();
+            assert_eq!(file.read().unwrap(), expected, "{wanted:?}");
+        };
+        by_others("300");
+        check(OomScore::Unchanged, 300);
+        check(OomScore::Relative(200), 500);
+        check(OomScore::Relative(2000), 1000);
+        check(OomScore::Absolute(-2000), -1000);
+        check(OomScore::Unchanged, 300);
+        by_others("22");
+        check(OomScore::Unchanged, 22);
+        check(OomScore::Relative(9), 31);
+        by_others("700");
+        check(OomScore::Relative(10), 32);
+        check(OomScore::Unchanged, 22);
+        fs::remove_file(&path).unwrap();
+        let file = OomScoreFile::at(path);
+        assert!(file.set(OomScore::Relative(1)).is_err(), "nothing tells the present score");
     }
 }

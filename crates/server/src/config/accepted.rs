@@ -153,7 +153,7 @@ pub static ROWS: &[Row] = &[
     fixed("enable-module-command", PROTECTED, "no"),
     // Clients and transports.
     row("bind-source-addr", Kind::Text, ""),
-    row("socket-mark-id", Kind::Integer { min: 0, max: u32::MAX as i64 }, "0"),
+    fixed("socket-mark-id", Kind::Integer { min: 0, max: u32::MAX as i64 }, "0"),
     row("tracking-table-max-keys", BIG_COUNT, "1000000"),
     Row {
         name: "notify-keyspace-events",
