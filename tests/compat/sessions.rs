@@ -507,22 +507,9 @@ fn tests_can_stop_the_search_for_expired_keys() {
 }
 
 #[test]
-fn debug_refuses_what_would_end_or_harm_the_server() {
+fn debug_log_writes_to_the_log() {
     let server = start(Kind::Forebay, &[]);
-    let mut client = server.tcp();
-    for (request, reason) in [
-        ("segfault", "the server does not end on request"),
-        ("panic", "the server does not end on request"),
-        ("change-repl-id", "there is no replication"),
-        ("reload", "nothing is saved to disk"),
-        ("loadaof", "nothing is saved to disk"),
-    ] {
-        let name = request.to_ascii_uppercase();
-        let text = format!("ERR DEBUG {name} is not supported: {reason}");
-        assert_eq!(client.call(&format!("DEBUG {request}")), Value::Error(text.into_bytes()));
-    }
-    client.call("DEBUG LOG a line");
-    assert_eq!(client.call("DEBUG LOG line"), Value::Simple(b"OK".into()));
+    assert_eq!(server.tcp().call("DEBUG LOG line"), Value::Simple(b"OK".into()));
     poll_until("the line to be logged", || server.log().contains("DEBUG LOG: line"));
 }
 

@@ -47,6 +47,30 @@ fn rewriting_keeps_what_people_wrote_and_restarting_keeps_the_options() {
 }
 
 #[test]
+fn rewriting_can_be_made_to_write_every_option() {
+    let place = Place::new("redis-server");
+    let port = free_port();
+    place.write("a.conf", &format!("# Ours.\nport {port}\ntimeout 5\n"));
+    let start = || {
+        let server = place.start(&["a.conf", "--enable-debug-command", "yes"]);
+        place.wait_for("out", "Ready to accept connections tcp");
+        (server, Connection::tcp(([127, 0, 0, 1], port).into()).expect("it serves"))
+    };
+    let (mut server, mut client) = start();
+    assert_eq!(client.call("DEBUG CONFIG-REWRITE-FORCE-ALL"), ok());
+    let written = place.read("a.conf");
+    assert!(written.starts_with(&format!("# Ours.\nport {port}\ntimeout 5\n\n")), "{written}");
+    for line in ["maxmemory 0", "save \"\"", "client-output-buffer-limit pubsub 32mb 8mb 60"] {
+        assert!(written.lines().any(|found| found == line), "{line}:\n{written}");
+    }
+    let before = client.ask(&harness::words("CONFIG GET *")).bytes;
+    server.signal("TERM");
+    server.wait();
+    let (_server, mut client) = start();
+    assert_eq!(client.ask(&harness::words("CONFIG GET *")).bytes, before);
+}
+
+#[test]
 fn rewriting_without_a_file_and_into_a_folder_that_is_gone_fails_as_in_redis() {
     for kind in [Kind::Forebay, Kind::Redis] {
         let server = Launch::new(kind).start();

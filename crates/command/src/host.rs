@@ -55,6 +55,14 @@ pub trait Host: Observer {
         Err(RewriteError::NoFile)
     }
 
+    /// As [`Host::config_rewrite`], but writes all options, those that are as by default too.
+    ///
+    /// # Errors
+    /// As of [`Host::config_rewrite`].
+    fn config_rewrite_all(&self) -> Result<(), RewriteError> {
+        Err(RewriteError::NoFile)
+    }
+
     /// Returns the version of Redis that the server says it is.
     fn redis_version(&self) -> String {
         crate::REDIS_VERSION.to_owned()
@@ -111,6 +119,11 @@ pub trait Host: Observer {
 
     /// Writes `text` to the log.
     fn log(&self, text: &[u8]) {
+        let _ = text;
+    }
+
+    /// Prints `text` to standard output.
+    fn print(&self, text: &str) {
         let _ = text;
     }
 

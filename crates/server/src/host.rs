@@ -53,7 +53,15 @@ impl Host for Shared {
     }
 
     fn config_rewrite(&self) -> Result<(), RewriteError> {
-        self.rewrite_config()
+        self.rewrite_config(false)
+    }
+
+    fn config_rewrite_all(&self) -> Result<(), RewriteError> {
+        self.rewrite_config(true)
+    }
+
+    fn print(&self, text: &str) {
+        print!("{text}");
     }
 
     fn redis_version(&self) -> String {
@@ -108,6 +116,7 @@ impl Host for Shared {
     }
 
     fn pause_service(&self, is_paused: bool) {
+        self.shutdown.hold(is_paused);
         self.switches.is_service_paused.store(is_paused, Ordering::Relaxed);
         self.bell.ring();
     }
@@ -133,8 +142,12 @@ impl Host for Shared {
     }
 
     fn abort_shutdown(&self) -> bool {
-        // A shutdown that has begun closes connections at once, so that none could abort it.
-        false
+        // One that has begun closes connections at once, so that none could abort it.
+        let is_aborted = self.shutdown.abort();
+        if is_aborted {
+            tracing::info!("Shutdown manually aborted.");
+        }
+        is_aborted
     }
 
     fn sleep(&self, duration: Duration) {

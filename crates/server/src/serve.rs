@@ -314,6 +314,7 @@ fn wait_for_the_end(shared: &Shared, signals: &Signals, poller: &Poller) -> io::
     let mut events = Events::with_capacity(2);
     while !shared.shutdown.has_begun() {
         poller.wait(&mut events, None)?;
+        shared.shutdown.waker().clear();
         while let Some(signal) = signals.next() {
             let settings = shared.settings();
             let request = match signal {
@@ -326,7 +327,15 @@ fn wait_for_the_end(shared: &Shared, signals: &Signals, poller: &Poller) -> io::
                     settings.shutdown_on_interrupt
                 }
             };
-            // What keeps it from ending stands in the log.
+            if shared.shutdown.is_held() && signal == Signal::Interrupt {
+                insist();
+            }
+            if shared.shutdown.admits(request) {
+                // What keeps it from ending stands in the log.
+                let _ = shared.begin_shutdown(request);
+            }
+        }
+        if let Some(request) = shared.shutdown.take_released() {
             let _ = shared.begin_shutdown(request);
         }
     }
@@ -343,14 +352,18 @@ fn end_at_once_at_a_signal(signals: Signals) {
         while signals.next().is_none() {
             poller.wait(&mut events, None)?;
         }
-        tracing::warn!("You insist... exiting now.");
-        std::process::exit(1);
+        insist();
     };
     let run = move || -> io::Result<()> { wait() };
     // Without that thread, the end is bounded by `shutdown-timeout` all the same.
     if let Err(error) = thread::Builder::new().name("signals".to_owned()).spawn(run) {
         tracing::warn!(%error, "A further signal will not end the process");
     }
+}
+
+fn insist() -> ! {
+    tracing::warn!("You insist... exiting now.");
+    std::process::exit(1);
 }
 
 /// The file that names this process, gone with it.

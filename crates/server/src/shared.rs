@@ -313,11 +313,11 @@ impl Shared {
         is_done
     }
 
-    /// Writes the configuration back to its file.
+    /// Writes the configuration back to its file; `with_defaults` also what is as by default.
     ///
     /// # Errors
     /// When there is none, or it cannot be written, which the log tells, too.
-    pub fn rewrite_config(&self) -> Result<(), RewriteError> {
+    pub fn rewrite_config(&self, with_defaults: bool) -> Result<(), RewriteError> {
         // Held throughout: of two at a time the later one writes the later values.
         let config = self.config();
         let path = std::path::Path::new(&self.identity.config_file);
@@ -329,7 +329,7 @@ impl Shared {
             read => read,
         };
         let written = text.and_then(|text| {
-            let rewritten = rewrite::rewritten(&config, &text);
+            let rewritten = rewrite::rewritten(&config, &text, with_defaults);
             rewrite::replace(path, &rewritten)
         });
         match written {
@@ -548,11 +548,23 @@ fn new_arena(
 pub struct Shutdown {
     has_begun: AtomicBool,
     waker: Waker,
+    /// What a signal asks for, while DEBUG PAUSE-CRON keeps it from happening.
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    is_on: bool,
+    request: Option<ShutdownRequest>,
 }
 
 impl Shutdown {
     fn new() -> io::Result<Shutdown> {
-        Ok(Shutdown { has_begun: AtomicBool::new(false), waker: Waker::new()? })
+        Ok(Shutdown {
+            has_begun: AtomicBool::new(false),
+            waker: Waker::new()?,
+            held: Mutex::default(),
+        })
     }
 
     /// Returns whether the server is shutting down.
@@ -565,6 +577,43 @@ impl Shutdown {
     /// Returns what tells that the shutdown has begun.
     pub fn waker(&self) -> &Waker {
         &self.waker
+    }
+
+    /// Keeps what signals ask for from happening, or lets it happen.
+    pub fn hold(&self, is_on: bool) {
+        self.held().is_on = is_on;
+        if !is_on {
+            self.waker.wake();
+        }
+    }
+
+    /// Returns whether `request`, of a signal, is to be acted on now; else it is kept.
+    pub fn admits(&self, request: ShutdownRequest) -> bool {
+        let mut held = self.held();
+        if held.is_on {
+            held.request = Some(request);
+        }
+        !held.is_on
+    }
+
+    /// Returns whether a signal's request is kept.
+    pub fn is_held(&self) -> bool {
+        self.held().request.is_some()
+    }
+
+    /// Takes what was kept and may happen now.
+    pub fn take_released(&self) -> Option<ShutdownRequest> {
+        let mut held = self.held();
+        if held.is_on { None } else { held.request.take() }
+    }
+
+    /// Forgets what was kept; returns false where there was nothing.
+    pub fn abort(&self) -> bool {
+        self.held().request.take().is_some()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().expect("no holder of a signal's request panics")
     }
 
     fn begin(&self) -> bool {

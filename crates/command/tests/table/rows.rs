@@ -136,17 +136,26 @@ fn handlers_and_flags_agree() {
 }
 
 /// Rows that DEBUG keeps to itself.
-const HIDDEN: [&str; 13] = [
+const HIDDEN: [&str; 22] = [
+    "debug|assert",
+    "debug|client-eviction",
+    "debug|config-rewrite-force-all",
     "debug|digest",
     "debug|digest-value",
     "debug|error",
     "debug|help",
     "debug|htstats",
+    "debug|htstats-key",
+    "debug|listpack",
     "debug|log",
     "debug|object",
+    "debug|oom",
+    "debug|panic",
     "debug|pause-cron",
     "debug|populate",
     "debug|protocol",
+    "debug|sdslen",
+    "debug|segfault",
     "debug|set-active-expire",
     "debug|sleep",
     "debug|stringmatch-len",

@@ -39,7 +39,7 @@ fn run(
 }
 
 /// Returns the lines of a table with `count` elements.
-fn stats(count: u64) -> String {
+pub(super) fn stats(count: u64) -> String {
     let title = "Hash table 0 stats (main hash table):\n";
     match count {
         0 => format!("{title}No stats available for empty dictionaries\n"),

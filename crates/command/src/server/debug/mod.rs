@@ -4,20 +4,30 @@
 //! The rows of this folder are in no other table. What would need a file of the data is refused,
 //! and what switches something that is not here does nothing.
 
-mod crash;
+mod assert;
+mod client_eviction;
+mod config_rewrite_force_all;
 mod digest;
 mod digest_value;
 mod error;
 mod help;
 mod htstats;
+mod htstats_key;
+mod listpack;
 mod log;
 mod object;
+mod oom;
+mod panic;
 mod pause_cron;
 mod populate;
 mod protocol;
+mod sdslen;
+mod segfault;
 mod set_active_expire;
 mod sleep;
 mod stringmatch_len;
+
+use keyspace::{Object, WriteView};
 
 use crate::prelude::*;
 
@@ -59,20 +69,25 @@ pub static DEBUG: Command = Command {
 
 /// The rows that DEBUG chooses from. Their arity is theirs alone: Redis has one refusal for both.
 static SUBCOMMANDS: &[&Command] = &[
-    &crash::ASSERT,
+    &assert::ASSERT,
+    &client_eviction::CLIENT_EVICTION,
+    &config_rewrite_force_all::CONFIG_REWRITE_FORCE_ALL,
     &digest::DIGEST,
     &digest_value::DIGEST_VALUE,
     &error::ERROR,
     &help::HELP,
     &htstats::HTSTATS,
+    &htstats_key::HTSTATS_KEY,
+    &listpack::LISTPACK,
     &log::LOG,
     &object::OBJECT,
-    &crash::OOM,
-    &crash::PANIC,
+    &oom::OOM,
+    &panic::PANIC,
     &pause_cron::PAUSE_CRON,
     &populate::POPULATE,
     &protocol::PROTOCOL,
-    &crash::SEGFAULT,
+    &sdslen::SDSLEN,
+    &segfault::SEGFAULT,
     &set_active_expire::SET_ACTIVE_EXPIRE,
     &sleep::SLEEP,
     &stringmatch_len::STRINGMATCH_LEN,
@@ -91,12 +106,19 @@ const WITHOUT_EFFECT: &[(&str, usize)] = &[
 
 /// What Redis can do and Forebay does not, and why.
 const REFUSED: &[(&str, &str)] = &[
+    ("aof-flush-sleep", "nothing is saved to disk"),
     ("change-repl-id", "there is no replication"),
     ("crash-and-recover", "nothing is saved that a new process could begin with"),
+    ("clusterlink", "there is no cluster"),
+    ("drop-cluster-packet-filter", "there is no cluster"),
     ("leak", "no memory is lost on request"),
     ("loadaof", "nothing is saved to disk"),
+    ("mallctl", "the allocator has no such numbers"),
+    ("mallctl-str", "the allocator has no such texts"),
     ("reload", "nothing is saved to disk"),
+    ("replicate", "there is no replication"),
     ("restart", "nothing is saved that a new process could begin with"),
+    ("structsize", "there are no such structures"),
 ];
 
 fn run(
@@ -122,6 +144,21 @@ fn run(
     }
     reply.ok();
     Ok(())
+}
+
+const NO_KEY: CommandError = CommandError::Fixed("ERR no such key");
+
+/// Returns what `look` makes of the entry at the key `name`, if there is one.
+fn peek<R>(
+    cx: &mut ControlContext<'_>,
+    name: &[u8],
+    look: impl FnOnce(&Object<'_>) -> R,
+) -> Option<R> {
+    let (database, now) = (cx.session.database, cx.now);
+    let hasher = *cx.access.keyspace().hasher();
+    let key = hasher.key(name);
+    let view = |view: &mut WriteView<'_>| Some(look(&view.as_read().peek(&key)?));
+    cx.access.write(&key, database, now, view)
 }
 
 /// Returns whether `text` begins with a number that is not 0, as Redis reads its switches.
