@@ -8,7 +8,7 @@
 //! `lanes.rs` and `uploads.rs` give them more to write to; `sealings.rs` seals what they write,
 //! `backlog.rs` keeps the latest effects, `stall.rs` and `pause.rs` say who waits, `monitor.rs`
 //! shows some what all do, `detach.rs` and `supervise.rs` are what a process owes to who started
-//! it, `doors.rs` exchanges the TCP listeners.
+//! it, `doors.rs` exchanges the TCP listeners, `crash.rs` says what a crash is reported with.
 //! *Invariants*: a connection belongs to one worker; a worker never waits but for readiness; an
 //! idle server uses no processor time; every buffer has a limit.
 //! *Not here*: what a command does (command), the order of checks (engine), system calls (sys).

@@ -3,8 +3,9 @@
 //! *Layout*: one file per family: `memory.rs` (memfds, seals, the reserved range), `poll.rs`
 //! (epoll, eventfd), `futex.rs`, `socket.rs` (listeners and streams), `descriptors.rs` (passing
 //! descriptors), `file.rs` (files where others may have put links), `signal.rs`, `process.rs`,
-//! `fork.rs` (who is a forked child), `clock.rs`, `random.rs`, `syslog.rs`; `allocations.rs`
-//! counts what a program that measures itself asks of the allocator.
+//! `fork.rs` (who is a forked child), `crash.rs` (the report of a fatal signal), `clock.rs`,
+//! `random.rs`, `syslog.rs`; `allocations.rs` counts what a program that measures itself asks of
+//! the allocator.
 //! *Invariants*: descriptors are close-on-exec, sockets never block, no call raises SIGPIPE.
 //! *Not here*: any policy; who may connect, when to map and what to do about an error is decided
 //! by the callers.

@@ -116,7 +116,7 @@ impl Prepared {
             let wanted = CHUNK_BYTES - address % CHUNK_BYTES;
             let count = self.read(address, &mut chunk[..wanted]);
             for word in chunk[..count].chunks_exact(WORD_BYTES) {
-                let word = usize::from_ne_bytes(word.try_into().expect("it is a word long"));
+                let word = usize::from_le_bytes(word.try_into().expect("it is a word long"));
                 if self.is_behind_call(word) && !found(word) {
                     return;
                 }
@@ -215,7 +215,7 @@ pub(super) fn describe_registers(fault: &Fault, output: &mut Output) {
     for index in (0..TOP_WORDS).rev() {
         let (address, mut word) = (stack.wrapping_add(index * WORD_BYTES), [0; WORD_BYTES]);
         if prepared.read(address, &mut word) == WORD_BYTES {
-            let word = usize::from_ne_bytes(word);
+            let word = usize::from_le_bytes(word);
             output.line(format_args!("({address:016x}) -> {word:016x}"));
         }
     }
