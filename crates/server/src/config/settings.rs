@@ -103,6 +103,7 @@ impl Settings {
         let flag = |row: &Row| text(row) == "yes";
         let path = |row: &Row| Some(text(row)).filter(|path| !path.is_empty()).map(PathBuf::from);
         let words = |row: &Row| text(row).split_whitespace().map(str::to_owned).collect();
+        let max_memory = number(&row::MAX_MEMORY);
         Settings {
             port: number(&row::PORT) as u16,
             bind: words(&row::BIND),
@@ -115,7 +116,7 @@ impl Settings {
             database_count: number(&row::DATABASES) as u8,
             password: text(&row::PASSWORD),
             protected_mode: flag(&row::PROTECTED_MODE),
-            max_memory: number(&row::MAX_MEMORY),
+            max_memory,
             max_memory_policy: EvictionPolicy::named(&text(&row::MAX_MEMORY_POLICY))
                 .expect("the row has the names of all policies"),
             max_memory_samples: number(&row::MAX_MEMORY_SAMPLES) as u32,
@@ -123,10 +124,7 @@ impl Settings {
             lfu_log_factor: number(&row::LFU_LOG_FACTOR) as u32,
             lfu_decay_minutes: number(&row::LFU_DECAY_TIME) as u32,
             collections: collection_limits(&text),
-            max_memory_clients: clients_limit(
-                &text(&row::MAX_MEMORY_CLIENTS),
-                number(&row::MAX_MEMORY),
-            ),
+            max_memory_clients: clients_limit(&text(&row::MAX_MEMORY_CLIENTS), max_memory),
             output_limit: OutputLimits::parse(&text(&row::OUTPUT_LIMITS)).normal(),
             query_bytes_max: number(&row::QUERY_LIMIT) as usize,
             bulk_bytes_max: number(&row::BULK_MAX) as u32,
@@ -154,7 +152,7 @@ impl Settings {
             latency_tracking: flag(&row::LATENCY_TRACKING),
             latency_percentiles: percentiles(&text(&row::LATENCY_PERCENTILES)),
             worker_count: number(&row::WORKERS) as usize,
-            segment_bytes: segment_bytes(number(&row::SEGMENT_SIZE), number(&row::MAX_MEMORY)),
+            segment_bytes: segment_bytes(number(&row::SEGMENT_SIZE), max_memory),
             segment_up_front: flag(&row::SEGMENT_UP_FRONT),
             effect_backlog_bytes: number(&row::EFFECT_BACKLOG),
             shared_reads: flag(&row::SHARED_READS),
