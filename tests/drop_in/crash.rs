@@ -158,6 +158,13 @@ fn failed_assertion_is_reported_as_by_redis() {
     }
 }
 
+#[test]
+fn want_of_memory_is_reported() {
+    let text = Crashing::start(Kind::Forebay, &[]).crash(&["SET k v", "debug OOM"], ABRT);
+    let head = [START, "crashed by signal: 6", "------ COMMAND UNDER WAY ------\n"];
+    assert_in_order(&text, &with_sections(&head, "OOM\"'\n"));
+}
+
 /// EXEC holds the shards of its keys throughout, and the key counts of INFO come from all shards.
 #[test]
 fn shards_that_the_crash_has_locked_do_not_hold_up_the_report() {
@@ -205,6 +212,22 @@ fn crash_log_can_be_turned_off_and_on() {
         let lines = ["CONFIG SET crash-log-enabled yes", "debug segfault"];
         assert_in_order(&crashing.crash(&lines, SEGV), &[START, "CLIENT LIST OUTPUT", END]);
     }
+}
+
+/// The system's own settings decide, as they do for any other program.
+#[test]
+fn core_is_left_where_the_system_leaves_one() {
+    const LIMIT: &str = "--core=1048576";
+    let folder = TempFolder::new();
+    let mut other = Command::new("prlimit");
+    other.args([LIMIT, "sh", "-c", "kill -SEGV $$"]).current_dir(folder.path());
+    let expected = other.status().expect("prlimit runs").core_dumped();
+    let launch = Launch::new(Kind::Forebay).by(&["prlimit", LIMIT]);
+    let mut server = launch.start();
+    let mut client = server.tcp();
+    client.send(&encode(&[words("DEBUG SEGFAULT")])).expect("the server takes a request");
+    let status = server.wait();
+    assert_eq!((status.signal(), status.core_dumped()), (Some(SEGV), expected), "{}", server.log());
 }
 
 /// What the crash has left half done is shown to nobody. The log is a pipe that the list of the

@@ -1,5 +1,6 @@
 //! What commands ask of the server.
 
+use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -61,7 +62,8 @@ impl Host for Shared {
     }
 
     fn print(&self, text: &str) {
-        print!("{text}");
+        // What nobody takes is lost, as in Redis.
+        let _ = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
     }
 
     fn redis_version(&self) -> String {
