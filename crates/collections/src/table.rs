@@ -224,7 +224,7 @@ fn bucket_of(hash: u32, count: usize) -> usize {
 mod tests {
     use std::collections::{HashMap, HashSet};
 
-    use base::KeyHasher;
+    use base::SecretHasher;
     use base::prng::Prng;
 
     use super::*;
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn any_history_leaves_what_a_map_would_have() {
-        let hasher = KeyHasher::new(7, 1);
+        let hasher = SecretHasher::new([7, 1]);
         let mut random = Prng::new(1);
         for bound in [3, 40, 2000] {
             let (mut table, mut model) = (Table::default(), HashSet::new());
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn scan_meets_whatever_stays_while_the_table_grows_and_shrinks() {
-        let hasher = KeyHasher::new(3, 1);
+        let hasher = SecretHasher::new([3, 1]);
         let mut random = Prng::new(2);
         for round in 0..60 {
             let mut table = Table::default();

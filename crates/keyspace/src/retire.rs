@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn what_is_given_up_is_charged_before_it_can_be_freed() {
-        let config = ArenaConfig { shard_count: 8, database_count: 16, hash_seed: 7 };
+        let config =
+            ArenaConfig { shard_count: 8, database_count: 16, hash_keys: base::HashKeys::fixed(7) };
         let source = HeapSource::new(1 << 16, 16);
         let keyspace = Keyspace::new(Arena::new(Box::new(source), config).unwrap());
         let before = keyspace.private_bytes();

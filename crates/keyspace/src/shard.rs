@@ -75,7 +75,7 @@ pub(crate) struct DatabaseShard {
 impl Shard {
     /// Returns the empty shard `index`.
     pub fn new(index: ShardIndex, account: Arc<MemoryAccount>, published: Arc<Published>) -> Shard {
-        let rules = Rules { limits: Limits::default(), hasher: *account.arena().hasher() };
+        let rules = Rules { limits: Limits::default(), hasher: *account.arena().secret_hasher() };
         Shard {
             index,
             sink: None,

@@ -42,7 +42,8 @@ impl World {
     }
 
     fn over(source: HeapSource) -> World {
-        let config = ArenaConfig { shard_count: 8, database_count: 16, hash_seed: 7 };
+        let config =
+            ArenaConfig { shard_count: 8, database_count: 16, hash_keys: base::HashKeys::fixed(7) };
         let keyspace = Keyspace::new(Arena::new(Box::new(source), config).unwrap());
         let sink = Arc::new(Recorded::default());
         keyspace.set_sink(Some(sink.clone()));

@@ -21,7 +21,8 @@ const LENGTH: u64 = 5000;
 fn arena() -> Arc<Arena> {
     let segments = if cfg!(miri) { 20 } else { 64 };
     let source = HeapSource::new(SEGMENT_BYTES, segments).with_uploads(UPLOAD_SEGMENTS);
-    let config = ArenaConfig { shard_count: 1, database_count: 1, hash_seed: 3 };
+    let config =
+        ArenaConfig { shard_count: 1, database_count: 1, hash_keys: base::HashKeys::fixed(3) };
     Arena::new(Box::new(source), config).unwrap()
 }
 
