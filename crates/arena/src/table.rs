@@ -378,7 +378,7 @@ impl Table {
         debug_assert!(self.find(hash, key).is_none(), "the key is absent");
         self.grow_for_one()?;
         let home = self.home(hash);
-        let (bucket, slot) = self.free_slot(home)?;
+        let (bucket, slot) = self.free_slot(home, tag_of(hash))?;
         let header = Header::new(value.value_type, value.encoding, value.mark);
         let parts = [&[], value.bytes, &[]];
         let expiry = value.expiry;

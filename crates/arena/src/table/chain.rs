@@ -16,13 +16,25 @@ use super::{EntryId, Table};
 /// Overflow buckets come in chunks of 4 KiB: 64 of them.
 const OVERFLOW_CHUNK_LOG2: u32 = 12;
 
+/// The most entries of a chain that have one tag: each is compared with a key of that tag. Keys that
+/// nobody has chosen have so many in no chain: of buckets that are about to split, the fullest there
+/// are, in one of 10^10.
+pub(super) const ALIKE_MAX: usize = 6;
+
 impl Table {
-    /// Returns a bucket of the chain of `home` and an empty slot in it, adding an overflow bucket
-    /// where all are full; no bucket where the chain may have no more.
-    pub(super) fn free_slot(&mut self, home: u64) -> Result<(u64, u8), NeedRoom> {
-        let (mut offset, mut count) = (home, 1);
+    /// Returns a bucket of the chain of `home` and an empty slot in it for an entry of `tag`, adding
+    /// an overflow bucket where all are full; no bucket where the chain may have no more.
+    pub(super) fn free_slot(&mut self, home: u64, tag: u8) -> Result<(u64, u8), NeedRoom> {
+        let (mut offset, mut count, mut alike) = (home, 1, 0);
         let end = loop {
             let bucket = self.bucket(offset);
+            let same = bucket.matches(tag);
+            if same != 0 {
+                alike += same.count_ones() as usize;
+                if alike >= ALIKE_MAX {
+                    return Ok((NOWHERE, 0));
+                }
+            }
             let empty = bucket.matches(0);
             if empty != 0 {
                 return Ok((offset, empty.trailing_zeros() as u8));
@@ -42,6 +54,17 @@ impl Table {
         self.bucket(offset).set_next(Next::Bucket(added));
         head.end(Rule::OddWhileRelinking);
         Ok((added, 0))
+    }
+
+    /// Returns how many entries of the chain at `home` have `tag`.
+    pub(super) fn alike_count(&self, home: u64, tag: u8) -> usize {
+        let (mut offset, mut count) = (home, 0);
+        while offset != 0 {
+            let bucket = self.bucket(offset);
+            count += bucket.matches(tag).count_ones() as usize;
+            offset = bucket.link();
+        }
+        count
     }
 
     /// Lets an empty slot refer to an entry.
@@ -106,7 +129,7 @@ impl Table {
         }
         let emptied = last.occupied() == 0;
         if emptied {
-            self.bucket(before).set_next(Next::End);
+            self.bucket(before).set_next(end);
         }
         home.end(Rule::OddWhileUnlinking);
         if emptied {

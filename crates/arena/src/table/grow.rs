@@ -13,6 +13,7 @@ use crate::memory::{NeedRoom, Room};
 use crate::rules::Rule;
 use crate::words::move_words;
 
+use super::chain::ALIKE_MAX;
 use super::spill::BUCKET_COUNT_MAX;
 use super::{Table, prefetch};
 
@@ -176,10 +177,10 @@ impl Table {
         target_home.begin(Rule::OddWhileSplitting);
         source_home.begin(Rule::OddWhileSplitting);
         self.bucket_count = last;
-        let (kept, rest) = gathered.split_at(gathered.len().min(CHAIN_ENTRIES_MAX));
-        self.spill_all(rest);
+        let kept = keep_first(&mut gathered);
+        self.spill_all(&gathered[kept..]);
         let end = self.chain_end(last - half);
-        self.fill_chain(target, kept.iter().copied(), end, &mut spare);
+        self.fill_chain(target, gathered[..kept].iter().copied(), end, &mut spare);
         source_home.reset();
         source_home.end(Rule::OddWhileSplitting);
         target_home.end(Rule::OddWhileSplitting);
@@ -264,6 +265,23 @@ impl Table {
             self.index_bytes -= PAGE_BYTES;
         }
     }
+}
+
+/// Puts those of `entries` first that one chain may have, and returns how many they are.
+fn keep_first(entries: &mut [(u8, u64)]) -> usize {
+    if entries.len() <= ALIKE_MAX {
+        return entries.len();
+    }
+    let (mut kept, mut alike) = (0, [0_u8; 256]);
+    for index in 0..entries.len() {
+        let count = &mut alike[usize::from(entries[index].0)];
+        if kept < CHAIN_ENTRIES_MAX && usize::from(*count) < ALIKE_MAX {
+            *count += 1;
+            entries.swap(kept, index);
+            kept += 1;
+        }
+    }
+    kept
 }
 
 /// The chunks of the smallest index.

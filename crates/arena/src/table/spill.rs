@@ -1,11 +1,11 @@
 //! Entries that their chains have no room for.
 //!
 //! Who may read the arena knows the key of the index hash, and can make as many keys as he likes
-//! that belong in one chain. So a chain has at most [`CHAIN_BUCKETS_MAX`] buckets. What comes on top
-//! of that is an entry like any other, but what refers to it stands here, in private memory: in a
+//! that belong in one chain. So a chain has at most [`CHAIN_BUCKETS_MAX`] buckets, and of each tag
+//! at most [`ALIKE_MAX`] entries. What comes on top of that is an entry like any other, but what refers to it stands here, in private memory: in a
 //! tree, which takes any keys alike. The end of the chain says so, and a reader in another process
-//! that does not find a key in such a chain asks the server. Entries come back as soon as the chain
-//! has room.
+//! that does not find a key in such a chain asks the server. Entries come back when the chain gets
+//! room.
 //!
 //! The tree is in the order of *places*, in which SCAN goes over all entries of a table:
 //! ```text
@@ -22,14 +22,17 @@ use std::ops::RangeInclusive;
 use base::{KeyHasher, SecretHasher};
 
 use crate::bucket::Next;
-use crate::layout::{CHAIN_BUCKETS_MAX, home_bucket, tag_of};
+use crate::layout::{CHAIN_BUCKETS_MAX, CHAIN_ENTRIES_MAX, home_bucket, tag_of};
 use crate::rules::Rule;
 
+use super::chain::ALIKE_MAX;
 use super::{EntryId, Table};
 
 /// How many entries of the tree one step of SCAN visits before it ends, unless more of them share a
 /// place.
 const VISITED_MAX: usize = 64;
+/// How many entries of the tree are tried for a slot that an entry leaves.
+const TRIES_MAX: usize = 8;
 /// The bits of the hash in a place.
 const HASH_BITS: u32 = 36;
 /// The bits of the secret hash that follow.
@@ -259,13 +262,18 @@ impl Table {
         (tail, count)
     }
 
-    /// Puts a spilled entry of the chain that the entry at `id` leaves into its slot, if there is
-    /// one.
+    /// Puts a spilled entry of the chain that the entry at `id` leaves into its slot, if one of the
+    /// first may come back.
     #[cold]
     pub(super) fn replace_by_spilled(&mut self, id: EntryId) -> bool {
-        let index = self.home_index(id);
-        let Some(first) = self.first_spilled(index) else { return false };
-        self.take_back(EntryId { reference: first.reference, ..id }, first);
+        let (index, left) = (self.home_index(id), self.bucket(id.bucket).tag(id.slot.into()));
+        let may_come = |spilled: &Spilled| {
+            let tag = self.tag_at(spilled.reference);
+            tag == left || self.alike_count(id.home, tag) < ALIKE_MAX
+        };
+        let found = self.spill.range(self.places_at(index)).take(TRIES_MAX).find(may_come);
+        let Some(spilled) = found else { return false };
+        self.take_back(EntryId { reference: spilled.reference, ..id }, spilled);
         self.note_spilled(id.home, self.has_spilled(index));
         true
     }
@@ -274,14 +282,17 @@ impl Table {
     #[cold]
     pub(super) fn refill(&mut self, index: u64) -> usize {
         let (home, mut moved) = (self.home_at(index), 0);
-        while let Some(first) = self.first_spilled(index) {
+        let first: Vec<Spilled> =
+            self.spill.range(self.places_at(index)).take(CHAIN_ENTRIES_MAX).collect();
+        for spilled in first {
+            let tag = self.tag_at(spilled.reference);
             // Without memory for a bucket the entry is as well where it is.
-            let Ok((bucket, slot)) = self.free_slot(home) else { break };
-            if bucket == NOWHERE {
-                break;
+            let Ok((bucket, slot)) = self.free_slot(home, tag) else { break };
+            if bucket != NOWHERE {
+                let id = EntryId { home, bucket, slot, reference: spilled.reference };
+                self.take_back(id, spilled);
+                moved += 1;
             }
-            self.take_back(EntryId { home, bucket, slot, reference: first.reference }, first);
-            moved += 1;
         }
         self.note_spilled(home, self.has_spilled(index));
         moved
@@ -289,9 +300,13 @@ impl Table {
 
     /// Lets the slot of `id` refer to `spilled`, which is spilled no more.
     fn take_back(&mut self, id: EntryId, spilled: Spilled) {
-        let hash = self.arena.hasher().hash(self.entry_at(spilled.reference).key());
+        let tag = self.tag_at(spilled.reference);
         self.spill.remove(spilled);
-        self.link_slot(id, tag_of(hash));
+        self.link_slot(id, tag);
+    }
+
+    fn tag_at(&self, reference: u64) -> u8 {
+        tag_of(self.arena.hasher().hash(self.entry_at(reference).key()))
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use base::prng::Prng;
 
+use super::chain::ALIKE_MAX;
 use super::*;
 use crate::layout::{
     AccessMark, CHAIN_BUCKETS_MAX, PAGE_BYTES, SLOTS_PER_BUCKET, SMALL_ENTRY_BYTES_MAX, TYPE_FREE,
@@ -274,6 +275,8 @@ impl Pair {
             assert!(count <= CHAIN_BUCKETS_MAX, "a chain is bounded");
             let end = if self.table.has_spilled(index) { Next::Spill } else { Next::End };
             assert_eq!(self.table.bucket(tail).next(), end, "its end is true");
+            let home = self.table.home_at(index);
+            assert!((1..=255).all(|tag| self.table.alike_count(home, tag) <= ALIKE_MAX));
             self.table.visit_chain(index, &mut |entry| {
                 let hash = self.arena.hasher().hash(entry.key());
                 assert_eq!(self.table.home_at(index), self.table.home(hash), "at home");
