@@ -46,7 +46,7 @@ pub use held::HeldValue;
 pub use large::Slid;
 pub use maintain::Drained;
 pub use sourced::Source;
-use spill::Spill;
+pub use spill::Spill;
 pub use transfer::Detached;
 pub use uploaded::{ADOPTED_BYTES_MIN, HeldUpload};
 

@@ -15,7 +15,7 @@ use crate::slab::{Slabs, class_bytes};
 use crate::words::move_words;
 
 use super::entry::expiry_word;
-use super::spill::{self, ScanPlace, ScanStep};
+use super::spill::{self, ScanPlace, ScanStep, Spill};
 use super::{Entry, EntryId, Table};
 
 /// Evacuation after a removal starts when a class has a third of its room free.
@@ -129,9 +129,7 @@ impl Table {
     /// so sparse that a bounded walk met nothing.
     pub fn sample(&self, random: u64) -> Option<EntryId> {
         if !self.spill.is_empty() && random % self.entry_count < self.spill.len() {
-            let reference = self.spill.sample(random / self.entry_count);
-            let hash = self.arena.hasher().hash(self.entry_at(reference).key());
-            return Some(self.spilled_at(hash, reference));
+            return self.sample_spilled(random);
         }
         let mut found = Vec::with_capacity(16);
         let start = (u128::from(random) * u128::from(self.bucket_count)) >> 64;
@@ -145,17 +143,19 @@ impl Table {
         None
     }
 
-    /// Removes every entry.
-    pub fn clear(&mut self) {
+    /// Removes every entry. Returns what referred to spilled ones, which takes long to free where
+    /// they were many: the caller may do it later.
+    pub fn clear(&mut self) -> Spill {
         self.begin_header(Rule::OddWhileClearing);
         self.memory.word(self.header + table_header::BUCKET_COUNT).store(0, Ordering::Relaxed);
         self.clear_large();
         self.slabs.clear(&self.arena);
-        self.spill.clear();
+        let spill = std::mem::take(&mut self.spill);
         self.reopen_directory();
         self.volatile.clear();
         self.entry_count = 0;
         self.end_header(Rule::OddWhileClearing);
+        spill
     }
 
     /// Exchanges the contents of two tables of one shard: SWAPDB.

@@ -16,7 +16,7 @@
 //! hash ends with the bucket's number. Hence nothing has to move here when buckets split or merge,
 //! and a cursor can stand between two entries of one bucket, even of keys whose hashes are equal.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use base::{KeyHasher, SecretHasher};
@@ -40,9 +40,9 @@ const SECRET_BITS: u32 = 16;
 /// The most buckets of a table: more could not be told apart by places. Their index would take
 /// 4 TiB.
 pub(super) const BUCKET_COUNT_MAX: u64 = 1 << HASH_BITS;
-/// Bytes of the tree for each entry, at most: a node of 368 has five entries or more, and there is
-/// a node above each six.
-const TREE_BYTES: u64 = 96;
+/// Bytes of the tree for each entry, at most: a node of 280 has five entries or more, and there is
+/// one of 376 above each six.
+const TREE_BYTES: u64 = 72;
 
 /// The bucket of a spilled entry: none.
 pub(super) const NOWHERE: u64 = 0;
@@ -60,13 +60,8 @@ struct Spilled {
 }
 
 /// The entries of a table that stand in no chain.
-#[derive(Default)]
-pub(super) struct Spill {
-    /// Each with where it is in the list.
-    tree: BTreeMap<Spilled, usize>,
-    /// In no order, so that one of them can be picked.
-    list: Vec<Spilled>,
-}
+#[derive(Debug, Default)]
+pub struct Spill(BTreeSet<Spilled>);
 
 /// The entries that one step of SCAN visits: those whose places are in a range.
 pub(super) struct ScanStep {
@@ -76,35 +71,38 @@ pub(super) struct ScanStep {
 }
 
 impl Spill {
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    pub fn len(&self) -> u64 {
-        self.list.len() as u64
-    }
-
-    pub fn clear(&mut self) {
-        *self = Spill::default();
-    }
-
     /// Returns the bytes of memory that it takes beside itself.
     pub fn private_bytes(&self) -> u64 {
-        (self.list.capacity() * size_of::<Spilled>()) as u64 + self.len() * TREE_BYTES
+        self.len() * TREE_BYTES
     }
 
-    /// Returns one of the references; there is one.
-    pub fn sample(&self, random: u64) -> u64 {
-        self.list[(random % self.len()) as usize].reference
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// Returns one of the references whose places are in `places`, chosen by `random`: evenly where
+    /// the places are spread evenly between the first and the last of them.
+    fn sample(&self, places: RangeInclusive<ScanPlace>, random: u64) -> Option<u64> {
+        let first = self.range(places.clone()).next()?.place;
+        let last = self.range(places).next_back()?.place;
+        let offset = (u128::from(random) * (u128::from(last - first) + 1)) >> u64::BITS;
+        self.range(first + offset as u64..=last).next().map(|spilled| spilled.reference)
     }
 
     /// Returns the references whose places are in `places`, in their order.
-    pub fn references(&self, places: RangeInclusive<ScanPlace>) -> impl Iterator<Item = u64> {
+    pub(super) fn references(
+        &self,
+        places: RangeInclusive<ScanPlace>,
+    ) -> impl Iterator<Item = u64> {
         self.range(places).map(|spilled| spilled.reference)
     }
 
     /// Returns what to visit of the entries from `start` on, within `places`.
-    pub fn step(&self, start: ScanPlace, places: &RangeInclusive<ScanPlace>) -> ScanStep {
+    pub(super) fn step(&self, start: ScanPlace, places: &RangeInclusive<ScanPlace>) -> ScanStep {
         let (start, end) = (start.max(*places.start()), *places.end());
         let mut rest = self.range(start..=end).skip(VISITED_MAX - 1).map(|spilled| spilled.place);
         let last = rest.next();
@@ -112,33 +110,25 @@ impl Spill {
         ScanStep { places: start..=next.map_or(end, |next| next - 1), next }
     }
 
-    fn range(&self, places: RangeInclusive<ScanPlace>) -> impl Iterator<Item = Spilled> {
+    fn range(&self, places: RangeInclusive<ScanPlace>) -> impl DoubleEndedIterator<Item = Spilled> {
         let at = |place, rest| Spilled { place, secret: rest, reference: rest };
-        let range = at(*places.start(), 0)..=at(*places.end(), u64::MAX);
-        self.tree.range(range).map(|(spilled, _)| *spilled)
+        self.0.range(at(*places.start(), 0)..=at(*places.end(), u64::MAX)).copied()
     }
 
     /// Returns the references of the entries that may be those of a key with these hashes.
     fn alike(&self, place: ScanPlace, secret: u64) -> impl Iterator<Item = u64> {
         let at = |reference| Spilled { place, secret, reference };
-        self.tree.range(at(0)..=at(u64::MAX)).map(|(spilled, _)| spilled.reference)
+        self.0.range(at(0)..=at(u64::MAX)).map(|spilled| spilled.reference)
     }
 
     fn insert(&mut self, spilled: Spilled) {
-        let known = self.tree.insert(spilled, self.list.len());
-        assert_eq!(known, None, "an entry is spilled once");
-        self.list.push(spilled);
+        let is_new = self.0.insert(spilled);
+        assert!(is_new, "an entry is spilled once");
     }
 
     fn remove(&mut self, spilled: Spilled) {
-        let index = self.tree.remove(&spilled).expect("the entry is spilled");
-        self.list.swap_remove(index);
-        if let Some(moved) = self.list.get(index) {
-            self.tree.insert(*moved, index);
-        }
-        if self.list.len() * 4 < self.list.capacity() {
-            self.list.shrink_to(self.list.len() * 2);
-        }
+        let was_there = self.0.remove(&spilled);
+        assert!(was_there, "the entry is spilled");
     }
 }
 
@@ -213,7 +203,21 @@ impl Table {
     pub(super) fn forget_spilled(&mut self, id: EntryId) {
         let spilled = self.spilled(id.reference);
         self.spill.remove(spilled);
-        self.note_spilled(id.home, self.first_spilled(self.home_index(id)).is_some());
+        // The hash bits of a place are all that a bucket's number has.
+        let index = home_bucket(spilled.place.reverse_bits(), self.bucket_count);
+        if !self.has_spilled(index) {
+            self.note_spilled(id.home, false);
+        }
+    }
+
+    /// Returns one of the spilled entries, chosen by `random`: a home bucket of those that have any,
+    /// and an entry of it. There is one.
+    pub(super) fn sample_spilled(&self, random: u64) -> Option<EntryId> {
+        let any = self.spill.sample(0..=ScanPlace::MAX, random)?;
+        let index = home_bucket(self.scan_place(any).reverse_bits(), self.bucket_count);
+        let reference = self.spill.sample(self.places_at(index), random.rotate_left(32))?;
+        let hash = self.arena.hasher().hash(self.entry_at(reference).key());
+        Some(self.spilled_at(hash, reference))
     }
 
     /// Returns the first spilled entry of the home bucket at `index`.

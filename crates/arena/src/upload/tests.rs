@@ -330,7 +330,7 @@ fn range_of_a_pinned_value_is_given_back_with_the_pin_and_closes_the_run() {
             "remove" => assert!(!fixture.table.remove(id)),
             "replace" => drop(fixture.table.replace(id, b"key", &value(None)).unwrap()),
             "own" => fixture.table.own(id).unwrap(),
-            _ => fixture.table.clear(),
+            _ => drop(fixture.table.clear()),
         }
         fixture.arena.reclaim();
         fixture.arena.uploads().end(SESSION);
