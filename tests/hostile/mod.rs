@@ -3,6 +3,7 @@
 
 mod crowds;
 mod door;
+mod floods;
 mod half_values;
 mod kills;
 mod lanes;

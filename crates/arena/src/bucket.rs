@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use crate::layout::SLOTS_PER_BUCKET;
+use crate::layout::{LINE_BYTES, LINK_SPILLED, SLOTS_PER_BUCKET};
 use crate::rules::{Rule, holds, linger};
 use crate::sequence;
 use crate::words::{store_bytes, word};
@@ -11,6 +11,17 @@ const TAGS_AT: usize = 5;
 const LINK_AT: usize = 14;
 const REFERENCES_AT: usize = 19;
 const SLOT_MASK: u32 = (1 << SLOTS_PER_BUCKET) - 1;
+
+/// What comes behind a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing.
+    End,
+    /// Nothing here; entries that the table keeps elsewhere.
+    Spill,
+    /// The bucket at this offset.
+    Bucket(u64),
+}
 
 /// The writer's view of a bucket: plain loads (nobody else writes), atomic stores.
 #[derive(Clone, Copy)]
@@ -77,7 +88,20 @@ impl Bucket {
     /// Returns the offset of the next bucket of the chain; 0 for none.
     #[inline(always)]
     pub fn link(self) -> u64 {
-        (self.unaligned(LINK_AT - 3) >> 24) * 64
+        match self.next() {
+            Next::Bucket(offset) => offset,
+            Next::End | Next::Spill => 0,
+        }
+    }
+
+    /// Returns what comes behind the bucket.
+    #[inline(always)]
+    pub fn next(self) -> Next {
+        match self.unaligned(LINK_AT - 3) >> 24 {
+            0 => Next::End,
+            LINK_SPILLED => Next::Spill,
+            line => Next::Bucket(line * LINE_BYTES),
+        }
     }
 
     /// Sets `slot` to `tag` and `reference`.
@@ -99,10 +123,15 @@ impl Bucket {
         unsafe { store_bytes(self.pointer.add(TAGS_AT + slot), &[0]) };
     }
 
-    /// Makes the bucket at offset `next` the next of the chain; 0 for none.
-    pub fn set_link(self, next: u64) {
-        debug_assert_eq!(next % 64, 0, "a bucket is a line");
-        let bytes = (next / 64).to_le_bytes();
+    /// Makes `next` what comes behind the bucket.
+    pub fn set_next(self, next: Next) {
+        let line = match next {
+            Next::End => 0,
+            Next::Spill => LINK_SPILLED,
+            Next::Bucket(offset) => offset / LINE_BYTES,
+        };
+        debug_assert!(line <= LINK_SPILLED, "a link has 40 bits");
+        let bytes = line.to_le_bytes();
         // SAFETY: inside the bucket, which only the caller writes.
         unsafe { store_bytes(self.pointer.add(LINK_AT), &bytes[..5]) };
     }
@@ -158,7 +187,7 @@ mod tests {
         // SAFETY: one aligned line that outlives the bucket.
         let bucket = unsafe { Bucket::at(line.0.as_mut_ptr()) };
         bucket.begin(Rule::OddWhileRelinking);
-        bucket.set_link(0xFF_FFFF_FFFF * 64);
+        bucket.set_next(Next::Bucket((LINK_SPILLED - 1) * 64));
         for slot in 0..SLOTS_PER_BUCKET {
             bucket.set(slot, 200 + slot as u8, (0xFF_0000_0000 + slot as u64) * 8);
         }
@@ -166,7 +195,9 @@ mod tests {
         bucket.end(Rule::OddWhileRelinking);
         assert_eq!(bucket.occupied(), 0b1_1110_1111);
         assert_eq!(bucket.matches(208), 1 << 8);
-        assert_eq!(bucket.link(), 0xFF_FFFF_FFFF * 64);
+        assert_eq!(bucket.link(), (LINK_SPILLED - 1) * 64);
+        bucket.set_next(Next::Spill);
+        assert_eq!((bucket.link(), bucket.next()), (0, Next::Spill));
         for slot in [0, 1, 2, 3, 5, 6, 7, 8] {
             assert_eq!(bucket.tag(slot), 200 + slot as u8);
             assert_eq!(bucket.reference(slot), (0xFF_0000_0000 + slot as u64) * 8);

@@ -16,9 +16,9 @@
 //!
 //! Root (offset 0), one word each:
 //! ```text
-//! 0 magic | 1 version | 2 generation | 3 segment epoch | 4 hash seed | 5 shards | 6 databases
+//! 0 magic | 1 version | 2 generation | 3 segment epoch | 4 hash | 5 shards | 6 databases
 //! 7 segment bytes | 8 slab base | 9 extent base | 10 span | 11 touch period
-//! 12 upload base | 13 view share
+//! 12 upload base | 13 view share | 14..18 hash key
 //! ```
 //! Table headers follow at `TABLE_HEADERS`: one line of 64 bytes per (database, shard):
 //! ```text
@@ -31,9 +31,12 @@
 //! byte 0   4 sequence     odd while this chain, or what it refers to, changes (home bucket only)
 //! byte 4   1 snapshot epoch
 //! byte 5   9 tags         0: empty slot, else the top eight bits of the hash (0 stored as 1)
-//! byte 14  5 link         the next bucket of the chain in units of 64 bytes; 0: none
+//! byte 14  5 link         the next bucket of the chain in units of 64 bytes; 0: none;
+//!                         all ones: none, and further entries that the owner alone can find
 //! byte 19  9 x 5 refs     in units of 8 bytes
 //! ```
+//! A chain has at most `CHAIN_BUCKETS_MAX` buckets. A reader that finds no entry in a chain whose
+//! last link is all ones does not know whether there is one.
 //!
 //! Entry header, one word (bit 0 is the lowest):
 //! ```text
@@ -61,7 +64,7 @@
 /// "FOREBAY\0" read as a little-endian word.
 pub const MAGIC: u64 = 0x0059_4142_4552_4F46;
 /// The version of this layout; a reader refuses any other.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// The size of a slab page and of the index pool's blocks, in bytes.
 pub const PAGE_BYTES: u64 = 16 * 1024;
@@ -73,6 +76,13 @@ pub const TABLE_HEADERS: u64 = 4096;
 pub const BUCKETS_PER_BLOCK: u64 = PAGE_BYTES / LINE_BYTES;
 /// Slots in a bucket.
 pub const SLOTS_PER_BUCKET: usize = 9;
+/// The most buckets of a chain. Keys that nobody has chosen make no chain of more: of buckets that
+/// are about to split, the fullest there are, 3 in 10^15 would.
+pub const CHAIN_BUCKETS_MAX: usize = 6;
+/// The link at the end of a chain whose further entries the owner alone can find.
+pub const LINK_SPILLED: u64 = 0xFF_FFFF_FFFF;
+/// The most entries of a chain.
+pub const CHAIN_ENTRIES_MAX: usize = CHAIN_BUCKETS_MAX * SLOTS_PER_BUCKET;
 /// The largest small entry, all of its bytes counted; a larger one becomes an extent.
 pub const SMALL_ENTRY_BYTES_MAX: u64 = 4080;
 /// The bytes of a block before its key.
@@ -88,8 +98,8 @@ pub mod root {
     pub const GENERATION: u64 = 16;
     /// Grows whenever a segment appears or is retired.
     pub const SEGMENT_EPOCH: u64 = 24;
-    /// The seed of the key hash.
-    pub const HASH_SEED: u64 = 32;
+    /// The name of the key hash, [`base::hash::INDEX_HASH`].
+    pub const HASH: u64 = 32;
     /// The number of shards.
     pub const SHARD_COUNT: u64 = 40;
     /// The number of databases.
@@ -109,6 +119,8 @@ pub mod root {
     /// The bytes of values that the views of one session may hold; 0 where there is no limit.
     /// Cooperative.
     pub const VIEW_SHARE: u64 = 104;
+    /// The words that key the hash.
+    pub const HASH_KEY: [u64; 4] = [112, 120, 128, 136];
 }
 
 /// Word positions in a table header.

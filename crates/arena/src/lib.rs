@@ -46,6 +46,7 @@ pub use reserved::ReservedBlock;
 pub use source::{HeapSource, SegmentError, SegmentSource};
 pub use table::ADOPTED_BYTES_MIN;
 pub use table::{
-    Detached, Drained, Entry, EntryId, Fill, HeldUpload, HeldValue, NewValue, Slid, Source, Table,
+    Detached, Drained, Entry, EntryId, Fill, HeldUpload, HeldValue, NewValue, Slid, Source, Spill,
+    Table,
 };
 pub use upload::{Claim, UploadError, UploadRun, UploadUsage, Uploaded, Uploader, Uploads};

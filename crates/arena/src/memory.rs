@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use base::KeyHasher;
+use base::{HashKeys, KeyHasher, SecretHasher};
 
 use crate::extent::{ExtentSpace, SlideBudget, SlideStep, TopStep};
 use crate::index_pool::IndexPool;
@@ -27,8 +27,8 @@ pub struct ArenaConfig {
     pub shard_count: u32,
     /// The number of databases, `1..=16`.
     pub database_count: u32,
-    /// The seed of the key hash; readers in other processes learn it.
-    pub hash_seed: u64,
+    /// What the hashes are keyed with; readers in other processes learn the key of the index.
+    pub hash_keys: HashKeys,
 }
 
 /// An allocation would take the arena above its limit, or the system has no more memory. Nothing
@@ -297,6 +297,7 @@ pub struct Arena {
     retired: Mutex<Vec<u64>>,
     config: ArenaConfig,
     hasher: KeyHasher,
+    secret_hasher: SecretHasher,
 }
 
 impl Arena {
@@ -330,7 +331,8 @@ impl Arena {
             own_pins: Arc::new(PinSlots::new(own_table)),
             pins,
             retired: Mutex::new(Vec::new()),
-            hasher: KeyHasher::new(config.hash_seed, config.shard_count as usize),
+            hasher: KeyHasher::new(config.hash_keys.index, config.shard_count as usize),
+            secret_hasher: SecretHasher::new(config.hash_keys.secret),
             config,
             memory,
         };
@@ -342,7 +344,10 @@ impl Arena {
         // SYNC POINT: the root whole before its magic. Pairs with the loads in `Reader::open`.
         let set =
             |offset: u64, value: u64| self.memory.word(offset).store(value, Ordering::Release);
-        set(root::HASH_SEED, self.config.hash_seed);
+        set(root::HASH, base::hash::INDEX_HASH);
+        for (at, word) in root::HASH_KEY.into_iter().zip(self.config.hash_keys.index) {
+            set(at, word);
+        }
         set(root::SHARD_COUNT, u64::from(self.config.shard_count));
         set(root::DATABASE_COUNT, u64::from(self.config.database_count));
         set(root::SEGMENT_BYTES, self.memory.segment_bytes);
@@ -362,6 +367,11 @@ impl Arena {
     /// Returns the hasher of this arena's keys.
     pub fn hasher(&self) -> &KeyHasher {
         &self.hasher
+    }
+
+    /// Returns the hasher of what lies in private memory.
+    pub fn secret_hasher(&self) -> &SecretHasher {
+        &self.secret_hasher
     }
 
     /// Returns the size of a segment in bytes.

@@ -424,7 +424,8 @@ mod tests {
     #[test]
     fn touched_quarters_agree_with_a_model() {
         let source = Box::new(HeapSource::new(1 << 16, 64));
-        let config = ArenaConfig { shard_count: 1, database_count: 1, hash_seed: 7 };
+        let config =
+            ArenaConfig { shard_count: 1, database_count: 1, hash_keys: base::HashKeys::fixed(7) };
         let arena = Arena::new(source, config).expect("the range is large enough");
         let base = arena.usage().touched_bytes;
         let limit = 40 * QUARTER_BYTES;

@@ -356,7 +356,7 @@ mod tests {
         let (tables, first) = with_table();
         let second: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
         tables.add(2, second.clone());
-        let key = base::KeyHasher::new(1, 64).key(b"key");
+        let key = base::KeyHasher::new([1; 4], 64).key(b"key");
         let touch = Touch::new(base::DatabaseIndex(1), &key);
         report(first.words(), touch);
         (0..2).for_each(|_| report(second.words(), touch));
@@ -373,7 +373,7 @@ mod tests {
         let (tables, first) = with_table();
         let second: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
         tables.add(2, second.clone());
-        let hasher = base::KeyHasher::new(1, 64);
+        let hasher = base::KeyHasher::new([1; 4], 64);
         let touch = |name: &[u8]| Touch::new(base::DatabaseIndex(1), &hasher.key(name));
         report(first.words(), touch(b"seen"));
         let mut touches = Vec::new();
@@ -390,7 +390,8 @@ mod tests {
         let (tables, table, silent) = (PinTables::new(), HeapPins::new(), Arc::default());
         let table: Arc<dyn PinMemory> = Arc::new(table);
         tables.add_session(1, table.clone(), Arc::clone(&silent));
-        let touch = Touch::new(base::DatabaseIndex(1), &base::KeyHasher::new(1, 64).key(b"key"));
+        let touch =
+            Touch::new(base::DatabaseIndex(1), &base::KeyHasher::new([1; 4], 64).key(b"key"));
         for (is_silent, expected) in [(false, 1), (true, 0), (false, 1), (true, 0)] {
             silent.store(is_silent, Ordering::Relaxed);
             report(table.words(), touch);

@@ -22,6 +22,7 @@ use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use base::hash::INDEX_HASH;
 use base::{DatabaseIndex, Key, KeyHasher, UnixMs};
 
 use crate::layout::{self, root, table_header_offset};
@@ -31,7 +32,7 @@ use crate::pins::PinMemory;
 use crate::rules::{Rule, linger};
 use crate::touches::{self, Touch};
 
-use walk::{Found, Mapping, Stop, Walk};
+use walk::{Chained, Found, Mapping, Stop, Walk};
 
 use view::KeptSlots;
 pub use view::{KeptView, View};
@@ -66,8 +67,8 @@ pub enum Outcome<T> {
     Absent,
     /// The key holds another type than a string.
     WrongType,
-    /// The entry changes too fast, its shard is in MULTI, or one-sided reads are off: ask the
-    /// server instead.
+    /// The entry changes too fast, its chain is full, its shard is in MULTI, or one-sided reads are
+    /// off: ask the server instead.
     Busy,
     /// The arena has segments that are not mapped yet: map them and try again.
     NeedSegments,
@@ -99,6 +100,11 @@ pub enum OpenError {
         /// Its version.
         found: u64,
     },
+    /// Keys are hashed otherwise.
+    Hash {
+        /// The name of the hash.
+        found: u64,
+    },
     /// The root says something impossible.
     Geometry {
         /// The offset of the word in the root.
@@ -115,6 +121,11 @@ impl fmt::Display for OpenError {
             OpenError::Version { found } => {
                 let expected = layout::VERSION;
                 write!(formatter, "arena layout {found}; this reader knows {expected}")
+            }
+            OpenError::Hash { found } => {
+                let [found, expected] = [*found, INDEX_HASH].map(u64::to_le_bytes);
+                let (found, expected) = (found.escape_ascii(), expected.escape_ascii());
+                write!(formatter, "arena keys hashed by '{found}'; this reader knows '{expected}'")
             }
             OpenError::Geometry { word, found } => {
                 write!(formatter, "impossible arena: root word {word} is {found}")
@@ -170,6 +181,9 @@ impl<V: SegmentView> Reader<V> {
         if load(root::VERSION) != layout::VERSION {
             return Err(OpenError::Version { found: load(root::VERSION) });
         }
+        if load(root::HASH) != INDEX_HASH {
+            return Err(OpenError::Hash { found: load(root::HASH) });
+        }
         let shards = load(root::SHARD_COUNT);
         let shard_count =
             geometry(root::SHARD_COUNT, shards.is_power_of_two() && shards <= SHARD_COUNT_MAX)?;
@@ -180,7 +194,7 @@ impl<V: SegmentView> Reader<V> {
         let upload_base = load(root::UPLOAD_BASE);
         geometry(root::UPLOAD_BASE, upload_base > 0 && upload_base <= view.span_bytes())?;
         let mapping = mapping.with_uploads(upload_base);
-        let hasher = KeyHasher::new(load(root::HASH_SEED), shard_count as usize);
+        let hasher = KeyHasher::new(root::HASH_KEY.map(load), shard_count as usize);
         let slots = pins.map(PinSlots::new);
         Ok(Reader { view, mapping, hasher, shard_count, database_count, slots })
     }
@@ -407,7 +421,7 @@ impl<V: SegmentView> Reader<V> {
                 Err(Stop::Changed) => std::hint::spin_loop(),
                 Err(Stop::Absent) => return Outcome::Absent,
                 Err(Stop::WrongType) => return Outcome::WrongType,
-                Err(Stop::Off) => return Outcome::Busy,
+                Err(Stop::Off | Stop::Spilled) => return Outcome::Busy,
                 Err(Stop::NeedSegments) => return Outcome::NeedSegments,
             }
         }
@@ -433,9 +447,12 @@ impl<V: SegmentView> Reader<V> {
         act: &mut impl FnMut(&Walk, &Found) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
         let walk = Walk::enter(self.mapping, self.view.epoch(), header, key.hash)?;
-        let Some(found) = walk.find(key)? else {
-            walk.check_index()?;
-            return Err(Stop::Absent);
+        let found = match walk.find(key)? {
+            Chained::Found(found) => found,
+            Chained::Nowhere(stop) => {
+                walk.check_index()?;
+                return Err(stop);
+            }
         };
         if let Some(at) = found.expiry
             && at < now()

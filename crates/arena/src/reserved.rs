@@ -251,7 +251,8 @@ mod tests {
 
     #[test]
     fn miri_value_lies_where_it_was_received_and_stays_while_it_is_held() {
-        let config = ArenaConfig { shard_count: 1, database_count: 1, hash_seed: 7 };
+        let config =
+            ArenaConfig { shard_count: 1, database_count: 1, hash_keys: base::HashKeys::fixed(7) };
         let source = Box::new(HeapSource::new(1 << 16, 64));
         let arena = Arena::new(source, config).expect("the range is large enough");
         let (shard, database) = (ShardIndex(0), DatabaseIndex(0));

@@ -2,10 +2,10 @@
 //!
 //! Linear hashing: buckets split one after the other, so that no operation moves more than one
 //! chain and memory per key stays the same at every size. An entry stays in its home bucket or
-//! that bucket's chain.
+//! that bucket's chain, or is among those that this chain has no room for.
 //!
 //! *Layout*: this file finds and changes entries; `entry.rs` is the view of one; `chain.rs` keeps
-//! slots and overflow buckets; `grow.rs` splits, merges and extends the directory; `large.rs` keeps
+//! slots and overflow buckets; `spill.rs` keeps what full chains have no room for; `grow.rs` splits, merges and extends the directory; `large.rs` keeps
 //! descriptors and blocks; `sourced.rs` stores values whose bytes come from elsewhere,
 //! `uploaded.rs` keeps those in upload memory; `transfer.rs` hands a large value on; `maintain.rs`
 //! is expiry's array, scan, sampling, evacuation, sliding.
@@ -17,6 +17,7 @@ mod held;
 mod large;
 mod maintain;
 mod sourced;
+mod spill;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -27,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, Next};
 use crate::layout::{
     AccessMark, BUCKETS_PER_BLOCK, Encoding, Header, LINE_BYTES, ValueType, home_bucket,
     small_entry_bytes, table_header, table_header_offset, tag_of,
@@ -46,6 +47,7 @@ pub use held::HeldValue;
 pub use large::Slid;
 pub use maintain::Drained;
 pub use sourced::Source;
+pub use spill::Spill;
 pub use transfer::Detached;
 pub use uploaded::{ADOPTED_BYTES_MIN, HeldUpload};
 
@@ -54,11 +56,17 @@ pub use uploaded::{ADOPTED_BYTES_MIN, HeldUpload};
 pub struct EntryId {
     /// The home bucket.
     home: u64,
-    /// The bucket of the chain that holds the slot.
+    /// The bucket of the chain that holds the slot; 0 for a spilled entry.
     bucket: u64,
     slot: u8,
     /// The small entry or the descriptor.
     reference: u64,
+}
+
+impl EntryId {
+    fn is_spilled(self) -> bool {
+        self.bucket == spill::NOWHERE
+    }
 }
 
 /// A value to store.
@@ -114,6 +122,7 @@ pub struct Table {
     moved_entries_max: u64,
     scratch: Vec<u8>,
     gathered: Vec<(u8, u64)>,
+    spill: Spill,
 }
 
 /// The new content of an entry, its value in up to three parts and a gap behind the first.
@@ -192,6 +201,7 @@ impl Table {
             moved_entries_max: 0,
             scratch: Vec::new(),
             gathered: Vec::new(),
+            spill: Spill::default(),
         };
         table.open_directory()?;
         table.room = Room::Limited;
@@ -244,7 +254,7 @@ impl Table {
         let words: usize = lists.iter().map(|list| list.capacity()).sum();
         let gathered = self.gathered.capacity() * size_of::<(u8, u64)>();
         let bytes = words * size_of::<u64>() + gathered + self.scratch.capacity();
-        bytes as u64 + self.slabs.private_bytes()
+        bytes as u64 + self.slabs.private_bytes() + self.spill.private_bytes()
     }
 
     /// Returns which of the shard's tables this is, as [`crate::extent::Owner`] names it.
@@ -293,6 +303,7 @@ impl Table {
             while slots != 0 {
                 let slot = slots.trailing_zeros();
                 let reference = bucket.reference(slot as usize);
+                spill::probes::note();
                 if self.entry_at(reference).key() == key {
                     return Some(EntryId {
                         home,
@@ -303,9 +314,10 @@ impl Table {
                 }
                 slots &= slots - 1;
             }
-            bucket_offset = bucket.link();
-            if bucket_offset == 0 {
-                return None;
+            match bucket.next() {
+                Next::Bucket(next) => bucket_offset = next,
+                Next::End => return None,
+                Next::Spill => return self.find_spilled(hash, key),
             }
         }
     }
@@ -327,8 +339,8 @@ impl Table {
         }
     }
 
-    /// Replaces the marks of the entries that may be that of `hash`, of which only the bits for
-    /// bucket and tag matter, by what `next` returns.
+    /// Replaces the marks of the entries in a chain that may be that of `hash`, of which only the
+    /// bits for bucket and tag matter, by what `next` returns.
     pub fn touch_alike(&self, hash: u64, next: impl Fn(AccessMark) -> AccessMark) {
         let tag = tag_of(hash);
         let mut bucket_offset = self.home(hash);
@@ -383,7 +395,7 @@ impl Table {
         debug_assert!(self.find(hash, key).is_none(), "the key is absent");
         self.grow_for_one()?;
         let home = self.home(hash);
-        let (bucket, slot) = self.free_slot(home)?;
+        let (bucket, slot) = self.free_slot(home, tag_of(hash))?;
         let header = Header::new(value.value_type, value.encoding, value.mark);
         let parts = [&[], value.bytes, &[]];
         let expiry = value.expiry;
@@ -577,8 +589,8 @@ impl Table {
         } else {
             let reference = self.store_new(content, position)?;
             // Compaction for the new item may have moved the old one.
-            before = self.bucket(id.bucket).reference(usize::from(id.slot));
-            self.relink_slot(id, reference);
+            before = self.reference_now(id, content.key);
+            self.relink_slot(EntryId { reference: before, ..id }, reference);
             reference
         };
         self.settle_volatile(old, content.expiry, position, reference);
@@ -586,6 +598,15 @@ impl Table {
             self.free_content(before, old);
         }
         Ok(EntryId { reference, ..id })
+    }
+
+    /// Returns where the entry at `id`, whose key is `key`, is after others may have been moved.
+    fn reference_now(&self, id: EntryId, key: &[u8]) -> u64 {
+        if !id.is_spilled() {
+            return self.bucket(id.bucket).reference(usize::from(id.slot));
+        }
+        let found = self.find_spilled(self.arena.hasher().hash(key), key);
+        found.expect("a spilled entry stays where it is found").reference
     }
 
     /// Writes `content` to new memory that nothing refers to yet; returns its reference.

@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn touch_leads_to_the_bucket_and_tag_of_its_key() {
-        let hasher = KeyHasher::new(3, 4096);
+        let hasher = KeyHasher::new([3; 4], 4096);
         for number in 0..1_000 {
             let name = format!("key:{number}");
             let key = hasher.key(name.as_bytes());

@@ -5,6 +5,7 @@
 //! *Not here*: anything that knows of memory layout, sockets or commands.
 #![forbid(unsafe_code)]
 
+pub mod collisions;
 pub mod extended;
 pub mod glob;
 pub mod hash;
@@ -16,6 +17,6 @@ pub mod number_text;
 pub mod prng;
 pub mod slot;
 
-pub use hash::{Key, KeyHasher};
+pub use hash::{HashKeys, Key, KeyHasher, SecretHasher};
 pub use ids::{DATABASE_COUNT_MAX, DatabaseIndex, Lsn, ShardIndex, UnixMs};
 pub use slot::{SLOT_COUNT, Slot, key_slot};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use arena::reader::{Outcome, Reader, View};
-use base::{DatabaseIndex, UnixMs};
+use base::{DatabaseIndex, KeyHasher, UnixMs};
 use resp::Value as Reply;
 use ring::lane::LaneShape;
 use ring::{Mapped, SharedPins};
@@ -164,6 +164,11 @@ impl Attached {
             true => Err(AttachError::Io(ErrorKind::NotConnected.into())),
             false => Ok(()),
         }
+    }
+
+    /// Returns the hasher of the keys in the memory that is read.
+    pub fn hasher(&self) -> &KeyHasher {
+        self.reader.hasher()
     }
 
     /// Copies the value of `key` to `value`, replacing what is in it; returns whether there is one,

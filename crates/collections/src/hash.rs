@@ -286,14 +286,14 @@ impl Payload for Pair {
 mod tests {
     use std::collections::HashMap;
 
-    use base::KeyHasher;
+    use base::SecretHasher;
     use base::prng::Prng;
 
     use super::*;
     use crate::Limits;
 
     fn rules() -> Rules {
-        Rules { limits: Limits::default(), hasher: KeyHasher::new(1, 1) }
+        Rules { limits: Limits::default(), hasher: SecretHasher::new([1, 1]) }
     }
 
     fn check(hash: &Hash, model: &HashMap<Vec<u8>, Vec<u8>>) {

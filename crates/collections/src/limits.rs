@@ -1,6 +1,6 @@
 //! How long each type stays in its compact form: the options of Redis of the same names.
 
-use base::KeyHasher;
+use base::SecretHasher;
 
 /// What collections need to know from outside.
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +8,7 @@ pub struct Rules {
     /// How long each type stays compact.
     pub limits: Limits,
     /// Hashes the members of large collections.
-    pub hasher: KeyHasher,
+    pub hasher: SecretHasher,
 }
 
 /// The bounds of the compact forms.

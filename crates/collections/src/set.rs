@@ -254,14 +254,14 @@ impl Payload for Member {
 mod tests {
     use std::collections::BTreeSet;
 
-    use base::KeyHasher;
+    use base::SecretHasher;
     use base::prng::Prng;
 
     use super::*;
     use crate::Limits;
 
     fn rules() -> Rules {
-        Rules { limits: Limits::default(), hasher: KeyHasher::new(1, 1) }
+        Rules { limits: Limits::default(), hasher: SecretHasher::new([1, 1]) }
     }
 
     fn members(set: &Set) -> BTreeSet<Vec<u8>> {

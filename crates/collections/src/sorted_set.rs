@@ -373,14 +373,14 @@ fn score_of(element: Element<'_>) -> f64 {
 mod tests {
     use std::collections::HashMap;
 
-    use base::KeyHasher;
+    use base::SecretHasher;
     use base::prng::Prng;
 
     use super::*;
     use crate::Limits;
 
     fn rules() -> Rules {
-        Rules { limits: Limits::default(), hasher: KeyHasher::new(1, 1) }
+        Rules { limits: Limits::default(), hasher: SecretHasher::new([1, 1]) }
     }
 
     fn in_order(model: &HashMap<Vec<u8>, f64>) -> Vec<(Vec<u8>, f64)> {

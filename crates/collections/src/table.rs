@@ -88,6 +88,8 @@ impl<P: Payload> Table<P> {
         let hash = hash as u32;
         let mut position = *self.heads.get(self.bucket_of(hash));
         while position != NONE {
+            #[cfg(test)]
+            tests::STEPS.set(tests::STEPS.get() + 1);
             let slot = self.slots.get(position as usize);
             if slot.hash == hash && slot.payload.name() == name {
                 return Some(position as usize);
@@ -224,11 +226,38 @@ fn bucket_of(hash: u32, count: usize) -> usize {
 mod tests {
     use std::collections::{HashMap, HashSet};
 
-    use base::KeyHasher;
+    use base::SecretHasher;
     use base::prng::Prng;
 
     use super::*;
     use crate::blob::Blob;
+
+    thread_local! {
+        /// Entries that this thread has looked at to find one.
+        pub static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+
+    #[test]
+    fn chosen_members_cost_as_many_steps_as_others() {
+        let hasher = SecretHasher::new(base::HashKeys::fixed(1).secret);
+        // They collide under the public secrets of the hash that was used before.
+        let chosen =
+            |number: u64| [0x8bb8_4b93_962e_acc9_u64.to_le_bytes(), number.to_le_bytes()].concat();
+        let index = base::KeyHasher::new(base::HashKeys::fixed(1).index, 1);
+        let same = base::collisions::Collisions::new(&index, [b'e'; 16]);
+        let families: [&dyn Fn(u64) -> Vec<u8>; 2] = [&chosen, &|number| same.key(number).to_vec()];
+        for name in families {
+            let mut table = Table::default();
+            STEPS.set(0);
+            for number in 0..20_000 {
+                let name = name(number);
+                assert_eq!(table.find(hasher.hash(&name), &name), None);
+                table.insert(hasher.hash(&name), Blob::of(&[&name]));
+                assert!(table.find(hasher.hash(&name), &name).is_some());
+            }
+            assert!(STEPS.get() < 4 * 20_000, "{} steps", STEPS.get());
+        }
+    }
 
     impl Payload for Blob {
         fn name(&self) -> &[u8] {
@@ -247,7 +276,7 @@ mod tests {
 
     #[test]
     fn any_history_leaves_what_a_map_would_have() {
-        let hasher = KeyHasher::new(7, 1);
+        let hasher = SecretHasher::new([7, 1]);
         let mut random = Prng::new(1);
         for bound in [3, 40, 2000] {
             let (mut table, mut model) = (Table::default(), HashSet::new());
@@ -283,7 +312,7 @@ mod tests {
 
     #[test]
     fn scan_meets_whatever_stays_while_the_table_grows_and_shrinks() {
-        let hasher = KeyHasher::new(3, 1);
+        let hasher = SecretHasher::new([3, 1]);
         let mut random = Prng::new(2);
         for round in 0..60 {
             let mut table = Table::default();

@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn keys_come_in_the_order_of_the_arguments_however_many() {
-        let hasher = KeyHasher::new(7, 64);
+        let hasher = KeyHasher::new([7; 4], 64);
         let command = command::lookup(b"del").unwrap();
         for count in 1..3 * FEW_MAX {
             let names: Vec<String> = (0..count).map(|number| format!("key:{number}")).collect();

@@ -39,7 +39,11 @@ const NOW: UnixMs = UnixMs(1_700_000_000_000);
 
 fn keyspace(shard_count: u32) -> Keyspace {
     let source = Box::new(HeapSource::new(1 << 16, 1024));
-    let config = ArenaConfig { shard_count, database_count: 16, hash_seed: shard_count.into() };
+    let config = ArenaConfig {
+        shard_count,
+        database_count: 16,
+        hash_keys: base::HashKeys::fixed(shard_count.into()),
+    };
     Keyspace::new(Arena::new(source, config).unwrap())
 }
 

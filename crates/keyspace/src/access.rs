@@ -419,9 +419,9 @@ fn flush(shard: &mut Shard, recorder: &mut Recorder, database: DatabaseIndex, no
     }
     shard.freeze_if_atomic(database, recorder);
     if let Some(part) = shard.database_mut(database) {
-        let store = part.clear();
+        let cleared = part.clear();
         shard.publish_counts(database);
-        shard.retire_all(store);
+        shard.retire_all(cleared);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::{DatabaseIndex, KeyHasher};
+use base::{DatabaseIndex, SecretHasher};
 use collections::{Collection, Direction, Element};
 
 use crate::object::{Content, Object};
@@ -30,7 +30,7 @@ impl fmt::Display for DatasetDigest {
 }
 
 fn lane(seed: u64, database: DatabaseIndex, object: &Object<'_>) -> u64 {
-    let hasher = KeyHasher::new(seed, 1);
+    let hasher = SecretHasher::new([seed, 1]);
     let expiry = object.expiry();
     let value = match object.content() {
         Content::String(bytes) => hasher.hash(&bytes),
@@ -48,7 +48,7 @@ fn lane(seed: u64, database: DatabaseIndex, object: &Object<'_>) -> u64 {
 }
 
 /// Returns the hash of a collection: parts that have no order are summed.
-fn of_collection(hasher: &KeyHasher, collection: &Collection) -> u64 {
+fn of_collection(hasher: &SecretHasher, collection: &Collection) -> u64 {
     let hash = |element: Element<'_>| element.with_bytes(|bytes| hasher.hash(bytes));
     let mut sum = 0_u64;
     match collection {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::{Arena, Table};
-use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, KeyHasher, ShardIndex};
+use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, KeyHasher, SecretHasher, ShardIndex};
 use collections::Limits;
 
 use crate::effect::EffectSink;
@@ -95,6 +95,11 @@ impl Keyspace {
     #[inline]
     pub fn hasher(&self) -> &KeyHasher {
         self.account.arena().hasher()
+    }
+
+    /// Returns the hasher of what is registered for keys.
+    pub(crate) fn secret_hasher(&self) -> &SecretHasher {
+        self.account.arena().secret_hasher()
     }
 
     /// Returns whether any value lies where a client can write it. Whoever holds a shard learns of

@@ -31,6 +31,7 @@ mod object;
 mod policy;
 mod published;
 mod recorder;
+mod registered;
 mod relocate;
 mod reserve;
 mod retire;

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use arena::Spill;
 use collections::Collection;
 
 use crate::keyspace::Keyspace;
@@ -21,7 +22,7 @@ pub(crate) struct RetiredList {
 
 pub(crate) enum Retired {
     One(#[expect(dead_code, reason = "it is only dropped")] Collection),
-    All(#[expect(dead_code, reason = "they are only dropped")] Store),
+    All(#[expect(dead_code, reason = "they are only dropped")] (Store, Spill)),
 }
 
 impl Shard {
@@ -33,11 +34,11 @@ impl Shard {
         }
     }
 
-    /// As [`Shard::retire`], of all collections of a database.
-    pub fn retire_all(&mut self, store: Store) {
-        let bytes = store.private_bytes();
+    /// As [`Shard::retire`], of all that a database had in private memory.
+    pub fn retire_all(&mut self, (store, spill): (Store, Spill)) {
+        let bytes = store.private_bytes() + spill.private_bytes();
         if bytes >= RETIRED_BYTES_MIN {
-            self.account().retire(Retired::All(store), bytes);
+            self.account().retire(Retired::All((store, spill)), bytes);
         }
     }
 }
@@ -83,7 +84,8 @@ mod tests {
 
     #[test]
     fn what_is_given_up_is_charged_before_it_can_be_freed() {
-        let config = ArenaConfig { shard_count: 8, database_count: 16, hash_seed: 7 };
+        let config =
+            ArenaConfig { shard_count: 8, database_count: 16, hash_keys: base::HashKeys::fixed(7) };
         let source = HeapSource::new(1 << 16, 16);
         let keyspace = Keyspace::new(Arena::new(Box::new(source), config).unwrap());
         let before = keyspace.private_bytes();

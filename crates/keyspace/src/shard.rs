@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arena::{DrainStep, Drained, Entry, EntryId, NeedRoom, Room, Slid, SlideStep, Table};
+use arena::{DrainStep, Drained, Entry, EntryId, NeedRoom, Room, Slid, SlideStep, Spill, Table};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, Lsn, SLOT_COUNT, ShardIndex, Slot, UnixMs};
 
 use collections::{Limits, Rules};
@@ -75,7 +75,7 @@ pub(crate) struct DatabaseShard {
 impl Shard {
     /// Returns the empty shard `index`.
     pub fn new(index: ShardIndex, account: Arc<MemoryAccount>, published: Arc<Published>) -> Shard {
-        let rules = Rules { limits: Limits::default(), hasher: *account.arena().hasher() };
+        let rules = Rules { limits: Limits::default(), hasher: *account.arena().secret_hasher() };
         Shard {
             index,
             sink: None,
@@ -339,12 +339,12 @@ impl DatabaseShard {
     }
 
     /// Removes all keys; returns what they referred to.
-    pub fn clear(&mut self) -> Store {
-        self.table.clear();
+    pub fn clear(&mut self) -> (Store, Spill) {
+        let spill = self.table.clear();
         self.slots.clear();
         self.expiry_cursor = 0;
         self.ttl_mean_ms = 0;
-        std::mem::take(&mut self.store)
+        (std::mem::take(&mut self.store), spill)
     }
 
     /// Returns the entry at `id` with its value.

@@ -46,7 +46,8 @@ impl World {
     }
 
     fn with_shards(source: HeapSource, shard_count: u32) -> World {
-        let config = ArenaConfig { shard_count, database_count: 16, hash_seed: 7 };
+        let hash_keys = base::HashKeys::fixed(7);
+        let config = ArenaConfig { shard_count, database_count: 16, hash_keys };
         let keyspace = Keyspace::new(Arena::new(Box::new(source), config).unwrap());
         let sink = Arc::new(Recorded::default());
         keyspace.set_sink(Some(sink.clone()));

@@ -10,7 +10,6 @@
 //! session itself, ends it alone: that is one atomic step. The session is told without a guard, by
 //! the number of its wait, so that word of one wait does not end the next.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
@@ -18,6 +17,7 @@ use base::{DatabaseIndex, Key, ShardIndex, UnixMs};
 
 use crate::guard::Guard;
 use crate::keyspace::Keyspace;
+use crate::registered::{Registered, Registration};
 use crate::shard::{Shard, is_expired};
 
 /// Bytes that one key of a wait costs beside its own, in shard and session together.
@@ -38,7 +38,7 @@ pub struct Waits {
 #[derive(Debug)]
 struct AwaitedKey {
     shard: ShardIndex,
-    place: Place,
+    registration: Registration,
     bytes: usize,
 }
 
@@ -74,38 +74,28 @@ pub(crate) struct ServedList {
     has_any: AtomicBool,
 }
 
-/// By the hash of the key and the order of arrival in the shard.
-type Place = (u64, u64);
-
 /// Who awaits the keys of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct WaitTable {
-    waiting: BTreeMap<Place, Waiting>,
-    /// How many keys were ever awaited.
-    arrivals: u64,
+    waiting: Registered<Waiting>,
     /// Awaited keys that were seen to be there and have not been served.
     ready: Vec<Ready>,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    database: DatabaseIndex,
+    hash: u64,
     key: Arc<[u8]>,
     wait: Arc<Wait>,
     /// The key is among those that are ready; set at the first who awaits it.
     is_ready: bool,
 }
 
-impl Waiting {
-    fn is_for(&self, database: DatabaseIndex, key: &[u8]) -> bool {
-        self.database == database && *self.key == *key
-    }
-}
-
 #[derive(Debug)]
 struct Ready {
     database: DatabaseIndex,
     hash: u64,
+    secret: u64,
     key: Arc<[u8]>,
     now: UnixMs,
 }
@@ -117,45 +107,38 @@ impl WaitTable {
         self.waiting.is_empty()
     }
 
-    /// Notes that the key `name` of `hash` is there at `now`; returns whether somebody awaits it.
+    /// Notes that the key `name`, whose secret hash is `secret`, is there at `now`; returns whether
+    /// somebody awaits it.
     #[cold]
     pub fn note_ready(
         &mut self,
         database: DatabaseIndex,
-        (hash, name): (u64, &[u8]),
+        secret: u64,
+        name: &[u8],
         now: UnixMs,
     ) -> bool {
-        let Some(first) = self.first(database, (hash, name)) else { return false };
+        let Some(first) = self.first(database, secret, name) else { return false };
         if !std::mem::replace(&mut first.is_ready, true) {
-            let key = Arc::clone(&first.key);
-            self.ready.push(Ready { database, hash, key, now });
+            let (hash, key) = (first.hash, Arc::clone(&first.key));
+            self.ready.push(Ready { database, hash, secret, key, now });
         }
         true
     }
 
     /// Returns who awaits a key first.
-    fn first(
-        &mut self,
-        database: DatabaseIndex,
-        (hash, name): (u64, &[u8]),
-    ) -> Option<&mut Waiting> {
-        let mut same_hash = self.waiting.range_mut((hash, 0)..=(hash, u64::MAX));
-        same_hash.find(|(_, waiting)| waiting.is_for(database, name)).map(|(_, waiting)| waiting)
-    }
-
-    fn add(&mut self, hash: u64, waiting: Waiting) -> Place {
-        self.arrivals += 1;
-        let place = (hash, self.arrivals);
-        self.waiting.insert(place, waiting);
-        place
+    fn first(&mut self, database: DatabaseIndex, secret: u64, name: &[u8]) -> Option<&mut Waiting> {
+        let mut alike = self.waiting.of(database, secret).map(|(_, waiting)| waiting);
+        alike.find(|waiting| *waiting.key == *name)
     }
 
     /// Takes those who await `ready` out, in the order in which they came.
     fn take(&mut self, ready: &Ready) -> Vec<Waiting> {
-        let same_hash = self.waiting.range((ready.hash, 0)..=(ready.hash, u64::MAX));
-        let places = same_hash.filter(|(_, waiting)| waiting.is_for(ready.database, &ready.key));
-        let places: Vec<Place> = places.map(|(place, _)| *place).collect();
-        places.iter().filter_map(|place| self.waiting.remove(place)).collect()
+        let alike = self.waiting.of(ready.database, ready.secret);
+        let all: Vec<Registration> = alike
+            .filter(|(_, waiting)| waiting.key == ready.key)
+            .map(|(registration, _)| registration)
+            .collect();
+        all.into_iter().filter_map(|registration| self.waiting.remove(registration)).collect()
     }
 }
 
@@ -163,12 +146,13 @@ impl Shard {
     /// Notes which awaited keys of `database` are there at `now`, now that it has got other
     /// contents; returns whether any is.
     pub fn note_all_ready(&mut self, database: DatabaseIndex, now: UnixMs) -> bool {
-        let all = self.waits.waiting.iter().filter(|(_, waiting)| waiting.database == database);
-        let all: Vec<_> = all.map(|(place, it)| (place.0, Arc::clone(&it.key))).collect();
+        let all = self.waits.waiting.of_database(database);
+        let all: Vec<_> =
+            all.map(|(it, waiting)| (it.secret, waiting.hash, Arc::clone(&waiting.key))).collect();
         let mut has_ready = false;
-        for (hash, key) in all {
+        for (secret, hash, key) in all {
             if self.is_there(database, hash, &key, now) {
-                has_ready |= self.waits.note_ready(database, (hash, &key), now);
+                has_ready |= self.waits.note_ready(database, secret, &key, now);
             }
         }
         has_ready
@@ -177,9 +161,9 @@ impl Shard {
     /// Ends the waits for the keys that are ready and still there, and appends them to `served`.
     fn serve(&mut self, served: &mut Vec<Served>) {
         for ready in std::mem::take(&mut self.waits.ready) {
-            let Ready { database, hash, ref key, now } = ready;
+            let Ready { database, hash, secret, ref key, now } = ready;
             if !self.is_there(database, hash, key, now) {
-                let first = self.waits.first(database, (hash, key));
+                let first = self.waits.first(database, secret, key);
                 first.expect("nobody leaves while the shard is held").is_ready = false;
                 continue;
             }
@@ -216,11 +200,13 @@ impl Guard<'_> {
         let mut charged = 0;
         for key in keys {
             let (name, wait) = (key.bytes.into(), Arc::clone(&wait));
-            let waiting = Waiting { database, key: name, wait, is_ready: false };
-            let place = self.shard_mut(key.shard).waits.add(key.hash, waiting);
+            let waiting = Waiting { hash: key.hash, key: name, wait, is_ready: false };
+            let secret = self.keyspace().secret_hasher().hash(key.bytes);
+            let table = &mut self.shard_mut(key.shard).waits;
+            let registration = table.waiting.add(database, secret, waiting);
             let bytes = key.bytes.len() + WAIT_BYTES;
             charged += bytes as u64;
-            waits.keys.push(AwaitedKey { shard: key.shard, place, bytes });
+            waits.keys.push(AwaitedKey { shard: key.shard, registration, bytes });
         }
         waits.current = Some(wait);
         self.keyspace().charge(charged);
@@ -265,8 +251,8 @@ impl Keyspace {
         let wait = waits.current.take()?;
         let end = wait.end.get_or_init(|| None).clone();
         let mut charged = 0;
-        for AwaitedKey { shard, place, bytes } in std::mem::take(&mut waits.keys) {
-            self.lock(shard).shard_mut(shard).waits.waiting.remove(&place);
+        for AwaitedKey { shard, registration, bytes } in std::mem::take(&mut waits.keys) {
+            self.lock(shard).shard_mut(shard).waits.waiting.remove(registration);
             charged += bytes as u64;
         }
         self.discharge(charged);

@@ -4,7 +4,7 @@
 //! such a key changes nothing for that watcher, as Redis has it. A version per key could not tell
 //! watchers apart.
 
-use std::ops::Range;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -12,10 +12,13 @@ use base::{DatabaseIndex, Key, ShardIndex, Slot, UnixMs};
 
 use crate::guard::Guard;
 use crate::keyspace::Keyspace;
+use crate::registered::{Registered, Registration, probes};
 use crate::shard::{Shard, is_expired};
 
 /// Bytes that one watch of one key costs beside the key's own, in shard and session together.
-const WATCH_BYTES: usize = 160;
+const WATCH_BYTES: usize = 224;
+/// Of so many watched keys a session looks at each to know whether it has one already.
+const LOOKED_AT_MAX: usize = 16;
 
 /// The watches of one session.
 ///
@@ -28,11 +31,15 @@ pub struct Watches {
     /// That of watches that have ended, for the next ones.
     spare: Option<Arc<AtomicBool>>,
     keys: Vec<WatchedKey>,
+    /// The keys by database and secret hash, each with where it is in the list: what makes many of
+    /// them cost no more than few, each. Empty while there are few.
+    order: BTreeSet<(DatabaseIndex, u64, usize)>,
+    bytes: u64,
 }
 
 #[derive(Debug)]
 struct WatchedKey {
-    database: DatabaseIndex,
+    registration: Registration,
     bytes: Arc<[u8]>,
     hash: u64,
     slot: Slot,
@@ -42,6 +49,15 @@ struct WatchedKey {
 impl WatchedKey {
     fn key(&self) -> Key<'_> {
         Key { bytes: &self.bytes, hash: self.hash, slot: self.slot, shard: self.shard }
+    }
+
+    fn charged_bytes(&self) -> u64 {
+        (self.bytes.len() + WATCH_BYTES) as u64
+    }
+
+    fn is(&self, database: DatabaseIndex, key: &[u8]) -> bool {
+        probes::note();
+        self.registration.database == database && *self.bytes == *key
     }
 }
 
@@ -54,6 +70,11 @@ impl Watches {
     /// Returns the number of watched keys.
     pub fn len(&self) -> usize {
         self.keys.len()
+    }
+
+    /// Returns the bytes of memory that the watches take, in the session and in the shards.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Returns whether a watched key is known to have changed.
@@ -86,8 +107,31 @@ impl Watches {
         }
     }
 
-    fn contains(&self, database: DatabaseIndex, key: &Key<'_>) -> bool {
-        self.keys.iter().any(|watched| watched.database == database && *watched.bytes == *key.bytes)
+    fn contains(&self, database: DatabaseIndex, secret: u64, key: &[u8]) -> bool {
+        if self.order.is_empty() {
+            return self.keys.iter().any(|watched| watched.is(database, key));
+        }
+        let mut alike = self.order.range((database, secret, 0)..=(database, secret, usize::MAX));
+        alike.any(|&(_, _, index)| self.keys[index].is(database, key))
+    }
+
+    fn push(&mut self, watched: WatchedKey) {
+        self.bytes += watched.charged_bytes();
+        self.keys.push(watched);
+        let first = match self.keys.len() {
+            ..=LOOKED_AT_MAX => return,
+            _ if self.order.is_empty() => 0,
+            count => count - 1,
+        };
+        for (index, WatchedKey { registration, .. }) in self.keys.iter().enumerate().skip(first) {
+            self.order.insert((registration.database, registration.secret, index));
+        }
+    }
+
+    /// Takes all keys out, and the bytes that they were charged with.
+    fn take_keys(&mut self) -> (impl Iterator<Item = WatchedKey> + '_, u64) {
+        self.order.clear();
+        (self.keys.drain(..), std::mem::take(&mut self.bytes))
     }
 }
 
@@ -109,18 +153,16 @@ impl PartialEq for WatchMark {
     }
 }
 
-/// Who watches the keys of one shard: one record for each watch, by the key's hash and bytes, so
-/// that those of a key are neighbours. It keeps its memory for the next watch.
+/// Who watches the keys of one shard: one record for each watch.
 #[derive(Debug, Default)]
 pub(crate) struct WatchTable {
-    watchers: Vec<Watcher>,
+    watchers: Registered<Watcher>,
 }
 
 #[derive(Debug)]
 struct Watcher {
     hash: u64,
     key: Arc<[u8]>,
-    database: DatabaseIndex,
     dirty: Arc<AtomicBool>,
     /// The key was there and had expired when the watch began, and no change came since.
     expired: bool,
@@ -152,56 +194,26 @@ impl WatchTable {
         self.watchers.is_empty()
     }
 
-    /// Tells the watchers of `key` that it changed, and `exists` now.
-    pub fn touch(&mut self, database: DatabaseIndex, key: &Key<'_>, exists: bool) {
-        let range = self.range(key.hash, key.bytes);
-        let Range { mut start, mut end } = range;
-        while start < end {
-            let watcher = &mut self.watchers[start];
-            if watcher.database == database {
-                // An expired key that is removed is as absent as it was.
-                if watcher.expired && !exists {
-                    watcher.expired = false;
-                } else {
-                    watcher.mark_dirty();
-                }
+    /// Tells the watchers of `key`, whose secret hash is `secret`, that it changed, and `exists` now.
+    pub fn touch(&mut self, database: DatabaseIndex, secret: u64, key: &[u8], exists: bool) {
+        let mut left = Vec::new();
+        for (registration, watcher) in self.watchers.of(database, secret) {
+            if *watcher.key != *key {
+                continue;
             }
-            if watcher.is_attended() {
-                start += 1;
+            // An expired key that is removed is as absent as it was.
+            if watcher.expired && !exists {
+                watcher.expired = false;
             } else {
-                self.watchers.remove(start);
-                end -= 1;
+                watcher.mark_dirty();
+            }
+            if !watcher.is_attended() {
+                left.push(registration);
             }
         }
-    }
-
-    fn add(&mut self, watcher: Watcher) {
-        let end = self.range(watcher.hash, &watcher.key).end;
-        self.watchers.insert(end, watcher);
-    }
-
-    fn remove(&mut self, watched: &WatchedKey, dirty: &Arc<AtomicBool>) {
-        if let Some(index) = self.position(watched, dirty) {
-            self.watchers.remove(index);
+        for registration in left {
+            self.watchers.remove(registration);
         }
-    }
-
-    fn watcher(&self, watched: &WatchedKey, dirty: &Arc<AtomicBool>) -> Option<&Watcher> {
-        self.position(watched, dirty).map(|index| &self.watchers[index])
-    }
-
-    fn position(&self, watched: &WatchedKey, dirty: &Arc<AtomicBool>) -> Option<usize> {
-        let is_it =
-            |one: &Watcher| one.database == watched.database && Arc::ptr_eq(&one.dirty, dirty);
-        self.range(watched.hash, &watched.bytes).find(|&index| is_it(&self.watchers[index]))
-    }
-
-    /// Returns where the watchers of a key are, or would be.
-    fn range(&self, hash: u64, key: &[u8]) -> Range<usize> {
-        let order = |one: &Watcher| one.hash.cmp(&hash).then_with(|| (*one.key).cmp(key));
-        let start = self.watchers.partition_point(|one| order(one).is_lt());
-        let count = self.watchers[start..].iter().take_while(|one| order(one).is_eq()).count();
-        start..start + count
     }
 }
 
@@ -217,7 +229,7 @@ impl Shard {
         now: UnixMs,
     ) {
         let mut watches = std::mem::take(&mut self.watches);
-        for watcher in watches.watchers.iter_mut().filter(|one| one.database == emptied) {
+        for (_, watcher) in watches.watchers.of_database(emptied) {
             let before = self.presence(emptied, watcher.hash, &watcher.key, now);
             let after = match replacement {
                 Some(replacement) => self.presence(replacement, watcher.hash, &watcher.key, now),
@@ -263,7 +275,8 @@ impl Keyspace {
         now: UnixMs,
     ) {
         for key in keys {
-            if watches.contains(database, key) {
+            let secret = self.secret_hasher().hash(key.bytes);
+            if watches.contains(database, secret, key.bytes) {
                 continue;
             }
             let dirty = watches.begin().clone();
@@ -271,34 +284,25 @@ impl Keyspace {
             let mut guard = self.lock(key.shard);
             let shard = guard.shard_mut(key.shard);
             let expired = shard.presence(database, key.hash, key.bytes, now) == Presence::Expired;
-            let name = Arc::clone(&bytes);
-            shard.watches.add(Watcher { hash: key.hash, key: name, database, dirty, expired });
+            let watcher = Watcher { hash: key.hash, key: Arc::clone(&bytes), dirty, expired };
+            let registration = shard.watches.watchers.add(database, secret, watcher);
             drop(guard);
-            self.charge((key.bytes.len() * 2 + WATCH_BYTES) as u64);
-            watches.keys.push(WatchedKey {
-                database,
-                bytes,
-                hash: key.hash,
-                slot: key.slot,
-                shard: key.shard,
-            });
+            let Key { hash, slot, shard, .. } = *key;
+            let watched = WatchedKey { registration, bytes, hash, slot, shard };
+            self.charge(watched.charged_bytes());
+            watches.push(watched);
         }
     }
 
     /// Ends all of `watches`. The caller holds no guard.
     pub fn unwatch(&self, watches: &mut Watches) {
         let Some(dirty) = watches.dirty.take() else { return };
-        for watched in watches.keys.drain(..) {
-            let mut guard = self.lock(watched.shard);
-            guard.shard_mut(watched.shard).watches.remove(&watched, &dirty);
-            drop(guard);
-            self.discharge_watch(&watched);
+        let (keys, bytes) = watches.take_keys();
+        for WatchedKey { shard, registration, .. } in keys {
+            self.lock(shard).shard_mut(shard).watches.watchers.remove(registration);
         }
+        self.discharge(bytes);
         watches.end(dirty);
-    }
-
-    fn discharge_watch(&self, watched: &WatchedKey) {
-        self.discharge((watched.bytes.len() * 2 + WATCH_BYTES) as u64);
     }
 }
 
@@ -313,8 +317,9 @@ impl Guard<'_> {
             && watches.keys.iter().all(|watched| {
                 let shard = self.shards().shard(watched.shard);
                 let key = watched.key();
-                let presence = shard.presence(watched.database, key.hash, key.bytes, now);
-                let watcher = shard.watches.watcher(watched, dirty);
+                let WatchedKey { registration, .. } = watched;
+                let presence = shard.presence(registration.database, key.hash, key.bytes, now);
+                let watcher = shard.watches.watchers.get(*registration);
                 presence != Presence::Expired || watcher.is_some_and(|watcher| watcher.expired)
             })
     }
@@ -325,10 +330,11 @@ impl Guard<'_> {
     /// When this guard lacks the shard of a watched key.
     pub fn unwatch(&mut self, watches: &mut Watches) {
         let Some(dirty) = watches.dirty.take() else { return };
-        for watched in watches.keys.drain(..) {
-            self.shard_mut(watched.shard).watches.remove(&watched, &dirty);
-            self.keyspace().discharge_watch(&watched);
+        let (keys, bytes) = watches.take_keys();
+        for WatchedKey { shard, registration, .. } in keys {
+            self.shard_mut(shard).watches.watchers.remove(registration);
         }
+        self.keyspace().discharge(bytes);
         watches.end(dirty);
     }
 }

@@ -772,13 +772,16 @@ impl<'p> Place<'p> {
     /// await it. All changes of one key pass here.
     #[inline]
     pub(crate) fn tell(&mut self, key: &Key<'_>, exists: bool) {
-        if !self.shard.watches.is_empty() {
-            self.shard.watches.touch(self.database, key, exists);
+        if !self.shard.watches.is_empty() || !self.shard.waits.is_empty() {
+            self.tell_registered(key.bytes, exists);
         }
-        if exists
-            && !self.shard.waits.is_empty()
-            && self.shard.waits.note_ready(self.database, (key.hash, key.bytes), self.now)
-        {
+    }
+
+    #[cold]
+    fn tell_registered(&mut self, key: &[u8], exists: bool) {
+        let secret = self.shard.account().arena().secret_hasher().hash(key);
+        self.shard.watches.touch(self.database, secret, key, exists);
+        if exists && self.shard.waits.note_ready(self.database, secret, key, self.now) {
             self.recorder.note_ready();
         }
     }

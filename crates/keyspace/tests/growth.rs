@@ -17,7 +17,8 @@ fn growth_moves_a_bounded_number_of_entries_and_holds_a_shard_briefly() {
         Err(_) => 300_000,
     };
     let segments = 8 * (keys * 64 / (1 << 26)) as u32 + 32;
-    let config = ArenaConfig { shard_count: 64, database_count: 16, hash_seed: 42 };
+    let config =
+        ArenaConfig { shard_count: 64, database_count: 16, hash_keys: base::HashKeys::fixed(42) };
     let arena = Arena::new(Box::new(HeapSource::new(1 << 26, segments)), config).expect("fits");
     let keyspace = Keyspace::new(arena);
     let (mut longest, mut total) = (Duration::ZERO, Duration::ZERO);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arena::{Arena, ArenaConfig};
-use base::UnixMs;
+use base::{HashKeys, UnixMs};
 use command::{ConfigError, RewriteError, ShutdownError, ShutdownRequest};
 use engine::{Engine, Position, Tally, Watch};
 use keyspace::{Keyspace, shard_count_for_workers};
@@ -532,10 +532,12 @@ fn new_arena(
     let segments = memory::reserve(settings.segment_bytes, backing)
         .map_err(|error| format!("no address space for the data: {error}"))?;
     let segments = Arc::new(segments);
+    let mut random = [0; HashKeys::BYTES];
+    sys::random::fill(&mut random).map_err(|error| format!("no randomness: {error}"))?;
     let config = ArenaConfig {
         shard_count: shard_count_for_workers(worker_count) as u32,
         database_count: u32::from(settings.database_count),
-        hash_seed: sys::random::seed().map_err(|error| format!("no randomness: {error}"))?,
+        hash_keys: HashKeys::from_random(&random),
     };
     let source = SharedSegments::new(Arc::clone(&segments));
     let source = Box::new(source.with_uploads(memory::upload_segments(&segments)));

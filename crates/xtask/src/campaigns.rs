@@ -135,6 +135,14 @@ pub const CAMPAIGNS: &[Campaign] = &[
         filter: "over_its_table",
     },
     Campaign {
+        name: "floods",
+        promise: "a million keys or members chosen to collide cost at most five times what others do",
+        has_short: false,
+        amounts: &[("FOREBAY_FLOOD_KEYS", 1_000_000)],
+        target: TESTS,
+        filter: "floods_of",
+    },
+    Campaign {
         name: "kills",
         promise: "a thousand clients killed at any step leave nothing, and others notice nothing",
         has_short: false,

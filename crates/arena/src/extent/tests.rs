@@ -19,7 +19,8 @@ use bins::bin_of;
 
 /// Returns an arena over `source`, about half of it for extents.
 pub(super) fn arena_over(source: impl SegmentSource + 'static) -> Arc<Arena> {
-    let config = ArenaConfig { shard_count: 1, database_count: 1, hash_seed: 7 };
+    let config =
+        ArenaConfig { shard_count: 1, database_count: 1, hash_keys: base::HashKeys::fixed(7) };
     Arena::new(Box::new(source), config).expect("the range is large enough")
 }
 

@@ -58,7 +58,8 @@ impl Fixture {
     fn with(segment_bytes: u64, segment_count: u32) -> Fixture {
         let source = HeapSource::new(segment_bytes, segment_count);
         let (base, span_bytes) = (source.base(), source.span_bytes());
-        let config = ArenaConfig { shard_count: 1, database_count: 2, hash_seed: 11 };
+        let config =
+            ArenaConfig { shard_count: 1, database_count: 2, hash_keys: base::HashKeys::fixed(11) };
         let arena = Arena::new(Box::new(source), config).unwrap();
         let table = Table::new(arena.clone(), ShardIndex(0), DATABASE, Room::Limited).unwrap();
         let pins: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
@@ -422,6 +423,10 @@ fn memory_that_is_no_arena_is_refused() {
     set(root::MAGIC, layout::MAGIC);
     assert_eq!(open().err(), Some(OpenError::Version { found: 0 }));
     set(root::VERSION, layout::VERSION);
+    set(root::HASH, u64::from_le_bytes(*b"another1"));
+    let error = open().err().expect("it hashes otherwise");
+    assert_eq!(error.to_string(), "arena keys hashed by 'another1'; this reader knows 'rapid3mp'");
+    set(root::HASH, base::hash::INDEX_HASH);
     for (offset, wrong, right) in [
         (root::SHARD_COUNT, 3, 4),
         (root::SHARD_COUNT, 8192, 4),

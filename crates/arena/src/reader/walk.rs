@@ -6,22 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::{Key, UnixMs};
 
 use crate::layout::{
-    BLOCK_HEADER_BYTES, BUCKETS_PER_BLOCK, Header, LINE_BYTES, Location, SLOTS_PER_BUCKET,
-    SMALL_ENTRY_BYTES_MAX, ValueType, block, block_value_offset, home_bucket, root, table_header,
-    tag_of,
+    BLOCK_HEADER_BYTES, BUCKETS_PER_BLOCK, CHAIN_BUCKETS_MAX, Header, LINE_BYTES, LINK_SPILLED,
+    Location, SLOTS_PER_BUCKET, SMALL_ENTRY_BYTES_MAX, ValueType, block, block_value_offset,
+    home_bucket, root, table_header, tag_of,
 };
 use crate::rules::{Rule, holds, linger};
 use crate::sequence::{LOW_HALF, WHOLE, settle, still};
 use crate::words::{load_bytes, word};
-
-/// The most buckets of a chain that a reader follows.
-const CHAIN_BUCKETS_MAX: u32 = 64;
 
 /// Why an attempt ends without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// There is no such key.
     Absent,
+    /// It is not in its chain, which is full; the server knows.
+    Spilled,
     /// There is one, of another type.
     WrongType,
     /// Something changed meanwhile: what was read means nothing.
@@ -136,6 +135,14 @@ pub(super) struct Found {
     pub large: Option<Large>,
 }
 
+/// What the chain of a key had: a rumour too.
+pub(super) enum Chained {
+    /// Its entry.
+    Found(Found),
+    /// No entry of it, and what follows from that.
+    Nowhere(Stop),
+}
+
 /// Where a large entry's block was said to be.
 #[derive(Clone, Copy)]
 pub(super) struct Large {
@@ -196,13 +203,13 @@ impl Walk {
 
     /// Follows the chain to the entry of `key`.
     #[inline(always)]
-    pub fn find(&self, key: &Key<'_>) -> Result<Option<Found>, Stop> {
+    pub fn find(&self, key: &Key<'_>) -> Result<Chained, Stop> {
         let tag = tag_of(key.hash);
         let mut bucket = self.home;
+        if bucket == 0 {
+            return Ok(Chained::Nowhere(Stop::Absent));
+        }
         for _ in 0..CHAIN_BUCKETS_MAX {
-            if bucket == 0 {
-                return Ok(None);
-            }
             let first = self.mapping.load(bucket)?;
             let second = self.mapping.load(bucket + 8)?;
             let mut slots = matching(first, second, tag);
@@ -210,12 +217,16 @@ impl Walk {
                 let reference = self.reference(bucket, slots.trailing_zeros() as u64)?;
                 linger(Rule::ReaderChecksBucket);
                 if let Some(found) = self.entry(reference, key.bytes)? {
-                    return Ok(Some(found));
+                    return Ok(Chained::Found(found));
                 }
                 slots &= slots - 1;
             }
-            bucket = (self.mapping.load(bucket + 16)? << 16 & 0xFF_FFFF_FFFF | second >> 48)
-                * LINE_BYTES;
+            let link = self.mapping.load(bucket + 16)? << 16 & 0xFF_FFFF_FFFF | second >> 48;
+            match link {
+                0 => return Ok(Chained::Nowhere(Stop::Absent)),
+                LINK_SPILLED => return Ok(Chained::Nowhere(Stop::Spilled)),
+                _ => bucket = link * LINE_BYTES,
+            }
         }
         Err(Stop::Changed)
     }

@@ -1,52 +1,88 @@
 //! Slots of a chain: find room, link, unlink, relink, and the overflow buckets behind a home.
+//! Where a chain is full, the entry is spilled instead.
 
 use std::sync::atomic::AtomicU64;
 
+use crate::bucket::Next;
 use crate::index_pool::IndexPool;
-use crate::layout::LINE_BYTES;
+use crate::layout::{CHAIN_BUCKETS_MAX, LINE_BYTES};
 use crate::memory::NeedRoom;
 use crate::rules::Rule;
 use crate::sequence;
 
+use super::spill::NOWHERE;
 use super::{EntryId, Table};
 
 /// Overflow buckets come in chunks of 4 KiB: 64 of them.
 const OVERFLOW_CHUNK_LOG2: u32 = 12;
 
+/// The most entries of a chain that have one tag: each is compared with a key of that tag. Keys that
+/// nobody has chosen have so many in no chain: of buckets that are about to split, the fullest there
+/// are, in one of 10^10.
+pub(super) const ALIKE_MAX: usize = 6;
+
 impl Table {
-    /// Returns a bucket of the chain of `home` and an empty slot in it, adding an overflow bucket
-    /// where all are full.
-    pub(super) fn free_slot(&mut self, home: u64) -> Result<(u64, u8), NeedRoom> {
-        let mut offset = home;
-        loop {
+    /// Returns a bucket of the chain of `home` and an empty slot in it for an entry of `tag`, adding
+    /// an overflow bucket where all are full; no bucket where the chain may have no more.
+    pub(super) fn free_slot(&mut self, home: u64, tag: u8) -> Result<(u64, u8), NeedRoom> {
+        let (mut offset, mut count, mut alike) = (home, 1, 0);
+        let end = loop {
             let bucket = self.bucket(offset);
+            let same = bucket.matches(tag);
+            if same != 0 {
+                alike += same.count_ones() as usize;
+                if alike >= ALIKE_MAX {
+                    return Ok((NOWHERE, 0));
+                }
+            }
             let empty = bucket.matches(0);
             if empty != 0 {
                 return Ok((offset, empty.trailing_zeros() as u8));
             }
-            match bucket.link() {
-                0 => break,
-                next => offset = next,
+            match bucket.next() {
+                Next::Bucket(next) => (offset, count) = (next, count + 1),
+                end => break end,
             }
+        };
+        if count == CHAIN_BUCKETS_MAX {
+            return Ok((NOWHERE, 0));
         }
         let added = self.take_overflow()?;
+        self.bucket(added).set_next(end);
         let head = self.bucket(home);
         head.begin(Rule::OddWhileRelinking);
-        self.bucket(offset).set_link(added);
+        self.bucket(offset).set_next(Next::Bucket(added));
         head.end(Rule::OddWhileRelinking);
         Ok((added, 0))
     }
 
+    /// Returns how many entries of the chain at `home` have `tag`.
+    pub(super) fn alike_count(&self, home: u64, tag: u8) -> usize {
+        let (mut offset, mut count) = (home, 0);
+        while offset != 0 {
+            let bucket = self.bucket(offset);
+            count += bucket.matches(tag).count_ones() as usize;
+            offset = bucket.link();
+        }
+        count
+    }
+
     /// Lets an empty slot refer to an entry.
     pub(super) fn link_slot(&mut self, id: EntryId, tag: u8) {
+        if id.bucket == NOWHERE {
+            return self.spill_entry(id);
+        }
         let home = self.bucket(id.home);
         home.begin(Rule::OddWhileRelinking);
         self.bucket(id.bucket).set(usize::from(id.slot), tag, id.reference);
         home.end(Rule::OddWhileRelinking);
     }
 
-    /// Lets the slot of `id` refer to `reference` instead.
+    /// Lets the slot of `id` refer to `reference` instead, where an entry of the same key is.
     pub(super) fn relink_slot(&mut self, id: EntryId, reference: u64) {
+        if id.bucket == NOWHERE {
+            return self.move_spilled(id, reference);
+        }
         let home = self.bucket(id.home);
         let bucket = self.bucket(id.bucket);
         let tag = bucket.tag(usize::from(id.slot));
@@ -55,13 +91,22 @@ impl Table {
         home.end(Rule::OddWhileRelinking);
     }
 
-    /// Empties the slot of `id`; the last slot of the chain fills the hole, so that chains stay
-    /// short, and an overflow bucket that empties is taken out.
+    /// Empties the slot of `id`, whose entry is still there; a spilled entry of the chain fills the
+    /// hole, or the last slot of the chain, so that chains stay short, and an overflow bucket that
+    /// empties is taken out.
     pub(super) fn unlink_slot(&mut self, id: EntryId) {
+        if id.bucket == NOWHERE {
+            return self.forget_spilled(id);
+        }
         let (mut before, mut tail) = (0, id.home);
-        while self.bucket(tail).link() != 0 {
-            before = tail;
-            tail = self.bucket(tail).link();
+        let end = loop {
+            match self.bucket(tail).next() {
+                Next::Bucket(next) => (before, tail) = (tail, next),
+                end => break end,
+            }
+        };
+        if end == Next::Spill && self.replace_by_spilled(id) {
+            return;
         }
         let home = self.bucket(id.home);
         let last = self.bucket(tail);
@@ -84,7 +129,7 @@ impl Table {
         }
         let emptied = last.occupied() == 0;
         if emptied {
-            self.bucket(before).set_link(0);
+            self.bucket(before).set_next(end);
         }
         home.end(Rule::OddWhileUnlinking);
         if emptied {
@@ -109,7 +154,8 @@ impl Table {
             }
             offset = bucket.link();
         }
-        panic!("entry {reference:#x} is in no slot of its chain");
+        assert!(!self.spill.is_empty(), "entry {reference:#x} is in no slot of its chain");
+        self.spilled_at(hash, reference)
     }
 
     /// Appends the (tag, reference) of each entry of the chain at `home` to `gathered`, and the
@@ -132,11 +178,12 @@ impl Table {
     }
 
     /// Writes `entries` into the chain at `home`, whose sequence is odd, with overflow buckets of
-    /// `spare`. Old content is gone.
+    /// `spare`, and `end` behind them. Old content is gone.
     pub(super) fn fill_chain(
         &self,
         home: u64,
         entries: impl Iterator<Item = (u8, u64)>,
+        end: Next,
         spare: &mut Vec<u64>,
     ) {
         let mut bucket = self.bucket(home);
@@ -145,7 +192,7 @@ impl Table {
         for (tag, reference) in entries {
             if slot == crate::layout::SLOTS_PER_BUCKET {
                 let next = spare.pop().expect("a chain never needs more buckets than it had");
-                bucket.set_link(next);
+                bucket.set_next(Next::Bucket(next));
                 bucket = self.bucket(next);
                 bucket.reset();
                 slot = 0;
@@ -153,6 +200,7 @@ impl Table {
             bucket.set(slot, tag, reference);
             slot += 1;
         }
+        bucket.set_next(end);
     }
 
     /// Returns an empty overflow bucket.

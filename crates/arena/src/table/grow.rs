@@ -3,12 +3,18 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::bucket::Next;
 use crate::index_pool::IndexPool;
-use crate::layout::{BUCKETS_PER_BLOCK, LINE_BYTES, PAGE_BYTES, SLOTS_PER_BUCKET, table_header};
+use crate::layout::{
+    BUCKETS_PER_BLOCK, CHAIN_BUCKETS_MAX, CHAIN_ENTRIES_MAX, LINE_BYTES, PAGE_BYTES,
+    SLOTS_PER_BUCKET, table_header,
+};
 use crate::memory::{NeedRoom, Room};
 use crate::rules::Rule;
 use crate::words::move_words;
 
+use super::chain::ALIKE_MAX;
+use super::spill::BUCKET_COUNT_MAX;
 use super::{Table, prefetch};
 
 /// Buckets of a new table.
@@ -126,17 +132,28 @@ impl Table {
         let (source_home, target_home) = (self.bucket(source), self.bucket(target));
         source_home.begin(Rule::OddWhileSplitting);
         target_home.begin(Rule::OddWhileSplitting);
-        self.fill_chain(source, gathered[..stay].iter().copied(), &mut spare);
-        self.fill_chain(target, gathered[stay..].iter().copied(), &mut spare);
+        self.bucket_count += 1;
+        let ends = [new_index - half, new_index].map(|index| self.chain_end(index));
+        self.fill_chain(source, gathered[..stay].iter().copied(), ends[0], &mut spare);
+        self.fill_chain(target, gathered[stay..].iter().copied(), ends[1], &mut spare);
         target_home.end(Rule::OddWhileSplitting);
         source_home.end(Rule::OddWhileSplitting);
-        self.bucket_count += 1;
         self.publish();
         self.end_header(Rule::OddWhileSplitting);
         self.finish_move(gathered, spare);
+        if ends.contains(&Next::Spill) {
+            let moved = self.refill(new_index - half) + self.refill(new_index);
+            self.moved_entries_max = self.moved_entries_max.max(moved as u64);
+        }
     }
 
-    /// Moves the entries of the last bucket back to the one that it was split from.
+    /// Returns what has to stand at the end of the chain of the home bucket at `index`.
+    fn chain_end(&self, index: u64) -> Next {
+        if self.has_spilled(index) { Next::Spill } else { Next::End }
+    }
+
+    /// Moves the entries of the last bucket back to the one that it was split from; what one chain
+    /// has no room for is spilled.
     pub(super) fn merge(&mut self) {
         let last = self.bucket_count - 1;
         let half = 1 << (u64::BITS - 1 - last.leading_zeros());
@@ -145,7 +162,7 @@ impl Table {
         let mut spare = std::mem::take(&mut self.free_overflow);
         self.gather(target, &mut gathered, &mut spare);
         self.gather(source, &mut gathered, &mut spare);
-        let needed = gathered.len().div_ceil(SLOTS_PER_BUCKET).saturating_sub(1);
+        let needed = gathered.len().div_ceil(SLOTS_PER_BUCKET).clamp(1, CHAIN_BUCKETS_MAX) - 1;
         self.free_overflow = spare;
         while self.free_overflow.len() < needed {
             if self.add_overflow_chunk().is_err() {
@@ -159,11 +176,14 @@ impl Table {
         let (target_home, source_home) = (self.bucket(target), self.bucket(source));
         target_home.begin(Rule::OddWhileSplitting);
         source_home.begin(Rule::OddWhileSplitting);
-        self.fill_chain(target, gathered.iter().copied(), &mut spare);
+        self.bucket_count = last;
+        let kept = keep_first(&mut gathered);
+        self.spill_all(&gathered[kept..]);
+        let end = self.chain_end(last - half);
+        self.fill_chain(target, gathered[..kept].iter().copied(), end, &mut spare);
         source_home.reset();
         source_home.end(Rule::OddWhileSplitting);
         target_home.end(Rule::OddWhileSplitting);
-        self.bucket_count = last;
         self.drop_block_of(last);
         self.publish();
         self.end_header(Rule::OddWhileSplitting);
@@ -188,6 +208,7 @@ impl Table {
     /// Makes the memory of bucket `bucket_count` exist.
     fn make_bucket_room(&mut self) -> Result<(), NeedRoom> {
         let index = self.bucket_count;
+        assert!(index < BUCKET_COUNT_MAX, "a table's buckets are bounded");
         if index < BUCKETS_PER_BLOCK {
             return if index == bucket_room(index) { self.widen_first_block() } else { Ok(()) };
         }
@@ -244,6 +265,23 @@ impl Table {
             self.index_bytes -= PAGE_BYTES;
         }
     }
+}
+
+/// Puts those of `entries` first that one chain may have, and returns how many they are.
+fn keep_first(entries: &mut [(u8, u64)]) -> usize {
+    if entries.len() <= ALIKE_MAX {
+        return entries.len();
+    }
+    let (mut kept, mut alike) = (0, [0_u8; 256]);
+    for index in 0..entries.len() {
+        let count = &mut alike[usize::from(entries[index].0)];
+        if kept < CHAIN_ENTRIES_MAX && usize::from(*count) < ALIKE_MAX {
+            *count += 1;
+            entries.swap(kept, index);
+            kept += 1;
+        }
+    }
+    kept
 }
 
 /// The chunks of the smallest index.

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::UnixMs;
 
 use crate::extent::Owner;
-use crate::layout::LINE_BYTES;
-use crate::layout::{Header, home_bucket, table_header};
+use crate::layout::{CHAIN_ENTRIES_MAX, Header, LINE_BYTES, home_bucket, table_header};
 use crate::memory::{NeedRoom, Room};
 use crate::mixed::{Place, Terms};
 use crate::page_pool::DrainStep;
@@ -18,13 +17,15 @@ use crate::slab::Slabs;
 use crate::words::move_words;
 
 use super::entry::expiry_word;
+use super::spill::{self, ScanPlace, ScanStep, Spill};
 use super::{Entry, EntryId, Table};
 
 /// Evacuation after a removal starts when a class has a third of its room free.
 const FREE_SHARE: u64 = 3;
-/// A page with more live entries is neither emptied nor compacted: with those of a split or merge
-/// in the same operation the entries moved would be more than 1,024.
-const MOVED_ITEMS_MAX: u64 = 960;
+/// A page with more live entries is neither emptied nor compacted: with those of a split or merge,
+/// and one that comes back to its chain, in the same operation the entries moved would be more than
+/// 1,024.
+const MOVED_ITEMS_MAX: u64 = 1024 - 2 * CHAIN_ENTRIES_MAX as u64 - 1;
 /// How many empty chains a sample passes before it gives up.
 const SAMPLE_CHAINS_MAX: u64 = 512;
 
@@ -75,24 +76,64 @@ impl Table {
         self.locate(self.arena.hasher().hash(entry.key()), entry.reference())
     }
 
-    /// Visits the entries of one home bucket and returns the cursor of the next; starts and ends
-    /// at 0. Every entry that is there from the first call to the last is visited at least once,
-    /// whatever the table does in between.
+    /// Visits the entries of one home bucket, or some of them where many are spilled, and returns
+    /// the cursor to go on with; starts and ends at 0. Every entry that is there from the first call
+    /// to the last is visited at least once, whatever the table does in between; once, where the
+    /// table stays as it is.
+    ///
+    /// The cursor is the place to go on from (`spill.rs`) with its bits reversed.
     pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(Entry<'_>)) -> u64 {
-        let half = 1 << (u64::BITS - 1 - self.bucket_count.leading_zeros());
+        let half = 1 << self.bucket_count.ilog2();
         let mask = half - 1;
         let bucket = cursor & mask;
+        let is_split = bucket + half < self.bucket_count;
+        if !self.spill.is_empty()
+            && let Some(next) = self.scan_spilled(cursor, bucket, is_split.then_some(half), visit)
+        {
+            return next;
+        }
         self.visit_chain(bucket, visit);
-        if bucket + half < self.bucket_count {
+        if is_split {
             self.visit_chain(bucket + half, visit);
         }
-        let reversed = (cursor | !mask).reverse_bits().wrapping_add(1);
-        reversed.reverse_bits()
+        next_bucket(cursor, mask)
+    }
+
+    /// As [`Table::scan`], where the bucket, or its other half, has spilled entries or the cursor
+    /// stands within it; `None` where neither is so.
+    #[cold]
+    fn scan_spilled(
+        &self,
+        cursor: u64,
+        bucket: u64,
+        other: Option<u64>,
+        visit: &mut dyn FnMut(Entry<'_>),
+    ) -> Option<u64> {
+        let mask: u64 = (1 << self.bucket_count.ilog2()) - 1;
+        let all = spill::places_of(bucket, mask.count_ones());
+        let ScanStep { places, next } = self.spill.step(cursor.reverse_bits(), &all);
+        if places == all && self.spill.references(all).next().is_none() {
+            return None;
+        }
+        for index in [Some(bucket), other.map(|half| bucket + half)].into_iter().flatten() {
+            self.visit_chain(index, &mut |entry| {
+                if places.contains(&self.scan_place(entry.reference())) {
+                    visit(entry);
+                }
+            });
+        }
+        for reference in self.spill.references(places) {
+            visit(self.entry_at(reference));
+        }
+        Some(next.map_or_else(|| next_bucket(cursor, mask), ScanPlace::reverse_bits))
     }
 
     /// Returns an entry chosen by `random`, nearly uniformly; `None` where the table is empty or
     /// so sparse that a bounded walk met nothing.
     pub fn sample(&self, random: u64) -> Option<EntryId> {
+        if !self.spill.is_empty() && random % self.entry_count < self.spill.len() {
+            return self.sample_spilled(random);
+        }
         let mut found = Vec::with_capacity(16);
         let start = (u128::from(random) * u128::from(self.bucket_count)) >> 64;
         for step in 0..SAMPLE_CHAINS_MAX.min(self.bucket_count) {
@@ -105,16 +146,19 @@ impl Table {
         None
     }
 
-    /// Removes every entry.
-    pub fn clear(&mut self) {
+    /// Removes every entry. Returns what referred to spilled ones, which takes long to free where
+    /// they were many: the caller may do it later.
+    pub fn clear(&mut self) -> Spill {
         self.begin_header(Rule::OddWhileClearing);
         self.memory.word(self.header + table_header::BUCKET_COUNT).store(0, Ordering::Relaxed);
         self.clear_large();
         self.slabs.clear(&self.arena);
+        let spill = std::mem::take(&mut self.spill);
         self.reopen_directory();
         self.volatile.clear();
         self.entry_count = 0;
         self.end_header(Rule::OddWhileClearing);
+        spill
     }
 
     /// Exchanges the contents of two tables of one shard: SWAPDB.
@@ -254,8 +298,9 @@ impl Table {
         let entry = self.entry_at(item);
         let header = entry.header();
         let id = self.locate(self.arena.hasher().hash(entry.key()), item);
-        let (home, bucket) = (self.bucket(id.home), self.bucket(id.bucket));
-        let tag = bucket.tag(usize::from(id.slot));
+        let home = self.bucket(id.home);
+        // What finds a spilled entry follows from its key, which is about to be overwritten.
+        let spilled = id.is_spilled().then(|| self.spilled(item));
         // Its beginning is also what `sequence::before_reuse` is elsewhere: what was unlinked or
         // moved from the target's place before is known to whoever sees the first word of it.
         home.begin(Rule::OddWhileCompacting);
@@ -264,7 +309,13 @@ impl Table {
         // holder of `&mut` writes it; items are whole words at multiples of 8.
         unsafe { move_words(to, from, bytes) };
         linger(Rule::OddWhileCompacting);
-        bucket.set(usize::from(id.slot), tag, target);
+        match spilled {
+            Some(spilled) => self.respill(spilled, target),
+            None => {
+                let bucket = self.bucket(id.bucket);
+                bucket.set(usize::from(id.slot), bucket.tag(usize::from(id.slot)), target);
+            }
+        }
         home.end(Rule::OddWhileCompacting);
         if header.has_ttl() {
             let position = self.volatile_position(target, header);
@@ -381,6 +432,11 @@ impl Table {
             offset = bucket.link();
         }
     }
+}
+
+/// Returns the cursor of the buckets after those of `cursor`, of which `mask` tells two apart.
+fn next_bucket(cursor: u64, mask: u64) -> u64 {
+    (cursor | !mask).reverse_bits().wrapping_add(1).reverse_bits()
 }
 
 impl Drop for Table {

@@ -3,13 +3,17 @@
 //! `FOREBAY_TABLE_HISTORIES` sets how many random histories are compared, half of them with few
 //! keys and half with many; `FOREBAY_TABLE_SEED` repeats those of one seed.
 
+mod flood;
+
 use std::collections::{HashMap, HashSet};
 
 use base::prng::Prng;
 
+use super::chain::ALIKE_MAX;
 use super::*;
 use crate::layout::{
-    AccessMark, PAGE_BYTES, SLOTS_PER_BUCKET, SMALL_ENTRY_BYTES_MAX, TYPE_FREE, root,
+    AccessMark, CHAIN_BUCKETS_MAX, PAGE_BYTES, SLOTS_PER_BUCKET, SMALL_ENTRY_BYTES_MAX, TYPE_FREE,
+    root,
 };
 use crate::memory::{ArenaConfig, Room};
 use crate::reserved::ReservedBlock;
@@ -17,7 +21,8 @@ use crate::source::HeapSource;
 
 fn arena(segment_bytes: u64, segments: u32) -> Arc<Arena> {
     let source = Box::new(HeapSource::new(segment_bytes, segments));
-    let config = ArenaConfig { shard_count: 1, database_count: 2, hash_seed: 7 };
+    let config =
+        ArenaConfig { shard_count: 1, database_count: 2, hash_keys: base::HashKeys::fixed(7) };
     Arena::new(source, config).expect("the range is large enough")
 }
 
@@ -45,6 +50,8 @@ struct Pair {
     model: Model,
     random: Prng,
     key_count: u64,
+    /// The keys, where they are chosen.
+    names: Vec<Vec<u8>>,
     value_bytes_max: u64,
     /// How often a large value went on to another key.
     handed_on: u64,
@@ -55,11 +62,15 @@ impl Pair {
         let arena = arena(1 << 16, if cfg!(miri) { 64 } else { 4096 });
         let table = table(&arena, 0);
         let (model, random) = (HashMap::new(), Prng::new(seed));
-        Pair { arena, table, model, random, key_count, value_bytes_max, handed_on: 0 }
+        let (names, handed_on) = (Vec::new(), 0);
+        Pair { arena, table, model, random, key_count, names, value_bytes_max, handed_on }
     }
 
     fn key(&mut self) -> Vec<u8> {
         let number = self.random.below(self.key_count);
+        if let Some(name) = self.names.get(number as usize) {
+            return name.clone();
+        }
         let mut key = format!("key:{number}").into_bytes();
         let long = match number % 16 {
             0 => 300,
@@ -260,6 +271,12 @@ impl Pair {
     fn check_items_and_accounting(&self) {
         let mut ranges = Vec::new();
         for index in 0..self.table.bucket_count {
+            let (tail, count) = self.table.tail(self.table.home_at(index));
+            assert!(count <= CHAIN_BUCKETS_MAX, "a chain is bounded");
+            let end = if self.table.has_spilled(index) { Next::Spill } else { Next::End };
+            assert_eq!(self.table.bucket(tail).next(), end, "its end is true");
+            let home = self.table.home_at(index);
+            assert!((1..=255).all(|tag| self.table.alike_count(home, tag) <= ALIKE_MAX));
             self.table.visit_chain(index, &mut |entry| {
                 let hash = self.arena.hasher().hash(entry.key());
                 assert_eq!(self.table.home_at(index), self.table.home(hash), "at home");
@@ -457,19 +474,19 @@ fn merge_of_two_long_chains_takes_the_overflow_bucket_that_it_lacks() {
     };
     let mut kept: Vec<_> = (0..SLOTS_PER_BUCKET).map(|_| put(&mut table, LAST)).collect();
     let home = table.home_at(LAST - 256);
-    loop {
-        let is_full = |table: &Table| {
-            let mut tail = home;
-            while table.bucket(tail).link() != 0 {
-                tail = table.bucket(tail).link();
-            }
-            table.bucket(tail).matches(0) == 0
-        };
-        if table.free_overflow.is_empty() && is_full(&table) {
-            break;
-        }
+    while table.bucket(home).matches(0) != 0 {
         kept.push(put(&mut table, LAST - 256));
     }
+    // Other chains take the overflow buckets that are left.
+    let mut other = LAST - 256;
+    while !table.free_overflow.is_empty() {
+        other += 1;
+        let home = table.home_at(other);
+        while !table.free_overflow.is_empty() && table.tail(home).1 < 3 {
+            kept.push(put(&mut table, other));
+        }
+    }
+    assert_eq!(table.bucket(home).matches(0), 0, "it is as full as before");
     assert_eq!(table.bucket_count, LAST + 1);
     table.merge();
     assert_eq!(table.bucket_count, LAST);
@@ -600,7 +617,8 @@ fn random_entry(number: u64, random: &mut Prng) -> (Vec<u8>, Vec<u8>) {
 /// take for each byte of keys and values.
 fn spread(count: u32, entries: u64) -> f64 {
     let source = Box::new(HeapSource::new(1 << 20, 256));
-    let config = ArenaConfig { shard_count: count, database_count: 1, hash_seed: 7 };
+    let config =
+        ArenaConfig { shard_count: count, database_count: 1, hash_keys: base::HashKeys::fixed(7) };
     let arena = Arena::new(source, config).expect("the range is large enough");
     let new = |shard| Table::new(arena.clone(), shard, DatabaseIndex(0), Room::Limited);
     let mut tables: Vec<Table> =

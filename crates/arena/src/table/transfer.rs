@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::UnixMs;
 
 use crate::extent::Owner;
-use crate::layout::{BLOCK_HEADER_BYTES, Header, Location, block, block_value_offset};
+use crate::layout::{BLOCK_HEADER_BYTES, Header, Location, block, block_value_offset, tag_of};
 use crate::memory::NeedRoom;
 use crate::rules::{Rule, holds};
 use crate::sequence;
@@ -85,7 +85,7 @@ impl Table {
         let Detached { block: start, header, expiry, value_offset } = detached;
         assert_eq!(block_value_offset(key.len() as u64), value_offset, "the key has its room");
         let home = self.home(hash);
-        let (bucket, slot) = self.free_slot(home).expect("a bucket was made ready");
+        let (bucket, slot) = self.free_slot(home, tag_of(hash)).expect("a bucket was made ready");
         let descriptor = self.take_descriptor().expect("a descriptor was made ready");
         let owner = Owner { descriptor, shard: self.shard.0, database: self.identity };
         self.arena.extents().set_owner(start, owner);
@@ -102,7 +102,7 @@ impl Table {
             self.volatile.push(descriptor);
         }
         let id = EntryId { home, bucket, slot, reference: descriptor };
-        self.link_slot(id, crate::layout::tag_of(hash));
+        self.link_slot(id, tag_of(hash));
         self.entry_count += 1;
         self.large_count += 1;
         self.large_bytes += self.arena.extents().block_bytes(start);

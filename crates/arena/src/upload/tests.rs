@@ -21,7 +21,8 @@ const LENGTH: u64 = 5000;
 fn arena() -> Arc<Arena> {
     let segments = if cfg!(miri) { 20 } else { 64 };
     let source = HeapSource::new(SEGMENT_BYTES, segments).with_uploads(UPLOAD_SEGMENTS);
-    let config = ArenaConfig { shard_count: 1, database_count: 1, hash_seed: 3 };
+    let config =
+        ArenaConfig { shard_count: 1, database_count: 1, hash_keys: base::HashKeys::fixed(3) };
     Arena::new(Box::new(source), config).unwrap()
 }
 
@@ -329,7 +330,7 @@ fn range_of_a_pinned_value_is_given_back_with_the_pin_and_closes_the_run() {
             "remove" => assert!(!fixture.table.remove(id)),
             "replace" => drop(fixture.table.replace(id, b"key", &value(None)).unwrap()),
             "own" => fixture.table.own(id).unwrap(),
-            _ => fixture.table.clear(),
+            _ => drop(fixture.table.clear()),
         }
         fixture.arena.reclaim();
         fixture.arena.uploads().end(SESSION);

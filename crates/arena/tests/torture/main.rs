@@ -135,7 +135,8 @@ fn process_of_the_writer() {
     let (own, other) = UnixStream::pair().expect("descriptors");
     let segments = OwnedSegments::reserve(SEGMENT_BYTES, SEGMENT_COUNT, Backing::OnTouch);
     let segments = Arc::new(segments.expect("addresses"));
-    let config = ArenaConfig { shard_count: 1, database_count: 5, hash_seed: 3 };
+    let config =
+        ArenaConfig { shard_count: 1, database_count: 5, hash_keys: base::HashKeys::fixed(3) };
     let source = Box::new(SharedSegments::new(segments.clone()).with_uploads(UPLOAD_SEGMENTS));
     let arena = Arena::new(source, config).expect("a range of that size");
     let pins = Arc::new(SharedPins::create().expect("memory"));

@@ -17,7 +17,8 @@ const COPY_LIMIT: Duration = Duration::from_secs(20);
 
 fn engine() -> Engine {
     let source = Box::new(HeapSource::new(1 << 20, 96).with_uploads(16));
-    let config = ArenaConfig { shard_count: 8, database_count: 16, hash_seed: 8 };
+    let config =
+        ArenaConfig { shard_count: 8, database_count: 16, hash_keys: base::HashKeys::fixed(8) };
     let keyspace = Keyspace::new(Arena::new(source, config).unwrap());
     let uploads = keyspace.arena().uploads();
     let run = uploads.make(SESSION, 2 * LENGTH, true).unwrap();

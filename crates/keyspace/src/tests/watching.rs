@@ -1,7 +1,8 @@
 //! WATCH, as Redis has it.
 
 use super::*;
-use crate::{Access, Expiry, Watches};
+use crate::registered::probes;
+use crate::{Access, Expiry, Waits, Watches};
 
 /// Watches "k" at `now`, lets `change` happen, and returns whether EXEC at `exec_at` would run.
 fn holds(world: &World, now: UnixMs, exec_at: UnixMs, change: impl FnOnce()) -> bool {
@@ -134,4 +135,66 @@ fn watch_memory_is_charged_and_given_back() {
     assert!(world.keyspace.private_bytes() > before);
     world.keyspace.unwatch(&mut watches);
     assert_eq!(world.keyspace.private_bytes(), before);
+}
+
+#[test]
+fn watching_many_keys_costs_each_what_it_costs_one() {
+    let world = World::new();
+    let names: Vec<String> = (0..5_000).map(|number| format!("{{t}}{number}")).collect();
+    let keys: Vec<Key<'_>> = names.iter().map(|name| world.key(name)).collect();
+    let mut watches = Watches::default();
+    let looks = probes::count(|| {
+        world.keyspace.watch(&mut watches, DB0, &keys, NOW);
+        world.keyspace.watch(&mut watches, DB0, &keys, NOW);
+        assert_eq!(watches.len(), keys.len());
+        let mut guard = world.keyspace.lock(keys[0].shard);
+        assert!(guard.watches_hold(&watches, NOW));
+        guard.unwatch(&mut watches);
+        drop(guard);
+        world.keyspace.watch(&mut watches, DB0, &keys, NOW);
+        world.keyspace.unwatch(&mut watches);
+    });
+    assert!(looks <= 3 * keys.len() as u64, "{looks} looks");
+    assert!(watches.is_empty() && watches.bytes() == 0);
+}
+
+#[test]
+fn watching_a_key_that_many_watch_costs_what_it_costs_the_first() {
+    let world = World::new();
+    let key = world.key("k");
+    let mut sessions: Vec<Watches> = (0..2_000).map(|_| Watches::default()).collect();
+    let looks = probes::count(|| {
+        for watches in &mut sessions {
+            world.keyspace.watch(watches, DB0, &[key], NOW);
+        }
+        for watches in &mut sessions {
+            let mut guard = world.keyspace.lock(key.shard);
+            assert!(guard.watches_hold(watches, NOW));
+            guard.unwatch(watches);
+        }
+    });
+    assert_eq!(looks, 0);
+    let mut guard = world.keyspace.lock(key.shard);
+    assert!(guard.shard_mut(key.shard).watches.is_empty());
+}
+
+#[test]
+fn waiting_for_many_keys_costs_each_what_it_costs_one() {
+    let world = World::new();
+    let names: Vec<String> = (0..5_000).map(|number| format!("{{t}}{number}")).collect();
+    let keys: Vec<Key<'_>> = names.iter().map(|name| world.key(name)).collect();
+    let mut sessions: Vec<Waits> = (0..4).map(|_| Waits::default()).collect();
+    let looks = probes::count(|| {
+        for (number, waits) in sessions.iter_mut().enumerate() {
+            let mut guard = world.keyspace.lock(keys[0].shard);
+            guard.begin_wait(waits, number as u64, DB0, &keys);
+        }
+        for name in &names {
+            world.set(&format!("{name} unawaited"), "v");
+        }
+        for waits in &mut sessions {
+            world.keyspace.end_wait(waits);
+        }
+    });
+    assert_eq!(looks, 0);
 }

@@ -48,7 +48,8 @@ impl EffectSink for Recorded {
 impl World {
     pub fn new() -> World {
         let source = Box::new(HeapSource::new(1 << 16, 256));
-        let config = ArenaConfig { shard_count: 8, database_count: 16, hash_seed: 7 };
+        let config =
+            ArenaConfig { shard_count: 8, database_count: 16, hash_keys: base::HashKeys::fixed(7) };
         let keyspace = Keyspace::new(Arena::new(source, config).unwrap());
         let sink = Arc::new(Recorded::default());
         keyspace.set_sink(Some(sink.clone()));

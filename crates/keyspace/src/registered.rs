@@ -1,0 +1,100 @@
+//! What sessions have registered for keys of a shard: watches and waits.
+//!
+//! A tree, by the database and the secret hash of the key, and for each key in the order in which
+//! they came: whoever registers learns where, so that to find, to add or to take out one of any
+//! number costs the logarithm of it, whatever the keys are and however many want the same.
+
+use std::collections::BTreeMap;
+
+use base::DatabaseIndex;
+
+/// Where something is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Registration {
+    pub database: DatabaseIndex,
+    /// The secret hash of the key.
+    pub secret: u64,
+    /// How many came to the shard before.
+    arrival: u64,
+}
+
+/// What is registered for the keys of one shard. Keys with one secret hash stand together, so that
+/// the caller compares their bytes.
+#[derive(Debug)]
+pub(crate) struct Registered<T> {
+    all: BTreeMap<Registration, T>,
+    /// How many there have ever been.
+    arrivals: u64,
+}
+
+impl<T> Default for Registered<T> {
+    fn default() -> Registered<T> {
+        Registered { all: BTreeMap::new(), arrivals: 0 }
+    }
+}
+
+impl<T> Registered<T> {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub fn add(&mut self, database: DatabaseIndex, secret: u64, what: T) -> Registration {
+        let registration = Registration { database, secret, arrival: self.arrivals };
+        self.arrivals += 1;
+        self.all.insert(registration, what);
+        registration
+    }
+
+    pub fn get(&self, registration: Registration) -> Option<&T> {
+        self.all.get(&registration)
+    }
+
+    pub fn remove(&mut self, registration: Registration) -> Option<T> {
+        self.all.remove(&registration)
+    }
+
+    /// Returns what is registered for keys of `database` with the hash `secret`, the oldest first.
+    pub fn of(
+        &mut self,
+        database: DatabaseIndex,
+        secret: u64,
+    ) -> impl Iterator<Item = (Registration, &mut T)> {
+        let at = |arrival| Registration { database, secret, arrival };
+        let range = self.all.range_mut(at(0)..=at(u64::MAX));
+        range.inspect(|_| probes::note()).map(|(registration, what)| (*registration, what))
+    }
+
+    /// Returns what is registered for keys of `database`.
+    pub fn of_database(
+        &mut self,
+        database: DatabaseIndex,
+    ) -> impl Iterator<Item = (Registration, &mut T)> {
+        let first = Registration { database, secret: 0, arrival: 0 };
+        let last = Registration { secret: u64::MAX, arrival: u64::MAX, ..first };
+        self.all.range_mut(first..=last).map(|(registration, what)| (*registration, what))
+    }
+}
+
+/// At how many of what is registered this thread has looked: what the tests bound.
+pub(crate) mod probes {
+    #[cfg(test)]
+    thread_local! {
+        static COUNT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+
+    /// Counts a look, in tests.
+    #[inline(always)]
+    pub fn note() {
+        #[cfg(test)]
+        COUNT.set(COUNT.get() + 1);
+    }
+
+    /// Returns at how many `act` looks.
+    #[cfg(test)]
+    pub fn count(act: impl FnOnce()) -> u64 {
+        COUNT.set(0);
+        act();
+        COUNT.get()
+    }
+}
