@@ -2,6 +2,7 @@
 //! everyone else never notices.
 
 mod crowds;
+mod descriptors;
 mod door;
 mod floods;
 mod half_values;

@@ -229,6 +229,8 @@ fn new_seat(id: u64, maker: Maker, shape: LaneShape) -> io::Result<(LaneSeat, Ve
     let memory = SharedLane::create(shape)?;
     let doorbell = Waker::new()?;
     let (bell, client_bell) = sys::socket::pair()?;
+    // Nothing is read from it: what the client sent would be closed with it, and by a worker.
+    bell.refuse_all()?;
     let descriptors =
         [memory.as_fd(), doorbell.as_fd(), client_bell.as_fd()].map(|fd| fd.try_clone_to_owned());
     let descriptors = descriptors.into_iter().collect::<io::Result<Vec<OwnedFd>>>()?;

@@ -21,6 +21,7 @@ mod accept;
 mod attach;
 mod backlog;
 mod buffers;
+mod closings;
 mod connection;
 mod crash;
 mod cycles;

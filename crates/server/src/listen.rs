@@ -4,22 +4,23 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-use sys::socket::Listener;
+use sys::socket::{Closer, Listener};
 
 use crate::config::{Settings, base_text};
 
-/// Opens all listeners of `settings`; a failure closes those already open.
+/// Opens all listeners of `settings`; a failure closes those already open. What the unix listener
+/// accepts is closed by `closer` where a close may take long.
 ///
 /// # Errors
 /// A sentence for the log that says which address failed and why.
-pub fn open(settings: &Settings) -> Result<Vec<Arc<Listener>>, String> {
+pub fn open(settings: &Settings, closer: &Arc<dyn Closer>) -> Result<Vec<Arc<Listener>>, String> {
     let mut listeners = open_tcp(settings)?;
     if let Some(path) = &settings.unix_socket {
         let listener = Listener::unix(path, settings.unix_socket_mode, settings.tcp_backlog);
         let listener = listener.map_err(|error| {
             format!("Failed opening Unix socket: bind: {}: {}", path.display(), base_text(&error))
         });
-        listeners.push(Arc::new(listener?));
+        listeners.push(Arc::new(listener?.with_closer(Arc::clone(closer))));
     }
     if listeners.is_empty() {
         return Err("Configured to not listen anywhere, exiting.".to_owned());
@@ -88,6 +89,7 @@ fn is_absent(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::closings::Closings;
     use crate::config::{Config, read_text};
 
     fn settings(text: &str) -> Settings {
@@ -108,6 +110,7 @@ mod tests {
 
     #[test]
     fn nothing_to_listen_on_is_refused() {
-        assert!(open(&settings("port 0")).unwrap_err().contains("not listen anywhere"));
+        let closer: Arc<dyn Closer> = Arc::new(Closings::default());
+        assert!(open(&settings("port 0"), &closer).unwrap_err().contains("not listen anywhere"));
     }
 }

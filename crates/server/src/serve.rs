@@ -132,7 +132,7 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     let shared = Arc::new(Shared::new(config, origin, control)?);
     crash::watch(&shared);
     let settings = shared.settings();
-    let listeners = listen::open(&settings)?;
+    let listeners = listen::open(&settings, &shared.closer)?;
     shared.doors.take(&listeners);
     let kinds = listen::kinds(&listeners);
     let acceptor = Acceptor::new(listeners).map_err(|error| format!("no descriptor: {error}"))?;

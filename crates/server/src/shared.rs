@@ -14,9 +14,11 @@ use ring::SharedSegments;
 use sys::memory::{Backing, OwnedSegments};
 use sys::poll::Waker;
 use sys::process::raise_descriptor_limit;
+use sys::socket::Closer;
 
 use crate::attach::Attachments;
 use crate::backlog::Backlog;
+use crate::closings::Closings;
 use crate::config::{Config, Settings, base_text, effective as row, notice, refused, rewrite};
 use crate::connection::End;
 use crate::cycles::{OverLimit, Sweep};
@@ -58,6 +60,8 @@ pub struct Shared {
     pub outbound: Outbound,
     /// The latest effects, when they are kept.
     pub backlog: Option<Arc<Backlog>>,
+    /// Closes what may take long to close.
+    pub closer: Arc<dyn Closer>,
     /// The TCP listeners.
     pub doors: Doors,
     /// The connected clients.
@@ -184,6 +188,7 @@ impl Shared {
             making_upload: Mutex::default(),
             outbound: Outbound::default(),
             backlog,
+            closer: Arc::new(Closings::default()),
             doors: Doors::default(),
             clients: Registry::default(),
             pause: ClientPause::default(),

@@ -45,7 +45,7 @@ impl TestServer {
         config.load(read_text(text.as_bytes(), None, 1)).unwrap();
         let shared =
             Arc::new(Shared::new(config, Origin::default(), LogControl::detached()).unwrap());
-        let listeners = listen::open(&shared.settings()).unwrap();
+        let listeners = listen::open(&shared.settings(), &shared.closer).unwrap();
         let mut acceptor = Some(Acceptor::new(listeners).unwrap());
         let mut threads: Vec<JoinHandle<()>> = (0..shared.identity.worker_count)
             .map(|index| {

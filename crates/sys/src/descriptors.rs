@@ -76,6 +76,24 @@ pub fn receive(
     Ok(message.bytes)
 }
 
+/// Receives into `pieces`, once, without waiting, and appends the descriptors that came along.
+pub(crate) fn receive_once(
+    socket: impl AsFd,
+    pieces: &mut [IoSliceMut<'_>],
+    descriptors: &mut Vec<OwnedFd>,
+) -> rustix::io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let message = rustix::net::recvmsg(&socket, pieces, &mut control, flags)?;
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = part {
+            descriptors.extend(received);
+        }
+    }
+    Ok(message.bytes)
+}
+
 /// Returns whether the peer of a connected socket has closed it; never waits.
 ///
 /// # Errors

@@ -1,10 +1,13 @@
 //! Stream sockets that never block: TCP and unix listeners, and the streams they accept.
 
+use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
@@ -34,20 +37,55 @@ pub enum Sent {
     Blocked,
 }
 
+/// Closes descriptors in place of threads that others wait for. The last close of a descriptor that
+/// a peer has passed, and that of a socket in which one lies unreceived, may take as long as the
+/// peer likes: a TCP socket that lingers, a file of a file system that does not answer.
+pub trait Closer: fmt::Debug + Send + Sync {
+    /// Closes `descriptors`, which the caller does not wait for.
+    fn close(&self, descriptors: Vec<OwnedFd>);
+}
+
 /// A connected stream socket.
 #[derive(Debug)]
 pub struct Stream {
-    socket: OwnedFd,
+    socket: ManuallyDrop<OwnedFd>,
+    /// Where the kernel cannot refuse descriptors of the peer: who closes them and the socket.
+    closer: Option<Arc<dyn Closer>>,
 }
 
 impl Stream {
+    fn new(socket: OwnedFd, closer: Option<Arc<dyn Closer>>) -> Stream {
+        Stream { socket: ManuallyDrop::new(socket), closer }
+    }
+
     /// Receives into `buffer`, once.
     ///
     /// # Errors
-    /// Those of a broken connection.
+    /// Those of a broken connection; `InvalidData` where the peer has passed descriptors, which are
+    /// closed elsewhere.
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
-        received(rustix::net::recv(&self.socket, buffer, RecvFlags::DONTWAIT))
+        if let Some(closer) = &self.closer {
+            return self.receive_guarded(&mut [IoSliceMut::new(buffer)], closer.as_ref());
+        }
+        received(rustix::net::recv(self, buffer, RecvFlags::DONTWAIT))
+    }
+
+    /// Receives into `pieces`, once, and has `closer` close the descriptors that come along. Left
+    /// to the kernel, they would be closed within the receive.
+    #[cold]
+    fn receive_guarded(
+        &self,
+        pieces: &mut [IoSliceMut<'_>],
+        closer: &dyn Closer,
+    ) -> io::Result<Received> {
+        let mut passed = Vec::new();
+        let result = crate::descriptors::receive_once(self, pieces, &mut passed);
+        if passed.is_empty() {
+            return received(result.map(|count| (count, 0)));
+        }
+        closer.close(passed);
+        Err(io::Error::new(io::ErrorKind::InvalidData, "the peer has passed descriptors"))
     }
 
     /// Receives behind what `buffer` holds, into the room it has; `Bytes` grows its length.
@@ -60,7 +98,16 @@ impl Stream {
     #[inline]
     pub fn receive_appending(&self, buffer: &mut Vec<u8>) -> io::Result<Received> {
         assert!(buffer.len() < buffer.capacity(), "no room would look like the end");
-        received(rustix::net::recv(&self.socket, spare_capacity(buffer), RecvFlags::DONTWAIT))
+        if let Some(closer) = &self.closer {
+            let (start, room) = (buffer.len(), buffer.capacity() - buffer.len());
+            buffer.resize(start + room, 0);
+            let pieces = &mut [IoSliceMut::new(&mut buffer[start..])];
+            let result = self.receive_guarded(pieces, closer.as_ref());
+            let count = if let Ok(Received::Bytes(count)) = &result { *count } else { 0 };
+            buffer.truncate(start + count);
+            return result;
+        }
+        received(rustix::net::recv(self, spare_capacity(buffer), RecvFlags::DONTWAIT))
     }
 
     /// Receives into `first`, and what is there beyond that into `second`, once.
@@ -69,9 +116,12 @@ impl Stream {
     /// Those of a broken connection.
     pub fn receive_pieces(&self, first: &mut [u8], second: &mut [u8]) -> io::Result<Received> {
         let mut pieces = [IoSliceMut::new(first), IoSliceMut::new(second)];
+        if let Some(closer) = &self.closer {
+            return self.receive_guarded(&mut pieces, closer.as_ref());
+        }
         let mut ancillary = RecvAncillaryBuffer::default();
         let flags = RecvFlags::DONTWAIT;
-        let result = rustix::net::recvmsg(&self.socket, &mut pieces, &mut ancillary, flags);
+        let result = rustix::net::recvmsg(self, &mut pieces, &mut ancillary, flags);
         received(result.map(|message| (message.bytes, 0)))
     }
 
@@ -81,7 +131,7 @@ impl Stream {
     /// Those of a broken connection.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> io::Result<Sent> {
-        sent(rustix::net::send(&self.socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL))
+        sent(rustix::net::send(self, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL))
     }
 
     /// Sends from `pieces`, one behind the other, once, with `descriptors` attached to the first
@@ -95,7 +145,32 @@ impl Stream {
         pieces: &[IoSlice<'_>],
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<Sent> {
-        sent(crate::descriptors::send(&self.socket, pieces, descriptors))
+        sent(crate::descriptors::send(self, pieces, descriptors))
+    }
+
+    /// Returns whether the peer of a unix stream has received all that was sent to it: bytes, and
+    /// the descriptors with them.
+    ///
+    /// # Errors
+    /// None that is known for a stream.
+    pub fn is_all_received(&self) -> io::Result<bool> {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the descriptor is open, and the pointer refers to a live local of the type that
+        // the kernel writes.
+        let code = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        if code != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // Of a unix stream the kernel counts what lies in the peer's queue (unix(7), SIOCOUTQ).
+        Ok(bytes == 0)
+    }
+
+    /// Lets the peer send nothing any more: what it tries, bytes or descriptors, is its own error.
+    ///
+    /// # Errors
+    /// When the stream is not connected.
+    pub fn refuse_all(&self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(self, rustix::net::Shutdown::Read)?)
     }
 
     /// Sends small writes at once instead of gathering them. TCP only.
@@ -103,7 +178,7 @@ impl Stream {
     /// # Errors
     /// When the socket is not TCP.
     pub fn set_no_delay(&self) -> io::Result<()> {
-        Ok(sockopt::set_tcp_nodelay(&self.socket, true)?)
+        Ok(sockopt::set_tcp_nodelay(self, true)?)
     }
 
     /// Probes an idle peer after `idle`, three times a third of it apart, then breaks. TCP only.
@@ -111,7 +186,7 @@ impl Stream {
     /// # Errors
     /// When the socket is not TCP.
     pub fn set_keep_alive(&self, idle: Duration) -> io::Result<()> {
-        set_keep_alive(&self.socket, idle)
+        set_keep_alive(self, idle)
     }
 
     /// Returns who connected, as the kernel recorded it then. A TCP stream has the ids of nobody.
@@ -149,7 +224,19 @@ impl Stream {
     /// # Errors
     /// When the connection is gone.
     pub fn local_address(&self) -> io::Result<Option<SocketAddr>> {
-        Ok(internet_address(Some(rustix::net::getsockname(&self.socket)?)))
+        Ok(internet_address(Some(rustix::net::getsockname(self)?)))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: the field is used no more: the value is gone after this.
+        let socket = unsafe { ManuallyDrop::take(&mut self.socket) };
+        if let Some(closer) = &self.closer {
+            // Its peer learns at once that it is over, whenever it is closed.
+            let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
+            closer.close(vec![socket]);
+        }
     }
 }
 
@@ -173,7 +260,7 @@ impl AsFd for Stream {
 
 impl From<OwnedFd> for Stream {
     fn from(socket: OwnedFd) -> Stream {
-        Stream { socket }
+        Stream::new(socket, None)
     }
 }
 
@@ -213,6 +300,10 @@ pub struct Peer {
 pub struct Listener {
     socket: OwnedFd,
     file: Option<SocketFile>,
+    /// Descriptors cannot be passed to what it accepts.
+    refuses_descriptors: bool,
+    /// Closes what it accepts, where descriptors can be passed.
+    closer: Option<Arc<dyn Closer>>,
 }
 
 /// The file of a unix listener, removed when dropped unless something else took its place.
@@ -237,7 +328,7 @@ impl Listener {
         }
         rustix::net::bind(&socket, &address)?;
         rustix::net::listen(&socket, listen_backlog(backlog))?;
-        Ok(Listener { socket, file: None })
+        Ok(Listener { socket, file: None, refuses_descriptors: true, closer: None })
     }
 
     /// Listens on the unix socket `path`, whose file has `mode` from the moment it exists.
@@ -261,8 +352,17 @@ impl Listener {
         if status.permissions().mode() & 0o777 != mode & 0o777 {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode & 0o777))?;
         }
+        // Before it listens: a peer inherits it as it connects.
+        let refuses_descriptors = refuse_descriptors(&socket).is_ok();
         rustix::net::listen(&socket, listen_backlog(backlog))?;
-        Ok(Listener { socket, file: Some(file) })
+        Ok(Listener { socket, file: Some(file), refuses_descriptors, closer: None })
+    }
+
+    /// Has `closer` close the streams that are accepted, and what is passed to them, where the
+    /// kernel cannot keep peers from passing descriptors (before Linux 6.16).
+    pub fn with_closer(self, closer: Arc<dyn Closer>) -> Listener {
+        let closer = (!self.refuses_descriptors).then_some(closer);
+        Listener { closer, ..self }
     }
 
     /// Accepts a connection, or returns none when no one waits.
@@ -273,7 +373,10 @@ impl Listener {
     pub fn accept(&self) -> io::Result<Option<(Stream, Option<SocketAddr>)>> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match rustix::net::acceptfrom_with(&self.socket, flags) {
-            Ok((socket, address)) => Ok(Some((Stream { socket }, internet_address(address)))),
+            Ok((socket, address)) => {
+                let stream = Stream::new(socket, self.closer.clone());
+                Ok(Some((stream, internet_address(address))))
+            }
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -338,7 +441,7 @@ pub fn connect_unix(path: &Path) -> io::Result<Stream> {
     )?;
     rustix::net::connect(&socket, &address)?;
     rustix::io::ioctl_fionbio(&socket, true)?;
-    Ok(Stream { socket })
+    Ok(Stream::new(socket, None))
 }
 
 /// Returns two streams that are connected to each other.
@@ -348,7 +451,29 @@ pub fn connect_unix(path: &Path) -> io::Result<Stream> {
 pub fn pair() -> io::Result<(Stream, Stream)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (one, two) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    Ok((Stream { socket: one }, Stream { socket: two }))
+    Ok((Stream::new(one, None), Stream::new(two, None)))
+}
+
+/// Has the kernel refuse descriptors that are passed to `socket`, and to what it accepts.
+///
+/// # Errors
+/// When the kernel cannot (before Linux 6.16).
+fn refuse_descriptors(socket: &OwnedFd) -> io::Result<()> {
+    // include/uapi/asm-generic/socket.h, which all machines follow that Rust's library has.
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    let are_taken: libc::c_int = 0;
+    // SAFETY: the descriptor is open, and the pointer refers to a live local of the size that is
+    // given.
+    let code = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const are_taken).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn new_socket(family: AddressFamily) -> io::Result<OwnedFd> {
@@ -415,7 +540,7 @@ mod tests {
         let taken = Listener::unix(&path, 0o600, 16).unwrap_err();
         assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
         // Its file forgotten, the first listener leaves a stale socket behind.
-        let Listener { socket, file } = first;
+        let Listener { socket, file, .. } = first;
         std::mem::forget(file);
         drop(socket);
         let second = Listener::unix(&path, 0o600, 16).unwrap();
@@ -458,6 +583,82 @@ mod tests {
         assert_eq!(grown, b"abc");
         drop(one);
         assert_eq!(two.receive(&mut buffer).unwrap(), Received::End);
+    }
+
+    #[derive(Debug, Default)]
+    struct Kept(std::sync::Mutex<Vec<OwnedFd>>);
+
+    impl Closer for Kept {
+        fn close(&self, descriptors: Vec<OwnedFd>) {
+            self.0.lock().unwrap().extend(descriptors);
+        }
+    }
+
+    #[test]
+    fn where_descriptors_can_be_passed_the_closer_gets_them_and_the_stream() {
+        let (one, two) = pair().unwrap();
+        let waker = crate::poll::Waker::new().unwrap();
+        let kept = Arc::new(Kept::default());
+        let closer: Arc<dyn Closer> = Arc::<Kept>::clone(&kept);
+        let two = Stream::new(two.as_fd().try_clone_to_owned().unwrap(), Some(closer));
+        let (mut buffer, mut grown) = ([0_u8; 8], Vec::with_capacity(8));
+        assert_eq!(two.receive(&mut buffer).unwrap(), Received::Blocked);
+        one.send(b"abcde").unwrap();
+        assert_eq!(two.receive_appending(&mut grown).unwrap(), Received::Bytes(5));
+        assert_eq!(grown, b"abcde");
+        for round in 1..=3 {
+            one.send_pieces(&[IoSlice::new(b"x")], &[waker.as_fd()]).unwrap();
+            let received = match round {
+                1 => two.receive(&mut buffer),
+                2 => two.receive_appending(&mut grown),
+                _ => two.receive_pieces(&mut buffer, &mut [0]),
+            };
+            assert_eq!(received.unwrap_err().kind(), io::ErrorKind::InvalidData);
+            assert_eq!((kept.0.lock().unwrap().len(), grown.len()), (round, 5));
+        }
+        drop(two);
+        assert_eq!(kept.0.lock().unwrap().len(), 4);
+        assert_eq!(one.receive(&mut buffer).unwrap(), Received::End, "it is shut down at once");
+    }
+
+    #[test]
+    fn listener_of_this_kernel_refuses_descriptors_or_has_a_closer() {
+        let folder = folder("socket-rights");
+        let path = folder.join("s.sock");
+        let kept = Arc::new(Kept::default());
+        let listener = Listener::unix(&path, 0o600, 16).unwrap();
+        let listener = listener.with_closer(Arc::<Kept>::clone(&kept) as Arc<dyn Closer>);
+        let client = connect_unix(&path).unwrap();
+        let waker = crate::poll::Waker::new().unwrap();
+        let sent = client.send_pieces(&[IoSlice::new(b"x")], &[waker.as_fd()]);
+        assert_eq!(sent.is_err(), listener.refuses_descriptors);
+        drop(listener.accept().unwrap().unwrap());
+        let is_kept = !kept.0.lock().unwrap().is_empty();
+        assert_ne!(is_kept, listener.refuses_descriptors);
+        drop(listener);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn all_is_received_once_the_peer_has_taken_the_last_byte() {
+        let (one, two) = pair().unwrap();
+        let waker = crate::poll::Waker::new().unwrap();
+        assert!(one.is_all_received().unwrap());
+        one.send_pieces(&[IoSlice::new(b"ab")], &[waker.as_fd()]).unwrap();
+        assert!(!one.is_all_received().unwrap());
+        two.receive(&mut [0]).unwrap();
+        assert!(!one.is_all_received().unwrap());
+        two.receive(&mut [0]).unwrap();
+        assert!(one.is_all_received().unwrap());
+    }
+
+    #[test]
+    fn peer_of_a_stream_that_refuses_all_can_send_nothing_and_receive() {
+        let (one, two) = pair().unwrap();
+        one.refuse_all().unwrap();
+        assert!(two.send(b"x").is_err());
+        assert_eq!(one.send(b"y").unwrap(), Sent::Bytes(1));
+        assert_eq!(two.receive(&mut [0; 8]).unwrap(), Received::Bytes(1));
     }
 
     #[test]
