@@ -299,14 +299,6 @@ impl Uploads {
         }
     }
 
-    /// Takes back a run that `session` has not learnt of.
-    pub fn withdraw(&self, session: u64, offset: u64) {
-        let mut state = self.state();
-        let own = state.runs.get(&offset).is_some_and(|run| run.session == session);
-        assert!(own, "the run was made just now");
-        self.close(&mut state, offset);
-    }
-
     /// Ends what [`Uploads::begin_seal`] began: where it `is_sealed` the run can be used, and
     /// readers get it; else, and where its session has ended meanwhile, it is closed. Returns
     /// whether it can be used.

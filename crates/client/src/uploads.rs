@@ -288,10 +288,10 @@ mod tests {
     const BASE: u64 = 4 * SEGMENT_BYTES;
 
     /// Returns a segment as the server offers it.
-    fn segment() -> (OwnedSegments, OwnedFd) {
+    fn segment() -> (OwnedSegments, SharedDescriptor) {
         let owner = OwnedSegments::reserve(SEGMENT_BYTES, 1, Backing::OnTouch).unwrap();
         owner.offer(0).unwrap();
-        let descriptor = owner.descriptor(0).unwrap().unwrap();
+        let descriptor = owner.descriptor(0).unwrap();
         (owner, descriptor)
     }
 

@@ -295,13 +295,21 @@ pub enum MemoryRefusal {
     NotAttached,
     /// SHM ATTACH has come already.
     Attached,
-    /// Descriptors of an earlier reply have not been sent yet: one send carries those of one reply.
+    /// Descriptors of an earlier reply have not been received yet: a session has those of one reply
+    /// on their way.
     Unsent,
-    /// As many sessions as there may be are attached.
-    TooMany,
+    /// The peer's user has his share of descriptors on their way.
+    InFlight,
+    /// The peer's user has his share of what the server may keep open for sessions and lanes.
+    Descriptors,
+    /// The process has as many sessions as one may: `shm-sessions-process-max`.
+    TooManyOfProcess,
+    /// The peer's user has as many sessions as he may: `shm-sessions-user-max`, or his share.
+    TooManyOfUser,
     /// A ring's size is not a power of two, or out of bounds.
     RingSize,
-    /// The session, or all together, have as many lanes as they may: `shm-lanes-max`.
+    /// The session has as many lanes as it may, or its user his share of the lanes or of their
+    /// memory: `shm-lanes-max`, `shm-lane-total-max`.
     TooManyLanes,
     /// As many clients as there may be are connected: a lane is one.
     TooManyClients,
@@ -339,8 +347,17 @@ impl From<MemoryRefusal> for CommandError {
             MemoryRefusal::NotAllowed => "NOPERM this user may not read the shared memory",
             MemoryRefusal::NotAttached => "ERR SHM ATTACH has to come first",
             MemoryRefusal::Attached => "ERR this connection is attached already",
-            MemoryRefusal::Unsent => "ERR descriptors of an earlier reply have not been sent yet",
-            MemoryRefusal::TooMany => "ERR too many processes share the memory",
+            MemoryRefusal::Unsent => {
+                "ERR descriptors of an earlier reply have not been received yet"
+            }
+            MemoryRefusal::InFlight => {
+                "ERR too many descriptors are on their way to processes of this user"
+            }
+            MemoryRefusal::Descriptors => {
+                "ERR shared memory takes too many descriptors for processes of this user"
+            }
+            MemoryRefusal::TooManyOfProcess => "ERR this process shares the memory too often",
+            MemoryRefusal::TooManyOfUser => "ERR too many processes of this user share the memory",
             MemoryRefusal::RingSize => {
                 "ERR a ring has a power of two of bytes from 4096 to 16777216"
             }

@@ -1,11 +1,12 @@
 //! A session's pin table: one process writes it, the other reads it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use arena::pins::{PIN_TABLE_BYTES, PinMemory};
+use sys::descriptors::SharedDescriptor;
 use sys::fork::Generation;
 use sys::memory::SharedBlock;
 
@@ -64,9 +65,10 @@ impl SharedPins {
     }
 }
 
-impl AsFd for SharedPins {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.block.as_fd()
+impl SharedPins {
+    /// Returns the descriptor of the memory, for another process.
+    pub fn descriptor(&self) -> SharedDescriptor {
+        self.block.descriptor()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The arena's segments: in the process that owns them, and in one that reads them.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -122,7 +122,7 @@ impl Mapped {
         &self,
         epoch: u64,
         live: &[LiveSegment],
-        descriptors: &[OwnedFd],
+        descriptors: &[impl AsFd],
     ) -> io::Result<bool> {
         let Mapping { segments, known } = &mut *self.mapping();
         let mut is_live = vec![false; self.segment_count as usize];
@@ -189,7 +189,7 @@ mod tests {
     /// Asks for one descriptor at a time until the list is mapped; returns how often.
     fn refresh(mapped: &Mapped, owner: &OwnedSegments, epoch: u64) -> usize {
         let ask = |_: &usize| {
-            let (live, descriptors) = owner.live_since(mapped.known(), 1).unwrap();
+            let (live, descriptors) = owner.live_since(mapped.known(), 1);
             mapped.update(epoch, &live, &descriptors).unwrap()
         };
         1 + (0..20).find(ask).expect("a list ends")
@@ -203,7 +203,7 @@ mod tests {
         for index in [0, 3, 5] {
             source.commit(index).unwrap();
         }
-        let (live, descriptors) = owner.live_since(0, 1).unwrap();
+        let (live, descriptors) = owner.live_since(0, 1);
         assert!(!mapped.update(7, &live, &descriptors).unwrap());
         assert_eq!(mapped.epoch(), 0, "two segments are missing");
         assert_eq!(refresh(&mapped, &owner, 7), 2);

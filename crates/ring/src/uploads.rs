@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use sys::memory::WritableSegments;
@@ -32,7 +32,7 @@ impl UploadMemory {
     pub fn map(
         offset: u64,
         segment_bytes: u64,
-        descriptors: &[OwnedFd],
+        descriptors: &[impl AsFd],
     ) -> io::Result<UploadMemory> {
         if descriptors.is_empty() || segment_bytes == 0 || !segment_bytes.is_multiple_of(4096) {
             return Err(io::ErrorKind::InvalidData.into());
@@ -139,10 +139,10 @@ mod tests {
     #[test]
     fn room_is_written_here_and_seen_by_the_owner_of_the_segments() {
         let owner = OwnedSegments::reserve(SEGMENT_BYTES, 4, Backing::OnTouch).unwrap();
-        let descriptors: Vec<OwnedFd> = [2, 3]
+        let descriptors: Vec<_> = [2, 3]
             .map(|index| {
                 owner.offer(index).unwrap();
-                owner.descriptor(index).unwrap().unwrap()
+                owner.descriptor(index).unwrap()
             })
             .into();
         let base = 2 * SEGMENT_BYTES;
@@ -160,8 +160,7 @@ mod tests {
         assert!(memory.room(base + SEGMENT_BYTES + 64, 9).is_some());
         for index in [2, 3] {
             owner.seal(index).unwrap();
-            let again =
-                UploadMemory::map(0, SEGMENT_BYTES, &[owner.descriptor(index).unwrap().unwrap()]);
+            let again = UploadMemory::map(0, SEGMENT_BYTES, &[owner.descriptor(index).unwrap()]);
             assert_eq!(again.err().unwrap().kind(), io::ErrorKind::PermissionDenied);
             owner.publish(index);
         }

@@ -13,7 +13,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -29,10 +28,15 @@ use sys::socket::Peer;
 use crate::config::Settings;
 use crate::outbound::Outbound;
 use crate::sealings::{Owner, Sealings};
+use crate::shares::{Resource, Share, Shares};
 
 /// Sessions that may be attached at once: each costs the server a walk over its pin table
 /// whenever memory is about to be reused.
-const SESSIONS_MAX: usize = 1024;
+pub const SESSIONS_MAX: u64 = 1024;
+/// The descriptors that a session takes beside its connection's: its pin table and its process.
+pub const SESSION_DESCRIPTORS: u64 = 2;
+/// The process id that stands for all that cannot be seen from here.
+const NO_PROCESS: i32 = 0;
 /// The user id that stands for everyone who has none in this namespace.
 const OVERFLOW_USER: u32 = 65_534;
 /// What views may hold where the option leaves it to `maxmemory`: this part of it.
@@ -53,11 +57,13 @@ pub struct Attachments {
 /// One of them.
 struct Session {
     pins: Arc<SharedPins>,
-    /// The user of its process.
-    user: u32,
+    /// Its process.
+    peer: Peer,
     /// Whether what it reads shall not count as used.
     leaves_no_touch: Arc<AtomicBool>,
     stage: Stage,
+    /// What its user has of the sessions, and of the descriptors that are kept for them.
+    _shares: [Share; 2],
 }
 
 /// How far it has come.
@@ -77,14 +83,15 @@ impl Attachments {
     /// CLIENT NO-TOUCH; the pin table leaves by `outbound`.
     ///
     /// # Errors
-    /// When the peer may not, or has one, or the system has no descriptor left.
+    /// When the peer may not, or has one, or its process or user as many as these may, or the
+    /// system has no descriptor left.
     pub fn begin(
         &self,
         id: u64,
         client: Option<(Peer, Arc<AtomicBool>)>,
         settings: &Settings,
         segments: &OwnedSegments,
-        outbound: &Outbound,
+        (shares, outbound): (&Arc<Shares>, &Outbound),
     ) -> Result<MemoryGeometry, MemoryRefusal> {
         let (peer, leaves_no_touch) = client.ok_or(MemoryRefusal::NotUnix)?;
         if !may_read(peer.user_id, settings) {
@@ -94,17 +101,23 @@ impl Attachments {
         if sessions.contains_key(&id) {
             return Err(MemoryRefusal::Attached);
         }
-        if sessions.len() >= SESSIONS_MAX {
-            return Err(MemoryRefusal::TooMany);
+        // Processes in namespaces that are not visible here have no id, and all the same one.
+        let is_of_process = |other: &&Session| {
+            other.peer.process_id == peer.process_id && peer.process_id != NO_PROCESS
+        };
+        if sessions.values().filter(is_of_process).count() >= settings.sessions_process_max {
+            return Err(MemoryRefusal::TooManyOfProcess);
         }
-        if outbound.has_unsent(id) {
-            return Err(MemoryRefusal::Unsent);
-        }
+        let owner = shares.owner(peer.user_id);
+        let take = |resource, amount| shares.take(resource, owner, amount);
+        let own = take(Resource::Sessions, 1).ok_or(MemoryRefusal::TooManyOfUser)?;
+        let kept = take(Resource::Descriptors, SESSION_DESCRIPTORS);
+        let kept = kept.ok_or(MemoryRefusal::Descriptors)?;
+        let way = outbound.admit(id, owner, 1)?;
         let table = SharedPins::create()?;
-        let descriptor = table.as_fd().try_clone_to_owned()?;
-        let (pins, user, stage) = (Arc::new(table), peer.user_id, Stage::Offered);
-        sessions.insert(id, Session { pins, user, leaves_no_touch, stage });
-        outbound.send(id, vec![descriptor]);
+        outbound.send(id, vec![table.descriptor()], way);
+        let (pins, stage, _shares) = (Arc::new(table), Stage::Offered, [own, kept]);
+        sessions.insert(id, Session { pins, peer, leaves_no_touch, stage, _shares });
         Ok(MemoryGeometry {
             span_bytes: segments.span_bytes(),
             segment_bytes: segments.segment_bytes(),
@@ -124,22 +137,31 @@ impl Attachments {
         known: u64,
         arena: &Arena,
         segments: &OwnedSegments,
-        outbound: &Outbound,
+        (shares, outbound): (&Arc<Shares>, &Outbound),
     ) -> Result<MemorySegments, MemoryRefusal> {
-        match self.sessions().get(&id).map(|session| &session.stage) {
+        let user = match self.sessions().get(&id).map(|session| (session.peer, &session.stage)) {
             None => return Err(MemoryRefusal::NotAttached),
-            Some(Stage::Refused(reason)) => return Err(MemoryRefusal::System(reason.clone())),
-            Some(Stage::Offered | Stage::Sealing) => return Ok(NO_SEGMENTS),
-            Some(Stage::Reading) => {}
-        }
-        if outbound.has_unsent(id) {
-            return Err(MemoryRefusal::Unsent);
-        }
+            Some((_, Stage::Refused(reason))) => {
+                return Err(MemoryRefusal::System(reason.clone()));
+            }
+            Some((_, Stage::Offered | Stage::Sealing)) => return Ok(NO_SEGMENTS),
+            Some((peer, Stage::Reading)) => peer.user_id,
+        };
         // Read first: a segment made meanwhile is in the list, though the epoch does not say so.
         let epoch = arena.segment_epoch();
-        let (live, descriptors) = segments.live_since(known, DESCRIPTORS_MAX)?;
+        let (live, mut descriptors) = segments.live_since(known, DESCRIPTORS_MAX);
+        let owner = shares.owner(user);
+        let way = loop {
+            match outbound.admit(id, owner, descriptors.len()) {
+                // Some of them: the peer asks for the rest.
+                Err(MemoryRefusal::InFlight) if descriptors.len() > 1 => {
+                    descriptors.truncate(descriptors.len() / 2);
+                }
+                admitted => break admitted?,
+            }
+        };
         let descriptor_count = descriptors.len();
-        outbound.send(id, descriptors);
+        outbound.send(id, descriptors, way);
         let live = live.iter().map(|segment| (segment.index, segment.serial)).collect();
         Ok(MemorySegments { epoch, live, descriptor_count })
     }
@@ -158,11 +180,12 @@ impl Attachments {
     ) -> io::Result<()> {
         let mut sessions = self.sessions();
         let Some(session) = sessions.get_mut(&id) else { return Ok(()) };
-        if !matches!(session.stage, Stage::Offered) || outbound.has_unsent(id) {
+        if !matches!(session.stage, Stage::Offered) || outbound.has_any(id) {
             return Ok(());
         }
         session.stage = Stage::Sealing;
-        let (owner, pins) = (Owner { session: id, user: session.user }, Arc::clone(&session.pins));
+        let (owner, pins) =
+            (Owner { session: id, user: session.peer.user_id }, Arc::clone(&session.pins));
         drop(sessions);
         let (attachments, arena) = (Arc::clone(self), Arc::clone(arena));
         let seal = move |is_wanted| {
@@ -226,6 +249,12 @@ impl Attachments {
         let reader_count = sessions.values().filter(reads).count().max(1) as u64;
         // No share is 0, which would be no limit.
         arena.limit_views(if total == 0 { 0 } else { (total / reader_count).max(1) });
+    }
+
+    /// Returns whether session `id` may read: it sends nothing then, though it is in use.
+    pub fn is_reading(&self, id: u64) -> bool {
+        let sessions = self.sessions();
+        sessions.get(&id).is_some_and(|session| matches!(session.stage, Stage::Reading))
     }
 
     /// Returns the number of sessions.

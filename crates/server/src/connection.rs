@@ -9,7 +9,7 @@ mod incoming;
 mod waiting;
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use base::{DatabaseIndex, UnixMs};
@@ -20,6 +20,7 @@ use resp::{
     Batch, Decoded, Decoder, Limits, Next, Output, Protocol, ProtocolError, REQUESTS_PER_BATCH_MAX,
 };
 use ring::lane::LaneError;
+use sys::descriptors::SharedDescriptor;
 use sys::process::ProcessHandle;
 use sys::socket::{Received, Sent};
 
@@ -158,7 +159,9 @@ pub struct Connection {
     /// Private memory, and that of a lane, that has been counted for this connection.
     counted_bytes: usize,
     /// Descriptors that leave with the next byte.
-    outbound: Vec<OwnedFd>,
+    outbound: Vec<SharedDescriptor>,
+    /// Descriptors have been sent that the peer may not have received yet.
+    has_unreceived: bool,
     /// The process behind the connection, known once it maps the arena.
     process: Option<ProcessHandle>,
     /// The worker's poller tells when the process ends.
@@ -220,6 +223,7 @@ impl Connection {
             failure: None,
             counted_bytes: 0,
             outbound: Vec::new(),
+            has_unreceived: false,
             process: None,
             is_process_watched: false,
             record,
@@ -249,6 +253,11 @@ impl Connection {
         if self.stall.is_some() {
             self.expect_input();
             return self.stalled(Turn::Waits);
+        }
+        if self.has_unreceived {
+            // Whoever keeps to the protocol has received them before he sends anything more, and
+            // has perhaps a reply to receive when he asks for further ones.
+            self.has_unreceived = kit.shared.outbound.has_any(self.id());
         }
         let served = if self.expects.has_requests {
             self.execute_input(kit)
@@ -562,7 +571,7 @@ impl Connection {
         let mut pieces = [IoSlice::new(&[]); PIECES_PER_SEND_MAX];
         let count = self.output.pieces(&mut pieces);
         let pieces = &pieces[..count];
-        let descriptors: Vec<BorrowedFd<'_>> = self.outbound.iter().map(AsFd::as_fd).collect();
+        let descriptors: Vec<BorrowedFd<'_>> = self.outbound.iter().map(|fd| fd.as_fd()).collect();
         let offered = pieces.iter().map(|piece| piece.len()).sum();
         Ok((stream.send_pieces(pieces, &descriptors)?, offered))
     }
@@ -572,7 +581,10 @@ impl Connection {
     fn forget_descriptors(&mut self, kit: &Kit<'_, '_>) {
         if !self.outbound.is_empty() {
             self.outbound.clear();
-            kit.shared.outbound.note_sent(self.id());
+            self.has_unreceived = true;
+            if let Transport::Socket(stream) = &self.transport {
+                kit.shared.outbound.note_sent(self.id(), stream);
+            }
         }
     }
 
@@ -583,19 +595,31 @@ impl Connection {
     }
 
     /// Returns why the connection should be closed at `now`, if it should.
-    pub fn overdue(&self, settings: &Settings, now: UnixMs) -> Option<End> {
+    pub fn overdue(&self, settings: &Settings, shared: &Shared, now: UnixMs) -> Option<End> {
         let since = |then: UnixMs| u64::try_from(now.0 - then.0).unwrap_or(0);
         let soft_ms = settings.output_limit.soft_seconds * 1000;
         if self.over_soft_since.is_some_and(|then| since(then) >= soft_ms) {
             return Some(End::OutputLimit);
         }
-        // A process that reads the memory itself sends nothing, and closing would end its pins. A
-        // monitor sends nothing either, and whoever waits may not be expected to.
-        if self.process.is_some() || self.is_monitor() || self.stall.is_some() {
+        // A monitor sends nothing, and whoever waits may not be expected to.
+        if self.is_monitor() || self.stall.is_some() {
             return None;
         }
         let timeout_ms = settings.timeout?.as_millis() as u64;
-        (since(self.record.active_at()) >= timeout_ms).then_some(End::Idle)
+        if since(self.record.active_at()) < timeout_ms {
+            return None;
+        }
+        // A process that reads the memory itself sends nothing, and closing would end its pins; one
+        // that has lanes sends by them, and each is closed when it is idle.
+        let id = self.id();
+        let is_used = shared.attachments.is_reading(id) || shared.lanes.has_any(id);
+        (!is_used).then_some(End::Idle)
+    }
+
+    /// Returns whether descriptors of its keep its replies waiting: the kernel has no room for them
+    /// now, and does not tell when it has.
+    pub fn awaits_descriptors(&self) -> bool {
+        !self.outbound.is_empty()
     }
 
     /// Returns by how much the connection's private memory has grown since the last call.

@@ -158,13 +158,15 @@ impl Host for Shared {
 
     fn attach_memory(&self, id: u64) -> Result<MemoryGeometry, MemoryRefusal> {
         let client = self.clients.peer(id).zip(self.clients.leaves_no_touch(id));
-        self.attachments.begin(id, client, &self.settings(), &self.segments, &self.outbound)
+        let ways = (&self.shares, &self.outbound);
+        self.attachments.begin(id, client, &self.settings(), &self.segments, ways)
     }
 
     fn memory_segments(&self, id: u64, known: u64) -> Result<MemorySegments, MemoryRefusal> {
         let arena = self.keyspace().arena();
         self.attachments.seal(id, arena, &self.sealings, &self.outbound)?;
-        self.attachments.segments(id, known, arena, &self.segments, &self.outbound)
+        let ways = (&self.shares, &self.outbound);
+        self.attachments.segments(id, known, arena, &self.segments, ways)
     }
 
     fn open_lane(

@@ -10,11 +10,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use command::{LaneOffer, MemoryRefusal};
 use ring::lane::{LaneEnd, LaneShape, SharedLane, Side};
+use sys::descriptors::SharedDescriptor;
 use sys::poll::Waker;
 use sys::socket::{Peer, Stream};
 
@@ -22,11 +22,15 @@ use crate::connection::End;
 use crate::mailbox::Message;
 use crate::sealings::Owner;
 use crate::shared::Shared;
+use crate::shares::{Resource, Share};
 
 /// Lanes of one session: further threads of its process have sockets.
 const LANES_PER_SESSION_MAX: usize = 256;
 /// The descriptors that a lane takes: its memory, the server's doorbell, the client's.
 pub const LANE_DESCRIPTORS: usize = 3;
+/// Those that count as kept for a lane: its memory, the server's doorbell and both ends of the
+/// client's, of which one leaves.
+const KEPT_DESCRIPTORS: u64 = LANE_DESCRIPTORS as u64 + 1;
 
 /// All lanes, served ones and offers.
 #[derive(Default)]
@@ -45,6 +49,8 @@ struct Lane {
     /// Its memory in bytes. Until a worker serves it they are counted here, then as the client's.
     bytes: u64,
     stage: Stage,
+    /// What its user has of the lanes, of their memory, and of the descriptors kept for them.
+    _shares: [Share; 3],
 }
 
 enum Stage {
@@ -86,14 +92,19 @@ impl Lanes {
         (state.lanes.len(), state.lanes.values().map(|lane| lane.bytes).sum())
     }
 
+    /// Returns whether the connection `parent` has lanes: they end with it.
+    pub fn has_any(&self, parent: u64) -> bool {
+        self.state().ids_of(parent).next().is_some()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder of the lanes panics")
     }
 }
 
 impl State {
-    fn has_room(&self, parent: u64, lanes_max: usize) -> bool {
-        self.lanes.len() < lanes_max && self.ids_of(parent).count() < LANES_PER_SESSION_MAX
+    fn has_room(&self, parent: u64) -> bool {
+        self.ids_of(parent).count() < LANES_PER_SESSION_MAX
     }
 
     /// Returns the numbers of the lanes of `parent`.
@@ -113,29 +124,35 @@ impl Shared {
     ) -> Result<LaneOffer, MemoryRefusal> {
         let peer = self.clients.peer(parent).ok_or(MemoryRefusal::NotUnix)?;
         let shape = LaneShape::new(request_bytes, reply_bytes).ok_or(MemoryRefusal::RingSize)?;
-        if self.outbound.has_unsent(parent) {
+        if self.outbound.has_any(parent) {
             return Err(MemoryRefusal::Unsent);
         }
-        let settings = self.settings();
-        if !self.lanes.state().has_room(parent, settings.lanes_max) {
+        if !self.lanes.state().has_room(parent) {
             return Err(MemoryRefusal::TooManyLanes);
         }
+        let (owner, bytes) = (self.shares.owner(peer.user_id), shape.memory_bytes());
+        let take = |resource, amount| self.shares.take(resource, owner, amount);
+        let _shares = [
+            take(Resource::Lanes, 1).ok_or(MemoryRefusal::TooManyLanes)?,
+            take(Resource::LaneBytes, bytes).ok_or(MemoryRefusal::TooManyLanes)?,
+            take(Resource::Descriptors, KEPT_DESCRIPTORS).ok_or(MemoryRefusal::Descriptors)?,
+        ];
+        let way = self.outbound.admit(parent, owner, LANE_DESCRIPTORS)?;
+        self.make_room_ahead(bytes)?;
         let address = self.clients.address(parent).unwrap_or_default();
         let id = self.clients.next_id();
         let maker = Maker { parent, peer, address };
         // Without the lock: the system may take its time to find so much memory.
         let (seat, descriptors) = new_seat(id, maker, shape)?;
         let mut state = self.lanes.state();
-        if !state.has_room(parent, settings.lanes_max) {
-            return Err(MemoryRefusal::TooManyLanes);
-        }
-        if !self.clients.enter(settings.max_clients as usize) {
+        if !self.clients.enter(self.settings().max_clients as usize) {
             return Err(MemoryRefusal::TooManyClients);
         }
-        let bytes = shape.memory_bytes();
         self.note_client_bytes(bytes as isize);
-        state.lanes.insert((parent, id), Lane { bytes, stage: Stage::Offered(Box::new(seat)) });
-        self.outbound.send(parent, descriptors);
+        let stage = Stage::Offered(Box::new(seat));
+        state.lanes.insert((parent, id), Lane { bytes, stage, _shares });
+        drop(state);
+        self.outbound.send(parent, descriptors, way);
         Ok(LaneOffer { lane: id, descriptor_count: LANE_DESCRIPTORS })
     }
 
@@ -225,17 +242,20 @@ struct Maker {
 }
 
 /// Returns both ends of a new lane: the server's, and what is sent to the client.
-fn new_seat(id: u64, maker: Maker, shape: LaneShape) -> io::Result<(LaneSeat, Vec<OwnedFd>)> {
+fn new_seat(
+    id: u64,
+    maker: Maker,
+    shape: LaneShape,
+) -> io::Result<(LaneSeat, Vec<SharedDescriptor>)> {
     let memory = SharedLane::create(shape)?;
     let doorbell = Waker::new()?;
     let (bell, client_bell) = sys::socket::pair()?;
     // Nothing is read from it: what the client sent would be closed with it, and by a worker.
     bell.refuse_all()?;
-    let descriptors =
-        [memory.as_fd(), doorbell.as_fd(), client_bell.as_fd()].map(|fd| fd.try_clone_to_owned());
-    let descriptors = descriptors.into_iter().collect::<io::Result<Vec<OwnedFd>>>()?;
-    assert_eq!(descriptors.len(), LANE_DESCRIPTORS, "as many as the reply says");
+    let client_bell = Arc::new(client_bell.into_descriptor());
+    let descriptors: [_; LANE_DESCRIPTORS] =
+        [memory.descriptor(), doorbell.descriptor(), client_bell];
     let end = LaneEnd::new(memory, Side::Server);
     let Maker { parent, peer, address } = maker;
-    Ok((LaneSeat { id, parent, peer, address, end, doorbell, bell }, descriptors))
+    Ok((LaneSeat { id, parent, peer, address, end, doorbell, bell }, descriptors.into()))
 }

@@ -45,6 +45,7 @@ mod registry;
 mod sealings;
 mod service;
 mod shared;
+mod shares;
 mod slab;
 mod slow_log;
 mod stall;

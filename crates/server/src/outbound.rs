@@ -1,45 +1,106 @@
 //! Descriptors on their way out.
 //!
-//! A descriptor leaves with the first byte that its session is sent next (SCM_RIGHTS); until then
-//! the session gets no more of them, so that a peer that does not read holds few.
+//! A descriptor leaves with the first byte that its session is sent next (SCM_RIGHTS). What is on
+//! its way, until the peer has received it, takes of what the system has for the server's user, and
+//! counts as the share of the peer's. A session has those of one reply on their way at a time: a
+//! peer that asks by the rules has received them before it sends anything more, which the kernel
+//! knows. One that ends before leaves its socket here, closed for both sides, until they are gone.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::OwnedFd;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The descriptors of all sessions that have not been sent.
-#[derive(Default)]
+use command::MemoryRefusal;
+use sys::descriptors::SharedDescriptor;
+use sys::socket::Stream;
+
+use crate::shares::{Owner, Resource, Share, Shares};
+
+/// The descriptors of all sessions that have not been received.
 pub struct Outbound {
     state: Mutex<State>,
+    shares: Arc<Shares>,
     /// Descriptors in `waiting`.
     waiting_count: AtomicUsize,
+    /// Sockets in `left`.
+    left_count: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
     /// Those that no connection has taken yet.
-    waiting: BTreeMap<u64, Vec<OwnedFd>>,
-    /// Sessions whose descriptors wait, here or with their connection.
-    unsent: BTreeSet<u64>,
+    waiting: BTreeMap<u64, Vec<SharedDescriptor>>,
+    /// The sessions that have some on their way, these included.
+    sessions: BTreeMap<u64, UnderWay>,
+    /// What sessions that have ended had on their way.
+    left: Vec<UnderWay>,
+}
+
+/// The descriptors of one reply.
+struct UnderWay {
+    _share: Share,
+    /// Where they have been sent.
+    stream: Option<Arc<Stream>>,
+}
+
+impl UnderWay {
+    fn is_received(&self) -> bool {
+        // A socket that does not say is none that has something on its way.
+        self.stream.as_ref().is_some_and(|stream| stream.is_all_received().unwrap_or(true))
+    }
 }
 
 impl Outbound {
-    /// Returns whether descriptors of an earlier reply have not been sent to session `id`.
-    pub fn has_unsent(&self, id: u64) -> bool {
-        self.state().unsent.contains(&id)
+    /// Returns one that has nothing on its way, and takes of `shares`.
+    pub fn new(shares: Arc<Shares>) -> Outbound {
+        Outbound {
+            state: Mutex::default(),
+            shares,
+            waiting_count: AtomicUsize::new(0),
+            left_count: AtomicUsize::new(0),
+        }
     }
 
-    /// Leaves `descriptors` for session `id`. For the worker that runs the command: it sends the
-    /// reply as well, and so sees at once that there are some.
-    pub fn send(&self, id: u64, descriptors: Vec<OwnedFd>) {
+    /// Takes the right to send session `id` `count` descriptors.
+    ///
+    /// # Errors
+    /// When the session has not received those of an earlier reply, or `owner` has his share of
+    /// them on their way.
+    pub fn admit(&self, id: u64, owner: Owner, count: usize) -> Result<Share, MemoryRefusal> {
+        if self.has_any(id) {
+            return Err(MemoryRefusal::Unsent);
+        }
+        let take = || self.shares.take(Resource::InFlight, owner, count as u64);
+        take()
+            .or_else(|| {
+                self.forget_received();
+                take()
+            })
+            .ok_or(MemoryRefusal::InFlight)
+    }
+
+    /// Returns whether session `id` has descriptors of an earlier reply still to receive.
+    pub fn has_any(&self, id: u64) -> bool {
+        let mut state = self.state();
+        let Some(under_way) = state.sessions.get(&id) else { return false };
+        if !under_way.is_received() {
+            return true;
+        }
+        state.sessions.remove(&id);
+        false
+    }
+
+    /// Leaves `descriptors` for session `id`, which [`Outbound::admit`] has given `share`. For the
+    /// worker that runs the command: it sends the reply as well, and so sees at once that there are
+    /// some.
+    pub fn send(&self, id: u64, descriptors: Vec<SharedDescriptor>, share: Share) {
         if descriptors.is_empty() {
             return;
         }
         self.waiting_count.fetch_add(descriptors.len(), Ordering::Relaxed);
         let mut state = self.state();
-        state.unsent.insert(id);
         state.waiting.entry(id).or_default().extend(descriptors);
+        state.sessions.insert(id, UnderWay { _share: share, stream: None });
     }
 
     /// Returns whether any descriptor waits; one load, for the path of every batch.
@@ -49,7 +110,7 @@ impl Outbound {
     }
 
     /// Takes the descriptors that wait for session `id`.
-    pub fn take(&self, id: u64) -> Vec<OwnedFd> {
+    pub fn take(&self, id: u64) -> Vec<SharedDescriptor> {
         if !self.has_waiting() {
             return Vec::new();
         }
@@ -58,15 +119,38 @@ impl Outbound {
         descriptors
     }
 
-    /// Notes that the descriptors that were taken for session `id` are sent.
-    pub fn note_sent(&self, id: u64) {
-        self.state().unsent.remove(&id);
+    /// Notes that the descriptors that were taken for session `id` have been sent by `stream`.
+    pub fn note_sent(&self, id: u64, stream: &Arc<Stream>) {
+        if let Some(under_way) = self.state().sessions.get_mut(&id) {
+            under_way.stream = Some(Arc::clone(stream));
+        }
     }
 
-    /// Forgets session `id`, which has ended.
+    /// Forgets session `id`, which has ended, but for what its peer has still to receive.
     pub fn end(&self, id: u64) {
         self.take(id);
-        self.note_sent(id);
+        let mut state = self.state();
+        let Some(under_way) = state.sessions.remove(&id) else { return };
+        let Some(stream) = &under_way.stream else { return };
+        if !under_way.is_received() {
+            // Its peer learns that it is over. It is broken where that fails.
+            let _ = stream.shut_down();
+            state.left.push(under_way);
+            self.left_count.store(state.left.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether sessions that have ended have left something to receive.
+    pub fn has_left(&self) -> bool {
+        self.left_count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Forgets what peers have received.
+    pub fn forget_received(&self) {
+        let mut state = self.state();
+        state.sessions.retain(|_, under_way| !under_way.is_received());
+        state.left.retain(|under_way| !under_way.is_received());
+        self.left_count.store(state.left.len(), Ordering::Relaxed);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -76,22 +160,61 @@ impl Outbound {
 
 #[cfg(test)]
 mod tests {
+    use std::io::IoSlice;
+
     use super::*;
-    use std::os::fd::AsFd;
+    use crate::shares::Limit;
     use sys::poll::Waker;
+    use sys::socket::pair;
+
+    const USER: Owner = Owner::User(1);
+
+    /// Returns one in which a user may have four descriptors on their way.
+    fn outbound() -> Outbound {
+        let shares = Arc::new(Shares::default());
+        shares.limit(Resource::InFlight, Limit::total(8));
+        Outbound::new(shares)
+    }
+
+    fn send(outbound: &Outbound, id: u64, count: usize) -> Result<(), MemoryRefusal> {
+        let share = outbound.admit(id, USER, count)?;
+        let descriptors = (0..count).map(|_| Waker::new().unwrap().descriptor()).collect();
+        outbound.send(id, descriptors, share);
+        Ok(())
+    }
 
     #[test]
-    fn session_has_unsent_descriptors_until_they_are_sent_or_it_ends() {
-        let outbound = Outbound::default();
-        let some = || vec![Waker::new().unwrap().as_fd().try_clone_to_owned().unwrap()];
-        outbound.send(7, some());
-        outbound.send(8, some());
-        outbound.send(9, Vec::new());
-        assert!(outbound.has_unsent(7) && outbound.has_unsent(8) && !outbound.has_unsent(9));
+    fn session_has_descriptors_on_their_way_until_they_are_received() {
+        let outbound = outbound();
+        let (one, two) = pair().unwrap();
+        let one = Arc::new(one);
+        send(&outbound, 7, 1).unwrap();
+        assert_eq!(send(&outbound, 7, 1), Err(MemoryRefusal::Unsent));
         assert_eq!(outbound.take(7).len(), 1);
-        assert!(outbound.has_unsent(7) && outbound.take(7).is_empty());
-        outbound.note_sent(7);
-        outbound.end(8);
-        assert!(!outbound.has_unsent(7) && !outbound.has_unsent(8) && !outbound.has_waiting());
+        assert!(outbound.take(7).is_empty() && !outbound.has_waiting());
+        one.send_pieces(&[IoSlice::new(b"x")], &[]).unwrap();
+        outbound.note_sent(7, &one);
+        assert_eq!(send(&outbound, 7, 1), Err(MemoryRefusal::Unsent), "sent, and not received");
+        two.receive(&mut [0]).unwrap();
+        send(&outbound, 7, 1).unwrap();
+        outbound.end(7);
+        assert!(!outbound.has_any(7) && !outbound.has_waiting() && !outbound.has_left());
+    }
+
+    #[test]
+    fn user_has_his_share_on_their_way_though_sessions_end_before_they_are_received() {
+        let outbound = outbound();
+        let (one, two) = pair().unwrap();
+        send(&outbound, 1, 4).unwrap();
+        assert_eq!(send(&outbound, 2, 1), Err(MemoryRefusal::InFlight));
+        outbound.take(1);
+        one.send(b"x").unwrap();
+        outbound.note_sent(1, &Arc::new(one));
+        outbound.end(1);
+        assert!(outbound.has_left());
+        assert_eq!(send(&outbound, 2, 1), Err(MemoryRefusal::InFlight), "its peer may have it");
+        two.receive(&mut [0]).unwrap();
+        send(&outbound, 2, 1).unwrap();
+        assert!(!outbound.has_left());
     }
 }

@@ -157,7 +157,9 @@ impl Service {
     fn needs_checks(&self) -> bool {
         let may_be_idle =
             self.shared.settings().timeout.is_some() && !self.shared.clients.is_empty();
-        may_be_idle || self.shared.pending_checks.load(Ordering::Relaxed) > 0
+        may_be_idle
+            || self.shared.pending_checks.load(Ordering::Relaxed) > 0
+            || self.shared.outbound.has_left()
     }
 
     fn round(&mut self) {
@@ -184,6 +186,7 @@ impl Service {
         self.shared.rates.sample(now, self.shared.totals_since_start());
         if now - self.checked_at >= CHECK_INTERVAL && self.needs_checks() {
             self.checked_at = now;
+            self.shared.outbound.forget_received();
             self.shared.post_all(|| Message::CheckConnections);
         }
     }

@@ -13,7 +13,7 @@ use keyspace::{Keyspace, shard_count_for_workers};
 use ring::SharedSegments;
 use sys::memory::{Backing, OwnedSegments};
 use sys::poll::Waker;
-use sys::process::raise_descriptor_limit;
+use sys::process::{descriptor_limit, raise_descriptor_limit};
 use sys::socket::Closer;
 
 use crate::attach::Attachments;
@@ -36,6 +36,7 @@ use crate::pause::ClientPause;
 use crate::registry::{ClientRecord, Registry};
 use crate::sealings::Sealings;
 use crate::service::Bell;
+use crate::shares::Shares;
 use crate::slow_log::SlowLog;
 use crate::statistics::{Counted, Rates, Totals, WorkerCounters};
 
@@ -56,6 +57,8 @@ pub struct Shared {
     pub sealings: Arc<Sealings>,
     /// Held while upload memory is made: of two at a time the second sees the first.
     pub making_upload: Mutex<()>,
+    /// What the users of shared memory have of what there is.
+    pub shares: Arc<Shares>,
     /// Descriptors on their way to other processes.
     pub outbound: Outbound,
     /// The latest effects, when they are kept.
@@ -179,6 +182,7 @@ impl Shared {
         let startup_bytes = keyspace.used_memory();
         let mailboxes: io::Result<Box<[Arc<Mailbox>]>> =
             (0..worker_count).map(|_| Mailbox::new().map(Arc::new)).collect();
+        let shares = Arc::new(Shares::of_system());
         let shared = Shared {
             engine: Engine::new(keyspace),
             segments,
@@ -186,7 +190,8 @@ impl Shared {
             lanes: Lanes::default(),
             sealings: Arc::default(),
             making_upload: Mutex::default(),
-            outbound: Outbound::default(),
+            outbound: Outbound::new(Arc::clone(&shares)),
+            shares,
             backlog,
             closer: Arc::new(Closings::default()),
             doors: Doors::default(),
@@ -357,6 +362,11 @@ impl Shared {
         keyspace.set_eviction_policy(settings.max_memory_policy);
         keyspace.set_collection_limits(settings.collections);
         keyspace.arena().allow_readers(settings.shared_reads);
+        let descriptor_count = descriptor_limit();
+        self.segments.reserve_descriptors(limits::memory_descriptors(descriptor_count, settings));
+        for (resource, limit) in limits::shares(descriptor_count, settings) {
+            self.shares.limit(resource, limit);
+        }
         self.attachments.limit_views(settings, keyspace.arena());
         self.log.set_level(&settings.log_level);
         sys::crash::set_enabled(settings.crash_log);

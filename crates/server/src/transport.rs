@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use resp::Output;
@@ -18,7 +19,7 @@ const PIECES_PER_COPY_MAX: usize = 32;
 /// How the bytes of a connection pass.
 pub enum Transport {
     /// A TCP or unix socket.
-    Socket(Stream),
+    Socket(Arc<Stream>),
     /// Memory that the client maps too.
     Lane(Box<LaneTransport>),
 }

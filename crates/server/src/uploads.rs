@@ -7,15 +7,13 @@
 //! *Not here*: what is free in it, what was committed (`arena::Uploads`), when it is sealed
 //! (`sealings.rs`).
 
-use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use arena::{UploadError, UploadRun, Uploader};
 use base::prng::Prng;
 use command::{MemoryRefusal, UploadOffer};
 use keyspace::SweepContext;
-use sys::descriptors::DESCRIPTORS_MAX;
+use sys::descriptors::{DESCRIPTORS_MAX, SharedDescriptor};
 use sys::memory::OwnedSegments;
 
 use crate::attach::may_adopt;
@@ -33,7 +31,7 @@ impl Shared {
     /// connection's next byte.
     pub(crate) fn offer_upload(&self, id: u64, bytes: u64) -> Result<UploadOffer, MemoryRefusal> {
         let peer = self.clients.peer(id).ok_or(MemoryRefusal::NotUnix)?;
-        if self.outbound.has_unsent(id) {
+        if self.outbound.has_any(id) {
             return Err(MemoryRefusal::Unsent);
         }
         let segment_bytes = self.segments.segment_bytes();
@@ -55,26 +53,21 @@ impl Shared {
             return Err(MemoryRefusal::UploadLimit);
         }
         let may_adopt = may_adopt(peer.user_id, &settings);
-        self.make_room_for_upload(wanted)?;
+        let way = self.outbound.admit(id, self.shares.owner(peer.user_id), count as usize)?;
+        self.make_room_ahead(wanted)?;
         let run = uploads.make(id, wanted, may_adopt)?;
         // It counts from now on, whatever others have taken of the room meanwhile.
         self.keyspace().suspect_overshoot();
-        match descriptors_of(&self.segments, run) {
-            Ok(descriptors) => {
-                let descriptor_count = descriptors.len();
-                self.outbound.send(id, descriptors);
-                let UploadRun { offset, bytes } = run;
-                Ok(UploadOffer { offset, bytes, segment_bytes, may_adopt, descriptor_count })
-            }
-            Err(error) => {
-                uploads.withdraw(id, run.offset);
-                Err(error.into())
-            }
-        }
+        let descriptors = descriptors_of(&self.segments, run);
+        let descriptor_count = descriptors.len();
+        self.outbound.send(id, descriptors, way);
+        let UploadRun { offset, bytes } = run;
+        Ok(UploadOffer { offset, bytes, segment_bytes, may_adopt, descriptor_count })
     }
 
-    /// Evicts as a write of `bytes` would, so that a run does not have later writes refused.
-    fn make_room_for_upload(&self, bytes: u64) -> Result<(), MemoryRefusal> {
+    /// Evicts as a write of `bytes` would, so that memory that sessions are given does not have
+    /// later writes refused.
+    pub(crate) fn make_room_ahead(&self, bytes: u64) -> Result<(), MemoryRefusal> {
         let mut random = Prng::new(sys::random::seed()?);
         let mut context = SweepContext { now: sys::clock::realtime(), random: &mut random };
         let made = self.keyspace().reserve_ahead(bytes, &mut context);
@@ -135,9 +128,7 @@ fn each_segment(segments: &OwnedSegments, run: UploadRun) -> impl Iterator<Item 
     first..first + (run.bytes / segment_bytes) as u32
 }
 
-fn descriptors_of(segments: &OwnedSegments, run: UploadRun) -> io::Result<Vec<OwnedFd>> {
+fn descriptors_of(segments: &OwnedSegments, run: UploadRun) -> Vec<SharedDescriptor> {
     let exists = "a segment of an offered run exists";
-    each_segment(segments, run)
-        .map(|index| Ok(segments.descriptor(index)?.expect(exists)))
-        .collect()
+    each_segment(segments, run).map(|index| segments.descriptor(index).expect(exists)).collect()
 }

@@ -567,7 +567,7 @@ impl<'s> Worker<'s> {
         session.state.source = source(&info);
         let origin = origin(&stream, from);
         let record = self.shared.clients.add(info, origin, self.index, now);
-        self.begin(Connection::new(Transport::Socket(stream), session, record));
+        self.begin(Connection::new(Transport::Socket(Arc::new(stream)), session, record));
     }
 
     /// Begins to serve `connection`.
@@ -596,8 +596,11 @@ impl<'s> Worker<'s> {
     fn check_connections(&mut self) {
         for token in self.connections.tokens() {
             let Some(member) = self.connections.get_mut(token) else { continue };
-            if let Some(end) = member.connection.overdue(&self.settings, self.tick.now) {
+            if let Some(end) = member.connection.overdue(&self.settings, self.shared, self.tick.now)
+            {
                 self.close(token, end);
+            } else if member.connection.awaits_descriptors() {
+                self.flush(token);
             }
         }
         if let Some(acceptor) = &mut self.acceptor {

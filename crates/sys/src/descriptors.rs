@@ -3,12 +3,17 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
+
+/// A descriptor that several parts of this process hold, and pass on, as one: it takes one place in
+/// the process's table however many do, and is closed with the last.
+pub type SharedDescriptor = Arc<OwnedFd>;
 
 /// The most descriptors in one message; the kernel's own limit (SCM_MAX_FD) is 253.
 pub const DESCRIPTORS_MAX: usize = 253;

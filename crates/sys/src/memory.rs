@@ -8,11 +8,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::descriptors::SharedDescriptor;
 
 /// The range starts at a multiple of this, so that a segment can use huge pages.
 const RANGE_ALIGNMENT: usize = 2 * 1024 * 1024;
@@ -124,16 +126,69 @@ pub struct OwnedSegments {
 /// What [`OwnedSegments`] has made so far.
 #[derive(Debug, Default)]
 struct Made {
-    /// The memory of each segment that exists, with its serial number; one that others write has
-    /// none before it is published.
-    segments: Vec<Option<(OwnedFd, Option<u64>)>>,
+    segments: Vec<Option<Segment>>,
     /// The serial number given last.
     serial: u64,
+    /// How many segments of this process's own are to find a descriptor whatever else takes some,
+    reserved_count: usize,
+    /// and what keeps descriptors for those of them that do not exist yet.
+    spares: Vec<OwnedFd>,
+}
+
+/// The memory of a segment that exists.
+#[derive(Debug)]
+struct Segment {
+    memory: SharedDescriptor,
+    /// One that others write has none before it is published.
+    serial: Option<u64>,
+    /// It is for others to write.
+    is_offered: bool,
 }
 
 impl Made {
-    fn memory(&self, index: u32) -> Option<&OwnedFd> {
-        Some(&self.segments.get(index as usize)?.as_ref()?.0)
+    /// Makes room in the list for segment `index`.
+    fn slot(&mut self, index: u32) -> &mut Option<Segment> {
+        let position = index as usize;
+        if self.segments.len() <= position {
+            self.segments.resize_with(position + 1, || None);
+        }
+        &mut self.segments[position]
+    }
+
+    fn segment(&self, index: u32) -> Option<&Segment> {
+        self.segments.get(index as usize)?.as_ref()
+    }
+
+    /// Returns memory of `bytes` for a segment of this process's own, with the descriptor of a
+    /// spare where no other is left. Another thread may take that one first: then it is the turn of
+    /// the next.
+    fn new_memory(&mut self, bytes: u64, backing: Backing) -> io::Result<OwnedFd> {
+        loop {
+            match new_memory("forebay-segment", bytes, backing) {
+                Err(error)
+                    if error.raw_os_error() == Some(Errno::MFILE.raw_os_error())
+                        && self.spares.pop().is_some() => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Has as many spares as segments are reserved and not there, as far as descriptors go: what
+    /// is missing is made up for when segments change next.
+    fn keep_spares(&mut self) {
+        let own = self.segments.iter().flatten().filter(|segment| !segment.is_offered).count();
+        let wanted = self.reserved_count.saturating_sub(own);
+        self.spares.truncate(wanted);
+        while self.spares.len() < wanted {
+            let spare = match self.spares.first() {
+                Some(spare) => spare.try_clone(),
+                None => std::fs::File::open("/dev/null").map(OwnedFd::from),
+            };
+            match spare {
+                Ok(spare) => self.spares.push(spare),
+                Err(_) => return,
+            }
+        }
     }
 }
 
@@ -189,20 +244,26 @@ impl OwnedSegments {
     /// When the segment exists or lies outside the range.
     pub fn commit(&self, index: u32) -> io::Result<()> {
         let mut made = self.lock();
-        let position = index as usize;
-        if made.segments.len() <= position {
-            made.segments.resize_with(position + 1, || None);
-        }
-        assert!(made.segments[position].is_none(), "segment {index} exists");
-        let descriptor = new_memory("forebay-segment", self.segment_bytes(), self.backing)?;
+        assert!(made.slot(index).is_none(), "segment {index} exists");
+        let descriptor = made.new_memory(self.segment_bytes(), self.backing)?;
         self.range.map(index, descriptor.as_fd(), ProtFlags::READ | ProtFlags::WRITE)?;
         if let Err(error) = rustix::fs::fcntl_add_seals(&descriptor, SEGMENT_SEALS) {
             self.range.clear(index)?;
             return Err(error.into());
         }
         made.serial += 1;
-        made.segments[position] = Some((descriptor, Some(made.serial)));
+        let (memory, serial) = (Arc::new(descriptor), Some(made.serial));
+        *made.slot(index) = Some(Segment { memory, serial, is_offered: false });
+        made.keep_spares();
         Ok(())
+    }
+
+    /// Keeps descriptors for `count` segments of this process's own, those included that exist, so
+    /// that nothing else takes what its memory needs; as far as there are some left.
+    pub fn reserve_descriptors(&self, count: usize) {
+        let mut made = self.lock();
+        made.reserved_count = count;
+        made.keep_spares();
     }
 
     /// Makes segment `index` for another process to write: zeroed memory, mapped read-only here.
@@ -218,13 +279,10 @@ impl OwnedSegments {
         let descriptor = new_memory("forebay-upload", self.segment_bytes(), Backing::OnTouch)?;
         rustix::fs::fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW)?;
         let mut made = self.lock();
-        let position = index as usize;
-        if made.segments.len() <= position {
-            made.segments.resize_with(position + 1, || None);
-        }
-        assert!(made.segments[position].is_none(), "segment {index} exists");
+        assert!(made.slot(index).is_none(), "segment {index} exists");
         self.range.map(index, descriptor.as_fd(), ProtFlags::READ)?;
-        made.segments[position] = Some((descriptor, None));
+        let memory = Arc::new(descriptor);
+        *made.slot(index) = Some(Segment { memory, serial: None, is_offered: true });
         Ok(())
     }
 
@@ -239,7 +297,7 @@ impl OwnedSegments {
     /// # Panics
     /// When the segment does not exist.
     pub fn seal(&self, index: u32) -> io::Result<()> {
-        let descriptor = self.descriptor(index)?.expect("a segment that is sealed exists");
+        let descriptor = self.descriptor(index).expect("a segment that is sealed exists");
         close_for_writers(&descriptor, self.segment_bytes())?;
         // So that the first copy out of it finds its pages mapped; without that it is slower.
         let (address, bytes) = (self.range.address(index), self.range.segment_bytes);
@@ -259,9 +317,9 @@ impl OwnedSegments {
         made.serial += 1;
         let serial = made.serial;
         let slot = made.segments.get_mut(index as usize).and_then(Option::as_mut);
-        let (_, known) = slot.expect("a segment that is published exists");
-        assert!(known.is_none(), "segment {index} is published twice");
-        *known = Some(serial);
+        let segment = slot.expect("a segment that is published exists");
+        assert!(segment.serial.is_none(), "segment {index} is published twice");
+        segment.serial = Some(serial);
     }
 
     /// Gives the memory of segment `index` back; processes that mapped it keep their view.
@@ -272,37 +330,33 @@ impl OwnedSegments {
         let mut made = self.lock();
         let slot = made.segments.get_mut(index as usize).and_then(Option::take);
         assert!(slot.is_some(), "segment {index} does not exist");
+        drop(slot);
+        made.keep_spares();
         self.range.clear(index).expect("replacing a mapping by addresses needs no memory");
     }
 
-    /// Returns a descriptor of segment `index` for another process, or none when it was retired.
-    ///
-    /// # Errors
-    /// When no descriptors are left.
-    pub fn descriptor(&self, index: u32) -> io::Result<Option<OwnedFd>> {
-        self.lock().memory(index).map(OwnedFd::try_clone).transpose()
+    /// Returns the descriptor of segment `index` for another process, or none when it was retired.
+    pub fn descriptor(&self, index: u32) -> Option<SharedDescriptor> {
+        Some(Arc::clone(&self.lock().segment(index)?.memory))
     }
 
     /// Returns the segments that exist, in the order in which they were made, and descriptors of
     /// the first `count_max` of those whose serial number is above `known`.
-    ///
-    /// # Errors
-    /// When no descriptors are left.
     pub fn live_since(
         &self,
         known: u64,
         count_max: usize,
-    ) -> io::Result<(Vec<LiveSegment>, Vec<OwnedFd>)> {
+    ) -> (Vec<LiveSegment>, Vec<SharedDescriptor>) {
         let made = self.lock();
         let mut live: Vec<LiveSegment> = (0_u32..)
             .zip(&made.segments)
-            .filter_map(|(index, slot)| Some(LiveSegment { index, serial: slot.as_ref()?.1? }))
+            .filter_map(|(index, slot)| Some(LiveSegment { index, serial: slot.as_ref()?.serial? }))
             .collect();
         live.sort_unstable_by_key(|segment| segment.serial);
         let new = live.iter().filter(|segment| segment.serial > known).take(count_max);
-        let descriptors = new.filter_map(|segment| made.memory(segment.index));
-        let descriptors = descriptors.map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
-        Ok((live, descriptors))
+        let new = new.filter_map(|segment| made.segment(segment.index));
+        let descriptors = new.map(|segment| Arc::clone(&segment.memory)).collect();
+        (live, descriptors)
     }
 
     fn lock(&self) -> MutexGuard<'_, Made> {
@@ -397,7 +451,7 @@ impl WritableSegments {
     ///
     /// # Panics
     /// When `segment_bytes` is no multiple of 4096 or there are no descriptors.
-    pub fn map(segment_bytes: u64, descriptors: &[OwnedFd]) -> io::Result<WritableSegments> {
+    pub fn map(segment_bytes: u64, descriptors: &[impl AsFd]) -> io::Result<WritableSegments> {
         let count = u32::try_from(descriptors.len()).expect("descriptors are few");
         let range = Reservation::new(segment_bytes, count, ProtFlags::empty())?;
         for (index, descriptor) in (0_u32..).zip(descriptors) {
@@ -451,8 +505,8 @@ fn new_memory(name: &str, bytes: u64, backing: Backing) -> io::Result<OwnedFd> {
 }
 
 /// Forbids further writable mappings of `memory`, which has `bytes`, and further seals.
-fn close_for_writers(memory: &OwnedFd, bytes: u64) -> io::Result<()> {
-    rustix::fs::fcntl_add_seals(memory, SealFlags::FUTURE_WRITE | SealFlags::SEAL)?;
+fn close_for_writers(memory: impl AsFd, bytes: u64) -> io::Result<()> {
+    rustix::fs::fcntl_add_seals(&memory, SealFlags::FUTURE_WRITE | SealFlags::SEAL)?;
     // Until now pages could be punched out, and a page that the system cannot give anew when it is
     // touched would kill this process.
     Ok(rustix::fs::fallocate(memory, FallocateFlags::empty(), 0, bytes)?)
@@ -462,7 +516,7 @@ fn close_for_writers(memory: &OwnedFd, bytes: u64) -> io::Result<()> {
 #[derive(Debug)]
 pub struct SharedBlock {
     range: Reservation,
-    descriptor: OwnedFd,
+    descriptor: SharedDescriptor,
 }
 
 impl SharedBlock {
@@ -509,7 +563,12 @@ impl SharedBlock {
     fn map(descriptor: OwnedFd, bytes: u64) -> io::Result<SharedBlock> {
         let range = Reservation::new(bytes, 1, ProtFlags::empty())?;
         range.map(0, descriptor.as_fd(), ProtFlags::READ | ProtFlags::WRITE)?;
-        Ok(SharedBlock { range, descriptor })
+        Ok(SharedBlock { range, descriptor: Arc::new(descriptor) })
+    }
+
+    /// Returns the descriptor of the memory, for another process.
+    pub fn descriptor(&self) -> SharedDescriptor {
+        Arc::clone(&self.descriptor)
     }
 
     /// Returns the first address: page-aligned and constant.
@@ -577,7 +636,7 @@ mod tests {
         let owner = segments();
         owner.commit(2).unwrap();
         let mut reader = ForeignSegments::reserve(SEGMENT_BYTES, 4).unwrap();
-        reader.map(2, owner.descriptor(2).unwrap().unwrap()).unwrap();
+        reader.map(2, owner.descriptor(2).unwrap()).unwrap();
         let offset = 2 * SEGMENT_BYTES as usize + 77;
         write(owner.base(), offset, 42);
         assert_eq!(read(reader.base(), offset), 42);
@@ -590,7 +649,7 @@ mod tests {
         use std::os::fd::AsRawFd;
         let owner = segments();
         owner.commit(0).unwrap();
-        let descriptor = owner.descriptor(0).unwrap().unwrap();
+        let descriptor = owner.descriptor(0).unwrap();
         let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
         let reopened = std::fs::File::options().read(true).write(true).open(path).unwrap();
         let map = |descriptor: BorrowedFd<'_>| {
@@ -614,16 +673,35 @@ mod tests {
         let offset = SEGMENT_BYTES as usize;
         write(owner.base(), offset, 9);
         let mut reader = ForeignSegments::reserve(SEGMENT_BYTES, 4).unwrap();
-        reader.map(1, owner.descriptor(1).unwrap().unwrap()).unwrap();
+        reader.map(1, owner.descriptor(1).unwrap()).unwrap();
         owner.retire(1);
-        assert!(owner.descriptor(1).unwrap().is_none());
+        assert!(owner.descriptor(1).is_none());
         owner.commit(1).unwrap();
         assert_eq!(read(owner.base(), offset), 0);
         assert_eq!(read(reader.base(), offset), 9);
         reader.unmap(1).unwrap();
         assert_eq!(read(reader.base(), offset), 0, "unmapped memory reads as zero");
-        reader.map(1, owner.descriptor(1).unwrap().unwrap()).unwrap();
+        reader.map(1, owner.descriptor(1).unwrap()).unwrap();
         assert_eq!(read(reader.base(), offset), 0);
+    }
+
+    #[test]
+    fn segments_that_are_reserved_find_descriptors_where_nothing_else_does() {
+        let owner = OwnedSegments::reserve(SEGMENT_BYTES, 16, Backing::OnTouch).unwrap();
+        owner.commit(0).unwrap();
+        owner.reserve_descriptors(3);
+        assert_eq!(owner.lock().spares.len(), 2, "one is there");
+        owner.offer(9).unwrap();
+        assert_eq!(owner.lock().spares.len(), 2, "what others write is not meant");
+        owner.commit(1).unwrap();
+        owner.retire(0);
+        assert_eq!(owner.lock().spares.len(), 2);
+        owner.commit(2).unwrap();
+        owner.commit(3).unwrap();
+        owner.commit(4).unwrap();
+        assert_eq!(owner.lock().spares.len(), 0);
+        owner.reserve_descriptors(5);
+        assert_eq!(owner.lock().spares.len(), 1);
     }
 
     #[test]
@@ -635,7 +713,7 @@ mod tests {
         owner.retire(0);
         owner.commit(0).unwrap();
         let told = |known, count_max| {
-            let (live, descriptors) = owner.live_since(known, count_max).unwrap();
+            let (live, descriptors) = owner.live_since(known, count_max);
             let live: Vec<_> = live.iter().map(|it| (it.index, it.serial)).collect();
             assert_eq!(live, [(2, 1), (1, 3), (0, 4)]);
             descriptors.len()
@@ -643,7 +721,7 @@ mod tests {
         assert_eq!((told(0, 9), told(0, 2), told(1, 9), told(4, 9)), (3, 2, 2, 0));
         write(owner.base(), SEGMENT_BYTES as usize, 7);
         let mut reader = ForeignSegments::reserve(SEGMENT_BYTES, 4).unwrap();
-        let (_, descriptors) = owner.live_since(1, 1).unwrap();
+        let (_, descriptors) = owner.live_since(1, 1);
         reader.map(1, &descriptors[0]).unwrap();
         assert_eq!(read(reader.base(), SEGMENT_BYTES as usize), 7);
     }

@@ -6,10 +6,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::Timespec;
+
+use crate::descriptors::SharedDescriptor;
 
 const EDGES: epoll::EventFlags =
     epoll::EventFlags::IN.union(epoll::EventFlags::RDHUP).union(epoll::EventFlags::ET);
@@ -164,7 +167,7 @@ impl Events {
 /// Wakes a thread that waits for it; any number of wakes before a look count as one.
 #[derive(Debug)]
 pub struct Waker {
-    event: OwnedFd,
+    event: SharedDescriptor,
 }
 
 impl Waker {
@@ -174,26 +177,31 @@ impl Waker {
     /// When no descriptors are left.
     pub fn new() -> io::Result<Waker> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        Ok(Waker { event: eventfd(0, flags)? })
+        Ok(Waker::from(eventfd(0, flags)?))
+    }
+
+    /// Returns the descriptor, for another process: it wakes by writing to it.
+    pub fn descriptor(&self) -> SharedDescriptor {
+        Arc::clone(&self.event)
     }
 
     /// Makes the waker readable.
     pub fn wake(&self) {
         // A full counter (2^64 - 2 wakes) would be EAGAIN, and it is readable then.
-        let _ = rustix::io::write(&self.event, &1_u64.to_le_bytes());
+        let _ = rustix::io::write(self, &1_u64.to_le_bytes());
     }
 
     /// Makes the waker unreadable again.
     pub fn clear(&self) {
         let mut count = [0_u8; 8];
         // EAGAIN says that it was clear.
-        let _ = rustix::io::read(&self.event, &mut count);
+        let _ = rustix::io::read(self, &mut count);
     }
 }
 
 impl From<OwnedFd> for Waker {
     fn from(event: OwnedFd) -> Waker {
-        Waker { event }
+        Waker { event: Arc::new(event) }
     }
 }
 

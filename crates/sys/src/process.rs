@@ -9,6 +9,11 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit};
 
 use crate::socket::{Peer, Stream};
 
+/// Returns how many descriptors this process may have open.
+pub fn descriptor_limit() -> u64 {
+    rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// Raises the limit of open descriptors to `wanted` or as near as the system allows, and returns
 /// the limit that holds now. A higher one is left alone.
 pub fn raise_descriptor_limit(wanted: u64) -> u64 {

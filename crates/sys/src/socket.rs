@@ -165,6 +165,24 @@ impl Stream {
         Ok(bytes == 0)
     }
 
+    /// Ends the stream for both sides, whoever holds it; what the peer has not received it still
+    /// can.
+    ///
+    /// # Errors
+    /// When the stream is not connected.
+    pub fn shut_down(&self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(self, rustix::net::Shutdown::Both)?)
+    }
+
+    /// Returns the descriptor, to be passed on.
+    pub fn into_descriptor(mut self) -> OwnedFd {
+        // Whoever closes it does so for a process of its own.
+        self.closer = None;
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the field is taken once: the value is not dropped.
+        unsafe { std::ptr::read(&raw const *this.socket) }
+    }
+
     /// Lets the peer send nothing any more: what it tries, bytes or descriptors, is its own error.
     ///
     /// # Errors
@@ -280,6 +298,9 @@ fn sent(result: rustix::io::Result<usize>) -> io::Result<Sent> {
     match result {
         Ok(count) => Ok(Sent::Bytes(count)),
         Err(Errno::AGAIN | Errno::INTR) => Ok(Sent::Blocked),
+        // More descriptors of this process's user are on their way than it may have open: the
+        // kernel takes this one once others have been received, of which it does not tell.
+        Err(Errno::TOOMANYREFS) => Ok(Sent::Blocked),
         Err(error) => Err(error.into()),
     }
 }

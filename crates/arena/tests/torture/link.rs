@@ -4,12 +4,12 @@
 //! the highest serial number known. Answer: epoch, count, then (index, serial) for each segment.
 
 use std::io::{self, IoSlice, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use arena::Arena;
 use ring::{Mapped, SharedPins};
-use sys::descriptors;
+use sys::descriptors::{self, SharedDescriptor};
 use sys::memory::{LiveSegment, OwnedSegments};
 use sys::socket::{Sent, Stream};
 
@@ -27,7 +27,7 @@ pub fn serve(
     socket: Stream,
 ) -> io::Result<u64> {
     let greeting = [segments.span_bytes(), segments.segment_bytes()];
-    send(&socket, &greeting, &[pins.as_fd().try_clone_to_owned()?])?;
+    send(&socket, &greeting, &[pins.descriptor()])?;
     let mut requests = 0;
     loop {
         let mut request = [0; 8];
@@ -36,15 +36,14 @@ pub fn serve(
         }
         requests += 1;
         let epoch = arena.segment_epoch();
-        let (live, descriptors) =
-            segments.live_since(u64::from_le_bytes(request), DESCRIPTORS_MAX)?;
+        let (live, descriptors) = segments.live_since(u64::from_le_bytes(request), DESCRIPTORS_MAX);
         let mut answer = vec![epoch, live.len() as u64];
         answer.extend(live.iter().flat_map(|it| [u64::from(it.index), it.serial]));
         send(&socket, &answer, &descriptors)?;
     }
 }
 
-fn send(socket: &Stream, words: &[u64], descriptors: &[OwnedFd]) -> io::Result<()> {
+fn send(socket: &Stream, words: &[u64], descriptors: &[SharedDescriptor]) -> io::Result<()> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
     let mut sent = 0;

@@ -24,7 +24,7 @@ impl UploadClient {
         let run = arena.uploads().make(session, SEGMENT_COUNT * SEGMENT_BYTES, true).ok()?;
         let first = (run.offset / SEGMENT_BYTES) as u32;
         let indexes = first..first + SEGMENT_COUNT as u32;
-        let descriptor = |index| segments.descriptor(index).expect("descriptors");
+        let descriptor = |index| segments.descriptor(index);
         let descriptors: Option<Vec<_>> = indexes.clone().map(descriptor).collect();
         let descriptors = descriptors.expect("the segments were made just now");
         let memory = UploadMemory::map(run.offset, SEGMENT_BYTES, &descriptors).expect("addresses");

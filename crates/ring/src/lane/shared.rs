@@ -1,9 +1,10 @@
 //! A lane's memory as two processes map it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sys::descriptors::SharedDescriptor;
 use sys::memory::SharedBlock;
 
 use super::layout::{
@@ -69,9 +70,10 @@ impl SharedLane {
     }
 }
 
-impl AsFd for SharedLane {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.block.as_fd()
+impl SharedLane {
+    /// Returns the descriptor of the memory, for another process.
+    pub fn descriptor(&self) -> SharedDescriptor {
+        self.block.descriptor()
     }
 }
 

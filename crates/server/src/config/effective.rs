@@ -553,8 +553,41 @@ pub static LANES_MAX: Row = Row {
     kind: Kind::Integer { min: 0, max: 65_536 },
     default: "1024",
     doc: "Lanes that there may be at once: connections through shared memory, which processes on \
-          this host make by the unix socket. Each is a client and takes three descriptors. 0 \
-          allows none.",
+          this host make by the unix socket. Each is a client and takes three descriptors. They \
+          are half of maxclients at most, and one user has no more of them than are left for \
+          others. 0 allows none.",
+    ..Row::EFFECTIVE
+};
+
+/// How much memory lanes may have.
+pub static LANE_TOTAL_MAX: Row = Row {
+    name: "shm-lane-total-max",
+    kind: Kind::Memory { min: 0, max: u64::MAX },
+    default: "0",
+    doc: "Memory that all lanes may have together, of which one user has no more than is left for \
+          others. It counts towards maxmemory. 0 is a quarter of maxmemory, or 4 GiB where that \
+          has no limit.",
+    ..Row::EFFECTIVE
+};
+
+/// How many sessions of shared memory a process may have.
+pub static SESSIONS_PROCESS_MAX: Row = Row {
+    name: "shm-sessions-process-max",
+    kind: Kind::Integer { min: 1, max: 1024 },
+    default: "64",
+    doc: "Sessions of shared memory that one process may have: connections that have attached. \
+          Processes whose ids cannot be seen from the server's namespace are bounded by those of \
+          their users alone.",
+    ..Row::EFFECTIVE
+};
+
+/// How many sessions of shared memory a user may have.
+pub static SESSIONS_USER_MAX: Row = Row {
+    name: "shm-sessions-user-max",
+    kind: Kind::Integer { min: 1, max: 1024 },
+    default: "128",
+    doc: "Sessions of shared memory that processes of one user may have together. All users \
+          together have 1024, and one has no more of them than are left for others, which is 512.",
     ..Row::EFFECTIVE
 };
 
@@ -740,6 +773,9 @@ pub static ROWS: &[&Row] = &[
     &SHARED_READS,
     &SHARED_READ_USERS,
     &LANES_MAX,
+    &LANE_TOTAL_MAX,
+    &SESSIONS_PROCESS_MAX,
+    &SESSIONS_USER_MAX,
     &UPLOAD_BYTES_MAX,
     &UPLOAD_TOTAL_MAX,
     &VIEW_TOTAL_MAX,

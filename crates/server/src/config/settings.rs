@@ -70,6 +70,10 @@ pub struct Settings {
     /// What views of all sessions may hold; 0 leaves it to `maxmemory`.
     pub view_total_max: u64,
     pub lanes_max: usize,
+    /// Memory of all lanes in bytes; 0 leaves it to `maxmemory`.
+    pub lane_total_max: u64,
+    pub sessions_process_max: usize,
+    pub sessions_user_max: u64,
     pub uploads: UploadLimits,
     pub busy_poll: PollMode,
     pub busy_poll_limit: Duration,
@@ -159,6 +163,9 @@ impl Settings {
             shared_read_users: user_ids(&text(&row::SHARED_READ_USERS)),
             view_total_max: number(&row::VIEW_TOTAL_MAX),
             lanes_max: number(&row::LANES_MAX) as usize,
+            lane_total_max: number(&row::LANE_TOTAL_MAX),
+            sessions_process_max: number(&row::SESSIONS_PROCESS_MAX) as usize,
+            sessions_user_max: number(&row::SESSIONS_USER_MAX),
             uploads: UploadLimits::read(number),
             busy_poll: PollMode::from_name(&text(&row::BUSY_POLL)).expect("a checked choice"),
             busy_poll_limit: Duration::from_micros(number(&row::BUSY_POLL_LIMIT)),
