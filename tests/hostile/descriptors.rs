@@ -7,8 +7,8 @@ use std::io::Write;
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixStream;
 
-use client::Attached;
-use harness::{Kind, Launch, Server, TempFolder, kernel, poll_until, signal};
+use client::{Attached, Client, Transport};
+use harness::{Connection, Kind, Launch, Server, TempFolder, kernel, poll_until, signal};
 use resp::Value;
 
 use super::assert_healthy;
@@ -127,7 +127,11 @@ impl SharedServer {
 
     /// Stores values of 900 kB, each in a segment of its own, as the keys of `range`.
     fn store(&self, range: std::ops::Range<u32>) {
-        let (mut client, value) = (self.server.unix(), vec![b'x'; 900_000]);
+        SharedServer::store_over(&mut self.server.unix(), range);
+    }
+
+    fn store_over(client: &mut Connection, range: std::ops::Range<u32>) {
+        let value = vec![b'x'; 900_000];
         for index in range {
             let key = format!("key:{index}");
             let request = harness::request(&[b"SET".as_slice(), key.as_bytes(), &value]);
@@ -200,19 +204,19 @@ fn memory_grows_though_clients_have_taken_all_descriptors() {
         return;
     }
     let shared = SharedServer::start(400, &[]);
-    shared.store(0..1);
+    let mut friend = shared.server.unix();
+    SharedServer::store_over(&mut friend, 0..1);
     let (_hog, count, why) = shared.client(0, "sessions", &["200"]);
     assert!(count > 0 && why.starts_with("-ERR shared memory takes too many descriptors"), "{why}");
     let mut connections = Vec::new();
-    while let Ok(mut connection) = harness::Connection::unix(shared.server.socket()) {
+    while let Ok(mut connection) = Connection::unix(shared.server.socket()) {
         if connection.send(b"PING\r\n").is_err() || connection.read().is_err() {
             break;
         }
         connections.push(connection);
         assert!(connections.len() < 400, "there are only so many");
     }
-    connections.pop();
-    shared.store(1..40);
+    SharedServer::store_over(&mut friend, 1..40);
 }
 
 #[test]
@@ -313,4 +317,26 @@ fn connection_that_has_received_descriptors_is_idle_as_others_are() {
     assert_eq!(server.info("shm_sessions"), 1);
     // A lane is a client, and closed as such; then nothing keeps its parent.
     poll_until("the lane and its parent to be closed", || server.info("connected_clients") == 2);
+}
+
+#[test]
+fn client_that_gets_no_session_works_by_a_lane_or_the_socket() {
+    let server = Launch::new(Kind::Forebay)
+        .option("shm-sessions-process-max", "1")
+        .option("shm-lane-total-max", "300kb")
+        .start();
+    let url = format!("shm://{}", server.socket().display());
+    let mut transports = Vec::new();
+    let mut clients = Vec::new();
+    for round in 0..4 {
+        let client = Client::connect(&url).expect("it works all the same");
+        client.put(b"key", format!("{round}").as_bytes()).expect("it writes");
+        let value = client.get(b"key").expect("it reads");
+        assert_eq!(value.as_deref(), Some(format!("{round}").as_bytes()));
+        transports.push(client.transport().expect("the server answers"));
+        clients.push(client);
+    }
+    assert_eq!(transports[0], Transport::SharedMemory);
+    assert!(transports[1..].iter().all(|it| *it != Transport::SharedMemory), "{transports:?}");
+    assert!(transports.contains(&Transport::Unix), "{transports:?}");
 }

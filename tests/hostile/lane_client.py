@@ -9,7 +9,7 @@ import os
 import struct
 import sys
 
-from session import ask, connect_with_child, numbers, step, wait_for_ever
+from session import ask, close_memory, connect_with_child, numbers, step, wait_for_ever
 
 RING_BYTES = 4096
 TAIL_AT = 128
@@ -21,6 +21,7 @@ def main() -> None:
     lane = numbers(reply)[0]
     step("offered")
     memory = mmap.mmap(descriptors[0], 4096 + 2 * RING_BYTES)
+    close_memory(descriptors[0])
     step("mapped")
     ask(control, f"SHM SEAL {lane}")
     step("sealed")

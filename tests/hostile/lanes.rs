@@ -15,6 +15,7 @@ use base::prng::Prng;
 use harness::{Kind, Launch, SILENCE_MAX, Server, number, poll_until, words};
 use resp::{Value, ValueDecoder, encode_command};
 use ring::lane::{LaneEnd, LaneMemory, LaneShape, ROOM, SharedLane, Side};
+use sys::memory::close_for_writers;
 use sys::poll::Waker;
 
 use super::script::{Script, report};
@@ -243,7 +244,7 @@ fn client_that_does_not_read_is_closed_at_its_limit() {
 
 #[test]
 fn lanes_are_refused_where_there_may_be_none() {
-    let server = Launch::new(Kind::Forebay).option("shm-lanes-max", "2").start();
+    let server = Launch::new(Kind::Forebay).option("shm-lanes-max", "4").start();
     let refusal = |line: &str, text: &str| {
         let mut control = UnixStream::connect(server.socket()).expect("the server is there");
         let expected = Value::Error(text.as_bytes().to_vec());
@@ -281,21 +282,46 @@ fn lanes_are_refused_where_there_may_be_none() {
 #[test]
 fn client_that_holds_up_its_seal_holds_up_nobody_else() {
     let server = Launch::new(Kind::Forebay).option("workers", "1").start();
-    let mut client = Script::start(&server, "slow_seal.py", &["lane"]);
-    for _ in 0..3 {
-        if client.step() == "not allowed" {
-            return eprintln!("not run: this system keeps userfaultfd for others");
+    for (when, answer) in [("open", "refused"), ("closed", "sealing")] {
+        let mut client = Script::start(&server, "slow_seal.py", &["lane", when]);
+        for _ in 0..3 {
+            if client.step() == "not allowed" {
+                return eprintln!("not run: this system keeps userfaultfd for others");
+            }
+            assert_eq!(client.step(), answer, "the server has answered");
         }
-        assert_eq!(client.step(), "sealing", "the server has answered");
+        assert_healthy(&server);
+        assert_eq!(server.lane(RING_BYTES).call("PING"), Value::Simple(b"PONG".to_vec()));
+        poll_until("the other lane to end", || server.info("shm_lanes") == 3);
+        client.tell("close");
+        assert_eq!(client.step(), "closed");
+        // Though the writes go on.
+        poll_until("the lanes to end", || server.info("shm_lanes") == 0);
+        assert_eq!(server.info("shm_lane_bytes"), 0);
+        poll_until("it to be counted out", || server.info("connected_clients") == 1);
     }
-    assert_healthy(&server);
-    assert_eq!(server.lane(RING_BYTES).call("PING"), Value::Simple(b"PONG".to_vec()));
-    poll_until("the other lane to end", || server.info("shm_lanes") == 3);
-    client.tell("close");
-    poll_until("the lane to end that waits", || server.info("shm_lanes") == 2);
-    client.kill("the lane to end", || server.info("shm_lanes") == 0);
-    assert_eq!(server.info("shm_lane_bytes"), 0);
-    poll_until("it to be counted out", || server.info("connected_clients") == 1);
+}
+
+/// As many as the server has threads for, and as one user may have at once.
+#[test]
+fn seals_that_many_users_hold_up_hold_up_nobody_else() {
+    if sys::process::user_id() != 0 {
+        return eprintln!("DID NOT RUN: only root can be several users");
+    }
+    let server = Launch::new(Kind::Forebay).option("unixsocketperm", "777").start();
+    for when in ["open", "closed"] {
+        let arguments = ["lane", when, "34", "20010"];
+        let mut client = Script::start(&server, "slow_seal.py", &arguments);
+        for _ in 0..3 * 34 {
+            if client.step() == "not allowed" {
+                return eprintln!("not run: this system keeps userfaultfd for others");
+            }
+            client.step();
+        }
+        let attached = client::Attached::connect(server.socket(), None);
+        attached.expect("this user may attach").exists(b"key").expect("it can read");
+        assert_eq!(server.lane(RING_BYTES).call("PING"), Value::Simple(b"PONG".to_vec()));
+    }
 }
 
 /// To zero them is not for a worker, which others wait for.
@@ -308,6 +334,8 @@ fn pages_of_the_rings_are_not_there_before_somebody_maps_or_seals_them() {
     let Value::Integer(id) = fields[1] else { panic!("a number: {reply:?}") };
     let memory = File::from(descriptors.swap_remove(0));
     let bytes_there = || memory.metadata().expect("it is open").blocks() * 512;
+    assert_eq!(bytes_there(), 4096);
+    close_for_writers(&memory).expect("nobody has done so");
     assert_eq!(bytes_there(), 4096);
     ask_for_descriptors(&mut control, &format!("SHM SEAL {id}"));
     poll_until("all to be there", || bytes_there() == 4096 + (2 << 20));
@@ -325,6 +353,7 @@ fn lanes_sealed_in_one_batch_are_all_served() {
         let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
         let Value::Integer(id) = fields[1] else { panic!("a number: {reply:?}") };
         encode_command(&[b"SHM", b"SEAL", id.to_string().as_bytes()], &mut requests);
+        close_for_writers(&descriptors[0]).expect("nobody has done so");
         kept.extend(descriptors);
     }
     control.write_all(&requests).expect("the server takes requests");
@@ -347,6 +376,7 @@ fn doorbells_that_clients_keep_are_not_waited_for() {
         let (reply, descriptors) = ask_for_descriptors(&mut control, "SHM LANE 4096 4096");
         let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
         let Value::Integer(id) = fields[1] else { panic!("a number: {reply:?}") };
+        close_for_writers(&descriptors[0]).expect("nobody has done so");
         assert_eq!(
             ask_for_descriptors(&mut control, &format!("SHM SEAL {id}")).0.as_bytes(),
             Some(&b"OK"[..])
@@ -391,9 +421,13 @@ fn replies_beyond_the_ring_are_all_there_before_a_shutdown() {
 fn clients_that_take_too_much_memory_are_closed_for_the_memory_of_their_lanes() {
     let server = Launch::new(Kind::Forebay).option("maxmemory-clients", "1mb").start();
     let mut control = UnixStream::connect(server.socket()).expect("the server is there");
-    let (reply, _descriptors) = ask_for_descriptors(&mut control, "SHM LANE 1048576 4096");
+    let (reply, descriptors) = ask_for_descriptors(&mut control, "SHM LANE 1048576 4096");
     let Value::Array(fields) = &reply else { panic!("a map: {reply:?}") };
     let Value::Integer(id) = fields[1] else { panic!("a number: {reply:?}") };
+    let unsealed = ask_for_descriptors(&mut control, &format!("SHM SEAL {id}")).0;
+    let refusal = b"ERR the memory lacks the seals F_SEAL_FUTURE_WRITE and F_SEAL_SEAL";
+    assert_eq!(unsealed, Value::Error(refusal.to_vec()));
+    close_for_writers(&descriptors[0]).expect("nobody has done so");
     ask_for_descriptors(&mut control, &format!("SHM SEAL {id}"));
     poll_until("it to be evicted", || server.info("evicted_clients") == 1);
     poll_until("it to end", || server.info("shm_lanes") == 0);

@@ -4,6 +4,7 @@ They ask over the server's unix socket, and tell by lines of their output how fa
 """
 
 import array
+import fcntl
 import os
 import socket
 import sys
@@ -44,6 +45,15 @@ def ask(control: socket.socket, line: str) -> tuple[bytes, list[int]]:
 def numbers(reply: bytes) -> list[int]:
     """Returns the numbers of a reply, in their order."""
     return [int(line[1:]) for line in reply.split(b"\r\n") if line[:1] == b":"]
+
+
+# fcntl(2): the request, and that nobody maps it for writing any more, nor adds further seals.
+ADD_SEALS, FUTURE_WRITE_AND_SEAL = 1033, 0x10 | 0x01
+
+
+def close_memory(descriptor: int) -> None:
+    """Closes memory for further writers, as the server wants it from who has mapped it."""
+    fcntl.fcntl(descriptor, ADD_SEALS, FUTURE_WRITE_AND_SEAL)
 
 
 def wait_for_ever() -> None:

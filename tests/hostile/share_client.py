@@ -18,7 +18,7 @@ import resource
 import socket
 import sys
 
-from session import ask, connect, numbers, step
+from session import ask, close_memory, connect, step
 
 KNOWN_NOTHING = b"SHM SEGMENTS 0\r\n"
 UNREAD_COUNT = 50
@@ -31,6 +31,7 @@ def attached() -> tuple[socket.socket | None, str]:
     if reply[:1] == b"-":
         return None, reply.decode().strip()
     for descriptor in descriptors:
+        close_memory(descriptor)
         os.close(descriptor)
     return control, ""
 
@@ -68,6 +69,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     os.setuid(user)
     kept, why = [], "all"
+    other = connect()
     if what == "lanes":
         control = connect()
         for _ in range(count):
@@ -90,7 +92,10 @@ def main() -> None:
         if what != "sessions":
             with_segments(control)
         if what == "segments":
-            control.sendall(KNOWN_NOTHING * UNREAD_COUNT)
+            for _ in range(UNREAD_COUNT):
+                control.sendall(KNOWN_NOTHING)
+                # The one worker has sent the reply before it looks at the next request.
+                ask(other, "PING")
         if what == "deaf":
             control.sendall(b"GET large\r\n" + KNOWN_NOTHING)
     step(f"{len(kept)} {why}")

@@ -1,21 +1,26 @@
 """A client that makes lanes, upload memory or a pin table, and writes to their descriptors out of a
 page that nobody brings.
 
-A write holds the lock that sealing the memory waits for, for as long as the process lives. Upload
-memory it has mapped so that nobody brings its pages either, and reads one of them. What it has come
-to is written to standard output, a line for each step; "not allowed" where the system does not let
-it make such pages. Its connection ends with a line on its standard input.
+A write holds the lock of the memory's file for as long as the process lives. Upload memory it has
+mapped so that nobody brings its pages either, and reads one of them. The second argument is what it
+makes. The third says when it writes: before it closes the memory for writers ("open"), which it
+then cannot, or afterwards ("closed"). The fourth is how many connections make so much of it, by one
+user each of those that follow the fifth. What it has come to is written to standard output, a line
+for each step; "not allowed" where the system does not let it make such pages. Its connections end
+with a line on its standard input.
 """
 
 import ctypes
 import fcntl
 import os
 import platform
+import select
+import socket
 import struct
 import sys
 import threading
 
-from session import ask, connect, numbers, step
+from session import ask, close_memory, connect, numbers, step
 
 PAGE_BYTES = 4096
 LANE_COUNT = 3
@@ -39,7 +44,7 @@ libc.write.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
 
 def new_watcher() -> int:
     """Returns the descriptor that tells who waits for a page."""
-    watcher = libc.syscall(USERFAULTFD[platform.machine()], os.O_CLOEXEC)
+    watcher = libc.syscall(USERFAULTFD[platform.machine()], os.O_CLOEXEC | os.O_NONBLOCK)
     if watcher < 0:
         step("not allowed")
         sys.exit()
@@ -54,29 +59,62 @@ def missing(watcher: int, size: int, flags: int, descriptor: int) -> int:
     return memory
 
 
-def in_background(call, *arguments) -> None:
-    threading.Thread(target=call, args=arguments, daemon=True).start()
+def write_slowly(watcher: int, descriptor: int, page: int) -> None:
+    """Writes to the descriptor out of the page; returns once that waits, or has failed."""
+    failed = os.pipe()
+
+    def write() -> None:
+        libc.write(descriptor, page, PAGE_BYTES)
+        os.write(failed[1], b"x")
+
+    threading.Thread(target=write, daemon=True).start()
+    await_one(watcher, failed[0])
+
+
+def await_one(watcher: int, *others: int) -> None:
+    """Returns once somebody waits for a page, or one of `others` can be read."""
+    ready = select.poll()
+    for descriptor in (watcher, *others):
+        ready.register(descriptor, select.POLLIN)
+    if any(number == watcher for number, _ in ready.poll()):
+        os.read(watcher, 4096)
 
 
 def main() -> None:
     watcher = new_watcher()
-    page = missing(watcher, PAGE_BYTES, PRIVATE_ANONYMOUS, -1)
-    control = connect()
-    what = sys.argv[2]
-    for _ in range(LANE_COUNT if what == "lane" else 1):
-        reply, descriptors = ask(control, OFFERS[what])
-        if what == "upload":
-            mapped = missing(watcher, numbers(reply)[1], SHARED, descriptors[0])
-            in_background(libc.memchr, mapped, 0, 1)
-            os.read(watcher, 4096)
-        in_background(libc.write, descriptors[0], page, PAGE_BYTES)
-        os.read(watcher, 4096)
-        step("writing")
-        ask(control, SEALS[what].format(numbers(reply)[0]))
-        step("sealing")
+    what, when = sys.argv[2], sys.argv[3]
+    count, user = (int(sys.argv[4]), int(sys.argv[5])) if len(sys.argv) > 4 else (1, None)
+    controls = []
+    for index in range(count):
+        if user is not None:
+            os.seteuid(0)
+            os.seteuid(user + index)
+        controls.append(connect())
+    for control in controls:
+        for _ in range(LANE_COUNT if what == "lane" else 1):
+            take_up(watcher, control, what, when)
     sys.stdin.readline()
-    control.close()
+    for control in controls:
+        control.close()
+    step("closed")
     sys.stdin.read()
+
+
+def take_up(watcher: int, control: socket.socket, what: str, when: str) -> None:
+    """Makes one memory, and says how the server answers to its sealing."""
+    # A page of its own for each, so that each write is told of.
+    page = missing(watcher, PAGE_BYTES, PRIVATE_ANONYMOUS, -1)
+    reply, descriptors = ask(control, OFFERS[what])
+    if what == "upload":
+        mapped = missing(watcher, numbers(reply)[1], SHARED, descriptors[0])
+        threading.Thread(target=libc.memchr, args=(mapped, 0, 1), daemon=True).start()
+        await_one(watcher)
+    if when == "closed":
+        close_memory(descriptors[0])
+    write_slowly(watcher, descriptors[0], page)
+    step("writing")
+    answer = ask(control, SEALS[what].format(numbers(reply)[0]))[0]
+    step("refused" if answer[:1] == b"-" else "sealing")
 
 
 main()

@@ -12,7 +12,7 @@ use base::prng::Prng;
 use client::Attached;
 use harness::{Connection, Kind, Launch, Server, bytes, number, poll_until, request};
 use resp::Value;
-use sys::memory::SharedBlock;
+use sys::memory::{SharedBlock, close_for_writers};
 
 use super::lanes::ask_for_descriptors;
 use super::script::Script;
@@ -153,31 +153,34 @@ fn sealed_table_is_closed_for_writers_and_seals() {
     let table = RawTable::attached(&server);
     let descriptor = table.block.as_fd().try_clone_to_owned().expect("there are some left");
     assert!(SharedBlock::open(descriptor, table.block.bytes()).is_err(), "no further writer");
-    assert!(table.block.close_for_writers().is_err(), "no further seal");
+    assert!(close_for_writers(&table.block).is_err(), "no further seal");
     table.pin();
     assert_eq!(server.info("shm_pins"), 1, "it is written all the same");
 }
 
 #[test]
-fn table_that_its_client_has_closed_for_seals_gets_no_segments() {
+fn table_that_its_client_has_not_closed_for_writers_gets_no_segments() {
     let server = Server::start(Kind::Forebay);
-    let mut table = RawTable::offered(&server);
-    table.block.close_for_writers().expect("nobody has done so");
-    let mut answer = || ask_for_descriptors(&mut table.control, "SHM SEGMENTS 0").0;
-    poll_until("the server to see", || matches!(answer(), Value::Error(_)));
-    let refusal = b"ERR no shared memory: Operation not permitted (os error 1)";
+    let mut control = UnixStream::connect(server.socket()).expect("the server is there");
+    let (_, descriptors) = ask_for_descriptors(&mut control, "SHM ATTACH");
+    let mut answer = || ask_for_descriptors(&mut control, "SHM SEGMENTS 0").0;
+    let refusal = b"ERR the memory lacks the seals F_SEAL_FUTURE_WRITE and F_SEAL_SEAL";
     assert_eq!(answer(), Value::Error(refusal.to_vec()));
-    let again = ask_for_descriptors(&mut table.control, "SHM ATTACH").0;
+    assert_eq!(answer(), Value::Error(refusal.to_vec()));
+    close_for_writers(&descriptors[0]).expect("nobody has done so");
+    poll_until(
+        "the server to see",
+        || matches!(answer(), Value::Array(fields) if fields[3] != Value::Array(Vec::new())),
+    );
+    let again = ask_for_descriptors(&mut control, "SHM ATTACH").0;
     assert_eq!(again, Value::Error(b"ERR this connection is attached already".to_vec()));
-    table.pin();
-    assert_eq!(server.info("shm_pins"), 0);
     assert_healthy(&server);
 }
 
 #[test]
 fn client_that_holds_up_the_seal_of_its_table_holds_up_nobody_else() {
     let server = Launch::new(Kind::Forebay).option("workers", "1").start();
-    let mut client = Script::start(&server, "slow_seal.py", &["table"]);
+    let mut client = Script::start(&server, "slow_seal.py", &["table", "closed"]);
     if client.step() == "not allowed" {
         return eprintln!("not run: this system keeps userfaultfd for others");
     }

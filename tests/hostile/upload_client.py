@@ -6,7 +6,7 @@ to standard output, a line for each step; "stored" stands before the key of a va
 
 import mmap
 
-from session import ask, connect_with_child, numbers, step, wait_for_ever
+from session import ask, close_memory, connect_with_child, numbers, step, wait_for_ever
 
 VALUE_BYTES = 40_000
 HALF = VALUE_BYTES // 2
@@ -18,6 +18,7 @@ def main() -> None:
     base, size = numbers(reply)[:2]
     step("offered")
     memory = mmap.mmap(descriptors[0], size)
+    close_memory(descriptors[0])
     step("mapped")
     while ask(control, f"SHM OPEN {base}")[0] != b":1\r\n":
         pass

@@ -235,7 +235,7 @@ fn honest_round(uploads: &Uploads, lane: &mut Lane, round: u64) {
 #[test]
 fn client_that_holds_up_the_seal_of_its_uploads_holds_up_nobody_else() {
     let server = Launch::new(Kind::Forebay).option("workers", "1").start();
-    let mut client = Script::start(&server, "slow_seal.py", &["upload"]);
+    let mut client = Script::start(&server, "slow_seal.py", &["upload", "closed"]);
     if client.step() == "not allowed" {
         return eprintln!("not run: this system keeps userfaultfd for others");
     }

@@ -21,7 +21,7 @@ use crate::link::{Link, LinkGuard, SharedLink, field};
 use crate::uploads::Uploads;
 
 /// The version of the attach protocol that this client speaks.
-const ATTACH_VERSION: i64 = 3;
+const ATTACH_VERSION: i64 = 4;
 /// How often a read maps new segments before it asks over the socket.
 pub(crate) const REFRESHES_MAX: u32 = 4;
 

@@ -156,11 +156,11 @@ pub trait Host: Observer {
 
     /// Returns the arena's segments. Descriptors of the first of those with a serial above `known`
     /// leave with the first byte that is sent to session `id` next. There is no segment until its
-    /// pin table has been sealed, which the first call begins.
+    /// pin table is ready, which the first call begins.
     ///
     /// # Errors
-    /// When the session is not attached, its pin table cannot be sealed, it has descriptors of an
-    /// earlier reply to be sent, or descriptors are short.
+    /// When the session is not attached, its pin table is not sealed, it has descriptors of an
+    /// earlier reply to receive, or descriptors are short.
     fn memory_segments(&self, id: u64, known: u64) -> Result<MemorySegments, MemoryRefusal> {
         let _ = (id, known);
         Err(MemoryRefusal::NotAttached)
@@ -200,11 +200,11 @@ pub trait Host: Observer {
         Err(MemoryRefusal::NotUnix)
     }
 
-    /// Begins to seal the upload memory of session `id` at `offset`, which its process has mapped;
-    /// returns whether it can be used.
+    /// Begins to open the upload memory of session `id` at `offset`, which its process has mapped
+    /// and sealed; returns whether it can be used.
     ///
     /// # Errors
-    /// When there is none, or it cannot be sealed now.
+    /// When there is none, or it is not sealed.
     fn seal_upload(&self, id: u64, offset: u64) -> Result<bool, MemoryRefusal> {
         let _ = (id, offset);
         Err(MemoryRefusal::Upload(UploadError::NoRun))
@@ -317,6 +317,8 @@ pub enum MemoryRefusal {
     NoLane,
     /// The lane is served already.
     Sealed,
+    /// The client has not closed the memory for further writers and seals.
+    NotClosed,
     /// The session, or all together, have as much upload memory as they may:
     /// `shm-upload-bytes-max`, `shm-upload-total-max`.
     UploadLimit,
@@ -364,6 +366,9 @@ impl From<MemoryRefusal> for CommandError {
             MemoryRefusal::TooManyLanes => "ERR too many lanes",
             MemoryRefusal::TooManyClients => "ERR max number of clients reached",
             MemoryRefusal::NoLane => "ERR this connection has no such lane",
+            MemoryRefusal::NotClosed => {
+                "ERR the memory lacks the seals F_SEAL_FUTURE_WRITE and F_SEAL_SEAL"
+            }
             MemoryRefusal::Sealed => "ERR the lane is sealed already",
             MemoryRefusal::UploadLimit => {
                 "ERR this connection, or all together, have as much upload memory as they may"

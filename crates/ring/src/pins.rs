@@ -22,7 +22,7 @@ pub struct SharedPins {
 
 impl SharedPins {
     /// Makes a table without pins, for another process to map. This process looks at none of its
-    /// words before [`SharedPins::seal`] has returned: until then the other one can take its pages
+    /// words before [`SharedPins::bring_pages`] has returned: until then the other one can take its pages
     /// out, and one that the system cannot bring anew would kill who looks.
     ///
     /// # Errors
@@ -31,16 +31,24 @@ impl SharedPins {
         SharedBlock::create(PIN_TABLE_BYTES, 0).map(SharedPins::of)
     }
 
-    /// Closes the memory for all but those who have mapped it. Waits for whoever writes to its
-    /// descriptor, which the other process may draw out for ever.
+    /// Checks that the other process has closed the memory for all but those who have mapped it.
     ///
     /// # Errors
-    /// When that was done before, or memory is short.
-    pub fn seal(&self) -> io::Result<()> {
-        self.block.close_for_writers()
+    /// `PermissionDenied` where it has not.
+    pub fn check_closed(&self) -> io::Result<()> {
+        self.block.check_closed()
     }
 
-    /// Maps the table of `bytes` bytes that another process has made.
+    /// Brings all pages of the memory, which has been closed; that takes its time.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn bring_pages(&self) -> io::Result<()> {
+        self.block.bring_pages()
+    }
+
+    /// Maps the table of `bytes` bytes that another process has made, and closes it for further
+    /// writers and seals.
     ///
     /// # Errors
     /// When it has another size, or may shrink.

@@ -176,11 +176,14 @@ unsafe impl SegmentView for Mapped {
 
 #[cfg(test)]
 mod tests {
+    use sys::descriptors::SharedDescriptor;
     use sys::memory::Backing;
 
     use super::*;
 
     const SEGMENT_BYTES: u64 = 16 * 1024;
+
+    const NONE: [SharedDescriptor; 0] = [];
 
     fn owner() -> Arc<OwnedSegments> {
         Arc::new(OwnedSegments::reserve(SEGMENT_BYTES, 8, Backing::OnTouch).unwrap())
@@ -220,7 +223,7 @@ mod tests {
     #[test]
     fn segment_outside_of_the_range_is_refused() {
         let mapped = Mapped::reserve(SEGMENT_BYTES, 8).unwrap();
-        let error = mapped.update(1, &[LiveSegment { index: 8, serial: 1 }], &[]).unwrap_err();
+        let error = mapped.update(1, &[LiveSegment { index: 8, serial: 1 }], &NONE).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         assert_eq!(mapped.epoch(), 0);
     }

@@ -1,7 +1,7 @@
 //! Processes that map the arena: who may, and their pin tables.
 //!
-//! A session has its pin table sealed, once its process has mapped it, before it gets a segment;
-//! before that the table is nowhere looked at. The session ends with its connection, or with its
+//! A session has closed its pin table, once its process has mapped it, and the server has brought its
+//! pages, before it gets a segment; before that the table is nowhere looked at. The session ends with its connection, or with its
 //! process, whichever is first; its pins end with it. What a session tells of its uses lies in its
 //! pin table: `keyspace/touch.rs`.
 //!
@@ -70,11 +70,11 @@ struct Session {
 enum Stage {
     /// Its process may not have mapped the table yet.
     Offered,
-    /// The table is being sealed.
+    /// The pages of the table are being brought.
     Sealing,
     /// It may read: its pins are looked at.
     Reading,
-    /// The table cannot be sealed, for this reason.
+    /// The pages of the table cannot be brought, for this reason.
     Refused(String),
 }
 
@@ -166,23 +166,25 @@ impl Attachments {
         Ok(MemorySegments { epoch, live, descriptor_count })
     }
 
-    /// Has the table of session `id` sealed, which its process has mapped, unless that has begun;
-    /// then the session may read. One whose descriptor has not been sent is left as it is.
+    /// Has the pages of the table of session `id` brought, which its process has mapped and closed,
+    /// unless that has begun; then the session may read. One whose descriptor has not been received
+    /// is left as it is.
     ///
     /// # Errors
-    /// When there is no thread for it; it may be tried again.
+    /// When the table is not closed, or there is no thread; it may be tried again.
     pub fn seal(
         self: &Arc<Attachments>,
         id: u64,
         arena: &Arc<Arena>,
         sealings: &Arc<Sealings>,
         outbound: &Outbound,
-    ) -> io::Result<()> {
+    ) -> Result<(), MemoryRefusal> {
         let mut sessions = self.sessions();
         let Some(session) = sessions.get_mut(&id) else { return Ok(()) };
         if !matches!(session.stage, Stage::Offered) || outbound.has_any(id) {
             return Ok(());
         }
+        session.pins.check_closed().map_err(|_| MemoryRefusal::NotClosed)?;
         session.stage = Stage::Sealing;
         let (owner, pins) =
             (Owner { session: id, user: session.peer.user_id }, Arc::clone(&session.pins));
@@ -191,17 +193,18 @@ impl Attachments {
         let seal = move |is_wanted| {
             // Where it is not, the session has ended.
             if is_wanted {
-                attachments.end_seal(id, pins.seal(), &arena);
+                attachments.end_seal(id, pins.bring_pages(), &arena);
             }
         };
-        sealings.begin(owner, seal).inspect_err(|_| {
+        let begun = sealings.begin(owner, seal).inspect_err(|_| {
             if let Some(session) = self.sessions().get_mut(&id) {
                 session.stage = Stage::Offered;
             }
-        })
+        });
+        Ok(begun?)
     }
 
-    /// Notes what came of sealing the table of session `id`, which may have ended meanwhile.
+    /// Notes what came of bringing the table of session `id`, which may have ended meanwhile.
     fn end_seal(&self, id: u64, sealed: io::Result<()>, arena: &Arena) {
         let mut sessions = self.sessions();
         let Some(session) = sessions.get_mut(&id) else { return };
@@ -213,7 +216,7 @@ impl Attachments {
                 Stage::Reading
             }
             Err(error) => {
-                tracing::warn!(id, %error, "A pin table cannot be sealed");
+                tracing::warn!(id, %error, "There is no memory for a pin table");
                 Stage::Refused(error.to_string())
             }
         };

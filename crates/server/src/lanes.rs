@@ -156,13 +156,13 @@ impl Shared {
         Ok(LaneOffer { lane: id, descriptor_count: LANE_DESCRIPTORS })
     }
 
-    /// Has `id`, a lane of `parent`, sealed and then served by a worker.
+    /// Has the pages of `id`, a lane of `parent`, brought, which its client has closed; then a
+    /// worker serves it.
     pub(crate) fn serve_lane(&self, parent: u64, id: u64) -> Result<(), MemoryRefusal> {
         let mut state = self.lanes.state();
         let lane = state.lanes.get_mut(&(parent, id)).ok_or(MemoryRefusal::NoLane)?;
-        if !matches!(lane.stage, Stage::Offered(_)) {
-            return Err(MemoryRefusal::Sealed);
-        }
+        let Stage::Offered(seat) = &lane.stage else { return Err(MemoryRefusal::Sealed) };
+        seat.end.memory().check_closed().map_err(|_| MemoryRefusal::NotClosed)?;
         let stage = std::mem::replace(&mut lane.stage, Stage::Sealing { is_over: false });
         let Stage::Offered(seat) = stage else { unreachable!("it was one just now") };
         drop(state);
@@ -170,8 +170,8 @@ impl Shared {
         let mailbox = Arc::clone(&self.mailboxes[self.next_worker()]);
         let seal = move |is_wanted| {
             // Where it is not, it is over, as the worker will find.
-            let sealed = if is_wanted { seat.end.memory().seal() } else { Ok(()) };
-            mailbox.post(Message::ServeLane(seat, sealed));
+            let ready = if is_wanted { seat.end.memory().bring_pages() } else { Ok(()) };
+            mailbox.post(Message::ServeLane(seat, ready));
         };
         let begun = self.sealings.begin(owner, seal);
         Ok(begun.inspect_err(|_| self.give_up_lane(parent, id))?)

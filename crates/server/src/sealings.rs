@@ -1,24 +1,24 @@
-//! Memory that a client has mapped, on its way to be sealed against any further writer.
+//! Memory that a client has mapped and sealed, on its way to be used: its pages are brought.
 //!
-//! Sealing waits for whoever writes to the memory's descriptor at this moment, and a client can
-//! make a write take for ever, out of a page that a process of its own has to bring. So it is not
-//! for a worker, nor under a lock: threads do it, few for each session and user, so that nobody
-//! stops others by it. What comes beyond that waits behind them, and is bounded by how many lanes,
-//! runs and pin tables there may be.
+//! That takes as long as zeroing so much memory, which is not for a worker, nor under a lock:
+//! threads do it, few for each session and user, so that nobody stops others by it. What comes
+//! beyond that waits behind them, and is bounded by how many lanes, runs and pin tables there may
+//! be. On kernels before 5.14 it can also wait for whoever writes to the memory's descriptor at
+//! this moment, and a client can make a write take for ever.
 //!
-//! *Not here*: what is sealed, and what follows (`attach.rs`, `lanes.rs`, `uploads.rs`).
+//! *Not here*: what is brought, and what follows (`attach.rs`, `lanes.rs`, `uploads.rs`).
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::{io, thread};
 
-/// Memories that are sealed at once, each by a thread,
+/// Memories whose pages are brought at once, each by a thread,
 const UNDERWAY_MAX: usize = 64;
 /// of these of one session,
 const PER_SESSION_MAX: usize = 2;
 /// and of one user, ended sessions included.
 const PER_USER_MAX: usize = 8;
 
-/// What is sealed, and what waits for its turn.
+/// What is underway, and what waits for its turn.
 #[derive(Default)]
 pub struct Sealings {
     state: Mutex<State>,
@@ -33,7 +33,7 @@ pub struct Owner {
     pub user: u32,
 }
 
-/// Seals a memory and tells what came of it. Told false, as the session has ended before it was
+/// Brings a memory and tells what came of it. Told false, as the session has ended before it was
 /// its turn, it gives the memory up, and waits for nothing.
 type Task = Box<dyn FnOnce(bool) + Send>;
 
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::tests::PATIENCE;
 
-    /// A memory whose sealing ends when the test says so.
+    /// A memory that is there when the test says so.
     struct Memory {
         end: Sender<()>,
         /// What the task has been told.
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn sealings_of_one_session_and_one_user_leave_room_for_others() {
+    fn memories_of_one_session_and_one_user_leave_room_for_others() {
         let sealings = Arc::default();
         let mut memories = Vec::new();
         for session in 0..4 {

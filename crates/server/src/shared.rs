@@ -53,7 +53,7 @@ pub struct Shared {
     pub attachments: Arc<Attachments>,
     /// The connections through shared memory.
     pub lanes: Lanes,
-    /// Memory of lanes and uploads that is being sealed.
+    /// Memory of lanes, uploads and pin tables whose pages are being brought.
     pub sealings: Arc<Sealings>,
     /// Held while upload memory is made: of two at a time the second sees the first.
     pub making_upload: Mutex<()>,

@@ -74,7 +74,7 @@ impl Shared {
         made.map_err(|_| MemoryRefusal::OutOfMemory)
     }
 
-    /// Has the run of session `id` at `offset` sealed; returns whether that is done. Asked for
+    /// Has the run of session `id` at `offset`, which its client has closed, opened; returns whether that is done. Asked for
     /// again it says so again.
     pub(crate) fn open_offered(&self, id: u64, offset: u64) -> Result<bool, MemoryRefusal> {
         let user = self.clients.peer(id).ok_or(MemoryRefusal::NotUnix)?.user_id;
@@ -82,10 +82,15 @@ impl Shared {
         let Ok(run) = uploads.begin_seal(id, offset) else {
             return uploads.is_open(id, offset).ok_or(NO_RUN);
         };
+        let mut all = each_segment(&self.segments, run);
+        if all.any(|index| self.segments.check_closed(index).is_err()) {
+            uploads.cancel_seal(offset);
+            return Err(MemoryRefusal::NotClosed);
+        }
         let (arena, segments) = (Arc::clone(self.keyspace().arena()), Arc::clone(&self.segments));
         let bell = Arc::clone(&self.bell);
         let seal = move |is_wanted| {
-            let is_sealed = is_wanted && seal_run(&segments, run, id);
+            let is_sealed = is_wanted && bring_run(&segments, run, id);
             if !arena.uploads().end_seal(offset, is_sealed) {
                 // Its memory is given back by the service thread, which may be asleep by now.
                 bell.ring();
@@ -113,13 +118,13 @@ fn total_bytes_max(settings: &Settings) -> u64 {
     }
 }
 
-/// Seals the memory of `run`, which is session `id`'s; returns whether that worked.
-fn seal_run(segments: &OwnedSegments, run: UploadRun, id: u64) -> bool {
-    let sealed = each_segment(segments, run).try_for_each(|index| segments.seal(index));
-    if let Err(error) = &sealed {
-        tracing::warn!(id, %error, "Upload memory cannot be sealed");
+/// Brings the pages of `run`, which is session `id`'s; returns whether that worked.
+fn bring_run(segments: &OwnedSegments, run: UploadRun, id: u64) -> bool {
+    let brought = each_segment(segments, run).try_for_each(|index| segments.bring_pages(index));
+    if let Err(error) = &brought {
+        tracing::warn!(id, %error, "There is no memory for an upload");
     }
-    sealed.is_ok()
+    brought.is_ok()
 }
 
 fn each_segment(segments: &OwnedSegments, run: UploadRun) -> impl Iterator<Item = u32> + use<> {

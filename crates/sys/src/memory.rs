@@ -286,26 +286,30 @@ impl OwnedSegments {
         Ok(())
     }
 
-    /// Seals segment `index`, which was made for another process: from now on only what maps it
-    /// for writing already can write it, and nobody takes memory out of it.
-    ///
-    /// Not for a thread that others wait for: see [`SharedBlock::close_for_writers`].
+    /// Checks that the other process has closed segment `index`, which was made for it: only what
+    /// maps it for writing already can write it, and nobody takes memory out of it.
     ///
     /// # Errors
-    /// When the other process has closed it for further seals, or memory or descriptors are short.
+    /// `PermissionDenied` where it has not.
     ///
     /// # Panics
     /// When the segment does not exist.
-    pub fn seal(&self, index: u32) -> io::Result<()> {
-        let descriptor = self.descriptor(index).expect("a segment that is sealed exists");
-        close_for_writers(&descriptor, self.segment_bytes())?;
-        // So that the first copy out of it finds its pages mapped; without that it is slower.
-        let (address, bytes) = (self.range.address(index), self.range.segment_bytes);
-        // SAFETY: the segment is mapped, and this changes nothing but which pages are.
-        let _ = unsafe {
-            rustix::mm::madvise(address.as_ptr().cast(), bytes, Advice::LinuxPopulateRead)
-        };
-        Ok(())
+    pub fn check_closed(&self, index: u32) -> io::Result<()> {
+        let descriptor = self.descriptor(index).expect("a segment that is offered exists");
+        check_closed(&descriptor)
+    }
+
+    /// Brings all pages of segment `index`, which the other process has closed, and maps them here.
+    /// Takes its time, which is that of zeroing memory.
+    ///
+    /// # Errors
+    /// When memory is short.
+    ///
+    /// # Panics
+    /// When the segment does not exist.
+    pub fn bring_pages(&self, index: u32) -> io::Result<()> {
+        let descriptor = self.descriptor(index).expect("a segment that is offered exists");
+        bring_pages(&self.range, index, &descriptor, Advice::LinuxPopulateRead)
     }
 
     /// Lets other processes be told of segment `index`, which has been sealed.
@@ -443,7 +447,8 @@ pub struct WritableSegments {
 }
 
 impl WritableSegments {
-    /// Maps `descriptors`, each a segment of `segment_bytes`. They may be closed afterwards.
+    /// Maps `descriptors`, each a segment of `segment_bytes`, and closes them for further writers
+    /// and seals, for which their owner waits. The descriptors may be closed afterwards.
     ///
     /// # Errors
     /// `InvalidData` when one is not memory of that size that cannot shrink (using it could then
@@ -461,6 +466,7 @@ impl WritableSegments {
                 return Err(io::ErrorKind::InvalidData.into());
             }
             range.map(index, descriptor.as_fd(), ProtFlags::READ | ProtFlags::WRITE)?;
+            close_for_writers(descriptor)?;
         }
         Ok(WritableSegments { range })
     }
@@ -504,12 +510,47 @@ fn new_memory(name: &str, bytes: u64, backing: Backing) -> io::Result<OwnedFd> {
     Ok(memory)
 }
 
-/// Forbids further writable mappings of `memory`, which has `bytes`, and further seals.
-fn close_for_writers(memory: impl AsFd, bytes: u64) -> io::Result<()> {
-    rustix::fs::fcntl_add_seals(&memory, SealFlags::FUTURE_WRITE | SealFlags::SEAL)?;
-    // Until now pages could be punched out, and a page that the system cannot give anew when it is
-    // touched would kill this process.
-    Ok(rustix::fs::fallocate(memory, FallocateFlags::empty(), 0, bytes)?)
+/// Forbids further writable mappings of `memory`, taking pages out of it, and further seals. For
+/// the process that others have offered it to, once that has mapped it. Waits for writes to its
+/// descriptor that are underway, which whoever makes them can draw out for ever.
+///
+/// # Errors
+/// When that was done before.
+pub fn close_for_writers(memory: impl AsFd) -> io::Result<()> {
+    let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+    Ok(rustix::fs::fcntl_add_seals(memory, seals)?)
+}
+
+/// Checks that another process has closed `memory` for writers. Waits for nobody.
+fn check_closed(memory: impl AsFd) -> io::Result<()> {
+    match rustix::fs::fcntl_get_seals(memory)?.contains(SEGMENT_SEALS) {
+        true => Ok(()),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+/// Brings all pages of segment `index` of `range`, whose memory is closed for writers. Until it was,
+/// pages could be taken out, and one that the system cannot give anew when it is touched would kill
+/// this process.
+///
+/// Not by fallocate(2): that waits for the lock of the file, which a write to the descriptor holds
+/// while it waits for the page that it writes from, though it is refused in the end.
+fn bring_pages(
+    range: &Reservation,
+    index: u32,
+    memory: impl AsFd,
+    advice: Advice,
+) -> io::Result<()> {
+    let (address, bytes) = (range.address(index).as_ptr().cast(), range.segment_bytes);
+    // SAFETY: the segment is mapped, for writing where that is asked for, and this changes nothing
+    // but which of its pages are there.
+    match unsafe { rustix::mm::madvise(address, bytes, advice) } {
+        // Kernels before 5.14 do not know the advice.
+        Err(Errno::INVAL) => {
+            Ok(rustix::fs::fallocate(memory, FallocateFlags::empty(), 0, bytes as u64)?)
+        }
+        brought => Ok(brought?),
+    }
 }
 
 /// A block of memory that two processes write, such as a table of pins.
@@ -522,8 +563,8 @@ pub struct SharedBlock {
 impl SharedBlock {
     /// Makes a zeroed block of `bytes` and maps it read-write; it cannot be resized any more. The
     /// pages of its first `ready_bytes` are there, for as long as no other process knows of it; the
-    /// others come with [`SharedBlock::close_for_writers`], and are not to be touched here before:
-    /// touching one that the system cannot give kills the process.
+    /// others come with [`SharedBlock::bring_pages`], and are not to be touched here before: touching
+    /// one that the system cannot give kills the process.
     ///
     /// # Errors
     /// When descriptors or memory are short.
@@ -541,7 +582,8 @@ impl SharedBlock {
         SharedBlock::map(descriptor, bytes)
     }
 
-    /// Maps a block that another process made, and has all of its pages brought.
+    /// Maps a block that another process made, has all of its pages brought, and closes it for
+    /// further writers and seals, for which that process waits.
     ///
     /// # Errors
     /// `InvalidData` when the descriptor is not memory of that size that cannot shrink; and when
@@ -557,7 +599,9 @@ impl SharedBlock {
         }
         // Shortage is an error here; it would be the end of this process where a page is touched.
         rustix::fs::fallocate(&descriptor, FallocateFlags::empty(), 0, bytes)?;
-        SharedBlock::map(descriptor, bytes)
+        let block = SharedBlock::map(descriptor, bytes)?;
+        close_for_writers(&block)?;
+        Ok(block)
     }
 
     fn map(descriptor: OwnedFd, bytes: u64) -> io::Result<SharedBlock> {
@@ -590,16 +634,23 @@ impl SharedBlock {
         self.range.segment_bytes as u64
     }
 
-    /// Forbids further writable mappings and further seals: called once both sides have mapped.
-    /// All pages are there afterwards, and the other process can take none out any more.
-    ///
-    /// Not for a thread that others wait for: the kernel lets it wait for writes to the descriptor
-    /// that are underway, and one from a page that is never brought does not end.
+    /// Checks that the other process has closed the block, as [`SharedBlock::open`] does: nobody
+    /// else can map it for writing, or take pages out of it. Waits for nobody: to close it here
+    /// would be to wait for the other process.
     ///
     /// # Errors
-    /// When the block has been closed for further seals before, or memory is short.
-    pub fn close_for_writers(&self) -> io::Result<()> {
-        close_for_writers(&self.descriptor, self.bytes())
+    /// `PermissionDenied` where it has not.
+    pub fn check_closed(&self) -> io::Result<()> {
+        check_closed(&self.descriptor)
+    }
+
+    /// Brings all pages of a block that the other process has closed. Takes its time, which is that
+    /// of zeroing memory.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn bring_pages(&self) -> io::Result<()> {
+        bring_pages(&self.range, 0, &self.descriptor, Advice::LinuxPopulateWrite)
     }
 }
 
@@ -734,7 +785,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         let small = OwnedSegments::reserve(4096, 1, Backing::OnTouch).unwrap();
         small.commit(0).unwrap();
-        let error = reader.map(0, small.descriptor(0).unwrap().unwrap()).unwrap_err();
+        let error = reader.map(0, small.descriptor(0).unwrap()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         assert_eq!(reader.map(4, &unsealed).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
@@ -742,8 +793,10 @@ mod tests {
     #[test]
     fn shared_block_is_written_by_both_sides_and_closed_for_others() {
         let block = SharedBlock::create(4096, 0).unwrap();
+        assert_eq!(block.check_closed().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         let peer = SharedBlock::open(block.as_fd().try_clone_to_owned().unwrap(), 4096).unwrap();
-        block.close_for_writers().unwrap();
+        block.check_closed().unwrap();
+        block.bring_pages().unwrap();
         peer.words()[1].store(5, Ordering::Relaxed);
         assert_eq!(block.words()[1].load(Ordering::Relaxed), 5);
         assert_eq!(block.words().len(), 512);
@@ -757,13 +810,15 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_shared_block_come_with_its_peer_or_its_sealing() {
+    fn pages_of_a_shared_block_come_with_its_peer_or_when_they_are_asked_for() {
         const BYTES: u64 = 1 << 20;
         let bytes_there =
             |block: &SharedBlock| rustix::fs::fstat(block).unwrap().st_blocks as u64 * 512;
         let block = SharedBlock::create(BYTES, 4096).unwrap();
         assert_eq!(bytes_there(&block), 4096);
-        block.close_for_writers().unwrap();
+        close_for_writers(&block).unwrap();
+        assert_eq!(bytes_there(&block), 4096);
+        block.bring_pages().unwrap();
         assert_eq!(bytes_there(&block), BYTES);
         let block = SharedBlock::create(BYTES, 0).unwrap();
         assert_eq!(bytes_there(&block), 0);

@@ -14,8 +14,9 @@ use super::memory::{LaneMemory, begin};
 
 /// A lane in memory that two processes map.
 ///
-/// The server makes it and maps it, the client maps it, and then the server seals it: from then on
-/// nobody can resize it, map it for writing once more, or take pages out of it.
+/// The server makes it and maps it, the client maps it and closes it: from then on nobody can
+/// resize it, map it for writing once more, or take pages out of it. The server looks whether that
+/// is so, and does not do it: it would have to wait for whoever writes to the descriptor.
 pub struct SharedLane {
     block: SharedBlock,
     request_end: usize,
@@ -38,16 +39,23 @@ impl SharedLane {
         self.block.bytes()
     }
 
-    /// Closes the memory for all but those who have mapped it. Waits for whoever writes to its
-    /// descriptor, which the other process may draw out for ever.
+    /// Checks that the other process has closed the memory for all but those who have mapped it.
     ///
     /// # Errors
-    /// When that was done before, or memory is short.
-    pub fn seal(&self) -> io::Result<()> {
-        self.block.close_for_writers()
+    /// `PermissionDenied` where it has not.
+    pub fn check_closed(&self) -> io::Result<()> {
+        self.block.check_closed()
     }
 
-    /// Maps the lane that another process has made.
+    /// Brings all pages of the memory, which has been closed; that takes its time.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn bring_pages(&self) -> io::Result<()> {
+        self.block.bring_pages()
+    }
+
+    /// Maps the lane that another process has made, and closes it.
     ///
     /// # Errors
     /// `InvalidData` when it has another size, may shrink, or is no lane of this version.

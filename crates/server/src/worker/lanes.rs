@@ -109,12 +109,12 @@ impl Worker<'_> {
     }
 
     /// Begins to serve a lane that the registry has counted in, unless it has been ended meanwhile
-    /// or could not be `sealed`.
-    pub(super) fn add_lane(&mut self, seat: LaneSeat, sealed: io::Result<()>) {
+    /// or its memory is not `ready`.
+    pub(super) fn add_lane(&mut self, seat: LaneSeat, ready: io::Result<()>) {
         let (id, now) = (seat.id, self.tick.now);
-        if let Err(error) = sealed {
+        if let Err(error) = ready {
             // Nothing may be written into the lane to tell its client, who is told by this.
-            tracing::warn!(id, %error, "Closing client whose lane cannot be sealed");
+            tracing::warn!(id, %error, "Closing client for whose lane there is no memory");
             self.shared.give_up_lane(seat.parent, id);
             self.shared.end_clients(&[seat.parent], End::LaneEnded);
             return;

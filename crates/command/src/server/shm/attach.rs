@@ -8,7 +8,7 @@ use crate::host::MemoryGeometry;
 use crate::prelude::*;
 
 /// The version of what SHM's replies say and of what their descriptors hold.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 /// The row.
 pub static ATTACH: Command = Command {

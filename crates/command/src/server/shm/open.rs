@@ -1,6 +1,6 @@
-//! SHM OPEN: the peer has mapped upload memory, which is sealed and can be used from then on.
+//! SHM OPEN: the peer has mapped upload memory and sealed it, which can be used from then on.
 //!
-//! Sealing may take a while. The reply is 1 once that is done, and 0 before: the peer asks again.
+//! That may take a while. The reply is 1 once that is done, and 0 before: the peer asks again.
 
 use super::close::CLOSE;
 use crate::prelude::*;
@@ -8,7 +8,7 @@ use crate::prelude::*;
 /// The row.
 pub static OPEN: Command = Command {
     name: "shm|open",
-    summary: "Seals upload memory that this process has mapped; returns 1 once that is done.",
+    summary: "Opens upload memory that this process has mapped and sealed; returns 1 once that is done.",
     args: &[Arg::integer("offset")],
     example: "> SHM OPEN 1030792151040\n...",
     handler: Handler::Session(run),

@@ -1,4 +1,4 @@
-//! SHM SEAL: the peer has mapped a lane, which is closed for everyone else and served from now on.
+//! SHM SEAL: the peer has mapped a lane and sealed it, which is served from now on.
 
 use super::close::CLOSE;
 use crate::prelude::*;
@@ -6,7 +6,7 @@ use crate::prelude::*;
 /// The row.
 pub static SEAL: Command = Command {
     name: "shm|seal",
-    summary: "Begins to serve a lane that this process has mapped.",
+    summary: "Begins to serve a lane that this process has mapped and sealed.",
     example: "> SHM SEAL 7\n...",
     handler: Handler::Session(run),
     ..CLOSE
