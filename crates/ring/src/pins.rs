@@ -22,8 +22,8 @@ pub struct SharedPins {
 
 impl SharedPins {
     /// Makes a table without pins, for another process to map. This process looks at none of its
-    /// words before [`SharedPins::bring_pages`] has returned: until then the other one can take its pages
-    /// out, and one that the system cannot bring anew would kill who looks.
+    /// words before [`SharedPins::bring_pages`] has returned: until then the other one can take its
+    /// pages out, and one that the system cannot bring anew would kill who looks.
     ///
     /// # Errors
     /// When the system has no memory or no descriptors left.

@@ -1,9 +1,9 @@
 //! Processes that map the arena: who may, and their pin tables.
 //!
-//! A session has closed its pin table, once its process has mapped it, and the server has brought its
-//! pages, before it gets a segment; before that the table is nowhere looked at. The session ends with its connection, or with its
-//! process, whichever is first; its pins end with it. What a session tells of its uses lies in its
-//! pin table: `keyspace/touch.rs`.
+//! Once its process has mapped its pin table, it closes it, and the server brings its pages, before
+//! a session gets a segment; until then the table is nowhere looked at. The session ends with its
+//! connection, or with its process, whichever is first; its pins end with it. What a session tells
+//! of its uses lies in its pin table: `keyspace/touch.rs`.
 //!
 //! What views may hold is shared out among the sessions that read, and left to their clients to
 //! keep to: nobody asks for a pin, and to end a session is to reuse what its views show
@@ -105,7 +105,8 @@ impl Attachments {
         let is_of_process = |other: &&Session| {
             other.peer.process_id == peer.process_id && peer.process_id != NO_PROCESS
         };
-        if sessions.values().filter(is_of_process).count() >= settings.sessions_process_max {
+        if sessions.values().filter(is_of_process).count() >= settings.sharing.sessions_process_max
+        {
             return Err(MemoryRefusal::TooManyOfProcess);
         }
         let owner = shares.owner(peer.user_id);

@@ -40,13 +40,13 @@ pub fn shares(descriptor_count: u64, settings: &Settings) -> [(Resource, Limit);
     let of_memory = memory_descriptors(descriptor_count, settings) as u64;
     let others = max_clients + of_memory + RESERVED_DESCRIPTORS;
     let left = descriptor_count.saturating_sub(others).max(descriptor_count / FEW_SHARE);
-    let lanes = (settings.lanes_max as u64).min(max_clients.div_ceil(LANE_CLIENTS_SHARE));
-    let lane_bytes = match (settings.lane_total_max, settings.max_memory) {
+    let lanes = settings.sharing.lanes_max.min(max_clients.div_ceil(LANE_CLIENTS_SHARE));
+    let lane_bytes = match (settings.sharing.lane_total_max, settings.max_memory) {
         (0, 0) => LANE_BYTES_UNLIMITED,
         (0, limit) => limit / LANE_BYTES_SHARE,
         (total, _) => total,
     };
-    let sessions = Limit { total: SESSIONS_MAX, of_owner: settings.sessions_user_max };
+    let sessions = Limit { total: SESSIONS_MAX, of_owner: settings.sharing.sessions_user_max };
     [
         (Resource::Sessions, sessions),
         (Resource::Lanes, Limit::total(lanes)),
@@ -79,7 +79,7 @@ fn memory_segments(settings: &Settings) -> u64 {
 
 /// What lanes and sessions take beside the one descriptor of each client.
 fn shared_descriptors(settings: &Settings) -> u64 {
-    let lanes = (settings.lanes_max as u64).min(settings.max_clients.into());
+    let lanes = settings.sharing.lanes_max.min(settings.max_clients.into());
     lanes * (LANE_DESCRIPTORS as u64 - 1) + SESSIONS_MAX * SESSION_DESCRIPTORS
 }
 
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn what_users_share_follows_from_descriptors_clients_and_memory() {
         let mut settings = Config::default().settings();
-        (settings.max_clients, settings.lanes_max) = (1000, 1024);
+        (settings.max_clients, settings.sharing.lanes_max) = (1000, 1024);
         (settings.max_memory, settings.segment_bytes) = (64 << 20, 1 << 20);
         let totals =
             |descriptor_count| shares(descriptor_count, &settings).map(|(_, limit)| limit.total);
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(totals(8000), [1024, 500, 16 << 20, 8000 - 1000 - 64 - 64, 4000]);
         assert_eq!(memory_descriptors(400, &settings), 50);
         assert_eq!(totals(400), [1024, 500, 16 << 20, 50, 200]);
-        (settings.max_memory, settings.lane_total_max) = (0, 0);
+        (settings.max_memory, settings.sharing.lane_total_max) = (0, 0);
         assert_eq!(shares(8000, &settings)[2].1.total, LANE_BYTES_UNLIMITED);
     }
 }

@@ -529,9 +529,9 @@ fn check_closed(memory: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// Brings all pages of segment `index` of `range`, whose memory is closed for writers. Until it was,
-/// pages could be taken out, and one that the system cannot give anew when it is touched would kill
-/// this process.
+/// Brings all pages of segment `index` of `range`, whose memory is closed for writers. Until it
+/// was, pages could be taken out, and one that the system cannot give anew when it is touched would
+/// kill this process.
 ///
 /// Not by fallocate(2): that waits for the lock of the file, which a write to the descriptor holds
 /// while it waits for the page that it writes from, though it is refused in the end.
@@ -563,8 +563,8 @@ pub struct SharedBlock {
 impl SharedBlock {
     /// Makes a zeroed block of `bytes` and maps it read-write; it cannot be resized any more. The
     /// pages of its first `ready_bytes` are there, for as long as no other process knows of it; the
-    /// others come with [`SharedBlock::bring_pages`], and are not to be touched here before: touching
-    /// one that the system cannot give kills the process.
+    /// others come with [`SharedBlock::bring_pages`], and are not to be touched here before:
+    /// touching one that the system cannot give kills the process.
     ///
     /// # Errors
     /// When descriptors or memory are short.

@@ -69,15 +69,35 @@ pub struct Settings {
     pub shared_read_users: Vec<u32>,
     /// What views of all sessions may hold; 0 leaves it to `maxmemory`.
     pub view_total_max: u64,
-    pub lanes_max: usize,
-    /// Memory of all lanes in bytes; 0 leaves it to `maxmemory`.
-    pub lane_total_max: u64,
-    pub sessions_process_max: usize,
-    pub sessions_user_max: u64,
+    pub sharing: SharingLimits,
     pub uploads: UploadLimits,
     pub busy_poll: PollMode,
     pub busy_poll_limit: Duration,
     pub save: String,
+}
+
+/// How many sessions and lanes there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharingLimits {
+    /// Lanes of all sessions.
+    pub lanes_max: u64,
+    /// Their memory in bytes; 0 leaves it to `maxmemory`.
+    pub lane_total_max: u64,
+    /// Sessions of one process,
+    pub sessions_process_max: usize,
+    /// and of one user.
+    pub sessions_user_max: u64,
+}
+
+impl SharingLimits {
+    fn read(number: impl Fn(&Row) -> u64) -> SharingLimits {
+        SharingLimits {
+            lanes_max: number(&row::LANES_MAX),
+            lane_total_max: number(&row::LANE_TOTAL_MAX),
+            sessions_process_max: number(&row::SESSIONS_PROCESS_MAX) as usize,
+            sessions_user_max: number(&row::SESSIONS_USER_MAX),
+        }
+    }
 }
 
 /// How much upload memory there may be, in bytes.
@@ -162,10 +182,7 @@ impl Settings {
             shared_reads: flag(&row::SHARED_READS),
             shared_read_users: user_ids(&text(&row::SHARED_READ_USERS)),
             view_total_max: number(&row::VIEW_TOTAL_MAX),
-            lanes_max: number(&row::LANES_MAX) as usize,
-            lane_total_max: number(&row::LANE_TOTAL_MAX),
-            sessions_process_max: number(&row::SESSIONS_PROCESS_MAX) as usize,
-            sessions_user_max: number(&row::SESSIONS_USER_MAX),
+            sharing: SharingLimits::read(number),
             uploads: UploadLimits::read(number),
             busy_poll: PollMode::from_name(&text(&row::BUSY_POLL)).expect("a checked choice"),
             busy_poll_limit: Duration::from_micros(number(&row::BUSY_POLL_LIMIT)),

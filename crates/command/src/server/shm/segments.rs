@@ -5,8 +5,8 @@
 //! come with the reply). The descriptors are those of the first segments whose serial is above the
 //! peer's; there may be more than one reply can carry, so the peer asks again until it has all.
 //!
-//! The first request says that the peer has mapped its pin table and sealed it. Until the server has
-//! brought its pages there are no segments, and the peer asks again.
+//! The first request says that the peer has mapped its pin table and sealed it. Until the server
+//! has brought its pages there are no segments, and the peer asks again.
 
 use crate::host::MemorySegments;
 use crate::prelude::*;
