@@ -74,8 +74,8 @@ impl Shared {
         made.map_err(|_| MemoryRefusal::OutOfMemory)
     }
 
-    /// Has the run of session `id` at `offset`, which its client has closed, opened; returns whether
-    /// that is done. Asked for again it says so again.
+    /// Has the run of session `id` at `offset`, which its client has closed, opened; returns
+    /// whether that is done. Asked for again it says so again.
     pub(crate) fn open_offered(&self, id: u64, offset: u64) -> Result<bool, MemoryRefusal> {
         let user = self.clients.peer(id).ok_or(MemoryRefusal::NotUnix)?.user_id;
         let uploads = self.keyspace().arena().uploads();
