@@ -390,6 +390,10 @@ fn shutdown_that_waits_for_a_slow_reader_sleeps_meanwhile() {
 fn descriptors_of_one_reply_at_most_wait_for_a_client() {
     let server = TestServer::start("");
     let mut client = server.client();
+    client.write_all(b"SHM ATTACH\r\n").unwrap();
+    let mut descriptors = Vec::new();
+    sys::descriptors::receive(&client, &mut [0; 4096], &mut descriptors).unwrap();
+    sys::memory::close_for_writers(&descriptors[0]).unwrap();
     let mut say = |lines: &str| {
         client.write_all(format!("{lines}ECHO end\r\n").as_bytes()).unwrap();
         let mut said = Vec::new();
@@ -403,7 +407,6 @@ fn descriptors_of_one_reply_at_most_wait_for_a_client() {
         let refusals = said.lines().filter(|line| line.starts_with("-ERR descriptors")).count();
         (said.matches("segments\r\n").count() - said.matches("\r\n*0\r\n").count(), refusals)
     };
-    say("SHM ATTACH\r\n");
     let begin = Instant::now();
     while say("SHM SEGMENTS 1000\r\n") == (0, 0) {
         assert!(begin.elapsed() < PATIENCE, "the pin table is sealed, and there are segments");
