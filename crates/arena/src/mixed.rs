@@ -7,7 +7,7 @@
 //!
 //! Page header (first line of the page; only the writer reads it):
 //! ```text
-//! word 0: MIXED u8 | list u8 | used u16 | dead u16 | items in use u16      used, dead: units of 8 B
+//! word 0: MIXED u8 | list u8 | used u16 | dead u16 | items in use u16    used, dead: units of 8 B
 //! word 1: previous page u32 | next page u32
 //! word 2: owner, and in bits 32..40 how many quarters may be written
 //! ```
@@ -70,7 +70,7 @@ pub(crate) struct MixedPages {
     heads: [u32; ROOM_LISTS + 1],
     /// The page that new items are put on; 0: none.
     open: u64,
-    /// A page that is not wholly touched, the next to be extended; 0: none.
+    /// A page of which not all quarters are in use, the next to be extended; 0: none.
     partial: u64,
     /// The dead item that was the last to go, for the next of its length; 0: none.
     spare: u64,
@@ -124,7 +124,7 @@ impl MixedPages {
         }
     }
 
-    /// Returns the touched bytes of the pages.
+    /// Returns the bytes of the pages, as far as they are in use.
     pub fn page_bytes(&self) -> u64 {
         self.quarters * QUARTER_BYTES
     }
@@ -179,9 +179,9 @@ impl MixedPages {
         item
     }
 
-    /// Takes back an item of `bytes`. Returns its page if that holds nothing any more and is none
-    /// of these now.
-    pub fn free(&mut self, memory: &Memory, page: u64, item: u64, bytes: u64) -> Option<u64> {
+    /// Takes back an item of `bytes`. Where its page holds nothing any more and is none of these
+    /// now, returns how many quarters of it were in use.
+    pub fn free(&mut self, memory: &Memory, page: u64, item: u64, bytes: u64) -> Option<u8> {
         let units = bytes / UNIT_BYTES;
         let mut state = State::load(memory, page);
         memory.word(item).store(TYPE_FREE | units << 16, Ordering::Relaxed);
@@ -189,7 +189,7 @@ impl MixedPages {
         state.in_use -= 1;
         if state.in_use == 0 {
             self.remove(memory, page, state);
-            return Some(page);
+            return Some(quarters_of(memory, page));
         }
         let end = (item + bytes - page - LINE_BYTES) / UNIT_BYTES;
         if end == u64::from(state.used) {
@@ -260,9 +260,10 @@ impl MixedPages {
         self.relist(memory, page, state, right_list(memory, state, page));
     }
 
-    /// Returns all pages, which are none of these any more.
-    pub fn take_all(&mut self, memory: &Memory) -> Vec<u64> {
-        let pages = self.pages(memory).collect();
+    /// Returns all pages, which are none of these any more, and how many quarters of each were in
+    /// use.
+    pub fn take_all(&mut self, memory: &Memory) -> Vec<(u64, u8)> {
+        let pages = self.pages(memory).map(|page| (page, quarters_of(memory, page))).collect();
         *self = MixedPages::new();
         pages
     }
@@ -310,29 +311,28 @@ impl MixedPages {
         let memory = &*arena.memory;
         let needed = (LINE_BYTES + bytes).div_ceil(QUARTER_BYTES) as u8;
         let page = arena.pages().allocate(needed, room).ok()?;
-        owner.store(memory, page.offset);
-        set_quarters(memory, page.offset, page.quarters);
+        owner.store(memory, page);
+        set_quarters(memory, page, needed);
         self.pages += 1;
-        self.quarters += u64::from(page.quarters);
-        if page.quarters < QUARTERS {
-            self.partial = page.offset;
-        }
+        self.quarters += u64::from(needed);
+        self.partial = page;
         let mut state = State { list: 0, used: 0, dead: 0, in_use: 0 };
-        let list = right_list(memory, state, page.offset);
+        let list = right_list(memory, state, page);
         state.list = list as u8;
-        page_list::link(memory, &mut self.heads[list], page.offset);
-        state.store(memory, page.offset);
-        Some(page.offset)
+        page_list::link(memory, &mut self.heads[list], page);
+        state.store(memory, page);
+        Some(page)
     }
 
     /// Opens the partial page with one more quarter, which any item fits; returns whether it could.
     fn extend(&mut self, arena: &Arena, room: Room) -> bool {
         let (memory, page) = (&*arena.memory, self.partial);
-        let state = State::load(memory, page);
-        if usize::from(state.list) == LIST_ASIDE || arena.pages().extend(page, room).is_err() {
+        let (state, quarters) = (State::load(memory, page), quarters_of(memory, page));
+        let is_aside = usize::from(state.list) == LIST_ASIDE;
+        if is_aside || arena.pages().extend(page, quarters, room).is_err() {
             return false;
         }
-        let quarters = quarters_of(memory, page) + 1;
+        let quarters = quarters + 1;
         set_quarters(memory, page, quarters);
         self.quarters += 1;
         self.open = page;

@@ -72,7 +72,7 @@ pub(crate) struct PagePool {
     /// Every segment before it is without a free page that was touched.
     free_from: usize,
     draining: Option<Drain>,
-    /// The touched quarters of the pages in use.
+    /// The quarters in use.
     used_quarters: u64,
     /// Committed segments without a page in use.
     empty_segments: usize,
@@ -89,16 +89,8 @@ struct Segment {
     /// The quarters of each page that were touched, less one: two bits for each.
     quarters: Box<[u64]>,
     touched_quarters: u64,
-    used_quarters: u64,
-}
-
-/// A page just handed out.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NewPage {
-    /// Where it lies.
-    pub offset: u64,
-    /// How many of its quarters, from the first on, may be written.
-    pub quarters: u8,
+    /// The touched quarters of the pages in use, which nobody else can have.
+    taken_quarters: u64,
 }
 
 /// The segment that is being emptied.
@@ -124,7 +116,7 @@ impl PagePool {
         }
     }
 
-    /// Returns the bytes of the pages in use, as far as these were touched.
+    /// Returns the bytes of the pages in use, as far as their owners have them.
     pub fn used_bytes(&self) -> u64 {
         self.used_quarters * QUARTER_BYTES
     }
@@ -136,12 +128,12 @@ impl PagePool {
         words + self.segments.first().map_or(0, bits) as u64 * self.segments.len() as u64
     }
 
-    /// Returns a page with undefined content, at least `quarters` of which may be written: the
+    /// Returns a page with undefined content, the first `quarters` of which may be written: the
     /// lowest touched before, or a fresh one.
     ///
     /// # Errors
     /// NeedRoom when the limit, the region or the system has no more.
-    pub fn allocate(&mut self, quarters: u8, room: Room) -> Result<NewPage, NeedRoom> {
+    pub fn allocate(&mut self, quarters: u8, room: Room) -> Result<u64, NeedRoom> {
         debug_assert!((1..=QUARTERS).contains(&quarters), "{quarters} quarters of a page");
         let (segment, index) = match self.touched_page(quarters, room) {
             Some(found) => found,
@@ -151,26 +143,27 @@ impl PagePool {
             self.empty_segments -= 1;
         }
         self.segments[segment].take(index);
-        let quarters = self.segments[segment].quarters_of(index);
         self.used_quarters += u64::from(quarters);
-        Ok(NewPage { offset: self.offset(segment) + u64::from(index) * PAGE_BYTES, quarters })
+        Ok(self.offset(segment) + u64::from(index) * PAGE_BYTES)
     }
 
-    /// Lets one more quarter of `page`, which is in use, be written.
+    /// Lets one more quarter than `quarters` of `page`, which is in use, be written.
     ///
     /// # Errors
-    /// NeedRoom when the limit has no more.
-    pub fn extend(&mut self, page: u64, room: Room) -> Result<(), NeedRoom> {
-        self.memory.touch(QUARTER_BYTES, Region::Slab, room)?;
+    /// NeedRoom when it was never touched and the limit has no more.
+    pub fn extend(&mut self, page: u64, quarters: u8, room: Room) -> Result<(), NeedRoom> {
         let (segment, index) = self.place_of(page);
-        self.segments[segment].touch(index, 1);
-        self.segments[segment].used_quarters += 1;
+        if self.segments[segment].quarters_of(index) == quarters {
+            self.memory.touch(QUARTER_BYTES, Region::Slab, room)?;
+            self.segments[segment].touch(index, 1);
+            self.segments[segment].taken_quarters += 1;
+        }
         self.used_quarters += 1;
         Ok(())
     }
 
-    /// Takes back a page.
-    pub fn free(&mut self, page: u64) {
+    /// Takes back a page of which `quarters` were in use.
+    pub fn free(&mut self, page: u64, quarters: u8) {
         debug_assert_eq!(page % PAGE_BYTES, 0, "a page is aligned");
         let (segment, index) = self.place_of(page);
         self.segments[segment].put(index);
@@ -178,7 +171,7 @@ impl PagePool {
             self.empty_segments += 1;
         }
         self.free_from = self.free_from.min(segment);
-        self.used_quarters -= u64::from(self.segments[segment].quarters_of(index));
+        self.used_quarters -= u64::from(quarters);
     }
 
     /// Gives the memory of segments without a page in use back to the system; returns the bytes.
@@ -217,8 +210,8 @@ impl PagePool {
 
     /// Returns the touched bytes of pages that are not in use.
     pub fn free_bytes(&self) -> u64 {
-        let touched: u64 = self.segments.iter().map(|it| it.touched_quarters).sum();
-        (touched - self.used_quarters) * QUARTER_BYTES
+        let free = |it: &Segment| it.touched_quarters - it.taken_quarters;
+        self.segments.iter().map(free).sum::<u64>() * QUARTER_BYTES
     }
 
     /// Chooses the segment with the fewest pages in use to be drained. Returns whether free pages
@@ -227,8 +220,8 @@ impl PagePool {
         let committed = self.segments.iter().enumerate().filter(|it| it.1.is_committed);
         let (segment, emptiest) = committed.min_by_key(|it| it.1.used_pages)?;
         self.draining = Some(Drain { segment, next: 0 });
-        let own_free = (emptiest.touched_quarters - emptiest.used_quarters) * QUARTER_BYTES;
-        Some(self.free_bytes() - own_free >= emptiest.used_quarters * QUARTER_BYTES)
+        let own_free = (emptiest.touched_quarters - emptiest.taken_quarters) * QUARTER_BYTES;
+        Some(self.free_bytes() - own_free >= emptiest.taken_quarters * QUARTER_BYTES)
     }
 
     /// Returns the next page to empty of the segment that is being drained; `None` when all of its
@@ -349,7 +342,7 @@ impl Segment {
             touched_pages: 0,
             quarters: vec![0; pages.div_ceil(32) as usize].into(),
             touched_quarters: 0,
-            used_quarters: 0,
+            taken_quarters: 0,
         }
     }
 
@@ -402,14 +395,14 @@ impl Segment {
         debug_assert!(!self.is_used(page), "a page is handed out once");
         self.used[page as usize / 64] |= 1 << (page % 64);
         self.used_pages += 1;
-        self.used_quarters += u64::from(self.quarters_of(page));
+        self.taken_quarters += u64::from(self.quarters_of(page));
     }
 
     fn put(&mut self, page: u32) {
         debug_assert!(self.is_used(page), "a page comes back once");
         self.used[page as usize / 64] &= !(1 << (page % 64));
         self.used_pages -= 1;
-        self.used_quarters -= u64::from(self.quarters_of(page));
+        self.taken_quarters -= u64::from(self.quarters_of(page));
     }
 }
 
@@ -440,10 +433,9 @@ mod tests {
                     let wanted = 1 + random.below(4) as u8;
                     match arena.pages().allocate(wanted, room) {
                         Ok(page) => {
-                            assert!((wanted..=QUARTERS).contains(&page.quarters));
-                            assert!(used.iter().all(|&(offset, _)| offset != page.offset));
-                            partial += u64::from(page.quarters < QUARTERS);
-                            used.push((page.offset, page.quarters));
+                            assert!(used.iter().all(|&(offset, _)| offset != page));
+                            partial += u64::from(wanted < QUARTERS);
+                            used.push((page, wanted));
                         }
                         Err(_) => refused += 1,
                     }
@@ -451,14 +443,17 @@ mod tests {
                 3..=4 if !used.is_empty() => {
                     let index = random.below(used.len() as u64) as usize;
                     let (page, quarters) = used[index];
-                    if quarters < QUARTERS && arena.pages().extend(page, room).is_ok() {
-                        assert_ne!(room, Room::Warm, "no page is extended into warm memory");
+                    let touched = arena.usage().touched_bytes;
+                    if quarters < QUARTERS && arena.pages().extend(page, quarters, room).is_ok() {
+                        let is_warm = arena.usage().touched_bytes == touched;
+                        assert!(room != Room::Warm || is_warm, "warm memory is touched already");
                         used[index].1 += 1;
                     }
                 }
                 5..=6 if !used.is_empty() => {
                     let index = random.below(used.len() as u64) as usize;
-                    arena.pages().free(used.swap_remove(index).0);
+                    let (page, quarters) = used.swap_remove(index);
+                    arena.pages().free(page, quarters);
                 }
                 7 => drop(arena.give_back(1)),
                 _ => {}
@@ -467,11 +462,12 @@ mod tests {
             let usage = arena.usage();
             assert_eq!(usage.slab_bytes, quarters * QUARTER_BYTES);
             let touched = usage.touched_bytes - base;
-            assert_eq!(touched, usage.slab_bytes + arena.slab_free_bytes());
+            assert!(touched >= usage.slab_bytes + arena.slab_free_bytes());
             assert!(touched <= limit + 4096, "the limit holds");
         }
         assert!(refused > 100 && partial > 100, "{refused} refused, {partial} partial");
-        used.drain(..).for_each(|(page, _)| arena.pages().free(page));
+        used.drain(..).for_each(|(page, quarters)| arena.pages().free(page, quarters));
+        assert_eq!(arena.usage().touched_bytes - base, arena.slab_free_bytes());
         arena.give_back(u64::MAX);
         assert_eq!(arena.usage().touched_bytes, base, "all of it is given back");
     }

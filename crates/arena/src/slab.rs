@@ -157,9 +157,9 @@ impl Slabs {
             if let Some(classes) = &mut self.classes {
                 classes[usize::from(class)].mixed_items -= 1;
             }
-            if let Some(page) = self.mixed.free(memory, page, item, class_bytes(class)) {
+            if let Some(quarters) = self.mixed.free(memory, page, item, class_bytes(class)) {
                 PageOwner::clear(memory, page);
-                arena.pages().free(page);
+                arena.pages().free(page, quarters);
             }
             return;
         }
@@ -245,15 +245,16 @@ impl Slabs {
         let classes = self.classes.take();
         let heads = classes.iter().flat_map(|classes| classes.iter()).flat_map(|class| class.heads);
         let own = heads.flat_map(|head| page_list::pages(memory, head));
+        let own = own.map(|page| (page, QUARTERS));
         let mixed = self.mixed.take_all(memory);
         let mut pool = arena.pages();
-        for page in own.chain(mixed) {
+        for (page, quarters) in own.chain(mixed) {
             PageOwner::clear(memory, page);
-            pool.free(page);
+            pool.free(page, quarters);
         }
     }
 
-    /// Returns the touched bytes of the pages of this table.
+    /// Returns the bytes of the pages of this table, as far as they are in use.
     pub fn page_bytes(&self) -> u64 {
         let classes = self.classes.iter().flat_map(|classes| classes.iter());
         let own: u64 = classes.map(|class| u64::from(class.pages)).sum();
@@ -335,7 +336,7 @@ impl Slabs {
 
     fn add_page(&mut self, arena: &Arena, class: u8, room: Room) -> Result<u64, NeedRoom> {
         let need = NeedRoom { bytes: class_bytes(class), region: Region::Slab };
-        let page = arena.pages().allocate(QUARTERS, room).map_err(|_| need)?.offset;
+        let page = arena.pages().allocate(QUARTERS, room).map_err(|_| need)?;
         self.owner.store(&arena.memory, page);
         let state = PageState { class, list: 0, free: 0, used_ever: 0, in_use: 0 };
         let counts = self.class_mut(class);
@@ -350,7 +351,7 @@ impl Slabs {
         page_list::unlink(&arena.memory, &mut counts.heads[usize::from(state.list)], page);
         counts.pages -= 1;
         PageOwner::clear(&arena.memory, page);
-        arena.pages().free(page);
+        arena.pages().free(page, QUARTERS);
     }
 
     /// Stores `state` and moves the page to the list it belongs in, unless it is set aside.

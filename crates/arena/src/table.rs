@@ -5,10 +5,11 @@
 //! that bucket's chain, or is among those that this chain has no room for.
 //!
 //! *Layout*: this file finds and changes entries; `entry.rs` is the view of one; `chain.rs` keeps
-//! slots and overflow buckets; `spill.rs` keeps what full chains have no room for; `grow.rs` splits, merges and extends the directory; `large.rs` keeps
-//! descriptors and blocks; `sourced.rs` stores values whose bytes come from elsewhere,
-//! `uploaded.rs` keeps those in upload memory; `transfer.rs` hands a large value on; `maintain.rs`
-//! is expiry's array, scan, sampling, evacuation, sliding.
+//! slots and overflow buckets; `spill.rs` keeps what full chains have no room for; `grow.rs`
+//! splits, merges and extends the directory; `large.rs` keeps descriptors and blocks; `sourced.rs`
+//! stores values whose bytes come from elsewhere, `uploaded.rs` keeps those in upload memory;
+//! `transfer.rs` hands a large value on; `maintain.rs` is expiry's array, scan, sampling,
+//! evacuation, compaction, sliding.
 
 mod chain;
 mod entry;

@@ -1,11 +1,11 @@
-//! Keys that collide under the index hash, as whoever knows its key can make them: for the tests and
-//! campaigns that show what such keys cost.
+//! Keys that collide under the index hash, as whoever knows its key can make them: for the tests
+//! and campaigns that show what such keys cost.
 //!
-//! The hash takes 16 bytes at a time: `state = mix(first ^ secret, second ^ state)`, and `mix(a, b)`
-//! is the exclusive or of `a`, `b` and the halves of their product. With `a = 2^k` the product's
-//! halves make `b` rotated by `k`, so that `mix(a, b) = t` is linear in `b`, and has two solutions
-//! for each odd `k` where `t ^ a` has an even number of ones. Hence 64 blocks lead from one state to
-//! one other, and four such blocks to millions of keys with one hash.
+//! The hash takes 16 bytes at a time: `state = mix(first ^ secret, second ^ state)`, and `mix(a,
+//! b)` is the exclusive or of `a`, `b` and the halves of their product. With `a = 2^k` the
+//! product's halves make `b` rotated by `k`, so that `mix(a, b) = t` is linear in `b`, and has two
+//! solutions for each odd `k` where `t ^ a` has an even number of ones. Hence 64 blocks lead from
+//! one state to one other, and four such blocks to millions of keys with one hash.
 
 use crate::hash::KeyHasher;
 use crate::prng::Prng;
@@ -22,12 +22,13 @@ pub struct Collisions {
 }
 
 impl Collisions {
-    /// Finds keys that collide under `hasher` and end with `end`; no other of their bytes is a brace,
-    /// so that a hash tag in `end` is theirs.
+    /// Finds keys that collide under `hasher` and end with `end`; no other of their bytes is a
+    /// brace, so that a hash tag in `end` is theirs.
     pub fn new(hasher: &KeyHasher, end: [u8; BLOCK_BYTES]) -> Collisions {
         let (mut state, secrets) = hasher.secrets();
         let mut random = Prng::new(state);
-        // Of a key of 80 bytes the first two blocks are mixed with one secret, the others with another.
+        // Of a key of 80 bytes the first two blocks are mixed with one secret, the others with
+        // another.
         let choices = [secrets[2], secrets[2], secrets[1], secrets[1]].map(|secret| {
             let next = random.next();
             let next = if next.count_ones() % 2 == 1 { next } else { next ^ 1 };
@@ -75,8 +76,8 @@ fn blocks(secret: u64, state: u64, next: u64) -> Vec<[u8; BLOCK_BYTES]> {
     found
 }
 
-/// Returns a `b` with `b ^ b.rotate_left(shift) == target`, where `shift` is odd and `target` has an
-/// even number of ones.
+/// Returns a `b` with `b ^ b.rotate_left(shift) == target`, where `shift` is odd and `target` has
+/// an even number of ones.
 fn solve(target: u64, shift: u32) -> u64 {
     let (mut solution, mut at) = (0_u64, 0);
     for _ in 1..u64::BITS {

@@ -295,6 +295,10 @@ impl Keyspace {
             return if shifted { Ok(()) } else { Err(need) };
         }
         self.take_recent_touches(context.now);
+        if need.bytes == 0 {
+            // First, as entries that are moved may take a little more than they did.
+            self.repay_touched(context);
+        }
         let (mut freed, mut fruitless) = (0, 0);
         for _ in 0..self.rounds(need.bytes) {
             let excess = self.excess_bytes();
@@ -315,9 +319,6 @@ impl Keyspace {
             };
             freed += got;
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
-        }
-        if need.bytes == 0 {
-            self.repay_touched(context);
         }
         let mut moved = self.compact(need);
         if freed == 0 && need.bytes > 0 && !moved {

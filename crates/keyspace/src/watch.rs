@@ -194,7 +194,8 @@ impl WatchTable {
         self.watchers.is_empty()
     }
 
-    /// Tells the watchers of `key`, whose secret hash is `secret`, that it changed, and `exists` now.
+    /// Tells the watchers of `key`, whose secret hash is `secret`, that it changed, and `exists`
+    /// now.
     pub fn touch(&mut self, database: DatabaseIndex, secret: u64, key: &[u8], exists: bool) {
         let mut left = Vec::new();
         for (registration, watcher) in self.watchers.of(database, secret) {

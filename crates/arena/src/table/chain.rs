@@ -16,14 +16,14 @@ use super::{EntryId, Table};
 /// Overflow buckets come in chunks of 4 KiB: 64 of them.
 const OVERFLOW_CHUNK_LOG2: u32 = 12;
 
-/// The most entries of a chain that have one tag: each is compared with a key of that tag. Keys that
-/// nobody has chosen have so many in no chain: of buckets that are about to split, the fullest there
-/// are, in one of 10^10.
+/// The most entries of a chain that have one tag: each is compared with a key of that tag. Keys
+/// that nobody has chosen have so many in no chain: of buckets that are about to split, the fullest
+/// there are, in one of 10^10.
 pub(super) const ALIKE_MAX: usize = 6;
 
 impl Table {
-    /// Returns a bucket of the chain of `home` and an empty slot in it for an entry of `tag`, adding
-    /// an overflow bucket where all are full; no bucket where the chain may have no more.
+    /// Returns a bucket of the chain of `home` and an empty slot in it for an entry of `tag`,
+    /// adding an overflow bucket where all are full; no bucket where the chain may have no more.
     pub(super) fn free_slot(&mut self, home: u64, tag: u8) -> Result<(u64, u8), NeedRoom> {
         let (mut offset, mut count, mut alike) = (home, 1, 0);
         let end = loop {

@@ -77,9 +77,9 @@ impl Table {
     }
 
     /// Visits the entries of one home bucket, or some of them where many are spilled, and returns
-    /// the cursor to go on with; starts and ends at 0. Every entry that is there from the first call
-    /// to the last is visited at least once, whatever the table does in between; once, where the
-    /// table stays as it is.
+    /// the cursor to go on with; starts and ends at 0. Every entry that is there from the first
+    /// call to the last is visited at least once, whatever the table does in between; once, where
+    /// the table stays as it is.
     ///
     /// The cursor is the place to go on from (`spill.rs`) with its bits reversed.
     pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(Entry<'_>)) -> u64 {

@@ -2,19 +2,20 @@
 //!
 //! Who may read the arena knows the key of the index hash, and can make as many keys as he likes
 //! that belong in one chain. So a chain has at most [`CHAIN_BUCKETS_MAX`] buckets, and of each tag
-//! at most [`ALIKE_MAX`] entries. What comes on top of that is an entry like any other, but what refers to it stands here, in private memory: in a
-//! tree, which takes any keys alike. The end of the chain says so, and a reader in another process
-//! that does not find a key in such a chain asks the server. Entries come back when the chain gets
-//! room.
+//! at most [`ALIKE_MAX`] entries. What comes on top of that is an entry like any other, but what
+//! refers to it stands here, in private memory: in a tree, which takes any keys alike. The end of
+//! the chain says so, and a reader in another process that does not find a key in such a chain asks
+//! the server. Entries come back when the chain gets room.
 //!
 //! The tree is in the order of *places*, in which SCAN goes over all entries of a table:
 //! ```text
 //! 63..28 the 36 lowest bits of the index hash, the lowest first | 27..12 16 bits of a secret hash
 //! 11..0  zero
 //! ```
-//! The entries of a bucket are neighbours in this order, however many buckets there are: those whose
-//! hash ends with the bucket's number. Hence nothing has to move here when buckets split or merge,
-//! and a cursor can stand between two entries of one bucket, even of keys whose hashes are equal.
+//! The entries of a bucket are neighbours in this order, however many buckets there are: those
+//! whose hash ends with the bucket's number. Hence nothing has to move here when buckets split or
+//! merge, and a cursor can stand between two entries of one bucket, even of keys whose hashes are
+//! equal.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -215,8 +216,8 @@ impl Table {
         }
     }
 
-    /// Returns one of the spilled entries, chosen by `random`: a home bucket of those that have any,
-    /// and an entry of it. There is one.
+    /// Returns one of the spilled entries, chosen by `random`: a home bucket of those that have
+    /// any, and an entry of it. There is one.
     pub(super) fn sample_spilled(&self, random: u64) -> Option<EntryId> {
         let any = self.spill.sample(0..=ScanPlace::MAX, random)?;
         let index = home_bucket(self.scan_place(any).reverse_bits(), self.bucket_count);
