@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use harness::{Connection, Kind, Launch, Server, encode, let_pass, poll_until, words};
+use harness::{Connection, Kind, Launch, Server, encode, let_pass, poll_until, request, words};
 use resp::Value;
 
 pub fn start(kind: Kind, options: &[(&str, &str)]) -> Server {
@@ -487,6 +487,92 @@ fn a_client_that_leaves_large_values_unread_takes_their_memory() {
         poll_until("the lazy one to go", || info(&mut admin, "evicted_clients") == "1");
         poll_until("nobody else to be there", || info(&mut admin, "connected_clients") == "1");
     });
+}
+
+#[test]
+fn a_request_that_takes_more_than_clients_may_ends_its_client_before_it_runs() {
+    on_both(|server| {
+        let mut admin = server.tcp();
+        admin.call("CLIENT NO-EVICT ON");
+        admin.call("CONFIG SET maxmemory-clients 10mb");
+        let mut evicted = 0;
+        for mebibytes in [11, 30] {
+            let value = vec![b'v'; mebibytes << 20];
+            let requests: [&[&[u8]]; 5] = [
+                &[b"SET", b"k", &value],
+                &[b"APPEND", b"k", &value],
+                &[b"MSET", b"k", &value, b"l", b"x"],
+                &[b"HSET", b"k", b"field", &value],
+                &[b"SETRANGE", b"k", b"0", &value],
+            ];
+            for words in requests {
+                let mut client = server.unix();
+                // It may be closed before it has sent all.
+                let _ = client.send(&encode(&[request(words)]));
+                assert!(is_closed(&mut client), "{}", words[0].escape_ascii());
+                evicted += 1;
+                let count = || info(&mut admin, "evicted_clients") == evicted.to_string();
+                poll_until("the client to be evicted", count);
+                assert_eq!(admin.call("EXISTS k l"), Value::Integer(0));
+            }
+        }
+        let mut client = server.unix();
+        client.ask(&request(&[b"SET".as_slice(), b"k", &vec![b'v'; 1 << 20]]));
+        assert_eq!(client.call("STRLEN k"), Value::Integer(1 << 20));
+    });
+}
+
+#[test]
+fn watched_keys_are_part_of_what_a_client_takes() {
+    on_both(|server| {
+        let mut admin = server.tcp();
+        admin.call("CLIENT NO-EVICT ON");
+        admin.call("CONFIG SET maxmemory-clients 200000");
+        let mut client = server.tcp();
+        let id = id(&mut client);
+        let watch = |from: usize, to: usize| {
+            let keys = (from..to).flat_map(|number| [" key:".to_owned(), number.to_string()]);
+            format!("WATCH{}", keys.collect::<String>())
+        };
+        let memory = |admin: &mut Connection| -> u64 {
+            field(admin, id, "tot-mem").and_then(|bytes| bytes.parse().ok()).expect("it is there")
+        };
+        let before = memory(&mut admin);
+        client.call(&watch(0, 200));
+        poll_until("the keys to be counted", || memory(&mut admin) >= before + 200 * 32);
+        client.call("UNWATCH");
+        poll_until("the memory to be free", || memory(&mut admin) < before + 200 * 32);
+        let _ = client.send(&encode(
+            &(0..200).map(|part| words(&watch(100 * part, 100 * part + 100))).collect::<Vec<_>>(),
+        ));
+        poll_until("it to go", || info(&mut admin, "evicted_clients") == "1");
+    });
+}
+
+#[test]
+fn client_that_asks_sees_its_own_query_buffer() {
+    on_both(|server| {
+        let mut client = server.tcp();
+        let text = text(&client.call("CLIENT INFO"));
+        assert!(text.contains(" qbuf=26 "), "{text}");
+        assert!(!text.contains(" qbuf-free=0 "), "{text}");
+    });
+}
+
+#[test]
+fn rounds_without_requests_are_cycles_of_the_event_loop_too() {
+    for kind in [Kind::Forebay, Kind::Redis] {
+        let server = start(kind, &[("hz", "100")]);
+        let mut client = server.tcp();
+        let cycles =
+            |client: &mut Connection| -> u64 { info(client, "eventloop_cycles").parse().unwrap() };
+        // 7.0 does not have the field.
+        if client.info_text("stats").contains("eventloop_cycles") {
+            let before = cycles(&mut client);
+            let_pass(Duration::from_millis(400));
+            assert!(cycles(&mut client) >= before + 10);
+        }
+    }
 }
 
 #[test]

@@ -58,6 +58,11 @@ pub fn resident_bytes_max(process_id: u32) -> u64 {
     status_bytes(process_id, "VmHWM:")
 }
 
+/// Makes [`resident_bytes_max`] begin anew with what the process has now.
+pub fn reset_resident_max(process_id: u32) {
+    fs::write(format!("/proc/{process_id}/clear_refs"), "5").expect("the process is ours");
+}
+
 /// Returns the nanoseconds for which threads of the process have run on a processor.
 pub fn processor_ns(process_id: u32) -> u64 {
     let threads = fs::read_dir(format!("/proc/{process_id}/task")).expect("the process lives");

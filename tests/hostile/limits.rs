@@ -107,6 +107,55 @@ fn large_values_on_their_way_are_not_copied_and_stay_as_they_were() {
 }
 
 #[test]
+fn slow_readers_leave_most_values_that_can_be_held_to_others() {
+    const ROUNDS: usize = 30;
+    const READERS: usize = 12;
+    /// What one connection may keep, and what the process can hold.
+    const SHARE: u64 = 64;
+    const HELD_MAX: u64 = 504;
+    let server = start(&[]);
+    let mut writer = server.unix();
+    let names: Vec<String> = (0..20).map(|number| format!("value:{number}")).collect();
+    for (number, name) in names.iter().enumerate() {
+        writer.ask(&request(&[b"SET", name.as_bytes(), &vec![number as u8; 17_000 + number]]));
+    }
+    let gets: Vec<_> =
+        (0..ROUNDS).flat_map(|_| names.iter().map(|name| words(&format!("GET {name}")))).collect();
+    let mut readers = Vec::new();
+    for reader in 0..READERS {
+        let mut client = server.unix();
+        let last = words(&format!("SET done:{reader} x"));
+        client.send(&encode(&gets)).unwrap();
+        client.send(&encode(&[last])).unwrap();
+        let executed = format!("EXISTS done:{reader}");
+        poll_until("its requests to be executed", || writer.call(&executed) == Value::Integer(1));
+        let held = server.info("shm_pins");
+        let most = (SHARE * (reader as u64 + 1)).min(HELD_MAX / 2 + SHARE);
+        assert!(held <= most, "{held} values are held for {} slow readers", reader + 1);
+        readers.push(client);
+    }
+    // Whoever asks now is not in their way: EXEC holds its values until the kernel has them.
+    let mut exec = vec![words("MULTI")];
+    exec.extend(gets[..60].to_vec());
+    exec.push(words("EXEC"));
+    let replies = writer.pipeline(&exec);
+    let Value::Array(values) = &replies.last().unwrap().value else { panic!("EXEC's reply") };
+    assert!(values.iter().zip(0..).all(|(value, index)| {
+        value.as_bytes() == Some(&vec![(index % 20) as u8; 17_000 + index % 20])
+    }));
+    for client in &mut readers {
+        for index in 0..gets.len() {
+            let raw = client.read().unwrap();
+            let expected = vec![(index % 20) as u8; 17_000 + index % 20];
+            assert!(raw.value.as_bytes() == Some(&expected), "reply {index}");
+        }
+        assert_eq!(client.read().unwrap().bytes, b"+OK\r\n");
+    }
+    poll_until("nothing to be held", || server.info("shm_pins") == 0);
+    assert_healthy(&server);
+}
+
+#[test]
 fn many_large_values_in_one_reply_all_arrive() {
     let server = start(&[]);
     // Sockets of both kinds: only TCP forgets to tell of room that it always had.

@@ -10,6 +10,7 @@ mod kills;
 mod lanes;
 mod lifetime;
 mod limits;
+mod peaks;
 mod protocol;
 mod script;
 mod tables;

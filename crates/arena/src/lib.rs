@@ -28,6 +28,7 @@ pub mod pins;
 mod pool;
 pub mod reader;
 mod reserved;
+mod retired;
 pub mod rules;
 pub mod sequence;
 mod size_class;

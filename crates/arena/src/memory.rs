@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::{HashKeys, KeyHasher, SecretHasher};
 
@@ -12,8 +12,9 @@ use crate::index_pool::IndexPool;
 use crate::layout::{self, LINE_BYTES, PAGE_BYTES, block, root, table_header_offset};
 use crate::page_pool::{DrainStep, PagePool};
 use crate::pin_slots::PinSlots;
-use crate::pins::{HeapPins, PinMemory, PinTables};
+use crate::pins::{HeapPins, Look, PinMemory, PinTables};
 use crate::pool::{Allocator, Held, Pool};
+use crate::retired::Retired;
 use crate::rules::{Rule, holds};
 use crate::source::{SegmentError, SegmentSource};
 use crate::touches::TOUCH_PERIOD;
@@ -130,6 +131,8 @@ pub enum Room {
     Limited,
     /// It may: nothing is evicted inside MULTI, and the overshoot is repaid after.
     Overshoot,
+    /// It may by so many bytes, and answers [`NeedRoom`] beyond.
+    OvershootBy(u64),
     /// It takes memory that was touched before, or none: what makes room must not use it up.
     Warm,
 }
@@ -255,6 +258,7 @@ impl Memory {
         let is_refused = match room {
             Room::Limited => limit != 0 && touched + private > limit,
             Room::Overshoot => false,
+            Room::OvershootBy(more) => limit != 0 && touched + private > limit.saturating_add(more),
             Room::Warm => true,
         };
         if is_refused {
@@ -293,8 +297,7 @@ pub struct Arena {
     pins: PinTables,
     /// The pins of this process itself: values that are being sent from where they lie.
     own_pins: Arc<PinSlots>,
-    /// Blocks that nothing refers to but a pin.
-    retired: Mutex<Vec<u64>>,
+    retired: Retired,
     config: ArenaConfig,
     hasher: KeyHasher,
     secret_hasher: SecretHasher,
@@ -330,7 +333,7 @@ impl Arena {
             uploads: Uploads::new(memory.clone(), upload_base),
             own_pins: Arc::new(PinSlots::new(own_table)),
             pins,
-            retired: Mutex::new(Vec::new()),
+            retired: Retired::new(memory.clone()),
             hasher: KeyHasher::new(config.hash_keys.index, config.shard_count as usize),
             secret_hasher: SecretHasher::new(config.hash_keys.secret),
             config,
@@ -463,6 +466,11 @@ impl Arena {
         self.pages().end_drain();
     }
 
+    /// Returns how many values this process holds.
+    pub fn held_count(&self) -> usize {
+        self.own_pins.taken_count()
+    }
+
     pub(crate) fn own_pins(&self) -> &Arc<PinSlots> {
         &self.own_pins
     }
@@ -496,45 +504,68 @@ impl Arena {
     /// Frees the retired blocks that no pin holds any more, and closes upload memory that nothing
     /// is left in. Costs one look at every pin. The caller holds no shard.
     pub fn reclaim(&self) {
-        self.reclaim_blocks();
+        self.reclaim_blocks(true);
         self.uploads.close_ended();
     }
 
-    /// Returns whether blocks wait for their last pins: nobody tells when those go, so that
-    /// [`Arena::reclaim`] has to be called now and then.
-    pub fn has_retired(&self) -> bool {
-        !self.retired().is_empty()
+    /// Frees those of the blocks whose release was put off that no pin holds, and returns the bytes
+    /// of the others. Costs one look at every pin where there are such blocks. The caller holds no
+    /// shard.
+    pub fn reclaim_deferred(&self) -> u64 {
+        if self.retired.is_any_deferred() { self.reclaim_blocks(false) } else { 0 }
     }
 
-    fn reclaim_blocks(&self) {
-        let mut retired = self.retired();
-        if retired.is_empty() {
-            return;
-        }
-        retired.sort_unstable();
-        let mut pinned = vec![false; retired.len()];
-        self.pins.mark_pinned(&retired, |index| pinned[index] = holds(Rule::PinnedKept));
-        let mut pinned = pinned.into_iter();
-        retired.retain(|&block| {
-            let is_pinned = pinned.next().expect("one answer for each block");
-            if !is_pinned {
-                self.free_block(block);
-            }
-            is_pinned
-        });
+    /// Returns whether the release of so much memory is put off that [`Arena::reclaim_deferred`] is
+    /// due.
+    #[inline]
+    pub fn is_reclaim_due(&self) -> bool {
+        self.retired.is_look_due()
+    }
+
+    /// Returns whether blocks wait for their last pins, or for a look at them: nobody tells when
+    /// those go, so that [`Arena::reclaim`] has to be called now and then.
+    pub fn has_retired(&self) -> bool {
+        self.retired.is_any()
+    }
+
+    /// Looks once at every pin for the blocks whose release was put off, and for `all` that wait
+    /// where asked to; frees those that none holds, and returns the bytes of the others.
+    fn reclaim_blocks(&self, all: bool) -> u64 {
+        let free_unpinned = |blocks: &mut Vec<u64>| {
+            let mut pinned = vec![false; blocks.len()];
+            self.pins.mark_pinned(blocks, |index| pinned[index] = holds(Rule::PinnedKept));
+            let mut pinned = pinned.into_iter();
+            blocks.retain(|&block| {
+                let is_pinned = pinned.next().expect("one answer for each block");
+                if !is_pinned {
+                    self.free_block(block);
+                }
+                is_pinned
+            });
+        };
+        self.retired.look(all, free_unpinned, |block| self.extents().block_bytes(block))
     }
 
     /// Frees a block that nothing refers to any more, now or when its last pin is gone; returns
-    /// whether it is free now.
+    /// whether it is free now, or is at the next [`Arena::reclaim_deferred`] unless a pin holds it:
+    /// where the tables have too much in use to look through for each block, one look is to do for
+    /// many, and nobody is to hold a shard for it.
     pub(crate) fn release_block(&self, block: u64) -> bool {
-        let is_free = !self.pins.is_pinned(block) || !holds(Rule::PinnedKept);
-        if is_free {
+        let look = if holds(Rule::PinnedKept) { self.pins.look(block) } else { Look::Free };
+        if look == Look::Free {
             self.free_block(block);
-        } else {
-            self.extents().retire(block);
-            self.retired().push(block);
+            return true;
         }
-        is_free
+        let bytes = {
+            let mut extents = self.extents();
+            extents.retire(block);
+            extents.block_bytes(block)
+        };
+        match look {
+            Look::Unknown => self.retired.defer(block, bytes),
+            Look::Pinned | Look::Free => self.retired.hold(block),
+        }
+        look == Look::Unknown
     }
 
     /// Frees a block, and the upload memory of its value, which nobody can reach any more.
@@ -544,10 +575,6 @@ impl Arena {
         if value_at != 0 {
             self.uploads.release(value_at);
         }
-    }
-
-    fn retired(&self) -> MutexGuard<'_, Vec<u64>> {
-        self.retired.lock().expect("no holder of the retired list panics")
     }
 
     pub(crate) fn extents(&self) -> Held<'_, ExtentSpace> {

@@ -31,6 +31,22 @@ impl PinSlots {
         Some(Pin::publish(slots, slot, block, 0))
     }
 
+    /// As [`PinSlots::pin`]; `None` also where no more than `spare` slots are free.
+    pub fn pin_sparing<S: Deref<Target = PinSlots>>(
+        slots: S,
+        block: u64,
+        spare: usize,
+    ) -> Option<Pin<S>> {
+        // Others may claim some meanwhile: it is about a few more or less.
+        if PIN_SLOTS - slots.taken_count() > spare { PinSlots::pin(slots, block) } else { None }
+    }
+
+    /// Returns how many slots are taken.
+    pub fn taken_count(&self) -> usize {
+        let taken = self.taken.iter().map(|group| group.load(Ordering::Relaxed).count_ones());
+        taken.sum::<u32>() as usize
+    }
+
     /// As [`PinSlots::pin`], for a value of `bytes` bytes: `None` also where this value and those
     /// that are held so would be more than `bytes_max` together; 0 is no limit, and such a pin
     /// counts towards none.
@@ -140,6 +156,17 @@ mod tests {
         assert_eq!(seen, PIN_SLOTS);
         pins.remove(100);
         assert!(PinSlots::pin(&slots, 64).is_some());
+    }
+
+    #[test]
+    fn pins_that_spare_slots_leave_them_to_others() {
+        let slots = PinSlots::new(Arc::new(HeapPins::new()));
+        let pins: Vec<_> =
+            (0..PIN_SLOTS).map_while(|_| PinSlots::pin_sparing(&slots, 64, 100)).collect();
+        assert_eq!(pins.len(), PIN_SLOTS - 100);
+        assert!(PinSlots::pin(&slots, 64).is_some());
+        drop(pins);
+        assert!(PinSlots::pin_sparing(&slots, 64, 100).is_some());
     }
 
     #[test]

@@ -45,6 +45,11 @@ const TOUCHES_AT: usize = 512;
 
 const _: () = assert!(PIN_TABLE_BYTES == 12_288, "whole pages, as the drawing says");
 
+/// What a look for one block reads at most, in slots: as much as four full tables.
+const LOOK_SLOTS_MAX: usize = 4 * (PIN_SLOTS + TABLE_SLOTS);
+/// What a table counts for in a look besides its slots: its first line is read for the limit.
+const TABLE_SLOTS: usize = 8;
+
 /// Publishes a pin on the block at `offset` in `slot` of the table `words`. It holds from the
 /// moment on at which the caller has seen, after this call, that the block is still linked and
 /// not changing; if it is not, the caller calls [`release`] and has no pin.
@@ -73,9 +78,7 @@ pub fn release<W: AtomicWord>(words: &[W], slot: usize) {
 /// question unreachable or changing, and then called [`before_scan`].
 #[inline]
 pub fn for_each_pinned<W: AtomicWord>(words: &[W], mut visit: impl FnMut(u64)) {
-    let slots = &words[SLOTS_AT..words.len().min(TOUCHES_AT)];
-    let limit = usize::try_from(words[LIMIT_AT].load(Ordering::Relaxed)).unwrap_or(usize::MAX);
-    for slot in &slots[..limit.min(slots.len())] {
+    for slot in slots_in_use(words) {
         // SYNC POINT: the last use before the change. Pairs with the store in `release`.
         let offset = slot.load(Ordering::Acquire);
         if offset != 0 {
@@ -84,9 +87,39 @@ pub fn for_each_pinned<W: AtomicWord>(words: &[W], mut visit: impl FnMut(u64)) {
     }
 }
 
+/// Returns the slots of the table `words` below its limit.
+#[inline]
+fn slots_in_use<W: AtomicWord>(words: &[W]) -> &[W] {
+    let slots = &words[SLOTS_AT..words.len().min(TOUCHES_AT)];
+    let limit = usize::try_from(words[LIMIT_AT].load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+    &slots[..limit.min(slots.len())]
+}
+
 /// Adds `touch` to the ring of the table `words`.
 pub fn report(words: &[AtomicU64], touch: Touch) {
     touches::report(&words[TOUCH_CURSOR_AT], &words[TOUCHES_AT..], touch);
+}
+
+/// Calls `mark` with the index of each offset in `offsets` (ascending) that is pinned in one of
+/// `tables`; several pins on one block may be several calls. The caller has made all the blocks
+/// unreachable or changing, and then called [`before_scan`].
+pub fn mark_pinned<'t, W: AtomicWord + 't>(
+    tables: impl Iterator<Item = &'t [W]>,
+    offsets: &[u64],
+    mut mark: impl FnMut(usize),
+) {
+    debug_assert!(offsets.is_sorted(), "offsets ascend");
+    let (Some(&first), Some(&last)) = (offsets.first(), offsets.last()) else { return };
+    let mut previous = 0;
+    for table in tables {
+        for_each_pinned(table, |offset| {
+            // A table full of one word costs one search, and one of nonsense none.
+            if offset != previous && (first..=last).contains(&offset) {
+                offsets.binary_search(&offset).into_iter().for_each(&mut mark);
+            }
+            previous = offset;
+        });
+    }
 }
 
 /// Orders what the writer did to the blocks in question before its look at the pins.
@@ -127,6 +160,17 @@ unsafe impl PinMemory for HeapPins {
     fn words(&self) -> &[AtomicU64] {
         &self.0
     }
+}
+
+/// What [`PinTables::look`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// No session holds the block.
+    Free,
+    /// A session holds it.
+    Pinned,
+    /// The tables have too much in use to look at for one block.
+    Unknown,
 }
 
 /// The pin tables of all sessions, as the writer sees them. Any thread may call it.
@@ -200,11 +244,41 @@ impl PinTables {
     }
 
     /// Returns whether a session holds the block at `offset`, which the caller has made
-    /// unreachable or marked as changing.
+    /// unreachable or marked as changing. Costs a walk over all tables, whatever their clients have
+    /// written there: where the answer can wait, [`PinTables::look`] and
+    /// [`PinTables::mark_pinned`] do.
     pub fn is_pinned(&self, offset: u64) -> bool {
-        let mut pinned = false;
-        self.for_each(|other| pinned |= other == offset);
-        pinned
+        before_scan::<AtomicU64>();
+        let tables = self.read();
+        tables.iter().any(|table| hold(slots_in_use(table.memory.words()), offset))
+    }
+
+    /// As [`PinTables::is_pinned`], unless that takes more than a bounded number of slots: then
+    /// none is looked at. Sessions are many and hostile ones fill their tables, and whoever asks
+    /// holds a shard.
+    pub fn look(&self, offset: u64) -> Look {
+        before_scan::<AtomicU64>();
+        let tables = self.read();
+        if is_crowd(&tables) {
+            return Look::Unknown;
+        }
+        let mut left = LOOK_SLOTS_MAX;
+        for table in &*tables {
+            let slots = slots_in_use(table.memory.words());
+            // Counted again: a client may have raised its limit since.
+            if !take_slots(&mut left, slots) {
+                return Look::Unknown;
+            }
+            if hold(slots, offset) {
+                return Look::Pinned;
+            }
+        }
+        Look::Free
+    }
+
+    /// Returns whether the tables have more in use than [`PinTables::look`] looks at.
+    pub fn are_crowded(&self) -> bool {
+        is_crowd(&self.read())
     }
 
     /// Returns the pins of session number `session`, which may have none, or have ended.
@@ -214,13 +288,10 @@ impl PinTables {
 
     /// Calls `mark` with the index of each block in `offsets` (ascending) that a session holds:
     /// one fence and one walk for all. The caller has made them all unreachable or changing.
-    pub fn mark_pinned(&self, offsets: &[u64], mut mark: impl FnMut(usize)) {
-        debug_assert!(offsets.is_sorted(), "offsets ascend");
-        self.for_each(|offset| {
-            if let Ok(index) = offsets.binary_search(&offset) {
-                mark(index);
-            }
-        });
+    pub fn mark_pinned(&self, offsets: &[u64], mark: impl FnMut(usize)) {
+        before_scan::<AtomicU64>();
+        let tables = self.read();
+        mark_pinned(tables.iter().map(|table| table.memory.words()), offsets, mark);
     }
 
     /// Calls `visit` with each pinned offset; several pins on one block are several calls.
@@ -258,6 +329,27 @@ impl PinTables {
     fn write(&self) -> RwLockWriteGuard<'_, Vec<Table>> {
         self.tables.write().expect("no holder of the pin tables panics")
     }
+}
+
+/// Returns whether `tables` have more in use than one look may read.
+fn is_crowd(tables: &[Table]) -> bool {
+    let mut left = LOOK_SLOTS_MAX;
+    // Ends with the table that is one too many: the rest cost nothing.
+    !tables.iter().all(|table| take_slots(&mut left, slots_in_use(table.memory.words())))
+}
+
+/// Takes a table whose `slots` are read off what is `left` of a look; returns whether it fits.
+fn take_slots(left: &mut usize, slots: &[AtomicU64]) -> bool {
+    let rest = left.checked_sub(slots.len() + TABLE_SLOTS);
+    *left = rest.unwrap_or(0);
+    rest.is_some()
+}
+
+/// Returns whether one of `slots` holds the block at `offset`. The caller has called
+/// [`before_scan`].
+fn hold(slots: &[AtomicU64], offset: u64) -> bool {
+    // SYNC POINT: the last use before the change. Pairs with the store in `release`.
+    slots.iter().any(|slot| slot.load(Ordering::Acquire) == offset)
 }
 
 /// The pins of one session.
@@ -319,6 +411,49 @@ mod tests {
         let mut marked = [0; 4];
         tables.mark_pinned(&[64, 128, 256, 320], |index| marked[index] += 1);
         assert_eq!(marked, [2, 0, 0, 1]);
+    }
+
+    /// A table that counts how often somebody looks at it.
+    struct Counting(HeapPins, AtomicU64);
+
+    // SAFETY: those of the table inside, which lives as long.
+    unsafe impl PinMemory for Counting {
+        fn words(&self) -> &[AtomicU64] {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.words()
+        }
+    }
+
+    #[test]
+    fn look_for_one_block_reads_a_bounded_number_of_tables() {
+        let tables = PinTables::new();
+        let hostile: Vec<_> =
+            (0..1_000).map(|_| Arc::new(Counting(HeapPins::new(), AtomicU64::new(0)))).collect();
+        for (session, table) in hostile.iter().enumerate() {
+            tables.add(session as u64, table.clone());
+        }
+        let looked_at =
+            || -> u64 { hostile.iter().map(|it| it.1.swap(0, Ordering::Relaxed)).sum() };
+        // Empty tables are read for their limits, as many as a look is worth.
+        assert_eq!(tables.look(64), Look::Unknown);
+        assert!(looked_at() <= (LOOK_SLOTS_MAX / TABLE_SLOTS + 1) as u64);
+        for table in &hostile {
+            publish(table.0.words(), PIN_SLOTS - 1, 640);
+        }
+        looked_at();
+        assert_eq!((tables.look(64), tables.look(640)), (Look::Unknown, Look::Unknown));
+        assert!(tables.are_crowded() && looked_at() <= 3 * 5);
+        assert!(tables.is_pinned(640) && !tables.is_pinned(64));
+    }
+
+    #[test]
+    fn look_at_a_few_tables_has_an_answer() {
+        let (tables, table) = with_table();
+        assert!(!tables.are_crowded());
+        publish(table.words(), PIN_SLOTS - 1, 640);
+        assert_eq!((tables.look(640), tables.look(64)), (Look::Pinned, Look::Free));
+        release(table.words(), PIN_SLOTS - 1);
+        assert_eq!(tables.look(640), Look::Free);
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl ReservedBlock {
     /// When the value is not complete.
     pub fn hold(&self) -> Option<HeldValue> {
         assert!(self.is_full(), "a value is held once it is there");
-        HeldValue::new(&self.arena, self.start, self.first(), self.length as usize)
+        HeldValue::new(&self.arena, self.start, self.first(), self.length as usize, 0)
     }
 
     /// Returns whether `bytes` are the value of this block, complete and where it lies, and may

@@ -565,6 +565,11 @@ impl Table {
         self.room = if allowed { Room::Overshoot } else { Room::Limited };
     }
 
+    /// Lets the table pass the limit as `room` says, and returns as what it could before.
+    pub fn replace_room(&mut self, room: Room) -> Room {
+        std::mem::replace(&mut self.room, room)
+    }
+
     /// Stores `content` as the entry at `id`: in its memory, or in new memory that takes its slot.
     fn put(&mut self, id: EntryId, content: &Content<'_>) -> Result<EntryId, NeedRoom> {
         let entry = self.entry(id);

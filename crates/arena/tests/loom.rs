@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use arena::facade::AtomicWord;
-use arena::pins::{before_scan, for_each_pinned, publish, release};
+use arena::pins::{before_scan, for_each_pinned, mark_pinned, publish, release};
 use arena::sequence::{LOW_HALF, WHOLE, before_reuse, begin, end, end_with, enter, settle, still};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -347,6 +347,81 @@ fn scan_before_the_mark_fails() {
 #[should_panic(expected = "Causality violation")]
 fn change_without_scan_fails() {
     pin_model::<SOUND, SOUND>(Omitted::Scan, 1);
+}
+
+/// The block that the batch model reuses besides.
+const OTHER_BLOCK: u64 = 128;
+
+/// One thread unlinks two blocks and puts their release off; another, which takes the list over,
+/// looks at the pins once for both and reuses those that nobody holds. A reader that has pinned one
+/// of them uses it as plain memory, which loom checks for races.
+fn batch_model<const LOOKING: u8, const READER: u8>(looks_before_it_takes_over: bool) {
+    loom::model(move || {
+        let location = Word::<SOUND>::owned(BLOCK);
+        let list = Word::<SOUND>::owned(0);
+        let own_pins: Vec<Word<READER>> = (0..PIN_WORDS).map(|_| Word::owned(0)).collect();
+        let blocks = Arc::new([UnsafeCell::new(0_u64), UnsafeCell::new(0_u64)]);
+        let shared = location.share::<READER>();
+        let taken_over = list.share::<SOUND>();
+        let pins: Vec<Word<LOOKING>> = own_pins.iter().map(Word::share).collect();
+        let used = blocks.clone();
+        let unlinking = thread::spawn(move || {
+            begin(&location);
+            end_with(&location, 1 << 48);
+            list.store(1, Ordering::Release);
+        });
+        let looking = thread::spawn(move || {
+            let look = || {
+                let mut pinned = [false; 2];
+                before_scan::<Word<LOOKING>>();
+                mark_pinned([&pins[..]].into_iter(), &[BLOCK, OTHER_BLOCK], |index| {
+                    pinned[index] = true;
+                });
+                pinned
+            };
+            let early = looks_before_it_takes_over.then(look);
+            if taken_over.load(Ordering::Acquire) == 1 {
+                let pinned = early.unwrap_or_else(look);
+                for (block, _) in blocks.iter().zip(pinned).filter(|(_, is_pinned)| !is_pinned) {
+                    // SAFETY: loom checks that nobody else uses it.
+                    block.with_mut(|content| unsafe { *content = 1 });
+                }
+            }
+        });
+        if let Some(seen) = enter(&shared) {
+            publish(&own_pins, 0, BLOCK);
+            if seen == BLOCK && still(&shared, seen, WHOLE) {
+                // SAFETY: loom checks that nobody writes it meanwhile.
+                used[0].with(|content| unsafe { *content });
+            }
+            release(&own_pins, 0);
+        }
+        unlinking.join().expect("it ends");
+        looking.join().expect("it ends");
+    });
+}
+
+#[test]
+fn one_look_for_a_batch_leaves_a_validated_pin_alone() {
+    batch_model::<SOUND, SOUND>(false);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn look_before_the_batch_is_complete_fails() {
+    batch_model::<SOUND, SOUND>(true);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn look_for_a_batch_without_its_fence_fails() {
+    batch_model::<NO_SEQ_CST_FENCE, SOUND>(false);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn look_for_a_batch_without_acquire_fails() {
+    batch_model::<NO_ACQUIRE_LOAD, SOUND>(false);
 }
 
 /// A word whose [`AtomicWord::raise`] is a load and a store.

@@ -2,6 +2,8 @@
 //!
 //! The rules of overflow are those of Redis to the letter, where they surprise too.
 
+use std::ops::Range;
+
 use base::number::parse_i64;
 use resp::Reply;
 
@@ -228,16 +230,23 @@ fn parse_encoding(text: &[u8]) -> Option<(bool, u32)> {
 }
 
 impl<'v> Content<'v> {
-    /// Returns `value`, for `operations` to run on.
-    pub fn new(value: &'v [u8], operations: &[Operation]) -> Content<'v> {
+    /// Returns which bytes of a string `operations` may change: so many are copied.
+    pub fn window(operations: &[Operation]) -> Range<usize> {
         let changed = operations.iter().filter_map(|operation| match operation {
             Operation::Get(_) => None,
             Operation::Change(change) => Some(change.field),
         });
         let first = changed.clone().map(Field::first_byte).min().unwrap_or(0);
         let end = changed.map(|field| field.first_byte() + field.byte_count()).max().unwrap_or(0);
+        first..end
+    }
+
+    /// Returns `value`, for `operations` to run on, which may change the bytes of their window.
+    pub fn new(value: &'v [u8], operations: &[Operation]) -> Content<'v> {
+        let Range { start: first, end } = Content::window(operations);
         let known = &value[first.min(value.len())..end.min(value.len())];
-        let mut window = known.to_vec();
+        let mut window = Vec::with_capacity(end - first);
+        window.extend_from_slice(known);
         window.resize(end - first, 0);
         Content { value, window, first }
     }
@@ -255,13 +264,15 @@ impl<'v> Content<'v> {
 
     /// Returns what is to be written and where: all bytes that differ, and the last byte where the
     /// string has to grow, whether it differs or not.
-    pub fn changed(&self) -> Option<(usize, &[u8])> {
+    pub fn into_changed(mut self) -> Option<(usize, Vec<u8>)> {
         let differs = |index: &usize| self.window[*index] != self.original(self.first + index);
         let all = 0..self.window.len();
         let grows = self.first + self.window.len() > self.value.len();
         let last = if grows { all.clone().last() } else { all.clone().rfind(differs) }?;
         let start = all.clone().find(differs).unwrap_or(last);
-        Some((self.first + start, &self.window[start..=last]))
+        self.window.truncate(last + 1);
+        self.window.drain(..start);
+        Some((self.first + start, self.window))
     }
 
     fn change(&mut self, change: &Change) -> Option<i64> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use base::prng::Prng;
 use base::{Key, UnixMs};
-use keyspace::{Access, ReadView, SessionPins, Uploader, WriteView, WrongType};
+use keyspace::{Access, ReadView, Scratch, SessionPins, Uploader, WriteView, WrongType};
 use resp::Reply;
 
 use crate::client_info::ClientInfo;
@@ -17,6 +17,9 @@ use crate::session::SessionState;
 /// From this length on a value is sent from where it lies. A reference costs a pin, a second lookup
 /// and two more pieces to send, a copy of so much more than all of them.
 const REFERENCED_BYTES_MIN: usize = 16 * 1024;
+
+/// How many values the replies of a session may refer to whatever is left for others.
+const REFERENCES_MIN: usize = 96;
 
 /// Reads the session's database.
 pub struct ReadContext<'c> {
@@ -125,6 +128,8 @@ impl SessionContext<'_> {
         self.session.describe(info, self.now);
         info.has_changed_watch = self.has_changed_watch;
         info.argument_bytes = args.from(0).map(<[u8]>::len).sum();
+        info.query_bytes = self.session.input.bytes;
+        info.query_bytes_free = self.session.input.free_bytes;
     }
 }
 
@@ -142,6 +147,15 @@ impl<'c> ReadContext<'c> {
     #[inline]
     pub fn string(&self, key: &Key<'_>) -> Result<Option<&'c [u8]>, WrongType> {
         self.view.string(key)
+    }
+
+    /// Returns the right to `bytes` of private memory, which the handler asks for before it takes
+    /// them: others are evicted for it where that is allowed, and the handler is run again.
+    ///
+    /// # Errors
+    /// There is no such room; nothing has been replied.
+    pub fn scratch(&self, key: &Key<'_>, bytes: u64) -> Result<Scratch, CommandError> {
+        Ok(self.view.scratch(key, bytes)?)
     }
 }
 
@@ -171,7 +185,8 @@ pub fn reply_string(
     Ok(())
 }
 
-/// Replies with `range` of `value`, which is the string at `key`; a large one is not copied.
+/// Replies with `range` of `value`, which is the string at `key`; a large one is not copied, unless
+/// the reply refers to so many that too few could be held for others.
 #[inline]
 pub fn reply_part(
     view: ReadView<'_>,
@@ -183,7 +198,11 @@ pub fn reply_part(
     if range.len() < REFERENCED_BYTES_MIN {
         return reply.bulk(&value[range]);
     }
-    match view.hold(key) {
+    let held = match reply.reference_count() < REFERENCES_MIN {
+        true => view.hold(key),
+        false => view.hold_sparing(key),
+    };
+    match held {
         Some(held) => reply.bulk_referenced(Box::new(held.narrow(range))),
         None => reply.bulk(&value[range]),
     }
@@ -202,6 +221,15 @@ impl WriteContext<'_> {
             Some(total) if total <= self.value_bytes_max => Ok(()),
             _ => Err(CommandError::STRING_TOO_LONG),
         }
+    }
+
+    /// Returns the right to `bytes` of private memory, beside `more` bytes that are to be stored. A
+    /// handler asks before it takes them, so that nothing is evicted, or refused, too late.
+    ///
+    /// # Errors
+    /// There is no such room; nothing has changed.
+    pub fn scratch(&self, key: &Key<'_>, bytes: u64, more: u64) -> Result<Scratch, CommandError> {
+        Ok(self.view.scratch(key, bytes, more)?)
     }
 
     /// Makes sure that no client can write the values at `keys`, so that their bytes can be used.

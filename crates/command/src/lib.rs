@@ -88,7 +88,7 @@ pub use observe::{
 };
 pub use request::Args;
 pub use row::{Command, Group, Handler};
-pub use session::{Queued, Replies, SessionState, TRANSACTION_BYTES_MAX, Transaction};
+pub use session::{InputUse, Queued, Replies, SessionState, TRANSACTION_BYTES_MAX, Transaction};
 pub use table::{rows, table, vocabulary};
 
 /// The version of Redis whose behaviour the commands follow, as HELLO and INFO tell it.

@@ -39,6 +39,8 @@ pub struct SessionState {
     pub executing: Option<(usize, usize)>,
     /// The last command that the session sent; the engine sets it before the handler runs.
     pub last_command: Option<&'static Command>,
+    /// The buffer that the request which runs was received in.
+    pub input: InputUse,
     /// When the session began.
     pub created: UnixMs,
     /// Where the session comes from, as MONITOR shows it: `ip:port`, or `unix:path`.
@@ -53,6 +55,15 @@ pub struct SessionState {
     pub is_kept: bool,
     /// Whether what the session looks up does not count as used.
     pub leaves_no_touch: bool,
+}
+
+/// The buffer that the requests of one batch were received in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InputUse {
+    /// What was received, requests that have been executed included.
+    pub bytes: usize,
+    /// The room behind.
+    pub free_bytes: usize,
 }
 
 /// Which replies a session gets: CLIENT REPLY.
@@ -140,6 +151,7 @@ impl SessionState {
             spare_transaction: Transaction::default(),
             executing: None,
             last_command: None,
+            input: InputUse::default(),
             created,
             source: Box::default(),
             replies: Replies::On,

@@ -60,7 +60,8 @@ impl Engine {
     }
 
     /// Runs the requests of one session from index `from` on, in order, and appends their replies
-    /// to `out`. Pauses once `out` has [`Tick::output_bytes_max`], and behind a command that has
+    /// to `out`. Pauses once `out` has [`Tick::output_bytes_max`], or refers to as many values as
+    /// [`Tick::references_max`] says, and behind a command that has
     /// taken long, so that [`Tick::now`] can be set anew. The caller holds no guard.
     pub fn execute(
         &self,
@@ -75,6 +76,12 @@ impl Engine {
         let outcome = runner.outcome(next);
         for served in self.keyspace.take_served() {
             tick.host.tell_served(served);
+        }
+        let arena = self.keyspace.arena();
+        if arena.is_reclaim_due() {
+            // Whoever frees much looks at the pins himself, so that what waits for it is bounded by
+            // what one call frees.
+            arena.reclaim_deferred();
         }
         outcome
     }
@@ -121,13 +128,15 @@ fn run_all(
     out: &mut Output,
 ) -> usize {
     let output_bytes_max = runner.tick.output_bytes_max;
+    let references_max = runner.tick.references_max;
     let mut window = Window::new();
     let mut next = from;
     while next < requests.len() {
         window.fill(runner.keyspace, requests, next, runner.database());
         runner.begin_window();
         for prepared in window.prepared() {
-            if runner.is_over() || out.len() >= output_bytes_max {
+            let is_much = out.len() >= output_bytes_max || out.reference_count() >= references_max;
+            if runner.is_over() || is_much {
                 return next;
             }
             runner.tick.position.set(next);

@@ -28,11 +28,6 @@ const ROOM_ATTEMPTS_MAX: u32 = 16;
 /// Requests on several keys that bring less than this may pass the memory limit by it; what they
 /// take is repaid by the next command.
 const AHEAD_BYTES_MIN: usize = 64 * 1024;
-/// The share of the memory limit that EXEC may pass it by, by copies of what is there already: that
-/// much is always repaid soon...
-const OVERSHOOT_PERCENT_MAX: u64 = 5;
-/// ...and at least so many bytes.
-const OVERSHOOT_BYTES_MIN: u64 = 16 << 20;
 /// The time of a batch is asked for again once this much of it has passed: it is told in
 /// milliseconds.
 const TIME_OLD_NS: u64 = 1_000_000;
@@ -225,7 +220,12 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let start = reply.position();
         let args = Args::new(request, keys);
         let result = match command.handler {
-            Handler::Read(handler) => self.read(command, handler, args, reply),
+            Handler::Read(handler) => match self.read(command, handler, args, reply) {
+                Err(CommandError::NeedRoom(need)) if !self.in_transaction => {
+                    self.read_with_room(need, command, handler, args, reply)
+                }
+                result => result,
+            },
             Handler::Write(handler) => self.write(command, handler, args, reply),
             Handler::Session(_) | Handler::Control(_) => self.beyond_keys(command, args, reply),
             Handler::Container => panic!("the arity of {} asks for a subcommand", command.name),
@@ -370,6 +370,26 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             true => guard.remove_expired(keys, database, now),
             false => guard.leave_expired(),
         }
+    }
+
+    /// Runs a read that has asked for `need`, and replied with nothing, once there is room.
+    #[cold]
+    fn read_with_room(
+        &mut self,
+        mut need: NeedRoom,
+        command: &Command,
+        handler: ReadHandler,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), CommandError> {
+        for _ in 0..ROOM_ATTEMPTS_MAX {
+            self.make_room(need, args.key(0).shard)?;
+            match self.read(command, handler, args, reply) {
+                Err(CommandError::NeedRoom(more)) => need = more,
+                result => return result,
+            }
+        }
+        Err(CommandError::OUT_OF_MEMORY)
     }
 
     /// Owns the values at the keys of a read, under the guard that it has in the end: long ones
@@ -614,7 +634,10 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) -> Result<(), CommandError> {
         if self.in_transaction {
-            let room = Room::Ahead { overshoot_bytes_max: self.overshoot_bytes_max() };
+            let overshoot_bytes_max = self.keyspace.overshoot_bytes_max();
+            let room = Room::Ahead { overshoot_bytes_max };
+            let guard = self.guard.as_mut().expect("EXEC has locked the keys");
+            guard.limit_overshoot(overshoot_bytes_max, true);
             let result = self.attempt(command, handler, room, false, args, reply);
             self.settle_expired(args.keys());
             return result;
@@ -625,7 +648,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let mut attempt = 0;
         let mut copies_apart = true;
         loop {
-            self.lock(args.keys()).begin_atomic();
+            let guard = self.lock(args.keys());
+            guard.begin_atomic();
+            guard.limit_overshoot(0, false);
             let result = self.attempt(command, handler, room, copies_apart, args, reply);
             self.settle_expired(args.keys());
             self.unlock();
@@ -633,6 +658,11 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 Err(CommandError::NeedRoomAhead(bytes)) if attempt < ROOM_ATTEMPTS_MAX => {
                     reply.rewind(start);
                     self.reserve_ahead(bytes)?;
+                    attempt += 1;
+                }
+                Err(CommandError::NeedRoom(need)) if attempt < ROOM_ATTEMPTS_MAX => {
+                    reply.rewind(start);
+                    self.make_room(need.after(attempt), args.key(0).shard)?;
                     attempt += 1;
                 }
                 Err(CommandError::NeedOwned) => {
@@ -655,13 +685,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     #[inline]
     fn pins(&self) -> SessionPins<'e> {
         self.keyspace.arena().pins().of(self.session.state.uploader)
-    }
-
-    /// Returns by how much the commands of an EXEC may pass the memory limit by what no request
-    /// brings.
-    fn overshoot_bytes_max(&self) -> u64 {
-        let share = self.keyspace.maxmemory() / 100 * OVERSHOOT_PERCENT_MAX;
-        share.max(OVERSHOOT_BYTES_MIN)
     }
 
     /// Makes room for a change of about `bytes` that may not evict while it runs.

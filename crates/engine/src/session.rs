@@ -71,7 +71,12 @@ impl Session {
         self.ahead.as_ref().map_or(0, |it| it.block.filled_bytes() + it.block.missing_bytes())
     }
 
-    /// Returns the bytes that the session holds beside itself; watches are accounted elsewhere.
+    /// Returns the bytes that the session's watches take, which count in the keyspace.
+    pub fn watch_bytes(&self) -> usize {
+        self.watches.bytes() as usize
+    }
+
+    /// Returns the bytes that the session holds beside itself, without its watches.
     pub fn memory_bytes(&self) -> usize {
         self.state.transaction_bytes() + self.state.names.memory_bytes()
     }

@@ -253,6 +253,7 @@ impl<'e> Client<'e> {
             audience: Audience { count: &host.watcher_count, stage: Box::new(TestStage(host)) },
             value_bytes_max: 512 << 20,
             output_bytes_max: usize::MAX,
+            references_max: usize::MAX,
         };
         Client { engine, session: Session::new(1, NOW, host.password.is_none()), tick }
     }

@@ -37,6 +37,8 @@ pub struct Tick<'h> {
     pub value_bytes_max: u64,
     /// Where a batch pauses: no further request begins once this much output waits.
     pub output_bytes_max: usize,
+    /// As above, once it refers to so many values that lie elsewhere.
+    pub references_max: usize,
 }
 
 impl Tick<'_> {

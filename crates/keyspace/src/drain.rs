@@ -13,7 +13,8 @@
 use std::sync::PoisonError;
 
 use arena::layout::PAGE_BYTES;
-use arena::{DrainStep, Drained, TopStep};
+use arena::pins::Look;
+use arena::{DrainStep, Drained, Slid, TopStep};
 use base::{ShardIndex, UnixMs};
 
 use crate::evict::Victims;
@@ -103,7 +104,7 @@ impl Keyspace {
             if segment.is_some_and(|segment| segment != offset / segment_bytes) {
                 break;
             }
-            if self.arena().pins().is_pinned(offset) {
+            if self.arena().pins().look(offset) == Look::Pinned {
                 (segment, below) = (None, offset / segment_bytes * segment_bytes);
                 continue;
             }
@@ -111,7 +112,10 @@ impl Keyspace {
             match step {
                 TopStep::Move(step) => {
                     let index = ShardIndex(step.owner.shard);
-                    self.lock(index).shard_mut(index).slide(&step);
+                    let slid = self.lock(index).shard_mut(index).slide(&step);
+                    if slid == Slid::Pinned {
+                        (segment, below) = (None, offset / segment_bytes * segment_bytes);
+                    }
                 }
                 TopStep::Nothing => break,
                 TopStep::Stuck { .. } if means == Means::Moves => break,
@@ -121,7 +125,8 @@ impl Keyspace {
                     self.evict_blocks(bytes, context);
                 }
                 TopStep::Stuck { owner, .. } => {
-                    if self.evict_block(offset, owner, context.now) == 0 {
+                    let freed = self.evict_block(offset, owner, context.now);
+                    if freed <= self.arena().reclaim_deferred() {
                         (segment, below) = (None, offset / segment_bytes * segment_bytes);
                     }
                 }

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
+use arena::pins::Look;
 use arena::{Entry, Owner};
 use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
@@ -33,6 +34,10 @@ const CANDIDATE_KEY_BYTES_MAX: usize = 1024;
 const VICTIMS_PER_HOLD_MAX: u32 = 32;
 /// How many adopted values go for each time that extents are wanted: no extent is free afterwards.
 const ADOPTED_VICTIMS_MAX: u32 = 8;
+/// What of large entries goes at a time where the pins of many sessions have to be looked through,
+const CROWDED_GOAL_BYTES: u64 = 4 << 20;
+/// though no more than this part of the memory limit.
+const CROWDED_GOAL_SHARE: u64 = 128;
 /// How many slab pages are emptied during one hold of a shard.
 const EVACUATIONS_PER_HOLD_MAX: u32 = 4;
 
@@ -130,7 +135,8 @@ impl Keyspace {
     }
 
     /// Evicts keys of `shard` until about `goal` bytes are free, a bounded number, and empties
-    /// slab pages. Returns the bytes of the evicted entries that are free now.
+    /// slab pages. Returns the bytes of the evicted entries that are free now. The caller holds no
+    /// guard.
     pub(crate) fn evict_from(
         &self,
         shard: ShardIndex,
@@ -139,12 +145,14 @@ impl Keyspace {
         context: &mut SweepContext<'_>,
     ) -> Freed {
         let choice = self.choice(victims);
+        let large_goal = self.large_goal(goal);
         let mut guard = self.lock(shard);
         let shard = guard.shard_mut(shard);
         let pool_bytes = shard.eviction_pool.memory_bytes();
         shard.eviction_pool.prepare(choice.policy);
         let mut freed = Freed::default();
         for _ in 0..VICTIMS_PER_HOLD_MAX {
+            let goal = if freed.large > 0 { large_goal } else { goal };
             if freed.bytes() >= goal {
                 break;
             }
@@ -161,8 +169,9 @@ impl Keyspace {
         shard.eviction_pool.trim();
         let pool_bytes_now = shard.eviction_pool.memory_bytes();
         drop(guard);
-        // What large collections took is to be free when this returns.
+        // What large collections and blocks took is to be free when this returns.
         self.drop_retired();
+        freed.large = freed.large.saturating_sub(self.arena().reclaim_deferred());
         self.charge(pool_bytes_now);
         self.discharge(pool_bytes);
         freed
@@ -220,6 +229,7 @@ impl Keyspace {
     /// a bounded number. Blocks are chosen where they lie: among millions of small keys, samples of
     /// keys would hardly meet a large one. Adopted values go in their turn, and bring nothing.
     pub(crate) fn evict_blocks(&self, goal: u64, context: &mut SweepContext<'_>) -> BlocksEvicted {
+        let goal = self.large_goal(goal);
         let mut evicted = BlocksEvicted::default();
         let mut adopted_count = 0;
         for _ in 0..VICTIMS_PER_HOLD_MAX {
@@ -237,7 +247,17 @@ impl Keyspace {
                 evicted.unfair += freed;
             }
         }
+        evicted.freed = evicted.freed.saturating_sub(self.arena().reclaim_deferred());
         evicted
+    }
+
+    /// Returns how much is to go where `goal` bytes of large entries are wanted: more, where each
+    /// time costs a long look at the pins.
+    fn large_goal(&self, goal: u64) -> u64 {
+        match self.arena().pins().are_crowded() {
+            true => goal.max(CROWDED_GOAL_BYTES.min(self.maxmemory() / CROWDED_GOAL_SHARE)),
+            false => goal,
+        }
     }
 
     /// Returns the block of the highest rank of a few that no reader holds and that may go.
@@ -284,7 +304,7 @@ impl Keyspace {
         choice: Choice,
         context: &mut SweepContext<'_>,
     ) -> Option<Block> {
-        if self.arena().pins().is_pinned(offset) {
+        if self.arena().pins().look(offset) == Look::Pinned {
             return None;
         }
         let index = ShardIndex(owner.shard);

@@ -314,6 +314,14 @@ impl<'k> Guard<'k> {
         self.recorder.met_expired().set(false);
     }
 
+    /// Lets changes of the atomic record whose bytes no request brings, such as the gap of
+    /// SETRANGE, pass the memory limit by `bytes` in all; beyond, they answer that they need room.
+    /// Where the record is one of several commands, so do collections, which take more than what
+    /// they are given.
+    pub fn limit_overshoot(&mut self, bytes: u64, is_of_several: bool) {
+        self.recorder.limit_overshoot(bytes, if is_of_several { bytes } else { u64::MAX });
+    }
+
     /// Offers a block with the value of the request underway: a change that stores this value makes
     /// the block its entry's. To be followed by a [`Guard::take_back`].
     pub fn offer(&mut self, block: Box<ReservedBlock>) {

@@ -16,6 +16,10 @@ use crate::effect::{Effect, EffectSink, Record, encode_select};
 pub(crate) struct Recorder {
     last_lsn: Lsn,
     is_atomic: bool,
+    /// By how much a change that no request brings the bytes of may pass the memory limit,
+    overshoot_bytes_max: u64,
+    /// and by how much collections may that grow by what a request brings.
+    growth_bytes_max: u64,
     /// A key that somebody awaits has come.
     has_ready: bool,
     /// A lookup has met a key that has expired, and left it: views that read share the recorder.
@@ -38,10 +42,28 @@ struct AtomicRecord {
 }
 
 impl Recorder {
-    /// Makes all effects from now on one record.
+    /// Makes all effects from now on one record; its changes may pass the memory limit.
     pub fn begin_atomic(&mut self) {
         assert!(!self.is_atomic, "a guard makes one record at most");
         self.is_atomic = true;
+        self.overshoot_bytes_max = u64::MAX;
+        self.growth_bytes_max = u64::MAX;
+    }
+
+    /// Lets changes from now on whose bytes no request brings pass the memory limit by `overshoot`
+    /// bytes, and collections by `growth`.
+    pub fn limit_overshoot(&mut self, overshoot: u64, growth: u64) {
+        (self.overshoot_bytes_max, self.growth_bytes_max) = (overshoot, growth);
+    }
+
+    /// Returns by how much collections may pass the memory limit.
+    pub fn growth_bytes_max(&self) -> u64 {
+        self.growth_bytes_max
+    }
+
+    /// Returns by how much such a change may pass the memory limit.
+    pub fn overshoot_bytes_max(&self) -> u64 {
+        self.overshoot_bytes_max
     }
 
     /// Returns whether all effects become one record.

@@ -258,7 +258,9 @@ impl Place<'_> {
         let (value_type, encoding, expiry, mark) = (*value_type, *encoding, *expiry, *mark);
         let new = |bytes| NewValue { bytes, value_type, encoding, expiry, mark };
         match value {
-            Value::String(bytes) => self.put_value(key, found, &new(bytes.as_slice())),
+            Value::String(bytes) => {
+                self.bounded(|place| place.put_value(key, found, &new(bytes.as_slice())))
+            }
             Value::Collection(carried) => {
                 let collection = carried.take().expect("it is stored once");
                 let stored = self.put_collection(key, found, collection, &new(&[]));

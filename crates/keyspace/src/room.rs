@@ -32,6 +32,12 @@ const BYTES_PER_EXTRA_ROUND: u64 = 1024;
 /// How many holds may bring nothing before room is given up.
 const FRUITLESS_ROUNDS_MAX: u32 = 8;
 
+/// The share of the memory limit by which it may be passed for a while, by copies of what is there
+/// already: that much is always repaid soon.
+const OVERSHOOT_PERCENT_MAX: u64 = 5;
+/// As above, at any limit.
+const OVERSHOOT_BYTES_MIN: u64 = 16 << 20;
+
 /// What making room needs from outside.
 pub struct SweepContext<'a> {
     /// The time, which decides who was used last.
@@ -198,6 +204,23 @@ impl Keyspace {
     #[inline]
     pub fn maxmemory(&self) -> u64 {
         self.account.maxmemory.load(Ordering::Relaxed)
+    }
+
+    /// Returns by how many bytes memory may pass its limit for a while: a twentieth of it, and no
+    /// less than 16 MiB.
+    pub fn overshoot_bytes_max(&self) -> u64 {
+        (self.maxmemory() / 100 * OVERSHOOT_PERCENT_MAX).max(OVERSHOOT_BYTES_MIN)
+    }
+
+    /// Returns how many bytes more may be in use, the overshoot included; `None` without a limit.
+    pub fn room_left(&self) -> Option<u64> {
+        match self.maxmemory() {
+            0 => None,
+            maxmemory => {
+                let limit = maxmemory + self.overshoot_bytes_max();
+                Some(limit.saturating_sub(self.used_memory()))
+            }
+        }
     }
 
     /// Sets the memory limit in bytes; 0 is none. Memory in use above a lower limit goes as later

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arena::{DrainStep, Drained, Entry, EntryId, NeedRoom, Room, Slid, SlideStep, Spill, Table};
+use arena::{
+    DrainStep, Drained, Entry, EntryId, NeedRoom, Region, Room, Slid, SlideStep, Spill, Table,
+};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, Lsn, SLOT_COUNT, ShardIndex, Slot, UnixMs};
 
 use collections::{Limits, Rules};
@@ -132,7 +134,7 @@ impl Shard {
     }
 
     /// Returns the memory account.
-    pub fn account(&self) -> &MemoryAccount {
+    pub fn account(&self) -> &Arc<MemoryAccount> {
         &self.account
     }
 
@@ -144,6 +146,18 @@ impl Shard {
     pub fn admit(&self, database: DatabaseIndex, bytes: u64) -> Result<(), NeedRoom> {
         let spare = self.database(database).map_or(0, |part| part.store.spare_bytes());
         if bytes <= spare { Ok(()) } else { self.account.admit(bytes) }
+    }
+
+    /// Refuses `bytes` more of private memory where they would pass the memory limit by more than
+    /// `overshoot` bytes.
+    ///
+    /// # Errors
+    /// NeedRoom of private memory.
+    pub fn admit_beyond(&self, bytes: u64, overshoot: u64) -> Result<(), NeedRoom> {
+        match self.lacks_room(bytes, overshoot) {
+            true => Err(NeedRoom { bytes, region: Region::Private }),
+            false => Ok(()),
+        }
     }
 
     /// Returns the databases that were ever written to in this shard.

@@ -162,6 +162,13 @@ impl<'g> ReadView<'g> {
         part.table.hold(part.table.find(key.hash, key.bytes)?)
     }
 
+    /// As [`ReadView::hold`], for one who holds many values already: `None` also where the process
+    /// can hold only a few more.
+    pub fn hold_sparing(&self, key: &Key<'_>) -> Option<HeldValue> {
+        let part = self.part(key)?;
+        part.table.hold_sparing(part.table.find(key.hash, key.bytes)?)
+    }
+
     /// Returns the entry at `key`, expired or not; neither marks nor counts (DEBUG, MEMORY).
     pub fn inspect(&self, key: &Key<'_>) -> Option<Object<'g>> {
         let part = self.part(key)?;
@@ -194,6 +201,11 @@ impl<'g> ReadView<'g> {
     pub fn access_counter(&self, key: &Key<'_>, entry: &Entry<'_>) -> Option<u8> {
         let tracking = &self.shards.shard(key.shard).published.tracking;
         tracking.does_count().then(|| tracking.counter(entry.mark(), self.now))
+    }
+
+    /// Returns the shards that are held.
+    pub(crate) fn shards(&self) -> ShardsRef<'g> {
+        self.shards
     }
 
     /// Returns the keys and bytes in the slot of `key`.

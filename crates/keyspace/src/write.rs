@@ -1,7 +1,8 @@
 //! Changing one database through a guard. Every change emits its effect here, and nowhere else.
 
 use arena::{
-    Encoding, Entry, EntryId, Fill, NeedRoom, NewValue, ReservedBlock, Source, Table, ValueType,
+    Encoding, Entry, EntryId, Fill, NeedRoom, NewValue, ReservedBlock, Room, Source, Table,
+    ValueType,
 };
 use base::{DatabaseIndex, Key, UnixMs};
 
@@ -369,7 +370,9 @@ impl<'p> Place<'p> {
     ) -> Result<(), NeedRoom> {
         let found = self.live(key);
         let value = self.new_value(found, &[], Encoding::Raw, None);
-        self.put_from(key, found, Source::Made(length as u64, fill), &value)?;
+        self.bounded(|place| {
+            place.put_from(key, found, Source::Made(length as u64, fill), &value)
+        })?;
         // The effect has the value in one piece, which only a sink needs.
         let mut copy = vec![0; if self.shard.sink.is_some() { length } else { 0 }];
         fill(0, &mut copy);
@@ -383,7 +386,10 @@ impl<'p> Place<'p> {
         let length = found.map_or(0, |id| self.string_length(id));
         match found {
             None => self.put(key, None, suffix, encoding_of(suffix), None)?,
-            Some(id) => self.resize(key, id, |table| table.append(id, suffix, Encoding::Raw))?,
+            // What was there may have to be copied.
+            Some(id) => self.bounded(|place| {
+                place.resize(key, id, |table| table.append(id, suffix, Encoding::Raw))
+            })?,
         }
         self.changed(key, &Effect::Append { key: key.bytes, suffix });
         Ok(length + suffix.len())
@@ -396,11 +402,11 @@ impl<'p> Place<'p> {
             return Ok(length);
         }
         let offset_wide = offset as u64;
-        match found {
-            None => self.insert(key, offset_wide, bytes, Encoding::Raw, None)?,
-            Some(id) => self
-                .resize(key, id, |table| table.overwrite(id, offset_wide, bytes, Encoding::Raw))?,
-        }
+        self.bounded(|place| match found {
+            None => place.insert(key, offset_wide, bytes, Encoding::Raw, None),
+            Some(id) => place
+                .resize(key, id, |table| table.overwrite(id, offset_wide, bytes, Encoding::Raw)),
+        })?;
         self.changed(key, &Effect::SetRange { key: key.bytes, offset: offset_wide, bytes });
         Ok(length.max(offset + bytes.len()))
     }
@@ -413,7 +419,9 @@ impl<'p> Place<'p> {
         }
         // Written over by itself, as every change in place sets the encoding.
         let first = entry.value()[0];
-        self.resize(key, id, |table| table.overwrite(id, 0, &[first], Encoding::Raw))?;
+        self.bounded(|place| {
+            place.resize(key, id, |table| table.overwrite(id, 0, &[first], Encoding::Raw))
+        })?;
         self.emit_as_raw(key, &[first]);
         Ok(())
     }
@@ -583,6 +591,25 @@ impl<'p> Place<'p> {
         Ok(())
     }
 
+    /// Runs `change`, which stores bytes that the request does not bring, so that nobody has made
+    /// room for them: within an atomic record it passes the memory limit by no more than the record
+    /// may, and answers [`NeedRoom`] before it changes anything.
+    pub(crate) fn bounded(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> Result<(), NeedRoom>,
+    ) -> Result<(), NeedRoom> {
+        self.shard.ensure_database(self.database, self.recorder)?;
+        let most = Room::OvershootBy(self.recorder.overshoot_bytes_max());
+        let table = &mut self.part().table;
+        let room = table.replace_room(Room::Limited);
+        if room == Room::Overshoot {
+            table.replace_room(most);
+        }
+        let changed = change(self);
+        self.part().table.replace_room(room);
+        changed
+    }
+
     /// Writes a whole value as a new entry, `gap` zeroes before its `bytes`.
     fn insert(
         &mut self,
@@ -676,11 +703,11 @@ impl<'p> Place<'p> {
     }
 
     /// Refuses a change that may make collections `bytes` larger where that would pass the memory
-    /// limit. Within an atomic record nothing is refused.
+    /// limit, and within an atomic record by more than that may.
     #[inline]
     pub fn admit(&self, bytes: u64) -> Result<(), NeedRoom> {
         match self.recorder.is_atomic() {
-            true => Ok(()),
+            true => self.shard.admit_beyond(bytes, self.recorder.growth_bytes_max()),
             false => self.shard.admit(self.database, bytes),
         }
     }

@@ -30,11 +30,15 @@ pub struct Output {
 /// The references between the bytes of an output, in order, and how much both may come to.
 pub(crate) struct References {
     list: VecDeque<Reference>,
-    /// The sum of their lengths.
+    /// The sum of their lengths,
     bytes: usize,
+    /// How many of them are copies in memory of the output, and the sum of their lengths.
+    own_values: (usize, usize),
     /// The most that the bytes of the output, sent ones included, and those of the references may
     /// come to,
     bytes_max: usize,
+    /// and those of the output alone,
+    own_bytes_max: usize,
     /// which something that was left out would have passed.
     is_over_limit: bool,
 }
@@ -43,6 +47,8 @@ struct Reference {
     /// The position among the output's own bytes before which the value goes.
     at: usize,
     value: Referenced,
+    /// It is a copy, in private memory of the output.
+    is_own: bool,
 }
 
 impl Output {
@@ -61,12 +67,15 @@ impl Output {
         Reply::with_references(&mut self.bytes, &mut self.references, protocol)
     }
 
-    /// Lets replies grow until `bytes` are unsent, referenced values included. A string that would
-    /// pass that is left out, and all strings after it: [`Output::is_over_limit`] tells, and what
-    /// there is then is of no use any more. Holds until the next [`Output::consume`].
+    /// Lets replies grow until `bytes` are unsent, referenced values included, and `own_bytes`
+    /// without these. A string that would pass that is left out, and all strings after it:
+    /// [`Output::is_over_limit`] tells, and what there is then is of no use any more. Holds until
+    /// the next [`Output::consume`].
     #[inline]
-    pub fn limit(&mut self, bytes: usize) {
+    pub fn limit(&mut self, bytes: usize, own_bytes: usize) {
         self.references.bytes_max = (self.start + self.first_sent).saturating_add(bytes);
+        let most = self.start.saturating_add(own_bytes);
+        self.references.own_bytes_max = most.saturating_sub(self.references.own_values.1);
     }
 
     /// Returns whether a reply was cut short by [`Output::limit`].
@@ -78,13 +87,47 @@ impl Output {
     /// Returns how many bytes are not sent yet, those of referenced values included.
     #[inline]
     pub fn len(&self) -> usize {
-        self.bytes.len() - self.start + self.referenced_bytes()
+        self.bytes.len() - self.start + self.references.bytes - self.first_sent
     }
 
-    /// Returns how many bytes of referenced values are not sent yet.
+    /// Returns how many bytes of values that lie elsewhere are not sent yet.
     #[inline]
     pub fn referenced_bytes(&self) -> usize {
-        self.references.bytes - self.first_sent
+        let is_own = self.references.list.front().is_some_and(|first| first.is_own);
+        let first_sent = if is_own { 0 } else { self.first_sent };
+        self.references.bytes - self.references.own_values.1 - first_sent
+    }
+
+    /// Returns how many values that lie elsewhere are not sent in full.
+    #[inline]
+    pub fn reference_count(&self) -> usize {
+        self.references.elsewhere_count()
+    }
+
+    /// Copies the latest of the values that lie elsewhere until no more than `kept` of them are
+    /// left, and lets go of them. Returns false, with the rest as it is, where that would take more
+    /// than [`Output::limit`] said.
+    pub fn own_references(&mut self, kept: usize) -> bool {
+        let own_bytes = self.bytes.len();
+        let references = &mut self.references;
+        let mut excess = references.elsewhere_count().saturating_sub(kept);
+        // Those that came since the last call are the last ones.
+        for reference in references.list.iter_mut().rev().filter(|reference| !reference.is_own) {
+            let length = reference.bytes().len();
+            if excess == 0 {
+                break;
+            }
+            if own_bytes + length > references.own_bytes_max {
+                return false;
+            }
+            reference.value = Box::new(reference.bytes().to_vec());
+            reference.is_own = true;
+            references.own_bytes_max -= length;
+            references.own_values.0 += 1;
+            references.own_values.1 += length;
+            excess -= 1;
+        }
+        true
     }
 
     /// Returns whether everything is sent.
@@ -99,9 +142,10 @@ impl Output {
         self.bytes.capacity() > 0
     }
 
-    /// Returns the private memory of the output in bytes; referenced values lie elsewhere.
+    /// Returns the private memory of the output in bytes, without the values that lie elsewhere.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.references.list.capacity() * size_of::<Reference>()
+        let list_bytes = self.references.list.capacity() * size_of::<Reference>();
+        self.bytes.capacity() + list_bytes + self.references.own_values.1
     }
 
     /// Returns the bytes to send next when no reference stands among what is left.
@@ -204,7 +248,14 @@ impl fmt::Debug for Output {
 
 impl Default for References {
     fn default() -> References {
-        References { list: VecDeque::new(), bytes: 0, bytes_max: usize::MAX, is_over_limit: false }
+        References {
+            list: VecDeque::new(),
+            bytes: 0,
+            own_values: (0, 0),
+            bytes_max: usize::MAX,
+            own_bytes_max: usize::MAX,
+            is_over_limit: false,
+        }
     }
 }
 
@@ -212,6 +263,13 @@ impl References {
     /// Returns whether `bytes` more than the `own_bytes` of the output are within the limit.
     #[inline]
     pub fn admit(&mut self, own_bytes: usize, bytes: usize) -> bool {
+        self.is_over_limit |= own_bytes + bytes > self.own_bytes_max;
+        self.admit_referenced(own_bytes, bytes)
+    }
+
+    /// Returns whether a value of `bytes` that lies elsewhere is within the limit.
+    #[inline]
+    pub fn admit_referenced(&mut self, own_bytes: usize, bytes: usize) -> bool {
         self.is_over_limit |= own_bytes + self.bytes + bytes > self.bytes_max;
         !self.is_over_limit
     }
@@ -220,16 +278,22 @@ impl References {
         self.is_over_limit
     }
 
+    /// Returns how many values lie elsewhere.
+    #[inline]
+    pub fn elsewhere_count(&self) -> usize {
+        self.list.len() - self.own_values.0
+    }
+
     pub fn push(&mut self, at: usize, value: Referenced) {
         self.bytes += (*value).as_ref().len();
-        self.list.push_back(Reference { at, value });
+        self.list.push_back(Reference { at, value, is_own: false });
     }
 
     /// Drops those that stand behind `position`.
     pub fn truncate(&mut self, position: usize) {
-        while let Some(last) = self.list.back().filter(|last| last.at > position) {
-            self.bytes -= last.bytes().len();
-            self.list.pop_back();
+        while self.list.back().is_some_and(|last| last.at > position) {
+            let last = self.list.pop_back();
+            self.forget(&last.expect("the loop has seen it"));
         }
     }
 
@@ -262,8 +326,17 @@ impl References {
     }
 
     fn pop_front(&mut self) {
-        let first = self.list.pop_front().expect("the caller has seen it");
-        self.bytes -= first.bytes().len();
+        let first = self.list.pop_front();
+        self.forget(&first.expect("the caller has seen it"));
+    }
+
+    fn forget(&mut self, reference: &Reference) {
+        let length = reference.bytes().len();
+        self.bytes -= length;
+        if reference.is_own {
+            self.own_values.0 -= 1;
+            self.own_values.1 -= length;
+        }
     }
 }
 
@@ -348,7 +421,7 @@ mod tests {
             let mut output = Output::default();
             reply(&mut output).bulk([b'x'; 9_000]);
             output.consume(8_000);
-            output.limit(100_000);
+            output.limit(100_000, usize::MAX);
             for round in 0..10_000 {
                 let before = output.len();
                 match is_referenced {
@@ -366,6 +439,68 @@ mod tests {
             assert_eq!(output.len(), before, "nothing follows what was left out");
             assert!(output.is_over_limit() && before <= 100_100 && before > 89_000, "{before}");
         }
+    }
+
+    #[test]
+    fn values_beyond_a_share_are_copied_and_let_go() {
+        for (kept, step) in [(0, 1), (2, 7), (5, 300), (2, 1), (9, 20)] {
+            let values: Vec<_> =
+                (0..6_u8).map(|number| Arc::new(vec![number; 30 + usize::from(number)])).collect();
+            let mut output = Output::default();
+            for value in &values {
+                reply(&mut output).bulk_referenced(Box::new(Value(value.clone())));
+            }
+            let expected = output.to_vec();
+            output.consume(10);
+            assert!(output.own_references(kept));
+            let is_held = |value: &&Arc<Vec<u8>>| Arc::strong_count(value) > 1;
+            assert_eq!(values.iter().filter(is_held).count(), kept.min(6));
+            assert!(values.iter().take(kept).all(|value| is_held(&value)), "the oldest stay");
+            assert_eq!(output.reference_count(), kept.min(6));
+            let all = output.referenced_bytes() + output.references.own_values.1;
+            assert_eq!(output.len(), expected.len() - 10);
+            // Five bytes of the first are sent; as a copy it takes its memory until it is gone.
+            let sent_elsewhere = if kept > 0 { 5 } else { 0 };
+            let lengths = values.iter().map(|value| value.len());
+            assert_eq!(all, lengths.sum::<usize>() - sent_elsewhere);
+            let mut sent = expected[..10].to_vec();
+            while !output.is_empty() {
+                let rest = output.to_vec();
+                let taken = step.min(rest.len());
+                sent.extend_from_slice(&rest[..taken]);
+                output.consume(taken);
+            }
+            assert_eq!(sent, expected);
+            assert_eq!(output.references.own_values, (0, 0));
+        }
+    }
+
+    #[test]
+    fn copies_that_pass_the_limit_are_not_made() {
+        let value = Arc::new(vec![b'v'; 1_000]);
+        let mut output = Output::default();
+        output.limit(usize::MAX, 2_500);
+        for _ in 0..10 {
+            reply(&mut output).bulk_referenced(Box::new(Value(value.clone())));
+        }
+        assert!(output.own_references(8) && !output.own_references(0));
+        assert_eq!(output.reference_count(), 8);
+        output.limit(usize::MAX, 3_500);
+        assert!(output.own_references(7) && !output.own_references(6));
+        assert!(output.memory_bytes() >= 3_000);
+    }
+
+    #[test]
+    fn own_bytes_have_a_limit_of_their_own() {
+        let value = Arc::new(vec![b'v'; 10_000]);
+        let mut output = Output::default();
+        reply(&mut output).bulk([b'x'; 500]);
+        output.consume(400);
+        output.limit(usize::MAX, 1_000);
+        (0..100).for_each(|_| reply(&mut output).bulk_referenced(Box::new(Value(value.clone()))));
+        assert!(!output.is_over_limit(), "what lies elsewhere is no memory of the output");
+        reply(&mut output).bulk([b'x'; 1_000]);
+        assert!(output.is_over_limit());
     }
 
     #[test]

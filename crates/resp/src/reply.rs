@@ -108,6 +108,11 @@ impl<'a> Reply<'a> {
         self.references.as_ref().is_some_and(|references| references.is_over_limit())
     }
 
+    /// Returns how many values the output refers to where they lie.
+    pub fn reference_count(&self) -> usize {
+        self.references.as_ref().map_or(0, |references| references.elsewhere_count())
+    }
+
     /// Appends `+OK`.
     #[inline]
     pub fn ok(&mut self) {
@@ -164,10 +169,11 @@ impl<'a> Reply<'a> {
         if self.references.is_none() {
             return self.bulk((*value).as_ref());
         }
-        if !self.admits((*value).as_ref().len()) {
+        let (own_bytes, length) = (self.out.len(), (*value).as_ref().len());
+        if self.references.as_mut().is_some_and(|it| !it.admit_referenced(own_bytes, length)) {
             return;
         }
-        self.number(b'$', (*value).as_ref().len() as i64);
+        self.number(b'$', length as i64);
         if let Some(references) = &mut self.references {
             references.push(self.out.len(), value);
         }

@@ -12,8 +12,9 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
+use arena::pins::PIN_SLOTS;
 use base::{DatabaseIndex, UnixMs};
-use command::Transaction;
+use command::{InputUse, Transaction};
 use engine::{Ending, Session, Tick};
 use keyspace::WatchMark;
 use resp::{
@@ -46,6 +47,17 @@ const BATCHES_PER_TURN_MAX: usize = 8;
 const OUTPUT_BYTES_PER_CALL_MAX: usize = 1 << 20;
 /// Replies of one call of the engine that end the session where its output has no hard limit.
 const UNLIMITED_OUTPUT_BYTES_PER_CALL_MAX: usize = 4 << 30;
+/// Values that the replies of one call of the engine refer to, above which it pauses.
+const REFERENCES_PER_CALL_MAX: usize = 16;
+/// Values that the unsent replies of one connection may refer to.
+const REFERENCES_KEPT_MAX: usize = 64;
+/// How many values the process may hold before unsent replies may refer to none: what is left is
+/// for the requests that are executed.
+const HELD_VALUES_SHARED: usize = PIN_SLOTS / 2;
+/// A client that takes this part of `maxmemory-clients`, and as much as the second says, has all
+/// clients added up whenever it takes more.
+const CHECKED_SHARE: u64 = 64;
+const CHECKED_BYTES_MIN: u64 = 64 * 1024;
 /// Pieces of one send: values that are sent from where they lie, and what stands between them.
 const PIECES_PER_SEND_MAX: usize = 32;
 /// Room for a receive behind an unfinished request: at least the first, at most what is there
@@ -154,6 +166,8 @@ pub struct Connection {
     /// Requests that were received before it began to wait, as their sender might write them: they
     /// go before the input kept.
     held: Vec<u8>,
+    /// The size of the input that is being executed, while it is.
+    lent_bytes: usize,
     /// What follows the requests received breaks the protocol; to be told after their replies.
     failure: Option<ProtocolError>,
     /// Private memory, and that of a lane, that has been counted for this connection.
@@ -220,6 +234,7 @@ impl Connection {
             is_closing: false,
             stall: None,
             held: Vec::new(),
+            lent_bytes: 0,
             failure: None,
             counted_bytes: 0,
             outbound: Vec::new(),
@@ -299,6 +314,7 @@ impl Connection {
         }
         // Taken out of the kit for the call, so that the kit can be lent along.
         let receive = std::mem::take(&mut kit.receive);
+        self.session.state.input = InputUse { bytes: count, free_bytes: receive.len() - count };
         let executed = self.execute(&mut receive[..count], kit);
         if let Ok(consumed) = executed
             && consumed < count
@@ -340,7 +356,12 @@ impl Connection {
     fn execute_input(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
         let mut input = std::mem::take(&mut self.input);
         let mut start = std::mem::take(&mut self.input_start);
-        start += self.execute(&mut input[start..], kit)?;
+        self.lent_bytes = input.capacity();
+        let (bytes, free_bytes) = (input.len() - start, input.capacity() - input.len());
+        self.session.state.input = InputUse { bytes, free_bytes };
+        let executed = self.execute(&mut input[start..], kit);
+        self.lent_bytes = 0;
+        start += executed?;
         if start == input.len() {
             kit.buffers.give(input);
             return self.check_input(kit);
@@ -420,6 +441,7 @@ impl Connection {
 
     /// Executes the requests of the kit's batch, which were decoded from `buffer`.
     fn execute_batch(&mut self, buffer: &[u8], kit: &mut Kit<'_, '_>) -> Result<(), End> {
+        self.check_share(kit)?;
         match self.incoming.is_there() && kit.batch.has_aside() {
             true => self.execute_received(buffer, kit),
             false => self.execute_requests(buffer, &[], kit),
@@ -441,7 +463,8 @@ impl Connection {
             let requests = kit.batch.view_with(buffer, aside);
             // From what is there on, so that each call executes one request at least.
             kit.tick.output_bytes_max = self.output.len() + OUTPUT_BYTES_PER_CALL_MAX;
-            self.output.limit(self.output_bytes_max(kit));
+            kit.tick.references_max = self.output.reference_count() + REFERENCES_PER_CALL_MAX;
+            self.output.limit(self.output_bytes_max(kit), self.own_output_bytes_max(kit));
             // Others had their turns before this one, and the call before may have been long.
             kit.tick.now = sys::clock::realtime();
             let (session, output) = (&mut self.session, &mut self.output);
@@ -468,12 +491,17 @@ impl Connection {
             if kit.shared.outbound.has_waiting() {
                 self.take_descriptors(kit);
             }
-            let is_much = self.output.len() >= kit.tick.output_bytes_max;
+            let is_much = self.output.len() >= kit.tick.output_bytes_max
+                || self.output.reference_count() >= kit.tick.references_max;
             if is_much && executed < count && !self.is_closing {
                 // Much output has gathered: what the kernel takes now need not be kept.
                 self.send(kit)?;
             }
+            if self.output.reference_count() > 0 {
+                self.share_references(kit)?;
+            }
             self.check_output(kit)?;
+            self.check_share(kit)?;
         }
         Ok(())
     }
@@ -627,13 +655,44 @@ impl Connection {
         let bytes = self.memory_bytes();
         let growth = bytes as isize - self.counted_bytes as isize;
         self.counted_bytes = bytes;
-        // What its replies refer to lies in the keyspace and counts there, and nobody but this
-        // client may be in the way of its end. So does the place of a value that it sends, or has
-        // copied ahead.
-        let coming = self.incoming.value_bytes() + self.session.ahead_bytes();
-        let referenced = self.output.referenced_bytes() + coming;
-        self.record.set_memory(bytes, referenced);
+        // What its replies refer to lies in the keyspace and counts there. So does the place of a
+        // value that it sends, or has copied ahead, and what it watches.
+        self.record.set_memory(bytes, self.elsewhere_bytes());
         growth
+    }
+
+    /// Returns the bytes that count in the keyspace, and that nobody but this client is in the way
+    /// of the end of.
+    fn elsewhere_bytes(&self) -> usize {
+        let coming = self.incoming.value_bytes() + self.session.ahead_bytes();
+        self.output.referenced_bytes() + coming + self.session.watch_bytes()
+    }
+
+    /// Ends the session, or others that take more, where clients take more than
+    /// `maxmemory-clients`: before a request is executed, as after it, since a request is what may
+    /// take much at once.
+    #[inline]
+    fn check_share(&self, kit: &Kit<'_, '_>) -> Result<(), End> {
+        match kit.settings.max_memory_clients {
+            None => Ok(()),
+            Some(limit) => self.check_share_of(limit, kit),
+        }
+    }
+
+    #[cold]
+    fn check_share_of(&self, limit: u64, kit: &Kit<'_, '_>) -> Result<(), End> {
+        let (bytes, elsewhere) = (self.memory_bytes(), self.elsewhere_bytes());
+        self.record.set_memory(bytes, elsewhere);
+        // The service thread adds up those that take little.
+        if ((bytes + elsewhere) as u64) < (limit / CHECKED_SHARE).max(CHECKED_BYTES_MIN) {
+            return Ok(());
+        }
+        let mut surplus = kit.shared.clients.surplus(limit);
+        let count = surplus.len();
+        surplus.retain(|&id| id != self.id());
+        let is_own = surplus.len() < count;
+        kit.shared.end_clients(&surplus, End::Evicted);
+        if is_own { Err(End::Evicted) } else { Ok(()) }
     }
 
     /// Returns how much private memory was counted for the connection.
@@ -689,6 +748,7 @@ impl Connection {
         let buffers = self.input.capacity() + self.output.memory_bytes();
         size_of::<Connection>()
             + buffers
+            + self.lent_bytes
             + self.held.capacity()
             + self.decoder.memory_bytes()
             + self.session.memory_bytes()
@@ -696,6 +756,7 @@ impl Connection {
     }
 
     fn check_input(&mut self, kit: &Kit<'_, '_>) -> Result<(), End> {
+        self.check_share(kit)?;
         if self.stall.is_some() {
             // It grows no further: nothing is received.
             self.put_back();
@@ -723,6 +784,32 @@ impl Connection {
             0 => self.output.len() + UNLIMITED_OUTPUT_BYTES_PER_CALL_MAX,
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         }
+    }
+
+    /// Returns how much of it may be copies in private memory: under a memory limit what that
+    /// leaves, and what it may be passed by.
+    fn own_output_bytes_max(&self, kit: &Kit<'_, '_>) -> usize {
+        let keyspace = kit.shared.keyspace();
+        let Some(left) = keyspace.room_left() else { return usize::MAX };
+        // It is counted already.
+        let unsent = self.output.len() - self.output.referenced_bytes();
+        usize::try_from(left).unwrap_or(usize::MAX).saturating_add(unsent)
+    }
+
+    /// Lets go of values that lie elsewhere where replies refer to more of them than the session's
+    /// share: a peer that does not read would hold all that the process can hold. Its replies get
+    /// copies, which are made while no shard is held.
+    #[cold]
+    fn share_references(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
+        let is_short = kit.shared.keyspace().arena().held_count() > HELD_VALUES_SHARED;
+        let kept = if is_short { 0 } else { REFERENCES_KEPT_MAX };
+        if self.output.reference_count() <= kept {
+            return Ok(());
+        }
+        // What the kernel takes now need not be copied.
+        self.send(kit)?;
+        self.output.limit(self.output_bytes_max(kit), self.own_output_bytes_max(kit));
+        if self.output.own_references(kept) { Ok(()) } else { Err(End::OutputLimit) }
     }
 
     fn check_output(&mut self, kit: &Kit<'_, '_>) -> Result<(), End> {

@@ -129,7 +129,11 @@ impl Service {
             if sys::crash::has_begun() {
                 sys::crash::wait_for_the_end();
             }
+            let began = sys::clock::monotonic();
             self.round();
+            let took = sys::clock::monotonic() - began;
+            self.shared.service_counters.rounds.add(1);
+            self.shared.service_counters.round_nanoseconds.add(took.as_nanos() as u64);
         }
     }
 

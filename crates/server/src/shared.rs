@@ -77,6 +77,8 @@ pub struct Shared {
     pub mailboxes: Box<[Arc<Mailbox>]>,
     /// One set of counters for each worker.
     pub counters: Box<[WorkerCounters]>,
+    /// Those of the service thread, which has rounds as workers have.
+    pub service_counters: WorkerCounters,
     /// What the engine counts for each worker.
     pub tallies: Box<[Tally]>,
     /// Which request each worker runs.
@@ -201,6 +203,7 @@ impl Shared {
             monitors: Monitors::default(),
             mailboxes: mailboxes.map_err(|error| format!("no mailbox for a worker: {error}"))?,
             counters: (0..worker_count).map(|_| WorkerCounters::default()).collect(),
+            service_counters: WorkerCounters::default(),
             tallies: (0..worker_count).map(|_| Tally::new()).collect(),
             positions: (0..worker_count).map(|_| Position::default()).collect(),
             watch: Watch::new(),
@@ -380,9 +383,9 @@ impl Shared {
         self.counted_since_start().since(&from)
     }
 
-    /// Returns what the workers counted since the server started.
+    /// Returns what the workers and the service thread counted since the server started.
     pub fn totals_since_start(&self) -> Totals {
-        Totals::of(self.counters.iter())
+        Totals::of(self.counters.iter().chain([&self.service_counters]))
     }
 
     fn counted_since_start(&self) -> Counted {

@@ -173,7 +173,7 @@ pub struct Rate {
     pub input_kib: f64,
     /// Sent bytes / 1024.
     pub output_kib: f64,
-    /// Rounds of the workers.
+    /// Rounds of the workers and of the service thread.
     pub rounds: u64,
     /// How long one round took on average, in microseconds; not per second.
     pub round_microseconds: u64,

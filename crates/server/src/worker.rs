@@ -182,6 +182,7 @@ impl<'s> Worker<'s> {
                 value_bytes_max: 0,
                 // Set before each call.
                 output_bytes_max: 0,
+                references_max: 0,
             },
             look_limit: look_limit(&settings, shared),
             settings,

@@ -25,30 +25,49 @@ unsafe impl Send for HeldValue {}
 // SAFETY: as above; sharing gives no more than `&[u8]`.
 unsafe impl Sync for HeldValue {}
 
+/// How many values [`Table::hold_sparing`] leaves to others to hold.
+const SPARE_PINS: usize = 128;
+
 impl Table {
     /// Holds the value of the large entry at `id`; `None` for a small entry, for one that a client
     /// can write, and when this process holds [`crate::pins::PIN_SLOTS`] values already: the caller
     /// copies instead.
     pub fn hold(&self, id: EntryId) -> Option<HeldValue> {
+        self.hold_with(id, 0)
+    }
+
+    /// As [`Table::hold`], for one who holds many values already: `None` also where this process
+    /// can hold only a few more.
+    pub fn hold_sparing(&self, id: EntryId) -> Option<HeldValue> {
+        self.hold_with(id, SPARE_PINS)
+    }
+
+    fn hold_with(&self, id: EntryId, spare: usize) -> Option<HeldValue> {
         let entry = self.entry(id);
         let block = entry.large_block().filter(|_| !entry.is_adopted())?;
         // Whoever changes, moves or frees the block holds this table too, so that the pin is in
         // time without a second look.
         let value = entry.value();
-        HeldValue::new(&self.arena, block, NonNull::from(value).cast(), value.len())
+        let (start, length) = (NonNull::from(value).cast(), value.len());
+        HeldValue::new(&self.arena, block, start, length, spare)
     }
 }
 
 impl HeldValue {
     /// Pins `block`, which the caller keeps as it is until then, and in which a value of `length`
-    /// bytes is at `start`.
+    /// bytes is at `start`, where more than `spare` pins are free.
     pub(crate) fn new(
         arena: &Arc<Arena>,
         block: u64,
         start: NonNull<u8>,
         length: usize,
+        spare: usize,
     ) -> Option<HeldValue> {
-        let pin = PinSlots::pin(arena.own_pins().clone(), block)?;
+        let pins = arena.own_pins().clone();
+        let pin = match spare {
+            0 => PinSlots::pin(pins, block),
+            _ => PinSlots::pin_sparing(pins, block, spare),
+        }?;
         Some(HeldValue { start, length, _pin: pin, _arena: arena.clone() })
     }
 

@@ -7,6 +7,7 @@ use base::UnixMs;
 use crate::extent::{Owner, SlideStep};
 use crate::layout::{BLOCK_HEADER_BYTES, Encoding, Header, Location, block, block_value_offset};
 use crate::memory::NeedRoom;
+use crate::pins::Look;
 use crate::rules::{Rule, holds, linger};
 use crate::sequence;
 
@@ -81,7 +82,8 @@ impl Table {
         Ok(())
     }
 
-    /// Frees a large entry that no slot refers to; returns whether its block is free now.
+    /// Frees a large entry that no slot refers to; returns whether its block is free now, or is to
+    /// be: [`Arena::reclaim_deferred`](crate::Arena::reclaim_deferred).
     pub(super) fn free_large(&mut self, descriptor: u64) -> bool {
         let word = self.memory.word(descriptor + 8);
         let location = Location(word.load(Ordering::Relaxed));
@@ -147,14 +149,14 @@ impl Table {
         self.settle_volatile(header, expiry, position, id.reference);
     }
 
-    /// Returns whether a reader holds the entry at `id`, so that its removal would free nothing. A
-    /// moment later another reader may hold it.
+    /// Returns whether a reader holds the entry at `id`, so that its removal would free nothing,
+    /// where that is quickly seen. A moment later another reader may hold it.
     pub fn is_pinned(&self, id: EntryId) -> bool {
         if !self.entry(id).header().is_large() {
             return false;
         }
         let location = Location(self.memory.word(id.reference + 8).load(Ordering::Relaxed));
-        self.arena.pins().is_pinned(location.offset())
+        self.arena.pins().look(location.offset()) == Look::Pinned
     }
 
     /// Returns the entry behind `descriptor`, if it is this table's and its block is at `offset`.

@@ -4,7 +4,7 @@
 //! the highest serial number known. Answer: epoch, count, then (index, serial) for each segment.
 
 use std::io::{self, IoSlice, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use arena::Arena;

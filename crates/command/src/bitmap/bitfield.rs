@@ -76,13 +76,17 @@ fn run(
     let operations = parse(args, cx.value_bytes_max)?;
     let view = cx.view.as_read();
     let value = view.string(key)?.unwrap_or_default();
+    let window = Content::window(&operations);
+    // A string that grows is stored anew.
+    let grown = if window.end > value.len() { window.end } else { 0 };
+    let _scratch = cx.scratch(key, window.len() as u64, grown as u64)?;
     let mut content = Content::new(value, &operations);
     answer(&mut content, &operations, reply);
     if !operations.iter().any(Operation::changes) {
         return Ok(());
     }
     // One write for all: it either finds room or changes nothing.
-    match content.changed().map(|(offset, bytes)| (offset, bytes.to_vec())) {
+    match content.into_changed() {
         Some((offset, bytes)) => drop(cx.view.set_range(key, offset, &bytes)?),
         // Nobody is told of fields that stay, but it is no longer a number.
         None => cx.view.make_raw(key)?,

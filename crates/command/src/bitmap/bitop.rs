@@ -1,7 +1,7 @@
 //! BITOP: strings, bit by bit.
 
 use base::Key;
-use keyspace::{HeldValue, ReadView, WrongType};
+use keyspace::{HeldValue, Scratch};
 
 use crate::prelude::*;
 
@@ -51,9 +51,8 @@ fn run(
     if matches!(operation, Operation::Not) && sources.len() != 1 {
         return Err(NOT_OF_SEVERAL);
     }
-    let view = cx.view.as_read();
-    let sources: Result<Vec<Source>, WrongType> =
-        sources.iter().map(|key| Source::of(view, key)).collect();
+    let sources: Result<Vec<Source>, CommandError> =
+        sources.iter().map(|key| Source::of(cx, key)).collect();
     let sources = sources?;
     let strings: Vec<&[u8]> = sources.iter().map(Source::bytes).collect();
     // As long as the longest: zeroes follow the others.
@@ -74,19 +73,24 @@ enum Source {
     /// A large one, where it lies.
     Held(HeldValue),
     /// A small one, or one more than may be held.
-    Copied(Vec<u8>),
+    Copied(Vec<u8>, #[expect(dead_code, reason = "it is only dropped")] Option<Scratch>),
 }
 
 impl Source {
-    fn of(view: ReadView<'_>, key: &Key<'_>) -> Result<Source, WrongType> {
-        let Some(string) = view.string(key)? else { return Ok(Source::Copied(Vec::new())) };
-        Ok(view.hold(key).map_or_else(|| Source::Copied(string.to_vec()), Source::Held))
+    fn of(cx: &WriteContext<'_>, key: &Key<'_>) -> Result<Source, CommandError> {
+        let view = cx.view.as_read();
+        let Some(string) = view.string(key)? else { return Ok(Source::Copied(Vec::new(), None)) };
+        if let Some(held) = view.hold(key) {
+            return Ok(Source::Held(held));
+        }
+        let scratch = cx.scratch(key, string.len() as u64, 0)?;
+        Ok(Source::Copied(string.to_vec(), Some(scratch)))
     }
 
     fn bytes(&self) -> &[u8] {
         match self {
             Source::Held(value) => value.as_ref(),
-            Source::Copied(bytes) => bytes,
+            Source::Copied(bytes, _) => bytes,
         }
     }
 }

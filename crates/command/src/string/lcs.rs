@@ -46,6 +46,7 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     let (a, b) = (string(0)?, string(1)?);
     let options = Options::parse(args)?;
     check_table(a, b, cx.value_bytes_max)?;
+    let _scratch = cx.scratch(args.key(0), scratch_bytes(a, b, &options))?;
     if options.asks_indexes {
         reply_matches(&Walk::new(a, b)?, &options, reply);
     } else if options.asks_length {
@@ -63,6 +64,17 @@ fn check_table(a: &[u8], b: &[u8], bytes_max: u64) -> Result<(), CommandError> {
     }
     let bytes = (a.len() as u64 + 1).checked_mul(4 * (b.len() as u64 + 1));
     bytes.filter(|&bytes| bytes <= bytes_max).map(drop).ok_or(TABLE_TOO_LARGE)
+}
+
+/// Returns what the answer takes while it is computed: a carry for each row, and where the walk
+/// back is asked for the bits of all rows and the bytes or pairs that are met.
+fn scratch_bytes(a: &[u8], b: &[u8], options: &Options) -> u64 {
+    let shorter = a.len().min(b.len());
+    if options.asks_length {
+        return shorter as u64;
+    }
+    let per_byte = if options.asks_indexes { 2 * size_of::<Match>() } else { 2 };
+    (a.len() * (1 + size_of::<u64>() * b.len().div_ceil(BLOCK_COLUMNS)) + shorter * per_byte) as u64
 }
 
 #[derive(Default)]

@@ -40,7 +40,7 @@ fn reply_of_one_request_stays_within_the_limit_of_the_output() {
         let mut batch = Batch::new();
         let _ = Decoder::new().decode(&mut bytes, &mut batch, usize::MAX, &Limits::default());
         let mut out = Output::default();
-        out.limit(100_000);
+        out.limit(100_000, usize::MAX);
         let view = batch.view(&bytes);
         let outcome = engine.execute(&mut client.session, view, 0, &mut out, &mut client.tick);
         assert_eq!(outcome.executed, requests.len());

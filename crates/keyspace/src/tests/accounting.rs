@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use arena::SegmentSource;
 use arena::layout::block_value_offset;
-use arena::pins::{HeapPins, PinMemory, publish, release};
+use arena::pins::{HeapPins, PIN_SLOTS, PinMemory, publish, release};
 use base::ShardIndex;
 use base::prng::Prng;
 
@@ -318,6 +318,60 @@ fn victim_that_a_reader_holds_is_passed_over() {
     release(pins.words(), 1);
     assert_eq!(repay(1 << 20), Ok(()));
     assert_eq!(there(), [true, false, true, false]);
+}
+
+/// More sessions than are looked through for one block.
+fn crowd(world: &World, base: u64) -> Vec<Arc<dyn PinMemory>> {
+    let sessions: Vec<Arc<dyn PinMemory>> =
+        (0..200).map(|_| Arc::new(HeapPins::new()) as Arc<dyn PinMemory>).collect();
+    for (session, pins) in sessions.iter().enumerate() {
+        world.keyspace.arena().pins().add(session as u64, pins.clone());
+        (0..PIN_SLOTS).for_each(|slot| publish(pins.words(), slot, base));
+    }
+    assert!(world.keyspace.arena().pins().are_crowded());
+    sessions
+}
+
+#[test]
+fn eviction_finds_room_among_the_pins_of_many_sessions() {
+    let world = World::with_segments(1 << 20, 256);
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    let limit = world.keyspace.used_memory() + (32 << 20);
+    world.keyspace.set_maxmemory(limit);
+    let _sessions = crowd(&world, 1 << 40);
+    let mut random = Prng::new(3);
+    for round in 0..500 {
+        let value = vec![b'x'; 10_000 << (round % 7)];
+        set_with_room(&world, &format!("large:{round}"), &value, later(round), &mut random);
+        assert_within(&world, limit);
+    }
+    assert!(world.keyspace.used_memory() > limit / 2, "no more goes than room is needed for");
+}
+
+#[test]
+fn deleted_values_are_free_after_one_look_at_the_pins_of_many_sessions() {
+    let source = HeapSource::new(1 << 20, 64);
+    let base = source.base().addr().get() as u64;
+    let world = World::over(source);
+    let sessions = crowd(&world, 1 << 40);
+    let names: Vec<String> = (0..100).map(|number| format!("k{number}")).collect();
+    names.iter().for_each(|name| world.set(name, &"x".repeat(100_000)));
+    let key = world.key("k7");
+    let guard = world.keyspace.lock(key.shard);
+    let value = guard.read(DB0, NOW).string(&key).unwrap().unwrap().as_ptr().addr() as u64;
+    drop(guard);
+    publish(sessions[150].words(), 9, value - block_value_offset(2) - base);
+    names.iter().for_each(|name| assert!(world.write(name, NOW, |view, key| view.remove(key))));
+    let arena = world.keyspace.arena();
+    assert!(arena.retired_bytes() >= 100 * 100_000 && arena.has_retired());
+    assert!(!arena.is_reclaim_due(), "it is due from 16 MiB on");
+    let held = arena.reclaim_deferred();
+    assert!((100_000..110_000).contains(&held), "one value is held: {held}");
+    assert_eq!((arena.retired_bytes(), arena.usage().extent_bytes), (held, held));
+    assert_eq!(arena.reclaim_deferred(), 0, "nobody has to look again before the next release");
+    release(sessions[150].words(), 9);
+    arena.reclaim();
+    assert_eq!((arena.usage().extent_bytes, arena.has_retired()), (0, false));
 }
 
 /// Sizes change for good several times: each kind of value gets the memory that the other had, no

@@ -54,6 +54,7 @@ fn run(
     if size > VALUE_BYTES_MAX {
         return Err(CommandError::STRING_TOO_LONG);
     }
+    let _scratch = cx.access.keyspace().scratch(size, size)?;
     for number in 0..count {
         make(cx, prefix, number, size as usize)?;
     }
