@@ -277,6 +277,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::thread;
 
+    use sys::descriptors::SharedDescriptor;
     use sys::memory::{Backing, OwnedSegments};
     use sys::socket::Stream;
 

@@ -121,7 +121,7 @@ fn what_changes_nothing_has_no_effect() {
     check(&["SET k v"], "SETRANGE k 5 ", "");
     check(&["SET k x"], "INCR k", "");
     check(&["SET k 12", "SETBIT k 0 0"], "SETBIT k 0 0", "");
-    check(&["SET k abc"], "BITFIELD k GET u8 100 SET u8 0 97", "");
+    check(&["SET k abc", "SETRANGE k 0 a"], "BITFIELD k GET u8 100 SET u8 0 97", "");
     check(&["SET k abc"], "BITFIELD k OVERFLOW FAIL INCRBY u4 0 10", "");
     check(&[], "BITOP OR b a", "");
     check(&["SADD k a"], "SADD k a", "");

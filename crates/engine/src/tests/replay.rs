@@ -180,7 +180,7 @@ fn effects_of_four_threads_give_the_same_dataset() {
 
 #[test]
 fn effects_of_four_threads_under_eviction_give_the_same_dataset() {
-    let of = |seed| check(seed, 4, 2000, Some(2 << 20)).counters().evicted_keys;
+    let of = |seed| check(seed, 4, 2000, Some(512 << 10)).counters().evicted_keys;
     assert!(check_histories(HISTORY_COUNT, of) > 100);
 }
 

@@ -8,7 +8,7 @@ use crate::prelude::*;
 /// The row.
 pub static OPEN: Command = Command {
     name: "shm|open",
-    summary: "Opens upload memory that this process has mapped and sealed; returns 1 once done.",
+    summary: "Opens upload memory that its client has mapped and sealed; returns 1 once done.",
     args: &[Arg::integer("offset")],
     example: "> SHM OPEN 1030792151040\n...",
     handler: Handler::Session(run),
