@@ -2,9 +2,9 @@
 //! with others of the same size.
 //!
 //! `FOREBAY_FLOOD_KEYS` sets how many there are. Printed are the time of a request, the least of
-//! three, beside that of the other, which is to be at most five times as long, and what the server's
-//! own statistics say of the command alone. What fails is a wrong reply; the cost is bounded by counts
-//! in the tests of `arena`, `collections` and `keyspace`.
+//! three, beside that of the other, which is to be at most five times as long, and what the
+//! server's own statistics say of the command alone. What fails is a wrong reply; the cost is
+//! bounded by counts in the tests of `arena`, `collections` and `keyspace`.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -171,10 +171,9 @@ fn compare(what: &str, count: u64, harmless: &Times, hostile: &Times) {
     for ((name, harmless), (_, hostile)) in harmless.iter().zip(hostile) {
         let ratio = |part: fn(&Spent) -> u64| part(hostile) as f64 / part(harmless).max(1) as f64;
         let (whole, command) = (ratio(|spent| spent.request), ratio(|spent| spent.command));
-        println!(
-            "{what:21} {count:8} {name:8} {:8} us {:8} us {whole:5.2}, command {:8} us {:8} us {command:5.2}",
-            harmless.request, hostile.request, harmless.command, hostile.command
-        );
+        let line = |spent: &Spent| format!("{:8} us, {:8} us", spent.request, spent.command);
+        let (left, right) = (line(harmless), line(hostile));
+        println!("{what:21} {count:8} {name:8} {left} | {right} | {whole:5.2} {command:5.2}");
         if whole > RATIO_MAX && hostile.request >= COMPARED_US_MIN {
             println!("NOT MET: {name} of {count}, {what}: {whole:.1} x, bound {RATIO_MAX}");
         }

@@ -136,7 +136,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
     },
     Campaign {
         name: "floods",
-        promise: "a million keys or members chosen to collide cost at most five times what others do",
+        promise: "a million keys or members chosen to collide cost at most 5 x what others do",
         has_short: false,
         amounts: &[("FOREBAY_FLOOD_KEYS", 1_000_000)],
         target: TESTS,
