@@ -51,6 +51,44 @@ fn a_client_too_many_is_told_so_and_there_is_room_again_after() {
 }
 
 #[test]
+fn reads_are_answered_far_above_a_lower_limit() {
+    let server = start(&[]);
+    let mut client = server.tcp();
+    for number in 0..64 {
+        let value = vec![b'v'; MEBIBYTE];
+        client
+            .send(&encode(&[vec![b"SET".to_vec(), format!("k:{number}").into_bytes(), value]]))
+            .unwrap();
+        assert!(client.read().unwrap().error().is_none());
+    }
+    client.send(b"SET small v\r\nCONFIG SET maxmemory 8mb\r\nGET small\r\n").unwrap();
+    for expected in [&b"+OK\r\n"[..], b"+OK\r\n", b"$1\r\nv\r\n"] {
+        assert_eq!(client.read().unwrap().bytes, expected);
+    }
+    let Value::Bulk(value) = client.call("GET k:1") else { panic!("a value") };
+    assert_eq!(value.len(), MEBIBYTE);
+    assert!(matches!(client.call("INFO"), Value::Bulk(_) | Value::Verbatim { .. }));
+}
+
+#[test]
+fn what_never_fits_costs_nobody_his_keys() {
+    let options = [("maxmemory", "64mb"), ("maxmemory-policy", "allkeys-lru")];
+    let server = start(&options);
+    let mut client = server.tcp();
+    let value = vec![b'v'; 12 * MEBIBYTE];
+    client.send(&encode(&[vec![b"SET".to_vec(), b"long".to_vec(), value]])).unwrap();
+    assert!(client.read().unwrap().error().is_none());
+    client.call("SET one x");
+    for hopeless in ["LCS long one", "BITFIELD bf OVERFLOW FAIL SET u8 0 300 SET u8 4294967288 300"]
+    {
+        client.send(format!("{hopeless}\r\n").as_bytes()).unwrap();
+        let reply = client.read().unwrap();
+        assert!(reply.error().is_some_and(|text| text.starts_with(b"OOM")), "{hopeless}");
+    }
+    assert_eq!(client.call("DBSIZE"), Value::Integer(2));
+}
+
+#[test]
 fn large_values_on_their_way_are_not_copied_and_stay_as_they_were() {
     const VALUE_BYTES: usize = 3 * MEBIBYTE;
     let server = start(&[]);

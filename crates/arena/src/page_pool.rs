@@ -277,8 +277,11 @@ impl PagePool {
             self.segments[segment].touch(page, lacking);
             return Some((segment, page));
         }
-        let others = segment..self.segments.len();
-        others.filter(|&index| !self.is_draining(index)).find_map(|index| {
+        // Most segments of a full arena have nothing free: they are passed by their counts.
+        let has_free = |it: &Segment| it.touched_quarters - it.taken_quarters >= quarters.into();
+        let others = (segment..self.segments.len())
+            .filter(|&index| !self.is_draining(index) && has_free(&self.segments[index]));
+        others.into_iter().find_map(|index| {
             self.segments[index].free_page_with(quarters).map(|page| (index, page))
         })
     }
@@ -372,8 +375,12 @@ impl Segment {
 
     /// Returns a free page of which at least `quarters` were touched.
     fn free_page_with(&self, quarters: u8) -> Option<u32> {
-        let mut pages = 0..self.touched_pages;
-        pages.find(|&page| !self.is_used(page) && self.quarters_of(page) >= quarters)
+        let words = (0..self.touched_pages).step_by(64);
+        let mut free = words.filter(|&first| self.used[first as usize / 64] != u64::MAX);
+        free.find_map(|first| {
+            let mut pages = first..(first + 64).min(self.touched_pages);
+            pages.find(|&page| !self.is_used(page) && self.quarters_of(page) >= quarters)
+        })
     }
 
     fn is_used(&self, page: u32) -> bool {

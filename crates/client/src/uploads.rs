@@ -369,8 +369,9 @@ mod tests {
 
     #[test]
     fn run_is_known_before_it_is_open_and_not_after_a_refusal() {
-        let (_owner, descriptor) = segment();
         for (answer, is_kept) in [(":1\r\n", true), ("-ERR no\r\n", false)] {
+            // Another each time: whoever has mapped one seals it against the next.
+            let (_owner, descriptor) = segment();
             let (ours, server) = UnixStream::pair().unwrap();
             let uploads = uploads_over(ours);
             thread::scope(|scope| {

@@ -10,6 +10,7 @@ use collections::Collection;
 
 use crate::effect::Effect;
 use crate::object::handle_of;
+use crate::scratch::SCRATCH_BYTES_MIN;
 use crate::write::{Place, WriteView};
 
 /// The longest string that is carried without memory of its own, in bytes.
@@ -259,7 +260,13 @@ impl Place<'_> {
         let new = |bytes| NewValue { bytes, value_type, encoding, expiry, mark };
         match value {
             Value::String(bytes) => {
-                self.bounded(|place| place.put_value(key, found, &new(bytes.as_slice())))
+                let bytes = bytes.as_slice();
+                let store = |place: &mut Self| place.put_value(key, found, &new(bytes));
+                // What it is of goes right after: only a large one could take much meanwhile.
+                match (bytes.len() as u64) < SCRATCH_BYTES_MIN {
+                    true => store(self),
+                    false => self.bounded(store),
+                }
             }
             Value::Collection(carried) => {
                 let collection = carried.take().expect("it is stored once");

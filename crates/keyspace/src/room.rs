@@ -212,13 +212,17 @@ impl Keyspace {
         (self.maxmemory() / 100 * OVERSHOOT_PERCENT_MAX).max(OVERSHOOT_BYTES_MIN)
     }
 
-    /// Returns how many bytes more may be in use, the overshoot included; `None` without a limit.
-    pub fn room_left(&self) -> Option<u64> {
+    /// Returns how many bytes more the replies of one connection may take: what the limit leaves of
+    /// the memory that was ever touched, and half of the overshoot; `None` without a limit. That half
+    /// stands where nothing is left too, as after a lower limit: whoever reads then gets his reply.
+    /// The other half is what the system's allocator keeps of buffers that are freed.
+    pub fn reply_room(&self) -> Option<u64> {
         match self.maxmemory() {
             0 => None,
             maxmemory => {
-                let limit = maxmemory + self.overshoot_bytes_max();
-                Some(limit.saturating_sub(self.used_memory()))
+                let touched = self.arena().usage().touched_bytes + self.private_bytes();
+                let left = maxmemory.saturating_sub(touched.max(self.used_memory()));
+                Some(left + self.overshoot_bytes_max() / 2)
             }
         }
     }
@@ -449,6 +453,11 @@ impl Keyspace {
         context: &mut SweepContext<'_>,
     ) -> Result<(), NeedRoom> {
         let maxmemory = self.maxmemory();
+        let need = NeedRoom { bytes, region: Region::Private };
+        if maxmemory != 0 && bytes > maxmemory {
+            // No key has to go for what never fits.
+            return Err(need);
+        }
         let lacking = || match maxmemory {
             0 => 0,
             _ => (self.used_memory() + bytes).saturating_sub(maxmemory),
@@ -468,7 +477,6 @@ impl Keyspace {
             let got = self.evict_from(victim, goal, Victims::Any, context).bytes();
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
         }
-        let need = NeedRoom { bytes, region: Region::Private };
         if lacking() == 0 { Ok(()) } else { Err(need) }
     }
 

@@ -13,7 +13,7 @@ use crate::view::ReadView;
 use crate::write::WriteView;
 
 /// Less is taken without asking.
-const SCRATCH_BYTES_MIN: u64 = 64 * 1024;
+pub(crate) const SCRATCH_BYTES_MIN: u64 = 64 * 1024;
 
 /// The right to so much private memory, until it is dropped.
 #[must_use = "the memory is charged as long as this is there"]

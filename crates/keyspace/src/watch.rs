@@ -129,9 +129,9 @@ impl Watches {
     }
 
     /// Takes all keys out, and the bytes that they were charged with.
-    fn take_keys(&mut self) -> (impl Iterator<Item = WatchedKey> + '_, u64) {
+    fn take_keys(&mut self) -> (impl Iterator<Item = WatchedKey> + use<>, u64) {
         self.order.clear();
-        (self.keys.drain(..), std::mem::take(&mut self.bytes))
+        (std::mem::take(&mut self.keys).into_iter(), std::mem::take(&mut self.bytes))
     }
 }
 

@@ -790,7 +790,7 @@ impl Connection {
     /// leaves, and what it may be passed by.
     fn own_output_bytes_max(&self, kit: &Kit<'_, '_>) -> usize {
         let keyspace = kit.shared.keyspace();
-        let Some(left) = keyspace.room_left() else { return usize::MAX };
+        let Some(left) = keyspace.reply_room() else { return usize::MAX };
         // It is counted already.
         let unsent = self.output.len() - self.output.referenced_bytes();
         usize::try_from(left).unwrap_or(usize::MAX).saturating_add(unsent)
