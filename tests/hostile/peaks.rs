@@ -1,7 +1,7 @@
 //! The most memory that the server ever has under a limit: commands that would build or store much
 //! for a short request, alone and within EXEC.
 
-use harness::{Connection, Kind, Launch, Request, Server, encode, kernel, words};
+use harness::{Connection, Kind, Launch, Request, Server, encode, kernel, poll_until, words};
 
 use super::assert_healthy;
 
@@ -128,4 +128,21 @@ fn scratch_values_find_room_before_they_are_built() {
 #[test]
 fn scratch_values_evict_before_they_are_built() {
     check("allkeys-lru", written());
+}
+
+/// Replies that nobody reads are asked for many at once: the session ends before they have taken
+/// more than the limit leaves.
+#[test]
+fn replies_of_one_pipeline_count_before_it_has_ended() {
+    let world = World::start("noeviction");
+    let reads = vec![words("HGETALL hash"); 400];
+    let mut client = world.server.unix();
+    world.fill(&mut client);
+    kernel::reset_resident_max(world.server.process_id());
+    let mut slow = world.server.unix();
+    slow.send(&encode(&reads)).expect("it is read");
+    // Another is served meanwhile; the first one reads nothing until its session has ended.
+    poll_until("the session to end", || client.info("connected_clients") == 1);
+    let peak = kernel::resident_bytes_max(world.server.process_id()) - world.empty_bytes;
+    assert!(peak <= LIMIT + SLACK, "{} MiB", peak / MEBIBYTE);
 }

@@ -212,19 +212,20 @@ impl Keyspace {
         (self.maxmemory() / 100 * OVERSHOOT_PERCENT_MAX).max(OVERSHOOT_BYTES_MIN)
     }
 
-    /// Returns how many bytes more the replies of one connection may take: what the limit leaves of
-    /// the memory that was ever touched, and half of the overshoot; `None` without a limit. That half
-    /// stands where nothing is left too, as after a lower limit: whoever reads then gets his reply.
-    /// The other half is what the system's allocator keeps of buffers that are freed.
-    pub fn reply_room(&self) -> Option<u64> {
-        match self.maxmemory() {
-            0 => None,
-            maxmemory => {
-                let touched = self.arena().usage().touched_bytes + self.private_bytes();
-                let left = maxmemory.saturating_sub(touched.max(self.used_memory()));
-                Some(left + self.overshoot_bytes_max() / 2)
-            }
+    /// Returns how many bytes the unsent replies of one connection may take, of which `counted` are
+    /// charged already: what the limit leaves of the memory that was ever touched, and half of the overshoot; no limit
+    /// without one. That half is had where nothing is left too, as after a lower limit: whoever
+    /// reads then gets his reply. The other half is what the system's allocator keeps of buffers
+    /// that are freed.
+    pub fn reply_bytes_max(&self, counted: u64) -> u64 {
+        let maxmemory = self.maxmemory();
+        if maxmemory == 0 {
+            return u64::MAX;
         }
+        let own = self.overshoot_bytes_max() / 2;
+        let touched = self.arena().usage().touched_bytes + self.private_bytes();
+        let taken = touched.max(self.used_memory());
+        ((maxmemory + own).saturating_sub(taken) + counted).max(own)
     }
 
     /// Sets the memory limit in bytes; 0 is none. Memory in use above a lower limit goes as later

@@ -789,11 +789,11 @@ impl Connection {
     /// Returns how much of it may be copies in private memory: under a memory limit what that
     /// leaves, and what it may be passed by.
     fn own_output_bytes_max(&self, kit: &Kit<'_, '_>) -> usize {
-        let keyspace = kit.shared.keyspace();
-        let Some(left) = keyspace.reply_room() else { return usize::MAX };
-        // It is counted already.
+        // Of what is unsent this much is known to the keyspace: not yet the replies of this round.
         let unsent = self.output.len() - self.output.referenced_bytes();
-        usize::try_from(left).unwrap_or(usize::MAX).saturating_add(unsent)
+        let counted = unsent.min(self.counted_bytes);
+        let most = kit.shared.keyspace().reply_bytes_max(counted as u64);
+        usize::try_from(most).unwrap_or(usize::MAX)
     }
 
     /// Lets go of values that lie elsewhere where replies refer to more of them than the session's
