@@ -4,6 +4,7 @@
 //! descriptor can map it for reading only, at the same offset of a range of their own. A
 //! descriptor opened read-only would not do: it can be reopened read-write through /proc.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -126,7 +127,9 @@ pub struct OwnedSegments {
 /// What [`OwnedSegments`] has made so far.
 #[derive(Debug, Default)]
 struct Made {
-    segments: Vec<Option<Segment>>,
+    /// By index. Few of those that the range has places for exist: a list of all would take 15 MB
+    /// for segments of 1 MiB, and a walk over them longer than to send the descriptors of these.
+    segments: BTreeMap<u32, Segment>,
     /// The serial number given last.
     serial: u64,
     /// How many segments of this process's own are to find a descriptor whatever else takes some,
@@ -146,19 +149,6 @@ struct Segment {
 }
 
 impl Made {
-    /// Makes room in the list for segment `index`.
-    fn slot(&mut self, index: u32) -> &mut Option<Segment> {
-        let position = index as usize;
-        if self.segments.len() <= position {
-            self.segments.resize_with(position + 1, || None);
-        }
-        &mut self.segments[position]
-    }
-
-    fn segment(&self, index: u32) -> Option<&Segment> {
-        self.segments.get(index as usize)?.as_ref()
-    }
-
     /// Returns memory of `bytes` for a segment of this process's own, with the descriptor of a
     /// spare where no other is left. Another thread may take that one first: then it is the turn of
     /// the next.
@@ -176,7 +166,7 @@ impl Made {
     /// Has as many spares as segments are reserved and not there, as far as descriptors go: what
     /// is missing is made up for when segments change next.
     fn keep_spares(&mut self) {
-        let own = self.segments.iter().flatten().filter(|segment| !segment.is_offered).count();
+        let own = self.segments.values().filter(|segment| !segment.is_offered).count();
         let wanted = self.reserved_count.saturating_sub(own);
         self.spares.truncate(wanted);
         while self.spares.len() < wanted {
@@ -244,7 +234,7 @@ impl OwnedSegments {
     /// When the segment exists or lies outside the range.
     pub fn commit(&self, index: u32) -> io::Result<()> {
         let mut made = self.lock();
-        assert!(made.slot(index).is_none(), "segment {index} exists");
+        assert!(!made.segments.contains_key(&index), "segment {index} exists");
         let descriptor = made.new_memory(self.segment_bytes(), self.backing)?;
         self.range.map(index, descriptor.as_fd(), ProtFlags::READ | ProtFlags::WRITE)?;
         if let Err(error) = rustix::fs::fcntl_add_seals(&descriptor, SEGMENT_SEALS) {
@@ -253,7 +243,7 @@ impl OwnedSegments {
         }
         made.serial += 1;
         let (memory, serial) = (Arc::new(descriptor), Some(made.serial));
-        *made.slot(index) = Some(Segment { memory, serial, is_offered: false });
+        made.segments.insert(index, Segment { memory, serial, is_offered: false });
         made.keep_spares();
         Ok(())
     }
@@ -279,10 +269,10 @@ impl OwnedSegments {
         let descriptor = new_memory("forebay-upload", self.segment_bytes(), Backing::OnTouch)?;
         rustix::fs::fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW)?;
         let mut made = self.lock();
-        assert!(made.slot(index).is_none(), "segment {index} exists");
+        assert!(!made.segments.contains_key(&index), "segment {index} exists");
         self.range.map(index, descriptor.as_fd(), ProtFlags::READ)?;
         let memory = Arc::new(descriptor);
-        *made.slot(index) = Some(Segment { memory, serial: None, is_offered: true });
+        made.segments.insert(index, Segment { memory, serial: None, is_offered: true });
         Ok(())
     }
 
@@ -320,8 +310,7 @@ impl OwnedSegments {
         let mut made = self.lock();
         made.serial += 1;
         let serial = made.serial;
-        let slot = made.segments.get_mut(index as usize).and_then(Option::as_mut);
-        let segment = slot.expect("a segment that is published exists");
+        let segment = made.segments.get_mut(&index).expect("a segment that is published exists");
         assert!(segment.serial.is_none(), "segment {index} is published twice");
         segment.serial = Some(serial);
     }
@@ -332,16 +321,16 @@ impl OwnedSegments {
     /// When the segment does not exist.
     pub fn retire(&self, index: u32) {
         let mut made = self.lock();
-        let slot = made.segments.get_mut(index as usize).and_then(Option::take);
-        assert!(slot.is_some(), "segment {index} does not exist");
-        drop(slot);
+        let segment = made.segments.remove(&index);
+        assert!(segment.is_some(), "segment {index} does not exist");
+        drop(segment);
         made.keep_spares();
         self.range.clear(index).expect("replacing a mapping by addresses needs no memory");
     }
 
     /// Returns the descriptor of segment `index` for another process, or none when it was retired.
     pub fn descriptor(&self, index: u32) -> Option<SharedDescriptor> {
-        Some(Arc::clone(&self.lock().segment(index)?.memory))
+        Some(Arc::clone(&self.lock().segments.get(&index)?.memory))
     }
 
     /// Returns the segments that exist, in the order in which they were made, and descriptors of
@@ -352,13 +341,13 @@ impl OwnedSegments {
         count_max: usize,
     ) -> (Vec<LiveSegment>, Vec<SharedDescriptor>) {
         let made = self.lock();
-        let mut live: Vec<LiveSegment> = (0_u32..)
-            .zip(&made.segments)
-            .filter_map(|(index, slot)| Some(LiveSegment { index, serial: slot.as_ref()?.serial? }))
-            .collect();
+        let published = |(&index, segment): (&u32, &Segment)| {
+            Some(LiveSegment { index, serial: segment.serial? })
+        };
+        let mut live: Vec<LiveSegment> = made.segments.iter().filter_map(published).collect();
         live.sort_unstable_by_key(|segment| segment.serial);
         let new = live.iter().filter(|segment| segment.serial > known).take(count_max);
-        let new = new.filter_map(|segment| made.segment(segment.index));
+        let new = new.filter_map(|segment| made.segments.get(&segment.index));
         let descriptors = new.map(|segment| Arc::clone(&segment.memory)).collect();
         (live, descriptors)
     }
