@@ -401,7 +401,7 @@ fn reads_of_adopted_values_are_answered_where_there_is_no_room() {
     assert_eq!(socket.call("GET adopted:3"), Reply::Bulk(bytes(3, 1_000_000)));
     assert_eq!(socket.call("GETRANGE adopted:3 5 9"), Reply::Bulk(bytes(3, 10)[5..].to_vec()));
     assert!(matches!(socket.call("BITCOUNT adopted:4"), Reply::Integer(1..)));
-    // Copies for one connection's replies take no more than half of what the limit may be passed by.
+    // Copies for one connection's replies take at most half of what the limit may be passed by.
     let keys: Vec<String> = (0..6).map(|index| format!("adopted:{index}")).collect();
     let all = (0..6).map(|index| Reply::Bulk(bytes(index, 1_000_000))).collect();
     let line = format!("MGET {}", keys.join(" "));

@@ -213,10 +213,10 @@ impl Keyspace {
     }
 
     /// Returns how many bytes the unsent replies of one connection may take, of which `counted` are
-    /// charged already: what the limit leaves of the memory that was ever touched, and half of the overshoot; no limit
-    /// without one. That half is had where nothing is left too, as after a lower limit: whoever
-    /// reads then gets his reply. The other half is what the system's allocator keeps of buffers
-    /// that are freed.
+    /// charged already: what the limit leaves of the memory that was ever touched, and half of the
+    /// overshoot; no limit without one. That half is had where nothing is left too, as after a
+    /// lower limit: whoever reads then gets his reply. The other half is what the system's
+    /// allocator keeps of buffers that are freed.
     pub fn reply_bytes_max(&self, counted: u64) -> u64 {
         let maxmemory = self.maxmemory();
         if maxmemory == 0 {

@@ -112,6 +112,6 @@ fn commands_of_four_clients_replay_to_the_same_dataset() {
 
 #[test]
 fn commands_of_four_clients_under_eviction_replay_to_the_same_dataset() {
-    let of = |seed| check(seed, 4, Some(3 << 20)).keyspace().counters().evicted_keys;
+    let of = |seed| check(seed, 4, Some(1 << 20)).keyspace().counters().evicted_keys;
     assert!(check_histories(HISTORY_COUNT, of) > 10);
 }

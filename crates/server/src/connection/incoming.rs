@@ -118,6 +118,8 @@ impl Connection {
         let arrived = rest.len() - head_bytes;
         // With half of its line end the value is as well input.
         if bytes < VALUE_BYTES_MIN
+            // As input it ends its client before it is whole, however fast it comes.
+            || bytes > kit.settings.query_bytes_max
             || arrived > bytes
             || !engine.may_reserve_for(&self.session, &awaited, kit.tick)
         {
