@@ -74,7 +74,7 @@ fn flooded_table_agrees_with_a_model() {
 }
 
 #[test]
-fn miri_flooded_table_agrees_with_a_model() {
+fn small_flooded_table_agrees_with_a_model() {
     let mut pair = Pair::new(3, 70, 100);
     let same = collisions(&pair.arena);
     pair.names = (0..70).map(|index| same.key(index).to_vec()).collect();
