@@ -74,8 +74,11 @@ fuzz_target!(|input: &[u8]| {
     let found = [in_file.clone(), read_options(&arguments, 1)].concat();
     let Some(config) = load(found) else { return };
     // A file may be wrong where the command line makes up for it.
-    let text = rewritten(&config, &file);
+    let text = rewritten(&config, &file, false);
     let read = load(read_text(&text, None, 1)).expect("what is written can be read");
     assert_same(&read, &config, &text);
-    assert_eq!(rewritten(&read, &text), text);
+    assert_eq!(rewritten(&read, &text, false), text);
+    let whole = rewritten(&config, &file, true);
+    let read = load(read_text(&whole, None, 1)).expect("what is written whole can be read");
+    assert_same(&read, &config, &whole);
 });

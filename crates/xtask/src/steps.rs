@@ -160,6 +160,13 @@ fn format(workspace: &Workspace) -> Result<Report, String> {
 fn lints(workspace: &Workspace) -> Result<Report, String> {
     let scope = ["clippy", "--workspace", "--all-targets", "--all-features"];
     run(cargo(workspace).args(scope).args(["--", "--deny", "warnings"]))?;
+    if workspace.has("fuzz/Cargo.toml") {
+        // The targets are a workspace of their own: without this a change of what they call would
+        // be noticed by the last step only.
+        let mut targets = cargo(workspace);
+        targets.args(["clippy", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]);
+        run(targets.arg(&workspace.target).args(["--", "--deny", "warnings"]))?;
+    }
     Ok(Report::Ran(Tally::default()))
 }
 
