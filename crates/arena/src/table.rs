@@ -468,25 +468,29 @@ impl Table {
         if self.overwrite_in_place(id, offset, bytes, encoding) {
             return Ok(id);
         }
+        // A small entry may be written over while its bytes are read, or moved by compaction: they
+        // come from a copy. A large one gets another block, and keeps its own until it has that.
+        let memory = self.memory.clone();
+        let entry = Entry::at(&memory, id.reference);
+        let (header, expiry) = (entry.header(), entry.expiry());
         let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.clear();
-        let entry = self.entry(id);
-        let key_length = entry.key().len();
-        let old = entry.value();
+        let (key, old) = match header.is_large() {
+            true => (entry.key(), entry.value()),
+            false => {
+                scratch.clear();
+                scratch.extend_from_slice(entry.key());
+                scratch.extend_from_slice(entry.value());
+                scratch.split_at(entry.key().len())
+            }
+        };
         let kept = old.len().min(offset as usize);
         let gap = offset - kept as u64;
         let tail = old.get(offset as usize + bytes.len()..).unwrap_or(&[]);
-        scratch.extend_from_slice(entry.key());
-        scratch.extend_from_slice(&old[..kept]);
-        let middle = scratch.len();
-        scratch.extend_from_slice(tail);
-        let header = entry.header().with_encoding(encoding);
-        let expiry = entry.expiry();
-        let total = (scratch.len() - key_length + bytes.len()) as u64 + gap;
+        let total = (kept + bytes.len() + tail.len()) as u64 + gap;
         let grows = total > old.len() as u64;
-        let parts = [&scratch[key_length..middle], bytes, &scratch[middle..]];
+        let parts = [&old[..kept], bytes, tail];
         let spare = if grows { total.min(large::APPEND_SPARE_BYTES_MAX) } else { 0 };
-        let key = &scratch[..key_length];
+        let header = header.with_encoding(encoding);
         let content = Content { header, expiry, key, parts, gap, fill: None, spare };
         let result = self.put(id, &content);
         self.keep_scratch(scratch);
@@ -697,7 +701,7 @@ impl Table {
         }
         // SAFETY: the range belongs to an item or block of this table, which only the holder of
         // `&mut` (or of the shard's lock) writes; `bytes` lies outside of it: callers pass memory
-        // of their own or the scratch.
+        // of their own, the scratch, or a large entry's block, which is another than this one.
         unsafe { store_bytes(self.memory.pointer(offset), bytes) };
     }
 

@@ -204,7 +204,9 @@ impl<'a> Entry<'a> {
     #[inline(always)]
     fn slice(&self, offset: u64, length: u64) -> &'a [u8] {
         // SAFETY: the lengths are what the writer stored; the range is committed, and nobody
-        // writes it while the table is borrowed: changes, moves and frees need `&mut Table`.
+        // writes it while the table is borrowed: changes, moves and frees need `&mut Table`. Of a
+        // large entry `Table::overwrite` has it through a change, which reads it for the last time
+        // before the block is let go.
         unsafe { std::slice::from_raw_parts(self.memory.pointer(offset), length as usize) }
     }
 }
