@@ -111,6 +111,7 @@ fn absolute(file: Option<&Path>) -> String {
 
 fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     prepare_process(start)?;
+    sys::process::give_large_blocks_back();
     let directory = config.settings().directory;
     enter_directory(&mut config).map_err(|error| {
         let (directory, reason) = (directory.display(), base_text(&error));

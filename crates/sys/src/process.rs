@@ -143,6 +143,26 @@ pub fn trim_heap() {
     }
 }
 
+/// Has the allocator give blocks of 512 KiB and more back to the system as soon as they are freed,
+/// where it can. Of its own accord it takes the size of the largest
+/// block that was freed, up to 32 MiB, for the usual one, and keeps what is smaller: memory that
+/// nobody uses, on top of any limit.
+pub fn give_large_blocks_back() {
+    #[cfg(target_env = "gnu")]
+    {
+        const MAPPED_BYTES_MIN: libc::c_int = 512 * 1024;
+        /// What lies free at the end of a heap goes back from here on.
+        const FREE_BYTES_MAX: libc::c_int = 2 * MAPPED_BYTES_MIN;
+        for (parameter, value) in
+            [(libc::M_MMAP_THRESHOLD, MAPPED_BYTES_MIN), (libc::M_TRIM_THRESHOLD, FREE_BYTES_MAX)]
+        {
+            // SAFETY: any thread may call it at any time; what is out of range is refused.
+            let accepted = unsafe { libc::mallopt(parameter, value) };
+            assert_eq!(accepted, 1, "the allocator allows the value");
+        }
+    }
+}
+
 fn duration(time: libc::timeval) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000)
 }
