@@ -103,6 +103,18 @@ impl MemoryAccount {
         self.apply_limit();
     }
 
+    /// Gives memory back to the system that the arena has touched and nothing uses, where that and
+    /// the private bytes together are above the limit: private memory has no use for it.
+    pub fn give_back_excess(&self) {
+        let usage = self.arena.usage();
+        let private = self.private.load(Ordering::Relaxed) + usage.private_bytes;
+        let maxmemory = self.maxmemory.load(Ordering::Relaxed);
+        let excess = (usage.touched_bytes + private).saturating_sub(maxmemory);
+        if maxmemory != 0 && excess > 0 {
+            self.arena.give_back(excess);
+        }
+    }
+
     /// Takes `before` bytes that were charged for `after` bytes.
     #[cold]
     pub fn recharge(&self, before: u64, after: u64) {
@@ -555,10 +567,7 @@ impl Keyspace {
             return false;
         }
         // Memory that an overshoot touched and nothing uses any more goes back where it can.
-        let touched_excess = (usage.touched_bytes + private).saturating_sub(maxmemory);
-        if touched_excess > 0 {
-            self.arena().give_back(touched_excess);
-        }
+        self.account.give_back_excess();
         let over = usage.used_bytes() + private > maxmemory
             || self.touched_excess() > 0 && self.candidate_count() > 0;
         if !over {

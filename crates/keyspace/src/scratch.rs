@@ -39,6 +39,7 @@ impl Scratch {
             return Err(NeedRoom { bytes: wanted, region: Region::Private });
         }
         account.charge(bytes);
+        account.give_back_excess();
         Ok(Scratch { account: Some(account.clone()), bytes })
     }
 }
