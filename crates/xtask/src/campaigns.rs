@@ -143,6 +143,14 @@ pub const CAMPAIGNS: &[Campaign] = &[
         filter: "floods_of",
     },
     Campaign {
+        name: "peaks",
+        promise: "no request of any command takes memory beyond the limit and what may pass it",
+        has_short: false,
+        amounts: &[("FOREBAY_PEAKS_REQUESTS", 20)],
+        target: TESTS,
+        filter: "no_row_passes_the_limit",
+    },
+    Campaign {
         name: "kills",
         promise: "a thousand clients killed at any step leave nothing, and others notice nothing",
         has_short: false,
