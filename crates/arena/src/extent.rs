@@ -84,6 +84,12 @@ impl Arena {
         self.extents().free_bytes()
     }
 
+    /// Returns how large the largest hole between blocks is, in grades that differ by some 3 %; 0
+    /// where there is none.
+    pub fn largest_hole_grade(&self) -> usize {
+        self.extents().tiles.largest_hole_bin().map_or(0, |bin| bin + 1)
+    }
+
     /// Returns the offset and the owner of a block chosen by `random`, every block about as likely;
     /// `None` when there are hardly any. A moment later it may have moved or be gone.
     pub fn sample_block(&self, random: u64) -> Option<(u64, Owner)> {

@@ -489,24 +489,23 @@ impl Keyspace {
     /// Slides blocks until what is needed fits, within one budget, and gives free segments back.
     /// Returns whether either was of use.
     fn compact(&self, need: NeedRoom) -> bool {
-        let moved = need.region == Region::Extent && self.slide(need.bytes);
-        self.arena().give_back(need.bytes) >= need.bytes.max(1) || moved
+        let is_nearer = need.region == Region::Extent && self.slide(need.bytes);
+        self.arena().give_back(need.bytes) >= need.bytes.max(1) || is_nearer
     }
 
-    /// Slides blocks until there is a hole of `bytes`, within one budget; returns whether any
-    /// moved.
+    /// Slides blocks until there is a hole of `bytes`, within one budget; returns whether there is
+    /// one now, or at least a larger one than before. That blocks have moved is not enough: small
+    /// holes may change places for as long as anybody asks.
     fn slide(&self, bytes: u64) -> bool {
+        let grade_before = self.arena().largest_hole_grade();
         let mut budget = SlideBudget::new();
-        let mut moved = false;
         while let Some(step) = self.arena().plan_slide(bytes, &mut budget) {
             let index = ShardIndex(step.owner.shard);
-            match self.lock(index).shard_mut(index).slide(&step) {
-                Slid::Moved => moved = true,
-                Slid::Pinned => budget.avoid(&step),
-                Slid::Gone => {}
+            if self.lock(index).shard_mut(index).slide(&step) == Slid::Pinned {
+                budget.avoid(&step);
             }
         }
-        moved
+        self.arena().extent_fits(bytes) || self.arena().largest_hole_grade() > grade_before
     }
 
     /// Returns the shard to evict from. Slab pages belong to a shard, so that for these the shard
