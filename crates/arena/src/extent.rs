@@ -214,7 +214,6 @@ impl ExtentSpace {
     ///
     /// # Panics
     /// When no block starts at `offset`.
-    #[cfg_attr(not(test), expect(dead_code, reason = "APPEND copies to a larger block"))]
     pub fn extend(&mut self, offset: u64, bytes: u64, room: Room) -> bool {
         let ((id, tile), bytes) = (self.block(offset), block_size(bytes));
         let missing = bytes.saturating_sub(tile.bytes);
@@ -241,7 +240,7 @@ impl ExtentSpace {
     ///
     /// # Panics
     /// When no block starts at `offset`.
-    #[cfg_attr(not(test), expect(dead_code, reason = "APPEND copies to a larger block"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "spare room is kept"))]
     pub fn shrink(&mut self, offset: u64, bytes: u64) {
         let ((id, tile), bytes) = (self.block(offset), block_size(bytes));
         if bytes < tile.bytes {

@@ -587,3 +587,39 @@ fn clearing_the_top_takes_what_reaches_into_it_and_gives_a_segment() {
     }
     assert!(world.keyspace.arena().usage().touched_bytes <= touched - (2 << 20));
 }
+
+#[test]
+fn value_that_is_appended_to_grows_up_to_the_limit() {
+    const PART: usize = 256 << 10;
+    let world = World::with_segments(1 << 20, 64);
+    world.set("key:1", &"v".repeat(5_000));
+    world.set("key:2", &"v".repeat(5_000));
+    world.set("key:3", &"v".repeat(5_000));
+    let room = 16 << 20;
+    let limit = world.keyspace.used_memory() + room;
+    world.keyspace.set_maxmemory(limit);
+    let mut random = Prng::new(1);
+    let suffix = vec![b'v'; PART];
+    let append = || {
+        world.write("key:2", NOW, |view, key| view.append(key, &suffix).map(|length| length as u64))
+    };
+    let mut length = 0;
+    loop {
+        match append() {
+            Ok(grown) => length = grown,
+            Err(need) => {
+                let mut context = SweepContext { now: NOW, random: &mut random };
+                if world.keyspace.reserve(need, world.key("key:2").shard, &mut context).is_err() {
+                    break;
+                }
+            }
+        }
+        assert_slot_counts_exact(&world);
+    }
+    assert!(length > room / 100 * 90, "{length} of {room} bytes");
+    assert_within(&world, limit);
+    for name in ["key:1", "key:2", "key:3"] {
+        assert!(world.get(name, NOW).unwrap().bytes().all(|byte| byte == b'v'), "{name}");
+    }
+    assert_eq!(world.get("key:2", NOW).unwrap().len() as u64, length);
+}
