@@ -401,10 +401,10 @@ impl Keyspace {
         freed.bytes() + cleared
     }
 
-    /// Has the index do with the memory that it has, or gives it a segment. A shard that lacks a few
-    /// KiB for its buckets needs none once some of its keys are gone, and one without keys finds
-    /// them where another's last have gone. What does not help is asked for again, for more each
-    /// time, until a segment is emptied, whatever lies there.
+    /// Has the index do with the memory that it has, or gives it a segment. A shard that lacks a
+    /// few KiB for its buckets needs none once some of its keys are gone, and one without keys
+    /// finds them where another's last have gone. What does not help is asked for again, for more
+    /// each time, until a segment is emptied, whatever lies there.
     fn free_index(
         &self,
         shard: Option<ShardIndex>,
