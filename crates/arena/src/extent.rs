@@ -84,6 +84,12 @@ impl Arena {
         self.extents().free_bytes()
     }
 
+    /// Returns how large the largest hole between blocks is, in grades that differ by some 3 %; 0
+    /// where there is none.
+    pub fn largest_hole_grade(&self) -> usize {
+        self.extents().tiles.largest_hole_bin().map_or(0, |bin| bin + 1)
+    }
+
     /// Returns the offset and the owner of a block chosen by `random`, every block about as likely;
     /// `None` when there are hardly any. A moment later it may have moved or be gone.
     pub fn sample_block(&self, random: u64) -> Option<(u64, Owner)> {
@@ -208,7 +214,6 @@ impl ExtentSpace {
     ///
     /// # Panics
     /// When no block starts at `offset`.
-    #[cfg_attr(not(test), expect(dead_code, reason = "APPEND copies to a larger block"))]
     pub fn extend(&mut self, offset: u64, bytes: u64, room: Room) -> bool {
         let ((id, tile), bytes) = (self.block(offset), block_size(bytes));
         let missing = bytes.saturating_sub(tile.bytes);
@@ -235,7 +240,7 @@ impl ExtentSpace {
     ///
     /// # Panics
     /// When no block starts at `offset`.
-    #[cfg_attr(not(test), expect(dead_code, reason = "APPEND copies to a larger block"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "spare room is kept"))]
     pub fn shrink(&mut self, offset: u64, bytes: u64) {
         let ((id, tile), bytes) = (self.block(offset), block_size(bytes));
         if bytes < tile.bytes {

@@ -44,12 +44,14 @@ pub struct NeedRoom {
 
 impl NeedRoom {
     /// Returns what to make room for when `attempts` have not been enough. Small entries that went
-    /// may have been of other size classes, so that more of them go, up to some pages; other
-    /// regions need what they need.
+    /// may have been of other size classes, or have left the index as it was, so that more of them
+    /// go, up to some pages; other regions need what they need.
     pub fn after(self, attempts: u32) -> NeedRoom {
         match self.region {
-            Region::Slab => NeedRoom { bytes: self.bytes << attempts.min(10), ..self },
-            Region::Index | Region::Extent | Region::Private => self,
+            Region::Slab | Region::Index => {
+                NeedRoom { bytes: self.bytes << attempts.min(10), ..self }
+            }
+            Region::Extent | Region::Private => self,
         }
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! One thread at a time does either; others that need room wait for it.
 
+use std::ops::Range;
 use std::sync::PoisonError;
 
 use arena::layout::PAGE_BYTES;
@@ -91,30 +92,32 @@ impl Keyspace {
         }
     }
 
-    /// Takes the blocks of the last segment of the extent region away, a bounded number, and gives
-    /// it back; returns how many bytes that was. A segment is passed over where a reader holds a
-    /// block, or one neither finds another place nor may go.
+    /// Takes the blocks away that reach into the last segment of the extent region, a bounded
+    /// number, and gives it back; returns how many bytes that was. A segment is passed over where a
+    /// reader holds a block, or one neither finds another place nor may go.
     pub(crate) fn clear_top(&self, means: Means, context: &mut SweepContext<'_>) -> u64 {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let segment_bytes = self.arena().segment_bytes();
-        let (mut segment, mut below, mut stuck_at) = (None, u64::MAX, None);
+        // Where the segment starts, and before what it ends.
+        let (mut start, mut below, mut stuck_at) = (None, u64::MAX, None);
         for _ in 0..TOP_STEPS_MAX {
             let step = self.arena().plan_top(below);
-            let Some(offset) = step.offset() else { break };
-            if segment.is_some_and(|segment| segment != offset / segment_bytes) {
+            let Some(Range { start: offset, end }) = step.place() else { break };
+            let last = (end.min(below) - 1) / segment_bytes * segment_bytes;
+            if end <= *start.get_or_insert(last) {
                 break;
             }
+            let mut pass_over = || (start, below) = (None, offset / segment_bytes * segment_bytes);
             if self.arena().pins().look(offset) == Look::Pinned {
-                (segment, below) = (None, offset / segment_bytes * segment_bytes);
+                pass_over();
                 continue;
             }
-            segment = Some(offset / segment_bytes);
             match step {
                 TopStep::Move(step) => {
                     let index = ShardIndex(step.owner.shard);
                     let slid = self.lock(index).shard_mut(index).slide(&step);
                     if slid == Slid::Pinned {
-                        (segment, below) = (None, offset / segment_bytes * segment_bytes);
+                        pass_over();
                     }
                 }
                 TopStep::Nothing => break,
@@ -127,7 +130,7 @@ impl Keyspace {
                 TopStep::Stuck { owner, .. } => {
                     let freed = self.evict_block(offset, owner, context.now);
                     if freed <= self.arena().reclaim_deferred() {
-                        (segment, below) = (None, offset / segment_bytes * segment_bytes);
+                        pass_over();
                     }
                 }
             }

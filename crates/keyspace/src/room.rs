@@ -32,6 +32,12 @@ const BYTES_PER_EXTRA_ROUND: u64 = 1024;
 /// How many holds may bring nothing before room is given up.
 const FRUITLESS_ROUNDS_MAX: u32 = 8;
 
+/// The index takes its memory by pages of 16 KiB, for a hundred keys at a time in a small shard:
+/// for each byte of an entry that goes it does without so many.
+const INDEX_BYTES_PER_EVICTED_BYTE: u64 = 64;
+/// Whoever lacks as much of the index, or a segment, has a segment emptied.
+const INDEX_LACK_MAX: u64 = 1 << 20;
+
 /// The share of the memory limit by which it may be passed for a while, by copies of what is there
 /// already: that much is always repaid soon.
 const OVERSHOOT_PERCENT_MAX: u64 = 5;
@@ -342,13 +348,14 @@ impl Keyspace {
         let (mut freed, mut fruitless) = (0, 0);
         for _ in 0..self.rounds(need.bytes) {
             let excess = self.excess_bytes();
-            if (freed >= need.bytes && excess == 0) || fruitless == FRUITLESS_ROUNDS_MAX {
+            let wanted = if need.region == Region::Index { 1 } else { need.bytes };
+            if (freed >= wanted && excess == 0) || fruitless == FRUITLESS_ROUNDS_MAX {
                 break;
             }
             let goal = need.bytes.saturating_sub(freed).max(excess);
             let got = match need.region {
                 Region::Extent => self.free_extents(goal, context),
-                Region::Index => self.shift(Region::Index, Means::Evictions, context),
+                Region::Index => self.free_index(shard, need.bytes, context),
                 Region::Private => panic!("private memory is made room for elsewhere"),
                 Region::Slab if need.bytes > 0 => self.free_slabs(shard, goal, context),
                 Region::Slab => {
@@ -404,6 +411,38 @@ impl Keyspace {
         let cleared = self.clear_top(Means::Evictions, context);
         pay(&self.extent_debt, cleared);
         freed.bytes() + cleared
+    }
+
+    /// Has the index do with the memory that it has, or gives it a segment. A shard that lacks a
+    /// few KiB for its buckets needs none once some of its keys are gone, and one without keys
+    /// finds them where another's last have gone. What does not help is asked for again, for more
+    /// each time, until a segment is emptied, whatever lies there.
+    fn free_index(
+        &self,
+        shard: Option<ShardIndex>,
+        bytes: u64,
+        context: &mut SweepContext<'_>,
+    ) -> u64 {
+        let shifted = self.shift(Region::Index, Means::Moves, context);
+        if shifted > 0 {
+            return shifted;
+        }
+        if bytes < self.arena().segment_bytes().min(INDEX_LACK_MAX) {
+            let has_keys = |shard: &ShardIndex| self.shard_candidates(*shard) > 0;
+            let (victim, goal) = match shard.filter(has_keys) {
+                Some(shard) => (Some(shard), bytes / INDEX_BYTES_PER_EVICTED_BYTE),
+                None => {
+                    let others = self.shard_indexes().filter(has_keys);
+                    (others.min_by_key(|&shard| self.shard_candidates(shard)), u64::MAX)
+                }
+            };
+            let victim = victim.unwrap_or(ShardIndex(0));
+            let freed = self.evict_from(victim, goal, Victims::Any, context).bytes();
+            if freed > 0 {
+                return freed;
+            }
+        }
+        self.shift(Region::Index, Means::Evictions, context)
     }
 
     /// Frees memory that `region` can have, by taking a segment from the region that has more;
@@ -501,24 +540,23 @@ impl Keyspace {
     /// Slides blocks until what is needed fits, within one budget, and gives free segments back.
     /// Returns whether either was of use.
     fn compact(&self, need: NeedRoom) -> bool {
-        let moved = need.region == Region::Extent && self.slide(need.bytes);
-        self.arena().give_back(need.bytes) >= need.bytes.max(1) || moved
+        let is_nearer = need.region == Region::Extent && self.slide(need.bytes);
+        self.arena().give_back(need.bytes) >= need.bytes.max(1) || is_nearer
     }
 
-    /// Slides blocks until there is a hole of `bytes`, within one budget; returns whether any
-    /// moved.
+    /// Slides blocks until there is a hole of `bytes`, within one budget; returns whether there is
+    /// one now, or at least a larger one than before. That blocks have moved is not enough: small
+    /// holes may change places for as long as anybody asks.
     fn slide(&self, bytes: u64) -> bool {
+        let grade_before = self.arena().largest_hole_grade();
         let mut budget = SlideBudget::new();
-        let mut moved = false;
         while let Some(step) = self.arena().plan_slide(bytes, &mut budget) {
             let index = ShardIndex(step.owner.shard);
-            match self.lock(index).shard_mut(index).slide(&step) {
-                Slid::Moved => moved = true,
-                Slid::Pinned => budget.avoid(&step),
-                Slid::Gone => {}
+            if self.lock(index).shard_mut(index).slide(&step) == Slid::Pinned {
+                budget.avoid(&step);
             }
         }
-        moved
+        self.arena().extent_fits(bytes) || self.arena().largest_hole_grade() > grade_before
     }
 
     /// Returns the shard to evict from. Slab pages belong to a shard, so that for these the shard

@@ -77,6 +77,7 @@ pub struct SlideStep {
     pub offset: u64,
     /// Who refers to it.
     pub owner: Owner,
+    bytes: u64,
     block: TileId,
     target: u64,
     hole: TileId,
@@ -104,12 +105,13 @@ pub enum TopStep {
 
 impl TopStep {
     /// Returns where the block lies.
-    pub fn offset(&self) -> Option<u64> {
-        match self {
-            TopStep::Move(step) => Some(step.offset),
-            TopStep::Stuck { offset, .. } => Some(*offset),
-            TopStep::Nothing => None,
-        }
+    pub fn place(&self) -> Option<Range<u64>> {
+        let (offset, bytes) = match *self {
+            TopStep::Move(SlideStep { offset, bytes, .. }) => (offset, bytes),
+            TopStep::Stuck { offset, bytes, .. } => (offset, bytes),
+            TopStep::Nothing => return None,
+        };
+        Some(offset..offset + bytes)
     }
 }
 
@@ -148,7 +150,7 @@ impl ExtentSpace {
         budget.moved_bytes += tile.bytes;
         budget.steps += 1;
         let owner = self.owner(tile.offset);
-        Some(SlideStep { offset: tile.offset, owner, block, target, hole })
+        Some(SlideStep { offset: tile.offset, owner, bytes: tile.bytes, block, target, hole })
     }
 
     /// Returns how to take the last block that starts before `below` away from the end of the
@@ -172,7 +174,8 @@ impl ExtentSpace {
             largest.into_iter().flat_map(|most| self.tiles.holes_between(tile.bytes, most));
         match holes.find(|(_, hole)| hole.offset < tile.offset) {
             Some((hole, Tile { offset: target, .. })) => {
-                TopStep::Move(SlideStep { offset: tile.offset, owner, block, target, hole })
+                let Tile { offset, bytes, .. } = tile;
+                TopStep::Move(SlideStep { offset, owner, bytes, block, target, hole })
             }
             None => TopStep::Stuck { offset: tile.offset, owner, bytes: tile.bytes, is_movable },
         }

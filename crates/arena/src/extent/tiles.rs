@@ -222,6 +222,11 @@ impl Tiles {
         largest.expect("a filled bin has a hole")
     }
 
+    /// Returns the bin of the largest hole; `None` without any.
+    pub fn largest_hole_bin(&self) -> Option<usize> {
+        self.bins.last()
+    }
+
     /// Returns the holes of at least `low` and at most `high` bytes among the first
     /// [`FIT_TRIED_MAX`] of each of their bins.
     pub fn holes_between(&self, low: u64, high: u64) -> impl Iterator<Item = (TileId, Tile)> {

@@ -94,7 +94,8 @@ impl Table {
         is_free
     }
 
-    /// Changes part of a large value where it lies: not while pinned, not beyond its room.
+    /// Changes part of a large value where it lies: not while pinned, and beyond its room only
+    /// where the memory behind it is free.
     pub(super) fn overwrite_large_in_place(
         &mut self,
         id: EntryId,
@@ -108,14 +109,22 @@ impl Table {
         let load = |at: u64| self.memory.word(start + at).load(Ordering::Relaxed);
         let (key_length, old) = (load(block::KEY_LENGTH), load(block::VALUE_LENGTH));
         let end = offset + bytes.len() as u64;
-        if end > load(block::VALUE_CAPACITY) {
+        let is_beyond = end > load(block::VALUE_CAPACITY);
+        if is_beyond && load(block::VALUE_AT) != 0 {
             return false;
         }
         let home = self.bucket(id.home);
         home.begin(Rule::OddWhileOverwriting);
         mark(word);
         let pinned = self.arena.pins().is_pinned(start) && holds(Rule::PinnedUnchanged);
-        if !pinned {
+        let grown = if pinned {
+            None
+        } else if is_beyond {
+            self.grow_block(start, key_length, end)
+        } else {
+            Some(0)
+        };
+        if grown.is_some() {
             let value = start + block_value_offset(key_length);
             if offset > old {
                 self.write_zeroes(value + old, offset - old);
@@ -129,7 +138,30 @@ impl Table {
         }
         unmark(word, location.next_at(start));
         home.end(Rule::OddWhileOverwriting);
-        !pinned
+        self.large_bytes += grown.unwrap_or(0);
+        grown.is_some()
+    }
+
+    /// Makes the block at `start` large enough for a value of `length`, with memory to spare where
+    /// there is as much; returns by how many bytes it grew, `None` where it could not. The caller
+    /// keeps readers away.
+    fn grow_block(&self, start: u64, key_length: u64, length: u64) -> Option<u64> {
+        let value_at = block_value_offset(key_length);
+        let mut extents = self.arena.extents();
+        let before = extents.block_bytes(start);
+        let spare = length.min(APPEND_SPARE_BYTES_MAX);
+        let mut extend = |room: u64| {
+            let bytes = (value_at + room).next_multiple_of(64);
+            extents.extend(start, bytes, self.room)
+        };
+        if !extend(length + spare) && !extend(length) {
+            return None;
+        }
+        let got = extents.block_bytes(start);
+        // What is behind may have been another's block a moment ago.
+        sequence::before_reuse::<AtomicU64>();
+        self.memory.word(start + block::VALUE_CAPACITY).store(got - value_at, Ordering::Relaxed);
+        Some(got - before)
     }
 
     /// Sets or removes the time to live of a large entry: its words have their place already.

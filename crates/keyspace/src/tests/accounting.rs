@@ -9,6 +9,7 @@ use base::ShardIndex;
 use base::prng::Prng;
 
 use super::*;
+use crate::drain::Means;
 use crate::{Access, EvictionPolicy, Expiry, NeedRoom, Region, SlotCount, SweepContext};
 
 /// Compares the kept counts of every slot with a walk over all entries.
@@ -530,4 +531,95 @@ fn small_limit_is_filled_with_keys_of_every_size() {
     println!("{keys} keys, {:?}", world.keyspace.arena().usage());
     assert!(keys >= 14_000, "{keys} keys");
     assert_within(&world, LIMIT);
+}
+
+/// Fills 10 MiB with values of up to 5 KiB, a fifth of which are extents, and returns the least
+/// share of the limit that was in use once it was full, in percent.
+fn least_use_with_values_of_both_regions(policy: EvictionPolicy) -> u64 {
+    const LIMIT: u64 = 10 << 20;
+    let world = World::with_shards(HeapSource::new(1 << 20, 256), 64);
+    world.keyspace.set_sink(None);
+    world.keyspace.set_eviction_policy(policy);
+    world.keyspace.set_maxmemory(LIMIT);
+    let mut random = Prng::new(1);
+    let mut least = LIMIT;
+    for number in 0..25_000 {
+        let value = "v".repeat(1 + random.below(5 << 10) as usize);
+        let now = later(number / 50);
+        set_with_room(&world, &format!("key:{number}"), value.as_bytes(), now, &mut random);
+        if number > 8_000 {
+            least = least.min(world.keyspace.used_memory());
+        }
+    }
+    assert_within(&world, LIMIT);
+    println!("{policy:?}: {} keys", world.keyspace.key_count(DB0));
+    least * 100 / LIMIT
+}
+
+#[test]
+fn values_of_both_regions_never_free_more_than_a_segment_at_once() {
+    let least = least_use_with_values_of_both_regions(EvictionPolicy::AllKeysLru);
+    assert!(least >= 86, "{least} % of the limit were in use");
+}
+
+#[test]
+fn holes_that_change_places_are_no_room() {
+    let least = least_use_with_values_of_both_regions(EvictionPolicy::AllKeysRandom);
+    assert!(least >= 86, "{least} % of the limit were in use");
+}
+
+#[test]
+fn clearing_the_top_takes_what_reaches_into_it_and_gives_a_segment() {
+    let world = World::with_segments(1 << 20, 64);
+    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    // None of the blocks ends with a segment.
+    let value = "v".repeat(5_000);
+    (0..800).for_each(|number| world.set(&format!("key:{number}"), &value));
+    let touched = world.keyspace.arena().usage().touched_bytes;
+    let mut context = SweepContext { now: NOW, random: &mut Prng::new(1) };
+    let mut evicted_before = 0;
+    for round in 0..3 {
+        let given_back = world.keyspace.clear_top(Means::Evictions, &mut context);
+        let evicted = world.keyspace.counters().evicted_keys;
+        assert!(given_back >= if round == 0 { 1 } else { 1 << 20 }, "{round}: {given_back}");
+        assert!(evicted - evicted_before <= 220, "{evicted} keys went");
+        evicted_before = evicted;
+    }
+    assert!(world.keyspace.arena().usage().touched_bytes <= touched - (2 << 20));
+}
+
+#[test]
+fn value_that_is_appended_to_grows_up_to_the_limit() {
+    const PART: usize = 256 << 10;
+    let world = World::with_segments(1 << 20, 64);
+    world.set("key:1", &"v".repeat(5_000));
+    world.set("key:2", &"v".repeat(5_000));
+    world.set("key:3", &"v".repeat(5_000));
+    let room = 16 << 20;
+    let limit = world.keyspace.used_memory() + room;
+    world.keyspace.set_maxmemory(limit);
+    let mut random = Prng::new(1);
+    let suffix = vec![b'v'; PART];
+    let append = || {
+        world.write("key:2", NOW, |view, key| view.append(key, &suffix).map(|length| length as u64))
+    };
+    let mut length = 0;
+    loop {
+        match append() {
+            Ok(grown) => length = grown,
+            Err(need) => {
+                let mut context = SweepContext { now: NOW, random: &mut random };
+                if world.keyspace.reserve(need, world.key("key:2").shard, &mut context).is_err() {
+                    break;
+                }
+            }
+        }
+        assert_slot_counts_exact(&world);
+    }
+    assert!(length > room / 100 * 90, "{length} of {room} bytes");
+    assert_within(&world, limit);
+    for name in ["key:1", "key:2", "key:3"] {
+        assert!(world.get(name, NOW).unwrap().bytes().all(|byte| byte == b'v'), "{name}");
+    }
+    assert_eq!(world.get("key:2", NOW).unwrap().len() as u64, length);
 }

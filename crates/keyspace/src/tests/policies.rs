@@ -277,3 +277,32 @@ fn policy_may_change_at_any_time() {
         }
     }
 }
+
+#[test]
+fn index_that_lacks_room_does_not_empty_a_small_arena() {
+    const LIMIT: u64 = 1500 << 10;
+    for policy in [EvictionPolicy::VolatileLru, EvictionPolicy::AllKeysRandom] {
+        // All slab pages lie in one segment, and as many shards as a server of two workers has.
+        let world = World::with_shards(arena::HeapSource::new(1 << 20, 256), 64);
+        world.keyspace.set_sink(None);
+        world.keyspace.set_eviction_policy(policy);
+        world.keyspace.set_maxmemory(LIMIT);
+        let mut random = Prng::new(1);
+        let (mut least, mut is_full) = (u64::MAX, false);
+        for number in 0..30_000 {
+            let value = vec![b'v'; 1 + random.below(100) as usize];
+            let (name, now) = (format!("key:{number}"), later(number / 50));
+            let expiry = Expiry::At(later(10_000_000));
+            set_with_room_until(&world, &name, &value, expiry, now, &mut random).unwrap();
+            is_full |= world.keyspace.counters().evicted_keys > 500;
+            if is_full {
+                least = least.min(world.keyspace.used_memory());
+            }
+        }
+        assert!(is_full);
+        let percent = least * 100 / LIMIT;
+        println!("{policy:?}: {} keys, at least {percent} % in use", world.keyspace.key_count(DB0));
+        assert!(percent >= 70, "{policy:?}: {percent} % of the limit were in use");
+        assert_within(&world, LIMIT);
+    }
+}
