@@ -21,6 +21,11 @@ impl ReplicationStream {
         ReplicationStream::default()
     }
 
+    /// Returns a stream whose last SELECT chose `database`.
+    pub fn in_database(database: DatabaseIndex) -> ReplicationStream {
+        ReplicationStream { selected: Some(database) }
+    }
+
     /// Appends `record` to `out`.
     pub fn write(&mut self, record: &RecordView<'_>, out: &mut Vec<u8>) {
         let is_several = record.changes().nth(1).is_some();
@@ -125,7 +130,7 @@ mod tests {
     #[test]
     fn effects_are_resp_commands() {
         let [key, value] = [b"k".as_slice(), b"0123456789".as_slice()];
-        let mut stream = ReplicationStream { selected: Some(DatabaseIndex(0)) };
+        let mut stream = ReplicationStream::in_database(DatabaseIndex(0));
         for (effect, expected) in [
             (Effect::Set { key, value, expiry: Expiry::Clear }, "*3 $3 SET $1 k $10 0123456789 "),
             (
