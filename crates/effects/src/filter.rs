@@ -22,7 +22,8 @@ pub struct Filter {
 impl Filter {
     /// Returns whether a record may have changes that are wanted: where not, it need not be read.
     pub fn may_accept(&self, record: &RecordHeader) -> bool {
-        let is_wanted = |slot: Slot| self.slots.as_ref().is_none_or(|slots| slots.contains(&slot.0));
+        let is_wanted =
+            |slot: Slot| self.slots.as_ref().is_none_or(|slots| slots.contains(&slot.0));
         let of_database = self.database.zip(record.database).is_none_or(|(a, b)| a == b);
         of_database && record.slot.is_none_or(is_wanted)
     }

@@ -487,7 +487,9 @@ fn read_effect(kind: u8, bytes: &[u8]) -> Option<Effect<'_>> {
     };
     let effect = match kind {
         kind::SET => Effect::Set { key: rest.next()?, value: rest.next()?, expiry: Expiry::Clear },
-        kind::SET_KEEPING_TIME => Effect::Set { key: rest.next()?, value: rest.next()?, expiry: Expiry::Keep },
+        kind::SET_KEEPING_TIME => {
+            Effect::Set { key: rest.next()?, value: rest.next()?, expiry: Expiry::Keep }
+        }
         kind::SET_UNTIL => {
             let (key, value) = (rest.next()?, rest.next()?);
             Effect::Set { key, value, expiry: Expiry::At(time(rest.next()?)?) }

@@ -135,7 +135,12 @@ impl WriteView<'_> {
         // Nothing is kept by a range that ends before it begins.
         let range = [start as i64, (start + count) as i64 - 1];
         let [start, stop] = if count == 0 { [1, 0] } else { range }.map(IntegerText::new);
-        place.changed_by(key, exists, (CLASS, "LTRIM"), [start.as_bytes(), stop.as_bytes()].into_iter());
+        place.changed_by(
+            key,
+            exists,
+            (CLASS, "LTRIM"),
+            [start.as_bytes(), stop.as_bytes()].into_iter(),
+        );
         Ok(())
     }
 

@@ -152,7 +152,12 @@ impl WriteView<'_> {
         let ((), exists) = place
             .change_collection(key, id, |set: &mut SortedSet, _| set.remove_range(start, count));
         let range = [start, start + count - 1].map(|rank| IntegerText::new(rank as i64));
-        place.changed_by(key, exists, (CLASS, "ZREMRANGEBYRANK"), range.iter().map(IntegerText::as_bytes));
+        place.changed_by(
+            key,
+            exists,
+            (CLASS, "ZREMRANGEBYRANK"),
+            range.iter().map(IntegerText::as_bytes),
+        );
         Ok(())
     }
 }

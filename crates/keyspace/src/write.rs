@@ -289,7 +289,6 @@ impl<'g> WriteView<'g> {
     }
 }
 
-
 /// One database within one shard, to change: each method is one whole change with its effect.
 pub(crate) struct Place<'p> {
     pub shard: &'p mut Shard,
