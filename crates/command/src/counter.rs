@@ -25,6 +25,7 @@ pub(crate) fn add(
         None => 0,
     };
     let sum = value.checked_add(delta).ok_or(CommandError::OVERFLOW)?;
+    cx.view.name_event("incrby");
     cx.view.set(key, IntegerText::new(sum).as_bytes(), Expiry::Keep)?;
     reply.integer(sum);
     Ok(())

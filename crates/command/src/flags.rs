@@ -56,6 +56,10 @@ impl Flags {
     /// shown.
     pub const UNGUARDED: Flags = Flags(1 << 27);
 
+    /// Its requests are effects as they are: they name one key, and ask neither time nor chance.
+    /// Records have them, and are replayed by running the command. Forebay's own, not shown.
+    pub const EFFECT: Flags = Flags(1 << 28);
+
     /// The names that COMMAND INFO prints, in its order. PROTECTED is hidden there as in Redis.
     const NAMES: [(Flags, &'static str); 16] = [
         (Flags::WRITE, "write"),

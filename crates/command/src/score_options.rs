@@ -116,6 +116,7 @@ pub(crate) fn score(
     };
     if options.increments {
         check_sum(cx, key, pairs[0])?;
+        cx.view.name_event("zincr");
     }
     let mut result = None;
     let scored = cx.view.score_members(key, pairs, when_absent, |old, given| {

@@ -25,6 +25,7 @@ pub(crate) fn pop(
     }
     // Each member with its score is an array of its own where several are asked for.
     let is_nested = args.len() == 3 && reply.protocol() == Protocol::Resp3;
+    cx.view.name_event(if direction == Direction::Up { "zpopmin" } else { "zpopmax" });
     let popped = cx.view.pop_scored(key, direction, count, |set, first, count| {
         reply.array(if is_nested { count } else { 2 * count });
         let start = if direction == Direction::Up { first } else { first + count - 1 };

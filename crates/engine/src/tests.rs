@@ -27,6 +27,7 @@ use command::{
     ClientInfo, Command, ConfigError, Host, InfoSections, LatencyEvent, Observer, RewriteError,
     SessionState, ShutdownError, ShutdownRequest, SlowCommand,
 };
+use effects::{RecordView, ReplicationStream};
 use keyspace::{Access, DatasetDigest, EffectSink, EvictionPolicy, Keyspace, Record, Served};
 use resp::{Batch, Decoder, Limits, Output, RequestView, encode_command};
 
@@ -38,10 +39,14 @@ use crate::{
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
 
 fn keyspace(shard_count: u32) -> Keyspace {
+    keyspace_of(shard_count, 16)
+}
+
+fn keyspace_of(shard_count: u32, database_count: u32) -> Keyspace {
     let source = Box::new(HeapSource::new(1 << 16, 1024));
     let config = ArenaConfig {
         shard_count,
-        database_count: 16,
+        database_count,
         hash_keys: base::HashKeys::fixed(shard_count.into()),
     };
     Keyspace::new(Arena::new(source, config).unwrap())
@@ -324,7 +329,11 @@ impl Recorded {
     /// Returns all records, arguments apart by spaces.
     fn texts(&self) -> Vec<String> {
         let text = |record: &Vec<u8>| {
-            let text = String::from_utf8_lossy(record).replace("\r\n", " ");
+            let (mut stream, mut text) =
+                (ReplicationStream::in_database(DatabaseIndex(0)), Vec::new());
+            let record = RecordView::read(record).unwrap();
+            record.changes().for_each(|change| stream.write_change(&change, &mut text));
+            let text = String::from_utf8_lossy(&text).replace("\r\n", " ");
             let words = text.split(' ').filter(|word| !word.starts_with(['*', '$']));
             words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
         };
@@ -336,7 +345,7 @@ impl Recorded {
         let copy = keyspace(8);
         let mut applier = Applier::new();
         for record in &*self.records.lock().unwrap() {
-            applier.apply(&copy, record).unwrap();
+            applier.apply(&copy, &RecordView::read(record).unwrap()).unwrap();
         }
         copy
     }
@@ -345,7 +354,7 @@ impl Recorded {
 impl EffectSink for Recorded {
     fn append(&self, record: &Record<'_>) -> Lsn {
         let mut bytes = Vec::new();
-        record.encode(&mut bytes);
+        record.encode(Lsn(0), &mut bytes);
         let mut records = self.records.lock().unwrap();
         records.push(bytes);
         Lsn(records.len() as u64)

@@ -6,9 +6,9 @@
 use arena::{Entry, NeedRoom};
 use base::prng::Prng;
 use base::{DatabaseIndex, Key, ShardIndex, UnixMs};
+use effects::{Effect, EventClass};
 
 use crate::digest::DatasetDigest;
-use crate::effect::Effect;
 use crate::guard::{Shards, ShardsMut};
 use crate::keyspace::Keyspace;
 use crate::object::Object;
@@ -202,7 +202,7 @@ impl<'g> Access<'g> {
             for index in keyspace.shard_indexes() {
                 flush(shards.shard_mut(index), recorder, database, now);
             }
-            emit(shards, recorder, database, &Effect::FlushDatabase);
+            emit(shards, recorder, database, now, Effect::FlushDatabase);
         });
     }
 
@@ -214,7 +214,7 @@ impl<'g> Access<'g> {
                     flush(shards.shard_mut(index), recorder, database, now);
                 }
             }
-            emit(shards, recorder, DatabaseIndex(0), &Effect::FlushAll);
+            emit(shards, recorder, DatabaseIndex(0), now, Effect::FlushAll);
         });
     }
 
@@ -238,7 +238,7 @@ impl<'g> Access<'g> {
             for index in keyspace.shard_indexes() {
                 swap(shards.shard_mut(index), recorder, a, b, now);
             }
-            emit(shards, recorder, DatabaseIndex(0), &Effect::SwapDatabases { a, b });
+            emit(shards, recorder, DatabaseIndex(0), now, Effect::SwapDatabases { a, b });
             Ok(())
         })
     }
@@ -394,7 +394,7 @@ fn remove_expired(
     shard.freeze_if_atomic(database, recorder);
     for name in names {
         let (key, touch) = (shard.key(name), Touch::No);
-        Place { shard, recorder, database, now, touch }.live(&key);
+        Place { shard, recorder, database, now, touch, event: "" }.live(&key);
     }
 }
 
@@ -468,8 +468,10 @@ fn emit(
     shards: &mut dyn Shards,
     recorder: &mut Recorder,
     database: DatabaseIndex,
-    effect: &Effect<'_>,
+    now: UnixMs,
+    effect: Effect<'_>,
 ) {
     let shard = shards.shard_mut(ShardIndex(0));
-    Place { shard, recorder, database, now: UnixMs(0), touch: Touch::No }.emit(effect);
+    let mut place = Place { shard, recorder, database, now, touch: Touch::No, event: "" };
+    place.emit(EventClass::Generic, effect);
 }

@@ -11,6 +11,7 @@ use arena::pins::Look;
 use arena::{Entry, Owner};
 use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
+use effects::Cause;
 
 use crate::keyspace::Keyspace;
 use crate::policy::EvictionPolicy;
@@ -19,7 +20,7 @@ use crate::recorder::Recorder;
 use crate::room::SweepContext;
 use crate::shard::{Shard, is_expired};
 use crate::view::Touch;
-use crate::write::{Place, Removal};
+use crate::write::Place;
 
 /// How many keys a choice looks at unless told: Redis's maxmemory-samples.
 pub(crate) const SAMPLES_DEFAULT: u32 = 5;
@@ -444,11 +445,12 @@ impl Shard {
         let entry = part.object(id);
         // What lies in upload memory is no room for anybody but its session.
         let bytes = entry.arena_bytes();
-        let removal = if is_expired(&entry, now) { Removal::Expired } else { Removal::Evicted };
+        let cause = if is_expired(&entry, now) { Cause::Expired } else { Cause::Evicted };
         let mut recorder = Recorder::default();
         let touch = Touch::No;
-        let mut place = Place { shard: self, recorder: &mut recorder, database, now, touch };
-        if place.remove(key, id, removal) { bytes } else { 0 }
+        let recorder = &mut recorder;
+        let mut place = Place { shard: self, recorder, database, now, touch, event: "" };
+        if place.remove(key, id, cause) { bytes } else { 0 }
     }
 
     /// Gives memory back: of slab pages that have become sparse, and of tables without keys.

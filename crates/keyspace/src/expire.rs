@@ -1,12 +1,13 @@
 //! The sweep that removes expired keys, a bounded step at a time.
 
 use base::{DatabaseIndex, ShardIndex, UnixMs};
+use effects::Cause;
 
 use crate::keyspace::Keyspace;
 use crate::recorder::Recorder;
 use crate::shard::{Shard, is_expired};
 use crate::view::Touch;
-use crate::write::{Place, Removal};
+use crate::write::Place;
 
 /// What one step of the sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,8 +124,9 @@ impl Sweep<'_> {
         let key = self.shard.key(&bytes);
         let (database, now, touch) = (self.database, self.now, Touch::No);
         let mut recorder = Recorder::default();
-        let mut place = Place { shard: self.shard, recorder: &mut recorder, database, now, touch };
-        place.remove(&key, id, Removal::Expired);
+        let (shard, recorder) = (&mut *self.shard, &mut recorder);
+        let mut place = Place { shard, recorder, database, now, touch, event: "" };
+        place.remove(&key, id, Cause::Expired);
         None
     }
 

@@ -293,6 +293,12 @@ impl<'k> Guard<'k> {
         self.recorder.begin_atomic();
     }
 
+    /// Gives the records of this guard the time `at`, whatever the time of the views that change: a
+    /// replay asks no clock, and its records happened when the original ones did.
+    pub fn replay_at(&mut self, at: UnixMs) {
+        self.recorder.replayed_at = Some(at);
+    }
+
     /// Returns whether a lookup under this guard has met an expired key since
     /// [`Guard::remove_expired`].
     #[inline]

@@ -2,10 +2,14 @@
 
 use base::Key;
 use collections::Hash;
+use effects::EventClass;
 
 use crate::lists::growth_bound;
 use crate::view::WrongType;
 use crate::write::{Refusal, WriteView};
+
+/// The class of the keyspace events.
+const CLASS: EventClass = EventClass::Hash;
 
 impl WriteView<'_> {
     /// Sets fields of the hash at `key`: `parts` are a field, its value, a field, its value, and
@@ -39,7 +43,7 @@ impl WriteView<'_> {
                 added
             }
         };
-        place.changed_by(key, true, "HSET", parts);
+        place.changed_by(key, true, (CLASS, "HSET"), parts);
         Ok(added)
     }
 
@@ -58,7 +62,7 @@ impl WriteView<'_> {
             fields.clone().filter(|field| hash.remove(field, rules)).count()
         });
         if removed > 0 {
-            place.changed_by(key, exists, "HDEL", fields);
+            place.changed_by(key, exists, (CLASS, "HDEL"), fields);
         }
         Ok(removed)
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arena::{Arena, Table};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, KeyHasher, SecretHasher, ShardIndex};
 use collections::Limits;
+use effects::{Admission, EffectSink};
 
-use crate::effect::EffectSink;
 use crate::evict::SAMPLES_DEFAULT;
 use crate::guard::Guard;
 use crate::published::{Counters, DatabaseCounts, Published};
@@ -49,6 +49,7 @@ pub struct Keyspace {
     pub(crate) turn: Mutex<()>,
     pub(crate) touches: TouchInbox,
     pub(crate) served: ServedList,
+    admission: Arc<Admission>,
 }
 
 /// One shard behind its lock, on cache lines of its own.
@@ -83,6 +84,7 @@ impl Keyspace {
             turn: Mutex::new(()),
             touches: TouchInbox::default(),
             served: ServedList::default(),
+            admission: Arc::default(),
         }
     }
 
@@ -188,6 +190,12 @@ impl Keyspace {
         {
             prefetch(&part.table, key.hash);
         }
+    }
+
+    /// Returns whether writes are taken. Who changes data asks before he begins; the sweeps do.
+    #[inline]
+    pub fn admission(&self) -> &Arc<Admission> {
+        &self.admission
     }
 
     /// Makes `sink` the listener of all effects from one moment on, in place of any before.

@@ -4,7 +4,7 @@
 //! `view.rs` reads and `write.rs` changes one database through a guard, `relocate.rs` gives
 //! values to other keys and databases, `access.rs` works on the
 //! whole keyspace; `shard.rs` is what a lock protects, `published.rs` what anyone may read without
-//! it. `effect.rs` is the stream of changes and `recorder.rs` makes one record of many.
+//! it. `recorder.rs` hands changes to the sink, and makes one record of many.
 //! `expire.rs`, `evict.rs`, `room.rs` and `drain.rs` give memory back, `policy.rs` says which keys
 //! may go and which first, by the marks of `tracking.rs`; `touch.rs` takes in what readers in other
 //! processes have used; `watch.rs` serves WATCH and `wait.rs` those who
@@ -18,7 +18,6 @@
 mod access;
 mod digest;
 mod drain;
-mod effect;
 mod encoding;
 mod evict;
 mod expire;
@@ -59,7 +58,7 @@ pub use arena::{
     Uploader, ValueType,
 };
 pub use digest::DatasetDigest;
-pub use effect::{Effect, EffectSink, Expiry, Record};
+pub use effects::{Admission, Effect, EffectSink, EventClass, Expiry, Record, RecordView, Refused};
 pub use encoding::EMBSTR_BYTES_MAX;
 pub use expire::SweepOutcome;
 pub use guard::Guard;

@@ -3,6 +3,7 @@
 use base::Key;
 use base::number_text::IntegerText;
 use collections::{End, List, Place, Rules};
+use effects::EventClass;
 
 use crate::view::WrongType;
 use crate::write::{Refusal, WriteView};
@@ -23,6 +24,9 @@ pub(crate) const PART_BYTES: u64 = 128;
 pub(crate) fn growth_bound<'e>(parts: impl Iterator<Item = &'e [u8]>) -> u64 {
     parts.map(|part| part.len() as u64 * 5 / 4 + PART_BYTES).sum()
 }
+
+/// The class of the keyspace events.
+const CLASS: EventClass = EventClass::List;
 
 impl WriteView<'_> {
     /// Adds `elements`, which are not empty, one after the other at `end` of the list at `key`;
@@ -59,7 +63,7 @@ impl WriteView<'_> {
             }
         };
         let name = if end == End::Head { "LPUSH" } else { "RPUSH" };
-        place.changed_by(key, true, name, elements);
+        place.changed_by(key, true, (CLASS, name), elements);
         Ok(length)
     }
 
@@ -87,7 +91,7 @@ impl WriteView<'_> {
             });
         let name = if end == End::Head { "LPOP" } else { "RPOP" };
         let text = IntegerText::new(count as i64);
-        place.changed_by(key, exists, name, [text.as_bytes()].into_iter());
+        place.changed_by(key, exists, (CLASS, name), [text.as_bytes()].into_iter());
         Ok(Some(result))
     }
 
@@ -110,7 +114,7 @@ impl WriteView<'_> {
         });
         if is_set {
             let text = IntegerText::new(index as i64);
-            place.changed_by(key, exists, "LSET", [text.as_bytes(), element].into_iter());
+            place.changed_by(key, exists, (CLASS, "LSET"), [text.as_bytes(), element].into_iter());
         }
         Ok(is_set)
     }
@@ -131,7 +135,12 @@ impl WriteView<'_> {
         // Nothing is kept by a range that ends before it begins.
         let range = [start as i64, (start + count) as i64 - 1];
         let [start, stop] = if count == 0 { [1, 0] } else { range }.map(IntegerText::new);
-        place.changed_by(key, exists, "LTRIM", [start.as_bytes(), stop.as_bytes()].into_iter());
+        place.changed_by(
+            key,
+            exists,
+            (CLASS, "LTRIM"),
+            [start.as_bytes(), stop.as_bytes()].into_iter(),
+        );
         Ok(())
     }
 
@@ -159,9 +168,9 @@ impl WriteView<'_> {
         let word: &[u8] = if beside == Place::Before { b"BEFORE" } else { b"AFTER" };
         let arguments = [word, pivot, element].into_iter();
         if length.is_some() {
-            place.changed_by(key, exists, "LINSERT", arguments);
+            place.changed_by(key, exists, (CLASS, "LINSERT"), arguments);
         } else if is_remade {
-            place.formed_by(key, "LINSERT", arguments);
+            place.formed_by(key, (CLASS, "LINSERT"), arguments);
         }
         Ok(Some(length))
     }
@@ -186,7 +195,7 @@ impl WriteView<'_> {
         if removed > 0 {
             let count = removed as i64;
             let text = IntegerText::new(if end == End::Head { count } else { -count });
-            place.changed_by(key, exists, "LREM", [text.as_bytes(), element].into_iter());
+            place.changed_by(key, exists, (CLASS, "LREM"), [text.as_bytes(), element].into_iter());
         }
         Ok(removed)
     }

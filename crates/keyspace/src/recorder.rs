@@ -6,9 +6,8 @@
 use std::cell::Cell;
 
 use arena::ReservedBlock;
-use base::{DatabaseIndex, Lsn};
-
-use crate::effect::{Effect, EffectSink, Record, encode_select};
+use base::{Lsn, UnixMs};
+use effects::{Change, EffectSink, Record, RecordBuilder};
 
 /// The part of a guard that knows which effects belong together; small, because every lock makes
 /// one.
@@ -24,21 +23,16 @@ pub(crate) struct Recorder {
     has_ready: bool,
     /// A lookup has met a key that has expired, and left it: views that read share the recorder.
     has_met_expired: Cell<bool>,
-    /// The atomic record, once there is an effect that somebody listens to.
-    atomic: Option<Box<AtomicRecord>>,
+    /// The change underway has added an entry.
+    pub has_added: bool,
+    /// The time that records get, where it is not that of the change.
+    pub replayed_at: Option<UnixMs>,
+    /// The atomic record, once there is an effect that somebody listens to. Its buffer holds at most
+    /// the bytes of the request or of the MULTI queue that caused the effects, plus a short header
+    /// for each: the limits on those bound it.
+    atomic: Option<Box<RecordBuilder>>,
     /// The block that has the value of the request underway, if one was received so.
     pub offer: Option<Box<ReservedBlock>>,
-}
-
-/// A record under construction.
-///
-/// Its buffer holds at most the bytes of the request or of the MULTI queue that caused the
-/// effects, plus a short frame for each key: the limits on those bound it.
-#[derive(Default)]
-struct AtomicRecord {
-    buffer: Vec<u8>,
-    /// The database that the buffer's last SELECT chose.
-    selected: DatabaseIndex,
 }
 
 impl Recorder {
@@ -106,23 +100,20 @@ impl Recorder {
         self.last_lsn
     }
 
-    /// Passes `effect` on, or keeps it for the one record; returns the LSN it got at once.
+    /// Passes `change`, which happened at `now`, on, or keeps it for the one record; returns the
+    /// LSN it got at once.
     pub fn record(
         &mut self,
         sink: &dyn EffectSink,
-        database: DatabaseIndex,
-        effect: &Effect<'_>,
+        now: UnixMs,
+        change: &Change<'_>,
     ) -> Option<Lsn> {
+        let time = self.replayed_at.unwrap_or(now);
         if !self.is_atomic {
-            self.last_lsn = sink.append(&Record::one(database, *effect));
+            self.last_lsn = sink.append(&Record::one(time, change));
             return Some(self.last_lsn);
         }
-        let atomic = self.atomic.get_or_insert_default();
-        if database != atomic.selected {
-            encode_select(database, &mut atomic.buffer);
-            atomic.selected = database;
-        }
-        effect.encode(&mut atomic.buffer);
+        self.atomic.get_or_insert_default().add(time, change);
         None
     }
 
@@ -133,9 +124,9 @@ impl Recorder {
     pub fn finish_atomic(&mut self, sink: Option<&dyn EffectSink>) -> Option<Lsn> {
         assert!(self.is_atomic, "a record ends that began");
         self.is_atomic = false;
-        let atomic = self.atomic.take()?;
+        let mut atomic = self.atomic.take()?;
         let sink = sink.expect("effects are kept only where a sink listens");
-        self.last_lsn = sink.append(&Record::encoded(&atomic.buffer));
+        self.last_lsn = sink.append(&atomic.finish()?);
         Some(self.last_lsn)
     }
 }

@@ -7,8 +7,8 @@
 use arena::{AccessMark, Encoding, EntryId, HeldValue, NeedRoom, NewValue, ValueType};
 use base::{DatabaseIndex, Key, UnixMs};
 use collections::Collection;
+use effects::{Effect, EventClass};
 
-use crate::effect::Effect;
 use crate::object::handle_of;
 use crate::scratch::SCRATCH_BYTES_MIN;
 use crate::write::{Place, WriteView};
@@ -77,7 +77,7 @@ impl WriteView<'_> {
         let database = self.database();
         let effect = Effect::Rename { source: source.bytes, target: target.bytes };
         let [source, target] = [source, target].map(|key| Spot { database, key });
-        self.hand_on(source, target, &effect)
+        self.hand_on(source, target, effect)
     }
 
     /// Takes `key` to `database`, another one, in place of what it is there. Returns whether it was
@@ -88,7 +88,7 @@ impl WriteView<'_> {
     pub fn move_to(&mut self, key: &Key<'_>, database: DatabaseIndex) -> Result<bool, NeedRoom> {
         let effect = Effect::Move { key: key.bytes, database };
         let source = Spot { database: self.database(), key };
-        self.hand_on(source, Spot { database, key }, &effect)
+        self.hand_on(source, Spot { database, key }, effect)
     }
 
     /// Makes `target` of `database` what `source` is, in place of what it was. Returns whether
@@ -111,7 +111,7 @@ impl WriteView<'_> {
         let to = Spot { database, key: target };
         self.at(to).store_carried(target, &mut carried)?;
         let effect = Effect::Copy { source: source.bytes, target: target.bytes, database };
-        self.at(from).emit(&effect);
+        self.at(from).emit(EventClass::Generic, effect);
         self.at(to).tell(target, true);
         Ok(true)
     }
@@ -142,7 +142,7 @@ impl WriteView<'_> {
         &mut self,
         source: Spot<'_>,
         target: Spot<'_>,
-        effect: &Effect<'_>,
+        effect: Effect<'_>,
     ) -> Result<bool, NeedRoom> {
         // Where it has expired it is removed first, with an effect of its own.
         self.at(target).live(target.key);
@@ -162,7 +162,7 @@ impl WriteView<'_> {
         }
         handed_on?;
         let mut place = self.at(source);
-        place.emit(effect);
+        place.emit(EventClass::Generic, effect);
         place.tell(source.key, false);
         self.at(target).tell(target.key, true);
         Ok(true)

@@ -2,10 +2,14 @@
 
 use base::Key;
 use collections::Set;
+use effects::EventClass;
 
 use crate::lists::growth_bound;
 use crate::view::WrongType;
 use crate::write::{Refusal, WriteView};
+
+/// The class of the keyspace events.
+const CLASS: EventClass = EventClass::Set;
 
 impl WriteView<'_> {
     /// Adds `members`, which are not empty, to the set at `key`; returns how many are new.
@@ -41,9 +45,9 @@ impl WriteView<'_> {
             }
         };
         if added > 0 {
-            place.changed_by(key, true, "SADD", members);
+            place.changed_by(key, true, (CLASS, "SADD"), members);
         } else if is_remade {
-            place.formed_by(key, "SADD", members);
+            place.formed_by(key, (CLASS, "SADD"), members);
         }
         Ok(added)
     }
@@ -63,7 +67,7 @@ impl WriteView<'_> {
             members.clone().filter(|member| set.remove(member, rules)).count()
         });
         if removed > 0 {
-            place.changed_by(key, exists, "SREM", members);
+            place.changed_by(key, exists, (CLASS, "SREM"), members);
         }
         Ok(removed)
     }

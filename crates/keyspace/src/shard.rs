@@ -8,8 +8,8 @@ use arena::{
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, Lsn, SLOT_COUNT, ShardIndex, Slot, UnixMs};
 
 use collections::{Limits, Rules};
+use effects::EffectSink;
 
-use crate::effect::EffectSink;
 use crate::evict::EvictionPool;
 use crate::object::Object;
 use crate::published::{DatabaseCounts, Published};

@@ -3,6 +3,7 @@
 use base::Key;
 use base::number_text::{DoubleText, IntegerText};
 use collections::{Direction, SortedSet};
+use effects::EventClass;
 
 use crate::lists::{WhenAbsent, growth_bound};
 use crate::view::WrongType;
@@ -16,6 +17,9 @@ pub struct Scored {
     /// Members that have another score.
     pub updated: usize,
 }
+
+/// The class of the keyspace events.
+const CLASS: EventClass = EventClass::SortedSet;
 
 impl WriteView<'_> {
     /// Gives members of the sorted set at `key` scores: `rule` says for each of `pairs`, which are
@@ -73,7 +77,7 @@ impl WriteView<'_> {
         }
         if !changed.is_empty() {
             let parts = changed.iter().flat_map(|(score, member)| [score.as_bytes(), member]);
-            place.changed_by(key, true, "ZADD", parts);
+            place.changed_by(key, true, (CLASS, "ZADD"), parts);
         }
         Ok(scored)
     }
@@ -93,7 +97,7 @@ impl WriteView<'_> {
             members.clone().filter(|member| set.remove(member, rules).is_some()).count()
         });
         if removed > 0 {
-            place.changed_by(key, exists, "ZREM", members);
+            place.changed_by(key, exists, (CLASS, "ZREM"), members);
         }
         Ok(removed)
     }
@@ -126,7 +130,7 @@ impl WriteView<'_> {
             result
         };
         let (result, exists) = place.change_collection(key, id, change);
-        place.changed_by(key, exists, "ZREM", gone.iter().map(Vec::as_slice));
+        place.changed_by(key, exists, (CLASS, "ZREM"), gone.iter().map(Vec::as_slice));
         Ok(Some(result))
     }
 
@@ -148,7 +152,12 @@ impl WriteView<'_> {
         let ((), exists) = place
             .change_collection(key, id, |set: &mut SortedSet, _| set.remove_range(start, count));
         let range = [start, start + count - 1].map(|rank| IntegerText::new(rank as i64));
-        place.changed_by(key, exists, "ZREMRANGEBYRANK", range.iter().map(IntegerText::as_bytes));
+        place.changed_by(
+            key,
+            exists,
+            (CLASS, "ZREMRANGEBYRANK"),
+            range.iter().map(IntegerText::as_bytes),
+        );
         Ok(())
     }
 }

@@ -16,7 +16,9 @@ use std::sync::{Arc, Mutex};
 use arena::{Arena, ArenaConfig, HeapSource};
 use base::{DatabaseIndex, Key, Lsn, UnixMs};
 
-use crate::{EffectSink, Keyspace, Record};
+use effects::ReplicationStream;
+
+use crate::{EffectSink, Keyspace, Record, RecordView};
 
 const DB0: DatabaseIndex = DatabaseIndex(0);
 const DB1: DatabaseIndex = DatabaseIndex(1);
@@ -87,16 +89,19 @@ impl World {
         Some(String::from_utf8(bytes.to_vec()).unwrap())
     }
 
-    /// Returns the records since the last call, as text with spaces for line ends.
+    /// Returns the records since the last call, each as the words of its RESP commands.
     fn records(&self) -> Vec<String> {
         let records = std::mem::take(&mut *self.sink.records.lock().unwrap());
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace("\r\n", " ");
-        records.into_iter().map(text).map(words_only).collect()
+        records.iter().map(|record| words_of(record)).collect()
     }
 }
 
-/// Returns the arguments of RESP commands without their frames.
-fn words_only(text: String) -> String {
+/// Returns the words of a record's RESP commands, which begin in database 0.
+fn words_of(record: &[u8]) -> String {
+    let (mut stream, mut text) = (ReplicationStream::in_database(DB0), Vec::new());
+    let record = RecordView::read(record).expect("what was written can be read");
+    record.changes().for_each(|change| stream.write_change(&change, &mut text));
+    let text = String::from_utf8(text).unwrap().replace("\r\n", " ");
     let words = text.split(' ').filter(|word| !word.starts_with(['*', '$']));
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
@@ -110,7 +115,7 @@ struct Recorded {
 impl EffectSink for Recorded {
     fn append(&self, record: &Record<'_>) -> Lsn {
         let mut bytes = Vec::new();
-        record.encode(&mut bytes);
+        record.encode(Lsn(0), &mut bytes);
         self.records.lock().unwrap().push(bytes);
         Lsn(self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1)
     }

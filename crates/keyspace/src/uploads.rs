@@ -13,8 +13,8 @@ use arena::{
     Uploaded,
 };
 use base::Key;
+use effects::{Effect, EventClass, Expiry};
 
-use crate::effect::{Effect, Expiry};
 use crate::view::ReadView;
 use crate::write::{Place, WriteView};
 
@@ -157,7 +157,8 @@ impl Place<'_> {
             true => self.stored_bytes(key),
             false => Vec::new(),
         };
-        self.changed(key, &Effect::Set { key: key.bytes, value: &told, expiry });
+        let effect = Effect::Set { key: key.bytes, value: &told, expiry };
+        self.changed(key, EventClass::String, effect);
         Ok(())
     }
 

@@ -7,8 +7,8 @@ use arena::{
 use base::{DatabaseIndex, Key, UnixMs};
 
 use collections::Rules;
+use effects::{Arguments, Cause, Change, Effect, EventClass, Expiry};
 
-use crate::effect::{Effect, Expiry};
 use crate::encoding::{encoding_of, encoding_of_text};
 use crate::guard::ShardsMut;
 use crate::object::{Kind, handle_of, kind_of};
@@ -49,6 +49,7 @@ pub struct WriteView<'g> {
     database: DatabaseIndex,
     now: UnixMs,
     touch: Touch,
+    event: &'static str,
 }
 
 impl<'g> WriteView<'g> {
@@ -59,13 +60,19 @@ impl<'g> WriteView<'g> {
         database: DatabaseIndex,
         now: UnixMs,
     ) -> WriteView<'g> {
-        WriteView { shards, recorder, database, now, touch: Touch::Yes }
+        WriteView { shards, recorder, database, now, touch: Touch::Yes, event: "" }
     }
 
     /// Returns the same view, whose lookups do not count as uses. What is stored counts as used
     /// when it is stored, though not as used once more.
     pub fn without_touch(self) -> WriteView<'g> {
         WriteView { touch: Touch::No, ..self }
+    }
+
+    /// Gives the changes that follow this keyspace event, where theirs would be that of another
+    /// command: INCR stores as SET does, and its event is `incrby`.
+    pub fn name_event(&mut self, event: &'static str) {
+        self.event = event;
     }
 
     /// Returns the database.
@@ -240,7 +247,7 @@ impl<'g> WriteView<'g> {
     pub fn remove(&mut self, key: &Key<'_>) -> bool {
         let mut place = self.place(key);
         let Some(id) = place.live(key) else { return false };
-        place.remove(key, id, Removal::Asked);
+        place.remove(key, id, Cause::Command);
         true
     }
 
@@ -271,16 +278,15 @@ impl<'g> WriteView<'g> {
     pub(crate) fn place_in(&mut self, database: DatabaseIndex, key: &Key<'_>) -> Place<'_> {
         let shard = self.shards.shard(key.shard);
         shard.freeze_if_atomic(database, self.recorder);
-        Place { shard, recorder: self.recorder, database, now: self.now, touch: self.touch }
+        Place {
+            shard,
+            recorder: self.recorder,
+            database,
+            now: self.now,
+            touch: self.touch,
+            event: self.event,
+        }
     }
-}
-
-/// Why a key is removed: what is counted, nothing else.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Removal {
-    Asked,
-    Expired,
-    Evicted,
 }
 
 /// One database within one shard, to change: each method is one whole change with its effect.
@@ -290,6 +296,7 @@ pub(crate) struct Place<'p> {
     pub database: DatabaseIndex,
     pub now: UnixMs,
     pub touch: Touch,
+    pub event: &'static str,
 }
 
 impl<'p> Place<'p> {
@@ -299,7 +306,7 @@ impl<'p> Place<'p> {
         let part = self.shard.database(self.database)?;
         let id = part.table.find(key.hash, key.bytes)?;
         if is_expired(&part.table.entry(id), self.now) {
-            self.remove(key, id, Removal::Expired);
+            self.remove(key, id, Cause::ExpiredOnAccess);
             return None;
         }
         Some(id)
@@ -333,7 +340,7 @@ impl<'p> Place<'p> {
         let found = self.live(key);
         let at = self.expiry_after(found, expiry);
         self.put(key, found, value, encoding, at)?;
-        self.changed(key, &Effect::Set { key: key.bytes, value, expiry });
+        self.changed(key, EventClass::String, Effect::Set { key: key.bytes, value, expiry });
         Ok(())
     }
 
@@ -376,7 +383,8 @@ impl<'p> Place<'p> {
         // The effect has the value in one piece, which only a sink needs.
         let mut copy = vec![0; if self.shard.sink.is_some() { length } else { 0 }];
         fill(0, &mut copy);
-        self.changed(key, &Effect::Set { key: key.bytes, value: &copy, expiry: Expiry::Clear });
+        let effect = Effect::Set { key: key.bytes, value: &copy, expiry: Expiry::Clear };
+        self.changed(key, EventClass::String, effect);
         self.tell_encoding(key, &copy, Encoding::Raw);
         Ok(())
     }
@@ -391,7 +399,7 @@ impl<'p> Place<'p> {
                 place.resize(key, id, |table| table.append(id, suffix, Encoding::Raw))
             })?,
         }
-        self.changed(key, &Effect::Append { key: key.bytes, suffix });
+        self.changed(key, EventClass::String, Effect::Append { key: key.bytes, suffix });
         Ok(length + suffix.len())
     }
 
@@ -407,7 +415,8 @@ impl<'p> Place<'p> {
             Some(id) => place
                 .resize(key, id, |table| table.overwrite(id, offset_wide, bytes, Encoding::Raw)),
         })?;
-        self.changed(key, &Effect::SetRange { key: key.bytes, offset: offset_wide, bytes });
+        let effect = Effect::SetRange { key: key.bytes, offset: offset_wide, bytes };
+        self.changed(key, EventClass::String, effect);
         Ok(length.max(offset + bytes.len()))
     }
 
@@ -443,13 +452,13 @@ impl<'p> Place<'p> {
     /// that was changed in place: it is written over by itself.
     fn emit_as_raw(&mut self, key: &Key<'_>, value: &[u8]) {
         let bytes = &value[..1];
-        self.emit_form(&Effect::SetRange { key: key.bytes, offset: 0, bytes });
+        let effect = Effect::SetRange { key: key.bytes, offset: 0, bytes };
+        self.record_form(EventClass::String, effect);
     }
 
-    /// Tells the sink that the number at `key` is encoded as text: nothing is added to it.
+    /// Tells the sink that the number at `key` is encoded as text.
     fn emit_as_text(&mut self, key: &Key<'_>) {
-        let arguments: &[&[u8]] = &[b"0"];
-        self.emit_form(&Effect::Command { name: "INCRBYFLOAT", key: key.bytes, arguments });
+        self.record_form(EventClass::String, Effect::MakeText { key: key.bytes });
     }
 
     fn set_expiry(&mut self, key: &Key<'_>, at: Option<UnixMs>) -> Result<bool, NeedRoom> {
@@ -464,19 +473,24 @@ impl<'p> Place<'p> {
             Some(at) => Effect::ExpireAt { key: key.bytes, at },
             None => Effect::Persist { key: key.bytes },
         };
-        self.changed(key, &effect);
+        self.changed(key, EventClass::Generic, effect);
         Ok(true)
     }
 
     /// Removes the entry at `id`, which is that of `key`, and returns whether its memory is free.
-    pub fn remove(&mut self, key: &Key<'_>, id: EntryId, removal: Removal) -> bool {
+    pub fn remove(&mut self, key: &Key<'_>, id: EntryId, cause: Cause) -> bool {
         let is_free = self.unlink(key, id);
-        match removal {
-            Removal::Asked => {}
-            Removal::Expired => self.shard.published.expired.add(1),
-            Removal::Evicted => self.shard.published.evicted.add(1),
+        match cause {
+            Cause::Command => {}
+            Cause::Expired | Cause::ExpiredOnAccess => self.shard.published.expired.add(1),
+            Cause::Evicted => self.shard.published.evicted.add(1),
         }
-        self.emit(&Effect::Delete { key: key.bytes });
+        self.shard.published.changes.add(1);
+        self.record(EventClass::Generic, Effect::Delete { key: key.bytes }, |change| Change {
+            cause,
+            removes: true,
+            ..change
+        });
         self.tell(key, false);
         is_free
     }
@@ -641,6 +655,7 @@ impl<'p> Place<'p> {
         let bytes = part.table.entry(id).memory_bytes();
         part.slots.add(key.slot, bytes);
         self.shard.publish_counts(self.database);
+        self.recorder.has_added = true;
         Ok(())
     }
 
@@ -767,19 +782,21 @@ impl<'p> Place<'p> {
     }
 
     /// Tells the sink and the watchers of a command that has changed `key`, which `exists` now.
+    /// `class` is that of its keyspace event.
     #[inline]
     pub fn changed_by<'e>(
         &mut self,
         key: &Key<'_>,
         exists: bool,
-        name: &str,
+        (class, name): (EventClass, &str),
         arguments: impl Iterator<Item = &'e [u8]>,
     ) {
+        self.shard.published.changes.add(1);
         if self.shard.sink.is_some() {
             let arguments: Vec<&[u8]> = arguments.collect();
-            self.emit(&Effect::Command { name, key: key.bytes, arguments: &arguments });
-        } else {
-            self.shard.published.changes.add(1);
+            let arguments = Arguments::Slices(&arguments);
+            let effect = Effect::Command { name, key: key.bytes, arguments };
+            self.record(class, effect, |change| Change { removes: !exists, ..change });
         }
         self.tell(key, exists);
     }
@@ -790,8 +807,8 @@ impl<'p> Place<'p> {
 
     /// Tells the sink and the watchers that `key` has changed and exists.
     #[inline]
-    pub(crate) fn changed(&mut self, key: &Key<'_>, effect: &Effect<'_>) {
-        self.emit(effect);
+    pub(crate) fn changed(&mut self, key: &Key<'_>, class: EventClass, effect: Effect<'_>) {
+        self.emit(class, effect);
         self.tell(key, true);
     }
 
@@ -819,27 +836,50 @@ impl<'p> Place<'p> {
     pub fn formed_by<'e>(
         &mut self,
         key: &Key<'_>,
-        name: &str,
+        (class, name): (EventClass, &str),
         arguments: impl Iterator<Item = &'e [u8]>,
     ) {
         let arguments: Vec<&[u8]> = arguments.collect();
-        self.emit_form(&Effect::Command { name, key: key.bytes, arguments: &arguments });
+        let arguments = Arguments::Slices(&arguments);
+        self.record_form(class, Effect::Command { name, key: key.bytes, arguments });
     }
 
     /// Counts a change, and hands it to the sink where one listens.
     #[inline]
-    pub fn emit(&mut self, effect: &Effect<'_>) {
+    pub fn emit(&mut self, class: EventClass, effect: Effect<'_>) {
         self.shard.published.changes.add(1);
-        self.emit_form(effect);
+        self.record(class, effect, |change| change);
     }
 
     /// Hands to the sink, where one listens, what changes how a value is stored; the dataset is as
     /// it was, so that it is not counted.
+    fn record_form(&mut self, class: EventClass, effect: Effect<'_>) {
+        self.record(class, effect, |change| Change { is_form: true, ..change });
+    }
+
+    /// Hands `effect` to the sink, where one listens, with what `complete` says of it.
     #[inline]
-    fn emit_form(&mut self, effect: &Effect<'_>) {
-        if let Some(sink) = &self.shard.sink
-            && let Some(lsn) = self.recorder.record(&**sink, self.database, effect)
-        {
+    fn record<'e>(
+        &mut self,
+        class: EventClass,
+        effect: Effect<'e>,
+        complete: impl FnOnce(Change<'e>) -> Change<'e>,
+    ) {
+        if self.shard.sink.is_some() {
+            let change = complete(Change::new(self.database, class, effect));
+            self.record_heard(change);
+        }
+    }
+
+    /// Hands `change` to the sink.
+    #[inline(never)]
+    fn record_heard(&mut self, mut change: Change<'_>) {
+        let sink = self.shard.sink.as_deref().expect("the caller has looked");
+        change.creates = std::mem::take(&mut self.recorder.has_added);
+        if change.cause == Cause::Command && !matches!(change.effect, Effect::Delete { .. }) {
+            change.event = self.event;
+        }
+        if let Some(lsn) = self.recorder.record(sink, self.now, &change) {
             self.shard.last_write_lsn = lsn;
         }
     }

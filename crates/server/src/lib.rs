@@ -6,7 +6,7 @@
 //! `config/` holds the options as rows, `info.rs` the text of INFO, `host.rs` answers the commands,
 //! `memory.rs` reserves the arena's addresses, `attach.rs` shares its segments with processes,
 //! `lanes.rs` and `uploads.rs` give them more to write to; `sealings.rs` seals what they write,
-//! `backlog.rs` keeps the latest effects, `stall.rs` and `pause.rs` say who waits, `monitor.rs`
+//! `stall.rs` and `pause.rs` say who waits, `monitor.rs`
 //! shows some what all do, `detach.rs` and `supervise.rs` are what a process owes to who started
 //! it, `doors.rs` exchanges the TCP listeners, `crash.rs` says what a crash is reported with.
 //! *Invariants*: a connection belongs to one worker; a worker never waits but for readiness; an
@@ -19,7 +19,6 @@ pub mod serve;
 
 mod accept;
 mod attach;
-mod backlog;
 mod buffers;
 mod closings;
 mod connection;

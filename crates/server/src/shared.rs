@@ -8,6 +8,7 @@ use std::time::Duration;
 use arena::{Arena, ArenaConfig};
 use base::{HashKeys, UnixMs};
 use command::{ConfigError, RewriteError, ShutdownError, ShutdownRequest};
+use effects::{Backlog, EffectSink};
 use engine::{Engine, Position, Tally, Watch};
 use keyspace::{Keyspace, shard_count_for_workers};
 use ring::SharedSegments;
@@ -17,7 +18,6 @@ use sys::process::{descriptor_limit, raise_descriptor_limit};
 use sys::socket::Closer;
 
 use crate::attach::Attachments;
-use crate::backlog::Backlog;
 use crate::closings::Closings;
 use crate::config::{Config, Settings, base_text, effective as row, notice, refused, rewrite};
 use crate::connection::End;
@@ -176,10 +176,11 @@ impl Shared {
         let (arena, segments) = new_arena(&settings, worker_count)?;
         let keyspace = Keyspace::new(arena);
         let backlog = (settings.effect_backlog_bytes > 1)
-            .then(|| Arc::new(Backlog::new(settings.effect_backlog_bytes)));
+            .then(|| Backlog::new(settings.effect_backlog_bytes, Arc::clone(keyspace.admission())))
+            .map(Arc::new);
         if let Some(backlog) = &backlog {
-            backlog.charge(&keyspace);
-            keyspace.set_sink(Some(Arc::clone(backlog) as Arc<dyn keyspace::EffectSink>));
+            charge_backlog(backlog, &keyspace);
+            keyspace.set_sink(Some(Arc::clone(backlog) as Arc<dyn EffectSink>));
         }
         let startup_bytes = keyspace.used_memory();
         let mailboxes: io::Result<Box<[Arc<Mailbox>]>> =
@@ -642,4 +643,12 @@ impl Shutdown {
         self.waker.wake();
         is_first
     }
+}
+
+/// Tells `keyspace` how the memory of `backlog` has changed. Costs one load where it has not.
+pub fn charge_backlog(backlog: &Backlog, keyspace: &Keyspace) {
+    backlog.tell_memory(|grown, shrunk| {
+        keyspace.charge(grown);
+        keyspace.discharge(shrunk);
+    });
 }

@@ -25,7 +25,7 @@ use crate::config::Settings;
 use crate::connection::{Connection, End, Flushed, Kit, Turn};
 use crate::mailbox::{Accepted, Mailbox, Message};
 use crate::registry::Origin;
-use crate::shared::Shared;
+use crate::shared::{Shared, charge_backlog};
 use crate::slab::{Slab, Token};
 use crate::statistics::WorkerCounters;
 use crate::transport::Transport;
@@ -618,7 +618,7 @@ impl<'s> Worker<'s> {
             self.histogram_bytes = histogram_bytes;
         }
         if let Some(backlog) = &self.shared.backlog {
-            backlog.charge(self.shared.keyspace());
+            charge_backlog(backlog, self.shared.keyspace());
         }
         let bytes = self.unreported_bytes;
         if bytes.abs() < REPORTED_BYTES_MIN {

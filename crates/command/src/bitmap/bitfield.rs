@@ -85,8 +85,10 @@ fn run(
     if !operations.iter().any(Operation::changes) {
         return Ok(());
     }
+    let changed = content.into_changed();
+    cx.view.name_event("setbit");
     // One write for all: it either finds room or changes nothing.
-    match content.into_changed() {
+    match changed {
         Some((offset, bytes)) => drop(cx.view.set_range(key, offset, &bytes)?),
         // Nobody is told of fields that stay, but it is no longer a number.
         None => cx.view.make_raw(key)?,

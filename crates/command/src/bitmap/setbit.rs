@@ -39,6 +39,7 @@ fn run(
     let found = cx.view.string(key)?.unwrap_or_default().get(index).copied();
     let (byte, shift) = (found.unwrap_or(0), 7 - offset % 8);
     let changed = byte & !(1 << shift) | (bit as u8) << shift;
+    cx.view.name_event("setbit");
     match found == Some(changed) {
         // Nobody is told of a bit that stays, but it is no longer a number.
         true => cx.view.make_raw(key)?,

@@ -10,7 +10,7 @@ pub static HDEL: Command = Command {
     complexity: "O(N), N being the fields that are removed",
     group: Group::Hash,
     arity: Arity::at_least(3),
-    flags: Flags::FAST,
+    flags: Flags::FAST.with(Flags::EFFECT),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::DELETE))],
     args: &[Arg::key("key"), Arg::part("field").multiple()],
     history: &[("2.4.0", "Accepts multiple `field` arguments.")],

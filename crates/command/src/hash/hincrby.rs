@@ -39,6 +39,7 @@ fn run(
     let sum = value.checked_add(increment).ok_or(CommandError::OVERFLOW)?;
     // As the result: whoever applies the effect need not add.
     let text = IntegerText::new(sum);
+    cx.view.name_event("hincrby");
     cx.view.set_fields(key, [field, text.as_bytes()].into_iter())?;
     reply.integer(sum);
     Ok(())

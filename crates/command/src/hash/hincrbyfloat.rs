@@ -44,6 +44,7 @@ fn run(
     let sum = value.checked_add(increment).filter(|sum| sum.is_finite()).ok_or(NOT_FINITE)?;
     let text = sum.to_text();
     // As the result: whoever applies the effect need not add as we do.
+    cx.view.name_event("hincrbyfloat");
     cx.view.set_fields(key, [field, text.as_bytes()].into_iter())?;
     reply.bulk(text);
     Ok(())

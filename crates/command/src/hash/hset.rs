@@ -10,7 +10,7 @@ pub static HSET: Command = Command {
     complexity: "O(N), N being the fields that are set",
     group: Group::Hash,
     arity: Arity::at_least(4),
-    flags: Flags::DENYOOM.with(Flags::FAST),
+    flags: Flags::DENYOOM.with(Flags::FAST).with(Flags::EFFECT),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::UPDATE))],
     args: &[
         Arg::key("key"),

@@ -12,7 +12,7 @@ pub static LINSERT: Command = Command {
     complexity: "O(N), N being the elements before the pivot",
     group: Group::List,
     arity: Arity::exactly(5),
-    flags: Flags::DENYOOM,
+    flags: Flags::DENYOOM.with(Flags::EFFECT),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::INSERT))],
     args: &[
         Arg::key("key"),

@@ -14,7 +14,7 @@ pub static LPOP: Command = Command {
     complexity: "O(N), N being the elements that are taken",
     group: Group::List,
     arity: Arity::at_least(2),
-    flags: Flags::FAST,
+    flags: Flags::FAST.with(Flags::EFFECT),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::DELETE))],
     args: &[Arg::key("key"), Arg::integer("count").within(0, 10).optional().since("6.2.0")],
     history: &[("6.2.0", "Added the `count` argument.")],

@@ -13,7 +13,7 @@ pub static LPUSH: Command = Command {
     complexity: "O(N), N being the elements that are added",
     group: Group::List,
     arity: Arity::at_least(3),
-    flags: Flags::DENYOOM.with(Flags::FAST),
+    flags: Flags::DENYOOM.with(Flags::FAST).with(Flags::EFFECT),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::INSERT))],
     args: &[Arg::key("key"), Arg::part("element").multiple()],
     history: &[("2.4.0", "Accepts multiple `element` arguments.")],

@@ -12,6 +12,7 @@ pub static LREM: Command = Command {
     complexity: "O(N), N being the length of the list",
     group: Group::List,
     arity: Arity::exactly(4),
+    flags: Flags::EFFECT,
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::DELETE))],
     args: &[Arg::key("key"), Arg::integer("count").within(-5, 5), Arg::part("element")],
     example: "> RPUSH boats oar mast oar oar\n(integer) 4\n\

@@ -16,7 +16,7 @@ pub static LSET: Command = Command {
     complexity: "O(N), N being the distance of the element from the nearer end, in listpacks",
     group: Group::List,
     arity: Arity::exactly(4),
-    flags: Flags::DENYOOM,
+    flags: Flags::DENYOOM.with(Flags::EFFECT),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::UPDATE))],
     args: &[Arg::key("key"), Arg::integer("index").within(-10, 10), Arg::part("element")],
     example: "> RPUSH boats oar mast\n(integer) 2\n\

@@ -14,6 +14,7 @@ pub static LTRIM: Command = Command {
     complexity: "O(N), N being the elements that are removed",
     group: Group::List,
     arity: Arity::exactly(4),
+    flags: Flags::EFFECT,
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::DELETE))],
     args: &[
         Arg::key("key"),

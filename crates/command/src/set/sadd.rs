@@ -10,7 +10,7 @@ pub static SADD: Command = Command {
     complexity: "O(N), N being the members that are added",
     group: Group::Set,
     arity: Arity::at_least(3),
-    flags: Flags::DENYOOM.with(Flags::FAST),
+    flags: Flags::DENYOOM.with(Flags::FAST).with(Flags::EFFECT),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::INSERT))],
     args: &[Arg::key("key"), Arg::part("member").multiple()],
     history: &[("2.4.0", "Accepts multiple `member` arguments.")],

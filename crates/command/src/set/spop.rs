@@ -51,6 +51,7 @@ fn run(
     }
     members.iter().for_each(|member| reply.bulk(member));
     // By name: whoever applies the effect draws nothing.
+    cx.view.name_event("spop");
     cx.view.remove_members(key, members.iter().map(Vec::as_slice))?;
     Ok(())
 }

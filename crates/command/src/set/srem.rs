@@ -10,7 +10,7 @@ pub static SREM: Command = Command {
     complexity: "O(N), N being the members that are removed",
     group: Group::Set,
     arity: Arity::at_least(3),
-    flags: Flags::FAST,
+    flags: Flags::FAST.with(Flags::EFFECT),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::DELETE))],
     args: &[Arg::key("key"), Arg::part("member").multiple()],
     history: &[("2.4.0", "Accepts multiple `member` arguments.")],

@@ -12,7 +12,7 @@ pub static ZADD: Command = Command {
     complexity: "O(log N) for each member",
     group: Group::SortedSet,
     arity: Arity::at_least(4),
-    flags: Flags::DENYOOM.with(Flags::FAST),
+    flags: Flags::DENYOOM.with(Flags::FAST).with(Flags::EFFECT),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::UPDATE))],
     args: &[
         Arg::key("key"),

@@ -10,7 +10,7 @@ pub static ZREM: Command = Command {
     complexity: "O(log N) for each member",
     group: Group::SortedSet,
     arity: Arity::at_least(3),
-    flags: Flags::FAST,
+    flags: Flags::FAST.with(Flags::EFFECT),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::DELETE))],
     args: &[Arg::key("key"), Arg::part("member").multiple()],
     history: &[("2.4.0", "Accepts multiple elements.")],

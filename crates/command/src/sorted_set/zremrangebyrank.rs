@@ -12,6 +12,7 @@ pub static ZREMRANGEBYRANK: Command = Command {
     name: "zremrangebyrank",
     summary: "Removes the members of a sorted set in a range of ranks.",
     since: "2.0.0",
+    flags: Flags::EFFECT,
     args: &[
         Arg::key("key"),
         Arg::integer("start").within(-5, 5),

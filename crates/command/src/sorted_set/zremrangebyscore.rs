@@ -32,6 +32,7 @@ fn run(
     let key = args.key(0);
     let set = cx.view.collection::<SortedSet>(key)?;
     let ranks = set.map_or(0..0, |set| range.ranks(set));
+    cx.view.name_event("zremrangebyscore");
     cx.view.remove_ranks(key, ranks.start, ranks.len())?;
     reply.integer(ranks.len() as i64);
     Ok(())

@@ -36,6 +36,7 @@ fn run(
     let sum = value.checked_add(increment).filter(|sum| sum.is_finite()).ok_or(NOT_FINITE)?;
     let text = sum.to_text();
     // As the result: whoever applies the effect need not add as we do.
+    cx.view.name_event("incrbyfloat");
     cx.view.set_text(key, text.as_bytes(), Expiry::Keep)?;
     reply.bulk(text);
     Ok(())

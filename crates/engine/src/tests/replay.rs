@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use base::Key;
 use base::prng::Prng;
+use command::generate::{Draw, Generator, Profile};
+use command::{Flags, rows};
+use effects::{Arguments, Change, Effect, EventClass, RecordBuilder};
 use keyspace::{Expiry, SweepContext, WriteView};
 
 use super::*;
@@ -272,42 +275,88 @@ fn form_alone_is_no_change() {
     assert_eq!(reply, "+OK +QUEUED *1 +PONG");
 }
 
+/// Returns the bytes of a record of `effects` in database 0.
+fn record_of(effects: &[Effect<'_>]) -> Vec<u8> {
+    let (mut builder, mut bytes) = (RecordBuilder::default(), Vec::new());
+    for effect in effects {
+        builder.add(NOW, &Change::new(DatabaseIndex(0), EventClass::Generic, *effect));
+    }
+    builder.finish().unwrap().encode(Lsn(0), &mut bytes);
+    bytes
+}
+
 #[test]
 fn replay_asks_no_clock() {
     let copy = keyspace(8);
-    let mut applier = Applier::new();
-    let mut apply = |words: &[&[u8]]| {
-        let mut record = Vec::new();
-        resp::encode_command(words, &mut record);
-        applier.apply(&copy, &record).unwrap();
-    };
-    apply(&[b"SET", b"k", b"v", b"PXAT", b"5"]);
-    apply(&[b"APPEND", b"k", b"w"]);
-    apply(&[b"SET", b"l", b"v", b"PXAT", b"-7"]);
-    apply(&[b"PEXPIREAT", b"l", b"-9"]);
+    let sink = Recorded::listening_to(&copy);
+    let [k, l, value] = [b"k".as_slice(), b"l", b"v"];
+    let record = record_of(&[
+        Effect::Set { key: k, value, expiry: Expiry::At(UnixMs(5)) },
+        Effect::Append { key: k, suffix: b"w" },
+        Effect::Set { key: l, value, expiry: Expiry::At(UnixMs(-7)) },
+        Effect::ExpireAt { key: l, at: UnixMs(-9) },
+    ]);
+    Applier::new().apply(&copy, &RecordView::read(&record).unwrap()).unwrap();
     for (name, value, expiry) in [("k", b"vw".as_slice(), 5), ("l", b"v", -9)] {
         let key = copy.hasher().key(name.as_bytes());
         let guard = copy.lock(key.shard);
         let entry = guard.read(DatabaseIndex(0), NOW).inspect(&key).unwrap();
         assert_eq!((entry.value(), entry.expiry()), (value, Some(UnixMs(expiry))));
     }
+    let records = sink.records.lock().unwrap();
+    let passed_on = RecordView::read(&records[0]).unwrap();
+    assert_eq!(passed_on.header().time, NOW, "the time at which it happened");
+    assert_eq!(records.len(), 1);
 }
 
 #[test]
-fn what_is_no_record_is_refused_before_any_change() {
-    let copy = keyspace(8);
+fn what_cannot_be_applied_is_refused_before_any_change() {
+    let copy = keyspace_of(8, 4);
     let mut applier = Applier::new();
-    let set = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".as_slice();
-    let get = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".as_slice();
-    let mut trim = Vec::new();
-    resp::encode_command(&[b"LTRIM", b"k", b"0", b"18446744073709551615"], &mut trim);
-    let select = b"*2\r\n$6\r\nSELECT\r\n$2\r\n16\r\n".as_slice();
-    let malformed = Err(ApplyError::Malformed { position: 1 });
-    assert_eq!(applier.apply(&copy, &[set, get].concat()), malformed);
-    assert_eq!(applier.apply(&copy, &[set, select].concat()), malformed);
-    assert_eq!(applier.apply(&copy, &[set, &trim].concat()), malformed);
-    assert_eq!(applier.apply(&copy, &set[..set.len() - 1]), Err(ApplyError::Incomplete));
-    assert_eq!(copy.counts(DatabaseIndex(0)).keys, 0);
-    assert_eq!(applier.apply(&copy, set), Ok(()));
-    assert_eq!(copy.counts(DatabaseIndex(0)).keys, 1);
+    let key = b"k".as_slice();
+    let set = Effect::Set { key, value: b"v", expiry: Expiry::Clear };
+    fn command<'a>(name: &'a str, arguments: &'a [&'a [u8]]) -> Effect<'a> {
+        Effect::Command { name, key: b"k", arguments: Arguments::Slices(arguments) }
+    }
+    let (beyond, zero) = (DatabaseIndex(15), [b"0".as_slice()]);
+    for unknown in [
+        command("GET", &[]),
+        command("SPOP", &[]),
+        command("NOSUCH", &[]),
+        command("LSET", &zero),
+        Effect::Move { key, database: beyond },
+        Effect::SwapDatabases { a: DatabaseIndex(0), b: beyond },
+    ] {
+        let record = record_of(&[set, unknown]);
+        let result = applier.apply(&copy, &RecordView::read(&record).unwrap());
+        assert_eq!(result, Err(ApplyError::Unknown { position: 1 }), "{unknown:?}");
+        assert_eq!(copy.counts(DatabaseIndex(0)).keys, 0);
+    }
+    let record = record_of(&[set, command("LPUSH", &[b"a".as_slice()])]);
+    let misfit = applier.apply(&copy, &RecordView::read(&record).unwrap());
+    assert!(matches!(misfit, Err(ApplyError::Misfit { position: 1, .. })), "{misfit:?}");
+}
+
+/// Adding a command whose requests are effects is its row: its replay is tested from here on.
+#[test]
+fn requests_that_are_effects_give_the_same_wherever_they_are_applied() {
+    let effects: Vec<_> = rows().filter(|row| row.is(Flags::EFFECT)).collect();
+    assert!(effects.len() >= 15, "{}", effects.len());
+    let mut draw = Generator::new(Profile::default(), 5);
+    let [mut one, mut other] = [(); 2].map(|()| Applier::new());
+    let (here, there) = (keyspace(8), keyspace(64));
+    let mut applied = 0;
+    for round in 0..200 * effects.len() {
+        let request = draw.request(effects[round % effects.len()]);
+        let name = String::from_utf8(request[0].to_ascii_uppercase()).unwrap();
+        let arguments: Vec<&[u8]> = request[2..].iter().map(Vec::as_slice).collect();
+        let arguments = Arguments::Slices(&arguments);
+        let record = record_of(&[Effect::Command { name: &name, key: &request[1], arguments }]);
+        let record = RecordView::read(&record).unwrap();
+        let results = [one.apply(&here, &record), other.apply(&there, &record)];
+        assert_eq!(results[0], results[1], "{request:?}");
+        applied += usize::from(results[0].is_ok());
+        assert_eq!(digest(&here), digest(&there), "{request:?}");
+    }
+    assert!(applied > 100 * effects.len(), "{applied}");
 }

@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
-use base::{Key, Lsn, UnixMs};
+use base::{DatabaseIndex, Key, Lsn, UnixMs};
 use command::{
     Args, Command, CommandError, ControlContext, Flags, Handler, Next, ReadContext, Room,
     SessionContext, SessionState, Transaction, WriteContext,
 };
+use effects::{RecordView, ReplicationStream};
 use keyspace::{Access, EffectSink, Keyspace, Record, Uploader, Watches};
 use resp::{OwnedRequest, Reply, RequestView, Value};
 
@@ -34,14 +35,19 @@ pub struct World {
 
 #[derive(Default)]
 struct Recorded {
-    bytes: Mutex<Vec<u8>>,
+    /// As RESP commands, the first of them in database 0.
+    text: Mutex<Vec<u8>>,
 }
 
 impl EffectSink for Recorded {
     fn append(&self, record: &Record<'_>) -> Lsn {
-        let mut bytes = self.bytes.lock().unwrap();
-        record.encode(&mut bytes);
-        Lsn(bytes.len() as u64)
+        let (mut stream, mut bytes) =
+            (ReplicationStream::in_database(DatabaseIndex(0)), Vec::new());
+        record.encode(Lsn(0), &mut bytes);
+        let mut text = self.text.lock().unwrap();
+        let record = RecordView::read(&bytes).expect("what was written can be read");
+        record.changes().for_each(|change| stream.write_change(&change, &mut text));
+        Lsn(text.len() as u64)
     }
 }
 
@@ -67,7 +73,7 @@ impl World {
     /// Returns the effects since the last call, as text with spaces for line ends and without the
     /// lengths.
     pub fn effects(&self) -> String {
-        let bytes = std::mem::take(&mut *self.sink.bytes.lock().unwrap());
+        let bytes = std::mem::take(&mut *self.sink.text.lock().unwrap());
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let is_length = |line: &str| line.starts_with(['*', '$']);
         let words = text.split("\r\n").filter(|line| !is_length(line) && !line.is_empty());

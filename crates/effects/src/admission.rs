@@ -1,0 +1,69 @@
+//! Whether writes are taken: asked before anything changes.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Why no write is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Refused {
+    /// Somebody else writes these data now.
+    Fenced = 1,
+    /// The disk that keeps the effects is full, or has failed.
+    DiskFull = 2,
+    /// A consumer that has to have every effect is too far behind.
+    LogFull = 4,
+}
+
+/// Whether writes are taken. One load where they are.
+#[derive(Debug, Default)]
+pub struct Admission {
+    /// One bit for each reason not to.
+    reasons: AtomicU8,
+}
+
+impl Admission {
+    /// Returns why no write is taken, the weightiest reason first; none where writes are.
+    #[inline]
+    pub fn refused(&self) -> Option<Refused> {
+        match self.reasons.load(Ordering::Relaxed) {
+            0 => None,
+            reasons => Some(weightiest(reasons)),
+        }
+    }
+
+    /// Takes no write from now on, for this reason. What is under way completes.
+    pub fn refuse(&self, reason: Refused) {
+        self.reasons.fetch_or(reason as u8, Ordering::Relaxed);
+    }
+
+    /// Ends this reason.
+    pub fn allow(&self, reason: Refused) {
+        self.reasons.fetch_and(!(reason as u8), Ordering::Relaxed);
+    }
+}
+
+#[cold]
+fn weightiest(reasons: u8) -> Refused {
+    let by_weight = [Refused::Fenced, Refused::DiskFull, Refused::LogFull];
+    let weightiest = by_weight.into_iter().find(|reason| reasons & *reason as u8 != 0);
+    weightiest.expect("each bit is that of a reason")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_refused_until_the_last_reason_is_gone() {
+        let admission = Admission::default();
+        assert_eq!(admission.refused(), None);
+        admission.refuse(Refused::LogFull);
+        admission.refuse(Refused::Fenced);
+        assert_eq!(admission.refused(), Some(Refused::Fenced));
+        admission.allow(Refused::Fenced);
+        admission.refuse(Refused::LogFull);
+        assert_eq!(admission.refused(), Some(Refused::LogFull));
+        admission.allow(Refused::LogFull);
+        assert_eq!(admission.refused(), None);
+    }
+}

@@ -1,0 +1,74 @@
+//! An effect with where and why it happened.
+
+use base::{DatabaseIndex, Slot, key_slot};
+
+use crate::effect::Effect;
+use crate::events::EventClass;
+
+/// Why something changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Cause {
+    /// A client's command.
+    #[default]
+    Command = 0,
+    /// The key's time was over, and the sweep found it.
+    Expired = 1,
+    /// The key's time was over, and a command met it.
+    ExpiredOnAccess = 2,
+    /// The key went to make room.
+    Evicted = 3,
+}
+
+impl Cause {
+    /// Returns the cause with this number in a record.
+    pub(crate) fn of(number: u8) -> Option<Cause> {
+        [Cause::Command, Cause::Expired, Cause::ExpiredOnAccess, Cause::Evicted]
+            .into_iter()
+            .find(|cause| *cause as u8 == number)
+    }
+}
+
+/// One effect, and what its consumers want to know of it beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change<'a> {
+    /// What happened.
+    pub effect: Effect<'a>,
+    /// The database in which it happened.
+    pub database: DatabaseIndex,
+    /// The cluster slot of all its keys; none where they are in several, or there is no key.
+    pub slot: Option<Slot>,
+    /// Why it happened.
+    pub cause: Cause,
+    /// The class of its keyspace event.
+    pub class: EventClass,
+    /// The name of its keyspace event, where it is another one than that of the effect: INCR is a SET whose
+    /// event is `incrby`. Empty elsewhere; at most 255 bytes.
+    pub event: &'a str,
+    /// The key, or the target of two, was not there before.
+    pub creates: bool,
+    /// The key is not there any more: a collection goes with its last part.
+    pub removes: bool,
+    /// Only how the value is stored has changed: clients see no difference.
+    pub is_form: bool,
+}
+
+impl<'a> Change<'a> {
+    /// Returns `effect` in `database`, caused by a command and without any mark. Where it is a
+    /// command, its event is one of `class`.
+    pub fn new(database: DatabaseIndex, class: EventClass, effect: Effect<'a>) -> Change<'a> {
+        let mut slots = effect.keys().map(key_slot);
+        let slot = slots.next().filter(|first| slots.all(|slot| slot == *first));
+        Change {
+            effect,
+            database,
+            slot,
+            cause: Cause::Command,
+            class,
+            event: "",
+            creates: false,
+            removes: false,
+            is_form: false,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Keyspace events: what the options and channels of Redis's keyspace notifications speak of.
+//!
+//! Source: Redis documentation, "Redis keyspace notifications".
+
+use base::DatabaseIndex;
+
+use crate::change::{Cause, Change};
+use crate::effect::{Effect, Expiry};
+
+/// The classes of events, by their letters in `notify-keyspace-events`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum EventClass {
+    /// What concerns keys of any type.
+    Generic = b'g',
+    /// Strings.
+    String = b'$',
+    /// Lists.
+    List = b'l',
+    /// Sets.
+    Set = b's',
+    /// Hashes.
+    Hash = b'h',
+    /// Sorted sets.
+    SortedSet = b'z',
+    /// Streams.
+    Stream = b't',
+    /// A key's time was over.
+    Expired = b'x',
+    /// A key went to make room.
+    Evicted = b'e',
+    /// A key that was not there.
+    New = b'n',
+}
+
+impl EventClass {
+    const ALL: [EventClass; 10] = [
+        EventClass::Generic,
+        EventClass::String,
+        EventClass::List,
+        EventClass::Set,
+        EventClass::Hash,
+        EventClass::SortedSet,
+        EventClass::Stream,
+        EventClass::Expired,
+        EventClass::Evicted,
+        EventClass::New,
+    ];
+
+    /// Returns the letter.
+    pub fn letter(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the class of this letter.
+    pub fn of(letter: u8) -> Option<EventClass> {
+        EventClass::ALL.into_iter().find(|class| class.letter() == letter)
+    }
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceEvent<'a> {
+    /// The class.
+    pub class: EventClass,
+    /// The name, in lower case.
+    pub name: String,
+    /// The database of the key.
+    pub database: DatabaseIndex,
+    /// The key.
+    pub key: &'a [u8],
+}
+
+/// Returns the events of `change`, in the order in which Redis publishes them.
+pub fn keyspace_events<'a>(change: &Change<'a>) -> Vec<KeyspaceEvent<'a>> {
+    let at = |database, class, name: &str, key| KeyspaceEvent {
+        class,
+        name: name.to_ascii_lowercase(),
+        database,
+        key,
+    };
+    let here = |class, name: &str, key| at(change.database, class, name, key);
+    let generic = |name, key| here(EventClass::Generic, name, key);
+    let named = |name, key| {
+        let name = if change.event.is_empty() { name } else { change.event };
+        here(change.class, name, key)
+    };
+    let mut events = match change.effect {
+        _ if change.is_form => Vec::new(),
+        Effect::Set { key, expiry: Expiry::At(_), .. } => {
+            vec![named("set", key), generic("expire", key)]
+        }
+        Effect::Set { key, .. } => vec![named("set", key)],
+        Effect::Append { key, .. } => vec![named("append", key)],
+        Effect::SetRange { key, .. } => vec![named("setrange", key)],
+        Effect::Command { name, key, .. } => vec![named(name, key)],
+        Effect::MakeText { .. } => Vec::new(),
+        Effect::Delete { key } => match change.cause {
+            Cause::Command => vec![generic("del", key)],
+            Cause::Expired | Cause::ExpiredOnAccess => {
+                vec![here(EventClass::Expired, "expired", key)]
+            }
+            Cause::Evicted => vec![here(EventClass::Evicted, "evicted", key)],
+        },
+        Effect::ExpireAt { key, .. } => vec![generic("expire", key)],
+        Effect::Persist { key } => vec![generic("persist", key)],
+        Effect::Rename { source, target } => {
+            vec![generic("rename_from", source), generic("rename_to", target)]
+        }
+        Effect::Move { key, database } => {
+            let there = at(database, EventClass::Generic, "move_to", key);
+            vec![generic("move_from", key), there]
+        }
+        Effect::Copy { target, database, .. } => {
+            vec![at(database, EventClass::Generic, "copy_to", target)]
+        }
+        Effect::FlushDatabase | Effect::FlushAll | Effect::SwapDatabases { .. } => Vec::new(),
+    };
+    if let Some(last) = events.last() {
+        let (database, key) = (last.database, last.key);
+        if change.creates {
+            events.insert(0, at(database, EventClass::New, "new", key));
+        }
+        if change.removes && !matches!(change.effect, Effect::Delete { .. }) {
+            events.push(at(database, EventClass::Generic, "del", key));
+        }
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use base::UnixMs;
+
+    use super::*;
+    use crate::Arguments;
+
+    const DB0: DatabaseIndex = DatabaseIndex(0);
+
+    /// Returns the events as `class name@database key`.
+    fn texts(change: &Change<'_>) -> Vec<String> {
+        let text = |event: KeyspaceEvent<'_>| {
+            let (class, key) = (char::from(event.class.letter()), event.key.escape_ascii());
+            format!("{class} {}@{} {key}", event.name, event.database.0)
+        };
+        keyspace_events(change).into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn events_are_those_of_redis() {
+        let key = b"k".as_slice();
+        let set = Effect::Set { key, value: b"1", expiry: Expiry::Clear };
+        let of_string = Change::new(DB0, EventClass::String, set);
+        let pop =
+            Effect::Command { name: "LPOP", key, arguments: Arguments::Slices(&[b"1".as_slice()]) };
+        let of_list = Change::new(DB0, EventClass::List, pop);
+        let change = |effect| Change::new(DatabaseIndex(2), EventClass::Generic, effect);
+        let delete = change(Effect::Delete { key });
+        let until = Effect::Set { key, value: b"1", expiry: Expiry::At(UnixMs(9)) };
+        let rename = change(Effect::Rename { source: key, target: b"l" });
+        for (change, expected) in [
+            (of_string, vec!["$ set@0 k"]),
+            (Change { creates: true, ..of_string }, vec!["n new@0 k", "$ set@0 k"]),
+            (Change { event: "incrby", ..of_string }, vec!["$ incrby@0 k"]),
+            (Change { effect: until, ..of_string }, vec!["$ set@0 k", "g expire@0 k"]),
+            (Change { is_form: true, ..of_string }, vec![]),
+            (of_list, vec!["l lpop@0 k"]),
+            (Change { removes: true, ..of_list }, vec!["l lpop@0 k", "g del@0 k"]),
+            (Change { removes: true, ..delete }, vec!["g del@2 k"]),
+            (Change { cause: Cause::Evicted, ..delete }, vec!["e evicted@2 k"]),
+            (Change { cause: Cause::Expired, ..delete }, vec!["x expired@2 k"]),
+            (Change { cause: Cause::ExpiredOnAccess, ..delete }, vec!["x expired@2 k"]),
+            (change(Effect::ExpireAt { key, at: UnixMs(1) }), vec!["g expire@2 k"]),
+            (change(Effect::Persist { key }), vec!["g persist@2 k"]),
+            (
+                Change { creates: true, ..rename },
+                vec!["n new@2 l", "g rename_from@2 k", "g rename_to@2 l"],
+            ),
+            (change(Effect::Move { key, database: DB0 }), vec!["g move_from@2 k", "g move_to@0 k"]),
+            (
+                change(Effect::Copy { source: key, target: b"l", database: DatabaseIndex(5) }),
+                vec!["g copy_to@5 l"],
+            ),
+            (change(Effect::FlushAll), vec![]),
+        ] {
+            assert_eq!(texts(&change), expected, "{change:?}");
+        }
+    }
+}

@@ -1,0 +1,712 @@
+//! The bytes of a record: all changes of one command, or of one MULTI.
+//!
+//! All numbers are little-endian. A record can be cut off a stream by its first word, and a change
+//! off a record in the same way; nothing in it has to be parsed for that.
+//!
+//! ```text
+//! record   0   8  length of the record in bytes, these included
+//!          8   8  LSN: the position in the stream behind this record
+//!         16   8  time in milliseconds since the Unix epoch, signed
+//!         24   1  version of this format: 1
+//!         25   1  cause that all changes share; Command where they differ
+//!         26   1  database that all changes are about; 255 where they differ
+//!         27   1  0
+//!         28   2  slot that all changes are about; 65535 where they differ or have none
+//!         30   2  0
+//!         32      changes, one after the other
+//!
+//! change   0   8  length of the change in bytes, these included
+//!          8   1  kind
+//!          9   1  cause
+//!         10   1  marks: 1 creates its key, 2 removes it, 4 changes only how it is stored
+//!         11   1  database in which it happened
+//!         12   2  slot of its keys; 65535 for several or none
+//!         14   1  length of the event's name
+//!         15   1  class of the event, as notify-keyspace-events has it
+//!         16      the event's name
+//!                 arguments by kind, each with a length of 4 bytes before it, or with 4 bytes of
+//!                 ones and a length of 8; numbers are arguments of 8 bytes, databases of 1
+//! ```
+
+use std::{fmt, str};
+
+use base::{DATABASE_COUNT_MAX, DatabaseIndex, Lsn, SLOT_COUNT, Slot, UnixMs};
+
+use crate::change::{Cause, Change};
+use crate::effect::{Arguments, Effect, Expiry};
+use crate::events::EventClass;
+
+/// The version of the format.
+const VERSION: u8 = 1;
+/// Bytes of a record before its changes.
+const RECORD_HEADER_BYTES: usize = 32;
+/// Bytes of a change before its event's name.
+const CHANGE_HEADER_BYTES: usize = 16;
+/// Where a record's LSN is.
+const LSN_AT: usize = 8;
+/// What stands for several databases, or all.
+const DATABASES: u8 = u8::MAX;
+/// What stands for several slots, or none.
+const SLOTS: u16 = u16::MAX;
+/// A length that does not fit into four bytes follows in eight.
+const LONG: u32 = u32::MAX;
+
+const CREATES: u8 = 1;
+const REMOVES: u8 = 2;
+const FORM: u8 = 4;
+
+/// The kinds of changes, as numbered in records: never renumbered.
+mod kind {
+    pub const SET: u8 = 1;
+    pub const SET_KEEPING_TIME: u8 = 2;
+    pub const SET_UNTIL: u8 = 3;
+    pub const APPEND: u8 = 4;
+    pub const SET_RANGE: u8 = 5;
+    pub const MAKE_TEXT: u8 = 6;
+    pub const DELETE: u8 = 7;
+    pub const EXPIRE_AT: u8 = 8;
+    pub const PERSIST: u8 = 9;
+    pub const COMMAND: u8 = 10;
+    pub const RENAME: u8 = 11;
+    pub const MOVE: u8 = 12;
+    pub const COPY: u8 = 13;
+    pub const FLUSH_DATABASE: u8 = 14;
+    pub const FLUSH_ALL: u8 = 15;
+    pub const SWAP_DATABASES: u8 = 16;
+}
+
+/// Takes the record of each write, in the order in which writes that touch the same key happened.
+pub trait EffectSink: Send + Sync {
+    /// Gives `record` the next LSN, keeps what it needs of it, and returns the LSN.
+    ///
+    /// Called while the shards that the record touches are locked, from any worker, so that LSN
+    /// order is conflict order. Must not lock a shard, and should take about as long as a copy.
+    /// Whether a write is taken is asked before it changes anything ([`crate::Admission`]): here
+    /// nothing can be refused any more.
+    fn append(&self, record: &Record<'_>) -> Lsn;
+}
+
+/// A record that has no LSN yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    content: Content<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Content<'a> {
+    One(UnixMs, &'a Change<'a>),
+    Built(&'a [u8]),
+}
+
+impl<'a> Record<'a> {
+    /// Returns the record of a single change at `time`.
+    pub fn one(time: UnixMs, change: &'a Change<'a>) -> Record<'a> {
+        Record { content: Content::One(time, change) }
+    }
+
+    /// Appends the record's bytes to `out`, a stream that has come to `before`; returns the record's
+    /// LSN, which is the position behind it.
+    pub fn encode(&self, before: Lsn, out: &mut Vec<u8>) -> Lsn {
+        let start = out.len();
+        match self.content {
+            Content::Built(bytes) => out.extend_from_slice(bytes),
+            Content::One(time, change) => {
+                begin(time, out);
+                put_change(change, out);
+                finish(&Shared::of(change), &mut out[start..]);
+            }
+        }
+        let lsn = Lsn(before.0 + (out.len() - start) as u64);
+        out[start + LSN_AT..start + LSN_AT + 8].copy_from_slice(&lsn.0.to_le_bytes());
+        lsn
+    }
+}
+
+/// Makes one record of several changes.
+#[derive(Debug, Default)]
+pub struct RecordBuilder {
+    bytes: Vec<u8>,
+    shared: Option<Shared>,
+}
+
+impl RecordBuilder {
+    /// Adds `change`. The first one's `time` is the record's.
+    pub fn add(&mut self, time: UnixMs, change: &Change<'_>) {
+        if self.shared.is_none() {
+            begin(time, &mut self.bytes);
+        }
+        put_change(change, &mut self.bytes);
+        let of_this = Shared::of(change);
+        self.shared = Some(self.shared.map_or(of_this, |shared| shared.with(&of_this)));
+    }
+
+    /// Returns the record of all changes; none where there are none.
+    pub fn finish(&mut self) -> Option<Record<'_>> {
+        finish(self.shared.as_ref()?, &mut self.bytes);
+        Some(Record { content: Content::Built(&self.bytes) })
+    }
+}
+
+/// What the changes of a record have in common.
+#[derive(Clone, Copy, Debug)]
+struct Shared {
+    cause: Cause,
+    database: u8,
+    slot: u16,
+}
+
+impl Shared {
+    fn of(change: &Change<'_>) -> Shared {
+        let database = match change.effect.crosses_databases() {
+            true => DATABASES,
+            false => change.database.0,
+        };
+        Shared { cause: change.cause, database, slot: slot_number(change.slot) }
+    }
+
+    fn with(self, other: &Shared) -> Shared {
+        let same = |a: bool, value: u16, several: u16| if a { value } else { several };
+        Shared {
+            cause: if self.cause == other.cause { self.cause } else { Cause::Command },
+            database: same(
+                self.database == other.database,
+                u16::from(self.database),
+                u16::from(DATABASES),
+            ) as u8,
+            slot: same(self.slot == other.slot, self.slot, SLOTS),
+        }
+    }
+}
+
+fn slot_number(slot: Option<Slot>) -> u16 {
+    slot.map_or(SLOTS, |slot| slot.0)
+}
+
+/// Appends the header of a record; length, LSN and what its changes share follow later.
+fn begin(time: UnixMs, out: &mut Vec<u8>) {
+    let mut header = [0; RECORD_HEADER_BYTES];
+    header[16..24].copy_from_slice(&time.0.to_le_bytes());
+    header[24] = VERSION;
+    out.extend_from_slice(&header);
+}
+
+/// Completes the header of `record`, all bytes of which are there.
+fn finish(shared: &Shared, record: &mut [u8]) {
+    let length = record.len() as u64;
+    record[..8].copy_from_slice(&length.to_le_bytes());
+    record[25] = shared.cause as u8;
+    record[26] = shared.database;
+    record[28..30].copy_from_slice(&shared.slot.to_le_bytes());
+}
+
+fn put_change(change: &Change<'_>, out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut header = [0; CHANGE_HEADER_BYTES];
+    header[9] = change.cause as u8;
+    let marks = [(change.creates, CREATES), (change.removes, REMOVES), (change.is_form, FORM)];
+    header[10] = marks.iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| mark).sum();
+    header[11] = change.database.0;
+    header[12..14].copy_from_slice(&slot_number(change.slot).to_le_bytes());
+    header[15] = change.class.letter();
+    header[14] = u8::try_from(change.event.len()).expect("the names of events are short");
+    out.extend_from_slice(&header);
+    out.extend_from_slice(change.event.as_bytes());
+    out[start + 8] = put_effect(&change.effect, out);
+    let length = (out.len() - start) as u64;
+    out[start..start + 8].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Appends the arguments of `effect` and returns its kind.
+fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
+    let mut put = |arguments: &[&[u8]]| {
+        let bytes: usize = arguments.iter().map(|it| it.len() + 12).sum();
+        out.reserve(bytes);
+        arguments.iter().for_each(|argument| put_argument(argument, out));
+    };
+    match *effect {
+        Effect::Set { key, value, expiry } => match expiry {
+            Expiry::Clear => {
+                put(&[key, value]);
+                kind::SET
+            }
+            Expiry::Keep => {
+                put(&[key, value]);
+                kind::SET_KEEPING_TIME
+            }
+            Expiry::At(at) => {
+                put(&[key, value, &at.0.to_le_bytes()]);
+                kind::SET_UNTIL
+            }
+        },
+        Effect::Append { key, suffix } => {
+            put(&[key, suffix]);
+            kind::APPEND
+        }
+        Effect::SetRange { key, offset, bytes } => {
+            put(&[key, &offset.to_le_bytes(), bytes]);
+            kind::SET_RANGE
+        }
+        Effect::MakeText { key } => {
+            put(&[key]);
+            kind::MAKE_TEXT
+        }
+        Effect::Delete { key } => {
+            put(&[key]);
+            kind::DELETE
+        }
+        Effect::ExpireAt { key, at } => {
+            put(&[key, &at.0.to_le_bytes()]);
+            kind::EXPIRE_AT
+        }
+        Effect::Persist { key } => {
+            put(&[key]);
+            kind::PERSIST
+        }
+        Effect::Command { name, key, arguments } => {
+            put(&[key, name.as_bytes()]);
+            arguments.for_each(|argument| put(&[argument]));
+            kind::COMMAND
+        }
+        Effect::Rename { source, target } => {
+            put(&[source, target]);
+            kind::RENAME
+        }
+        Effect::Move { key, database } => {
+            put(&[key, &[database.0]]);
+            kind::MOVE
+        }
+        Effect::Copy { source, target, database } => {
+            put(&[source, target, &[database.0]]);
+            kind::COPY
+        }
+        Effect::FlushDatabase => kind::FLUSH_DATABASE,
+        Effect::FlushAll => kind::FLUSH_ALL,
+        Effect::SwapDatabases { a, b } => {
+            put(&[&[a.0], &[b.0]]);
+            kind::SWAP_DATABASES
+        }
+    }
+}
+
+#[inline]
+fn put_argument(argument: &[u8], out: &mut Vec<u8>) {
+    match u32::try_from(argument.len()) {
+        Ok(length) if length != LONG => out.extend_from_slice(&length.to_le_bytes()),
+        _ => {
+            out.extend_from_slice(&LONG.to_le_bytes());
+            out.extend_from_slice(&(argument.len() as u64).to_le_bytes());
+        }
+    }
+    out.extend_from_slice(argument);
+}
+
+/// What stands before the changes of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// The length of the whole record in bytes.
+    pub length: u64,
+    /// The position in the stream behind the record.
+    pub lsn: Lsn,
+    /// When it happened.
+    pub time: UnixMs,
+    /// The cause that all changes share; [`Cause::Command`] where they differ.
+    pub cause: Cause,
+    /// The database that all changes are about; none where they differ.
+    pub database: Option<DatabaseIndex>,
+    /// The slot that all changes are about; none where they differ, or have none.
+    pub slot: Option<Slot>,
+}
+
+/// Why bytes are no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordError {
+    /// They end before the record does. So many are needed to go on.
+    Incomplete {
+        /// How many bytes, from the record's first on.
+        needed: u64,
+    },
+    /// A newer server has written them.
+    Version(u8),
+    /// They never were a record.
+    Malformed {
+        /// Where the mistake is, in bytes from the record's first.
+        position: usize,
+    },
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordError::Incomplete { needed } => {
+                write!(formatter, "a record ends early: it needs {needed} bytes")
+            }
+            RecordError::Version(version) => {
+                write!(formatter, "a record of version {version}, which is not known")
+            }
+            RecordError::Malformed { position } => {
+                write!(formatter, "byte {position} is not that of a record")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RecordError {}
+
+impl RecordHeader {
+    /// Reads the header at the start of `bytes`, which may end behind it.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn read(bytes: &[u8]) -> Result<RecordHeader, RecordError> {
+        let Some(header) = bytes.first_chunk::<RECORD_HEADER_BYTES>() else {
+            return Err(RecordError::Incomplete { needed: RECORD_HEADER_BYTES as u64 });
+        };
+        let word = |at: usize| {
+            u64::from_le_bytes(header[at..at + 8].try_into().expect("it has eight bytes"))
+        };
+        let malformed = |position| Err(RecordError::Malformed { position });
+        let length = word(0);
+        if header[24] != VERSION {
+            return Err(RecordError::Version(header[24]));
+        }
+        if length < RECORD_HEADER_BYTES as u64 {
+            return malformed(0);
+        }
+        let Some(cause) = Cause::of(header[25]) else { return malformed(25) };
+        let Some(database) = database_of(header[26]) else { return malformed(26) };
+        let Some(slot) = slot_of([header[28], header[29]]) else { return malformed(28) };
+        if header[27] != 0 {
+            return malformed(27);
+        }
+        if header[30..32] != [0, 0] {
+            return malformed(30);
+        }
+        let (lsn, time) = (Lsn(word(8)), UnixMs(word(16) as i64));
+        Ok(RecordHeader { length, lsn, time, cause, database, slot })
+    }
+}
+
+/// Returns the database of this number, or that there are several; none where it is neither.
+fn database_of(number: u8) -> Option<Option<DatabaseIndex>> {
+    match number {
+        DATABASES => Some(None),
+        _ => known_database(number).map(Some),
+    }
+}
+
+fn known_database(number: u8) -> Option<DatabaseIndex> {
+    (usize::from(number) < DATABASE_COUNT_MAX).then_some(DatabaseIndex(number))
+}
+
+/// As [`database_of`], of a slot.
+fn slot_of(bytes: [u8; 2]) -> Option<Option<Slot>> {
+    match u16::from_le_bytes(bytes) {
+        SLOTS => Some(None),
+        number => (usize::from(number) < SLOT_COUNT).then_some(Some(Slot(number))),
+    }
+}
+
+/// A record that was read: every byte of it has been checked.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordView<'a> {
+    header: RecordHeader,
+    changes: &'a [u8],
+}
+
+impl<'a> RecordView<'a> {
+    /// Reads the record at the start of `bytes`; the next one begins [`RecordHeader::length`]
+    /// behind it.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn read(bytes: &'a [u8]) -> Result<RecordView<'a>, RecordError> {
+        let header = RecordHeader::read(bytes)?;
+        let length = usize::try_from(header.length).ok().filter(|length| *length <= bytes.len());
+        let Some(length) = length else {
+            return Err(RecordError::Incomplete { needed: header.length });
+        };
+        let changes = &bytes[RECORD_HEADER_BYTES..length];
+        let mut rest = changes;
+        while !rest.is_empty() {
+            let Some((_, behind)) = split_change(rest) else {
+                return Err(RecordError::Malformed { position: length - rest.len() });
+            };
+            rest = behind;
+        }
+        Ok(RecordView { header, changes })
+    }
+
+    /// Returns the header.
+    pub fn header(&self) -> &RecordHeader {
+        &self.header
+    }
+
+    /// Returns the changes in their order.
+    pub fn changes(&self) -> impl Iterator<Item = Change<'a>> + use<'a> {
+        let mut rest = self.changes;
+        std::iter::from_fn(move || {
+            let (change, behind) = split_change(rest)?;
+            rest = behind;
+            Some(change)
+        })
+    }
+}
+
+/// Returns the change at the start of `bytes`, and what is behind it; none where it is not one.
+fn split_change(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
+    let header = bytes.first_chunk::<CHANGE_HEADER_BYTES>()?;
+    let length = u64::from_le_bytes(*header.first_chunk().expect("it has eight bytes"));
+    let (change, behind) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+    let content = change.get(CHANGE_HEADER_BYTES..)?;
+    let (event, arguments) = content.split_at_checked(usize::from(header[14]))?;
+    let marks = header[10];
+    if marks & !(CREATES | REMOVES | FORM) != 0 {
+        return None;
+    }
+    let change = Change {
+        effect: read_effect(header[8], arguments)?,
+        database: known_database(header[11])?,
+        slot: slot_of([header[12], header[13]])?,
+        cause: Cause::of(header[9])?,
+        class: EventClass::of(header[15])?,
+        event: str::from_utf8(event).ok()?,
+        creates: marks & CREATES != 0,
+        removes: marks & REMOVES != 0,
+        is_form: marks & FORM != 0,
+    };
+    Some((change, behind))
+}
+
+/// Returns the effect of this kind with these arguments, all of them; none where it is not one.
+fn read_effect(kind: u8, bytes: &[u8]) -> Option<Effect<'_>> {
+    let mut rest = Arguments::Encoded(bytes);
+    let time = |argument: &[u8]| Some(UnixMs(i64::from_le_bytes(argument.try_into().ok()?)));
+    let database = |argument: &[u8]| match argument {
+        [number] => known_database(*number),
+        _ => None,
+    };
+    let effect = match kind {
+        kind::SET => Effect::Set { key: rest.next()?, value: rest.next()?, expiry: Expiry::Clear },
+        kind::SET_KEEPING_TIME => {
+            Effect::Set { key: rest.next()?, value: rest.next()?, expiry: Expiry::Keep }
+        }
+        kind::SET_UNTIL => {
+            let (key, value) = (rest.next()?, rest.next()?);
+            Effect::Set { key, value, expiry: Expiry::At(time(rest.next()?)?) }
+        }
+        kind::APPEND => Effect::Append { key: rest.next()?, suffix: rest.next()? },
+        kind::SET_RANGE => {
+            let (key, offset) = (rest.next()?, u64::from_le_bytes(rest.next()?.try_into().ok()?));
+            let bytes = rest.next().filter(|bytes| !bytes.is_empty())?;
+            Effect::SetRange { key, offset, bytes }
+        }
+        kind::MAKE_TEXT => Effect::MakeText { key: rest.next()? },
+        kind::DELETE => Effect::Delete { key: rest.next()? },
+        kind::EXPIRE_AT => Effect::ExpireAt { key: rest.next()?, at: time(rest.next()?)? },
+        kind::PERSIST => Effect::Persist { key: rest.next()? },
+        kind::COMMAND => {
+            let (key, name) = (rest.next()?, str::from_utf8(rest.next()?).ok()?);
+            let Arguments::Encoded(bytes) = rest else { unreachable!("it was made so") };
+            let mut arguments = Arguments::Encoded(bytes);
+            // Whether they are whole is known once the last one is behind.
+            arguments.by_ref().for_each(drop);
+            rest = arguments;
+            Effect::Command { name, key, arguments: Arguments::Encoded(bytes) }
+        }
+        kind::RENAME => Effect::Rename { source: rest.next()?, target: rest.next()? },
+        kind::MOVE => Effect::Move { key: rest.next()?, database: database(rest.next()?)? },
+        kind::COPY => {
+            let (source, target) = (rest.next()?, rest.next()?);
+            Effect::Copy { source, target, database: database(rest.next()?)? }
+        }
+        kind::FLUSH_DATABASE => Effect::FlushDatabase,
+        kind::FLUSH_ALL => Effect::FlushAll,
+        kind::SWAP_DATABASES => {
+            Effect::SwapDatabases { a: database(rest.next()?)?, b: database(rest.next()?)? }
+        }
+        _ => return None,
+    };
+    matches!(rest, Arguments::Encoded([])).then_some(effect)
+}
+
+/// Returns the argument at the start of `bytes`, and what is behind it; none where it is not whole.
+#[inline]
+pub(crate) fn split_argument(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (short, rest) = bytes.split_first_chunk()?;
+    match u32::from_le_bytes(*short) {
+        LONG => {
+            let (long, rest) = rest.split_first_chunk()?;
+            rest.split_at_checked(usize::try_from(u64::from_le_bytes(*long)).ok()?)
+        }
+        length => rest.split_at_checked(length as usize),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::prng::Prng;
+
+    use super::*;
+    use crate::{Filter, ReplicationStream, keyspace_events};
+
+    const DB0: DatabaseIndex = DatabaseIndex(0);
+
+    fn encoded(changes: &[Change<'_>]) -> Vec<u8> {
+        let mut out = b"before".to_vec();
+        let lsn = match changes {
+            [only] => Record::one(UnixMs(-5), only).encode(Lsn(70), &mut out),
+            several => {
+                let mut builder = RecordBuilder::default();
+                several.iter().for_each(|change| builder.add(UnixMs(-5), change));
+                builder.finish().expect("it has changes").encode(Lsn(70), &mut out)
+            }
+        };
+        assert_eq!(lsn.0 as usize, 70 + out.len() - 6);
+        out.split_off(6)
+    }
+
+    /// Draws bytes of any length up to a few hundred, from `draws`.
+    fn bytes(random: &mut Prng, length_min: u64) -> Vec<u8> {
+        let most = 1 + random.below(300);
+        let mut bytes = vec![0; (length_min + random.below(most)) as usize];
+        random.fill(&mut bytes);
+        bytes
+    }
+
+    /// Calls `visit` with a change by chance.
+    fn draw(random: &mut Prng, visit: impl FnOnce(&Change<'_>)) {
+        let [key, other, value] = [(); 3].map(|()| bytes(random, 0));
+        let some = bytes(random, 1);
+        let parts: Vec<Vec<u8>> = (0..random.below(5)).map(|_| bytes(random, 0)).collect();
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let at = UnixMs(random.next() as i64);
+        let [a, b] = [(); 2].map(|()| DatabaseIndex(random.below(16) as u8));
+        let (key, value) = (key.as_slice(), value.as_slice());
+        let effects = [
+            Effect::Set { key, value, expiry: Expiry::Clear },
+            Effect::Set { key, value, expiry: Expiry::Keep },
+            Effect::Set { key, value, expiry: Expiry::At(at) },
+            Effect::Append { key, suffix: value },
+            Effect::SetRange { key, offset: random.next(), bytes: &some },
+            Effect::MakeText { key },
+            Effect::Delete { key },
+            Effect::ExpireAt { key, at },
+            Effect::Persist { key },
+            Effect::Command { name: "RPUSH", key, arguments: Arguments::Slices(&parts) },
+            Effect::Rename { source: key, target: &other },
+            Effect::Move { key, database: b },
+            Effect::Copy { source: key, target: &other, database: b },
+            Effect::FlushDatabase,
+            Effect::FlushAll,
+            Effect::SwapDatabases { a, b },
+        ];
+        let effect = effects[random.below(effects.len() as u64) as usize];
+        let causes = [Cause::Command, Cause::Expired, Cause::ExpiredOnAccess, Cause::Evicted];
+        visit(&Change {
+            cause: causes[random.below(4) as usize],
+            event: ["", "incrby"][random.below(2) as usize],
+            creates: random.one_in(2),
+            removes: random.one_in(2),
+            is_form: random.one_in(2),
+            ..Change::new(a, EventClass::List, effect)
+        });
+    }
+
+    /// Everything that a consumer does with bytes, which must not panic whatever they are.
+    fn consume(bytes: &[u8]) {
+        let Ok(record) = RecordView::read(bytes) else { return };
+        let (mut stream, mut out) = (ReplicationStream::new(), Vec::new());
+        stream.write(&record, &mut out);
+        let filter = Filter { database: Some(DB0), slots: Some(0..=99), key_prefix: b"k".to_vec() };
+        filter.may_accept(record.header());
+        for change in record.changes() {
+            filter.accepts(&change);
+            keyspace_events(&change);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut random = Prng::new(7);
+        for _ in 0..5_000 {
+            draw(&mut random, |change| {
+                let bytes = encoded(&[*change]);
+                let record = RecordView::read(&bytes).unwrap();
+                let header = record.header();
+                assert_eq!((header.length, header.time), (bytes.len() as u64, UnixMs(-5)));
+                assert_eq!((header.lsn.0, header.cause), (70 + header.length, change.cause));
+                let crosses = change.effect.crosses_databases();
+                assert_eq!(header.database, (!crosses).then_some(change.database));
+                assert_eq!(header.slot, change.slot);
+                assert_eq!(record.changes().collect::<Vec<_>>(), [*change]);
+            });
+        }
+    }
+
+    #[test]
+    fn record_of_several_says_what_its_changes_share() {
+        let change = |key: &'static [u8], database| {
+            let effect = Effect::Delete { key };
+            Change::new(DatabaseIndex(database), EventClass::Generic, effect)
+        };
+        let check = |changes: &[Change<'_>], cause, database: Option<u8>, slot: Option<Slot>| {
+            let bytes = encoded(changes);
+            let record = RecordView::read(&bytes).unwrap();
+            let header = record.header();
+            assert_eq!((header.cause, header.slot), (cause, slot), "{changes:?}");
+            assert_eq!(header.database, database.map(DatabaseIndex), "{changes:?}");
+            assert_eq!(record.changes().collect::<Vec<_>>(), changes);
+        };
+        let (a, b, other) = (change(b"{t}a", 3), change(b"{t}b", 3), change(b"{u}c", 4));
+        let evicted = Change { cause: Cause::Evicted, ..a };
+        check(&[a, b], Cause::Command, Some(3), Some(base::key_slot(b"t")));
+        check(&[a, b, other], Cause::Command, None, None);
+        check(&[evicted, evicted], Cause::Evicted, Some(3), Some(base::key_slot(b"t")));
+        check(&[evicted, b], Cause::Command, Some(3), Some(base::key_slot(b"t")));
+    }
+
+    #[test]
+    fn bytes_of_any_kind_are_a_record_or_an_error() {
+        let mut random = Prng::new(11);
+        for _ in 0..3_000 {
+            draw(&mut random, |change| {
+                let changes = vec![*change; 1 + Prng::new(3).below(3) as usize];
+                let mut bytes = encoded(&changes);
+                for length in [0, 31, 32, bytes.len() / 2, bytes.len() - 1] {
+                    let cut = RecordView::read(&bytes[..length.min(bytes.len() - 1)]).unwrap_err();
+                    assert!(matches!(cut, RecordError::Incomplete { .. }), "{cut:?}");
+                }
+                let mut random = Prng::new(bytes.len() as u64);
+                for _ in 0..20 {
+                    let at = random.below(bytes.len() as u64) as usize;
+                    bytes[at] = random.next() as u8;
+                    consume(&bytes);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn each_reserved_byte_and_number_is_checked() {
+        let effect = Effect::Set { key: b"k", value: b"v", expiry: Expiry::Clear };
+        let good = encoded(&[Change::new(DB0, EventClass::String, effect)]);
+        let check = |at: usize, byte: u8| {
+            let mut bytes = good.clone();
+            bytes[at] = byte;
+            assert!(RecordView::read(&bytes).is_err(), "byte {at} as {byte}");
+        };
+        let header = [(24, 2), (25, 99), (26, 16), (27, 1), (29, 0x40), (30, 1), (31, 1)];
+        let change = [(8, 0), (8, 99), (9, 99), (10, 8), (11, 16), (13, 0x40), (14, 200), (15, 0)];
+        header.iter().for_each(|&(at, byte)| check(at, byte));
+        change.iter().for_each(|&(at, byte)| check(RECORD_HEADER_BYTES + at, byte));
+    }
+
+    #[test]
+    fn long_length_is_read() {
+        let mut bytes = LONG.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&3u64.to_le_bytes());
+        bytes.extend_from_slice(b"abcd");
+        assert_eq!(split_argument(&bytes), Some((b"abc".as_slice(), b"d".as_slice())));
+        assert_eq!(split_argument(&bytes[..14]), None);
+    }
+}
