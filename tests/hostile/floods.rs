@@ -177,13 +177,12 @@ fn ratios(harmless: &Spent, hostile: &Spent) -> [f64; 2] {
     pairs.map(|(harmless, hostile)| hostile as f64 / harmless.max(1) as f64)
 }
 
-/// Returns what took more than the bound of what the other names took.
+/// Returns what took more than the bound of what the other names took, as requests.
 fn beyond(harmless: &Times, hostile: &Times) -> Vec<String> {
     let pairs = harmless.iter().zip(hostile);
     let compared = pairs.filter(|(_, (_, spent))| spent.request >= COMPARED_US_MIN);
-    let beyond = compared.filter(|((_, harmless), (_, hostile))| {
-        ratios(harmless, hostile).iter().any(|ratio| *ratio > RATIO_MAX)
-    });
+    let beyond =
+        compared.filter(|((_, harmless), (_, hostile))| ratios(harmless, hostile)[0] > RATIO_MAX);
     beyond
         .map(|((name, harmless), (_, spent))| format!("{name} {:.1?}", ratios(harmless, spent)))
         .collect()
@@ -195,10 +194,11 @@ fn beyond(harmless: &Times, hostile: &Times) -> Vec<String> {
 /// When the hostile ones took more than the bound, in a campaign.
 fn compare(what: &str, names: [Names; 2], mut round: impl FnMut(&Names) -> Times) {
     let (count, [mut harmless, mut hostile]) = (names[0].len(), [Times::new(), Times::new()]);
-    for number in 1..=ROUNDS_MAX {
+    let is_campaign = number("FOREBAY_FLOOD_KEYS").is_some();
+    for round_number in 1..=if is_campaign { ROUNDS_MAX } else { ROUNDS } {
         lower(&mut harmless, round(&names[0]));
         lower(&mut hostile, round(&names[1]));
-        if number >= ROUNDS && beyond(&harmless, &hostile).is_empty() {
+        if round_number >= ROUNDS && beyond(&harmless, &hostile).is_empty() {
             break;
         }
     }
@@ -210,7 +210,7 @@ fn compare(what: &str, names: [Names; 2], mut round: impl FnMut(&Names) -> Times
     }
     let beyond = beyond(&harmless, &hostile);
     println!("{what:21} {count:8} beyond {RATIO_MAX}: {beyond:?}");
-    assert!(number("FOREBAY_FLOOD_KEYS").is_none() || beyond.is_empty(), "{what}: {beyond:?}");
+    assert!(!is_campaign || beyond.is_empty(), "{what}: {beyond:?}");
 }
 
 fn counts() -> Vec<u64> {

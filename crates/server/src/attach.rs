@@ -112,7 +112,10 @@ impl Attachments {
         let owner = shares.owner(peer.user_id);
         let take = |resource, amount| shares.take(resource, owner, amount);
         let own = take(Resource::Sessions, 1).ok_or(MemoryRefusal::TooManyOfUser)?;
-        let kept = take(Resource::Descriptors, SESSION_DESCRIPTORS);
+        let kept = take(Resource::Descriptors, SESSION_DESCRIPTORS).or_else(|| {
+            outbound.forget_received();
+            take(Resource::Descriptors, SESSION_DESCRIPTORS)
+        });
         let kept = kept.ok_or(MemoryRefusal::Descriptors)?;
         let way = outbound.admit(id, owner, 1)?;
         let table = SharedPins::create()?;

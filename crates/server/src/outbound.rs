@@ -4,7 +4,9 @@
 //! its way, until the peer has received it, takes of what the system has for the server's user, and
 //! counts as the share of the peer's. A session has those of one reply on their way at a time: a
 //! peer that asks by the rules has received them before it sends anything more, which the kernel
-//! knows. One that ends before leaves its socket here, closed for both sides, until they are gone.
+//! knows. One that ends before leaves its socket here, closed for both sides, until they are gone:
+//! that is one client less, but still a descriptor, which counts as the peer's share from the reply
+//! on.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,9 +38,16 @@ struct State {
     left: Vec<UnderWay>,
 }
 
+/// What the descriptors of one reply take.
+pub struct Admission {
+    _in_flight: Share,
+    /// For the socket, which may stay behind.
+    _socket: Share,
+}
+
 /// The descriptors of one reply.
 struct UnderWay {
-    _share: Share,
+    _admission: Admission,
     /// Where they have been sent.
     stream: Option<Arc<Stream>>,
 }
@@ -65,18 +74,24 @@ impl Outbound {
     ///
     /// # Errors
     /// When the session has not received those of an earlier reply, or `owner` has his share of
-    /// them on their way.
-    pub fn admit(&self, id: u64, owner: Owner, count: usize) -> Result<Share, MemoryRefusal> {
+    /// them on their way, or of the descriptors that the server keeps open.
+    pub fn admit(&self, id: u64, owner: Owner, count: usize) -> Result<Admission, MemoryRefusal> {
         if self.has_any(id) {
             return Err(MemoryRefusal::Unsent);
         }
-        let take = || self.shares.take(Resource::InFlight, owner, count as u64);
-        take()
-            .or_else(|| {
-                self.forget_received();
-                take()
-            })
-            .ok_or(MemoryRefusal::InFlight)
+        let take = |resource, amount, refusal: fn() -> MemoryRefusal| {
+            let take = || self.shares.take(resource, owner, amount);
+            take()
+                .or_else(|| {
+                    self.forget_received();
+                    take()
+                })
+                .ok_or_else(refusal)
+        };
+        Ok(Admission {
+            _in_flight: take(Resource::InFlight, count as u64, || MemoryRefusal::InFlight)?,
+            _socket: take(Resource::Descriptors, 1, || MemoryRefusal::Descriptors)?,
+        })
     }
 
     /// Returns whether session `id` has descriptors of an earlier reply still to receive.
@@ -90,17 +105,17 @@ impl Outbound {
         false
     }
 
-    /// Leaves `descriptors` for session `id`, which [`Outbound::admit`] has given `share`. For the
+    /// Leaves `descriptors` for session `id`, as [`Outbound::admit`] has admitted. For the
     /// worker that runs the command: it sends the reply as well, and so sees at once that there are
     /// some.
-    pub fn send(&self, id: u64, descriptors: Vec<SharedDescriptor>, share: Share) {
+    pub fn send(&self, id: u64, descriptors: Vec<SharedDescriptor>, admission: Admission) {
         if descriptors.is_empty() {
             return;
         }
         self.waiting_count.fetch_add(descriptors.len(), Ordering::Relaxed);
         let mut state = self.state();
         state.waiting.entry(id).or_default().extend(descriptors);
-        state.sessions.insert(id, UnderWay { _share: share, stream: None });
+        state.sessions.insert(id, UnderWay { _admission: admission, stream: None });
     }
 
     /// Returns whether any descriptor waits; one load, for the path of every batch.
@@ -173,14 +188,33 @@ mod tests {
     fn outbound() -> Outbound {
         let shares = Arc::new(Shares::default());
         shares.limit(Resource::InFlight, Limit::total(8));
+        shares.limit(Resource::Descriptors, Limit::total(6));
         Outbound::new(shares)
     }
 
     fn send(outbound: &Outbound, id: u64, count: usize) -> Result<(), MemoryRefusal> {
-        let share = outbound.admit(id, USER, count)?;
+        let admission = outbound.admit(id, USER, count)?;
         let descriptors = (0..count).map(|_| Waker::new().unwrap().descriptor()).collect();
-        outbound.send(id, descriptors, share);
+        outbound.send(id, descriptors, admission);
         Ok(())
+    }
+
+    #[test]
+    fn sockets_that_ended_sessions_leave_behind_are_of_their_users_share() {
+        let outbound = outbound();
+        let mut peers = Vec::new();
+        for id in 0..3 {
+            let (one, two) = pair().unwrap();
+            send(&outbound, id, 1).unwrap();
+            outbound.take(id);
+            one.send(b"x").unwrap();
+            outbound.note_sent(id, &Arc::new(one));
+            outbound.end(id);
+            peers.push(two);
+        }
+        assert_eq!(send(&outbound, 9, 1), Err(MemoryRefusal::Descriptors), "half of six is left");
+        peers[1].receive(&mut [0]).unwrap();
+        send(&outbound, 9, 1).unwrap();
     }
 
     #[test]

@@ -475,6 +475,12 @@ pub fn pair() -> io::Result<(Stream, Stream)> {
     Ok((Stream::new(one, None), Stream::new(two, None)))
 }
 
+/// Has the close of `descriptor`, if it is a socket, not wait for what is unsent: who has passed it
+/// may have set SO_LINGER. What is no socket, or refuses, stays as it is.
+pub fn forbid_linger(descriptor: &OwnedFd) {
+    let _ = sockopt::set_socket_linger(descriptor, None);
+}
+
 /// Has the kernel refuse descriptors that are passed to `socket`, and to what it accepts.
 ///
 /// # Errors
