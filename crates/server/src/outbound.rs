@@ -5,8 +5,8 @@
 //! counts as the share of the peer's. A session has those of one reply on their way at a time: a
 //! peer that asks by the rules has received them before it sends anything more, which the kernel
 //! knows. One that ends before leaves its socket here, closed for both sides, until they are gone:
-//! that is one client less, but still a descriptor, which counts as the peer's share from the reply
-//! on.
+//! that is one client less, but still a descriptor, which counts as the peer's share from the first
+//! such reply on.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,20 +34,15 @@ struct State {
     waiting: BTreeMap<u64, Vec<SharedDescriptor>>,
     /// The sessions that have some on their way, these included.
     sessions: BTreeMap<u64, UnderWay>,
-    /// What sessions that have ended had on their way.
-    left: Vec<UnderWay>,
-}
-
-/// What the descriptors of one reply take.
-pub struct Admission {
-    _in_flight: Share,
-    /// For the socket, which may stay behind.
-    _socket: Share,
+    /// For the sockets of sessions that have had any, as they may stay behind.
+    sockets: BTreeMap<u64, Share>,
+    /// What sessions that have ended had on their way, and for their sockets.
+    left: Vec<(UnderWay, Option<Share>)>,
 }
 
 /// The descriptors of one reply.
 struct UnderWay {
-    _admission: Admission,
+    _share: Share,
     /// Where they have been sent.
     stream: Option<Arc<Stream>>,
 }
@@ -75,23 +70,24 @@ impl Outbound {
     /// # Errors
     /// When the session has not received those of an earlier reply, or `owner` has his share of
     /// them on their way, or of the descriptors that the server keeps open.
-    pub fn admit(&self, id: u64, owner: Owner, count: usize) -> Result<Admission, MemoryRefusal> {
+    pub fn admit(&self, id: u64, owner: Owner, count: usize) -> Result<Share, MemoryRefusal> {
         if self.has_any(id) {
             return Err(MemoryRefusal::Unsent);
         }
-        let take = |resource, amount, refusal: fn() -> MemoryRefusal| {
+        let take = |resource, amount| {
             let take = || self.shares.take(resource, owner, amount);
-            take()
-                .or_else(|| {
-                    self.forget_received();
-                    take()
-                })
-                .ok_or_else(refusal)
+            take().or_else(|| {
+                self.forget_received();
+                take()
+            })
         };
-        Ok(Admission {
-            _in_flight: take(Resource::InFlight, count as u64, || MemoryRefusal::InFlight)?,
-            _socket: take(Resource::Descriptors, 1, || MemoryRefusal::Descriptors)?,
-        })
+        let share = take(Resource::InFlight, count as u64).ok_or(MemoryRefusal::InFlight)?;
+        let is_known = self.state().sockets.contains_key(&id);
+        if !is_known {
+            let socket = take(Resource::Descriptors, 1).ok_or(MemoryRefusal::Descriptors)?;
+            self.state().sockets.insert(id, socket);
+        }
+        Ok(share)
     }
 
     /// Returns whether session `id` has descriptors of an earlier reply still to receive.
@@ -105,17 +101,17 @@ impl Outbound {
         false
     }
 
-    /// Leaves `descriptors` for session `id`, as [`Outbound::admit`] has admitted. For the
+    /// Leaves `descriptors` for session `id`, which [`Outbound::admit`] has given `share`. For the
     /// worker that runs the command: it sends the reply as well, and so sees at once that there are
     /// some.
-    pub fn send(&self, id: u64, descriptors: Vec<SharedDescriptor>, admission: Admission) {
+    pub fn send(&self, id: u64, descriptors: Vec<SharedDescriptor>, share: Share) {
         if descriptors.is_empty() {
             return;
         }
         self.waiting_count.fetch_add(descriptors.len(), Ordering::Relaxed);
         let mut state = self.state();
         state.waiting.entry(id).or_default().extend(descriptors);
-        state.sessions.insert(id, UnderWay { _admission: admission, stream: None });
+        state.sessions.insert(id, UnderWay { _share: share, stream: None });
     }
 
     /// Returns whether any descriptor waits; one load, for the path of every batch.
@@ -145,12 +141,13 @@ impl Outbound {
     pub fn end(&self, id: u64) {
         self.take(id);
         let mut state = self.state();
+        let socket = state.sockets.remove(&id);
         let Some(under_way) = state.sessions.remove(&id) else { return };
         let Some(stream) = &under_way.stream else { return };
         if !under_way.is_received() {
             // Its peer learns that it is over. It is broken where that fails.
             let _ = stream.shut_down();
-            state.left.push(under_way);
+            state.left.push((under_way, socket));
             self.left_count.store(state.left.len(), Ordering::Relaxed);
         }
     }
@@ -164,7 +161,7 @@ impl Outbound {
     pub fn forget_received(&self) {
         let mut state = self.state();
         state.sessions.retain(|_, under_way| !under_way.is_received());
-        state.left.retain(|under_way| !under_way.is_received());
+        state.left.retain(|(under_way, _)| !under_way.is_received());
         self.left_count.store(state.left.len(), Ordering::Relaxed);
     }
 
@@ -193,9 +190,9 @@ mod tests {
     }
 
     fn send(outbound: &Outbound, id: u64, count: usize) -> Result<(), MemoryRefusal> {
-        let admission = outbound.admit(id, USER, count)?;
+        let share = outbound.admit(id, USER, count)?;
         let descriptors = (0..count).map(|_| Waker::new().unwrap().descriptor()).collect();
-        outbound.send(id, descriptors, admission);
+        outbound.send(id, descriptors, share);
         Ok(())
     }
 

@@ -535,6 +535,17 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn socket_that_was_told_not_to_linger_does_not_and_what_is_none_stays() {
+        let socket = new_socket(AddressFamily::INET).unwrap();
+        let longest = Some(Duration::from_secs(100_000));
+        sockopt::set_socket_linger(&socket, longest).unwrap();
+        assert!(sockopt::socket_linger(&socket).unwrap().is_some());
+        forbid_linger(&socket);
+        assert_eq!(sockopt::socket_linger(&socket).unwrap(), None);
+        forbid_linger(&std::io::pipe().unwrap().0.into());
+    }
+
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("forebay-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
