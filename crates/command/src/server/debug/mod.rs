@@ -140,8 +140,8 @@ fn run(
     Ok(())
 }
 
-/// Returns whether a DEBUG with `name` behind it, `length` arguments with its own name, may wait for
-/// the system.
+/// Returns whether a DEBUG of `length` arguments, its own name included, that has `name` behind it
+/// may wait for the system.
 pub(crate) fn may_wait(name: &[u8], length: usize) -> bool {
     chosen(name, length).is_some_and(|row| row.is(Flags::UNGUARDED))
 }
