@@ -4,7 +4,7 @@ It is a TCP socket that lingers on close, with data that its peer does not read.
 says where it passes it: with a request ("request"), into the bell of a lane ("bell"), or behind
 requests that nobody reads, as the connection waits in a blocking command ("waiting"). A line of its
 output says "passed", or "refused" where the kernel does not take it. It has the data read once its
-standard input says something.
+standard input says something. A third argument is for how many seconds the socket lingers.
 """
 
 import array
@@ -14,7 +14,7 @@ import sys
 
 from session import ask, connect, numbers, step
 
-LINGER_SECONDS = 100_000
+LINGER_SECONDS = int(sys.argv[3]) if len(sys.argv) > 3 else 100_000
 
 
 def lingering() -> tuple[socket.socket, socket.socket]:

@@ -2,13 +2,17 @@
 //!
 //! What a test here says of an older kernel is what the server does where SO_PASSRIGHTS is not
 //! known (before Linux 6.16), which a filter on system calls has this kernel say.
+//!
+//! `FOREBAY_LINGERING` sets how many descriptors linger at once where it is measured how long
+//! another session waits meanwhile; that is printed, and no time is a failure.
 
 use std::io::Write;
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use client::{Attached, Client, Transport};
-use harness::{Connection, Kind, Launch, Server, TempFolder, kernel, poll_until, signal};
+use harness::{Connection, Kind, Launch, Server, TempFolder, kernel, number, poll_until, signal};
 use resp::Value;
 
 use super::assert_healthy;
@@ -74,6 +78,57 @@ fn descriptor_that_nobody_has_received_holds_no_worker_up() {
 fn descriptor_passed_on_an_older_kernel_holds_no_worker_up() {
     for place in ["request", "waiting"] {
         assert!(pass(&server(true), place), "the kernel takes it");
+    }
+}
+
+const LINGERING_DEFAULT: u64 = 2;
+const MEASURED_REQUESTS: u32 = 5_000;
+
+/// Has `count` clients pass descriptors that linger for ten seconds when closed; returns how many
+/// the kernel took, and the longest that another session waited for a reply from then on.
+fn longest_wait(is_older_kernel: bool, place: &str, count: u64) -> (usize, Duration) {
+    let server = server(is_older_kernel);
+    let mut friend = server.unix();
+    friend.call("PING");
+    let arguments = [place, "10"];
+    let mut clients: Vec<Script> = (0..count)
+        .map(|_| {
+            let mut client = Script::start(&server, "descriptor_client.py", &arguments);
+            assert_eq!(client.step(), "ready");
+            client
+        })
+        .collect();
+    signal(server.process_id(), "STOP");
+    clients.iter_mut().for_each(|client| client.tell("pass"));
+    let said: Vec<String> = clients.iter_mut().map(Script::step).collect();
+    signal(server.process_id(), "CONT");
+    let mut longest = Duration::ZERO;
+    for _ in 0..MEASURED_REQUESTS {
+        let start = Instant::now();
+        assert_eq!(friend.call("PING"), Value::Simple(b"PONG".to_vec()));
+        longest = longest.max(start.elapsed());
+    }
+    clients.iter_mut().for_each(|client| client.tell("read"));
+    (said.iter().filter(|said| *said == "passed").count(), longest)
+}
+
+#[test]
+fn lingering_descriptors_have_the_longest_wait_of_others_measured() {
+    let count = number("FOREBAY_LINGERING").unwrap_or(LINGERING_DEFAULT);
+    // The first is what the machine makes others wait, without any.
+    for (is_older_kernel, place, count) in [
+        (true, "request", 0),
+        (false, "request", count),
+        (false, "bell", count),
+        (true, "request", count),
+    ] {
+        let (passed, longest) = longest_wait(is_older_kernel, place, count);
+        let kernel = if is_older_kernel { "older kernel" } else { "this kernel" };
+        println!(
+            "{kernel:12} {place:8} {passed:4} of {count} descriptors taken, the longest of \
+             {MEASURED_REQUESTS} replies after {:.1} ms",
+            longest.as_secs_f64() * 1e3
+        );
     }
 }
 

@@ -1,9 +1,9 @@
-//! The most memory that the server ever has under a limit: every row of the command table with large
-//! arguments on large keys, and written requests that bring little and ask for much; each alone and
+//! The most memory that the server ever has under a limit: every row of the command table with
+//! large arguments on large keys, and written requests that bring little and ask for much; each alone and
 //! within EXEC, without eviction and with it.
 //!
-//! A failure prints the seed: `FOREBAY_PEAKS_SEED=<seed>` repeats it. `FOREBAY_PEAKS_REQUESTS` is the
-//! number of requests of each row.
+//! A failure prints the seed: `FOREBAY_PEAKS_SEED=<seed>` repeats it. `FOREBAY_PEAKS_REQUESTS` is
+//! the number of requests of each row.
 
 use base::prng::Prng;
 use command::generate::Draw;
@@ -246,8 +246,8 @@ impl World {
     }
 
     /// Sends `requests` and returns by how many bytes the server's memory passed the bound
-    /// meanwhile, beside what the requests bring themselves, and what it took beside its memory when
-    /// idle. Where the reply is more than it may keep, the server ends the session.
+    /// meanwhile, beside what the requests bring themselves, and what it took beside its memory
+    /// when idle. Where the reply is more than it may keep, the server ends the session.
     fn excess(&self, requests: &[Request], full: bool) -> (u64, u64) {
         self.mend(&mut self.server.unix(), full);
         let mut client = self.server.unix();

@@ -27,6 +27,7 @@ mod uploaded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base::probes::{self, Probe};
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 
 use crate::bucket::{Bucket, Next};
@@ -304,7 +305,7 @@ impl Table {
             while slots != 0 {
                 let slot = slots.trailing_zeros();
                 let reference = bucket.reference(slot as usize);
-                spill::probes::note();
+                probes::note(Probe::Entry);
                 if self.entry_at(reference).key() == key {
                     return Some(EntryId {
                         home,

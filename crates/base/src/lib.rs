@@ -15,6 +15,7 @@ mod natural;
 pub mod number;
 pub mod number_text;
 pub mod prng;
+pub mod probes;
 pub mod slot;
 
 pub use hash::{HashKeys, Key, KeyHasher, SecretHasher};

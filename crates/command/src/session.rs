@@ -9,6 +9,7 @@ use crate::client_name::ClientNames;
 use crate::error::CommandError;
 use crate::flags::Flags;
 use crate::row::Command;
+use crate::server::debug;
 
 /// The most memory that the queue of a MULTI may take.
 pub const TRANSACTION_BYTES_MAX: usize = 1 << 30;
@@ -123,7 +124,10 @@ pub struct Queued<'q> {
 impl Queued<'_> {
     /// Returns whether the command may wait for the system, so that it holds no shard.
     pub fn may_wait(&self) -> bool {
+        // The rows of DEBUG are in no table, as Redis knows no subcommands of it.
+        let (is_debug, length) = (std::ptr::eq(self.command, &debug::DEBUG), self.request.len());
         self.command.is(Flags::UNGUARDED)
+            || is_debug && length > 1 && debug::may_wait(self.request.at(1), length)
     }
 }
 

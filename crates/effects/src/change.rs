@@ -42,8 +42,8 @@ pub struct Change<'a> {
     pub cause: Cause,
     /// The class of its keyspace event.
     pub class: EventClass,
-    /// The name of its keyspace event, where it is another one than that of the effect: INCR is a SET whose
-    /// event is `incrby`. Empty elsewhere; at most 255 bytes.
+    /// The name of its keyspace event, where it is another one than that of the effect: INCR is a
+    /// SET whose event is `incrby`. Empty elsewhere; at most 255 bytes.
     pub event: &'a str,
     /// The key, or the target of two, was not there before.
     pub creates: bool,

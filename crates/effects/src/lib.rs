@@ -1,8 +1,8 @@
 //! The stream of changes: what writes did, framed and typed, for whoever keeps it, sends it on or
 //! looks at it.
 //!
-//! *Layout*: `effect.rs` is one change in a form that gives the same result wherever and whenever it
-//! is applied; `change.rs` adds where it happened and why; `record.rs` is the bytes of all changes
+//! *Layout*: `effect.rs` is one change in a form that gives the same result wherever and whenever
+//! it is applied; `change.rs` adds where it happened and why; `record.rs` is the bytes of all changes
 //! that happen together; `filter.rs` says which changes a consumer wants. `replication.rs` writes
 //! records as Redis's replication stream, `events.rs` as keyspace events. `backlog.rs` keeps the
 //! latest records for consumers that each have a position of their own; `admission.rs` says

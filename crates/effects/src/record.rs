@@ -104,8 +104,8 @@ impl<'a> Record<'a> {
         Record { content: Content::One(time, change) }
     }
 
-    /// Appends the record's bytes to `out`, a stream that has come to `before`; returns the record's
-    /// LSN, which is the position behind it.
+    /// Appends the record's bytes to `out`, a stream that has come to `before`; returns the
+    /// record's LSN, which is the position behind it.
     pub fn encode(&self, before: Lsn, out: &mut Vec<u8>) -> Lsn {
         let start = out.len();
         match self.content {

@@ -328,8 +328,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         self.guard = Some(guard);
     }
 
-    /// Runs a read once. Always inlined: every GET passes here, and a call costs it three percent of
-    /// the server's instructions.
+    /// Runs a read once. Always inlined: every GET passes here, and a call costs it three percent
+    /// of the server's instructions.
     #[inline(always)]
     fn read(
         &mut self,

@@ -207,6 +207,11 @@ impl Host for TestHost {
         Err(RewriteError::NoFile)
     }
 
+    fn config_rewrite_all(&self) -> Result<(), RewriteError> {
+        self.wait();
+        Err(RewriteError::NoFile)
+    }
+
     fn reset_statistics(&self) {}
 
     fn info(&self, _: &InfoSections) -> String {

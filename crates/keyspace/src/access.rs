@@ -141,7 +141,7 @@ impl<'g> Access<'g> {
 
     /// Hands `visit` a key of `database` that has not expired at `now`, chosen nearly uniformly,
     /// and returns what it returns; `None` where there is none. Those that it meets expired are
-    /// removed; where they are to stay, it gives up after 100 of them.
+    /// removed; where they are to stay, or all shards are held, it gives up after 100 of them.
     pub fn random_key<R>(
         &mut self,
         database: DatabaseIndex,
@@ -151,7 +151,10 @@ impl<'g> Access<'g> {
     ) -> Option<R> {
         let removes_expired = self.removes_expired;
         // Each try but the last removes a key, or finds its shard emptied by others meanwhile.
-        let removals_max = if removes_expired { self.key_count(database) } else { 0 };
+        let removals_max = match removes_expired && self.held.is_none() {
+            true => self.key_count(database),
+            false => 0,
+        };
         for _ in 0..u64::from(RANDOM_KEY_TRIES_MAX) + removals_max {
             let index = self.random_shard(database, random)?;
             let word = random.next();

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use base::DatabaseIndex;
+use base::probes::{self, Probe};
 
 /// Where something is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,7 +63,9 @@ impl<T> Registered<T> {
     ) -> impl Iterator<Item = (Registration, &mut T)> {
         let at = |arrival| Registration { database, secret, arrival };
         let range = self.all.range_mut(at(0)..=at(u64::MAX));
-        range.inspect(|_| probes::note()).map(|(registration, what)| (*registration, what))
+        range
+            .inspect(|_| probes::note(Probe::Registration))
+            .map(|(registration, what)| (*registration, what))
     }
 
     /// Returns what is registered for keys of `database`.
@@ -73,28 +76,5 @@ impl<T> Registered<T> {
         let first = Registration { database, secret: 0, arrival: 0 };
         let last = Registration { secret: u64::MAX, arrival: u64::MAX, ..first };
         self.all.range_mut(first..=last).map(|(registration, what)| (*registration, what))
-    }
-}
-
-/// At how many of what is registered this thread has looked: what the tests bound.
-pub(crate) mod probes {
-    #[cfg(test)]
-    thread_local! {
-        static COUNT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-    }
-
-    /// Counts a look, in tests.
-    #[inline(always)]
-    pub fn note() {
-        #[cfg(test)]
-        COUNT.set(COUNT.get() + 1);
-    }
-
-    /// Returns at how many `act` looks.
-    #[cfg(test)]
-    pub fn count(act: impl FnOnce()) -> u64 {
-        COUNT.set(0);
-        act();
-        COUNT.get()
     }
 }

@@ -144,10 +144,14 @@ impl WriteView<'_> {
         target: Spot<'_>,
         effect: Effect<'_>,
     ) -> Result<bool, NeedRoom> {
-        // Where it has expired it is removed first, with an effect of its own.
+        if self.at(source).live(source.key).is_none() {
+            return Ok(false);
+        }
+        // Where it has expired it is removed first, with an effect of its own; other entries may
+        // move then.
         self.at(target).live(target.key);
         let mut place = self.at(source);
-        let Some(id) = place.live(source.key) else { return Ok(false) };
+        let id = place.live(source.key).expect("it was there just now");
         place.mark_used(id);
         let place = self.at(target);
         place.shard.ensure_database(target.database, place.recorder)?;

@@ -27,7 +27,7 @@ use sys::socket::Peer;
 
 use crate::config::Settings;
 use crate::outbound::Outbound;
-use crate::sealings::{Owner, Sealings};
+use crate::sealings::{Maker, Sealings};
 use crate::shares::{Resource, Share, Shares};
 
 /// Sessions that may be attached at once: each costs the server a walk over its pin table
@@ -112,7 +112,10 @@ impl Attachments {
         let owner = shares.owner(peer.user_id);
         let take = |resource, amount| shares.take(resource, owner, amount);
         let own = take(Resource::Sessions, 1).ok_or(MemoryRefusal::TooManyOfUser)?;
-        let kept = take(Resource::Descriptors, SESSION_DESCRIPTORS);
+        let kept = take(Resource::Descriptors, SESSION_DESCRIPTORS).or_else(|| {
+            outbound.forget_received();
+            take(Resource::Descriptors, SESSION_DESCRIPTORS)
+        });
         let kept = kept.ok_or(MemoryRefusal::Descriptors)?;
         let way = outbound.admit(id, owner, 1)?;
         let table = SharedPins::create()?;
@@ -178,7 +181,7 @@ impl Attachments {
         id: u64,
         arena: &Arc<Arena>,
         sealings: &Arc<Sealings>,
-        outbound: &Outbound,
+        (shares, outbound): (&Arc<Shares>, &Outbound),
     ) -> Result<(), MemoryRefusal> {
         let mut sessions = self.sessions();
         let Some(session) = sessions.get_mut(&id) else { return Ok(()) };
@@ -187,8 +190,8 @@ impl Attachments {
         }
         session.pins.check_closed().map_err(|_| MemoryRefusal::NotClosed)?;
         session.stage = Stage::Sealing;
-        let (owner, pins) =
-            (Owner { session: id, user: session.peer.user_id }, Arc::clone(&session.pins));
+        let maker = Maker { session: id, owner: shares.owner(session.peer.user_id) };
+        let pins = Arc::clone(&session.pins);
         drop(sessions);
         let (attachments, arena) = (Arc::clone(self), Arc::clone(arena));
         let seal = move |is_wanted| {
@@ -197,7 +200,7 @@ impl Attachments {
                 attachments.end_seal(id, pins.bring_pages(), &arena);
             }
         };
-        let begun = sealings.begin(owner, seal).inspect_err(|_| {
+        let begun = sealings.begin(maker, seal).inspect_err(|_| {
             if let Some(session) = self.sessions().get_mut(&id) {
                 session.stage = Stage::Offered;
             }

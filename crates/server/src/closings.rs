@@ -1,9 +1,10 @@
 //! Descriptors whose last close may take as long as a client likes.
 //!
 //! Where the kernel cannot refuse descriptors that clients pass (before Linux 6.16), whoever closes
-//! the last one waits for what it stands for: for a TCP socket that lingers, say. Threads do that
-//! which serve nobody. As many as hang may hang, up to a bound; what comes beyond it waits behind
-//! them, and takes descriptors meanwhile.
+//! the last one waits for what it stands for: for a file of a file system that does not answer,
+//! say. Threads do that which serve nobody; sockets are told not to linger before. As many as hang
+//! may hang, up to a bound; what comes beyond it waits behind them, and takes descriptors
+//! meanwhile.
 //!
 //! *Not here*: what is closed so (`sys::socket`).
 
@@ -64,6 +65,8 @@ impl Work {
             match state.waiting.pop_front() {
                 Some(descriptor) => {
                     drop(state);
+                    // Before the last close, so that nobody has to hang for it.
+                    sys::socket::forbid_linger(&descriptor);
                     drop(descriptor);
                     state = self.state();
                 }

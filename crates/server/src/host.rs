@@ -164,8 +164,8 @@ impl Host for Shared {
 
     fn memory_segments(&self, id: u64, known: u64) -> Result<MemorySegments, MemoryRefusal> {
         let arena = self.keyspace().arena();
-        self.attachments.seal(id, arena, &self.sealings, &self.outbound)?;
         let ways = (&self.shares, &self.outbound);
+        self.attachments.seal(id, arena, &self.sealings, ways)?;
         self.attachments.segments(id, known, arena, &self.segments, ways)
     }
 

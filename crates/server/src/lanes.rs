@@ -20,7 +20,7 @@ use sys::socket::{Peer, Stream};
 
 use crate::connection::End;
 use crate::mailbox::Message;
-use crate::sealings::Owner;
+use crate::sealings;
 use crate::shared::Shared;
 use crate::shares::{Resource, Share};
 
@@ -166,14 +166,15 @@ impl Shared {
         let stage = std::mem::replace(&mut lane.stage, Stage::Sealing { is_over: false });
         let Stage::Offered(seat) = stage else { unreachable!("it was one just now") };
         drop(state);
-        let owner = Owner { session: parent, user: seat.peer.user_id };
+        let owner = self.shares.owner(seat.peer.user_id);
+        let maker = sealings::Maker { session: parent, owner };
         let mailbox = Arc::clone(&self.mailboxes[self.next_worker()]);
         let seal = move |is_wanted| {
             // Where it is not, it is over, as the worker will find.
             let ready = if is_wanted { seat.end.memory().bring_pages() } else { Ok(()) };
             mailbox.post(Message::ServeLane(seat, ready));
         };
-        let begun = self.sealings.begin(owner, seal);
+        let begun = self.sealings.begin(maker, seal);
         Ok(begun.inspect_err(|_| self.give_up_lane(parent, id))?)
     }
 

@@ -4,7 +4,9 @@
 //! its way, until the peer has received it, takes of what the system has for the server's user, and
 //! counts as the share of the peer's. A session has those of one reply on their way at a time: a
 //! peer that asks by the rules has received them before it sends anything more, which the kernel
-//! knows. One that ends before leaves its socket here, closed for both sides, until they are gone.
+//! knows. One that ends before leaves its socket here, closed for both sides, until they are gone:
+//! that is one client less, but still a descriptor, which counts as the peer's share from the first
+//! such reply on.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,8 +34,10 @@ struct State {
     waiting: BTreeMap<u64, Vec<SharedDescriptor>>,
     /// The sessions that have some on their way, these included.
     sessions: BTreeMap<u64, UnderWay>,
-    /// What sessions that have ended had on their way.
-    left: Vec<UnderWay>,
+    /// For the sockets of sessions that have had any, as they may stay behind.
+    sockets: BTreeMap<u64, Share>,
+    /// What sessions that have ended had on their way, and for their sockets.
+    left: Vec<(UnderWay, Option<Share>)>,
 }
 
 /// The descriptors of one reply.
@@ -65,18 +69,25 @@ impl Outbound {
     ///
     /// # Errors
     /// When the session has not received those of an earlier reply, or `owner` has his share of
-    /// them on their way.
+    /// them on their way, or of the descriptors that the server keeps open.
     pub fn admit(&self, id: u64, owner: Owner, count: usize) -> Result<Share, MemoryRefusal> {
         if self.has_any(id) {
             return Err(MemoryRefusal::Unsent);
         }
-        let take = || self.shares.take(Resource::InFlight, owner, count as u64);
-        take()
-            .or_else(|| {
+        let take = |resource, amount| {
+            let take = || self.shares.take(resource, owner, amount);
+            take().or_else(|| {
                 self.forget_received();
                 take()
             })
-            .ok_or(MemoryRefusal::InFlight)
+        };
+        let share = take(Resource::InFlight, count as u64).ok_or(MemoryRefusal::InFlight)?;
+        let is_known = self.state().sockets.contains_key(&id);
+        if !is_known {
+            let socket = take(Resource::Descriptors, 1).ok_or(MemoryRefusal::Descriptors)?;
+            self.state().sockets.insert(id, socket);
+        }
+        Ok(share)
     }
 
     /// Returns whether session `id` has descriptors of an earlier reply still to receive.
@@ -130,12 +141,13 @@ impl Outbound {
     pub fn end(&self, id: u64) {
         self.take(id);
         let mut state = self.state();
+        let socket = state.sockets.remove(&id);
         let Some(under_way) = state.sessions.remove(&id) else { return };
         let Some(stream) = &under_way.stream else { return };
         if !under_way.is_received() {
             // Its peer learns that it is over. It is broken where that fails.
             let _ = stream.shut_down();
-            state.left.push(under_way);
+            state.left.push((under_way, socket));
             self.left_count.store(state.left.len(), Ordering::Relaxed);
         }
     }
@@ -149,7 +161,7 @@ impl Outbound {
     pub fn forget_received(&self) {
         let mut state = self.state();
         state.sessions.retain(|_, under_way| !under_way.is_received());
-        state.left.retain(|under_way| !under_way.is_received());
+        state.left.retain(|(under_way, _)| !under_way.is_received());
         self.left_count.store(state.left.len(), Ordering::Relaxed);
     }
 
@@ -173,6 +185,7 @@ mod tests {
     fn outbound() -> Outbound {
         let shares = Arc::new(Shares::default());
         shares.limit(Resource::InFlight, Limit::total(8));
+        shares.limit(Resource::Descriptors, Limit::total(6));
         Outbound::new(shares)
     }
 
@@ -181,6 +194,24 @@ mod tests {
         let descriptors = (0..count).map(|_| Waker::new().unwrap().descriptor()).collect();
         outbound.send(id, descriptors, share);
         Ok(())
+    }
+
+    #[test]
+    fn sockets_that_ended_sessions_leave_behind_are_of_their_users_share() {
+        let outbound = outbound();
+        let mut peers = Vec::new();
+        for id in 0..3 {
+            let (one, two) = pair().unwrap();
+            send(&outbound, id, 1).unwrap();
+            outbound.take(id);
+            one.send(b"x").unwrap();
+            outbound.note_sent(id, &Arc::new(one));
+            outbound.end(id);
+            peers.push(two);
+        }
+        assert_eq!(send(&outbound, 9, 1), Err(MemoryRefusal::Descriptors), "half of six is left");
+        peers[1].receive(&mut [0]).unwrap();
+        send(&outbound, 9, 1).unwrap();
     }
 
     #[test]

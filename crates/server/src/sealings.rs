@@ -11,11 +11,13 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::{io, thread};
 
+use crate::shares::Owner;
+
 /// Memories whose pages are brought at once, each by a thread,
 const UNDERWAY_MAX: usize = 64;
 /// of these of one session,
 const PER_SESSION_MAX: usize = 2;
-/// and of one user, ended sessions included.
+/// and of one user, as `shares.rs` tells users apart, ended sessions included.
 const PER_USER_MAX: usize = 8;
 
 /// What is underway, and what waits for its turn.
@@ -26,11 +28,11 @@ pub struct Sealings {
 
 /// Whose memory it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct Maker {
     /// The session that it was made for.
     pub session: u64,
-    /// The user of its process.
-    pub user: u32,
+    /// Whose share it counts towards.
+    pub owner: Owner,
 }
 
 /// Brings a memory and tells what came of it. Told false, as the session has ended before it was
@@ -39,9 +41,9 @@ type Task = Box<dyn FnOnce(bool) + Send>;
 
 #[derive(Default)]
 struct State {
-    underway: Vec<Owner>,
+    underway: Vec<Maker>,
     /// None of them could begin now: each end of one that is underway lets one begin at most.
-    waiting: Vec<(Owner, Task)>,
+    waiting: Vec<(Maker, Task)>,
 }
 
 impl Sealings {
@@ -51,38 +53,38 @@ impl Sealings {
     /// When there is no thread; the task is gone.
     pub fn begin(
         self: &Arc<Sealings>,
-        owner: Owner,
+        maker: Maker,
         task: impl FnOnce(bool) + Send + 'static,
     ) -> io::Result<()> {
         let mut state = self.state();
-        if !state.admits(owner) {
-            state.waiting.push((owner, Box::new(task)));
+        if !state.admits(maker) {
+            state.waiting.push((maker, Box::new(task)));
             return Ok(());
         }
         let sealings = Arc::clone(self);
         let run = move || {
             // Without it a crash of the thread is told in short.
             let _stack = sys::crash::AlternateStack::for_this_thread();
-            sealings.run(owner, Box::new(task));
+            sealings.run(maker, Box::new(task));
         };
         thread::Builder::new().name("seal".to_owned()).spawn(run)?;
-        state.underway.push(owner);
+        state.underway.push(maker);
         Ok(())
     }
 
     /// Gives up what waits for `session`, which has ended.
     pub fn end(&self, session: u64) {
-        let is_over = |waiting: &mut (Owner, Task)| waiting.0.session == session;
+        let is_over = |waiting: &mut (Maker, Task)| waiting.0.session == session;
         let given_up: Vec<_> = self.state().waiting.extract_if(.., is_over).collect();
         given_up.into_iter().for_each(|(_, task)| task(false));
     }
 
     /// Runs `task`, and then those that its end and theirs leave room for.
-    fn run(&self, owner: Owner, task: Task) {
-        let mut next = Some((owner, task));
-        while let Some((owner, task)) = next {
+    fn run(&self, maker: Maker, task: Task) {
+        let mut next = Some((maker, task));
+        while let Some((maker, task)) = next {
             task(true);
-            next = self.state().exchange(owner);
+            next = self.state().exchange(maker);
         }
     }
 
@@ -92,18 +94,18 @@ impl Sealings {
 }
 
 impl State {
-    fn admits(&self, owner: Owner) -> bool {
-        let count = |is_counted: &dyn Fn(&Owner) -> bool| {
+    fn admits(&self, maker: Maker) -> bool {
+        let count = |is_counted: &dyn Fn(&Maker) -> bool| {
             self.underway.iter().filter(|other| is_counted(other)).count()
         };
         self.underway.len() < UNDERWAY_MAX
-            && count(&|other| other.session == owner.session) < PER_SESSION_MAX
-            && count(&|other| other.user == owner.user) < PER_USER_MAX
+            && count(&|other| other.session == maker.session) < PER_SESSION_MAX
+            && count(&|other| other.owner == maker.owner) < PER_USER_MAX
     }
 
-    /// Notes that one of `owner` has ended, and begins the first that may.
-    fn exchange(&mut self, owner: Owner) -> Option<(Owner, Task)> {
-        let ended = self.underway.iter().position(|other| *other == owner);
+    /// Notes that one of `maker` has ended, and begins the first that may.
+    fn exchange(&mut self, maker: Maker) -> Option<(Maker, Task)> {
+        let ended = self.underway.iter().position(|other| *other == maker);
         self.underway.swap_remove(ended.expect("it has begun"));
         let first = self.waiting.iter().position(|waiting| self.admits(waiting.0))?;
         let next = self.waiting.remove(first);
@@ -132,7 +134,7 @@ mod tests {
         }
     }
 
-    fn begin(sealings: &Arc<Sealings>, session: u64, user: u32) -> Memory {
+    fn begin(sealings: &Arc<Sealings>, session: u64, owner: Owner) -> Memory {
         let (end, ended) = channel();
         let (tell, told) = channel();
         let task = move |is_wanted| {
@@ -141,7 +143,7 @@ mod tests {
                 ended.recv().unwrap();
             }
         };
-        sealings.begin(Owner { session, user }, task).unwrap();
+        sealings.begin(Maker { session, owner }, task).unwrap();
         Memory { end, told }
     }
 
@@ -155,19 +157,19 @@ mod tests {
         let sealings = Arc::default();
         let mut memories = Vec::new();
         for session in 0..4 {
-            memories.extend([(); 2].map(|()| begin(&sealings, session, 1)));
+            memories.extend([(); 2].map(|()| begin(&sealings, session, Owner::Range(1))));
             assert_eq!(counts(&sealings).1, session as usize, "two of one session at once");
-            memories.push(begin(&sealings, session, 1));
+            memories.push(begin(&sealings, session, Owner::Range(1)));
         }
-        let of_user = begin(&sealings, 5, 1);
+        let of_user = begin(&sealings, 5, Owner::Range(1));
         assert_eq!(counts(&sealings), (8, 5), "eight of one user");
         for user in 2..9 {
             for session in 0..8 {
-                memories.push(begin(&sealings, u64::from(user) * 100 + session, user));
+                memories.push(begin(&sealings, u64::from(user) * 100 + session, Owner::User(user)));
             }
         }
         assert_eq!(counts(&sealings), (64, 5));
-        let of_all = begin(&sealings, 1000, 9);
+        let of_all = begin(&sealings, 1000, Owner::User(9));
         assert_eq!(counts(&sealings), (64, 6), "sixty-four together");
         memories.iter().for_each(|memory| memory.end.send(()).unwrap());
         assert_eq!((of_user.is_told(), of_all.is_told()), (Ok(true), Ok(true)));
@@ -179,8 +181,8 @@ mod tests {
     #[test]
     fn what_waits_is_given_up_with_its_session_and_the_rest_goes_on() {
         let sealings = Arc::default();
-        let [first, second, third] = [(); 3].map(|()| begin(&sealings, 1, 1));
-        let others = [(); 3].map(|()| begin(&sealings, 2, 1));
+        let [first, second, third] = [(); 3].map(|()| begin(&sealings, 1, Owner::User(1)));
+        let others = [(); 3].map(|()| begin(&sealings, 2, Owner::User(1)));
         sealings.end(1);
         assert_eq!((third.is_told(), counts(&sealings)), (Ok(false), (4, 1)));
         for memory in [&first, &second].into_iter().chain(&others) {

@@ -18,7 +18,7 @@ use sys::memory::OwnedSegments;
 
 use crate::attach::may_adopt;
 use crate::config::Settings;
-use crate::sealings::Owner;
+use crate::sealings::Maker;
 use crate::shared::Shared;
 
 /// All upload memory together may take this part of `maxmemory`,
@@ -77,7 +77,8 @@ impl Shared {
     /// Has the run of session `id` at `offset`, which its client has closed, opened; returns
     /// whether that is done. Asked for again it says so again.
     pub(crate) fn open_offered(&self, id: u64, offset: u64) -> Result<bool, MemoryRefusal> {
-        let user = self.clients.peer(id).ok_or(MemoryRefusal::NotUnix)?.user_id;
+        let peer = self.clients.peer(id).ok_or(MemoryRefusal::NotUnix)?;
+        let owner = self.shares.owner(peer.user_id);
         let uploads = self.keyspace().arena().uploads();
         let Ok(run) = uploads.begin_seal(id, offset) else {
             return uploads.is_open(id, offset).ok_or(NO_RUN);
@@ -96,7 +97,7 @@ impl Shared {
                 bell.ring();
             }
         };
-        let begun = self.sealings.begin(Owner { session: id, user }, seal);
+        let begun = self.sealings.begin(Maker { session: id, owner }, seal);
         begun.inspect_err(|_| uploads.cancel_seal(offset))?;
         Ok(false)
     }

@@ -475,6 +475,12 @@ pub fn pair() -> io::Result<(Stream, Stream)> {
     Ok((Stream::new(one, None), Stream::new(two, None)))
 }
 
+/// Has the close of `descriptor`, if it is a socket, not wait for what is unsent: who has passed it
+/// may have set SO_LINGER. What is no socket, or refuses, stays as it is.
+pub fn forbid_linger(descriptor: &OwnedFd) {
+    let _ = sockopt::set_socket_linger(descriptor, None);
+}
+
 /// Has the kernel refuse descriptors that are passed to `socket`, and to what it accepts.
 ///
 /// # Errors
@@ -528,6 +534,17 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn socket_that_was_told_not_to_linger_does_not_and_what_is_none_stays() {
+        let socket = new_socket(AddressFamily::INET).unwrap();
+        let longest = Some(Duration::from_secs(100_000));
+        sockopt::set_socket_linger(&socket, longest).unwrap();
+        assert!(sockopt::socket_linger(&socket).unwrap().is_some());
+        forbid_linger(&socket);
+        assert_eq!(sockopt::socket_linger(&socket).unwrap(), None);
+        forbid_linger(&std::io::pipe().unwrap().0.into());
+    }
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("forebay-{name}-{}", std::process::id()));

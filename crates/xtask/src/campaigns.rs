@@ -151,6 +151,14 @@ pub const CAMPAIGNS: &[Campaign] = &[
         filter: "no_row_passes_the_limit",
     },
     Campaign {
+        name: "descriptors",
+        promise: "descriptors that linger when closed hold up nobody; the longest wait is printed",
+        has_short: false,
+        amounts: &[("FOREBAY_LINGERING", 100)],
+        target: TESTS,
+        filter: "lingering_descriptors",
+    },
+    Campaign {
         name: "kills",
         promise: "a thousand clients killed at any step leave nothing, and others notice nothing",
         has_short: false,

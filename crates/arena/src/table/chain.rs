@@ -25,7 +25,7 @@ impl Table {
     /// Returns a bucket of the chain of `home` and an empty slot in it for an entry of `tag`,
     /// adding an overflow bucket where all are full; no bucket where the chain may have no more.
     pub(super) fn free_slot(&mut self, home: u64, tag: u8) -> Result<(u64, u8), NeedRoom> {
-        let (mut offset, mut count, mut alike) = (home, 1, 0);
+        let (mut offset, mut count, mut alike, mut found) = (home, 1, 0, None);
         let end = loop {
             let bucket = self.bucket(offset);
             let same = bucket.matches(tag);
@@ -36,14 +36,19 @@ impl Table {
                 }
             }
             let empty = bucket.matches(0);
-            if empty != 0 {
-                return Ok((offset, empty.trailing_zeros() as u8));
+            if empty != 0 && found.is_none() {
+                found = Some((offset, empty.trailing_zeros() as u8));
             }
+            // Nearly always this is the last bucket. There is one behind it where an entry for
+            // which it was added found no memory; entries of the tag may be there.
             match bucket.next() {
                 Next::Bucket(next) => (offset, count) = (next, count + 1),
                 end => break end,
             }
         };
+        if let Some(found) = found {
+            return Ok(found);
+        }
         if count == CHAIN_BUCKETS_MAX {
             return Ok((NOWHERE, 0));
         }

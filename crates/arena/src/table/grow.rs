@@ -120,6 +120,7 @@ impl Table {
         for &(_, reference) in &gathered {
             prefetch(self.memory.pointer(reference));
         }
+        let had_spilled = self.ends_with_spill(source);
         let hasher = *self.arena.hasher();
         let mut stay = 0;
         for index in 0..gathered.len() {
@@ -133,7 +134,10 @@ impl Table {
         source_home.begin(Rule::OddWhileSplitting);
         target_home.begin(Rule::OddWhileSplitting);
         self.bucket_count += 1;
-        let ends = [new_index - half, new_index].map(|index| self.chain_end(index));
+        let ends = match had_spilled {
+            true => [new_index - half, new_index].map(|index| self.chain_end(index)),
+            false => [Next::End; 2],
+        };
         self.fill_chain(source, gathered[..stay].iter().copied(), ends[0], &mut spare);
         self.fill_chain(target, gathered[stay..].iter().copied(), ends[1], &mut spare);
         target_home.end(Rule::OddWhileSplitting);
@@ -145,6 +149,11 @@ impl Table {
             let moved = self.refill(new_index - half) + self.refill(new_index);
             self.moved_entries_max = self.moved_entries_max.max(moved as u64);
         }
+    }
+
+    /// Returns whether the end of the chain at `home` says that entries of it are spilled.
+    fn ends_with_spill(&self, home: u64) -> bool {
+        !self.spill.is_empty() && self.bucket(self.tail(home).0).next() == Next::Spill
     }
 
     /// Returns what has to stand at the end of the chain of the home bucket at `index`.
@@ -172,6 +181,7 @@ impl Table {
             }
         }
         let mut spare = std::mem::take(&mut self.free_overflow);
+        let had_spilled = self.ends_with_spill(target) || self.ends_with_spill(source);
         self.begin_header(Rule::OddWhileSplitting);
         let (target_home, source_home) = (self.bucket(target), self.bucket(source));
         target_home.begin(Rule::OddWhileSplitting);
@@ -179,7 +189,7 @@ impl Table {
         self.bucket_count = last;
         let kept = keep_first(&mut gathered);
         self.spill_all(&gathered[kept..]);
-        let end = self.chain_end(last - half);
+        let end = if had_spilled || kept < gathered.len() { Next::Spill } else { Next::End };
         self.fill_chain(target, gathered[..kept].iter().copied(), end, &mut spare);
         source_home.reset();
         source_home.end(Rule::OddWhileSplitting);

@@ -12,6 +12,10 @@
 //! 63..28 the 36 lowest bits of the index hash, the lowest first | 27..12 16 bits of a secret hash
 //! 11..0  zero
 //! ```
+//! What stands in it is one number: the place, with 36 more bits of the secret hash in its zeroes
+//! and behind it, and the reference. Numbers of 16 bytes are compared at once, and a tree of them
+//! is small enough that a million entries of one place cost few cache misses each.
+//!
 //! The entries of a bucket are neighbours in this order, however many buckets there are: those
 //! whose hash ends with the bucket's number. Hence nothing has to move here when buckets split or
 //! merge, and a cursor can stand between two entries of one bucket, even of keys whose hashes are
@@ -20,6 +24,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+use base::probes::{self, Probe};
 use base::{KeyHasher, SecretHasher};
 
 use crate::bucket::Next;
@@ -36,14 +41,18 @@ const VISITED_MAX: usize = 64;
 const TRIES_MAX: usize = 8;
 /// The bits of the hash in a place.
 const HASH_BITS: u32 = 36;
-/// The bits of the secret hash that follow.
-const SECRET_BITS: u32 = 16;
+/// The zeroes of a place, behind 16 bits of the secret hash.
+const PLACE_ZEROES: u32 = 12;
+/// Where the secret hash ends, from the lowest bit of what is in the tree.
+const SECRET_END: u32 = u128::BITS - HASH_BITS;
 /// The most buckets of a table: more could not be told apart by places. Their index would take
 /// 4 TiB.
 pub(super) const BUCKET_COUNT_MAX: u64 = 1 << HASH_BITS;
-/// Bytes of the tree for each entry, at most: a node of 280 has five entries or more, and there is
-/// one of 376 above each six.
-const TREE_BYTES: u64 = 72;
+/// The bits of a reference, which is in units of 8 bytes.
+const REFERENCE_BITS: u32 = 40;
+/// Bytes of the tree for each entry, at most: a node of 208 has five entries or more, and there is
+/// one of 304 above each six.
+const TREE_BYTES: u64 = 56;
 
 /// The bucket of a spilled entry: none.
 pub(super) const NOWHERE: u64 = 0;
@@ -51,18 +60,52 @@ pub(super) const NOWHERE: u64 = 0;
 /// Where an entry stands in the order of SCAN.
 pub(super) type ScanPlace = u64;
 
-/// What is in the tree, in its order. The whole secret hash makes finding a key a matter of one
-/// comparison, whatever the keys are.
+/// What is in the tree, in its order:
+/// ```text
+/// 127..92 as in the place | 91..40 52 bits of the secret hash | 39..0 the reference, by 8
+/// ```
+/// So much of the secret hash makes finding a key a matter of one comparison, whatever the keys
+/// are: SCAN shows 16 bits of it, and of keys that have these in common 36 tell the one from the
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Spilled {
-    place: ScanPlace,
-    secret: u64,
-    reference: u64,
+pub(super) struct Spilled(u128);
+
+impl Spilled {
+    fn new(hash: u64, secret: u64, reference: u64) -> Spilled {
+        let first = u128::from(hash.reverse_bits()) << u64::BITS >> SECRET_END << SECRET_END;
+        let second = u128::from(secret) << u64::BITS >> HASH_BITS >> REFERENCE_BITS;
+        Spilled(first | second << REFERENCE_BITS).at(reference)
+    }
+
+    /// Returns the same with another reference.
+    fn at(self, reference: u64) -> Spilled {
+        debug_assert!(reference.is_multiple_of(8) && reference >> 3 >> REFERENCE_BITS == 0);
+        Spilled(self.0 >> REFERENCE_BITS << REFERENCE_BITS | u128::from(reference / 8))
+    }
+
+    fn place(self) -> ScanPlace {
+        (self.0 >> u64::BITS) as u64 >> PLACE_ZEROES << PLACE_ZEROES
+    }
+
+    fn reference(self) -> u64 {
+        (self.0 as u64 & ((1 << REFERENCE_BITS) - 1)) * 8
+    }
+
+    /// Returns the range in which those with these hashes are.
+    fn alike(self) -> RangeInclusive<Spilled> {
+        let rest = (1 << REFERENCE_BITS) - 1;
+        Spilled(self.0 & !rest)..=Spilled(self.0 | rest)
+    }
 }
 
 /// The entries of a table that stand in no chain.
 #[derive(Debug, Default)]
-pub struct Spill(BTreeSet<Spilled>);
+pub struct Spill {
+    all: BTreeSet<Spilled>,
+    /// One of them, which was found last to tell that its bucket has any: as long as it stays,
+    /// nobody has to look again.
+    witness: Option<Spilled>,
+}
 
 /// The entries that one step of SCAN visits: those whose places are in a range.
 pub(super) struct ScanStep {
@@ -78,20 +121,21 @@ impl Spill {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.0.len() as u64
+        self.all.len() as u64
     }
 
     /// Returns one of the references whose places are in `places`, chosen by `random`: evenly where
     /// the places are spread evenly between the first and the last of them.
     fn sample(&self, places: RangeInclusive<ScanPlace>, random: u64) -> Option<u64> {
-        let first = self.range(places.clone()).next()?.place;
-        let last = self.range(places).next_back()?.place;
+        let mut found = self.range(places);
+        let first = found.next()?.place();
+        let last = found.next_back().map_or(first, Spilled::place);
         let offset = (u128::from(random) * (u128::from(last - first) + 1)) >> u64::BITS;
-        self.range(first + offset as u64..=last).next().map(|spilled| spilled.reference)
+        self.range(first + offset as u64..=last).next().map(Spilled::reference)
     }
 
     /// Returns the references whose places are in `places`, in their order.
@@ -99,45 +143,54 @@ impl Spill {
         &self,
         places: RangeInclusive<ScanPlace>,
     ) -> impl Iterator<Item = u64> {
-        self.range(places).map(|spilled| spilled.reference)
+        self.range(places).map(Spilled::reference)
     }
 
     /// Returns what to visit of the entries from `start` on, within `places`.
     pub(super) fn step(&self, start: ScanPlace, places: &RangeInclusive<ScanPlace>) -> ScanStep {
         let (start, end) = (start.max(*places.start()), *places.end());
-        let mut rest = self.range(start..=end).skip(VISITED_MAX - 1).map(|spilled| spilled.place);
+        let mut rest = self.range(start..=end).skip(VISITED_MAX - 1).map(Spilled::place);
         let last = rest.next();
         let next = last.and_then(|last| rest.find(|place| *place > last));
         ScanStep { places: start..=next.map_or(end, |next| next - 1), next }
     }
 
     fn range(&self, places: RangeInclusive<ScanPlace>) -> impl DoubleEndedIterator<Item = Spilled> {
-        let at = |place, rest| Spilled { place, secret: rest, reference: rest };
-        self.0.range(at(*places.start(), 0)..=at(*places.end(), u64::MAX)).copied()
+        probes::note(Probe::Descent);
+        let [first, last] = [places.start(), places.end()].map(|at| u128::from(*at) << u64::BITS);
+        let rest = (1 << u64::BITS << PLACE_ZEROES) - 1;
+        self.all.range(Spilled(first)..=Spilled(last | rest)).copied()
     }
 
     /// Returns the references of the entries that may be those of a key with these hashes.
-    fn alike(&self, place: ScanPlace, secret: u64) -> impl Iterator<Item = u64> {
-        let at = |reference| Spilled { place, secret, reference };
-        self.0.range(at(0)..=at(u64::MAX)).map(|spilled| spilled.reference)
+    fn alike(&self, hash: u64, secret: u64) -> impl Iterator<Item = u64> {
+        probes::note(Probe::Descent);
+        let range = Spilled::new(hash, secret, 0).alike();
+        self.all.range(range).map(|spilled| spilled.reference())
+    }
+
+    /// Returns whether any place is in `places`.
+    fn has_any(&mut self, places: &RangeInclusive<ScanPlace>) -> bool {
+        if self.witness.is_some_and(|witness| places.contains(&witness.place())) {
+            return true;
+        }
+        let found = self.range(places.clone()).next();
+        self.witness = found.or(self.witness);
+        found.is_some()
     }
 
     fn insert(&mut self, spilled: Spilled) {
-        let is_new = self.0.insert(spilled);
+        probes::note(Probe::Descent);
+        let is_new = self.all.insert(spilled);
         assert!(is_new, "an entry is spilled once");
     }
 
     fn remove(&mut self, spilled: Spilled) {
-        let was_there = self.0.remove(&spilled);
+        probes::note(Probe::Descent);
+        let was_there = self.all.remove(&spilled);
+        self.witness = self.witness.filter(|witness| *witness != spilled);
         assert!(was_there, "the entry is spilled");
     }
-}
-
-/// Returns the place of a key with these hashes.
-fn place_of(hash: u64, secret: u64) -> ScanPlace {
-    let first = hash.reverse_bits() >> (u64::BITS - HASH_BITS) << (u64::BITS - HASH_BITS);
-    let second = secret >> (u64::BITS - SECRET_BITS);
-    first | second << (u64::BITS - HASH_BITS - SECRET_BITS)
 }
 
 /// Returns the places of the entries whose hashes end with `bits` bits of `bucket`.
@@ -151,9 +204,9 @@ impl Table {
     #[cold]
     pub(super) fn find_spilled(&self, hash: u64, key: &[u8]) -> Option<EntryId> {
         let secret = self.arena.secret_hasher().hash(key);
-        let mut alike = self.spill.alike(place_of(hash, secret), secret);
+        let mut alike = self.spill.alike(hash, secret);
         let reference = alike.find(|reference| {
-            probes::note();
+            probes::note(Probe::Entry);
             self.entry_at(*reference).key() == key
         })?;
         Some(self.spilled_at(hash, reference))
@@ -166,7 +219,7 @@ impl Table {
 
     /// Returns the place in the order of SCAN of the entry at `reference`.
     pub(super) fn scan_place(&self, reference: u64) -> ScanPlace {
-        self.spilled(reference).place
+        self.spilled(reference).place()
     }
 
     /// Returns what stands, or is to stand, in the tree for the entry at `reference`.
@@ -174,8 +227,7 @@ impl Table {
         let (hasher, secret_hasher): (&KeyHasher, &SecretHasher) =
             (self.arena.hasher(), self.arena.secret_hasher());
         let key = self.entry_at(reference).key();
-        let secret = secret_hasher.hash(key);
-        Spilled { place: place_of(hasher.hash(key), secret), secret, reference }
+        Spilled::new(hasher.hash(key), secret_hasher.hash(key), reference)
     }
 
     /// Adds the entry at `id`, whose chain is full.
@@ -201,7 +253,7 @@ impl Table {
     /// Lets `spilled` be at `reference`.
     pub(super) fn respill(&mut self, spilled: Spilled, reference: u64) {
         self.spill.remove(spilled);
-        self.spill.insert(Spilled { reference, ..spilled });
+        self.spill.insert(spilled.at(reference));
     }
 
     /// Takes the spilled entry at `id` out.
@@ -210,8 +262,9 @@ impl Table {
         let spilled = self.spilled(id.reference);
         self.spill.remove(spilled);
         // The hash bits of a place are all that a bucket's number has.
-        let index = home_bucket(spilled.place.reverse_bits(), self.bucket_count);
-        if !self.has_spilled(index) {
+        let index = home_bucket(spilled.place().reverse_bits(), self.bucket_count);
+        let places = self.places_at(index);
+        if !self.spill.has_any(&places) {
             self.note_spilled(id.home, false);
         }
     }
@@ -278,12 +331,12 @@ impl Table {
     pub(super) fn replace_by_spilled(&mut self, id: EntryId) -> bool {
         let (index, left) = (self.home_index(id), self.bucket(id.bucket).tag(id.slot.into()));
         let may_come = |spilled: &Spilled| {
-            let tag = self.tag_at(spilled.reference);
+            let tag = self.tag_at(spilled.reference());
             tag == left || self.alike_count(id.home, tag) < ALIKE_MAX
         };
         let found = self.spill.range(self.places_at(index)).take(TRIES_MAX).find(may_come);
         let Some(spilled) = found else { return false };
-        self.take_back(EntryId { reference: spilled.reference, ..id }, spilled);
+        self.take_back(EntryId { reference: spilled.reference(), ..id }, spilled);
         self.note_spilled(id.home, self.has_spilled(index));
         true
     }
@@ -295,11 +348,11 @@ impl Table {
         let first: Vec<Spilled> =
             self.spill.range(self.places_at(index)).take(CHAIN_ENTRIES_MAX).collect();
         for spilled in first {
-            let tag = self.tag_at(spilled.reference);
+            let tag = self.tag_at(spilled.reference());
             // Without memory for a bucket the entry is as well where it is.
             let Ok((bucket, slot)) = self.free_slot(home, tag) else { break };
             if bucket != NOWHERE {
-                let id = EntryId { home, bucket, slot, reference: spilled.reference };
+                let id = EntryId { home, bucket, slot, reference: spilled.reference() };
                 self.take_back(id, spilled);
                 moved += 1;
             }
@@ -310,37 +363,12 @@ impl Table {
 
     /// Lets the slot of `id` refer to `spilled`, which is spilled no more.
     fn take_back(&mut self, id: EntryId, spilled: Spilled) {
-        let tag = self.tag_at(spilled.reference);
+        let tag = self.tag_at(spilled.reference());
         self.spill.remove(spilled);
         self.link_slot(id, tag);
     }
 
     fn tag_at(&self, reference: u64) -> u8 {
         tag_of(self.arena.hasher().hash(self.entry_at(reference).key()))
-    }
-}
-
-/// How many keys this thread has compared to find one: what the tests bound.
-pub(super) mod probes {
-    #[cfg(test)]
-    thread_local! {
-        static COUNT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-    }
-
-    /// Counts a comparison, in tests.
-    #[inline(always)]
-    pub fn note() {
-        #[cfg(test)]
-        COUNT.set(COUNT.get() + 1);
-    }
-
-    #[cfg(test)]
-    pub fn reset() {
-        COUNT.set(0);
-    }
-
-    #[cfg(test)]
-    pub fn count() -> u64 {
-        COUNT.get()
     }
 }

@@ -43,6 +43,9 @@ fn run(
     if database == cx.view.database() && source.bytes == target.bytes {
         return Err(SAME);
     }
+    // Where it has expired it goes here: what is only read is settled behind the command, with the
+    // target, at which Redis does not look then.
+    cx.view.contains(source);
     let is_wanted = cx.view.as_read().entry(source).is_some()
         && (replaces || !cx.view.contains_in(database, target));
     // The request does not bring the bytes that are stored, so that nobody has made room for them.

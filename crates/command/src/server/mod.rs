@@ -5,7 +5,7 @@ mod bgsave;
 mod command;
 mod config;
 mod dbsize;
-mod debug;
+pub(crate) mod debug;
 mod flushall;
 mod flushdb;
 mod info;

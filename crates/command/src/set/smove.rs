@@ -31,11 +31,13 @@ fn run(
 ) -> Result<(), CommandError> {
     let (source, target, member) = (args.key(0), args.key(1), args.at(3));
     let view = &cx.view;
-    let Some(set) = view.collection::<Set>(source)? else {
+    // Both are looked at, as in Redis: an expired target goes where there is no source too.
+    let (set, target_set) = (view.collection::<Set>(source), view.collection::<Set>(target));
+    let Some(set) = set? else {
         reply.integer(0);
         return Ok(());
     };
-    view.collection::<Set>(target)?;
+    target_set?;
     if !set.contains(member, view.rules(source)) {
         reply.integer(0);
         return Ok(());

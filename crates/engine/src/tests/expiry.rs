@@ -77,6 +77,45 @@ fn random_key_removes_what_it_meets_on_its_way() {
 }
 
 #[test]
+fn random_key_gives_up_after_a_hundred_expired_keys_within_exec() {
+    with_expired(|client, _, _| {
+        client.run("DEL other");
+        for number in 0..299 {
+            client.run(&format!("SET {number} v PX 10"));
+        }
+        client.tick.now.0 += 11;
+        assert_eq!(client.run_all(&["MULTI", "RANDOMKEY", "EXEC"]), "+OK +QUEUED *1 $-1");
+        client.check("DBSIZE", ":200");
+        client.check("RANDOMKEY", "$-1");
+        client.check("DBSIZE", ":0");
+    });
+}
+
+#[test]
+fn of_two_expired_keys_go_those_at_which_redis_looks() {
+    for (request, gone) in [
+        ("COPY k l", &["DEL k"][..]),
+        ("COPY k l REPLACE", &["DEL k"]),
+        ("COPY absent k", &[]),
+        ("RENAME k l", &["DEL k"]),
+        ("RENAMENX k l", &["DEL k"]),
+        ("RENAME absent k", &[]),
+        ("SMOVE k l m", &["DEL k DEL l"]),
+        ("SMOVE absent k m", &["DEL k"]),
+    ] {
+        with_expired(|client, _, sink| {
+            client.run("SET l v PX 1");
+            client.tick.now.0 += 2;
+            client.run(request);
+            let expired = client.engine.keyspace().counters().expired_keys;
+            assert_eq!(effects(sink)[1..], *gone, "{request}");
+            let deletions: usize = gone.iter().map(|text| text.matches("DEL").count()).sum();
+            assert_eq!(expired, deletions as u64, "{request}");
+        });
+    }
+}
+
+#[test]
 fn what_looks_past_keys_leaves_an_expired_one() {
     for request in ["KEYS *", "DBSIZE", "SCAN 0 MATCH o* COUNT 1000", "WATCH k", "GET other"] {
         check(request, 0);

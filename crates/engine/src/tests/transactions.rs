@@ -219,13 +219,15 @@ fn several_keys_are_one_record_without_multi() {
 /// then; its reply is in its place all the same.
 #[test]
 fn what_may_wait_holds_no_shard_within_exec() {
-    let (engine, host) = (Arc::new(Engine::new(keyspace(8))), TestHost::default());
+    let engine = Arc::new(Engine::new(keyspace(8)));
+    let host = TestHost { allows_debug: true, ..TestHost::default() };
     assert!(host.free.set(engine.clone()).is_ok());
     let sink = Recorded::listening_to(engine.keyspace());
     let mut client = Client::new(&engine, &host);
     let large = "v".repeat(20_000);
     let queue = [
         "CONFIG REWRITE",
+        "DEBUG CONFIG-REWRITE-FORCE-ALL",
         "SET a 1",
         "CONFIG SET maxmemory 0",
         "INFO",
@@ -243,6 +245,7 @@ fn what_may_wait_holds_no_shard_within_exec() {
     let requests = [&["MULTI"], &queue[..], &["EXEC"]].concat();
     let expected = [
         "-ERR The server is running without a config file",
+        "-ERR CONFIG-REWRITE-FORCE-ALL failed: there is no configuration file",
         "+OK",
         "+OK",
         "$7 figures",
@@ -258,7 +261,7 @@ fn what_may_wait_holds_no_shard_within_exec() {
     assert!(reply.starts_with(&start), "{reply}");
     let end = "=11 txt:figures :1 $1 1 -ERR syntax error";
     assert!(reply.ends_with(end), "{reply}");
-    assert_eq!(host.waits.load(Ordering::Relaxed), 5);
+    assert_eq!(host.waits.load(Ordering::Relaxed), 6);
     let effects = format!("SET a 1 SET large {large} SELECT 3 SET a 1 KEEPTTL");
     assert_eq!(sink.texts(), [effects], "one record");
     client.check("GET a", "$1 1");

@@ -1,8 +1,8 @@
 //! WATCH, as Redis has it.
 
 use super::*;
-use crate::registered::probes;
 use crate::{Access, Expiry, Waits, Watches};
+use base::probes::{self, Probe};
 
 /// Watches "k" at `now`, lets `change` happen, and returns whether EXEC at `exec_at` would run.
 fn holds(world: &World, now: UnixMs, exec_at: UnixMs, change: impl FnOnce()) -> bool {
@@ -143,7 +143,7 @@ fn watching_many_keys_costs_each_what_it_costs_one() {
     let names: Vec<String> = (0..5_000).map(|number| format!("{{t}}{number}")).collect();
     let keys: Vec<Key<'_>> = names.iter().map(|name| world.key(name)).collect();
     let mut watches = Watches::default();
-    let looks = probes::count(|| {
+    let looks = probes::count(Probe::Registration, || {
         world.keyspace.watch(&mut watches, DB0, &keys, NOW);
         world.keyspace.watch(&mut watches, DB0, &keys, NOW);
         assert_eq!(watches.len(), keys.len());
@@ -163,7 +163,7 @@ fn watching_a_key_that_many_watch_costs_what_it_costs_the_first() {
     let world = World::new();
     let key = world.key("k");
     let mut sessions: Vec<Watches> = (0..2_000).map(|_| Watches::default()).collect();
-    let looks = probes::count(|| {
+    let looks = probes::count(Probe::Registration, || {
         for watches in &mut sessions {
             world.keyspace.watch(watches, DB0, &[key], NOW);
         }
@@ -184,7 +184,7 @@ fn waiting_for_many_keys_costs_each_what_it_costs_one() {
     let names: Vec<String> = (0..5_000).map(|number| format!("{{t}}{number}")).collect();
     let keys: Vec<Key<'_>> = names.iter().map(|name| world.key(name)).collect();
     let mut sessions: Vec<Waits> = (0..4).map(|_| Waits::default()).collect();
-    let looks = probes::count(|| {
+    let looks = probes::count(Probe::Registration, || {
         for (number, waits) in sessions.iter_mut().enumerate() {
             let mut guard = world.keyspace.lock(keys[0].shard);
             guard.begin_wait(waits, number as u64, DB0, &keys);

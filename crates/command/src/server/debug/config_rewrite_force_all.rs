@@ -12,6 +12,7 @@ pub static CONFIG_REWRITE_FORCE_ALL: Command = Command {
     arity: Arity::exactly(2),
     example: "> DEBUG CONFIG-REWRITE-FORCE-ALL\n\
         (error) ERR CONFIG-REWRITE-FORCE-ALL failed: there is no configuration file",
+    flags: Flags::UNGUARDED,
     handler: Handler::Control(run),
     ..Command::DEFAULT
 };

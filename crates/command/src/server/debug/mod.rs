@@ -4,9 +4,9 @@
 //! The rows of this folder are in no other table. What would need a file of the data is refused,
 //! and what switches something that is not here does nothing.
 
-mod assert;
 mod client_eviction;
 mod config_rewrite_force_all;
+mod crash;
 mod digest;
 mod digest_value;
 mod error;
@@ -16,13 +16,10 @@ mod htstats_key;
 mod listpack;
 mod log;
 mod object;
-mod oom;
-mod panic;
 mod pause_cron;
 mod populate;
 mod protocol;
 mod sdslen;
-mod segfault;
 mod set_active_expire;
 mod sleep;
 mod stringmatch_len;
@@ -69,7 +66,7 @@ pub static DEBUG: Command = Command {
 
 /// The rows that DEBUG chooses from. Their arity is theirs alone: Redis has one refusal for both.
 static SUBCOMMANDS: &[&Command] = &[
-    &assert::ASSERT,
+    &crash::ASSERT,
     &client_eviction::CLIENT_EVICTION,
     &config_rewrite_force_all::CONFIG_REWRITE_FORCE_ALL,
     &digest::DIGEST,
@@ -81,13 +78,13 @@ static SUBCOMMANDS: &[&Command] = &[
     &listpack::LISTPACK,
     &log::LOG,
     &object::OBJECT,
-    &oom::OOM,
-    &panic::PANIC,
+    &crash::OOM,
+    &crash::PANIC,
     &pause_cron::PAUSE_CRON,
     &populate::POPULATE,
     &protocol::PROTOCOL,
     &sdslen::SDSLEN,
-    &segfault::SEGFAULT,
+    &crash::SEGFAULT,
     &set_active_expire::SET_ACTIVE_EXPIRE,
     &sleep::SLEEP,
     &stringmatch_len::STRINGMATCH_LEN,
@@ -127,10 +124,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<(), CommandError> {
     let name = args.at(1);
-    let chosen = SUBCOMMANDS.iter().find(|row| {
-        row.own_name().as_bytes().eq_ignore_ascii_case(name) && row.arity.accepts(args.len())
-    });
-    if let Some(Handler::Control(run)) = chosen.map(|row| row.handler) {
+    if let Some(Handler::Control(run)) = chosen(name, args.len()).map(|row| row.handler) {
         return run(cx, args, reply);
     }
     let is_named = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
@@ -144,6 +138,19 @@ fn run(
     }
     reply.ok();
     Ok(())
+}
+
+/// Returns whether a DEBUG of `length` arguments, its own name included, that has `name` behind it
+/// may wait for the system.
+pub(crate) fn may_wait(name: &[u8], length: usize) -> bool {
+    chosen(name, length).is_some_and(|row| row.is(Flags::UNGUARDED))
+}
+
+fn chosen(name: &[u8], length: usize) -> Option<&'static Command> {
+    let is_meant = |row: &&&Command| {
+        row.own_name().as_bytes().eq_ignore_ascii_case(name) && row.arity.accepts(length)
+    };
+    SUBCOMMANDS.iter().find(is_meant).copied()
 }
 
 const NO_KEY: CommandError = CommandError::Fixed("ERR no such key");
