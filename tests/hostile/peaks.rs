@@ -1,6 +1,6 @@
 //! The most memory that the server ever has under a limit: every row of the command table with
-//! large arguments on large keys, and written requests that bring little and ask for much; each alone and
-//! within EXEC, without eviction and with it.
+//! large arguments on large keys, and written requests that bring little and ask for much; each
+//! alone and within EXEC, without eviction and with it.
 //!
 //! A failure prints the seed: `FOREBAY_PEAKS_SEED=<seed>` repeats it. `FOREBAY_PEAKS_REQUESTS` is
 //! the number of requests of each row.

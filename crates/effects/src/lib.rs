@@ -2,10 +2,10 @@
 //! looks at it.
 //!
 //! *Layout*: `effect.rs` is one change in a form that gives the same result wherever and whenever
-//! it is applied; `change.rs` adds where it happened and why; `record.rs` is the bytes of all changes
-//! that happen together; `filter.rs` says which changes a consumer wants. `replication.rs` writes
-//! records as Redis's replication stream, `events.rs` as keyspace events. `backlog.rs` keeps the
-//! latest records for consumers that each have a position of their own; `admission.rs` says
+//! it is applied; `change.rs` adds where it happened and why; `record.rs` is the bytes of all
+//! changes that happen together; `filter.rs` says which changes a consumer wants. `replication.rs`
+//! writes records as Redis's replication stream, `events.rs` as keyspace events. `backlog.rs` keeps
+//! the latest records for consumers that each have a position of their own; `admission.rs` says
 //! whether writes are taken at all.
 //! *Invariants*: any bytes can be read, and give a record or an error; what is written and read
 //! back is the same; a record can be cut off the stream without a look into its changes.

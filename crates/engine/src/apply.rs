@@ -1,9 +1,9 @@
 //! Replays records: the one way in which recovery, a follower and a test change data.
 //!
 //! What happens to whole values is done here; what happens to the parts of a collection is a
-//! command whose row says that its requests are effects, and is done by its handler. No clock is asked: a
-//! key whose time has passed stays until its DEL comes, and an expiry in the past is stored as it
-//! is. Memory limits do not count: what was written there must fit here.
+//! command whose row says that its requests are effects, and is done by its handler. No clock is
+//! asked: a key whose time has passed stays until its DEL comes, and an expiry in the past is
+//! stored as it is. Memory limits do not count: what was written there must fit here.
 
 use std::cell::Cell;
 use std::fmt;

@@ -28,8 +28,8 @@ pub(crate) struct Recorder {
     /// The time that records get, where it is not that of the change.
     pub replayed_at: Option<UnixMs>,
     /// The atomic record, once there is an effect that somebody listens to. Its buffer holds at
-    /// most the bytes of the request or of the MULTI queue that caused the effects, plus a short header
-    /// for each: the limits on those bound it.
+    /// most the bytes of the request or of the MULTI queue that caused the effects, plus a short
+    /// header for each: the limits on those bound it.
     atomic: Option<Box<RecordBuilder>>,
     /// The block that has the value of the request underway, if one was received so.
     pub offer: Option<Box<ReservedBlock>>,
