@@ -2,6 +2,7 @@
 //! request that fails several gets the same answer here as there.
 
 use command::{Command, CommandError, Flags, Pause, SessionState};
+use effects::Refused;
 use keyspace::{Keyspace, SweepContext};
 use resp::RequestView;
 
@@ -49,6 +50,11 @@ pub(crate) fn check(
     {
         return Err(CommandError::OUT_OF_MEMORY);
     }
+    if let Some(reason) = keyspace.admission().refused()
+        && may(command, session, Flags::WRITE, Flags::WRITE)
+    {
+        return Err(refusal_of(reason));
+    }
     if session.is_monitor && may(command, session, Flags::WRITE, Flags::READONLY) {
         return Err(MONITORS_ONLY_LOOK);
     }
@@ -74,6 +80,22 @@ fn may(command: &Command, session: &SessionState, one: Flags, other: Flags) -> b
         _ => Flags::NONE,
     };
     [one, other].iter().any(|&flag| command.is(flag) || queued.contains(flag))
+}
+
+/// Returns what a write is refused with where none is admitted.
+///
+/// Source: Redis, `writeCommandsDeniedByDiskError` and `shared.roslaveerr`.
+#[cold]
+fn refusal_of(reason: Refused) -> CommandError {
+    CommandError::Fixed(match reason {
+        Refused::Fenced => "READONLY You can't write against a read only replica.",
+        Refused::DiskFull => {
+            "MISCONF Errors writing to the AOF file: No space left on device"
+        }
+        Refused::LogFull => {
+            "MISCONF Errors writing to the AOF file: it is too far behind what was written"
+        }
+    })
 }
 
 /// Returns whether a peer speaks HTTP: a browser was made to send its request here.

@@ -368,7 +368,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     fn remove_expired(&mut self, keys: &[Key<'_>]) {
         let (database, now) = (self.session.state.database, self.tick.now);
         let guard = self.guard.as_mut().expect("a lookup was made under it");
-        match self.tick.removes_expired() {
+        match self.tick.removes_expired() && self.keyspace.admission().refused().is_none() {
             true => guard.remove_expired(keys, database, now),
             false => guard.leave_expired(),
         }
@@ -738,7 +738,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                     Some(guard) => guard.access(),
                     None => Access::free(self.keyspace),
                 };
-                let access = access.removing_expired(self.tick.removes_expired());
+                let is_admitted = self.keyspace.admission().refused().is_none();
+                let access = access.removing_expired(is_admitted && self.tick.removes_expired());
                 let mut context = ControlContext {
                     access,
                     session: &mut self.session.state,

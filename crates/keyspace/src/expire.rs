@@ -24,10 +24,11 @@ impl Keyspace {
     /// Looks at up to `budget` entries of `shard` that have a time to live, from where the last
     /// step ended, and removes those that have expired at `now`. All databases have their turn,
     /// however many entries live in one. The caller holds no guard; the time that the shard is
-    /// held grows with `budget`, removals costing the most.
+    /// held grows with `budget`, removals costing the most. While no write is admitted nothing is
+    /// removed.
     pub fn expire_step(&self, shard: ShardIndex, now: UnixMs, budget: u64) -> SweepOutcome {
         let mut outcome = SweepOutcome::default();
-        if self.shard_volatile(shard) == 0 {
+        if self.shard_volatile(shard) == 0 || self.admission().refused().is_some() {
             return outcome;
         }
         let mut guard = self.lock(shard);

@@ -336,6 +336,10 @@ impl Keyspace {
         if !self.is_over_limit() && (need.bytes == 0 || self.compact(need)) {
             return Ok(());
         }
+        if need.bytes == 0 && self.admission().refused().is_some() {
+            // The excess is repaid once writes are taken.
+            return Ok(());
+        }
         if self.candidate_count() == 0 {
             let shifted = need.bytes > 0 && self.shift(need.region, Means::Moves, context) > 0;
             return if shifted { Ok(()) } else { Err(need) };
@@ -586,8 +590,12 @@ impl Keyspace {
         ShardIndex(0)
     }
 
-    /// Returns how many keys the policy may evict.
+    /// Returns how many keys the policy may evict: none while no write is admitted, as what goes is
+    /// a change like any other.
     fn candidate_count(&self) -> u64 {
+        if self.admission().refused().is_some() {
+            return 0;
+        }
         self.shard_indexes().map(|index| self.shard_candidates(index)).sum()
     }
 

@@ -2,6 +2,8 @@
 
 use keyspace::EvictionPolicy;
 
+use effects::Refused;
+
 use super::*;
 
 const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
@@ -174,4 +176,47 @@ fn collections_after_many_small_keys_go_one_by_one() {
         assert!(used > limit * 3 / 4, "{used} of {limit} bytes are left at {number}");
         assert_within_limit(&engine);
     }
+}
+
+#[test]
+fn nothing_changes_while_no_write_is_admitted() {
+    let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    client.run_all(&["SET k v", "SET gone v PX 10", "SET later v PX 10", "HSET h f v"]);
+    client.tick.now.0 += 100;
+    let sink = Recorded::listening_to(engine.keyspace());
+    let before = digest(engine.keyspace());
+    let admission = engine.keyspace().admission();
+    admission.refuse(Refused::Fenced);
+    let read_only = "-READONLY You can't write against a read only replica.";
+    for write in ["SET k w", "DEL k", "FLUSHALL", "HSET h f w", "MSET a 1 b 2", "RENAME k l"] {
+        client.check(write, read_only);
+    }
+    client.check("GET k", "$1 v");
+    // A key whose time is over is absent and stays.
+    client.check("GET gone", "$-1");
+    client.check("SCAN 0 COUNT 1000", "*2 $1 0 *2 $1 k $1 h");
+    client.check("MULTI", "+OK");
+    client.check("GET k", "+QUEUED");
+    client.check("SET k w", read_only);
+    client.check("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+    for shard in engine.keyspace().shard_indexes() {
+        engine.keyspace().expire_step(shard, client.tick.now, 100);
+    }
+    // What was queued before the refusal is refused as a whole.
+    admission.allow(Refused::Fenced);
+    client.run_all(&["MULTI", "SET k w"]);
+    admission.refuse(Refused::LogFull);
+    let text = "MISCONF Errors writing to the AOF file: it is too far behind what was written";
+    client.check("EXEC", &format!("-EXECABORT Transaction discarded because of: {text}"));
+    engine.keyspace().set_eviction_policy(EvictionPolicy::AllKeysRandom);
+    engine.keyspace().set_maxmemory(1);
+    client.check("GET k", "$1 v");
+    assert_eq!(digest(engine.keyspace()), before);
+    assert_eq!(sink.texts(), Vec::<String>::new());
+    admission.allow(Refused::LogFull);
+    engine.keyspace().set_maxmemory(0);
+    client.check("SET k w", "+OK");
+    client.check("GET gone", "$-1");
+    assert_eq!(sink.texts(), ["SET k w", "DEL gone"]);
 }
