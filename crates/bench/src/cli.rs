@@ -12,6 +12,7 @@ use crate::churn::Churn;
 use crate::compare::Comparison;
 use crate::demo::{self, Demonstration};
 use crate::hit_rate::{HitRates, Trace};
+use crate::instructions::Instructions;
 use crate::keys::Distribution;
 use crate::limits::{self, Limits, Sizes};
 use crate::load::{Load, Report};
@@ -58,6 +59,9 @@ enum Command {
     Local(LocalArguments),
     /// Starts Forebay and another server and measures both and miniredis with a Go program (redigo)
     Pipeline(PipelineArguments),
+    /// Counts the instructions that Forebay, or two builds of it, take for an operation; needs
+    /// valgrind
+    Instructions(InstructionsArguments),
     /// Loads the files of this machine, reads them back every way, and checks every byte
     Demo(DemoArguments),
     #[command(name = reader::READS_COMMAND, hide = true)]
@@ -414,6 +418,29 @@ struct PipelineArguments {
 }
 
 #[derive(Args)]
+struct InstructionsArguments {
+    /// The forebay program; the one beside this program if not given
+    #[arg(long)]
+    forebay: Option<PathBuf>,
+    /// The forebay program of another build, to compare with
+    #[arg(long)]
+    against: Option<PathBuf>,
+    /// Only the rows whose name contains this, as in "GET P16"
+    #[arg(long)]
+    filter: Option<String>,
+    /// Operations of each row; a multiple of 16
+    #[arg(long, default_value_t = 20_000)]
+    operations: u64,
+    /// Number of keys of 16 bytes with values of 64
+    #[arg(long, default_value_t = 100_000)]
+    keys: u64,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    results: ResultsArgument,
+}
+
+#[derive(Args)]
 struct DemoArguments {
     /// The forebay program; the one beside this program if not given
     #[arg(long)]
@@ -488,6 +515,7 @@ pub fn run() -> anyhow::Result<()> {
             results: record::folder(arguments.results.results),
         }
         .run(),
+        Command::Instructions(arguments) => instructions(arguments),
         Command::Demo(arguments) => Demonstration {
             server: demo::server(arguments.forebay.as_deref())?,
             bytes_max: arguments.bytes_max,
@@ -667,6 +695,19 @@ fn small(arguments: SmallArguments) -> anyhow::Result<()> {
         servers,
         limits_mib: arguments.limits_mib,
         keys: arguments.keys,
+        seed: arguments.seed,
+        results: record::folder(arguments.results.results),
+    }
+    .run()
+}
+
+fn instructions(arguments: InstructionsArguments) -> anyhow::Result<()> {
+    let subject = demo::server(arguments.forebay.as_deref())?;
+    Instructions {
+        servers: arguments.against.map(ServerSpec::new).into_iter().chain([subject]).collect(),
+        filter: arguments.filter,
+        operations: arguments.operations,
+        key_count: arguments.keys,
         seed: arguments.seed,
         results: record::folder(arguments.results.results),
     }

@@ -1,4 +1,5 @@
-//! The rows of the table `commands`: for each command, the requests that a load repeats.
+//! The rows of the tables `commands` and `instructions`: for each command, the requests that a load
+//! repeats.
 //!
 //! A request is written as one types it. A word that ends in `*` is a key: four bytes of a prefix,
 //! and the number of a key in the place of the star. `key:*` are the keys that a comparison loads,
@@ -127,6 +128,18 @@ pub static SMALL: &[Recipe] = &[
     cycle("MULTI, SET, EXEC", &[("MULTI", OK), ("SET key:* VALUE", OK), ("EXEC", ARRAY)]),
 ];
 
+/// What the table of instructions has and the others have not: commands on collections, and those
+/// that are counted without another to make good what they did.
+pub static COUNTED: &[Recipe] = &[
+    one("HSET", &[("HSET hash fld:* VALUE", NUMBER)]),
+    one("HGET", &[("HGET hash fld:*", BULK)]),
+    one("LPUSH", &[("LPUSH list VALUE", NUMBER)]),
+    one("SADD", &[("SADD set mem:*", NUMBER)]),
+    one("ZADD", &[("ZADD zset 1.5 mem:*", NUMBER)]),
+    one("EXPIRE", &[("EXPIRE key:* 1000", NUMBER)]),
+    one("DEL", &[("DEL key:*", NUMBER)]),
+];
+
 /// Commands on values of a mebibyte, and LCS on what its table of lengths allows: Redis keeps all
 /// of it, four bytes for each pair of bytes and at most 512 MiB.
 pub static LARGE: &[Recipe] = &[
@@ -199,7 +212,11 @@ impl Fixture {
 
 /// Returns the recipe whose name is `text` in any case, with dashes for what is not a letter.
 pub fn named(text: &str) -> Option<&'static Recipe> {
-    SMALL.iter().chain(LARGE).find(|recipe| slug(recipe.name) == text.to_ascii_lowercase())
+    SMALL
+        .iter()
+        .chain(LARGE)
+        .chain(COUNTED)
+        .find(|recipe| slug(recipe.name) == text.to_ascii_lowercase())
 }
 
 fn slug(name: &str) -> String {
@@ -214,7 +231,7 @@ mod tests {
 
     #[test]
     fn recipes_have_names_of_their_own_and_are_found_by_them() {
-        for recipe in SMALL.iter().chain(LARGE) {
+        for recipe in SMALL.iter().chain(LARGE).chain(COUNTED) {
             assert!(std::ptr::eq(named(&slug(recipe.name)).unwrap(), recipe), "{}", recipe.name);
         }
         assert!(named("no-such-row").is_none());

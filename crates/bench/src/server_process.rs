@@ -20,7 +20,8 @@ use anyhow::{Context, bail};
 use crate::target::Target;
 use crate::wire::Wire;
 
-const START_WAIT_MAX: Duration = Duration::from_secs(20);
+/// A server under valgrind on a machine that does other work takes half of this.
+const START_WAIT_MAX: Duration = Duration::from_secs(60);
 const LOG_BYTES_SHOWN: usize = 2000;
 /// The keeper's name on the command line; not for users.
 pub const KEEPER_COMMAND: &str = "keep-server";
@@ -34,6 +35,9 @@ pub struct ServerSpec {
     pub program: PathBuf,
     /// Options beyond the common ones, each with its value (`["--io-threads", "2"]`).
     pub options: Vec<String>,
+    /// The program that runs the server in its own process, with that program's options; empty
+    /// where the server runs by itself.
+    pub under: Vec<String>,
 }
 
 impl ServerSpec {
@@ -45,7 +49,7 @@ impl ServerSpec {
         let program =
             if is_path { std::path::absolute(&program).unwrap_or(program) } else { program };
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        ServerSpec { name, program, options: Vec::new() }
+        ServerSpec { name, program, options: Vec::new(), under: Vec::new() }
     }
 
     /// Returns the program that stands beside this one.
@@ -129,6 +133,7 @@ impl ServerProcess {
         let mut keeper = Command::new(keeper_program)
             .arg(KEEPER_COMMAND)
             .arg(&folder)
+            .args(&spec.under)
             .arg(&spec.program)
             .args(spec.arguments(&folder, port))
             .process_group(0)

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::campaigns::split_short;
 use crate::dictionary;
-use crate::process::{self, Tally, output_of};
+use crate::process::{self, Tally, output_of, side_by_side};
 use crate::workspace::Workspace;
 
 /// Executions of each target in the short form, and the seconds after which it ends anyway.
@@ -62,7 +62,8 @@ pub fn targets(workspace: &Workspace) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Builds the targets and runs each in `names`; one that survives counts as passed.
+/// Builds the targets and runs each in `names`, as many at a time as there are processors; one that
+/// survives counts as passed.
 ///
 /// # Errors
 /// When the build fails.
@@ -75,17 +76,15 @@ pub fn run_targets(workspace: &Workspace, names: &[String], short: bool) -> Resu
     process::run(build.env("RUSTFLAGS", COVERAGE_FLAGS))?;
     let dictionary = dictionary::write(workspace)?;
     let programs = target_folder.join(host).join("release");
-    let mut tally = Tally::default();
-    for name in names {
-        match run_target(workspace, &programs.join(name), &dictionary, short) {
-            Ok(()) => tally.passed += 1,
-            Err(message) => {
-                println!("fuzz target {name}: {message}");
-                tally.failed += 1;
-            }
+    let survived = side_by_side(names, |name| {
+        let outcome = run_target(workspace, &programs.join(name), &dictionary, short);
+        if let Err(message) = &outcome {
+            println!("fuzz target {name}: {message}");
         }
-    }
-    Ok(tally)
+        outcome.is_ok()
+    });
+    let passed = survived.iter().filter(|survived| **survived).count() as u64;
+    Ok(Tally { passed, failed: survived.len() as u64 - passed })
 }
 
 /// Runs one target: new inputs go to a corpus in the target folder, the checked-in ones seed it,

@@ -1,7 +1,10 @@
-//! Runs other programs: shows their output as it comes and counts the tests that they report.
+//! Runs other programs, one after the other or side by side: shows their output and counts the
+//! tests that they report.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
 
 /// What one or more programs reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +47,72 @@ pub fn run_counted(command: &mut Command) -> Result<Tally, String> {
     Ok(tally)
 }
 
+/// Runs `command` with its output kept back, prints all of it at once when the program has ended,
+/// and returns what [`run_counted`] would: lines of programs that run side by side never mix.
+///
+/// # Errors
+/// When the program cannot be started.
+pub fn run_counted_whole(command: &mut Command) -> Result<Tally, String> {
+    let line = line_of(command);
+    let output = command.output().map_err(|error| format!("cannot run {line}: {error}"))?;
+    let [shown, errors] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    println!("$ {line}\n{errors}{shown}");
+    let mut tally = Tally::default();
+    shown.lines().filter_map(result_line).for_each(|reported| tally.add(reported));
+    if !output.status.success() && tally.failed == 0 {
+        tally.failed = 1;
+    }
+    Ok(tally)
+}
+
+/// Calls `work` on each of `items`, as many at a time as this machine has processors, and returns
+/// what came of each in the order of the items. Where some take much longer than others those
+/// should stand first: what is begun last decides when all is done.
+pub fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let queue = Mutex::new(items.iter().enumerate());
+    let done = Mutex::new(Vec::with_capacity(items.len()));
+    let worker = || {
+        loop {
+            let next = queue.lock().expect("taking an item does not panic").next();
+            let Some((index, item)) = next else { break };
+            let result = work(item);
+            done.lock().expect("adding a result does not panic").push((index, result));
+        }
+    };
+    thread::scope(|scope| {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..processors.min(items.len()) {
+            scope.spawn(worker);
+        }
+    });
+    let mut done = done.into_inner().expect("adding a result does not panic");
+    done.sort_unstable_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Returns the processor time, in seconds, that this program took until now and all those took that
+/// it has started and that have ended, with those that they started in turn.
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn processor_seconds() -> Result<u64, String> {
+    let path = "/proc/self/stat";
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let ticks = processor_ticks(&text).ok_or_else(|| format!("{path} lacks a time"))?;
+    Ok(ticks / TICKS_PER_SECOND)
+}
+
+/// In what proc(5) counts times: Linux tells programs of a hundred a second on every machine.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// Returns the sum of the fields 14 to 17 of `/proc/<process>/stat`. The second field is the
+/// program's name in brackets, in which spaces and brackets may stand.
+fn processor_ticks(stat: &str) -> Option<u64> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    fields.get(11..15)?.iter().map(|field| field.parse::<u64>().ok()).sum()
+}
+
 /// Runs `command` with the terminal as it is.
 ///
 /// # Errors
@@ -75,14 +144,20 @@ pub fn succeeds(program: &str, arguments: &[&str]) -> bool {
 /// # Errors
 /// When the program cannot be started or exits with an error.
 pub fn output_of(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .map_err(|error| format!("cannot run {program}: {error}"))?;
+    printed(Command::new(program).args(arguments))
+}
+
+/// Returns what `command` prints.
+///
+/// # Errors
+/// When the program cannot be started or exits with an error.
+pub fn printed(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("cannot run {name}: {error}"))?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
-    String::from_utf8(output.stdout).map_err(|_| format!("{program} printed no UTF-8"))
+    String::from_utf8(output.stdout).map_err(|_| format!("{name} printed no UTF-8"))
 }
 
 fn announce(command: &Command) {
@@ -125,6 +200,40 @@ mod tests {
         assert_eq!(tally, Tally { passed: 5, failed: 1 });
         let tally = run_counted(Command::new("sh").args(["-c", "exit 3"])).expect("sh runs");
         assert_eq!(tally, Tally { passed: 0, failed: 1 });
+    }
+
+    #[test]
+    fn output_that_is_kept_back_counts_the_same() {
+        let run = |script: &str| {
+            run_counted_whole(Command::new("sh").args(["-c", script])).expect("sh runs")
+        };
+        let passed = run("echo 'test result: ok. 3 passed; 0 failed; 0 ignored'");
+        assert_eq!(passed, Tally { passed: 3, failed: 0 });
+        assert_eq!(run("exit 3"), Tally { passed: 0, failed: 1 });
+        assert_eq!(run("true"), Tally::default());
+    }
+
+    #[test]
+    fn work_side_by_side_is_done_once_each_and_answered_in_order() {
+        let items: Vec<u32> = (0..100).collect();
+        let calls = Mutex::new(Vec::new());
+        let doubled = side_by_side(&items, |item| {
+            calls.lock().expect("nobody panics").push(*item);
+            2 * item
+        });
+        assert_eq!(doubled, items.iter().map(|item| 2 * item).collect::<Vec<_>>());
+        let mut calls = calls.into_inner().expect("nobody panics");
+        calls.sort_unstable();
+        assert_eq!(calls, items);
+        assert!(side_by_side(&[0; 0], |_| ()).is_empty());
+    }
+
+    #[test]
+    fn processor_time_is_read_behind_any_name() {
+        let stat = "7 (a) b) c) S 4 5 6 7 8 9 10 11 12 13 1000 300 40 2 18 19";
+        assert_eq!(processor_ticks(stat), Some(1342));
+        assert_eq!(processor_ticks("7 (a) S 1 2"), None);
+        assert!(processor_seconds().is_ok());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::process::{Tally, run, run_counted};
+use crate::process::{Tally, processor_seconds, run, run_counted};
 use crate::workspace::Workspace;
 use crate::{campaigns, docs, fuzz, models, setup, tidy};
 
@@ -64,8 +64,18 @@ pub fn ci(_: &[String]) -> Result<(), String> {
 const BENCH_TABLES: [&str; 4] = ["core", "commands", "pipeline", "sink"];
 
 /// The commands of `forebay bench` that record what they measured.
-const RECORDING: [&str; 9] =
-    ["compare", "memory", "small", "churn", "limits", "hit-rate", "reader", "local", "pipeline"];
+const RECORDING: [&str; 10] = [
+    "compare",
+    "memory",
+    "small",
+    "churn",
+    "limits",
+    "hit-rate",
+    "reader",
+    "local",
+    "pipeline",
+    "instructions",
+];
 /// The table that is a command of its own.
 const LOCAL_TABLE: [&str; 2] = ["--table", "local"];
 /// Where they record it, from the root of the repository.
@@ -118,12 +128,14 @@ fn run_steps(groups: &[&[Step]], strict: bool) -> Result<(), String> {
     let mut account = Vec::new();
     for step in groups.iter().flat_map(|group| group.iter()) {
         println!("\n== {}", step.name);
-        let start = Instant::now();
+        let (start, processor_start) = (Instant::now(), processor_seconds()?);
         let (reported, result) = judge((step.run)(&workspace), strict);
         tally.add(reported);
-        account.push(format!("{:<10} {:>5} s  {result}", step.name, start.elapsed().as_secs()));
+        let seconds = start.elapsed().as_secs();
+        let of_processors = processor_seconds()? - processor_start;
+        account.push(format!("{:<10} {seconds:>5} s {of_processors:>5} s  {result}", step.name));
     }
-    println!("\n{}", account.join("\n"));
+    println!("\nstep        passed  worked\n{}", account.join("\n"));
     println!("{} passed, {} failed", tally.passed, tally.failed);
     if tally.failed == 0 { Ok(()) } else { Err("not everything passed".to_owned()) }
 }

@@ -164,6 +164,11 @@ fn miri_every_kind_of_entry_is_read_back() {
     let mut content = Vec::new();
     for (index, key_length) in [0, 1, 7, 8, 9, 255, 256, 300, 5000].into_iter().enumerate() {
         for (step, length) in [0, 1, 15, 255, 256, 3000, 4090, 9000].into_iter().enumerate() {
+            // Under miri each length of a key meets a few of those of values, and each of those a
+            // few of keys: it looks for accesses that are wrong, which depend on either.
+            if cfg!(miri) && (index + step) % 3 != 0 {
+                continue;
+            }
             let seed = (index * 100 + step) as u64;
             let mut key = bytes(seed, key_length);
             key.extend_from_slice(&(seed as u32).to_le_bytes());
@@ -462,9 +467,13 @@ fn read_nonsense(seed: u64, rounds: u64) {
     let mut used = Vec::new();
     for index in 0..span_bytes / 8 {
         let original = cell(fixture.reader.view.base, index).load(Ordering::Relaxed);
-        cell(base, index).store(original, Ordering::Relaxed);
-        if original != 0 && index * 8 >= layout::TABLE_HEADERS {
-            used.push((index, original));
+        // The image is zero already, and under miri each word that is stored costs more than one
+        // that is not.
+        if original != 0 {
+            cell(base, index).store(original, Ordering::Relaxed);
+            if index * 8 >= layout::TABLE_HEADERS {
+                used.push((index, original));
+            }
         }
     }
     let epoch = AtomicU64::new(fixture.reader.arena_epoch());
@@ -607,7 +616,7 @@ fn miri_reader_beside_a_busy_writer_sees_whole_values_in_order() {
     let mut fixture = Fixture::new();
     fixture.set(b"key", &versioned(0), None);
     let Fixture { reader, table, arena } = &mut fixture;
-    let (last, done) = (if cfg!(miri) { 60 } else { 5_000 }, AtomicBool::new(false));
+    let (last, done) = (if cfg!(miri) { 30 } else { 5_000 }, AtomicBool::new(false));
     let found = std::thread::scope(|scope| {
         scope.spawn(|| {
             for version in 1..=last {

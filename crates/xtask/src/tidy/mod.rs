@@ -10,6 +10,7 @@ mod pages;
 mod rust;
 mod sizes;
 mod source;
+mod supply;
 mod text;
 mod tokens;
 
@@ -59,6 +60,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     findings.extend(pages::check(&files));
     findings.extend(rust_files.iter().flat_map(tokens::check));
     findings.extend(rust::check_reached(&rust_files));
+    findings.extend(supply::check(&workspace)?);
     findings.extend(sizes::check(&workspace, &rust_files, bless)?);
     findings.sort();
     findings.dedup();
