@@ -11,6 +11,7 @@ use resp::Reply;
 use crate::client_info::ClientInfo;
 use crate::error::CommandError;
 use crate::host::Host;
+use crate::outcome::{Need, Unfinished};
 use crate::request::Args;
 use crate::session::SessionState;
 
@@ -115,8 +116,6 @@ pub enum Next {
     Watch,
     /// Forgets all watched keys.
     Unwatch,
-    /// Waits as `session.blocked` says; the reply comes with what ends the wait.
-    Block,
     /// Closes the session once the replies are sent.
     Close,
 }
@@ -154,7 +153,7 @@ impl<'c> ReadContext<'c> {
     ///
     /// # Errors
     /// There is no such room; nothing has been replied.
-    pub fn scratch(&self, key: &Key<'_>, bytes: u64) -> Result<Scratch, CommandError> {
+    pub fn scratch(&self, key: &Key<'_>, bytes: u64) -> Result<Scratch, Unfinished> {
         Ok(self.view.scratch(key, bytes)?)
     }
 }
@@ -228,7 +227,7 @@ impl WriteContext<'_> {
     ///
     /// # Errors
     /// There is no such room; nothing has changed.
-    pub fn scratch(&self, key: &Key<'_>, bytes: u64, more: u64) -> Result<Scratch, CommandError> {
+    pub fn scratch(&self, key: &Key<'_>, bytes: u64, more: u64) -> Result<Scratch, Unfinished> {
         Ok(self.view.scratch(key, bytes, more)?)
     }
 
@@ -237,14 +236,14 @@ impl WriteContext<'_> {
     ///
     /// # Errors
     /// Where there is no room for copies, or they are to be made apart; nothing has changed.
-    pub fn own(&mut self, keys: &[Key<'_>]) -> Result<(), CommandError> {
+    pub fn own(&mut self, keys: &[Key<'_>]) -> Result<(), Unfinished> {
         if self.copies_apart && self.view.owns_long(keys) {
-            return Err(CommandError::NeedOwned);
+            return Err(Need::Owned.into());
         }
         if let Room::Ahead { overshoot_bytes_max } = self.room
             && let Some(bytes) = self.view.lacks_room_to_own(keys, overshoot_bytes_max)
         {
-            return Err(CommandError::NeedRoomAhead(bytes));
+            return Err(Need::RoomAhead(bytes).into());
         }
         Ok(keys.iter().try_for_each(|key| self.view.own(key))?)
     }
@@ -254,12 +253,12 @@ impl WriteContext<'_> {
     ///
     /// # Errors
     /// There is no such room.
-    pub fn admit_upload(&mut self, key: &Key<'_>, bytes: u64) -> Result<(), CommandError> {
+    pub fn admit_upload(&mut self, key: &Key<'_>, bytes: u64) -> Result<(), Unfinished> {
         match self.room {
             Room::Ahead { overshoot_bytes_max }
                 if self.view.lacks_room(key, bytes, overshoot_bytes_max) =>
             {
-                Err(CommandError::NeedRoomAhead(bytes))
+                Err(Need::RoomAhead(bytes).into())
             }
             _ => Ok(()),
         }

@@ -825,8 +825,9 @@ impl<'p> Place<'p> {
     fn tell_registered(&mut self, key: &[u8], exists: bool) {
         let secret = self.shard.account().arena().secret_hasher().hash(key);
         self.shard.watches.touch(self.database, secret, key, exists);
-        if exists && self.shard.waits.note_ready(self.database, secret, key, self.now) {
-            self.recorder.note_ready();
+        let shard = self.shard.index();
+        if exists && let Some(ready) = self.shard.waits.ready(self.database, shard, secret, key) {
+            self.recorder.note_ready(ready);
         }
     }
 

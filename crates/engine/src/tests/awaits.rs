@@ -20,7 +20,7 @@ fn block(client: &mut Client<'_>, request: &str) {
 
 fn wake(client: &mut Client<'_>, wake: Wake) -> String {
     let mut out = Output::default();
-    client.engine.wake(&mut client.session, wake, &mut out, &client.tick);
+    assert!(client.engine.wake(&mut client.session, wake, &mut out, &mut client.tick).is_some());
     String::from_utf8_lossy(&out.to_vec()).replace("\r\n", " ").trim_end().to_owned()
 }
 
@@ -126,7 +126,7 @@ fn all_who_wait_are_served_in_the_order_in_which_they_came() {
     let mut other = numbered(&engine, &host, 8);
     waiters.iter_mut().for_each(|waiter| block(waiter, "AWAIT k k l 0"));
     // One that has gone is not served, and one that the key has ended before gets it all the same.
-    engine.close(&mut waiters[1].session);
+    waiters[1].close();
     other.run_all(&["SET l v", "SET k v"]);
     assert_eq!(take_served(&host), [5, 9, 1]);
     assert_eq!(wake(&mut waiters[0], Wake::Served), "$1 l");
@@ -151,7 +151,7 @@ fn waits_leave_no_memory_behind() {
         assert!(engine.keyspace().private_bytes() > before + 100_000);
         match ending {
             Some(ending) => drop(wake(&mut client, ending)),
-            None => engine.close(&mut client.session),
+            None => client.close(),
         }
         assert_eq!(engine.keyspace().private_bytes(), before);
     }
