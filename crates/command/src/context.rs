@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use base::prng::Prng;
-use base::{Key, UnixMs};
-use keyspace::{Access, ReadView, Scratch, SessionPins, Uploader, WriteView, WrongType};
+use base::{Key, KeyHasher, UnixMs};
+use keyspace::{Access, ReadView, Scratch, SessionPins, ShardSet, Uploader, WriteView, WrongType};
 use resp::Reply;
 
 use crate::client_info::ClientInfo;
@@ -47,6 +47,8 @@ pub struct WriteContext<'c> {
     pub room: Room,
     /// Whether the engine makes long copies while no shard is held, where it is asked to.
     pub copies_apart: bool,
+    /// Makes keys out of bytes.
+    pub hasher: &'c KeyHasher,
     /// What the session has uploaded.
     pub uploads: Uploader<'c>,
     /// What the session's client holds in the memory.
@@ -220,6 +222,24 @@ impl WriteContext<'_> {
             Some(total) if total <= self.value_bytes_max => Ok(()),
             _ => Err(CommandError::STRING_TOO_LONG),
         }
+    }
+
+    /// Returns the keys `names`, which the request does not declare. A handler asks before it changes
+    /// anything, and for all that it knows of at once.
+    ///
+    /// # Errors
+    /// When the shard of one is not locked: the handler is run again once it is.
+    pub fn undeclared_keys<'n, const COUNT: usize>(
+        &self,
+        names: [&'n [u8]; COUNT],
+    ) -> Result<[Key<'n>; COUNT], Need> {
+        let keys = names.map(|name| self.hasher.key(name));
+        let mut lacking = keys.iter().map(|key| key.shard).filter(|shard| !self.view.holds(*shard));
+        let Some(first) = lacking.next() else { return Ok(keys) };
+        let mut shards = Box::new(ShardSet::new());
+        shards.insert(first);
+        lacking.for_each(|shard| shards.insert(shard));
+        Err(Need::Shards(shards))
     }
 
     /// Returns the right to `bytes` of private memory, beside `more` bytes that are to be stored. A

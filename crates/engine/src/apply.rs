@@ -176,6 +176,7 @@ impl Applier {
             database_count: keyspace.database_count(),
             room: Room::Ahead { overshoot_bytes_max: u64::MAX },
             copies_apart: false,
+            hasher: keyspace.hasher(),
             uploads: Uploader::new(keyspace.arena().uploads(), 0),
             pins: keyspace.arena().pins().of(0),
         };

@@ -686,6 +686,7 @@ pub(crate) fn write_context<'g>(
         database_count: keyspace.database_count(),
         room,
         copies_apart,
+        hasher: keyspace.hasher(),
         uploads: Uploader::new(arena.uploads(), caller.uploader),
         pins: arena.pins().of(caller.uploader),
     }

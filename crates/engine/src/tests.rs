@@ -4,6 +4,7 @@
 //! `FOREBAY_EFFECTS_SEED` repeats one.
 
 mod awaits;
+mod blocked;
 mod checks;
 mod expiry;
 mod generated;
@@ -126,6 +127,8 @@ struct TestHost {
     watcher_count: AtomicUsize,
     shown: Mutex<Vec<String>>,
     served: Mutex<Vec<Served>>,
+    /// Sessions that another has ended, and that are still to learn of it.
+    killed: Mutex<Vec<u64>>,
     /// The engine whose shards are to be free whenever the host does what may wait.
     free: OnceLock<Arc<Engine>>,
     /// How often it did.
@@ -225,6 +228,10 @@ impl Host for TestHost {
 
     fn client(&self, _: u64) -> Option<ClientInfo> {
         None
+    }
+
+    fn may_serve(&self, id: u64) -> bool {
+        !self.killed.lock().unwrap().contains(&id)
     }
 
     fn tell_served(&self, served: Served) {

@@ -4,7 +4,7 @@ use arena::{
     Encoding, Entry, EntryId, Fill, NeedRoom, NewValue, ReservedBlock, Room, Source, Table,
     ValueType,
 };
-use base::{DatabaseIndex, Key, UnixMs};
+use base::{DatabaseIndex, Key, ShardIndex, UnixMs};
 
 use collections::Rules;
 use effects::{Arguments, Cause, Change, Effect, EventClass, Expiry};
@@ -61,6 +61,11 @@ impl<'g> WriteView<'g> {
         now: UnixMs,
     ) -> WriteView<'g> {
         WriteView { shards, recorder, database, now, touch: Touch::Yes, event: "" }
+    }
+
+    /// Returns whether the guard holds `shard`.
+    pub fn holds(&self, shard: ShardIndex) -> bool {
+        self.shards.as_ref().holds(shard)
     }
 
     /// Returns the same view, whose lookups do not count as uses. What is stored counts as used

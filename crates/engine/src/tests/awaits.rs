@@ -7,24 +7,30 @@ use command::Wake;
 use super::*;
 
 /// Returns a session of this number, which tells those that wait apart.
-fn numbered<'e>(engine: &'e Engine, host: &'e TestHost, id: u64) -> Client<'e> {
+pub(super) fn numbered<'e>(engine: &'e Engine, host: &'e TestHost, id: u64) -> Client<'e> {
     let mut client = Client::new(engine, host);
     client.session.state.id = id;
     client
 }
 
-fn block(client: &mut Client<'_>, request: &str) {
+pub(super) fn block(client: &mut Client<'_>, request: &str) {
     let (reply, outcome) = client.batch(&[request]);
     assert_eq!((reply.as_str(), outcome.ending), ("", Ending::Blocked), "{request}");
 }
 
-fn wake(client: &mut Client<'_>, wake: Wake) -> String {
-    let mut out = Output::default();
-    assert!(client.engine.wake(&mut client.session, wake, &mut out, &mut client.tick).is_some());
-    String::from_utf8_lossy(&out.to_vec()).replace("\r\n", " ").trim_end().to_owned()
+/// Wakes a session and returns its reply.
+pub(super) fn wake(client: &mut Client<'_>, wake: Wake) -> String {
+    try_wake(client, wake).expect("it waits no longer")
 }
 
-fn take_served(host: &TestHost) -> Vec<u64> {
+/// As [`wake`]; none where it waits on.
+pub(super) fn try_wake(client: &mut Client<'_>, wake: Wake) -> Option<String> {
+    let mut out = Output::default();
+    let _release = client.engine.wake(&mut client.session, wake, &mut out, &mut client.tick)?;
+    Some(String::from_utf8_lossy(&out.to_vec()).replace("\r\n", " ").trim_end().to_owned())
+}
+
+pub(super) fn take_served(host: &TestHost) -> Vec<u64> {
     let served = std::mem::take(&mut *host.served.lock().unwrap());
     served.into_iter().map(|served| served.session).collect()
 }

@@ -160,6 +160,7 @@ impl World {
                     database_count: 16,
                     room: Room::Evicted,
                     copies_apart: false,
+                    hasher: self.keyspace.hasher(),
                     uploads: Uploader::new(self.keyspace.arena().uploads(), 0),
                     pins: self.keyspace.arena().pins().of(0),
                 };
