@@ -4,13 +4,14 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use base::prng::Prng;
-use base::{Key, UnixMs};
-use keyspace::{Access, ReadView, Scratch, SessionPins, Uploader, WriteView, WrongType};
+use base::{Key, KeyHasher, UnixMs};
+use keyspace::{Access, ReadView, Scratch, SessionPins, ShardSet, Uploader, WriteView, WrongType};
 use resp::Reply;
 
 use crate::client_info::ClientInfo;
 use crate::error::CommandError;
 use crate::host::Host;
+use crate::outcome::{Need, Unfinished};
 use crate::request::Args;
 use crate::session::SessionState;
 
@@ -46,6 +47,8 @@ pub struct WriteContext<'c> {
     pub room: Room,
     /// Whether the engine makes long copies while no shard is held, where it is asked to.
     pub copies_apart: bool,
+    /// Makes keys out of bytes.
+    pub hasher: &'c KeyHasher,
     /// What the session has uploaded.
     pub uploads: Uploader<'c>,
     /// What the session's client holds in the memory.
@@ -115,8 +118,6 @@ pub enum Next {
     Watch,
     /// Forgets all watched keys.
     Unwatch,
-    /// Waits as `session.blocked` says; the reply comes with what ends the wait.
-    Block,
     /// Closes the session once the replies are sent.
     Close,
 }
@@ -154,7 +155,7 @@ impl<'c> ReadContext<'c> {
     ///
     /// # Errors
     /// There is no such room; nothing has been replied.
-    pub fn scratch(&self, key: &Key<'_>, bytes: u64) -> Result<Scratch, CommandError> {
+    pub fn scratch(&self, key: &Key<'_>, bytes: u64) -> Result<Scratch, Unfinished> {
         Ok(self.view.scratch(key, bytes)?)
     }
 }
@@ -223,12 +224,30 @@ impl WriteContext<'_> {
         }
     }
 
+    /// Returns the keys `names`, which the request does not declare. A handler asks before it changes
+    /// anything, and for all that it knows of at once.
+    ///
+    /// # Errors
+    /// When the shard of one is not locked: the handler is run again once it is.
+    pub fn undeclared_keys<'n, const COUNT: usize>(
+        &self,
+        names: [&'n [u8]; COUNT],
+    ) -> Result<[Key<'n>; COUNT], Need> {
+        let keys = names.map(|name| self.hasher.key(name));
+        let mut lacking = keys.iter().map(|key| key.shard).filter(|shard| !self.view.holds(*shard));
+        let Some(first) = lacking.next() else { return Ok(keys) };
+        let mut shards = Box::new(ShardSet::new());
+        shards.insert(first);
+        lacking.for_each(|shard| shards.insert(shard));
+        Err(Need::Shards(shards))
+    }
+
     /// Returns the right to `bytes` of private memory, beside `more` bytes that are to be stored. A
     /// handler asks before it takes them, so that nothing is evicted, or refused, too late.
     ///
     /// # Errors
     /// There is no such room; nothing has changed.
-    pub fn scratch(&self, key: &Key<'_>, bytes: u64, more: u64) -> Result<Scratch, CommandError> {
+    pub fn scratch(&self, key: &Key<'_>, bytes: u64, more: u64) -> Result<Scratch, Unfinished> {
         Ok(self.view.scratch(key, bytes, more)?)
     }
 
@@ -237,14 +256,14 @@ impl WriteContext<'_> {
     ///
     /// # Errors
     /// Where there is no room for copies, or they are to be made apart; nothing has changed.
-    pub fn own(&mut self, keys: &[Key<'_>]) -> Result<(), CommandError> {
+    pub fn own(&mut self, keys: &[Key<'_>]) -> Result<(), Unfinished> {
         if self.copies_apart && self.view.owns_long(keys) {
-            return Err(CommandError::NeedOwned);
+            return Err(Need::Owned.into());
         }
         if let Room::Ahead { overshoot_bytes_max } = self.room
             && let Some(bytes) = self.view.lacks_room_to_own(keys, overshoot_bytes_max)
         {
-            return Err(CommandError::NeedRoomAhead(bytes));
+            return Err(Need::RoomAhead(bytes).into());
         }
         Ok(keys.iter().try_for_each(|key| self.view.own(key))?)
     }
@@ -254,12 +273,12 @@ impl WriteContext<'_> {
     ///
     /// # Errors
     /// There is no such room.
-    pub fn admit_upload(&mut self, key: &Key<'_>, bytes: u64) -> Result<(), CommandError> {
+    pub fn admit_upload(&mut self, key: &Key<'_>, bytes: u64) -> Result<(), Unfinished> {
         match self.room {
             Room::Ahead { overshoot_bytes_max }
                 if self.view.lacks_room(key, bytes, overshoot_bytes_max) =>
             {
-                Err(CommandError::NeedRoomAhead(bytes))
+                Err(Need::RoomAhead(bytes).into())
             }
             _ => Ok(()),
         }

@@ -6,6 +6,7 @@ use resp::{IntegerText, Reply};
 
 use crate::context::WriteContext;
 use crate::error::CommandError;
+use crate::outcome::Unfinished;
 use crate::request::Args;
 
 /// Adds `delta` to the integer at the request's key, which is 0 where absent, and replies with the
@@ -18,7 +19,7 @@ pub(crate) fn add(
     args: Args<'_>,
     reply: &mut Reply<'_>,
     delta: i64,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let key = args.key(0);
     let value = match cx.view.string(key)? {
         Some(text) => parse_i64(text).ok_or(CommandError::NotInteger)?,

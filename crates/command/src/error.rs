@@ -1,53 +1,18 @@
 //! Why a command was refused, in Redis's words to the letter.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
-use keyspace::{NeedRoom, Refusal, UploadError, WrongType};
+use keyspace::{UploadError, WrongType};
 use resp::{Reply, RequestView};
 
-use crate::blocked::Blocked;
 use crate::row::Command;
 
 /// How many bytes of a request an error quotes, as Redis does.
 const QUOTED_BYTES_MAX: usize = 128;
 
-/// Why a command was refused. All but what the engine sees to, from [`CommandError::NeedRoom`] to
-/// [`CommandError::Wait`], are the peer's fault.
+/// Why a command was refused: always the peer's fault, but for [`CommandError::OUT_OF_MEMORY`].
 #[derive(Clone, Debug)]
 pub enum CommandError {
-    /// There is no room for what the command would store. The engine makes room and runs the
-    /// command again; only where it cannot does the peer see this.
-    NeedRoom(NeedRoom),
-    /// There is no room for so many bytes that a command on several keys would store, though its
-    /// request did not bring them. Nothing has changed; the engine makes room before all else and
-    /// runs the command again.
-    NeedRoomAhead(u64),
-    /// Long values at the command's keys are to be owned before it runs. Nothing has changed; the
-    /// engine copies them while no shard is held, and runs the command again.
-    NeedOwned,
-    /// So many bytes of the upload at this offset are to be copied before the command runs. As
-    /// above; the copy is on offer then.
-    NeedCopied {
-        /// Where the upload is.
-        offset: u64,
-        /// The length of the value.
-        length: u64,
-        /// A part of it may have been copied ahead.
-        is_copied: bool,
-    },
-    /// A part of the upload at this offset is to be copied ahead: not an error of the client.
-    CopyAhead {
-        /// Where the upload is.
-        offset: u64,
-        /// The length of the value.
-        length: u64,
-        /// Which of its bytes.
-        part: Range<u64>,
-    },
-    /// None of the command's keys is what it needs. Nothing has changed; the engine lets the
-    /// session wait for them, or within EXEC writes what the reply is when the time has passed.
-    Wait(Blocked),
     /// A key holds another type than the command works on.
     WrongType,
     /// Arguments that the command does not understand.
@@ -164,15 +129,6 @@ impl CommandError {
     /// Returns the text of the error reply, its code included.
     pub fn text(&self) -> Cow<'_, [u8]> {
         match self {
-            CommandError::NeedRoom(_) | CommandError::NeedRoomAhead(_) => {
-                CommandError::OUT_OF_MEMORY.text().into_owned().into()
-            }
-            CommandError::NeedOwned
-            | CommandError::NeedCopied { .. }
-            | CommandError::CopyAhead { .. } => {
-                unreachable!("the engine copies where it is asked to")
-            }
-            CommandError::Wait(_) => unreachable!("the engine lets the session wait"),
             CommandError::WrongType => {
                 b"WRONGTYPE Operation against a key holding the wrong kind of value".into()
             }
@@ -198,21 +154,6 @@ impl CommandError {
     #[cold]
     pub fn write(&self, reply: &mut Reply<'_>) {
         reply.error(self.text());
-    }
-}
-
-impl From<NeedRoom> for CommandError {
-    fn from(error: NeedRoom) -> CommandError {
-        CommandError::NeedRoom(error)
-    }
-}
-
-impl From<Refusal> for CommandError {
-    fn from(refusal: Refusal) -> CommandError {
-        match refusal {
-            Refusal::WrongType => CommandError::WrongType,
-            Refusal::NeedRoom(need) => CommandError::NeedRoom(need),
-        }
     }
 }
 

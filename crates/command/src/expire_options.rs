@@ -5,6 +5,7 @@ use resp::Reply;
 
 use crate::context::WriteContext;
 use crate::error::{CommandError, quoted};
+use crate::outcome::Unfinished;
 use crate::request::Args;
 use crate::row::Command;
 use crate::time_to_live::TimeForm;
@@ -39,7 +40,7 @@ pub(crate) fn expire(
     reply: &mut Reply<'_>,
     form: TimeForm,
     command: &'static Command,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let conditions = Conditions::parse(args)?;
     let at = form.at(args.integer(2)?, cx.now(), command)?;
     let key = args.key(0);

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use keyspace::{Served, UploadError};
 
-use crate::blocked::Wake;
 use crate::client_info::ClientInfo;
 use crate::error::CommandError;
 use crate::info_sections::InfoSections;
 use crate::observe::Observer;
+use crate::outcome::Wake;
 use crate::session::SessionState;
 
 /// The server, as far as commands need it. No method locks a shard: a caller may hold them all.
@@ -93,7 +93,15 @@ pub trait Host: Observer {
         false
     }
 
-    /// Tells a session that a key has ended its wait, without any guard.
+    /// Returns whether session `id`, which waits for a key, may be served: nobody has ended it, or
+    /// taken the right to end its wait. Asked under a guard.
+    fn may_serve(&self, id: u64) -> bool {
+        let _ = id;
+        true
+    }
+
+    /// Tells a session that its wait was served, or that it is to run its request itself. Called
+    /// without any guard.
     fn tell_served(&self, served: Served) {
         let _ = served;
     }

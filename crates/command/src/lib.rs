@@ -15,7 +15,6 @@ mod arity;
 mod bit_fields;
 mod bit_offset;
 mod bit_range;
-mod blocked;
 mod categories;
 mod chance;
 mod client_info;
@@ -41,6 +40,7 @@ mod list_pop;
 mod lookup;
 mod names;
 mod observe;
+mod outcome;
 mod prelude;
 mod remaining_time;
 mod request;
@@ -68,7 +68,6 @@ mod transactions;
 
 pub use argument::{Arg, ArgKind};
 pub use arity::Arity;
-pub use blocked::{Blocked, Wake};
 pub use categories::Categories;
 pub use client_info::ClientInfo;
 pub use client_name::ClientNames;
@@ -86,6 +85,7 @@ pub use observe::{
     CommandTimes, LatencyEvent, LatencySeries, MemoryReport, Observer, SlowCommand, SlowLogEntry,
     ratio,
 };
+pub use outcome::{CopyAhead, Need, Unfinished, Wait, Wake};
 pub use request::Args;
 pub use row::{Command, Group, Handler};
 pub use session::{InputUse, Queued, Replies, SessionState, TRANSACTION_BYTES_MAX, Transaction};

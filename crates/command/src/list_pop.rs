@@ -1,9 +1,11 @@
-//! What LPOP and RPOP share.
+//! What LPOP and RPOP share, and BLPOP and BRPOP.
 
 use collections::{End, List};
+use keyspace::ValueType;
 
 use crate::element::reply_element;
 use crate::prelude::*;
+use crate::timeout;
 
 /// Takes elements from `end` of the list at the request's key: one, or as many as it asks for.
 pub(super) fn pop(
@@ -12,9 +14,9 @@ pub(super) fn pop(
     reply: &mut Reply<'_>,
     end: End,
     command: &'static Command,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     if args.len() > 3 {
-        return Err(CommandError::WrongArity(command));
+        return Err(CommandError::WrongArity(command).into());
     }
     if args.len() == 2 {
         let popped = cx.view.pop(args.key(0), end, 1, |list, _| reply_end(list, end, 1, reply))?;
@@ -39,6 +41,29 @@ pub(super) fn pop(
         reply.null_array();
     }
     Ok(())
+}
+
+/// Takes one element from `end` of the first list among the request's keys. A key of another type
+/// before it is an error; one behind it is not looked at.
+pub(super) fn pop_first(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    end: End,
+) -> Result<(), Unfinished> {
+    let timeout = timeout::seconds(args, args.len() - 1, cx.now())?;
+    for key in args.keys() {
+        let popped = cx.view.pop(key, end, 1, |list: &List, _| {
+            reply.array(2);
+            reply.bulk(key.bytes);
+            reply_end(list, end, 1, reply);
+        })?;
+        if popped.is_some() {
+            return Ok(());
+        }
+    }
+    let wait = Wait::new(timeout, |reply| reply.null_array(), args.keys().len());
+    Err(wait.of_type(ValueType::List).into())
 }
 
 /// Replies with `count` elements from `end` on, each on its own.

@@ -9,5 +9,6 @@ pub(crate) use crate::context::{ControlContext, Next, ReadContext, SessionContex
 pub(crate) use crate::error::CommandError;
 pub(crate) use crate::flags::Flags;
 pub(crate) use crate::keys::{KeyFlags, KeySpec};
+pub(crate) use crate::outcome::{Need, Unfinished, Wait};
 pub(crate) use crate::request::Args;
 pub(crate) use crate::row::{Command, Group, Handler};

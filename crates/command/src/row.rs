@@ -6,9 +6,9 @@ use crate::argument::Arg;
 use crate::arity::Arity;
 use crate::categories::Categories;
 use crate::context::{ControlContext, Next, ReadContext, SessionContext, WriteContext};
-use crate::error::CommandError;
 use crate::flags::Flags;
 use crate::keys::{Extent, KeyFlags, KeySpec, KeyUse};
+use crate::outcome::Unfinished;
 use crate::request::Args;
 
 /// A command, or a subcommand. Everything else is derived from these rows: lookup, COMMAND and its
@@ -87,20 +87,19 @@ pub enum Group {
 }
 
 /// What a command may do is the kind of its handler, so that the compiler keeps a reader from
-/// writing. A handler that returns an error has written nothing that stays: the caller takes the
-/// reply back and sends the error alone.
+/// writing. What a handler that is not done has written of its reply is taken back.
 #[derive(Clone, Copy, Debug)]
 pub enum Handler {
     /// Reads keys under their shards' locks.
-    Read(fn(&ReadContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>),
-    /// Reads and writes keys under their shards' locks. May be run again from the start after
-    /// [`CommandError::NeedRoom`], which it returns before it changes anything.
-    Write(fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>),
+    Read(fn(&ReadContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), Unfinished>),
+    /// Reads and writes keys under their shards' locks. Whatever it answers but `Ok`, it answers
+    /// before it changes anything.
+    Write(fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), Unfinished>),
     /// Reads and changes the session, asks the host; asks no shard for anything. Within EXEC
     /// shards may be held, unless it is [`Flags::UNGUARDED`].
-    Session(fn(&mut SessionContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<Next, CommandError>),
+    Session(fn(&mut SessionContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<Next, Unfinished>),
     /// Works on the whole keyspace; outside of EXEC it starts without a lock.
-    Control(fn(&mut ControlContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>),
+    Control(fn(&mut ControlContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), Unfinished>),
     /// Has subcommands and runs nothing itself.
     Container,
 }

@@ -8,6 +8,7 @@ use resp::Reply;
 
 use crate::context::WriteContext;
 use crate::error::CommandError;
+use crate::outcome::Unfinished;
 use crate::request::Args;
 
 const NX_AND_XX: CommandError =
@@ -109,7 +110,7 @@ pub(crate) fn score(
     options: &ScoreOptions,
     pairs: &[(f64, &[u8])],
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let when_absent = match options.only_present {
         true => WhenAbsent::Skip,
         false => WhenAbsent::Create,
@@ -139,7 +140,7 @@ fn check_sum(
     cx: &WriteContext<'_>,
     key: &Key<'_>,
     (increment, member): (f64, &[u8]),
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     if increment.is_finite() {
         return Ok(());
     }
@@ -147,7 +148,7 @@ fn check_sum(
     let set = view.collection::<SortedSet>(key)?;
     let old = set.and_then(|set| set.score(member, view.rules(key)));
     match old.is_some_and(|old| (old + increment).is_nan()) {
-        true => Err(NOT_A_NUMBER),
+        true => Err(NOT_A_NUMBER.into()),
         false => Ok(()),
     }
 }

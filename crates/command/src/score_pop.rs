@@ -12,9 +12,9 @@ pub(crate) fn pop(
     args: Args<'_>,
     reply: &mut Reply<'_>,
     direction: Direction,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     if args.len() > 3 {
-        return Err(CommandError::Syntax);
+        return Err(CommandError::Syntax.into());
     }
     let key = args.key(0);
     let count = if args.len() == 3 { args.count(2)? } else { 1 };

@@ -9,6 +9,7 @@ use crate::context::ReadContext;
 use crate::element::reply_element;
 use crate::error::CommandError;
 use crate::index_range::index_range;
+use crate::outcome::Unfinished;
 use crate::request::Args;
 use crate::row::Command;
 
@@ -219,7 +220,7 @@ pub(crate) fn reply_range(
     key: &Key<'_>,
     request: &RangeRequest<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let Some(set) = cx.view.collection::<SortedSet>(key)? else {
         reply.array(0);
         return Ok(());
@@ -246,12 +247,12 @@ pub(crate) fn reply_rank(
     direction: Direction,
     command: &'static Command,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let with_score = match args.len() {
         3 => false,
         4 if args.is(3, "WITHSCORE") => true,
-        4 => return Err(CommandError::Syntax),
-        _ => return Err(CommandError::WrongArity(command)),
+        4 => return Err(CommandError::Syntax.into()),
+        _ => return Err(CommandError::WrongArity(command).into()),
     };
     let key = args.key(0);
     let set = cx.view.collection::<SortedSet>(key)?;

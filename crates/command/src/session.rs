@@ -3,11 +3,11 @@
 use base::{DatabaseIndex, UnixMs};
 use resp::{Protocol, RequestView};
 
-use crate::blocked::Blocked;
 use crate::client_info::ClientInfo;
 use crate::client_name::ClientNames;
 use crate::error::CommandError;
 use crate::flags::Flags;
+use crate::outcome::Wait;
 use crate::row::Command;
 use crate::server::debug;
 
@@ -49,7 +49,7 @@ pub struct SessionState {
     /// Which replies are sent.
     pub replies: Replies,
     /// What the session waits for. Its later requests wait as well.
-    pub blocked: Option<Blocked>,
+    pub blocked: Option<Wait>,
     /// Whether the session is shown each command that runs.
     pub is_monitor: bool,
     /// Whether the session is kept when clients take too much memory.

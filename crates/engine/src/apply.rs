@@ -10,7 +10,7 @@ use std::fmt;
 
 use base::prng::Prng;
 use base::{DatabaseIndex, Key, UnixMs};
-use command::{Args, Command, CommandError, Flags, Handler, Room, WriteContext};
+use command::{Args, Command, CommandError, Flags, Handler, Need, Room, Unfinished, WriteContext};
 use effects::{Change, Effect, RecordView};
 use keyspace::{Guard, Keyspace, NeedRoom, ShardSet, Uploader};
 use resp::{OwnedRequest, Protocol, Reply};
@@ -95,11 +95,14 @@ impl Applier {
         guard.begin_atomic();
         guard.replay_at(record.header().time);
         for (position, step) in steps.iter().enumerate() {
-            self.run(keyspace, &mut guard, step).map_err(|error| match error {
-                CommandError::NeedRoom(need) => ApplyError::NoRoom(need),
-                error => {
+            self.run(keyspace, &mut guard, step).map_err(|unfinished| match unfinished {
+                Unfinished::Again(Need::Room(need)) => ApplyError::NoRoom(need),
+                Unfinished::Refused(error) => {
                     let reason = String::from_utf8_lossy(&error.text()).into_owned();
                     ApplyError::Misfit { position, reason }
+                }
+                Unfinished::Again(_) | Unfinished::Wait(_) => {
+                    unreachable!("effects find what they need, and wait for nothing")
                 }
             })?;
         }
@@ -111,7 +114,7 @@ impl Applier {
         keyspace: &Keyspace,
         guard: &mut Guard<'_>,
         step: &Step<'_>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<(), Unfinished> {
         if let Some((command, request)) = &step.command {
             return self.run_command(keyspace, guard, step.change.database, command, request);
         }
@@ -159,7 +162,7 @@ impl Applier {
         database: DatabaseIndex,
         command: &Command,
         request: &OwnedRequest,
-    ) -> Result<(), CommandError> {
+    ) -> Result<(), Unfinished> {
         let Handler::Write(handler) = command.handler else {
             unreachable!("a command that is an effect writes")
         };
@@ -173,6 +176,7 @@ impl Applier {
             database_count: keyspace.database_count(),
             room: Room::Ahead { overshoot_bytes_max: u64::MAX },
             copies_apart: false,
+            hasher: keyspace.hasher(),
             uploads: Uploader::new(keyspace.arena().uploads(), 0),
             pins: keyspace.arena().pins().of(0),
         };

@@ -1,6 +1,6 @@
 //! The engine, and the run of one batch.
 
-use command::{Blocked, Replies, SessionState, Wake};
+use command::{Replies, SessionState};
 use keyspace::Keyspace;
 use resp::{Output, Reply, Requests};
 
@@ -9,6 +9,9 @@ use crate::run::Runner;
 use crate::session::Session;
 use crate::tick::Tick;
 use crate::window::Window;
+
+/// Batches of more than this have arguments that take a time worth measuring to copy.
+const LARGE_BATCH_BYTES: usize = 64 * 1024;
 
 /// The data store without its transports; shared by all workers.
 pub struct Engine {
@@ -35,7 +38,7 @@ pub enum Ending {
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "the session may have ended, and requests may be left"]
-pub struct Outcome {
+pub struct BatchEnd {
     /// The index behind the last request that was run or refused; those from there on are left
     /// for the next call, unless the session has ended.
     pub executed: usize,
@@ -70,52 +73,20 @@ impl Engine {
         from: usize,
         out: &mut Output,
         tick: &mut Tick<'_>,
-    ) -> Outcome {
-        let mut runner = Runner::new(&self.keyspace, session, tick, requests, from);
+    ) -> BatchEnd {
+        let is_alone = requests.len() - from == 1;
+        let is_apart = is_alone || requests.span_bytes() > LARGE_BATCH_BYTES;
+        let mut runner = Runner::new(&self.keyspace, session, tick, is_apart);
         let next = run_all(&mut runner, requests, from, out);
-        let outcome = runner.outcome(next);
-        for served in self.keyspace.take_served() {
-            tick.host.tell_served(served);
-        }
+        let end = runner.end(next);
+        self.serve_left(tick);
         let arena = self.keyspace.arena();
         if arena.is_reclaim_due() {
             // Whoever frees much looks at the pins himself, so that what waits for it is bounded by
             // what one call frees.
             arena.reclaim_deferred();
         }
-        outcome
-    }
-
-    /// Ends the wait of a blocked session and writes the reply of the request that began it. A key
-    /// that has ended the wait before is the reply, whoever asks for its end. The caller holds no
-    /// guard.
-    ///
-    /// # Panics
-    /// When the session is not blocked, or no key is there that is said to be.
-    pub fn wake(&self, session: &mut Session, wake: Wake, out: &mut Output, tick: &Tick<'_>) {
-        let state = &mut session.state;
-        let blocked = state.blocked.take().expect("a session that is woken waits");
-        let mut reply = out.reply(state.protocol);
-        let start = reply.position();
-        let served = self.keyspace.end_wait(&mut session.waits);
-        match (wake, served, blocked.at_key) {
-            (_, Some(key), Some(at_key)) => at_key(&key, &mut reply),
-            (Wake::TimedOut, ..) => (blocked.at_timeout)(&mut reply),
-            (Wake::Served, ..) => panic!("a session is served where a key has ended its wait"),
-            (Wake::Refused, ..) => {
-                tick.tally.count_error(Blocked::REFUSED.as_bytes());
-                reply.error(Blocked::REFUSED);
-            }
-        }
-        silence(state, start, &mut reply);
-    }
-
-    /// Ends a session: nothing of it stays behind. The caller holds no guard.
-    pub fn close(&self, session: &mut Session) {
-        session.state.transaction = None;
-        session.state.blocked = None;
-        self.keyspace.end_wait(&mut session.waits);
-        self.keyspace.unwatch(&mut session.watches);
+        end
     }
 }
 

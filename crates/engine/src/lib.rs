@@ -16,6 +16,7 @@
 
 mod apply;
 mod audience;
+mod blocked;
 mod dispatch;
 mod engine;
 mod histogram;
@@ -23,6 +24,7 @@ mod keys;
 mod pause;
 mod receive;
 mod release;
+mod retry;
 mod run;
 mod session;
 mod stretch;
@@ -37,7 +39,7 @@ mod tests;
 
 pub use apply::{Applier, ApplyError};
 pub use audience::{Audience, Stage};
-pub use engine::{Ending, Engine, Outcome};
+pub use engine::{BatchEnd, Ending, Engine};
 pub use histogram::Distribution;
 pub use pause::PauseSwitch;
 pub use release::Release;

@@ -1,41 +1,33 @@
 //! One request after the other: checked, run under the locks that it needs, answered.
 
 use std::cell::Cell;
-use std::ops::Range;
 
 use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 use command::{
-    Args, Blocked, Command, CommandError, ControlContext, Flags, Handler, LatencyEvent, Next,
-    ReadContext, Room, SessionContext, SessionState, SlowCommand, WriteContext,
+    Args, Command, CommandError, ControlContext, Flags, Handler, LatencyEvent, Need, Next,
+    ReadContext, Room, SessionContext, SessionState, SlowCommand, Unfinished, WriteContext,
 };
 use keyspace::{
-    Access, COPIED_APART_BYTES_MIN, Guard, Keyspace, NeedRoom, PrivateCopies, SessionPins,
-    SweepContext, Uploader, WriteView,
+    Access, Guard, Keyspace, NeedRoom, PrivateCopies, Served, ShardSet, Uploader, WriteView,
 };
-use resp::{Protocol, Reply, RequestView, Requests};
+use resp::{Protocol, Reply, RequestView};
 
 use crate::dispatch::{self, Verdict};
-use crate::engine::{Ending, Outcome, silence};
+use crate::engine::{BatchEnd, Ending, silence};
 use crate::keys::Keys;
 use crate::release::Release;
+use crate::retry::Attempts;
 use crate::session::Session;
 use crate::stretch::Stretch;
 use crate::tick::Tick;
 use crate::window::Prepared;
 
-/// How often a write that lacks room is tried again after room was made.
-const ROOM_ATTEMPTS_MAX: u32 = 16;
-/// Requests on several keys that bring less than this may pass the memory limit by it; what they
-/// take is repaid by the next command.
-const AHEAD_BYTES_MIN: usize = 64 * 1024;
 /// The time of a batch is asked for again once this much of it has passed: it is told in
 /// milliseconds.
 const TIME_OLD_NS: u64 = 1_000_000;
-/// Batches of more than this have arguments that take a time worth measuring to copy.
-const LARGE_BATCH_BYTES: usize = 64 * 1024;
 
-type ReadHandler = fn(&ReadContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>;
-type WriteHandler = fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), CommandError>;
+type ReadHandler = fn(&ReadContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), Unfinished>;
+type WriteHandler = fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Result<(), Unfinished>;
 
 /// Runs the requests of one batch of one session.
 pub(crate) struct Runner<'e, 's, 't, 'h> {
@@ -46,8 +38,11 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     pub(crate) guard: Option<Guard<'e>>,
     /// Whether `guard` is that of an EXEC.
     pub(crate) in_transaction: bool,
+    /// Whether `guard` is what commands run under whatever their keys: that of an EXEC, or of a
+    /// command that has asked for further shards.
+    pub(crate) is_locked_ahead: bool,
     commands: u64,
-    ending: Ending,
+    pub(crate) ending: Ending,
     /// When the first command began; 0 before.
     first_began: u64,
     /// Commands have run for so long that the time is no longer known.
@@ -56,22 +51,23 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     is_apart: bool,
     /// So is every command now, whatever it is.
     is_close: bool,
-    stretch: Stretch,
-    lsn: Lsn,
+    pub(crate) stretch: Stretch,
+    pub(crate) lsn: Lsn,
     /// Where the reply of the last EXEC ends: its parts are settled one by one.
     pub(crate) settled_to: usize,
+    /// Sessions whose waits were served, to be told once nothing is locked.
+    pub(crate) served: Vec<Served>,
 }
 
 impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
-    /// Returns a runner of `requests` from index `from` on that has run nothing and holds nothing.
+    /// Returns a runner that has run nothing and holds nothing. What it runs is timed request by
+    /// request where it `is_apart`.
     pub fn new(
         keyspace: &'e Keyspace,
         session: &'s mut Session,
         tick: &'t mut Tick<'h>,
-        requests: Requests<'_>,
-        from: usize,
+        is_apart: bool,
     ) -> Runner<'e, 's, 't, 'h> {
-        let is_apart = requests.len() - from == 1 || requests.span_bytes() > LARGE_BATCH_BYTES;
         let is_close = is_apart || tick.watch.is_close();
         let mut stretch = Stretch::new();
         if !is_close {
@@ -83,6 +79,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             tick,
             guard: None,
             in_transaction: false,
+            is_locked_ahead: false,
             commands: 0,
             ending: Ending::Open,
             first_began: stretch.began(),
@@ -92,6 +89,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             stretch,
             lsn: Lsn(0),
             settled_to: 0,
+            served: Vec::new(),
         }
     }
 
@@ -118,11 +116,15 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         self.stretch.note_preparation();
     }
 
-    /// Unlocks, and returns what became of the batch, whose request `executed` is the next.
-    pub fn outcome(mut self, executed: usize) -> Outcome {
+    /// Unlocks, tells those who were served, and returns what became of the batch, whose request
+    /// `executed` is the next.
+    pub fn end(mut self, executed: usize) -> BatchEnd {
         self.unlock();
         self.stretch.end(self.tick);
-        Outcome {
+        for served in std::mem::take(&mut self.served) {
+            self.tick.host.tell_served(served);
+        }
+        BatchEnd {
             executed,
             commands: self.commands,
             ending: self.ending,
@@ -219,29 +221,22 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         }
         let start = reply.position();
         let args = Args::new(request, keys);
-        let result = match command.handler {
-            Handler::Read(handler) => match self.read(command, handler, args, reply) {
-                Err(CommandError::NeedRoom(need)) if !self.in_transaction => {
-                    self.read_with_room(need, command, handler, args, reply)
-                }
-                result => result,
-            },
-            Handler::Write(handler) => self.write(command, handler, args, reply),
-            Handler::Session(_) | Handler::Control(_) => self.beyond_keys(command, args, reply),
-            Handler::Container => panic!("the arity of {} asks for a subcommand", command.name),
-        };
+        let result = self.run_to_end(command, args, reply);
         if self.tick.audience.is_there() {
             self.tick.audience.show(command, request, &self.session.state);
         }
-        if let Err(error) = result {
-            reply.rewind(start);
-            match error {
-                CommandError::Wait(blocked) => self.wait_for(keys, blocked, reply),
-                error => {
-                    self.tick.tally.count_failure(command, &error);
-                    error.write(reply);
-                }
+        match result {
+            Ok(()) => {}
+            Err(Unfinished::Wait(wait)) => {
+                reply.rewind(start);
+                self.wait_for(command, request, keys, wait, reply);
             }
+            Err(Unfinished::Refused(error)) => {
+                reply.rewind(start);
+                self.tick.tally.count_failure(command, &error);
+                error.write(reply);
+            }
+            Err(Unfinished::Again(_)) => unreachable!("it was run again"),
         }
         // After it ran: INFO does not count itself, nor RESETSTAT forget itself.
         match (is_alone, self.stretch.take_isolated()) {
@@ -249,20 +244,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             (false, true) => self.time_alone(self.stretch.began(), command, request),
             (true, _) => self.time_alone(began, command, request),
         }
-    }
-
-    /// Lets the session wait for `keys`, whose guard is still the one under which it looked for
-    /// them. Within EXEC nothing waits.
-    #[cold]
-    fn wait_for(&mut self, keys: &[Key<'_>], blocked: Blocked, reply: &mut Reply<'_>) {
-        if self.in_transaction {
-            return (blocked.at_timeout)(reply);
-        }
-        let Session { state, waits, .. } = &mut *self.session;
-        let guard = self.guard.as_mut().expect("a command that waits for keys keeps their guard");
-        guard.begin_wait(waits, state.id, state.database, keys);
-        state.blocked = Some(blocked);
-        self.ending = Ending::Blocked;
     }
 
     /// Counts the time of a command since `began` for itself, and reports it where it is long.
@@ -295,24 +276,34 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     pub fn unlock(&mut self) {
         if let Some(guard) = &mut self.guard {
             self.lsn = self.lsn.max(guard.end_record());
+            if guard.has_ready() {
+                self.serve_ready();
+            }
             self.guard = None;
         }
+    }
+
+    /// Locks `shards` for whatever runs next.
+    pub(crate) fn lock_ahead(&mut self, shards: &ShardSet) {
+        self.unlock();
+        self.guard = Some(self.keyspace.lock_set(shards));
+        self.is_locked_ahead = true;
     }
 
     /// Returns the guard of `keys`: the one at hand where it fits.
     #[inline]
     fn lock(&mut self, keys: &[Key<'_>]) -> &mut Guard<'e> {
-        if !self.in_transaction {
+        if !self.is_locked_ahead {
             match keys {
                 [key] => self.lock_one(key.shard),
                 _ => self.lock_many(keys),
             }
         }
-        self.guard.as_mut().expect("locked just now, or by EXEC")
+        self.guard.as_mut().expect("locked just now, or ahead")
     }
 
     #[inline]
-    fn lock_one(&mut self, shard: ShardIndex) {
+    pub(crate) fn lock_one(&mut self, shard: ShardIndex) {
         if !self.guard.as_ref().is_some_and(|guard| guard.is_only(shard)) {
             self.unlock();
             let (stretch, tick) = (&mut self.stretch, &*self.tick);
@@ -331,19 +322,20 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// Runs a read once. Always inlined: every GET passes here, and a call costs it three percent
     /// of the server's instructions.
     #[inline(always)]
-    fn read(
+    pub(crate) fn read(
         &mut self,
         command: &Command,
         handler: ReadHandler,
         args: Args<'_>,
+        attempts: &mut Attempts,
         reply: &mut Reply<'_>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<(), Unfinished> {
         let (database, now) = (self.session.state.database, self.tick.now);
         let value_bytes_max = self.tick.value_bytes_max;
         let leaves_no_touch = self.session.state.leaves_no_touch;
         self.lock(args.keys());
         let copies = match self.keyspace.has_adopted() && command.uses_values(args.request()) {
-            true => self.own_read_values(args),
+            true => self.own_read_values(args, attempts)?,
             false => None,
         };
         let view = self.guard.as_ref().expect("locked just now").read(database, now);
@@ -374,49 +366,31 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         }
     }
 
-    /// Runs a read that has asked for `need`, and replied with nothing, once there is room.
+    /// Owns the values at the keys of a read, under the guard that it has. A read is not refused for
+    /// want of room: it asks for it once, or for copies of long values, and what there is no room
+    /// for then is copied for this read alone. So is everything within EXEC, which makes no room.
     #[cold]
-    fn read_with_room(
+    fn own_read_values(
         &mut self,
-        mut need: NeedRoom,
-        command: &Command,
-        handler: ReadHandler,
         args: Args<'_>,
-        reply: &mut Reply<'_>,
-    ) -> Result<(), CommandError> {
-        for _ in 0..ROOM_ATTEMPTS_MAX {
-            self.make_room(need, args.key(0).shard)?;
-            match self.read(command, handler, args, reply) {
-                Err(CommandError::NeedRoom(more)) => need = more,
-                result => return result,
-            }
-        }
-        Err(CommandError::OUT_OF_MEMORY)
-    }
-
-    /// Owns the values at the keys of a read, under the guard that it has in the end: long ones
-    /// first, while nothing is held. A read is not refused for want of room: room is made once, and
-    /// what there is none for is copied for this read alone. So is everything within EXEC, which
-    /// makes no room.
-    #[cold]
-    fn own_read_values(&mut self, args: Args<'_>) -> Option<PrivateCopies> {
+        attempts: &mut Attempts,
+    ) -> Result<Option<PrivateCopies>, Unfinished> {
         let keys = args.keys();
         if !self.in_transaction {
-            // Where there is no room the values are copied.
-            if self.own_view().owns_long(keys) {
-                let _ = self.own_apart(keys);
+            let need = if attempts.count == 0 && self.own_view().owns_long(keys) {
+                Need::Owned
             } else {
-                let Err(need) = self.own_all(keys) else { return None };
-                let _ = self.make_room(need, keys[0].shard);
-            }
-            self.lock(keys);
-            if self.own_all(keys).is_ok() {
-                return None;
+                let Err(need) = self.own_all(keys) else { return Ok(None) };
+                Need::Room(need)
+            };
+            if attempts.count == 0 {
+                attempts.is_optional = true;
+                return Err(need.into());
             }
         }
         let guard = self.guard.as_ref().expect("the caller has locked it");
         let view = guard.read(self.session.state.database, self.tick.now);
-        Some(view.copy_adopted(keys))
+        Ok(Some(view.copy_adopted(keys)))
     }
 
     fn own_all(&mut self, keys: &[Key<'_>]) -> Result<(), NeedRoom> {
@@ -426,27 +400,28 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
 
     fn own_view(&mut self) -> WriteView<'_> {
         let guard = self.guard.as_mut().expect("the caller has locked it");
-        write_view(guard, &self.session.state, self.tick.now)
+        write_view(guard, Caller::of(&self.session.state), self.tick.now)
     }
 
+    /// Runs a write once.
     #[inline]
-    fn write(
+    pub(crate) fn write(
         &mut self,
         command: &Command,
         handler: WriteHandler,
         args: Args<'_>,
+        attempts: &mut Attempts,
         reply: &mut Reply<'_>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<(), Unfinished> {
         match args.keys() {
-            [key] if !self.in_transaction => {
-                self.write_one(command, handler, key, args, reply, true)
+            [key] if !self.is_locked_ahead => {
+                self.write_one(command, handler, key, args, attempts, reply)
             }
-            _ => self.write_atomically(command, handler, args, reply),
+            _ => self.write_atomically(command, handler, args, attempts, reply),
         }
     }
 
-    /// Writes one key; where room is lacking, or it `copies_apart` and a copy is, makes some while
-    /// nothing is held and tries again.
+    /// Writes one key, with what the session offers for its value.
     #[inline]
     fn write_one(
         &mut self,
@@ -454,58 +429,26 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         handler: WriteHandler,
         key: &Key<'_>,
         args: Args<'_>,
+        attempts: &Attempts,
         reply: &mut Reply<'_>,
-        copies_apart: bool,
-    ) -> Result<(), CommandError> {
-        let start = reply.position();
-        let mut attempt = 0;
-        loop {
-            self.lock_one(key.shard);
-            let guard = self.guard.as_mut().expect("locked just now");
-            let has_offer = self.session.offer.is_some();
-            if let Some(block) = self.session.offer.take() {
-                guard.offer(block);
-            }
-            let result = self.attempt(command, handler, Room::Evicted, copies_apart, args, reply);
-            let guard = self.guard.as_mut().expect("an attempt keeps it");
-            if has_offer {
-                self.session.offer = guard.take_back();
-            }
-            let need = match result {
-                Err(CommandError::NeedRoom(need)) => need,
-                // What other sessions change after the copy is copied under the guard.
-                Err(CommandError::NeedOwned) => {
-                    reply.rewind(start);
-                    self.own_apart(args.keys())?;
-                    return self.write_one(command, handler, key, args, reply, false);
-                }
-                Err(CommandError::CopyAhead { offset, length, part }) => {
-                    let copied = self.copy_ahead(key, (offset, length), part)?;
-                    reply.integer(copied as i64);
-                    return Ok(());
-                }
-                Err(CommandError::NeedCopied { offset, length, is_copied }) => {
-                    reply.rewind(start);
-                    self.offer_copy(key, (offset, length), is_copied)?;
-                    let written = self.write_one(command, handler, key, args, reply, false);
-                    self.session.withdraw();
-                    return written;
-                }
-                result => {
-                    guard.serve_waits();
-                    if guard.has_met_expired() {
-                        self.remove_expired(args.keys());
-                    }
-                    return result;
-                }
-            };
-            reply.rewind(start);
-            if attempt == ROOM_ATTEMPTS_MAX {
-                return Err(CommandError::OUT_OF_MEMORY);
-            }
-            self.make_room(need.after(attempt), key.shard)?;
-            attempt += 1;
+    ) -> Result<(), Unfinished> {
+        self.lock_one(key.shard);
+        let guard = self.guard.as_mut().expect("locked just now");
+        let has_offer = self.session.offer.is_some();
+        if let Some(block) = self.session.offer.take() {
+            guard.offer(block);
         }
+        let copies_apart = attempts.copies_apart;
+        let result = self.attempt(command, handler, Room::Evicted, copies_apart, args, reply);
+        let guard = self.guard.as_mut().expect("an attempt keeps it");
+        if has_offer {
+            self.session.offer = guard.take_back();
+        }
+        if guard.has_ready() {
+            self.serve_ready();
+        }
+        self.settle_expired(args.keys());
+        result
     }
 
     /// Runs a write once, under the guard at hand.
@@ -518,109 +461,15 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         copies_apart: bool,
         args: Args<'_>,
         reply: &mut Reply<'_>,
-    ) -> Result<(), CommandError> {
-        let (uploads, pins) = (self.uploads(), self.pins());
+    ) -> Result<(), Unfinished> {
+        let caller = Caller::of(&self.session.state);
         let guard = self.guard.as_mut().expect("the caller has locked it");
-        let mut context = WriteContext {
-            view: write_view(guard, &self.session.state, self.tick.now),
-            value_bytes_max: self.tick.value_bytes_max,
-            random: Cell::from_mut(&mut self.tick.random),
-            database_count: self.keyspace.database_count(),
-            room,
-            copies_apart,
-            uploads,
-            pins,
-        };
+        let mut context =
+            write_context(guard, self.keyspace, self.tick, caller, room, copies_apart);
         if self.keyspace.has_adopted() && command.uses_values(args.request()) {
             context.own(args.keys())?;
         }
         handler(&mut context, args, reply)
-    }
-
-    /// Copies the upload of this offset and length for `key` while nothing is held, and has the
-    /// session offer the copy; what of it `is_copied` ahead is not copied again.
-    #[cold]
-    fn offer_copy(
-        &mut self,
-        key: &Key<'_>,
-        (offset, length): (u64, u64),
-        is_copied: bool,
-    ) -> Result<(), CommandError> {
-        self.unlock();
-        self.stretch.isolate(self.tick);
-        let claim = self.uploads().claim(offset, length)?;
-        let ahead = self.session.take_ahead(&claim, key).filter(|_| is_copied);
-        let copy = ahead.map(|mut block| {
-            block.copy_upload(&claim, length);
-            block
-        });
-        let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
-        let copy = copy.or_else(|| self.keyspace.copy_upload(key, &claim, &mut context));
-        self.session.offer(copy.ok_or(CommandError::OUT_OF_MEMORY)?);
-        Ok(())
-    }
-
-    /// Copies `part` of the upload of this offset and length, which is to be the value of `key`,
-    /// while nothing is held; returns how many of its bytes are copied then. A part that begins the
-    /// value begins the copy; one that does not go on with it, or finds no room, ends it, as any
-    /// other request does. Nothing is lost by that but time: a commit copies what is not there.
-    #[cold]
-    fn copy_ahead(
-        &mut self,
-        key: &Key<'_>,
-        (offset, length): (u64, u64),
-        part: Range<u64>,
-    ) -> Result<u64, CommandError> {
-        self.unlock();
-        self.stretch.isolate(self.tick);
-        let claim = self.uploads().claim(offset, length)?;
-        let before = self.session.take_ahead(&claim, key);
-        let block = if part.is_empty() {
-            None
-        } else if part.start > 0 {
-            before.filter(|block| block.filled_bytes() as u64 == part.start)
-        } else if length < COPIED_APART_BYTES_MIN {
-            None
-        } else {
-            drop(before);
-            let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
-            let (key_length, length) = (key.bytes.len(), length as usize);
-            self.keyspace.reserve_block(key.shard, key_length, length, &mut context)
-        };
-        let Some(mut block) = block else { return Ok(0) };
-        let copied = block.copy_upload(&claim, part.end);
-        self.session.copy_ahead(block);
-        Ok(copied)
-    }
-
-    /// Owns the long ones of the values at `keys`, each copied while nothing is held. One that
-    /// changes meanwhile stays as it is.
-    #[cold]
-    fn own_apart(&mut self, keys: &[Key<'_>]) -> Result<(), CommandError> {
-        let (database, now) = (self.session.state.database, self.tick.now);
-        for key in keys {
-            self.lock_one(key.shard);
-            let guard = self.guard.as_ref().expect("locked just now");
-            let Some(held) = guard.read(database, now).hold_adopted(key) else { continue };
-            self.unlock();
-            self.stretch.isolate(self.tick);
-            let mut context = SweepContext { now, random: &mut self.tick.random };
-            let copy = self.keyspace.copy_adopted(key, &held, &mut context);
-            let mut copy = copy.ok_or(CommandError::OUT_OF_MEMORY)?;
-            self.lock_one(key.shard);
-            let guard = self.guard.as_mut().expect("locked just now");
-            guard.write(database, now).own_with(key, held, &mut copy)?;
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn make_room(&mut self, need: NeedRoom, shard: ShardIndex) -> Result<(), CommandError> {
-        self.unlock();
-        self.stretch.isolate(self.tick);
-        let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
-        let made = self.keyspace.reserve(need, shard, &mut context);
-        made.map_err(|_| CommandError::OUT_OF_MEMORY)
     }
 
     /// Writes several keys as one record, or one of the commands of an EXEC, whose record it joins.
@@ -633,8 +482,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         command: &Command,
         handler: WriteHandler,
         args: Args<'_>,
+        attempts: &Attempts,
         reply: &mut Reply<'_>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<(), Unfinished> {
         if self.in_transaction {
             let overshoot_bytes_max = self.keyspace.overshoot_bytes_max();
             let room = Room::Ahead { overshoot_bytes_max };
@@ -644,74 +494,35 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.settle_expired(args.keys());
             return result;
         }
-        self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
-        let room = Room::Ahead { overshoot_bytes_max: 0 };
-        let start = reply.position();
-        let mut attempt = 0;
-        let mut copies_apart = true;
-        loop {
-            let guard = self.lock(args.keys());
-            guard.begin_atomic();
-            guard.limit_overshoot(0, false);
-            let result = self.attempt(command, handler, room, copies_apart, args, reply);
-            self.settle_expired(args.keys());
-            self.unlock();
-            match result {
-                Err(CommandError::NeedRoomAhead(bytes)) if attempt < ROOM_ATTEMPTS_MAX => {
-                    reply.rewind(start);
-                    self.reserve_ahead(bytes)?;
-                    attempt += 1;
-                }
-                Err(CommandError::NeedRoom(need)) if attempt < ROOM_ATTEMPTS_MAX => {
-                    reply.rewind(start);
-                    self.make_room(need.after(attempt), args.key(0).shard)?;
-                    attempt += 1;
-                }
-                Err(CommandError::NeedOwned) => {
-                    reply.rewind(start);
-                    self.own_apart(args.keys())?;
-                    copies_apart = false;
-                }
-                _ => return result,
-            }
+        if attempts.count == 0 {
+            self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
         }
+        let guard = self.lock(args.keys());
+        guard.begin_atomic();
+        guard.limit_overshoot(0, false);
+        let room = Room::Ahead { overshoot_bytes_max: 0 };
+        let result = self.attempt(command, handler, room, attempts.copies_apart, args, reply);
+        self.settle_expired(args.keys());
+        // One that waits registers under the guard under which it looked.
+        if !matches!(result, Err(Unfinished::Wait(_))) {
+            self.unlock();
+        }
+        result
     }
 
     /// Returns the upload memory that the session commits from.
     #[inline]
-    fn uploads(&self) -> Uploader<'e> {
+    pub(crate) fn uploads(&self) -> Uploader<'e> {
         Uploader::new(self.keyspace.arena().uploads(), self.session.state.uploader)
     }
 
-    /// Returns what the session's client holds in the memory.
-    #[inline]
-    fn pins(&self) -> SessionPins<'e> {
-        self.keyspace.arena().pins().of(self.session.state.uploader)
-    }
-
-    /// Makes room for a change of about `bytes` that may not evict while it runs.
-    pub fn make_room_ahead(&mut self, bytes: usize) -> Result<(), CommandError> {
-        if self.keyspace.maxmemory() == 0 || bytes < AHEAD_BYTES_MIN {
-            return Ok(());
-        }
-        self.unlock();
-        self.reserve_ahead(bytes as u64)
-    }
-
-    /// Makes room for `bytes` while nothing is held.
-    fn reserve_ahead(&mut self, bytes: u64) -> Result<(), CommandError> {
-        let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
-        let made = self.keyspace.reserve_ahead(bytes, &mut context);
-        made.map_err(|_| CommandError::OUT_OF_MEMORY)
-    }
-
     /// Runs a command that works on the session or on the whole keyspace.
-    fn beyond_keys(
+    pub(crate) fn beyond_keys(
         &mut self,
         command: &'static Command,
         args: Args<'_>,
         reply: &mut Reply<'_>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<(), Unfinished> {
         if !self.in_transaction {
             self.unlock();
         }
@@ -756,13 +567,13 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// Does what a session command asks for.
     fn act(
         &mut self,
-        next: Result<Next, CommandError>,
+        next: Result<Next, Unfinished>,
         was_queueing: bool,
         keys: &[Key<'_>],
         reply: &mut Reply<'_>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<(), Unfinished> {
         if matches!(next, Ok(Next::Exec)) {
-            return self.execute_transaction(reply);
+            return Ok(self.execute_transaction(reply)?);
         }
         if was_queueing && !self.session.state.is_queueing() {
             // Every way out of MULTI ends the watches: a refused EXEC, DISCARD, RESET.
@@ -777,7 +588,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             // EXEC has ended the watches before its commands run.
             Next::Unwatch if self.in_transaction => {}
             Next::Unwatch => self.keyspace.unwatch(&mut self.session.watches),
-            Next::Block => self.ending = Ending::Blocked,
             Next::Close => self.ending = Ending::AfterReplies,
         }
         Ok(())
@@ -840,9 +650,52 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     }
 }
 
-/// Returns the view in which a command of `session` changes its database.
+/// What a command has to know of the session that it runs for.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller {
+    /// The database that it has chosen.
+    pub database: DatabaseIndex,
+    /// Whether what it looks up does not count as used.
+    pub leaves_no_touch: bool,
+    /// Whose upload memory and pins it uses.
+    pub uploader: u64,
+}
+
+impl Caller {
+    #[inline]
+    pub fn of(session: &SessionState) -> Caller {
+        let SessionState { database, leaves_no_touch, uploader, .. } = *session;
+        Caller { database, leaves_no_touch, uploader }
+    }
+}
+
+/// Returns what a command that writes for `caller` may touch under `guard`.
 #[inline]
-fn write_view<'g>(guard: &'g mut Guard<'_>, session: &SessionState, now: UnixMs) -> WriteView<'g> {
-    let view = guard.write(session.database, now);
-    if session.leaves_no_touch { view.without_touch() } else { view }
+pub(crate) fn write_context<'g>(
+    guard: &'g mut Guard<'_>,
+    keyspace: &'g Keyspace,
+    tick: &'g mut Tick<'_>,
+    caller: Caller,
+    room: Room,
+    copies_apart: bool,
+) -> WriteContext<'g> {
+    let arena = keyspace.arena();
+    WriteContext {
+        view: write_view(guard, caller, tick.now),
+        value_bytes_max: tick.value_bytes_max,
+        random: Cell::from_mut(&mut tick.random),
+        database_count: keyspace.database_count(),
+        room,
+        copies_apart,
+        hasher: keyspace.hasher(),
+        uploads: Uploader::new(arena.uploads(), caller.uploader),
+        pins: arena.pins().of(caller.uploader),
+    }
+}
+
+/// Returns the view in which a command for `caller` changes its database.
+#[inline]
+fn write_view<'g>(guard: &'g mut Guard<'_>, caller: Caller, now: UnixMs) -> WriteView<'g> {
+    let view = guard.write(caller.database, now);
+    if caller.leaves_no_touch { view.without_touch() } else { view }
 }

@@ -65,12 +65,16 @@ impl Tally {
             histogram_bytes: AtomicU64::new(0),
             errors: Mutex::default(),
         };
-        for command in command::rows() {
-            let place = tally.place_of(command);
-            tally.places[place].command = Some(command);
-            tally.places[place].is_brief = is_brief(command);
-        }
+        command::rows().for_each(|command| tally.add_row(command));
         tally
+    }
+
+    /// Adds a place for `command`. The rows of the table have theirs; tests have commands of their
+    /// own.
+    pub(crate) fn add_row(&mut self, command: &'static Command) {
+        let place = self.place_of(command);
+        self.places[place].command = Some(command);
+        self.places[place].is_brief = is_brief(command);
     }
 
     /// Counts a command that ran.

@@ -4,6 +4,7 @@
 //! `FOREBAY_EFFECTS_SEED` repeats one.
 
 mod awaits;
+mod blocked;
 mod checks;
 mod expiry;
 mod generated;
@@ -32,8 +33,8 @@ use keyspace::{Access, DatasetDigest, EffectSink, EvictionPolicy, Keyspace, Reco
 use resp::{Batch, Decoder, Limits, Output, RequestView, encode_command};
 
 use crate::{
-    Applier, Audience, Ending, Engine, Outcome, PauseSwitch, Position, Session, Stage, Tally, Tick,
-    Watch,
+    Applier, Audience, BatchEnd, Ending, Engine, PauseSwitch, Position, Session, Stage, Tally,
+    Tick, Watch,
 };
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
@@ -126,6 +127,8 @@ struct TestHost {
     watcher_count: AtomicUsize,
     shown: Mutex<Vec<String>>,
     served: Mutex<Vec<Served>>,
+    /// Sessions that another has ended, and that are still to learn of it.
+    killed: Mutex<Vec<u64>>,
     /// The engine whose shards are to be free whenever the host does what may wait.
     free: OnceLock<Arc<Engine>>,
     /// How often it did.
@@ -227,6 +230,10 @@ impl Host for TestHost {
         None
     }
 
+    fn may_serve(&self, id: u64) -> bool {
+        !self.killed.lock().unwrap().contains(&id)
+    }
+
     fn tell_served(&self, served: Served) {
         self.served.lock().unwrap().push(served);
     }
@@ -279,7 +286,7 @@ impl<'e> Client<'e> {
     }
 
     /// Runs requests as one batch.
-    fn batch(&mut self, requests: &[&str]) -> (String, Outcome) {
+    fn batch(&mut self, requests: &[&str]) -> (String, BatchEnd) {
         let mut bytes = Vec::new();
         for request in requests {
             let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
@@ -289,12 +296,12 @@ impl<'e> Client<'e> {
         while outcome.ending == Ending::Open && outcome.executed < requests.len() {
             let (more, next) = self.run_bytes(&mut bytes, outcome.executed);
             reply.extend_from_slice(&more);
-            outcome = Outcome { commands: outcome.commands + next.commands, ..next };
+            outcome = BatchEnd { commands: outcome.commands + next.commands, ..next };
         }
         (String::from_utf8_lossy(&reply).replace("\r\n", " ").trim_end().to_owned(), outcome)
     }
 
-    fn run_bytes(&mut self, bytes: &mut [u8], from: usize) -> (Vec<u8>, Outcome) {
+    fn run_bytes(&mut self, bytes: &mut [u8], from: usize) -> (Vec<u8>, BatchEnd) {
         let mut batch = Batch::new();
         let decoded = Decoder::new().decode(bytes, &mut batch, usize::MAX, &Limits::default());
         assert_eq!(decoded.consumed, bytes.len());
@@ -305,6 +312,10 @@ impl<'e> Client<'e> {
         (out.to_vec(), outcome)
     }
 
+    fn close(&mut self) {
+        self.engine.close(&mut self.session, &mut self.tick);
+    }
+
     fn check(&mut self, request: &str, expected: &str) {
         assert_eq!(self.run(request), expected, "{request}");
     }
@@ -313,7 +324,7 @@ impl<'e> Client<'e> {
 impl Drop for Client<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.engine.close(&mut self.session);
+            self.close();
         }
     }
 }

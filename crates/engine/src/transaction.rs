@@ -32,7 +32,7 @@ impl Runner<'_, '_, '_, '_> {
             reply.null_array();
             return Ok(());
         }
-        self.in_transaction = true;
+        (self.in_transaction, self.is_locked_ahead) = (true, true);
         self.session.state.executing = Some(transaction.size());
         let start = reply.position();
         reply.array(transaction.len());
@@ -54,7 +54,7 @@ impl Runner<'_, '_, '_, '_> {
         }
         self.session.state.executing = None;
         self.session.state.recycle(transaction);
-        self.in_transaction = false;
+        (self.in_transaction, self.is_locked_ahead) = (false, false);
         Ok(())
     }
 

@@ -461,8 +461,8 @@ fn swap(
     shard.swap(a, b);
     for database in [a, b] {
         shard.publish_counts(database);
-        if !shard.waits.is_empty() && shard.note_all_ready(database, now) {
-            recorder.note_ready();
+        if !shard.waits.is_empty() {
+            shard.all_ready(database, now).into_iter().for_each(|key| recorder.note_ready(key));
         }
     }
 }

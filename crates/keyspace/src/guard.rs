@@ -58,6 +58,10 @@ impl Shards for Few<'_> {
         let mut guards = self.guards.iter_mut().flatten();
         guards.find(|guard| guard.index() == index).expect("only held shards are asked for")
     }
+
+    fn holds(&self, index: ShardIndex) -> bool {
+        self.guards.iter().flatten().any(|guard| guard.index() == index)
+    }
 }
 
 /// Many locked shards.
@@ -71,6 +75,7 @@ struct Many<'k> {
 pub(crate) trait Shards {
     fn shard(&self, index: ShardIndex) -> &Shard;
     fn shard_mut(&mut self, index: ShardIndex) -> &mut Shard;
+    fn holds(&self, index: ShardIndex) -> bool;
 }
 
 impl Shards for Many<'_> {
@@ -81,6 +86,10 @@ impl Shards for Many<'_> {
     fn shard_mut(&mut self, index: ShardIndex) -> &mut Shard {
         let position = self.position(index);
         &mut self.guards[position]
+    }
+
+    fn holds(&self, index: ShardIndex) -> bool {
+        self.positions[index.position()] > 0
     }
 }
 
@@ -111,6 +120,14 @@ impl<'g> ShardsRef<'g> {
                 shard
             }
             ShardsRef::Many(shards) => shards.shard(index),
+        }
+    }
+
+    /// Returns whether shard `index` is held.
+    pub fn holds(self, index: ShardIndex) -> bool {
+        match self {
+            ShardsRef::One(shard) => shard.index() == index,
+            ShardsRef::Many(shards) => shards.holds(index),
         }
     }
 }
@@ -239,6 +256,11 @@ impl<'k> Guard<'k> {
         }
     }
 
+    /// Returns whether this guard holds `shard`.
+    pub fn holds(&self, shard: ShardIndex) -> bool {
+        self.shards().holds(shard)
+    }
+
     /// Returns whether this guard holds `shard` and no other.
     #[inline]
     pub fn is_only(&self, shard: ShardIndex) -> bool {
@@ -351,7 +373,6 @@ impl<'k> Guard<'k> {
         if self.recorder.is_atomic() {
             self.complete();
         }
-        self.serve_waits();
         self.recorder.last_lsn()
     }
 
@@ -439,6 +460,10 @@ impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if (self.recorder.is_atomic() || self.recorder.has_ready()) && !std::thread::panicking() {
             self.end_record();
+            let ready = self.recorder.take_ready();
+            if !ready.is_empty() {
+                self.keyspace.unserved.add(ready);
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::room::{MemoryAccount, TENACITY_DEFAULT};
 use crate::shard::Shard;
 use crate::shard_set::ShardSet;
 use crate::touch::TouchInbox;
-use crate::wait::ServedList;
+use crate::wait::UnservedKeys;
 
 /// The fewest shards of a server: enough that two workers seldom meet.
 const SHARD_COUNT_MIN: usize = 64;
@@ -48,8 +48,8 @@ pub struct Keyspace {
     /// Held by the thread that takes a segment from one region for another. Taken before any shard.
     pub(crate) turn: Mutex<()>,
     pub(crate) touches: TouchInbox,
-    pub(crate) served: ServedList,
     admission: Arc<Admission>,
+    pub(crate) unserved: UnservedKeys,
 }
 
 /// One shard behind its lock, on cache lines of its own.
@@ -83,8 +83,8 @@ impl Keyspace {
             keys_per_shard_bounds: Default::default(),
             turn: Mutex::new(()),
             touches: TouchInbox::default(),
-            served: ServedList::default(),
             admission: Arc::default(),
+            unserved: UnservedKeys::default(),
         }
     }
 

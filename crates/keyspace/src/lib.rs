@@ -74,6 +74,6 @@ pub use shard_set::ShardSet;
 pub use sorted_sets::Scored;
 pub use uploads::COPIED_APART_BYTES_MIN;
 pub use view::{PrivateCopies, ReadView, WrongType};
-pub use wait::{Served, Waits};
+pub use wait::{QueuePlace, ReadyKey, Served, Service, WaitState, Waiter, Waits};
 pub use watch::{WatchMark, Watches};
 pub use write::{Refusal, WriteView};

@@ -9,6 +9,8 @@ use arena::ReservedBlock;
 use base::{Lsn, UnixMs};
 use effects::{Change, EffectSink, Record, RecordBuilder};
 
+use crate::wait::ReadyKey;
+
 /// The part of a guard that knows which effects belong together; small, because every lock makes
 /// one.
 #[derive(Default)]
@@ -19,8 +21,8 @@ pub(crate) struct Recorder {
     overshoot_bytes_max: u64,
     /// and by how much collections may that grow by what a request brings.
     growth_bytes_max: u64,
-    /// A key that somebody awaits has come.
-    has_ready: bool,
+    /// Keys that somebody awaits and that have come, in their order.
+    ready: Option<Box<Vec<ReadyKey>>>,
     /// A lookup has met a key that has expired, and left it: views that read share the recorder.
     has_met_expired: Cell<bool>,
     /// The change underway has added an entry.
@@ -67,19 +69,20 @@ impl Recorder {
     }
 
     /// Notes that a key that somebody awaits is there.
-    pub fn note_ready(&mut self) {
-        self.has_ready = true;
+    #[cold]
+    pub fn note_ready(&mut self, key: ReadyKey) {
+        self.ready.get_or_insert_default().push(key);
     }
 
     /// Returns whether such a key has come since [`Recorder::take_ready`].
     #[inline]
     pub fn has_ready(&self) -> bool {
-        self.has_ready
+        self.ready.is_some()
     }
 
-    /// Forgets that such a key has come.
-    pub fn take_ready(&mut self) {
-        self.has_ready = false;
+    /// Takes the keys that have come.
+    pub fn take_ready(&mut self) -> Vec<ReadyKey> {
+        self.ready.take().map_or(Vec::new(), |ready| *ready)
     }
 
     /// Returns where lookups note that they have met an expired key.

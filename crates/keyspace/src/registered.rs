@@ -5,6 +5,7 @@
 //! number costs the logarithm of it, whatever the keys are and however many want the same.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use base::DatabaseIndex;
 use base::probes::{self, Probe};
@@ -63,6 +64,25 @@ impl<T> Registered<T> {
     ) -> impl Iterator<Item = (Registration, &mut T)> {
         let at = |arrival| Registration { database, secret, arrival };
         let range = self.all.range_mut(at(0)..=at(u64::MAX));
+        range
+            .inspect(|_| probes::note(Probe::Registration))
+            .map(|(registration, what)| (*registration, what))
+    }
+
+    /// Returns what is registered for keys of `database` with the hash `secret` from `start` on, the
+    /// oldest first.
+    pub fn behind(
+        &self,
+        database: DatabaseIndex,
+        secret: u64,
+        start: Bound<Registration>,
+    ) -> impl Iterator<Item = (Registration, &T)> {
+        let at = |arrival| Registration { database, secret, arrival };
+        let start = match start {
+            Bound::Unbounded => Bound::Included(at(0)),
+            start => start,
+        };
+        let range = self.all.range((start, Bound::Included(at(u64::MAX))));
         range
             .inspect(|_| probes::note(Probe::Registration))
             .map(|(registration, what)| (*registration, what))

@@ -1,19 +1,25 @@
-//! Waiting for keys: who is to be told when a key is there, in the order in which they came.
+//! Waiting for keys: who waits for a key, in the order in which they came, and which keys are ready.
 //!
 //! A session that finds none of its keys registers under the very guard under which it looked, so
 //! that no key comes unseen in between. Whatever makes a key exist, or changes one that exists,
 //! says so in one place (`Place::tell`, and SWAPDB for all its keys): where somebody awaits it, the
-//! key is ready. Ready keys are served after the command, after the EXEC where it is one, while the
-//! guard is still held: a key that is gone by then was never there.
+//! key is ready. Whoever made it ready serves those who wait for it, one after the other, after the
+//! command, or after the EXEC where it is one, while the guard is still held: a key that is gone by
+//! then was never there. Keys that are ready when a guard goes are left with the keyspace, and are
+//! served under a guard of their own.
 //!
-//! A wait of several keys is registered with each of them, and whoever ends it first, a key or the
-//! session itself, ends it alone: that is one atomic step. The session is told without a guard, by
-//! the number of its wait, so that word of one wait does not end the next.
+//! What serving means is the caller's: this file knows who waits, keeps what the caller registers
+//! with a wait, and ends each wait once. A wait of several keys is registered with each of them, and
+//! ends by one step on its [`Waiter`]: either it was served, or the session itself has ended it.
+//! Nothing else of a session is touched by those who serve it.
 
+use std::any::Any;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use base::{DatabaseIndex, Key, ShardIndex, UnixMs};
+use arena::ValueType;
+use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 
 use crate::guard::Guard;
 use crate::keyspace::Keyspace;
@@ -30,35 +36,52 @@ const WAIT_BYTES: usize = 224;
 pub struct Waits {
     /// The number of the latest wait.
     number: u64,
-    current: Option<Arc<Wait>>,
+    current: Option<Arc<Waiter>>,
     keys: Vec<AwaitedKey>,
+    /// Bytes of what was registered with the wait.
+    request_bytes: u64,
 }
 
 /// Where a key of a wait is registered.
 #[derive(Debug)]
 struct AwaitedKey {
-    shard: ShardIndex,
     registration: Registration,
+    key: ReadyKey,
     bytes: usize,
 }
 
 /// One wait, as the session and the shards of its keys share it.
 #[derive(Debug)]
-struct Wait {
+pub struct Waiter {
     session: u64,
     number: u64,
-    /// How it ended: with this key, or without any. Who sets it has ended it.
-    end: OnceLock<Option<Arc<[u8]>>>,
+    request: Box<dyn Any + Send + Sync>,
+    state: Mutex<WaitState>,
 }
 
-impl Waits {
-    /// Returns whether the session waits, and its wait has this number.
-    pub fn is_current(&self, number: u64) -> bool {
-        self.current.is_some() && self.number == number
-    }
+/// How a wait stands. A thread that changes it may hold a guard, and takes none meanwhile.
+#[derive(Debug)]
+pub enum WaitState {
+    /// A ready key may serve it.
+    Open,
+    /// The session was told to run its request itself. Nobody behind it is served meanwhile.
+    Told,
+    /// It was served.
+    Served(Service),
+    /// Nobody may serve it: its session has ended it, or runs its request itself.
+    Closed,
 }
 
-/// A session whose wait a key has ended, and that is to be told so.
+/// What came of serving a wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// The reply, in the protocol of the session that waited.
+    pub reply: Box<[u8]>,
+    /// The record of what serving has changed, which the reply has to wait for; 0 is none.
+    pub lsn: Lsn,
+}
+
+/// A session that is to be told that its wait was served, or that it is to run its request itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Served {
     /// The number of the session.
@@ -67,37 +90,100 @@ pub struct Served {
     pub wait: u64,
 }
 
-/// Sessions to be told.
+/// An awaited key that was seen to be there.
+#[derive(Clone, Debug)]
+pub struct ReadyKey {
+    database: DatabaseIndex,
+    shard: ShardIndex,
+    hash: u64,
+    secret: u64,
+    name: Arc<[u8]>,
+}
+
+/// Where one who waits stands among those who wait for the same key.
+#[derive(Clone, Copy, Debug)]
+pub struct QueuePlace(Registration);
+
+impl Waits {
+    /// Returns whether the session waits, and its wait has this number.
+    pub fn is_current(&self, number: u64) -> bool {
+        self.current.is_some() && self.number == number
+    }
+
+    /// Returns the wait, if the session is in one that is for keys.
+    pub fn current(&self) -> Option<&Arc<Waiter>> {
+        self.current.as_ref()
+    }
+}
+
+impl Waiter {
+    /// Returns what is to be said to the session.
+    pub fn served(&self) -> Served {
+        Served { session: self.session, wait: self.number }
+    }
+
+    /// Returns what was registered with the wait.
+    pub fn request(&self) -> &(dyn Any + Send + Sync) {
+        &*self.request
+    }
+
+    /// Locks the state: whoever has it decides alone how the wait goes on.
+    pub fn state(&self) -> MutexGuard<'_, WaitState> {
+        self.state.lock().expect("no holder of the state of a wait panics")
+    }
+}
+
+impl ReadyKey {
+    /// Returns the database.
+    pub fn database(&self) -> DatabaseIndex {
+        self.database
+    }
+
+    /// Returns the shard.
+    pub fn shard(&self) -> ShardIndex {
+        self.shard
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+}
+
+/// Keys that were ready when the guard under which they became so was dropped.
 #[derive(Default)]
-pub(crate) struct ServedList {
-    sessions: Mutex<Vec<Served>>,
+pub(crate) struct UnservedKeys {
+    keys: Mutex<Vec<ReadyKey>>,
     has_any: AtomicBool,
+}
+
+impl UnservedKeys {
+    pub fn add(&self, ready: Vec<ReadyKey>) {
+        let mut keys = self.lock();
+        keys.extend(ready);
+        self.has_any.store(true, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<ReadyKey>> {
+        self.keys.lock().expect("no holder of the unserved keys panics")
+    }
 }
 
 /// Who awaits the keys of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct WaitTable {
     waiting: Registered<Waiting>,
-    /// Awaited keys that were seen to be there and have not been served.
-    ready: Vec<Ready>,
 }
 
 #[derive(Debug)]
 struct Waiting {
     hash: u64,
-    key: Arc<[u8]>,
-    wait: Arc<Wait>,
+    name: Arc<[u8]>,
+    waiter: Arc<Waiter>,
+    /// Which type the key has to have, if one in particular.
+    value_type: Option<ValueType>,
     /// The key is among those that are ready; set at the first who awaits it.
     is_ready: bool,
-}
-
-#[derive(Debug)]
-struct Ready {
-    database: DatabaseIndex,
-    hash: u64,
-    secret: u64,
-    key: Arc<[u8]>,
-    now: UnixMs,
 }
 
 impl WaitTable {
@@ -107,83 +193,61 @@ impl WaitTable {
         self.waiting.is_empty()
     }
 
-    /// Notes that the key `name`, whose secret hash is `secret`, is there at `now`; returns whether
-    /// somebody awaits it.
+    /// Returns the key `name` of `database`, whose secret hash is `secret`, as one that is to be
+    /// served, where somebody awaits it and it is not among those already.
     #[cold]
-    pub fn note_ready(
+    pub fn ready(
         &mut self,
         database: DatabaseIndex,
+        shard: ShardIndex,
         secret: u64,
         name: &[u8],
-        now: UnixMs,
-    ) -> bool {
-        let Some(first) = self.first(database, secret, name) else { return false };
-        if !std::mem::replace(&mut first.is_ready, true) {
-            let (hash, key) = (first.hash, Arc::clone(&first.key));
-            self.ready.push(Ready { database, hash, secret, key, now });
-        }
-        true
-    }
-
-    /// Returns who awaits a key first.
-    fn first(&mut self, database: DatabaseIndex, secret: u64, name: &[u8]) -> Option<&mut Waiting> {
+    ) -> Option<ReadyKey> {
         let mut alike = self.waiting.of(database, secret).map(|(_, waiting)| waiting);
-        alike.find(|waiting| *waiting.key == *name)
-    }
-
-    /// Takes those who await `ready` out, in the order in which they came.
-    fn take(&mut self, ready: &Ready) -> Vec<Waiting> {
-        let alike = self.waiting.of(ready.database, ready.secret);
-        let all: Vec<Registration> = alike
-            .filter(|(_, waiting)| waiting.key == ready.key)
-            .map(|(registration, _)| registration)
-            .collect();
-        all.into_iter().filter_map(|registration| self.waiting.remove(registration)).collect()
+        let first = alike.find(|waiting| *waiting.name == *name)?;
+        if std::mem::replace(&mut first.is_ready, true) {
+            return None;
+        }
+        let (hash, name) = (first.hash, Arc::clone(&first.name));
+        Some(ReadyKey { database, shard, hash, secret, name })
     }
 }
 
 impl Shard {
-    /// Notes which awaited keys of `database` are there at `now`, now that it has got other
-    /// contents; returns whether any is.
-    pub fn note_all_ready(&mut self, database: DatabaseIndex, now: UnixMs) -> bool {
+    /// Returns which awaited keys of `database` are there at `now`, now that it has got other
+    /// contents.
+    pub fn all_ready(&mut self, database: DatabaseIndex, now: UnixMs) -> Vec<ReadyKey> {
         let all = self.waits.waiting.of_database(database);
         let all: Vec<_> =
-            all.map(|(it, waiting)| (it.secret, waiting.hash, Arc::clone(&waiting.key))).collect();
-        let mut has_ready = false;
-        for (secret, hash, key) in all {
-            if self.is_there(database, hash, &key, now) {
-                has_ready |= self.waits.note_ready(database, secret, &key, now);
+            all.map(|(it, waiting)| (it.secret, waiting.hash, Arc::clone(&waiting.name))).collect();
+        let shard = self.index();
+        let mut ready = Vec::new();
+        for (secret, hash, name) in all {
+            if self.type_of(database, hash, &name, now).is_some() {
+                ready.extend(self.waits.ready(database, shard, secret, &name));
             }
         }
-        has_ready
+        ready
     }
 
-    /// Ends the waits for the keys that are ready and still there, and appends them to `served`.
-    fn serve(&mut self, served: &mut Vec<Served>) {
-        for ready in std::mem::take(&mut self.waits.ready) {
-            let Ready { database, hash, secret, ref key, now } = ready;
-            if !self.is_there(database, hash, key, now) {
-                let first = self.waits.first(database, secret, key);
-                first.expect("nobody leaves while the shard is held").is_ready = false;
-                continue;
-            }
-            for Waiting { key, wait, .. } in self.waits.take(&ready) {
-                if wait.end.set(Some(key)).is_ok() {
-                    served.push(Served { session: wait.session, wait: wait.number });
-                }
-            }
-        }
-    }
-
-    fn is_there(&self, database: DatabaseIndex, hash: u64, key: &[u8], now: UnixMs) -> bool {
-        let Some(part) = self.database(database) else { return false };
-        part.table.find(hash, key).is_some_and(|id| !is_expired(&part.table.entry(id), now))
+    /// Returns the type of a key, where it exists.
+    fn type_of(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        name: &[u8],
+        now: UnixMs,
+    ) -> Option<ValueType> {
+        let part = self.database(database)?;
+        let entry = part.table.entry(part.table.find(hash, name)?);
+        (!is_expired(&entry, now)).then(|| entry.value_type())
     }
 }
 
 impl Guard<'_> {
     /// Registers session `session`, which found none of `keys` in `database` under this guard, to
-    /// be told when one is there.
+    /// be served when one is there, of `value_type` where one is said. Whoever serves it is given
+    /// `request`, which takes `request_bytes`.
     ///
     /// # Panics
     /// When the session waits already, or this guard lacks the shard of a key.
@@ -193,82 +257,136 @@ impl Guard<'_> {
         session: u64,
         database: DatabaseIndex,
         keys: &[Key<'_>],
+        value_type: Option<ValueType>,
+        (request, request_bytes): (Box<dyn Any + Send + Sync>, usize),
     ) {
         assert!(waits.current.is_none(), "a session waits for one thing at a time");
         waits.number += 1;
-        let wait = Arc::new(Wait { session, number: waits.number, end: OnceLock::new() });
-        let mut charged = 0;
+        waits.request_bytes = request_bytes as u64;
+        let state = Mutex::new(WaitState::Open);
+        let waiter = Arc::new(Waiter { session, number: waits.number, request, state });
+        let mut charged = waits.request_bytes;
         for key in keys {
-            let (name, wait) = (key.bytes.into(), Arc::clone(&wait));
-            let waiting = Waiting { hash: key.hash, key: name, wait, is_ready: false };
+            let name: Arc<[u8]> = key.bytes.into();
             let secret = self.keyspace().secret_hasher().hash(key.bytes);
+            let ready =
+                ReadyKey { database, shard: key.shard, hash: key.hash, secret, name: name.clone() };
+            let waiter = Arc::clone(&waiter);
+            let waiting = Waiting { hash: key.hash, name, waiter, value_type, is_ready: false };
             let table = &mut self.shard_mut(key.shard).waits;
             let registration = table.waiting.add(database, secret, waiting);
             let bytes = key.bytes.len() + WAIT_BYTES;
             charged += bytes as u64;
-            waits.keys.push(AwaitedKey { shard: key.shard, registration, bytes });
+            waits.keys.push(AwaitedKey { registration, key: ready, bytes });
         }
-        waits.current = Some(wait);
+        waits.current = Some(waiter);
         self.keyspace().charge(charged);
     }
 
-    /// Ends the waits for keys that have become ready since the last call, unless they belong to
-    /// an atomic record, which is not complete yet.
+    /// Returns whether keys that somebody awaits have become ready since the last
+    /// [`Guard::take_ready`], and may be served: an atomic record has to be complete before.
     #[inline]
-    pub fn serve_waits(&mut self) {
-        if self.recorder.has_ready() && !self.recorder.is_atomic() {
-            self.serve_ready();
+    pub fn has_ready(&self) -> bool {
+        self.recorder.has_ready() && !self.recorder.is_atomic()
+    }
+
+    /// Takes the keys that have become ready, in the order in which they did.
+    pub fn take_ready(&mut self) -> Vec<ReadyKey> {
+        self.recorder.take_ready()
+    }
+
+    /// Returns who waits for `ready` next behind `place`, or first of all, and for the type that the
+    /// key has at `now`; none where the key is gone. Costs the logarithm of how many wait, and a step
+    /// for each who waits for another type.
+    ///
+    /// # Panics
+    /// When this guard lacks the shard of the key.
+    pub fn next_waiter(
+        &mut self,
+        ready: &ReadyKey,
+        place: Option<QueuePlace>,
+        now: UnixMs,
+    ) -> Option<(QueuePlace, Arc<Waiter>)> {
+        let shard = self.shard_mut(ready.shard);
+        let value_type = shard.type_of(ready.database, ready.hash, &ready.name, now)?;
+        let fits = |waiting: &Waiting| {
+            waiting.name == ready.name && waiting.value_type.is_none_or(|it| it == value_type)
+        };
+        let from = place.map_or(Bound::Unbounded, |place| Bound::Excluded(place.0));
+        let mut behind = shard.waits.waiting.behind(ready.database, ready.secret, from);
+        let (registration, waiting) = behind.find(|(_, waiting)| fits(waiting))?;
+        Some((QueuePlace(registration), Arc::clone(&waiting.waiter)))
+    }
+
+    /// Takes one who has been served out of the queue of `ready`.
+    pub fn leave_queue(&mut self, ready: &ReadyKey, place: QueuePlace) {
+        self.shard_mut(ready.shard).waits.waiting.remove(place.0);
+    }
+
+    /// Notes that those who wait for `ready`, which was taken, are about to be served: what happens
+    /// to the key from now on makes it ready again.
+    pub fn begin_service(&mut self, ready: &ReadyKey) {
+        let table = &mut self.shard_mut(ready.shard).waits;
+        let mut alike = table.waiting.of(ready.database, ready.secret);
+        if let Some((_, first)) = alike.find(|(_, waiting)| waiting.name == ready.name) {
+            first.is_ready = false;
         }
     }
 
-    #[cold]
-    fn serve_ready(&mut self) {
-        self.recorder.take_ready();
-        let mut served = Vec::new();
-        self.for_each_shard(|shard| shard.serve(&mut served));
-        if !served.is_empty() {
-            self.keyspace().served.add(&served);
+    /// Makes the keys of a wait whose shards this guard holds ready again, for those behind it.
+    pub fn renew_ready(&mut self, waits: &Waits, now: UnixMs) {
+        for AwaitedKey { key, .. } in &waits.keys {
+            if self.holds(key.shard) {
+                self.note_there(key, now);
+            }
         }
     }
-}
 
-impl ServedList {
-    fn add(&self, served: &[Served]) {
-        let mut sessions = self.lock();
-        sessions.extend_from_slice(served);
-        self.has_any.store(true, Ordering::Relaxed);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Served>> {
-        self.sessions.lock().expect("no holder of the served sessions panics")
+    fn note_there(&mut self, key: &ReadyKey, now: UnixMs) {
+        let shard = self.shard_mut(key.shard);
+        if shard.type_of(key.database, key.hash, &key.name, now).is_some()
+            && let Some(ready) = shard.waits.ready(key.database, key.shard, key.secret, &key.name)
+        {
+            self.recorder.note_ready(ready);
+        }
     }
 }
 
 impl Keyspace {
-    /// Ends the wait of a session, where it waits, and returns the key that has ended it before,
-    /// if one has. The caller holds no guard.
-    pub fn end_wait(&self, waits: &mut Waits) -> Option<Arc<[u8]>> {
-        let wait = waits.current.take()?;
-        let end = wait.end.get_or_init(|| None).clone();
-        let mut charged = 0;
-        for AwaitedKey { shard, registration, bytes } in std::mem::take(&mut waits.keys) {
-            self.lock(shard).shard_mut(shard).waits.waiting.remove(registration);
+    /// Ends the wait of a session, where it waits, and returns what came of it where it was served
+    /// before. Where the session had been told to run its request itself and has not, its keys are
+    /// ready for those behind it. The caller holds no guard, and serves what
+    /// [`Keyspace::take_unserved`] returns.
+    pub fn end_wait(&self, waits: &mut Waits, now: UnixMs) -> Option<Service> {
+        let waiter = waits.current.take()?;
+        let state = std::mem::replace(&mut *waiter.state(), WaitState::Closed);
+        let mut charged = std::mem::take(&mut waits.request_bytes);
+        for AwaitedKey { registration, key, bytes } in std::mem::take(&mut waits.keys) {
+            let mut guard = self.lock(key.shard);
+            guard.shard_mut(key.shard).waits.waiting.remove(registration);
+            if matches!(state, WaitState::Told) {
+                guard.note_there(&key, now);
+            }
             charged += bytes as u64;
         }
         self.discharge(charged);
-        end
+        match state {
+            WaitState::Served(service) => Some(service),
+            WaitState::Open | WaitState::Told => None,
+            WaitState::Closed => unreachable!("a session that ends its wait forgets it"),
+        }
     }
 
-    /// Returns the sessions whose waits keys have ended since the last call, and that nobody has
-    /// told yet; one load where there are none. Whoever writes asks once he holds no guard, and
-    /// tells them.
+    /// Returns the keys that were ready when the guards under which they became so were dropped, and
+    /// that nobody has served yet; one load where there are none. Whoever writes asks once he holds
+    /// no guard, and serves them.
     #[inline]
-    pub fn take_served(&self) -> Vec<Served> {
-        if !self.served.has_any.load(Ordering::Relaxed) {
+    pub fn take_unserved(&self) -> Vec<ReadyKey> {
+        if !self.unserved.has_any.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        let mut sessions = self.served.lock();
-        self.served.has_any.store(false, Ordering::Relaxed);
-        std::mem::take(&mut *sessions)
+        let mut keys = self.unserved.lock();
+        self.unserved.has_any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *keys)
     }
 }

@@ -4,7 +4,7 @@ use arena::{
     Encoding, Entry, EntryId, Fill, NeedRoom, NewValue, ReservedBlock, Room, Source, Table,
     ValueType,
 };
-use base::{DatabaseIndex, Key, UnixMs};
+use base::{DatabaseIndex, Key, ShardIndex, UnixMs};
 
 use collections::Rules;
 use effects::{Arguments, Cause, Change, Effect, EventClass, Expiry};
@@ -61,6 +61,11 @@ impl<'g> WriteView<'g> {
         now: UnixMs,
     ) -> WriteView<'g> {
         WriteView { shards, recorder, database, now, touch: Touch::Yes, event: "" }
+    }
+
+    /// Returns whether the guard holds `shard`.
+    pub fn holds(&self, shard: ShardIndex) -> bool {
+        self.shards.as_ref().holds(shard)
     }
 
     /// Returns the same view, whose lookups do not count as uses. What is stored counts as used
@@ -825,8 +830,9 @@ impl<'p> Place<'p> {
     fn tell_registered(&mut self, key: &[u8], exists: bool) {
         let secret = self.shard.account().arena().secret_hasher().hash(key);
         self.shard.watches.touch(self.database, secret, key, exists);
-        if exists && self.shard.waits.note_ready(self.database, secret, key, self.now) {
-            self.recorder.note_ready();
+        let shard = self.shard.index();
+        if exists && let Some(ready) = self.shard.waits.ready(self.database, shard, secret, key) {
+            self.recorder.note_ready(ready);
         }
     }
 

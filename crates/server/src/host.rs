@@ -95,6 +95,10 @@ impl Host for Shared {
         worker.inspect(|&worker| self.mailboxes[worker].post(Message::Wake(id, wake))).is_some()
     }
 
+    fn may_serve(&self, id: u64) -> bool {
+        self.clients.may_serve(id)
+    }
+
     fn tell_served(&self, served: Served) {
         if let Some(worker) = self.clients.worker(served.session) {
             self.mailboxes[worker].post(Message::Served(served));

@@ -52,6 +52,11 @@ impl StallMark {
         }
     }
 
+    /// Returns whether the right to end the wait is taken.
+    pub fn is_claimed(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == CLAIMED
+    }
+
     /// Notes that there is no wait any more.
     pub fn end(&self, counts: &StallCounts) {
         let before = self.0.swap(NONE, Ordering::Relaxed);

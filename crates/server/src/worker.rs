@@ -491,7 +491,7 @@ impl<'s> Worker<'s> {
         member.connection.abandon(&self.shared.clients.stalls);
         self.waiting.forget(token, member.place);
         self.tokens.remove(&id);
-        self.shared.engine.close(member.connection.session_mut());
+        self.shared.engine.close(member.connection.session_mut(), &mut self.tick);
         // Before its lanes, which end by a message each: a SHM TAKE that comes over one meanwhile
         // finds no pin, and takes nothing.
         self.shared.attachments.end(id, self.shared.keyspace());

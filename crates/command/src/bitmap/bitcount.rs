@@ -37,7 +37,7 @@ pub static BITCOUNT: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let count = match cx.string(args.key(0))? {
         // Whatever the range is, and even where it is none: Redis looks at the key first.
         None => 0,

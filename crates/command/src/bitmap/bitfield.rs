@@ -67,11 +67,7 @@ const NUMBER: Arg = Arg::integer("value");
 const INCREMENT: Arg = Arg::integer("increment").within(-300, 300);
 const WRITES: KeyFlags = KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE);
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     let operations = parse(args, cx.value_bytes_max)?;
     let view = cx.view.as_read();

@@ -34,10 +34,10 @@ pub static BITFIELD_RO: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let operations = parse(args, cx.value_bytes_max)?;
     if operations.iter().any(Operation::changes) {
-        return Err(GET_ALONE);
+        return Err(GET_ALONE.into());
     }
     let value = cx.string(args.key(0))?.unwrap_or_default();
     answer(&mut Content::new(value, &operations), &operations, reply);

@@ -41,17 +41,13 @@ pub static BITOP: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let operation = Operation::named(args).ok_or(CommandError::Syntax)?;
     let (target, sources) = args.keys().split_first().expect("the arity asks for keys");
     if matches!(operation, Operation::Not) && sources.len() != 1 {
-        return Err(NOT_OF_SEVERAL);
+        return Err(NOT_OF_SEVERAL.into());
     }
-    let sources: Result<Vec<Source>, CommandError> =
+    let sources: Result<Vec<Source>, Unfinished> =
         sources.iter().map(|key| Source::of(cx, key)).collect();
     let sources = sources?;
     let strings: Vec<&[u8]> = sources.iter().map(Source::bytes).collect();
@@ -77,7 +73,7 @@ enum Source {
 }
 
 impl Source {
-    fn of(cx: &WriteContext<'_>, key: &Key<'_>) -> Result<Source, CommandError> {
+    fn of(cx: &WriteContext<'_>, key: &Key<'_>) -> Result<Source, Unfinished> {
         let view = cx.view.as_read();
         let Some(string) = view.string(key)? else { return Ok(Source::Copied(Vec::new(), None)) };
         if let Some(held) = view.hold(key) {

@@ -46,10 +46,10 @@ pub static BITPOS: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let bit = args.integer(2)?;
     if !matches!(bit, 0 | 1) {
-        return Err(NO_BIT);
+        return Err(NO_BIT.into());
     }
     let position = match cx.string(args.key(0))? {
         // All its bits are 0, in every range, and even where that is none: Redis looks at the key

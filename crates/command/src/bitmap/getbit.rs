@@ -20,7 +20,7 @@ pub static GETBIT: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let offset = parse_bit_offset(args.at(2), cx.value_bytes_max)?;
     let value = cx.string(args.key(0))?.unwrap_or_default();
     let byte = value.get((offset / 8) as usize).copied().unwrap_or(0);

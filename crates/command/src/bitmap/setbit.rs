@@ -27,11 +27,7 @@ pub static SETBIT: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     let offset = parse_bit_offset(args.at(2), cx.value_bytes_max)?;
     let bit = parse_i64(args.at(3)).filter(|bit| matches!(bit, 0 | 1)).ok_or(NO_BIT)?;

@@ -37,15 +37,15 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let (user, password) = match args.len() {
-        2 if !cx.host.requires_password() => return Err(NO_PASSWORD),
+        2 if !cx.host.requires_password() => return Err(NO_PASSWORD.into()),
         2 => (DEFAULT_USER, args.at(1)),
         3 => (args.at(1), args.at(2)),
-        _ => return Err(CommandError::Syntax),
+        _ => return Err(CommandError::Syntax.into()),
     };
     if !cx.host.authenticate(user, password) {
-        return Err(CommandError::WRONG_PASSWORD);
+        return Err(CommandError::WRONG_PASSWORD.into());
     }
     cx.session.authenticated = true;
     reply.ok();

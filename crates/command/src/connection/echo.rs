@@ -20,7 +20,7 @@ fn run(
     _: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     reply.bulk(args.at(1));
     Ok(Next::Done)
 }

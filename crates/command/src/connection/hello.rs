@@ -71,16 +71,16 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let options = Options::parse(args)?;
     if let Some((user, password)) = options.credentials {
         if !cx.host.authenticate(user, password) {
-            return Err(CommandError::WRONG_PASSWORD);
+            return Err(CommandError::WRONG_PASSWORD.into());
         }
         cx.session.authenticated = true;
     }
     if !cx.session.authenticated {
-        return Err(NOT_AUTHENTICATED);
+        return Err(NOT_AUTHENTICATED.into());
     }
     if let Some(name) = options.name {
         cx.session.names.set_session(name);

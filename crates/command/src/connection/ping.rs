@@ -21,11 +21,11 @@ fn run(
     _: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     match args.len() {
         1 => reply.simple("PONG"),
         2 => reply.bulk(args.at(1)),
-        _ => return Err(CommandError::WrongArity(&PING)),
+        _ => return Err(CommandError::WrongArity(&PING).into()),
     }
     Ok(Next::Done)
 }

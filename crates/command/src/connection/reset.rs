@@ -29,7 +29,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let session = &mut *cx.session;
     session.transaction = None;
     session.database = DatabaseIndex(0);

@@ -24,7 +24,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let number = database_number(args.at(1)).map_err(|error| match error {
         NumberError::NotInteger => CommandError::NotInteger,
         NumberError::OutOfRange => OUT_OF_RANGE,

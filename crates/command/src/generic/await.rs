@@ -1,6 +1,5 @@
 //! AWAIT: until a key is there.
 
-use crate::blocked::Blocked;
 use crate::prelude::*;
 use crate::timeout;
 
@@ -22,22 +21,12 @@ pub static AWAIT: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let timeout = timeout::seconds(args, args.len() - 1, cx.now())?;
     let found = args.keys().iter().find(|key| cx.view.peek(key).is_some());
     let Some(key) = found else {
-        let timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
-        let at_key = Some(key_is_there as fn(&[u8], &mut Reply<'_>));
-        return Err(CommandError::Wait(Blocked { timeout, at_timeout: no_key_is_there, at_key }));
+        return Err(Wait::new(timeout, |reply| reply.null(), args.keys().len()).into());
     };
     reply.bulk(key.bytes);
     Ok(())
-}
-
-fn key_is_there(key: &[u8], reply: &mut Reply<'_>) {
-    reply.bulk(key);
-}
-
-fn no_key_is_there(reply: &mut Reply<'_>) {
-    reply.null();
 }

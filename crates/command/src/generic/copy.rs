@@ -33,15 +33,11 @@ pub static COPY: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let [source, target] = [args.key(0), args.key(1)];
     let (database, replaces) = options(cx, args)?;
     if database == cx.view.database() && source.bytes == target.bytes {
-        return Err(SAME);
+        return Err(SAME.into());
     }
     // Where it has expired it goes here: what is only read is settled behind the command, with the
     // target, at which Redis does not look then.
@@ -52,7 +48,7 @@ fn run(
     if is_wanted
         && let Some(bytes) = cx.view.lacks_room_for_copy(source, cx.room.overshoot_bytes_max())
     {
-        return Err(CommandError::NeedRoomAhead(bytes));
+        return Err(Need::RoomAhead(bytes).into());
     }
     let is_copied = is_wanted && cx.view.copy_to(source, target, database)?;
     reply.integer(i64::from(is_copied));
@@ -60,7 +56,7 @@ fn run(
 }
 
 /// Returns the database of the copy and whether it takes the place of what is there.
-fn options(cx: &WriteContext<'_>, args: Args<'_>) -> Result<(DatabaseIndex, bool), CommandError> {
+fn options(cx: &WriteContext<'_>, args: Args<'_>) -> Result<(DatabaseIndex, bool), Unfinished> {
     let (mut database, mut replaces) = (cx.view.database(), false);
     let mut index = 3;
     while index < args.len() {
@@ -70,7 +66,7 @@ fn options(cx: &WriteContext<'_>, args: Args<'_>) -> Result<(DatabaseIndex, bool
             index += 1;
             database = database_argument(args.at(index), cx.database_count)?;
         } else {
-            return Err(CommandError::Syntax);
+            return Err(CommandError::Syntax.into());
         }
         index += 1;
     }

@@ -19,7 +19,7 @@ pub static EXISTS: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let found = args.keys().iter().filter(|key| cx.view.peek(key).is_some()).count();
     reply.integer(found as i64);
     Ok(())

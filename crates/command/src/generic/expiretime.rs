@@ -18,7 +18,7 @@ pub static EXPIRETIME: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     reply_time(cx, args, reply, Origin::UnixEpoch, nearest_second);
     Ok(())
 }

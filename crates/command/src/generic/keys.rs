@@ -25,7 +25,7 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let pattern = args.at(1);
     let now = cx.now;
     let mut count = 0;

@@ -25,15 +25,11 @@ pub static MOVE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     let database = database_argument(args.at(2), cx.database_count)?;
     if database == cx.view.database() {
-        return Err(SAME);
+        return Err(SAME.into());
     }
     let is_free = cx.view.contains(key) && !cx.view.contains_in(database, key);
     let is_moved = is_free && cx.view.move_to(key, database)?;

@@ -16,11 +16,7 @@ pub static PERSIST: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let had_time = cx.view.persist(args.key(0))?;
     reply.integer(i64::from(had_time));
     Ok(())

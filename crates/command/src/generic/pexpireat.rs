@@ -35,10 +35,6 @@ pub static PEXPIREAT: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     expire(cx, args, reply, TimeForm::UnixMilliseconds, &PEXPIREAT)
 }

@@ -19,7 +19,7 @@ pub static PEXPIRETIME: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     reply_time(cx, args, reply, Origin::UnixEpoch, exact);
     Ok(())
 }

@@ -15,11 +15,7 @@ pub static RANDOMKEY: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut ControlContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut ControlContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let database = cx.session.database;
     let found = cx.access.random_key(database, cx.now, cx.random, |key| reply.bulk(key));
     if found.is_none() {

@@ -24,18 +24,14 @@ pub static RENAME: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let [source, target] = [args.key(0), args.key(1)];
     let was_there = match source.bytes == target.bytes {
         true => cx.view.entry(source).is_some(),
         false => cx.view.rename(source, target)?,
     };
     if !was_there {
-        return Err(NO_SUCH_KEY);
+        return Err(NO_SUCH_KEY.into());
     }
     reply.ok();
     Ok(())

@@ -28,14 +28,10 @@ pub static RENAMENX: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let [source, target] = [args.key(0), args.key(1)];
     if cx.view.entry(source).is_none() {
-        return Err(NO_SUCH_KEY);
+        return Err(NO_SUCH_KEY.into());
     }
     // A key is never free for itself.
     let is_renamed = !cx.view.contains(target) && cx.view.rename(source, target)?;

@@ -40,7 +40,7 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let cursor = parse_cursor(args.at(1)).ok_or(INVALID_CURSOR)?;
     let options = Options::parse(args)?;
     let mut count = 0;

@@ -18,7 +18,7 @@ pub static TOUCH: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let view = cx.view.with_touch();
     let found = args.keys().iter().filter(|key| view.entry(key).is_some()).count();
     reply.integer(found as i64);

@@ -17,7 +17,7 @@ pub static TYPE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     reply.simple(cx.view.peek(args.key(0)).map_or("none", |entry| type_name(entry.value_type())));
     Ok(())
 }

@@ -18,11 +18,7 @@ pub static UNLINK: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let removed = args.keys().iter().filter(|key| cx.view.remove(key)).count();
     reply.integer(removed as i64);
     Ok(())

@@ -1,6 +1,5 @@
 //! WAIT: until replicas have the writes of the session.
 
-use crate::blocked::Blocked;
 use crate::prelude::*;
 use crate::timeout;
 
@@ -24,16 +23,14 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let wanted = args.integer(1)?;
     let timeout = timeout::milliseconds(args, 2, cx.now)?;
     if wanted <= 0 || cx.session.executing.is_some() {
         none_has_it(reply);
         return Ok(Next::Done);
     }
-    let timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
-    cx.session.blocked = Some(Blocked { timeout, at_timeout: none_has_it, at_key: None });
-    Ok(Next::Block)
+    Err(Wait::new(timeout, none_has_it, 0).into())
 }
 
 /// Replies with the number of replicas that have the writes.

@@ -2,7 +2,6 @@
 
 use base::number::parse_i64;
 
-use crate::blocked::Blocked;
 use crate::prelude::*;
 use crate::timeout;
 
@@ -37,24 +36,22 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let local = args.integer(1)?;
     if !(0..=1).contains(&local) {
-        return Err(NOT_ONE);
+        return Err(NOT_ONE.into());
     }
     let wanted = parse_i64(args.at(2)).filter(|wanted| *wanted >= 0);
     let wanted = wanted.ok_or(CommandError::NOT_POSITIVE)?;
     let timeout = timeout::milliseconds(args, 3, cx.now)?;
     if local > 0 {
-        return Err(NO_LOG);
+        return Err(NO_LOG.into());
     }
     if wanted == 0 || cx.session.executing.is_some() {
         nobody_has_it(reply);
         return Ok(Next::Done);
     }
-    let timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
-    cx.session.blocked = Some(Blocked { timeout, at_timeout: nobody_has_it, at_key: None });
-    Ok(Next::Block)
+    Err(Wait::new(timeout, nobody_has_it, 0).into())
 }
 
 /// Replies with the numbers of files here and of replicas that have the writes.

@@ -19,7 +19,7 @@ pub static HEXISTS: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     let hash = cx.view.collection::<Hash>(key)?;
     let is_there = hash.is_some_and(|hash| hash.get(args.at(2), cx.view.rules(key)).is_some());

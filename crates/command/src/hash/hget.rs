@@ -23,7 +23,7 @@ pub static HGET: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     let hash = cx.view.collection::<Hash>(key)?;
     match hash.and_then(|hash| hash.get(args.at(2), cx.view.rules(key))) {

@@ -22,7 +22,7 @@ pub static HGETALL: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let hash = cx.view.collection::<Hash>(args.key(0))?;
     reply.map(hash.map_or(0, Hash::len));
     if let Some(hash) = hash {

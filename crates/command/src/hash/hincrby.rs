@@ -23,11 +23,7 @@ pub static HINCRBY: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let increment = args.integer(3)?;
     let (key, field) = (args.key(0), args.at(2));
     let view = &cx.view;

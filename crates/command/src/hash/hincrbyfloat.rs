@@ -25,14 +25,10 @@ pub static HINCRBYFLOAT: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let increment = Extended::parse(args.at(3)).ok_or(CommandError::NotFloat)?;
     if !increment.is_finite() {
-        return Err(NOT_A_NUMBER);
+        return Err(NOT_A_NUMBER.into());
     }
     let (key, field) = (args.key(0), args.at(2));
     let view = &cx.view;

@@ -19,7 +19,7 @@ pub static HLEN: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let hash = cx.view.collection::<Hash>(args.key(0))?;
     reply.integer(hash.map_or(0, Hash::len) as i64);
     Ok(())

@@ -23,7 +23,7 @@ pub static HMGET: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     let hash = cx.view.collection::<Hash>(key)?;
     reply.array(args.len() - 2);

@@ -14,13 +14,9 @@ pub static HMSET: Command = Command {
     ..HSET
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     if !args.len().is_multiple_of(2) {
-        return Err(CommandError::WrongArity(&HMSET));
+        return Err(CommandError::WrongArity(&HMSET).into());
     }
     cx.view.set_fields(args.key(0), args.from(2))?;
     reply.ok();

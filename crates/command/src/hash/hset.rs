@@ -22,13 +22,9 @@ pub static HSET: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     if !args.len().is_multiple_of(2) {
-        return Err(CommandError::WrongArity(&HSET));
+        return Err(CommandError::WrongArity(&HSET).into());
     }
     let added = cx.view.set_fields(args.key(0), args.from(2))?;
     reply.integer(added as i64);

@@ -19,11 +19,7 @@ pub static HSETNX: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let (key, field) = (args.key(0), args.at(2));
     let view = &cx.view;
     let hash = view.collection::<Hash>(key)?;

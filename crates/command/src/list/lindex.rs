@@ -24,7 +24,7 @@ pub static LINDEX: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let Some(list) = cx.view.collection::<List>(args.key(0))? else {
         reply.null();
         return Ok(());

@@ -27,15 +27,11 @@ pub static LINSERT: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let place = match () {
         () if args.is(2, "BEFORE") => Place::Before,
         () if args.is(2, "AFTER") => Place::After,
-        () => return Err(CommandError::Syntax),
+        () => return Err(CommandError::Syntax.into()),
     };
     let length = match cx.view.insert_element(args.key(0), place, args.at(3), args.at(4))? {
         None => 0,

@@ -19,7 +19,7 @@ pub static LLEN: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let list = cx.view.collection::<List>(args.key(0))?;
     reply.integer(list.map_or(0, List::len) as i64);
     Ok(())

@@ -23,11 +23,7 @@ pub static LPUSH: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     push(cx, args, End::Head, WhenAbsent::Create, reply)
 }
 
@@ -38,7 +34,7 @@ pub(super) fn push(
     end: End,
     when_absent: WhenAbsent,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let length = cx.view.push(args.key(0), end, args.from(2), when_absent)?;
     reply.integer(length as i64);
     Ok(())

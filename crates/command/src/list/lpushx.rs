@@ -19,10 +19,6 @@ pub static LPUSHX: Command = Command {
     ..LPUSH
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     push(cx, args, End::Head, WhenAbsent::Skip, reply)
 }

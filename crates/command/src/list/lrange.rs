@@ -28,7 +28,7 @@ pub static LRANGE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let (start, stop) = (args.integer(2)?, args.integer(3)?);
     let Some(list) = cx.view.collection::<List>(args.key(0))? else {
         reply.array(0);

@@ -22,11 +22,7 @@ pub static LREM: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let count = args.integer_in(2, -i64::MAX, i64::MAX)?;
     let end = if count < 0 { End::Tail } else { End::Head };
     let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };

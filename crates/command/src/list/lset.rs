@@ -26,11 +26,7 @@ pub static LSET: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     let list = cx.view.collection::<List>(key)?.ok_or(CommandError::NO_SUCH_KEY)?;
     let index = index_of(args.integer(2)?, list.len()).ok_or(INDEX_OUT_OF_RANGE)?;

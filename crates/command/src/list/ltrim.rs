@@ -28,11 +28,7 @@ pub static LTRIM: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let (start, stop) = (args.integer(2)?, args.integer(3)?);
     let key = args.key(0);
     if let Some(list) = cx.view.collection::<List>(key)? {

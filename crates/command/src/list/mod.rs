@@ -1,5 +1,7 @@
 //! The commands of lists.
 
+mod blpop;
+mod brpop;
 mod lindex;
 mod linsert;
 mod llen;
@@ -18,6 +20,8 @@ use crate::row::Command;
 
 /// The rows of the family.
 pub static LIST: &[&Command] = &[
+    &blpop::BLPOP,
+    &brpop::BRPOP,
     &lindex::LINDEX,
     &linsert::LINSERT,
     &llen::LLEN,

@@ -18,10 +18,6 @@ pub static RPOP: Command = Command {
     ..LPOP
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     pop(cx, args, reply, End::Tail, &RPOP)
 }

@@ -16,10 +16,6 @@ pub static RPUSH: Command = Command {
     ..LPUSH
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     push(cx, args, End::Tail, WhenAbsent::Create, reply)
 }

@@ -18,10 +18,6 @@ pub static RPUSHX: Command = Command {
     ..LPUSHX
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     push(cx, args, End::Tail, WhenAbsent::Skip, reply)
 }

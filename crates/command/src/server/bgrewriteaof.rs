@@ -16,6 +16,6 @@ pub static BGREWRITEAOF: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(_: &mut SessionContext<'_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<Next, CommandError> {
-    Err(CommandError::NOTHING_SAVED)
+fn run(_: &mut SessionContext<'_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<Next, Unfinished> {
+    Err(CommandError::NOTHING_SAVED.into())
 }

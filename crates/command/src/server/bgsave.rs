@@ -18,13 +18,9 @@ pub static BGSAVE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    _: &mut SessionContext<'_>,
-    args: Args<'_>,
-    _: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+fn run(_: &mut SessionContext<'_>, args: Args<'_>, _: &mut Reply<'_>) -> Result<Next, Unfinished> {
     if args.len() > 2 || args.from(1).any(|option| !option.eq_ignore_ascii_case(b"SCHEDULE")) {
-        return Err(CommandError::Syntax);
+        return Err(CommandError::Syntax.into());
     }
-    Err(CommandError::NOTHING_SAVED)
+    Err(CommandError::NOTHING_SAVED.into())
 }

@@ -17,11 +17,7 @@ pub static DBSIZE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut ControlContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut ControlContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     reply.integer(cx.access.key_count(cx.session.database) as i64);
     Ok(())
 }

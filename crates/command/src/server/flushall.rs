@@ -28,7 +28,7 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     check(args)?;
     cx.access.flush_all(cx.now);
     reply.ok();

@@ -34,7 +34,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let sections = InfoSections::new(args.from(1));
     reply.verbatim(*b"txt", cx.host.info(&sections));
     Ok(Next::Done)

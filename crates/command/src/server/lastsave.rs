@@ -22,7 +22,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     reply.integer(cx.host.saved_at_s());
     Ok(Next::Done)
 }

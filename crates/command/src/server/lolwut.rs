@@ -34,7 +34,7 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let has_version = args.len() >= 3 && args.is(1, "VERSION");
     let number = |index: usize, default: i64, max: i64| match has_version && index < args.len() {
         true => parse_i64(args.at(index)).ok_or(CommandError::NotInteger).map(|n| n.clamp(1, max)),

@@ -22,12 +22,12 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     if cx.session.is_monitor {
         return Ok(Next::Done);
     }
     if cx.session.executing.is_some() {
-        return Err(IN_TRANSACTION);
+        return Err(IN_TRANSACTION.into());
     }
     cx.session.is_monitor = true;
     reply.ok();

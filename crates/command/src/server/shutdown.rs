@@ -52,14 +52,14 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let request = match Wish::parse(args)? {
         Wish::End(request) => request,
         Wish::Abort if cx.host.abort_shutdown() => {
             reply.ok();
             return Ok(Next::Done);
         }
-        Wish::Abort => return Err(NOT_IN_PROGRESS),
+        Wish::Abort => return Err(NOT_IN_PROGRESS.into()),
     };
     // Without a reply where it succeeds, as in Redis: the session just ends.
     cx.host.shutdown(request).map_err(|_| FAILED)?;

@@ -30,7 +30,7 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let a = database_number(args.at(1)).map_err(|_| BAD_FIRST)?;
     let b = database_number(args.at(2)).map_err(|_| BAD_SECOND)?;
     let count = cx.access.keyspace().database_count();

@@ -20,7 +20,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let microseconds = cx.host.time_us(cx.now);
     reply.array(2);
     reply.bulk_integer(microseconds / 1_000_000);

@@ -19,11 +19,7 @@ pub static SADD: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let added = cx.view.add_members(args.key(0), args.from(2))?;
     reply.integer(added as i64);
     Ok(())

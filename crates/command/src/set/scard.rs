@@ -19,7 +19,7 @@ pub static SCARD: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let set = cx.view.collection::<Set>(args.key(0))?;
     reply.integer(set.map_or(0, Set::len) as i64);
     Ok(())

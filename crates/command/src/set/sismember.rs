@@ -21,7 +21,7 @@ pub static SISMEMBER: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     let set = cx.view.collection::<Set>(key)?;
     let is_there = set.is_some_and(|set| set.contains(args.at(2), cx.view.rules(key)));

@@ -23,7 +23,7 @@ pub static SMEMBERS: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let set = cx.view.collection::<Set>(args.key(0))?;
     reply.set(set.map_or(0, Set::len));
     if let Some(set) = set {

@@ -24,11 +24,7 @@ pub static SMOVE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let (source, target, member) = (args.key(0), args.key(1), args.at(3));
     let view = &cx.view;
     // Both are looked at, as in Redis: an expired target goes where there is no source too.

@@ -25,13 +25,9 @@ pub static SPOP: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     if args.len() > 3 {
-        return Err(CommandError::Syntax);
+        return Err(CommandError::Syntax.into());
     }
     let key = args.key(0);
     let count = if args.len() == 3 { Some(args.count(2)?) } else { None };

@@ -19,11 +19,7 @@ pub static SREM: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let removed = cx.view.remove_members(args.key(0), args.from(2))?;
     reply.integer(removed as i64);
     Ok(())

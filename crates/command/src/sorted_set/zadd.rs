@@ -38,11 +38,7 @@ pub static ZADD: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let options = ScoreOptions::of_zadd(args)?;
     let pairs = options.pairs(args)?;
     score(cx, args.key(0), &options, &pairs, reply)

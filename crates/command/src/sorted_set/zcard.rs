@@ -19,7 +19,7 @@ pub static ZCARD: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let set = cx.view.collection::<SortedSet>(args.key(0))?;
     reply.integer(set.map_or(0, SortedSet::len) as i64);
     Ok(())

@@ -20,11 +20,7 @@ pub static ZINCRBY: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let options = ScoreOptions::of_zincrby(args)?;
     let pairs = options.pairs(args)?;
     score(cx, args.key(0), &options, &pairs, reply)

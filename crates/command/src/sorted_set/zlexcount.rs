@@ -22,7 +22,7 @@ pub static ZLEXCOUNT: Command = Command {
     ..ZCOUNT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let range = Range::parse(args, By::Lex)?;
     let set = cx.view.collection::<SortedSet>(args.key(0))?;
     reply.integer(set.map_or(0, |set| range.ranks(set).len()) as i64);

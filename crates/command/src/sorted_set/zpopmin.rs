@@ -17,10 +17,6 @@ pub static ZPOPMIN: Command = Command {
     ..ZPOPMAX
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     pop(cx, args, reply, Direction::Up)
 }

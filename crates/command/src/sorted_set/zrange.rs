@@ -37,6 +37,6 @@ pub static ZRANGE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     reply_range(cx, args.key(0), &RangeRequest::of_zrange(args)?, reply)
 }

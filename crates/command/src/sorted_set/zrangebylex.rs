@@ -32,7 +32,7 @@ pub static ZRANGEBYLEX: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let request = RangeRequest::parse(args, By::Lex, Some(Direction::Up))?;
     reply_range(cx, args.key(0), &request, reply)
 }

@@ -34,7 +34,7 @@ pub static ZRANGEBYSCORE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let request = RangeRequest::parse(args, By::Score, Some(Direction::Up))?;
     reply_range(cx, args.key(0), &request, reply)
 }

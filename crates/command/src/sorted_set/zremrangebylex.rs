@@ -26,11 +26,7 @@ pub static ZREMRANGEBYLEX: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let range = Range::parse(args, By::Lex)?;
     let key = args.key(0);
     let set = cx.view.collection::<SortedSet>(key)?;

@@ -24,11 +24,7 @@ pub static ZREMRANGEBYRANK: Command = Command {
     ..ZREMRANGEBYLEX
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let range = Range::parse(args, By::Rank)?;
     let key = args.key(0);
     let set = cx.view.collection::<SortedSet>(key)?;

@@ -23,11 +23,7 @@ pub static ZREMRANGEBYSCORE: Command = Command {
     ..ZREMRANGEBYLEX
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let range = Range::parse(args, By::Score)?;
     let key = args.key(0);
     let set = cx.view.collection::<SortedSet>(key)?;

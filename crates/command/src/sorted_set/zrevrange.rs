@@ -27,7 +27,7 @@ pub static ZREVRANGE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let request = RangeRequest::parse(args, By::Rank, Some(Direction::Down))?;
     reply_range(cx, args.key(0), &request, reply)
 }

@@ -28,7 +28,7 @@ pub static ZREVRANGEBYLEX: Command = Command {
     ..ZRANGEBYLEX
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let request = RangeRequest::parse(args, By::Lex, Some(Direction::Down))?;
     reply_range(cx, args.key(0), &request, reply)
 }

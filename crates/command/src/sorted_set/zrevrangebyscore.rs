@@ -31,7 +31,7 @@ pub static ZREVRANGEBYSCORE: Command = Command {
     ..ZRANGEBYSCORE
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let request = RangeRequest::parse(args, By::Score, Some(Direction::Down))?;
     reply_range(cx, args.key(0), &request, reply)
 }

@@ -18,6 +18,6 @@ pub static ZREVRANK: Command = Command {
     ..ZRANK
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     reply_rank(cx, args, Direction::Down, &ZREVRANK, reply)
 }

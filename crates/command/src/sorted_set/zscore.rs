@@ -21,7 +21,7 @@ pub static ZSCORE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     let set = cx.view.collection::<SortedSet>(key)?;
     match set.and_then(|set| set.score(args.at(2), cx.view.rules(key))) {

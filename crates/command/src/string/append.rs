@@ -20,11 +20,7 @@ pub static APPEND: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     let suffix = args.at(2);
     let length = cx.view.string(key)?.map(<[u8]>::len);

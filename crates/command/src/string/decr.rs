@@ -18,10 +18,6 @@ pub static DECR: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     counter::add(cx, args, reply, -1)
 }

@@ -20,11 +20,7 @@ pub static DECRBY: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let delta = args.integer(2)?.checked_neg().ok_or(WOULD_OVERFLOW)?;
     counter::add(cx, args, reply, delta)
 }

@@ -22,11 +22,7 @@ pub static DELIFEQ: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     cx.own(args.keys())?;
     let is_expected = cx.view.string(key)?.is_some_and(|value| value == args.at(2));

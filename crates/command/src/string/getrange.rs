@@ -24,7 +24,7 @@ pub static GETRANGE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let [start, end] = [args.integer(2)?, args.integer(3)?];
     let value = cx.string(args.key(0))?.unwrap_or_default();
     reply_part(cx.view, args.key(0), value, range_of(value.len(), start, end), reply);

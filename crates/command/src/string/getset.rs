@@ -22,11 +22,7 @@ pub static GETSET: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     reply_string(cx.view.as_read(), key, reply)?;
     cx.view.set(key, args.at(2), Expiry::Clear)?;

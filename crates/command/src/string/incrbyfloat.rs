@@ -22,11 +22,7 @@ pub static INCRBYFLOAT: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     let value = match cx.view.string(key)? {
         Some(text) => Extended::parse(text).ok_or(CommandError::NotFloat)?,

@@ -38,7 +38,7 @@ pub static LCS: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let string = |index: usize| {
         let found = cx.string(args.key(index)).map_err(|_| NOT_STRINGS)?;
         Ok::<&[u8], CommandError>(found.unwrap_or_default())

@@ -21,7 +21,7 @@ pub static MGET: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     reply.array(args.keys().len());
     for key in args.keys() {
         // A key of another type has no string, which is no error here.

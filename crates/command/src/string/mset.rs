@@ -21,13 +21,9 @@ pub static MSET: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     if args.len().is_multiple_of(2) {
-        return Err(CommandError::WrongArity(&MSET));
+        return Err(CommandError::WrongArity(&MSET).into());
     }
     for (index, key) in args.keys().iter().enumerate() {
         cx.view.set(key, args.at(2 * index + 2), Expiry::Clear)?;

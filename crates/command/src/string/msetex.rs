@@ -35,18 +35,14 @@ const COUNT: u8 = 1;
 const INVALID_COUNT: CommandError = CommandError::Fixed("ERR invalid numkeys value");
 const MISSING_PAIRS: CommandError = CommandError::Fixed("ERR wrong number of key-value pairs");
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let count = args.integer(COUNT.into()).map_err(|_| INVALID_COUNT)?;
     if !(1..=i64::from(i32::MAX)).contains(&count) {
-        return Err(INVALID_COUNT);
+        return Err(INVALID_COUNT.into());
     }
     let options_at = 2 + 2 * count as usize;
     if options_at > args.len() {
-        return Err(MISSING_PAIRS);
+        return Err(MISSING_PAIRS.into());
     }
     let options = SetOptions::of_msetex(args, options_at)?;
     let expiry = options.time.expiry(cx.now(), &MSETEX)?;

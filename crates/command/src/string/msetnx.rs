@@ -23,13 +23,9 @@ pub static MSETNX: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     if args.len().is_multiple_of(2) {
-        return Err(CommandError::WrongArity(&MSETNX));
+        return Err(CommandError::WrongArity(&MSETNX).into());
     }
     let is_free = !args.keys().iter().any(|key| cx.view.contains(key));
     if is_free {

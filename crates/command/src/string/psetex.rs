@@ -26,11 +26,7 @@ pub static PSETEX: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let at = TimeForm::Milliseconds.positive(args.at(2), cx.now(), &PSETEX)?;
     cx.view.set(args.key(0), args.at(3), Expiry::At(at))?;
     reply.ok();

@@ -68,11 +68,7 @@ pub static SET: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let value = args.at(2);
     run_with(&SET, OPTIONS_AT, cx, args, reply, |cx, key, expiry| {
         Ok(cx.view.set(key, value, expiry)?)
@@ -88,8 +84,8 @@ pub(crate) fn run_with(
     cx: &mut WriteContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-    store: impl FnOnce(&mut WriteContext<'_>, &Key<'_>, Expiry) -> Result<(), CommandError>,
-) -> Result<(), CommandError> {
+    store: impl FnOnce(&mut WriteContext<'_>, &Key<'_>, Expiry) -> Result<(), Unfinished>,
+) -> Result<(), Unfinished> {
     let key = args.key(0);
     if args.len() == first {
         store(cx, key, Expiry::Clear)?;

@@ -22,11 +22,7 @@ pub static SETEX: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let at = TimeForm::Seconds.positive(args.at(2), cx.now(), &SETEX)?;
     cx.view.set(args.key(0), args.at(3), Expiry::At(at))?;
     reply.ok();

@@ -20,11 +20,7 @@ pub static SETRANGE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let offset = args.integer(2)?;
     let offset = u64::try_from(offset).map_err(|_| OFFSET_OUT_OF_RANGE)?;
     let (key, bytes) = (args.key(0), args.at(3));

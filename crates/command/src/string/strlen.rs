@@ -17,7 +17,7 @@ pub static STRLEN: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let length = cx.view.string_length(args.key(0))?.unwrap_or(0);
     reply.integer(length as i64);
     Ok(())

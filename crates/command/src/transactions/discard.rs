@@ -27,9 +27,9 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     if cx.session.transaction.take().is_none() {
-        return Err(NO_MULTI);
+        return Err(NO_MULTI.into());
     }
     reply.ok();
     Ok(Next::Unwatch)

@@ -22,11 +22,11 @@ pub static EXEC: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &mut SessionContext<'_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<Next, CommandError> {
+fn run(cx: &mut SessionContext<'_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<Next, Unfinished> {
     let transaction = cx.session.transaction.as_ref().ok_or(NO_MULTI)?;
     if transaction.is_broken {
         cx.session.transaction = None;
-        return Err(CommandError::TRANSACTION_BROKEN);
+        return Err(CommandError::TRANSACTION_BROKEN.into());
     }
     Ok(Next::Exec)
 }

@@ -28,9 +28,9 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     if cx.session.is_queueing() {
-        return Err(NESTED);
+        return Err(NESTED.into());
     }
     cx.session.begin_transaction();
     reply.ok();

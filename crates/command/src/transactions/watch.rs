@@ -33,9 +33,9 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     if cx.session.is_queueing() {
-        return Err(INSIDE_MULTI);
+        return Err(INSIDE_MULTI.into());
     }
     reply.ok();
     Ok(Next::Watch)

@@ -7,24 +7,30 @@ use command::Wake;
 use super::*;
 
 /// Returns a session of this number, which tells those that wait apart.
-fn numbered<'e>(engine: &'e Engine, host: &'e TestHost, id: u64) -> Client<'e> {
+pub(super) fn numbered<'e>(engine: &'e Engine, host: &'e TestHost, id: u64) -> Client<'e> {
     let mut client = Client::new(engine, host);
     client.session.state.id = id;
     client
 }
 
-fn block(client: &mut Client<'_>, request: &str) {
+pub(super) fn block(client: &mut Client<'_>, request: &str) {
     let (reply, outcome) = client.batch(&[request]);
     assert_eq!((reply.as_str(), outcome.ending), ("", Ending::Blocked), "{request}");
 }
 
-fn wake(client: &mut Client<'_>, wake: Wake) -> String {
-    let mut out = Output::default();
-    client.engine.wake(&mut client.session, wake, &mut out, &client.tick);
-    String::from_utf8_lossy(&out.to_vec()).replace("\r\n", " ").trim_end().to_owned()
+/// Wakes a session and returns its reply.
+pub(super) fn wake(client: &mut Client<'_>, wake: Wake) -> String {
+    try_wake(client, wake).expect("it waits no longer")
 }
 
-fn take_served(host: &TestHost) -> Vec<u64> {
+/// As [`wake`]; none where it waits on.
+pub(super) fn try_wake(client: &mut Client<'_>, wake: Wake) -> Option<String> {
+    let mut out = Output::default();
+    let _release = client.engine.wake(&mut client.session, wake, &mut out, &mut client.tick)?;
+    Some(String::from_utf8_lossy(&out.to_vec()).replace("\r\n", " ").trim_end().to_owned())
+}
+
+pub(super) fn take_served(host: &TestHost) -> Vec<u64> {
     let served = std::mem::take(&mut *host.served.lock().unwrap());
     served.into_iter().map(|served| served.session).collect()
 }
@@ -126,7 +132,7 @@ fn all_who_wait_are_served_in_the_order_in_which_they_came() {
     let mut other = numbered(&engine, &host, 8);
     waiters.iter_mut().for_each(|waiter| block(waiter, "AWAIT k k l 0"));
     // One that has gone is not served, and one that the key has ended before gets it all the same.
-    engine.close(&mut waiters[1].session);
+    waiters[1].close();
     other.run_all(&["SET l v", "SET k v"]);
     assert_eq!(take_served(&host), [5, 9, 1]);
     assert_eq!(wake(&mut waiters[0], Wake::Served), "$1 l");
@@ -151,7 +157,7 @@ fn waits_leave_no_memory_behind() {
         assert!(engine.keyspace().private_bytes() > before + 100_000);
         match ending {
             Some(ending) => drop(wake(&mut client, ending)),
-            None => engine.close(&mut client.session),
+            None => client.close(),
         }
         assert_eq!(engine.keyspace().private_bytes(), before);
     }

@@ -13,7 +13,7 @@ fn stop(client: &mut Client<'_>, requests: &[&str]) -> (String, usize, Ending) {
 
 fn wake(client: &mut Client<'_>, wake: Wake) -> String {
     let mut out = Output::default();
-    client.engine.wake(&mut client.session, wake, &mut out, &client.tick);
+    assert!(client.engine.wake(&mut client.session, wake, &mut out, &mut client.tick).is_some());
     String::from_utf8_lossy(&out.to_vec()).replace("\r\n", " ").trim_end().to_owned()
 }
 

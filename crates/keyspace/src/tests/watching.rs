@@ -187,13 +187,13 @@ fn waiting_for_many_keys_costs_each_what_it_costs_one() {
     let looks = probes::count(Probe::Registration, || {
         for (number, waits) in sessions.iter_mut().enumerate() {
             let mut guard = world.keyspace.lock(keys[0].shard);
-            guard.begin_wait(waits, number as u64, DB0, &keys);
+            guard.begin_wait(waits, number as u64, DB0, &keys, None, (Box::new(()), 0));
         }
         for name in &names {
             world.set(&format!("{name} unawaited"), "v");
         }
         for waits in &mut sessions {
-            world.keyspace.end_wait(waits);
+            world.keyspace.end_wait(waits, NOW);
         }
     });
     assert_eq!(looks, 0);

@@ -79,15 +79,18 @@ impl Connection {
     }
 
     /// Ends the wait of a blocking command and writes its reply. Returns false where it does not
-    /// wait for one.
+    /// wait for one, or has run its request again and waits on.
     pub fn wake(&mut self, wake: Wake, kit: &mut Kit<'_, '_>) -> bool {
         if self.stall != Some(Stall::Blocked) || self.is_closing {
             return false;
         }
         self.provide_output(kit);
-        kit.shared.engine.wake(&mut self.session, wake, &mut self.output, kit.tick);
-        self.end_stall(kit);
-        true
+        match kit.shared.engine.wake(&mut self.session, wake, &mut self.output, kit.tick) {
+            // Nothing is durable yet: the reply leaves without asking.
+            Some(_release) => self.end_stall(kit),
+            None => self.note_stall(Stall::Blocked, kit),
+        }
+        self.stall.is_none()
     }
 
     /// Goes on after a pause. Returns false where it does not wait for the end of one.

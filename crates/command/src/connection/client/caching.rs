@@ -22,6 +22,6 @@ pub static CACHING: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(_: &mut SessionContext<'_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<Next, CommandError> {
-    Err(NOT_TRACKING)
+fn run(_: &mut SessionContext<'_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<Next, Unfinished> {
+    Err(NOT_TRACKING.into())
 }

@@ -19,7 +19,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     match cx.session.names.session() {
         [] => reply.null(),
         name => reply.bulk(name),

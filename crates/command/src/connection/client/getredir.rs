@@ -18,11 +18,7 @@ pub static GETREDIR: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    _: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {
     reply.integer(NO_REDIRECT);
     Ok(Next::Done)
 }

@@ -19,7 +19,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     reply.integer(cx.session.id as i64);
     Ok(Next::Done)
 }

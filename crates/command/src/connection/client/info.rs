@@ -20,7 +20,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let mut info = cx.host.client(cx.session.id).unwrap_or_default();
     cx.describe(args, &mut info);
     reply.verbatim(*b"txt", format!("{info}\n"));

@@ -70,7 +70,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     // One argument is an address, whatever else it looks like.
     let is_address = args.len() == 3;
     let filter = match is_address {
@@ -89,7 +89,7 @@ fn run(
     let count = cx.host.end_clients(&others) + usize::from(ends_asker);
     match (is_address, count) {
         (false, count) => reply.integer(count as i64),
-        (true, 0) => return Err(NOBODY),
+        (true, 0) => return Err(NOBODY.into()),
         (true, _) => reply.ok(),
     }
     // Whoever ends itself gets the reply first.

@@ -59,7 +59,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let filter = Filter::parse(args)?;
     let mut text = String::new();
     for mut info in filter.chosen(cx) {

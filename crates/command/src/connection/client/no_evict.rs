@@ -21,7 +21,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     cx.session.is_kept = switch(args, 2)?;
     reply.ok();
     Ok(Next::Done)

@@ -19,7 +19,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     cx.session.leaves_no_touch = switch(args, 2)?;
     reply.ok();
     Ok(Next::Done)

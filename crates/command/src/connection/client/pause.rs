@@ -30,13 +30,13 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let pause = match args.len() {
         3 => Pause::All,
         4 if args.is(3, "write") => Pause::Writes,
         4 if args.is(3, "all") => Pause::All,
-        4 => return Err(BAD_MODE),
-        _ => return Err(CommandError::subcommand_syntax("CLIENT", args.at(1))),
+        4 => return Err(BAD_MODE.into()),
+        _ => return Err(CommandError::subcommand_syntax("CLIENT", args.at(1)).into()),
     };
     cx.host.pause_clients(pause, timeout::milliseconds(args, 2, cx.now)?);
     reply.ok();

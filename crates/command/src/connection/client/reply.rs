@@ -24,7 +24,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let is_off = cx.session.replies == Replies::Off;
     match args.at(2).to_ascii_lowercase().as_slice() {
         b"on" => {
@@ -34,7 +34,7 @@ fn run(
         b"off" => cx.session.replies = Replies::Off,
         b"skip" if is_off => {}
         b"skip" => cx.session.replies = Replies::SkipNext,
-        _ => return Err(CommandError::Syntax),
+        _ => return Err(CommandError::Syntax.into()),
     }
     Ok(Next::Done)
 }

@@ -29,20 +29,20 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let (attribute, value) = (args.at(2), args.at(3));
     let set = match attribute.to_ascii_lowercase().as_slice() {
         b"lib-name" => ClientNames::set_library,
         b"lib-ver" => ClientNames::set_library_version,
         _ => {
             let shown = quoted(attribute, usize::MAX);
-            return Err(CommandError::text_of(&[b"ERR Unrecognized option '", shown, b"'"]));
+            return Err(CommandError::text_of(&[b"ERR Unrecognized option '", shown, b"'"]).into());
         }
     };
     if !is_printable(value) {
         let shown = quoted(attribute, usize::MAX);
         let rule = b" cannot contain spaces, newlines or special characters.";
-        return Err(CommandError::text_of(&[b"ERR ", shown, rule]));
+        return Err(CommandError::text_of(&[b"ERR ", shown, rule]).into());
     }
     set(&mut cx.session.names, value);
     reply.ok();

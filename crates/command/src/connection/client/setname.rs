@@ -21,7 +21,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     check_name(args.at(2))?;
     cx.session.names.set_session(args.at(2));
     reply.ok();

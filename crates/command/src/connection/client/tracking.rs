@@ -37,27 +37,27 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     check_options(cx, args)?;
     if args.is(2, "on") {
-        return Err(NOT_THERE);
+        return Err(NOT_THERE.into());
     }
     if !args.is(2, "off") {
-        return Err(CommandError::Syntax);
+        return Err(CommandError::Syntax.into());
     }
     reply.ok();
     Ok(Next::Done)
 }
 
 /// Refuses options that Redis refuses whether tracking goes on or off.
-fn check_options(cx: &SessionContext<'_>, args: Args<'_>) -> Result<(), CommandError> {
+fn check_options(cx: &SessionContext<'_>, args: Args<'_>) -> Result<(), Unfinished> {
     let mut is_redirected = false;
     let mut index = 3;
     while index < args.len() {
         let has_value = index + 1 < args.len();
         index += if args.is(index, "redirect") && has_value {
             if is_redirected {
-                return Err(TWICE);
+                return Err(TWICE.into());
             }
             is_redirected = true;
             let id = parse_i64(args.at(index + 1)).ok_or(CommandError::NotInteger)?;
@@ -69,7 +69,7 @@ fn check_options(cx: &SessionContext<'_>, args: Args<'_>) -> Result<(), CommandE
         } else if ["bcast", "optin", "optout", "noloop"].iter().any(|word| args.is(index, word)) {
             1
         } else {
-            return Err(CommandError::Syntax);
+            return Err(CommandError::Syntax.into());
         };
     }
     Ok(())

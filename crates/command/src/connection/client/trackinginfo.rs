@@ -16,11 +16,7 @@ pub static TRACKINGINFO: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    _: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {
     reply.map(3);
     reply.bulk("flags");
     reply.set(1);

@@ -1,6 +1,6 @@
 //! CLIENT UNBLOCK: ends the wait of another session.
 
-use crate::blocked::Wake;
+use crate::outcome::Wake;
 use crate::prelude::*;
 
 const BAD_REASON: CommandError =
@@ -32,13 +32,13 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let wake = match args.len() {
         3 => Wake::TimedOut,
         4 if args.is(3, "timeout") => Wake::TimedOut,
         4 if args.is(3, "error") => Wake::Refused,
-        4 => return Err(BAD_REASON),
-        _ => return Err(CommandError::subcommand_syntax("CLIENT", args.at(1))),
+        4 => return Err(BAD_REASON.into()),
+        _ => return Err(CommandError::subcommand_syntax("CLIENT", args.at(1)).into()),
     };
     let id = args.integer(2)?;
     let is_woken = u64::try_from(id).is_ok_and(|id| cx.host.unblock_client(id, wake));

@@ -20,7 +20,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     cx.host.resume_clients();
     reply.ok();
     Ok(Next::Done)

@@ -19,7 +19,7 @@ pub static ENCODING: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     match cx.view.peek(args.key(0)) {
         Some(object) => reply.bulk(object.encoding_name()),
         None => reply.null(),

@@ -18,14 +18,14 @@ pub static IDLETIME: Command = Command {
     ..FREQ
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let key = args.key(0);
     let Some(entry) = cx.view.peek(key) else {
         reply.null();
         return Ok(());
     };
     if cx.view.access_counter(key, &entry).is_some() {
-        return Err(COUNTED);
+        return Err(COUNTED.into());
     }
     reply.integer(cx.view.idle_seconds(&entry) as i64);
     Ok(())

@@ -26,7 +26,7 @@ pub static REFCOUNT: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     match cx.view.peek(args.key(0)) {
         Some(entry) if entry.encoding() == Encoding::Int => {
             let number = parse_i64(entry.value()).unwrap_or(SHARED_INTEGER_MAX);

@@ -17,11 +17,7 @@ pub static COUNT: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    _: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {
     reply.integer(table().len() as i64);
     Ok(Next::Done)
 }

@@ -29,7 +29,7 @@ fn run(
     _: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let commands: Vec<&'static Command> = match args.len() {
         2 => table().to_vec(),
         _ => args.from(2).filter_map(find).collect(),

@@ -24,7 +24,7 @@ fn run(
     _: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let inner = RequestWithKeys::parse(args)?;
     reply.array(inner.command.key_positions(inner.request).count());
     for spec in inner.command.keys {

@@ -30,7 +30,7 @@ fn run(
     _: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     if args.len() == 2 {
         reply.array(table().len());
         table().iter().for_each(|command| reply_row(Some(command), reply));

@@ -35,7 +35,7 @@ fn run(
     _: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let filter = Filter::parse(args)?;
     let names = reply.deferred();
     let mut count = 0;

@@ -37,11 +37,7 @@ pub static COMMAND: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    _: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {
     reply.array(table().len());
     table().iter().for_each(|command| reply_row(Some(command), reply));
     Ok(Next::Done)

@@ -28,7 +28,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     if args.from(2).any(is_pattern) {
         reply_matching(cx, args, reply);
     } else {

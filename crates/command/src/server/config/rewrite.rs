@@ -29,7 +29,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     cx.host.config_rewrite().map_err(|error| match error {
         RewriteError::NoFile => NO_FILE,
         RewriteError::System(reason) => {

@@ -51,9 +51,9 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     if !args.len().is_multiple_of(2) {
-        return Err(CommandError::Syntax);
+        return Err(CommandError::Syntax.into());
     }
     let pairs: Vec<(&[u8], &[u8])> =
         (2..args.len()).step_by(2).map(|index| (args.at(index), args.at(index + 1))).collect();

@@ -22,14 +22,10 @@ pub static CLIENT_EVICTION: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut ControlContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut ControlContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let limit = cx.host.config_value("maxmemory-clients").unwrap_or_default();
     if limit.is_empty() || limit == "0" || limit == "0%" {
-        return Err(DISABLED);
+        return Err(DISABLED.into());
     }
     reply.verbatim(*b"txt", describe(&cx.host.clients()));
     Ok(())

@@ -16,11 +16,7 @@ pub static DIGEST: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut ControlContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut ControlContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let mut digest = Digest::default();
     for database in cx.access.keyspace().databases() {
         if cx.access.key_count(database) > 0 {

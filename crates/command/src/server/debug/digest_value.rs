@@ -21,7 +21,7 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let (database, now) = (cx.session.database, cx.now);
     let hasher = *cx.access.keyspace().hasher();
     reply.array(args.len() - 2);

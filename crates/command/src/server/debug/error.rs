@@ -19,7 +19,7 @@ fn run(
     _: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     reply.error(args.at(2));
     Ok(())
 }

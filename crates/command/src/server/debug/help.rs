@@ -14,7 +14,7 @@ pub static HELP: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(_: &mut ControlContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(_: &mut ControlContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     reply_help("debug", super::SUBCOMMANDS, reply);
     Ok(())
 }

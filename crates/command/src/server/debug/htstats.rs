@@ -24,9 +24,9 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     if args.len() > 4 {
-        return Err(CommandError::subcommand_syntax("DEBUG", args.at(1)));
+        return Err(CommandError::subcommand_syntax("DEBUG", args.at(1)).into());
     }
     let number = args.integer(2)?;
     let database = u8::try_from(number).ok().map(DatabaseIndex);

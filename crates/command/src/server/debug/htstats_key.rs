@@ -28,9 +28,9 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     if args.len() > 4 {
-        return Err(CommandError::subcommand_syntax("DEBUG", args.at(1)));
+        return Err(CommandError::subcommand_syntax("DEBUG", args.at(1)).into());
     }
     reply.verbatim(*b"txt", peek(cx, args.at(2), describe).ok_or(NO_KEY)??);
     Ok(())

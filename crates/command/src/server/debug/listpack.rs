@@ -31,7 +31,7 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let text = peek(cx, args.at(2), describe).ok_or(NO_KEY)??;
     cx.host.print(&text);
     reply.simple("Listpack structure printed on stdout");

@@ -19,7 +19,7 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     cx.host.log(args.at(2));
     reply.ok();
     Ok(())

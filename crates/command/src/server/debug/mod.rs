@@ -122,7 +122,7 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let name = args.at(1);
     if let Some(Handler::Control(run)) = chosen(name, args.len()).map(|row| row.handler) {
         return run(cx, args, reply);
@@ -131,10 +131,10 @@ fn run(
     if let Some((known, reason)) = REFUSED.iter().find(|(known, _)| is_named(known)) {
         let known = known.to_ascii_uppercase();
         let text = format!("ERR DEBUG {known} is not supported: {reason}");
-        return Err(CommandError::Text(text.into_bytes().into()));
+        return Err(CommandError::Text(text.into_bytes().into()).into());
     }
     if !WITHOUT_EFFECT.iter().any(|(known, count)| is_named(known) && args.len() == 2 + count) {
-        return Err(CommandError::subcommand_syntax("DEBUG", name));
+        return Err(CommandError::subcommand_syntax("DEBUG", name).into());
     }
     reply.ok();
     Ok(())

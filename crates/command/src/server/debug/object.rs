@@ -30,11 +30,11 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let is_fast = match args.len() {
         3 => false,
         4 if args.is(3, "fast") => true,
-        _ => return Err(CommandError::subcommand_syntax("DEBUG", args.at(1))),
+        _ => return Err(CommandError::subcommand_syntax("DEBUG", args.at(1)).into()),
     };
     let (database, now) = (cx.session.database, cx.now);
     let hasher = *cx.access.keyspace().hasher();

@@ -20,7 +20,7 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     cx.host.pause_service(truth(args.at(2)));
     reply.ok();
     Ok(())

@@ -44,15 +44,15 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     if args.len() > ARGUMENTS_MAX {
-        return Err(CommandError::subcommand_syntax("DEBUG", args.at(1)));
+        return Err(CommandError::subcommand_syntax("DEBUG", args.at(1)).into());
     }
     let count = not_negative(args, 2)?;
     let prefix = if args.len() > 3 { quoted(args.at(3), usize::MAX) } else { b"key" };
     let size = if args.len() > 4 { not_negative(args, 4)? } else { 0 };
     if size > VALUE_BYTES_MAX {
-        return Err(CommandError::STRING_TOO_LONG);
+        return Err(CommandError::STRING_TOO_LONG.into());
     }
     let _scratch = cx.access.keyspace().scratch(size, size)?;
     for number in 0..count {
@@ -74,7 +74,7 @@ fn make(
     prefix: &[u8],
     number: u64,
     size: usize,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     let mut name = [prefix, format!(":{number}").as_bytes()].concat();
     name.truncate(NAME_BYTES_MAX);
     let mut value = format!("value:{number}").into_bytes();

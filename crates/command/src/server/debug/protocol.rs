@@ -45,7 +45,7 @@ fn run(
     _: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     match args.at(2).to_ascii_lowercase().as_slice() {
         b"string" => reply.bulk("Hello World"),
         b"integer" => reply.integer(12_345),
@@ -72,7 +72,7 @@ fn run(
         b"false" => reply.boolean(false),
         b"verbatim" => reply.verbatim(*b"txt", "This is a verbatim\nstring"),
         b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
-        _ => return Err(UNKNOWN),
+        _ => return Err(UNKNOWN.into()),
     }
     Ok(())
 }
@@ -90,9 +90,9 @@ fn attribute(reply: &mut Reply<'_>) {
 }
 
 /// Replies with a value and a message out of band before it.
-fn push(reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn push(reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     if reply.protocol() == Protocol::Resp2 {
-        return Err(NO_PUSH);
+        return Err(NO_PUSH.into());
     }
     reply.push(2);
     reply.bulk("server-cpu-usage");

@@ -26,7 +26,7 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     reply.simple(peek(cx, args.at(2), describe).ok_or(NO_KEY)??);
     Ok(())
 }

@@ -20,7 +20,7 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     cx.host.set_active_expire(truth(args.at(2)));
     reply.ok();
     Ok(())

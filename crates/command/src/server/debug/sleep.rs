@@ -24,7 +24,7 @@ fn run(
     cx: &mut ControlContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+) -> Result<(), Unfinished> {
     cx.host.sleep(duration(args.at(2)));
     reply.ok();
     Ok(())

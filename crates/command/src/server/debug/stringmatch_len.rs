@@ -20,11 +20,7 @@ pub static STRINGMATCH_LEN: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut ControlContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut ControlContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     for _ in 0..ROUNDS {
         let pattern: Vec<u8> = word(cx).into_iter().map(byte_of_pattern).collect();
         let text: Vec<u8> = word(cx).into_iter().map(byte_of_text).collect();

@@ -23,7 +23,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let text = report(cx.host.latency_threshold_ms(), &cx.host.latency_series());
     reply.verbatim(*b"txt", text);
     Ok(Next::Done)

@@ -30,10 +30,10 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let Some(series) = series_of(cx, args.at(2)) else {
         let parts: [&[u8]; 3] = [b"ERR No samples available for event '", args.at(2), b"'"];
-        return Err(CommandError::text_of(&parts));
+        return Err(CommandError::text_of(&parts).into());
     };
     reply.verbatim(*b"txt", picture(&series, cx.now.0 / 1000));
     Ok(Next::Done)

@@ -16,11 +16,7 @@ pub static HELP: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    _: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {
     reply_help("latency", super::LATENCY.subcommands, reply);
     Ok(Next::Done)
 }

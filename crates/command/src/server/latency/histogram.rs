@@ -23,7 +23,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let all = cx.host.command_times();
     let chosen: Vec<&CommandTimes> = match args.len() {
         2 => all.iter().collect(),

@@ -17,7 +17,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let samples = series_of(cx, args.at(2)).map_or_else(Vec::new, |series| series.samples);
     reply.array(samples.len());
     for (time_s, milliseconds) in samples {

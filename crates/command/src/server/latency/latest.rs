@@ -20,7 +20,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let all = cx.host.latency_series();
     reply.array(all.len());
     for series in all {

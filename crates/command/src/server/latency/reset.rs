@@ -22,7 +22,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let events: Vec<LatencyEvent> = match args.len() {
         2 => LatencyEvent::ALL.to_vec(),
         _ => args.from(2).filter_map(LatencyEvent::named).collect(),

@@ -33,7 +33,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     reply.verbatim(*b"txt", text(&cx.host.memory_report()));
     Ok(Next::Done)
 }

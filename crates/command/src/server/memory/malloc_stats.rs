@@ -22,7 +22,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     reply.verbatim(*b"txt", cx.host.allocator_text());
     Ok(Next::Done)
 }

@@ -23,7 +23,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     cx.host.purge_memory();
     reply.ok();
     Ok(Next::Done)

@@ -26,7 +26,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let report = cx.host.memory_report();
     let header = reply.deferred();
     let mut count = 0;

@@ -16,7 +16,7 @@ pub static USAGE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), CommandError> {
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     check_options(args)?;
     match cx.view.inspect(args.key(0)) {
         Some(entry) => reply.integer(entry.memory_bytes() as i64),

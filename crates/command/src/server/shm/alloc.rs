@@ -21,7 +21,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let bytes = super::natural(args, 2)?;
     let offset = cx.host.allocate_upload(cx.session.uploader, bytes)?;
     reply.integer(offset as i64);

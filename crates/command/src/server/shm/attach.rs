@@ -28,7 +28,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let geometry = cx.host.attach_memory(cx.session.id)?;
     let MemoryGeometry { span_bytes, segment_bytes, pin_bytes } = geometry;
     let numbers = [

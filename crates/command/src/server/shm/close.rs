@@ -21,7 +21,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let lane = super::lane_number(args)?;
     cx.host.close_lane(cx.session.id, lane)?;
     reply.ok();

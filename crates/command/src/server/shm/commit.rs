@@ -45,17 +45,13 @@ pub static COMMIT: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let (offset, length) = (super::natural(args, 2)?, super::natural(args, 3)?);
     let (stays, is_copied) = match args {
         _ if args.is(4, "COPY") => (false, false),
         _ if args.is(4, "COPIED") => (false, true),
         _ if args.is(4, "ADOPT") => (true, false),
-        _ => return Err(CommandError::Syntax),
+        _ => return Err(CommandError::Syntax.into()),
     };
     cx.check_value_bytes(length, 0)?;
     let uploads = cx.uploads;
@@ -63,13 +59,13 @@ fn run(
     run_with(&COMMIT, OPTIONS_AT, cx, args, reply, |cx, key, expiry| {
         let claim = uploads.claim(offset, length)?;
         if stays && !claim.may_adopt() {
-            return Err(CommandError::Fixed("NOPERM values of this user are not adopted"));
+            return Err(CommandError::Fixed("NOPERM values of this user are not adopted").into());
         }
         if !stays {
             cx.admit_upload(key, length)?;
         }
         if cx.copies_apart && cx.view.copies_long(key, &claim, stays) {
-            return Err(CommandError::NeedCopied { offset, length, is_copied });
+            return Err(Need::Copied { offset, length, is_copied }.into());
         }
         let has_stayed = cx.view.set_uploaded(key, &claim, stays, expiry)?;
         stored = Some((claim, has_stayed));

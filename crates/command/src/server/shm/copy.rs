@@ -5,6 +5,7 @@
 //! most, and any other request gives it up: its client may have written the upload anew.
 
 use super::commit::COMMIT;
+use crate::outcome::CopyAhead;
 use crate::prelude::*;
 
 /// The row.
@@ -28,20 +29,16 @@ pub static COPY: Command = Command {
     ..COMMIT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let (offset, length) = (super::natural(args, 2)?, super::natural(args, 3)?);
     let (from, to) = (super::natural(args, 4)?, super::natural(args, 5)?);
     if from > to || to > length {
-        return Err(CommandError::Fixed("ERR the part is not within the length"));
+        return Err(CommandError::Fixed("ERR the part is not within the length").into());
     }
     cx.check_value_bytes(length, 0)?;
     if !cx.copies_apart {
         reply.integer(0);
         return Ok(());
     }
-    Err(CommandError::CopyAhead { offset, length, part: from..to })
+    Err(Need::CopyAhead(Box::new(CopyAhead { offset, length, part: from..to })).into())
 }

@@ -17,7 +17,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let offset = super::natural(args, 2)?;
     cx.host.free_upload(cx.session.uploader, offset)?;
     reply.ok();

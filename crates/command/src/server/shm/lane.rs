@@ -27,7 +27,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     // No ring has 0 bytes: what is negative is refused with it.
     let bytes = |number: i64| u64::try_from(number).unwrap_or(0);
     let (request_bytes, reply_bytes) = (bytes(args.integer(2)?), bytes(args.integer(3)?));

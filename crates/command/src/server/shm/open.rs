@@ -19,7 +19,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let offset = super::natural(args, 2)?;
     let is_open = cx.host.seal_upload(cx.session.id, offset)?;
     reply.integer(i64::from(is_open));

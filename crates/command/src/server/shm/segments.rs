@@ -31,7 +31,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let known = super::natural(args, 2)?;
     let segments = cx.host.memory_segments(cx.session.id, known)?;
     let MemorySegments { epoch, live, descriptor_count } = segments;

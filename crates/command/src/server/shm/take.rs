@@ -26,11 +26,7 @@ pub static TAKE: Command = Command {
     ..Command::DEFAULT
 };
 
-fn run(
-    cx: &mut WriteContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), CommandError> {
+fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let offset = args.integer(3)?;
     let key = args.key(0);
     let is_meant = cx.view.entry(key).is_some_and(|entry| {

@@ -26,7 +26,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let bytes = super::natural(args, 2)?;
     let offer = cx.host.open_upload(cx.session.id, bytes)?;
     let UploadOffer { offset, bytes, segment_bytes, may_adopt, descriptor_count } = offer;

@@ -33,15 +33,15 @@ fn run(
     cx: &mut SessionContext<'_>,
     args: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     let count = match args.len() {
         2 => COUNT_DEFAULT,
         3 => match parse_i64(args.at(2)) {
             Some(-1) => usize::MAX,
             Some(count @ 0..) => usize::try_from(count).unwrap_or(usize::MAX),
-            _ => return Err(BAD_COUNT),
+            _ => return Err(BAD_COUNT.into()),
         },
-        _ => return Err(CommandError::subcommand_syntax("SLOWLOG", args.at(1))),
+        _ => return Err(CommandError::subcommand_syntax("SLOWLOG", args.at(1)).into()),
     };
     let entries = cx.host.slow_log(count);
     reply.array(entries.len());

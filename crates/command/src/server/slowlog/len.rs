@@ -20,7 +20,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     reply.integer(cx.host.slow_log_len() as i64);
     Ok(Next::Done)
 }

@@ -21,7 +21,7 @@ fn run(
     cx: &mut SessionContext<'_>,
     _: Args<'_>,
     reply: &mut Reply<'_>,
-) -> Result<Next, CommandError> {
+) -> Result<Next, Unfinished> {
     cx.host.reset_slow_log();
     reply.ok();
     Ok(Next::Done)

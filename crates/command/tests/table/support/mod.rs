@@ -11,8 +11,8 @@ use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
 use base::{DatabaseIndex, Key, Lsn, UnixMs};
 use command::{
-    Args, Command, CommandError, ControlContext, Flags, Handler, Next, ReadContext, Room,
-    SessionContext, SessionState, Transaction, WriteContext,
+    Args, Command, CommandError, ControlContext, Flags, Handler, Need, Next, ReadContext, Room,
+    SessionContext, SessionState, Transaction, Unfinished, WriteContext,
 };
 use effects::{RecordView, ReplicationStream};
 use keyspace::{Access, EffectSink, Keyspace, Record, Uploader, Watches};
@@ -98,11 +98,7 @@ impl World {
         let mut reply = Reply::new(&mut out, self.session.protocol);
         if let Err(error) = self.dispatch(request.view(), &mut reply) {
             reply.rewind(0);
-            match error {
-                // Time passes at once.
-                CommandError::Wait(blocked) => (blocked.at_timeout)(&mut reply),
-                error => error.write(&mut reply),
-            }
+            finish(error, &mut reply);
         }
         out
     }
@@ -111,13 +107,13 @@ impl World {
         &mut self,
         request: RequestView<'_>,
         reply: &mut Reply<'_>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<(), Unfinished> {
         let resolved = command::resolve(request);
         let command = match (resolved, &mut self.session.transaction) {
             (Ok(command), _) => command,
             (Err(error), transaction) => {
                 transaction.iter_mut().for_each(|transaction| transaction.is_broken = true);
-                return Err(error);
+                return Err(error.into());
             }
         };
         self.session.last_command = Some(command);
@@ -136,7 +132,7 @@ impl World {
         command: &'static Command,
         request: RequestView<'_>,
         reply: &mut Reply<'_>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<(), Unfinished> {
         let hasher = *self.keyspace.hasher();
         let positions = command.key_positions(request);
         let keys: Vec<Key<'_>> = positions.map(|at| hasher.key(request.at(at))).collect();
@@ -164,6 +160,7 @@ impl World {
                     database_count: 16,
                     room: Room::Evicted,
                     copies_apart: false,
+                    hasher: self.keyspace.hasher(),
                     uploads: Uploader::new(self.keyspace.arena().uploads(), 0),
                     pins: self.keyspace.arena().pins().of(0),
                 };
@@ -194,10 +191,6 @@ impl World {
     fn act(&mut self, next: Next, keys: &[Key<'_>], reply: &mut Reply<'_>) {
         match next {
             Next::Done | Next::Close => {}
-            Next::Block => {
-                let blocked = self.session.blocked.take().expect("it says what it waits for");
-                (blocked.at_timeout)(reply);
-            }
             Next::Unwatch => self.keyspace.unwatch(&mut self.watches),
             Next::Watch => {
                 let database = self.session.database;
@@ -220,8 +213,20 @@ impl World {
             let position = reply.position();
             if let Err(error) = self.execute(queued.command, queued.request, reply) {
                 reply.rewind(position);
-                error.write(reply);
+                finish(error, reply);
             }
         }
+    }
+}
+
+/// Replies for a command that is not done. Nothing is provided here, and time passes at once.
+fn finish(unfinished: Unfinished, reply: &mut Reply<'_>) {
+    match unfinished {
+        Unfinished::Wait(wait) => (wait.at_timeout)(reply),
+        Unfinished::Refused(error) => error.write(reply),
+        Unfinished::Again(Need::Room(_) | Need::RoomAhead(_)) => {
+            CommandError::OUT_OF_MEMORY.write(reply);
+        }
+        Unfinished::Again(need) => panic!("{need:?} is not provided"),
     }
 }

@@ -1,0 +1,281 @@
+//! The attempts of one command: it is run under its locks; where its handler asks for something,
+//! the locks are dropped, it is provided, and the command is run again from the start.
+//!
+//! Every command passes here, whatever its handler's kind. Each round of the loop provides something,
+//! and there are [`ATTEMPTS_MAX`] rounds at most. Within EXEC the locks of the whole queue are held
+//! and nothing can be provided: a command that asks is refused.
+
+use std::ops::ControlFlow;
+
+use base::{Key, ShardIndex};
+use command::{Args, Command, CommandError, CopyAhead, Handler, Need, Unfinished};
+use keyspace::{COPIED_APART_BYTES_MIN, NeedRoom, ShardSet, SweepContext};
+use resp::Reply;
+
+use crate::run::Runner;
+
+/// How often a command is run again, each time after something was provided.
+const ATTEMPTS_MAX: u32 = 16;
+/// How often a command may ask for further shards before it gets all of them.
+const SHARD_ATTEMPTS_MAX: u32 = 4;
+/// Requests on several keys that bring less than this may pass the memory limit by it; what they
+/// take is repaid by the next command.
+const AHEAD_BYTES_MIN: usize = 64 * 1024;
+
+/// Within EXEC nothing can be locked beside what its queue declares.
+const NOT_LOCKED: CommandError = CommandError::Fixed(
+    "ERR inside a transaction a command may only use keys that the queued requests declare",
+);
+
+/// What the earlier attempts of a command leave for the next one.
+pub(crate) struct Attempts {
+    /// How many there were.
+    pub count: u32,
+    /// Long copies are made while nothing is locked, where the command asks for it. Once that has
+    /// been done, what others change meanwhile is copied under the locks.
+    pub copies_apart: bool,
+    /// The command can do without what it has asked for.
+    pub is_optional: bool,
+    /// A copy is on offer that is of no use after the command.
+    has_copy: bool,
+    /// The shards that were locked for the command, once it has asked for some.
+    shards: Option<Box<ShardSet>>,
+    shard_attempts: u32,
+}
+
+impl Attempts {
+    #[inline]
+    pub fn new() -> Attempts {
+        Attempts {
+            count: 0,
+            copies_apart: true,
+            is_optional: false,
+            has_copy: false,
+            shards: None,
+            shard_attempts: 0,
+        }
+    }
+}
+
+impl Runner<'_, '_, '_, '_> {
+    /// Runs a command until it is done, refused, or waits. What it has written of a reply is taken
+    /// back before it is run again. Always inlined: every command passes here.
+    #[inline(always)]
+    pub(crate) fn run_to_end(
+        &mut self,
+        command: &'static Command,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Unfinished> {
+        let start = reply.position();
+        let mut attempts = Attempts::new();
+        let result = loop {
+            let result = match command.handler {
+                Handler::Read(handler) => self.read(command, handler, args, &mut attempts, reply),
+                Handler::Write(handler) => self.write(command, handler, args, &mut attempts, reply),
+                Handler::Session(_) | Handler::Control(_) => self.beyond_keys(command, args, reply),
+                Handler::Container => panic!("the arity of {} asks for a subcommand", command.name),
+            };
+            let Err(Unfinished::Again(need)) = result else { break result };
+            reply.rewind(start);
+            match self.provide(need, command, args, &mut attempts, reply) {
+                ControlFlow::Continue(()) => {}
+                ControlFlow::Break(result) => break result.map_err(Unfinished::Refused),
+            }
+        };
+        if attempts.count > 0 {
+            self.end_attempts(&attempts, &result);
+        }
+        result
+    }
+
+    /// Provides what a command has asked for. Breaks where the command is not to be run again.
+    #[cold]
+    fn provide(
+        &mut self,
+        need: Need,
+        command: &'static Command,
+        args: Args<'_>,
+        attempts: &mut Attempts,
+        reply: &mut Reply<'_>,
+    ) -> ControlFlow<Result<(), CommandError>> {
+        if self.in_transaction {
+            let error = match need {
+                Need::Shards(_) => NOT_LOCKED,
+                _ => CommandError::OUT_OF_MEMORY,
+            };
+            return ControlFlow::Break(Err(error));
+        }
+        if attempts.count == ATTEMPTS_MAX {
+            return ControlFlow::Break(Err(CommandError::OUT_OF_MEMORY));
+        }
+        let key = args.keys().first();
+        let provided = match need {
+            Need::Room(need) => {
+                let shard = key.map_or(ShardIndex(0), |key| key.shard);
+                self.make_room(need.after(attempts.count), shard)
+            }
+            Need::RoomAhead(bytes) => {
+                self.unlock();
+                self.reserve_ahead(bytes)
+            }
+            Need::Owned => {
+                attempts.copies_apart = false;
+                self.own_apart(args.keys())
+            }
+            Need::Copied { offset, length, is_copied } => {
+                (attempts.copies_apart, attempts.has_copy) = (false, true);
+                let key = key.expect("an upload is stored at a key");
+                self.offer_copy(key, (offset, length), is_copied)
+            }
+            Need::CopyAhead(ahead) => {
+                let key = key.expect("an upload is to be stored at a key");
+                let copied = self.copy_ahead(key, *ahead);
+                return ControlFlow::Break(copied.map(|copied| reply.integer(copied as i64)));
+            }
+            Need::Shards(further) => {
+                self.add_shards(args, attempts, &further);
+                Ok(())
+            }
+        };
+        attempts.count += 1;
+        if let Err(error) = provided
+            && !std::mem::take(&mut attempts.is_optional)
+        {
+            return ControlFlow::Break(Err(error));
+        }
+        if let Some(shards) = &attempts.shards {
+            self.lock_ahead(shards);
+        }
+        debug_assert!(!matches!(command.handler, Handler::Container), "it has a handler");
+        ControlFlow::Continue(())
+    }
+
+    /// Adds `further` shards to those that the command is run under.
+    fn add_shards(&mut self, args: Args<'_>, attempts: &mut Attempts, further: &ShardSet) {
+        attempts.shard_attempts += 1;
+        let shards = attempts.shards.get_or_insert_default();
+        if attempts.shard_attempts > SHARD_ATTEMPTS_MAX {
+            **shards = ShardSet::first(self.keyspace.shard_count());
+            return;
+        }
+        args.keys().iter().for_each(|key| shards.insert(key.shard));
+        further.iter().for_each(|shard| shards.insert(shard));
+    }
+
+    /// Ends what was provided for one command only. One that waits registers under its locks.
+    #[cold]
+    fn end_attempts(&mut self, attempts: &Attempts, result: &Result<(), Unfinished>) {
+        if attempts.has_copy {
+            self.session.withdraw();
+        }
+        if attempts.shards.is_some() {
+            self.is_locked_ahead = false;
+            if !matches!(result, Err(Unfinished::Wait(_))) {
+                self.unlock();
+            }
+        }
+    }
+
+    /// Makes room for a change of about `bytes` that may not evict while it runs.
+    pub fn make_room_ahead(&mut self, bytes: usize) -> Result<(), CommandError> {
+        if self.keyspace.maxmemory() == 0 || bytes < AHEAD_BYTES_MIN {
+            return Ok(());
+        }
+        self.unlock();
+        self.reserve_ahead(bytes as u64)
+    }
+
+    #[cold]
+    fn make_room(&mut self, need: NeedRoom, shard: ShardIndex) -> Result<(), CommandError> {
+        self.unlock();
+        self.stretch.isolate(self.tick);
+        let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
+        let made = self.keyspace.reserve(need, shard, &mut context);
+        made.map_err(|_| CommandError::OUT_OF_MEMORY)
+    }
+
+    /// Makes room for `bytes` while nothing is held.
+    fn reserve_ahead(&mut self, bytes: u64) -> Result<(), CommandError> {
+        let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
+        let made = self.keyspace.reserve_ahead(bytes, &mut context);
+        made.map_err(|_| CommandError::OUT_OF_MEMORY)
+    }
+
+    /// Copies the upload of this offset and length for `key` while nothing is held, and has the
+    /// session offer the copy; what of it `is_copied` ahead is not copied again.
+    #[cold]
+    fn offer_copy(
+        &mut self,
+        key: &Key<'_>,
+        (offset, length): (u64, u64),
+        is_copied: bool,
+    ) -> Result<(), CommandError> {
+        self.unlock();
+        self.stretch.isolate(self.tick);
+        let claim = self.uploads().claim(offset, length)?;
+        let ahead = self.session.take_ahead(&claim, key).filter(|_| is_copied);
+        let copy = ahead.map(|mut block| {
+            block.copy_upload(&claim, length);
+            block
+        });
+        let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
+        let copy = copy.or_else(|| self.keyspace.copy_upload(key, &claim, &mut context));
+        self.session.offer(copy.ok_or(CommandError::OUT_OF_MEMORY)?);
+        Ok(())
+    }
+
+    /// Copies `part` of the upload of this offset and length, which is to be the value of `key`,
+    /// while nothing is held; returns how many of its bytes are copied then. A part that begins the
+    /// value begins the copy; one that does not go on with it, or finds no room, ends it, as any
+    /// other request does. Nothing is lost by that but time: a commit copies what is not there.
+    #[cold]
+    fn copy_ahead(
+        &mut self,
+        key: &Key<'_>,
+        CopyAhead { offset, length, part }: CopyAhead,
+    ) -> Result<u64, CommandError> {
+        self.unlock();
+        self.stretch.isolate(self.tick);
+        let claim = self.uploads().claim(offset, length)?;
+        let before = self.session.take_ahead(&claim, key);
+        let block = if part.is_empty() {
+            None
+        } else if part.start > 0 {
+            before.filter(|block| block.filled_bytes() as u64 == part.start)
+        } else if length < COPIED_APART_BYTES_MIN {
+            None
+        } else {
+            drop(before);
+            let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
+            let (key_length, length) = (key.bytes.len(), length as usize);
+            self.keyspace.reserve_block(key.shard, key_length, length, &mut context)
+        };
+        let Some(mut block) = block else { return Ok(0) };
+        let copied = block.copy_upload(&claim, part.end);
+        self.session.copy_ahead(block);
+        Ok(copied)
+    }
+
+    /// Owns the long ones of the values at `keys`, each copied while nothing is held. One that
+    /// changes meanwhile stays as it is.
+    #[cold]
+    fn own_apart(&mut self, keys: &[Key<'_>]) -> Result<(), CommandError> {
+        let (database, now) = (self.session.state.database, self.tick.now);
+        for key in keys {
+            self.lock_one(key.shard);
+            let guard = self.guard.as_ref().expect("locked just now");
+            let Some(held) = guard.read(database, now).hold_adopted(key) else { continue };
+            self.unlock();
+            self.stretch.isolate(self.tick);
+            let mut context = SweepContext { now, random: &mut self.tick.random };
+            let copy = self.keyspace.copy_adopted(key, &held, &mut context);
+            let mut copy = copy.ok_or(CommandError::OUT_OF_MEMORY)?;
+            self.lock_one(key.shard);
+            let guard = self.guard.as_mut().expect("locked just now");
+            let owned = guard.write(database, now).own_with(key, held, &mut copy);
+            owned.map_err(|_| CommandError::OUT_OF_MEMORY)?;
+        }
+        Ok(())
+    }
+}
