@@ -181,9 +181,12 @@ mod tests {
         }
     }
 
+    fn package(name: &str, version: &str, source: &str, licence: Value) -> Value {
+        json!({ "name": name, "version": version, "source": source, "license": licence })
+    }
+
     #[test]
     fn what_is_not_allowed_is_named() {
-        let package = |name: &str, version: &str, source: &str, licence: Value| json!({ "name": name, "version": version, "source": source, "license": licence });
         let findings = |packages: &[Value]| check_packages("Cargo.toml", packages, &rules()).len();
         let usual = format!("{DEFAULT_REGISTRY}index");
         let of = |version, licence| package("a", version, &usual, licence);
