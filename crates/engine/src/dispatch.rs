@@ -89,9 +89,7 @@ fn may(command: &Command, session: &SessionState, one: Flags, other: Flags) -> b
 fn refusal_of(reason: Refused) -> CommandError {
     CommandError::Fixed(match reason {
         Refused::Fenced => "READONLY You can't write against a read only replica.",
-        Refused::DiskFull => {
-            "MISCONF Errors writing to the AOF file: No space left on device"
-        }
+        Refused::DiskFull => "MISCONF Errors writing to the AOF file: No space left on device",
         Refused::LogFull => {
             "MISCONF Errors writing to the AOF file: it is too far behind what was written"
         }

@@ -112,7 +112,7 @@ fn split(package: &str, names: &[&str]) -> Vec<Part> {
 /// are to be added.
 fn miri_test(workspace: &Workspace, package: &str) -> Command {
     let mut command = Command::new("cargo");
-    command.args(["+nightly", "miri", "test", "--quiet", "--package", package, "--lib", "--"]);
+    command.args(["+nightly", "miri", "test", "--package", package, "--lib", "--"]);
     command.current_dir(&workspace.root);
     command
 }

@@ -14,11 +14,13 @@ const RULES: &str = "deny.toml";
 /// The workspaces, each with a lock file of its own.
 const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
 
+/// How cargo's metadata names what comes from its default registry, the only one that is allowed.
+const DEFAULT_REGISTRY: &str = "registry+https://github.com/rust-lang/";
+
 /// What `deny.toml` allows.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Rules {
     licences: Vec<String>,
-    registries: Vec<String>,
     /// Packages that may come in several versions.
     several: Vec<String>,
 }
@@ -31,8 +33,8 @@ pub fn check(workspace: &Workspace) -> Result<Vec<Finding>, String> {
     let text = std::fs::read_to_string(workspace.root.join(RULES))
         .map_err(|error| format!("{RULES}: {error}"))?;
     let rules = Rules::read(&text);
-    if rules.licences.is_empty() || rules.registries.is_empty() {
-        return Err(format!("{RULES} allows no licence or no registry"));
+    if rules.licences.is_empty() {
+        return Err(format!("{RULES} allows no licence"));
     }
     let mut findings = Vec::new();
     for manifest in MANIFESTS {
@@ -55,8 +57,7 @@ fn check_packages(manifest: &str, packages: &[Value], rules: &Rules) -> Vec<Find
         // A package without a source is one of the project's own.
         let (Some(name), Some(source)) = (field("name"), field("source")) else { continue };
         versions.entry(name).or_default().push(field("version").unwrap_or("?"));
-        let registry = source.strip_prefix("registry+");
-        if !registry.is_some_and(|url| rules.registries.iter().any(|allowed| allowed == url)) {
+        if !source.starts_with(DEFAULT_REGISTRY) {
             messages.push(format!("{name} comes from {source}"));
         }
         match field("license") {
@@ -79,8 +80,8 @@ fn check_packages(manifest: &str, packages: &[Value], rules: &Rules) -> Vec<Find
 }
 
 impl Rules {
-    /// Reads the lists in `text`. They are what tidy needs to know of TOML: a table's name in a line
-    /// of its own, then `name = [` and quoted words up to the line with the closing bracket.
+    /// Reads the lists in `text`. This is all of TOML that tidy needs to know: a table's name in a
+    /// line of its own, then `name = [` and quoted words up to the line with the closing bracket.
     fn read(text: &str) -> Rules {
         let mut rules = Rules::default();
         let (mut table, mut list) = ("", "");
@@ -97,7 +98,6 @@ impl Rules {
             let quoted = words.split('"').skip(1).step_by(2).map(str::to_owned);
             match (table, list) {
                 ("licenses", "allow") => rules.licences.extend(quoted),
-                ("sources", "allow-registry") => rules.registries.extend(quoted),
                 ("bans", "skip") => rules.several.extend(quoted),
                 _ => {}
             }
@@ -144,7 +144,7 @@ mod tests {
         Rules::read(
             "[licenses]\nallow = [\n    # Reasons [\"X\"].\n    \"MIT\",\n    \"ISC\",\n]\n\
              other = [\"GPL-3.0\"]\n[bans]\nskip = [\n    { name = \"syn\" },\n]\n\
-             [sources]\nallow-registry = [\"https://r\"]\n",
+             [sources]\nallow = [\"MPL-2.0\"]\n",
         )
     }
 
@@ -152,18 +152,20 @@ mod tests {
     fn the_lists_are_read() {
         let found = rules();
         assert_eq!(found.licences, ["MIT", "ISC"]);
-        assert_eq!(
-            (&found.registries[..], &found.several[..]),
-            (&["https://r".to_owned()][..], &["syn".to_owned()][..])
-        );
+        assert_eq!(found.several, ["syn"]);
     }
 
     #[test]
     fn a_licence_is_allowed_if_one_of_each_choice_is() {
         let allowed = |expression| is_allowed(expression, &rules().licences);
-        for good in
-            ["MIT", "MIT OR GPL-3.0", "GPL-3.0/MIT", "(GPL-3.0 OR MIT) AND ISC", "MIT AND ISC"]
-        {
+        for good in [
+            "MIT",
+            "MIT OR GPL-3.0",
+            "GPL-3.0/MIT",
+            "(GPL-3.0 OR MIT) AND ISC",
+            "MIT AND ISC",
+            "MIT OR GPL-3.0 AND GPL-2.0",
+        ] {
             assert!(allowed(good), "{good}");
         }
         for bad in [
@@ -179,21 +181,22 @@ mod tests {
         }
     }
 
+    fn package(name: &str, version: &str, source: &str, licence: Value) -> Value {
+        json!({ "name": name, "version": version, "source": source, "license": licence })
+    }
+
     #[test]
     fn what_is_not_allowed_is_named() {
-        let package = |name: &str, version: &str, source: &str, licence: Value| json!({ "name": name, "version": version, "source": source, "license": licence });
         let findings = |packages: &[Value]| check_packages("Cargo.toml", packages, &rules()).len();
-        let good = package("a", "1.0.0", "registry+https://r", "MIT".into());
-        assert_eq!(findings(std::slice::from_ref(&good)), 0);
+        let usual = format!("{DEFAULT_REGISTRY}index");
+        let of = |version, licence| package("a", version, &usual, licence);
+        assert_eq!(findings(&[of("1", "MIT".into())]), 0);
         assert_eq!(findings(&[package("a", "1", "git+https://r", "MIT".into())]), 1);
-        assert_eq!(findings(&[package("a", "1", "registry+https://s", "MIT".into())]), 1);
-        assert_eq!(findings(&[package("a", "1", "registry+https://r", "GPL-3.0".into())]), 1);
-        assert_eq!(findings(&[package("a", "1", "registry+https://r", Value::Null)]), 1);
-        assert_eq!(
-            findings(&[good.clone(), package("a", "2", "registry+https://r", "MIT".into())]),
-            1
-        );
-        let syn = |version| package("syn", version, "registry+https://r", "MIT".into());
+        assert_eq!(findings(&[package("a", "1", "registry+https://r", "MIT".into())]), 1);
+        assert_eq!(findings(&[of("1", "GPL-3.0".into())]), 1);
+        assert_eq!(findings(&[of("1", Value::Null)]), 1);
+        assert_eq!(findings(&[of("1", "MIT".into()), of("2", "MIT".into())]), 1);
+        let syn = |version| package("syn", version, &usual, "MIT".into());
         assert_eq!(findings(&[syn("2"), syn("3")]), 0);
         assert_eq!(findings(&[json!({ "name": "forebay-fuzz", "version": "0.0.0" })]), 0);
     }
