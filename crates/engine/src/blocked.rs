@@ -13,7 +13,7 @@ use std::cell::Cell;
 use base::{Key, Lsn};
 use command::{Args, Command, Handler, ReadContext, Room, Unfinished, Wait, Wake};
 use keyspace::{Guard, Keyspace, ReadyKey, Served, Service, ShardSet, WaitState, Waiter};
-use resp::{Output, OwnedRequest, Protocol, Reply, RequestView};
+use resp::{Output, OwnedRequest, Protocol, Reply};
 
 use crate::engine::{Ending, Engine, silence};
 use crate::keys::Keys;
@@ -118,8 +118,7 @@ impl Runner<'_, '_, '_, '_> {
     pub(crate) fn wait_for(
         &mut self,
         command: &'static Command,
-        request: RequestView<'_>,
-        keys: &[Key<'_>],
+        args: Args<'_>,
         wait: Wait,
         reply: &mut Reply<'_>,
     ) {
@@ -133,10 +132,11 @@ impl Runner<'_, '_, '_, '_> {
         let caller = Caller::of(&self.session.state);
         let Session { state, waits, .. } = &mut *self.session;
         state.blocked = Some(wait);
-        let awaited = &keys[..wait.key_count];
+        let awaited = &args.keys()[..wait.key_count];
         if awaited.is_empty() {
             return;
         }
+        let request = args.request();
         let bytes = request.iter().map(<[u8]>::len).sum::<usize>() + size_of::<BlockedRequest>();
         let request = OwnedRequest::new(request.iter());
         let (protocol, key_count) = (state.protocol, wait.key_count);
