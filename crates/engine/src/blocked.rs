@@ -4,9 +4,9 @@
 //! under the guard at hand: for each the handler of its command is run again on a copy of its
 //! request, with the facts of its session. The reply waits in the wait itself until the session's
 //! own worker takes it; nothing else of the session is touched. Where the handler answers that it
-//! waits again, the session keeps its place. Where it asks for what is not at hand, such as the lock
-//! of another shard, its worker is told to run the request itself, as if it had just come; until
-//! then nobody behind it is served.
+//! waits again, the session keeps its place. Where it asks for what is not at hand, such as the
+//! lock of another shard, its worker is told to run the request itself, as if it had just come;
+//! until then nobody behind it is served.
 
 use std::cell::Cell;
 
@@ -295,8 +295,8 @@ impl Engine {
         Some(end.release)
     }
 
-    /// Ends a session: nothing of it stays behind. What it was served and has not been told is lost,
-    /// as what was sent to a peer that is gone. The caller holds no guard.
+    /// Ends a session: nothing of it stays behind. What it was served and has not been told is
+    /// lost, as what was sent to a peer that is gone. The caller holds no guard.
     pub fn close(&self, session: &mut Session, tick: &mut Tick<'_>) {
         session.state.transaction = None;
         session.state.blocked = None;

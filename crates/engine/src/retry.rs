@@ -1,9 +1,9 @@
 //! The attempts of one command: it is run under its locks; where its handler asks for something,
 //! the locks are dropped, it is provided, and the command is run again from the start.
 //!
-//! Every command passes here, whatever its handler's kind. Each round of the loop provides something,
-//! and there are [`ATTEMPTS_MAX`] rounds at most. Within EXEC the locks of the whole queue are held
-//! and nothing can be provided: a command that asks is refused.
+//! Every command passes here, whatever its handler's kind. Each round of the loop provides
+//! something, and there are [`ATTEMPTS_MAX`] rounds at most. Within EXEC the locks of the whole
+//! queue are held and nothing can be provided: a command that asks is refused.
 
 use std::ops::ControlFlow;
 

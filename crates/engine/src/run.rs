@@ -358,9 +358,10 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         }
     }
 
-    /// Owns the values at the keys of a read, under the guard that it has. A read is not refused for
-    /// want of room: it asks for it once, or for copies of long values, and what there is no room
-    /// for then is copied for this read alone. So is everything within EXEC, which makes no room.
+    /// Owns the values at the keys of a read, under the guard that it has. A read is not refused
+    /// for want of room: it asks for it once, or for copies of long values, and what there is no
+    /// room for then is copied for this read alone. So is everything within EXEC, which makes no
+    /// room.
     #[cold]
     fn own_read_values(&mut self, args: Args<'_>) -> Result<Option<PrivateCopies>, Unfinished> {
         let keys = args.keys();
