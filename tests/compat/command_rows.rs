@@ -15,6 +15,18 @@ struct VersionDifference {
 }
 
 const VERSION_DIFFERENCES: &[VersionDifference] = &[
+    VersionDifference {
+        command: "blpop",
+        field: "flags",
+        source: "src/commands/blpop.json",
+        what: "scripts may use it",
+    },
+    VersionDifference {
+        command: "brpop",
+        field: "flags",
+        source: "src/commands/brpop.json",
+        what: "scripts may use it",
+    },
     at_7_2("bitcount", "src/commands/bitcount.json", "the block is called 'range'"),
     at_7_2("bitfield", "src/commands/bitfield.json", "blocks are called after their words"),
     at_7_2("bitfield_ro", "src/commands/bitfield_ro.json", "the block is called 'get-block'"),

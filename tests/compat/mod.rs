@@ -1,6 +1,7 @@
 //! Forebay beside redis-server 7.0.15: the same requests, the same replies.
 
 mod awaits;
+mod blocking_lists;
 mod command_rows;
 mod config_table;
 mod debug;

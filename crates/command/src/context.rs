@@ -224,8 +224,8 @@ impl WriteContext<'_> {
         }
     }
 
-    /// Returns the keys `names`, which the request does not declare. A handler asks before it changes
-    /// anything, and for all that it knows of at once.
+    /// Returns the keys `names`, which the request does not declare. A handler asks before it
+    /// changes anything, and for all that it knows of at once.
     ///
     /// # Errors
     /// When the shard of one is not locked: the handler is run again once it is.

@@ -4,16 +4,16 @@
 //! under the guard at hand: for each the handler of its command is run again on a copy of its
 //! request, with the facts of its session. The reply waits in the wait itself until the session's
 //! own worker takes it; nothing else of the session is touched. Where the handler answers that it
-//! waits again, the session keeps its place. Where it asks for what is not at hand, such as the lock
-//! of another shard, its worker is told to run the request itself, as if it had just come; until
-//! then nobody behind it is served.
+//! waits again, the session keeps its place. Where it asks for what is not at hand, such as the
+//! lock of another shard, its worker is told to run the request itself, as if it had just come;
+//! until then nobody behind it is served.
 
 use std::cell::Cell;
 
 use base::{Key, Lsn};
 use command::{Args, Command, Handler, ReadContext, Room, Unfinished, Wait, Wake};
 use keyspace::{Guard, Keyspace, ReadyKey, Served, Service, ShardSet, WaitState, Waiter};
-use resp::{Output, OwnedRequest, Protocol, Reply, RequestView};
+use resp::{Output, OwnedRequest, Protocol, Reply};
 
 use crate::engine::{Ending, Engine, silence};
 use crate::keys::Keys;
@@ -118,8 +118,7 @@ impl Runner<'_, '_, '_, '_> {
     pub(crate) fn wait_for(
         &mut self,
         command: &'static Command,
-        request: RequestView<'_>,
-        keys: &[Key<'_>],
+        args: Args<'_>,
         wait: Wait,
         reply: &mut Reply<'_>,
     ) {
@@ -133,10 +132,11 @@ impl Runner<'_, '_, '_, '_> {
         let caller = Caller::of(&self.session.state);
         let Session { state, waits, .. } = &mut *self.session;
         state.blocked = Some(wait);
-        let awaited = &keys[..wait.key_count];
+        let awaited = &args.keys()[..wait.key_count];
         if awaited.is_empty() {
             return;
         }
+        let request = args.request();
         let bytes = request.iter().map(<[u8]>::len).sum::<usize>() + size_of::<BlockedRequest>();
         let request = OwnedRequest::new(request.iter());
         let (protocol, key_count) = (state.protocol, wait.key_count);
@@ -295,8 +295,8 @@ impl Engine {
         Some(end.release)
     }
 
-    /// Ends a session: nothing of it stays behind. What it was served and has not been told is lost,
-    /// as what was sent to a peer that is gone. The caller holds no guard.
+    /// Ends a session: nothing of it stays behind. What it was served and has not been told is
+    /// lost, as what was sent to a peer that is gone. The caller holds no guard.
     pub fn close(&self, session: &mut Session, tick: &mut Tick<'_>) {
         session.state.transaction = None;
         session.state.blocked = None;

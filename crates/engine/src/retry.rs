@@ -1,9 +1,9 @@
 //! The attempts of one command: it is run under its locks; where its handler asks for something,
 //! the locks are dropped, it is provided, and the command is run again from the start.
 //!
-//! Every command passes here, whatever its handler's kind. Each round of the loop provides something,
-//! and there are [`ATTEMPTS_MAX`] rounds at most. Within EXEC the locks of the whole queue are held
-//! and nothing can be provided: a command that asks is refused.
+//! Every command passes here, whatever its handler's kind. Each round of the loop provides
+//! something, and there are [`ATTEMPTS_MAX`] rounds at most. Within EXEC the locks of the whole
+//! queue are held and nothing can be provided: a command that asks is refused.
 
 use std::ops::ControlFlow;
 
@@ -27,76 +27,83 @@ const NOT_LOCKED: CommandError = CommandError::Fixed(
     "ERR inside a transaction a command may only use keys that the queued requests declare",
 );
 
-/// What the earlier attempts of a command leave for the next one.
+/// What the earlier attempts of a command leave for the next one. It is part of the runner, so that
+/// a command that is done at once touches no more than the count.
+#[derive(Default)]
 pub(crate) struct Attempts {
     /// How many there were.
     pub count: u32,
-    /// Long copies are made while nothing is locked, where the command asks for it. Once that has
-    /// been done, what others change meanwhile is copied under the locks.
-    pub copies_apart: bool,
+    shard_attempts: u32,
+    /// Long copies have been made while nothing was locked: what others change after that is copied
+    /// under the locks.
+    pub has_copied_apart: bool,
     /// The command can do without what it has asked for.
     pub is_optional: bool,
     /// A copy is on offer that is of no use after the command.
     has_copy: bool,
     /// The shards that were locked for the command, once it has asked for some.
     shards: Option<Box<ShardSet>>,
-    shard_attempts: u32,
-}
-
-impl Attempts {
-    #[inline]
-    pub fn new() -> Attempts {
-        Attempts {
-            count: 0,
-            copies_apart: true,
-            is_optional: false,
-            has_copy: false,
-            shards: None,
-            shard_attempts: 0,
-        }
-    }
 }
 
 impl Runner<'_, '_, '_, '_> {
-    /// Runs a command until it is done, refused, or waits. What it has written of a reply is taken
-    /// back before it is run again. Always inlined: every command passes here.
+    /// Runs a command until it is done, refused, or waits, and writes its reply. Always inlined:
+    /// every command passes here.
     #[inline(always)]
     pub(crate) fn run_to_end(
         &mut self,
         command: &'static Command,
         args: Args<'_>,
         reply: &mut Reply<'_>,
-    ) -> Result<(), Unfinished> {
+    ) {
         let start = reply.position();
-        let mut attempts = Attempts::new();
-        let result = loop {
+        loop {
             let result = match command.handler {
-                Handler::Read(handler) => self.read(command, handler, args, &mut attempts, reply),
-                Handler::Write(handler) => self.write(command, handler, args, &mut attempts, reply),
+                Handler::Read(handler) => self.read(command, handler, args, reply),
+                Handler::Write(handler) => self.write(command, handler, args, reply),
                 Handler::Session(_) | Handler::Control(_) => self.beyond_keys(command, args, reply),
                 Handler::Container => panic!("the arity of {} asks for a subcommand", command.name),
             };
-            let Err(Unfinished::Again(need)) = result else { break result };
+            let Err(unfinished) = result else { break };
             reply.rewind(start);
-            match self.provide(need, command, args, &mut attempts, reply) {
-                ControlFlow::Continue(()) => {}
-                ControlFlow::Break(result) => break result.map_err(Unfinished::Refused),
+            if self.act_on(unfinished, command, args, reply).is_break() {
+                break;
+            }
+        }
+        if self.attempts.count > 0 {
+            self.end_attempts();
+        }
+    }
+
+    /// Acts on the answer of a command that is not done. Breaks where it is not to be run again.
+    #[cold]
+    fn act_on(
+        &mut self,
+        unfinished: Unfinished,
+        command: &'static Command,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> ControlFlow<()> {
+        let result = match unfinished {
+            Unfinished::Again(need) => self.provide(need, args, reply),
+            Unfinished::Refused(error) => ControlFlow::Break(Err(error)),
+            Unfinished::Wait(wait) => {
+                self.wait_for(command, args, wait, reply);
+                ControlFlow::Break(Ok(()))
             }
         };
-        if attempts.count > 0 {
-            self.end_attempts(&attempts, &result);
-        }
-        result
+        result.map_break(|result| {
+            if let Err(error) = result {
+                self.tick.tally.count_failure(command, &error);
+                error.write(reply);
+            }
+        })
     }
 
     /// Provides what a command has asked for. Breaks where the command is not to be run again.
-    #[cold]
     fn provide(
         &mut self,
         need: Need,
-        command: &'static Command,
         args: Args<'_>,
-        attempts: &mut Attempts,
         reply: &mut Reply<'_>,
     ) -> ControlFlow<Result<(), CommandError>> {
         if self.in_transaction {
@@ -106,25 +113,25 @@ impl Runner<'_, '_, '_, '_> {
             };
             return ControlFlow::Break(Err(error));
         }
-        if attempts.count == ATTEMPTS_MAX {
+        if self.attempts.count == ATTEMPTS_MAX {
             return ControlFlow::Break(Err(CommandError::OUT_OF_MEMORY));
         }
         let key = args.keys().first();
         let provided = match need {
             Need::Room(need) => {
                 let shard = key.map_or(ShardIndex(0), |key| key.shard);
-                self.make_room(need.after(attempts.count), shard)
+                self.make_room(need.after(self.attempts.count), shard)
             }
             Need::RoomAhead(bytes) => {
                 self.unlock();
                 self.reserve_ahead(bytes)
             }
             Need::Owned => {
-                attempts.copies_apart = false;
+                self.attempts.has_copied_apart = true;
                 self.own_apart(args.keys())
             }
             Need::Copied { offset, length, is_copied } => {
-                (attempts.copies_apart, attempts.has_copy) = (false, true);
+                (self.attempts.has_copied_apart, self.attempts.has_copy) = (true, true);
                 let key = key.expect("an upload is stored at a key");
                 self.offer_copy(key, (offset, length), is_copied)
             }
@@ -134,46 +141,47 @@ impl Runner<'_, '_, '_, '_> {
                 return ControlFlow::Break(copied.map(|copied| reply.integer(copied as i64)));
             }
             Need::Shards(further) => {
-                self.add_shards(args, attempts, &further);
+                self.add_shards(args, &further);
                 Ok(())
             }
         };
-        attempts.count += 1;
+        self.attempts.count += 1;
         if let Err(error) = provided
-            && !std::mem::take(&mut attempts.is_optional)
+            && !std::mem::take(&mut self.attempts.is_optional)
         {
             return ControlFlow::Break(Err(error));
         }
-        if let Some(shards) = &attempts.shards {
-            self.lock_ahead(shards);
+        if let Some(shards) = self.attempts.shards.take() {
+            self.lock_ahead(&shards);
+            self.attempts.shards = Some(shards);
         }
-        debug_assert!(!matches!(command.handler, Handler::Container), "it has a handler");
         ControlFlow::Continue(())
     }
 
     /// Adds `further` shards to those that the command is run under.
-    fn add_shards(&mut self, args: Args<'_>, attempts: &mut Attempts, further: &ShardSet) {
-        attempts.shard_attempts += 1;
-        let shards = attempts.shards.get_or_insert_default();
-        if attempts.shard_attempts > SHARD_ATTEMPTS_MAX {
-            **shards = ShardSet::first(self.keyspace.shard_count());
+    fn add_shards(&mut self, args: Args<'_>, further: &ShardSet) {
+        let shard_count = self.keyspace.shard_count();
+        let Attempts { shards, shard_attempts, .. } = &mut self.attempts;
+        let shards = shards.get_or_insert_default();
+        *shard_attempts += 1;
+        if *shard_attempts > SHARD_ATTEMPTS_MAX {
+            **shards = ShardSet::first(shard_count);
             return;
         }
         args.keys().iter().for_each(|key| shards.insert(key.shard));
         further.iter().for_each(|shard| shards.insert(shard));
     }
 
-    /// Ends what was provided for one command only. One that waits registers under its locks.
+    /// Ends what was provided for one command only.
     #[cold]
-    fn end_attempts(&mut self, attempts: &Attempts, result: &Result<(), Unfinished>) {
+    fn end_attempts(&mut self) {
+        let attempts = std::mem::take(&mut self.attempts);
         if attempts.has_copy {
             self.session.withdraw();
         }
         if attempts.shards.is_some() {
             self.is_locked_ahead = false;
-            if !matches!(result, Err(Unfinished::Wait(_))) {
-                self.unlock();
-            }
+            self.unlock();
         }
     }
 

@@ -55,6 +55,7 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     pub(crate) lsn: Lsn,
     /// Where the reply of the last EXEC ends: its parts are settled one by one.
     pub(crate) settled_to: usize,
+    pub(crate) attempts: Attempts,
     /// Sessions whose waits were served, to be told once nothing is locked.
     pub(crate) served: Vec<Served>,
 }
@@ -89,6 +90,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             stretch,
             lsn: Lsn(0),
             settled_to: 0,
+            attempts: Attempts::default(),
             served: Vec::new(),
         }
     }
@@ -121,8 +123,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     pub fn end(mut self, executed: usize) -> BatchEnd {
         self.unlock();
         self.stretch.end(self.tick);
-        for served in std::mem::take(&mut self.served) {
-            self.tick.host.tell_served(served);
+        if !self.served.is_empty() {
+            self.tell_served();
         }
         BatchEnd {
             executed,
@@ -130,6 +132,11 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             ending: self.ending,
             release: Release { lsn: self.lsn },
         }
+    }
+
+    #[cold]
+    fn tell_served(&mut self) {
+        self.served.drain(..).for_each(|served| self.tick.host.tell_served(served));
     }
 
     /// Runs, queues or refuses one request and writes its reply. Returns false where it has to
@@ -219,24 +226,10 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         if self.first_began == 0 {
             self.first_began = began;
         }
-        let start = reply.position();
         let args = Args::new(request, keys);
-        let result = self.run_to_end(command, args, reply);
+        self.run_to_end(command, args, reply);
         if self.tick.audience.is_there() {
             self.tick.audience.show(command, request, &self.session.state);
-        }
-        match result {
-            Ok(()) => {}
-            Err(Unfinished::Wait(wait)) => {
-                reply.rewind(start);
-                self.wait_for(command, request, keys, wait, reply);
-            }
-            Err(Unfinished::Refused(error)) => {
-                reply.rewind(start);
-                self.tick.tally.count_failure(command, &error);
-                error.write(reply);
-            }
-            Err(Unfinished::Again(_)) => unreachable!("it was run again"),
         }
         // After it ran: INFO does not count itself, nor RESETSTAT forget itself.
         match (is_alone, self.stretch.take_isolated()) {
@@ -327,7 +320,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         command: &Command,
         handler: ReadHandler,
         args: Args<'_>,
-        attempts: &mut Attempts,
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
         let (database, now) = (self.session.state.database, self.tick.now);
@@ -335,7 +327,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let leaves_no_touch = self.session.state.leaves_no_touch;
         self.lock(args.keys());
         let copies = match self.keyspace.has_adopted() && command.uses_values(args.request()) {
-            true => self.own_read_values(args, attempts)?,
+            true => self.own_read_values(args)?,
             false => None,
         };
         let view = self.guard.as_ref().expect("locked just now").read(database, now);
@@ -366,25 +358,22 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         }
     }
 
-    /// Owns the values at the keys of a read, under the guard that it has. A read is not refused for
-    /// want of room: it asks for it once, or for copies of long values, and what there is no room
-    /// for then is copied for this read alone. So is everything within EXEC, which makes no room.
+    /// Owns the values at the keys of a read, under the guard that it has. A read is not refused
+    /// for want of room: it asks for it once, or for copies of long values, and what there is no
+    /// room for then is copied for this read alone. So is everything within EXEC, which makes no
+    /// room.
     #[cold]
-    fn own_read_values(
-        &mut self,
-        args: Args<'_>,
-        attempts: &mut Attempts,
-    ) -> Result<Option<PrivateCopies>, Unfinished> {
+    fn own_read_values(&mut self, args: Args<'_>) -> Result<Option<PrivateCopies>, Unfinished> {
         let keys = args.keys();
         if !self.in_transaction {
-            let need = if attempts.count == 0 && self.own_view().owns_long(keys) {
+            let need = if self.attempts.count == 0 && self.own_view().owns_long(keys) {
                 Need::Owned
             } else {
                 let Err(need) = self.own_all(keys) else { return Ok(None) };
                 Need::Room(need)
             };
-            if attempts.count == 0 {
-                attempts.is_optional = true;
+            if self.attempts.count == 0 {
+                self.attempts.is_optional = true;
                 return Err(need.into());
             }
         }
@@ -410,14 +399,11 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         command: &Command,
         handler: WriteHandler,
         args: Args<'_>,
-        attempts: &mut Attempts,
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
         match args.keys() {
-            [key] if !self.is_locked_ahead => {
-                self.write_one(command, handler, key, args, attempts, reply)
-            }
-            _ => self.write_atomically(command, handler, args, attempts, reply),
+            [key] if !self.is_locked_ahead => self.write_one(command, handler, key, args, reply),
+            _ => self.write_atomically(command, handler, args, reply),
         }
     }
 
@@ -429,7 +415,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         handler: WriteHandler,
         key: &Key<'_>,
         args: Args<'_>,
-        attempts: &Attempts,
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
         self.lock_one(key.shard);
@@ -438,7 +423,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         if let Some(block) = self.session.offer.take() {
             guard.offer(block);
         }
-        let copies_apart = attempts.copies_apart;
+        let copies_apart = !self.attempts.has_copied_apart;
         let result = self.attempt(command, handler, Room::Evicted, copies_apart, args, reply);
         let guard = self.guard.as_mut().expect("an attempt keeps it");
         if has_offer {
@@ -482,7 +467,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         command: &Command,
         handler: WriteHandler,
         args: Args<'_>,
-        attempts: &Attempts,
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
         if self.in_transaction {
@@ -494,14 +478,15 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.settle_expired(args.keys());
             return result;
         }
-        if attempts.count == 0 {
+        if self.attempts.count == 0 {
             self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
         }
         let guard = self.lock(args.keys());
         guard.begin_atomic();
         guard.limit_overshoot(0, false);
         let room = Room::Ahead { overshoot_bytes_max: 0 };
-        let result = self.attempt(command, handler, room, attempts.copies_apart, args, reply);
+        let copies_apart = !self.attempts.has_copied_apart;
+        let result = self.attempt(command, handler, room, copies_apart, args, reply);
         self.settle_expired(args.keys());
         // One that waits registers under the guard under which it looked.
         if !matches!(result, Err(Unfinished::Wait(_))) {

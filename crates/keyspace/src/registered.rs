@@ -69,8 +69,8 @@ impl<T> Registered<T> {
             .map(|(registration, what)| (*registration, what))
     }
 
-    /// Returns what is registered for keys of `database` with the hash `secret` from `start` on, the
-    /// oldest first.
+    /// Returns what is registered for keys of `database` with the hash `secret` from `start` on,
+    /// the oldest first.
     pub fn behind(
         &self,
         database: DatabaseIndex,

@@ -1,4 +1,5 @@
-//! Waiting for keys: who waits for a key, in the order in which they came, and which keys are ready.
+//! Waiting for keys: who waits for a key, in the order in which they came, and which keys are
+//! ready.
 //!
 //! A session that finds none of its keys registers under the very guard under which it looked, so
 //! that no key comes unseen in between. Whatever makes a key exist, or changes one that exists,
@@ -9,9 +10,9 @@
 //! served under a guard of their own.
 //!
 //! What serving means is the caller's: this file knows who waits, keeps what the caller registers
-//! with a wait, and ends each wait once. A wait of several keys is registered with each of them, and
-//! ends by one step on its [`Waiter`]: either it was served, or the session itself has ended it.
-//! Nothing else of a session is touched by those who serve it.
+//! with a wait, and ends each wait once. A wait of several keys is registered with each of them,
+//! and ends by one step on its [`Waiter`]: either it was served, or the session itself has ended
+//! it. Nothing else of a session is touched by those who serve it.
 
 use std::any::Any;
 use std::ops::Bound;
@@ -295,9 +296,9 @@ impl Guard<'_> {
         self.recorder.take_ready()
     }
 
-    /// Returns who waits for `ready` next behind `place`, or first of all, and for the type that the
-    /// key has at `now`; none where the key is gone. Costs the logarithm of how many wait, and a step
-    /// for each who waits for another type.
+    /// Returns who waits for `ready` next behind `place`, or first of all, and for the type that
+    /// the key has at `now`; none where the key is gone. Costs the logarithm of how many wait, and
+    /// a step for each who waits for another type.
     ///
     /// # Panics
     /// When this guard lacks the shard of the key.
@@ -377,9 +378,9 @@ impl Keyspace {
         }
     }
 
-    /// Returns the keys that were ready when the guards under which they became so were dropped, and
-    /// that nobody has served yet; one load where there are none. Whoever writes asks once he holds
-    /// no guard, and serves them.
+    /// Returns the keys that were ready when the guards under which they became so were dropped,
+    /// and that nobody has served yet; one load where there are none. Whoever writes asks once he
+    /// holds no guard, and serves them.
     #[inline]
     pub fn take_unserved(&self) -> Vec<ReadyKey> {
         if !self.unserved.has_any.load(Ordering::Relaxed) {

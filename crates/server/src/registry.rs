@@ -242,9 +242,9 @@ impl Registry {
         record.stall.claim(&self.stalls).then_some(record.worker)
     }
 
-    /// Returns whether the wait of client `id` in a blocking command may be served: nobody has ended
-    /// the client, or taken the right to end the wait. Its worker may not have noted yet that the
-    /// wait has begun.
+    /// Returns whether the wait of client `id` in a blocking command may be served: nobody has
+    /// ended the client, or taken the right to end the wait. Its worker may not have noted yet that
+    /// the wait has begun.
     pub fn may_serve(&self, id: u64) -> bool {
         self.clients().get(&id).is_some_and(|record| !record.stall.is_claimed())
     }

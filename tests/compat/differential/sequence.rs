@@ -57,6 +57,8 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("await", "Forebay's own"),
     ("bgrewriteaof", "Redis writes to disk; compat/observation.rs has the refusal"),
     ("bgsave", "Redis writes to disk; compat/observation.rs has the refusal"),
+    ("blpop", "would make sessions wait; compat/blocking_lists.rs has it"),
+    ("brpop", "would make sessions wait; compat/blocking_lists.rs has it"),
     ("client|info", "shows addresses and ages; compat/information.rs compares its fields"),
     ("client|list", "shows addresses and ages; compat/information.rs compares its fields"),
     ("client|kill", "would end sessions; compat/sessions.rs has it"),

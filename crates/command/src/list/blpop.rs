@@ -14,7 +14,7 @@ pub static BLPOP: Command = Command {
     complexity: "O(N), N being the number of keys",
     group: Group::List,
     arity: Arity::at_least(3),
-    flags: Flags::BLOCKING.with(Flags::NOSCRIPT),
+    flags: Flags::BLOCKING,
     keys: &[KeySpec::all_but_last_from(
         1,
         KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::DELETE),

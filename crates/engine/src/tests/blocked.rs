@@ -1,7 +1,7 @@
 //! Sessions that wait for what only one of them can have: who gets it, and that nothing is lost.
 //!
-//! A command of these tests' own, which moves an element to a key that its request does not declare,
-//! shows what scripts and BLMOVE need: locks that are asked for while the command runs.
+//! A command of these tests' own, which moves an element to a key that its request does not
+//! declare, shows what scripts and BLMOVE need: locks that are asked for while the command runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
