@@ -4,7 +4,7 @@
 //! *Layout*: `engine.rs` runs a batch in three passes, `window.rs` is what the first two leave for
 //! the third, `dispatch.rs` the one ordered list of checks, `run.rs` one command under its locks,
 //! `transaction.rs` EXEC; `session.rs` what lasts between batches, `tick.rs` what comes from
-//! outside, `tally.rs` what is counted, `audience.rs` who is shown what runs, `pause.rs` which
+//! outside, `clock.rs` the time, `tally.rs` what is counted, `audience.rs` who is shown what runs, `pause.rs` which
 //! requests have to wait; `receive.rs` finds the place of a value that is still to come,
 //! `release.rs` says when replies may leave, `apply.rs`
 //! replays effects.
@@ -17,6 +17,7 @@
 mod apply;
 mod audience;
 mod blocked;
+mod clock;
 mod dispatch;
 mod engine;
 mod histogram;
@@ -39,6 +40,7 @@ mod tests;
 
 pub use apply::{Applier, ApplyError};
 pub use audience::{Audience, Stage};
+pub use clock::Clock;
 pub use engine::{BatchEnd, Ending, Engine};
 pub use histogram::Distribution;
 pub use pause::PauseSwitch;

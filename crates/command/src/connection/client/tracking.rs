@@ -61,7 +61,8 @@ fn check_options(cx: &SessionContext<'_>, args: Args<'_>) -> Result<(), Unfinish
             }
             is_redirected = true;
             let id = parse_i64(args.at(index + 1)).ok_or(CommandError::NotInteger)?;
-            let target = u64::try_from(id).ok().and_then(|id| cx.host.client(id));
+            let clients = cx.host.clients()?;
+            let target = u64::try_from(id).ok().and_then(|id| clients.one(id));
             target.ok_or(NO_SUCH_TARGET)?;
             2
         } else if args.is(index, "prefix") && has_value {

@@ -43,7 +43,7 @@ pub static OOM: Command = Command {
 pub static PANIC: Command = Command {
     name: "debug|panic",
     summary: "Ends the server by a failure that it finds itself.",
-    handler: Handler::Control(|cx, _, _| cx.host.crash(Crash::Failure)),
+    handler: Handler::Control(|cx, _, _| cx.host.process()?.crash(Crash::Failure)),
     ..ROW
 };
 
@@ -51,6 +51,6 @@ pub static PANIC: Command = Command {
 pub static SEGFAULT: Command = Command {
     name: "debug|segfault",
     summary: "Ends the server by a write to memory that it may not write.",
-    handler: Handler::Control(|cx, _, _| cx.host.crash(Crash::Fault)),
+    handler: Handler::Control(|cx, _, _| cx.host.process()?.crash(Crash::Fault)),
     ..ROW
 };
