@@ -81,7 +81,7 @@ impl Host for Shared {
     }
 
     fn sleep(&self, duration: Duration) {
-        std::thread::sleep(duration);
+        self.runtime.clock().sleep(duration);
     }
 
     fn clients(&self) -> Result<&dyn Clients, Unavailable> {
@@ -99,11 +99,11 @@ impl Host for Shared {
 
 impl Clients for Shared {
     fn all(&self) -> Vec<ClientInfo> {
-        self.clients.all(sys::clock::realtime())
+        self.clients.all(self.runtime.clock().wall())
     }
 
     fn one(&self, id: u64) -> Option<ClientInfo> {
-        self.clients.one(id, sys::clock::realtime())
+        self.clients.one(id, self.runtime.clock().wall())
     }
 
     fn end(&self, ids: &[u64]) -> usize {
@@ -155,7 +155,7 @@ impl Process for Shared {
         match crash {
             Crash::Fault => sys::crash::fault(),
             Crash::Failure => {
-                let now = sys::clock::realtime().0 / 1000;
+                let now = self.runtime.clock().wall().0 / 1000;
                 let text = format!("DEBUG PANIC called at Unix time {now}");
                 sys::crash::software_failed(file!(), line!(), &text)
             }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use command::{
-    ClientInfo, Clients, ConfigError, Crash, Host, InfoKind, InfoSections, Observer, Pause, Process,
-    RewriteError, SessionState, SharedMemory, ShutdownError, ShutdownRequest, Unavailable, Wake,
+    ClientInfo, Clients, ConfigError, Crash, Host, InfoKind, InfoSections, Observer, Pause,
+    Process, RewriteError, SessionState, SharedMemory, ShutdownError, ShutdownRequest, Unavailable,
+    Wake,
 };
 use keyspace::Served;
 
