@@ -4,10 +4,9 @@
 //! *Layout*: `engine.rs` runs a batch in three passes, `window.rs` is what the first two leave for
 //! the third, `dispatch.rs` the one ordered list of checks, `run.rs` one command under its locks,
 //! `transaction.rs` EXEC; `session.rs` what lasts between batches, `tick.rs` what comes from
-//! outside, `clock.rs` the time, `tally.rs` what is counted, `audience.rs` who is shown what runs, `pause.rs` which
-//! requests have to wait; `receive.rs` finds the place of a value that is still to come,
-//! `release.rs` says when replies may leave, `apply.rs`
-//! replays effects.
+//! outside, `clock.rs` the time, `tally.rs` what is counted, `audience.rs` who is shown what runs,
+//! `pause.rs` which requests have to wait; `receive.rs` finds the place of a value that is still to
+//! come, `release.rs` says when replies may leave, `apply.rs` replays effects.
 //! *Invariants*: replies come in the order of requests; a command that was refused has changed
 //! nothing; the engine is a function of its state, the time, the random numbers and the bytes that
 //! it is given.

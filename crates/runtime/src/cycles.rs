@@ -1,5 +1,5 @@
-//! What is counted of the rounds of a sweeper: the looks for expired keys, and the time that memory was
-//! above its limit.
+//! What is counted of the rounds of a sweeper: the looks for expired keys, and the time that memory
+//! was above its limit.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;

@@ -15,8 +15,8 @@ use crate::embedded::{Embedded, locked};
 /// An option that CONFIG GET shows: its name and its value.
 type Shown = (&'static str, fn(&Embedded) -> String);
 
-/// What CONFIG GET shows, by Redis's names in their order. The embedding program sets it, CONFIG SET
-/// does not.
+/// What CONFIG GET shows, by Redis's names in their order. The embedding program sets it, CONFIG
+/// SET does not.
 const SHOWN: [Shown; 8] = [
     ("databases", |it| it.database_count().to_string()),
     ("enable-debug-command", |it| yes_or_no(it.allows_debug)),

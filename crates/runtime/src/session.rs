@@ -38,9 +38,9 @@ impl<'r> Session<'r> {
         }
     }
 
-    /// Runs the request that `words` are and returns the bytes of its reply, as RESP. They are empty
-    /// where there is none yet, as a blocking command waits ([`Session::poll`]), and where the
-    /// session wants none (CLIENT REPLY).
+    /// Runs the request that `words` are and returns the bytes of its reply, as RESP. They are
+    /// empty where there is none yet, as a blocking command waits ([`Session::poll`]), and where
+    /// the session wants none (CLIENT REPLY).
     ///
     /// # Panics
     /// When there is no word.
@@ -91,8 +91,8 @@ impl<'r> Session<'r> {
         self.session.state.blocked.is_some()
     }
 
-    /// Returns the reply of the blocking command that waits, if a key has ended its wait or its time
-    /// is over.
+    /// Returns the reply of the blocking command that waits, if a key has ended its wait or its
+    /// time is over.
     pub fn poll(&mut self) -> Option<Vec<u8>> {
         self.session.state.blocked.as_ref()?;
         let served = self.embedded.take_served(self.session.state.id);

@@ -242,7 +242,8 @@ fn run(indexes: &[usize], steps: u64, seed: u64, wanted: Wanted) -> (Vec<Record>
     (records, shown)
 }
 
-/// Checks that `first` and `second` are the same record; `show` gives the text of a command of each.
+/// Checks that `first` and `second` are the same record; `show` gives the text of a command of
+/// each.
 fn assert_same(
     index: usize,
     first: &Record,

@@ -11,8 +11,8 @@
 //! it, `doors.rs` exchanges the TCP listeners, `crash.rs` says what a crash is reported with.
 //! *Invariants*: a connection belongs to one worker; a worker never waits but for readiness; an
 //! idle server uses no processor time; every buffer has a limit.
-//! *Not here*: what a command does (command), the order of checks (engine), what an instance does by
-//! itself and its memory (runtime), system calls (sys).
+//! *Not here*: what a command does (command), the order of checks (engine), what an instance does
+//! by itself and its memory (runtime), system calls (sys).
 #![forbid(unsafe_code)]
 
 pub mod config;

@@ -97,7 +97,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
     },
     Campaign {
         name: "sim",
-        promise: "a million commands on four instances with clocks of their own follow from one seed",
+        promise: "a million commands on four instances with own clocks follow from one seed",
         has_short: false,
         amounts: &[("FOREBAY_SIM_COMMANDS", 1_000_000)],
         target: SIM,

@@ -4,8 +4,8 @@ use keyspace::UploadError;
 
 use crate::error::CommandError;
 
-/// What SHM asks for. Each method refuses where it is not written, as to a session that did not come
-/// by the unix socket. No method locks a shard.
+/// What SHM asks for. Each method refuses where it is not written, as to a session that did not
+/// come by the unix socket. No method locks a shard.
 pub trait SharedMemory {
     /// Begins to share the arena with the process of session `id`. The descriptor of the session's
     /// pin table leaves with the first byte that is sent to it next.
