@@ -141,8 +141,11 @@ impl Embedded {
     }
 }
 
+/// A section of INFO: its name, and what writes its fields.
+type Section = (&'static str, fn(&Embedded, &mut String));
+
 /// The sections of INFO, in Redis's order and names.
-const SECTIONS: [(&str, fn(&Embedded, &mut String)); 4] =
+const SECTIONS: [Section; 4] =
     [("Server", server), ("Memory", memory), ("Stats", statistics), ("Keyspace", keys)];
 
 fn server(embedded: &Embedded, text: &mut String) {
