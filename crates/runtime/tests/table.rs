@@ -40,7 +40,7 @@ const REFUSED: [&str; 17] = [
 
 fn embedded(clock: &Arc<ManualClock>, allows_debug: bool) -> Embedded {
     let options = EmbeddedOptions { allows_debug, ..EmbeddedOptions::default() };
-    Embedded::open(&options, Environment::simulated(Arc::clone(clock), 1)).unwrap()
+    Embedded::open(&options, Environment::simulated(Arc::clone(clock), 1)).expect("there is memory")
 }
 
 fn commands() -> impl Iterator<Item = &'static Command> {
