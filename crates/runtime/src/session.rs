@@ -122,6 +122,10 @@ impl<'r> Session<'r> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The shards that it would leave may be locked by whoever panics.
+            return;
+        }
         self.embedded.runtime.engine().close(&mut self.session);
         self.embedded.take_served(self.session.state.id);
     }

@@ -6,7 +6,10 @@ use std::time::Duration;
 use base::UnixMs;
 use command::generate::{Draw, Generator, Profile};
 use command::{Command, Handler, rows};
-use runtime::{Embedded, EmbeddedOptions, Environment, ManualClock, Session};
+use keyspace::EvictionPolicy;
+use runtime::{
+    Embedded, EmbeddedOptions, Environment, ManualClock, Memory, Options, Session, Tuning,
+};
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
 /// Requests that are drawn of each command.
@@ -162,6 +165,43 @@ fn a_sweep_removes_what_has_expired() {
     (0..4).for_each(|_| embedded.sweep());
     assert_eq!(run(&mut session, "DBSIZE"), ":0\r\n");
     assert!(run(&mut session, "INFO stats").contains("\r\nexpired_keys:100\r\n"));
+}
+
+#[test]
+fn an_instance_may_have_memory_that_others_map_and_the_time_of_the_system() {
+    let memory = Memory::Shared { segment_bytes: 1 << 20, takes_pages_up_front: false };
+    let instance = Options { memory, ..Options::default() };
+    let options = EmbeddedOptions { instance, ..EmbeddedOptions::default() };
+    let embedded = Embedded::open(&options, Environment::system()).unwrap();
+    assert!(embedded.runtime().segments().is_some());
+    let mut session = embedded.session();
+    assert_eq!(run(&mut session, "SET key value PX 1"), "+OK\r\n");
+    while run(&mut session, "EXISTS key") != ":0\r\n" {}
+    let started = embedded.runtime().clock().steady_ns();
+    while embedded.runtime().clock().steady_ns() == started {}
+    embedded.sweep();
+}
+
+#[test]
+fn a_limit_that_is_lowered_takes_effect_with_the_next_sweep() {
+    let clock = Arc::new(ManualClock::new(NOW));
+    let memory = Memory::Heap { segment_bytes: 1 << 16, segment_count: 1024 };
+    let instance = Options { memory, ..Options::default() };
+    let options = EmbeddedOptions { instance, ..EmbeddedOptions::default() };
+    let environment = Environment::simulated(Arc::clone(&clock), 1);
+    let embedded = Embedded::open(&options, environment).unwrap();
+    let mut session = embedded.session();
+    let value = "v".repeat(1000);
+    for number in 0..4000 {
+        run(&mut session, &format!("SET key:{number} {value}"));
+    }
+    let max_memory = embedded.runtime().startup_bytes() + (1 << 20);
+    let policy = EvictionPolicy::AllKeysLru;
+    embedded.tune(Tuning { max_memory, policy, ..Tuning::default() });
+    assert!(embedded.runtime().keyspace().is_over_limit());
+    embedded.sweep();
+    assert!(!embedded.runtime().keyspace().is_over_limit());
+    assert!(!run(&mut session, "INFO stats").contains("\r\nevicted_keys:0\r\n"));
 }
 
 #[test]
