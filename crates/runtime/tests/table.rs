@@ -108,6 +108,28 @@ fn what_needs_a_network_is_refused_with_the_reason_and_nothing_else_is() {
 }
 
 #[test]
+fn no_request_ends_the_process_that_an_instance_is_in() {
+    let clock = Arc::new(ManualClock::new(NOW));
+    let embedded = embedded(&clock, true);
+    let mut session = embedded.session();
+    run(&mut session, "RPUSH list a b");
+    for request in [
+        "ASSERT",
+        "OOM",
+        "PANIC",
+        "SEGFAULT",
+        "LOG text",
+        "LISTPACK list",
+        "PAUSE-CRON 1",
+        "CONFIG-REWRITE-FORCE-ALL",
+    ] {
+        assert_eq!(run(&mut session, &format!("DEBUG {request}")), REFUSALS[1], "{request}");
+    }
+    assert_eq!(run(&mut session, "DEBUG SLEEP 1.5"), "+OK\r\n");
+    assert_eq!(embedded.runtime().clock().steady_ns(), 1_500_000_000);
+}
+
+#[test]
 fn a_wait_ends_by_a_key_or_by_its_time() {
     let clock = Arc::new(ManualClock::new(NOW));
     let embedded = embedded(&clock, false);
