@@ -1,6 +1,6 @@
 //! Where segments come from: memfds in a server, the heap under miri and in simulations.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,10 +64,17 @@ impl fmt::Display for SegmentError {
 
 impl std::error::Error for SegmentError {}
 
+/// How the range of a [`HeapSource`] is aligned.
+const HEAP_ALIGNMENT: usize = 16 * 1024;
+
 /// Segments on the heap: one zeroed allocation for the whole range.
 pub struct HeapSource {
-    base: NonNull<u8>,
+    /// What was allocated, with room to align the range in it. An allocation that has to be aligned
+    /// by the allocator is zeroed byte by byte; one that has not is the system's untouched pages.
+    allocation: NonNull<u8>,
     layout: Layout,
+    base: NonNull<u8>,
+    span_bytes: u64,
     segment_bytes: u64,
     upload_segments: u32,
 }
@@ -81,16 +88,33 @@ impl HeapSource {
     /// Allocates `segment_count` segments of `segment_bytes` each.
     ///
     /// # Panics
-    /// When `segment_bytes` is not a power of two of at least 16 KiB, or the count is 0.
+    /// As [`HeapSource::try_new`], and when the system has no such memory.
     pub fn new(segment_bytes: u64, segment_count: u32) -> HeapSource {
+        let source = HeapSource::try_new(segment_bytes, segment_count);
+        source.expect("the system has memory for the segments")
+    }
+
+    /// Allocates `segment_count` segments of `segment_bytes` each.
+    ///
+    /// # Errors
+    /// When the system has no such memory.
+    ///
+    /// # Panics
+    /// When `segment_bytes` is not a power of two of at least 16 KiB, or the count is 0.
+    pub fn try_new(segment_bytes: u64, segment_count: u32) -> Result<HeapSource, SegmentError> {
         assert!(segment_bytes.is_power_of_two() && segment_bytes >= 16 * 1024);
         assert!(segment_count > 0);
-        let bytes = (segment_bytes * u64::from(segment_count)) as usize;
-        let layout = Layout::from_size_align(bytes, 16 * 1024).expect("the span fits an address");
+        let refusal = || SegmentError("the heap has no room for all segments".to_owned());
+        let span_bytes = segment_bytes.checked_mul(u64::from(segment_count)).ok_or_else(refusal)?;
+        let bytes = span_bytes.checked_add(HEAP_ALIGNMENT as u64).ok_or_else(refusal)?;
+        let layout = Layout::from_size_align(bytes as usize, 1).map_err(|_| refusal())?;
         // SAFETY: the layout has a size above zero.
-        let memory = unsafe { alloc_zeroed(layout) };
-        let Some(base) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        HeapSource { base, layout, segment_bytes, upload_segments: 0 }
+        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refusal)?;
+        let address = allocation.addr().get();
+        let skipped = address.next_multiple_of(HEAP_ALIGNMENT) - address;
+        // SAFETY: less than `HEAP_ALIGNMENT` bytes are skipped, of an allocation that is larger.
+        let base = unsafe { allocation.add(skipped) };
+        Ok(HeapSource { allocation, layout, base, span_bytes, segment_bytes, upload_segments: 0 })
     }
 
     /// Returns the source with its last `count` segments for uploads.
@@ -102,19 +126,20 @@ impl HeapSource {
 
 impl Drop for HeapSource {
     fn drop(&mut self) {
-        // SAFETY: `base` came from `alloc_zeroed` with this very layout and is freed once.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+        // SAFETY: it came from `alloc_zeroed` with this very layout and is freed once.
+        unsafe { dealloc(self.allocation.as_ptr(), self.layout) }
     }
 }
 
-// SAFETY: one owned, zeroed allocation of 16 KiB alignment that lives as long as the source.
+// SAFETY: the range is aligned to 16 KiB within one owned, zeroed allocation that has
+// `HEAP_ALIGNMENT` bytes more than it and lives as long as the source.
 unsafe impl SegmentSource for HeapSource {
     fn base(&self) -> NonNull<u8> {
         self.base
     }
 
     fn span_bytes(&self) -> u64 {
-        self.layout.size() as u64
+        self.span_bytes
     }
 
     fn segment_bytes(&self) -> u64 {
@@ -128,9 +153,10 @@ unsafe impl SegmentSource for HeapSource {
     fn retire(&self, index: u32) {
         let offset = (u64::from(index) * self.segment_bytes) as usize;
         let length = self.segment_bytes as usize;
-        assert!(offset + length <= self.layout.size(), "segment {index} is outside the range");
+        let end = (offset + length) as u64;
+        assert!(end <= self.span_bytes, "segment {index} is outside the range");
         for word in (0..length).step_by(8) {
-            // SAFETY: inside the allocation by the assertion, aligned to 8, shared as atomics.
+            // SAFETY: inside the range by the assertion, aligned to 8, shared as atomics.
             let cell = unsafe { self.base.add(offset + word).cast::<AtomicU64>().as_ref() };
             cell.store(0, Ordering::Relaxed);
         }

@@ -5,17 +5,19 @@
 //! the third, `dispatch.rs` the one ordered list of checks, `run.rs` one command under its locks,
 //! `retry.rs` what it needs and its further attempts, `blocked.rs` sessions that wait for keys and
 //! those who serve them, `transaction.rs` EXEC; `session.rs` what lasts between batches, `tick.rs`
-//! what comes from outside, `tally.rs` what is counted, `audience.rs` who is shown what runs,
-//! `pause.rs` which requests have to wait; `receive.rs` finds the place of a value that is still to
-//! come, `release.rs` says when replies may leave, `apply.rs` replays effects. *Invariants*:
-//! replies come in the order of requests; a command that was refused has changed nothing; the
-//! engine is a function of its state, the time, the random numbers and the bytes that it is given.
+//! what comes from outside, `clock.rs` the time, `tally.rs` what is counted, `audience.rs` who is
+//! shown what runs, `pause.rs` which requests have to wait; `receive.rs` finds the place of a value
+//! that is still to come, `release.rs` says when replies may leave, `apply.rs` replays effects.
+//! *Invariants*: replies come in the order of requests; a command that was refused has changed
+//! nothing; the engine is a function of its state, the time, the random numbers and the bytes that
+//! it is given.
 //! *Not here*: sockets, buffers of connections, what a command does (command), data (keyspace).
 #![forbid(unsafe_code)]
 
 mod apply;
 mod audience;
 mod blocked;
+mod clock;
 mod dispatch;
 mod engine;
 mod histogram;
@@ -38,6 +40,7 @@ mod tests;
 
 pub use apply::{Applier, ApplyError};
 pub use audience::{Audience, Stage};
+pub use clock::Clock;
 pub use engine::{BatchEnd, Ending, Engine};
 pub use histogram::Distribution;
 pub use pause::PauseSwitch;

@@ -41,7 +41,7 @@ impl Stretch {
     /// Starts the clock where brief commands will share what preparing them takes.
     #[inline]
     pub fn start(&mut self, tick: &Tick<'_>) {
-        self.began = (tick.clock)();
+        self.began = tick.clock.steady_ns();
     }
 
     /// Notes that something was done which is no part of a command.
@@ -120,7 +120,7 @@ impl Stretch {
     }
 
     fn share(&mut self, tick: &Tick<'_>) {
-        let now = (tick.clock)();
+        let now = tick.clock.steady_ns();
         let calls = &self.calls[..self.command_count];
         let count: u64 = calls.iter().map(|(_, calls)| calls).sum();
         let share = now.saturating_sub(self.began).checked_div(count).unwrap_or(0);

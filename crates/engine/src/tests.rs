@@ -25,8 +25,9 @@ use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
 use base::{DatabaseIndex, Lsn, UnixMs};
 use command::{
-    ClientInfo, Command, ConfigError, Host, InfoSections, LatencyEvent, Observer, RewriteError,
-    SessionState, ShutdownError, ShutdownRequest, SlowCommand,
+    ClientInfo, Clients, Command, ConfigError, Crash, Host, InfoSections, LatencyEvent, Observer,
+    Pause, Process, RewriteError, SessionState, SharedMemory, ShutdownError, ShutdownRequest,
+    SlowCommand, Unavailable, Wake,
 };
 use effects::{RecordView, ReplicationStream};
 use keyspace::{Access, DatasetDigest, EffectSink, EvictionPolicy, Keyspace, Record, Served};
@@ -205,6 +206,63 @@ impl Host for TestHost {
         Ok(())
     }
 
+    fn reset_statistics(&self) {}
+
+    fn info(&self, _: &InfoSections) -> String {
+        self.wait();
+        "figures".to_owned()
+    }
+
+    fn set_active_expire(&self, _: bool) {}
+
+    fn sleep(&self, _: Duration) {}
+
+    fn clients(&self) -> Result<&dyn Clients, Unavailable> {
+        Ok(self)
+    }
+
+    fn process(&self) -> Result<&dyn Process, Unavailable> {
+        Ok(self)
+    }
+
+    fn shared_memory(&self) -> Result<&dyn SharedMemory, Unavailable> {
+        Ok(self)
+    }
+
+    fn may_serve(&self, id: u64) -> bool {
+        !self.killed.lock().unwrap().contains(&id)
+    }
+
+    fn tell_served(&self, served: Served) {
+        self.served.lock().unwrap().push(served);
+    }
+}
+
+impl SharedMemory for TestHost {}
+
+impl Clients for TestHost {
+    fn all(&self) -> Vec<ClientInfo> {
+        Vec::new()
+    }
+
+    fn one(&self, _: u64) -> Option<ClientInfo> {
+        None
+    }
+
+    fn end(&self, _: &[u64]) -> usize {
+        0
+    }
+
+    fn unblock(&self, _: u64, _: Wake) -> bool {
+        false
+    }
+
+    fn pause(&self, _: Pause, _: Duration) {}
+
+    fn resume(&self) {}
+}
+
+impl Process for TestHost {
     fn config_rewrite(&self) -> Result<(), RewriteError> {
         self.wait();
         Err(RewriteError::NoFile)
@@ -215,27 +273,14 @@ impl Host for TestHost {
         Err(RewriteError::NoFile)
     }
 
-    fn reset_statistics(&self) {}
+    fn pause_service(&self, _: bool) {}
 
-    fn info(&self, _: &InfoSections) -> String {
-        self.wait();
-        "figures".to_owned()
-    }
+    fn log(&self, _: &[u8]) {}
 
-    fn clients(&self) -> Vec<ClientInfo> {
-        Vec::new()
-    }
+    fn print(&self, _: &str) {}
 
-    fn client(&self, _: u64) -> Option<ClientInfo> {
-        None
-    }
-
-    fn may_serve(&self, id: u64) -> bool {
-        !self.killed.lock().unwrap().contains(&id)
-    }
-
-    fn tell_served(&self, served: Served) {
-        self.served.lock().unwrap().push(served);
+    fn crash(&self, crash: Crash) -> ! {
+        panic!("{crash:?} on request")
     }
 
     fn shutdown(&self, _: ShutdownRequest) -> Result<(), ShutdownError> {
@@ -245,8 +290,6 @@ impl Host for TestHost {
     fn abort_shutdown(&self) -> bool {
         false
     }
-
-    fn sleep(&self, _: Duration) {}
 }
 
 /// One client of an engine.
@@ -262,7 +305,7 @@ impl<'e> Client<'e> {
             now: NOW,
             random: Prng::new(1),
             host,
-            clock: times::clock,
+            clock: &times::SteppingClock,
             tally: &host.tally,
             watch: &host.watch,
             pause: &host.pause,

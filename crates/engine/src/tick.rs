@@ -7,6 +7,7 @@ use base::prng::Prng;
 use command::Host;
 
 use crate::audience::Audience;
+use crate::clock::Clock;
 use crate::pause::PauseSwitch;
 use crate::tally::Tally;
 use crate::watch::Watch;
@@ -20,9 +21,9 @@ pub struct Tick<'h> {
     pub random: Prng,
     /// The server around the engine.
     pub host: &'h dyn Host,
-    /// Returns the nanoseconds of a steady clock; what commands take is counted by it, and it
-    /// tells when `now` is to be read anew; nothing else depends on it.
-    pub clock: fn() -> u64,
+    /// The clocks of the instance. The engine reads the steady one alone: what commands take is
+    /// counted by it, and it tells when `now` is to be read anew; nothing else depends on it.
+    pub clock: &'h dyn Clock,
     /// Where what runs is counted.
     pub tally: &'h Tally,
     /// What is to be noticed about times.

@@ -466,11 +466,11 @@ impl Connection {
             kit.tick.references_max = self.output.reference_count() + REFERENCES_PER_CALL_MAX;
             self.output.limit(self.output_bytes_max(kit), self.own_output_bytes_max(kit));
             // Others had their turns before this one, and the call before may have been long.
-            kit.tick.now = sys::clock::realtime();
+            kit.tick.now = kit.tick.clock.wall();
             let (session, output) = (&mut self.session, &mut self.output);
             let running = Running { requests, position: kit.tick.position, client, descriptor };
             let outcome = sys::crash::describe_while(&running, || {
-                kit.shared.engine.execute(session, requests, executed, output, kit.tick)
+                kit.shared.runtime.engine().execute(session, requests, executed, output, kit.tick)
             });
             kit.counters.commands.add(outcome.commands);
             executed = outcome.executed;

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use command::{
-    ClientInfo, ConfigError, Crash, Host, InfoSections, LaneOffer, MemoryGeometry, MemoryRefusal,
-    MemorySegments, Pause, RewriteError, SessionState, ShutdownError, ShutdownRequest, UploadOffer,
-    Wake,
+    ClientInfo, Clients, ConfigError, Crash, Host, InfoSections, LaneOffer, MemoryGeometry,
+    MemoryRefusal, MemorySegments, Pause, Process, RewriteError, SessionState, SharedMemory,
+    ShutdownError, ShutdownRequest, Unavailable, UploadOffer, Wake,
 };
 use keyspace::Served;
 
@@ -53,19 +53,6 @@ impl Host for Shared {
         self.change_config(pairs, self.allows(&settings.protected_configs, session))
     }
 
-    fn config_rewrite(&self) -> Result<(), RewriteError> {
-        self.rewrite_config(false)
-    }
-
-    fn config_rewrite_all(&self) -> Result<(), RewriteError> {
-        self.rewrite_config(true)
-    }
-
-    fn print(&self, text: &str) {
-        // What nobody takes is lost, as in Redis.
-        let _ = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
-    }
-
     fn redis_version(&self) -> String {
         self.settings().compatible_version.clone()
     }
@@ -78,23 +65,6 @@ impl Host for Shared {
         crate::info::text(self, sections)
     }
 
-    fn clients(&self) -> Vec<ClientInfo> {
-        self.clients.all(sys::clock::realtime())
-    }
-
-    fn client(&self, id: u64) -> Option<ClientInfo> {
-        self.clients.one(id, sys::clock::realtime())
-    }
-
-    fn end_clients(&self, ids: &[u64]) -> usize {
-        Shared::end_clients(self, ids, End::Killed)
-    }
-
-    fn unblock_client(&self, id: u64, wake: Wake) -> bool {
-        let worker = self.clients.claim(id);
-        worker.inspect(|&worker| self.mailboxes[worker].post(Message::Wake(id, wake))).is_some()
-    }
-
     fn may_serve(&self, id: u64) -> bool {
         self.clients.may_serve(id)
     }
@@ -105,20 +75,70 @@ impl Host for Shared {
         }
     }
 
-    fn pause_clients(&self, pause: Pause, span: Duration) {
+    fn set_active_expire(&self, is_on: bool) {
+        self.switches.leaves_expired.store(!is_on, Ordering::Relaxed);
+        self.bell.ring();
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.runtime.clock().sleep(duration);
+    }
+
+    fn clients(&self) -> Result<&dyn Clients, Unavailable> {
+        Ok(self)
+    }
+
+    fn process(&self) -> Result<&dyn Process, Unavailable> {
+        Ok(self)
+    }
+
+    fn shared_memory(&self) -> Result<&dyn SharedMemory, Unavailable> {
+        Ok(self)
+    }
+}
+
+impl Clients for Shared {
+    fn all(&self) -> Vec<ClientInfo> {
+        self.clients.all(self.runtime.clock().wall())
+    }
+
+    fn one(&self, id: u64) -> Option<ClientInfo> {
+        self.clients.one(id, self.runtime.clock().wall())
+    }
+
+    fn end(&self, ids: &[u64]) -> usize {
+        Shared::end_clients(self, ids, End::Killed)
+    }
+
+    fn unblock(&self, id: u64, wake: Wake) -> bool {
+        let worker = self.clients.claim(id);
+        worker.inspect(|&worker| self.mailboxes[worker].post(Message::Wake(id, wake))).is_some()
+    }
+
+    fn pause(&self, pause: Pause, span: Duration) {
         self.pause.begin(pause, span, sys::clock::monotonic());
         self.bell.ring();
     }
 
-    fn resume_clients(&self) {
+    fn resume(&self) {
         if self.pause.end() {
             self.post_all(|| Message::Resume);
         }
     }
+}
 
-    fn set_active_expire(&self, is_on: bool) {
-        self.switches.leaves_expired.store(!is_on, Ordering::Relaxed);
-        self.bell.ring();
+impl Process for Shared {
+    fn config_rewrite(&self) -> Result<(), RewriteError> {
+        self.rewrite_config(false)
+    }
+
+    fn config_rewrite_all(&self) -> Result<(), RewriteError> {
+        self.rewrite_config(true)
+    }
+
+    fn print(&self, text: &str) {
+        // What nobody takes is lost, as in Redis.
+        let _ = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
     }
 
     fn pause_service(&self, is_paused: bool) {
@@ -135,7 +155,7 @@ impl Host for Shared {
         match crash {
             Crash::Fault => sys::crash::fault(),
             Crash::Failure => {
-                let now = sys::clock::realtime().0 / 1000;
+                let now = self.runtime.clock().wall().0 / 1000;
                 let text = format!("DEBUG PANIC called at Unix time {now}");
                 sys::crash::software_failed(file!(), line!(), &text)
             }
@@ -155,11 +175,9 @@ impl Host for Shared {
         }
         is_aborted
     }
+}
 
-    fn sleep(&self, duration: Duration) {
-        std::thread::sleep(duration);
-    }
-
+impl SharedMemory for Shared {
     fn attach_memory(&self, id: u64) -> Result<MemoryGeometry, MemoryRefusal> {
         let client = self.clients.peer(id).zip(self.clients.leaves_no_touch(id));
         let ways = (&self.shares, &self.outbound);

@@ -283,13 +283,13 @@ fn statistics(shared: &Shared, fields: &mut Fields) {
     fields.add("rejected_connections", totals.rejected);
     fields.add_zeroes(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.add("expired_keys", counters.expired_keys);
-    let sweep = shared.sweep.counts();
+    let sweep = shared.runtime.sweep_counts();
     fields.add("expired_stale_perc", format!("{:.2}", sweep.stale_percent));
     fields.add("expired_time_cap_reached_count", sweep.time_cap_reached);
     fields.add("expire_cycle_cpu_milliseconds", sweep.milliseconds);
     fields.add("evicted_keys", counters.evicted_keys);
     fields.add("evicted_clients", totals.evicted);
-    let over_limit = shared.over_limit.durations(sys::clock::monotonic());
+    let over_limit = shared.runtime.over_limit_durations();
     fields.add("total_eviction_exceeded_time", over_limit.total.as_millis());
     fields.add("current_eviction_exceeded_time", over_limit.current.as_millis());
     fields.add("keyspace_hits", counters.keyspace_hits);
@@ -448,7 +448,7 @@ pub fn allocator_text(shared: &Shared) -> String {
     fields.add("arena_extent_bytes", usage.extent_bytes);
     fields.add("arena_allocator_bytes", usage.private_bytes);
     fields.add("arena_touched_bytes", usage.touched_bytes);
-    fields.add("client_bytes", shared.client_bytes());
+    fields.add("client_bytes", shared.runtime.client_bytes());
     fields.add("process_resident_bytes", resident_bytes());
     fields.text
 }

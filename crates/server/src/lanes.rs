@@ -148,7 +148,7 @@ impl Shared {
         if !self.clients.enter(self.settings().max_clients as usize) {
             return Err(MemoryRefusal::TooManyClients);
         }
-        self.note_client_bytes(bytes as isize);
+        self.runtime.note_client_bytes(bytes as isize);
         let stage = Stage::Offered(Box::new(seat));
         state.lanes.insert((parent, id), Lane { bytes, stage, _shares });
         drop(state);
@@ -189,7 +189,7 @@ impl Shared {
             return false;
         }
         lane.stage = Stage::Served(worker);
-        self.note_client_bytes(-(lane.bytes as isize));
+        self.runtime.note_client_bytes(-(lane.bytes as isize));
         true
     }
 
@@ -199,7 +199,7 @@ impl Shared {
         let Some(lane) = state.lanes.remove(&(parent, id)) else { return };
         drop(state);
         self.clients.leave();
-        self.note_client_bytes(-(lane.bytes as isize));
+        self.runtime.note_client_bytes(-(lane.bytes as isize));
     }
 
     /// Ends `id`, a lane of `parent`.

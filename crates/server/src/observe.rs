@@ -15,7 +15,7 @@ impl Observer for Shared {
         let is_logged = settings.slow_log_from_ns.is_some_and(|from| slow.nanoseconds >= from);
         if is_logged && !slow.command.is(Flags::SKIP_SLOWLOG) {
             let address = self.clients.address(slow.session.id).unwrap_or_default();
-            let recharge = |before, after| self.recharge(before, after);
+            let recharge = |before, after| self.runtime.recharge(before, after);
             self.slow_log.push(slow, address, settings.slow_log_len_max, recharge);
         }
         let event = match slow.command.is(Flags::FAST) {
@@ -33,7 +33,7 @@ impl Observer for Shared {
         let threshold_ms = self.latency_threshold_ms();
         let milliseconds = nanoseconds / 1_000_000;
         if threshold_ms > 0 && milliseconds >= threshold_ms {
-            self.latency.note(event, sys::clock::realtime().0 / 1000, milliseconds);
+            self.latency.note(event, self.runtime.clock().wall().0 / 1000, milliseconds);
         }
     }
 
@@ -46,7 +46,7 @@ impl Observer for Shared {
     }
 
     fn reset_slow_log(&self) {
-        self.slow_log.clear(|before, after| self.recharge(before, after));
+        self.slow_log.clear(|before, after| self.runtime.recharge(before, after));
     }
 
     fn latency_series(&self) -> Vec<LatencySeries> {
@@ -87,10 +87,10 @@ impl Observer for Shared {
             .collect();
         MemoryReport {
             used,
-            used_max: self.note_memory(used),
-            startup: self.identity.startup_bytes,
+            used_max: self.runtime.note_memory(used),
+            startup: self.runtime.startup_bytes(),
             dataset: usage.slab_bytes + usage.extent_bytes,
-            clients: self.client_bytes(),
+            clients: self.runtime.client_bytes(),
             index: usage.index_bytes,
             allocated: usage.used_bytes(),
             active: usage.touched_bytes,
@@ -113,7 +113,7 @@ impl Observer for Shared {
     }
 
     fn time_us(&self, _: UnixMs) -> i64 {
-        sys::clock::realtime_us()
+        self.runtime.clock().wall_us()
     }
 
     fn saved_at_s(&self) -> i64 {

@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 
-use base::prng::Prng;
 use command::ShutdownRequest;
 use sys::crash::AlternateStack;
 use sys::poll::{Events, Interest, Poller};
@@ -247,7 +246,8 @@ type Thread = JoinHandle<Result<(), String>>;
 /// cannot.
 fn start_threads(shared: &Arc<Shared>, acceptor: Acceptor) -> Result<Vec<Thread>, String> {
     let worker_count = shared.identity.worker_count;
-    let seed = sys::random::seed().map_err(|error| format!("no random numbers: {error}"))?;
+    let random = shared.runtime.generator();
+    let random = random.map_err(|error| format!("no random numbers: {error}"))?;
     let are_made = Arc::new(Barrier::new(worker_count + 1));
     let mut acceptor = Some(acceptor);
     let mut threads = Vec::new();
@@ -259,7 +259,7 @@ fn start_threads(shared: &Arc<Shared>, acceptor: Acceptor) -> Result<Vec<Thread>
         })?);
     }
     are_made.wait();
-    let service = Service::new(Arc::clone(shared), Prng::new(seed));
+    let service = Service::new(Arc::clone(shared), random);
     threads.push(start_thread("service".to_owned(), move || {
         service.run();
         Ok(())

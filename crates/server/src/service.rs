@@ -8,26 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use base::ShardIndex;
 use base::prng::Prng;
-use command::{LatencyEvent, Observer};
-use keyspace::{Keyspace, SweepContext};
+use runtime::{SweepOptions, Sweeper};
 
 use crate::connection::End;
 use crate::mailbox::Message;
 use crate::shared::Shared;
 
-/// Entries that one look at a shard may examine; removing them holds the shard for well below a
-/// millisecond.
-const EXPIRE_ENTRIES_PER_STEP: u64 = 128;
-/// The share of a shard's examined entries, in percent, above which it is looked at again in the
-/// same round: there are probably more expired ones.
-const EXPIRED_PERCENT_WORTH_MORE: u64 = 10;
-/// The share of a round that expiry may take, in percent, at effort 1; each further step of effort
-/// adds two.
-const EXPIRE_TIME_PERCENT: u32 = 25;
-/// The part of a round that may go into eviction when no write does it.
-const REPAY_SHARE: u32 = 4;
 /// Rounds without any request after which the thread sleeps until the bell rings.
 const QUIET_ROUNDS: u32 = 16;
 /// How often it is looked whether values that only views hold are let go: a client says nothing
@@ -92,29 +79,16 @@ impl Bell {
 /// The service thread's own state.
 pub struct Service {
     shared: Arc<Shared>,
-    /// The shard whose turn in expiry is next.
-    next_shard: usize,
     quiet_rounds: u32,
-    /// Rounds without expiry after one that removed nothing, and how many of them are left.
-    expiry_pause: u32,
-    expiry_pause_left: u32,
     checked_at: Duration,
-    /// Chooses the keys that eviction looks at.
-    random: Prng,
+    sweeper: Sweeper,
 }
 
 impl Service {
-    /// Returns a service of `shared` that has done nothing yet.
+    /// Returns a service of `shared` that has done nothing yet, and picks keys by `random`.
     pub fn new(shared: Arc<Shared>, random: Prng) -> Service {
-        Service {
-            shared,
-            next_shard: 0,
-            quiet_rounds: 0,
-            expiry_pause: 0,
-            expiry_pause_left: 0,
-            checked_at: Duration::ZERO,
-            random,
-        }
+        let sweeper = Sweeper::new(random);
+        Service { shared, quiet_rounds: 0, checked_at: Duration::ZERO, sweeper }
     }
 
     /// Runs until the server has shut down.
@@ -141,7 +115,7 @@ impl Service {
     fn interval(&self) -> Option<Duration> {
         let settings = self.shared.settings();
         let round = Duration::from_secs(1) / settings.frequency;
-        if self.quiet_rounds < QUIET_ROUNDS || has_volatile(self.shared.keyspace()) {
+        if self.quiet_rounds < QUIET_ROUNDS || self.shared.runtime.has_volatile() {
             return Some(round);
         }
         // Whoever leaves a value to its views has rung the bell behind that.
@@ -175,16 +149,15 @@ impl Service {
             return;
         }
         let is_paused = self.shared.pause.switch.get().is_some();
-        if !is_paused && !switches.leaves_expired.load(Ordering::Relaxed) {
-            self.expire_at_times();
+        let options = SweepOptions {
+            expires: !is_paused && !switches.leaves_expired.load(Ordering::Relaxed),
+            evicts: !is_paused,
+            ..self.shared.settings().sweep()
+        };
+        if self.sweeper.round(&self.shared.runtime, &options, &*self.shared) {
+            // More of it in the next round, though nothing else may happen until then.
+            self.quiet_rounds = 0;
         }
-        self.shared.keyspace().arena().reclaim();
-        self.shared.keyspace().drop_retired();
-        self.shared.keyspace().take_touches(sys::clock::realtime());
-        if !is_paused {
-            self.repay();
-        }
-        self.shared.note_memory(self.shared.keyspace().used_memory());
         self.evict_clients();
         let now = sys::clock::monotonic();
         self.shared.rates.sample(now, self.shared.totals_since_start());
@@ -201,86 +174,4 @@ impl Service {
         let surplus = self.shared.clients.surplus(limit);
         self.shared.end_clients(&surplus, End::Evicted);
     }
-
-    /// Makes room where memory is above the limit, for at most this round's share of time: a limit
-    /// that was lowered takes effect without a write.
-    fn repay(&mut self) {
-        let keyspace = self.shared.keyspace();
-        let budget = Duration::from_secs(1) / self.shared.settings().frequency / REPAY_SHARE;
-        let started = sys::clock::monotonic();
-        let end = started + budget;
-        let was_over = keyspace.is_over_limit();
-        self.shared.over_limit.note(was_over, started);
-        if !was_over {
-            return;
-        }
-        while keyspace.is_over_limit() && sys::clock::monotonic() < end {
-            let now = sys::clock::realtime();
-            let mut context = SweepContext { now, random: &mut self.random };
-            if keyspace.repay(&mut context).is_err() {
-                return;
-            }
-        }
-        let time = sys::clock::monotonic() - started;
-        self.shared.note_event(LatencyEvent::EvictionCycle, time.as_nanos() as u64);
-        if keyspace.is_over_limit() {
-            // More of it in the next round, though nothing else may happen until then.
-            self.quiet_rounds = 0;
-        }
-    }
-
-    /// Looks for expired keys, the less often the longer there were none, at least once a second:
-    /// they are absent to everybody all the same.
-    fn expire_at_times(&mut self) {
-        if self.expiry_pause_left > 0 {
-            self.expiry_pause_left -= 1;
-            return;
-        }
-        let pause_max = self.shared.settings().frequency;
-        self.expiry_pause = match self.expire() {
-            0 => (2 * self.expiry_pause + 1).min(pause_max),
-            _ => 0,
-        };
-        self.expiry_pause_left = self.expiry_pause;
-    }
-
-    /// Removes expired keys, shard by shard, for at most this round's share of time; returns how
-    /// many.
-    fn expire(&mut self) -> u64 {
-        let keyspace = self.shared.keyspace();
-        if !has_volatile(keyspace) {
-            return 0;
-        }
-        let (mut examined, mut expired) = (0, 0);
-        let settings = self.shared.settings();
-        let percent = EXPIRE_TIME_PERCENT + 2 * (settings.expire_effort - 1);
-        let budget = Duration::from_secs(1) / settings.frequency * percent / 100;
-        let started = sys::clock::monotonic();
-        let passed = || sys::clock::monotonic() - started;
-        'shards: for _ in 0..keyspace.shard_count() {
-            let shard = ShardIndex(self.next_shard as u16);
-            self.next_shard = (self.next_shard + 1) % keyspace.shard_count();
-            loop {
-                let now = sys::clock::realtime();
-                let outcome = keyspace.expire_step(shard, now, EXPIRE_ENTRIES_PER_STEP);
-                examined += outcome.examined;
-                expired += outcome.expired;
-                if passed() >= budget {
-                    break 'shards;
-                }
-                if outcome.expired * 100 <= outcome.examined * EXPIRED_PERCENT_WORTH_MORE {
-                    break;
-                }
-            }
-        }
-        let time = passed();
-        self.shared.sweep.note(examined, expired, time, time >= budget);
-        self.shared.note_event(LatencyEvent::ExpireCycle, time.as_nanos() as u64);
-        expired
-    }
-}
-
-/// Returns whether any key has a time to live.
-fn has_volatile(keyspace: &Keyspace) -> bool {
-    keyspace.shard_indexes().any(|shard| keyspace.shard_volatile(shard) > 0)
 }

@@ -1,18 +1,17 @@
 //! What all workers and the service thread share.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use arena::{Arena, ArenaConfig};
-use base::{HashKeys, UnixMs};
+use base::UnixMs;
 use command::{ConfigError, RewriteError, ShutdownError, ShutdownRequest};
 use effects::{Backlog, EffectSink};
-use engine::{Engine, Position, Tally, Watch};
-use keyspace::{Keyspace, shard_count_for_workers};
-use ring::SharedSegments;
-use sys::memory::{Backing, OwnedSegments};
+use engine::{Position, Tally, Watch};
+use keyspace::Keyspace;
+use runtime::{Environment, Memory, Options, Runtime};
+use sys::memory::OwnedSegments;
 use sys::poll::Waker;
 use sys::process::{descriptor_limit, raise_descriptor_limit};
 use sys::socket::Closer;
@@ -21,14 +20,12 @@ use crate::attach::Attachments;
 use crate::closings::Closings;
 use crate::config::{Config, Settings, base_text, effective as row, notice, refused, rewrite};
 use crate::connection::End;
-use crate::cycles::{OverLimit, Sweep};
 use crate::doors::Doors;
 use crate::lanes::Lanes;
 use crate::latency::LatencyMonitor;
 use crate::limits;
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
-use crate::memory;
 use crate::monitor::Monitors;
 use crate::oom::OomScoreFile;
 use crate::outbound::Outbound;
@@ -45,8 +42,8 @@ const ACCEPTING_WORKER: usize = 0;
 
 /// The one instance that the server's threads share.
 pub struct Shared {
-    /// What executes requests.
-    pub engine: Engine,
+    /// The instance: the engine, its memory, its time.
+    pub runtime: Runtime,
     /// The memory that other processes may map.
     pub segments: Arc<OwnedSegments>,
     /// The processes that map it.
@@ -89,10 +86,6 @@ pub struct Shared {
     pub slow_log: SlowLog,
     /// The spikes of latency.
     pub latency: LatencyMonitor,
-    /// The looks for expired keys.
-    pub sweep: Sweep,
-    /// The time that memory was above its limit.
-    pub over_limit: OverLimit,
     /// Rates over the last seconds.
     pub rates: Rates,
     /// Wakes the service thread.
@@ -107,10 +100,6 @@ pub struct Shared {
     /// What does not change while the server runs.
     pub identity: Identity,
     next_worker: AtomicUsize,
-    /// The most memory that was seen in use, in bytes.
-    peak_bytes: AtomicU64,
-    /// Buffers and records of clients, in bytes.
-    client_bytes: AtomicI64,
     config: Mutex<Config>,
     settings: Mutex<Arc<Settings>>,
     /// Grows with every change of the settings.
@@ -146,8 +135,6 @@ pub struct Identity {
     pub supervisor: &'static str,
     /// The number of worker threads.
     pub worker_count: usize,
-    /// Memory in use before the first client, in bytes.
-    pub startup_bytes: u64,
 }
 
 /// Where a server comes from.
@@ -173,21 +160,22 @@ impl Shared {
     pub fn new(config: Config, origin: Origin, log: LogControl) -> Result<Shared, String> {
         let settings = config.settings();
         let worker_count = worker_count(&settings);
-        let (arena, segments) = new_arena(&settings, worker_count)?;
-        let keyspace = Keyspace::new(arena);
+        let runtime = Runtime::open(&options(&settings, worker_count), Environment::system())
+            .map_err(|error| error.to_string())?;
+        let segments = runtime.segments().expect("a server's memory can be mapped by others");
+        let segments = Arc::clone(segments);
         let backlog = (settings.effect_backlog_bytes > 1)
-            .then(|| Backlog::new(settings.effect_backlog_bytes, Arc::clone(keyspace.admission())))
-            .map(Arc::new);
+            .then(|| Arc::clone(runtime.keyspace().admission()))
+            .map(|admission| Arc::new(Backlog::new(settings.effect_backlog_bytes, admission)));
         if let Some(backlog) = &backlog {
-            charge_backlog(backlog, &keyspace);
-            keyspace.set_sink(Some(Arc::clone(backlog) as Arc<dyn EffectSink>));
+            charge_backlog(backlog, runtime.keyspace());
+            let sink = Arc::clone(backlog) as Arc<dyn EffectSink>;
+            runtime.keyspace().set_sink(Some(sink));
         }
-        let startup_bytes = keyspace.used_memory();
         let mailboxes: io::Result<Box<[Arc<Mailbox>]>> =
             (0..worker_count).map(|_| Mailbox::new().map(Arc::new)).collect();
         let shares = Arc::new(Shares::of_system());
         let shared = Shared {
-            engine: Engine::new(keyspace),
             segments,
             attachments: Arc::default(),
             lanes: Lanes::default(),
@@ -210,16 +198,13 @@ impl Shared {
             watch: Watch::new(),
             slow_log: SlowLog::default(),
             latency: LatencyMonitor::default(),
-            sweep: Sweep::default(),
-            over_limit: OverLimit::default(),
             rates: Rates::default(),
             bell: Arc::default(),
             pending_checks: AtomicUsize::new(0),
             next_worker: AtomicUsize::new(0),
-            peak_bytes: AtomicU64::new(0),
-            client_bytes: AtomicI64::new(0),
             shutdown: Shutdown::new().map_err(|error| format!("no descriptor: {error}"))?,
-            identity: Identity::new(origin, worker_count, startup_bytes)?,
+            identity: Identity::new(origin, worker_count, &runtime)?,
+            runtime,
             config: Mutex::new(config),
             settings: Mutex::new(Arc::new(settings.clone())),
             settings_version: AtomicU64::new(1),
@@ -236,7 +221,7 @@ impl Shared {
 
     /// Returns the keyspace.
     pub fn keyspace(&self) -> &Keyspace {
-        self.engine.keyspace()
+        self.runtime.keyspace()
     }
 
     /// Returns the configuration as texts.
@@ -358,13 +343,8 @@ impl Shared {
 
     /// Hands settings to the parts that keep their own copy.
     fn apply(&self, settings: &Settings) {
+        self.runtime.tune(&settings.tuning());
         let keyspace = self.keyspace();
-        keyspace.set_maxmemory(settings.max_memory);
-        keyspace.set_eviction_samples(settings.max_memory_samples);
-        keyspace.set_eviction_tenacity(settings.max_memory_tenacity);
-        keyspace.set_counter_rates(settings.lfu_log_factor, settings.lfu_decay_minutes);
-        keyspace.set_eviction_policy(settings.max_memory_policy);
-        keyspace.set_collection_limits(settings.collections);
         keyspace.arena().allow_readers(settings.shared_reads);
         let descriptor_count = descriptor_limit();
         self.segments.reserve_descriptors(limits::memory_descriptors(descriptor_count, settings));
@@ -403,38 +383,8 @@ impl Shared {
         let mut from = self.counted_from();
         *from = self.counted_since_start();
         drop(from);
-        self.keyspace().reset_counters();
-        self.sweep.reset();
-        self.over_limit.reset(sys::clock::monotonic());
+        self.runtime.reset_counters();
         self.rates.clear();
-    }
-
-    /// Notes that `used` bytes are in use, and returns the most that were so far.
-    pub fn note_memory(&self, used: u64) -> u64 {
-        self.peak_bytes.fetch_max(used, Ordering::Relaxed).max(used)
-    }
-
-    /// Notes that the memory of clients has grown by `bytes`, and tells the keyspace.
-    pub fn note_client_bytes(&self, bytes: isize) {
-        self.client_bytes.fetch_add(bytes as i64, Ordering::Relaxed);
-        if bytes > 0 {
-            self.keyspace().charge(bytes as u64);
-        } else {
-            self.keyspace().discharge(bytes.unsigned_abs() as u64);
-        }
-    }
-
-    /// Tells the keyspace that `before` bytes of the server's own have become `after`.
-    pub fn recharge(&self, before: u64, after: u64) {
-        match after.checked_sub(before) {
-            Some(growth) => self.keyspace().charge(growth),
-            None => self.keyspace().discharge(before - after),
-        }
-    }
-
-    /// Returns what the buffers and records of clients take, in bytes.
-    pub fn client_bytes(&self) -> u64 {
-        u64::try_from(self.client_bytes.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
     /// Returns the worker whose turn it is to get a connection.
@@ -491,19 +441,18 @@ impl Shared {
 }
 
 impl Identity {
-    fn new(origin: Origin, worker_count: usize, startup_bytes: u64) -> Result<Identity, String> {
+    fn new(origin: Origin, worker_count: usize, runtime: &Runtime) -> Result<Identity, String> {
         let mut bytes = [0; 20];
-        sys::random::fill(&mut bytes).map_err(|error| format!("no randomness: {error}"))?;
+        runtime.fill_randomly(&mut bytes).map_err(|error| format!("no randomness: {error}"))?;
         let executable = std::env::current_exe().unwrap_or_default();
         Ok(Identity {
             run_id: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-            started: sys::clock::realtime(),
+            started: runtime.clock().wall(),
             started_monotonic: sys::clock::monotonic(),
             executable: executable.display().to_string(),
             config_file: origin.config_file,
             supervisor: origin.supervisor,
             worker_count,
-            startup_bytes,
         })
     }
 }
@@ -543,26 +492,14 @@ fn worker_count(settings: &Settings) -> usize {
     (processors / 2).max(1)
 }
 
-fn new_arena(
-    settings: &Settings,
-    worker_count: usize,
-) -> Result<(Arc<Arena>, Arc<OwnedSegments>), String> {
-    let backing = if settings.segment_up_front { Backing::UpFront } else { Backing::OnTouch };
-    let segments = memory::reserve(settings.segment_bytes, backing)
-        .map_err(|error| format!("no address space for the data: {error}"))?;
-    let segments = Arc::new(segments);
-    let mut random = [0; HashKeys::BYTES];
-    sys::random::fill(&mut random).map_err(|error| format!("no randomness: {error}"))?;
-    let config = ArenaConfig {
-        shard_count: shard_count_for_workers(worker_count) as u32,
-        database_count: u32::from(settings.database_count),
-        hash_keys: HashKeys::from_random(&random),
+/// Returns what the instance of a server with `settings` is made with.
+fn options(settings: &Settings, worker_count: usize) -> Options {
+    let memory = Memory::Shared {
+        segment_bytes: settings.segment_bytes,
+        takes_pages_up_front: settings.segment_up_front,
     };
-    let source = SharedSegments::new(Arc::clone(&segments));
-    let source = Box::new(source.with_uploads(memory::upload_segments(&segments)));
-    let arena =
-        Arena::new(source, config).map_err(|error| format!("no memory for the data: {error}"))?;
-    Ok((arena, segments))
+    let database_count = settings.database_count;
+    Options { memory, worker_count, database_count, tuning: settings.tuning() }
 }
 
 /// How far the server is on its way to end.

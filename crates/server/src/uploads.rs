@@ -10,7 +10,6 @@
 use std::sync::Arc;
 
 use arena::{UploadError, UploadRun, Uploader};
-use base::prng::Prng;
 use command::{MemoryRefusal, UploadOffer};
 use keyspace::SweepContext;
 use sys::descriptors::{DESCRIPTORS_MAX, SharedDescriptor};
@@ -68,8 +67,9 @@ impl Shared {
     /// Evicts as a write of `bytes` would, so that memory that sessions are given does not have
     /// later writes refused.
     pub(crate) fn make_room_ahead(&self, bytes: u64) -> Result<(), MemoryRefusal> {
-        let mut random = Prng::new(sys::random::seed()?);
-        let mut context = SweepContext { now: sys::clock::realtime(), random: &mut random };
+        let mut random = self.runtime.generator()?;
+        let now = self.runtime.clock().wall();
+        let mut context = SweepContext { now, random: &mut random };
         let made = self.keyspace().reserve_ahead(bytes, &mut context);
         made.map_err(|_| MemoryRefusal::OutOfMemory)
     }

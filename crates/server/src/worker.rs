@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use base::prng::Prng;
 use command::ClientInfo;
 use engine::{Session, Tick};
 use resp::Batch;
@@ -169,10 +168,10 @@ impl<'s> Worker<'s> {
             batch: Batch::new(),
             buffers: BufferPool::default(),
             tick: Tick {
-                now: sys::clock::realtime(),
-                random: Prng::new(sys::random::seed()?),
+                now: shared.runtime.clock().wall(),
+                random: shared.runtime.generator()?,
                 host: shared,
-                clock: sys::stopwatch::nanoseconds,
+                clock: shared.runtime.clock(),
                 tally: &shared.tallies[index],
                 watch: &shared.watch,
                 pause: &shared.pause.switch,
@@ -212,10 +211,10 @@ impl<'s> Worker<'s> {
             if sys::crash::has_begun() {
                 sys::crash::wait_for_the_end();
             }
-            let began = (self.tick.clock)();
+            let began = self.tick.clock.steady_ns();
             self.round(&events);
             self.counters.rounds.add(1);
-            self.counters.round_nanoseconds.add((self.tick.clock)().saturating_sub(began));
+            self.counters.round_nanoseconds.add(self.tick.clock.steady_ns().saturating_sub(began));
         }
         self.acceptor = None;
         self.shared.doors.close();
@@ -295,7 +294,7 @@ impl<'s> Worker<'s> {
     }
 
     fn round(&mut self, events: &Events) {
-        self.tick.now = sys::clock::realtime();
+        self.tick.now = self.tick.clock.wall();
         if self.shared.settings_version() != self.settings_version {
             self.settings_version = self.shared.settings_version();
             self.settings = self.shared.settings();
@@ -491,7 +490,7 @@ impl<'s> Worker<'s> {
         member.connection.abandon(&self.shared.clients.stalls);
         self.waiting.forget(token, member.place);
         self.tokens.remove(&id);
-        self.shared.engine.close(member.connection.session_mut(), &mut self.tick);
+        self.shared.runtime.engine().close(member.connection.session_mut(), &mut self.tick);
         // Before its lanes, which end by a message each: a SHM TAKE that comes over one meanwhile
         // finds no pin, and takes nothing.
         self.shared.attachments.end(id, self.shared.keyspace());
@@ -614,7 +613,7 @@ impl<'s> Worker<'s> {
     fn report_memory(&mut self) {
         let histogram_bytes = self.tick.tally.histogram_bytes();
         if histogram_bytes != self.histogram_bytes {
-            self.shared.recharge(self.histogram_bytes, histogram_bytes);
+            self.shared.runtime.recharge(self.histogram_bytes, histogram_bytes);
             self.histogram_bytes = histogram_bytes;
         }
         if let Some(backlog) = &self.shared.backlog {
@@ -625,7 +624,7 @@ impl<'s> Worker<'s> {
             return;
         }
         self.unreported_bytes = 0;
-        self.shared.note_client_bytes(bytes);
+        self.shared.runtime.note_client_bytes(bytes);
     }
 
     /// Sends what replies are left, for as long as a shutdown may take, and closes everything.

@@ -31,6 +31,7 @@ const SABOTAGE: (&str, &str) = ("arena", "--features sabotage --test torture");
 const KEYSPACE: (&str, &str) = ("keyspace", "--lib");
 const GROWTH: (&str, &str) = ("keyspace", "--test growth");
 const ENGINE: (&str, &str) = ("engine", "--lib");
+const SIM: (&str, &str) = ("runtime", "--test sim");
 const TESTS: (&str, &str) = ("tests", "--test tests");
 
 /// Every campaign.
@@ -93,6 +94,14 @@ pub const CAMPAIGNS: &[Campaign] = &[
         amounts: &[("FOREBAY_EFFECTS_HISTORIES", 300)],
         target: ENGINE,
         filter: "same_dataset",
+    },
+    Campaign {
+        name: "sim",
+        promise: "a million commands on four instances with own clocks follow from one seed",
+        has_short: false,
+        amounts: &[("FOREBAY_SIM_COMMANDS", 1_000_000)],
+        target: SIM,
+        filter: "",
     },
     Campaign {
         name: "eviction",

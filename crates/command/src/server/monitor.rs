@@ -29,6 +29,7 @@ fn run(
     if cx.session.executing.is_some() {
         return Err(IN_TRANSACTION.into());
     }
+    cx.host.clients()?;
     cx.session.is_monitor = true;
     reply.ok();
     Ok(Next::Done)

@@ -53,16 +53,18 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, Unfinished> {
-    let request = match Wish::parse(args)? {
+    let wish = Wish::parse(args)?;
+    let process = cx.host.process()?;
+    let request = match wish {
         Wish::End(request) => request,
-        Wish::Abort if cx.host.abort_shutdown() => {
+        Wish::Abort if process.abort_shutdown() => {
             reply.ok();
             return Ok(Next::Done);
         }
         Wish::Abort => return Err(NOT_IN_PROGRESS.into()),
     };
     // Without a reply where it succeeds, as in Redis: the session just ends.
-    cx.host.shutdown(request).map_err(|_| FAILED)?;
+    process.shutdown(request).map_err(|_| FAILED)?;
     Ok(Next::Close)
 }
 

@@ -10,7 +10,7 @@ use command::LatencyEvent;
 use resp::encode_command;
 
 use super::{Client, TestHost, keyspace};
-use crate::Engine;
+use crate::{Clock, Engine};
 
 /// A step of the clock, in nanoseconds.
 const STEP: u64 = 100_000;
@@ -21,13 +21,24 @@ thread_local! {
     static BELL: RefCell<Option<(u64, Sender<()>)>> = const { RefCell::new(None) };
 }
 
-pub fn clock() -> u64 {
-    READINGS.set(READINGS.get() + 1);
-    if BELL.with_borrow(|bell| bell.as_ref().is_some_and(|(at, _)| *at == READINGS.get())) {
-        let (_, waiter) = BELL.take().expect("it is there");
-        waiter.send(()).expect("somebody waits for the bell");
+/// A steady clock of each thread. The wall clock is the tick's alone.
+pub struct SteppingClock;
+
+impl Clock for SteppingClock {
+    fn wall_us(&self) -> i64 {
+        panic!("the engine reads the steady clock alone")
     }
-    READINGS.get() * STEP
+
+    fn steady_ns(&self) -> u64 {
+        READINGS.set(READINGS.get() + 1);
+        if BELL.with_borrow(|bell| bell.as_ref().is_some_and(|(at, _)| *at == READINGS.get())) {
+            let (_, waiter) = BELL.take().expect("it is there");
+            waiter.send(()).expect("somebody waits for the bell");
+        }
+        READINGS.get() * STEP
+    }
+
+    fn sleep(&self, _: Duration) {}
 }
 
 /// Checks what `requests`, sent as one batch, are said to have taken: calls, and steps of the clock

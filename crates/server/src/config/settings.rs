@@ -6,6 +6,7 @@ use std::time::Duration;
 use collections::{Limits, ListLimit};
 use command::ShutdownRequest;
 use keyspace::EvictionPolicy;
+use runtime::{SweepOptions, Tuning};
 
 use super::effective as row;
 use super::row::{OutputLimit, OutputLimits, Row};
@@ -119,6 +120,25 @@ impl UploadLimits {
 }
 
 impl Settings {
+    /// Returns what the instance of the data follows.
+    pub fn tuning(&self) -> Tuning {
+        Tuning {
+            max_memory: self.max_memory,
+            policy: self.max_memory_policy,
+            samples: self.max_memory_samples,
+            tenacity: self.max_memory_tenacity,
+            lfu_log_factor: self.lfu_log_factor,
+            lfu_decay_minutes: self.lfu_decay_minutes,
+            collections: self.collections,
+        }
+    }
+
+    /// Returns how the instance of the data sweeps.
+    pub fn sweep(&self) -> SweepOptions {
+        let Settings { frequency, expire_effort, .. } = *self;
+        SweepOptions { frequency, expire_effort, ..SweepOptions::default() }
+    }
+
     /// Reads the settings through `text`, which gives the canonical value of a row.
     pub fn read(text: impl Fn(&Row) -> String) -> Settings {
         let number = |row: &Row| -> u64 { whole_number(&text(row), row) };

@@ -112,7 +112,7 @@ impl Connection {
         {
             return rest.len();
         }
-        let engine = &kit.shared.engine;
+        let engine = kit.shared.runtime.engine();
         let Some(awaited) = self.decoder.awaited(rest) else { return rest.len() };
         let (head_bytes, bytes) = (awaited.head_bytes, awaited.bytes);
         let arrived = rest.len() - head_bytes;

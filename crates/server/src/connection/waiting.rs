@@ -85,7 +85,8 @@ impl Connection {
             return false;
         }
         self.provide_output(kit);
-        match kit.shared.engine.wake(&mut self.session, wake, &mut self.output, kit.tick) {
+        match kit.shared.runtime.engine().wake(&mut self.session, wake, &mut self.output, kit.tick)
+        {
             // Nothing is durable yet: the reply leaves without asking.
             Some(_release) => self.end_stall(kit),
             None => self.note_stall(Stall::Blocked, kit),

@@ -27,6 +27,10 @@ const ROWS: &[Row] = &[
     },
     over_memory("engine", &["base", "resp", "collections", "effects", "keyspace", "command"]),
     row(
+        "runtime",
+        &["base", "sys", "arena", "ring", "resp", "collections", "keyspace", "command", "engine"],
+    ),
+    row(
         "server",
         &[
             "base",
@@ -39,6 +43,7 @@ const ROWS: &[Row] = &[
             "keyspace",
             "command",
             "engine",
+            "runtime",
         ],
     ),
     row("client", &["base", "sys", "arena", "ring", "resp"]),

@@ -9,6 +9,9 @@ use super::rust::{RustFile, Token};
 const UNSAFE: &str = "unsafe";
 /// The crates that may hold unsafe code.
 const UNSAFE_CRATES: &[&str] = &["arena", "ring", "sys"];
+/// The crates between an instance and the system, and the file of theirs where the two meet.
+const INSTANCE_CRATES: &[&str] = &["engine", "runtime"];
+const SYSTEM_FILE: &str = "crates/runtime/src/system.rs";
 
 enum Place {
     Everywhere,
@@ -16,6 +19,8 @@ enum Place {
     OutsideOf(&'static [&'static str]),
     /// In these crates.
     In(&'static [&'static str]),
+    /// In these crates, without this file.
+    InBut(&'static [&'static str], &'static str),
 }
 
 struct TokenRule {
@@ -53,6 +58,9 @@ const RULES: &[TokenRule] = &[
     pure("thread :: sleep", "nothing here may wait for time"),
     pure("rand ::", "randomness is a parameter: base::prng::Prng"),
     pure("RandomState", "a hasher takes its seed from the caller"),
+    instance("sys :: clock", "an instance has its time by the trait Clock"),
+    instance("sys :: stopwatch", "an instance has its time by the trait Clock"),
+    instance("sys :: random", "an instance has its randomness by the trait Randomness"),
 ];
 
 const fn everywhere(pattern: &'static str, instead: &'static str) -> TokenRule {
@@ -61,6 +69,11 @@ const fn everywhere(pattern: &'static str, instead: &'static str) -> TokenRule {
 
 const fn pure(pattern: &'static str, instead: &'static str) -> TokenRule {
     TokenRule { pattern, place: Place::In(&PURE_CRATES), in_tests: false, instead }
+}
+
+const fn instance(pattern: &'static str, instead: &'static str) -> TokenRule {
+    let place = Place::InBut(INSTANCE_CRATES, SYSTEM_FILE);
+    TokenRule { pattern, place, in_tests: true, instead }
 }
 
 /// Returns every place in `file` that matches a rule.
@@ -86,6 +99,7 @@ fn applies(place: &Place, file: &RustFile<'_>) -> bool {
         Place::Everywhere => true,
         Place::OutsideOf(places) => !is_among(places),
         Place::In(crates) => is_among(crates),
+        Place::InBut(crates, path) => is_among(crates) && file.source.path != *path,
     }
 }
 
@@ -134,6 +148,9 @@ mod tests {
             ("thread :: sleep", "thread::sleep(d)"),
             ("rand ::", "rand::random::<u8>()"),
             ("RandomState", "use std::hash::RandomState;"),
+            ("sys :: clock", "sys::clock::realtime()"),
+            ("sys :: stopwatch", "use sys::stopwatch::nanoseconds;"),
+            ("sys :: random", "sys::random::seed()"),
         ];
         assert_eq!(samples.map(|sample| sample.0).to_vec(), patterns());
         for (pattern, sample) in samples {
@@ -151,6 +168,10 @@ mod tests {
     fn rules_hold_only_where_they_say() {
         let clock = "fn f() {\n    Instant::now();\n}";
         assert!(lines_found("crates/server/src/a.rs", clock).is_empty());
+        let system = "fn f() {\n    sys::clock::realtime();\n}";
+        assert!(lines_found(SYSTEM_FILE, system).is_empty());
+        assert_eq!(lines_found("crates/runtime/src/runtime.rs", system), [2]);
+        assert!(lines_found("crates/server/src/a.rs", system).is_empty());
         let raw = format!("fn f() {{\n    {UNSAFE} {{ g() }}\n}}");
         assert!(lines_found("crates/sys/src/a.rs", &raw).is_empty());
         assert_eq!(lines_found("tests/tests.rs", &raw), [2]);

@@ -21,7 +21,9 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, Unfinished> {
-    let mut info = cx.host.client(cx.session.id).unwrap_or_default();
+    // Without a network there is nothing to tell of the connection.
+    let known = cx.host.clients().ok().and_then(|clients| clients.one(cx.session.id));
+    let mut info = known.unwrap_or_default();
     cx.describe(args, &mut info);
     reply.verbatim(*b"txt", format!("{info}\n"));
     Ok(Next::Done)

@@ -78,7 +78,8 @@ fn run(
         false => Filter::parse(args)?,
     };
     let asker = cx.session.id;
-    let clients = cx.host.clients();
+    let host = cx.host.clients()?;
+    let clients = host.all();
     let own = clients.iter().find(|info| info.id == asker);
     // A lane spares the connection that it lives with: it would end before its reply.
     let parent = own.and_then(|info| info.parent);
@@ -86,7 +87,7 @@ fn run(
     let chosen: Vec<u64> = clients.iter().filter(is_chosen).map(|info| info.id).collect();
     let others: Vec<u64> = chosen.iter().copied().filter(|id| *id != asker).collect();
     let ends_asker = chosen.len() > others.len() && !filter.spares_asker;
-    let count = cx.host.end_clients(&others) + usize::from(ends_asker);
+    let count = host.end(&others) + usize::from(ends_asker);
     match (is_address, count) {
         (false, count) => reply.integer(count as i64),
         (true, 0) => return Err(NOBODY.into()),

@@ -6,6 +6,7 @@ use base::number::parse_i64;
 
 use crate::client_info::ClientInfo;
 use crate::client_type::ClientType;
+use crate::host::Clients;
 use crate::prelude::*;
 
 const INVALID_ID: CommandError = CommandError::Fixed("ERR Invalid client ID");
@@ -62,7 +63,7 @@ fn run(
 ) -> Result<Next, Unfinished> {
     let filter = Filter::parse(args)?;
     let mut text = String::new();
-    for mut info in filter.chosen(cx) {
+    for mut info in filter.chosen(cx.host.clients()?) {
         if info.id == cx.session.id {
             cx.describe(args, &mut info);
         }
@@ -97,13 +98,13 @@ impl Filter {
         }
     }
 
-    fn chosen(&self, cx: &SessionContext<'_>) -> Vec<ClientInfo> {
+    fn chosen(&self, clients: &dyn Clients) -> Vec<ClientInfo> {
         match self {
-            Filter::All => cx.host.clients(),
+            Filter::All => clients.all(),
             Filter::Nobody => Vec::new(),
             Filter::Ids(ids) => {
                 let ids = ids.iter().filter_map(|&id| u64::try_from(id).ok());
-                ids.filter_map(|id| cx.host.client(id)).collect()
+                ids.filter_map(|id| clients.one(id)).collect()
             }
         }
     }

@@ -38,7 +38,7 @@ fn run(
         4 => return Err(BAD_MODE.into()),
         _ => return Err(CommandError::subcommand_syntax("CLIENT", args.at(1)).into()),
     };
-    cx.host.pause_clients(pause, timeout::milliseconds(args, 2, cx.now)?);
+    cx.host.clients()?.pause(pause, timeout::milliseconds(args, 2, cx.now)?);
     reply.ok();
     Ok(Next::Done)
 }

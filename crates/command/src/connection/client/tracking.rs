@@ -61,7 +61,9 @@ fn check_options(cx: &SessionContext<'_>, args: Args<'_>) -> Result<(), Unfinish
             }
             is_redirected = true;
             let id = parse_i64(args.at(index + 1)).ok_or(CommandError::NotInteger)?;
-            let target = u64::try_from(id).ok().and_then(|id| cx.host.client(id));
+            // Without a network there is nobody to redirect to.
+            let clients = cx.host.clients().ok();
+            let target = u64::try_from(id).ok().zip(clients).and_then(|(id, it)| it.one(id));
             target.ok_or(NO_SUCH_TARGET)?;
             2
         } else if args.is(index, "prefix") && has_value {

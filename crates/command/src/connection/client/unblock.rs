@@ -41,7 +41,8 @@ fn run(
         _ => return Err(CommandError::subcommand_syntax("CLIENT", args.at(1)).into()),
     };
     let id = args.integer(2)?;
-    let is_woken = u64::try_from(id).is_ok_and(|id| cx.host.unblock_client(id, wake));
+    let clients = cx.host.clients()?;
+    let is_woken = u64::try_from(id).is_ok_and(|id| clients.unblock(id, wake));
     reply.integer(i64::from(is_woken));
     Ok(Next::Done)
 }

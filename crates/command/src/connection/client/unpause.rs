@@ -21,7 +21,7 @@ fn run(
     _: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, Unfinished> {
-    cx.host.resume_clients();
+    cx.host.clients()?.resume();
     reply.ok();
     Ok(Next::Done)
 }

@@ -30,7 +30,7 @@ fn run(
     _: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, Unfinished> {
-    cx.host.config_rewrite().map_err(|error| match error {
+    cx.host.process()?.config_rewrite().map_err(|error| match error {
         RewriteError::NoFile => NO_FILE,
         RewriteError::System(reason) => {
             CommandError::text_of(&[b"ERR Rewriting config file: ", reason.as_bytes()])

@@ -27,7 +27,7 @@ fn run(cx: &mut ControlContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Resul
     if limit.is_empty() || limit == "0" || limit == "0%" {
         return Err(DISABLED.into());
     }
-    reply.verbatim(*b"txt", describe(&cx.host.clients()));
+    reply.verbatim(*b"txt", describe(&cx.host.clients()?.all()));
     Ok(())
 }
 

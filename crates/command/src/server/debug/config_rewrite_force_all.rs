@@ -18,7 +18,7 @@ pub static CONFIG_REWRITE_FORCE_ALL: Command = Command {
 };
 
 fn run(cx: &mut ControlContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    cx.host.config_rewrite_all().map_err(|error| {
+    cx.host.process()?.config_rewrite_all().map_err(|error| {
         let reason = match &error {
             RewriteError::NoFile => "there is no configuration file",
             RewriteError::System(reason) => reason,

@@ -20,7 +20,8 @@ const ROW: Command = Command {
 pub static ASSERT: Command = Command {
     name: "debug|assert",
     summary: "Ends the server by an assertion that does not hold.",
-    handler: Handler::Control(|_, _, _| {
+    handler: Handler::Control(|cx, _, _| {
+        cx.host.process()?;
         let one = black_box(1);
         assert!(one == 2);
         Ok(())
@@ -32,7 +33,8 @@ pub static ASSERT: Command = Command {
 pub static OOM: Command = Command {
     name: "debug|oom",
     summary: "Ends the server for want of memory.",
-    handler: Handler::Control(|_, _, _| {
+    handler: Handler::Control(|cx, _, _| {
+        cx.host.process()?;
         let layout = Layout::from_size_align(black_box(isize::MAX as usize), 1);
         std::alloc::handle_alloc_error(layout.expect("no larger one can be asked for"))
     }),
@@ -43,7 +45,7 @@ pub static OOM: Command = Command {
 pub static PANIC: Command = Command {
     name: "debug|panic",
     summary: "Ends the server by a failure that it finds itself.",
-    handler: Handler::Control(|cx, _, _| cx.host.crash(Crash::Failure)),
+    handler: Handler::Control(|cx, _, _| cx.host.process()?.crash(Crash::Failure)),
     ..ROW
 };
 
@@ -51,6 +53,6 @@ pub static PANIC: Command = Command {
 pub static SEGFAULT: Command = Command {
     name: "debug|segfault",
     summary: "Ends the server by a write to memory that it may not write.",
-    handler: Handler::Control(|cx, _, _| cx.host.crash(Crash::Fault)),
+    handler: Handler::Control(|cx, _, _| cx.host.process()?.crash(Crash::Fault)),
     ..ROW
 };

@@ -33,7 +33,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<(), Unfinished> {
     let text = peek(cx, args.at(2), describe).ok_or(NO_KEY)??;
-    cx.host.print(&text);
+    cx.host.process()?.print(&text);
     reply.simple("Listpack structure printed on stdout");
     Ok(())
 }

@@ -20,7 +20,7 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Unfinished> {
-    cx.host.log(args.at(2));
+    cx.host.process()?.log(args.at(2));
     reply.ok();
     Ok(())
 }

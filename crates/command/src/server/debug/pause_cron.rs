@@ -21,7 +21,7 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Unfinished> {
-    cx.host.pause_service(truth(args.at(2)));
+    cx.host.process()?.pause_service(truth(args.at(2)));
     reply.ok();
     Ok(())
 }

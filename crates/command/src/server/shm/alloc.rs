@@ -23,7 +23,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<Next, Unfinished> {
     let bytes = super::natural(args, 2)?;
-    let offset = cx.host.allocate_upload(cx.session.uploader, bytes)?;
+    let offset = cx.host.shared_memory()?.allocate_upload(cx.session.uploader, bytes)?;
     reply.integer(offset as i64);
     Ok(Next::Done)
 }

@@ -29,7 +29,7 @@ fn run(
     _: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<Next, Unfinished> {
-    let geometry = cx.host.attach_memory(cx.session.id)?;
+    let geometry = cx.host.shared_memory()?.attach_memory(cx.session.id)?;
     let MemoryGeometry { span_bytes, segment_bytes, pin_bytes } = geometry;
     let numbers = [
         ("version", VERSION),

@@ -19,7 +19,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<Next, Unfinished> {
     let offset = super::natural(args, 2)?;
-    cx.host.free_upload(cx.session.uploader, offset)?;
+    cx.host.shared_memory()?.free_upload(cx.session.uploader, offset)?;
     reply.ok();
     Ok(Next::Done)
 }

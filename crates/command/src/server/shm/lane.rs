@@ -31,7 +31,7 @@ fn run(
     // No ring has 0 bytes: what is negative is refused with it.
     let bytes = |number: i64| u64::try_from(number).unwrap_or(0);
     let (request_bytes, reply_bytes) = (bytes(args.integer(2)?), bytes(args.integer(3)?));
-    let offer = cx.host.open_lane(cx.session.id, request_bytes, reply_bytes)?;
+    let offer = cx.host.shared_memory()?.open_lane(cx.session.id, request_bytes, reply_bytes)?;
     let LaneOffer { lane, descriptor_count } = offer;
     let numbers = [
         ("lane", lane),

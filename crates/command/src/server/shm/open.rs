@@ -21,7 +21,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<Next, Unfinished> {
     let offset = super::natural(args, 2)?;
-    let is_open = cx.host.seal_upload(cx.session.id, offset)?;
+    let is_open = cx.host.shared_memory()?.seal_upload(cx.session.id, offset)?;
     reply.integer(i64::from(is_open));
     Ok(Next::Done)
 }

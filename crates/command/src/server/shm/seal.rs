@@ -18,7 +18,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<Next, Unfinished> {
     let lane = super::lane_number(args)?;
-    cx.host.seal_lane(cx.session.id, lane)?;
+    cx.host.shared_memory()?.seal_lane(cx.session.id, lane)?;
     reply.ok();
     Ok(Next::Done)
 }

@@ -33,7 +33,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<Next, Unfinished> {
     let known = super::natural(args, 2)?;
-    let segments = cx.host.memory_segments(cx.session.id, known)?;
+    let segments = cx.host.shared_memory()?.memory_segments(cx.session.id, known)?;
     let MemorySegments { epoch, live, descriptor_count } = segments;
     reply.map(3);
     reply.bulk("epoch");

@@ -28,7 +28,7 @@ fn run(
     reply: &mut Reply<'_>,
 ) -> Result<Next, Unfinished> {
     let bytes = super::natural(args, 2)?;
-    let offer = cx.host.open_upload(cx.session.id, bytes)?;
+    let offer = cx.host.shared_memory()?.open_upload(cx.session.id, bytes)?;
     let UploadOffer { offset, bytes, segment_bytes, may_adopt, descriptor_count } = offer;
     let numbers = [
         ("offset", offset),

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use command::{
-    ClientInfo, ConfigError, Host, InfoKind, InfoSections, Observer, SessionState, ShutdownError,
-    ShutdownRequest,
+    ClientInfo, Clients, ConfigError, Crash, Host, InfoKind, InfoSections, Observer, Pause,
+    Process, RewriteError, SessionState, SharedMemory, ShutdownError, ShutdownRequest, Unavailable,
+    Wake,
 };
+use keyspace::Served;
 
 #[derive(Default)]
 pub struct TestHost {
@@ -73,13 +75,73 @@ impl Host for TestHost {
         if include { "# Server\r\n".to_owned() } else { String::new() }
     }
 
-    fn clients(&self) -> Vec<ClientInfo> {
-        [7, 8].into_iter().filter_map(|id| self.client(id)).collect()
+    fn set_active_expire(&self, _: bool) {}
+
+    fn sleep(&self, duration: Duration) {
+        self.slept.set(duration);
     }
 
-    fn client(&self, id: u64) -> Option<ClientInfo> {
+    fn may_serve(&self, _: u64) -> bool {
+        true
+    }
+
+    fn tell_served(&self, _: Served) {}
+
+    fn clients(&self) -> Result<&dyn Clients, Unavailable> {
+        Ok(self)
+    }
+
+    fn process(&self) -> Result<&dyn Process, Unavailable> {
+        Ok(self)
+    }
+
+    fn shared_memory(&self) -> Result<&dyn SharedMemory, Unavailable> {
+        Ok(self)
+    }
+}
+
+impl SharedMemory for TestHost {}
+
+impl Clients for TestHost {
+    fn all(&self) -> Vec<ClientInfo> {
+        [7, 8].into_iter().filter_map(|id| self.one(id)).collect()
+    }
+
+    fn one(&self, id: u64) -> Option<ClientInfo> {
         let info = ClientInfo { id, address: "1.2.3.4:5".into(), idle_s: 9, ..Default::default() };
         [7, 8].contains(&id).then_some(info)
+    }
+
+    fn end(&self, _: &[u64]) -> usize {
+        0
+    }
+
+    fn unblock(&self, _: u64, _: Wake) -> bool {
+        false
+    }
+
+    fn pause(&self, _: Pause, _: Duration) {}
+
+    fn resume(&self) {}
+}
+
+impl Process for TestHost {
+    fn config_rewrite(&self) -> Result<(), RewriteError> {
+        Err(RewriteError::NoFile)
+    }
+
+    fn config_rewrite_all(&self) -> Result<(), RewriteError> {
+        Err(RewriteError::NoFile)
+    }
+
+    fn pause_service(&self, _: bool) {}
+
+    fn log(&self, _: &[u8]) {}
+
+    fn print(&self, _: &str) {}
+
+    fn crash(&self, crash: Crash) -> ! {
+        panic!("{crash:?} on request")
     }
 
     fn shutdown(&self, request: ShutdownRequest) -> Result<(), ShutdownError> {
@@ -89,9 +151,5 @@ impl Host for TestHost {
 
     fn abort_shutdown(&self) -> bool {
         self.shutdown.take().is_some()
-    }
-
-    fn sleep(&self, duration: Duration) {
-        self.slept.set(duration);
     }
 }

@@ -1,5 +1,5 @@
-//! What the service thread counts of its rounds: the looks for expired keys, and the time that
-//! memory was above its limit.
+//! What is counted of the rounds of a sweeper: the looks for expired keys, and the time that memory
+//! was above its limit.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Sweep {
     }
 }
 
-/// The time that memory was above its limit, as far as the rounds of the service thread saw.
+/// The time that memory was above its limit, as far as the rounds saw.
 #[derive(Debug, Default)]
 pub struct OverLimit {
     state: Mutex<OverLimitState>,

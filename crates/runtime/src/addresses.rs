@@ -1,4 +1,4 @@
-//! The addresses of the arena's memory in a server.
+//! The addresses of memory that other processes may map.
 
 use std::io;
 

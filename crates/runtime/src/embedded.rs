@@ -1,0 +1,156 @@
+//! An instance in a program that is no server.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use base::UnixMs;
+use base::prng::Prng;
+use engine::{PauseSwitch, Position, Tally, Watch};
+use keyspace::Served;
+
+use crate::environment::Environment;
+use crate::options::{OpenError, Options, SweepOptions, Tuning};
+use crate::runtime::Runtime;
+use crate::session::Session;
+use crate::sweeper::Sweeper;
+
+/// What an embedded instance is made with.
+#[derive(Clone, Debug)]
+pub struct EmbeddedOptions {
+    /// The instance itself.
+    pub instance: Options,
+    /// How it sweeps.
+    pub sweep: SweepOptions,
+    /// The longest argument, and the longest string that APPEND and its like may make, in bytes:
+    /// `proto-max-bulk-len`.
+    pub value_bytes_max: u32,
+    /// Whether sessions may use DEBUG: `enable-debug-command`.
+    pub allows_debug: bool,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> EmbeddedOptions {
+        EmbeddedOptions {
+            instance: Options::default(),
+            sweep: SweepOptions::default(),
+            value_bytes_max: 512 << 20,
+            allows_debug: false,
+        }
+    }
+}
+
+/// An instance that a program has for itself. It has no thread: a request runs on the thread of who
+/// calls [`Session::run`], and [`Embedded::sweep`] is to be called now and then.
+///
+/// Several threads may have sessions; their requests run one at a time.
+pub struct Embedded {
+    pub(crate) runtime: Runtime,
+    pub(crate) value_bytes_max: u32,
+    pub(crate) allows_debug: bool,
+    pub(crate) tuning: Mutex<Tuning>,
+    pub(crate) started: UnixMs,
+    pub(crate) started_ns: u64,
+    /// Locked while a request runs: what it picks by chance, and who may count.
+    random: Mutex<Prng>,
+    pub(crate) tally: Tally,
+    pub(crate) watch: Watch,
+    pub(crate) pause: PauseSwitch,
+    pub(crate) position: Position,
+    /// Always 0: nobody looks on.
+    pub(crate) monitor_count: AtomicUsize,
+    /// Commands that ran since the counters were reset.
+    pub(crate) commands: AtomicU64,
+    /// Sessions whose waits keys have ended and that have not taken note of it.
+    served: Mutex<Vec<Served>>,
+    next_session: AtomicU64,
+    sweep: SweepOptions,
+    pub(crate) leaves_expired: AtomicBool,
+    sweeper: Mutex<Sweeper>,
+}
+
+impl Embedded {
+    /// Makes an instance without data.
+    ///
+    /// # Errors
+    /// When memory, address space or randomness are short.
+    pub fn open(
+        options: &EmbeddedOptions,
+        environment: Environment,
+    ) -> Result<Embedded, OpenError> {
+        let runtime = Runtime::open(&options.instance, environment)?;
+        let generator = || runtime.generator().map_err(OpenError::Randomness);
+        let (random, sweeper) = (generator()?, Sweeper::new(generator()?));
+        let watch = Watch::new();
+        // Nobody asks for the distribution of times, whose memory would count.
+        watch.set(u64::MAX, false);
+        Ok(Embedded {
+            value_bytes_max: options.value_bytes_max,
+            allows_debug: options.allows_debug,
+            tuning: Mutex::new(options.instance.tuning.clone()),
+            started: runtime.clock().wall(),
+            started_ns: runtime.clock().steady_ns(),
+            runtime,
+            random: Mutex::new(random),
+            tally: Tally::new(),
+            watch,
+            pause: PauseSwitch::default(),
+            position: Position::default(),
+            monitor_count: AtomicUsize::new(0),
+            commands: AtomicU64::new(0),
+            served: Mutex::default(),
+            next_session: AtomicU64::new(1),
+            sweep: options.sweep,
+            leaves_expired: AtomicBool::new(false),
+            sweeper: Mutex::new(sweeper),
+        })
+    }
+
+    /// Returns the instance itself.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Begins a session.
+    pub fn session(&self) -> Session<'_> {
+        Session::new(self, self.next_session.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Makes `tuning` hold from now on.
+    pub fn tune(&self, tuning: Tuning) {
+        let mut current = locked(&self.tuning);
+        self.runtime.tune(&tuning);
+        *current = tuning;
+    }
+
+    /// Sweeps once: expired keys go, and keys are evicted where memory is above its limit. Without
+    /// it expired keys are absent all the same, but take memory.
+    pub fn sweep(&self) {
+        let is_on = self.sweep.expires && !self.leaves_expired.load(Ordering::Relaxed);
+        let options = SweepOptions { expires: is_on, ..self.sweep };
+        // More of what is left to do comes with the next call.
+        let _ = locked(&self.sweeper).round(&self.runtime, &options, self);
+    }
+
+    /// Returns the right to run a request, and what it picks by.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, Prng> {
+        locked(&self.random)
+    }
+
+    pub(crate) fn add_served(&self, served: Served) {
+        locked(&self.served).push(served);
+    }
+
+    /// Takes the numbers of the waits of session `id` that keys have ended.
+    pub(crate) fn take_served(&self, id: u64) -> Vec<u64> {
+        let mut all = locked(&self.served);
+        let (own, others) = all.drain(..).partition(|served: &Served| served.session == id);
+        *all = others;
+        own.into_iter().map(|served| served.wait).collect()
+    }
+}
+
+/// Locks what is whole whatever its holder did: each change is one assignment, or its holder is the
+/// engine, whose panic has left the data in an unknown state that its own locks tell of.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
