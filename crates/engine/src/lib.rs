@@ -7,9 +7,10 @@
 //! those who serve them, `transaction.rs` EXEC; `session.rs` what lasts between batches, `tick.rs`
 //! what comes from outside, `tally.rs` what is counted, `audience.rs` who is shown what runs,
 //! `pause.rs` which requests have to wait; `receive.rs` finds the place of a value that is still to
-//! come, `release.rs` says when replies may leave, `apply.rs` replays effects. *Invariants*:
-//! replies come in the order of requests; a command that was refused has changed nothing; the
-//! engine is a function of its state, the time, the random numbers and the bytes that it is given.
+//! come, `release.rs` says when replies may leave, `apply.rs` replays effects.
+//! *Invariants*: replies come in the order of requests; a command that was refused has changed
+//! nothing; the engine is a function of its state, the time, the random numbers and the bytes that
+//! it is given.
 //! *Not here*: sockets, buffers of connections, what a command does (command), data (keyspace).
 #![forbid(unsafe_code)]
 
