@@ -22,6 +22,7 @@ pub(crate) struct Recorder {
     /// and by how much collections may that grow by what a request brings.
     growth_bytes_max: u64,
     /// Keys that somebody awaits and that have come, in their order.
+    #[expect(clippy::box_collection, reason = "every lock makes a recorder: it is to be small")]
     ready: Option<Box<Vec<ReadyKey>>>,
     /// A lookup has met a key that has expired, and left it: views that read share the recorder.
     has_met_expired: Cell<bool>,
