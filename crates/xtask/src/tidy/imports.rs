@@ -28,7 +28,18 @@ const ROWS: &[Row] = &[
     over_memory("engine", &["base", "resp", "collections", "effects", "keyspace", "command"]),
     row(
         "runtime",
-        &["base", "sys", "arena", "ring", "resp", "collections", "keyspace", "command", "engine"],
+        &[
+            "base",
+            "sys",
+            "arena",
+            "ring",
+            "resp",
+            "collections",
+            "effects",
+            "keyspace",
+            "command",
+            "engine",
+        ],
     ),
     row(
         "server",
