@@ -33,11 +33,6 @@ impl Host for Embedded {
         self.runtime.keyspace().database_count()
     }
 
-    /// A session that is dropped has left its waits before.
-    fn may_serve(&self, _: u64) -> bool {
-        true
-    }
-
     fn requires_password(&self) -> bool {
         false
     }

@@ -164,7 +164,7 @@ const HIDDEN: [&str; 22] = [
 #[test]
 fn each_file_of_a_family_has_a_row_and_each_row_a_file() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = BTreeSet::new();
+    let mut written = BTreeSet::new();
     for family in [
         "bitmap",
         "connection",
@@ -177,23 +177,33 @@ fn each_file_of_a_family_has_a_row_and_each_row_a_file() {
         "string",
         "transactions",
     ] {
-        collect(&source.join(family), "", &mut files);
+        collect(&source.join(family), "", &mut written);
     }
-    let names = rows().map(|command| command.name).chain(HIDDEN);
-    let names: BTreeSet<String> = names.map(|name| name.replace('_', "-")).collect();
-    assert_eq!(files, names);
+    let names = rows().map(|command| command.name).chain(HIDDEN).map(str::to_owned);
+    let names: BTreeSet<String> = names.collect();
+    let differing: Vec<_> = written.symmetric_difference(&names).collect();
+    assert!(differing.is_empty(), "{differing:?}");
 }
 
-/// Adds the command of each file below `folder`: a folder in it is a container.
-fn collect(folder: &Path, prefix: &str, files: &mut BTreeSet<String>) {
+/// Adds the commands whose rows stand in the files below `folder`: a folder in it is a container.
+/// A file has one, or a few that share a row and differ in a word or two.
+fn collect(folder: &Path, container: &str, written: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("the sources are here") {
         let path: PathBuf = entry.unwrap().path();
-        let stem = path.file_stem().unwrap().to_str().unwrap().replace('_', "-");
+        let stem = path.file_stem().unwrap().to_str().unwrap().to_owned();
         if path.is_dir() {
-            files.insert(stem.clone());
-            collect(&path, &format!("{stem}|"), files);
-        } else if stem != "mod" {
-            files.insert(format!("{prefix}{stem}"));
+            collect(&path, &stem, written);
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let named =
+            text.lines().filter_map(|line| line.strip_prefix("    name: \"")?.strip_suffix("\","));
+        let names: Vec<&str> = named.collect();
+        assert!(stem == "mod" || !names.is_empty(), "{} has no row", path.display());
+        for name in names {
+            let is_placed = name.split_once('|').map_or("", |(first, _)| first) == container;
+            assert!(is_placed || name == container, "{name} stands in {}", path.display());
+            written.insert(name.to_owned());
         }
     }
 }
