@@ -191,7 +191,11 @@ impl<'r> Player<'r> {
         text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
     }
 
+    /// A request that deletes keys of its database, or seldom, where they lie in others, all.
     fn deletion(&mut self) -> Vec<Vec<u8>> {
+        if self.random.one_in(50) {
+            return vec![b"FLUSHALL".to_vec()];
+        }
         let keys = (0..20).map(|_| format!("key:{}", self.random.below(KEYS)).into_bytes());
         std::iter::once(b"UNLINK".to_vec()).chain(keys).collect()
     }
