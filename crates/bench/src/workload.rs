@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn what_is_no_operation_is_refused() {
-        for text in ["del", "mget", "mget0", "mset10001", "mixed", "mixed:101"] {
+        for text in ["delete", "mget", "mget0", "mset10001", "mixed", "mixed:101"] {
             assert!(text.parse::<Operation>().is_err(), "{text}");
         }
     }
