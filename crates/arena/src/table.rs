@@ -342,17 +342,19 @@ impl Table {
     }
 
     /// Replaces the marks of the entries in a chain that may be that of `hash`, of which only the
-    /// bits for bucket and tag matter, by what `next` returns.
-    pub fn touch_alike(&self, hash: u64, next: impl Fn(AccessMark) -> AccessMark) {
+    /// bits for bucket and tag matter, by what `next` returns for each.
+    pub fn touch_alike(&self, hash: u64, next: impl Fn(&Entry<'_>) -> AccessMark) {
         let tag = tag_of(hash);
         let mut bucket_offset = self.home(hash);
         while bucket_offset != 0 {
             let bucket = self.bucket(bucket_offset);
             let mut slots = bucket.matches(tag);
             while slots != 0 {
-                let word = self.memory.word(bucket.reference(slots.trailing_zeros() as usize));
+                let reference = bucket.reference(slots.trailing_zeros() as usize);
+                let mark = next(&self.entry_at(reference));
+                let word = self.memory.word(reference);
                 let header = Header(word.load(Ordering::Relaxed));
-                word.store(header.with_mark(next(header.mark())).0, Ordering::Relaxed);
+                word.store(header.with_mark(mark).0, Ordering::Relaxed);
                 slots &= slots - 1;
             }
             bucket_offset = bucket.link();

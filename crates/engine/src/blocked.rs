@@ -281,10 +281,12 @@ impl Engine {
         let BlockedRequest { command, ref request, .. } = *BlockedRequest::of(waiter);
         let mut reply = out.reply(session.state.protocol);
         let start = reply.position();
-        let mut runner = Runner::new(self.keyspace(), session, tick, true);
-        let keys = runner.keys_of(command, request.view());
-        runner.answer(command, request.view(), &keys, &mut reply);
-        let end = runner.end(1);
+        let end = {
+            let mut runner = Runner::new(self.keyspace(), session, tick, true);
+            let keys = runner.keys_of(command, request.view());
+            runner.answer(command, request.view(), &keys, &mut reply);
+            runner.end(1)
+        };
         if end.ending == Ending::Blocked {
             return None;
         }
@@ -309,8 +311,8 @@ impl Engine {
     /// these keys.
     #[inline]
     pub(crate) fn serve_left(&self, tick: &mut Tick<'_>) {
-        let left = self.keyspace().take_unserved();
-        if !left.is_empty() {
+        if self.keyspace().has_unserved() {
+            let left = self.keyspace().take_unserved();
             self.serve_unserved(&left, tick);
         }
     }

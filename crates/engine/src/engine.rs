@@ -76,9 +76,11 @@ impl Engine {
     ) -> BatchEnd {
         let is_alone = requests.len() - from == 1;
         let is_apart = is_alone || requests.span_bytes() > LARGE_BATCH_BYTES;
-        let mut runner = Runner::new(&self.keyspace, session, tick, is_apart);
-        let next = run_all(&mut runner, requests, from, out);
-        let end = runner.end(next);
+        let end = {
+            let mut runner = Runner::new(&self.keyspace, session, tick, is_apart);
+            let next = run_all(&mut runner, requests, from, out);
+            runner.end(next)
+        };
         self.serve_left(tick);
         let arena = self.keyspace.arena();
         if arena.is_reclaim_due() {

@@ -120,7 +120,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
 
     /// Unlocks, tells those who were served, and returns what became of the batch, whose request
     /// `executed` is the next.
-    pub fn end(mut self, executed: usize) -> BatchEnd {
+    #[inline]
+    pub fn end(&mut self, executed: usize) -> BatchEnd {
         self.unlock();
         self.stretch.end(self.tick);
         if !self.served.is_empty() {

@@ -98,7 +98,8 @@ fn check_histories(count: u64, check: impl Fn(u64) -> u64) -> u64 {
 
 /// Returns the policy of a history that evicts: each in turn, beginning with those of all keys.
 fn policy_of(seed: u64) -> EvictionPolicy {
-    let evicting = EvictionPolicy::ALL.into_iter().filter(|it| *it != EvictionPolicy::NoEviction);
+    let evicting =
+        EvictionPolicy::ALL.iter().copied().filter(|it| *it != EvictionPolicy::NO_EVICTION);
     let policies: Vec<EvictionPolicy> = evicting.collect();
     policies[policies.len() - 1 - seed as usize % policies.len()]
 }

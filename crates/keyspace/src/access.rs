@@ -9,6 +9,7 @@ use base::{DatabaseIndex, Key, ShardIndex, UnixMs};
 use effects::{Effect, EventClass};
 
 use crate::digest::DatasetDigest;
+use crate::eviction::policy::KeyEvent;
 use crate::guard::{Shards, ShardsMut};
 use crate::keyspace::Keyspace;
 use crate::object::Object;
@@ -374,7 +375,7 @@ impl ScanStep<'_> {
             return;
         }
         if self.query.counts_lookups {
-            count_lookup(shard, is_live);
+            count_lookup(shard, &shard.key(entry.key()), is_live);
         }
         match is_live {
             true => visit(entry),
@@ -424,6 +425,7 @@ fn flush(shard: &mut Shard, recorder: &mut Recorder, database: DatabaseIndex, no
     if let Some(part) = shard.database_mut(database) {
         let cleared = part.clear();
         shard.publish_counts(database);
+        shard.tell_policy(0, KeyEvent::Flushed);
         shard.retire_all(cleared);
     }
 }

@@ -18,7 +18,7 @@ use arena::pins::Look;
 use arena::{DrainStep, Drained, Slid, TopStep};
 use base::{ShardIndex, UnixMs};
 
-use crate::evict::Victims;
+use crate::eviction::Victims;
 use crate::keyspace::Keyspace;
 use crate::room::SweepContext;
 

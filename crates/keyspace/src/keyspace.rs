@@ -8,7 +8,8 @@ use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, KeyHasher, SecretHasher, Shar
 use collections::Limits;
 use effects::{Admission, EffectSink};
 
-use crate::evict::SAMPLES_DEFAULT;
+use crate::eviction::SAMPLES_DEFAULT;
+use crate::eviction::policy::EvictionPolicy;
 use crate::guard::Guard;
 use crate::published::{Counters, DatabaseCounts, Published};
 use crate::room::{MemoryAccount, TENACITY_DEFAULT};
@@ -75,7 +76,7 @@ impl Keyspace {
             account,
             shards,
             counters_from: Mutex::default(),
-            eviction_policy: AtomicU8::new(0),
+            eviction_policy: AtomicU8::new(EvictionPolicy::default().position()),
             eviction_samples: AtomicU32::new(SAMPLES_DEFAULT),
             eviction_tenacity: AtomicU32::new(TENACITY_DEFAULT),
             slab_debt: AtomicU64::new(0),

@@ -5,9 +5,9 @@
 //! values to other keys and databases, `access.rs` works on the
 //! whole keyspace; `shard.rs` is what a lock protects, `published.rs` what anyone may read without
 //! it. `recorder.rs` hands changes to the sink, and makes one record of many.
-//! `expire.rs`, `evict.rs`, `room.rs` and `drain.rs` give memory back, `policy.rs` says which keys
-//! may go and which first, by the marks of `tracking.rs`; `touch.rs` takes in what readers in other
-//! processes have used; `watch.rs` serves WATCH and `wait.rs` those who
+//! `expire.rs`, `eviction.rs`, `room.rs` and `drain.rs` give memory back, the policies in `eviction/`
+//! say which keys may go and which first, by the marks of `tracking.rs` or by what they remember
+//! themselves; `touch.rs` takes in what readers in other processes have used; `watch.rs` serves WATCH and `wait.rs` those who
 //! wait for a key.
 //! *Invariants*: data is reachable only through a guard; several shards are locked in ascending
 //! order by one function; a change emits its effect before the lock is released; reads never
@@ -19,7 +19,7 @@ mod access;
 mod digest;
 mod drain;
 mod encoding;
-mod evict;
+mod eviction;
 mod expire;
 mod growth;
 mod guard;
@@ -27,7 +27,6 @@ mod hashes;
 mod keyspace;
 mod lists;
 mod object;
-mod policy;
 mod published;
 mod recorder;
 mod registered;
@@ -60,12 +59,12 @@ pub use arena::{
 pub use digest::DatasetDigest;
 pub use effects::{Admission, Effect, EffectSink, EventClass, Expiry, Record, RecordView, Refused};
 pub use encoding::EMBSTR_BYTES_MAX;
+pub use eviction::policy::EvictionPolicy;
 pub use expire::SweepOutcome;
 pub use guard::Guard;
 pub use keyspace::{Keyspace, shard_count_for_workers};
 pub use lists::WhenAbsent;
 pub use object::{Content, Kind, Object};
-pub use policy::EvictionPolicy;
 pub use published::{Counters, DatabaseCounts};
 pub use room::SweepContext;
 pub use scratch::Scratch;

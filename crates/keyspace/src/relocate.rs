@@ -7,8 +7,9 @@
 use arena::{AccessMark, Encoding, EntryId, HeldValue, NeedRoom, NewValue, ValueType};
 use base::{DatabaseIndex, Key, UnixMs};
 use collections::Collection;
-use effects::{Effect, EventClass};
+use effects::{Cause, Effect, EventClass};
 
+use crate::eviction::policy::KeyEvent;
 use crate::object::handle_of;
 use crate::scratch::SCRATCH_BYTES_MIN;
 use crate::write::{Place, WriteView};
@@ -105,7 +106,7 @@ impl WriteView<'_> {
         let from = Spot { database: self.database(), key: source };
         let mut place = self.at(from);
         let Some(id) = place.live(source) else { return Ok(false) };
-        place.mark_used(id);
+        place.mark_used(source, id);
         let mut carried = place.carried(id);
         carried.mark = place.shard.published.tracking.first(place.now);
         let to = Spot { database, key: target };
@@ -152,7 +153,7 @@ impl WriteView<'_> {
         self.at(target).live(target.key);
         let mut place = self.at(source);
         let id = place.live(source.key).expect("it was there just now");
-        place.mark_used(id);
+        place.mark_used(source.key, id);
         let place = self.at(target);
         place.shard.ensure_database(target.database, place.recorder)?;
         let is_alone = !self.recorder.is_atomic();
@@ -210,6 +211,7 @@ impl WriteView<'_> {
         let bytes = part.table.entry(id).memory_bytes();
         let Some(detached) = part.table.detach(id, target.key.bytes) else { return Ok(false) };
         part.slots.remove(source.key.slot, bytes);
+        place.shard.tell_policy(source.key.hash, KeyEvent::Removed(bytes, Cause::Command));
         let mut place = self.at(target);
         if let Some(id) = place.live(target.key) {
             place.make_way(target.key, id);
@@ -218,6 +220,7 @@ impl WriteView<'_> {
         let id = part.table.adopt(target.key.hash, target.key.bytes, detached);
         let bytes = part.table.entry(id).memory_bytes();
         part.slots.add(target.key.slot, bytes);
+        place.shard.tell_policy(target.key.hash, KeyEvent::Inserted(bytes));
         place.shard.publish_counts(target.database);
         let place = self.at(source);
         place.shard.settle(source.database);
@@ -333,6 +336,7 @@ impl Place<'_> {
         let id = part.table.find(key.hash, key.bytes).expect("only its value was taken");
         part.table.remove(id);
         part.slots.remove(key.slot, bytes);
+        self.shard.tell_policy(key.hash, KeyEvent::Removed(bytes, Cause::Command));
         self.shard.publish_counts(self.database);
     }
 
@@ -343,7 +347,9 @@ impl Place<'_> {
         let (bytes, handle) = (object.memory_bytes(), handle_of(&object));
         part.table.remove_for_adoption(id);
         part.slots.remove(key.slot, bytes);
-        if let Some(collection) = handle.map(|handle| part.store.take(handle)) {
+        let collection = handle.map(|handle| part.store.take(handle));
+        self.shard.tell_policy(key.hash, KeyEvent::Removed(bytes, Cause::Command));
+        if let Some(collection) = collection {
             self.shard.retire(collection);
         }
     }

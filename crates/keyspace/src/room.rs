@@ -15,7 +15,7 @@ use base::{SLOT_COUNT, ShardIndex, UnixMs};
 use collections::Limits;
 
 use crate::drain::Means;
-use crate::evict::Victims;
+use crate::eviction::Victims;
 use crate::keyspace::Keyspace;
 use crate::retire::RetiredList;
 

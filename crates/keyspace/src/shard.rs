@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use arena::{
-    DrainStep, Drained, Entry, EntryId, NeedRoom, Region, Room, Slid, SlideStep, Spill, Table,
+    AccessMark, DrainStep, Drained, Entry, EntryId, NeedRoom, Region, Room, Slid, SlideStep, Spill,
+    Table,
 };
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, Lsn, SLOT_COUNT, ShardIndex, Slot, UnixMs};
 
 use collections::{Limits, Rules};
 use effects::EffectSink;
 
-use crate::evict::EvictionPool;
+use crate::eviction::EvictionPool;
+use crate::eviction::policy::{EvictionPolicy, KeyEvent, ShardPolicy};
 use crate::object::Object;
 use crate::published::{DatabaseCounts, Published};
 use crate::recorder::Recorder;
@@ -44,6 +46,7 @@ pub(crate) struct Shard {
     pub watches: WatchTable,
     pub waits: WaitTable,
     pub eviction_pool: EvictionPool,
+    pub policy: ShardPolicy,
     /// The database that the next expiry step looks at first.
     pub expiry_database: DatabaseIndex,
     pub published: Arc<Published>,
@@ -84,6 +87,7 @@ impl Shard {
             watches: WatchTable::default(),
             waits: WaitTable::default(),
             eviction_pool: EvictionPool::default(),
+            policy: ShardPolicy::new(EvictionPolicy::default()),
             expiry_database: DatabaseIndex(0),
             published,
             last_write_lsn: Lsn(0),
@@ -122,6 +126,22 @@ impl Shard {
     pub fn part_and_rules(&mut self, database: DatabaseIndex) -> (&mut DatabaseShard, &Rules) {
         let part = self.databases[database.position()].as_deref_mut();
         (part.expect("a table with an entry exists"), &self.rules)
+    }
+
+    /// Tells the eviction policy, where it has memory of its own, what happened to the key of
+    /// `hash`.
+    #[inline]
+    pub fn tell_policy(&self, hash: u64, event: KeyEvent) {
+        if self.policy.observes {
+            self.policy.tell(hash, event, &self.account);
+        }
+    }
+
+    /// Returns the mark of the entry of `hash` with `mark` once it is used at `now`.
+    #[inline]
+    pub fn used(&self, hash: u64, mark: AccessMark, now: UnixMs) -> AccessMark {
+        self.tell_policy(hash, KeyEvent::Used(1));
+        self.published.tracking.next(mark, now)
     }
 
     /// Learns of a change of the options of collections.

@@ -8,6 +8,7 @@ use arena::pins::PinMemory;
 use arena::touches::{TOUCH_PERIOD, TOUCH_WORDS, Touch};
 use base::{DATABASE_COUNT_MAX, ShardIndex, UnixMs};
 
+use crate::eviction::policy::KeyEvent;
 use crate::keyspace::Keyspace;
 use crate::shard::Shard;
 
@@ -117,7 +118,13 @@ impl Shard {
     fn mark_touched(&self, touch: Touch, now: UnixMs) {
         if let Some(part) = self.database(touch.database()) {
             let tracking = &self.published.tracking;
-            part.table.touch_alike(touch.hash(), |mark| tracking.next_of(mark, now, TOUCH_PERIOD));
+            part.table.touch_alike(touch.hash(), |entry| {
+                if self.policy.observes {
+                    let hash = self.key(entry.key()).hash;
+                    self.tell_policy(hash, KeyEvent::Used(TOUCH_PERIOD));
+                }
+                tracking.next_of(entry.mark(), now, TOUCH_PERIOD)
+            });
         }
     }
 }

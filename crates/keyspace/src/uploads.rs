@@ -150,7 +150,7 @@ impl Place<'_> {
         let found = self.live(key);
         let at = self.expiry_after(found, expiry);
         // Too long for an integer or a short string.
-        let value = self.new_value(found, &[], Encoding::Raw, at);
+        let value = self.new_value(key, found, &[], Encoding::Raw, at);
         self.put_from(key, found, Source::Uploaded(uploaded), &value)?;
         // What the sink is told is what was stored, not what the client may have written since.
         let told = match self.shard.sink.is_some() {

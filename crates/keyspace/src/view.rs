@@ -10,6 +10,7 @@ use base::{DatabaseIndex, Key, UnixMs};
 
 use collections::Rules;
 
+use crate::eviction::policy::KeyEvent;
 use crate::guard::ShardsRef;
 use crate::object::{Kind, Object, kind_of};
 use crate::recorder::Recorder;
@@ -118,7 +119,7 @@ impl<'g> ReadView<'g> {
     pub fn entry(&self, key: &Key<'_>) -> Option<Entry<'g>> {
         let shard = self.shards.shard(key.shard);
         let found = find(shard, self.database, key, self.now, self.touch, self.met_expired);
-        count_lookup(shard, found.is_some());
+        count_lookup(shard, key, found.is_some());
         found
     }
 
@@ -126,7 +127,7 @@ impl<'g> ReadView<'g> {
     pub fn peek(&self, key: &Key<'_>) -> Option<Object<'g>> {
         let shard = self.shards.shard(key.shard);
         let found = find(shard, self.database, key, self.now, Touch::No, self.met_expired);
-        count_lookup(shard, found.is_some());
+        count_lookup(shard, key, found.is_some());
         let part = shard.database(self.database)?;
         Some(part.object_of(found?))
     }
@@ -246,15 +247,20 @@ pub(crate) fn find<'s>(
     }
     if touch == Touch::Yes {
         // Written only when it has changed: a hot entry's line stays clean between.
-        part.table.touch(id, shard.published.tracking.next(entry.mark(), now));
+        part.table.touch(id, shard.used(key.hash, entry.mark(), now));
     }
     Some(entry)
 }
 
 #[inline]
-pub(crate) fn count_lookup(shard: &Shard, found: bool) {
+pub(crate) fn count_lookup(shard: &Shard, key: &Key<'_>, found: bool) {
     let published = &shard.published;
-    if found { published.hits.add(1) } else { published.misses.add(1) }
+    if found {
+        published.hits.add(1);
+    } else {
+        published.misses.add(1);
+        shard.tell_policy(key.hash, KeyEvent::Missed);
+    }
 }
 
 /// Returns the string in `entry`.

@@ -378,14 +378,16 @@ impl Keyspace {
         }
     }
 
-    /// Returns the keys that were ready when the guards under which they became so were dropped,
-    /// and that nobody has served yet; one load where there are none. Whoever writes asks once he
-    /// holds no guard, and serves them.
+    /// Returns whether [`Keyspace::take_unserved`] would return keys. Whoever writes asks once he
+    /// holds no guard.
     #[inline]
+    pub fn has_unserved(&self) -> bool {
+        self.unserved.has_any.load(Ordering::Relaxed)
+    }
+
+    /// Returns the keys that were ready when the guards under which they became so were dropped,
+    /// and that nobody has served yet, for the caller to serve.
     pub fn take_unserved(&self) -> Vec<ReadyKey> {
-        if !self.unserved.has_any.load(Ordering::Relaxed) {
-            return Vec::new();
-        }
         let mut keys = self.unserved.lock();
         self.unserved.has_any.store(false, Ordering::Relaxed);
         std::mem::take(&mut *keys)

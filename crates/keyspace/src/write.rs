@@ -10,6 +10,7 @@ use collections::Rules;
 use effects::{Arguments, Cause, Change, Effect, EventClass, Expiry};
 
 use crate::encoding::{encoding_of, encoding_of_text};
+use crate::eviction::policy::KeyEvent;
 use crate::guard::ShardsMut;
 use crate::object::{Kind, handle_of, kind_of};
 use crate::recorder::Recorder;
@@ -140,7 +141,7 @@ impl<'g> WriteView<'g> {
     /// When the key holds another type.
     pub fn string_counted(&mut self, key: &Key<'_>) -> Result<Option<&[u8]>, WrongType> {
         let found = self.contains(key);
-        count_lookup(self.place(key).shard, found);
+        count_lookup(self.place(key).shard, key, found);
         self.string(key)
     }
 
@@ -319,19 +320,19 @@ impl<'p> Place<'p> {
 
     fn into_entry(mut self, key: &Key<'_>) -> Option<Entry<'p>> {
         let id = self.live(key)?;
-        self.mark_used(id);
+        self.mark_used(key, id);
         let part = self.shard.database(self.database).expect("it has an entry");
         Some(part.table.entry(id))
     }
 
     /// Marks the entry at `id` as used.
     #[inline]
-    pub fn mark_used(&self, id: EntryId) {
+    pub fn mark_used(&self, key: &Key<'_>, id: EntryId) {
         if self.touch == Touch::No {
             return;
         }
         let part = self.shard.database(self.database).expect("it has an entry");
-        let mark = self.shard.published.tracking.next(part.table.entry(id).mark(), self.now);
+        let mark = self.shard.used(key.hash, part.table.entry(id).mark(), self.now);
         part.table.touch(id, mark);
     }
 
@@ -381,7 +382,7 @@ impl<'p> Place<'p> {
         fill: Fill<'_>,
     ) -> Result<(), NeedRoom> {
         let found = self.live(key);
-        let value = self.new_value(found, &[], Encoding::Raw, None);
+        let value = self.new_value(key, found, &[], Encoding::Raw, None);
         self.bounded(|place| {
             place.put_from(key, found, Source::Made(length as u64, fill), &value)
         })?;
@@ -468,7 +469,7 @@ impl<'p> Place<'p> {
 
     fn set_expiry(&mut self, key: &Key<'_>, at: Option<UnixMs>) -> Result<bool, NeedRoom> {
         let Some(id) = self.live(key) else { return Ok(false) };
-        self.mark_used(id);
+        self.mark_used(key, id);
         if at.is_none() && self.part().table.entry(id).expiry().is_none() {
             return Ok(false);
         }
@@ -484,7 +485,7 @@ impl<'p> Place<'p> {
 
     /// Removes the entry at `id`, which is that of `key`, and returns whether its memory is free.
     pub fn remove(&mut self, key: &Key<'_>, id: EntryId, cause: Cause) -> bool {
-        let is_free = self.unlink(key, id);
+        let is_free = self.unlink(key, id, cause);
         match cause {
             Cause::Command => {}
             Cause::Expired | Cause::ExpiredOnAccess => self.shard.published.expired.add(1),
@@ -502,7 +503,7 @@ impl<'p> Place<'p> {
 
     /// Removes the entry at `id`, which is that of `key`, and its value; tells nobody. Returns
     /// whether the entry's memory is free.
-    fn unlink(&mut self, key: &Key<'_>, id: EntryId) -> bool {
+    fn unlink(&mut self, key: &Key<'_>, id: EntryId, cause: Cause) -> bool {
         let part = self.part();
         let object = part.object(id);
         let bytes = object.memory_bytes();
@@ -511,6 +512,7 @@ impl<'p> Place<'p> {
         part.slots.remove(key.slot, bytes);
         let collection = handle.map(|handle| part.store.take(handle));
         self.shard.publish_counts(self.database);
+        self.shard.tell_policy(key.hash, KeyEvent::Removed(bytes, cause));
         if let Some(collection) = collection {
             self.shard.retire(collection);
         }
@@ -536,7 +538,7 @@ impl<'p> Place<'p> {
         encoding: Encoding,
         expiry: Option<UnixMs>,
     ) -> Result<(), NeedRoom> {
-        let value = self.new_value(found, bytes, encoding, expiry);
+        let value = self.new_value(key, found, bytes, encoding, expiry);
         match self.recorder.take_offer(bytes, key.bytes.len()) {
             None => self.put_value(key, found, &value),
             Some(block) => self.link(key, found, block, &value),
@@ -638,7 +640,7 @@ impl<'p> Place<'p> {
         encoding: Encoding,
         expiry: Option<UnixMs>,
     ) -> Result<(), NeedRoom> {
-        let value = self.new_value(None, bytes, encoding, expiry);
+        let value = self.new_value(key, None, bytes, encoding, expiry);
         self.add(key, |table| table.insert_behind(key.hash, key.bytes, gap, &value))
     }
 
@@ -660,6 +662,7 @@ impl<'p> Place<'p> {
         let bytes = part.table.entry(id).memory_bytes();
         part.slots.add(key.slot, bytes);
         self.shard.publish_counts(self.database);
+        self.shard.tell_policy(key.hash, KeyEvent::Inserted(bytes));
         self.recorder.has_added = true;
         Ok(())
     }
@@ -667,6 +670,7 @@ impl<'p> Place<'p> {
     /// Returns the value to store over the entry at `found`, which is used so, or as a new one.
     pub(crate) fn new_value<'v>(
         &self,
+        key: &Key<'_>,
         found: Option<EntryId>,
         bytes: &'v [u8],
         encoding: Encoding,
@@ -675,10 +679,14 @@ impl<'p> Place<'p> {
         let tracking = &self.shard.published.tracking;
         let part = self.shard.database(self.database);
         let mark = match found.zip(part) {
-            Some((id, part)) if self.touch == Touch::No && tracking.does_count() => {
-                part.table.entry(id).mark()
+            Some((id, part)) => {
+                let mark = part.table.entry(id).mark();
+                match self.touch {
+                    Touch::Yes => self.shard.used(key.hash, mark, self.now),
+                    Touch::No if tracking.does_count() => mark,
+                    Touch::No => tracking.next(mark, self.now),
+                }
             }
-            Some((id, part)) => tracking.next(part.table.entry(id).mark(), self.now),
             None => tracking.first(self.now),
         };
         NewValue { bytes, value_type: ValueType::String, encoding, expiry, mark }
@@ -718,7 +726,7 @@ impl<'p> Place<'p> {
         if entry.header().type_bits() != K::TYPE as u64 {
             return Err(WrongType);
         }
-        self.mark_used(id);
+        self.mark_used(key, id);
         Ok(Some(id))
     }
 
@@ -781,7 +789,7 @@ impl<'p> Place<'p> {
         if exists {
             self.shard.charge_growth(self.database);
         } else {
-            self.unlink(key, id);
+            self.unlink(key, id, Cause::Command);
         }
         (result, exists)
     }

@@ -80,7 +80,7 @@ impl Default for Tuning {
     fn default() -> Tuning {
         Tuning {
             max_memory: 0,
-            policy: EvictionPolicy::NoEviction,
+            policy: EvictionPolicy::NO_EVICTION,
             samples: 5,
             tenacity: 10,
             lfu_log_factor: 10,

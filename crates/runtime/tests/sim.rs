@@ -29,10 +29,10 @@ const SPARE_BYTES: u64 = 1 << 20;
 
 /// The eviction policy of each instance.
 const POLICIES: [EvictionPolicy; 4] = [
-    EvictionPolicy::AllKeysLru,
-    EvictionPolicy::AllKeysLfu,
-    EvictionPolicy::VolatileTtl,
-    EvictionPolicy::AllKeysRandom,
+    EvictionPolicy::ALLKEYS_LRU,
+    EvictionPolicy::ALLKEYS_LFU,
+    EvictionPolicy::VOLATILE_TTL,
+    EvictionPolicy::ALLKEYS_RANDOM,
 ];
 
 /// What ends the session or its replies has no place in a run, nor what forgets the counts.

@@ -218,7 +218,7 @@ fn a_limit_that_is_lowered_takes_effect_with_the_next_sweep() {
         run(&mut session, &format!("SET key:{number} {value}"));
     }
     let max_memory = embedded.runtime().startup_bytes() + (1 << 20);
-    let policy = EvictionPolicy::AllKeysLru;
+    let policy = EvictionPolicy::ALLKEYS_LRU;
     embedded.tune(Tuning { max_memory, policy, ..Tuning::default() });
     assert!(embedded.runtime().keyspace().is_over_limit());
     embedded.sweep();

@@ -651,6 +651,7 @@ impl Connection {
     }
 
     /// Returns by how much the connection's private memory has grown since the last call.
+    #[inline]
     pub fn count_memory(&mut self) -> isize {
         let bytes = self.memory_bytes();
         let growth = bytes as isize - self.counted_bytes as isize;

@@ -206,10 +206,12 @@ fn run(client: &mut Client<'_>, command: &'static Command, words: &str) -> (Stri
     let mut out = Output::default();
     let mut reply = out.reply(client.session.state.protocol);
     let keyspace = client.engine.keyspace();
-    let mut runner = Runner::new(keyspace, &mut client.session, &mut client.tick, true);
-    let keys = runner.keys_of(command, request.view());
-    runner.answer(command, request.view(), &keys, &mut reply);
-    let end = runner.end(1);
+    let end = {
+        let mut runner = Runner::new(keyspace, &mut client.session, &mut client.tick, true);
+        let keys = runner.keys_of(command, request.view());
+        runner.answer(command, request.view(), &keys, &mut reply);
+        runner.end(1)
+    };
     client.engine.serve_left(&mut client.tick);
     (String::from_utf8_lossy(&out.to_vec()).replace("\r\n", " ").trim_end().to_owned(), end)
 }

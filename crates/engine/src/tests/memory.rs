@@ -53,7 +53,7 @@ fn reply_of_one_request_stays_within_the_limit_of_the_output() {
 
 #[test]
 fn lacking_room_is_made_and_the_write_tried_again() {
-    let engine = limited(300_000, EvictionPolicy::AllKeysLru);
+    let engine = limited(300_000, EvictionPolicy::ALLKEYS_LRU);
     let host = TestHost::default();
     let mut client = Client::new(&engine, &host);
     let sink = Recorded::listening_to(engine.keyspace());
@@ -70,7 +70,7 @@ fn lacking_room_is_made_and_the_write_tried_again() {
 #[test]
 fn write_without_room_is_refused_and_changes_nothing() {
     // A write that fails may leave a table with room for descriptors.
-    let engine = limited(32 << 10, EvictionPolicy::NoEviction);
+    let engine = limited(32 << 10, EvictionPolicy::NO_EVICTION);
     let host = TestHost::default();
     let mut client = Client::new(&engine, &host);
     let sink = Recorded::listening_to(engine.keyspace());
@@ -89,7 +89,7 @@ fn write_without_room_is_refused_and_changes_nothing() {
 
 #[test]
 fn over_the_limit_only_what_needs_memory_is_refused() {
-    let engine = limited(0, EvictionPolicy::NoEviction);
+    let engine = limited(0, EvictionPolicy::NO_EVICTION);
     let host = TestHost::default();
     let mut client = Client::new(&engine, &host);
     client.run_all(&["MULTI", "SET key:1 queued"]);
@@ -115,7 +115,7 @@ fn over_the_limit_only_what_needs_memory_is_refused() {
 
 #[test]
 fn lower_limit_is_reached_by_evicting() {
-    let engine = limited(0, EvictionPolicy::AllKeysLru);
+    let engine = limited(0, EvictionPolicy::ALLKEYS_LRU);
     let host = TestHost::default();
     let mut client = Client::new(&engine, &host);
     engine.keyspace().set_maxmemory(0);
@@ -132,7 +132,7 @@ fn lower_limit_is_reached_by_evicting() {
 
 #[test]
 fn transaction_passes_the_limit_and_the_next_command_repays() {
-    let engine = limited(200_000, EvictionPolicy::AllKeysLru);
+    let engine = limited(200_000, EvictionPolicy::ALLKEYS_LRU);
     let host = TestHost::default();
     let mut client = Client::new(&engine, &host);
     client.run("MULTI");
@@ -146,7 +146,7 @@ fn transaction_passes_the_limit_and_the_next_command_repays() {
 
 #[test]
 fn copies_inside_exec_pass_the_limit_by_so_much_which_is_repaid() {
-    let engine = limited(2 << 20, EvictionPolicy::AllKeysLru);
+    let engine = limited(2 << 20, EvictionPolicy::ALLKEYS_LRU);
     let host = TestHost::default();
     let mut client = Client::new(&engine, &host);
     client.run(&format!("SET k {}", "x".repeat(1 << 20)));
@@ -163,7 +163,7 @@ fn copies_inside_exec_pass_the_limit_by_so_much_which_is_repaid() {
 
 #[test]
 fn collections_after_many_small_keys_go_one_by_one() {
-    let engine = limited(8 << 20, EvictionPolicy::AllKeysLru);
+    let engine = limited(8 << 20, EvictionPolicy::ALLKEYS_LRU);
     let host = TestHost::default();
     let mut client = Client::new(&engine, &host);
     let (small, large) = ("x".repeat(200), "x".repeat(20_000));
@@ -209,7 +209,7 @@ fn nothing_changes_while_no_write_is_admitted() {
     admission.refuse(Refused::LogFull);
     let text = "MISCONF Errors writing to the AOF file: it is too far behind what was written";
     client.check("EXEC", &format!("-EXECABORT Transaction discarded because of: {text}"));
-    engine.keyspace().set_eviction_policy(EvictionPolicy::AllKeysRandom);
+    engine.keyspace().set_eviction_policy(EvictionPolicy::ALLKEYS_RANDOM);
     engine.keyspace().set_maxmemory(1);
     client.check("GET k", "$1 v");
     assert_eq!(digest(engine.keyspace()), before);

@@ -95,7 +95,7 @@ fn received_values_have_the_replies_and_effects_of_others() {
 
 #[test]
 fn room_for_received_values_is_made_by_evicting() {
-    let engine = memory::limited(300_000, EvictionPolicy::AllKeysLru);
+    let engine = memory::limited(300_000, EvictionPolicy::ALLKEYS_LRU);
     let host = TestHost::default();
     let mut client = Client::new(&engine, &host);
     let value = "x".repeat(50_000);

@@ -178,7 +178,7 @@ fn a_session_that_leaves_no_touch_ages_what_it_changes_where_it_is() {
 #[test]
 fn a_session_that_leaves_no_touch_does_not_count_as_using_what_it_overwrites() {
     let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
-    engine.keyspace().set_eviction_policy(EvictionPolicy::AllKeysLfu);
+    engine.keyspace().set_eviction_policy(EvictionPolicy::ALLKEYS_LFU);
     // Each use counts.
     engine.keyspace().set_counter_rates(0, 0);
     let mut client = Client::new(&engine, &host);

@@ -160,7 +160,7 @@ fn private_bytes_leave_less_to_the_arena() {
 fn atomic_record_passes_the_limit_and_is_repaid() {
     let world = World::new();
     world.set("k", "v");
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     let limit = world.keyspace.used_memory() + 100_000;
     world.keyspace.set_maxmemory(limit);
     let key = world.key("big");
@@ -182,7 +182,7 @@ fn nothing_to_make_room_for_is_no_shortage() {
     world.keyspace.set_maxmemory(world.keyspace.used_memory() + 1_000_000);
     let mut random = Prng::new(1);
     let mut context = SweepContext { now: NOW, random: &mut random };
-    for policy in [EvictionPolicy::NoEviction, EvictionPolicy::AllKeysLru] {
+    for policy in [EvictionPolicy::NO_EVICTION, EvictionPolicy::ALLKEYS_LRU] {
         world.keyspace.set_eviction_policy(policy);
         // As where another worker has evicted between the look at the limit and this call.
         assert_eq!(world.keyspace.repay(&mut context), Ok(()), "{policy:?}");
@@ -242,7 +242,7 @@ pub fn set_with_room_until(
 #[test]
 fn allkeys_lru_makes_room_and_keeps_what_is_used() {
     let world = World::with_segments(1 << 16, 1024);
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     let limit = world.keyspace.used_memory() + (4 << 20);
     world.keyspace.set_maxmemory(limit);
     let mut random = Prng::new(11);
@@ -270,7 +270,7 @@ fn allkeys_lru_makes_room_and_keeps_what_is_used() {
 #[test]
 fn large_values_are_evicted_for_large_values() {
     let world = World::with_segments(1 << 20, 256);
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     let limit = world.keyspace.used_memory() + (16 << 20);
     world.keyspace.set_maxmemory(limit);
     let mut random = Prng::new(5);
@@ -294,7 +294,7 @@ fn victim_that_a_reader_holds_is_passed_over() {
     let source = HeapSource::new(1 << 20, 64);
     let base = source.base().addr().get() as u64;
     let world = World::over(source);
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     let names = ["one", "two", "three", "four"];
     names.iter().for_each(|name| world.set(name, &"x".repeat(1 << 20)));
     let pins: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
@@ -336,7 +336,7 @@ fn crowd(world: &World, base: u64) -> Vec<Arc<dyn PinMemory>> {
 #[test]
 fn eviction_finds_room_among_the_pins_of_many_sessions() {
     let world = World::with_segments(1 << 20, 256);
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     let limit = world.keyspace.used_memory() + (32 << 20);
     world.keyspace.set_maxmemory(limit);
     let _sessions = crowd(&world, 1 << 40);
@@ -380,7 +380,7 @@ fn deleted_values_are_free_after_one_look_at_the_pins_of_many_sessions() {
 #[test]
 fn memory_follows_what_is_written_whatever_its_size() {
     let world = World::with_segments(1 << 20, 256);
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     let limit = world.keyspace.used_memory() + (32 << 20);
     world.keyspace.set_maxmemory(limit);
     let mut random = Prng::new(9);
@@ -465,7 +465,7 @@ fn memory_that_deletions_left_serves_any_size_and_costs_no_key() {
 #[test]
 fn overshoot_of_a_transaction_is_given_back_to_the_system() {
     let world = World::with_segments(1 << 20, 256);
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     let limit = world.keyspace.used_memory() + (16 << 20);
     world.keyspace.set_maxmemory(limit);
     let mut random = Prng::new(8);
@@ -492,7 +492,7 @@ fn overshoot_of_a_transaction_is_given_back_to_the_system() {
 #[test]
 fn tables_that_were_swapped_and_made_anew_are_told_apart() {
     let world = World::with_segments(1 << 20, 256);
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     let limit = world.keyspace.used_memory() + (16 << 20);
     let mut random = Prng::new(3);
     let (small, large) = ([b's'; 100], vec![b'l'; 1 << 20]);
@@ -520,7 +520,7 @@ fn small_limit_is_filled_with_keys_of_every_size() {
     // As many shards as a server with two workers has.
     let world = World::with_shards(HeapSource::new(1 << 20, 256), 64);
     world.keyspace.set_sink(None);
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     world.keyspace.set_maxmemory(LIMIT);
     let mut random = Prng::new(1);
     for number in 0..40_000 {
@@ -558,20 +558,20 @@ fn least_use_with_values_of_both_regions(policy: EvictionPolicy) -> u64 {
 
 #[test]
 fn values_of_both_regions_never_free_more_than_a_segment_at_once() {
-    let least = least_use_with_values_of_both_regions(EvictionPolicy::AllKeysLru);
+    let least = least_use_with_values_of_both_regions(EvictionPolicy::ALLKEYS_LRU);
     assert!(least >= 86, "{least} % of the limit were in use");
 }
 
 #[test]
 fn holes_that_change_places_are_no_room() {
-    let least = least_use_with_values_of_both_regions(EvictionPolicy::AllKeysRandom);
+    let least = least_use_with_values_of_both_regions(EvictionPolicy::ALLKEYS_RANDOM);
     assert!(least >= 86, "{least} % of the limit were in use");
 }
 
 #[test]
 fn clearing_the_top_takes_what_reaches_into_it_and_gives_a_segment() {
     let world = World::with_segments(1 << 20, 64);
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     // None of the blocks ends with a segment.
     let value = "v".repeat(5_000);
     (0..800).for_each(|number| world.set(&format!("key:{number}"), &value));

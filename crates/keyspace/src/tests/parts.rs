@@ -116,7 +116,7 @@ fn change_that_would_pass_the_limit_is_refused_before_it_is_made() {
 #[test]
 fn eviction_frees_collections_until_the_limit_holds() {
     let world = World::with_segments(1 << 16, 256);
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     let limit = world.keyspace.used_memory() + 2_000_000;
     world.keyspace.set_maxmemory(limit);
     let mut random = Prng::new(1);

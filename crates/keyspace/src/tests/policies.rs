@@ -102,7 +102,7 @@ fn run(policy: EvictionPolicy, sizes: Sizes, seed: u64) -> (World, Model) {
 
 #[test]
 fn no_policy_evicts_what_it_may_not_or_passes_the_limit() {
-    for policy in EvictionPolicy::ALL {
+    for policy in EvictionPolicy::ALL.iter().copied() {
         for sizes in Sizes::ALL {
             for round in 0..history_count() {
                 let (world, model) = run(policy, sizes, round + 1);
@@ -114,15 +114,12 @@ fn no_policy_evicts_what_it_may_not_or_passes_the_limit() {
                 let deleted =
                     world.records().iter().filter(|record| record.starts_with("DEL")).count();
                 assert_eq!(counters.evicted_keys, deleted as u64, "{what}");
-                match policy {
-                    EvictionPolicy::NoEviction => {
-                        assert_eq!(counters.evicted_keys, 0, "{what}");
-                        assert!(model.refused > 0, "{what}: it is full");
-                    }
-                    _ => {
-                        assert!(counters.evicted_keys > 100, "{what}: {counters:?}");
-                        assert_eq!(model.refused, 0, "{what}: keys that may go are there");
-                    }
+                if policy == EvictionPolicy::NO_EVICTION {
+                    assert_eq!(counters.evicted_keys, 0, "{what}");
+                    assert!(model.refused > 0, "{what}: it is full");
+                } else {
+                    assert!(counters.evicted_keys > 100, "{what}: {counters:?}");
+                    assert_eq!(model.refused, 0, "{what}: keys that may go are there");
                 }
             }
         }
@@ -168,7 +165,7 @@ fn assert_first_go(names: &[String], left: &HashSet<String>) {
 
 #[test]
 fn lru_takes_what_was_not_used_for_longest() {
-    for policy in [EvictionPolicy::AllKeysLru, EvictionPolicy::VolatileLru] {
+    for policy in [EvictionPolicy::ALLKEYS_LRU, EvictionPolicy::VOLATILE_LRU] {
         let names = names(6_000);
         let left = survivors(policy, &names, |world| {
             for (index, name) in names.iter().enumerate() {
@@ -181,7 +178,7 @@ fn lru_takes_what_was_not_used_for_longest() {
 
 #[test]
 fn lfu_takes_what_was_used_least() {
-    for policy in [EvictionPolicy::AllKeysLfu, EvictionPolicy::VolatileLfu] {
+    for policy in [EvictionPolicy::ALLKEYS_LFU, EvictionPolicy::VOLATILE_LFU] {
         let names = names(6_000);
         let left = survivors(policy, &names, |world| {
             for (index, name) in names.iter().enumerate() {
@@ -197,12 +194,12 @@ fn lfu_takes_what_was_used_least() {
 #[test]
 fn ttl_takes_what_ends_first() {
     let names = names(6_000);
-    assert_first_go(&names, &survivors(EvictionPolicy::VolatileTtl, &names, |_| ()));
+    assert_first_go(&names, &survivors(EvictionPolicy::VOLATILE_TTL, &names, |_| ()));
 }
 
 #[test]
 fn random_takes_any() {
-    for policy in [EvictionPolicy::AllKeysRandom, EvictionPolicy::VolatileRandom] {
+    for policy in [EvictionPolicy::ALLKEYS_RANDOM, EvictionPolicy::VOLATILE_RANDOM] {
         let names = names(6_000);
         let left = survivors(policy, &names, |_| ());
         let thirds = [0, 1, 2].map(|third| {
@@ -216,10 +213,10 @@ fn random_takes_any() {
 #[test]
 fn one_volatile_key_among_many_is_found_at_once() {
     for (policy, value_bytes) in [
-        (EvictionPolicy::VolatileLru, 10),
-        (EvictionPolicy::VolatileRandom, 10),
-        (EvictionPolicy::VolatileTtl, 70_000),
-        (EvictionPolicy::VolatileLfu, 70_000),
+        (EvictionPolicy::VOLATILE_LRU, 10),
+        (EvictionPolicy::VOLATILE_RANDOM, 10),
+        (EvictionPolicy::VOLATILE_TTL, 70_000),
+        (EvictionPolicy::VOLATILE_LFU, 70_000),
     ] {
         let world = World::with_segments(1 << 20, 256);
         let lasting = if value_bytes > 4096 { 300 } else { 50_000 };
@@ -281,7 +278,7 @@ fn policy_may_change_at_any_time() {
 #[test]
 fn index_that_lacks_room_does_not_empty_a_small_arena() {
     const LIMIT: u64 = 1500 << 10;
-    for policy in [EvictionPolicy::VolatileLru, EvictionPolicy::AllKeysRandom] {
+    for policy in [EvictionPolicy::VOLATILE_LRU, EvictionPolicy::ALLKEYS_RANDOM] {
         // All slab pages lie in one segment, and as many shards as a server of two workers has.
         let world = World::with_shards(arena::HeapSource::new(1 << 20, 256), 64);
         world.keyspace.set_sink(None);

@@ -50,10 +50,10 @@ fn hot_left(world: &World) -> usize {
 #[test]
 fn keys_that_only_readers_elsewhere_use_stay() {
     for policy in [
-        EvictionPolicy::AllKeysLru,
-        EvictionPolicy::AllKeysLfu,
-        EvictionPolicy::VolatileLru,
-        EvictionPolicy::VolatileLfu,
+        EvictionPolicy::ALLKEYS_LRU,
+        EvictionPolicy::ALLKEYS_LFU,
+        EvictionPolicy::VOLATILE_LRU,
+        EvictionPolicy::VOLATILE_LFU,
     ] {
         let unseen = hot_left(&filled(policy));
         assert!(unseen < HOT / 2, "{policy:?}: {unseen} of {HOT} are left unreported");
@@ -73,12 +73,12 @@ fn touches_are_taken_in_only_where_the_policy_asks_for_them() {
     let world = World::new();
     let session = add_session(&world);
     for (policy, maxmemory, expected) in [
-        (EvictionPolicy::AllKeysLru, 0, 0),
-        (EvictionPolicy::NoEviction, 1 << 30, 0),
-        (EvictionPolicy::AllKeysRandom, 1 << 30, 0),
-        (EvictionPolicy::VolatileTtl, 1 << 30, 0),
-        (EvictionPolicy::VolatileLfu, 1 << 30, 5),
-        (EvictionPolicy::AllKeysLru, 1 << 30, 6),
+        (EvictionPolicy::ALLKEYS_LRU, 0, 0),
+        (EvictionPolicy::NO_EVICTION, 1 << 30, 0),
+        (EvictionPolicy::ALLKEYS_RANDOM, 1 << 30, 0),
+        (EvictionPolicy::VOLATILE_TTL, 1 << 30, 0),
+        (EvictionPolicy::VOLATILE_LFU, 1 << 30, 5),
+        (EvictionPolicy::ALLKEYS_LRU, 1 << 30, 6),
     ] {
         world.keyspace.set_eviction_policy(policy);
         world.keyspace.set_maxmemory(maxmemory);
@@ -91,7 +91,7 @@ fn touches_are_taken_in_only_where_the_policy_asks_for_them() {
 #[test]
 fn touches_of_many_sessions_come_a_bounded_number_at_a_time() {
     let world = World::new();
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLfu);
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LFU);
     world.keyspace.set_maxmemory(1 << 30);
     let sessions: Vec<_> = (0..5).map(|_| add_session(&world)).collect();
     let touch = Touch::new(DB0, &world.key("key"));
@@ -107,7 +107,7 @@ fn touches_of_many_sessions_come_a_bounded_number_at_a_time() {
 #[test]
 fn session_that_ends_has_its_own_touches_taken_in_alone() {
     let world = World::new();
-    world.keyspace.set_eviction_policy(EvictionPolicy::AllKeysLru);
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     let sessions = [(); 4].map(|()| add_session(&world));
     let touch = Touch::new(DB0, &world.key("key"));
     sessions.iter().for_each(|session| report(session.words(), touch));
@@ -124,7 +124,7 @@ fn session_that_ends_has_its_own_touches_taken_in_alone() {
 
 #[test]
 fn hostile_touches_change_nothing_but_marks() {
-    let world = filled(EvictionPolicy::AllKeysLfu);
+    let world = filled(EvictionPolicy::ALLKEYS_LFU);
     world.keyspace.set_maxmemory(1 << 30);
     let digest = || Access::free(&world.keyspace).digest();
     let before = digest();

@@ -120,7 +120,7 @@ pub static MAX_MEMORY: Row = Row {
 /// What happens at the bound.
 pub static MAX_MEMORY_POLICY: Row = Row {
     name: "maxmemory-policy",
-    kind: Kind::Choice(&EvictionPolicy::NAMES),
+    kind: Kind::Choice(EvictionPolicy::NAMES),
     default: "noeviction",
     doc: "What happens at maxmemory: writes are refused (`noeviction`), or keys go: any or only \
           those with a time to live (`volatile`), the least recently used first (`lru`), the \

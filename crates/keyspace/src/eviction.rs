@@ -5,6 +5,12 @@
 //! close to the best of the shard. Keys with a time to live are in a list of their table: where
 //! only they may go, samples are taken from that list, so that one among millions is found at once.
 
+mod lfu;
+mod lru;
+pub(crate) mod policy;
+mod random;
+mod ttl;
+
 use std::sync::atomic::Ordering;
 
 use arena::pins::Look;
@@ -13,8 +19,8 @@ use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 use effects::Cause;
 
+use crate::eviction::policy::{Candidate, EvictionPolicy};
 use crate::keyspace::Keyspace;
-use crate::policy::EvictionPolicy;
 use crate::published::DatabaseCounts;
 use crate::recorder::Recorder;
 use crate::room::SweepContext;
@@ -62,11 +68,11 @@ impl Choice {
 pub(crate) struct EvictionPool {
     /// By which policy the candidates are ranked.
     policy: Option<EvictionPolicy>,
-    candidates: Vec<Candidate>,
+    candidates: Vec<Remembered>,
 }
 
 #[derive(Debug)]
-struct Candidate {
+struct Remembered {
     database: DatabaseIndex,
     key: Box<[u8]>,
     rank: u64,
@@ -91,23 +97,23 @@ impl EvictionPool {
     /// Remembers `sample` if it is among those of the highest ranks.
     fn offer(&mut self, sample: Sample<'_>) {
         let Sample { database, key, rank } = sample;
-        let same = |one: &Candidate| one.database == database && *one.key == *key;
+        let same = |one: &Remembered| one.database == database && *one.key == *key;
         if let Some(known) = self.candidates.iter_mut().find(|one| same(one)) {
             known.rank = rank;
             return;
         }
         if self.candidates.len() < CANDIDATES_MAX {
-            return self.candidates.push(Candidate { database, key: key.into(), rank });
+            return self.candidates.push(Remembered { database, key: key.into(), rank });
         }
         let lowest = self.candidates.iter_mut().min_by_key(|one| one.rank);
         let lowest = lowest.expect("the pool is full");
         if lowest.rank < rank {
-            *lowest = Candidate { database, key: key.into(), rank };
+            *lowest = Remembered { database, key: key.into(), rank };
         }
     }
 
     /// Takes out the best victim.
-    fn take(&mut self) -> Option<Candidate> {
+    fn take(&mut self) -> Option<Remembered> {
         let ranks = self.candidates.iter().enumerate();
         let (best, _) = ranks.max_by_key(|(_, one)| one.rank)?;
         Some(self.candidates.swap_remove(best))
@@ -120,7 +126,7 @@ impl EvictionPool {
 
     fn memory_bytes(&self) -> u64 {
         let keys: usize = self.candidates.iter().map(|one| one.key.len()).sum();
-        (keys + self.candidates.capacity() * size_of::<Candidate>()) as u64
+        (keys + self.candidates.capacity() * size_of::<Remembered>()) as u64
     }
 }
 
@@ -311,14 +317,13 @@ impl Keyspace {
         let index = ShardIndex(owner.shard);
         let mut guard = self.lock(index);
         let shard = guard.shard_mut(index);
-        let published = shard.published.clone();
-        let (_, part) = shard.part_of(owner.database)?;
-        let entry = part.table.large_entry(owner.descriptor, offset)?;
+        let (database, _) = shard.part_of(owner.database)?;
+        let table = &shard.database(database)?.table;
+        let entry = table.large_entry(owner.descriptor, offset)?;
         if !choice.allows(&entry) {
             return None;
         }
-        let tracking = &published.tracking;
-        let rank = choice.policy.rank(&entry, tracking, context.now, context.random);
+        let rank = shard.eviction_rank(&entry, context);
         Some(Block { offset, owner, rank, is_adopted: entry.is_adopted() })
     }
 
@@ -372,9 +377,15 @@ impl Shard {
         if !choice.allows(&entry) {
             return None;
         }
-        let tracking = &self.published.tracking;
-        let rank = choice.policy.rank(&entry, tracking, context.now, context.random);
+        let rank = self.eviction_rank(&entry, context);
         Some(Sample { database, key: entry.key(), rank })
+    }
+
+    /// Returns how soon `entry` should go.
+    fn eviction_rank(&self, entry: &Entry<'_>, context: &mut SweepContext<'_>) -> u64 {
+        let (tracking, hasher) = (&self.published.tracking, self.account().arena().hasher());
+        let candidate = Candidate { entry, tracking, hasher, now: context.now };
+        self.policy.rank(&candidate, context.random)
     }
 
     /// Returns a database and a position in it, each of the keys that `policy` may evict as likely.
@@ -413,7 +424,7 @@ impl Shard {
     /// stay. Returns the bytes that are free now.
     fn evict(
         &mut self,
-        candidate: &Candidate,
+        candidate: &Remembered,
         choice: Choice,
         context: &mut SweepContext<'_>,
     ) -> Option<Freed> {
@@ -424,8 +435,7 @@ impl Shard {
         if !choice.allows(&entry) || table.is_pinned(id) {
             return None;
         }
-        let tracking = &self.published.tracking;
-        let rank = choice.policy.rank(&entry, tracking, context.now, context.random);
+        let rank = self.eviction_rank(&entry, context);
         if rank < candidate.rank && !choice.policy.is_random() {
             return None;
         }

@@ -1,0 +1,27 @@
+//! The least frequently used key goes first; of those that were used equally often, the one that
+//! was not used for longest.
+
+use base::prng::Prng;
+
+use crate::eviction::lru::{AGE_BITS, age};
+use crate::eviction::policy::{Candidate, Marks, Ranking, Row, Scope};
+
+pub(crate) const ALLKEYS: Row = Row {
+    name: "allkeys-lfu",
+    scope: Scope::All,
+    marks: Marks::Counted,
+    is_random: false,
+    observes: false,
+    ranking: || Box::new(Lfu),
+};
+
+pub(crate) const VOLATILE: Row = Row { name: "volatile-lfu", scope: Scope::Volatile, ..ALLKEYS };
+
+struct Lfu;
+
+impl Ranking for Lfu {
+    fn rank(&self, candidate: &Candidate<'_>, _random: &mut Prng) -> u64 {
+        let counter = candidate.tracking.counter(candidate.entry.mark(), candidate.now);
+        u64::from(u8::MAX - counter) << AGE_BITS | age(candidate)
+    }
+}

@@ -1,0 +1,329 @@
+//! The eviction policies: which keys may go, and which of them goes first.
+//!
+//! A policy is a file of this folder with its rows and its [`Ranking`], and a line for each row in
+//! [`EvictionPolicy::ALL`].
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering;
+
+use arena::Entry;
+use base::prng::Prng;
+use base::{KeyHasher, UnixMs};
+use effects::Cause;
+
+use crate::eviction::{lfu, lru, random, ttl};
+use crate::keyspace::Keyspace;
+use crate::published::DatabaseCounts;
+use crate::room::MemoryAccount;
+use crate::shard::is_expired;
+use crate::tracking::Tracking;
+
+/// One policy.
+pub(crate) struct Row {
+    /// Redis's name where it is one of Redis's.
+    pub name: &'static str,
+    /// Which keys may go.
+    pub scope: Scope,
+    /// What the entries' marks have to tell.
+    pub marks: Marks,
+    /// Chance alone decides: a choice looks at one key, and remembers none.
+    pub is_random: bool,
+    /// The ranking has memory of its own, and is told what happens to keys.
+    pub observes: bool,
+    /// Returns the ranking of one shard.
+    pub ranking: fn() -> Box<dyn Ranking>,
+}
+
+/// Which keys a policy may evict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    None,
+    All,
+    /// Those with a time to live.
+    Volatile,
+}
+
+/// What the marks of entries have to tell a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marks {
+    /// Nothing: uses do not matter.
+    Ignored,
+    /// When the entry was used last.
+    Dated,
+    /// How often as well.
+    Counted,
+}
+
+/// Says which keys of one shard go first. Whoever holds the shard calls it.
+pub(crate) trait Ranking: Send {
+    /// Returns how soon `candidate`, which has not expired, should go: of two the one with the
+    /// higher rank, below `u64::MAX`. As long as an entry is not used its rank does not fall.
+    fn rank(&self, candidate: &Candidate<'_>, random: &mut Prng) -> u64;
+
+    /// Learns what happened to the key of this hash, in whichever database; only where the row says
+    /// that the ranking observes.
+    fn see(&mut self, _hash: u64, _event: KeyEvent) {}
+
+    /// Returns the memory of its own, in bytes; it is counted in the memory limit.
+    fn memory_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// What happens to keys, for the policies that have memory of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyEvent {
+    /// The key was read or written over, so many times: readers in other processes report but a
+    /// sample of their reads.
+    Used(u32),
+    /// A lookup did not find the key.
+    Missed,
+    /// The key is there now, with an entry of so many bytes.
+    Inserted(u64),
+    /// The key has gone, with an entry of so many bytes. A flush is not told key by key.
+    Removed(u64, Cause),
+    /// Keys have gone all at once; the hash means nothing.
+    Flushed,
+}
+
+/// An entry that may be evicted.
+pub(crate) struct Candidate<'c> {
+    pub entry: &'c Entry<'c>,
+    pub tracking: &'c Tracking,
+    pub hasher: &'c KeyHasher,
+    pub now: UnixMs,
+}
+
+impl Candidate<'_> {
+    /// Returns the hash by which [`Ranking::see`] knows the key.
+    pub fn hash(&self) -> u64 {
+        self.hasher.key(self.entry.key()).hash
+    }
+}
+
+/// Which keys may be evicted and which of them first.
+#[derive(Clone, Copy)]
+pub struct EvictionPolicy(&'static Row);
+
+impl EvictionPolicy {
+    /// None: a write that lacks room is refused.
+    pub const NO_EVICTION: EvictionPolicy = EvictionPolicy(&random::NO_EVICTION);
+    /// Any key, the least recently used first.
+    pub const ALLKEYS_LRU: EvictionPolicy = EvictionPolicy(&lru::ALLKEYS);
+    /// Any key, the least frequently used first.
+    pub const ALLKEYS_LFU: EvictionPolicy = EvictionPolicy(&lfu::ALLKEYS);
+    /// Any key, by chance.
+    pub const ALLKEYS_RANDOM: EvictionPolicy = EvictionPolicy(&random::ALLKEYS);
+    /// Keys with a time to live, the least recently used first.
+    pub const VOLATILE_LRU: EvictionPolicy = EvictionPolicy(&lru::VOLATILE);
+    /// Keys with a time to live, the least frequently used first.
+    pub const VOLATILE_LFU: EvictionPolicy = EvictionPolicy(&lfu::VOLATILE);
+    /// Keys with a time to live, by chance.
+    pub const VOLATILE_RANDOM: EvictionPolicy = EvictionPolicy(&random::VOLATILE);
+    /// Keys with a time to live, the one that ends first.
+    pub const VOLATILE_TTL: EvictionPolicy = EvictionPolicy(&ttl::VOLATILE);
+
+    /// All policies, in the order in which Redis names them.
+    pub const ALL: &[EvictionPolicy] = &[
+        EvictionPolicy::VOLATILE_LRU,
+        EvictionPolicy::VOLATILE_LFU,
+        EvictionPolicy::VOLATILE_RANDOM,
+        EvictionPolicy::VOLATILE_TTL,
+        EvictionPolicy::ALLKEYS_LRU,
+        EvictionPolicy::ALLKEYS_LFU,
+        EvictionPolicy::ALLKEYS_RANDOM,
+        EvictionPolicy::NO_EVICTION,
+    ];
+
+    /// The names of [`EvictionPolicy::ALL`].
+    pub const NAMES: &[&str] = &{
+        let mut names = [""; EvictionPolicy::ALL.len()];
+        let mut index = 0;
+        while index < names.len() {
+            names[index] = EvictionPolicy::ALL[index].name();
+            index += 1;
+        }
+        names
+    };
+
+    /// Returns the name, Redis's where it is one of Redis's.
+    pub const fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// Returns the policy called `name`.
+    pub fn named(name: &str) -> Option<EvictionPolicy> {
+        EvictionPolicy::ALL.iter().copied().find(|policy| policy.name() == name)
+    }
+
+    /// Returns where it stands in [`EvictionPolicy::ALL`].
+    pub(crate) fn position(self) -> u8 {
+        let position = EvictionPolicy::ALL.iter().position(|one| *one == self);
+        position.expect("all policies are in the list") as u8
+    }
+
+    /// Returns whether accesses are counted, not only dated.
+    pub(crate) fn counts_accesses(self) -> bool {
+        self.0.marks == Marks::Counted
+    }
+
+    /// Returns whether it matters when or how often a key was used.
+    pub(crate) fn minds_uses(self) -> bool {
+        self.0.marks != Marks::Ignored || self.0.observes
+    }
+
+    /// Returns whether only keys with a time to live may go.
+    pub fn is_volatile(self) -> bool {
+        self.0.scope == Scope::Volatile
+    }
+
+    /// Returns whether chance alone decides.
+    pub(crate) fn is_random(self) -> bool {
+        self.0.is_random
+    }
+
+    /// Returns how many of so many keys may be evicted.
+    pub(crate) fn candidates(self, counts: DatabaseCounts) -> u64 {
+        match self.0.scope {
+            Scope::None => 0,
+            Scope::All => counts.keys,
+            Scope::Volatile => counts.volatile,
+        }
+    }
+
+    /// Returns whether `entry` may be evicted.
+    #[inline]
+    pub(crate) fn allows(self, entry: &Entry<'_>) -> bool {
+        match self.0.scope {
+            Scope::None => false,
+            Scope::All => true,
+            Scope::Volatile => entry.header().has_ttl(),
+        }
+    }
+}
+
+impl Default for EvictionPolicy {
+    /// Returns Redis's: nothing is evicted unasked.
+    fn default() -> EvictionPolicy {
+        EvictionPolicy::NO_EVICTION
+    }
+}
+
+impl PartialEq for EvictionPolicy {
+    fn eq(&self, other: &EvictionPolicy) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for EvictionPolicy {}
+
+impl std::fmt::Debug for EvictionPolicy {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// The policy of one shard, with what it remembers.
+pub(crate) struct ShardPolicy {
+    /// Whether the ranking is told what happens to keys; asked at every lookup.
+    pub observes: bool,
+    ranking: RefCell<Box<dyn Ranking>>,
+    /// What is charged of the ranking's memory.
+    charged_bytes: Cell<u64>,
+}
+
+impl ShardPolicy {
+    /// Returns `policy`, which has seen nothing.
+    pub fn new(policy: EvictionPolicy) -> ShardPolicy {
+        let ranking = RefCell::new((policy.0.ranking)());
+        ShardPolicy { observes: policy.0.observes, ranking, charged_bytes: Cell::new(0) }
+    }
+
+    /// Returns how soon the candidate should go. What has expired goes first.
+    pub fn rank(&self, candidate: &Candidate<'_>, random: &mut Prng) -> u64 {
+        match is_expired(candidate.entry, candidate.now) {
+            true => u64::MAX,
+            false => self.ranking.borrow().rank(candidate, random),
+        }
+    }
+
+    /// Tells the ranking what happened to the key of `hash`, and charges what it remembers.
+    #[cold]
+    pub fn tell(&self, hash: u64, event: KeyEvent, account: &MemoryAccount) {
+        let mut ranking = self.ranking.borrow_mut();
+        ranking.see(hash, event);
+        self.charge(ranking.memory_bytes(), account);
+    }
+
+    /// Forgets everything, to be replaced by another policy.
+    fn end(&self, account: &MemoryAccount) {
+        self.charge(0, account);
+    }
+
+    fn charge(&self, bytes: u64, account: &MemoryAccount) {
+        let before = self.charged_bytes.replace(bytes);
+        if before != bytes {
+            account.recharge(before, bytes);
+        }
+    }
+}
+
+impl Keyspace {
+    /// Returns the policy.
+    pub fn eviction_policy(&self) -> EvictionPolicy {
+        EvictionPolicy::ALL[usize::from(self.eviction_policy.load(Ordering::Relaxed))]
+    }
+
+    /// Sets the policy. Accesses are tracked as it needs it from here on, and it begins without any
+    /// memory of its own. The caller holds no guard.
+    pub fn set_eviction_policy(&self, policy: EvictionPolicy) {
+        let position = policy.position();
+        let before = self.eviction_policy.swap(position, Ordering::Relaxed);
+        for index in self.shard_indexes() {
+            self.published(index).tracking.set_counts(policy.counts_accesses());
+            if before != position {
+                let mut guard = self.lock(index);
+                let shard = guard.shard_mut(index);
+                shard.policy.end(shard.account());
+                shard.policy = ShardPolicy::new(policy);
+            }
+        }
+        self.want_touches();
+    }
+
+    /// Sets how seldom the counters of accesses grow (lfu-log-factor) and after how many minutes
+    /// without an access they fall by one (lfu-decay-time; 0 is never).
+    pub fn set_counter_rates(&self, log_factor: u32, decay_minutes: u32) {
+        for shard in self.shard_indexes() {
+            self.published(shard).tracking.set_rates(log_factor, decay_minutes);
+        }
+    }
+
+    /// Sets how many keys each choice looks at: maxmemory-samples.
+    ///
+    /// # Panics
+    /// When `samples` is 0.
+    pub fn set_eviction_samples(&self, samples: u32) {
+        assert!(samples > 0, "a choice looks at one key at least");
+        self.eviction_samples.store(samples, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_has_its_name() {
+        for policy in EvictionPolicy::ALL.iter().copied() {
+            let name = policy.name();
+            assert_eq!(EvictionPolicy::named(name), Some(policy));
+            assert_eq!(policy.is_volatile(), name.starts_with("volatile"));
+            assert_eq!(policy.is_random(), name.ends_with("random"));
+            assert_eq!(policy.counts_accesses(), name.ends_with("lfu"));
+            let minds_uses = name.ends_with("lru") || name.ends_with("lfu");
+            assert_eq!(policy.minds_uses(), minds_uses);
+        }
+        assert_eq!(EvictionPolicy::named("allkeys"), None);
+    }
+}

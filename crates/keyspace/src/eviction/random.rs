@@ -1,0 +1,27 @@
+//! Any key goes, or none.
+
+use base::prng::Prng;
+
+use crate::eviction::policy::{Candidate, Marks, Ranking, Row, Scope};
+
+pub(crate) const ALLKEYS: Row = Row {
+    name: "allkeys-random",
+    scope: Scope::All,
+    marks: Marks::Ignored,
+    is_random: true,
+    observes: false,
+    ranking: || Box::new(Random),
+};
+
+pub(crate) const VOLATILE: Row = Row { name: "volatile-random", scope: Scope::Volatile, ..ALLKEYS };
+
+pub(crate) const NO_EVICTION: Row =
+    Row { name: "noeviction", scope: Scope::None, is_random: false, ..ALLKEYS };
+
+struct Random;
+
+impl Ranking for Random {
+    fn rank(&self, _candidate: &Candidate<'_>, random: &mut Prng) -> u64 {
+        random.next() >> 1
+    }
+}

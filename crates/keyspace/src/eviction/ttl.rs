@@ -1,0 +1,23 @@
+//! The key whose time to live ends first goes first.
+
+use base::prng::Prng;
+
+use crate::eviction::policy::{Candidate, Marks, Ranking, Row, Scope};
+
+pub(crate) const VOLATILE: Row = Row {
+    name: "volatile-ttl",
+    scope: Scope::Volatile,
+    marks: Marks::Ignored,
+    is_random: false,
+    observes: false,
+    ranking: || Box::new(Ttl),
+};
+
+struct Ttl;
+
+impl Ranking for Ttl {
+    fn rank(&self, candidate: &Candidate<'_>, _random: &mut Prng) -> u64 {
+        let at = candidate.entry.expiry().map_or(i64::MAX, |at| at.0);
+        i64::MAX.abs_diff(at).min(u64::MAX - 1)
+    }
+}
