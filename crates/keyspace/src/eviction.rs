@@ -9,6 +9,8 @@ mod lfu;
 mod lru;
 pub(crate) mod policy;
 mod random;
+#[cfg(test)]
+pub(crate) mod recorded;
 mod ttl;
 
 use std::sync::atomic::Ordering;

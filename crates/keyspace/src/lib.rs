@@ -5,10 +5,10 @@
 //! values to other keys and databases, `access.rs` works on the
 //! whole keyspace; `shard.rs` is what a lock protects, `published.rs` what anyone may read without
 //! it. `recorder.rs` hands changes to the sink, and makes one record of many.
-//! `expire.rs`, `eviction.rs`, `room.rs` and `drain.rs` give memory back, the policies in `eviction/`
-//! say which keys may go and which first, by the marks of `tracking.rs` or by what they remember
-//! themselves; `touch.rs` takes in what readers in other processes have used; `watch.rs` serves WATCH and `wait.rs` those who
-//! wait for a key.
+//! `expire.rs`, `eviction.rs`, `room.rs` and `drain.rs` give memory back; the policies of
+//! `eviction/` say which keys may go and which first, by the marks of `tracking.rs` or by what they
+//! remember themselves. `touch.rs` takes in what readers in other processes have used; `watch.rs`
+//! serves WATCH and `wait.rs` those who wait for a key.
 //! *Invariants*: data is reachable only through a guard; several shards are locked in ascending
 //! order by one function; a change emits its effect before the lock is released; reads never
 //! change the dataset; nothing here reads a clock or draws a random number.

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use arena::{Arena, ArenaConfig, HeapSource};
 use base::{DatabaseIndex, Key, Lsn, UnixMs};
 
-use effects::ReplicationStream;
+use effects::{Cause, ReplicationStream};
 
 use crate::{EffectSink, Keyspace, Record, RecordView};
 

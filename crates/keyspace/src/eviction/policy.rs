@@ -11,6 +11,8 @@ use base::prng::Prng;
 use base::{KeyHasher, UnixMs};
 use effects::Cause;
 
+#[cfg(test)]
+use crate::eviction::recorded;
 use crate::eviction::{lfu, lru, random, ttl};
 use crate::keyspace::Keyspace;
 use crate::published::DatabaseCounts;
@@ -94,6 +96,7 @@ pub(crate) struct Candidate<'c> {
     pub now: UnixMs,
 }
 
+#[cfg_attr(not(test), expect(dead_code, reason = "no policy of Redis's has memory of its own"))]
 impl Candidate<'_> {
     /// Returns the hash by which [`Ranking::see`] knows the key.
     pub fn hash(&self) -> u64 {
@@ -133,6 +136,8 @@ impl EvictionPolicy {
         EvictionPolicy::ALLKEYS_LFU,
         EvictionPolicy::ALLKEYS_RANDOM,
         EvictionPolicy::NO_EVICTION,
+        #[cfg(test)]
+        EvictionPolicy(&recorded::ALLKEYS),
     ];
 
     /// The names of [`EvictionPolicy::ALL`].
@@ -321,7 +326,7 @@ mod tests {
             assert_eq!(policy.is_volatile(), name.starts_with("volatile"));
             assert_eq!(policy.is_random(), name.ends_with("random"));
             assert_eq!(policy.counts_accesses(), name.ends_with("lfu"));
-            let minds_uses = name.ends_with("lru") || name.ends_with("lfu");
+            let minds_uses = name.ends_with("lru") || name.ends_with("lfu") || policy.0.observes;
             assert_eq!(policy.minds_uses(), minds_uses);
         }
         assert_eq!(EvictionPolicy::named("allkeys"), None);

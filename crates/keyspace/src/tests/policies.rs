@@ -7,6 +7,8 @@ use base::prng::Prng;
 
 use super::accounting::{assert_within, set_with_room_until};
 use super::*;
+use crate::eviction::policy::KeyEvent;
+use crate::eviction::recorded::{self, take_events};
 use crate::{Access, EvictionPolicy, Expiry, NeedRoom, SweepContext};
 
 /// What a history writes.
@@ -302,4 +304,77 @@ fn index_that_lacks_room_does_not_empty_a_small_arena() {
         assert!(percent >= 70, "{policy:?}: {percent} % of the limit were in use");
         assert_within(&world, LIMIT);
     }
+}
+
+/// A world whose policy remembers all that it is told.
+fn recorded_world() -> World {
+    let world = World::with_segments(1 << 16, 1024);
+    let policy = EvictionPolicy::named(recorded::ALLKEYS.name).expect("it is in the list");
+    world.keyspace.set_eviction_policy(policy);
+    take_events();
+    world
+}
+
+#[test]
+fn policy_with_memory_sees_uses_misses_insertions_and_removals() {
+    let world = recorded_world();
+    let hash = |name: &str| world.key(name).hash;
+    world.set("a", "one");
+    let events = take_events();
+    let [(of, KeyEvent::Inserted(bytes))] = events[..] else { panic!("{events:?}") };
+    assert_eq!(of, hash("a"));
+    let removed = |name: &str, cause| (hash(name), KeyEvent::Removed(bytes, cause));
+    let check = |expected: &[(u64, KeyEvent)]| assert_eq!(take_events(), expected);
+    world.get("a", NOW);
+    check(&[(hash("a"), KeyEvent::Used(1))]);
+    world.get("b", NOW);
+    check(&[(hash("b"), KeyEvent::Missed)]);
+    world.set("a", "two");
+    check(&[(hash("a"), KeyEvent::Used(1))]);
+    world.write("a", NOW, |view, key| assert!(view.remove(key)));
+    check(&[removed("a", Cause::Command)]);
+    world.set_until("a", "six", later(10));
+    let events = take_events();
+    let [(_, KeyEvent::Inserted(bytes))] = events[..] else { panic!("{events:?}") };
+    world.write("a", later(11), |view, key| assert!(!view.remove(key)));
+    check(&[(hash("a"), KeyEvent::Removed(bytes, Cause::ExpiredOnAccess))]);
+    world.set("a", "ten");
+    take_events();
+    Access::free(&world.keyspace).flush_all(NOW);
+    assert!(take_events().contains(&(0, KeyEvent::Flushed)));
+}
+
+#[test]
+fn policy_with_memory_decides_by_it_and_is_charged_for_it() {
+    let world = recorded_world();
+    world.keyspace.set_eviction_samples(10);
+    let limit = world.keyspace.used_memory() + (1 << 20);
+    world.keyspace.set_maxmemory(limit);
+    let mut random = Prng::new(3);
+    let hot = names(100);
+    for index in 0..20_000 {
+        let name = format!("cold:{index}");
+        set_with_room_until(&world, &name, &[b'v'; 100], Expiry::Clear, NOW, &mut random)
+            .expect("keys that may go are there");
+        let hot = &hot[index % hot.len()];
+        if world.get(hot, NOW).is_none() {
+            set_with_room_until(&world, hot, &[b'v'; 100], Expiry::Clear, NOW, &mut random)
+                .expect("keys that may go are there");
+        }
+    }
+    let events = take_events();
+    let count = |is: fn(&KeyEvent) -> bool| events.iter().filter(|(_, event)| is(event)).count();
+    let evicted = count(|event| matches!(event, KeyEvent::Removed(_, Cause::Evicted)));
+    assert_eq!(evicted as u64, world.keyspace.counters().evicted_keys);
+    let hot_hashes: HashSet<u64> = hot.iter().map(|name| world.key(name).hash).collect();
+    let hot_misses = events
+        .iter()
+        .filter(|(hash, event)| *event == KeyEvent::Missed && hot_hashes.contains(hash))
+        .count();
+    // Each is missed once before it is there.
+    assert!(hot_misses < hot.len() * 2, "{hot_misses} misses of {} hot keys", hot.len());
+    let (key_count, before) = (world.keyspace.counts(DB0).keys, world.keyspace.used_memory());
+    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
+    let freed = before - world.keyspace.used_memory();
+    assert_eq!(freed, key_count * recorded::BYTES_PER_KEY);
 }
