@@ -15,6 +15,8 @@ pub struct Options {
     pub worker_count: usize,
     /// The number of databases, `1..=16`.
     pub database_count: u8,
+    /// How many bytes of the latest changes are kept where anybody follows them, 2 or more.
+    pub backlog_bytes: u64,
     /// What may change while it runs.
     pub tuning: Tuning,
 }
@@ -52,6 +54,7 @@ impl Default for Options {
             memory: Memory::default(),
             worker_count: 1,
             database_count: 16,
+            backlog_bytes: 1 << 20,
             tuning: Tuning::default(),
         }
     }

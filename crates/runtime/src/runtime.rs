@@ -17,6 +17,7 @@ use crate::addresses;
 use crate::cycles::{OverLimit, OverLimitDurations, Sweep, SweepCounts};
 use crate::environment::Environment;
 use crate::options::{Memory, OpenError, Options, Tuning};
+use crate::stream::Stream;
 
 /// One instance, shared by the threads that run requests on it and the one that sweeps.
 pub struct Runtime {
@@ -30,6 +31,8 @@ pub struct Runtime {
     peak_bytes: AtomicU64,
     /// Buffers and records of clients, in bytes.
     client_bytes: AtomicI64,
+    pub(crate) backlog_bytes: u64,
+    pub(crate) stream: Stream,
     pub(crate) sweep: Sweep,
     pub(crate) over_limit: OverLimit,
 }
@@ -56,6 +59,8 @@ impl Runtime {
             environment,
             peak_bytes: AtomicU64::new(0),
             client_bytes: AtomicI64::new(0),
+            backlog_bytes: options.backlog_bytes,
+            stream: Stream::default(),
             sweep: Sweep::default(),
             over_limit: OverLimit::default(),
         };

@@ -499,7 +499,8 @@ fn options(settings: &Settings, worker_count: usize) -> Options {
         takes_pages_up_front: settings.segment_up_front,
     };
     let database_count = settings.database_count;
-    Options { memory, worker_count, database_count, tuning: settings.tuning() }
+    let tuning = settings.tuning();
+    Options { memory, worker_count, database_count, tuning, ..Options::default() }
 }
 
 /// How far the server is on its way to end.

@@ -1,0 +1,36 @@
+//! The stream of an instance's changes, kept from the moment on when somebody wants it.
+
+use std::sync::{Arc, OnceLock};
+
+use effects::Backlog;
+
+use crate::runtime::Runtime;
+
+/// The latest changes, once anybody has asked for them: until then a write costs one branch more.
+#[derive(Default)]
+pub(crate) struct Stream {
+    backlog: OnceLock<Arc<Backlog>>,
+}
+
+impl Runtime {
+    /// Returns the latest changes, which are kept from the first call on, with as many bytes as the
+    /// options say: they count as memory in use. Consumers begin there, each with a position of
+    /// its own. The caller holds no guard.
+    pub fn backlog(&self) -> &Arc<Backlog> {
+        let backlog = self.stream.backlog.get_or_init(|| {
+            let admission = Arc::clone(self.keyspace().admission());
+            let backlog = Arc::new(Backlog::new(self.backlog_bytes, admission));
+            self.keyspace().set_sink(Some(Arc::clone(&backlog) as Arc<_>));
+            backlog
+        });
+        self.count_stream();
+        backlog
+    }
+
+    /// Counts the memory that the stream has taken or given back since the last call.
+    pub(crate) fn count_stream(&self) {
+        if let Some(backlog) = self.stream.backlog.get() {
+            backlog.tell_memory(|grown, shrunk| self.recharge(shrunk, grown));
+        }
+    }
+}
