@@ -6,7 +6,7 @@
 //! does by itself, round by round, `cycles.rs` what is counted of that, `addresses.rs` reserves
 //! addresses for memory that other processes may map. `embedded.rs` is an instance in a program
 //! that is no server, `session.rs` a session of it, `host.rs` what its commands learn of what is
-//! around them. `stream.rs` keeps the instance's changes for those who follow them.
+//! around them. `stream.rs` keeps the changes, `changes.rs` hands them to who follows them.
 //! *Invariants*: no socket, and no thread but the caller's; an instance reads no clock and draws no
 //! randomness but those it was given, so that several of one process have their own, and one seed
 //! decides all.
@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod changes;
 mod cycles;
 mod embedded;
 mod environment;
@@ -27,6 +28,7 @@ mod stream;
 mod sweeper;
 mod system;
 
+pub use changes::Changes;
 pub use cycles::{OverLimitDurations, SweepCounts};
 pub use embedded::{Embedded, EmbeddedOptions};
 pub use engine::Clock;
