@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::bit_range::{BitRange, Unit};
+use super::bit_range::{BitRange, Unit};
 use crate::prelude::*;
 
 /// The row.

@@ -2,7 +2,7 @@
 
 use resp::RequestView;
 
-use crate::bit_fields::{Content, Operation, parse};
+use super::bit_fields::{Content, Operation, parse};
 use crate::prelude::*;
 
 /// Encodings that requests are drawn with.

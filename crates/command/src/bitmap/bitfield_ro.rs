@@ -1,7 +1,7 @@
 //! BITFIELD_RO: integers of any width within a string, to read.
 
+use super::bit_fields::{Content, Operation, parse};
 use super::bitfield::{ENCODINGS, answer};
-use crate::bit_fields::{Content, Operation, parse};
 use crate::prelude::*;
 
 const GET_ALONE: CommandError =

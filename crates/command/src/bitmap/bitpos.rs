@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::bit_range::{BitRange, Unit};
+use super::bit_range::{BitRange, Unit};
 use crate::prelude::*;
 
 const NO_BIT: CommandError = CommandError::Fixed("ERR The bit argument must be 1 or 0.");

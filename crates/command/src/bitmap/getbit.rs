@@ -1,6 +1,6 @@
 //! GETBIT: one bit of a string.
 
-use crate::bit_offset::parse_bit_offset;
+use super::bit_offset::parse_bit_offset;
 use crate::prelude::*;
 
 /// The row.

@@ -2,7 +2,7 @@
 
 use base::number::parse_i64;
 
-use crate::bit_offset::parse_bit_offset;
+use super::bit_offset::parse_bit_offset;
 use crate::prelude::*;
 
 const NO_BIT: CommandError = CommandError::Fixed("ERR bit is not an integer or out of range");

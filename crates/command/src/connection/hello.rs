@@ -3,8 +3,8 @@
 use base::number::parse_i64;
 use resp::{Protocol, RequestView};
 
-use crate::client_name::check_name;
-use crate::error::quoted;
+use crate::handler::client_name::check_name;
+use crate::handler::error::quoted;
 use crate::prelude::*;
 
 const BAD_VERSION: CommandError =

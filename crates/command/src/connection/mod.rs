@@ -9,7 +9,7 @@ mod quit;
 mod reset;
 mod select;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
 /// The rows of the family.
 pub static CONNECTION: &[&Command] = &[

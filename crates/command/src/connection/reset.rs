@@ -3,8 +3,8 @@
 use base::DatabaseIndex;
 use resp::Protocol;
 
+use crate::handler::session::Replies;
 use crate::prelude::*;
-use crate::session::Replies;
 
 /// The row.
 pub static RESET: Command = Command {

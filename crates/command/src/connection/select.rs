@@ -1,6 +1,6 @@
 //! SELECT: another database.
 
-use crate::database_number::{NumberError, database_index, database_number};
+use crate::parse::database_number::{NumberError, database_index, database_number};
 use crate::prelude::*;
 
 const OUT_OF_RANGE: CommandError =

@@ -1,7 +1,7 @@
 //! AWAIT: until a key is there.
 
+use crate::parse::timeout;
 use crate::prelude::*;
-use crate::timeout;
 
 /// The row.
 pub static AWAIT: Command = Command {

@@ -3,7 +3,7 @@
 use base::DatabaseIndex;
 
 use super::r#move::SAME;
-use crate::database_number::database_argument;
+use crate::parse::database_number::database_argument;
 use crate::prelude::*;
 
 /// The row.

@@ -1,8 +1,8 @@
 //! EXPIRE: a time to live for a key.
 
-use crate::expire_options::expire;
+use super::expire_options::expire;
+use crate::parse::time_to_live::TimeForm;
 use crate::prelude::*;
-use crate::time_to_live::TimeForm;
 
 /// The row.
 pub static EXPIRE: Command = Command {

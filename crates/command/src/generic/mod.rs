@@ -5,10 +5,12 @@ mod copy;
 mod del;
 mod exists;
 mod expire;
+mod expire_options;
 mod expireat;
 mod expiretime;
 mod keys;
 mod r#move;
+mod names;
 mod object;
 mod persist;
 mod pexpire;
@@ -16,6 +18,7 @@ mod pexpireat;
 mod pexpiretime;
 mod pttl;
 mod randomkey;
+mod remaining_time;
 mod rename;
 mod renamenx;
 mod scan;
@@ -26,7 +29,7 @@ mod unlink;
 mod wait;
 mod waitaof;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
 /// The rows of the family.
 pub static GENERIC: &[&Command] = &[

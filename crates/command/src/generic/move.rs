@@ -1,6 +1,6 @@
 //! MOVE: a key goes to another database.
 
-use crate::database_number::database_argument;
+use crate::parse::database_number::database_argument;
 use crate::prelude::*;
 
 pub(super) const SAME: CommandError =

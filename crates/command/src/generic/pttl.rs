@@ -1,7 +1,7 @@
 //! PTTL: when a key expires.
 
+use super::remaining_time::{Origin, exact, reply_time};
 use crate::prelude::*;
-use crate::remaining_time::{Origin, exact, reply_time};
 
 /// The row.
 pub static PTTL: Command = Command {

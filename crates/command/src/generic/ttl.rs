@@ -1,7 +1,7 @@
 //! TTL: when a key expires.
 
+use super::remaining_time::{Origin, nearest_second, reply_time};
 use crate::prelude::*;
-use crate::remaining_time::{Origin, nearest_second, reply_time};
 
 /// The row.
 pub static TTL: Command = Command {

@@ -1,6 +1,6 @@
 //! TYPE: the type of a value.
 
-use crate::names::type_name;
+use super::names::type_name;
 use crate::prelude::*;
 
 /// The row.

@@ -1,7 +1,7 @@
 //! WAIT: until replicas have the writes of the session.
 
+use crate::parse::timeout;
 use crate::prelude::*;
-use crate::timeout;
 
 /// The row.
 pub static WAIT: Command = Command {

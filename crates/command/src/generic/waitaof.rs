@@ -2,8 +2,8 @@
 
 use base::number::parse_i64;
 
+use crate::parse::timeout;
 use crate::prelude::*;
-use crate::timeout;
 
 const NOT_ONE: CommandError =
     CommandError::Fixed("ERR value is out of range, value must between 0 and 1");

@@ -2,7 +2,7 @@
 
 use collections::Hash;
 
-use crate::element::reply_element;
+use crate::handler::element::reply_element;
 
 use crate::prelude::*;
 

@@ -15,7 +15,7 @@ mod hsetnx;
 mod hstrlen;
 mod hvals;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
 /// The rows of the family.
 pub static HASH: &[&Command] = &[

@@ -2,7 +2,7 @@
 
 use collections::End;
 
-use crate::list_pop::pop_first;
+use super::list_pop::pop_first;
 
 use crate::prelude::*;
 

@@ -2,8 +2,8 @@
 
 use collections::List;
 
-use crate::element::reply_element;
-use crate::index_range::index_range;
+use crate::handler::element::reply_element;
+use crate::parse::index_range::index_range;
 
 use crate::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use collections::List;
 
-use crate::index_range::index_of;
+use crate::parse::index_range::index_of;
 
 use crate::prelude::*;
 

@@ -4,6 +4,7 @@ mod blpop;
 mod brpop;
 mod lindex;
 mod linsert;
+mod list_pop;
 mod llen;
 mod lpop;
 mod lpush;
@@ -16,7 +17,7 @@ mod rpop;
 mod rpush;
 mod rpushx;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
 /// The rows of the family.
 pub static LIST: &[&Command] = &[

@@ -2,7 +2,7 @@
 
 use collections::End;
 
-use crate::list_pop::pop;
+use super::list_pop::pop;
 
 use super::lpop::LPOP;
 use crate::prelude::*;

@@ -1,6 +1,6 @@
 //! FLUSHALL: removes all keys.
 
-use crate::flush_mode::{FLUSH_MODE, check};
+use super::flush_mode::{FLUSH_MODE, check};
 use crate::prelude::*;
 
 /// The row.

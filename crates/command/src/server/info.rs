@@ -1,6 +1,6 @@
 //! INFO: the state of the server.
 
-use crate::info_sections::InfoSections;
+use crate::host::info_sections::InfoSections;
 use crate::prelude::*;
 
 /// The row.

@@ -6,6 +6,7 @@ mod command;
 mod config;
 mod dbsize;
 pub(crate) mod debug;
+mod flush_mode;
 mod flushall;
 mod flushdb;
 mod info;
@@ -22,7 +23,7 @@ mod slowlog;
 mod swapdb;
 mod time;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
 /// The rows of the family.
 pub static SERVER: &[&Command] = &[

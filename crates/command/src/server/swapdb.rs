@@ -1,6 +1,6 @@
 //! SWAPDB: two databases change places.
 
-use crate::database_number::{database_index, database_number};
+use crate::parse::database_number::{database_index, database_number};
 use crate::prelude::*;
 
 const BAD_FIRST: CommandError = CommandError::Fixed("ERR invalid first DB index");

@@ -1,5 +1,6 @@
 //! The commands of sets.
 
+mod chance;
 mod sadd;
 mod scard;
 mod sismember;
@@ -10,7 +11,7 @@ mod spop;
 mod srandmember;
 mod srem;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
 /// The rows of the family.
 pub static SETS: &[&Command] = &[

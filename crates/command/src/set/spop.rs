@@ -2,8 +2,8 @@
 
 use collections::Set;
 
-use crate::chance::distinct;
-use crate::context::by_chance;
+use super::chance::distinct;
+use crate::handler::context::by_chance;
 
 use crate::prelude::*;
 

@@ -2,9 +2,9 @@
 
 use collections::Set;
 
-use crate::chance::distinct;
-use crate::context::by_chance;
-use crate::element::reply_element;
+use super::chance::distinct;
+use crate::handler::context::by_chance;
+use crate::handler::element::reply_element;
 
 use crate::prelude::*;
 

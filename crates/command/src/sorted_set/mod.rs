@@ -1,5 +1,8 @@
 //! The commands of sorted sets.
 
+mod score_options;
+mod score_pop;
+mod score_range;
 mod zadd;
 mod zcard;
 mod zcount;
@@ -22,7 +25,7 @@ mod zrevrangebyscore;
 mod zrevrank;
 mod zscore;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
 /// The rows of the family.
 pub static SORTED_SET: &[&Command] = &[

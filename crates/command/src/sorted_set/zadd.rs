@@ -1,6 +1,6 @@
 //! ZADD: gives members of a sorted set scores.
 
-use crate::score_options::{ScoreOptions, score};
+use super::score_options::{ScoreOptions, score};
 
 use crate::prelude::*;
 

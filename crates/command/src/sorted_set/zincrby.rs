@@ -1,6 +1,6 @@
 //! ZINCRBY: adds to the score of a member.
 
-use crate::score_options::{ScoreOptions, score};
+use super::score_options::{ScoreOptions, score};
 
 use crate::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use collections::Direction;
 
-use crate::score_pop::pop;
+use super::score_pop::pop;
 
 use super::zpopmax::ZPOPMAX;
 use crate::prelude::*;

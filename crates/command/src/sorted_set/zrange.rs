@@ -1,6 +1,6 @@
 //! ZRANGE: a part of a sorted set.
 
-use crate::score_range::{RangeRequest, reply_range};
+use super::score_range::{RangeRequest, reply_range};
 
 use crate::prelude::*;
 

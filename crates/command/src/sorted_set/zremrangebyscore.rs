@@ -2,7 +2,7 @@
 
 use collections::SortedSet;
 
-use crate::score_range::{By, Range};
+use super::score_range::{By, Range};
 
 use super::zremrangebylex::ZREMRANGEBYLEX;
 use crate::prelude::*;

@@ -1,6 +1,6 @@
 //! ZREVRANGE: a part of a sorted set.
 
-use crate::score_range::{By, RangeRequest, reply_range};
+use super::score_range::{By, RangeRequest, reply_range};
 use collections::Direction;
 
 use crate::prelude::*;

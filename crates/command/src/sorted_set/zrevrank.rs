@@ -2,7 +2,7 @@
 
 use collections::Direction;
 
-use crate::score_range::reply_rank;
+use super::score_range::reply_rank;
 
 use super::zrank::ZRANK;
 use crate::prelude::*;

@@ -1,6 +1,6 @@
 //! DECR: arithmetic on the integer at a key.
 
-use crate::counter;
+use super::counter;
 use crate::prelude::*;
 
 /// The row.

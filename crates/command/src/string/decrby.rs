@@ -1,6 +1,6 @@
 //! DECRBY: arithmetic on the integer at a key.
 
-use crate::counter;
+use super::counter;
 use crate::prelude::*;
 
 const WOULD_OVERFLOW: CommandError = CommandError::Fixed("ERR decrement would overflow");

@@ -1,6 +1,6 @@
 //! GET: the string at a key.
 
-use crate::context::reply_string;
+use crate::handler::context::reply_string;
 use crate::prelude::*;
 
 /// The row.

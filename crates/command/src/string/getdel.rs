@@ -1,6 +1,6 @@
 //! GETDEL: the string at a key, which is removed.
 
-use crate::context::reply_string;
+use crate::handler::context::reply_string;
 use crate::prelude::*;
 
 /// The row.

@@ -2,10 +2,10 @@
 
 use keyspace::Expiry;
 
-use crate::context::reply_part;
+use super::set_options::Time;
+use crate::handler::context::reply_part;
+use crate::parse::time_to_live::{EX, EXAT, PX, PXAT};
 use crate::prelude::*;
-use crate::set_options::Time;
-use crate::time_to_live::{EX, EXAT, PX, PXAT};
 
 /// The row.
 pub static GETEX: Command = Command {

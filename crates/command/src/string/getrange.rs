@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::context::reply_part;
+use crate::handler::context::reply_part;
 use crate::prelude::*;
 
 /// The row.

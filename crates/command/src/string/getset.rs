@@ -2,7 +2,7 @@
 
 use keyspace::Expiry;
 
-use crate::context::reply_string;
+use crate::handler::context::reply_string;
 use crate::prelude::*;
 
 /// The row.

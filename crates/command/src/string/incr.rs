@@ -1,6 +1,6 @@
 //! INCR: arithmetic on the integer at a key.
 
-use crate::counter;
+use super::counter;
 use crate::prelude::*;
 
 /// The row.

@@ -1,6 +1,6 @@
 //! MGET: the strings at several keys.
 
-use crate::context::reply_string;
+use crate::handler::context::reply_string;
 use crate::prelude::*;
 
 /// The row.

@@ -1,6 +1,7 @@
 //! The commands of strings.
 
 mod append;
+mod counter;
 mod decr;
 mod decrby;
 mod delifeq;
@@ -19,13 +20,14 @@ mod msetex;
 mod msetnx;
 mod psetex;
 pub(crate) mod set;
+mod set_options;
 mod setex;
 mod setnx;
 mod setrange;
 mod strlen;
 mod substr;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
 /// The rows of the family.
 pub static STRING: &[&Command] = &[

@@ -1,8 +1,8 @@
 //! MSETEX: strings for several keys at once, on conditions and for a time.
 
+use super::set_options::{Condition, SetOptions};
+use crate::parse::time_to_live::{EX, EXAT, PX, PXAT};
 use crate::prelude::*;
-use crate::set_options::{Condition, SetOptions};
-use crate::time_to_live::{EX, EXAT, PX, PXAT};
 
 /// The row.
 pub static MSETEX: Command = Command {

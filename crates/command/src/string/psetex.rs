@@ -2,8 +2,8 @@
 
 use keyspace::Expiry;
 
+use crate::parse::time_to_live::TimeForm;
 use crate::prelude::*;
-use crate::time_to_live::TimeForm;
 
 /// The row.
 pub static PSETEX: Command = Command {

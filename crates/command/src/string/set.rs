@@ -4,10 +4,10 @@ use base::Key;
 use keyspace::Expiry;
 use resp::RequestView;
 
-use crate::context::reply_string;
+use super::set_options::{Condition, SetOptions};
+use crate::handler::context::reply_string;
+use crate::parse::time_to_live::{EX, EXAT, PX, PXAT};
 use crate::prelude::*;
-use crate::set_options::{Condition, SetOptions};
-use crate::time_to_live::{EX, EXAT, PX, PXAT};
 
 /// Where the options begin.
 const OPTIONS_AT: usize = 3;

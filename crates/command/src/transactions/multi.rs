@@ -40,7 +40,7 @@ fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::TRANSACTION_BYTES_MAX;
+    use crate::handler::session::TRANSACTION_BYTES_MAX;
 
     #[test]
     fn note_tells_the_limit_and_its_refusal() {

@@ -2,9 +2,9 @@
 
 use base::number::parse_i64;
 
-use crate::client_info::ClientInfo;
-use crate::client_type::ClientType;
-use crate::error::quoted;
+use super::client_type::ClientType;
+use crate::handler::error::quoted;
+use crate::host::client_info::ClientInfo;
 use crate::prelude::*;
 
 const BAD_ID: CommandError = CommandError::Fixed("ERR client-id should be greater than 0");

@@ -1,6 +1,7 @@
 //! CLIENT: this session and the others.
 
 mod caching;
+mod client_type;
 mod getname;
 mod getredir;
 mod help;

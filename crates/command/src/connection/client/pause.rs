@@ -1,8 +1,8 @@
 //! CLIENT PAUSE: makes requests wait for a while.
 
 use crate::host::Pause;
+use crate::parse::timeout;
 use crate::prelude::*;
-use crate::timeout;
 
 const BAD_MODE: CommandError = CommandError::Fixed("ERR CLIENT PAUSE mode must be WRITE or ALL");
 

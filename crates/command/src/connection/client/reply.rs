@@ -1,7 +1,7 @@
 //! CLIENT REPLY: whether the session gets replies.
 
+use crate::handler::session::Replies;
 use crate::prelude::*;
-use crate::session::Replies;
 
 /// The row.
 pub static REPLY: Command = Command {

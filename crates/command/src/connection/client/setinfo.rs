@@ -1,7 +1,7 @@
 //! CLIENT SETINFO: the library of the client.
 
-use crate::client_name::{ClientNames, is_printable};
-use crate::error::quoted;
+use crate::handler::client_name::{ClientNames, is_printable};
+use crate::handler::error::quoted;
 use crate::prelude::*;
 
 /// The row.

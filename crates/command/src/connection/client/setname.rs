@@ -1,6 +1,6 @@
 //! CLIENT SETNAME: a name for the session.
 
-use crate::client_name::check_name;
+use crate::handler::client_name::check_name;
 use crate::prelude::*;
 
 /// The row.

@@ -1,6 +1,6 @@
 //! CLIENT UNBLOCK: ends the wait of another session.
 
-use crate::outcome::Wake;
+use crate::handler::outcome::Wake;
 use crate::prelude::*;
 
 const BAD_REASON: CommandError =

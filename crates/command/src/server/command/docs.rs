@@ -1,8 +1,8 @@
 //! COMMAND DOCS: what rows say to people.
 
-use crate::describe::reply_docs;
-use crate::lookup::find;
 use crate::prelude::*;
+use crate::table::describe::reply_docs;
+use crate::table::lookup::find;
 use crate::table::table;
 
 /// The row.

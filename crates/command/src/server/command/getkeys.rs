@@ -1,7 +1,7 @@
 //! COMMAND GETKEYS: the keys of a request.
 
+use super::request_keys::RequestWithKeys;
 use crate::prelude::*;
-use crate::request_keys::RequestWithKeys;
 
 /// The row.
 pub static GETKEYS: Command = Command {

@@ -1,8 +1,8 @@
 //! COMMAND GETKEYSANDFLAGS: the keys of a request, and what it does with them.
 
-use crate::describe::reply_words;
+use super::request_keys::RequestWithKeys;
 use crate::prelude::*;
-use crate::request_keys::RequestWithKeys;
+use crate::table::describe::reply_words;
 
 /// The row.
 pub static GETKEYSANDFLAGS: Command = Command {

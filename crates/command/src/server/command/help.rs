@@ -1,7 +1,7 @@
 //! COMMAND HELP: its subcommands.
 
-use crate::help::reply_help;
 use crate::prelude::*;
+use crate::table::help::reply_help;
 
 /// The row.
 pub static HELP: Command = Command {

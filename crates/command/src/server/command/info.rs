@@ -1,8 +1,8 @@
 //! COMMAND INFO: rows.
 
-use crate::describe::reply_row;
-use crate::lookup::find;
 use crate::prelude::*;
+use crate::table::describe::reply_row;
+use crate::table::lookup::find;
 use crate::table::table;
 
 /// The row.

@@ -7,9 +7,10 @@ mod getkeysandflags;
 mod help;
 mod info;
 mod list;
+mod request_keys;
 
-use crate::describe::reply_row;
 use crate::prelude::*;
+use crate::table::describe::reply_row;
 use crate::table::table;
 
 /// The row.

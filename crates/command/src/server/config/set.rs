@@ -2,7 +2,7 @@
 
 use resp::RequestView;
 
-use crate::error::quoted;
+use crate::handler::error::quoted;
 use crate::host::ConfigError;
 use crate::prelude::*;
 

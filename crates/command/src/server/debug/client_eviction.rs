@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::client_info::ClientInfo;
+use crate::host::client_info::ClientInfo;
 use crate::prelude::*;
 
 const DISABLED: CommandError = CommandError::Fixed("ERR maxmemory-clients is disabled.");

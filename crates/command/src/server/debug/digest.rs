@@ -1,6 +1,6 @@
 //! DEBUG DIGEST: a digest of all data.
 
-use crate::digest::Digest;
+use super::data_digest::Digest;
 use crate::prelude::*;
 
 /// The row.

@@ -1,6 +1,6 @@
 //! DEBUG DIGEST-VALUE: digests of single values.
 
-use crate::digest::Digest;
+use super::data_digest::Digest;
 use crate::prelude::*;
 
 /// The row.

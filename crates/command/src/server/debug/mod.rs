@@ -7,6 +7,7 @@
 mod client_eviction;
 mod config_rewrite_force_all;
 mod crash;
+mod data_digest;
 mod digest;
 mod digest_value;
 mod error;

@@ -3,7 +3,7 @@
 use base::number::parse_i64;
 use keyspace::Expiry;
 
-use crate::error::quoted;
+use crate::handler::error::quoted;
 use crate::prelude::*;
 
 /// `DEBUG POPULATE count prefix size`.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::observe::{LatencyEvent, LatencySeries};
+use crate::host::observe::{LatencyEvent, LatencySeries};
 use crate::prelude::*;
 
 /// The row.

@@ -1,7 +1,7 @@
 //! LATENCY GRAPH: the spikes of one event as a picture.
 
 use super::series_of;
-use crate::observe::LatencySeries;
+use crate::host::observe::LatencySeries;
 use crate::prelude::*;
 
 /// Spikes in one row of the picture.
@@ -99,7 +99,7 @@ fn age(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::LatencyEvent;
+    use crate::host::observe::LatencyEvent;
 
     #[test]
     fn columns_are_as_high_as_their_spikes() {

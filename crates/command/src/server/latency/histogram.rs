@@ -1,6 +1,6 @@
 //! LATENCY HISTOGRAM: how long commands take.
 
-use crate::observe::CommandTimes;
+use crate::host::observe::CommandTimes;
 use crate::prelude::*;
 
 /// The row.

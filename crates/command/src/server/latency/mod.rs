@@ -8,7 +8,7 @@ mod history;
 mod latest;
 mod reset;
 
-use crate::observe::LatencySeries;
+use crate::host::observe::LatencySeries;
 use crate::prelude::*;
 
 /// The row.

@@ -1,6 +1,6 @@
 //! LATENCY RESET: no spikes.
 
-use crate::observe::LatencyEvent;
+use crate::host::observe::LatencyEvent;
 use crate::prelude::*;
 
 /// The row.

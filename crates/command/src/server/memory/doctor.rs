@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::observe::{MemoryReport, ratio};
+use crate::host::observe::{MemoryReport, ratio};
 use crate::prelude::*;
 
 /// Below this nothing can be told: fixed costs outweigh everything else.

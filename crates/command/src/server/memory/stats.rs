@@ -1,6 +1,6 @@
 //! MEMORY STATS: where memory goes, as figures.
 
-use crate::observe::{MemoryReport, ratio};
+use crate::host::observe::{MemoryReport, ratio};
 use crate::prelude::*;
 
 /// The row.

@@ -5,7 +5,7 @@
 //! most, and any other request gives it up: its client may have written the upload anew.
 
 use super::commit::COMMIT;
-use crate::outcome::CopyAhead;
+use crate::handler::outcome::CopyAhead;
 use crate::prelude::*;
 
 /// The row.
