@@ -7,8 +7,7 @@ use crate::prelude::*;
 const GET_ALONE: CommandError =
     CommandError::Fixed("ERR BITFIELD_RO only supports the GET subcommand");
 
-/// The row.
-pub static BITFIELD_RO: Command = Command {
+pub(super) static BITFIELD_RO: Command = Command {
     name: "bitfield_ro",
     summary: "Reads integers of any width within a string, several at once.",
     since: "6.0.0",

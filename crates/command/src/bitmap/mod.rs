@@ -13,8 +13,7 @@ mod setbit;
 
 use crate::table::row::Command;
 
-/// The rows of the family.
-pub static BITMAP: &[&Command] = &[
+pub(crate) static BITMAP: &[&Command] = &[
     &bitcount::BITCOUNT,
     &bitfield::BITFIELD,
     &bitfield_ro::BITFIELD_RO,

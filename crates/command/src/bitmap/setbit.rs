@@ -7,8 +7,7 @@ use crate::prelude::*;
 
 const NO_BIT: CommandError = CommandError::Fixed("ERR bit is not an integer or out of range");
 
-/// The row.
-pub static SETBIT: Command = Command {
+pub(super) static SETBIT: Command = Command {
     name: "setbit",
     summary: "Sets the bit of a string at an offset and returns the one that was there.",
     since: "2.2.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static ECHO: Command = Command {
+pub(super) static ECHO: Command = Command {
     name: "echo",
     summary: "Returns the argument.",
     since: "1.0.0",

@@ -16,8 +16,7 @@ const NOT_AUTHENTICATED: CommandError = CommandError::Fixed(
      protocol version at the same time",
 );
 
-/// The row.
-pub static HELLO: Command = Command {
+pub(super) static HELLO: Command = Command {
     name: "hello",
     summary: "Chooses the protocol, may authenticate, and tells about the server.",
     since: "6.0.0",

@@ -11,8 +11,7 @@ mod select;
 
 use crate::table::row::Command;
 
-/// The rows of the family.
-pub static CONNECTION: &[&Command] = &[
+pub(crate) static CONNECTION: &[&Command] = &[
     &auth::AUTH,
     &client::CLIENT,
     &echo::ECHO,

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static QUIT: Command = Command {
+pub(super) static QUIT: Command = Command {
     name: "quit",
     summary: "Closes the session once its replies are sent.",
     since: "1.0.0",

@@ -6,8 +6,7 @@ use crate::prelude::*;
 const OUT_OF_RANGE: CommandError =
     CommandError::Fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
 
-/// The row.
-pub static SELECT: Command = Command {
+pub(super) static SELECT: Command = Command {
     name: "select",
     summary: "Chooses the database for the commands that follow.",
     since: "1.0.0",

@@ -3,8 +3,7 @@
 use crate::parse::timeout;
 use crate::prelude::*;
 
-/// The row.
-pub static AWAIT: Command = Command {
+pub(super) static AWAIT: Command = Command {
     name: "await",
     summary: "Returns the first of the keys that exists; waits until one does.",
     since: "7.2.4",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static DEL: Command = Command {
+pub(super) static DEL: Command = Command {
     name: "del",
     summary: "Removes keys and returns how many there were.",
     since: "1.0.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static EXISTS: Command = Command {
+pub(super) static EXISTS: Command = Command {
     name: "exists",
     summary: "Returns how many of the keys exist; one that is named twice counts twice.",
     since: "1.0.0",

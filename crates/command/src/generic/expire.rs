@@ -4,8 +4,7 @@ use super::expire_options::expire;
 use crate::parse::time_to_live::TimeForm;
 use crate::prelude::*;
 
-/// The row.
-pub static EXPIRE: Command = Command {
+pub(super) static EXPIRE: Command = Command {
     name: "expire",
     summary: "Makes a key expire after some seconds.",
     since: "1.0.0",

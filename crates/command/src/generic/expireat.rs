@@ -4,8 +4,7 @@ use super::expire_options::expire;
 use crate::parse::time_to_live::TimeForm;
 use crate::prelude::*;
 
-/// The row.
-pub static EXPIREAT: Command = Command {
+pub(super) static EXPIREAT: Command = Command {
     name: "expireat",
     summary: "Makes a key expire at a second since the Unix epoch.",
     since: "1.2.0",

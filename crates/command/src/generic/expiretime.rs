@@ -3,8 +3,7 @@
 use super::remaining_time::{Origin, nearest_second, reply_time};
 use crate::prelude::*;
 
-/// The row.
-pub static EXPIRETIME: Command = Command {
+pub(super) static EXPIRETIME: Command = Command {
     name: "expiretime",
     summary: "Returns the second since the Unix epoch at which a key expires.",
     since: "7.0.0",

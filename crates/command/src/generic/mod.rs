@@ -31,8 +31,7 @@ mod waitaof;
 
 use crate::table::row::Command;
 
-/// The rows of the family.
-pub static GENERIC: &[&Command] = &[
+pub(crate) static GENERIC: &[&Command] = &[
     &r#await::AWAIT,
     &copy::COPY,
     &del::DEL,

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static PERSIST: Command = Command {
+pub(super) static PERSIST: Command = Command {
     name: "persist",
     summary: "Takes the time to live from a key.",
     since: "2.2.0",

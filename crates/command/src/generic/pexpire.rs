@@ -4,8 +4,7 @@ use super::expire_options::expire;
 use crate::parse::time_to_live::TimeForm;
 use crate::prelude::*;
 
-/// The row.
-pub static PEXPIRE: Command = Command {
+pub(super) static PEXPIRE: Command = Command {
     name: "pexpire",
     summary: "Makes a key expire after some milliseconds.",
     since: "2.6.0",

@@ -4,8 +4,7 @@ use super::expire_options::expire;
 use crate::parse::time_to_live::TimeForm;
 use crate::prelude::*;
 
-/// The row.
-pub static PEXPIREAT: Command = Command {
+pub(super) static PEXPIREAT: Command = Command {
     name: "pexpireat",
     summary: "Makes a key expire at a millisecond since the Unix epoch.",
     since: "2.6.0",

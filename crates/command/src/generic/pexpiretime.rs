@@ -3,8 +3,7 @@
 use super::remaining_time::{Origin, exact, reply_time};
 use crate::prelude::*;
 
-/// The row.
-pub static PEXPIRETIME: Command = Command {
+pub(super) static PEXPIRETIME: Command = Command {
     name: "pexpiretime",
     summary: "Returns the millisecond since the Unix epoch at which a key expires.",
     since: "7.0.0",

@@ -3,8 +3,7 @@
 use super::remaining_time::{Origin, exact, reply_time};
 use crate::prelude::*;
 
-/// The row.
-pub static PTTL: Command = Command {
+pub(super) static PTTL: Command = Command {
     name: "pttl",
     summary: "Returns the milliseconds until a key expires.",
     since: "2.6.0",

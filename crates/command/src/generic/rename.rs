@@ -4,8 +4,7 @@ use crate::prelude::*;
 
 pub(super) const NO_SUCH_KEY: CommandError = CommandError::Fixed("ERR no such key");
 
-/// The row.
-pub static RENAME: Command = Command {
+pub(super) static RENAME: Command = Command {
     name: "rename",
     summary: "Gives a value and its time to live to another key, whatever that held.",
     since: "1.0.0",

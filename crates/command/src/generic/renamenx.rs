@@ -3,8 +3,7 @@
 use super::rename::NO_SUCH_KEY;
 use crate::prelude::*;
 
-/// The row.
-pub static RENAMENX: Command = Command {
+pub(super) static RENAMENX: Command = Command {
     name: "renamenx",
     summary: "Gives a value and its time to live to another key if that does not exist.",
     since: "1.0.0",

@@ -11,8 +11,7 @@ const INVALID_CURSOR: CommandError = CommandError::Fixed("ERR invalid cursor");
 /// About how many keys a call visits unless COUNT says otherwise.
 const COUNT_DEFAULT: u64 = 10;
 
-/// The row.
-pub static SCAN: Command = Command {
+pub(super) static SCAN: Command = Command {
     name: "scan",
     summary: "Returns some keys and the cursor to go on with.",
     since: "2.8.0",

@@ -3,8 +3,7 @@
 use super::remaining_time::{Origin, nearest_second, reply_time};
 use crate::prelude::*;
 
-/// The row.
-pub static TTL: Command = Command {
+pub(super) static TTL: Command = Command {
     name: "ttl",
     summary: "Returns the seconds until a key expires.",
     since: "1.0.0",

@@ -3,8 +3,7 @@
 use super::names::type_name;
 use crate::prelude::*;
 
-/// The row.
-pub static TYPE: Command = Command {
+pub(super) static TYPE: Command = Command {
     name: "type",
     summary: "Returns the type of the value at a key, none where there is none.",
     since: "1.0.0",

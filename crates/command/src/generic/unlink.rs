@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static UNLINK: Command = Command {
+pub(super) static UNLINK: Command = Command {
     name: "unlink",
     summary: "Removes keys and returns how many there were, as DEL does.",
     since: "4.0.0",

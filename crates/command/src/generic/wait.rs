@@ -3,8 +3,7 @@
 use crate::parse::timeout;
 use crate::prelude::*;
 
-/// The row.
-pub static WAIT: Command = Command {
+pub(super) static WAIT: Command = Command {
     name: "wait",
     summary: "Waits until so many replicas have what the session wrote; there are none.",
     since: "3.0.0",

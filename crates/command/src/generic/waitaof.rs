@@ -11,8 +11,7 @@ const NO_LOG: CommandError = CommandError::Fixed(
     "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
 );
 
-/// The row.
-pub static WAITAOF: Command = Command {
+pub(super) static WAITAOF: Command = Command {
     name: "waitaof",
     summary: "Waits until what the session wrote is on disk, here and on replicas.",
     since: "7.2.0",

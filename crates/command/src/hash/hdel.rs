@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static HDEL: Command = Command {
+pub(super) static HDEL: Command = Command {
     name: "hdel",
     summary: "Removes fields of a hash, and returns how many were there.",
     since: "2.0.0",

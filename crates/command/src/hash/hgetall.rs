@@ -6,8 +6,7 @@ use crate::handler::element::reply_element;
 
 use crate::prelude::*;
 
-/// The row.
-pub static HGETALL: Command = Command {
+pub(super) static HGETALL: Command = Command {
     name: "hgetall",
     summary: "Returns all fields of a hash with their values.",
     since: "2.0.0",

@@ -6,8 +6,7 @@ use crate::handler::element::reply_element;
 
 use crate::prelude::*;
 
-/// The row.
-pub static HKEYS: Command = Command {
+pub(super) static HKEYS: Command = Command {
     name: "hkeys",
     summary: "Returns all fields of a hash.",
     since: "2.0.0",

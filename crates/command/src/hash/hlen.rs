@@ -4,8 +4,7 @@ use collections::Hash;
 
 use crate::prelude::*;
 
-/// The row.
-pub static HLEN: Command = Command {
+pub(super) static HLEN: Command = Command {
     name: "hlen",
     summary: "Returns the number of fields of a hash.",
     since: "2.0.0",

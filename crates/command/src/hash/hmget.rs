@@ -6,8 +6,7 @@ use crate::handler::element::reply_element;
 
 use crate::prelude::*;
 
-/// The row.
-pub static HMGET: Command = Command {
+pub(super) static HMGET: Command = Command {
     name: "hmget",
     summary: "Returns the values of fields of a hash.",
     since: "2.0.0",

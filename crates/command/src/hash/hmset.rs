@@ -3,8 +3,7 @@
 use super::hset::HSET;
 use crate::prelude::*;
 
-/// The row.
-pub static HMSET: Command = Command {
+pub(super) static HMSET: Command = Command {
     name: "hmset",
     summary: "Sets fields of a hash.",
     deprecated: Some(("4.0.0", "`HSET` with multiple field-value pairs")),

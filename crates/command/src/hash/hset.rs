@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static HSET: Command = Command {
+pub(super) static HSET: Command = Command {
     name: "hset",
     summary: "Sets fields of a hash, and returns how many of them are new.",
     since: "2.0.0",

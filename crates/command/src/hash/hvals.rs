@@ -7,8 +7,7 @@ use crate::handler::element::reply_element;
 use super::hkeys::HKEYS;
 use crate::prelude::*;
 
-/// The row.
-pub static HVALS: Command = Command {
+pub(super) static HVALS: Command = Command {
     name: "hvals",
     summary: "Returns all values of a hash.",
     example: "> HSET lake depth 12\n(integer) 1\n> HVALS lake\n1) \"12\"",

@@ -17,8 +17,7 @@ mod hvals;
 
 use crate::table::row::Command;
 
-/// The rows of the family.
-pub static HASH: &[&Command] = &[
+pub(crate) static HASH: &[&Command] = &[
     &hdel::HDEL,
     &hexists::HEXISTS,
     &hget::HGET,

@@ -6,8 +6,7 @@ use super::list_pop::pop_first;
 
 use crate::prelude::*;
 
-/// The row.
-pub static BLPOP: Command = Command {
+pub(super) static BLPOP: Command = Command {
     name: "blpop",
     summary: "Takes the first element of the first list that has one; waits for one.",
     since: "2.0.0",

@@ -7,8 +7,7 @@ use super::list_pop::pop_first;
 use super::blpop::BLPOP;
 use crate::prelude::*;
 
-/// The row.
-pub static BRPOP: Command = Command {
+pub(super) static BRPOP: Command = Command {
     name: "brpop",
     summary: "Takes the last element of the first list that has one; waits for one.",
     example: "> RPUSH boats oar mast\n(integer) 2\n\

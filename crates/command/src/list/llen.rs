@@ -4,8 +4,7 @@ use collections::List;
 
 use crate::prelude::*;
 
-/// The row.
-pub static LLEN: Command = Command {
+pub(super) static LLEN: Command = Command {
     name: "llen",
     summary: "Returns the number of elements of a list.",
     since: "1.0.0",

@@ -6,8 +6,7 @@ use super::list_pop::pop;
 
 use crate::prelude::*;
 
-/// The row.
-pub static LPOP: Command = Command {
+pub(super) static LPOP: Command = Command {
     name: "lpop",
     summary: "Takes the first element of a list, or the first ones, and returns it.",
     since: "1.0.0",

@@ -5,8 +5,7 @@ use keyspace::WhenAbsent;
 
 use crate::prelude::*;
 
-/// The row.
-pub static LPUSH: Command = Command {
+pub(super) static LPUSH: Command = Command {
     name: "lpush",
     summary: "Adds elements at the head of a list, which is made where it is absent.",
     since: "1.0.0",

@@ -6,8 +6,7 @@ use keyspace::WhenAbsent;
 use super::lpush::{LPUSH, push};
 use crate::prelude::*;
 
-/// The row.
-pub static LPUSHX: Command = Command {
+pub(super) static LPUSHX: Command = Command {
     name: "lpushx",
     summary: "Adds elements at the head of a list, if it is there.",
     since: "2.2.0",

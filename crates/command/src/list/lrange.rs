@@ -7,8 +7,7 @@ use crate::parse::index_range::index_range;
 
 use crate::prelude::*;
 
-/// The row.
-pub static LRANGE: Command = Command {
+pub(super) static LRANGE: Command = Command {
     name: "lrange",
     summary: "Returns the elements of a list from one index to another.",
     since: "1.0.0",

@@ -8,8 +8,7 @@ use crate::prelude::*;
 
 const INDEX_OUT_OF_RANGE: CommandError = CommandError::Fixed("ERR index out of range");
 
-/// The row.
-pub static LSET: Command = Command {
+pub(super) static LSET: Command = Command {
     name: "lset",
     summary: "Replaces the element of a list at an index.",
     since: "1.0.0",

@@ -19,8 +19,7 @@ mod rpushx;
 
 use crate::table::row::Command;
 
-/// The rows of the family.
-pub static LIST: &[&Command] = &[
+pub(crate) static LIST: &[&Command] = &[
     &blpop::BLPOP,
     &brpop::BRPOP,
     &lindex::LINDEX,

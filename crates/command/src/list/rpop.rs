@@ -7,8 +7,7 @@ use super::list_pop::pop;
 use super::lpop::LPOP;
 use crate::prelude::*;
 
-/// The row.
-pub static RPOP: Command = Command {
+pub(super) static RPOP: Command = Command {
     name: "rpop",
     summary: "Takes the last element of a list, or the last ones, and returns it.",
     example: "> RPUSH boats oar mast keel\n(integer) 3\n\

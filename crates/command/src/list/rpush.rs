@@ -6,8 +6,7 @@ use keyspace::WhenAbsent;
 use super::lpush::{LPUSH, push};
 use crate::prelude::*;
 
-/// The row.
-pub static RPUSH: Command = Command {
+pub(super) static RPUSH: Command = Command {
     name: "rpush",
     summary: "Adds elements at the tail of a list, which is made where it is absent.",
     example: "> RPUSH boats oar mast\n(integer) 2\n\

@@ -7,8 +7,7 @@ use super::lpush::push;
 use super::lpushx::LPUSHX;
 use crate::prelude::*;
 
-/// The row.
-pub static RPUSHX: Command = Command {
+pub(super) static RPUSHX: Command = Command {
     name: "rpushx",
     summary: "Adds elements at the tail of a list, if it is there.",
     example: "> RPUSHX boats oar\n(integer) 0\n\

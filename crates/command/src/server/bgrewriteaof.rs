@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static BGREWRITEAOF: Command = Command {
+pub(super) static BGREWRITEAOF: Command = Command {
     name: "bgrewriteaof",
     summary: "Writes the append-only file anew in the background.",
     since: "1.0.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static BGSAVE: Command = Command {
+pub(super) static BGSAVE: Command = Command {
     name: "bgsave",
     summary: "Saves the dataset in the background.",
     since: "1.0.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static DBSIZE: Command = Command {
+pub(super) static DBSIZE: Command = Command {
     name: "dbsize",
     summary: "Returns the number of keys in the database.",
     since: "1.0.0",

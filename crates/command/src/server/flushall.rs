@@ -3,8 +3,7 @@
 use super::flush_mode::{FLUSH_MODE, check};
 use crate::prelude::*;
 
-/// The row.
-pub static FLUSHALL: Command = Command {
+pub(super) static FLUSHALL: Command = Command {
     name: "flushall",
     summary: "Removes all keys of all databases.",
     since: "1.0.0",

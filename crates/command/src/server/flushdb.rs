@@ -3,8 +3,7 @@
 use super::flush_mode::{FLUSH_MODE, check};
 use crate::prelude::*;
 
-/// The row.
-pub static FLUSHDB: Command = Command {
+pub(super) static FLUSHDB: Command = Command {
     name: "flushdb",
     summary: "Removes all keys of the database.",
     since: "1.0.0",

@@ -3,8 +3,7 @@
 use crate::host::info_sections::InfoSections;
 use crate::prelude::*;
 
-/// The row.
-pub static INFO: Command = Command {
+pub(super) static INFO: Command = Command {
     name: "info",
     summary: "Returns figures about the server, by section.",
     since: "1.0.0",

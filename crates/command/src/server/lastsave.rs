@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static LASTSAVE: Command = Command {
+pub(super) static LASTSAVE: Command = Command {
     name: "lastsave",
     summary: "Returns when the dataset was saved last, in Unix seconds.",
     since: "1.0.0",

@@ -25,8 +25,7 @@ mod time;
 
 use crate::table::row::Command;
 
-/// The rows of the family.
-pub static SERVER: &[&Command] = &[
+pub(crate) static SERVER: &[&Command] = &[
     &bgrewriteaof::BGREWRITEAOF,
     &bgsave::BGSAVE,
     &command::COMMAND,

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static SAVE: Command = Command {
+pub(super) static SAVE: Command = Command {
     name: "save",
     summary: "Saves the dataset and waits until it is done.",
     since: "1.0.0",

@@ -13,8 +13,7 @@ mod srem;
 
 use crate::table::row::Command;
 
-/// The rows of the family.
-pub static SETS: &[&Command] = &[
+pub(crate) static SETS: &[&Command] = &[
     &sadd::SADD,
     &scard::SCARD,
     &sismember::SISMEMBER,

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static SADD: Command = Command {
+pub(super) static SADD: Command = Command {
     name: "sadd",
     summary: "Adds members to a set, and returns how many of them are new.",
     since: "1.0.0",

@@ -4,8 +4,7 @@ use collections::Set;
 
 use crate::prelude::*;
 
-/// The row.
-pub static SCARD: Command = Command {
+pub(super) static SCARD: Command = Command {
     name: "scard",
     summary: "Returns the number of members of a set.",
     since: "1.0.0",

@@ -7,8 +7,7 @@ use crate::handler::context::by_chance;
 
 use crate::prelude::*;
 
-/// The row.
-pub static SPOP: Command = Command {
+pub(super) static SPOP: Command = Command {
     name: "spop",
     summary: "Takes a random member of a set, or several of them, and returns it.",
     since: "1.0.0",

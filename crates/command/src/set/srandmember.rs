@@ -8,8 +8,7 @@ use crate::handler::element::reply_element;
 
 use crate::prelude::*;
 
-/// The row.
-pub static SRANDMEMBER: Command = Command {
+pub(super) static SRANDMEMBER: Command = Command {
     name: "srandmember",
     summary: "Returns a random member of a set, or several of them.",
     since: "1.0.0",

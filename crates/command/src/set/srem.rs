@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static SREM: Command = Command {
+pub(super) static SREM: Command = Command {
     name: "srem",
     summary: "Removes members of a set, and returns how many were there.",
     since: "1.0.0",

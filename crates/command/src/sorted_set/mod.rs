@@ -27,8 +27,7 @@ mod zscore;
 
 use crate::table::row::Command;
 
-/// The rows of the family.
-pub static SORTED_SET: &[&Command] = &[
+pub(crate) static SORTED_SET: &[&Command] = &[
     &zadd::ZADD,
     &zcard::ZCARD,
     &zcount::ZCOUNT,

@@ -4,8 +4,7 @@ use super::score_options::{ScoreOptions, score};
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZADD: Command = Command {
+pub(super) static ZADD: Command = Command {
     name: "zadd",
     summary: "Gives members of a sorted set scores, on conditions.",
     since: "1.2.0",

@@ -4,8 +4,7 @@ use collections::SortedSet;
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZCARD: Command = Command {
+pub(super) static ZCARD: Command = Command {
     name: "zcard",
     summary: "Returns the number of members of a sorted set.",
     since: "1.2.0",

@@ -6,8 +6,7 @@ use super::score_range::{By, Range};
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZCOUNT: Command = Command {
+pub(super) static ZCOUNT: Command = Command {
     name: "zcount",
     summary: "Returns the number of members of a sorted set in a range of scores.",
     since: "2.0.0",

@@ -4,8 +4,7 @@ use super::score_options::{ScoreOptions, score};
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZINCRBY: Command = Command {
+pub(super) static ZINCRBY: Command = Command {
     name: "zincrby",
     summary: "Adds to the score of a member of a sorted set, which is 0 where absent.",
     since: "1.2.0",

@@ -7,8 +7,7 @@ use super::score_range::{By, Range};
 use super::zcount::ZCOUNT;
 use crate::prelude::*;
 
-/// The row.
-pub static ZLEXCOUNT: Command = Command {
+pub(super) static ZLEXCOUNT: Command = Command {
     name: "zlexcount",
     summary: "Returns the number of members of a sorted set in a range of names.",
     since: "2.8.9",

@@ -6,8 +6,7 @@ use super::score_pop::pop;
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZPOPMAX: Command = Command {
+pub(super) static ZPOPMAX: Command = Command {
     name: "zpopmax",
     summary: "Takes the member with the highest score, or several, and returns it.",
     since: "5.0.0",

@@ -7,8 +7,7 @@ use super::score_pop::pop;
 use super::zpopmax::ZPOPMAX;
 use crate::prelude::*;
 
-/// The row.
-pub static ZPOPMIN: Command = Command {
+pub(super) static ZPOPMIN: Command = Command {
     name: "zpopmin",
     summary: "Takes the member with the lowest score, or several, and returns it.",
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\

@@ -4,8 +4,7 @@ use super::score_range::{RangeRequest, reply_range};
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZRANGE: Command = Command {
+pub(super) static ZRANGE: Command = Command {
     name: "zrange",
     summary: "Returns the members of a sorted set in a range of ranks, scores or names.",
     since: "1.2.0",

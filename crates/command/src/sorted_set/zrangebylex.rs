@@ -5,8 +5,7 @@ use collections::Direction;
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZRANGEBYLEX: Command = Command {
+pub(super) static ZRANGEBYLEX: Command = Command {
     name: "zrangebylex",
     summary: "Returns the members of a sorted set in a range of names.",
     since: "2.8.9",

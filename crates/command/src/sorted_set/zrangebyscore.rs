@@ -5,8 +5,7 @@ use collections::Direction;
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZRANGEBYSCORE: Command = Command {
+pub(super) static ZRANGEBYSCORE: Command = Command {
     name: "zrangebyscore",
     summary: "Returns the members of a sorted set in a range of scores.",
     since: "1.0.5",

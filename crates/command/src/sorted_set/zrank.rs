@@ -6,8 +6,7 @@ use super::score_range::reply_rank;
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZRANK: Command = Command {
+pub(super) static ZRANK: Command = Command {
     name: "zrank",
     summary: "Returns the rank of a member of a sorted set.",
     since: "2.0.0",

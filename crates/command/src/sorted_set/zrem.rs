@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZREM: Command = Command {
+pub(super) static ZREM: Command = Command {
     name: "zrem",
     summary: "Removes members of a sorted set, and returns how many were there.",
     since: "1.2.0",

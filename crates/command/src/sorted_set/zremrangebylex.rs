@@ -6,8 +6,7 @@ use super::score_range::{By, Range};
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZREMRANGEBYLEX: Command = Command {
+pub(super) static ZREMRANGEBYLEX: Command = Command {
     name: "zremrangebylex",
     summary: "Removes the members of a sorted set in a range of names.",
     since: "2.8.9",

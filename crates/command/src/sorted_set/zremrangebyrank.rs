@@ -7,8 +7,7 @@ use super::score_range::{By, Range};
 use super::zremrangebylex::ZREMRANGEBYLEX;
 use crate::prelude::*;
 
-/// The row.
-pub static ZREMRANGEBYRANK: Command = Command {
+pub(super) static ZREMRANGEBYRANK: Command = Command {
     name: "zremrangebyrank",
     summary: "Removes the members of a sorted set in a range of ranks.",
     since: "2.0.0",

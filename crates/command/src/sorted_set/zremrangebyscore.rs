@@ -7,8 +7,7 @@ use super::score_range::{By, Range};
 use super::zremrangebylex::ZREMRANGEBYLEX;
 use crate::prelude::*;
 
-/// The row.
-pub static ZREMRANGEBYSCORE: Command = Command {
+pub(super) static ZREMRANGEBYSCORE: Command = Command {
     name: "zremrangebyscore",
     summary: "Removes the members of a sorted set in a range of scores.",
     since: "1.2.0",

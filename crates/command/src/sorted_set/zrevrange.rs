@@ -5,8 +5,7 @@ use collections::Direction;
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZREVRANGE: Command = Command {
+pub(super) static ZREVRANGE: Command = Command {
     name: "zrevrange",
     summary: "Returns the members of a sorted set in a range of ranks from the highest.",
     since: "1.2.0",

@@ -6,8 +6,7 @@ use collections::Direction;
 use super::zrangebylex::ZRANGEBYLEX;
 use crate::prelude::*;
 
-/// The row.
-pub static ZREVRANGEBYLEX: Command = Command {
+pub(super) static ZREVRANGEBYLEX: Command = Command {
     name: "zrevrangebylex",
     summary: "Returns the members of a sorted set in a range of names from the highest.",
     args: &[

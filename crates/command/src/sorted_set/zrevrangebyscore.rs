@@ -6,8 +6,7 @@ use collections::Direction;
 use super::zrangebyscore::ZRANGEBYSCORE;
 use crate::prelude::*;
 
-/// The row.
-pub static ZREVRANGEBYSCORE: Command = Command {
+pub(super) static ZREVRANGEBYSCORE: Command = Command {
     name: "zrevrangebyscore",
     summary: "Returns the members of a sorted set in a range of scores from the highest.",
     since: "2.2.0",

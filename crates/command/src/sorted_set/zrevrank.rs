@@ -7,8 +7,7 @@ use super::score_range::reply_rank;
 use super::zrank::ZRANK;
 use crate::prelude::*;
 
-/// The row.
-pub static ZREVRANK: Command = Command {
+pub(super) static ZREVRANK: Command = Command {
     name: "zrevrank",
     summary: "Returns the rank of a member of a sorted set from the highest score.",
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\

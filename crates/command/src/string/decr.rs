@@ -3,8 +3,7 @@
 use super::counter;
 use crate::prelude::*;
 
-/// The row.
-pub static DECR: Command = Command {
+pub(super) static DECR: Command = Command {
     name: "decr",
     summary: "Takes one from the integer at a key and returns the difference.",
     since: "1.0.0",

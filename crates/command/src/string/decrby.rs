@@ -5,8 +5,7 @@ use crate::prelude::*;
 
 const WOULD_OVERFLOW: CommandError = CommandError::Fixed("ERR decrement would overflow");
 
-/// The row.
-pub static DECRBY: Command = Command {
+pub(super) static DECRBY: Command = Command {
     name: "decrby",
     summary: "Takes from the integer at a key and returns the difference.",
     since: "1.0.0",

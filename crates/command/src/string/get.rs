@@ -3,8 +3,7 @@
 use crate::handler::context::reply_string;
 use crate::prelude::*;
 
-/// The row.
-pub static GET: Command = Command {
+pub(super) static GET: Command = Command {
     name: "get",
     summary: "Returns the string value of a key.",
     since: "1.0.0",

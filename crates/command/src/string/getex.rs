@@ -7,8 +7,7 @@ use crate::handler::context::reply_part;
 use crate::parse::time_to_live::{EX, EXAT, PX, PXAT};
 use crate::prelude::*;
 
-/// The row.
-pub static GETEX: Command = Command {
+pub(super) static GETEX: Command = Command {
     name: "getex",
     summary: "Returns the string at a key and may change when the key expires.",
     since: "6.2.0",

@@ -5,8 +5,7 @@ use std::ops::Range;
 use crate::handler::context::reply_part;
 use crate::prelude::*;
 
-/// The row.
-pub static GETRANGE: Command = Command {
+pub(super) static GETRANGE: Command = Command {
     name: "getrange",
     summary: "Returns the bytes of a string from one position to another, both included.",
     since: "2.4.0",

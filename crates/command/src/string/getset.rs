@@ -5,8 +5,7 @@ use keyspace::Expiry;
 use crate::handler::context::reply_string;
 use crate::prelude::*;
 
-/// The row.
-pub static GETSET: Command = Command {
+pub(super) static GETSET: Command = Command {
     name: "getset",
     summary: "Makes a key hold a string and returns the one that it held before.",
     since: "1.0.0",

@@ -3,8 +3,7 @@
 use super::counter;
 use crate::prelude::*;
 
-/// The row.
-pub static INCR: Command = Command {
+pub(super) static INCR: Command = Command {
     name: "incr",
     summary: "Adds one to the integer at a key and returns the sum.",
     since: "1.0.0",

@@ -3,8 +3,7 @@
 use super::counter;
 use crate::prelude::*;
 
-/// The row.
-pub static INCRBY: Command = Command {
+pub(super) static INCRBY: Command = Command {
     name: "incrby",
     summary: "Adds to the integer at a key and returns the sum.",
     since: "1.0.0",

@@ -3,8 +3,7 @@
 use crate::handler::context::reply_string;
 use crate::prelude::*;
 
-/// The row.
-pub static MGET: Command = Command {
+pub(super) static MGET: Command = Command {
     name: "mget",
     summary: "Returns the string at each key, nil where there is none.",
     since: "1.0.0",

@@ -29,8 +29,7 @@ mod substr;
 
 use crate::table::row::Command;
 
-/// The rows of the family.
-pub static STRING: &[&Command] = &[
+pub(crate) static STRING: &[&Command] = &[
     &append::APPEND,
     &decr::DECR,
     &decrby::DECRBY,

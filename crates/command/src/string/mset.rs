@@ -4,8 +4,7 @@ use keyspace::Expiry;
 
 use crate::prelude::*;
 
-/// The row.
-pub static MSET: Command = Command {
+pub(super) static MSET: Command = Command {
     name: "mset",
     summary: "Makes each key hold the string after it, all at once.",
     since: "1.0.1",

@@ -4,8 +4,7 @@ use super::set_options::{Condition, SetOptions};
 use crate::parse::time_to_live::{EX, EXAT, PX, PXAT};
 use crate::prelude::*;
 
-/// The row.
-pub static MSETEX: Command = Command {
+pub(super) static MSETEX: Command = Command {
     name: "msetex",
     summary: "Makes each key hold the string after it, all or none, for a time if one is said.",
     since: "8.4.0",

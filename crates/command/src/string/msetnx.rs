@@ -4,8 +4,7 @@ use keyspace::Expiry;
 
 use crate::prelude::*;
 
-/// The row.
-pub static MSETNX: Command = Command {
+pub(super) static MSETNX: Command = Command {
     name: "msetnx",
     summary: "Makes each key hold the string after it if none of the keys exists.",
     since: "1.0.1",

@@ -5,8 +5,7 @@ use keyspace::Expiry;
 use crate::parse::time_to_live::TimeForm;
 use crate::prelude::*;
 
-/// The row.
-pub static PSETEX: Command = Command {
+pub(super) static PSETEX: Command = Command {
     name: "psetex",
     summary: "Makes a key hold a string that expires after some milliseconds.",
     since: "2.6.0",

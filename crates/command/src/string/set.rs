@@ -40,8 +40,7 @@ pub(crate) const EXPIRATION: Arg = Arg::one_of(
 )
 .optional();
 
-/// The row.
-pub static SET: Command = Command {
+pub(super) static SET: Command = Command {
     name: "set",
     summary: "Makes a key hold a string, whatever it held, and drops its time to live.",
     since: "1.0.0",

@@ -5,8 +5,7 @@ use keyspace::Expiry;
 use crate::parse::time_to_live::TimeForm;
 use crate::prelude::*;
 
-/// The row.
-pub static SETEX: Command = Command {
+pub(super) static SETEX: Command = Command {
     name: "setex",
     summary: "Makes a key hold a string that expires after some seconds.",
     since: "2.0.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static STRLEN: Command = Command {
+pub(super) static STRLEN: Command = Command {
     name: "strlen",
     summary: "Returns the length of the string at a key, 0 where there is none.",
     since: "2.2.0",

@@ -3,8 +3,7 @@
 use super::getrange::GETRANGE;
 use crate::prelude::*;
 
-/// The row.
-pub static SUBSTR: Command = Command {
+pub(super) static SUBSTR: Command = Command {
     name: "substr",
     since: "1.0.0",
     deprecated: Some(("2.0.0", "`GETRANGE`")),

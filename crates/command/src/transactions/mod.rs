@@ -8,6 +8,5 @@ mod watch;
 
 use crate::table::row::Command;
 
-/// The rows of the family.
-pub static TRANSACTIONS: &[&Command] =
+pub(crate) static TRANSACTIONS: &[&Command] =
     &[&discard::DISCARD, &exec::EXEC, &multi::MULTI, &unwatch::UNWATCH, &watch::WATCH];

@@ -4,8 +4,7 @@ use crate::prelude::*;
 
 const NESTED: CommandError = CommandError::Fixed("ERR MULTI calls can not be nested");
 
-/// The row.
-pub static MULTI: Command = Command {
+pub(super) static MULTI: Command = Command {
     name: "multi",
     summary: "Begins a transaction: what follows is queued until EXEC.",
     since: "1.2.0",

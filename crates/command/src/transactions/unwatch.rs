@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static UNWATCH: Command = Command {
+pub(super) static UNWATCH: Command = Command {
     name: "unwatch",
     summary: "Forgets all watched keys.",
     since: "2.2.0",

@@ -7,8 +7,7 @@ const NOT_TRACKING: CommandError = CommandError::Fixed(
      OPTOUT mode enabled",
 );
 
-/// The row.
-pub static CACHING: Command = Command {
+pub(super) static CACHING: Command = Command {
     name: "client|caching",
     summary: "Is refused: the session tracks no keys.",
     since: "6.0.0",

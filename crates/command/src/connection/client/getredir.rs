@@ -5,8 +5,7 @@ use crate::prelude::*;
 /// What Redis says where tracking is off.
 pub(super) const NO_REDIRECT: i64 = -1;
 
-/// The row.
-pub static GETREDIR: Command = Command {
+pub(super) static GETREDIR: Command = Command {
     name: "client|getredir",
     summary: "Returns -1: no session tracks keys.",
     since: "6.0.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static ID: Command = Command {
+pub(super) static ID: Command = Command {
     name: "client|id",
     summary: "Returns the number of the session.",
     since: "5.0.0",

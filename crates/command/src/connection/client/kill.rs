@@ -10,8 +10,7 @@ use crate::prelude::*;
 const BAD_ID: CommandError = CommandError::Fixed("ERR client-id should be greater than 0");
 const NOBODY: CommandError = CommandError::Fixed("ERR No such client");
 
-/// The row.
-pub static KILL: Command = Command {
+pub(super) static KILL: Command = Command {
     name: "client|kill",
     summary: "Ends the sessions that an address or filters name.",
     since: "2.4.0",

@@ -11,8 +11,7 @@ use crate::prelude::*;
 
 const INVALID_ID: CommandError = CommandError::Fixed("ERR Invalid client ID");
 
-/// The row.
-pub static LIST: Command = Command {
+pub(super) static LIST: Command = Command {
     name: "client|list",
     summary: "Returns a line for each session.",
     since: "2.4.0",

@@ -22,8 +22,7 @@ mod unpause;
 
 use crate::prelude::*;
 
-/// The row.
-pub static CLIENT: Command = Command {
+pub(super) static CLIENT: Command = Command {
     name: "client",
     summary: "Tells and sets what the server knows of sessions.",
     since: "2.4.0",

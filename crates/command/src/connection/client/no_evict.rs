@@ -3,8 +3,7 @@
 use super::switch;
 use crate::prelude::*;
 
-/// The row.
-pub static NO_EVICT: Command = Command {
+pub(super) static NO_EVICT: Command = Command {
     name: "client|no-evict",
     summary: "Keeps the session when clients take too much memory, or no longer does.",
     since: "7.0.0",

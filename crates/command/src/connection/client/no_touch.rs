@@ -4,8 +4,7 @@ use super::no_evict::NO_EVICT;
 use super::switch;
 use crate::prelude::*;
 
-/// The row.
-pub static NO_TOUCH: Command = Command {
+pub(super) static NO_TOUCH: Command = Command {
     name: "client|no-touch",
     summary: "Lets what the session looks up not count as used, or count again.",
     since: "7.2.0",

@@ -3,8 +3,7 @@
 use crate::handler::session::Replies;
 use crate::prelude::*;
 
-/// The row.
-pub static REPLY: Command = Command {
+pub(super) static REPLY: Command = Command {
     name: "client|reply",
     summary: "Chooses whether the session gets replies: all, none, or not the next one.",
     since: "3.2.0",

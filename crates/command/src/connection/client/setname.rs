@@ -3,8 +3,7 @@
 use crate::handler::client_name::check_name;
 use crate::prelude::*;
 
-/// The row.
-pub static SETNAME: Command = Command {
+pub(super) static SETNAME: Command = Command {
     name: "client|setname",
     summary: "Gives the session a name that CLIENT LIST shows.",
     since: "2.6.9",

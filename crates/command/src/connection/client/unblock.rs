@@ -6,8 +6,7 @@ use crate::prelude::*;
 const BAD_REASON: CommandError =
     CommandError::Fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
 
-/// The row.
-pub static UNBLOCK: Command = Command {
+pub(super) static UNBLOCK: Command = Command {
     name: "client|unblock",
     summary: "Ends the wait of a session, as if its time had passed or with an error.",
     since: "5.0.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static UNPAUSE: Command = Command {
+pub(super) static UNPAUSE: Command = Command {
     name: "client|unpause",
     summary: "Lets go on what CLIENT PAUSE made wait.",
     since: "6.2.0",

@@ -8,8 +8,7 @@ mod refcount;
 
 use crate::prelude::*;
 
-/// The row.
-pub static OBJECT: Command = Command {
+pub(super) static OBJECT: Command = Command {
     name: "object",
     summary: "Tells how values are kept.",
     since: "2.2.3",

@@ -3,8 +3,7 @@
 use crate::prelude::*;
 use crate::table::table;
 
-/// The row.
-pub static COUNT: Command = Command {
+pub(super) static COUNT: Command = Command {
     name: "command|count",
     summary: "Returns the number of commands.",
     since: "2.8.13",

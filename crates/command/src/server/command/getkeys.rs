@@ -3,8 +3,7 @@
 use super::request_keys::RequestWithKeys;
 use crate::prelude::*;
 
-/// The row.
-pub static GETKEYS: Command = Command {
+pub(super) static GETKEYS: Command = Command {
     name: "command|getkeys",
     summary: "Returns the keys in a request that is given as arguments.",
     since: "2.8.13",

@@ -4,8 +4,7 @@ use super::request_keys::RequestWithKeys;
 use crate::prelude::*;
 use crate::table::describe::reply_words;
 
-/// The row.
-pub static GETKEYSANDFLAGS: Command = Command {
+pub(super) static GETKEYSANDFLAGS: Command = Command {
     name: "command|getkeysandflags",
     summary: "Returns the keys in a request, each with what the request does with it.",
     since: "7.0.0",

@@ -3,8 +3,7 @@
 use crate::prelude::*;
 use crate::table::help::reply_help;
 
-/// The row.
-pub static HELP: Command = Command {
+pub(super) static HELP: Command = Command {
     name: "command|help",
     summary: "Returns the subcommands and what they do.",
     since: "5.0.0",

@@ -13,8 +13,7 @@ use crate::prelude::*;
 use crate::table::describe::reply_row;
 use crate::table::table;
 
-/// The row.
-pub static COMMAND: Command = Command {
+pub(super) static COMMAND: Command = Command {
     name: "command",
     summary: "Returns the rows of all commands.",
     since: "2.8.13",

@@ -8,8 +8,7 @@ mod set;
 
 use crate::prelude::*;
 
-/// The row.
-pub static CONFIG: Command = Command {
+pub(super) static CONFIG: Command = Command {
     name: "config",
     summary: "Tells and sets the options of the server.",
     since: "2.0.0",

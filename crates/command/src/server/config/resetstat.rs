@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static RESETSTAT: Command = Command {
+pub(super) static RESETSTAT: Command = Command {
     name: "config|resetstat",
     summary: "Sets the counters of INFO to zero.",
     since: "2.0.0",

@@ -6,8 +6,7 @@ use crate::handler::error::quoted;
 use crate::host::ConfigError;
 use crate::prelude::*;
 
-/// The row.
-pub static SET: Command = Command {
+pub(super) static SET: Command = Command {
     name: "config|set",
     summary: "Sets options, all or none.",
     since: "2.0.0",

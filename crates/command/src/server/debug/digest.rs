@@ -3,8 +3,7 @@
 use super::data_digest::Digest;
 use crate::prelude::*;
 
-/// The row.
-pub static DIGEST: Command = Command {
+pub(super) static DIGEST: Command = Command {
     name: "debug|digest",
     summary: "Returns a digest of all keys, values and times to live.",
     since: "1.0.0",

@@ -3,8 +3,7 @@
 use super::data_digest::Digest;
 use crate::prelude::*;
 
-/// The row.
-pub static DIGEST_VALUE: Command = Command {
+pub(super) static DIGEST_VALUE: Command = Command {
     name: "debug|digest-value",
     summary: "Returns a digest of the value at each key, its time to live included.",
     since: "5.0.0",

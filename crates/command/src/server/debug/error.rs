@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static ERROR: Command = Command {
+pub(super) static ERROR: Command = Command {
     name: "debug|error",
     summary: "Replies with an error of that text.",
     since: "1.0.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static LOG: Command = Command {
+pub(super) static LOG: Command = Command {
     name: "debug|log",
     summary: "Writes the text to the log of the server.",
     since: "1.0.0",

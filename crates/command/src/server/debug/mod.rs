@@ -29,8 +29,7 @@ use keyspace::{Object, WriteView};
 
 use crate::prelude::*;
 
-/// The row.
-pub static DEBUG: Command = Command {
+pub(crate) static DEBUG: Command = Command {
     name: "debug",
     summary: "Helps to test the server; option enable-debug-command allows it.",
     since: "1.0.0",

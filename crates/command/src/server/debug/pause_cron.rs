@@ -3,8 +3,7 @@
 use super::truth;
 use crate::prelude::*;
 
-/// The row.
-pub static PAUSE_CRON: Command = Command {
+pub(super) static PAUSE_CRON: Command = Command {
     name: "debug|pause-cron",
     summary: "Stops, with 1, what the server does by itself, or lets it go on.",
     since: "1.0.0",

@@ -7,8 +7,7 @@ use crate::prelude::*;
 
 const NO_STRING: CommandError = CommandError::Fixed("ERR Not an sds encoded string.");
 
-/// The row.
-pub static SDSLEN: Command = Command {
+pub(super) static SDSLEN: Command = Command {
     name: "debug|sdslen",
     summary: "Tells how long a key and the string there are, and what memory they take.",
     since: "1.0.0",

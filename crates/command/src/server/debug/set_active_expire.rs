@@ -3,8 +3,7 @@
 use super::truth;
 use crate::prelude::*;
 
-/// The row.
-pub static SET_ACTIVE_EXPIRE: Command = Command {
+pub(super) static SET_ACTIVE_EXPIRE: Command = Command {
     name: "debug|set-active-expire",
     summary: "Stops, with 0, the search for keys that have expired, or lets it go on.",
     since: "1.0.0",

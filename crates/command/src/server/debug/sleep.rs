@@ -7,8 +7,7 @@ use crate::prelude::*;
 /// The longest sleep.
 const SECONDS_MAX: f64 = 86_400.0;
 
-/// The row.
-pub static SLEEP: Command = Command {
+pub(super) static SLEEP: Command = Command {
     name: "debug|sleep",
     summary: "Makes the worker that serves the session sleep.",
     since: "1.0.0",

@@ -5,8 +5,7 @@ use std::fmt::Write;
 use crate::host::observe::{LatencyEvent, LatencySeries};
 use crate::prelude::*;
 
-/// The row.
-pub static DOCTOR: Command = Command {
+pub(super) static DOCTOR: Command = Command {
     name: "latency|doctor",
     summary: "Tells about the spikes in words, and what may help.",
     since: "2.8.13",

@@ -11,8 +11,7 @@ const LINES: u64 = 4;
 /// What stands at the top of a column: a line has a low, a middle and a high one.
 const TOPS: [char; 3] = ['_', 'o', '#'];
 
-/// The row.
-pub static GRAPH: Command = Command {
+pub(super) static GRAPH: Command = Command {
     name: "latency|graph",
     summary: "Draws the spikes of an event.",
     since: "2.8.13",

@@ -11,8 +11,7 @@ mod reset;
 use crate::host::observe::LatencySeries;
 use crate::prelude::*;
 
-/// The row.
-pub static LATENCY: Command = Command {
+pub(super) static LATENCY: Command = Command {
     name: "latency",
     summary: "Tells what took long, and how long commands take.",
     since: "2.8.13",

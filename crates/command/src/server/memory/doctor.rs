@@ -15,8 +15,7 @@ const RESIDENT_EXCESS_MIN: u64 = 10 << 20;
 /// What a client may take on average.
 const CLIENT_BYTES_MAX: u64 = 200 << 10;
 
-/// The row.
-pub static DOCTOR: Command = Command {
+pub(super) static DOCTOR: Command = Command {
     name: "memory|doctor",
     summary: "Tells in words what is unusual about memory.",
     since: "4.0.0",

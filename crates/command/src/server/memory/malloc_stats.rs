@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static MALLOC_STATS: Command = Command {
+pub(super) static MALLOC_STATS: Command = Command {
     name: "memory|malloc-stats",
     summary: "Returns what the allocators tell of themselves, for people.",
     since: "4.0.0",

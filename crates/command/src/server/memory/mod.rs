@@ -9,8 +9,7 @@ mod usage;
 
 use crate::prelude::*;
 
-/// The row.
-pub static MEMORY: Command = Command {
+pub(super) static MEMORY: Command = Command {
     name: "memory",
     summary: "Tells where memory goes.",
     since: "4.0.0",

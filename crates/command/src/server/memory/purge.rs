@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static PURGE: Command = Command {
+pub(super) static PURGE: Command = Command {
     name: "memory|purge",
     summary: "Gives memory that nothing uses back to the system.",
     since: "4.0.0",

@@ -3,8 +3,7 @@
 use crate::host::observe::{MemoryReport, ratio};
 use crate::prelude::*;
 
-/// The row.
-pub static STATS: Command = Command {
+pub(super) static STATS: Command = Command {
     name: "memory|stats",
     summary: "Returns where memory goes, as figures.",
     since: "4.0.0",

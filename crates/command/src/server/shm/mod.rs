@@ -17,8 +17,7 @@ mod upload;
 
 use crate::prelude::*;
 
-/// The row.
-pub static SHM: Command = Command {
+pub(super) static SHM: Command = Command {
     name: "shm",
     summary: "Shares memory with a process on this host, for reads, requests and values.",
     since: "7.2.4",

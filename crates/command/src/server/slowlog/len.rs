@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static LEN: Command = Command {
+pub(super) static LEN: Command = Command {
     name: "slowlog|len",
     summary: "Returns the number of entries of the slow log.",
     since: "2.2.12",

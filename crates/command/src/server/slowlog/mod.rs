@@ -7,8 +7,7 @@ mod reset;
 
 use crate::prelude::*;
 
-/// The row.
-pub static SLOWLOG: Command = Command {
+pub(super) static SLOWLOG: Command = Command {
     name: "slowlog",
     summary: "Tells which commands took long.",
     since: "2.2.12",

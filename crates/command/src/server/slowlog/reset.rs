@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static RESET: Command = Command {
+pub(super) static RESET: Command = Command {
     name: "slowlog|reset",
     summary: "Empties the slow log.",
     since: "2.2.12",
