@@ -1,4 +1,4 @@
-//! DEL: removes keys.
+//! DEL and UNLINK: remove keys.
 
 use crate::prelude::*;
 
@@ -14,6 +14,15 @@ pub(super) static DEL: Command = Command {
     example: "> MSET lake deep hill high\nOK\n> DEL lake hill river\n(integer) 2",
     handler: Handler::Write(run),
     ..Command::DEFAULT
+};
+
+pub(super) static UNLINK: Command = Command {
+    name: "unlink",
+    summary: "Removes keys and returns how many there were, as DEL does.",
+    since: "4.0.0",
+    flags: Flags::FAST,
+    example: "> MSET lake deep hill high\nOK\n> UNLINK lake hill river\n(integer) 2",
+    ..DEL
 };
 
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {

@@ -5,27 +5,17 @@ mod copy;
 mod del;
 mod exists;
 mod expire;
-mod expire_options;
-mod expireat;
-mod expiretime;
 mod keys;
 mod r#move;
-mod names;
 mod object;
 mod persist;
-mod pexpire;
-mod pexpireat;
-mod pexpiretime;
-mod pttl;
 mod randomkey;
-mod remaining_time;
 mod rename;
 mod renamenx;
 mod scan;
 mod touch;
 mod ttl;
 mod r#type;
-mod unlink;
 mod wait;
 mod waitaof;
 
@@ -37,16 +27,16 @@ pub(crate) static GENERIC: &[&Command] = &[
     &del::DEL,
     &exists::EXISTS,
     &expire::EXPIRE,
-    &expireat::EXPIREAT,
-    &expiretime::EXPIRETIME,
+    &expire::EXPIREAT,
+    &ttl::EXPIRETIME,
     &keys::KEYS,
     &r#move::MOVE,
     &object::OBJECT,
     &persist::PERSIST,
-    &pexpire::PEXPIRE,
-    &pexpireat::PEXPIREAT,
-    &pexpiretime::PEXPIRETIME,
-    &pttl::PTTL,
+    &expire::PEXPIRE,
+    &expire::PEXPIREAT,
+    &ttl::PEXPIRETIME,
+    &ttl::PTTL,
     &randomkey::RANDOMKEY,
     &rename::RENAME,
     &renamenx::RENAMENX,
@@ -54,7 +44,7 @@ pub(crate) static GENERIC: &[&Command] = &[
     &touch::TOUCH,
     &ttl::TTL,
     &r#type::TYPE,
-    &unlink::UNLINK,
+    &del::UNLINK,
     &wait::WAIT,
     &waitaof::WAITAOF,
 ];

@@ -4,7 +4,7 @@ use base::glob::matches;
 use base::number::parse_cursor;
 use keyspace::ScanQuery;
 
-use super::names::type_name;
+use super::r#type::type_name;
 use crate::prelude::*;
 
 const INVALID_CURSOR: CommandError = CommandError::Fixed("ERR invalid cursor");

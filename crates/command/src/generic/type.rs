@@ -1,6 +1,7 @@
 //! TYPE: the type of a value.
 
-use super::names::type_name;
+use keyspace::ValueType;
+
 use crate::prelude::*;
 
 pub(super) static TYPE: Command = Command {
@@ -19,4 +20,15 @@ pub(super) static TYPE: Command = Command {
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     reply.simple(cx.view.peek(args.key(0)).map_or("none", |entry| type_name(entry.value_type())));
     Ok(())
+}
+
+/// Returns the name of `value_type` in TYPE and SCAN.
+pub(super) fn type_name(value_type: ValueType) -> &'static str {
+    match value_type {
+        ValueType::String => "string",
+        ValueType::List => "list",
+        ValueType::Set => "set",
+        ValueType::SortedSet => "zset",
+        ValueType::Hash => "hash",
+    }
 }

@@ -1,6 +1,6 @@
-//! HGETALL: all fields with their values.
+//! HGETALL, HKEYS and HVALS: all fields, all values, or both.
 
-use collections::Hash;
+use collections::{Element, Hash};
 
 use crate::handler::element::reply_element;
 
@@ -21,6 +21,22 @@ pub(super) static HGETALL: Command = Command {
     ..Command::DEFAULT
 };
 
+pub(super) static HKEYS: Command = Command {
+    name: "hkeys",
+    summary: "Returns all fields of a hash.",
+    example: "> HSET lake depth 12\n(integer) 1\n> HKEYS lake\n1) \"depth\"",
+    handler: Handler::Read(|cx, args, reply| reply_one_of_each(cx, args, reply, |field, _| field)),
+    ..HGETALL
+};
+
+pub(super) static HVALS: Command = Command {
+    name: "hvals",
+    summary: "Returns all values of a hash.",
+    example: "> HSET lake depth 12\n(integer) 1\n> HVALS lake\n1) \"12\"",
+    handler: Handler::Read(|cx, args, reply| reply_one_of_each(cx, args, reply, |_, value| value)),
+    ..HGETALL
+};
+
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let hash = cx.view.collection::<Hash>(args.key(0))?;
     reply.map(hash.map_or(0, Hash::len));
@@ -29,6 +45,21 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
             reply_element(field, reply);
             reply_element(value, reply);
         });
+    }
+    Ok(())
+}
+
+/// Replies with what `chosen` takes of each field and its value.
+fn reply_one_of_each(
+    cx: &ReadContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    chosen: impl for<'a> Fn(Element<'a>, Element<'a>) -> Element<'a>,
+) -> Result<(), Unfinished> {
+    let hash = cx.view.collection::<Hash>(args.key(0))?;
+    reply.array(hash.map_or(0, Hash::len));
+    if let Some(hash) = hash {
+        hash.for_each(|field, value| reply_element(chosen(field, value), reply));
     }
     Ok(())
 }

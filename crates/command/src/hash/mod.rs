@@ -6,14 +6,11 @@ mod hget;
 mod hgetall;
 mod hincrby;
 mod hincrbyfloat;
-mod hkeys;
 mod hlen;
 mod hmget;
-mod hmset;
 mod hset;
 mod hsetnx;
 mod hstrlen;
-mod hvals;
 
 use crate::table::row::Command;
 
@@ -24,12 +21,12 @@ pub(crate) static HASH: &[&Command] = &[
     &hgetall::HGETALL,
     &hincrby::HINCRBY,
     &hincrbyfloat::HINCRBYFLOAT,
-    &hkeys::HKEYS,
+    &hgetall::HKEYS,
     &hlen::HLEN,
     &hmget::HMGET,
-    &hmset::HMSET,
+    &hset::HMSET,
     &hset::HSET,
     &hsetnx::HSETNX,
     &hstrlen::HSTRLEN,
-    &hvals::HVALS,
+    &hgetall::HVALS,
 ];

@@ -1,17 +1,12 @@
 //! Ranges of sorted sets: by rank, by score, by name.
 
-use base::Key;
 use base::number::parse_f64_loosely;
 use collections::{Direction, SortedSet};
-use resp::{Protocol, Reply};
+use resp::Protocol;
 
-use crate::handler::context::ReadContext;
 use crate::handler::element::reply_element;
-use crate::handler::error::CommandError;
-use crate::handler::outcome::Unfinished;
-use crate::handler::request::Args;
 use crate::parse::index_range::index_range;
-use crate::table::row::Command;
+use crate::prelude::*;
 
 const NOT_A_SCORE: CommandError = CommandError::Fixed("ERR min or max is not a float");
 const NOT_A_NAME: CommandError = CommandError::Fixed("ERR min or max not valid string range item");
@@ -21,9 +16,22 @@ const LIMIT_BY_RANK: CommandError = CommandError::Fixed(
 const SCORES_BY_NAME: CommandError =
     CommandError::Fixed("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
 
+/// Bounds of scores that requests are drawn with.
+pub(super) const SCORES: &[&str] = &["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"];
+/// Bounds of names that requests are drawn with.
+pub(super) const NAMES: &[&str] = &["-", "+", "[a", "(a", "[5", "(x", "["];
+
+/// The part of a range that is asked for.
+pub(super) const LIMIT: Arg = Arg::block(
+    "limit",
+    &[Arg::integer("offset").within(-2, 10), Arg::integer("count").within(-2, 10)],
+)
+.token("LIMIT")
+.optional();
+
 /// What a range is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(super) enum By {
     Rank,
     Score,
     Lex,
@@ -31,7 +39,7 @@ pub(crate) enum By {
 
 /// A range, its lower bound first.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Range<'a> {
+pub(super) enum Range<'a> {
     Ranks(i64, i64),
     Scores(Bound<f64>, Bound<f64>),
     Names(NameBound<'a>, NameBound<'a>),
@@ -39,14 +47,14 @@ pub(crate) enum Range<'a> {
 
 /// A bound, which is part of the range or not.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bound<T> {
+pub(super) struct Bound<T> {
     value: T,
     is_exclusive: bool,
 }
 
 /// A bound of names.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum NameBound<'a> {
+pub(super) enum NameBound<'a> {
     Lowest,
     Highest,
     At(Bound<&'a [u8]>),
@@ -129,7 +137,7 @@ impl<'a> NameBound<'a> {
 
 /// Which members are asked for, in which order, and with what.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RangeRequest<'a> {
+struct RangeRequest<'a> {
     range: Range<'a>,
     direction: Direction,
     offset: i64,
@@ -139,21 +147,8 @@ pub(crate) struct RangeRequest<'a> {
 }
 
 impl<'a> RangeRequest<'a> {
-    /// Reads the arguments of ZRANGE, whose options say what the range is of.
-    pub fn of_zrange(args: Args<'a>) -> Result<RangeRequest<'a>, CommandError> {
-        RangeRequest::read(args, None, None)
-    }
-
-    /// Reads the arguments of an older command, which knows what the range is of.
-    pub fn parse(
-        args: Args<'a>,
-        by: By,
-        direction: Option<Direction>,
-    ) -> Result<RangeRequest<'a>, CommandError> {
-        RangeRequest::read(args, Some(by), direction)
-    }
-
-    fn read(
+    /// Reads the arguments of a request; where `by` or `direction` is none, its options say it.
+    fn parse(
         args: Args<'a>,
         mut by: Option<By>,
         mut direction: Option<Direction>,
@@ -214,14 +209,17 @@ impl<'a> RangeRequest<'a> {
     }
 }
 
-/// Replies with the members of the sorted set at `key` that `request` asks for.
-pub(crate) fn reply_range(
+/// Replies with the members that a request asks for. The older commands know `by` what the range
+/// is and in which `direction`; ZRANGE has options for that.
+pub(super) fn reply_range(
     cx: &ReadContext<'_>,
-    key: &Key<'_>,
-    request: &RangeRequest<'_>,
+    args: Args<'_>,
     reply: &mut Reply<'_>,
+    by: Option<By>,
+    direction: Option<Direction>,
 ) -> Result<(), Unfinished> {
-    let Some(set) = cx.view.collection::<SortedSet>(key)? else {
+    let request = RangeRequest::parse(args, by, direction)?;
+    let Some(set) = cx.view.collection::<SortedSet>(args.key(0))? else {
         reply.array(0);
         return Ok(());
     };
@@ -237,39 +235,5 @@ pub(crate) fn reply_range(
             reply.double(score);
         }
     });
-    Ok(())
-}
-
-/// Replies with the rank of the request's member, for ZRANK and ZREVRANK.
-pub(crate) fn reply_rank(
-    cx: &ReadContext<'_>,
-    args: Args<'_>,
-    direction: Direction,
-    command: &'static Command,
-    reply: &mut Reply<'_>,
-) -> Result<(), Unfinished> {
-    let with_score = match args.len() {
-        3 => false,
-        4 if args.is(3, "WITHSCORE") => true,
-        4 => return Err(CommandError::Syntax.into()),
-        _ => return Err(CommandError::WrongArity(command).into()),
-    };
-    let key = args.key(0);
-    let set = cx.view.collection::<SortedSet>(key)?;
-    let found = set.and_then(|set| {
-        let (rank, score) = set.rank(args.at(2), cx.view.rules(key))?;
-        let rank = if direction == Direction::Up { rank } else { set.len() - 1 - rank };
-        Some((rank, score))
-    });
-    match found {
-        Some((rank, score)) if with_score => {
-            reply.array(2);
-            reply.integer(rank as i64);
-            reply.double(score);
-        }
-        Some((rank, _)) => reply.integer(rank as i64),
-        None if with_score => reply.null_array(),
-        None => reply.null(),
-    }
     Ok(())
 }
