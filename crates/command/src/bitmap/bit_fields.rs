@@ -22,7 +22,7 @@ const FIELD_BYTES_MAX: usize = 9;
 
 /// One integer within a string.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Field {
+pub(super) struct Field {
     is_signed: bool,
     /// 1 to 64, to 63 where it has no sign.
     bits: u32,
@@ -43,7 +43,7 @@ enum Overflow {
 
 /// One subcommand of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Operation {
+pub(super) enum Operation {
     /// GET: replies with the field.
     Get(Field),
     /// SET, INCRBY.
@@ -52,7 +52,7 @@ pub(crate) enum Operation {
 
 /// A subcommand that may change its field.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Change {
+pub(super) struct Change {
     field: Field,
     kind: Kind,
     number: i64,
@@ -70,7 +70,7 @@ enum Kind {
 /// A string while the operations of one request run on it: it is copied only where they may change
 /// it, and what has changed is written at once.
 #[derive(Debug)]
-pub(crate) struct Content<'v> {
+pub(super) struct Content<'v> {
     value: &'v [u8],
     /// The bytes from `first` on that may change, zeroes behind the end of `value`.
     window: Vec<u8>,
@@ -81,7 +81,7 @@ pub(crate) struct Content<'v> {
 ///
 /// # Errors
 /// When a word is no subcommand, or lacks an argument, or has one that makes no sense.
-pub(crate) fn parse(args: Args<'_>, value_bytes_max: u64) -> Result<Vec<Operation>, CommandError> {
+pub(super) fn parse(args: Args<'_>, value_bytes_max: u64) -> Result<Vec<Operation>, CommandError> {
     let mut operations = Vec::new();
     let mut overflow = Overflow::Wrap;
     let mut index = 2;

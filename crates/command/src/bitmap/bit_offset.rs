@@ -13,12 +13,12 @@ const OUT_OF_RANGE: CommandError =
 /// When it is no number, negative, or beyond that string.
 ///
 /// Source: Redis, getBitOffsetFromArgument.
-pub(crate) fn parse_bit_offset(text: &[u8], value_bytes_max: u64) -> Result<u64, CommandError> {
+pub(super) fn parse_bit_offset(text: &[u8], value_bytes_max: u64) -> Result<u64, CommandError> {
     check(parse_i64(text), value_bytes_max)
 }
 
 /// Checks an offset that was computed, or is none.
-pub(crate) fn check(offset: Option<i64>, value_bytes_max: u64) -> Result<u64, CommandError> {
+pub(super) fn check(offset: Option<i64>, value_bytes_max: u64) -> Result<u64, CommandError> {
     let offset = offset.and_then(|offset| u64::try_from(offset).ok());
     offset.filter(|offset| offset / 8 < value_bytes_max).ok_or(OUT_OF_RANGE)
 }

@@ -7,14 +7,14 @@ use crate::handler::request::Args;
 
 /// What the positions of a range count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(super) enum Unit {
     Byte,
     Bit,
 }
 
 /// A range as a request gives it; negative positions count from the end of the string.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BitRange {
+pub(super) struct BitRange {
     pub start: i64,
     pub end: i64,
     pub unit: Unit,

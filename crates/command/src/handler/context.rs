@@ -1,12 +1,10 @@
 //! What a handler of each kind may touch.
 
 use std::cell::Cell;
-use std::ops::Range;
 
 use base::prng::Prng;
 use base::{Key, KeyHasher, UnixMs};
 use keyspace::{Access, ReadView, Scratch, SessionPins, ShardSet, Uploader, WriteView, WrongType};
-use resp::Reply;
 
 use crate::handler::error::CommandError;
 use crate::handler::outcome::{Need, Unfinished};
@@ -14,13 +12,6 @@ use crate::handler::request::Args;
 use crate::handler::session::SessionState;
 use crate::host::Host;
 use crate::host::client_info::ClientInfo;
-
-/// From this length on a value is sent from where it lies. A reference costs a pin, a second lookup
-/// and two more pieces to send, a copy of so much more than all of them.
-const REFERENCED_BYTES_MIN: usize = 16 * 1024;
-
-/// How many values the replies of a session may refer to whatever is left for others.
-const REFERENCES_MIN: usize = 96;
 
 /// Reads the session's database.
 pub struct ReadContext<'c> {
@@ -157,55 +148,6 @@ impl<'c> ReadContext<'c> {
     /// There is no such room; nothing has been replied.
     pub fn scratch(&self, key: &Key<'_>, bytes: u64) -> Result<Scratch, Unfinished> {
         Ok(self.view.scratch(key, bytes)?)
-    }
-}
-
-/// Lets `draw` pick by chance.
-pub fn by_chance<R>(random: &Cell<Prng>, draw: impl FnOnce(&mut Prng) -> R) -> R {
-    let mut prng = random.replace(Prng::new(0));
-    let result = draw(&mut prng);
-    random.set(prng);
-    result
-}
-
-/// Replies with the string at `key`, or null. A large one is not copied while its shard is locked:
-/// the reply refers to it, as it is now.
-///
-/// # Errors
-/// When the key holds another type; nothing is written then.
-#[inline]
-pub fn reply_string(
-    view: ReadView<'_>,
-    key: &Key<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), WrongType> {
-    match view.string(key)? {
-        None => reply.null(),
-        Some(value) => reply_part(view, key, value, 0..value.len(), reply),
-    }
-    Ok(())
-}
-
-/// Replies with `range` of `value`, which is the string at `key`; a large one is not copied, unless
-/// the reply refers to so many that too few could be held for others.
-#[inline]
-pub fn reply_part(
-    view: ReadView<'_>,
-    key: &Key<'_>,
-    value: &[u8],
-    range: Range<usize>,
-    reply: &mut Reply<'_>,
-) {
-    if range.len() < REFERENCED_BYTES_MIN {
-        return reply.bulk(&value[range]);
-    }
-    let held = match reply.reference_count() < REFERENCES_MIN {
-        true => view.hold(key),
-        false => view.hold_sparing(key),
-    };
-    match held {
-        Some(held) => reply.bulk_referenced(Box::new(held.narrow(range))),
-        None => reply.bulk(&value[range]),
     }
 }
 

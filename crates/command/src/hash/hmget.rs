@@ -3,7 +3,6 @@
 use collections::Hash;
 
 use crate::handler::element::reply_element;
-
 use crate::prelude::*;
 
 pub(super) static HMGET: Command = Command {

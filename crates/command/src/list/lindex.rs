@@ -4,7 +4,6 @@ use collections::List;
 
 use crate::handler::element::reply_element;
 use crate::parse::index_range::index_of;
-
 use crate::prelude::*;
 
 pub(super) static LINDEX: Command = Command {

@@ -4,7 +4,6 @@ use collections::List;
 
 use crate::handler::element::reply_element;
 use crate::parse::index_range::index_range;
-
 use crate::prelude::*;
 
 pub(super) static LRANGE: Command = Command {

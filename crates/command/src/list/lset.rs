@@ -3,7 +3,6 @@
 use collections::List;
 
 use crate::parse::index_range::index_of;
-
 use crate::prelude::*;
 
 const INDEX_OUT_OF_RANGE: CommandError = CommandError::Fixed("ERR index out of range");

@@ -3,7 +3,6 @@
 use collections::List;
 
 use crate::parse::index_range::index_range;
-
 use crate::prelude::*;
 
 pub(super) static LTRIM: Command = Command {

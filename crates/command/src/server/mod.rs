@@ -1,14 +1,10 @@
 //! The commands of the server.
 
-mod bgrewriteaof;
-mod bgsave;
 mod command;
 mod config;
 mod dbsize;
 pub(crate) mod debug;
-mod flush_mode;
 mod flushall;
-mod flushdb;
 mod info;
 mod lastsave;
 mod latency;
@@ -26,14 +22,14 @@ mod time;
 use crate::table::row::Command;
 
 pub(crate) static SERVER: &[&Command] = &[
-    &bgrewriteaof::BGREWRITEAOF,
-    &bgsave::BGSAVE,
+    &save::BGREWRITEAOF,
+    &save::BGSAVE,
     &command::COMMAND,
     &config::CONFIG,
     &dbsize::DBSIZE,
     &debug::DEBUG,
     &flushall::FLUSHALL,
-    &flushdb::FLUSHDB,
+    &flushall::FLUSHDB,
     &info::INFO,
     &lastsave::LASTSAVE,
     &latency::LATENCY,

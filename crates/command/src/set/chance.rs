@@ -1,13 +1,22 @@
 //! Picking by chance.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use base::prng::Prng;
 
+/// Lets `draw` pick by chance.
+pub(super) fn by_chance<R>(random: &Cell<Prng>, draw: impl FnOnce(&mut Prng) -> R) -> R {
+    let mut prng = random.replace(Prng::new(0));
+    let result = draw(&mut prng);
+    random.set(prng);
+    result
+}
+
 /// Returns up to `count` different numbers below `bound`, in an order that means nothing.
 ///
 /// The start of a shuffle of all of them, of which only what was moved is kept.
-pub(crate) fn distinct(bound: usize, count: usize, random: &mut Prng) -> Vec<usize> {
+pub(super) fn distinct(bound: usize, count: usize, random: &mut Prng) -> Vec<usize> {
     if count >= bound {
         return (0..bound).collect();
     }

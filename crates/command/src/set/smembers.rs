@@ -3,7 +3,6 @@
 use collections::Set;
 
 use crate::handler::element::reply_element;
-
 use crate::prelude::*;
 
 pub(super) static SMEMBERS: Command = Command {

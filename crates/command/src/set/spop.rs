@@ -2,9 +2,7 @@
 
 use collections::Set;
 
-use super::chance::distinct;
-use crate::handler::context::by_chance;
-
+use super::chance::{by_chance, distinct};
 use crate::prelude::*;
 
 pub(super) static SPOP: Command = Command {

@@ -2,10 +2,8 @@
 
 use collections::Set;
 
-use super::chance::distinct;
-use crate::handler::context::by_chance;
+use super::chance::{by_chance, distinct};
 use crate::handler::element::reply_element;
-
 use crate::prelude::*;
 
 pub(super) static SRANDMEMBER: Command = Command {

@@ -1,6 +1,6 @@
 //! GET: the string at a key.
 
-use crate::handler::context::reply_string;
+use super::reply::reply_string;
 use crate::prelude::*;
 
 pub(super) static GET: Command = Command {

@@ -1,6 +1,6 @@
 //! GETDEL: the string at a key, which is removed.
 
-use crate::handler::context::reply_string;
+use super::reply::reply_string;
 use crate::prelude::*;
 
 pub(super) static GETDEL: Command = Command {

@@ -2,8 +2,8 @@
 
 use keyspace::Expiry;
 
+use super::reply::reply_part;
 use super::set_options::Time;
-use crate::handler::context::reply_part;
 use crate::parse::time_to_live::{EX, EXAT, PX, PXAT};
 use crate::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::handler::context::reply_part;
+use super::reply::reply_part;
 use crate::prelude::*;
 
 pub(super) static GETRANGE: Command = Command {

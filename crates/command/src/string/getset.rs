@@ -2,7 +2,7 @@
 
 use keyspace::Expiry;
 
-use crate::handler::context::reply_string;
+use super::reply::reply_string;
 use crate::prelude::*;
 
 pub(super) static GETSET: Command = Command {

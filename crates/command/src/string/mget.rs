@@ -1,6 +1,6 @@
 //! MGET: the strings at several keys.
 
-use crate::handler::context::reply_string;
+use super::reply::reply_string;
 use crate::prelude::*;
 
 pub(super) static MGET: Command = Command {

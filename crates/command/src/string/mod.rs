@@ -13,7 +13,7 @@ mod lcs;
 mod mget;
 mod mset;
 mod msetex;
-mod msetnx;
+mod reply;
 pub(crate) mod set;
 mod set_options;
 mod setex;
@@ -40,7 +40,7 @@ pub(crate) static STRING: &[&Command] = &[
     &mget::MGET,
     &mset::MSET,
     &msetex::MSETEX,
-    &msetnx::MSETNX,
+    &mset::MSETNX,
     &setex::PSETEX,
     &set::SET,
     &setex::SETEX,

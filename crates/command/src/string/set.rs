@@ -4,8 +4,8 @@ use base::Key;
 use keyspace::Expiry;
 use resp::RequestView;
 
+use super::reply::reply_string;
 use super::set_options::{Condition, SetOptions};
-use crate::handler::context::reply_string;
 use crate::parse::time_to_live::{EX, EXAT, PX, PXAT};
 use crate::prelude::*;
 

@@ -10,7 +10,7 @@ use crate::table::row::Command;
 
 /// What SET and MSETEX ask for beyond keys and values.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SetOptions<'a> {
+pub(super) struct SetOptions<'a> {
     /// NX: only an absent key. XX: only an existing one. IFEQ: only one that holds this string.
     pub condition: Option<Condition<'a>>,
     /// GET: replies with the old value.
@@ -21,7 +21,7 @@ pub(crate) struct SetOptions<'a> {
 
 /// When they do anything at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Condition<'a> {
+pub(super) enum Condition<'a> {
     Absent,
     Present,
     Equal(&'a [u8]),
@@ -29,7 +29,7 @@ pub(crate) enum Condition<'a> {
 
 /// What becomes of the time to live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Time<'a> {
+pub(super) enum Time<'a> {
     /// Nothing was said.
     #[default]
     Unsaid,

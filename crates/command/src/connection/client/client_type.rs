@@ -4,7 +4,7 @@ use crate::handler::error::{CommandError, quoted};
 
 /// A type of session. Monitors are normal sessions, as in Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClientType {
+pub(super) enum ClientType {
     /// What every session is.
     Normal,
     /// A type that no session has.

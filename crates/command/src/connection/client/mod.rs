@@ -10,7 +10,6 @@ mod info;
 mod kill;
 mod list;
 mod no_evict;
-mod no_touch;
 mod pause;
 mod reply;
 mod setinfo;
@@ -39,7 +38,7 @@ pub(super) static CLIENT: Command = Command {
         &kill::KILL,
         &list::LIST,
         &no_evict::NO_EVICT,
-        &no_touch::NO_TOUCH,
+        &no_evict::NO_TOUCH,
         &pause::PAUSE,
         &reply::REPLY,
         &setinfo::SETINFO,

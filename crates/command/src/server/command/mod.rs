@@ -3,11 +3,9 @@
 mod count;
 mod docs;
 mod getkeys;
-mod getkeysandflags;
 mod help;
 mod info;
 mod list;
-mod request_keys;
 
 use crate::prelude::*;
 use crate::table::describe::reply_row;
@@ -26,7 +24,7 @@ pub(super) static COMMAND: Command = Command {
         &count::COUNT,
         &docs::DOCS,
         &getkeys::GETKEYS,
-        &getkeysandflags::GETKEYSANDFLAGS,
+        &getkeys::GETKEYSANDFLAGS,
         &help::HELP,
         &info::INFO,
         &list::LIST,

@@ -7,9 +7,7 @@
 mod client_eviction;
 mod config_rewrite_force_all;
 mod crash;
-mod data_digest;
 mod digest;
-mod digest_value;
 mod error;
 mod help;
 mod htstats;
@@ -70,7 +68,7 @@ static SUBCOMMANDS: &[&Command] = &[
     &client_eviction::CLIENT_EVICTION,
     &config_rewrite_force_all::CONFIG_REWRITE_FORCE_ALL,
     &digest::DIGEST,
-    &digest_value::DIGEST_VALUE,
+    &digest::DIGEST_VALUE,
     &error::ERROR,
     &help::HELP,
     &htstats::HTSTATS,
