@@ -1,11 +1,21 @@
-//! The replies of HELP, made from the rows.
+//! HELP, which every container has: its row, and its reply, made from the rows.
 
 use std::fmt::Write;
 
 use resp::Reply;
 
 use crate::table::argument::{Arg, ArgKind};
+use crate::table::arity::Arity;
+use crate::table::flags::Flags;
 use crate::table::row::Command;
+
+/// What the rows of HELP have in common.
+pub(crate) const ROW: Command = Command {
+    summary: "Returns the subcommands and what they do.",
+    arity: Arity::exactly(2),
+    flags: Flags::LOADING.with(Flags::STALE),
+    ..Command::DEFAULT
+};
 
 /// Replies with the subcommands of `container`: of each the syntax and the summary.
 pub(crate) fn reply_help(

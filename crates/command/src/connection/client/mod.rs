@@ -4,7 +4,6 @@ mod caching;
 mod client_type;
 mod getname;
 mod getredir;
-mod help;
 mod id;
 mod info;
 mod kill;
@@ -20,6 +19,7 @@ mod unblock;
 mod unpause;
 
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
 pub(super) static CLIENT: Command = Command {
     name: "client",
@@ -32,7 +32,7 @@ pub(super) static CLIENT: Command = Command {
         &caching::CACHING,
         &getname::GETNAME,
         &getredir::GETREDIR,
-        &help::HELP,
+        &HELP,
         &id::ID,
         &info::INFO,
         &kill::KILL,
@@ -50,6 +50,18 @@ pub(super) static CLIENT: Command = Command {
     ],
     handler: Handler::Container,
     ..Command::DEFAULT
+};
+
+static HELP: Command = Command {
+    name: "client|help",
+    since: "5.0.0",
+    group: Group::Connection,
+    example: "> CLIENT HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("client", CLIENT.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
 };
 
 /// Returns argument `index`, which is ON or OFF, as true or false.

@@ -2,11 +2,11 @@
 
 mod encoding;
 mod freq;
-mod help;
 mod idletime;
 mod refcount;
 
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
 pub(super) static OBJECT: Command = Command {
     name: "object",
@@ -17,10 +17,21 @@ pub(super) static OBJECT: Command = Command {
     subcommands: &[
         &encoding::ENCODING,
         &freq::FREQ,
-        &help::HELP,
+        &HELP,
         &idletime::IDLETIME,
         &refcount::REFCOUNT,
     ],
     handler: Handler::Container,
     ..Command::DEFAULT
+};
+
+static HELP: Command = Command {
+    name: "object|help",
+    since: "6.2.0",
+    example: "> OBJECT HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("object", OBJECT.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
 };

@@ -3,12 +3,12 @@
 mod count;
 mod docs;
 mod getkeys;
-mod help;
 mod info;
 mod list;
 
 use crate::prelude::*;
 use crate::table::describe::reply_row;
+use crate::table::help::{self, reply_help};
 use crate::table::table;
 
 pub(super) static COMMAND: Command = Command {
@@ -25,7 +25,7 @@ pub(super) static COMMAND: Command = Command {
         &docs::DOCS,
         &getkeys::GETKEYS,
         &getkeys::GETKEYSANDFLAGS,
-        &help::HELP,
+        &HELP,
         &info::INFO,
         &list::LIST,
     ],
@@ -33,6 +33,19 @@ pub(super) static COMMAND: Command = Command {
     example: "> COMMAND\n...",
     handler: Handler::Session(run),
     ..Command::DEFAULT
+};
+
+static HELP: Command = Command {
+    name: "command|help",
+    since: "5.0.0",
+    group: Group::Server,
+    categories: Categories::CONNECTION,
+    example: "> COMMAND HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("command", COMMAND.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
 };
 
 fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {

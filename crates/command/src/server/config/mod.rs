@@ -1,12 +1,12 @@
 //! CONFIG: the options of the server.
 
 mod get;
-mod help;
 mod resetstat;
 mod rewrite;
 mod set;
 
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
 pub(super) static CONFIG: Command = Command {
     name: "config",
@@ -15,7 +15,19 @@ pub(super) static CONFIG: Command = Command {
     complexity: "Depends on the subcommand",
     group: Group::Server,
     arity: Arity::at_least(2),
-    subcommands: &[&get::GET, &help::HELP, &resetstat::RESETSTAT, &rewrite::REWRITE, &set::SET],
+    subcommands: &[&get::GET, &HELP, &resetstat::RESETSTAT, &rewrite::REWRITE, &set::SET],
     handler: Handler::Container,
     ..Command::DEFAULT
+};
+
+static HELP: Command = Command {
+    name: "config|help",
+    since: "5.0.0",
+    group: Group::Server,
+    example: "> CONFIG HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("config", CONFIG.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
 };

@@ -9,7 +9,6 @@ mod config_rewrite_force_all;
 mod crash;
 mod digest;
 mod error;
-mod help;
 mod htstats;
 mod htstats_key;
 mod listpack;
@@ -26,6 +25,7 @@ mod stringmatch_len;
 use keyspace::{Object, WriteView};
 
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
 pub(crate) static DEBUG: Command = Command {
     name: "debug",
@@ -70,7 +70,7 @@ static SUBCOMMANDS: &[&Command] = &[
     &digest::DIGEST,
     &digest::DIGEST_VALUE,
     &error::ERROR,
-    &help::HELP,
+    &HELP,
     &htstats::HTSTATS,
     &htstats_key::HTSTATS_KEY,
     &listpack::LISTPACK,
@@ -87,6 +87,18 @@ static SUBCOMMANDS: &[&Command] = &[
     &sleep::SLEEP,
     &stringmatch_len::STRINGMATCH_LEN,
 ];
+
+static HELP: Command = Command {
+    name: "debug|help",
+    flags: Flags::NONE,
+    group: Group::Server,
+    example: "> DEBUG HELP\n...",
+    handler: Handler::Control(|_, _, reply| {
+        reply_help("debug", SUBCOMMANDS, reply);
+        Ok(())
+    }),
+    ..help::ROW
+};
 
 /// Switches of Redis's own tests for what is not here, and the number of their arguments: they are
 /// accepted, so that the tests behind them run, and do nothing.

@@ -1,13 +1,13 @@
 //! MEMORY: where memory goes.
 
 mod doctor;
-mod help;
 mod malloc_stats;
 mod purge;
 mod stats;
 mod usage;
 
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
 pub(super) static MEMORY: Command = Command {
     name: "memory",
@@ -18,7 +18,7 @@ pub(super) static MEMORY: Command = Command {
     arity: Arity::at_least(2),
     subcommands: &[
         &doctor::DOCTOR,
-        &help::HELP,
+        &HELP,
         &malloc_stats::MALLOC_STATS,
         &purge::PURGE,
         &stats::STATS,
@@ -26,4 +26,16 @@ pub(super) static MEMORY: Command = Command {
     ],
     handler: Handler::Container,
     ..Command::DEFAULT
+};
+
+static HELP: Command = Command {
+    name: "memory|help",
+    since: "4.0.0",
+    group: Group::Server,
+    example: "> MEMORY HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("memory", MEMORY.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
 };

@@ -7,7 +7,6 @@ mod close;
 mod commit;
 mod copy;
 mod free;
-mod help;
 mod lane;
 mod open;
 mod seal;
@@ -16,6 +15,7 @@ mod take;
 mod upload;
 
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
 pub(super) static SHM: Command = Command {
     name: "shm",
@@ -31,7 +31,7 @@ pub(super) static SHM: Command = Command {
         &commit::COMMIT,
         &copy::COPY,
         &free::FREE,
-        &help::HELP,
+        &HELP,
         &lane::LANE,
         &open::OPEN,
         &seal::SEAL,
@@ -41,6 +41,18 @@ pub(super) static SHM: Command = Command {
     ],
     handler: Handler::Container,
     ..Command::DEFAULT
+};
+
+static HELP: Command = Command {
+    name: "shm|help",
+    since: "7.2.4",
+    group: Group::Server,
+    example: "> SHM HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("shm", SHM.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
 };
 
 /// Returns the argument at `index`: an offset, a serial or a number of bytes.
