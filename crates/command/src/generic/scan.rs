@@ -52,7 +52,8 @@ fn run(
         counts_lookups: options.type_name.is_some(),
     };
     let next = cx.access.scan(database, cursor, &query, cx.now, &mut |entry| {
-        if options.wants_type(type_name(entry.value_type())) {
+        let type_name = type_name(entry.value_type()).as_bytes();
+        if options.type_name.is_none_or(|wanted| wanted.eq_ignore_ascii_case(type_name)) {
             reply.bulk(entry.key());
             count += 1;
         }
@@ -95,9 +96,5 @@ impl<'a> Options<'a> {
             index += 2;
         }
         Ok(options)
-    }
-
-    fn wants_type(&self, type_name: &str) -> bool {
-        self.type_name.is_none_or(|name| name.eq_ignore_ascii_case(type_name.as_bytes()))
     }
 }

@@ -1,4 +1,4 @@
-//! The rows of all commands.
+//! The command table: the rows of all commands, what a row says, and what is made of the rows.
 
 pub(crate) mod argument;
 pub(crate) mod arity;

@@ -1,4 +1,4 @@
-//! DEBUG DIGEST and DEBUG DIGEST-VALUE: digests of all data, and of single values, as Redis computes
+//! DEBUG DIGEST and DEBUG DIGEST-VALUE: digests of all data and of single values, as Redis computes
 //! them: the same data gives the same 40 digits.
 //!
 //! Source: Redis 7.2, `debug.c`: `xorDigest`, `mixDigest`, `xorObjectDigest`.
