@@ -17,11 +17,9 @@ pub(super) static QUIT: Command = Command {
         .with(Flags::UNQUEUED),
     deprecated: Some(("7.2.0", "just closing the connection")),
     example: "> QUIT\nOK",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|_, _, reply| {
+        reply.ok();
+        Ok(Next::Close)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {
-    reply.ok();
-    Ok(Next::Close)
-}

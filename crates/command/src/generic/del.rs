@@ -12,7 +12,11 @@ pub(super) static DEL: Command = Command {
     args: &[Arg::key("key").multiple()],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     example: "> MSET lake deep hill high\nOK\n> DEL lake hill river\n(integer) 2",
-    handler: Handler::Write(run),
+    handler: Handler::Write(|cx, args, reply| {
+        let removed = args.keys().iter().filter(|key| cx.view.remove(key)).count();
+        reply.integer(removed as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
 
@@ -24,9 +28,3 @@ pub(super) static UNLINK: Command = Command {
     example: "> MSET lake deep hill high\nOK\n> UNLINK lake hill river\n(integer) 2",
     ..DEL
 };
-
-fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let removed = args.keys().iter().filter(|key| cx.view.remove(key)).count();
-    reply.integer(removed as i64);
-    Ok(())
-}

@@ -13,14 +13,14 @@ pub(super) static TYPE: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO)],
     args: &[Arg::key("key")],
     example: "> SET lake deep\nOK\n> TYPE lake\nstring\n> TYPE river\nnone",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| {
+        reply.simple(
+            cx.view.peek(args.key(0)).map_or("none", |entry| type_name(entry.value_type())),
+        );
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    reply.simple(cx.view.peek(args.key(0)).map_or("none", |entry| type_name(entry.value_type())));
-    Ok(())
-}
 
 /// Returns the name of `value_type` in TYPE and SCAN.
 pub(super) fn type_name(value_type: ValueType) -> &'static str {

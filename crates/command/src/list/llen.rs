@@ -14,12 +14,10 @@ pub(super) static LLEN: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO)],
     args: &[Arg::key("key")],
     example: "> RPUSH boats oar mast\n(integer) 2\n> LLEN boats\n(integer) 2",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| {
+        let list = cx.view.collection::<List>(args.key(0))?;
+        reply.integer(list.map_or(0, List::len) as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let list = cx.view.collection::<List>(args.key(0))?;
-    reply.integer(list.map_or(0, List::len) as i64);
-    Ok(())
-}

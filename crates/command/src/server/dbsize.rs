@@ -12,11 +12,9 @@ pub(super) static DBSIZE: Command = Command {
     categories: Categories::KEYSPACE,
     tips: &["request_policy:all_shards", "response_policy:agg_sum"],
     example: "> MSET lake deep hill high\nOK\n> DBSIZE\n(integer) 2",
-    handler: Handler::Control(run),
+    handler: Handler::Control(|cx, _, reply| {
+        reply.integer(cx.access.key_count(cx.session.database) as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &mut ControlContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    reply.integer(cx.access.key_count(cx.session.database) as i64);
-    Ok(())
-}

@@ -13,15 +13,9 @@ pub(super) static LASTSAVE: Command = Command {
     categories: Categories::ADMIN.with(Categories::DANGEROUS),
     tips: &["nondeterministic_output"],
     example: "> LASTSAVE\n(integer) 0",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        reply.integer(cx.host.saved_at_s());
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    reply.integer(cx.host.saved_at_s());
-    Ok(Next::Done)
-}

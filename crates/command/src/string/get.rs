@@ -14,10 +14,6 @@ pub(super) static GET: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[Arg::key("key")],
     example: "> SET lake deep\nOK\n> GET lake\n\"deep\"\n> GET river\n(nil)",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| Ok(reply_string(cx.view, args.key(0), reply)?)),
     ..Command::DEFAULT
 };
-
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    Ok(reply_string(cx.view, args.key(0), reply)?)
-}

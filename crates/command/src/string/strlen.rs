@@ -12,12 +12,10 @@ pub(super) static STRLEN: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO)],
     args: &[Arg::key("key")],
     example: "> SET lake deep\nOK\n> STRLEN lake\n(integer) 4\n> STRLEN river\n(integer) 0",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| {
+        let length = cx.view.string_length(args.key(0))?.unwrap_or(0);
+        reply.integer(length as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let length = cx.view.string_length(args.key(0))?.unwrap_or(0);
-    reply.integer(length as i64);
-    Ok(())
-}

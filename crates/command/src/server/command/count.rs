@@ -12,11 +12,9 @@ pub(super) static COUNT: Command = Command {
     flags: Flags::LOADING.with(Flags::STALE),
     categories: Categories::CONNECTION,
     example: "> COMMAND COUNT\n...",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|_, _, reply| {
+        reply.integer(table().len() as i64);
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {
-    reply.integer(table().len() as i64);
-    Ok(Next::Done)
-}

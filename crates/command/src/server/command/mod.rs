@@ -31,7 +31,11 @@ pub(super) static COMMAND: Command = Command {
     ],
     tips: &["nondeterministic_output_order"],
     example: "> COMMAND\n...",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|_, _, reply| {
+        reply.array(table().len());
+        table().iter().for_each(|command| reply_row(Some(command), reply));
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
 
@@ -47,9 +51,3 @@ static HELP: Command = Command {
     }),
     ..help::ROW
 };
-
-fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {
-    reply.array(table().len());
-    table().iter().for_each(|command| reply_row(Some(command), reply));
-    Ok(Next::Done)
-}

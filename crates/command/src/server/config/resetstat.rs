@@ -14,16 +14,10 @@ pub(super) static RESETSTAT: Command = Command {
         .with(Flags::STALE)
         .with(Flags::UNGUARDED),
     example: "> CONFIG RESETSTAT\nOK",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        cx.host.reset_statistics();
+        reply.ok();
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    cx.host.reset_statistics();
-    reply.ok();
-    Ok(Next::Done)
-}

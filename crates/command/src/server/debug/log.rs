@@ -10,16 +10,10 @@ pub(super) static LOG: Command = Command {
     arity: Arity::exactly(3),
     args: &[Arg::string("text").among(&["hill"])],
     example: "> DEBUG LOG hill\nOK",
-    handler: Handler::Control(run),
+    handler: Handler::Control(|cx, args, reply| {
+        cx.host.process()?.log(args.at(2));
+        reply.ok();
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut ControlContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Unfinished> {
-    cx.host.process()?.log(args.at(2));
-    reply.ok();
-    Ok(())
-}

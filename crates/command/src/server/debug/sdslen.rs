@@ -17,18 +17,12 @@ pub(super) static SDSLEN: Command = Command {
     note: "A key and its value lie in one block without room to grow: what the block takes beside \
         the key is counted for the value.",
     example: "> SET lake deep\nOK\n> DEBUG SDSLEN lake\n...",
-    handler: Handler::Control(run),
+    handler: Handler::Control(|cx, args, reply| {
+        reply.simple(peek(cx, args.at(2), describe).ok_or(NO_KEY)??);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut ControlContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Unfinished> {
-    reply.simple(peek(cx, args.at(2), describe).ok_or(NO_KEY)??);
-    Ok(())
-}
 
 fn describe(entry: &Object<'_>) -> Result<String, CommandError> {
     if !["embstr", "raw"].contains(&entry.encoding_name()) {

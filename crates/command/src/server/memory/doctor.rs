@@ -24,18 +24,12 @@ pub(super) static DOCTOR: Command = Command {
     flags: Flags::UNGUARDED,
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
     example: "> MEMORY DOCTOR\n...",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        reply.verbatim(*b"txt", text(&cx.host.memory_report()));
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    reply.verbatim(*b"txt", text(&cx.host.memory_report()));
-    Ok(Next::Done)
-}
 
 fn text(report: &MemoryReport) -> String {
     if report.used < USED_BYTES_MIN {

@@ -13,15 +13,9 @@ pub(super) static MALLOC_STATS: Command = Command {
     note: "The allocator of the data is the arena, so the text is not jemalloc's.",
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
     example: "> MEMORY MALLOC-STATS\n...",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        reply.verbatim(*b"txt", cx.host.allocator_text());
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    reply.verbatim(*b"txt", cx.host.allocator_text());
-    Ok(Next::Done)
-}

@@ -14,16 +14,10 @@ pub(super) static PURGE: Command = Command {
            heap. It does not empty a segment that still holds something.",
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
     example: "> MEMORY PURGE\nOK",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        cx.host.purge_memory();
+        reply.ok();
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    cx.host.purge_memory();
-    reply.ok();
-    Ok(Next::Done)
-}

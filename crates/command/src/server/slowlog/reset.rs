@@ -12,16 +12,10 @@ pub(super) static RESET: Command = Command {
     flags: Flags::ADMIN.with(Flags::LOADING).with(Flags::STALE),
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     example: "> SLOWLOG RESET\nOK",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        cx.host.reset_slow_log();
+        reply.ok();
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    cx.host.reset_slow_log();
-    reply.ok();
-    Ok(Next::Done)
-}
