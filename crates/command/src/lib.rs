@@ -1,59 +1,22 @@
-//! The commands: one file and one row each; all else is derived from the rows.
+//! The commands: one row each; all else is derived from the rows.
 //!
-//! *Layout*: `row.rs` is what a row says, `table.rs` all rows, `lookup.rs` finds one. `context.rs`
-//! is what each kind of handler may touch, `session.rs` and `host.rs` what lies beyond the
-//! keyspace. One folder per family: `connection`, `string`, `bitmap`, `generic`, `transactions`,
-//! `server`; a container's subcommands have a folder in it. `generate.rs` makes requests from rows.
+//! *Layout*: `table` is the command table: what a row says, how one is found, and what is made of
+//! the rows. `handler` is what a handler works with: its request, its context, the session, errors.
+//! `host` is what commands ask of what is around the engine. `parse` reads arguments that several
+//! families have. One folder per family: `connection`, `string`, `bitmap`, `generic`, `hash`,
+//! `list`, `set`, `sorted_set`, `transactions`, `server`; in it a file for each command, or for a
+//! few that are nearly the same, and what they share. Subcommands have a folder there.
 //! *Invariants*: a declared command is implemented; a Read handler cannot write; a handler either
 //! succeeds or changes nothing; no handler reads a clock, a socket or randomness of its own.
 //! *Not here*: the order of checks before a handler, queueing and locking (engine), option values
 //! (server), how values lie in memory (keyspace, arena).
 #![forbid(unsafe_code)]
 
-mod argument;
-mod arity;
-mod bit_fields;
-mod bit_offset;
-mod bit_range;
-mod categories;
-mod chance;
-mod client_info;
-mod client_name;
-mod client_type;
-mod context;
-mod counter;
-mod database_number;
-mod describe;
-mod digest;
-mod element;
-mod error;
-mod expire_options;
-mod flags;
-mod flush_mode;
-pub mod generate;
-mod help;
+mod handler;
 mod host;
-mod index_range;
-mod info_sections;
-mod keys;
-mod list_pop;
-mod lookup;
-mod names;
-mod observe;
-mod outcome;
+mod parse;
 mod prelude;
-mod remaining_time;
-mod request;
-mod request_keys;
-mod row;
-mod score_options;
-mod score_pop;
-mod score_range;
-mod session;
-mod set_options;
 mod table;
-mod time_to_live;
-mod timeout;
 
 mod bitmap;
 mod connection;
@@ -66,30 +29,33 @@ mod sorted_set;
 mod string;
 mod transactions;
 
-pub use argument::{Arg, ArgKind};
-pub use arity::Arity;
-pub use categories::Categories;
-pub use client_info::ClientInfo;
-pub use client_name::ClientNames;
-pub use context::{ControlContext, Next, ReadContext, Room, SessionContext, WriteContext};
-pub use error::CommandError;
-pub use flags::Flags;
+pub use handler::client_name::ClientNames;
+pub use handler::context::{ControlContext, Next, ReadContext, Room, SessionContext, WriteContext};
+pub use handler::error::CommandError;
+pub use handler::outcome::{CopyAhead, Need, Unfinished, Wait, Wake};
+pub use handler::request::Args;
+pub use handler::session::{
+    InputUse, Queued, Replies, SessionState, TRANSACTION_BYTES_MAX, Transaction,
+};
+pub use host::client_info::ClientInfo;
+pub use host::info_sections::{InfoKind, InfoSections};
+pub use host::observe::{
+    CommandTimes, LatencyEvent, LatencySeries, MemoryReport, Observer, SlowCommand, SlowLogEntry,
+    ratio,
+};
 pub use host::{
     Clients, ConfigError, Crash, Host, LaneOffer, MemoryGeometry, MemoryRefusal, MemorySegments,
     Pause, Process, RewriteError, SharedMemory, ShutdownError, ShutdownRequest, Unavailable,
     UploadOffer,
 };
-pub use info_sections::{InfoKind, InfoSections};
-pub use keys::{Extent, KeyFlags, KeySpec, KeyUse};
-pub use lookup::{find_for, lookup, resolve};
-pub use observe::{
-    CommandTimes, LatencyEvent, LatencySeries, MemoryReport, Observer, SlowCommand, SlowLogEntry,
-    ratio,
-};
-pub use outcome::{CopyAhead, Need, Unfinished, Wait, Wake};
-pub use request::Args;
-pub use row::{Command, Group, Handler};
-pub use session::{InputUse, Queued, Replies, SessionState, TRANSACTION_BYTES_MAX, Transaction};
+pub use table::argument::{Arg, ArgKind};
+pub use table::arity::Arity;
+pub use table::categories::Categories;
+pub use table::flags::Flags;
+pub use table::generate;
+pub use table::key_spec::{Extent, KeyFlags, KeySpec, KeyUse};
+pub use table::lookup::{find_for, lookup, resolve};
+pub use table::row::{Command, Group, Handler};
 pub use table::{rows, table, vocabulary};
 
 /// The version of Redis whose behaviour the commands follow, as HELLO and INFO tell it.

@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use crate::bit_range::{BitRange, Unit};
+use super::bit_range::{BitRange, Unit};
 use crate::prelude::*;
 
-/// The row.
-pub static BITCOUNT: Command = Command {
+pub(super) static BITCOUNT: Command = Command {
     name: "bitcount",
     summary: "Returns how many bits of a string are set, in all of it or within a range.",
     since: "2.6.0",

@@ -2,14 +2,13 @@
 
 use resp::RequestView;
 
-use crate::bit_fields::{Content, Operation, parse};
+use super::bit_fields::{Content, Operation, parse};
 use crate::prelude::*;
 
 /// Encodings that requests are drawn with.
 pub(super) const ENCODINGS: &[&str] = &["u1", "u4", "u8", "u63", "i5", "i8", "i16", "i64"];
 
-/// The row.
-pub static BITFIELD: Command = Command {
+pub(super) static BITFIELD: Command = Command {
     name: "bitfield",
     summary: "Reads and changes integers of any width within a string, several at once.",
     since: "3.2.0",

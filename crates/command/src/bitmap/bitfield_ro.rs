@@ -1,14 +1,13 @@
 //! BITFIELD_RO: integers of any width within a string, to read.
 
+use super::bit_fields::{Content, Operation, parse};
 use super::bitfield::{ENCODINGS, answer};
-use crate::bit_fields::{Content, Operation, parse};
 use crate::prelude::*;
 
 const GET_ALONE: CommandError =
     CommandError::Fixed("ERR BITFIELD_RO only supports the GET subcommand");
 
-/// The row.
-pub static BITFIELD_RO: Command = Command {
+pub(super) static BITFIELD_RO: Command = Command {
     name: "bitfield_ro",
     summary: "Reads integers of any width within a string, several at once.",
     since: "6.0.0",

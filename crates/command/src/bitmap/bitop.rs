@@ -8,8 +8,7 @@ use crate::prelude::*;
 const NOT_OF_SEVERAL: CommandError =
     CommandError::Fixed("ERR BITOP NOT must be called with a single source key.");
 
-/// The row.
-pub static BITOP: Command = Command {
+pub(super) static BITOP: Command = Command {
     name: "bitop",
     summary: "Makes a key hold what strings give bit by bit and returns its length.",
     since: "2.6.0",

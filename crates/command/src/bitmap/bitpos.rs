@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use crate::bit_range::{BitRange, Unit};
+use super::bit_range::{BitRange, Unit};
 use crate::prelude::*;
 
 const NO_BIT: CommandError = CommandError::Fixed("ERR The bit argument must be 1 or 0.");
 
-/// The row.
-pub static BITPOS: Command = Command {
+pub(super) static BITPOS: Command = Command {
     name: "bitpos",
     summary: "Returns where the first bit that is set, or clear, is in a string or range.",
     since: "2.8.7",

@@ -1,10 +1,9 @@
 //! GETBIT: one bit of a string.
 
-use crate::bit_offset::parse_bit_offset;
+use super::bit_offset::parse_bit_offset;
 use crate::prelude::*;
 
-/// The row.
-pub static GETBIT: Command = Command {
+pub(super) static GETBIT: Command = Command {
     name: "getbit",
     summary: "Returns the bit of a string at an offset; beyond the end all bits are 0.",
     since: "2.2.0",

@@ -1,5 +1,8 @@
 //! The commands that see a string as bits: the first is the highest bit of the first byte.
 
+mod bit_fields;
+mod bit_offset;
+mod bit_range;
 mod bitcount;
 mod bitfield;
 mod bitfield_ro;
@@ -8,10 +11,9 @@ mod bitpos;
 mod getbit;
 mod setbit;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
-/// The rows of the family.
-pub static BITMAP: &[&Command] = &[
+pub(crate) static BITMAP: &[&Command] = &[
     &bitcount::BITCOUNT,
     &bitfield::BITFIELD,
     &bitfield_ro::BITFIELD_RO,

@@ -2,13 +2,12 @@
 
 use base::number::parse_i64;
 
-use crate::bit_offset::parse_bit_offset;
+use super::bit_offset::parse_bit_offset;
 use crate::prelude::*;
 
 const NO_BIT: CommandError = CommandError::Fixed("ERR bit is not an integer or out of range");
 
-/// The row.
-pub static SETBIT: Command = Command {
+pub(super) static SETBIT: Command = Command {
     name: "setbit",
     summary: "Sets the bit of a string at an offset and returns the one that was there.",
     since: "2.2.0",

@@ -9,8 +9,7 @@ const NO_PASSWORD: CommandError = CommandError::Fixed(
      sure your configuration is correct?",
 );
 
-/// The row.
-pub static AUTH: Command = Command {
+pub(super) static AUTH: Command = Command {
     name: "auth",
     summary: "Authenticates the session.",
     since: "1.0.0",

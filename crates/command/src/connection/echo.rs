@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static ECHO: Command = Command {
+pub(super) static ECHO: Command = Command {
     name: "echo",
     summary: "Returns the argument.",
     since: "1.0.0",
@@ -12,15 +11,9 @@ pub static ECHO: Command = Command {
     flags: Flags::LOADING.with(Flags::STALE).with(Flags::FAST),
     args: &[Arg::string("message")],
     example: "> ECHO hello\n\"hello\"",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|_, args, reply| {
+        reply.bulk(args.at(1));
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    _: &mut SessionContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    reply.bulk(args.at(1));
-    Ok(Next::Done)
-}

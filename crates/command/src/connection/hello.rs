@@ -3,8 +3,8 @@
 use base::number::parse_i64;
 use resp::{Protocol, RequestView};
 
-use crate::client_name::check_name;
-use crate::error::quoted;
+use crate::handler::client_name::check_name;
+use crate::handler::error::quoted;
 use crate::prelude::*;
 
 const BAD_VERSION: CommandError =
@@ -16,8 +16,7 @@ const NOT_AUTHENTICATED: CommandError = CommandError::Fixed(
      protocol version at the same time",
 );
 
-/// The row.
-pub static HELLO: Command = Command {
+pub(super) static HELLO: Command = Command {
     name: "hello",
     summary: "Chooses the protocol, may authenticate, and tells about the server.",
     since: "6.0.0",

@@ -9,10 +9,9 @@ mod quit;
 mod reset;
 mod select;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
-/// The rows of the family.
-pub static CONNECTION: &[&Command] = &[
+pub(crate) static CONNECTION: &[&Command] = &[
     &auth::AUTH,
     &client::CLIENT,
     &echo::ECHO,

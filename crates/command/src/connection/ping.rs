@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static PING: Command = Command {
+pub(super) static PING: Command = Command {
     name: "ping",
     summary: "Returns PONG, or the argument where there is one.",
     since: "1.0.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static QUIT: Command = Command {
+pub(super) static QUIT: Command = Command {
     name: "quit",
     summary: "Closes the session once its replies are sent.",
     since: "1.0.0",
@@ -18,11 +17,9 @@ pub static QUIT: Command = Command {
         .with(Flags::UNQUEUED),
     deprecated: Some(("7.2.0", "just closing the connection")),
     example: "> QUIT\nOK",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|_, _, reply| {
+        reply.ok();
+        Ok(Next::Close)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {
-    reply.ok();
-    Ok(Next::Close)
-}

@@ -3,11 +3,10 @@
 use base::DatabaseIndex;
 use resp::Protocol;
 
+use crate::handler::session::Replies;
 use crate::prelude::*;
-use crate::session::Replies;
 
-/// The row.
-pub static RESET: Command = Command {
+pub(super) static RESET: Command = Command {
     name: "reset",
     summary: "Makes the session what it was when it began, save for its library name.",
     since: "6.2.0",

@@ -1,13 +1,12 @@
 //! SELECT: another database.
 
-use crate::database_number::{NumberError, database_index, database_number};
+use crate::parse::database_number::{NumberError, database_index, database_number};
 use crate::prelude::*;
 
 const OUT_OF_RANGE: CommandError =
     CommandError::Fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
 
-/// The row.
-pub static SELECT: Command = Command {
+pub(super) static SELECT: Command = Command {
     name: "select",
     summary: "Chooses the database for the commands that follow.",
     since: "1.0.0",

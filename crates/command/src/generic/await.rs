@@ -1,10 +1,9 @@
 //! AWAIT: until a key is there.
 
+use crate::parse::timeout;
 use crate::prelude::*;
-use crate::timeout;
 
-/// The row.
-pub static AWAIT: Command = Command {
+pub(super) static AWAIT: Command = Command {
     name: "await",
     summary: "Returns the first of the keys that exists; waits until one does.",
     since: "7.2.4",

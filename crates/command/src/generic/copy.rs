@@ -3,11 +3,10 @@
 use base::DatabaseIndex;
 
 use super::r#move::SAME;
-use crate::database_number::database_argument;
+use crate::parse::database_number::database_argument;
 use crate::prelude::*;
 
-/// The row.
-pub static COPY: Command = Command {
+pub(super) static COPY: Command = Command {
     name: "copy",
     summary: "Gives another key the same value and time to live, also in another database.",
     since: "6.2.0",

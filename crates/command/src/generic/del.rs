@@ -1,9 +1,8 @@
-//! DEL: removes keys.
+//! DEL and UNLINK: remove keys.
 
 use crate::prelude::*;
 
-/// The row.
-pub static DEL: Command = Command {
+pub(super) static DEL: Command = Command {
     name: "del",
     summary: "Removes keys and returns how many there were.",
     since: "1.0.0",
@@ -13,12 +12,19 @@ pub static DEL: Command = Command {
     args: &[Arg::key("key").multiple()],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     example: "> MSET lake deep hill high\nOK\n> DEL lake hill river\n(integer) 2",
-    handler: Handler::Write(run),
+    handler: Handler::Write(|cx, args, reply| {
+        let removed = args.keys().iter().filter(|key| cx.view.remove(key)).count();
+        reply.integer(removed as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
 
-fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let removed = args.keys().iter().filter(|key| cx.view.remove(key)).count();
-    reply.integer(removed as i64);
-    Ok(())
-}
+pub(super) static UNLINK: Command = Command {
+    name: "unlink",
+    summary: "Removes keys and returns how many there were, as DEL does.",
+    since: "4.0.0",
+    flags: Flags::FAST,
+    example: "> MSET lake deep hill high\nOK\n> UNLINK lake hill river\n(integer) 2",
+    ..DEL
+};

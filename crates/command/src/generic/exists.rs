@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static EXISTS: Command = Command {
+pub(super) static EXISTS: Command = Command {
     name: "exists",
     summary: "Returns how many of the keys exist; one that is named twice counts twice.",
     since: "1.0.0",
@@ -15,12 +14,10 @@ pub static EXISTS: Command = Command {
     history: &[("3.0.3", "Accepts multiple `key` arguments.")],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     example: "> SET lake deep\nOK\n> EXISTS lake river lake\n(integer) 2",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| {
+        let found = args.keys().iter().filter(|key| cx.view.peek(key).is_some()).count();
+        reply.integer(found as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let found = args.keys().iter().filter(|key| cx.view.peek(key).is_some()).count();
-    reply.integer(found as i64);
-    Ok(())
-}

@@ -5,8 +5,7 @@ use keyspace::is_expired;
 
 use crate::prelude::*;
 
-/// The row.
-pub static KEYS: Command = Command {
+pub(super) static KEYS: Command = Command {
     name: "keys",
     summary: "Returns all keys that match a pattern.",
     since: "1.0.0",

@@ -5,16 +5,10 @@ mod copy;
 mod del;
 mod exists;
 mod expire;
-mod expireat;
-mod expiretime;
 mod keys;
 mod r#move;
 mod object;
 mod persist;
-mod pexpire;
-mod pexpireat;
-mod pexpiretime;
-mod pttl;
 mod randomkey;
 mod rename;
 mod renamenx;
@@ -22,29 +16,27 @@ mod scan;
 mod touch;
 mod ttl;
 mod r#type;
-mod unlink;
 mod wait;
 mod waitaof;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
-/// The rows of the family.
-pub static GENERIC: &[&Command] = &[
+pub(crate) static GENERIC: &[&Command] = &[
     &r#await::AWAIT,
     &copy::COPY,
     &del::DEL,
     &exists::EXISTS,
     &expire::EXPIRE,
-    &expireat::EXPIREAT,
-    &expiretime::EXPIRETIME,
+    &expire::EXPIREAT,
+    &ttl::EXPIRETIME,
     &keys::KEYS,
     &r#move::MOVE,
     &object::OBJECT,
     &persist::PERSIST,
-    &pexpire::PEXPIRE,
-    &pexpireat::PEXPIREAT,
-    &pexpiretime::PEXPIRETIME,
-    &pttl::PTTL,
+    &expire::PEXPIRE,
+    &expire::PEXPIREAT,
+    &ttl::PEXPIRETIME,
+    &ttl::PTTL,
     &randomkey::RANDOMKEY,
     &rename::RENAME,
     &renamenx::RENAMENX,
@@ -52,7 +44,7 @@ pub static GENERIC: &[&Command] = &[
     &touch::TOUCH,
     &ttl::TTL,
     &r#type::TYPE,
-    &unlink::UNLINK,
+    &del::UNLINK,
     &wait::WAIT,
     &waitaof::WAITAOF,
 ];

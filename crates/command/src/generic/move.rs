@@ -1,13 +1,12 @@
 //! MOVE: a key goes to another database.
 
-use crate::database_number::database_argument;
+use crate::parse::database_number::database_argument;
 use crate::prelude::*;
 
 pub(super) const SAME: CommandError =
     CommandError::Fixed("ERR source and destination objects are the same");
 
-/// The row.
-pub static MOVE: Command = Command {
+pub(super) static MOVE: Command = Command {
     name: "move",
     summary: "Takes a key to another database if it does not exist there.",
     since: "1.0.0",

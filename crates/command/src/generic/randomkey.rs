@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static RANDOMKEY: Command = Command {
+pub(super) static RANDOMKEY: Command = Command {
     name: "randomkey",
     summary: "Returns a key of the database, chosen by chance.",
     since: "1.0.0",

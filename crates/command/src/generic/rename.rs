@@ -2,10 +2,7 @@
 
 use crate::prelude::*;
 
-pub(super) const NO_SUCH_KEY: CommandError = CommandError::Fixed("ERR no such key");
-
-/// The row.
-pub static RENAME: Command = Command {
+pub(super) static RENAME: Command = Command {
     name: "rename",
     summary: "Gives a value and its time to live to another key, whatever that held.",
     since: "1.0.0",
@@ -31,7 +28,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         false => cx.view.rename(source, target)?,
     };
     if !was_there {
-        return Err(NO_SUCH_KEY.into());
+        return Err(CommandError::NO_SUCH_KEY.into());
     }
     reply.ok();
     Ok(())

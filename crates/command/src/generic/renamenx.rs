@@ -1,10 +1,8 @@
 //! RENAMENX: another key for a value, if it is free.
 
-use super::rename::NO_SUCH_KEY;
 use crate::prelude::*;
 
-/// The row.
-pub static RENAMENX: Command = Command {
+pub(super) static RENAMENX: Command = Command {
     name: "renamenx",
     summary: "Gives a value and its time to live to another key if that does not exist.",
     since: "1.0.0",
@@ -31,7 +29,7 @@ pub static RENAMENX: Command = Command {
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let [source, target] = [args.key(0), args.key(1)];
     if cx.view.entry(source).is_none() {
-        return Err(NO_SUCH_KEY.into());
+        return Err(CommandError::NO_SUCH_KEY.into());
     }
     // A key is never free for itself.
     let is_renamed = !cx.view.contains(target) && cx.view.rename(source, target)?;

@@ -4,15 +4,14 @@ use base::glob::matches;
 use base::number::parse_cursor;
 use keyspace::ScanQuery;
 
-use crate::names::type_name;
+use super::r#type::type_name;
 use crate::prelude::*;
 
 const INVALID_CURSOR: CommandError = CommandError::Fixed("ERR invalid cursor");
 /// About how many keys a call visits unless COUNT says otherwise.
 const COUNT_DEFAULT: u64 = 10;
 
-/// The row.
-pub static SCAN: Command = Command {
+pub(super) static SCAN: Command = Command {
     name: "scan",
     summary: "Returns some keys and the cursor to go on with.",
     since: "2.8.0",
@@ -53,7 +52,8 @@ fn run(
         counts_lookups: options.type_name.is_some(),
     };
     let next = cx.access.scan(database, cursor, &query, cx.now, &mut |entry| {
-        if options.wants_type(type_name(entry.value_type())) {
+        let type_name = type_name(entry.value_type()).as_bytes();
+        if options.type_name.is_none_or(|wanted| wanted.eq_ignore_ascii_case(type_name)) {
             reply.bulk(entry.key());
             count += 1;
         }
@@ -96,9 +96,5 @@ impl<'a> Options<'a> {
             index += 2;
         }
         Ok(options)
-    }
-
-    fn wants_type(&self, type_name: &str) -> bool {
-        self.type_name.is_none_or(|name| name.eq_ignore_ascii_case(type_name.as_bytes()))
     }
 }

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static TOUCH: Command = Command {
+pub(super) static TOUCH: Command = Command {
     name: "touch",
     summary: "Marks keys as used just now and returns how many of them exist.",
     since: "3.2.1",

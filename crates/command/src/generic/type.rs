@@ -1,10 +1,10 @@
 //! TYPE: the type of a value.
 
-use crate::names::type_name;
+use keyspace::ValueType;
+
 use crate::prelude::*;
 
-/// The row.
-pub static TYPE: Command = Command {
+pub(super) static TYPE: Command = Command {
     name: "type",
     summary: "Returns the type of the value at a key, none where there is none.",
     since: "1.0.0",
@@ -13,11 +13,22 @@ pub static TYPE: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO)],
     args: &[Arg::key("key")],
     example: "> SET lake deep\nOK\n> TYPE lake\nstring\n> TYPE river\nnone",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| {
+        reply.simple(
+            cx.view.peek(args.key(0)).map_or("none", |entry| type_name(entry.value_type())),
+        );
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    reply.simple(cx.view.peek(args.key(0)).map_or("none", |entry| type_name(entry.value_type())));
-    Ok(())
+/// Returns the name of `value_type` in TYPE and SCAN.
+pub(super) fn type_name(value_type: ValueType) -> &'static str {
+    match value_type {
+        ValueType::String => "string",
+        ValueType::List => "list",
+        ValueType::Set => "set",
+        ValueType::SortedSet => "zset",
+        ValueType::Hash => "hash",
+    }
 }

@@ -1,10 +1,9 @@
 //! WAIT: until replicas have the writes of the session.
 
+use crate::parse::timeout;
 use crate::prelude::*;
-use crate::timeout;
 
-/// The row.
-pub static WAIT: Command = Command {
+pub(super) static WAIT: Command = Command {
     name: "wait",
     summary: "Waits until so many replicas have what the session wrote; there are none.",
     since: "3.0.0",

@@ -2,8 +2,8 @@
 
 use base::number::parse_i64;
 
+use crate::parse::timeout;
 use crate::prelude::*;
-use crate::timeout;
 
 const NOT_ONE: CommandError =
     CommandError::Fixed("ERR value is out of range, value must between 0 and 1");
@@ -11,8 +11,7 @@ const NO_LOG: CommandError = CommandError::Fixed(
     "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
 );
 
-/// The row.
-pub static WAITAOF: Command = Command {
+pub(super) static WAITAOF: Command = Command {
     name: "waitaof",
     summary: "Waits until what the session wrote is on disk, here and on replicas.",
     since: "7.2.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static HDEL: Command = Command {
+pub(super) static HDEL: Command = Command {
     name: "hdel",
     summary: "Removes fields of a hash, and returns how many were there.",
     since: "2.0.0",
@@ -15,12 +14,10 @@ pub static HDEL: Command = Command {
     args: &[Arg::key("key"), Arg::part("field").multiple()],
     history: &[("2.4.0", "Accepts multiple `field` arguments.")],
     example: "> HSET lake depth 12\n(integer) 1\n> HDEL lake depth colour\n(integer) 1",
-    handler: Handler::Write(run),
+    handler: Handler::Write(|cx, args, reply| {
+        let removed = cx.view.remove_fields(args.key(0), args.from(2))?;
+        reply.integer(removed as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let removed = cx.view.remove_fields(args.key(0), args.from(2))?;
-    reply.integer(removed as i64);
-    Ok(())
-}

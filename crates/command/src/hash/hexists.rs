@@ -4,8 +4,7 @@ use collections::Hash;
 
 use crate::prelude::*;
 
-/// The row.
-pub static HEXISTS: Command = Command {
+pub(super) static HEXISTS: Command = Command {
     name: "hexists",
     summary: "Returns whether a hash has a field.",
     since: "2.0.0",

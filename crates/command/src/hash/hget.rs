@@ -2,12 +2,10 @@
 
 use collections::Hash;
 
-use crate::element::reply_element;
-
+use crate::handler::element::reply_element;
 use crate::prelude::*;
 
-/// The row.
-pub static HGET: Command = Command {
+pub(super) static HGET: Command = Command {
     name: "hget",
     summary: "Returns the value of a field of a hash.",
     since: "2.0.0",

@@ -8,8 +8,7 @@ use crate::prelude::*;
 
 const NOT_AN_INTEGER: CommandError = CommandError::Fixed("ERR hash value is not an integer");
 
-/// The row.
-pub static HINCRBY: Command = Command {
+pub(super) static HINCRBY: Command = Command {
     name: "hincrby",
     summary: "Adds to the integer in a field of a hash, which is 0 where absent.",
     since: "2.0.0",

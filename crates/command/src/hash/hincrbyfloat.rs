@@ -9,8 +9,7 @@ const NOT_A_NUMBER: CommandError = CommandError::Fixed("ERR value is NaN or Infi
 const NOT_A_FLOAT: CommandError = CommandError::Fixed("ERR hash value is not a float");
 const NOT_FINITE: CommandError = CommandError::Fixed("ERR increment would produce NaN or Infinity");
 
-/// The row.
-pub static HINCRBYFLOAT: Command = Command {
+pub(super) static HINCRBYFLOAT: Command = Command {
     name: "hincrbyfloat",
     summary: "Adds to the number in a field of a hash, which is 0 where absent.",
     since: "2.6.0",

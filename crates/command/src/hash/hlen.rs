@@ -4,8 +4,7 @@ use collections::Hash;
 
 use crate::prelude::*;
 
-/// The row.
-pub static HLEN: Command = Command {
+pub(super) static HLEN: Command = Command {
     name: "hlen",
     summary: "Returns the number of fields of a hash.",
     since: "2.0.0",
@@ -15,12 +14,10 @@ pub static HLEN: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO)],
     args: &[Arg::key("key")],
     example: "> HSET lake depth 12\n(integer) 1\n> HLEN lake\n(integer) 1",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| {
+        let hash = cx.view.collection::<Hash>(args.key(0))?;
+        reply.integer(hash.map_or(0, Hash::len) as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let hash = cx.view.collection::<Hash>(args.key(0))?;
-    reply.integer(hash.map_or(0, Hash::len) as i64);
-    Ok(())
-}

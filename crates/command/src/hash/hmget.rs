@@ -2,12 +2,10 @@
 
 use collections::Hash;
 
-use crate::element::reply_element;
-
+use crate::handler::element::reply_element;
 use crate::prelude::*;
 
-/// The row.
-pub static HMGET: Command = Command {
+pub(super) static HMGET: Command = Command {
     name: "hmget",
     summary: "Returns the values of fields of a hash.",
     since: "2.0.0",

@@ -1,9 +1,8 @@
-//! HSET: sets fields of a hash.
+//! HSET and HMSET: set fields of a hash.
 
 use crate::prelude::*;
 
-/// The row.
-pub static HSET: Command = Command {
+pub(super) static HSET: Command = Command {
     name: "hset",
     summary: "Sets fields of a hash, and returns how many of them are new.",
     since: "2.0.0",
@@ -18,15 +17,36 @@ pub static HSET: Command = Command {
     ],
     history: &[("4.0.0", "Accepts multiple `field` and `value` arguments.")],
     example: "> HSET lake depth 12 colour blue\n(integer) 2\n> HGET lake depth\n\"12\"",
-    handler: Handler::Write(run),
+    handler: Handler::Write(|cx, args, reply| {
+        let added = set(cx, args, &HSET)?;
+        reply.integer(added as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
 
-fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
+pub(super) static HMSET: Command = Command {
+    name: "hmset",
+    summary: "Sets fields of a hash.",
+    deprecated: Some(("4.0.0", "`HSET` with multiple field-value pairs")),
+    example: "> HMSET lake depth 12 colour blue\nOK\n> HGET lake depth\n\"12\"",
+    history: &[],
+    handler: Handler::Write(|cx, args, reply| {
+        set(cx, args, &HMSET)?;
+        reply.ok();
+        Ok(())
+    }),
+    ..HSET
+};
+
+/// Sets the fields of a request of `command` and returns how many of them are new.
+fn set(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    command: &'static Command,
+) -> Result<usize, Unfinished> {
     if !args.len().is_multiple_of(2) {
-        return Err(CommandError::WrongArity(&HSET).into());
+        return Err(CommandError::WrongArity(command).into());
     }
-    let added = cx.view.set_fields(args.key(0), args.from(2))?;
-    reply.integer(added as i64);
-    Ok(())
+    Ok(cx.view.set_fields(args.key(0), args.from(2))?)
 }

@@ -4,8 +4,7 @@ use collections::Hash;
 
 use crate::prelude::*;
 
-/// The row.
-pub static HSETNX: Command = Command {
+pub(super) static HSETNX: Command = Command {
     name: "hsetnx",
     summary: "Sets a field of a hash, unless it is there.",
     since: "2.0.0",

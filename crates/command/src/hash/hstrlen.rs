@@ -4,8 +4,7 @@ use collections::Hash;
 
 use crate::prelude::*;
 
-/// The row.
-pub static HSTRLEN: Command = Command {
+pub(super) static HSTRLEN: Command = Command {
     name: "hstrlen",
     summary: "Returns the length of the value of a field of a hash.",
     since: "3.2.0",

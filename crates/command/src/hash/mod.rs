@@ -6,31 +6,27 @@ mod hget;
 mod hgetall;
 mod hincrby;
 mod hincrbyfloat;
-mod hkeys;
 mod hlen;
 mod hmget;
-mod hmset;
 mod hset;
 mod hsetnx;
 mod hstrlen;
-mod hvals;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
-/// The rows of the family.
-pub static HASH: &[&Command] = &[
+pub(crate) static HASH: &[&Command] = &[
     &hdel::HDEL,
     &hexists::HEXISTS,
     &hget::HGET,
     &hgetall::HGETALL,
     &hincrby::HINCRBY,
     &hincrbyfloat::HINCRBYFLOAT,
-    &hkeys::HKEYS,
+    &hgetall::HKEYS,
     &hlen::HLEN,
     &hmget::HMGET,
-    &hmset::HMSET,
+    &hset::HMSET,
     &hset::HSET,
     &hsetnx::HSETNX,
     &hstrlen::HSTRLEN,
-    &hvals::HVALS,
+    &hgetall::HVALS,
 ];

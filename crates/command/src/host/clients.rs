@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::client_info::ClientInfo;
-use crate::outcome::Wake;
+use crate::handler::outcome::Wake;
+use crate::host::client_info::ClientInfo;
 
 /// The sessions that clients have, as others see them. No method locks a shard.
 pub trait Clients {

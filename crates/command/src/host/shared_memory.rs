@@ -2,7 +2,7 @@
 
 use keyspace::UploadError;
 
-use crate::error::CommandError;
+use crate::handler::error::CommandError;
 
 /// What SHM asks for. Each method refuses where it is not written, as to a session that did not
 /// come by the unix socket. No method locks a shard.

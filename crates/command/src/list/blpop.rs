@@ -1,13 +1,13 @@
-//! BLPOP: takes an element from the head of the first list that has one; waits for one.
+//! BLPOP and BRPOP: take an element from an end of the first list that has one; wait for one.
 
-use collections::End;
+use collections::{End, List};
+use keyspace::ValueType;
 
-use crate::list_pop::pop_first;
-
+use super::lpop::reply_end;
+use crate::parse::timeout;
 use crate::prelude::*;
 
-/// The row.
-pub static BLPOP: Command = Command {
+pub(super) static BLPOP: Command = Command {
     name: "blpop",
     summary: "Takes the first element of the first list that has one; waits for one.",
     since: "2.0.0",
@@ -24,10 +24,39 @@ pub static BLPOP: Command = Command {
     example: "> RPUSH boats oar mast\n(integer) 2\n\
         > BLPOP ships boats 0.5\n1) \"boats\"\n2) \"oar\"\n\
         > BLPOP ships 0.01\n(nil)",
-    handler: Handler::Write(run),
+    handler: Handler::Write(|cx, args, reply| pop_first(cx, args, reply, End::Head)),
     ..Command::DEFAULT
 };
 
-fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    pop_first(cx, args, reply, End::Head)
+pub(super) static BRPOP: Command = Command {
+    name: "brpop",
+    summary: "Takes the last element of the first list that has one; waits for one.",
+    example: "> RPUSH boats oar mast\n(integer) 2\n\
+        > BRPOP ships boats 0.5\n1) \"boats\"\n2) \"mast\"\n\
+        > BRPOP ships 0.01\n(nil)",
+    handler: Handler::Write(|cx, args, reply| pop_first(cx, args, reply, End::Tail)),
+    ..BLPOP
+};
+
+/// Takes one element from `end` of the first list among the request's keys. A key of another type
+/// before it is an error; one behind it is not looked at.
+fn pop_first(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    end: End,
+) -> Result<(), Unfinished> {
+    let timeout = timeout::seconds(args, args.len() - 1, cx.now())?;
+    for key in args.keys() {
+        let popped = cx.view.pop(key, end, 1, |list: &List, _| {
+            reply.array(2);
+            reply.bulk(key.bytes);
+            reply_end(list, end, 1, reply);
+        })?;
+        if popped.is_some() {
+            return Ok(());
+        }
+    }
+    let wait = Wait::new(timeout, |reply| reply.null_array(), args.keys().len());
+    Err(wait.of_type(ValueType::List).into())
 }

@@ -2,13 +2,11 @@
 
 use collections::List;
 
-use crate::element::reply_element;
-use crate::index_range::index_of;
-
+use crate::handler::element::reply_element;
+use crate::parse::index_range::index_of;
 use crate::prelude::*;
 
-/// The row.
-pub static LINDEX: Command = Command {
+pub(super) static LINDEX: Command = Command {
     name: "lindex",
     summary: "Returns the element of a list at an index.",
     since: "1.0.0",

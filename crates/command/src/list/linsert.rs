@@ -4,8 +4,7 @@ use collections::Place;
 
 use crate::prelude::*;
 
-/// The row.
-pub static LINSERT: Command = Command {
+pub(super) static LINSERT: Command = Command {
     name: "linsert",
     summary: "Puts an element before or behind the first one that equals a pivot.",
     since: "2.2.0",

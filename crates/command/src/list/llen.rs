@@ -4,8 +4,7 @@ use collections::List;
 
 use crate::prelude::*;
 
-/// The row.
-pub static LLEN: Command = Command {
+pub(super) static LLEN: Command = Command {
     name: "llen",
     summary: "Returns the number of elements of a list.",
     since: "1.0.0",
@@ -15,12 +14,10 @@ pub static LLEN: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO)],
     args: &[Arg::key("key")],
     example: "> RPUSH boats oar mast\n(integer) 2\n> LLEN boats\n(integer) 2",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| {
+        let list = cx.view.collection::<List>(args.key(0))?;
+        reply.integer(list.map_or(0, List::len) as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let list = cx.view.collection::<List>(args.key(0))?;
-    reply.integer(list.map_or(0, List::len) as i64);
-    Ok(())
-}

@@ -2,13 +2,11 @@
 
 use collections::List;
 
-use crate::element::reply_element;
-use crate::index_range::index_range;
-
+use crate::handler::element::reply_element;
+use crate::parse::index_range::index_range;
 use crate::prelude::*;
 
-/// The row.
-pub static LRANGE: Command = Command {
+pub(super) static LRANGE: Command = Command {
     name: "lrange",
     summary: "Returns the elements of a list from one index to another.",
     since: "1.0.0",

@@ -4,8 +4,7 @@ use collections::End;
 
 use crate::prelude::*;
 
-/// The row.
-pub static LREM: Command = Command {
+pub(super) static LREM: Command = Command {
     name: "lrem",
     summary: "Removes elements that equal a given one, from either end on, or all of them.",
     since: "1.0.0",

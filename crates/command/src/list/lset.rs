@@ -2,14 +2,12 @@
 
 use collections::List;
 
-use crate::index_range::index_of;
-
+use crate::parse::index_range::index_of;
 use crate::prelude::*;
 
 const INDEX_OUT_OF_RANGE: CommandError = CommandError::Fixed("ERR index out of range");
 
-/// The row.
-pub static LSET: Command = Command {
+pub(super) static LSET: Command = Command {
     name: "lset",
     summary: "Replaces the element of a list at an index.",
     since: "1.0.0",

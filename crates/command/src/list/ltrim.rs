@@ -2,12 +2,10 @@
 
 use collections::List;
 
-use crate::index_range::index_range;
-
+use crate::parse::index_range::index_range;
 use crate::prelude::*;
 
-/// The row.
-pub static LTRIM: Command = Command {
+pub(super) static LTRIM: Command = Command {
     name: "ltrim",
     summary: "Removes the elements of a list outside of a range of indexes.",
     since: "1.0.0",

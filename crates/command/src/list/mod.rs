@@ -1,38 +1,32 @@
 //! The commands of lists.
 
 mod blpop;
-mod brpop;
 mod lindex;
 mod linsert;
 mod llen;
 mod lpop;
 mod lpush;
-mod lpushx;
 mod lrange;
 mod lrem;
 mod lset;
 mod ltrim;
-mod rpop;
-mod rpush;
-mod rpushx;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
-/// The rows of the family.
-pub static LIST: &[&Command] = &[
+pub(crate) static LIST: &[&Command] = &[
     &blpop::BLPOP,
-    &brpop::BRPOP,
+    &blpop::BRPOP,
     &lindex::LINDEX,
     &linsert::LINSERT,
     &llen::LLEN,
     &lpop::LPOP,
     &lpush::LPUSH,
-    &lpushx::LPUSHX,
+    &lpush::LPUSHX,
     &lrange::LRANGE,
     &lrem::LREM,
     &lset::LSET,
     &ltrim::LTRIM,
-    &rpop::RPOP,
-    &rpush::RPUSH,
-    &rpushx::RPUSHX,
+    &lpop::RPOP,
+    &lpush::RPUSH,
+    &lpush::RPUSHX,
 ];

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static DBSIZE: Command = Command {
+pub(super) static DBSIZE: Command = Command {
     name: "dbsize",
     summary: "Returns the number of keys in the database.",
     since: "1.0.0",
@@ -13,11 +12,9 @@ pub static DBSIZE: Command = Command {
     categories: Categories::KEYSPACE,
     tips: &["request_policy:all_shards", "response_policy:agg_sum"],
     example: "> MSET lake deep hill high\nOK\n> DBSIZE\n(integer) 2",
-    handler: Handler::Control(run),
+    handler: Handler::Control(|cx, _, reply| {
+        reply.integer(cx.access.key_count(cx.session.database) as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &mut ControlContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    reply.integer(cx.access.key_count(cx.session.database) as i64);
-    Ok(())
-}

@@ -1,10 +1,9 @@
 //! INFO: the state of the server.
 
-use crate::info_sections::InfoSections;
+use crate::host::info_sections::InfoSections;
 use crate::prelude::*;
 
-/// The row.
-pub static INFO: Command = Command {
+pub(super) static INFO: Command = Command {
     name: "info",
     summary: "Returns figures about the server, by section.",
     since: "1.0.0",
@@ -26,16 +25,10 @@ pub static INFO: Command = Command {
            left out, and so is what `debug` shows in Redis.",
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
     example: "> INFO server\n...",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, args, reply| {
+        let sections = InfoSections::new(args.from(1));
+        reply.verbatim(*b"txt", cx.host.info(&sections));
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    let sections = InfoSections::new(args.from(1));
-    reply.verbatim(*b"txt", cx.host.info(&sections));
-    Ok(Next::Done)
-}

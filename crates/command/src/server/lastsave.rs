@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static LASTSAVE: Command = Command {
+pub(super) static LASTSAVE: Command = Command {
     name: "lastsave",
     summary: "Returns when the dataset was saved last, in Unix seconds.",
     since: "1.0.0",
@@ -14,15 +13,9 @@ pub static LASTSAVE: Command = Command {
     categories: Categories::ADMIN.with(Categories::DANGEROUS),
     tips: &["nondeterministic_output"],
     example: "> LASTSAVE\n(integer) 0",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        reply.integer(cx.host.saved_at_s());
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    reply.integer(cx.host.saved_at_s());
-    Ok(Next::Done)
-}

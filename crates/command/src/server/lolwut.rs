@@ -13,8 +13,7 @@ const COLUMNS_MAX: i64 = 160;
 const LINES_DEFAULT: i64 = 12;
 const LINES_MAX: i64 = 64;
 
-/// The row.
-pub static LOLWUT: Command = Command {
+pub(super) static LOLWUT: Command = Command {
     name: "lolwut",
     summary: "Draws a picture, another one each time.",
     since: "5.0.0",

@@ -1,13 +1,10 @@
 //! The commands of the server.
 
-mod bgrewriteaof;
-mod bgsave;
 mod command;
 mod config;
 mod dbsize;
 pub(crate) mod debug;
 mod flushall;
-mod flushdb;
 mod info;
 mod lastsave;
 mod latency;
@@ -22,18 +19,17 @@ mod slowlog;
 mod swapdb;
 mod time;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
-/// The rows of the family.
-pub static SERVER: &[&Command] = &[
-    &bgrewriteaof::BGREWRITEAOF,
-    &bgsave::BGSAVE,
+pub(crate) static SERVER: &[&Command] = &[
+    &save::BGREWRITEAOF,
+    &save::BGSAVE,
     &command::COMMAND,
     &config::CONFIG,
     &dbsize::DBSIZE,
     &debug::DEBUG,
     &flushall::FLUSHALL,
-    &flushdb::FLUSHDB,
+    &flushall::FLUSHDB,
     &info::INFO,
     &lastsave::LASTSAVE,
     &latency::LATENCY,

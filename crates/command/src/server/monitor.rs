@@ -5,8 +5,7 @@ use crate::prelude::*;
 const IN_TRANSACTION: CommandError =
     CommandError::Fixed("ERR MONITOR isn't allowed for DENY BLOCKING client");
 
-/// The row.
-pub static MONITOR: Command = Command {
+pub(super) static MONITOR: Command = Command {
     name: "monitor",
     summary: "Shows the session each command that runs, of all sessions, until RESET.",
     since: "1.0.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static ROLE: Command = Command {
+pub(super) static ROLE: Command = Command {
     name: "role",
     summary: "Returns the role of the server in replication.",
     since: "2.8.12",

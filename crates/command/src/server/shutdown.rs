@@ -6,8 +6,7 @@ use crate::prelude::*;
 const NOT_IN_PROGRESS: CommandError = CommandError::Fixed("ERR No shutdown in progress.");
 const FAILED: CommandError = CommandError::Fixed("ERR Errors trying to SHUTDOWN. Check logs.");
 
-/// The row.
-pub static SHUTDOWN: Command = Command {
+pub(super) static SHUTDOWN: Command = Command {
     name: "shutdown",
     summary: "Ends the server.",
     since: "1.0.0",

@@ -1,13 +1,12 @@
 //! SWAPDB: two databases change places.
 
-use crate::database_number::{database_index, database_number};
+use crate::parse::database_number::{database_index, database_number};
 use crate::prelude::*;
 
 const BAD_FIRST: CommandError = CommandError::Fixed("ERR invalid first DB index");
 const BAD_SECOND: CommandError = CommandError::Fixed("ERR invalid second DB index");
 
-/// The row.
-pub static SWAPDB: Command = Command {
+pub(super) static SWAPDB: Command = Command {
     name: "swapdb",
     summary: "Exchanges the contents of two databases.",
     since: "4.0.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static TIME: Command = Command {
+pub(super) static TIME: Command = Command {
     name: "time",
     summary: "Returns the time: Unix seconds, and the microseconds of the second underway.",
     since: "2.6.0",

@@ -1,5 +1,6 @@
 //! The commands of sets.
 
+mod chance;
 mod sadd;
 mod scard;
 mod sismember;
@@ -10,10 +11,9 @@ mod spop;
 mod srandmember;
 mod srem;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
-/// The rows of the family.
-pub static SETS: &[&Command] = &[
+pub(crate) static SETS: &[&Command] = &[
     &sadd::SADD,
     &scard::SCARD,
     &sismember::SISMEMBER,

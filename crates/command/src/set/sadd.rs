@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static SADD: Command = Command {
+pub(super) static SADD: Command = Command {
     name: "sadd",
     summary: "Adds members to a set, and returns how many of them are new.",
     since: "1.0.0",
@@ -15,12 +14,10 @@ pub static SADD: Command = Command {
     args: &[Arg::key("key"), Arg::part("member").multiple()],
     history: &[("2.4.0", "Accepts multiple `member` arguments.")],
     example: "> SADD fish pike perch pike\n(integer) 2",
-    handler: Handler::Write(run),
+    handler: Handler::Write(|cx, args, reply| {
+        let added = cx.view.add_members(args.key(0), args.from(2))?;
+        reply.integer(added as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let added = cx.view.add_members(args.key(0), args.from(2))?;
-    reply.integer(added as i64);
-    Ok(())
-}

@@ -4,8 +4,7 @@ use collections::Set;
 
 use crate::prelude::*;
 
-/// The row.
-pub static SCARD: Command = Command {
+pub(super) static SCARD: Command = Command {
     name: "scard",
     summary: "Returns the number of members of a set.",
     since: "1.0.0",
@@ -15,12 +14,10 @@ pub static SCARD: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO)],
     args: &[Arg::key("key")],
     example: "> SADD fish pike perch\n(integer) 2\n> SCARD fish\n(integer) 2",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| {
+        let set = cx.view.collection::<Set>(args.key(0))?;
+        reply.integer(set.map_or(0, Set::len) as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let set = cx.view.collection::<Set>(args.key(0))?;
-    reply.integer(set.map_or(0, Set::len) as i64);
-    Ok(())
-}

@@ -4,8 +4,7 @@ use collections::Set;
 
 use crate::prelude::*;
 
-/// The row.
-pub static SISMEMBER: Command = Command {
+pub(super) static SISMEMBER: Command = Command {
     name: "sismember",
     summary: "Returns whether a set has a member.",
     since: "1.0.0",

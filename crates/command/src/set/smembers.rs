@@ -2,12 +2,10 @@
 
 use collections::Set;
 
-use crate::element::reply_element;
-
+use crate::handler::element::reply_element;
 use crate::prelude::*;
 
-/// The row.
-pub static SMEMBERS: Command = Command {
+pub(super) static SMEMBERS: Command = Command {
     name: "smembers",
     summary: "Returns all members of a set.",
     since: "1.0.0",

@@ -4,8 +4,7 @@ use collections::Set;
 
 use crate::prelude::*;
 
-/// The row.
-pub static SMISMEMBER: Command = Command {
+pub(super) static SMISMEMBER: Command = Command {
     name: "smismember",
     summary: "Returns for each of several members whether a set has it.",
     since: "6.2.0",

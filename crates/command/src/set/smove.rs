@@ -4,8 +4,7 @@ use collections::Set;
 
 use crate::prelude::*;
 
-/// The row.
-pub static SMOVE: Command = Command {
+pub(super) static SMOVE: Command = Command {
     name: "smove",
     summary: "Moves a member of a set to another set.",
     since: "1.0.0",

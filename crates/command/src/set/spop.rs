@@ -2,13 +2,10 @@
 
 use collections::Set;
 
-use crate::chance::distinct;
-use crate::context::by_chance;
-
+use super::chance::{by_chance, distinct};
 use crate::prelude::*;
 
-/// The row.
-pub static SPOP: Command = Command {
+pub(super) static SPOP: Command = Command {
     name: "spop",
     summary: "Takes a random member of a set, or several of them, and returns it.",
     since: "1.0.0",

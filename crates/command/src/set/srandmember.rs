@@ -2,14 +2,11 @@
 
 use collections::Set;
 
-use crate::chance::distinct;
-use crate::context::by_chance;
-use crate::element::reply_element;
-
+use super::chance::{by_chance, distinct};
+use crate::handler::element::reply_element;
 use crate::prelude::*;
 
-/// The row.
-pub static SRANDMEMBER: Command = Command {
+pub(super) static SRANDMEMBER: Command = Command {
     name: "srandmember",
     summary: "Returns a random member of a set, or several of them.",
     since: "1.0.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static SREM: Command = Command {
+pub(super) static SREM: Command = Command {
     name: "srem",
     summary: "Removes members of a set, and returns how many were there.",
     since: "1.0.0",
@@ -15,12 +14,10 @@ pub static SREM: Command = Command {
     args: &[Arg::key("key"), Arg::part("member").multiple()],
     history: &[("2.4.0", "Accepts multiple `member` arguments.")],
     example: "> SADD fish pike perch\n(integer) 2\n> SREM fish pike eel\n(integer) 1",
-    handler: Handler::Write(run),
+    handler: Handler::Write(|cx, args, reply| {
+        let removed = cx.view.remove_members(args.key(0), args.from(2))?;
+        reply.integer(removed as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let removed = cx.view.remove_members(args.key(0), args.from(2))?;
-    reply.integer(removed as i64);
-    Ok(())
-}

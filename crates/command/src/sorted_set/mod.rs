@@ -1,50 +1,41 @@
 //! The commands of sorted sets.
 
+mod range;
 mod zadd;
 mod zcard;
 mod zcount;
-mod zincrby;
-mod zlexcount;
 mod zmscore;
 mod zpopmax;
-mod zpopmin;
 mod zrange;
 mod zrangebylex;
 mod zrangebyscore;
 mod zrank;
 mod zrem;
 mod zremrangebylex;
-mod zremrangebyrank;
-mod zremrangebyscore;
-mod zrevrange;
-mod zrevrangebylex;
-mod zrevrangebyscore;
-mod zrevrank;
 mod zscore;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
-/// The rows of the family.
-pub static SORTED_SET: &[&Command] = &[
+pub(crate) static SORTED_SET: &[&Command] = &[
     &zadd::ZADD,
     &zcard::ZCARD,
     &zcount::ZCOUNT,
-    &zincrby::ZINCRBY,
-    &zlexcount::ZLEXCOUNT,
+    &zadd::ZINCRBY,
+    &zcount::ZLEXCOUNT,
     &zmscore::ZMSCORE,
     &zpopmax::ZPOPMAX,
-    &zpopmin::ZPOPMIN,
+    &zpopmax::ZPOPMIN,
     &zrange::ZRANGE,
     &zrangebylex::ZRANGEBYLEX,
     &zrangebyscore::ZRANGEBYSCORE,
     &zrank::ZRANK,
     &zrem::ZREM,
     &zremrangebylex::ZREMRANGEBYLEX,
-    &zremrangebyrank::ZREMRANGEBYRANK,
-    &zremrangebyscore::ZREMRANGEBYSCORE,
-    &zrevrange::ZREVRANGE,
-    &zrevrangebylex::ZREVRANGEBYLEX,
-    &zrevrangebyscore::ZREVRANGEBYSCORE,
-    &zrevrank::ZREVRANK,
+    &zremrangebylex::ZREMRANGEBYRANK,
+    &zremrangebylex::ZREMRANGEBYSCORE,
+    &zrange::ZREVRANGE,
+    &zrangebylex::ZREVRANGEBYLEX,
+    &zrangebyscore::ZREVRANGEBYSCORE,
+    &zrank::ZREVRANK,
     &zscore::ZSCORE,
 ];

@@ -4,8 +4,7 @@ use collections::SortedSet;
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZCARD: Command = Command {
+pub(super) static ZCARD: Command = Command {
     name: "zcard",
     summary: "Returns the number of members of a sorted set.",
     since: "1.2.0",
@@ -15,12 +14,10 @@ pub static ZCARD: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO)],
     args: &[Arg::key("key")],
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n> ZCARD depths\n(integer) 2",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| {
+        let set = cx.view.collection::<SortedSet>(args.key(0))?;
+        reply.integer(set.map_or(0, SortedSet::len) as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let set = cx.view.collection::<SortedSet>(args.key(0))?;
-    reply.integer(set.map_or(0, SortedSet::len) as i64);
-    Ok(())
-}

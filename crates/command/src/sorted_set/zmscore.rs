@@ -4,8 +4,7 @@ use collections::SortedSet;
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZMSCORE: Command = Command {
+pub(super) static ZMSCORE: Command = Command {
     name: "zmscore",
     summary: "Returns the scores of members of a sorted set.",
     since: "6.2.0",

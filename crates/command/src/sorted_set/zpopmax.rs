@@ -1,13 +1,12 @@
-//! ZPOPMAX: takes the members with the highest scores.
+//! ZPOPMAX and ZPOPMIN: take the members with the highest scores, or the lowest.
 
-use collections::Direction;
+use collections::{Direction, SortedSet};
+use resp::Protocol;
 
-use crate::score_pop::pop;
-
+use crate::handler::element::reply_element;
 use crate::prelude::*;
 
-/// The row.
-pub static ZPOPMAX: Command = Command {
+pub(super) static ZPOPMAX: Command = Command {
     name: "zpopmax",
     summary: "Takes the member with the highest score, or several, and returns it.",
     since: "5.0.0",
@@ -19,10 +18,52 @@ pub static ZPOPMAX: Command = Command {
     args: &[Arg::key("key"), Arg::integer("count").within(0, 10).optional()],
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\
         > ZPOPMAX depths\n1) \"reef\"\n2) \"5\"",
-    handler: Handler::Write(run),
+    handler: Handler::Write(|cx, args, reply| pop(cx, args, reply, Direction::Down)),
     ..Command::DEFAULT
 };
 
-fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    pop(cx, args, reply, Direction::Down)
+pub(super) static ZPOPMIN: Command = Command {
+    name: "zpopmin",
+    summary: "Takes the member with the lowest score, or several, and returns it.",
+    example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\
+        > ZPOPMIN depths\n1) \"shore\"\n2) \"1\"",
+    handler: Handler::Write(|cx, args, reply| pop(cx, args, reply, Direction::Up)),
+    ..ZPOPMAX
+};
+
+/// Takes members from one end of the sorted set at the request's key.
+fn pop(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+    direction: Direction,
+) -> Result<(), Unfinished> {
+    if args.len() > 3 {
+        return Err(CommandError::Syntax.into());
+    }
+    let key = args.key(0);
+    let count = if args.len() == 3 { args.count(2)? } else { 1 };
+    if count == 0 {
+        cx.view.collection::<SortedSet>(key)?;
+        reply.array(0);
+        return Ok(());
+    }
+    // Each member with its score is an array of its own where several are asked for.
+    let is_nested = args.len() == 3 && reply.protocol() == Protocol::Resp3;
+    cx.view.name_event(if direction == Direction::Up { "zpopmin" } else { "zpopmax" });
+    let popped = cx.view.pop_scored(key, direction, count, |set, first, count| {
+        reply.array(if is_nested { count } else { 2 * count });
+        let start = if direction == Direction::Up { first } else { first + count - 1 };
+        set.for_each(start, count, direction, |member, score| {
+            if is_nested {
+                reply.array(2);
+            }
+            reply_element(member, reply);
+            reply.double(score);
+        });
+    })?;
+    if popped.is_none() {
+        reply.array(0);
+    }
+    Ok(())
 }

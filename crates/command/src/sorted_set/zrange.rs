@@ -1,11 +1,11 @@
-//! ZRANGE: a part of a sorted set.
+//! ZRANGE and ZREVRANGE: a part of a sorted set.
 
-use crate::score_range::{RangeRequest, reply_range};
+use collections::Direction;
 
+use super::range::{By, LIMIT, reply_range};
 use crate::prelude::*;
 
-/// The row.
-pub static ZRANGE: Command = Command {
+pub(super) static ZRANGE: Command = Command {
     name: "zrange",
     summary: "Returns the members of a sorted set in a range of ranks, scores or names.",
     since: "1.2.0",
@@ -21,22 +21,31 @@ pub static ZRANGE: Command = Command {
             .optional()
             .since("6.2.0"),
         Arg::word("rev", "REV").optional().since("6.2.0"),
-        Arg::block(
-            "limit",
-            &[Arg::integer("offset").within(-2, 10), Arg::integer("count").within(-2, 10)],
-        )
-        .token("LIMIT")
-        .optional()
-        .since("6.2.0"),
+        LIMIT.since("6.2.0"),
         Arg::word("withscores", "WITHSCORES").optional(),
     ],
     history: &[("6.2.0", "Added the `REV`, `BYSCORE`, `BYLEX` and `LIMIT` options.")],
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\
         > ZRANGE depths 0 -1 WITHSCORES\n1) \"shore\"\n2) \"1\"\n3) \"reef\"\n4) \"5\"",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| reply_range(cx, args, reply, None, None)),
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    reply_range(cx, args.key(0), &RangeRequest::of_zrange(args)?, reply)
-}
+pub(super) static ZREVRANGE: Command = Command {
+    name: "zrevrange",
+    summary: "Returns the members of a sorted set in a range of ranks from the highest.",
+    args: &[
+        Arg::key("key"),
+        Arg::integer("start").within(-5, 5),
+        Arg::integer("stop").within(-5, 5),
+        Arg::word("withscores", "WITHSCORES").optional(),
+    ],
+    history: &[],
+    deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` argument")),
+    example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\
+        > ZREVRANGE depths 0 0\n1) \"reef\"",
+    handler: Handler::Read(|cx, args, reply| {
+        reply_range(cx, args, reply, Some(By::Rank), Some(Direction::Down))
+    }),
+    ..ZRANGE
+};

@@ -1,12 +1,11 @@
-//! ZRANGEBYLEX: a part of a sorted set.
+//! ZRANGEBYLEX and ZREVRANGEBYLEX: the part of a sorted set in a range of names.
 
-use crate::score_range::{By, RangeRequest, reply_range};
 use collections::Direction;
 
+use super::range::{By, LIMIT, NAMES, reply_range};
 use crate::prelude::*;
 
-/// The row.
-pub static ZRANGEBYLEX: Command = Command {
+pub(super) static ZRANGEBYLEX: Command = Command {
     name: "zrangebylex",
     summary: "Returns the members of a sorted set in a range of names.",
     since: "2.8.9",
@@ -16,23 +15,33 @@ pub static ZRANGEBYLEX: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[
         Arg::key("key"),
-        Arg::string("min").among(&["-", "+", "[a", "(a", "[5", "(x", "["]),
-        Arg::string("max").among(&["-", "+", "[a", "(a", "[5", "(x", "["]),
-        Arg::block(
-            "limit",
-            &[Arg::integer("offset").within(-2, 10), Arg::integer("count").within(-2, 10)],
-        )
-        .token("LIMIT")
-        .optional(),
+        Arg::string("min").among(NAMES),
+        Arg::string("max").among(NAMES),
+        LIMIT,
     ],
     deprecated: Some(("6.2.0", "`ZRANGE` with the `BYLEX` argument")),
     example: "> ZADD names 0 alder 0 oak\n(integer) 2\n\
         > ZRANGEBYLEX names [a (m\n1) \"alder\"",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| {
+        reply_range(cx, args, reply, Some(By::Lex), Some(Direction::Up))
+    }),
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let request = RangeRequest::parse(args, By::Lex, Some(Direction::Up))?;
-    reply_range(cx, args.key(0), &request, reply)
-}
+pub(super) static ZREVRANGEBYLEX: Command = Command {
+    name: "zrevrangebylex",
+    summary: "Returns the members of a sorted set in a range of names from the highest.",
+    args: &[
+        Arg::key("key"),
+        Arg::string("max").among(NAMES),
+        Arg::string("min").among(NAMES),
+        LIMIT,
+    ],
+    deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments")),
+    example: "> ZADD names 0 alder 0 oak\n(integer) 2\n\
+        > ZREVRANGEBYLEX names (m [a\n1) \"alder\"",
+    handler: Handler::Read(|cx, args, reply| {
+        reply_range(cx, args, reply, Some(By::Lex), Some(Direction::Down))
+    }),
+    ..ZRANGEBYLEX
+};

@@ -1,12 +1,11 @@
-//! ZRANGEBYSCORE: a part of a sorted set.
+//! ZRANGEBYSCORE and ZREVRANGEBYSCORE: the part of a sorted set in a range of scores.
 
-use crate::score_range::{By, RangeRequest, reply_range};
 use collections::Direction;
 
+use super::range::{By, LIMIT, SCORES, reply_range};
 use crate::prelude::*;
 
-/// The row.
-pub static ZRANGEBYSCORE: Command = Command {
+pub(super) static ZRANGEBYSCORE: Command = Command {
     name: "zrangebyscore",
     summary: "Returns the members of a sorted set in a range of scores.",
     since: "1.0.5",
@@ -16,25 +15,38 @@ pub static ZRANGEBYSCORE: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[
         Arg::key("key"),
-        Arg::double("min").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
-        Arg::double("max").among(&["-inf", "+inf", "(1", "0", "5", "(-2.5", "100"]),
+        Arg::double("min").among(SCORES),
+        Arg::double("max").among(SCORES),
         Arg::word("withscores", "WITHSCORES").optional().since("2.0.0"),
-        Arg::block(
-            "limit",
-            &[Arg::integer("offset").within(-2, 10), Arg::integer("count").within(-2, 10)],
-        )
-        .token("LIMIT")
-        .optional(),
+        LIMIT,
     ],
     history: &[("2.0.0", "Added the `WITHSCORES` modifier.")],
     deprecated: Some(("6.2.0", "`ZRANGE` with the `BYSCORE` argument")),
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\
         > ZRANGEBYSCORE depths 1 (5\n1) \"shore\"",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| {
+        reply_range(cx, args, reply, Some(By::Score), Some(Direction::Up))
+    }),
     ..Command::DEFAULT
 };
 
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let request = RangeRequest::parse(args, By::Score, Some(Direction::Up))?;
-    reply_range(cx, args.key(0), &request, reply)
-}
+pub(super) static ZREVRANGEBYSCORE: Command = Command {
+    name: "zrevrangebyscore",
+    summary: "Returns the members of a sorted set in a range of scores from the highest.",
+    since: "2.2.0",
+    args: &[
+        Arg::key("key"),
+        Arg::double("max").among(SCORES),
+        Arg::double("min").among(SCORES),
+        Arg::word("withscores", "WITHSCORES").optional(),
+        LIMIT,
+    ],
+    history: &[("2.1.6", "`min` and `max` can be exclusive.")],
+    deprecated: Some(("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments")),
+    example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\
+        > ZREVRANGEBYSCORE depths (5 1\n1) \"shore\"",
+    handler: Handler::Read(|cx, args, reply| {
+        reply_range(cx, args, reply, Some(By::Score), Some(Direction::Down))
+    }),
+    ..ZRANGEBYSCORE
+};

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZREM: Command = Command {
+pub(super) static ZREM: Command = Command {
     name: "zrem",
     summary: "Removes members of a sorted set, and returns how many were there.",
     since: "1.2.0",
@@ -16,12 +15,10 @@ pub static ZREM: Command = Command {
     history: &[("2.4.0", "Accepts multiple elements.")],
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n\
         > ZREM depths reef bank\n(integer) 1",
-    handler: Handler::Write(run),
+    handler: Handler::Write(|cx, args, reply| {
+        let removed = cx.view.remove_scored(args.key(0), args.from(2))?;
+        reply.integer(removed as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let removed = cx.view.remove_scored(args.key(0), args.from(2))?;
-    reply.integer(removed as i64);
-    Ok(())
-}

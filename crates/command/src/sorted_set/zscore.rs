@@ -4,8 +4,7 @@ use collections::SortedSet;
 
 use crate::prelude::*;
 
-/// The row.
-pub static ZSCORE: Command = Command {
+pub(super) static ZSCORE: Command = Command {
     name: "zscore",
     summary: "Returns the score of a member of a sorted set.",
     since: "1.2.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static APPEND: Command = Command {
+pub(super) static APPEND: Command = Command {
     name: "append",
     summary: "Appends to the string at a key and returns its new length.",
     since: "2.0.0",

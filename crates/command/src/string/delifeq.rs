@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static DELIFEQ: Command = Command {
+pub(super) static DELIFEQ: Command = Command {
     name: "delifeq",
     summary: "Removes a key if it holds exactly this string, and returns whether it did.",
     since: "7.2.4",

@@ -1,10 +1,9 @@
 //! GET: the string at a key.
 
-use crate::context::reply_string;
+use super::reply::reply_string;
 use crate::prelude::*;
 
-/// The row.
-pub static GET: Command = Command {
+pub(super) static GET: Command = Command {
     name: "get",
     summary: "Returns the string value of a key.",
     since: "1.0.0",
@@ -15,10 +14,6 @@ pub static GET: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[Arg::key("key")],
     example: "> SET lake deep\nOK\n> GET lake\n\"deep\"\n> GET river\n(nil)",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| Ok(reply_string(cx.view, args.key(0), reply)?)),
     ..Command::DEFAULT
 };
-
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    Ok(reply_string(cx.view, args.key(0), reply)?)
-}

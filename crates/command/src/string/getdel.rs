@@ -1,10 +1,9 @@
 //! GETDEL: the string at a key, which is removed.
 
-use crate::context::reply_string;
+use super::reply::reply_string;
 use crate::prelude::*;
 
-/// The row.
-pub static GETDEL: Command = Command {
+pub(super) static GETDEL: Command = Command {
     name: "getdel",
     summary: "Returns the string at a key and removes the key.",
     since: "6.2.0",

@@ -2,13 +2,12 @@
 
 use keyspace::Expiry;
 
-use crate::context::reply_part;
+use super::reply::reply_part;
+use super::set_options::Time;
+use crate::parse::time_to_live::{EX, EXAT, PX, PXAT};
 use crate::prelude::*;
-use crate::set_options::Time;
-use crate::time_to_live::{EX, EXAT, PX, PXAT};
 
-/// The row.
-pub static GETEX: Command = Command {
+pub(super) static GETEX: Command = Command {
     name: "getex",
     summary: "Returns the string at a key and may change when the key expires.",
     since: "6.2.0",

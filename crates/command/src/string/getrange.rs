@@ -1,12 +1,11 @@
-//! GETRANGE: a part of a string.
+//! GETRANGE, and SUBSTR, its first name: a part of a string.
 
 use std::ops::Range;
 
-use crate::context::reply_part;
+use super::reply::reply_part;
 use crate::prelude::*;
 
-/// The row.
-pub static GETRANGE: Command = Command {
+pub(super) static GETRANGE: Command = Command {
     name: "getrange",
     summary: "Returns the bytes of a string from one position to another, both included.",
     since: "2.4.0",
@@ -22,6 +21,14 @@ pub static GETRANGE: Command = Command {
     example: "> SET lake deep\nOK\n> GETRANGE lake 1 2\n\"ee\"\n> GETRANGE lake -2 -1\n\"ep\"",
     handler: Handler::Read(run),
     ..Command::DEFAULT
+};
+
+pub(super) static SUBSTR: Command = Command {
+    name: "substr",
+    since: "1.0.0",
+    deprecated: Some(("2.0.0", "`GETRANGE`")),
+    example: "> SET lake deep\nOK\n> SUBSTR lake 1 2\n\"ee\"\n> SUBSTR lake -2 -1\n\"ep\"",
+    ..GETRANGE
 };
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {

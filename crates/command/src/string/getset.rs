@@ -2,11 +2,10 @@
 
 use keyspace::Expiry;
 
-use crate::context::reply_string;
+use super::reply::reply_string;
 use crate::prelude::*;
 
-/// The row.
-pub static GETSET: Command = Command {
+pub(super) static GETSET: Command = Command {
     name: "getset",
     summary: "Makes a key hold a string and returns the one that it held before.",
     since: "1.0.0",

@@ -7,8 +7,7 @@ use crate::prelude::*;
 
 const NOT_FINITE: CommandError = CommandError::Fixed("ERR increment would produce NaN or Infinity");
 
-/// The row.
-pub static INCRBYFLOAT: Command = Command {
+pub(super) static INCRBYFLOAT: Command = Command {
     name: "incrbyfloat",
     summary: "Adds to the floating-point number at a key and returns the sum.",
     since: "2.6.0",

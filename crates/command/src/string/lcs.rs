@@ -13,8 +13,7 @@ const TABLE_TOO_LARGE: CommandError = CommandError::Fixed(
 const NO_MEMORY: CommandError =
     CommandError::Fixed("ERR Insufficient memory, failed allocating transient memory for LCS");
 
-/// The row.
-pub static LCS: Command = Command {
+pub(super) static LCS: Command = Command {
     name: "lcs",
     summary: "Returns the longest common subsequence of two strings.",
     since: "7.0.0",

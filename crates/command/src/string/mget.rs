@@ -1,10 +1,9 @@
 //! MGET: the strings at several keys.
 
-use crate::context::reply_string;
+use super::reply::reply_string;
 use crate::prelude::*;
 
-/// The row.
-pub static MGET: Command = Command {
+pub(super) static MGET: Command = Command {
     name: "mget",
     summary: "Returns the string at each key, nil where there is none.",
     since: "1.0.0",

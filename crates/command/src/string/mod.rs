@@ -1,8 +1,6 @@
 //! The commands of strings.
 
 mod append;
-mod decr;
-mod decrby;
 mod delifeq;
 mod get;
 mod getdel;
@@ -10,28 +8,25 @@ mod getex;
 mod getrange;
 mod getset;
 mod incr;
-mod incrby;
 mod incrbyfloat;
 mod lcs;
 mod mget;
 mod mset;
 mod msetex;
-mod msetnx;
-mod psetex;
+mod reply;
 pub(crate) mod set;
+mod set_options;
 mod setex;
 mod setnx;
 mod setrange;
 mod strlen;
-mod substr;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
-/// The rows of the family.
-pub static STRING: &[&Command] = &[
+pub(crate) static STRING: &[&Command] = &[
     &append::APPEND,
-    &decr::DECR,
-    &decrby::DECRBY,
+    &incr::DECR,
+    &incr::DECRBY,
     &delifeq::DELIFEQ,
     &get::GET,
     &getdel::GETDEL,
@@ -39,18 +34,18 @@ pub static STRING: &[&Command] = &[
     &getrange::GETRANGE,
     &getset::GETSET,
     &incr::INCR,
-    &incrby::INCRBY,
+    &incr::INCRBY,
     &incrbyfloat::INCRBYFLOAT,
     &lcs::LCS,
     &mget::MGET,
     &mset::MSET,
     &msetex::MSETEX,
-    &msetnx::MSETNX,
-    &psetex::PSETEX,
+    &mset::MSETNX,
+    &setex::PSETEX,
     &set::SET,
     &setex::SETEX,
     &setnx::SETNX,
     &setrange::SETRANGE,
     &strlen::STRLEN,
-    &substr::SUBSTR,
+    &getrange::SUBSTR,
 ];

@@ -1,11 +1,10 @@
 //! MSETEX: strings for several keys at once, on conditions and for a time.
 
+use super::set_options::{Condition, SetOptions};
+use crate::parse::time_to_live::{EX, EXAT, PX, PXAT};
 use crate::prelude::*;
-use crate::set_options::{Condition, SetOptions};
-use crate::time_to_live::{EX, EXAT, PX, PXAT};
 
-/// The row.
-pub static MSETEX: Command = Command {
+pub(super) static MSETEX: Command = Command {
     name: "msetex",
     summary: "Makes each key hold the string after it, all or none, for a time if one is said.",
     since: "8.4.0",

@@ -4,10 +4,10 @@ use base::Key;
 use keyspace::Expiry;
 use resp::RequestView;
 
-use crate::context::reply_string;
+use super::reply::reply_string;
+use super::set_options::{Condition, SetOptions};
+use crate::parse::time_to_live::{EX, EXAT, PX, PXAT};
 use crate::prelude::*;
-use crate::set_options::{Condition, SetOptions};
-use crate::time_to_live::{EX, EXAT, PX, PXAT};
 
 /// Where the options begin.
 const OPTIONS_AT: usize = 3;
@@ -40,8 +40,7 @@ pub(crate) const EXPIRATION: Arg = Arg::one_of(
 )
 .optional();
 
-/// The row.
-pub static SET: Command = Command {
+pub(super) static SET: Command = Command {
     name: "set",
     summary: "Makes a key hold a string, whatever it held, and drops its time to live.",
     since: "1.0.0",

@@ -4,8 +4,7 @@ use keyspace::Expiry;
 
 use crate::prelude::*;
 
-/// The row.
-pub static SETNX: Command = Command {
+pub(super) static SETNX: Command = Command {
     name: "setnx",
     summary: "Makes a key hold a string if the key does not exist.",
     since: "1.0.0",

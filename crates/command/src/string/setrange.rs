@@ -4,8 +4,7 @@ use crate::prelude::*;
 
 const OFFSET_OUT_OF_RANGE: CommandError = CommandError::Fixed("ERR offset is out of range");
 
-/// The row.
-pub static SETRANGE: Command = Command {
+pub(super) static SETRANGE: Command = Command {
     name: "setrange",
     summary: "Overwrites the string at a key from an offset on and returns its length.",
     since: "2.2.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static STRLEN: Command = Command {
+pub(super) static STRLEN: Command = Command {
     name: "strlen",
     summary: "Returns the length of the string at a key, 0 where there is none.",
     since: "2.2.0",
@@ -13,12 +12,10 @@ pub static STRLEN: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO)],
     args: &[Arg::key("key")],
     example: "> SET lake deep\nOK\n> STRLEN lake\n(integer) 4\n> STRLEN river\n(integer) 0",
-    handler: Handler::Read(run),
+    handler: Handler::Read(|cx, args, reply| {
+        let length = cx.view.string_length(args.key(0))?.unwrap_or(0);
+        reply.integer(length as i64);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    let length = cx.view.string_length(args.key(0))?.unwrap_or(0);
-    reply.integer(length as i64);
-    Ok(())
-}

@@ -4,8 +4,7 @@ use crate::prelude::*;
 
 const NO_MULTI: CommandError = CommandError::Fixed("ERR DISCARD without MULTI");
 
-/// The row.
-pub static DISCARD: Command = Command {
+pub(super) static DISCARD: Command = Command {
     name: "discard",
     summary: "Forgets all that was queued since MULTI, and the watched keys.",
     since: "2.0.0",

@@ -4,8 +4,7 @@ use crate::prelude::*;
 
 const NO_MULTI: CommandError = CommandError::Fixed("ERR EXEC without MULTI");
 
-/// The row.
-pub static EXEC: Command = Command {
+pub(super) static EXEC: Command = Command {
     name: "exec",
     summary: "Runs all that was queued since MULTI, at one moment.",
     since: "1.2.0",

@@ -6,8 +6,7 @@ mod multi;
 mod unwatch;
 mod watch;
 
-use crate::row::Command;
+use crate::table::row::Command;
 
-/// The rows of the family.
-pub static TRANSACTIONS: &[&Command] =
+pub(crate) static TRANSACTIONS: &[&Command] =
     &[&discard::DISCARD, &exec::EXEC, &multi::MULTI, &unwatch::UNWATCH, &watch::WATCH];

@@ -4,8 +4,7 @@ use crate::prelude::*;
 
 const NESTED: CommandError = CommandError::Fixed("ERR MULTI calls can not be nested");
 
-/// The row.
-pub static MULTI: Command = Command {
+pub(super) static MULTI: Command = Command {
     name: "multi",
     summary: "Begins a transaction: what follows is queued until EXEC.",
     since: "1.2.0",
@@ -40,7 +39,7 @@ fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::TRANSACTION_BYTES_MAX;
+    use crate::handler::session::TRANSACTION_BYTES_MAX;
 
     #[test]
     fn note_tells_the_limit_and_its_refusal() {

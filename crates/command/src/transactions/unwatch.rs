@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static UNWATCH: Command = Command {
+pub(super) static UNWATCH: Command = Command {
     name: "unwatch",
     summary: "Forgets all watched keys.",
     since: "2.2.0",
@@ -15,11 +14,9 @@ pub static UNWATCH: Command = Command {
         .with(Flags::FAST)
         .with(Flags::ALLOW_BUSY),
     example: "> WATCH lake\nOK\n> UNWATCH\nOK",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|_, _, reply| {
+        reply.ok();
+        Ok(Next::Unwatch)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {
-    reply.ok();
-    Ok(Next::Unwatch)
-}

@@ -4,8 +4,7 @@ use crate::prelude::*;
 
 const INSIDE_MULTI: CommandError = CommandError::Fixed("ERR WATCH inside MULTI is not allowed");
 
-/// The row.
-pub static WATCH: Command = Command {
+pub(super) static WATCH: Command = Command {
     name: "watch",
     summary: "Makes EXEC run only if none of the keys has changed until then.",
     since: "2.2.0",

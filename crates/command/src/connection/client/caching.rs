@@ -7,8 +7,7 @@ const NOT_TRACKING: CommandError = CommandError::Fixed(
      OPTOUT mode enabled",
 );
 
-/// The row.
-pub static CACHING: Command = Command {
+pub(super) static CACHING: Command = Command {
     name: "client|caching",
     summary: "Is refused: the session tracks no keys.",
     since: "6.0.0",
@@ -18,10 +17,6 @@ pub static CACHING: Command = Command {
     args: &[Arg::one_of("mode", &[Arg::word("yes", "YES"), Arg::word("no", "NO")])],
     note: "Client-side caching is not there: tracking is always off.",
     example: "> CLIENT CACHING YES\n...",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|_, _, _| Err(NOT_TRACKING.into())),
     ..Command::DEFAULT
 };
-
-fn run(_: &mut SessionContext<'_>, _: Args<'_>, _: &mut Reply<'_>) -> Result<Next, Unfinished> {
-    Err(NOT_TRACKING.into())
-}

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static GETNAME: Command = Command {
+pub(super) static GETNAME: Command = Command {
     name: "client|getname",
     summary: "Returns the name that CLIENT SETNAME gave the session.",
     since: "2.6.9",

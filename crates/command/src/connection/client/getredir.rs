@@ -5,8 +5,7 @@ use crate::prelude::*;
 /// What Redis says where tracking is off.
 pub(super) const NO_REDIRECT: i64 = -1;
 
-/// The row.
-pub static GETREDIR: Command = Command {
+pub(super) static GETREDIR: Command = Command {
     name: "client|getredir",
     summary: "Returns -1: no session tracks keys.",
     since: "6.0.0",
@@ -14,11 +13,9 @@ pub static GETREDIR: Command = Command {
     arity: Arity::exactly(2),
     flags: Flags::NOSCRIPT.with(Flags::LOADING).with(Flags::STALE),
     example: "> CLIENT GETREDIR\n(integer) -1",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|_, _, reply| {
+        reply.integer(NO_REDIRECT);
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {
-    reply.integer(NO_REDIRECT);
-    Ok(Next::Done)
-}

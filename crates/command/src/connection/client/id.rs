@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static ID: Command = Command {
+pub(super) static ID: Command = Command {
     name: "client|id",
     summary: "Returns the number of the session.",
     since: "5.0.0",
@@ -11,15 +10,9 @@ pub static ID: Command = Command {
     arity: Arity::exactly(2),
     flags: Flags::NOSCRIPT.with(Flags::LOADING).with(Flags::STALE),
     example: "> CLIENT ID\n...",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        reply.integer(cx.session.id as i64);
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    reply.integer(cx.session.id as i64);
-    Ok(Next::Done)
-}

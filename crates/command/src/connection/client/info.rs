@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static INFO: Command = Command {
+pub(super) static INFO: Command = Command {
     name: "client|info",
     summary: "Returns what the server knows of the session, as in CLIENT LIST.",
     since: "6.2.0",

@@ -2,16 +2,15 @@
 
 use base::number::parse_i64;
 
-use crate::client_info::ClientInfo;
-use crate::client_type::ClientType;
-use crate::error::quoted;
+use super::client_type::ClientType;
+use crate::handler::error::quoted;
+use crate::host::client_info::ClientInfo;
 use crate::prelude::*;
 
 const BAD_ID: CommandError = CommandError::Fixed("ERR client-id should be greater than 0");
 const NOBODY: CommandError = CommandError::Fixed("ERR No such client");
 
-/// The row.
-pub static KILL: Command = Command {
+pub(super) static KILL: Command = Command {
     name: "client|kill",
     summary: "Ends the sessions that an address or filters name.",
     since: "2.4.0",

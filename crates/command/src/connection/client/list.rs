@@ -4,15 +4,14 @@ use std::fmt::Write;
 
 use base::number::parse_i64;
 
-use crate::client_info::ClientInfo;
-use crate::client_type::ClientType;
+use super::client_type::ClientType;
 use crate::host::Clients;
+use crate::host::client_info::ClientInfo;
 use crate::prelude::*;
 
 const INVALID_ID: CommandError = CommandError::Fixed("ERR Invalid client ID");
 
-/// The row.
-pub static LIST: Command = Command {
+pub(super) static LIST: Command = Command {
     name: "client|list",
     summary: "Returns a line for each session.",
     since: "2.4.0",

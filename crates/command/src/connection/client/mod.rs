@@ -1,15 +1,14 @@
 //! CLIENT: this session and the others.
 
 mod caching;
+mod client_type;
 mod getname;
 mod getredir;
-mod help;
 mod id;
 mod info;
 mod kill;
 mod list;
 mod no_evict;
-mod no_touch;
 mod pause;
 mod reply;
 mod setinfo;
@@ -20,9 +19,9 @@ mod unblock;
 mod unpause;
 
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
-/// The row.
-pub static CLIENT: Command = Command {
+pub(super) static CLIENT: Command = Command {
     name: "client",
     summary: "Tells and sets what the server knows of sessions.",
     since: "2.4.0",
@@ -33,13 +32,13 @@ pub static CLIENT: Command = Command {
         &caching::CACHING,
         &getname::GETNAME,
         &getredir::GETREDIR,
-        &help::HELP,
+        &HELP,
         &id::ID,
         &info::INFO,
         &kill::KILL,
         &list::LIST,
         &no_evict::NO_EVICT,
-        &no_touch::NO_TOUCH,
+        &no_evict::NO_TOUCH,
         &pause::PAUSE,
         &reply::REPLY,
         &setinfo::SETINFO,
@@ -51,6 +50,18 @@ pub static CLIENT: Command = Command {
     ],
     handler: Handler::Container,
     ..Command::DEFAULT
+};
+
+static HELP: Command = Command {
+    name: "client|help",
+    since: "5.0.0",
+    group: Group::Connection,
+    example: "> CLIENT HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("client", CLIENT.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
 };
 
 /// Returns argument `index`, which is ON or OFF, as true or false.

@@ -1,13 +1,12 @@
 //! CLIENT PAUSE: makes requests wait for a while.
 
 use crate::host::Pause;
+use crate::parse::timeout;
 use crate::prelude::*;
-use crate::timeout;
 
 const BAD_MODE: CommandError = CommandError::Fixed("ERR CLIENT PAUSE mode must be WRITE or ALL");
 
-/// The row.
-pub static PAUSE: Command = Command {
+pub(super) static PAUSE: Command = Command {
     name: "client|pause",
     summary: "Lets the requests of all sessions, or those that may write, wait for a while.",
     since: "2.9.50",

@@ -1,10 +1,9 @@
 //! CLIENT REPLY: whether the session gets replies.
 
+use crate::handler::session::Replies;
 use crate::prelude::*;
-use crate::session::Replies;
 
-/// The row.
-pub static REPLY: Command = Command {
+pub(super) static REPLY: Command = Command {
     name: "client|reply",
     summary: "Chooses whether the session gets replies: all, none, or not the next one.",
     since: "3.2.0",

@@ -1,11 +1,10 @@
 //! CLIENT SETINFO: the library of the client.
 
-use crate::client_name::{ClientNames, is_printable};
-use crate::error::quoted;
+use crate::handler::client_name::{ClientNames, is_printable};
+use crate::handler::error::quoted;
 use crate::prelude::*;
 
-/// The row.
-pub static SETINFO: Command = Command {
+pub(super) static SETINFO: Command = Command {
     name: "client|setinfo",
     summary: "Tells the name or the version of the client library.",
     since: "7.2.0",

@@ -1,10 +1,9 @@
 //! CLIENT SETNAME: a name for the session.
 
-use crate::client_name::check_name;
+use crate::handler::client_name::check_name;
 use crate::prelude::*;
 
-/// The row.
-pub static SETNAME: Command = Command {
+pub(super) static SETNAME: Command = Command {
     name: "client|setname",
     summary: "Gives the session a name that CLIENT LIST shows.",
     since: "2.6.9",

@@ -10,8 +10,7 @@ const NO_SUCH_TARGET: CommandError =
 const TWICE: CommandError =
     CommandError::Fixed("ERR A client can only redirect to a single other client");
 
-/// The row.
-pub static TRACKING: Command = Command {
+pub(super) static TRACKING: Command = Command {
     name: "client|tracking",
     summary: "Turns the tracking of keys off, which it always is.",
     since: "6.0.0",

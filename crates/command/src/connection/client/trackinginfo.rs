@@ -3,8 +3,7 @@
 use super::getredir::NO_REDIRECT;
 use crate::prelude::*;
 
-/// The row.
-pub static TRACKINGINFO: Command = Command {
+pub(super) static TRACKINGINFO: Command = Command {
     name: "client|trackinginfo",
     summary: "Returns that the session tracks no keys.",
     since: "6.2.0",

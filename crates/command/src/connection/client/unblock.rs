@@ -1,13 +1,12 @@
 //! CLIENT UNBLOCK: ends the wait of another session.
 
-use crate::outcome::Wake;
+use crate::handler::outcome::Wake;
 use crate::prelude::*;
 
 const BAD_REASON: CommandError =
     CommandError::Fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
 
-/// The row.
-pub static UNBLOCK: Command = Command {
+pub(super) static UNBLOCK: Command = Command {
     name: "client|unblock",
     summary: "Ends the wait of a session, as if its time had passed or with an error.",
     since: "5.0.0",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static UNPAUSE: Command = Command {
+pub(super) static UNPAUSE: Command = Command {
     name: "client|unpause",
     summary: "Lets go on what CLIENT PAUSE made wait.",
     since: "6.2.0",
@@ -12,16 +11,10 @@ pub static UNPAUSE: Command = Command {
     arity: Arity::exactly(2),
     flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::LOADING).with(Flags::STALE),
     example: "> CLIENT UNPAUSE\nOK",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        cx.host.clients()?.resume();
+        reply.ok();
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    cx.host.clients()?.resume();
-    reply.ok();
-    Ok(Next::Done)
-}

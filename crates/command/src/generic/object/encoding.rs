@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static ENCODING: Command = Command {
+pub(super) static ENCODING: Command = Command {
     name: "object|encoding",
     summary: "Returns the encoding of the value at a key.",
     since: "2.2.3",

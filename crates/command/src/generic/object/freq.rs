@@ -7,8 +7,7 @@ const NOT_COUNTED: CommandError = CommandError::Fixed(
      when switching between policies at runtime LRU and LFU data will take some time to adjust.",
 );
 
-/// The row.
-pub static FREQ: Command = Command {
+pub(super) static FREQ: Command = Command {
     name: "object|freq",
     summary: "Returns the counter of accesses of a key, which is logarithmic.",
     since: "4.0.0",

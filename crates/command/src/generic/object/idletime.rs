@@ -8,8 +8,7 @@ const COUNTED: CommandError = CommandError::Fixed(
      switching between policies at runtime LRU and LFU data will take some time to adjust.",
 );
 
-/// The row.
-pub static IDLETIME: Command = Command {
+pub(super) static IDLETIME: Command = Command {
     name: "object|idletime",
     summary: "Returns the seconds since a key was used last.",
     since: "2.2.3",

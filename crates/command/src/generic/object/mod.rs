@@ -2,14 +2,13 @@
 
 mod encoding;
 mod freq;
-mod help;
 mod idletime;
 mod refcount;
 
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
-/// The row.
-pub static OBJECT: Command = Command {
+pub(super) static OBJECT: Command = Command {
     name: "object",
     summary: "Tells how values are kept.",
     since: "2.2.3",
@@ -18,10 +17,21 @@ pub static OBJECT: Command = Command {
     subcommands: &[
         &encoding::ENCODING,
         &freq::FREQ,
-        &help::HELP,
+        &HELP,
         &idletime::IDLETIME,
         &refcount::REFCOUNT,
     ],
     handler: Handler::Container,
     ..Command::DEFAULT
+};
+
+static HELP: Command = Command {
+    name: "object|help",
+    since: "6.2.0",
+    example: "> OBJECT HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("object", OBJECT.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
 };

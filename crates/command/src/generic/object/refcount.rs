@@ -10,8 +10,7 @@ const SHARED_INTEGER_MAX: i64 = 10_000;
 /// ...and have so many references there.
 const SHARED_COUNT: i64 = i32::MAX as i64;
 
-/// The row.
-pub static REFCOUNT: Command = Command {
+pub(super) static REFCOUNT: Command = Command {
     name: "object|refcount",
     summary: "Returns the number of references to the value at a key.",
     since: "2.2.3",

@@ -3,8 +3,7 @@
 use crate::prelude::*;
 use crate::table::table;
 
-/// The row.
-pub static COUNT: Command = Command {
+pub(super) static COUNT: Command = Command {
     name: "command|count",
     summary: "Returns the number of commands.",
     since: "2.8.13",
@@ -13,11 +12,9 @@ pub static COUNT: Command = Command {
     flags: Flags::LOADING.with(Flags::STALE),
     categories: Categories::CONNECTION,
     example: "> COMMAND COUNT\n...",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|_, _, reply| {
+        reply.integer(table().len() as i64);
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {
-    reply.integer(table().len() as i64);
-    Ok(Next::Done)
-}

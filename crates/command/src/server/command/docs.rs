@@ -1,12 +1,11 @@
 //! COMMAND DOCS: what rows say to people.
 
-use crate::describe::reply_docs;
-use crate::lookup::find;
 use crate::prelude::*;
+use crate::table::describe::reply_docs;
+use crate::table::lookup::find;
 use crate::table::table;
 
-/// The row.
-pub static DOCS: Command = Command {
+pub(super) static DOCS: Command = Command {
     name: "command|docs",
     summary: "Returns the documentation of the named commands, or of all.",
     since: "7.0.0",

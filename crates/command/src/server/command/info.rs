@@ -1,12 +1,11 @@
 //! COMMAND INFO: rows.
 
-use crate::describe::reply_row;
-use crate::lookup::find;
 use crate::prelude::*;
+use crate::table::describe::reply_row;
+use crate::table::lookup::find;
 use crate::table::table;
 
-/// The row.
-pub static INFO: Command = Command {
+pub(super) static INFO: Command = Command {
     name: "command|info",
     summary: "Returns the rows of the named commands, or of all.",
     since: "2.8.13",

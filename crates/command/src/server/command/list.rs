@@ -5,8 +5,7 @@ use base::glob::matches;
 use crate::prelude::*;
 use crate::table::rows;
 
-/// The row.
-pub static LIST: Command = Command {
+pub(super) static LIST: Command = Command {
     name: "command|list",
     summary: "Returns the names of all commands, or of those that a filter chooses.",
     since: "7.0.0",

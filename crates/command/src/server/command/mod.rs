@@ -3,17 +3,15 @@
 mod count;
 mod docs;
 mod getkeys;
-mod getkeysandflags;
-mod help;
 mod info;
 mod list;
 
-use crate::describe::reply_row;
 use crate::prelude::*;
+use crate::table::describe::reply_row;
+use crate::table::help::{self, reply_help};
 use crate::table::table;
 
-/// The row.
-pub static COMMAND: Command = Command {
+pub(super) static COMMAND: Command = Command {
     name: "command",
     summary: "Returns the rows of all commands.",
     since: "2.8.13",
@@ -26,19 +24,30 @@ pub static COMMAND: Command = Command {
         &count::COUNT,
         &docs::DOCS,
         &getkeys::GETKEYS,
-        &getkeysandflags::GETKEYSANDFLAGS,
-        &help::HELP,
+        &getkeys::GETKEYSANDFLAGS,
+        &HELP,
         &info::INFO,
         &list::LIST,
     ],
     tips: &["nondeterministic_output_order"],
     example: "> COMMAND\n...",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|_, _, reply| {
+        reply.array(table().len());
+        table().iter().for_each(|command| reply_row(Some(command), reply));
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
 
-fn run(_: &mut SessionContext<'_>, _: Args<'_>, reply: &mut Reply<'_>) -> Result<Next, Unfinished> {
-    reply.array(table().len());
-    table().iter().for_each(|command| reply_row(Some(command), reply));
-    Ok(Next::Done)
-}
+static HELP: Command = Command {
+    name: "command|help",
+    since: "5.0.0",
+    group: Group::Server,
+    categories: Categories::CONNECTION,
+    example: "> COMMAND HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("command", COMMAND.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
+};

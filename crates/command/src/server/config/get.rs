@@ -4,8 +4,7 @@ use base::glob::matches;
 
 use crate::prelude::*;
 
-/// The row.
-pub static GET: Command = Command {
+pub(super) static GET: Command = Command {
     name: "config|get",
     summary: "Returns each option whose name matches a pattern, and its value.",
     since: "2.0.0",

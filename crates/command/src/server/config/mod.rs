@@ -1,22 +1,33 @@
 //! CONFIG: the options of the server.
 
 mod get;
-mod help;
 mod resetstat;
 mod rewrite;
 mod set;
 
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
-/// The row.
-pub static CONFIG: Command = Command {
+pub(super) static CONFIG: Command = Command {
     name: "config",
     summary: "Tells and sets the options of the server.",
     since: "2.0.0",
     complexity: "Depends on the subcommand",
     group: Group::Server,
     arity: Arity::at_least(2),
-    subcommands: &[&get::GET, &help::HELP, &resetstat::RESETSTAT, &rewrite::REWRITE, &set::SET],
+    subcommands: &[&get::GET, &HELP, &resetstat::RESETSTAT, &rewrite::REWRITE, &set::SET],
     handler: Handler::Container,
     ..Command::DEFAULT
+};
+
+static HELP: Command = Command {
+    name: "config|help",
+    since: "5.0.0",
+    group: Group::Server,
+    example: "> CONFIG HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("config", CONFIG.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
 };

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static RESETSTAT: Command = Command {
+pub(super) static RESETSTAT: Command = Command {
     name: "config|resetstat",
     summary: "Sets the counters of INFO to zero.",
     since: "2.0.0",
@@ -15,16 +14,10 @@ pub static RESETSTAT: Command = Command {
         .with(Flags::STALE)
         .with(Flags::UNGUARDED),
     example: "> CONFIG RESETSTAT\nOK",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        cx.host.reset_statistics();
+        reply.ok();
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    cx.host.reset_statistics();
-    reply.ok();
-    Ok(Next::Done)
-}

@@ -6,8 +6,7 @@ use crate::prelude::*;
 const NO_FILE: CommandError =
     CommandError::Fixed("ERR The server is running without a config file");
 
-/// The row.
-pub static REWRITE: Command = Command {
+pub(super) static REWRITE: Command = Command {
     name: "config|rewrite",
     summary: "Writes the options that differ from the configuration file back to it.",
     since: "2.8.0",

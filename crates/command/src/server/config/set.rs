@@ -2,12 +2,11 @@
 
 use resp::RequestView;
 
-use crate::error::quoted;
+use crate::handler::error::quoted;
 use crate::host::ConfigError;
 use crate::prelude::*;
 
-/// The row.
-pub static SET: Command = Command {
+pub(super) static SET: Command = Command {
     name: "config|set",
     summary: "Sets options, all or none.",
     since: "2.0.0",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::client_info::ClientInfo;
+use crate::host::client_info::ClientInfo;
 use crate::prelude::*;
 
 const DISABLED: CommandError = CommandError::Fixed("ERR maxmemory-clients is disabled.");
@@ -10,8 +10,7 @@ const DISABLED: CommandError = CommandError::Fixed("ERR maxmemory-clients is dis
 const SMALLEST_POWER: u32 = 15;
 const LARGEST_POWER: u32 = 33;
 
-/// The row.
-pub static CLIENT_EVICTION: Command = Command {
+pub(super) static CLIENT_EVICTION: Command = Command {
     name: "debug|client-eviction",
     summary: "Tells how many clients take how much memory, of those that may be evicted.",
     since: "7.0.0",

@@ -3,8 +3,7 @@
 use crate::host::RewriteError;
 use crate::prelude::*;
 
-/// The row.
-pub static CONFIG_REWRITE_FORCE_ALL: Command = Command {
+pub(super) static CONFIG_REWRITE_FORCE_ALL: Command = Command {
     name: "debug|config-rewrite-force-all",
     summary: "Writes all options to the configuration file, those that are as by default too.",
     since: "7.0.0",

@@ -16,8 +16,7 @@ const ROW: Command = Command {
     ..Command::DEFAULT
 };
 
-/// The row.
-pub static ASSERT: Command = Command {
+pub(super) static ASSERT: Command = Command {
     name: "debug|assert",
     summary: "Ends the server by an assertion that does not hold.",
     handler: Handler::Control(|cx, _, _| {
@@ -29,8 +28,7 @@ pub static ASSERT: Command = Command {
     ..ROW
 };
 
-/// The row.
-pub static OOM: Command = Command {
+pub(super) static OOM: Command = Command {
     name: "debug|oom",
     summary: "Ends the server for want of memory.",
     handler: Handler::Control(|cx, _, _| {
@@ -41,16 +39,14 @@ pub static OOM: Command = Command {
     ..ROW
 };
 
-/// The row.
-pub static PANIC: Command = Command {
+pub(super) static PANIC: Command = Command {
     name: "debug|panic",
     summary: "Ends the server by a failure that it finds itself.",
     handler: Handler::Control(|cx, _, _| cx.host.process()?.crash(Crash::Failure)),
     ..ROW
 };
 
-/// The row.
-pub static SEGFAULT: Command = Command {
+pub(super) static SEGFAULT: Command = Command {
     name: "debug|segfault",
     summary: "Ends the server by a write to memory that it may not write.",
     handler: Handler::Control(|cx, _, _| cx.host.process()?.crash(Crash::Fault)),

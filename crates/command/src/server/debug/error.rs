@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static ERROR: Command = Command {
+pub(super) static ERROR: Command = Command {
     name: "debug|error",
     summary: "Replies with an error of that text.",
     since: "1.0.0",
@@ -11,15 +10,9 @@ pub static ERROR: Command = Command {
     arity: Arity::exactly(3),
     args: &[Arg::string("text").among(&["ERR hill"])],
     example: "> DEBUG ERROR hill\n(error) hill",
-    handler: Handler::Control(run),
+    handler: Handler::Control(|_, args, reply| {
+        reply.error(args.at(2));
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    _: &mut ControlContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Unfinished> {
-    reply.error(args.at(2));
-    Ok(())
-}

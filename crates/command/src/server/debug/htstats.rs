@@ -6,8 +6,7 @@ use crate::prelude::*;
 
 const OUT_OF_RANGE: CommandError = CommandError::Fixed("ERR Out of range database");
 
-/// The row.
-pub static HTSTATS: Command = Command {
+pub(super) static HTSTATS: Command = Command {
     name: "debug|htstats",
     summary: "Tells how many keys a database has, and how many of them expire.",
     since: "1.0.0",

@@ -10,8 +10,7 @@ const NO_TABLE: CommandError = CommandError::Fixed(
     "ERR The value stored at the specified key is not represented using an hash table",
 );
 
-/// The row.
-pub static HTSTATS_KEY: Command = Command {
+pub(super) static HTSTATS_KEY: Command = Command {
     name: "debug|htstats-key",
     summary: "Tells how many elements the table of a hash, set or sorted set has.",
     since: "1.0.0",

@@ -12,8 +12,7 @@ const NO_LISTPACK: CommandError = CommandError::Fixed("ERR Not a listpack encode
 /// Bytes of an entry that are shown, as in Redis.
 const SHOWN_BYTES_MAX: usize = 40;
 
-/// The row.
-pub static LISTPACK: Command = Command {
+pub(super) static LISTPACK: Command = Command {
     name: "debug|listpack",
     summary: "Prints what a value that is one listpack holds.",
     since: "1.0.0",

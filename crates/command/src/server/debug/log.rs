@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static LOG: Command = Command {
+pub(super) static LOG: Command = Command {
     name: "debug|log",
     summary: "Writes the text to the log of the server.",
     since: "1.0.0",
@@ -11,16 +10,10 @@ pub static LOG: Command = Command {
     arity: Arity::exactly(3),
     args: &[Arg::string("text").among(&["hill"])],
     example: "> DEBUG LOG hill\nOK",
-    handler: Handler::Control(run),
+    handler: Handler::Control(|cx, args, reply| {
+        cx.host.process()?.log(args.at(2));
+        reply.ok();
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut ControlContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Unfinished> {
-    cx.host.process()?.log(args.at(2));
-    reply.ok();
-    Ok(())
-}

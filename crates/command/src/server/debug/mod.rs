@@ -8,9 +8,7 @@ mod client_eviction;
 mod config_rewrite_force_all;
 mod crash;
 mod digest;
-mod digest_value;
 mod error;
-mod help;
 mod htstats;
 mod htstats_key;
 mod listpack;
@@ -27,9 +25,9 @@ mod stringmatch_len;
 use keyspace::{Object, WriteView};
 
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
-/// The row.
-pub static DEBUG: Command = Command {
+pub(crate) static DEBUG: Command = Command {
     name: "debug",
     summary: "Helps to test the server; option enable-debug-command allows it.",
     since: "1.0.0",
@@ -70,9 +68,9 @@ static SUBCOMMANDS: &[&Command] = &[
     &client_eviction::CLIENT_EVICTION,
     &config_rewrite_force_all::CONFIG_REWRITE_FORCE_ALL,
     &digest::DIGEST,
-    &digest_value::DIGEST_VALUE,
+    &digest::DIGEST_VALUE,
     &error::ERROR,
-    &help::HELP,
+    &HELP,
     &htstats::HTSTATS,
     &htstats_key::HTSTATS_KEY,
     &listpack::LISTPACK,
@@ -89,6 +87,18 @@ static SUBCOMMANDS: &[&Command] = &[
     &sleep::SLEEP,
     &stringmatch_len::STRINGMATCH_LEN,
 ];
+
+static HELP: Command = Command {
+    name: "debug|help",
+    flags: Flags::NONE,
+    group: Group::Server,
+    example: "> DEBUG HELP\n...",
+    handler: Handler::Control(|_, _, reply| {
+        reply_help("debug", SUBCOMMANDS, reply);
+        Ok(())
+    }),
+    ..help::ROW
+};
 
 /// Switches of Redis's own tests for what is not here, and the number of their arguments: they are
 /// accepted, so that the tests behind them run, and do nothing.

@@ -11,8 +11,7 @@ const CLOCK_MASK: i64 = 0x00ff_ffff;
 /// A longer text is not written as a number.
 const NUMBER_BYTES_MAX: usize = 11;
 
-/// The row.
-pub static OBJECT: Command = Command {
+pub(super) static OBJECT: Command = Command {
     name: "debug|object",
     summary: "Tells where a value lies, how it is encoded, and when it was used last.",
     since: "1.0.0",

@@ -3,8 +3,7 @@
 use super::truth;
 use crate::prelude::*;
 
-/// The row.
-pub static PAUSE_CRON: Command = Command {
+pub(super) static PAUSE_CRON: Command = Command {
     name: "debug|pause-cron",
     summary: "Stops, with 1, what the server does by itself, or lets it go on.",
     since: "1.0.0",
@@ -12,16 +11,10 @@ pub static PAUSE_CRON: Command = Command {
     arity: Arity::exactly(3),
     args: &[Arg::integer("on").within(0, 0)],
     example: "> DEBUG PAUSE-CRON 0\nOK",
-    handler: Handler::Control(run),
+    handler: Handler::Control(|cx, args, reply| {
+        cx.host.process()?.pause_service(truth(args.at(2)));
+        reply.ok();
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut ControlContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Unfinished> {
-    cx.host.process()?.pause_service(truth(args.at(2)));
-    reply.ok();
-    Ok(())
-}

@@ -3,7 +3,7 @@
 use base::number::parse_i64;
 use keyspace::Expiry;
 
-use crate::error::quoted;
+use crate::handler::error::quoted;
 use crate::prelude::*;
 
 /// `DEBUG POPULATE count prefix size`.
@@ -13,8 +13,7 @@ const ARGUMENTS_MAX: usize = 5;
 /// The length at which Redis cuts the names of these keys.
 const NAME_BYTES_MAX: usize = 127;
 
-/// The row.
-pub static POPULATE: Command = Command {
+pub(super) static POPULATE: Command = Command {
     name: "debug|populate",
     summary: "Makes keys with a number at their end, where they are absent.",
     since: "1.0.0",

@@ -13,8 +13,7 @@ const UNKNOWN: CommandError = CommandError::Fixed(
      string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
 );
 
-/// The row.
-pub static PROTOCOL: Command = Command {
+pub(super) static PROTOCOL: Command = Command {
     name: "debug|protocol",
     summary: "Replies with a value of the type that is named.",
     since: "1.0.0",

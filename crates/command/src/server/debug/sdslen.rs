@@ -7,8 +7,7 @@ use crate::prelude::*;
 
 const NO_STRING: CommandError = CommandError::Fixed("ERR Not an sds encoded string.");
 
-/// The row.
-pub static SDSLEN: Command = Command {
+pub(super) static SDSLEN: Command = Command {
     name: "debug|sdslen",
     summary: "Tells how long a key and the string there are, and what memory they take.",
     since: "1.0.0",
@@ -18,18 +17,12 @@ pub static SDSLEN: Command = Command {
     note: "A key and its value lie in one block without room to grow: what the block takes beside \
         the key is counted for the value.",
     example: "> SET lake deep\nOK\n> DEBUG SDSLEN lake\n...",
-    handler: Handler::Control(run),
+    handler: Handler::Control(|cx, args, reply| {
+        reply.simple(peek(cx, args.at(2), describe).ok_or(NO_KEY)??);
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut ControlContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Unfinished> {
-    reply.simple(peek(cx, args.at(2), describe).ok_or(NO_KEY)??);
-    Ok(())
-}
 
 fn describe(entry: &Object<'_>) -> Result<String, CommandError> {
     if !["embstr", "raw"].contains(&entry.encoding_name()) {

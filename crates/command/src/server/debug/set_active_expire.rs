@@ -3,8 +3,7 @@
 use super::truth;
 use crate::prelude::*;
 
-/// The row.
-pub static SET_ACTIVE_EXPIRE: Command = Command {
+pub(super) static SET_ACTIVE_EXPIRE: Command = Command {
     name: "debug|set-active-expire",
     summary: "Stops, with 0, the search for keys that have expired, or lets it go on.",
     since: "1.0.0",
@@ -12,16 +11,10 @@ pub static SET_ACTIVE_EXPIRE: Command = Command {
     arity: Arity::exactly(3),
     args: &[Arg::integer("on").within(0, 1)],
     example: "> DEBUG SET-ACTIVE-EXPIRE 1\nOK",
-    handler: Handler::Control(run),
+    handler: Handler::Control(|cx, args, reply| {
+        cx.host.set_active_expire(truth(args.at(2)));
+        reply.ok();
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut ControlContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Unfinished> {
-    cx.host.set_active_expire(truth(args.at(2)));
-    reply.ok();
-    Ok(())
-}

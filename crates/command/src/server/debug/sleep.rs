@@ -7,8 +7,7 @@ use crate::prelude::*;
 /// The longest sleep.
 const SECONDS_MAX: f64 = 86_400.0;
 
-/// The row.
-pub static SLEEP: Command = Command {
+pub(super) static SLEEP: Command = Command {
     name: "debug|sleep",
     summary: "Makes the worker that serves the session sleep.",
     since: "1.0.0",
@@ -16,19 +15,13 @@ pub static SLEEP: Command = Command {
     arity: Arity::exactly(3),
     args: &[Arg::double("seconds").among(&["0", "0.001"])],
     example: "> DEBUG SLEEP 0\nOK",
-    handler: Handler::Control(run),
+    handler: Handler::Control(|cx, args, reply| {
+        cx.host.sleep(duration(args.at(2)));
+        reply.ok();
+        Ok(())
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut ControlContext<'_>,
-    args: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<(), Unfinished> {
-    cx.host.sleep(duration(args.at(2)));
-    reply.ok();
-    Ok(())
-}
 
 /// Returns the duration that `text` tells in seconds; what is no number, or a negative one, is no
 /// time at all, and more than a day is a day.

@@ -8,8 +8,7 @@ use crate::prelude::*;
 const ROUNDS: u32 = 20_000;
 const LENGTH_MAX: u64 = 32;
 
-/// The row.
-pub static STRINGMATCH_LEN: Command = Command {
+pub(super) static STRINGMATCH_LEN: Command = Command {
     name: "debug|stringmatch-len",
     summary: "Matches many texts of chance with patterns of chance, and survives it.",
     since: "1.0.0",

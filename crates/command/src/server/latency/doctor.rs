@@ -2,11 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::observe::{LatencyEvent, LatencySeries};
+use crate::host::observe::{LatencyEvent, LatencySeries};
 use crate::prelude::*;
 
-/// The row.
-pub static DOCTOR: Command = Command {
+pub(super) static DOCTOR: Command = Command {
     name: "latency|doctor",
     summary: "Tells about the spikes in words, and what may help.",
     since: "2.8.13",
@@ -15,19 +14,13 @@ pub static DOCTOR: Command = Command {
     flags: Flags::ADMIN.with(Flags::NOSCRIPT).with(Flags::LOADING).with(Flags::STALE),
     tips: &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"],
     example: "> LATENCY DOCTOR\n...",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        let text = report(cx.host.latency_threshold_ms(), &cx.host.latency_series());
+        reply.verbatim(*b"txt", text);
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    let text = report(cx.host.latency_threshold_ms(), &cx.host.latency_series());
-    reply.verbatim(*b"txt", text);
-    Ok(Next::Done)
-}
 
 fn report(threshold_ms: u64, all: &[LatencySeries]) -> String {
     if all.is_empty() && threshold_ms == 0 {

@@ -1,7 +1,7 @@
 //! LATENCY GRAPH: the spikes of one event as a picture.
 
 use super::series_of;
-use crate::observe::LatencySeries;
+use crate::host::observe::LatencySeries;
 use crate::prelude::*;
 
 /// Spikes in one row of the picture.
@@ -11,8 +11,7 @@ const LINES: u64 = 4;
 /// What stands at the top of a column: a line has a low, a middle and a high one.
 const TOPS: [char; 3] = ['_', 'o', '#'];
 
-/// The row.
-pub static GRAPH: Command = Command {
+pub(super) static GRAPH: Command = Command {
     name: "latency|graph",
     summary: "Draws the spikes of an event.",
     since: "2.8.13",
@@ -99,7 +98,7 @@ fn age(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::LatencyEvent;
+    use crate::host::observe::LatencyEvent;
 
     #[test]
     fn columns_are_as_high_as_their_spikes() {

@@ -1,10 +1,9 @@
 //! LATENCY HISTOGRAM: how long commands take.
 
-use crate::observe::CommandTimes;
+use crate::host::observe::CommandTimes;
 use crate::prelude::*;
 
-/// The row.
-pub static HISTOGRAM: Command = Command {
+pub(super) static HISTOGRAM: Command = Command {
     name: "latency|histogram",
     summary: "Returns how many calls of commands took at most how long.",
     since: "7.0.0",

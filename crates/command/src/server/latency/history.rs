@@ -4,8 +4,7 @@ use super::graph::GRAPH;
 use super::series_of;
 use crate::prelude::*;
 
-/// The row.
-pub static HISTORY: Command = Command {
+pub(super) static HISTORY: Command = Command {
     name: "latency|history",
     summary: "Returns the spikes of an event, the oldest first.",
     example: "> LATENCY HISTORY command\n(empty array)",

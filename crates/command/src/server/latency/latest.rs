@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static LATEST: Command = Command {
+pub(super) static LATEST: Command = Command {
     name: "latency|latest",
     summary: "Returns the latest spike of each event that had any.",
     since: "2.8.13",

@@ -2,17 +2,16 @@
 
 mod doctor;
 mod graph;
-mod help;
 mod histogram;
 mod history;
 mod latest;
 mod reset;
 
-use crate::observe::LatencySeries;
+use crate::host::observe::LatencySeries;
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
-/// The row.
-pub static LATENCY: Command = Command {
+pub(super) static LATENCY: Command = Command {
     name: "latency",
     summary: "Tells what took long, and how long commands take.",
     since: "2.8.13",
@@ -22,7 +21,7 @@ pub static LATENCY: Command = Command {
     subcommands: &[
         &doctor::DOCTOR,
         &graph::GRAPH,
-        &help::HELP,
+        &HELP,
         &histogram::HISTOGRAM,
         &history::HISTORY,
         &latest::LATEST,
@@ -30,6 +29,18 @@ pub static LATENCY: Command = Command {
     ],
     handler: Handler::Container,
     ..Command::DEFAULT
+};
+
+static HELP: Command = Command {
+    name: "latency|help",
+    since: "2.8.13",
+    group: Group::Server,
+    example: "> LATENCY HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("latency", LATENCY.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
 };
 
 /// Returns the spikes of the event called `name`, where there are any.

@@ -1,10 +1,9 @@
 //! LATENCY RESET: no spikes.
 
-use crate::observe::LatencyEvent;
+use crate::host::observe::LatencyEvent;
 use crate::prelude::*;
 
-/// The row.
-pub static RESET: Command = Command {
+pub(super) static RESET: Command = Command {
     name: "latency|reset",
     summary: "Forgets the spikes of the named events, or of all.",
     since: "2.8.13",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::observe::{MemoryReport, ratio};
+use crate::host::observe::{MemoryReport, ratio};
 use crate::prelude::*;
 
 /// Below this nothing can be told: fixed costs outweigh everything else.
@@ -15,8 +15,7 @@ const RESIDENT_EXCESS_MIN: u64 = 10 << 20;
 /// What a client may take on average.
 const CLIENT_BYTES_MAX: u64 = 200 << 10;
 
-/// The row.
-pub static DOCTOR: Command = Command {
+pub(super) static DOCTOR: Command = Command {
     name: "memory|doctor",
     summary: "Tells in words what is unusual about memory.",
     since: "4.0.0",
@@ -25,18 +24,12 @@ pub static DOCTOR: Command = Command {
     flags: Flags::UNGUARDED,
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
     example: "> MEMORY DOCTOR\n...",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        reply.verbatim(*b"txt", text(&cx.host.memory_report()));
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    reply.verbatim(*b"txt", text(&cx.host.memory_report()));
-    Ok(Next::Done)
-}
 
 fn text(report: &MemoryReport) -> String {
     if report.used < USED_BYTES_MIN {

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static MALLOC_STATS: Command = Command {
+pub(super) static MALLOC_STATS: Command = Command {
     name: "memory|malloc-stats",
     summary: "Returns what the allocators tell of themselves, for people.",
     since: "4.0.0",
@@ -14,15 +13,9 @@ pub static MALLOC_STATS: Command = Command {
     note: "The allocator of the data is the arena, so the text is not jemalloc's.",
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
     example: "> MEMORY MALLOC-STATS\n...",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        reply.verbatim(*b"txt", cx.host.allocator_text());
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    reply.verbatim(*b"txt", cx.host.allocator_text());
-    Ok(Next::Done)
-}

@@ -1,16 +1,15 @@
 //! MEMORY: where memory goes.
 
 mod doctor;
-mod help;
 mod malloc_stats;
 mod purge;
 mod stats;
 mod usage;
 
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
-/// The row.
-pub static MEMORY: Command = Command {
+pub(super) static MEMORY: Command = Command {
     name: "memory",
     summary: "Tells where memory goes.",
     since: "4.0.0",
@@ -19,7 +18,7 @@ pub static MEMORY: Command = Command {
     arity: Arity::at_least(2),
     subcommands: &[
         &doctor::DOCTOR,
-        &help::HELP,
+        &HELP,
         &malloc_stats::MALLOC_STATS,
         &purge::PURGE,
         &stats::STATS,
@@ -27,4 +26,16 @@ pub static MEMORY: Command = Command {
     ],
     handler: Handler::Container,
     ..Command::DEFAULT
+};
+
+static HELP: Command = Command {
+    name: "memory|help",
+    since: "4.0.0",
+    group: Group::Server,
+    example: "> MEMORY HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("memory", MEMORY.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
 };

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static PURGE: Command = Command {
+pub(super) static PURGE: Command = Command {
     name: "memory|purge",
     summary: "Gives memory that nothing uses back to the system.",
     since: "4.0.0",
@@ -15,16 +14,10 @@ pub static PURGE: Command = Command {
            heap. It does not empty a segment that still holds something.",
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
     example: "> MEMORY PURGE\nOK",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        cx.host.purge_memory();
+        reply.ok();
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    cx.host.purge_memory();
-    reply.ok();
-    Ok(Next::Done)
-}

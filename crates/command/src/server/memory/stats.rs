@@ -1,10 +1,9 @@
 //! MEMORY STATS: where memory goes, as figures.
 
-use crate::observe::{MemoryReport, ratio};
+use crate::host::observe::{MemoryReport, ratio};
 use crate::prelude::*;
 
-/// The row.
-pub static STATS: Command = Command {
+pub(super) static STATS: Command = Command {
     name: "memory|stats",
     summary: "Returns where memory goes, as figures.",
     since: "4.0.0",

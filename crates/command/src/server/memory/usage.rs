@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static USAGE: Command = Command {
+pub(super) static USAGE: Command = Command {
     name: "memory|usage",
     summary: "Returns the bytes of memory that a key and its value take.",
     since: "4.0.0",

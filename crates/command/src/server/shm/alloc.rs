@@ -6,8 +6,7 @@
 use super::close::CLOSE;
 use crate::prelude::*;
 
-/// The row.
-pub static ALLOC: Command = Command {
+pub(super) static ALLOC: Command = Command {
     name: "shm|alloc",
     summary: "Returns the offset of so many bytes of upload memory, to be written.",
     flags: Flags::NOSCRIPT.with(Flags::NO_MULTI).with(Flags::FAST),

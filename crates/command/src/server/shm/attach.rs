@@ -10,8 +10,7 @@ use crate::prelude::*;
 /// The version of what SHM's replies say and of what their descriptors hold.
 const VERSION: u64 = 4;
 
-/// The row.
-pub static ATTACH: Command = Command {
+pub(super) static ATTACH: Command = Command {
     name: "shm|attach",
     summary: "Begins to share the data's memory with this process, for reading.",
     since: "7.2.4",

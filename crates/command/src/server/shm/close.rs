@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static CLOSE: Command = Command {
+pub(super) static CLOSE: Command = Command {
     name: "shm|close",
     summary: "Ends a lane of this connection.",
     since: "7.2.4",

@@ -16,8 +16,7 @@ const MODE: Arg = Arg::one_of(
     &[Arg::word("copy", "COPY"), Arg::word("copied", "COPIED"), Arg::word("adopt", "ADOPT")],
 );
 
-/// The row.
-pub static COMMIT: Command = Command {
+pub(super) static COMMIT: Command = Command {
     name: "shm|commit",
     summary: "Makes a key hold what was written to upload memory, as SET does.",
     since: "7.2.4",

@@ -5,11 +5,10 @@
 //! most, and any other request gives it up: its client may have written the upload anew.
 
 use super::commit::COMMIT;
-use crate::outcome::CopyAhead;
+use crate::handler::outcome::CopyAhead;
 use crate::prelude::*;
 
-/// The row.
-pub static COPY: Command = Command {
+pub(super) static COPY: Command = Command {
     name: "shm|copy",
     summary: "Copies a part of an upload that is written already, ahead of its COMMIT.",
     complexity: "O(N), N being the length of the part",

@@ -3,8 +3,7 @@
 use super::alloc::ALLOC;
 use crate::prelude::*;
 
-/// The row.
-pub static FREE: Command = Command {
+pub(super) static FREE: Command = Command {
     name: "shm|free",
     summary: "Gives upload memory back that was allocated and not committed.",
     args: &[Arg::integer("offset")],

@@ -8,8 +8,7 @@
 use crate::host::LaneOffer;
 use crate::prelude::*;
 
-/// The row.
-pub static LANE: Command = Command {
+pub(super) static LANE: Command = Command {
     name: "shm|lane",
     summary: "Makes a connection through shared memory, with rings of these sizes.",
     since: "7.2.4",

@@ -7,7 +7,6 @@ mod close;
 mod commit;
 mod copy;
 mod free;
-mod help;
 mod lane;
 mod open;
 mod seal;
@@ -16,9 +15,9 @@ mod take;
 mod upload;
 
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
-/// The row.
-pub static SHM: Command = Command {
+pub(super) static SHM: Command = Command {
     name: "shm",
     summary: "Shares memory with a process on this host, for reads, requests and values.",
     since: "7.2.4",
@@ -32,7 +31,7 @@ pub static SHM: Command = Command {
         &commit::COMMIT,
         &copy::COPY,
         &free::FREE,
-        &help::HELP,
+        &HELP,
         &lane::LANE,
         &open::OPEN,
         &seal::SEAL,
@@ -42,6 +41,18 @@ pub static SHM: Command = Command {
     ],
     handler: Handler::Container,
     ..Command::DEFAULT
+};
+
+static HELP: Command = Command {
+    name: "shm|help",
+    since: "7.2.4",
+    group: Group::Server,
+    example: "> SHM HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("shm", SHM.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
 };
 
 /// Returns the argument at `index`: an offset, a serial or a number of bytes.

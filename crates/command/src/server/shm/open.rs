@@ -5,8 +5,7 @@
 use super::close::CLOSE;
 use crate::prelude::*;
 
-/// The row.
-pub static OPEN: Command = Command {
+pub(super) static OPEN: Command = Command {
     name: "shm|open",
     summary: "Opens upload memory that its client has mapped and sealed; returns 1 once done.",
     args: &[Arg::integer("offset")],

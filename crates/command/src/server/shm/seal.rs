@@ -3,8 +3,7 @@
 use super::close::CLOSE;
 use crate::prelude::*;
 
-/// The row.
-pub static SEAL: Command = Command {
+pub(super) static SEAL: Command = Command {
     name: "shm|seal",
     summary: "Begins to serve a lane that this process has mapped and sealed.",
     example: "> SHM SEAL 7\n...",

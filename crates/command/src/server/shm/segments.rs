@@ -11,8 +11,7 @@
 use crate::host::MemorySegments;
 use crate::prelude::*;
 
-/// The row.
-pub static SEGMENTS: Command = Command {
+pub(super) static SEGMENTS: Command = Command {
     name: "shm|segments",
     summary: "Returns the data's segments, with descriptors of those made after a serial.",
     since: "7.2.4",

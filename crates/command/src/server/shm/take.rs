@@ -7,8 +7,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static TAKE: Command = Command {
+pub(super) static TAKE: Command = Command {
     name: "shm|take",
     summary: "Removes a key if its value is pinned at this place; returns whether it did.",
     since: "7.2.4",

@@ -7,8 +7,7 @@
 use crate::host::UploadOffer;
 use crate::prelude::*;
 
-/// The row.
-pub static UPLOAD: Command = Command {
+pub(super) static UPLOAD: Command = Command {
     name: "shm|upload",
     summary: "Makes memory of at least so many bytes that this process writes values to.",
     since: "7.2.4",

@@ -9,8 +9,7 @@ const COUNT_DEFAULT: usize = 10;
 const BAD_COUNT: CommandError =
     CommandError::Fixed("ERR count should be greater than or equal to -1");
 
-/// The row.
-pub static GET: Command = Command {
+pub(super) static GET: Command = Command {
     name: "slowlog|get",
     summary: "Returns the latest entries of the slow log.",
     since: "2.2.12",

@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static LEN: Command = Command {
+pub(super) static LEN: Command = Command {
     name: "slowlog|len",
     summary: "Returns the number of entries of the slow log.",
     since: "2.2.12",
@@ -12,15 +11,9 @@ pub static LEN: Command = Command {
     flags: Flags::ADMIN.with(Flags::LOADING).with(Flags::STALE),
     tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
     example: "> SLOWLOG LEN\n(integer) 0",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        reply.integer(cx.host.slow_log_len() as i64);
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    reply.integer(cx.host.slow_log_len() as i64);
-    Ok(Next::Done)
-}

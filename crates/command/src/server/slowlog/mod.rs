@@ -1,21 +1,32 @@
 //! SLOWLOG: the commands that took long.
 
 mod get;
-mod help;
 mod len;
 mod reset;
 
 use crate::prelude::*;
+use crate::table::help::{self, reply_help};
 
-/// The row.
-pub static SLOWLOG: Command = Command {
+pub(super) static SLOWLOG: Command = Command {
     name: "slowlog",
     summary: "Tells which commands took long.",
     since: "2.2.12",
     complexity: "Depends on the subcommand",
     group: Group::Server,
     arity: Arity::at_least(2),
-    subcommands: &[&get::GET, &help::HELP, &len::LEN, &reset::RESET],
+    subcommands: &[&get::GET, &HELP, &len::LEN, &reset::RESET],
     handler: Handler::Container,
     ..Command::DEFAULT
+};
+
+static HELP: Command = Command {
+    name: "slowlog|help",
+    since: "6.2.0",
+    group: Group::Server,
+    example: "> SLOWLOG HELP\n...",
+    handler: Handler::Session(|_, _, reply| {
+        reply_help("slowlog", SLOWLOG.subcommands, reply);
+        Ok(Next::Done)
+    }),
+    ..help::ROW
 };

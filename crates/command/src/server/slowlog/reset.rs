@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 
-/// The row.
-pub static RESET: Command = Command {
+pub(super) static RESET: Command = Command {
     name: "slowlog|reset",
     summary: "Empties the slow log.",
     since: "2.2.12",
@@ -13,16 +12,10 @@ pub static RESET: Command = Command {
     flags: Flags::ADMIN.with(Flags::LOADING).with(Flags::STALE),
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     example: "> SLOWLOG RESET\nOK",
-    handler: Handler::Session(run),
+    handler: Handler::Session(|cx, _, reply| {
+        cx.host.reset_slow_log();
+        reply.ok();
+        Ok(Next::Done)
+    }),
     ..Command::DEFAULT
 };
-
-fn run(
-    cx: &mut SessionContext<'_>,
-    _: Args<'_>,
-    reply: &mut Reply<'_>,
-) -> Result<Next, Unfinished> {
-    cx.host.reset_slow_log();
-    reply.ok();
-    Ok(Next::Done)
-}

@@ -1,0 +1,162 @@
+//! What a handler answers when it is not done: refused, to be run again, or waiting.
+//!
+//! A handler that is done answers `Ok`. Whatever else it answers, it has changed nothing, and what
+//! it has written of a reply is taken back. The engine has one loop that acts on the answer
+//! (`engine/retry.rs`). A value that has to be fetched from a disk first will be one more
+//! [`Need`].
+
+use std::ops::Range;
+use std::time::Duration;
+
+use keyspace::{NeedRoom, Refusal, ShardSet, UploadError, ValueType, WrongType};
+use resp::Reply;
+
+use crate::handler::error::CommandError;
+use crate::host::MemoryRefusal;
+
+/// Why a command is not done.
+#[derive(Debug)]
+pub enum Unfinished {
+    /// It is refused: the reply is this error.
+    Refused(CommandError),
+    /// It is to be run again from the start once this is provided.
+    Again(Need),
+    /// It is to be run again once what it waits for has come.
+    Wait(Wait),
+}
+
+/// What a command needs before it is run again. The engine provides it while no shard is held.
+#[derive(Debug)]
+pub enum Need {
+    /// There is no room for what the command would store.
+    Room(NeedRoom),
+    /// There is no room for so many bytes that a command on several keys would store, though its
+    /// request did not bring them: nothing is evicted while such a command runs.
+    RoomAhead(u64),
+    /// Long values at the command's keys lie where clients may write them, and are to be copied.
+    Owned,
+    /// The upload at this offset is to be copied; the copy is on offer when the command is run
+    /// again.
+    Copied {
+        /// Where the upload is.
+        offset: u64,
+        /// The length of the value.
+        length: u64,
+        /// A part of it may have been copied ahead.
+        is_copied: bool,
+    },
+    /// A part of an upload is to be copied ahead of the request that stores it. The number of bytes
+    /// that are copied then is the reply, and the command is not run again.
+    CopyAhead(Box<CopyAhead>),
+    /// The command touches keys in these shards, which its request does not declare. It is run
+    /// again under their locks and those of its own keys.
+    Shards(Box<ShardSet>),
+}
+
+/// Which part of an upload is to be copied ahead.
+#[derive(Debug)]
+pub struct CopyAhead {
+    /// Where the upload is.
+    pub offset: u64,
+    /// The length of the value.
+    pub length: u64,
+    /// Which of its bytes.
+    pub part: Range<u64>,
+}
+
+/// How a command waits. When one of its keys is ready, its handler is run again for the session
+/// that waits; where the handler answers that it waits again, the session keeps its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// How long it waits; without it, until something happens.
+    pub timeout: Option<Duration>,
+    /// Writes the reply once that time has passed, and at once within EXEC, where nothing waits.
+    pub at_timeout: fn(&mut Reply<'_>),
+    /// How many of the request's keys it waits for, from the first one on. Any of them may end the
+    /// wait. A command that waits for no key is not run again.
+    pub key_count: usize,
+    /// Which type a key has to have to end the wait, if one in particular.
+    pub value_type: Option<ValueType>,
+}
+
+/// What ends a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The time has passed, or CLIENT UNBLOCK says that it has.
+    TimedOut,
+    /// CLIENT UNBLOCK asks for an error.
+    Refused,
+    /// A key is there.
+    Served,
+}
+
+impl Wait {
+    /// The error of [`Wake::Refused`].
+    pub const REFUSED: &'static str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
+    /// Returns a wait for the first `key_count` keys of the request for as long as `timeout`; zero
+    /// is for ever.
+    pub fn new(timeout: Duration, at_timeout: fn(&mut Reply<'_>), key_count: usize) -> Wait {
+        let timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
+        Wait { timeout, at_timeout, key_count, value_type: None }
+    }
+
+    /// Returns the same wait, which only a key of `value_type` ends.
+    pub fn of_type(self, value_type: ValueType) -> Wait {
+        Wait { value_type: Some(value_type), ..self }
+    }
+}
+
+// Every command returns one of these, a GET too.
+const _: () = assert!(size_of::<Result<(), Unfinished>>() <= 40);
+
+impl From<CommandError> for Unfinished {
+    fn from(error: CommandError) -> Unfinished {
+        Unfinished::Refused(error)
+    }
+}
+
+impl From<Need> for Unfinished {
+    fn from(need: Need) -> Unfinished {
+        Unfinished::Again(need)
+    }
+}
+
+impl From<Wait> for Unfinished {
+    fn from(wait: Wait) -> Unfinished {
+        Unfinished::Wait(wait)
+    }
+}
+
+impl From<NeedRoom> for Unfinished {
+    fn from(need: NeedRoom) -> Unfinished {
+        Unfinished::Again(Need::Room(need))
+    }
+}
+
+impl From<Refusal> for Unfinished {
+    fn from(refusal: Refusal) -> Unfinished {
+        match refusal {
+            Refusal::WrongType => Unfinished::Refused(CommandError::WrongType),
+            Refusal::NeedRoom(need) => need.into(),
+        }
+    }
+}
+
+impl From<UploadError> for Unfinished {
+    fn from(error: UploadError) -> Unfinished {
+        Unfinished::Refused(error.into())
+    }
+}
+
+impl From<WrongType> for Unfinished {
+    fn from(_: WrongType) -> Unfinished {
+        Unfinished::Refused(CommandError::WrongType)
+    }
+}
+
+impl From<MemoryRefusal> for Unfinished {
+    fn from(refusal: MemoryRefusal) -> Unfinished {
+        Unfinished::Refused(refusal.into())
+    }
+}

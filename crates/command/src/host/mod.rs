@@ -1,0 +1,161 @@
+//! What commands ask of what is around the engine: an instance, and where it is a server also its
+//! clients, its process and the memory that it shares.
+
+pub(crate) mod client_info;
+mod clients;
+pub(crate) mod info_sections;
+pub(crate) mod observe;
+mod process;
+mod shared_memory;
+
+use std::time::Duration;
+
+use keyspace::Served;
+
+pub use self::clients::{Clients, Pause};
+pub use self::process::{Crash, Process, RewriteError, ShutdownError, ShutdownRequest};
+pub use self::shared_memory::{
+    LaneOffer, MemoryGeometry, MemoryRefusal, MemorySegments, SharedMemory, UploadOffer,
+};
+use crate::handler::error::CommandError;
+use crate::handler::outcome::Unfinished;
+use crate::handler::session::SessionState;
+use crate::host::info_sections::InfoSections;
+use crate::host::observe::Observer;
+
+/// What every instance answers, whatever it is embedded in, and the way to the parts that only a
+/// server has. No method locks a shard: a caller may hold them all.
+pub trait Host: Observer {
+    /// Returns the number of databases that SELECT may choose from, at most
+    /// [`base::DATABASE_COUNT_MAX`].
+    fn database_count(&self) -> usize;
+
+    /// Returns whether the default user has a password.
+    fn requires_password(&self) -> bool;
+
+    /// Returns whether `password` is that of `user`; any password is where none is required.
+    /// Takes the same time wherever the first wrong byte is.
+    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool;
+
+    /// Returns whether `session` may use DEBUG: option `enable-debug-command`.
+    fn allows_debug(&self, session: &SessionState) -> bool;
+
+    /// Returns name and value of each option that `wanted` accepts, by its name and whether it is
+    /// hidden from those who do not ask for just that name, in the table's order.
+    fn config_values(&self, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)>;
+
+    /// Returns the value of the option with this name or alias, in any case, hidden or not.
+    fn config_value(&self, name: &str) -> Option<String> {
+        let is_meant = |known: &str, _: bool| known.eq_ignore_ascii_case(name);
+        self.config_values(&is_meant).pop().map(|(_, value)| value)
+    }
+
+    /// Sets all options of `pairs` (name, value) for `session`, or none.
+    ///
+    /// # Errors
+    /// With the first option that cannot be set, or not by this session.
+    fn config_set(
+        &self,
+        session: &SessionState,
+        pairs: &[(&[u8], &[u8])],
+    ) -> Result<(), ConfigError>;
+
+    /// Returns the version of Redis that the instance says it is.
+    fn redis_version(&self) -> String {
+        crate::REDIS_VERSION.to_owned()
+    }
+
+    /// Sets the counters that CONFIG RESETSTAT names to zero.
+    fn reset_statistics(&self);
+
+    /// Returns the text of INFO for `sections`.
+    fn info(&self, sections: &InfoSections) -> String;
+
+    /// Begins or stops to look for keys that have expired.
+    fn set_active_expire(&self, is_on: bool);
+
+    /// Lets `duration` pass for the calling thread.
+    fn sleep(&self, duration: Duration);
+
+    /// Returns whether session `id`, which waits for a key, may be served: nobody has ended it, or
+    /// taken the right to end its wait. Asked under a guard.
+    fn may_serve(&self, id: u64) -> bool;
+
+    /// Tells a session that its wait was served, or that it is to run its request itself. Called
+    /// without any guard.
+    fn tell_served(&self, served: Served);
+
+    /// Returns the clients of the instance's network.
+    ///
+    /// # Errors
+    /// Where the instance has no network.
+    fn clients(&self) -> Result<&dyn Clients, Unavailable> {
+        Err(Unavailable::Clients)
+    }
+
+    /// Returns the control of the process.
+    ///
+    /// # Errors
+    /// Where the process is not the instance's own.
+    fn process(&self) -> Result<&dyn Process, Unavailable> {
+        Err(Unavailable::Process)
+    }
+
+    /// Returns what shares the instance's memory with other processes.
+    ///
+    /// # Errors
+    /// Where nothing does.
+    fn shared_memory(&self) -> Result<&dyn SharedMemory, Unavailable> {
+        Err(Unavailable::SharedMemory)
+    }
+}
+
+/// A part that a host does not have: it embeds the instance in a program that is no server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// Clients of a network.
+    Clients,
+    /// Control of the process.
+    Process,
+    /// Memory that other processes map.
+    SharedMemory,
+}
+
+impl From<Unavailable> for CommandError {
+    fn from(part: Unavailable) -> CommandError {
+        CommandError::Fixed(match part {
+            Unavailable::Clients => {
+                "ERR this needs clients of a network, which an embedded instance does not have"
+            }
+            Unavailable::Process => {
+                "ERR control of the process is not available in an embedded instance"
+            }
+            Unavailable::SharedMemory => {
+                "ERR shared memory is not available in an embedded instance"
+            }
+        })
+    }
+}
+
+impl From<Unavailable> for Unfinished {
+    fn from(part: Unavailable) -> Unfinished {
+        Unfinished::Refused(part.into())
+    }
+}
+
+/// Why CONFIG SET changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    /// There is no such option.
+    Unknown {
+        /// The name as the peer wrote it.
+        name: Vec<u8>,
+    },
+    /// The option refused the value, or cannot change at all.
+    Refused {
+        /// The option's name.
+        name: String,
+        /// Why, in Redis's words: `argument must be a memory value`.
+        reason: String,
+    },
+}

@@ -1,0 +1,223 @@
+//! Requests drawn from the rows, for tests that want many of them: the walk through a row's
+//! arguments, and one source of words for it.
+//!
+//! What a row's `args` say is all that is known here: a request follows them, so that its command
+//! accepts its form, whatever the data then make of it.
+
+use base::prng::Prng;
+
+use crate::table::argument::{Arg, ArgKind};
+use crate::table::row::{Command, Group};
+
+/// Repetitions of an argument that may be repeated.
+const REPEATS_MAX: u64 = 4;
+
+/// Draws the words of requests; their order follows from the rows, in one walk for all who draw.
+pub trait Draw {
+    /// An argument that may be left out is there once in so many requests.
+    const OPTION_ONE_IN: u64;
+
+    /// Returns the randomness that decides which arguments a request has.
+    fn random(&mut self) -> &mut Prng;
+
+    /// Returns `word`, a name or a token of a row, in upper or lower case.
+    fn word(&mut self, word: &'static str) -> Vec<u8>;
+
+    /// Returns a value for `arg`, which is neither a token alone nor a group.
+    fn value(&mut self, arg: &Arg) -> Vec<u8>;
+
+    /// Returns whether requests may have `arg`.
+    fn knows(&self, arg: &Arg) -> bool {
+        let _ = arg;
+        true
+    }
+
+    /// Is told which command the words that follow are for.
+    fn begin(&mut self, _command: &Command) {}
+
+    /// Returns a request of `command`: each option is there or not, repeated or not.
+    fn request(&mut self, command: &Command) -> Vec<Vec<u8>> {
+        self.begin(command);
+        let mut request = names(self, command);
+        append_all(self, command.args, &mut request);
+        request
+    }
+
+    /// Returns a request of `command` without options and repetitions.
+    fn shortest(&mut self, command: &Command) -> Vec<Vec<u8>> {
+        self.begin(command);
+        let mut request = names(self, command);
+        for arg in command.args.iter().filter(|arg| !arg.optional) {
+            request.extend(self.words(arg));
+        }
+        request
+    }
+
+    /// Returns the words of `arg`, once, as if it were required.
+    fn words(&mut self, arg: &Arg) -> Vec<Vec<u8>> {
+        let mut words = Vec::new();
+        append_all(self, &[Arg { optional: false, multiple: false, ..*arg }], &mut words);
+        words
+    }
+}
+
+fn names<D: Draw + ?Sized>(draw: &mut D, command: &Command) -> Vec<Vec<u8>> {
+    command.name.split('|').map(|name| draw.word(name)).collect()
+}
+
+fn append_all<D: Draw + ?Sized>(draw: &mut D, args: &[Arg], request: &mut Vec<Vec<u8>>) {
+    // Where the number of the next argument stands.
+    let mut count_index = None;
+    for arg in args {
+        if arg.optional && !draw.random().one_in(D::OPTION_ONE_IN) {
+            continue;
+        }
+        let count = if arg.multiple { 1 + draw.random().below(REPEATS_MAX) } else { 1 };
+        if let Some(index) = count_index.take() {
+            request[index] = count.to_string().into();
+        }
+        count_index = arg.counts_next.then_some(request.len());
+        for index in 0..count {
+            if !arg.token.is_empty() && (index == 0 || arg.token_each) {
+                request.push(draw.word(arg.token));
+            }
+            append_value(draw, arg, request);
+        }
+    }
+}
+
+fn append_value<D: Draw + ?Sized>(draw: &mut D, arg: &Arg, request: &mut Vec<Vec<u8>>) {
+    match arg.kind {
+        ArgKind::PureToken => {}
+        ArgKind::Block(args) => append_all(draw, args, request),
+        ArgKind::OneOf(args) => {
+            let known: Vec<&Arg> = args.iter().filter(|arg| draw.knows(arg)).collect();
+            let index = draw.random().below(known.len() as u64) as usize;
+            append_all(draw, std::slice::from_ref(known[index]), request);
+        }
+        _ => request.push(draw.value(arg)),
+    }
+}
+
+/// What requests are like.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// Keys are drawn from so many.
+    pub key_count: u64,
+    /// Values are at most so long.
+    pub value_bytes_max: u64,
+    /// An integer in so many is drawn from all, not from those that make sense; 0 is never.
+    pub wild_one_in: u64,
+}
+
+impl Default for Profile {
+    fn default() -> Profile {
+        Profile { key_count: 20, value_bytes_max: 100, wild_one_in: 0 }
+    }
+}
+
+/// Draws words by the rows alone.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    profile: Profile,
+    random: Prng,
+    /// Which keys the command's group uses most.
+    affinity: Option<u64>,
+}
+
+impl Draw for Generator {
+    const OPTION_ONE_IN: u64 = 2;
+
+    fn random(&mut self) -> &mut Prng {
+        &mut self.random
+    }
+
+    fn begin(&mut self, command: &Command) {
+        self.affinity = command.group.key_affinity();
+    }
+
+    fn word(&mut self, word: &'static str) -> Vec<u8> {
+        if self.random.one_in(3) { word.to_ascii_lowercase().into() } else { word.into() }
+    }
+
+    fn value(&mut self, arg: &Arg) -> Vec<u8> {
+        match arg.kind {
+            _ if !(arg.words.is_empty() || arg.is_open && self.random.one_in(3)) => {
+                self.one_of(arg.words).into()
+            }
+            ArgKind::Key(_) => format!("key:{}", self.key_number()).into(),
+            ArgKind::Integer | ArgKind::UnixTime => self.integer_of(arg).to_string().into(),
+            ArgKind::Double => self.double().into(),
+            ArgKind::Pattern => self.pattern(),
+            ArgKind::String => self.string(),
+            ArgKind::PureToken | ArgKind::Block(_) | ArgKind::OneOf(_) => {
+                unreachable!("the walk takes groups apart")
+            }
+        }
+    }
+}
+
+impl Generator {
+    /// Returns the requests of `seed`.
+    pub fn new(profile: Profile, seed: u64) -> Generator {
+        Generator { profile, random: Prng::new(seed), affinity: None }
+    }
+
+    fn key_number(&mut self) -> u64 {
+        let number = self.random.below(self.profile.key_count);
+        match self.affinity {
+            Some(rest) if number >= rest && !self.random.one_in(8) => {
+                number - (number - rest) % Group::KEY_AFFINITIES
+            }
+            _ => number,
+        }
+    }
+
+    fn integer_of(&mut self, arg: &Arg) -> i64 {
+        let wild = self.profile.wild_one_in;
+        if wild > 0 && !arg.is_tame && self.random.one_in(wild) {
+            return self.random.next() as i64 >> self.random.below(64);
+        }
+        self.integer(arg.range)
+    }
+
+    fn integer(&mut self, (low, high): (i64, i64)) -> i64 {
+        let span = high.abs_diff(low);
+        let offset =
+            if span == u64::MAX { self.random.next() } else { self.random.below(span + 1) };
+        low.wrapping_add_unsigned(offset)
+    }
+
+    fn double(&mut self) -> String {
+        let whole = self.integer((-1000, 1000));
+        match self.random.below(3) {
+            0 => whole.to_string(),
+            1 => format!("{whole}.{}", self.random.below(100_000)),
+            _ => format!("{whole}e{}", self.integer((-10, 10))),
+        }
+    }
+
+    fn pattern(&mut self) -> Vec<u8> {
+        self.one_of(&["*", "key:*", "key:?", "*[0-4]", "*[^0-4]", "key:\\1", "nothing"]).into()
+    }
+
+    /// Integers, numbers, words and bytes: what the commands tell apart.
+    fn string(&mut self) -> Vec<u8> {
+        match self.random.below(5) {
+            0 => self.integer((-1000, 1000)).to_string().into(),
+            1 => (self.random.next() as i64).to_string().into(),
+            2 => self.double().into(),
+            3 => vec![b'x'; self.random.below(self.profile.value_bytes_max + 1) as usize],
+            _ => {
+                let mut bytes =
+                    vec![0; self.random.below(self.profile.value_bytes_max + 1) as usize];
+                self.random.fill(&mut bytes);
+                bytes
+            }
+        }
+    }
+
+    fn one_of(&mut self, words: &'static [&'static str]) -> &'static str {
+        words[self.random.below(words.len() as u64) as usize]
+    }
+}
