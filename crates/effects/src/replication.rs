@@ -28,13 +28,15 @@ impl ReplicationStream {
 
     /// Appends `record` to `out`.
     pub fn write(&mut self, record: &RecordView<'_>, out: &mut Vec<u8>) {
-        let is_several = record.changes().nth(1).is_some();
+        let mut changes = record.changes();
+        let Some(first) = changes.next() else { return };
+        let mut others = changes.peekable();
+        let is_several = others.peek().is_some();
         if is_several {
             put_command(out, [b"MULTI".as_slice()].into_iter());
         }
-        for change in record.changes() {
-            self.write_change(&change, out);
-        }
+        self.write_change(&first, out);
+        others.for_each(|change| self.write_change(&change, out));
         if is_several {
             put_command(out, [b"EXEC".as_slice()].into_iter());
         }

@@ -77,12 +77,6 @@ impl Tally {
         self.places[place].is_brief = is_brief(command);
     }
 
-    /// Counts a command that ran.
-    #[inline]
-    pub fn count_call(&self, command: &'static Command) {
-        add(&self.place(command).calls, 1);
-    }
-
     /// Counts a command that ran and failed with `error`.
     #[cold]
     pub fn count_failure(&self, command: &'static Command, error: &CommandError) {
@@ -260,7 +254,7 @@ mod tests {
         let tally = Tally::new();
         for (index, command) in command::rows().enumerate() {
             for _ in 0..=index {
-                tally.count_call(command);
+                tally.count_calls(tally.slot(command), 1, 0, false);
             }
         }
         let counted: BTreeMap<&str, u64> =

@@ -197,11 +197,11 @@ fn an_instance_may_have_memory_that_others_map_and_the_time_of_the_system() {
     let embedded = Embedded::open(&options, Environment::system()).unwrap();
     assert!(embedded.runtime().segments().is_some());
     let mut session = embedded.session();
-    assert_eq!(run(&mut session, "SET key value PX 1"), "+OK\r\n");
-    while run(&mut session, "EXISTS key") != ":0\r\n" {}
-    let started = embedded.runtime().clock().steady_ns();
-    while embedded.runtime().clock().steady_ns() == started {}
+    assert_eq!(run(&mut session, "SET key value PXAT 1 GET"), "$-1\r\n");
+    assert_eq!(run(&mut session, "SET other value PX 100000000"), "+OK\r\n");
+    assert_eq!(run(&mut session, "EXISTS key other"), ":1\r\n", "the system's time is later");
     embedded.sweep();
+    assert_eq!(run(&mut session, "DBSIZE"), ":1\r\n");
 }
 
 #[test]

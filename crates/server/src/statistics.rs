@@ -246,12 +246,12 @@ mod tests {
     fn counts_of_commands_and_errors_start_anew() {
         let tally = Tally::new();
         let (get, set) = (command::lookup(b"get").unwrap(), command::lookup(b"set").unwrap());
-        tally.count_call(get);
-        tally.count_call(set);
+        tally.count_calls(tally.slot(get), 1, 0, false);
+        tally.count_calls(tally.slot(set), 1, 0, false);
         tally.count_error(b"ERR x");
         let mut before = Counted::default();
         before.add(&tally);
-        tally.count_call(get);
+        tally.count_calls(tally.slot(get), 1, 0, false);
         tally.count_error(b"OOM x");
         let mut after = Counted::default();
         after.add(&tally);
