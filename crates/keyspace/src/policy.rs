@@ -46,17 +46,6 @@ impl EvictionPolicy {
         EvictionPolicy::NoEviction,
     ];
 
-    /// The names of [`EvictionPolicy::ALL`].
-    pub const NAMES: [&'static str; 8] = {
-        let mut names = [""; 8];
-        let mut index = 0;
-        while index < names.len() {
-            names[index] = EvictionPolicy::ALL[index].name();
-            index += 1;
-        }
-        names
-    };
-
     /// Returns Redis's name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,11 +58,6 @@ impl EvictionPolicy {
             EvictionPolicy::VolatileRandom => "volatile-random",
             EvictionPolicy::VolatileTtl => "volatile-ttl",
         }
-    }
-
-    /// Returns the policy called `name`.
-    pub fn named(name: &str) -> Option<EvictionPolicy> {
-        EvictionPolicy::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
     /// Returns whether accesses are counted, not only dated.
@@ -197,15 +181,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_policy_has_its_name() {
+    fn names_tell_what_policies_do() {
         for policy in EvictionPolicy::ALL {
-            assert_eq!(EvictionPolicy::named(policy.name()), Some(policy));
             assert_eq!(policy.is_volatile(), policy.name().starts_with("volatile"));
             assert_eq!(policy.is_random(), policy.name().ends_with("random"));
             assert_eq!(policy.counts_accesses(), policy.name().ends_with("lfu"));
             let minds_uses = policy.name().ends_with("lru") || policy.name().ends_with("lfu");
             assert_eq!(policy.minds_uses(), minds_uses);
         }
-        assert_eq!(EvictionPolicy::named("allkeys"), None);
     }
 }

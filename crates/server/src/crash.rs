@@ -36,17 +36,17 @@ static SHARED: OnceLock<Weak<Shared>> = OnceLock::new();
 pub fn install(settings: &Settings, is_detached: bool) {
     let installed = log::crash_log(settings, is_detached).and_then(|log| {
         sys::crash::install(Report {
-            name: format!("Redis {}", settings.compatible_version),
+            name: format!("Redis {}", settings.process.compatible_version),
             version: format!("Forebay {}", env!("CARGO_PKG_VERSION")),
             log,
-            sections: sections(settings.system_log.is_some()),
+            sections: sections(settings.system_log.is_enabled),
             farewell: FAREWELL,
         })
     });
     if let Err(error) = installed {
         tracing::warn!(%error, "There will be no report of a crash");
     }
-    sys::crash::set_enabled(settings.crash_log);
+    sys::crash::set_enabled(settings.process.crash_log);
     std::panic::set_hook(Box::new(report_panic));
 }
 
