@@ -21,6 +21,7 @@ use crate::closings::Closings;
 use crate::config::options::{Daemon, Network, Process, Settings};
 use crate::config::{Config, base_text, notice, refused, rewrite};
 use crate::connection::End;
+use crate::crash;
 use crate::doors::Doors;
 use crate::lanes::Lanes;
 use crate::latency::LatencyMonitor;
@@ -359,7 +360,7 @@ impl Shared {
         }
         self.attachments.limit_views(settings, keyspace.arena());
         self.log.set_level(settings.log.level);
-        sys::crash::set_enabled(settings.process.crash_log);
+        crash::follow(settings);
         self.watch.set(reported_from(settings), settings.latency.is_tracked);
     }
 

@@ -264,6 +264,10 @@ options! {
         /// Report a crash in the log: where, by which command, with INFO and the clients. Without
         /// it the log names a failed assertion alone.
         crash_log: bool = "crash-log-enabled", Flag, "yes";
+        /// Leave keys and values out of the report of a crash: of a request it shows the name of
+        /// the command, and how long each argument is; registers and the top of the stack it does
+        /// not show.
+        hides_user_data: bool = "hide-user-data-from-log", Flag, "no";
         /// Rounds of expiry and of closing idle clients per second, while there is any to do.
         frequency: u32 = "hz", Clamped { accepted: (0, COUNT_MAX), kept: (1, 500) }, "10";
         /// How much of the time goes into removing expired keys, from 1 to 10.
