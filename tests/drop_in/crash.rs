@@ -189,6 +189,19 @@ fn secrets_are_no_part_of_a_report_and_long_arguments_are_cut() {
 }
 
 #[test]
+fn keys_and_values_are_no_part_of_a_report_where_they_are_hidden() {
+    let hidden = ("hide-user-data-from-log", "yes");
+    let text = Crashing::start(Kind::Forebay, &[hidden]).crash(&["debug segfault mine"], SEGV);
+    assert_in_order(&text, &["argv[0]: '\"debug\"'\n", "argv[2]: 4 bytes\n", END]);
+    assert!(!text.contains("mine") && !text.contains("REGISTERS"), "{text}");
+    let mut crashing = Crashing::start(Kind::Forebay, &[]);
+    let lines = ["CONFIG SET hide-user-data-from-log yes", "debug assert mine"];
+    let text = crashing.crash(&lines, ABRT);
+    assert_in_order(&text, &["client->argv[2] = 4 bytes\n", "argv[2]: 4 bytes\n", END]);
+    assert!(!text.contains("mine"), "{text}");
+}
+
+#[test]
 fn signal_from_outside_is_reported_with_its_sender() {
     let mut crashing = Crashing::start(Kind::Forebay, &[]);
     crashing.server.tcp().call("SET k v");

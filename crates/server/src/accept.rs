@@ -166,13 +166,14 @@ impl Acceptor {
 /// Lets a connection in, or tells it why not.
 fn admit(stream: &Stream, from: Option<SocketAddr>, shared: &Shared, settings: &Settings) -> bool {
     let is_stranger = from.is_some_and(|address| !is_loopback(address.ip()));
-    let refusal = if settings.protected_mode && settings.password.is_empty() && is_stranger {
-        PROTECTED
-    } else if !shared.clients.enter(settings.max_clients as usize) {
-        TOO_MANY_CLIENTS
-    } else {
-        return true;
-    };
+    let refusal =
+        if settings.access.protected_mode && settings.access.password.is_empty() && is_stranger {
+            PROTECTED
+        } else if !shared.clients.enter(settings.network.max_clients as usize) {
+            TOO_MANY_CLIENTS
+        } else {
+            return true;
+        };
     shared.counters[0].rejected.add(1);
     // A peer that cannot take the reason is refused without it.
     let _ = stream.send(refusal);

@@ -276,22 +276,22 @@ impl Attachments {
 
 /// Returns what views of all sessions may hold; 0 is no limit.
 fn view_bytes_max(settings: &Settings) -> u64 {
-    match settings.view_total_max {
-        0 => settings.max_memory.div_ceil(VIEW_TOTAL_SHARE),
+    match settings.sharing.view_total_max {
+        0 => settings.memory.max_bytes.div_ceil(VIEW_TOTAL_SHARE),
         total => total,
     }
 }
 
 /// Returns whether processes of `user_id` may read everything.
 fn may_read(user_id: u32, settings: &Settings) -> bool {
-    let is_listed = settings.shared_read_users.contains(&user_id);
-    settings.shared_reads && (is_own(user_id) || is_listed)
+    let is_listed = settings.sharing.readers.contains(&user_id);
+    settings.sharing.allows_reads && (is_own(user_id) || is_listed)
 }
 
 /// Returns whether values of processes of `user_id` may stay where they wrote them: readers have to
 /// trust them as they trust the server.
 pub fn may_adopt(user_id: u32, settings: &Settings) -> bool {
-    settings.shared_reads && is_own(user_id)
+    settings.sharing.allows_reads && is_own(user_id)
 }
 
 fn is_own(user_id: u32) -> bool {

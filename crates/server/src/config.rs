@@ -5,9 +5,10 @@ mod accepted;
 pub mod check;
 mod command_line;
 pub mod describe;
-pub mod effective;
 mod file;
+pub mod kind;
 pub mod notice;
+pub mod options;
 pub mod rewrite;
 pub mod row;
 mod settings;
@@ -21,14 +22,16 @@ pub use command_line::{CommandLine, read_options};
 pub use file::{
     ConfigError, Directive, Found, Place, base_text, file_error, read_text, with_includes,
 };
-pub use settings::{OomScore, Settings, SystemLog};
+pub use options::Settings;
+pub use settings::{Allowed, OomScore};
 
 use command::ConfigError as SetError;
-use row::{Effect, Kind, Row, When};
+use options::Daemon;
+use row::{Effect, Row, When};
 
 /// Returns every option there is.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    effective::ROWS.iter().copied().chain(accepted::ROWS)
+    options::ROWS.iter().copied().flatten().copied().chain(accepted::ROWS)
 }
 
 /// Returns the option that `name` means, in any case.
@@ -88,16 +91,12 @@ impl Config {
         }
         let canonical = row.kind.canonical(arguments, self.text(row));
         let canonical = canonical.map_err(|message| ConfigError::at(place, message));
-        if row.kind.may_be_impossible() {
+        if row.kind.refusal().is_some() {
             // What is possible is the default, which has not been replaced.
             impossible.replace(row, canonical.err());
             return Ok(());
         }
-        let mut value = canonical?;
-        if matches!(row.kind, Kind::SaveSchedule) && (arguments.is_empty() || !value.is_empty()) {
-            // Further schedules add to it, none at all leaves it, and an empty one clears it.
-            value = format!("{} {value}", self.text(row)).trim().to_owned();
-        }
+        let value = row.kind.gathered(self.text(row), arguments, canonical?);
         self.values.insert(row.name, value);
         self.notice(row);
         Ok(())
@@ -125,13 +124,13 @@ impl Config {
 
     /// Returns the typed values.
     pub fn settings(&self) -> Settings {
-        Settings::read(|row| self.text(row).to_owned())
+        Settings::read(|row| self.text(row))
     }
 
     /// Shows `directory`, absolute, as the working directory: Redis's CONFIG GET answers with the
     /// process's own, whatever path led there.
     pub fn show_directory(&mut self, directory: &Path) {
-        self.values.insert(effective::DIRECTORY.name, directory.display().to_string());
+        self.values.insert(Daemon::directory().name, directory.display().to_string());
     }
 
     /// Sets `row` to `value`, which is canonical: for what the process finds out by itself.
@@ -148,8 +147,8 @@ impl Config {
     fn notice(&mut self, row: &Row) {
         // Of a value that asks for nothing there is nothing to note.
         let asks = row.effect == Effect::Accepted
-            && !row.kind.may_be_impossible()
-            && !(matches!(row.kind, Kind::EventClasses) && self.text(row).is_empty());
+            && row.kind.refusal().is_none()
+            && !row.kind.asks_for_nothing(self.text(row));
         if asks && !self.noticed.contains(&row.name) {
             self.noticed.push(row.name);
         }
@@ -206,7 +205,7 @@ impl Config {
             seen.push(row.name);
             let value =
                 std::str::from_utf8(value).map_err(|_| refused("argument must be UTF-8"))?;
-            let canonical = row.kind.canonical(&arguments_of(row, value), self.text(row));
+            let canonical = row.kind.canonical(&row.kind.arguments(value), self.text(row));
             next.values.insert(row.name, canonical.map_err(|why| refused(&why))?);
             next.notice(row);
         }
@@ -234,14 +233,6 @@ impl Impossible {
 /// Returns why `row` was not set.
 pub fn refused(row: &Row, why: &str) -> SetError {
     SetError::Refused { name: row.name.to_owned(), reason: why.to_owned() }
-}
-
-/// CONFIG SET passes one text, which options of several words split themselves.
-fn arguments_of(row: &Row, value: &str) -> Vec<String> {
-    match row.kind {
-        Kind::Words | Kind::Addresses => value.split_whitespace().map(str::to_owned).collect(),
-        _ => vec![value.to_owned()],
-    }
 }
 
 /// Returns whether `arguments` are one word of blanks. Redis splits a single word once more where
@@ -275,6 +266,8 @@ pub fn from_command_line(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn load(text: &str) -> Result<Config, ConfigError> {
@@ -311,13 +304,49 @@ mod tests {
         for row in rows() {
             assert!(row.name.chars().all(|c| !c.is_ascii_uppercase()), "{}", row.name);
             assert!(!row.doc.is_empty(), "{}", row.name);
-            let arguments = arguments_of(row, row.default);
+            let arguments = row.kind.arguments(row.default);
             let canonical = row.kind.canonical(&arguments, config.text(row));
             assert_eq!(canonical.as_deref(), Ok(row.default), "{}", row.name);
         }
         let settings = config.settings();
-        assert_eq!((settings.port, settings.max_clients), (6379, 10_000));
-        assert_eq!(settings.unix_socket_mode, 0o600);
+        assert_eq!((settings.network.port, settings.network.max_clients), (6379, 10_000));
+    }
+
+    /// The bounds of a row are those of its kind, and its type is chosen beside it.
+    #[test]
+    fn every_value_that_a_row_takes_has_its_type() {
+        for row in rows() {
+            for sample in row.kind.samples() {
+                let config = load(&format!("{} {sample}", row.name));
+                config.unwrap_or_else(|error| panic!("{error}")).settings();
+            }
+        }
+    }
+
+    #[test]
+    fn settings_hold_typed_values_and_what_follows_from_several() {
+        let settings = |text: &str| load(text).unwrap().settings();
+        let times = settings("timeout 7\ntcp-keepalive 0\nslowlog-log-slower-than 0");
+        assert_eq!(times.network.timeout, Some(Duration::from_secs(7)));
+        assert_eq!(times.network.tcp_keepalive, None);
+        assert_eq!(times.latency.slow_log_from, Some(Duration::ZERO));
+        assert_eq!(settings("slowlog-log-slower-than -1").latency.slow_log_from, None);
+        let clients = |text: &str| settings(text).derived.clients_bytes_max;
+        assert_eq!(clients("maxmemory 1gb\nmaxmemory-clients 25%"), Some(256 << 20));
+        assert_eq!(clients("maxmemory-clients 25%"), None);
+        assert_eq!(clients("maxmemory-clients 1"), Some(128 << 10));
+        let segment = |text: &str| settings(text).derived.segment_bytes;
+        assert_eq!([segment(""), segment("maxmemory 1gb")], [64 << 20, 4 << 20]);
+        assert_eq!(segment("maxmemory 1gb\nsegment-size 2mb"), 2 << 20);
+        let score = |mode: &str| settings(&format!("{mode}\noom-score-adj-values 9 8 7")).derived;
+        assert_eq!(score("oom-score-adj no").oom_score, OomScore::Unchanged);
+        assert_eq!(score("oom-score-adj yes").oom_score, OomScore::Relative(9));
+        assert_eq!(score("oom-score-adj absolute").oom_score, OomScore::Absolute(9));
+        let signals = settings("shutdown-on-sigint nosave force").process.shutdown_on_interrupt;
+        assert_eq!((signals.save, signals.force), (Some(false), true));
+        let policy = settings("maxmemory-policy ALLKEYS-LFU").memory.policy;
+        assert_eq!(policy, keyspace::EvictionPolicy::ALLKEYS_LFU);
+        assert_eq!(settings("shm-read-uids 7 x 8").sharing.readers, [7, 8]);
     }
 
     #[test]

@@ -26,8 +26,7 @@ use sys::process::ProcessHandle;
 use sys::socket::{Received, Sent};
 
 use crate::buffers::BufferPool;
-use crate::config::Settings;
-use crate::config::effective::QUERY_BYTES_MAX;
+use crate::config::options::{QUERY_BYTES_MAX, Settings};
 use crate::crash::Running;
 use crate::registry::ClientRecord;
 use crate::shared::Shared;
@@ -537,8 +536,11 @@ impl Connection {
 
     fn decode(&mut self, buffer: &mut [u8], kit: &mut Kit<'_, '_>) -> Decoded {
         let authenticated = self.session.state.authenticated;
-        let limits =
-            Limits { bulk_bytes_max: kit.settings.bulk_bytes_max, authenticated, ..Limits::REDIS };
+        let limits = Limits {
+            bulk_bytes_max: kit.settings.clients.bulk_bytes_max,
+            authenticated,
+            ..Limits::REDIS
+        };
         // AUTH changes the limits of what follows it.
         let requests_max = if authenticated { REQUESTS_PER_BATCH_MAX } else { 1 };
         self.decoder.decode(buffer, kit.batch, requests_max, &limits)
@@ -625,7 +627,7 @@ impl Connection {
     /// Returns why the connection should be closed at `now`, if it should.
     pub fn overdue(&self, settings: &Settings, shared: &Shared, now: UnixMs) -> Option<End> {
         let since = |then: UnixMs| u64::try_from(now.0 - then.0).unwrap_or(0);
-        let soft_ms = settings.output_limit.soft_seconds * 1000;
+        let soft_ms = settings.clients.output_limit.soft_seconds * 1000;
         if self.over_soft_since.is_some_and(|then| since(then) >= soft_ms) {
             return Some(End::OutputLimit);
         }
@@ -633,7 +635,7 @@ impl Connection {
         if self.is_monitor() || self.stall.is_some() {
             return None;
         }
-        let timeout_ms = settings.timeout?.as_millis() as u64;
+        let timeout_ms = settings.network.timeout?.as_millis() as u64;
         if since(self.record.active_at()) < timeout_ms {
             return None;
         }
@@ -674,7 +676,7 @@ impl Connection {
     /// take much at once.
     #[inline]
     fn check_share(&self, kit: &Kit<'_, '_>) -> Result<(), End> {
-        match kit.settings.max_memory_clients {
+        match kit.settings.derived.clients_bytes_max {
             None => Ok(()),
             Some(limit) => self.check_share_of(limit, kit),
         }
@@ -764,8 +766,8 @@ impl Connection {
             return Ok(());
         }
         let most = match self.session.state.authenticated {
-            true => kit.settings.query_bytes_max,
-            false => UNAUTHENTICATED_INPUT_BYTES_MAX.min(kit.settings.query_bytes_max),
+            true => kit.settings.clients.query_bytes_max,
+            false => UNAUTHENTICATED_INPUT_BYTES_MAX.min(kit.settings.clients.query_bytes_max),
         };
         if self.kept_bytes() > most { Err(End::QueryLimit) } else { Ok(()) }
     }
@@ -773,7 +775,7 @@ impl Connection {
     /// Returns the hard limit of unsent output in bytes; 0 is none.
     fn hard_output_bytes(&self, kit: &Kit<'_, '_>) -> u64 {
         match self.session.state.authenticated {
-            true => kit.settings.output_limit.hard_bytes,
+            true => kit.settings.clients.output_limit.hard_bytes,
             false => UNAUTHENTICATED_OUTPUT_BYTES_MAX as u64,
         }
     }
@@ -815,7 +817,7 @@ impl Connection {
 
     fn check_output(&mut self, kit: &Kit<'_, '_>) -> Result<(), End> {
         let unsent = self.unsent_bytes() as u64;
-        let limit = kit.settings.output_limit;
+        let limit = kit.settings.clients.output_limit;
         let hard = self.hard_output_bytes(kit);
         if hard != 0 && unsent > hard {
             return Err(End::OutputLimit);

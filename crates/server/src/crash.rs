@@ -36,18 +36,24 @@ static SHARED: OnceLock<Weak<Shared>> = OnceLock::new();
 pub fn install(settings: &Settings, is_detached: bool) {
     let installed = log::crash_log(settings, is_detached).and_then(|log| {
         sys::crash::install(Report {
-            name: format!("Redis {}", settings.compatible_version),
+            name: format!("Redis {}", settings.process.compatible_version),
             version: format!("Forebay {}", env!("CARGO_PKG_VERSION")),
             log,
-            sections: sections(settings.system_log.is_some()),
+            sections: sections(settings.system_log.is_enabled),
             farewell: FAREWELL,
         })
     });
     if let Err(error) = installed {
         tracing::warn!(%error, "There will be no report of a crash");
     }
-    sys::crash::set_enabled(settings.crash_log);
+    follow(settings);
     std::panic::set_hook(Box::new(report_panic));
+}
+
+/// Has reports be as `settings` ask for them from now on.
+pub fn follow(settings: &Settings) {
+    sys::crash::hide_data(settings.process.hides_user_data);
+    sys::crash::set_enabled(settings.process.crash_log);
 }
 
 /// Makes `shared` the server whose state reports show.
@@ -87,21 +93,25 @@ impl Underway for Running<'_> {
             return; // It has not begun with the first.
         }
         let request = self.requests.at(index);
+        let is_hidden = sys::crash::hides_data();
         match part {
             Part::Signal => {
                 let client = self.client;
                 output.raw("\n------ COMMAND UNDER WAY ------\n");
                 output.formatted(format_args!("client: id={client} fd={}\n", self.descriptor));
-                write_arguments(request, output);
+                write_arguments(request, is_hidden, output);
             }
             Part::Assertion => {
                 output.line(format_args!("=== ASSERTION FAILED CLIENT CONTEXT ==="));
                 output.line(format_args!("client->id = {}", self.client));
                 output.line(format_args!("client->conn = fd={}", self.descriptor));
                 output.line(format_args!("client->argc = {}", request.len()));
-                each_argument(request, |index, argument| {
+                each_argument(request, is_hidden, |index, argument| {
                     output.begin_line(format_args!("client->argv[{index}] = "));
-                    output.quoted(argument);
+                    match argument {
+                        Shown::Text(text) => output.quoted(text),
+                        Shown::Length(bytes) => output.formatted(format_args!("{bytes} bytes")),
+                    }
                     output.raw("\n");
                 });
             }
@@ -112,29 +122,50 @@ impl Underway for Running<'_> {
                 // It may have been ended by another while it ran this.
                 let line = client.map_or_else(String::new, |client| client.to_string());
                 output.formatted(format_args!("{line}\n"));
-                write_arguments(request, output);
+                write_arguments(request, is_hidden, output);
             }
         }
     }
 }
 
 /// Writes the arguments of `request` as Redis's report shows those of the current client.
-fn write_arguments(request: RequestView<'_>, output: &mut Output) {
+fn write_arguments(request: RequestView<'_>, is_hidden: bool, output: &mut Output) {
     output.formatted(format_args!("argc: '{}'\n", request.len()));
-    each_argument(request, |index, argument| {
-        output.formatted(format_args!("argv[{index}]: '"));
-        output.quoted(argument);
-        output.raw("'\n");
+    each_argument(request, is_hidden, |index, argument| match argument {
+        Shown::Text(text) => {
+            output.formatted(format_args!("argv[{index}]: '"));
+            output.quoted(text);
+            output.raw("'\n");
+        }
+        Shown::Length(bytes) => output.formatted(format_args!("argv[{index}]: {bytes} bytes\n")),
     });
 }
 
-/// Calls `show` with the first arguments and what is shown of them.
-fn each_argument(request: RequestView<'_>, mut show: impl FnMut(usize, &[u8])) {
+/// What is shown of an argument.
+enum Shown<'a> {
+    /// Its text, or the beginning of that.
+    Text(&'a [u8]),
+    /// How many bytes it has.
+    Length(usize),
+}
+
+/// Calls `show` with the first arguments and what is shown of them. Where they are hidden, the
+/// words of a command's name are shown alone: what names no command can be anything.
+fn each_argument(
+    request: RequestView<'_>,
+    is_hidden: bool,
+    mut show: impl FnMut(usize, Shown<'_>),
+) {
     let command = command::find_for(request);
+    let name_words = command.map_or(0, |command| command.name.split('|').count());
     for (index, argument) in request.iter().enumerate().take(ARGUMENTS_MAX) {
         let is_secret = command.is_some_and(|command| command.is_secret(request, index));
-        let shown = if is_secret { b"(redacted)" } else { argument };
-        show(index, &shown[..shown.len().min(ARGUMENT_BYTES_MAX)]);
+        let shown = match is_secret {
+            true => Shown::Text(b"(redacted)"),
+            false if is_hidden && index >= name_words => Shown::Length(argument.len()),
+            false => Shown::Text(&argument[..argument.len().min(ARGUMENT_BYTES_MAX)]),
+        };
+        show(index, shown);
     }
 }
 
@@ -227,6 +258,10 @@ mod tests {
     use super::*;
 
     fn check(line: &str, expected: &str) {
+        check_hidden(line, false, expected);
+    }
+
+    fn check_hidden(line: &str, is_hidden: bool, expected: &str) {
         let request = OwnedRequest::new(line.split(' ').map(str::as_bytes));
         let path = std::env::temp_dir().join(format!("forebay-crash-{}", std::process::id()));
         let mut file = std::fs::File::options()
@@ -237,7 +272,7 @@ mod tests {
             .open(&path)
             .unwrap();
         std::fs::remove_file(&path).unwrap();
-        write_arguments(request.view(), &mut Output::to(&file));
+        write_arguments(request.view(), is_hidden, &mut Output::to(&file));
         let mut text = String::new();
         file.rewind().unwrap();
         file.read_to_string(&mut text).unwrap();
@@ -254,6 +289,18 @@ mod tests {
         let many = vec!["a"; 65].join(" ");
         let shown: String = (0..64).map(|index| format!("argv[{index}]: '\"a\"'\n")).collect();
         check(&many, &format!("argc: '65'\n{shown}"));
+    }
+
+    #[test]
+    fn of_hidden_arguments_the_name_of_the_command_is_shown() {
+        let check = |line: &str, expected: &str| check_hidden(line, true, expected);
+        check("set key 7", "argc: '3'\nargv[0]: '\"set\"'\nargv[1]: 3 bytes\nargv[2]: 1 bytes\n");
+        check(
+            "config get port",
+            "argc: '3'\nargv[0]: '\"config\"'\nargv[1]: '\"get\"'\nargv[2]: 4 bytes\n",
+        );
+        check("AUTH hush", "argc: '2'\nargv[0]: '\"AUTH\"'\nargv[1]: '\"(redacted)\"'\n");
+        check("Nope x", "argc: '2'\nargv[0]: 4 bytes\nargv[1]: 1 bytes\n");
     }
 
     #[test]

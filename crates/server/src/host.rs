@@ -11,6 +11,7 @@ use command::{
 };
 use keyspace::Served;
 
+use crate::config::Allowed;
 use crate::connection::End;
 use crate::mailbox::Message;
 use crate::shared::Shared;
@@ -21,18 +22,18 @@ impl Host for Shared {
     }
 
     fn requires_password(&self) -> bool {
-        !self.settings().password.is_empty()
+        !self.settings().access.password.is_empty()
     }
 
     fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
         let settings = self.settings();
-        let is_right =
-            settings.password.is_empty() || is_same_secret(settings.password.as_bytes(), password);
+        let is_right = settings.access.password.is_empty()
+            || is_same_secret(settings.access.password.as_bytes(), password);
         is_right && user == b"default"
     }
 
     fn allows_debug(&self, session: &SessionState) -> bool {
-        self.allows(&self.settings().debug_command, session)
+        self.allows(self.settings().process.debug_command, session)
     }
 
     fn config_values(&self, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)> {
@@ -50,11 +51,11 @@ impl Host for Shared {
         pairs: &[(&[u8], &[u8])],
     ) -> Result<(), ConfigError> {
         let settings = self.settings();
-        self.change_config(pairs, self.allows(&settings.protected_configs, session))
+        self.change_config(pairs, self.allows(settings.process.protected_configs, session))
     }
 
     fn redis_version(&self) -> String {
-        self.settings().compatible_version.clone()
+        self.settings().process.compatible_version.clone()
     }
 
     fn reset_statistics(&self) {
@@ -227,11 +228,11 @@ impl SharedMemory for Shared {
 
 impl Shared {
     /// Returns whether an option of the values `yes`, `local` and `no` lets `session` in.
-    fn allows(&self, option: &str, session: &SessionState) -> bool {
+    fn allows(&self, option: Allowed, session: &SessionState) -> bool {
         match option {
-            "yes" => true,
-            "local" => self.clients.is_local(session.id),
-            _ => false,
+            Allowed::Nobody => false,
+            Allowed::Everybody => true,
+            Allowed::Local => self.clients.is_local(session.id),
         }
     }
 }

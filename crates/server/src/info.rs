@@ -12,7 +12,7 @@ use engine::CommandCounts;
 use keyspace::DatabaseCounts;
 use sys::process::UsageOf;
 
-use crate::config::Settings;
+use crate::config::options::Network;
 use crate::shared::Shared;
 use crate::statistics::{Counted, Rate};
 
@@ -100,7 +100,7 @@ fn server(shared: &Shared, fields: &mut Fields) {
     let (settings, identity) = (shared.settings(), &shared.identity);
     let now = sys::clock::realtime();
     let uptime = (sys::clock::monotonic() - identity.started_monotonic).as_secs();
-    fields.add("redis_version", &settings.compatible_version);
+    fields.add("redis_version", &settings.process.compatible_version);
     fields.add("forebay_version", env!("CARGO_PKG_VERSION"));
     fields.add("redis_git_sha1", "00000000");
     fields.add("redis_git_dirty", 0);
@@ -114,28 +114,28 @@ fn server(shared: &Shared, fields: &mut Fields) {
     fields.add("process_id", std::process::id());
     fields.add("process_supervised", identity.supervisor);
     fields.add("run_id", &identity.run_id);
-    fields.add("tcp_port", settings.port);
+    fields.add("tcp_port", settings.network.port);
     fields.add("server_time_usec", sys::clock::realtime_us());
     fields.add("uptime_in_seconds", uptime);
     fields.add("uptime_in_days", uptime / 86_400);
-    fields.add("hz", settings.frequency);
-    fields.add("configured_hz", settings.frequency);
+    fields.add("hz", settings.process.frequency);
+    fields.add("configured_hz", settings.process.frequency);
     fields.add("lru_clock", (now.0 / 1000) & 0x00ff_ffff);
     fields.add("executable", &identity.executable);
     fields.add("config_file", &identity.config_file);
     fields.add("io_threads_active", 0);
-    listeners(&settings, fields);
+    listeners(&settings.network, fields);
     fields.add("workers", identity.worker_count);
 }
 
 /// Adds a line for each listener, as Redis 7.2 numbers them.
-fn listeners(settings: &Settings, fields: &mut Fields) {
+fn listeners(network: &Network, fields: &mut Fields) {
     let mut texts = Vec::new();
-    if settings.port > 0 {
-        let addresses = settings.bind.iter().map(|address| format!(",bind={address}"));
-        texts.push(format!("name=tcp{},port={}", addresses.collect::<String>(), settings.port));
+    if network.port > 0 {
+        let addresses = network.bind.iter().map(|address| format!(",bind={address}"));
+        texts.push(format!("name=tcp{},port={}", addresses.collect::<String>(), network.port));
     }
-    if let Some(path) = &settings.unix_socket {
+    if let Some(path) = &network.unix_socket {
         texts.push(format!("name=unix,bind={}", path.display()));
     }
     for (index, text) in texts.iter().enumerate() {
@@ -148,7 +148,7 @@ fn clients(shared: &Shared, fields: &mut Fields) {
     let most = |bytes: fn(&ClientInfo) -> usize| clients.iter().map(bytes).max().unwrap_or(0);
     fields.add("connected_clients", shared.clients.len());
     fields.add("cluster_connections", 0);
-    fields.add("maxclients", shared.settings().max_clients);
+    fields.add("maxclients", shared.settings().network.max_clients);
     let input = most(|client| client.query_bytes + client.query_bytes_free);
     fields.add("client_recent_max_input_buffer", input);
     fields.add("client_recent_max_output_buffer", most(|client| client.reply_buffer_bytes));
@@ -176,7 +176,7 @@ fn memory(shared: &Shared, fields: &mut Fields) {
     fields.add_bytes("total_system_memory", system_memory_bytes());
     scripts(fields);
     fields.add_bytes("maxmemory", shared.keyspace().maxmemory());
-    fields.add("maxmemory_policy", shared.settings().max_memory_policy.name());
+    fields.add("maxmemory_policy", shared.settings().memory.policy.name());
     fragmentation(&report, fields);
     fields.add_zeroes(&[
         "mem_not_counted_for_evict",
@@ -372,7 +372,7 @@ fn commands(shared: &Shared, fields: &mut Fields) {
 
 fn latencies(shared: &Shared, fields: &mut Fields) {
     let settings = shared.settings();
-    if !settings.latency_tracking {
+    if !settings.latency.is_tracked {
         return;
     }
     for (name, times) in shared.counted().times {
@@ -380,7 +380,7 @@ fn latencies(shared: &Shared, fields: &mut Fields) {
             let microseconds = times.percentile(*percent) as f64 / 1000.0;
             format!("p{percent}={microseconds:.3}")
         };
-        let texts: Vec<String> = settings.latency_percentiles.iter().map(percentile).collect();
+        let texts: Vec<String> = settings.latency.percentiles.iter().map(percentile).collect();
         fields.add(&format!("latency_percentiles_usec_{name}"), texts.join(","));
     }
 }

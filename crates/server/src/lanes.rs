@@ -145,7 +145,7 @@ impl Shared {
         // Without the lock: the system may take its time to find so much memory.
         let (seat, descriptors) = new_seat(id, maker, shape)?;
         let mut state = self.lanes.state();
-        if !self.clients.enter(self.settings().max_clients as usize) {
+        if !self.clients.enter(self.settings().network.max_clients as usize) {
             return Err(MemoryRefusal::TooManyClients);
         }
         self.runtime.note_client_bytes(bytes as isize);

@@ -25,7 +25,7 @@ const LANE_BYTES_UNLIMITED: u64 = 4 << 30;
 /// Returns the descriptors that a server with these settings needs at most: one for each client,
 /// some more for each lane and session, and one for each segment of memory.
 pub fn descriptors_wanted(settings: &Settings) -> u64 {
-    u64::from(settings.max_clients) + reserve(settings) + shared_descriptors(settings)
+    u64::from(settings.network.max_clients) + reserve(settings) + shared_descriptors(settings)
 }
 
 /// Returns how many of `descriptor_count` descriptors are for the arena's memory alone.
@@ -36,12 +36,12 @@ pub fn memory_descriptors(descriptor_count: u64, settings: &Settings) -> usize {
 /// Returns how much there is of what users share, where the process may have `descriptor_count`
 /// descriptors.
 pub fn shares(descriptor_count: u64, settings: &Settings) -> [(Resource, Limit); 5] {
-    let max_clients = u64::from(settings.max_clients);
+    let max_clients = u64::from(settings.network.max_clients);
     let of_memory = memory_descriptors(descriptor_count, settings) as u64;
     let others = max_clients + of_memory + RESERVED_DESCRIPTORS;
     let left = descriptor_count.saturating_sub(others).max(descriptor_count / FEW_SHARE);
     let lanes = settings.sharing.lanes_max.min(max_clients.div_ceil(LANE_CLIENTS_SHARE));
-    let lane_bytes = match (settings.sharing.lane_total_max, settings.max_memory) {
+    let lane_bytes = match (settings.sharing.lane_total_max, settings.memory.max_bytes) {
         (0, 0) => LANE_BYTES_UNLIMITED,
         (0, limit) => limit / LANE_BYTES_SHARE,
         (total, _) => total,
@@ -70,16 +70,16 @@ fn reserve(settings: &Settings) -> u64 {
 
 /// Returns how many segments the memory may have.
 fn memory_segments(settings: &Settings) -> u64 {
-    let memory = match settings.max_memory {
+    let memory = match settings.memory.max_bytes {
         0 => crate::info::system_memory_bytes(),
         bytes => bytes,
     };
-    memory / settings.segment_bytes
+    memory / settings.derived.segment_bytes
 }
 
 /// What lanes and sessions take beside the one descriptor of each client.
 fn shared_descriptors(settings: &Settings) -> u64 {
-    let lanes = settings.sharing.lanes_max.min(settings.max_clients.into());
+    let lanes = settings.sharing.lanes_max.min(settings.network.max_clients.into());
     lanes * (LANE_DESCRIPTORS as u64 - 1) + SESSIONS_MAX * SESSION_DESCRIPTORS
 }
 
@@ -92,7 +92,7 @@ mod tests {
     fn what_is_wanted_fits_and_few_descriptors_leave_some_clients() {
         let settings = Config::default().settings();
         let wanted = descriptors_wanted(&settings);
-        assert!(clients_within(wanted, &settings) >= settings.max_clients);
+        assert!(clients_within(wanted, &settings) >= settings.network.max_clients);
         assert_eq!(clients_within(100, &settings), 68);
         assert_eq!(clients_within(20, &settings), 1);
     }
@@ -100,15 +100,15 @@ mod tests {
     #[test]
     fn what_users_share_follows_from_descriptors_clients_and_memory() {
         let mut settings = Config::default().settings();
-        (settings.max_clients, settings.sharing.lanes_max) = (1000, 1024);
-        (settings.max_memory, settings.segment_bytes) = (64 << 20, 1 << 20);
+        (settings.network.max_clients, settings.sharing.lanes_max) = (1000, 1024);
+        (settings.memory.max_bytes, settings.derived.segment_bytes) = (64 << 20, 1 << 20);
         let totals =
             |descriptor_count| shares(descriptor_count, &settings).map(|(_, limit)| limit.total);
         assert_eq!(memory_descriptors(8000, &settings), 64);
         assert_eq!(totals(8000), [1024, 500, 16 << 20, 8000 - 1000 - 64 - 64, 4000]);
         assert_eq!(memory_descriptors(400, &settings), 50);
         assert_eq!(totals(400), [1024, 500, 16 << 20, 50, 200]);
-        (settings.max_memory, settings.sharing.lane_total_max) = (0, 0);
+        (settings.memory.max_bytes, settings.sharing.lane_total_max) = (0, 0);
         assert_eq!(shares(8000, &settings)[2].1.total, LANE_BYTES_UNLIMITED);
     }
 }

@@ -8,6 +8,9 @@ use sys::socket::{Closer, Listener};
 
 use crate::config::{Settings, base_text};
 
+/// The mode of the unix socket's file where the option names none.
+const UNIX_SOCKET_MODE: u32 = 0o600;
+
 /// Opens all listeners of `settings`; a failure closes those already open. What the unix listener
 /// accepts is closed by `closer` where a close may take long.
 ///
@@ -15,8 +18,12 @@ use crate::config::{Settings, base_text};
 /// A sentence for the log that says which address failed and why.
 pub fn open(settings: &Settings, closer: &Arc<dyn Closer>) -> Result<Vec<Arc<Listener>>, String> {
     let mut listeners = open_tcp(settings)?;
-    if let Some(path) = &settings.unix_socket {
-        let listener = Listener::unix(path, settings.unix_socket_mode, settings.tcp_backlog);
+    if let Some(path) = &settings.network.unix_socket {
+        let mode = match settings.network.unix_socket_mode {
+            0 => UNIX_SOCKET_MODE,
+            mode => mode,
+        };
+        let listener = Listener::unix(path, mode, settings.network.tcp_backlog);
         let listener = listener.map_err(|error| {
             format!("Failed opening Unix socket: bind: {}: {}", path.display(), base_text(&error))
         });
@@ -33,7 +40,7 @@ pub fn open(settings: &Settings, closer: &Arc<dyn Closer>) -> Result<Vec<Arc<Lis
 /// # Errors
 /// A sentence for the log; those already open are closed.
 pub fn open_tcp(settings: &Settings) -> Result<Vec<Arc<Listener>>, String> {
-    let addresses = if settings.port == 0 { &[][..] } else { &settings.bind };
+    let addresses = if settings.network.port == 0 { &[][..] } else { &settings.network.bind };
     let opened = addresses.iter().map(|text| open_address(text, settings));
     // An address that may be absent, and is, is left out.
     opened.filter_map(Result::transpose).map(|opened| opened.map(Arc::new)).collect()
@@ -53,13 +60,13 @@ fn open_address(text: &str, settings: &Settings) -> Result<Option<Listener>, Str
         Some(name) => (name, true),
         None => (text, false),
     };
-    let opened = address(name, settings.port)
-        .and_then(|address| Listener::tcp(address, settings.tcp_backlog));
+    let opened = address(name, settings.network.port)
+        .and_then(|address| Listener::tcp(address, settings.network.tcp_backlog));
     match opened {
         Ok(listener) => Ok(Some(listener)),
         Err(error) if may_be_absent && is_absent(&error) => Ok(None),
         Err(error) => {
-            let (port, reason) = (settings.port, base_text(&error));
+            let (port, reason) = (settings.network.port, base_text(&error));
             // Redis's words, as tools look for them.
             tracing::warn!(
                 "Warning: Could not create server TCP listening socket {name}:{port}: bind: \

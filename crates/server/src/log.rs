@@ -25,7 +25,9 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::config::{Settings, SystemLog};
+use crate::config::Settings;
+use crate::config::kind::Named;
+use crate::config::options::SystemLog;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -37,9 +39,9 @@ pub struct LogControl {
 }
 
 impl LogControl {
-    /// Logs from `level` on, one of Redis's names.
-    pub fn set_level(&self, level: &str) {
-        (self.set_level)(filter(level));
+    /// Logs from `level` on.
+    pub fn set_level(&self, level: LevelFilter) {
+        (self.set_level)(level);
     }
 
     /// Returns a control of nothing, for a server whose process has its own log.
@@ -54,17 +56,18 @@ impl LogControl {
 /// # Errors
 /// When the file cannot be opened. A process that has a log already keeps it.
 pub fn start(settings: &Settings, is_detached: bool) -> io::Result<LogControl> {
-    let target = match &settings.log_file {
+    let target = match &settings.log.file {
         Some(path) => Target::file(path)?,
         None if is_detached => Target::Nothing,
         None => Target::Output,
     };
-    let (filter, handle) = reload::Layer::new(filter(&settings.log_level));
+    let (filter, handle) = reload::Layer::new(settings.log.level);
     let lines = tracing_subscriber::fmt::layer()
         .event_format(RedisLine { process_id: std::process::id() })
         .with_ansi(false)
         .with_writer(target);
-    let system_lines = settings.system_log.as_ref().map(|SystemLog { name, facility }| {
+    let SystemLog { is_enabled, name, facility } = &settings.system_log;
+    let system_lines = is_enabled.then(|| {
         syslog::open(name, facility);
         tracing_subscriber::fmt::layer()
             .event_format(BareLine)
@@ -79,13 +82,24 @@ pub fn start(settings: &Settings, is_detached: bool) -> io::Result<LogControl> {
     Ok(LogControl { set_level: Arc::new(move |level| drop(handle.reload(level))) })
 }
 
-fn filter(level: &str) -> LevelFilter {
-    match level {
-        "debug" => LevelFilter::TRACE,
-        "verbose" => LevelFilter::DEBUG,
-        "warning" => LevelFilter::WARN,
-        "nothing" => LevelFilter::OFF,
-        _ => LevelFilter::INFO,
+impl Named for LevelFilter {
+    const ALL: &'static [LevelFilter] = &[
+        LevelFilter::TRACE,
+        LevelFilter::DEBUG,
+        LevelFilter::INFO,
+        LevelFilter::WARN,
+        LevelFilter::OFF,
+    ];
+
+    /// Returns Redis's name.
+    fn name(self) -> &'static str {
+        match self {
+            LevelFilter::TRACE => "debug",
+            LevelFilter::DEBUG => "verbose",
+            LevelFilter::INFO => "notice",
+            LevelFilter::WARN | LevelFilter::ERROR => "warning",
+            LevelFilter::OFF => "nothing",
+        }
     }
 }
 
@@ -94,7 +108,7 @@ fn filter(level: &str) -> LevelFilter {
 /// # Errors
 /// When the file has no absolute path.
 pub fn crash_log(settings: &Settings, is_detached: bool) -> io::Result<sys::crash::Log> {
-    Ok(match &settings.log_file {
+    Ok(match &settings.log.file {
         Some(path) => {
             let path = std::path::absolute(path)?;
             sys::crash::Log::File(CString::new(path.into_os_string().into_vec())?)
@@ -278,9 +292,9 @@ mod tests {
             ("notice", Level::INFO, '*'),
             ("warning", Level::WARN, '#'),
         ] {
-            assert_eq!(filter(name), LevelFilter::from_level(level));
+            assert_eq!(LevelFilter::from_level(level).name(), name);
             assert_eq!(level_mark(level), mark);
         }
-        assert_eq!(filter("nothing"), LevelFilter::OFF);
+        assert_eq!(LevelFilter::OFF.name(), "nothing");
     }
 }

@@ -9,7 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use server::config::{self, CommandLine, Config, check, describe, effective};
+use server::config::options::Network;
+use server::config::{self, CommandLine, Config, check, describe};
 use server::serve::{self, Launch};
 
 const USAGE: &str = "\
@@ -122,7 +123,7 @@ const NO_SENTINEL: &str = "Forebay does not run as a sentinel";
 fn run_drop_in(program: &str, name: &str, arguments: &[String]) -> ExitCode {
     let mut defaults = Config::default();
     // Redis listens everywhere unless it is told otherwise, and protected mode guards it.
-    defaults.assume(&effective::BIND, "* -::*");
+    defaults.assume(Network::bind(), "* -::*");
     match arguments.first().map(String::as_str) {
         Some("--version" | "-v") => return print_redis_version(name, &arguments[1..]),
         Some("--help" | "-h") => return print_help(DROP_IN_USAGE, &arguments[1..]),
@@ -154,7 +155,7 @@ fn print_redis_version(name: &str, options: &[String]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let title = if name == "valkey-server" { "Valkey" } else { "Redis" };
-    let (version, bits) = (config.settings().compatible_version, usize::BITS);
+    let (version, bits) = (config.settings().process.compatible_version, usize::BITS);
     print(&format!(
         "{title} server v={version} sha=00000000:0 malloc=forebay bits={bits} build=0\n"
     ))

@@ -1,5 +1,7 @@
 //! What the server observes of times and memory, as commands ask for it.
 
+use std::time::Duration;
+
 use base::{DatabaseIndex, UnixMs};
 use command::{
     CommandTimes, Flags, LatencyEvent, LatencySeries, MemoryReport, Observer, SlowCommand,
@@ -12,11 +14,12 @@ use crate::shared::Shared;
 impl Observer for Shared {
     fn note_slow(&self, slow: &SlowCommand<'_>) {
         let settings = self.settings();
-        let is_logged = settings.slow_log_from_ns.is_some_and(|from| slow.nanoseconds >= from);
+        let took = Duration::from_nanos(slow.nanoseconds);
+        let is_logged = settings.latency.slow_log_from.is_some_and(|from| took >= from);
         if is_logged && !slow.command.is(Flags::SKIP_SLOWLOG) {
             let address = self.clients.address(slow.session.id).unwrap_or_default();
             let recharge = |before, after| self.runtime.recharge(before, after);
-            self.slow_log.push(slow, address, settings.slow_log_len_max, recharge);
+            self.slow_log.push(slow, address, settings.latency.slow_log_len_max, recharge);
         }
         let event = match slow.command.is(Flags::FAST) {
             true => LatencyEvent::FastCommand,
@@ -58,7 +61,7 @@ impl Observer for Shared {
     }
 
     fn latency_threshold_ms(&self) -> u64 {
-        self.settings().latency_threshold_ms
+        self.settings().latency.threshold_ms
     }
 
     fn command_times(&self) -> Vec<CommandTimes> {

@@ -14,7 +14,8 @@ use sys::poll::{Events, Interest, Poller};
 use sys::signal::{Signal, Signals};
 
 use crate::accept::Acceptor;
-use crate::config::{self, CommandLine, Config, Settings, base_text};
+use crate::config::options::{Daemon, Network, Settings};
+use crate::config::{self, CommandLine, Config, base_text};
 use crate::service::Service;
 use crate::shared::{Origin, Shared, enter_directory};
 use crate::supervise::Supervisor;
@@ -53,8 +54,8 @@ pub fn run(launch: Launch) -> ExitCode {
         }
     };
     let settings = config.settings();
-    let (supervisor, warning) = Supervisor::find(&settings.supervised);
-    let leaves = settings.daemonize && !supervisor.is_some();
+    let (supervisor, warning) = Supervisor::find(settings.daemon.supervised);
+    let leaves = settings.daemon.daemonize && !supervisor.is_some();
     if leaves && !detach::is_detached() {
         return detach::start(&launch.program, &launch.arguments, &input).unwrap_or_else(|error| {
             eprintln!("Can't start a process in the background: {error}");
@@ -111,7 +112,7 @@ fn absolute(file: Option<&Path>) -> String {
 fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     prepare_process(start)?;
     sys::process::give_large_blocks_back();
-    let directory = config.settings().directory;
+    let directory = config.settings().daemon.directory;
     enter_directory(&mut config).map_err(|error| {
         let (directory, reason) = (directory.display(), base_text(&error));
         config::file_error(&format!("Can't chdir to '{directory}': {reason}"))
@@ -138,7 +139,7 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     let acceptor = Acceptor::new(listeners).map_err(|error| format!("no descriptor: {error}"))?;
     let poller = end_poller(&shared, &signals).map_err(|error| format!("no poller: {error}"))?;
     let threads = start_threads(&shared, acceptor)?;
-    let _pid_file = PidFile::write(settings.pid_file.as_deref());
+    let _pid_file = PidFile::write(settings.daemon.pid_file.as_deref());
     if !shared.shutdown.has_begun() {
         announce(start, &kinds)?;
     }
@@ -174,8 +175,8 @@ const PID_FILE: &str = "/var/run/redis.pid";
 const PID_FILE_MODE: u32 = 0o644;
 
 fn fix_pid_file(config: &mut Config, start: &Start) {
-    if start.is_detached && config.settings().pid_file.is_none() {
-        config.fix(&config::effective::PID_FILE, PID_FILE);
+    if start.is_detached && config.settings().daemon.pid_file.is_none() {
+        config.fix(Daemon::pid_file(), PID_FILE);
     }
 }
 
@@ -195,14 +196,14 @@ fn announce(start: &Start, kinds: &[&str]) -> Result<(), String> {
 
 fn log_start(config: &Config, start: &Start) {
     let settings = config.settings();
-    let (version, redis) = (env!("CARGO_PKG_VERSION"), &settings.compatible_version);
-    let (port, pid) = (settings.port, std::process::id());
+    let (version, redis) = (env!("CARGO_PKG_VERSION"), &settings.process.compatible_version);
+    let (port, pid) = (settings.network.port, std::process::id());
     tracing::info!(%version, %redis, bits = usize::BITS, port, pid, "Forebay is starting");
     match start.config_file.as_str() {
         "" => tracing::info!("No config file specified"),
         file => tracing::info!(%file, "Configuration loaded"),
     }
-    if settings.shows_logo {
+    if settings.process.shows_logo {
         log_banner(&settings);
     }
     if let Some(warning) = &start.warning {
@@ -215,7 +216,7 @@ fn log_start(config: &Config, start: &Start) {
 /// Logs what Redis's banner says: test suites find the process by its line of the id.
 fn log_banner(settings: &Settings) {
     let version = env!("CARGO_PKG_VERSION");
-    let Settings { compatible_version, port, .. } = settings;
+    let (compatible_version, port) = (&settings.process.compatible_version, settings.network.port);
     let (bits, pid) = (usize::BITS, std::process::id());
     tracing::info!(
         "\n\n    Forebay {version} (Redis {compatible_version}) {bits} bit\n    \
@@ -226,14 +227,14 @@ fn log_banner(settings: &Settings) {
 /// Lowers `maxclients` to what the limit of descriptors leaves, as Redis does.
 fn fit_clients_to_descriptors(config: &mut Config) -> Result<(), String> {
     let settings = config.settings();
-    let wanted = settings.max_clients;
+    let wanted = settings.network.max_clients;
     let allowed = sys::process::raise_descriptor_limit(limits::descriptors_wanted(&settings));
     let most = limits::clients_within(allowed, &settings);
     if most >= wanted {
         return Ok(());
     }
     tracing::warn!(wanted, allowed, most, "The limit of open files reduces maxclients");
-    let name = config::effective::MAX_CLIENTS.name;
+    let name = Network::max_clients().name;
     *config = config
         .changed(&[(name.as_bytes(), most.to_string().as_bytes())], false)
         .map_err(|error| format!("maxclients: {error:?}"))?;
@@ -321,11 +322,11 @@ fn wait_for_the_end(shared: &Shared, signals: &Signals, poller: &Poller) -> io::
             let request = match signal {
                 Signal::Terminate => {
                     tracing::warn!("Received SIGTERM scheduling shutdown...");
-                    settings.shutdown_on_terminate
+                    settings.process.shutdown_on_terminate
                 }
                 Signal::Interrupt => {
                     tracing::warn!("Received SIGINT scheduling shutdown...");
-                    settings.shutdown_on_interrupt
+                    settings.process.shutdown_on_interrupt
                 }
             };
             if shared.shutdown.is_held() && signal == Signal::Interrupt {

@@ -114,7 +114,7 @@ impl Service {
     /// Returns the time to the next round; none when nothing but requests makes one useful.
     fn interval(&self) -> Option<Duration> {
         let settings = self.shared.settings();
-        let round = Duration::from_secs(1) / settings.frequency;
+        let round = Duration::from_secs(1) / settings.process.frequency;
         if self.quiet_rounds < QUIET_ROUNDS || self.shared.runtime.has_volatile() {
             return Some(round);
         }
@@ -134,7 +134,7 @@ impl Service {
     /// Returns whether any connection might have to be closed after a while.
     fn needs_checks(&self) -> bool {
         let may_be_idle =
-            self.shared.settings().timeout.is_some() && !self.shared.clients.is_empty();
+            self.shared.settings().network.timeout.is_some() && !self.shared.clients.is_empty();
         may_be_idle
             || self.shared.pending_checks.load(Ordering::Relaxed) > 0
             || self.shared.outbound.has_left()
@@ -170,7 +170,7 @@ impl Service {
 
     /// Closes the largest clients where all of them together take too much.
     fn evict_clients(&self) {
-        let Some(limit) = self.shared.settings().max_memory_clients else { return };
+        let Some(limit) = self.shared.settings().derived.clients_bytes_max else { return };
         let surplus = self.shared.clients.surplus(limit);
         self.shared.end_clients(&surplus, End::Evicted);
     }

@@ -18,8 +18,10 @@ use sys::socket::Closer;
 
 use crate::attach::Attachments;
 use crate::closings::Closings;
-use crate::config::{Config, Settings, base_text, effective as row, notice, refused, rewrite};
+use crate::config::options::{Daemon, Network, Process, Settings};
+use crate::config::{Config, base_text, notice, refused, rewrite};
 use crate::connection::End;
+use crate::crash;
 use crate::doors::Doors;
 use crate::lanes::Lanes;
 use crate::latency::LatencyMonitor;
@@ -164,9 +166,11 @@ impl Shared {
             .map_err(|error| error.to_string())?;
         let segments = runtime.segments().expect("a server's memory can be mapped by others");
         let segments = Arc::clone(segments);
-        let backlog = (settings.effect_backlog_bytes > 1)
+        let backlog = (settings.instance.effect_backlog_bytes > 1)
             .then(|| Arc::clone(runtime.keyspace().admission()))
-            .map(|admission| Arc::new(Backlog::new(settings.effect_backlog_bytes, admission)));
+            .map(|admission| {
+                Arc::new(Backlog::new(settings.instance.effect_backlog_bytes, admission))
+            });
         if let Some(backlog) = &backlog {
             charge_backlog(backlog, runtime.keyspace());
             let sink = Arc::clone(backlog) as Arc<dyn EffectSink>;
@@ -213,7 +217,7 @@ impl Shared {
             oom_score: OomScoreFile::open(),
         };
         shared.apply(&settings);
-        if let Err(error) = shared.oom_score.set(settings.oom_score) {
+        if let Err(error) = shared.oom_score.set(settings.derived.oom_score) {
             tracing::warn!(%error, "Unable to set the OOM score");
         }
         Ok(shared)
@@ -269,37 +273,40 @@ impl Shared {
         let (before, settings) = (current.settings(), next.settings());
         let wanted = limits::descriptors_wanted(&settings);
         let most = limits::clients_within(raise_descriptor_limit(wanted), &settings);
-        if most < settings.max_clients {
+        if most < settings.network.max_clients {
             return Err(refused(
-                &row::MAX_CLIENTS,
+                Network::max_clients(),
                 &format!(
                     "The operating system is not able to handle the specified number of clients, \
                      try with {most}"
                 ),
             ));
         }
-        if settings.directory != before.directory {
+        if settings.daemon.directory != before.daemon.directory {
             let entered = enter_directory(next);
-            entered.map_err(|error| refused(&row::DIRECTORY, &base_text(&error)))?;
+            entered.map_err(|error| refused(Daemon::directory(), &base_text(&error)))?;
         }
-        if settings.oom_score != before.oom_score
-            && let Err(error) = self.oom_score.set(settings.oom_score)
+        if settings.derived.oom_score != before.derived.oom_score
+            && let Err(error) = self.oom_score.set(settings.derived.oom_score)
         {
             tracing::warn!(%error, "Unable to set the OOM score");
             return_to(&before);
             let why = "Failed to apply new oom_score_adj configuration, check server logs.";
-            return Err(refused(&row::OOM_SCORE, why));
+            return Err(refused(Process::oom_score_mode(), why));
         }
         // Last, as connections that wait are lost.
-        if (settings.port, &settings.bind) != (before.port, &before.bind)
+        if (settings.network.port, &settings.network.bind)
+            != (before.network.port, &before.network.bind)
             && !self.listen_as(&before, &settings)
         {
             return_to(&before);
             // It was set before, so it can be again.
-            let _ = self.oom_score.set(before.oom_score);
-            return Err(match settings.bind == before.bind {
-                true => refused(&row::PORT, "Unable to listen on this port. Check server logs."),
-                false => refused(&row::BIND, "Failed to bind to specified addresses."),
+            let _ = self.oom_score.set(before.derived.oom_score);
+            return Err(match settings.network.bind == before.network.bind {
+                true => {
+                    refused(Network::port(), "Unable to listen on this port. Check server logs.")
+                }
+                false => refused(Network::bind(), "Failed to bind to specified addresses."),
             });
         }
         Ok(next.settings())
@@ -345,16 +352,16 @@ impl Shared {
     fn apply(&self, settings: &Settings) {
         self.runtime.tune(&settings.tuning());
         let keyspace = self.keyspace();
-        keyspace.arena().allow_readers(settings.shared_reads);
+        keyspace.arena().allow_readers(settings.sharing.allows_reads);
         let descriptor_count = descriptor_limit();
         self.segments.reserve_descriptors(limits::memory_descriptors(descriptor_count, settings));
         for (resource, limit) in limits::shares(descriptor_count, settings) {
             self.shares.limit(resource, limit);
         }
         self.attachments.limit_views(settings, keyspace.arena());
-        self.log.set_level(&settings.log_level);
-        sys::crash::set_enabled(settings.crash_log);
-        self.watch.set(reported_from(settings), settings.latency_tracking);
+        self.log.set_level(settings.log.level);
+        crash::follow(settings);
+        self.watch.set(reported_from(settings), settings.latency.is_tracked);
     }
 
     /// Returns what was counted since the last CONFIG RESETSTAT.
@@ -405,7 +412,7 @@ impl Shared {
                 return Err(ShutdownError::Unsaved);
             }
             Some(true) => tracing::warn!("Error trying to save the DB, exiting anyway"),
-            None if !self.settings().save.is_empty() => {
+            None if !self.settings().persistence.schedule.is_empty() => {
                 tracing::warn!("A save schedule is set, but nothing was saved");
             }
             _ => {}
@@ -459,17 +466,18 @@ impl Identity {
 
 /// Returns from how many nanoseconds on a worker reports a command.
 fn reported_from(settings: &Settings) -> u64 {
-    let spike = match settings.latency_threshold_ms {
+    let spike = match settings.latency.threshold_ms {
         0 => u64::MAX,
         milliseconds => milliseconds.saturating_mul(1_000_000),
     };
-    settings.slow_log_from_ns.unwrap_or(u64::MAX).min(spike)
+    let nanoseconds = |from: Duration| u64::try_from(from.as_nanos()).unwrap_or(u64::MAX);
+    settings.latency.slow_log_from.map_or(u64::MAX, nanoseconds).min(spike)
 }
 
 /// Makes the directory of `before` the working directory again.
 fn return_to(before: &Settings) {
     // It was entered once, so it can be again.
-    let _ = std::env::set_current_dir(&before.directory);
+    let _ = std::env::set_current_dir(&before.daemon.directory);
 }
 
 /// Makes `dir` the working directory and shows its absolute path.
@@ -477,7 +485,7 @@ fn return_to(before: &Settings) {
 /// # Errors
 /// When it cannot be entered.
 pub fn enter_directory(config: &mut Config) -> io::Result<()> {
-    std::env::set_current_dir(config.text(&row::DIRECTORY))?;
+    std::env::set_current_dir(config.text(Daemon::directory()))?;
     let entered = std::env::current_dir()?;
     config.show_directory(&entered);
     Ok(())
@@ -485,8 +493,8 @@ pub fn enter_directory(config: &mut Config) -> io::Result<()> {
 
 /// Half of the processors, at least one: the other half is for the clients on this host.
 fn worker_count(settings: &Settings) -> usize {
-    if settings.worker_count > 0 {
-        return settings.worker_count;
+    if settings.instance.worker_count > 0 {
+        return settings.instance.worker_count;
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     (processors / 2).max(1)
@@ -495,10 +503,10 @@ fn worker_count(settings: &Settings) -> usize {
 /// Returns what the instance of a server with `settings` is made with.
 fn options(settings: &Settings, worker_count: usize) -> Options {
     let memory = Memory::Shared {
-        segment_bytes: settings.segment_bytes,
-        takes_pages_up_front: settings.segment_up_front,
+        segment_bytes: settings.derived.segment_bytes,
+        takes_pages_up_front: settings.instance.segment_up_front,
     };
-    let database_count = settings.database_count;
+    let database_count = settings.access.database_count;
     let tuning = settings.tuning();
     Options { memory, worker_count, database_count, tuning, ..Options::default() }
 }

@@ -221,6 +221,8 @@ impl Rates {
 
 #[cfg(test)]
 mod tests {
+    use command::CommandError;
+
     use super::*;
 
     #[test]
@@ -246,20 +248,20 @@ mod tests {
     fn counts_of_commands_and_errors_start_anew() {
         let tally = Tally::new();
         let (get, set) = (command::lookup(b"get").unwrap(), command::lookup(b"set").unwrap());
-        tally.count_calls(tally.slot(get), 1, 0, false);
-        tally.count_calls(tally.slot(set), 1, 0, false);
+        tally.count_rejection(get, &CommandError::OUT_OF_MEMORY);
+        tally.count_rejection(set, &CommandError::OUT_OF_MEMORY);
         tally.count_error(b"ERR x");
         let mut before = Counted::default();
         before.add(&tally);
-        tally.count_calls(tally.slot(get), 1, 0, false);
+        tally.count_rejection(get, &CommandError::OUT_OF_MEMORY);
         tally.count_error(b"OOM x");
         let mut after = Counted::default();
         after.add(&tally);
         let since = after.since(&before);
-        let calls: Vec<(&str, u64)> =
-            since.commands.iter().map(|(name, counts)| (*name, counts.calls)).collect();
-        assert_eq!(calls, [("get", 1)]);
-        assert_eq!(since.errors.into_iter().collect::<Vec<_>>(), [("OOM".to_owned(), 1)]);
+        let rejected: Vec<(&str, u64)> =
+            since.commands.iter().map(|(name, counts)| (*name, counts.rejected)).collect();
+        assert_eq!(rejected, [("get", 1)]);
+        assert_eq!(since.errors.into_iter().collect::<Vec<_>>(), [("OOM".to_owned(), 2)]);
     }
 
     #[test]

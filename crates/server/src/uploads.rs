@@ -45,7 +45,7 @@ impl Shared {
             // The service thread may not have come to that of sessions that have just ended.
             uploads.close_ended();
         }
-        if !fits(uploads.session_bytes(id), settings.uploads.session_bytes_max)
+        if !fits(uploads.session_bytes(id), settings.sharing.upload_session_max)
             || !fits(uploads.usage().bytes, total_max)
             || count > DESCRIPTORS_MAX as u64
         {
@@ -112,7 +112,7 @@ const NO_RUN: MemoryRefusal = MemoryRefusal::Upload(UploadError::NoRun);
 
 /// Returns how much upload memory there may be, that of sessions that have ended included.
 fn total_bytes_max(settings: &Settings) -> u64 {
-    match (settings.uploads.total_bytes_max, settings.max_memory) {
+    match (settings.sharing.upload_total_max, settings.memory.max_bytes) {
         (0, 0) => TOTAL_BYTES_UNLIMITED,
         (0, limit) => limit / TOTAL_SHARE,
         (total, _) => total,

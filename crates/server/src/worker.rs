@@ -225,7 +225,7 @@ impl<'s> Worker<'s> {
     /// sleeps.
     fn await_events(&mut self, events: &mut Events) -> io::Result<()> {
         let may_look = self.is_idle() && !self.look_limit.is_zero();
-        if !may_look || !self.polling.is_due(self.settings.busy_poll) || !self.look(events)? {
+        if !may_look || !self.polling.is_due(self.settings.polling.mode) || !self.look(events)? {
             let patience = self.patience();
             self.poller.wait(events, patience)?;
         }
@@ -301,7 +301,7 @@ impl<'s> Worker<'s> {
             self.look_limit = look_limit(&self.settings, self.shared);
             self.announce_look(None);
         }
-        self.tick.value_bytes_max = self.settings.bulk_bytes_max.into();
+        self.tick.value_bytes_max = self.settings.clients.bulk_bytes_max.into();
         // Those queued before this round, after the connections that have become ready.
         let queued_count = self.queued.len();
         for index in 0..events.len() {
@@ -563,7 +563,7 @@ impl<'s> Worker<'s> {
             return self.shared.clients.leave();
         }
         let info = client_info(id, &stream, from, &listener);
-        let mut session = Session::new(id, now, self.settings.password.is_empty());
+        let mut session = Session::new(id, now, self.settings.access.password.is_empty());
         session.state.source = source(&info);
         let origin = origin(&stream, from);
         let record = self.shared.clients.add(info, origin, self.index, now);
@@ -586,7 +586,7 @@ impl<'s> Worker<'s> {
 
     fn tune(&self, stream: &Stream) -> io::Result<()> {
         stream.set_no_delay()?;
-        match self.settings.tcp_keepalive {
+        match self.settings.network.tcp_keepalive {
             Some(idle) => stream.set_keep_alive(idle),
             None => Ok(()),
         }
@@ -629,7 +629,7 @@ impl<'s> Worker<'s> {
 
     /// Sends what replies are left, for as long as a shutdown may take, and closes everything.
     fn drain(&mut self, events: &mut Events) -> io::Result<()> {
-        let deadline = sys::clock::monotonic() + self.settings.shutdown_timeout;
+        let deadline = sys::clock::monotonic() + self.settings.process.shutdown_timeout;
         self.queued.clear();
         for token in self.connections.tokens() {
             if let Some(member) = self.connections.get_mut(token) {
@@ -708,5 +708,5 @@ fn client_info(id: u64, stream: &Stream, from: Option<SocketAddr>, listener: &st
 /// Returns for how long workers look for more before they sleep; zero for not at all.
 fn look_limit(settings: &Settings, shared: &Shared) -> Duration {
     let workers = shared.identity.worker_count;
-    polling::limit_of(settings.busy_poll, settings.busy_poll_limit, workers)
+    polling::limit_of(settings.polling.mode, settings.polling.limit, workers)
 }

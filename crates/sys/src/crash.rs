@@ -77,6 +77,8 @@ pub enum Part {
 static REPORT: OnceLock<Report> = OnceLock::new();
 /// Whether reports are complete, and signals lead to one.
 static IS_ENABLED: AtomicBool = AtomicBool::new(false);
+/// Nothing is shown that the data may be part of.
+static HIDES_DATA: AtomicBool = AtomicBool::new(false);
 /// The thread that reports; 0 before.
 static REPORTER: AtomicI32 = AtomicI32::new(0);
 /// The signal that ends the process.
@@ -104,6 +106,17 @@ pub fn install(report: Report) -> std::io::Result<()> {
         set_enabled(true);
     }
     Ok(())
+}
+
+/// Has reports be without registers and the top of the stack, which hold pieces of the data; what
+/// the program adds is for it to leave out.
+pub fn hide_data(is_hidden: bool) {
+    HIDES_DATA.store(is_hidden, Ordering::Relaxed);
+}
+
+/// Returns whether reports are without the data. May be called while one is written.
+pub fn hides_data() -> bool {
+    HIDES_DATA.load(Ordering::Relaxed)
 }
 
 /// Has fatal signals lead to a report, or to nothing but the end, as before [`install`]. Does
@@ -220,7 +233,9 @@ fn report_fault(fault: &Fault) {
             let name = REPORT.get().map_or("", |report| &report.name);
             fault.describe(name, &mut output);
             describe_process(&mut output);
-            frames::describe_registers(fault, &mut output);
+            if !hides_data() {
+                frames::describe_registers(fault, &mut output);
+            }
             describe_underway(Part::Signal, &mut output);
             frames::describe_stack(fault, &mut output);
         }

@@ -140,25 +140,9 @@ impl EvictionPolicy {
         EvictionPolicy(&recorded::ALLKEYS),
     ];
 
-    /// The names of [`EvictionPolicy::ALL`].
-    pub const NAMES: &[&str] = &{
-        let mut names = [""; EvictionPolicy::ALL.len()];
-        let mut index = 0;
-        while index < names.len() {
-            names[index] = EvictionPolicy::ALL[index].name();
-            index += 1;
-        }
-        names
-    };
-
     /// Returns the name, Redis's where it is one of Redis's.
     pub const fn name(self) -> &'static str {
         self.0.name
-    }
-
-    /// Returns the policy called `name`.
-    pub fn named(name: &str) -> Option<EvictionPolicy> {
-        EvictionPolicy::ALL.iter().copied().find(|policy| policy.name() == name)
     }
 
     /// Returns where it stands in [`EvictionPolicy::ALL`].
@@ -319,16 +303,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_policy_has_its_name() {
+    fn names_tell_what_policies_do() {
         for policy in EvictionPolicy::ALL.iter().copied() {
             let name = policy.name();
-            assert_eq!(EvictionPolicy::named(name), Some(policy));
             assert_eq!(policy.is_volatile(), name.starts_with("volatile"));
             assert_eq!(policy.is_random(), name.ends_with("random"));
             assert_eq!(policy.counts_accesses(), name.ends_with("lfu"));
             let minds_uses = name.ends_with("lru") || name.ends_with("lfu") || policy.0.observes;
             assert_eq!(policy.minds_uses(), minds_uses);
         }
-        assert_eq!(EvictionPolicy::named("allkeys"), None);
     }
 }

@@ -309,8 +309,9 @@ fn index_that_lacks_room_does_not_empty_a_small_arena() {
 /// A world whose policy remembers all that it is told.
 fn recorded_world() -> World {
     let world = World::with_segments(1 << 16, 1024);
-    let policy = EvictionPolicy::named(recorded::ALLKEYS.name).expect("it is in the list");
-    world.keyspace.set_eviction_policy(policy);
+    let mut policies = EvictionPolicy::ALL.iter().copied();
+    let policy = policies.find(|policy| policy.name() == recorded::ALLKEYS.name);
+    world.keyspace.set_eviction_policy(policy.expect("it is in the list"));
     take_events();
     world
 }

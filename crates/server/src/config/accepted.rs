@@ -4,39 +4,40 @@
 //! as it is. Those that ask for a promise (persistence, replicas, encryption, access control) are
 //! accepted only with the value that asks for nothing, at the end of all that sets them.
 
-use super::row::{Kind, Row, When};
+use super::kind::{Bytes, EventClasses, Flag, Integer, Kind, NoPrimary, OneOf, Only, Text};
+use super::row::{Row, When};
 
-const COUNT: Kind = Kind::Integer { min: 0, max: i32::MAX as i64 };
-const BIG_COUNT: Kind = Kind::Integer { min: 0, max: i64::MAX };
-const PORT: Kind = Kind::Integer { min: 0, max: 65_535 };
-const SIGNED: Kind = Kind::Integer { min: i32::MIN as i64, max: i32::MAX as i64 };
-const BYTES: Kind = Kind::Memory { min: 0, max: i64::MAX as u64 };
-const PROTECTED: Kind = Kind::Choice(&["no", "yes", "local"]);
+const COUNT: &dyn Kind = &Integer { min: 0, max: i32::MAX as i64 };
+const BIG_COUNT: &dyn Kind = &Integer { min: 0, max: i64::MAX };
+const PORT: &dyn Kind = &Integer { min: 0, max: 65_535 };
+const SIGNED: &dyn Kind = &Integer { min: i32::MIN as i64, max: i32::MAX as i64 };
+const BYTES: &dyn Kind = &Bytes { min: 0, max: i64::MAX as u64 };
+const PROTECTED: &dyn Kind = &OneOf(&["no", "yes", "local"]);
 
-const NO_LOG: Kind =
-    Kind::Only("Forebay does not write an append-only file: only 'no' is possible");
-const NO_CLUSTER: Kind = Kind::Only("Forebay does not run as a cluster: only 'no' is possible");
-const NO_TLS: Kind = Kind::Only("Forebay does not speak TLS: only 0 is possible");
-const NO_REPLICA: Kind = Kind::Only("Forebay does not replicate: only no replicas are possible");
-const NO_PRIMARY: Kind = Kind::NoPrimary("Forebay does not replicate: only 'no one' is possible");
-const NO_USERS: Kind = Kind::Only("Forebay has no access control lists: only '' is possible");
+const NO_LOG: &dyn Kind =
+    &Only("Forebay does not write an append-only file: only 'no' is possible");
+const NO_CLUSTER: &dyn Kind = &Only("Forebay does not run as a cluster: only 'no' is possible");
+const NO_TLS: &dyn Kind = &Only("Forebay does not speak TLS: only 0 is possible");
+const NO_REPLICA: &dyn Kind = &Only("Forebay does not replicate: only no replicas are possible");
+const NO_PRIMARY: &dyn Kind = &NoPrimary("Forebay does not replicate: only 'no one' is possible");
+const NO_USERS: &dyn Kind = &Only("Forebay has no access control lists: only '' is possible");
 
-const fn row(name: &'static str, kind: Kind, default: &'static str) -> Row {
+const fn row(name: &'static str, kind: &'static dyn Kind, default: &'static str) -> Row {
     Row { name, kind, default, ..Row::ACCEPTED }
 }
 
-const fn fixed(name: &'static str, kind: Kind, default: &'static str) -> Row {
+const fn fixed(name: &'static str, kind: &'static dyn Kind, default: &'static str) -> Row {
     Row { name, kind, default, when: When::Start, ..Row::ACCEPTED }
 }
 
-const fn hidden(name: &'static str, kind: Kind, default: &'static str) -> Row {
+const fn hidden(name: &'static str, kind: &'static dyn Kind, default: &'static str) -> Row {
     Row { name, kind, default, is_hidden: true, ..Row::ACCEPTED }
 }
 
 const fn renamed(
     name: &'static str,
     alias: &'static str,
-    kind: Kind,
+    kind: &'static dyn Kind,
     default: &'static str,
 ) -> Row {
     Row { name, alias: Some(alias), kind, default, ..Row::ACCEPTED }
@@ -46,24 +47,24 @@ const fn renamed(
 pub static ROWS: &[Row] = &[
     // Persistence.
     row("appendonly", NO_LOG, "no"),
-    row("appendfsync", Kind::Choice(&["everysec", "always", "no"]), "everysec"),
-    fixed("appendfilename", Kind::Text, "appendonly.aof"),
-    fixed("appenddirname", Kind::Text, "appendonlydir"),
+    row("appendfsync", &OneOf(&["everysec", "always", "no"]), "everysec"),
+    fixed("appendfilename", &Text, "appendonly.aof"),
+    fixed("appenddirname", &Text, "appendonlydir"),
     Row { name: "dbfilename", default: "dump.rdb", when: When::Protected, ..Row::ACCEPTED },
-    row("rdbcompression", Kind::Flag, "yes"),
-    fixed("rdbchecksum", Kind::Flag, "yes"),
-    row("rdb-del-sync-files", Kind::Flag, "no"),
-    row("rdb-save-incremental-fsync", Kind::Flag, "yes"),
-    row("stop-writes-on-bgsave-error", Kind::Flag, "yes"),
-    row("no-appendfsync-on-rewrite", Kind::Flag, "no"),
+    row("rdbcompression", &Flag, "yes"),
+    fixed("rdbchecksum", &Flag, "yes"),
+    row("rdb-del-sync-files", &Flag, "no"),
+    row("rdb-save-incremental-fsync", &Flag, "yes"),
+    row("stop-writes-on-bgsave-error", &Flag, "yes"),
+    row("no-appendfsync-on-rewrite", &Flag, "no"),
     row("auto-aof-rewrite-percentage", COUNT, "100"),
     row("auto-aof-rewrite-min-size", BYTES, "67108864"),
-    row("aof-load-truncated", Kind::Flag, "yes"),
-    row("aof-use-rdb-preamble", Kind::Flag, "yes"),
-    row("aof-timestamp-enabled", Kind::Flag, "no"),
-    row("aof-rewrite-incremental-fsync", Kind::Flag, "yes"),
-    row("aof-disable-auto-gc", Kind::Flag, "no"),
-    row("sanitize-dump-payload", Kind::Choice(&["no", "yes", "clients"]), "no"),
+    row("aof-load-truncated", &Flag, "yes"),
+    row("aof-use-rdb-preamble", &Flag, "yes"),
+    row("aof-timestamp-enabled", &Flag, "no"),
+    row("aof-rewrite-incremental-fsync", &Flag, "yes"),
+    row("aof-disable-auto-gc", &Flag, "no"),
+    row("sanitize-dump-payload", &OneOf(&["no", "yes", "clients"]), "no"),
     hidden("rdb-key-save-delay", SIGNED, "0"),
     hidden("key-load-delay", SIGNED, "0"),
     hidden("loading-process-events-interval-bytes", BYTES, "2097152"),
@@ -75,110 +76,102 @@ pub static ROWS: &[Row] = &[
         when: When::Start,
         ..Row::ACCEPTED
     },
-    row("masteruser", Kind::Text, ""),
-    row("masterauth", Kind::Text, ""),
-    renamed("replica-serve-stale-data", "slave-serve-stale-data", Kind::Flag, "yes"),
-    renamed("replica-read-only", "slave-read-only", Kind::Flag, "yes"),
-    renamed("replica-ignore-maxmemory", "slave-ignore-maxmemory", Kind::Flag, "yes"),
-    renamed("replica-lazy-flush", "slave-lazy-flush", Kind::Flag, "no"),
+    row("masteruser", &Text, ""),
+    row("masterauth", &Text, ""),
+    renamed("replica-serve-stale-data", "slave-serve-stale-data", &Flag, "yes"),
+    renamed("replica-read-only", "slave-read-only", &Flag, "yes"),
+    renamed("replica-ignore-maxmemory", "slave-ignore-maxmemory", &Flag, "yes"),
+    renamed("replica-lazy-flush", "slave-lazy-flush", &Flag, "no"),
     renamed("replica-priority", "slave-priority", COUNT, "100"),
-    renamed("replica-announce-ip", "slave-announce-ip", Kind::Text, ""),
+    renamed("replica-announce-ip", "slave-announce-ip", &Text, ""),
     renamed("replica-announce-port", "slave-announce-port", PORT, "0"),
-    row("replica-announced", Kind::Flag, "yes"),
-    row("replica-ignore-disk-write-errors", Kind::Flag, "no"),
-    row(
-        "propagation-error-behavior",
-        Kind::Choice(&["ignore", "panic", "panic-on-replicas"]),
-        "ignore",
-    ),
-    row("repl-diskless-sync", Kind::Flag, "yes"),
+    row("replica-announced", &Flag, "yes"),
+    row("replica-ignore-disk-write-errors", &Flag, "no"),
+    row("propagation-error-behavior", &OneOf(&["ignore", "panic", "panic-on-replicas"]), "ignore"),
+    row("repl-diskless-sync", &Flag, "yes"),
     row("repl-diskless-sync-delay", COUNT, "5"),
     row("repl-diskless-sync-max-replicas", COUNT, "0"),
-    row("repl-diskless-load", Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled"),
+    row("repl-diskless-load", &OneOf(&["disabled", "on-empty-db", "swapdb"]), "disabled"),
     renamed("repl-ping-replica-period", "repl-ping-slave-period", COUNT, "10"),
     row("repl-timeout", COUNT, "60"),
-    row("repl-disable-tcp-nodelay", Kind::Flag, "no"),
-    row("repl-backlog-size", Kind::Memory { min: 1, max: i64::MAX as u64 }, "1048576"),
+    row("repl-disable-tcp-nodelay", &Flag, "no"),
+    row("repl-backlog-size", &Bytes { min: 1, max: i64::MAX as u64 }, "1048576"),
     row("repl-backlog-ttl", BIG_COUNT, "3600"),
     renamed("min-replicas-to-write", "min-slaves-to-write", NO_REPLICA, "0"),
     renamed("min-replicas-max-lag", "min-slaves-max-lag", COUNT, "10"),
     // Cluster.
     fixed("cluster-enabled", NO_CLUSTER, "no"),
-    fixed("cluster-config-file", Kind::Text, "nodes.conf"),
+    fixed("cluster-config-file", &Text, "nodes.conf"),
     row("cluster-node-timeout", BIG_COUNT, "15000"),
     fixed("cluster-port", PORT, "0"),
-    row("cluster-announce-ip", Kind::Text, ""),
-    row("cluster-announce-hostname", Kind::Text, ""),
-    row("cluster-announce-human-nodename", Kind::Text, ""),
+    row("cluster-announce-ip", &Text, ""),
+    row("cluster-announce-hostname", &Text, ""),
+    row("cluster-announce-human-nodename", &Text, ""),
     row("cluster-announce-port", PORT, "0"),
     row("cluster-announce-tls-port", PORT, "0"),
     row("cluster-announce-bus-port", PORT, "0"),
-    row(
-        "cluster-preferred-endpoint-type",
-        Kind::Choice(&["ip", "hostname", "unknown-endpoint"]),
-        "ip",
-    ),
-    row("cluster-require-full-coverage", Kind::Flag, "yes"),
+    row("cluster-preferred-endpoint-type", &OneOf(&["ip", "hostname", "unknown-endpoint"]), "ip"),
+    row("cluster-require-full-coverage", &Flag, "yes"),
     renamed("cluster-replica-validity-factor", "cluster-slave-validity-factor", COUNT, "10"),
-    renamed("cluster-replica-no-failover", "cluster-slave-no-failover", Kind::Flag, "no"),
-    row("cluster-allow-replica-migration", Kind::Flag, "yes"),
+    renamed("cluster-replica-no-failover", "cluster-slave-no-failover", &Flag, "no"),
+    row("cluster-allow-replica-migration", &Flag, "yes"),
     row("cluster-migration-barrier", COUNT, "1"),
-    row("cluster-allow-reads-when-down", Kind::Flag, "no"),
-    row("cluster-allow-pubsubshard-when-down", Kind::Flag, "yes"),
+    row("cluster-allow-reads-when-down", &Flag, "no"),
+    row("cluster-allow-pubsubshard-when-down", &Flag, "yes"),
     row("cluster-link-sendbuf-limit", BYTES, "0"),
     // Encryption and access.
     row("tls-port", NO_TLS, "0"),
-    row("tls-cluster", Kind::Flag, "no"),
-    row("tls-replication", Kind::Flag, "no"),
-    row("tls-auth-clients", Kind::Choice(&["yes", "no", "optional"]), "yes"),
-    row("tls-prefer-server-ciphers", Kind::Flag, "no"),
-    row("tls-session-caching", Kind::Flag, "yes"),
+    row("tls-cluster", &Flag, "no"),
+    row("tls-replication", &Flag, "no"),
+    row("tls-auth-clients", &OneOf(&["yes", "no", "optional"]), "yes"),
+    row("tls-prefer-server-ciphers", &Flag, "no"),
+    row("tls-session-caching", &Flag, "yes"),
     row("tls-session-cache-size", COUNT, "20480"),
     row("tls-session-cache-timeout", COUNT, "300"),
-    row("tls-cert-file", Kind::Text, ""),
-    row("tls-key-file", Kind::Text, ""),
-    row("tls-key-file-pass", Kind::Text, ""),
-    row("tls-client-cert-file", Kind::Text, ""),
-    row("tls-client-key-file", Kind::Text, ""),
-    row("tls-client-key-file-pass", Kind::Text, ""),
-    row("tls-dh-params-file", Kind::Text, ""),
-    row("tls-ca-cert-file", Kind::Text, ""),
-    row("tls-ca-cert-dir", Kind::Text, ""),
-    row("tls-protocols", Kind::Text, ""),
-    row("tls-ciphers", Kind::Text, ""),
-    row("tls-ciphersuites", Kind::Text, ""),
+    row("tls-cert-file", &Text, ""),
+    row("tls-key-file", &Text, ""),
+    row("tls-key-file-pass", &Text, ""),
+    row("tls-client-cert-file", &Text, ""),
+    row("tls-client-key-file", &Text, ""),
+    row("tls-client-key-file-pass", &Text, ""),
+    row("tls-dh-params-file", &Text, ""),
+    row("tls-ca-cert-file", &Text, ""),
+    row("tls-ca-cert-dir", &Text, ""),
+    row("tls-protocols", &Text, ""),
+    row("tls-ciphers", &Text, ""),
+    row("tls-ciphersuites", &Text, ""),
     fixed("aclfile", NO_USERS, ""),
     row("acllog-max-len", BIG_COUNT, "128"),
-    row("acl-pubsub-default", Kind::Choice(&["allchannels", "resetchannels"]), "resetchannels"),
+    row("acl-pubsub-default", &OneOf(&["allchannels", "resetchannels"]), "resetchannels"),
     fixed("enable-module-command", PROTECTED, "no"),
     // Clients and transports.
-    row("bind-source-addr", Kind::Text, ""),
-    fixed("socket-mark-id", Kind::Integer { min: 0, max: u32::MAX as i64 }, "0"),
+    row("bind-source-addr", &Text, ""),
+    fixed("socket-mark-id", &Integer { min: 0, max: u32::MAX as i64 }, "0"),
     row("tracking-table-max-keys", BIG_COUNT, "1000000"),
     Row {
         name: "notify-keyspace-events",
-        kind: Kind::EventClasses,
+        kind: &EventClasses,
         doc: "Classes of keyspace events, remembered: none is published.",
         ..Row::ACCEPTED
     },
-    fixed("io-threads", Kind::Integer { min: 1, max: 128 }, "1"),
-    fixed("io-threads-do-reads", Kind::Flag, "no"),
+    fixed("io-threads", &Integer { min: 1, max: 128 }, "1"),
+    fixed("io-threads-do-reads", &Flag, "no"),
     // Memory.
-    row("lazyfree-lazy-eviction", Kind::Flag, "no"),
-    row("lazyfree-lazy-expire", Kind::Flag, "no"),
-    row("lazyfree-lazy-server-del", Kind::Flag, "no"),
-    row("lazyfree-lazy-user-del", Kind::Flag, "no"),
-    row("lazyfree-lazy-user-flush", Kind::Flag, "no"),
-    row("activerehashing", Kind::Flag, "yes"),
-    row("activedefrag", Kind::Flag, "no"),
+    row("lazyfree-lazy-eviction", &Flag, "no"),
+    row("lazyfree-lazy-expire", &Flag, "no"),
+    row("lazyfree-lazy-server-del", &Flag, "no"),
+    row("lazyfree-lazy-user-del", &Flag, "no"),
+    row("lazyfree-lazy-user-flush", &Flag, "no"),
+    row("activerehashing", &Flag, "yes"),
+    row("activedefrag", &Flag, "no"),
     row("active-defrag-ignore-bytes", BYTES, "104857600"),
-    row("active-defrag-threshold-lower", Kind::Integer { min: 0, max: 1000 }, "10"),
-    row("active-defrag-threshold-upper", Kind::Integer { min: 0, max: 1000 }, "100"),
-    row("active-defrag-cycle-min", Kind::Integer { min: 1, max: 99 }, "1"),
-    row("active-defrag-cycle-max", Kind::Integer { min: 1, max: 99 }, "25"),
+    row("active-defrag-threshold-lower", &Integer { min: 0, max: 1000 }, "10"),
+    row("active-defrag-threshold-upper", &Integer { min: 0, max: 1000 }, "100"),
+    row("active-defrag-cycle-min", &Integer { min: 1, max: 99 }, "1"),
+    row("active-defrag-cycle-max", &Integer { min: 1, max: 99 }, "25"),
     row("active-defrag-max-scan-fields", BIG_COUNT, "1000"),
-    row("jemalloc-bg-thread", Kind::Flag, "yes"),
-    fixed("disable-thp", Kind::Flag, "yes"),
+    row("jemalloc-bg-thread", &Flag, "yes"),
+    fixed("disable-thp", &Flag, "yes"),
     // Encodings of collections.
     row("list-compress-depth", COUNT, "0"),
     row("hll-sparse-max-bytes", BYTES, "3000"),
@@ -188,25 +181,25 @@ pub static ROWS: &[Row] = &[
     renamed("busy-reply-threshold", "lua-time-limit", BIG_COUNT, "5000"),
     Row {
         name: "lua-enable-deprecated-api",
-        kind: Kind::Flag,
+        kind: &Flag,
         default: "no",
         when: When::Start,
         is_hidden: true,
         ..Row::ACCEPTED
     },
     // The process.
-    fixed("set-proc-title", Kind::Flag, "yes"),
-    row("proc-title-template", Kind::Text, "{title} {listen-addr} {server-mode}"),
-    row("locale-collate", Kind::Text, ""),
-    row("dynamic-hz", Kind::Flag, "yes"),
-    row("crash-memcheck-enabled", Kind::Flag, "yes"),
-    hidden("use-exit-on-panic", Kind::Flag, "no"),
+    fixed("set-proc-title", &Flag, "yes"),
+    row("proc-title-template", &Text, "{title} {listen-addr} {server-mode}"),
+    row("locale-collate", &Text, ""),
+    row("dynamic-hz", &Flag, "yes"),
+    row("crash-memcheck-enabled", &Flag, "yes"),
+    hidden("use-exit-on-panic", &Flag, "no"),
     hidden("watchdog-period", COUNT, "0"),
-    row("ignore-warnings", Kind::Text, ""),
-    fixed("server_cpulist", Kind::Text, ""),
-    fixed("bio_cpulist", Kind::Text, ""),
-    fixed("aof_rewrite_cpulist", Kind::Text, ""),
-    fixed("bgsave_cpulist", Kind::Text, ""),
+    row("ignore-warnings", &Text, ""),
+    fixed("server_cpulist", &Text, ""),
+    fixed("bio_cpulist", &Text, ""),
+    fixed("aof_rewrite_cpulist", &Text, ""),
+    fixed("bgsave_cpulist", &Text, ""),
 ];
 
 /// Options of earlier versions of Redis that it still takes and ignores, as does this server.

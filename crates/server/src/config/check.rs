@@ -40,7 +40,7 @@ impl Findings {
             findings.faults.extend(config.apply(&directive, &mut impossible).err());
             if let Some(row) = find(&directive.name)
                 && row.effect == Effect::Accepted
-                && !row.kind.may_be_impossible()
+                && row.kind.refusal().is_none()
             {
                 findings.without_effect.push((directive.place, row));
             }

@@ -1,16 +1,16 @@
 //! The options as text: for people, and as a table for the generated page.
 
-use super::row::{Effect, Kind, Row, When};
-use super::{accepted, effective, find, rows};
+use super::row::{Effect, Row, When};
+use super::{accepted, find, rows};
 
 /// Returns the effective options, two lines each: name and default, then the meaning, and whether
 /// CONFIG SET cannot change it.
 pub fn list() -> String {
-    let lines = |row: &&Row| {
+    let lines = |row: &Row| {
         let when = if row.when == When::Start { " (at start)" } else { "" };
         format!("{} {}\n    {}{when}\n", row.name, shown(row.default), row.doc)
     };
-    effective::ROWS.iter().map(lines).collect()
+    rows().filter(|row| row.effect == Effect::Effective).map(lines).collect()
 }
 
 /// Returns a line for each name that a configuration may or may not hold, with tabs between name,
@@ -22,7 +22,7 @@ pub fn table() -> String {
             row.name,
             row.alias.unwrap_or_default(),
             effect(row),
-            &values(&row.kind),
+            &row.kind.values(),
             row.default,
             when(row),
             meaning(row),
@@ -59,14 +59,14 @@ pub fn option(name: &str) -> Option<String> {
         "{}{alias}\n  {}\n  values:  {}\n  default: {}\n  set:     {}{effect}\n",
         row.name,
         meaning(row),
-        values(&row.kind),
+        row.kind.values(),
         shown(row.default),
         when(row),
     ))
 }
 
 fn effect(row: &Row) -> &'static str {
-    match (row.effect, row.kind.may_be_impossible()) {
+    match (row.effect, row.kind.refusal().is_some()) {
         (_, true) => "refused",
         (Effect::Effective, _) => "effective",
         (Effect::Accepted, _) => "accepted",
@@ -74,10 +74,7 @@ fn effect(row: &Row) -> &'static str {
 }
 
 fn meaning(row: &Row) -> &'static str {
-    match row.kind {
-        Kind::Only(reason) | Kind::NoPrimary(reason) => reason,
-        _ => row.doc,
-    }
+    row.kind.refusal().unwrap_or(row.doc)
 }
 
 fn when(row: &Row) -> &'static str {
@@ -90,32 +87,6 @@ fn when(row: &Row) -> &'static str {
 
 fn shown(default: &str) -> &str {
     if default.is_empty() { "''" } else { default }
-}
-
-fn values(kind: &Kind) -> String {
-    match kind {
-        Kind::Flag => "yes or no".to_owned(),
-        Kind::Integer { min, max } => format!("{min} to {max}"),
-        Kind::Clamped { kept: (least, most), .. } => {
-            format!("{least} to {most}; numbers beyond count as the nearest")
-        }
-        Kind::Memory { min, max } => format!("bytes, {min} to {max}, with kb, mb or gb"),
-        Kind::MemoryOrPercent => "bytes, with kb, mb or gb, or a percentage".to_owned(),
-        Kind::Permissions => "0 to 777, octal".to_owned(),
-        Kind::Choice(words) => words.join(", "),
-        Kind::Text => "a text".to_owned(),
-        Kind::Words => "words".to_owned(),
-        Kind::EventClasses => "letters out of Ag$lshzxeKEtmdn".to_owned(),
-        Kind::Percentiles => "numbers, 0 to 100".to_owned(),
-        Kind::Addresses => "addresses".to_owned(),
-        Kind::ShutdownModes => "default, or some of save, nosave, now, force".to_owned(),
-        Kind::OomScores => "three numbers, -2000 to 2000".to_owned(),
-        Kind::Version => "three numbers, as in 7.2.4".to_owned(),
-        Kind::Only(_) | Kind::NoPrimary(_) => "the default".to_owned(),
-        Kind::PowerOfTwo { min, max } => format!("0, or a power of two, {min} to {max}"),
-        Kind::SaveSchedule => "pairs of seconds and changes".to_owned(),
-        Kind::OutputLimits => "class, hard bytes, soft bytes, seconds; repeated".to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What the log says of options that are set and do nothing.
 
-use super::{Config, effective};
+use super::Config;
+use super::options::Persistence;
 
 /// Logs each option without effect that is set in `after` and was not in `before`, and a save
 /// schedule that is another one.
@@ -11,8 +12,8 @@ pub fn log(before: &Config, after: &Config) {
         let names = names.join(",");
         tracing::info!(%names, "These options are known and have no effect here");
     }
-    let schedule = after.text(&effective::SAVE);
-    if !schedule.is_empty() && schedule != before.text(&effective::SAVE) {
+    let schedule = after.text(Persistence::schedule());
+    if !schedule.is_empty() && schedule != before.text(Persistence::schedule()) {
         tracing::warn!(
             schedule,
             "The save schedule is not acted on: nothing is written to disk, and the data is gone \

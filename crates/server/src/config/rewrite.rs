@@ -13,8 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::file::{Directive, Place, directive};
-use super::row::{CLASSES, Kind, OutputLimits, Row, parse_memory};
-use super::text::{quoted, quoted_if_needed};
+use super::row::Row;
 use super::{Config, accepted, find, rows};
 
 /// What stands above the lines that were added, in Redis's words, so that either server knows it.
@@ -126,50 +125,11 @@ impl FileLine {
 
 /// Returns the lines that set `row` to `value`; none where that is its `default`, if it is told.
 fn lines_of(row: &Row, value: &str, default: Option<&str>) -> Vec<String> {
-    let line = |value: &str| format!("{} {value}", row.name);
-    match row.kind {
-        _ if Some(value) == default => Vec::new(),
-        Kind::SaveSchedule if value.is_empty() => vec![line("\"\"")],
-        Kind::SaveSchedule => {
-            let words: Vec<&str> = value.split(' ').collect();
-            words.chunks(2).map(|pair| line(&pair.join(" "))).collect()
-        }
-        Kind::OutputLimits => output_limits(value, row, default.is_none()),
-        Kind::Text | Kind::EventClasses => vec![line(&quoted(value))],
-        Kind::Memory { .. } | Kind::MemoryOrPercent | Kind::PowerOfTwo { .. } => {
-            vec![line(&memory(value))]
-        }
-        _ if value.is_empty() => vec![line("\"\"")],
-        _ => {
-            let words: Vec<String> = value.split(' ').map(quoted_if_needed).collect();
-            vec![line(&words.join(" "))]
-        }
+    if Some(value) == default {
+        return Vec::new();
     }
-}
-
-/// Returns one line for each class that is not as it is by default, or for `all`.
-fn output_limits(value: &str, row: &Row, all: bool) -> Vec<String> {
-    let (limits, usual) = (OutputLimits::parse(value), OutputLimits::parse(row.default));
-    let classes = CLASSES.iter().zip(limits.classes()).zip(usual.classes());
-    let changed = classes.filter(|((_, limit), usual)| all || limit != usual);
-    let line = |((class, limit), _): ((&&str, super::row::OutputLimit), _)| {
-        let bytes = |bytes: u64| memory(&bytes.to_string());
-        let (hard, soft) = (bytes(limit.hard_bytes), bytes(limit.soft_bytes));
-        format!("{} {class} {hard} {soft} {}", row.name, limit.soft_seconds)
-    };
-    changed.map(line).collect()
-}
-
-/// Returns bytes in the largest unit that holds them without rest.
-fn memory(value: &str) -> String {
-    let Some(bytes) = parse_memory(value).filter(|&bytes| bytes > 0) else {
-        return value.to_owned();
-    };
-    let units = [(30, "gb"), (20, "mb"), (10, "kb")];
-    match units.into_iter().find(|(shift, _)| bytes.trailing_zeros() >= *shift) {
-        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
-        None => bytes.to_string(),
-    }
+    let written = row.kind.written(value, default);
+    written.into_iter().map(|arguments| format!("{} {arguments}", row.name)).collect()
 }
 
 /// Replaces the file at `path` by `text`, at once and for good: whoever reads it, also after a
@@ -205,7 +165,9 @@ mod tests {
     use base::prng::Prng;
 
     use super::*;
-    use crate::config::{effective, read_text};
+    use crate::config::options::Network;
+    use crate::config::read_text;
+    use crate::config::text::quoted_if_needed;
 
     fn rewritten(config: &Config, text: &[u8]) -> Vec<u8> {
         super::rewritten(config, text, false)
@@ -254,8 +216,8 @@ mod tests {
     #[test]
     fn an_option_is_compared_with_the_default_of_this_start() {
         let mut config = Config::default();
-        config.assume(&effective::BIND, "* -::*");
-        assert_eq!(config.text(&effective::BIND), "* -::*");
+        config.assume(Network::bind(), "* -::*");
+        assert_eq!(config.text(Network::bind()), "* -::*");
         assert_eq!(rewritten(&config, b"bind 127.0.0.1\n"), b"");
         let local = config.changed(&[(b"bind", b"127.0.0.1 -::1")], false).expect("it is right");
         for text in ["", "bind 0.0.0.0\n"] {
@@ -361,33 +323,9 @@ mod tests {
 
     /// Returns arguments that `row` takes.
     fn random_value(row: &Row, random: &mut Prng) -> String {
-        let mut any =
-            |values: &[&str]| values[random.below(values.len() as u64) as usize].to_owned();
-        match row.kind {
-            Kind::Flag => any(&["yes", "no", "YES"]),
-            Kind::Integer { min, max } => any(&[&min.to_string(), &max.to_string(), row.default]),
-            Kind::Clamped { accepted: (min, max), .. } => {
-                any(&[&min.to_string(), &max.to_string()])
-            }
-            Kind::Memory { min, max } => {
-                any(&[&min.to_string(), &max.to_string(), &(min + 1).to_string(), row.default])
-            }
-            Kind::MemoryOrPercent => any(&["0", "5%", "1kb", "1000"]),
-            Kind::Permissions => any(&["0", "700", "777"]),
-            Kind::Choice(words) => any(words),
-            Kind::Text => any(&["\"\"", "plain", "\"a b\\\"c\\\\ \\n\\x01\"", "'it\\'s'"]),
-            Kind::Words => any(&["\"\"", "a", "a b", "\"a'b\" c"]),
-            Kind::EventClasses => any(&["\"\"", "KEA", "xE", "Kn$l"]),
-            Kind::Percentiles => any(&["\"\"", "50 99 99.9", "1"]),
-            Kind::Addresses => any(&["\"\"", "127.0.0.1", "* -::*", "127.0.0.1 -::1"]),
-            Kind::ShutdownModes => any(&["default", "save now", "\"nosave force\""]),
-            Kind::OomScores => any(&["0 200 800", "-1 0 1"]),
-            Kind::Version => any(&["7.2.4", "6.0.0"]),
-            Kind::Only(_) | Kind::NoPrimary(_) => quoted_if_needed(row.default),
-            Kind::PowerOfTwo { min, max } => any(&["0", &min.to_string(), &max.to_string()]),
-            Kind::SaveSchedule => any(&["\"\"", "1 1", "3600 1 300 100"]),
-            Kind::OutputLimits => any(&["normal 0 0 0", "pubsub 1kb 2kb 3 replica 1 2 3"]),
-        }
+        let mut samples = row.kind.samples();
+        samples.push(quoted_if_needed(row.default));
+        samples.swap_remove(random.below(samples.len() as u64) as usize)
     }
 
     #[test]

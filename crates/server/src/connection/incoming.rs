@@ -119,7 +119,7 @@ impl Connection {
         // With half of its line end the value is as well input.
         if bytes < VALUE_BYTES_MIN
             // As input it ends its client before it is whole, however fast it comes.
-            || bytes > kit.settings.query_bytes_max
+            || bytes > kit.settings.clients.query_bytes_max
             || arrived > bytes
             || !engine.may_reserve_for(&self.session, &awaited, kit.tick)
         {

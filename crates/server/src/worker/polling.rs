@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use base::looks::Looks;
 
+use crate::config::kind::Named;
 use crate::slab::Token;
 
 /// When workers look before they sleep.
@@ -22,17 +23,14 @@ pub enum PollMode {
     Always,
 }
 
-impl PollMode {
-    /// The names of the modes, in the order of [`PollMode::from_name`].
-    pub const NAMES: [&'static str; 3] = ["no", "lone", "always"];
+impl Named for PollMode {
+    const ALL: &'static [PollMode] = &[PollMode::No, PollMode::Lone, PollMode::Always];
 
-    /// Returns the mode called `name`.
-    pub fn from_name(name: &str) -> Option<PollMode> {
-        match name {
-            "no" => Some(PollMode::No),
-            "lone" => Some(PollMode::Lone),
-            "always" => Some(PollMode::Always),
-            _ => None,
+    fn name(self) -> &'static str {
+        match self {
+            PollMode::No => "no",
+            PollMode::Lone => "lone",
+            PollMode::Always => "always",
         }
     }
 }
@@ -162,12 +160,5 @@ mod tests {
         assert!(polling.is_due(PollMode::Always) && !polling.is_due(PollMode::No));
         polling.note(None, false);
         assert!(!polling.is_due(PollMode::Always));
-    }
-
-    #[test]
-    fn each_name_is_a_mode() {
-        let modes = PollMode::NAMES.map(PollMode::from_name);
-        assert_eq!(modes, [PollMode::No, PollMode::Lone, PollMode::Always].map(Some));
-        assert_eq!(PollMode::from_name("yes"), None);
     }
 }
