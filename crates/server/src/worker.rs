@@ -21,7 +21,7 @@ use sys::socket::{Listener, Stream};
 use crate::accept::{Acceptor, is_loopback};
 use crate::buffers::BufferPool;
 use crate::config::Settings;
-use crate::connection::{Connection, End, Flushed, Kit, Turn};
+use crate::connection::{Connection, End, Flushed, Turn, WorkerContext};
 use crate::mailbox::{Accepted, Mailbox, Message};
 use crate::registry::Origin;
 use crate::shared::{Shared, charge_backlog};
@@ -121,9 +121,9 @@ impl Member {
 
 /// Lends the parts of a worker that are not its connections. A macro, because a method would
 /// borrow the connections too.
-macro_rules! kit {
+macro_rules! context {
     ($worker:expr) => {
-        Kit {
+        WorkerContext {
             receive: &mut $worker.receive,
             batch: &mut $worker.batch,
             buffers: &mut $worker.buffers,
@@ -360,7 +360,7 @@ impl<'s> Worker<'s> {
     /// Gives a connection its turn.
     fn serve(&mut self, token: Token) {
         let Some(member) = self.connections.get_mut(token) else { return };
-        let turn = member.connection.serve(&mut kit!(self));
+        let turn = member.connection.serve(&mut context!(self));
         if member.connection.lane().is_some() {
             member.looks = 0;
             stay_awake(&mut self.awake, member, token);
@@ -380,7 +380,7 @@ impl<'s> Worker<'s> {
                 self.queued.push_back(token);
             }
             Turn::Stalled(stall) => {
-                member.connection.note_stall(stall, &kit!(self));
+                member.connection.note_stall(stall, &context!(self));
                 member.place = self.waiting.begin(stall, token, member.connection.wait_limit());
             }
             Turn::Ended(end) => return self.close(token, end),
@@ -415,7 +415,7 @@ impl<'s> Worker<'s> {
 
     fn flush(&mut self, token: Token) {
         let Some(member) = self.connections.get_mut(token) else { return };
-        let flushed = member.connection.flush(&mut kit!(self));
+        let flushed = member.connection.flush(&mut context!(self));
         self.unreported_bytes += member.connection.count_memory();
         let awaits_room = match flushed {
             Flushed::All => false,
@@ -522,7 +522,7 @@ impl<'s> Worker<'s> {
         for message in messages {
             match message {
                 Message::Serve(accepted) => self.add(accepted),
-                Message::ServeLane(seat, sealed) => self.add_lane(*seat, sealed),
+                Message::ServeLane(lane, sealed) => self.add_lane(*lane, sealed),
                 Message::CheckConnections => self.check_connections(),
                 // The loop looks at the shutdown after each round.
                 Message::CheckShutdown => {}
