@@ -8,7 +8,6 @@
 mod incoming;
 mod waiting;
 
-use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -20,10 +19,8 @@ use keyspace::WatchMark;
 use resp::{
     Batch, Decoded, Decoder, Limits, Next, Output, Protocol, ProtocolError, REQUESTS_PER_BATCH_MAX,
 };
-use ring::lane::LaneError;
 use sys::descriptors::SharedDescriptor;
 use sys::process::ProcessHandle;
-use sys::socket::{Received, Sent};
 
 use crate::buffers::BufferPool;
 use crate::config::Settings;
@@ -33,7 +30,7 @@ use crate::registry::ClientRecord;
 use crate::shared::Shared;
 use crate::stall::Stall;
 use crate::statistics::WorkerCounters;
-use crate::transport::{LaneTransport, Transport};
+use crate::transport::{AnyTransport, TransportEnd};
 
 use incoming::{HEAD_BYTES, Incoming};
 
@@ -58,8 +55,6 @@ const HELD_VALUES_SHARED: usize = PIN_SLOTS / 2;
 /// clients added up whenever it takes more.
 const CHECKED_SHARE: u64 = 64;
 const CHECKED_BYTES_MIN: u64 = 64 * 1024;
-/// Pieces of one send: values that are sent from where they lie, and what stands between them.
-const PIECES_PER_SEND_MAX: usize = 32;
 /// Room for a receive behind an unfinished request: at least the first, at most what is there
 /// already, between the other two.
 const ROOM_BYTES_MIN: usize = 16 * 1024;
@@ -105,10 +100,10 @@ pub enum Turn {
 /// Why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The peer closed it, or it was closed after its last reply.
+    /// It was closed after its last reply.
     Orderly,
-    /// The network broke it.
-    Broken,
+    /// Its transport carries nothing more.
+    Transport(TransportEnd),
     /// More input than `client-query-buffer-limit`.
     QueryLimit,
     /// More unread output than `client-output-buffer-limit`.
@@ -126,18 +121,22 @@ pub enum End {
     /// A lane has been ended by the connection that it was made on, or with it; or a connection
     /// because a lane of it could not be sealed.
     LaneEnded,
-    /// The client wrote into its lane what no client writes.
-    BadLane(LaneError),
+}
+
+impl From<TransportEnd> for End {
+    fn from(end: TransportEnd) -> End {
+        End::Transport(end)
+    }
 }
 
 /// How far the replies of a connection have gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushed {
-    /// All of them are with the kernel.
+    /// All of them are with the transport.
     All,
-    /// The kernel has no room for the rest now, and tells when it has.
+    /// It has no room for the rest now, and tells when it has.
     Partly,
-    /// The kernel took all that one send offered, and may have room for the rest.
+    /// It took all that one send offered, and may have room for the rest.
     Further,
     /// The connection is over.
     Ended(End),
@@ -145,7 +144,7 @@ pub enum Flushed {
 
 /// One client.
 pub struct Connection {
-    transport: Transport,
+    transport: AnyTransport,
     session: Session,
     decoder: Decoder,
     /// Received bytes that no request has consumed; those before `input_start` are done with.
@@ -219,7 +218,7 @@ struct Shown {
 
 impl Connection {
     /// Returns a connection that has received nothing yet.
-    pub fn new(transport: Transport, session: Session, record: Arc<ClientRecord>) -> Connection {
+    pub fn new(transport: AnyTransport, session: Session, record: Arc<ClientRecord>) -> Connection {
         let shown = Shown::of(&session, 0, false);
         Connection {
             transport,
@@ -298,15 +297,12 @@ impl Connection {
 
     /// Receives into the worker's buffer and executes there; keeps only what is unfinished.
     fn receive_in_place(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), End> {
-        let most = match &self.transport {
-            Transport::Socket(_) if self.incoming.is_likely() => HEAD_BYTES,
-            _ => context.receive.len(),
+        let most = match self.incoming.is_likely() && self.transport.receives_head_first() {
+            true => HEAD_BYTES,
+            false => context.receive.len(),
         };
-        let room = &mut context.receive[..most];
-        let count = match &mut self.transport {
-            Transport::Socket(stream) => received(stream.receive(room), context)?,
-            Transport::Lane(lane) => taken(lane.receive(room, context.counters), context)?,
-        };
+        let count = self.transport.receive(&mut context.receive[..most], context.counters)?;
+        count_received(count, context);
         let is_full = count == most;
         self.expects.may_receive = self.expects.end || is_full;
         if count == 0 {
@@ -342,13 +338,8 @@ impl Connection {
         if self.input.capacity() - self.input.len() < room {
             self.input.reserve_exact(room);
         }
-        let input = &mut self.input;
-        let count = match &mut self.transport {
-            Transport::Socket(stream) => received(stream.receive_appending(input), context)?,
-            Transport::Lane(lane) => {
-                taken(lane.receive_appending(input, context.counters), context)?
-            }
-        };
+        let count = self.transport.receive_appending(&mut self.input, context.counters)?;
+        count_received(count, context);
         let is_full = self.input.len() == self.input.capacity();
         self.expects.may_receive = self.expects.end || is_full;
         if count == 0 { Ok(()) } else { self.execute_input(context) }
@@ -528,7 +519,7 @@ impl Connection {
         self.outbound.extend(context.shared.outbound.take(self.id()));
         if !self.outbound.is_empty()
             && self.process.is_none()
-            && let Transport::Socket(stream) = &self.transport
+            && let Some(stream) = self.transport.descriptor_stream()
         {
             // Without it the session ends with its connection alone.
             self.process = ProcessHandle::of_peer(stream).ok();
@@ -580,58 +571,28 @@ impl Connection {
         if self.is_closing { Flushed::Ended(End::Orderly) } else { Flushed::All }
     }
 
-    /// Sends once; returns whether the kernel took all that was offered.
+    /// Sends once; returns whether the transport took all that was offered.
     fn send(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<bool, End> {
         if !self.has_output() {
             return Ok(true);
         }
         context.counters.writes.add(1);
         self.record.note_send(self.unsent_bytes());
-        if let Transport::Lane(lane) = &mut self.transport {
-            let count = lane.send(&mut self.output, context.counters).map_err(End::BadLane)?;
-            context.counters.output_bytes.add(count as u64);
-            return Ok(!self.has_output());
+        let sent = self.transport.send(&mut self.output, &self.outbound, context.counters)?;
+        context.counters.output_bytes.add(sent.bytes as u64);
+        if sent.bytes > 0 && !self.outbound.is_empty() {
+            self.forget_descriptors(context);
         }
-        match self.send_once() {
-            Ok((Sent::Bytes(count), offered)) => {
-                context.counters.output_bytes.add(count as u64);
-                self.output.consume(count);
-                self.forget_descriptors(context);
-                Ok(count == offered)
-            }
-            Ok((Sent::Blocked, _)) => Ok(false),
-            Err(_) => Err(End::Broken),
-        }
+        Ok(sent.took_all)
     }
 
-    /// Sends once; returns what became of it and how many bytes were offered.
-    #[inline]
-    fn send_once(&mut self) -> io::Result<(Sent, usize)> {
-        let Transport::Socket(stream) = &self.transport else {
-            unreachable!("a lane sends by itself")
-        };
-        if self.outbound.is_empty()
-            && let Some(bytes) = self.output.plain()
-        {
-            return Ok((stream.send(bytes)?, bytes.len()));
-        }
-        let mut pieces = [IoSlice::new(&[]); PIECES_PER_SEND_MAX];
-        let count = self.output.pieces(&mut pieces);
-        let pieces = &pieces[..count];
-        let descriptors: Vec<BorrowedFd<'_>> = self.outbound.iter().map(|fd| fd.as_fd()).collect();
-        let offered = pieces.iter().map(|piece| piece.len()).sum();
-        Ok((stream.send_pieces(pieces, &descriptors)?, offered))
-    }
-
-    /// Notes that the descriptors, where there are some, have left with the first byte.
-    #[inline]
+    /// Notes that the descriptors have left with the first byte.
+    #[cold]
     fn forget_descriptors(&mut self, context: &WorkerContext<'_, '_>) {
-        if !self.outbound.is_empty() {
-            self.outbound.clear();
-            self.has_unreceived = true;
-            if let Transport::Socket(stream) = &self.transport {
-                context.shared.outbound.note_sent(self.id(), stream);
-            }
+        self.outbound.clear();
+        self.has_unreceived = true;
+        if let Some(stream) = self.transport.descriptor_stream() {
+            context.shared.outbound.note_sent(self.id(), stream);
         }
     }
 
@@ -719,10 +680,10 @@ impl Connection {
         self.counted_bytes
     }
 
-    /// Returns the lane that carries the connection, if one does.
+    /// Returns what carries the connection.
     #[inline]
-    pub fn lane(&mut self) -> Option<&mut LaneTransport> {
-        self.transport.lane()
+    pub fn transport(&mut self) -> &mut AnyTransport {
+        &mut self.transport
     }
 
     /// Returns whether its next turn would receive something.
@@ -885,26 +846,9 @@ impl Shown {
     }
 }
 
-/// Returns the bytes that a receive brought, 0 when nothing was there.
+/// Counts a receive that brought `count` bytes.
 #[inline]
-fn received(result: io::Result<Received>, context: &WorkerContext<'_, '_>) -> Result<usize, End> {
-    match result {
-        Ok(Received::Bytes(count)) => {
-            context.counters.reads.add(1);
-            context.counters.input_bytes.add(count as u64);
-            Ok(count)
-        }
-        Ok(Received::Blocked) => Ok(0),
-        Ok(Received::End) => Err(End::Orderly),
-        Err(_) => Err(End::Broken),
-    }
-}
-
-/// Returns the bytes that were taken out of a lane, 0 when nothing was there.
-#[inline]
-fn taken(result: Result<usize, LaneError>, context: &WorkerContext<'_, '_>) -> Result<usize, End> {
-    let count = result.map_err(End::BadLane)?;
+fn count_received(count: usize, context: &WorkerContext<'_, '_>) {
     context.counters.reads.add(u64::from(count > 0));
     context.counters.input_bytes.add(count as u64);
-    Ok(count)
 }

@@ -20,10 +20,10 @@ use crate::attach::Attachments;
 use crate::closings::Closings;
 use crate::config::{Config, Settings, base_text, effective as row, notice, refused, rewrite};
 use crate::connection::End;
-use crate::doors::Doors;
 use crate::lanes::Lanes;
 use crate::latency::LatencyMonitor;
 use crate::limits;
+use crate::listen::Listeners;
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
 use crate::monitor::Monitors;
@@ -63,7 +63,7 @@ pub struct Shared {
     /// Closes what may take long to close.
     pub closer: Arc<dyn Closer>,
     /// The TCP listeners.
-    pub doors: Doors,
+    pub listeners: Listeners,
     /// The connected clients.
     pub clients: Registry,
     /// Which requests have to wait.
@@ -185,7 +185,7 @@ impl Shared {
             shares,
             backlog,
             closer: Arc::new(Closings::default()),
-            doors: Doors::default(),
+            listeners: Listeners::default(),
             clients: Registry::default(),
             pause: ClientPause::default(),
             switches: Switches::default(),
@@ -307,7 +307,7 @@ impl Shared {
 
     /// Listens as `after` says and no longer as `before` does; returns whether that was possible.
     fn listen_as(&self, before: &Settings, after: &Settings) -> bool {
-        let (listeners, is_done) = self.doors.exchange(before, after);
+        let (listeners, is_done) = self.listeners.exchange(before, after, &self.closer);
         self.mailboxes[ACCEPTING_WORKER].post(Message::Listen(listeners));
         is_done
     }

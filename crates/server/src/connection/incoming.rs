@@ -6,13 +6,9 @@
 //! Where that cannot be, the value is collected as any other input and copied by the command.
 //! docs/decisions/0006-large-values.md says when memory is set aside, and what that is worth.
 
-use std::ops::Range;
-
 use keyspace::ReservedBlock;
-use sys::socket::Stream;
 
-use super::{Connection, End, WorkerContext, received, taken};
-use crate::transport::{LaneTransport, Transport};
+use super::{Connection, End, WorkerContext, count_received};
 
 /// A shorter value is copied: it mostly comes with one receive, and several do in a pipeline, where
 /// each would take one of its own.
@@ -29,8 +25,6 @@ const ARRIVED_SHARE: usize = 32;
 /// Bytes behind a value that are received with its end: the rest of the request, and the head of
 /// the next one, whose value is to go to its own place.
 const BEHIND_BYTES: usize = 4096;
-/// What a lane hands out at least.
-const WORD_BYTES: usize = 8;
 /// What has to come behind a value at least.
 const LINE_END_BYTES: usize = 2;
 
@@ -150,10 +144,10 @@ impl Connection {
     /// Receives more of a value into its place, and executes once it and what follows are there.
     pub(super) fn receive_value(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), End> {
         let block = self.incoming.block.as_mut().expect("a value is incoming");
-        let behind = match &mut self.transport {
-            Transport::Socket(stream) => receive_value_from_socket(stream, block, context)?,
-            Transport::Lane(lane) => receive_value_from_lane(lane, block, context)?,
-        };
+        let before = block.filled_bytes();
+        let room = &mut context.receive[..BEHIND_BYTES];
+        let behind = self.transport.receive_value(block, room, context.counters)?;
+        count_received(block.filled_bytes() - before + behind.len(), context);
         self.expects.may_receive = self.expects.end || behind.len() == BEHIND_BYTES;
         if behind.is_empty() {
             return self.check_input(context);
@@ -180,39 +174,4 @@ impl Connection {
         self.session.withdraw();
         executed
     }
-}
-
-/// Receives once; returns where in the context's buffer the bytes behind the value are.
-fn receive_value_from_socket(
-    stream: &Stream,
-    block: &mut ReservedBlock,
-    context: &mut WorkerContext<'_, '_>,
-) -> Result<Range<usize>, End> {
-    let missing = block.missing_bytes();
-    let result = stream.receive_pieces(block.room(), &mut context.receive[..BEHIND_BYTES]);
-    let count = received(result, context)?;
-    block.advance(count.min(missing));
-    Ok(0..count.saturating_sub(missing))
-}
-
-/// As [`receive_value_from_socket`]. A lane hands out whole words, so that the last bytes of the
-/// value come with those behind them.
-fn receive_value_from_lane(
-    lane: &mut LaneTransport,
-    block: &mut ReservedBlock,
-    context: &mut WorkerContext<'_, '_>,
-) -> Result<Range<usize>, End> {
-    if block.missing_bytes() >= WORD_BYTES {
-        let count = taken(lane.receive(block.room(), context.counters), context)?;
-        block.advance(count);
-    }
-    let missing = block.missing_bytes();
-    if missing >= WORD_BYTES {
-        return Ok(0..0);
-    }
-    let count =
-        taken(lane.receive(&mut context.receive[..BEHIND_BYTES], context.counters), context)?;
-    let value = count.min(missing);
-    block.append(&context.receive[..value]);
-    Ok(value..count)
 }
