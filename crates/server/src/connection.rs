@@ -2,23 +2,25 @@
 //!
 //! An idle connection owns no buffer. Requests are decoded where the worker received them; only
 //! what is left of an unfinished request is kept here, and replies that the kernel did not take.
-//! How a connection waits for something else than its peer stands in `connection/waiting.rs`, how
-//! a long value comes straight into its place in `connection/incoming.rs`.
+//!
+//! *Not here*: how a connection waits for something else than its peer (`connection/waiting.rs`),
+//! how a long value comes straight into its place (`connection/incoming.rs`), how replies leave
+//! (`connection/output.rs`), what memory it takes (`connection/memory.rs`) and what others see of
+//! it (`connection/shown.rs`).
 
 mod incoming;
+mod memory;
+mod output;
+mod shown;
 mod waiting;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use arena::pins::PIN_SLOTS;
-use base::{DatabaseIndex, UnixMs};
-use command::{InputUse, Transaction};
+use base::UnixMs;
+use command::InputUse;
 use engine::{Ending, Session, Tick};
-use keyspace::WatchMark;
-use resp::{
-    Batch, Decoded, Decoder, Limits, Next, Output, Protocol, ProtocolError, REQUESTS_PER_BATCH_MAX,
-};
+use resp::{Batch, Decoded, Decoder, Limits, Next, Output, ProtocolError, REQUESTS_PER_BATCH_MAX};
 use sys::descriptors::SharedDescriptor;
 use sys::process::ProcessHandle;
 
@@ -33,28 +35,16 @@ use crate::statistics::WorkerCounters;
 use crate::transport::{AnyTransport, TransportEnd};
 
 use incoming::{HEAD_BYTES, Incoming};
+use shown::Shown;
 
 /// Input before authentication, in bytes.
 const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
-/// Unsent output before authentication, in bytes.
-const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// Batches that one connection has executed before the next connection has its turn.
 const BATCHES_PER_TURN_MAX: usize = 8;
 /// Replies of one call of the engine, above which what the kernel takes is sent in between.
 const OUTPUT_BYTES_PER_CALL_MAX: usize = 1 << 20;
-/// Replies of one call of the engine that end the session where its output has no hard limit.
-const UNLIMITED_OUTPUT_BYTES_PER_CALL_MAX: usize = 4 << 30;
 /// Values that the replies of one call of the engine refer to, above which it pauses.
 const REFERENCES_PER_CALL_MAX: usize = 16;
-/// Values that the unsent replies of one connection may refer to.
-const REFERENCES_KEPT_MAX: usize = 64;
-/// How many values the process may hold before unsent replies may refer to none: what is left is
-/// for the requests that are executed.
-const HELD_VALUES_SHARED: usize = PIN_SLOTS / 2;
-/// A client that takes this part of `maxmemory-clients`, and as much as the second says, has all
-/// clients added up whenever it takes more.
-const CHECKED_SHARE: u64 = 64;
-const CHECKED_BYTES_MIN: u64 = 64 * 1024;
 /// Room for a receive behind an unfinished request: at least the first, at most what is there
 /// already, between the other two.
 const ROOM_BYTES_MIN: usize = 16 * 1024;
@@ -198,23 +188,6 @@ struct Expects {
 
 const NOTHING_EXPECTED: Expects =
     Expects { has_requests: false, may_receive: false, end: false, wanted_bytes: 1 };
-
-/// What the record showed last, to see cheaply whether it changed.
-#[derive(Clone, Debug, PartialEq)]
-struct Shown {
-    command: Option<*const command::Command>,
-    /// How often the names have changed.
-    name_changes: u64,
-    database: DatabaseIndex,
-    protocol: Protocol,
-    /// Requests and bytes of the queue of a MULTI.
-    queued: Option<(usize, usize)>,
-    watches: WatchMark,
-    /// Monitor, no eviction, no touch.
-    modes: [bool; 3],
-    input_bytes: usize,
-    is_closing: bool,
-}
 
 impl Connection {
     /// Returns a connection that has received nothing yet.
@@ -427,15 +400,6 @@ impl Connection {
         self.incoming = Incoming::default();
     }
 
-    /// Makes sure that there is a buffer for replies.
-    #[inline]
-    fn provide_output(&mut self, context: &mut WorkerContext<'_, '_>) {
-        if !self.output.has_buffer() {
-            self.output = Output::with_buffer(context.buffers.take());
-            self.record.set_output(0, self.output.memory_bytes());
-        }
-    }
-
     /// Executes the requests of the context's batch, which were decoded from `buffer`.
     fn execute_batch(
         &mut self,
@@ -513,19 +477,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes the descriptors that a command has left for this session.
-    #[cold]
-    fn take_descriptors(&mut self, context: &WorkerContext<'_, '_>) {
-        self.outbound.extend(context.shared.outbound.take(self.id()));
-        if !self.outbound.is_empty()
-            && self.process.is_none()
-            && let Some(stream) = self.transport.descriptor_stream()
-        {
-            // Without it the session ends with its connection alone.
-            self.process = ProcessHandle::of_peer(stream).ok();
-        }
-    }
-
     /// Returns the process whose end is to be watched for, once.
     #[inline]
     pub fn unwatched_process(&mut self) -> Option<&ProcessHandle> {
@@ -554,48 +505,6 @@ impl Connection {
         self.decoder.decode(buffer, context.batch, requests_max, &limits)
     }
 
-    /// Sends what has not been sent, once.
-    pub fn flush(&mut self, context: &mut WorkerContext<'_, '_>) -> Flushed {
-        let unsent = match self.send(context) {
-            Ok(true) => Flushed::Further,
-            Ok(false) => Flushed::Partly,
-            Err(end) => return Flushed::Ended(end),
-        };
-        if self.has_output() {
-            self.record.set_output(self.unsent_bytes(), self.output.memory_bytes());
-            return self.check_output(context).map_or_else(Flushed::Ended, |()| unsent);
-        }
-        self.over_soft_since = None;
-        self.record.set_output(0, 0);
-        context.buffers.give(self.output.take_buffer());
-        if self.is_closing { Flushed::Ended(End::Orderly) } else { Flushed::All }
-    }
-
-    /// Sends once; returns whether the transport took all that was offered.
-    fn send(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<bool, End> {
-        if !self.has_output() {
-            return Ok(true);
-        }
-        context.counters.writes.add(1);
-        self.record.note_send(self.unsent_bytes());
-        let sent = self.transport.send(&mut self.output, &self.outbound, context.counters)?;
-        context.counters.output_bytes.add(sent.bytes as u64);
-        if sent.bytes > 0 && !self.outbound.is_empty() {
-            self.forget_descriptors(context);
-        }
-        Ok(sent.took_all)
-    }
-
-    /// Notes that the descriptors have left with the first byte.
-    #[cold]
-    fn forget_descriptors(&mut self, context: &WorkerContext<'_, '_>) {
-        self.outbound.clear();
-        self.has_unreceived = true;
-        if let Some(stream) = self.transport.descriptor_stream() {
-            context.shared.outbound.note_sent(self.id(), stream);
-        }
-    }
-
     /// Closes the connection once its replies are sent.
     pub fn close_after_replies(&mut self) {
         self.is_closing = true;
@@ -622,62 +531,6 @@ impl Connection {
         let id = self.id();
         let is_used = shared.attachments.is_reading(id) || shared.lanes.has_any(id);
         (!is_used).then_some(End::Idle)
-    }
-
-    /// Returns whether descriptors of its keep its replies waiting: the kernel has no room for them
-    /// now, and does not tell when it has.
-    pub fn awaits_descriptors(&self) -> bool {
-        !self.outbound.is_empty()
-    }
-
-    /// Returns by how much the connection's private memory has grown since the last call.
-    pub fn count_memory(&mut self) -> isize {
-        let bytes = self.memory_bytes();
-        let growth = bytes as isize - self.counted_bytes as isize;
-        self.counted_bytes = bytes;
-        // What its replies refer to lies in the keyspace and counts there. So does the place of a
-        // value that it sends, or has copied ahead, and what it watches.
-        self.record.set_memory(bytes, self.elsewhere_bytes());
-        growth
-    }
-
-    /// Returns the bytes that count in the keyspace, and that nobody but this client is in the way
-    /// of the end of.
-    fn elsewhere_bytes(&self) -> usize {
-        let coming = self.incoming.value_bytes() + self.session.ahead_bytes();
-        self.output.referenced_bytes() + coming + self.session.watch_bytes()
-    }
-
-    /// Ends the session, or others that take more, where clients take more than
-    /// `maxmemory-clients`: before a request is executed, as after it, since a request is what may
-    /// take much at once.
-    #[inline]
-    fn check_share(&self, context: &WorkerContext<'_, '_>) -> Result<(), End> {
-        match context.settings.max_memory_clients {
-            None => Ok(()),
-            Some(limit) => self.check_share_of(limit, context),
-        }
-    }
-
-    #[cold]
-    fn check_share_of(&self, limit: u64, context: &WorkerContext<'_, '_>) -> Result<(), End> {
-        let (bytes, elsewhere) = (self.memory_bytes(), self.elsewhere_bytes());
-        self.record.set_memory(bytes, elsewhere);
-        // The service thread adds up those that take little.
-        if ((bytes + elsewhere) as u64) < (limit / CHECKED_SHARE).max(CHECKED_BYTES_MIN) {
-            return Ok(());
-        }
-        let mut surplus = context.shared.clients.surplus(limit);
-        let count = surplus.len();
-        surplus.retain(|&id| id != self.id());
-        let is_own = surplus.len() < count;
-        context.shared.end_clients(&surplus, End::Evicted);
-        if is_own { Err(End::Evicted) } else { Ok(()) }
-    }
-
-    /// Returns how much private memory was counted for the connection.
-    pub fn counted_bytes(&self) -> usize {
-        self.counted_bytes
     }
 
     /// Returns what carries the connection.
@@ -724,17 +577,6 @@ impl Connection {
         self.input.len() - self.input_start + self.incoming.filled_bytes()
     }
 
-    fn memory_bytes(&self) -> usize {
-        let buffers = self.input.capacity() + self.output.memory_bytes();
-        size_of::<Connection>()
-            + buffers
-            + self.lent_bytes
-            + self.held.capacity()
-            + self.decoder.memory_bytes()
-            + self.session.memory_bytes()
-            + self.transport.memory_bytes()
-    }
-
     fn check_input(&mut self, context: &WorkerContext<'_, '_>) -> Result<(), End> {
         self.check_share(context)?;
         if self.stall.is_some() {
@@ -748,101 +590,11 @@ impl Connection {
         };
         if self.kept_bytes() > most { Err(End::QueryLimit) } else { Ok(()) }
     }
-
-    /// Returns the hard limit of unsent output in bytes; 0 is none.
-    fn hard_output_bytes(&self, context: &WorkerContext<'_, '_>) -> u64 {
-        match self.session.state.authenticated {
-            true => context.settings.output_limit.hard_bytes,
-            false => UNAUTHENTICATED_OUTPUT_BYTES_MAX as u64,
-        }
-    }
-
-    /// Returns how much output may be unsent after one call of the engine: one request can ask for
-    /// one value a million times.
-    fn output_bytes_max(&self, context: &WorkerContext<'_, '_>) -> usize {
-        match self.hard_output_bytes(context) {
-            0 => self.output.len() + UNLIMITED_OUTPUT_BYTES_PER_CALL_MAX,
-            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
-        }
-    }
-
-    /// Returns how much of it may be copies in private memory: under a memory limit what that
-    /// leaves, and what it may be passed by.
-    fn own_output_bytes_max(&self, context: &WorkerContext<'_, '_>) -> usize {
-        // Of what is unsent this much is known to the keyspace: not yet the replies of this round.
-        let unsent = self.output.len() - self.output.referenced_bytes();
-        let counted = unsent.min(self.counted_bytes);
-        let most = context.shared.keyspace().reply_bytes_max(counted as u64);
-        usize::try_from(most).unwrap_or(usize::MAX)
-    }
-
-    /// Lets go of values that lie elsewhere where replies refer to more of them than the session's
-    /// share: a peer that does not read would hold all that the process can hold. Its replies get
-    /// copies, which are made while no shard is held.
-    #[cold]
-    fn share_references(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), End> {
-        let is_short = context.shared.keyspace().arena().held_count() > HELD_VALUES_SHARED;
-        let kept = if is_short { 0 } else { REFERENCES_KEPT_MAX };
-        if self.output.reference_count() <= kept {
-            return Ok(());
-        }
-        // What the kernel takes now need not be copied.
-        self.send(context)?;
-        self.output.limit(self.output_bytes_max(context), self.own_output_bytes_max(context));
-        if self.output.own_references(kept) { Ok(()) } else { Err(End::OutputLimit) }
-    }
-
-    fn check_output(&mut self, context: &WorkerContext<'_, '_>) -> Result<(), End> {
-        let unsent = self.unsent_bytes() as u64;
-        let limit = context.settings.output_limit;
-        let hard = self.hard_output_bytes(context);
-        if hard != 0 && unsent > hard {
-            return Err(End::OutputLimit);
-        }
-        self.over_soft_since = (limit.soft_bytes != 0 && unsent > limit.soft_bytes)
-            .then(|| self.over_soft_since.unwrap_or(context.tick.now));
-        Ok(())
-    }
-
-    /// Brings the record up to date where what it shows has changed.
-    fn show(&mut self) {
-        let kept = self.kept_bytes();
-        let shown = Shown::of(&self.session, kept, self.is_closing);
-        if shown == self.shown {
-            return;
-        }
-        self.shown = shown;
-        self.record.update(&self.session, |info| {
-            info.query_bytes = kept;
-            info.query_bytes_free =
-                self.input.capacity() - self.input.len() + self.incoming.missing_bytes();
-            info.is_closing = self.is_closing;
-            info.argument_bytes = self.decoder.memory_bytes();
-            info.total_bytes = self.memory_bytes() - self.output.memory_bytes();
-        });
-    }
 }
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.transport.as_fd()
-    }
-}
-
-impl Shown {
-    fn of(session: &Session, input_bytes: usize, is_closing: bool) -> Shown {
-        let state = &session.state;
-        Shown {
-            command: state.last_command.map(std::ptr::from_ref),
-            name_changes: state.names.changes(),
-            database: state.database,
-            protocol: state.protocol,
-            queued: state.transaction.as_ref().map(Transaction::size),
-            watches: session.watch_mark(),
-            modes: [state.is_monitor, state.is_kept, state.leaves_no_touch],
-            input_bytes,
-            is_closing,
-        }
     }
 }
 
