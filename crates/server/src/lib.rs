@@ -1,8 +1,9 @@
 //! The server: listeners, workers, configuration, log and INFO around an instance of `runtime`.
 //!
 //! *Layout*: `serve.rs` starts and ends everything; `listen.rs` opens listeners, `accept.rs` lets
-//! connections in, `transport.rs` carries their bytes, `worker.rs` is the event loop and `connection.rs` one client in it. `shared.rs`
-//! is what the threads share, `service.rs` the thread that sweeps, `mailbox.rs` how threads talk.
+//! connections in, `worker.rs` is the event loop and `connection.rs` one client in it, whose bytes
+//! `transport.rs` carries. `shared.rs` is what the threads share, `service.rs` the thread that
+//! sweeps, `mailbox.rs` how threads talk.
 //! `config/` holds the options as rows, `info.rs` the text of INFO, `host.rs` answers the commands,
 //! `attach.rs` shares the arena's segments with processes,
 //! `lanes.rs` and `uploads.rs` give them more to write to; `sealings.rs` seals what they write,

@@ -29,7 +29,8 @@ pub enum Message {
     Served(Served),
     /// The pause is over.
     Resume,
-    /// Accept from these listeners from now on instead of others that follow the settings. For the worker that accepts.
+    /// Accept from these listeners from now on instead of others that follow the settings. For the
+    /// worker that accepts.
     Listen(Vec<Arc<Listener>>),
 }
 

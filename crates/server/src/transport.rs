@@ -52,8 +52,8 @@ pub trait Transport: AsFd + Sized {
     /// then it has been counted out of the registry.
     fn open(pending: Self::Pending, context: &OpenContext<'_>) -> Option<(Self, Endpoint)>;
 
-    /// Receives into `buffer`, of 8 bytes at least, once; returns how many bytes, 0 where none are
-    /// there.
+    /// Receives into `buffer`, which is not empty, once; returns how many bytes, 0 where none are
+    /// there. Fewer than fill it are all that are there, unless the transport is polled.
     ///
     /// # Errors
     /// When nothing will come any more.
@@ -83,10 +83,16 @@ pub trait Transport: AsFd + Sized {
         block: &mut ReservedBlock,
         behind: &mut [u8],
         counters: &WorkerCounters,
-    ) -> Result<Range<usize>, TransportEnd>;
+    ) -> Result<Range<usize>, TransportEnd> {
+        let count = self.receive(block.room(), counters)?;
+        block.advance(count);
+        let is_complete = block.missing_bytes() == 0;
+        let behind = if is_complete { self.receive(behind, counters)? } else { 0 };
+        Ok(0..behind)
+    }
 
-    /// Sends what it takes of `output` now and consumes that; `descriptors`, where there are any,
-    /// leave with the first byte. There are some only where [`Transport::descriptor_stream`] is.
+    /// Sends what it takes of `output` now and consumes that. `descriptors`, where there are any,
+    /// leave with the first byte; there are some only where [`Transport::descriptor_stream`] is.
     ///
     /// # Errors
     /// When nothing can be sent any more.
@@ -165,11 +171,11 @@ pub struct Endpoint {
 
 /// What one send achieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
-    /// The bytes that were taken.
-    pub bytes: usize,
-    /// All that was offered at once was taken: there may be room for more.
-    pub took_all: bool,
+pub enum Sent {
+    /// All that was offered at once, so many bytes, was taken: there may be room for more.
+    All(usize),
+    /// So many bytes, maybe none, were taken, and there is no room for more now.
+    Partly(usize),
 }
 
 /// Why a transport carries nothing more.

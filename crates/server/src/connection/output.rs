@@ -5,6 +5,7 @@ use resp::Output;
 use sys::process::ProcessHandle;
 
 use super::{Connection, End, Flushed, WorkerContext};
+use crate::transport::Sent;
 
 /// Unsent output before authentication, in bytes.
 const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
@@ -42,11 +43,12 @@ impl Connection {
         context.counters.writes.add(1);
         self.record.note_send(self.unsent_bytes());
         let sent = self.transport.send(&mut self.output, &self.outbound, context.counters)?;
-        context.counters.output_bytes.add(sent.bytes as u64);
-        if sent.bytes > 0 && !self.outbound.is_empty() {
+        let (Sent::All(bytes) | Sent::Partly(bytes)) = sent;
+        context.counters.output_bytes.add(bytes as u64);
+        if bytes > 0 && !self.outbound.is_empty() {
             self.forget_descriptors(context);
         }
-        Ok(sent.took_all)
+        Ok(matches!(sent, Sent::All(_)))
     }
 
     /// Takes the descriptors that a command has left for this session.

@@ -145,7 +145,7 @@ impl Transport for Lane {
         if bytes > 0 {
             lane.wake(NEWS, counters);
         }
-        Ok(Sent { bytes, took_all: output.is_empty() })
+        Ok(if output.is_empty() { Sent::All(bytes) } else { Sent::Partly(bytes) })
     }
 
     fn memory_bytes(&self) -> usize {

@@ -85,7 +85,7 @@ impl Transport for Tcp {
         _: &WorkerCounters,
     ) -> Result<Sent, TransportEnd> {
         debug_assert!(descriptors.is_empty(), "TCP passes no descriptors");
-        socket::send(&self.stream, output, &[])
+        socket::send(&self.stream, output, descriptors)
     }
 }
 

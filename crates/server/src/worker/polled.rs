@@ -1,10 +1,10 @@
 //! How a worker serves the connections whose transports it polls: lanes.
 //!
-//! While the worker is awake it polls in each round those that it has served lately, and their peers
-//! make no system call to reach it. Before it sleeps it arms each, which polls it once more; from
-//! then on the peer causes an event of the poller. One that it has polled in vain for some rounds is
-//! armed as well: a worker that others keep awake for hours does not poll all that it has ever
-//! served.
+//! While the worker is awake it polls in each round those that it has served lately, and their
+//! peers make no system call to reach it. Before it sleeps it arms each, which polls it once more;
+//! from then on the peer causes an event of the poller. One that it has polled in vain for some
+//! rounds is armed as well: a worker that others keep awake for hours does not poll all that it has
+//! ever served.
 
 use std::time::Duration;
 
