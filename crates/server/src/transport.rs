@@ -32,6 +32,7 @@ transports! {
     mod tcp: Tcp;
     mod unix: Unix;
     mod lane: Lane;
+    #[cfg(test)] mod memory: Memory;
 }
 
 /// What carries the bytes of one connection. Its descriptor is what a poller watches for it.
