@@ -2,16 +2,17 @@
 
 use std::fs::File;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use sys::poll::{Interest, Poller};
-use sys::socket::{Listener, Stream, is_exhaustion};
+use sys::socket::is_exhaustion;
 
 use crate::config::Settings;
-use crate::mailbox::Accepted;
+use crate::listen::{Accepted, Listener};
 use crate::shared::Shared;
+use crate::transport::Pending;
 
 /// Connections accepted before the worker turns to its clients again.
 const ACCEPTS_PER_ROUND_MAX: usize = 256;
@@ -38,7 +39,7 @@ the server to start accepting connections from the outside.\r\n";
 
 /// Accepts from all listeners; belongs to one worker.
 pub struct Acceptor {
-    listeners: Vec<(Arc<Listener>, Arc<str>)>,
+    listeners: Vec<Arc<Listener>>,
     /// A descriptor to give up when none are left, so that a waiting connection can be accepted
     /// and closed instead of waking the worker for ever.
     reserve: Option<File>,
@@ -55,8 +56,7 @@ impl Acceptor {
     /// When there are more than 64 listeners.
     pub fn new(listeners: Vec<Arc<Listener>>) -> io::Result<Acceptor> {
         assert!(listeners.len() <= LISTENERS_MAX, "{} listeners", listeners.len());
-        let named: io::Result<Vec<_>> = listeners.into_iter().map(with_name).collect();
-        Ok(Acceptor { listeners: named?, reserve: Some(reserve()?), is_paused: false })
+        Ok(Acceptor { listeners, reserve: Some(reserve()?), is_paused: false })
     }
 
     /// Has `poller` tell when connections wait.
@@ -64,29 +64,27 @@ impl Acceptor {
     /// # Errors
     /// When the system has no memory for it.
     pub fn watch(&mut self, poller: &Poller) -> io::Result<()> {
-        for (index, (listener, _)) in self.listeners.iter().enumerate() {
+        for (index, listener) in self.listeners.iter().enumerate() {
             poller.add(listener, LISTENER_TOKEN - index as u64, Interest::ReadableLevel)?;
         }
         self.is_paused = false;
         Ok(())
     }
 
-    /// Takes the TCP listeners `next` instead of those it had.
+    /// Takes the listeners `next` instead of those that follow the settings.
     ///
     /// # Errors
     /// When the system has no memory to watch them.
     pub fn exchange(&mut self, next: Vec<Arc<Listener>>, poller: &Poller) -> io::Result<()> {
         self.unwatch(poller);
-        self.listeners.retain(|(listener, _)| listener.path().is_some());
-        for listener in next.into_iter().take(LISTENERS_MAX - self.listeners.len()) {
-            self.listeners.push(with_name(listener)?);
-        }
+        self.listeners.retain(|listener| !listener.follows_settings());
+        self.listeners.extend(next.into_iter().take(LISTENERS_MAX - self.listeners.len()));
         // One that pauses watches them when it goes on.
         if self.is_paused { Ok(()) } else { self.watch(poller) }
     }
 
     fn unwatch(&self, poller: &Poller) {
-        for (listener, _) in &self.listeners {
+        for listener in &self.listeners {
             // Where it is in the set, it can be taken out.
             let _ = poller.remove(listener);
         }
@@ -111,16 +109,16 @@ impl Acceptor {
         poller: &Poller,
         shared: &Shared,
         settings: &Settings,
-    ) -> Vec<Accepted> {
-        let mut accepted = Vec::new();
-        let Some(index) = self.index_of(token) else { return accepted };
+    ) -> Vec<Pending> {
+        let mut admitted = Vec::new();
+        let Some(index) = self.index_of(token) else { return admitted };
         for _ in 0..ACCEPTS_PER_ROUND_MAX {
-            let (listener, name) = &self.listeners[index];
+            let listener = &self.listeners[index];
             match listener.accept() {
                 Ok(None) => break,
-                Ok(Some((stream, from))) => {
-                    if admit(&stream, from, shared, settings) {
-                        accepted.push(Accepted { stream, from, listener: Arc::clone(name) });
+                Ok(Some(accepted)) => {
+                    if admit(&accepted, shared, settings) {
+                        admitted.push(listener.pending(accepted));
                     }
                 }
                 Err(error) if is_exhaustion(&error) => {
@@ -134,13 +132,13 @@ impl Acceptor {
                 Err(error) => tracing::debug!(%error, "Accepting client connection failed"),
             }
         }
-        accepted
+        admitted
     }
 
     /// Closes one waiting connection with the help of the reserve; without success, pauses.
     fn turn_one_away(&mut self, index: usize, poller: &Poller, shared: &Shared) {
         self.reserve = None;
-        let turned_away = self.listeners[index].0.accept().is_ok();
+        let turned_away = self.listeners[index].accept().is_ok();
         self.reserve = reserve().ok();
         if turned_away && self.reserve.is_some() {
             return;
@@ -164,8 +162,8 @@ impl Acceptor {
 }
 
 /// Lets a connection in, or tells it why not.
-fn admit(stream: &Stream, from: Option<SocketAddr>, shared: &Shared, settings: &Settings) -> bool {
-    let is_stranger = from.is_some_and(|address| !is_loopback(address.ip()));
+fn admit(accepted: &Accepted, shared: &Shared, settings: &Settings) -> bool {
+    let is_stranger = accepted.from.is_some_and(|address| !is_loopback(address.ip()));
     let refusal =
         if settings.access.protected_mode && settings.access.password.is_empty() && is_stranger {
             PROTECTED
@@ -176,7 +174,7 @@ fn admit(stream: &Stream, from: Option<SocketAddr>, shared: &Shared, settings: &
         };
     shared.counters[0].rejected.add(1);
     // A peer that cannot take the reason is refused without it.
-    let _ = stream.send(refusal);
+    let _ = accepted.stream.send(refusal);
     false
 }
 
@@ -193,14 +191,6 @@ pub fn is_loopback(address: IpAddr) -> bool {
 
 fn reserve() -> io::Result<File> {
     File::open("/dev/null")
-}
-
-fn with_name(listener: Arc<Listener>) -> io::Result<(Arc<Listener>, Arc<str>)> {
-    let name = match listener.path() {
-        Some(path) => path.display().to_string(),
-        None => listener.local_address()?.map_or_else(String::new, |address| address.to_string()),
-    };
-    Ok((listener, Arc::from(name)))
 }
 
 #[cfg(test)]

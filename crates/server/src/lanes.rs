@@ -6,7 +6,7 @@
 //! SHM CLOSE, as any client does (QUIT, a limit), or when the client writes what no client writes.
 //!
 //! *Not here*: the memory (`ring::lane`), when it is sealed (`sealings.rs`), how it is served
-//! (`transport.rs`, `worker/lanes.rs`).
+//! (`transport/lane.rs`).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,20 +16,22 @@ use command::{LaneOffer, MemoryRefusal};
 use ring::lane::{LaneEnd, LaneShape, SharedLane, Side};
 use sys::descriptors::SharedDescriptor;
 use sys::poll::Waker;
-use sys::socket::{Peer, Stream};
+use sys::socket::Peer;
 
 use crate::connection::End;
 use crate::mailbox::Message;
 use crate::sealings;
 use crate::shared::Shared;
 use crate::shares::{Resource, Share};
+use crate::transport::Pending;
+use crate::transport::lane::PendingLane;
 
 /// Lanes of one session: further threads of its process have sockets.
 const LANES_PER_SESSION_MAX: usize = 256;
-/// The descriptors that a lane takes: its memory, the server's doorbell, the client's.
+/// The descriptors that a lane takes: its memory, what wakes the server, what wakes the client.
 pub const LANE_DESCRIPTORS: usize = 3;
-/// Those that count as kept for a lane: its memory, the server's doorbell and both ends of the
-/// client's, of which one leaves.
+/// Those that count as kept for a lane: its memory, what wakes the server, and both ends of what
+/// wakes the client, of which one leaves.
 const KEPT_DESCRIPTORS: u64 = LANE_DESCRIPTORS as u64 + 1;
 
 /// All lanes, served ones and offers.
@@ -55,7 +57,7 @@ struct Lane {
 
 enum Stage {
     /// The client has not mapped it yet.
-    Offered(Box<LaneSeat>),
+    Offered(Box<PendingLane>),
     /// It is being sealed. One that ends meanwhile counts until that is done, which a client can
     /// delay for as long as it likes.
     Sealing {
@@ -64,25 +66,6 @@ enum Stage {
     },
     /// The worker of this index serves it.
     Served(usize),
-}
-
-/// What a worker needs to serve a lane.
-pub struct LaneSeat {
-    /// The number of its session.
-    pub id: u64,
-    /// The number of the connection that it was made on, its parent.
-    pub parent: u64,
-    /// The process of its parent.
-    pub peer: Peer,
-    /// The address that CLIENT LIST shows: that of its parent.
-    pub address: String,
-    /// The server's end of the rings.
-    pub end: LaneEnd<SharedLane>,
-    /// The client rings here. The server only waits for it: a read or a write could block, as the
-    /// client shares the description and its flags.
-    pub doorbell: Waker,
-    /// The server rings here for clients that wait for a socket.
-    pub bell: Stream,
 }
 
 impl Lanes {
@@ -143,13 +126,13 @@ impl Shared {
         let id = self.clients.next_id();
         let maker = Maker { parent, peer, address };
         // Without the lock: the system may take its time to find so much memory.
-        let (seat, descriptors) = new_seat(id, maker, shape)?;
+        let (lane, descriptors) = new_lane(id, maker, shape)?;
         let mut state = self.lanes.state();
         if !self.clients.enter(self.settings().network.max_clients as usize) {
             return Err(MemoryRefusal::TooManyClients);
         }
         self.runtime.note_client_bytes(bytes as isize);
-        let stage = Stage::Offered(Box::new(seat));
+        let stage = Stage::Offered(Box::new(lane));
         state.lanes.insert((parent, id), Lane { bytes, stage, _shares });
         drop(state);
         self.outbound.send(parent, descriptors, way);
@@ -161,18 +144,20 @@ impl Shared {
     pub(crate) fn serve_lane(&self, parent: u64, id: u64) -> Result<(), MemoryRefusal> {
         let mut state = self.lanes.state();
         let lane = state.lanes.get_mut(&(parent, id)).ok_or(MemoryRefusal::NoLane)?;
-        let Stage::Offered(seat) = &lane.stage else { return Err(MemoryRefusal::Sealed) };
-        seat.end.memory().check_closed().map_err(|_| MemoryRefusal::NotClosed)?;
+        let Stage::Offered(offered) = &lane.stage else { return Err(MemoryRefusal::Sealed) };
+        offered.end.memory().check_closed().map_err(|_| MemoryRefusal::NotClosed)?;
         let stage = std::mem::replace(&mut lane.stage, Stage::Sealing { is_over: false });
-        let Stage::Offered(seat) = stage else { unreachable!("it was one just now") };
+        let Stage::Offered(mut lane) = stage else { unreachable!("it was one just now") };
         drop(state);
-        let owner = self.shares.owner(seat.peer.user_id);
+        let owner = self.shares.owner(lane.peer.user_id);
         let maker = sealings::Maker { session: parent, owner };
         let mailbox = Arc::clone(&self.mailboxes[self.next_worker()]);
         let seal = move |is_wanted| {
-            // Where it is not, it is over, as the worker will find.
-            let ready = if is_wanted { seat.end.memory().bring_pages() } else { Ok(()) };
-            mailbox.post(Message::ServeLane(seat, ready));
+            if is_wanted {
+                lane.ready = lane.end.memory().bring_pages();
+            }
+            // Where it is not wanted, it is over, as the worker will find.
+            mailbox.post(Message::Serve(Pending::Lane(lane)));
         };
         let begun = self.sealings.begin(maker, seal);
         Ok(begun.inspect_err(|_| self.give_up_lane(parent, id))?)
@@ -243,20 +228,21 @@ struct Maker {
 }
 
 /// Returns both ends of a new lane: the server's, and what is sent to the client.
-fn new_seat(
+fn new_lane(
     id: u64,
     maker: Maker,
     shape: LaneShape,
-) -> io::Result<(LaneSeat, Vec<SharedDescriptor>)> {
+) -> io::Result<(PendingLane, Vec<SharedDescriptor>)> {
     let memory = SharedLane::create(shape)?;
-    let doorbell = Waker::new()?;
-    let (bell, client_bell) = sys::socket::pair()?;
+    let wakeup = Waker::new()?;
+    let (client_wakeup, client_end) = sys::socket::pair()?;
     // Nothing is read from it: what the client sent would be closed with it, and by a worker.
-    bell.refuse_all()?;
-    let client_bell = Arc::new(client_bell.into_descriptor());
-    let descriptors: [_; LANE_DESCRIPTORS] =
-        [memory.descriptor(), doorbell.descriptor(), client_bell];
+    client_wakeup.refuse_all()?;
+    let client_end = Arc::new(client_end.into_descriptor());
+    let descriptors: [_; LANE_DESCRIPTORS] = [memory.descriptor(), wakeup.descriptor(), client_end];
     let end = LaneEnd::new(memory, Side::Server);
     let Maker { parent, peer, address } = maker;
-    Ok((LaneSeat { id, parent, peer, address, end, doorbell, bell }, descriptors.into()))
+    let ready = Ok(());
+    let lane = PendingLane { id, parent, peer, address, end, wakeup, client_wakeup, ready };
+    Ok((lane, descriptors.into()))
 }

@@ -1,96 +1,169 @@
-//! Opens the listeners that the configuration asks for.
+//! The listeners: which the configuration asks for, and their exchange while the server runs.
+//!
+//! CONFIG SET of `port` and `bind` exchanges those that follow the settings. The old ones stop
+//! first, as an address can be bound again only then; where a new one cannot be opened, the old
+//! addresses are opened again. Connections that wait to be accepted are lost, as in Redis; those
+//! that are accepted are not touched.
+//!
+//! *Not here*: how those of a transport are opened (its file), what is accepted (`accept.rs`).
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sys::socket::{Closer, Listener};
+use sys::socket::{Closer, Stream};
 
-use crate::config::{Settings, base_text};
+use crate::config::Settings;
+use crate::transport::{LISTENS, Pending};
 
-/// The mode of the unix socket's file where the option names none.
-const UNIX_SOCKET_MODE: u32 = 0o600;
+/// How the connections by a transport are listened for.
+pub struct Listens {
+    /// What the log calls the transport.
+    pub name: &'static str,
+    /// Its listeners are exchanged when the settings change.
+    pub follows_settings: bool,
+    /// Opens the listeners that the settings ask for, each with the address that it is known by. A
+    /// failure is a sentence for the log, and closes those already open. What they accept is closed
+    /// by the closer where a close may take long.
+    pub open: Open,
+    /// Makes a connection of what has been accepted.
+    pub pending: fn(Accepted) -> Pending,
+}
 
-/// Opens all listeners of `settings`; a failure closes those already open. What the unix listener
-/// accepts is closed by `closer` where a close may take long.
+type Open = fn(&Settings, &Arc<dyn Closer>) -> Result<Vec<(sys::socket::Listener, String)>, String>;
+
+/// A connection that was accepted.
+pub struct Accepted {
+    /// The connection.
+    pub stream: Stream,
+    /// The peer's address in a network; none on this host.
+    pub from: Option<SocketAddr>,
+    /// The address that its listener is known by: `ip:port`, or the path.
+    pub listener: Arc<str>,
+}
+
+/// An open listener.
+pub struct Listener {
+    socket: sys::socket::Listener,
+    name: Arc<str>,
+    listens: &'static Listens,
+}
+
+impl Listener {
+    /// Accepts a connection, or returns none when no one waits.
+    ///
+    /// # Errors
+    /// Those of [`sys::socket::Listener::accept`].
+    pub fn accept(&self) -> io::Result<Option<Accepted>> {
+        let accepted = self.socket.accept()?;
+        let listener = || Arc::clone(&self.name);
+        Ok(accepted.map(|(stream, from)| Accepted { stream, from, listener: listener() }))
+    }
+
+    /// Makes a connection of what it has `accepted`.
+    pub fn pending(&self, accepted: Accepted) -> Pending {
+        (self.listens.pending)(accepted)
+    }
+
+    /// Returns whether it is exchanged when the settings change.
+    pub fn follows_settings(&self) -> bool {
+        self.listens.follows_settings
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Opens all listeners of `settings`; a failure closes those already open.
 ///
 /// # Errors
 /// A sentence for the log that says which address failed and why.
 pub fn open(settings: &Settings, closer: &Arc<dyn Closer>) -> Result<Vec<Arc<Listener>>, String> {
-    let mut listeners = open_tcp(settings)?;
-    if let Some(path) = &settings.network.unix_socket {
-        let mode = match settings.network.unix_socket_mode {
-            0 => UNIX_SOCKET_MODE,
-            mode => mode,
-        };
-        let listener = Listener::unix(path, mode, settings.network.tcp_backlog);
-        let listener = listener.map_err(|error| {
-            format!("Failed opening Unix socket: bind: {}: {}", path.display(), base_text(&error))
-        });
-        listeners.push(Arc::new(listener?.with_closer(Arc::clone(closer))));
-    }
+    let listeners = open_those(settings, closer, |_| true)?;
     if listeners.is_empty() {
         return Err("Configured to not listen anywhere, exiting.".to_owned());
     }
     Ok(listeners)
 }
 
-/// Opens the TCP listeners of `settings`, none if their port is 0.
-///
-/// # Errors
-/// A sentence for the log; those already open are closed.
-pub fn open_tcp(settings: &Settings) -> Result<Vec<Arc<Listener>>, String> {
-    let addresses = if settings.network.port == 0 { &[][..] } else { &settings.network.bind };
-    let opened = addresses.iter().map(|text| open_address(text, settings));
-    // An address that may be absent, and is, is left out.
-    opened.filter_map(Result::transpose).map(|opened| opened.map(Arc::new)).collect()
-}
-
-/// Returns which kinds of listeners there are, for the log.
-pub fn kinds(listeners: &[Arc<Listener>]) -> Vec<&'static str> {
-    let is_unix = |listener: &Arc<Listener>| listener.path().is_some();
-    let has_tcp = listeners.iter().any(|listener| !is_unix(listener));
-    let has_unix = listeners.iter().any(is_unix);
-    [has_tcp.then_some("tcp"), has_unix.then_some("unix")].into_iter().flatten().collect()
-}
-
-/// Opens one address of `bind`; none when it may be absent and is.
-fn open_address(text: &str, settings: &Settings) -> Result<Option<Listener>, String> {
-    let (name, may_be_absent) = match text.strip_prefix('-') {
-        Some(name) => (name, true),
-        None => (text, false),
-    };
-    let opened = address(name, settings.network.port)
-        .and_then(|address| Listener::tcp(address, settings.network.tcp_backlog));
-    match opened {
-        Ok(listener) => Ok(Some(listener)),
-        Err(error) if may_be_absent && is_absent(&error) => Ok(None),
-        Err(error) => {
-            let (port, reason) = (settings.network.port, base_text(&error));
-            // Redis's words, as tools look for them.
-            tracing::warn!(
-                "Warning: Could not create server TCP listening socket {name}:{port}: bind: \
-                 {reason}"
-            );
-            Err(format!("Failed listening on port {port} (tcp), aborting."))
+fn open_those(
+    settings: &Settings,
+    closer: &Arc<dyn Closer>,
+    are_wanted: impl Fn(&Listens) -> bool,
+) -> Result<Vec<Arc<Listener>>, String> {
+    let mut listeners = Vec::new();
+    for listens in LISTENS.iter().flatten().filter(|listens| are_wanted(listens)) {
+        for (socket, name) in (listens.open)(settings, closer)? {
+            listeners.push(Arc::new(Listener { socket, name: Arc::from(name), listens }));
         }
+    }
+    Ok(listeners)
+}
+
+/// Returns by which transports `listeners` accept, for the log.
+pub fn kinds(listeners: &[Arc<Listener>]) -> Vec<&'static str> {
+    let mut names: Vec<_> = listeners.iter().map(|listener| listener.listens.name).collect();
+    names.dedup();
+    names
+}
+
+/// The open listeners that follow the settings. The acceptor has them, too.
+#[derive(Default)]
+pub struct Listeners {
+    open: Mutex<Vec<Arc<Listener>>>,
+}
+
+impl Listeners {
+    /// Takes those of the start.
+    pub fn take(&self, listeners: &[Arc<Listener>]) {
+        let following = listeners.iter().filter(|listener| listener.follows_settings());
+        *self.open() = following.cloned().collect();
+    }
+
+    /// Exchanges the listeners of `before` for those of `after`, and returns the ones that are
+    /// open from now on, with whether they are those of `after`. The log tells why they are not.
+    pub fn exchange(
+        &self,
+        before: &Settings,
+        after: &Settings,
+        closer: &Arc<dyn Closer>,
+    ) -> (Vec<Arc<Listener>>, bool) {
+        let mut open = self.open();
+        for listener in open.drain(..) {
+            // One that cannot stop keeps its address, which the next step then finds taken.
+            let _ = listener.socket.stop();
+        }
+        let (listeners, is_done) = match open_those(after, closer, |one| one.follows_settings) {
+            Ok(listeners) => (listeners, true),
+            Err(message) => {
+                tracing::warn!("{message}");
+                (reopened(before, closer), false)
+            }
+        };
+        open.clone_from(&listeners);
+        (listeners, is_done)
+    }
+
+    /// Lets go of the listeners.
+    pub fn close(&self) {
+        self.open().clear();
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<Arc<Listener>>> {
+        // Whoever panicked left a list of open listeners, maybe an empty one.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn address(name: &str, port: u16) -> io::Result<SocketAddr> {
-    let host = match name {
-        "*" => "0.0.0.0",
-        "::*" => "::",
-        name => name,
-    };
-    (host, port).to_socket_addrs()?.next().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
-}
-
-/// The host has no such address or does not speak its protocol (EAFNOSUPPORT and its kin).
-fn is_absent(error: &io::Error) -> bool {
-    const PROTOCOL_ERRORS: [i32; 4] = [92, 93, 94, 97];
-    error.kind() == io::ErrorKind::AddrNotAvailable
-        || error.raw_os_error().is_some_and(|code| PROTOCOL_ERRORS.contains(&code))
+fn reopened(before: &Settings, closer: &Arc<dyn Closer>) -> Vec<Arc<Listener>> {
+    open_those(before, closer, |listens| listens.follows_settings).unwrap_or_else(|message| {
+        tracing::error!(%message, "The former addresses cannot be listened on again");
+        Vec::new()
+    })
 }
 
 #[cfg(test)]
@@ -99,25 +172,12 @@ mod tests {
     use crate::closings::Closings;
     use crate::config::{Config, read_text};
 
-    fn settings(text: &str) -> Settings {
-        let mut config = Config::default();
-        config.load(read_text(text.as_bytes(), None, 1)).unwrap();
-        config.settings()
-    }
-
-    #[test]
-    fn an_absent_address_is_fatal_unless_marked() {
-        // 192.0.2.0/24 is set aside for documentation: no host has it.
-        let marked = settings("port 0\nbind -192.0.2.1");
-        assert!(open_address("-192.0.2.1", &marked).unwrap().is_none());
-        assert!(
-            open_address("192.0.2.1", &marked).unwrap_err().contains("Failed listening on port")
-        );
-    }
-
     #[test]
     fn nothing_to_listen_on_is_refused() {
+        let mut config = Config::default();
+        config.load(read_text(b"port 0", None, 1)).unwrap();
         let closer: Arc<dyn Closer> = Arc::new(Closings::default());
-        assert!(open(&settings("port 0"), &closer).unwrap_err().contains("not listen anywhere"));
+        let Err(message) = open(&config.settings(), &closer) else { panic!("it is refused") };
+        assert!(message.contains("not listen anywhere"), "{message}");
     }
 }

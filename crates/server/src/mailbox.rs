@@ -2,34 +2,21 @@
 
 use std::io;
 use std::mem::discriminant;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use command::Wake;
 use keyspace::Served;
 use sys::poll::Waker;
-use sys::socket::{Listener, Stream};
 
 use crate::connection::End;
-use crate::lanes::LaneSeat;
-
-/// A connection that was accepted and passed the checks of acceptance.
-pub struct Accepted {
-    /// The connection.
-    pub stream: Stream,
-    /// The peer of a TCP connection; none for a unix socket.
-    pub from: Option<SocketAddr>,
-    /// The address that the listener is known by: `ip:port`, or the path.
-    pub listener: std::sync::Arc<str>,
-}
+use crate::listen::Listener;
+use crate::transport::Pending;
 
 /// One thing for a worker to do.
 pub enum Message {
     /// Serve this connection from now on.
-    Serve(Accepted),
-    /// Serve this lane from now on, if it could be sealed.
-    ServeLane(Box<LaneSeat>, io::Result<()>),
+    Serve(Pending),
     /// Close connections that are idle or slow for too long.
     CheckConnections,
     /// Look at the state of the shutdown.
@@ -42,7 +29,8 @@ pub enum Message {
     Served(Served),
     /// The pause is over.
     Resume,
-    /// Accept from these TCP listeners from now on. For the worker that accepts.
+    /// Accept from these listeners from now on instead of others that follow the settings. For the
+    /// worker that accepts.
     Listen(Vec<Arc<Listener>>),
 }
 

@@ -145,12 +145,10 @@ impl ClientRecord {
 /// Where a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// This process on this host, through the unix socket.
-    Unix(Peer),
-    /// The same, through a lane: descriptors cannot be sent to it.
-    Lane(Peer),
-    /// On this host, over TCP.
-    Loopback,
+    /// This process on this host, to which descriptors can be sent.
+    Process(Peer),
+    /// On this host.
+    Local,
     /// Elsewhere.
     Remote,
 }
@@ -307,10 +305,10 @@ impl Registry {
         self.clients().get(&id).is_some_and(|record| record.origin != Origin::Remote)
     }
 
-    /// Returns the process of client `id`, if it came through the unix socket.
+    /// Returns the process of client `id`, if descriptors can be sent to it.
     pub fn peer(&self, id: u64) -> Option<Peer> {
         match self.clients().get(&id)?.origin {
-            Origin::Unix(peer) => Some(peer),
+            Origin::Process(peer) => Some(peer),
             _ => None,
         }
     }
@@ -344,7 +342,7 @@ mod tests {
         let registry = Registry::default();
         for id in [registry.next_id(), registry.next_id()] {
             assert!(registry.enter(2));
-            let origin = if id == 1 { Origin::Loopback } else { Origin::Remote };
+            let origin = if id == 1 { Origin::Local } else { Origin::Remote };
             registry.add(ClientInfo { id, ..ClientInfo::default() }, origin, 0, UnixMs(1_000));
         }
         registry.clients().get(&2).unwrap().set_active(UnixMs(3_500));
@@ -364,7 +362,7 @@ mod tests {
         for (id, bytes) in [(1, 500), (2, 300), (3, 200), (4, 900)] {
             assert!(registry.enter(9));
             let info = ClientInfo { id, is_kept: id == 4, ..ClientInfo::default() };
-            registry.add(info, Origin::Loopback, 0, UnixMs(0)).set_memory(bytes - 100, 100);
+            registry.add(info, Origin::Local, 0, UnixMs(0)).set_memory(bytes - 100, 100);
         }
         assert_eq!(registry.surplus(1901), []);
         assert_eq!(registry.surplus(1900), [1]);
@@ -378,7 +376,7 @@ mod tests {
         assert!(registry.enter(1));
         let id = registry.next_id();
         let info = ClientInfo { id, ..ClientInfo::default() };
-        let record = registry.add(info, Origin::Loopback, 3, UnixMs(0));
+        let record = registry.add(info, Origin::Local, 3, UnixMs(0));
         record.stall().begin(Stall::Blocked, true, &registry.stalls);
         assert_eq!(registry.stalls.all(), 1);
         assert_eq!(registry.end(id).map(|record| record.worker()), Some(3));

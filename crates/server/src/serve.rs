@@ -134,7 +134,7 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     crash::watch(&shared);
     let settings = shared.settings();
     let listeners = listen::open(&settings, &shared.closer)?;
-    shared.doors.take(&listeners);
+    shared.listeners.take(&listeners);
     let kinds = listen::kinds(&listeners);
     let acceptor = Acceptor::new(listeners).map_err(|error| format!("no descriptor: {error}"))?;
     let poller = end_poller(&shared, &signals).map_err(|error| format!("no poller: {error}"))?;

@@ -22,10 +22,10 @@ use crate::config::options::{Daemon, Network, Process, Settings};
 use crate::config::{Config, base_text, notice, refused, rewrite};
 use crate::connection::End;
 use crate::crash;
-use crate::doors::Doors;
 use crate::lanes::Lanes;
 use crate::latency::LatencyMonitor;
 use crate::limits;
+use crate::listen::Listeners;
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
 use crate::monitor::Monitors;
@@ -65,7 +65,7 @@ pub struct Shared {
     /// Closes what may take long to close.
     pub closer: Arc<dyn Closer>,
     /// The TCP listeners.
-    pub doors: Doors,
+    pub listeners: Listeners,
     /// The connected clients.
     pub clients: Registry,
     /// Which requests have to wait.
@@ -189,7 +189,7 @@ impl Shared {
             shares,
             backlog,
             closer: Arc::new(Closings::default()),
-            doors: Doors::default(),
+            listeners: Listeners::default(),
             clients: Registry::default(),
             pause: ClientPause::default(),
             switches: Switches::default(),
@@ -314,7 +314,7 @@ impl Shared {
 
     /// Listens as `after` says and no longer as `before` does; returns whether that was possible.
     fn listen_as(&self, before: &Settings, after: &Settings) -> bool {
-        let (listeners, is_done) = self.doors.exchange(before, after);
+        let (listeners, is_done) = self.listeners.exchange(before, after, &self.closer);
         self.mailboxes[ACCEPTING_WORKER].post(Message::Listen(listeners));
         is_done
     }

@@ -1,202 +1,191 @@
-//! What carries a connection's bytes: a socket, or a lane through shared memory.
+//! What carries a connection's bytes: one trait, and one file for each that there is.
+//!
+//! Workers and connections ask what a transport can do and not which it is. To add one is to write
+//! its file and its line in the list below. Which one a connection has is one discriminant
+//! (`transport/any.rs`): there is no call through a table of functions on the way of a request.
+//!
+//! *Not here*: how listeners are opened and exchanged (`listen.rs`) and who is let in
+//! (`accept.rs`); what lanes there are (`lanes.rs`).
 
-use std::io::IoSlice;
+#[macro_use]
+mod any;
+mod socket;
+
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use keyspace::ReservedBlock;
 use resp::Output;
-use ring::lane::{BY_SOCKET, LaneEnd, LaneError, NEWS, ROOM, SharedLane};
-use sys::poll::Waker;
+use sys::descriptors::SharedDescriptor;
+use sys::poll::{Poller, Ready};
 use sys::socket::Stream;
 
-use crate::lanes::LaneSeat;
+use crate::config::Settings;
+use crate::listen::Listens;
+use crate::registry::Origin;
+use crate::shared::Shared;
 use crate::statistics::WorkerCounters;
 
-/// Pieces of one copy into a ring: values from where they lie, and what stands between them.
-const PIECES_PER_COPY_MAX: usize = 32;
-
-/// How the bytes of a connection pass.
-pub enum Transport {
-    /// A TCP or unix socket.
-    Socket(Arc<Stream>),
-    /// Memory that the client maps too.
-    Lane(Box<LaneTransport>),
+transports! {
+    mod tcp: Tcp;
+    mod unix: Unix;
+    mod lane: Lane;
+    #[cfg(test)] mod memory: Memory;
 }
 
-impl Transport {
-    /// Returns the lane, if it is one.
-    #[inline]
-    pub fn lane(&mut self) -> Option<&mut LaneTransport> {
-        match self {
-            Transport::Socket(_) => None,
-            Transport::Lane(lane) => Some(lane),
-        }
-    }
+/// What carries the bytes of one connection. Its descriptor is what a poller watches for it.
+pub trait Transport: AsFd + Sized {
+    /// A connection by it that no worker serves yet.
+    type Pending: Send;
 
-    /// Returns the memory that it takes beside the kernel's, in bytes: the rings of a lane.
-    pub fn memory_bytes(&self) -> usize {
-        match self {
-            Transport::Socket(_) => 0,
-            Transport::Lane(lane) => lane.end.memory().bytes() as usize,
-        }
-    }
-}
+    /// How its connections are listened for; none where they come about by other means.
+    const LISTENS: Option<Listens> = None;
+    /// The worker polls it while awake, and arms it before it sleeps; the poller's events tell only
+    /// what has come to one that was armed. Otherwise they tell all, once for each change.
+    const IS_POLLED: bool = false;
+    /// A long value is received into its place without a copy, so that little of it is to come
+    /// with the head of its request.
+    const RECEIVES_HEAD_FIRST: bool = false;
 
-impl AsFd for Transport {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Transport::Socket(stream) => stream.as_fd(),
-            Transport::Lane(lane) => lane.doorbell.as_fd(),
-        }
-    }
-}
+    /// Begins to be served, and says who is at the other end. None where the connection is over:
+    /// then it has been counted out of the registry.
+    fn open(pending: Self::Pending, context: &OpenContext<'_>) -> Option<(Self, Endpoint)>;
 
-/// The server's end of a lane.
-pub struct LaneTransport {
-    /// The number of the connection that it was made on.
-    parent: u64,
-    end: LaneEnd<SharedLane>,
-    doorbell: Waker,
-    bell: Stream,
-}
-
-impl LaneTransport {
-    /// Returns the transport of `seat`.
-    pub fn new(seat: LaneSeat) -> LaneTransport {
-        let LaneSeat { parent, end, doorbell, bell, .. } = seat;
-        LaneTransport { parent, end, doorbell, bell }
-    }
-
-    /// Returns the number of the connection that it was made on.
-    pub fn parent(&self) -> u64 {
-        self.parent
-    }
-
-    /// Takes requests out of the ring into `buffer`; returns how many bytes.
+    /// Receives into `buffer`, which is not empty, once; returns how many bytes, 0 where none are
+    /// there. Fewer than fill it are all that are there, unless the transport is polled.
     ///
     /// # Errors
-    /// When the client has broken the lane.
-    pub fn receive(
+    /// When nothing will come any more.
+    fn receive(
         &mut self,
         buffer: &mut [u8],
         counters: &WorkerCounters,
-    ) -> Result<usize, LaneError> {
-        let count = self.end.read(buffer)?;
-        self.note_taken(count, counters);
-        Ok(count)
-    }
+    ) -> Result<usize, TransportEnd>;
 
-    /// Takes requests out of the ring and appends them to `buffer`, as far as it has room; returns
-    /// how many bytes.
+    /// As [`Transport::receive`], behind what `buffer` holds and into the room that it has.
     ///
     /// # Errors
-    /// When the client has broken the lane.
-    pub fn receive_appending(
+    /// When nothing will come any more.
+    fn receive_appending(
         &mut self,
         buffer: &mut Vec<u8>,
         counters: &WorkerCounters,
-    ) -> Result<usize, LaneError> {
-        let room = buffer.capacity() - buffer.len();
-        let count = self.end.read_appending(buffer, room)?;
-        self.note_taken(count, counters);
-        Ok(count)
-    }
+    ) -> Result<usize, TransportEnd>;
 
-    /// Copies unsent replies into the ring, as much as there is room for, and wakes the client once
-    /// if it sleeps; returns how many bytes.
+    /// Receives more of a value into its `block`, which lacks some, and what is there beyond that
+    /// into `behind`; returns where in `behind` that is.
     ///
     /// # Errors
-    /// When the client has broken the lane.
-    pub fn send(
+    /// When nothing will come any more.
+    fn receive_value(
+        &mut self,
+        block: &mut ReservedBlock,
+        behind: &mut [u8],
+        counters: &WorkerCounters,
+    ) -> Result<Range<usize>, TransportEnd> {
+        let count = self.receive(block.room(), counters)?;
+        block.advance(count);
+        let is_complete = block.missing_bytes() == 0;
+        let behind = if is_complete { self.receive(behind, counters)? } else { 0 };
+        Ok(0..behind)
+    }
+
+    /// Sends what it takes of `output` now and consumes that. `descriptors`, where there are any,
+    /// leave with the first byte; there are some only where [`Transport::descriptor_stream`] is.
+    ///
+    /// # Errors
+    /// When nothing can be sent any more.
+    fn send(
         &mut self,
         output: &mut Output,
+        descriptors: &[SharedDescriptor],
         counters: &WorkerCounters,
-    ) -> Result<usize, LaneError> {
-        let mut sent = 0;
-        while !output.is_empty() {
-            let written = match output.plain() {
-                Some(bytes) => self.end.write(&[bytes])?,
-                None => self.write_pieces(output)?,
-            };
-            if written == 0 {
-                break;
-            }
-            output.consume(written);
-            sent += written;
-        }
-        if sent > 0 {
-            self.wake(NEWS, counters);
-        }
-        Ok(sent)
+    ) -> Result<Sent, TransportEnd>;
+
+    /// Returns the stream by which descriptors can be passed to the peer, if they can.
+    fn descriptor_stream(&self) -> Option<&Arc<Stream>> {
+        None
     }
 
-    /// Copies replies that lie in pieces into the ring, once; returns how many bytes.
-    fn write_pieces(&mut self, output: &Output) -> Result<usize, LaneError> {
-        let mut pieces = [IoSlice::new(&[]); PIECES_PER_COPY_MAX];
-        let count = output.pieces(&mut pieces);
-        let mut slices: [&[u8]; PIECES_PER_COPY_MAX] = [&[]; PIECES_PER_COPY_MAX];
-        for (slice, piece) in slices.iter_mut().zip(&pieces[..count]) {
-            *slice = piece;
-        }
-        self.end.write(&slices[..count])
+    /// Returns the memory that it takes beside its own size and the kernel's, in bytes.
+    fn memory_bytes(&self) -> usize {
+        0
     }
 
-    /// Says that the worker is about to sleep, and returns whether it must not: there are requests,
-    /// or room for the replies that wait for it.
-    pub fn arm(&mut self, wants_requests: bool, wants_room: bool) -> bool {
-        let reason = |is_wanted: bool, reason: u64| if is_wanted { reason } else { 0 };
-        let reasons = reason(wants_requests, NEWS) | reason(wants_room, ROOM);
-        // A lane that is broken is not slept on either: its turn ends it.
-        reasons != 0 && self.end.arm(reasons).unwrap_or(true)
+    /// Returns what an event of the poller says of the connection.
+    fn interpret(&self, ready: Ready, _counters: &WorkerCounters) -> Ready {
+        ready
     }
 
-    /// Tells the client for how long the worker looks for what it does next.
-    pub fn set_look_limit(&self, limit: Duration) {
-        self.end.set_look_limit(limit);
+    /// Returns whether a receive would bring something. For one that is polled, as is what follows.
+    fn has_requests(&self) -> bool {
+        false
     }
 
-    /// Returns whether there are requests; a broken lane has some, so that its turn ends it.
-    #[inline]
-    pub fn has_requests(&self) -> bool {
-        self.end.there().map_or(true, |bytes| bytes > 0)
+    /// Returns whether a send would take something.
+    fn has_room(&mut self) -> bool {
+        false
     }
 
-    /// Returns whether replies can be written; a broken lane has room, so that its turn ends it.
-    pub fn has_room(&mut self) -> bool {
-        self.end.has_room().unwrap_or(true)
+    /// Says that the worker polls no more, and has the peer cause an event for what is wanted;
+    /// returns whether that is there already.
+    fn arm(&mut self, _wants_requests: bool, _wants_room: bool) -> bool {
+        false
     }
 
-    #[inline]
-    fn note_taken(&self, count: usize, counters: &WorkerCounters) {
-        if count > 0 {
-            self.wake(ROOM, counters);
-        }
-    }
+    /// Tells the peer for how long the worker polls for what it does next; zero for not at all.
+    fn set_busy_poll_limit(&self, _limit: Duration) {}
 
-    /// Wakes the client if it sleeps for `reason`.
-    fn wake(&self, reason: u64, counters: &WorkerCounters) {
-        if let Some(reasons) = self.end.claim(reason) {
-            counters.lane_wakes.add(1);
-            self.ring(reasons);
-        }
-    }
-
-    fn ring(&self, reasons: u64) {
-        if reasons & BY_SOCKET == 0 {
-            sys::futex::wake(self.end.client_state());
-        } else {
-            // Where the socket is full the client has bytes enough to wake it.
-            let _ = self.bell.send(&[1]);
-        }
-    }
+    /// Ends what is left of it elsewhere once the session `id` that it carried has ended.
+    fn forget(&self, _id: u64, _poller: &Poller, _shared: &Shared) {}
 }
 
-impl Drop for LaneTransport {
-    /// Tells the client that nobody serves the lane any more.
-    fn drop(&mut self) {
-        if let Some(reasons) = self.end.close() {
-            self.ring(reasons);
-        }
-    }
+/// What a transport may ask for as it begins to be served.
+pub struct OpenContext<'w> {
+    /// The index of the worker that serves it.
+    pub worker: usize,
+    /// The configuration of this round.
+    pub settings: &'w Settings,
+    /// What all workers share.
+    pub shared: &'w Shared,
+    /// What the worker counts.
+    pub counters: &'w WorkerCounters,
+}
+
+/// Who is at the other end of a connection.
+pub struct Endpoint {
+    /// The number of its session.
+    pub id: u64,
+    /// The session of the connection that it was made on, and with which it ends.
+    pub parent: Option<u64>,
+    /// What may be known of the peer.
+    pub origin: Origin,
+    /// CLIENT LIST shows it as that of a unix socket.
+    pub is_unix: bool,
+    /// The peer's address, as CLIENT LIST shows it.
+    pub address: String,
+    /// The server's.
+    pub local_address: String,
+}
+
+/// What one send achieved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// All that was offered at once, so many bytes, was taken: there may be room for more.
+    All(usize),
+    /// So many bytes, maybe none, were taken, and there is no room for more now.
+    Partly(usize),
+}
+
+/// Why a transport carries nothing more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransportEnd {
+    /// The peer has closed it.
+    Closed,
+    /// The network broke it.
+    Broken,
+    /// The peer has done what the transport does not allow, which it has told the log.
+    Misused,
 }

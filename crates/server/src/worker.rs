@@ -6,7 +6,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,20 +15,19 @@ use command::ClientInfo;
 use engine::{Session, Tick};
 use resp::Batch;
 use sys::poll::{Events, Interest, Poller, Ready};
-use sys::socket::{Listener, Stream};
 
-use crate::accept::{Acceptor, is_loopback};
+use crate::accept::Acceptor;
 use crate::buffers::BufferPool;
 use crate::config::Settings;
-use crate::connection::{Connection, End, Flushed, Kit, Turn};
-use crate::mailbox::{Accepted, Mailbox, Message};
-use crate::registry::Origin;
+use crate::connection::{Connection, End, Flushed, Turn, WorkerContext};
+use crate::listen::Listener;
+use crate::mailbox::{Mailbox, Message};
 use crate::shared::{Shared, charge_backlog};
 use crate::slab::{Slab, Token};
 use crate::statistics::WorkerCounters;
-use crate::transport::Transport;
-use lanes::stay_awake;
+use crate::transport::{Endpoint, OpenContext, Pending, TransportEnd};
 use messages::note_monitor;
+use polled::stay_awake;
 use polling::Polling;
 use waiting::{Place, Waiting};
 
@@ -63,18 +61,18 @@ pub struct Worker<'s> {
     queued: VecDeque<Token>,
     /// Connections whose replies have not been sent in this round.
     unflushed: Vec<Token>,
-    /// Lanes that were served since the worker slept last: their clients do not ring.
+    /// Connections that are polled: they were served since the worker slept last.
     awake: Vec<Token>,
     /// Growth of private memory that the keyspace has not been told of.
     unreported_bytes: isize,
     /// What the keyspace knows of the memory that the distributions of times take.
     histogram_bytes: u64,
-    /// Whether it looks for more before it sleeps.
+    /// Whether it polls for more before it sleeps.
     polling: Polling,
     /// For how long; zero for not at all.
-    look_limit: Duration,
-    /// The client that it looks for and that has been told so, if it has a lane.
-    looked_for: Option<Token>,
+    busy_poll_limit: Duration,
+    /// The client that it polls for and that has been told so, if its transport can.
+    polled_for: Option<Token>,
     /// The connections that wait for something else than their peers.
     waiting: Waiting,
     /// The connections by the numbers of their sessions.
@@ -94,9 +92,9 @@ struct Member {
     is_unflushed: bool,
     /// In `awake`.
     is_awake: bool,
-    /// For a lane that is awake: how often the worker has looked at it since its last turn.
-    looks: u32,
-    /// The poller, or the client of a lane, tells when there is room to write.
+    /// How often the worker has polled it since its last turn, while it is in `awake`.
+    polls: u32,
+    /// The poller, or a poll of it, tells when there is room to write.
     awaits_room: bool,
     /// In `monitors`.
     is_monitor: bool,
@@ -111,7 +109,7 @@ impl Member {
             is_queued: false,
             is_unflushed: false,
             is_awake: false,
-            looks: 0,
+            polls: 0,
             awaits_room: false,
             is_monitor: false,
             place: Place::Nowhere,
@@ -121,9 +119,9 @@ impl Member {
 
 /// Lends the parts of a worker that are not its connections. A macro, because a method would
 /// borrow the connections too.
-macro_rules! kit {
+macro_rules! context {
     ($worker:expr) => {
-        Kit {
+        WorkerContext {
             receive: &mut $worker.receive,
             batch: &mut $worker.batch,
             buffers: &mut $worker.buffers,
@@ -135,8 +133,8 @@ macro_rules! kit {
     };
 }
 
-mod lanes;
 mod messages;
+mod polled;
 pub mod polling;
 mod waiting;
 
@@ -183,7 +181,7 @@ impl<'s> Worker<'s> {
                 output_bytes_max: 0,
                 references_max: 0,
             },
-            look_limit: look_limit(&settings, shared),
+            busy_poll_limit: busy_poll_limit(&settings, shared),
             settings,
             settings_version: shared.settings_version(),
             queued: VecDeque::new(),
@@ -192,7 +190,7 @@ impl<'s> Worker<'s> {
             unreported_bytes: 0,
             histogram_bytes: 0,
             polling: Polling::default(),
-            looked_for: None,
+            polled_for: None,
             waiting: Waiting::default(),
             tokens: HashMap::new(),
             monitors: Vec::new(),
@@ -217,19 +215,22 @@ impl<'s> Worker<'s> {
             self.counters.round_nanoseconds.add(self.tick.clock.steady_ns().saturating_sub(began));
         }
         self.acceptor = None;
-        self.shared.doors.close();
+        self.shared.listeners.close();
         self.drain(&mut events)
     }
 
-    /// Waits until something is ready, or a wait of a session ends; may look for a while before it
+    /// Waits until something is ready, or a wait of a session ends; may poll for a while before it
     /// sleeps.
     fn await_events(&mut self, events: &mut Events) -> io::Result<()> {
-        let may_look = self.is_idle() && !self.look_limit.is_zero();
-        if !may_look || !self.polling.is_due(self.settings.polling.mode) || !self.look(events)? {
+        let may_poll = self.is_idle() && !self.busy_poll_limit.is_zero();
+        if !may_poll
+            || !self.polling.is_due(self.settings.polling.mode)
+            || !self.busy_poll(events)?
+        {
             let patience = self.patience();
             self.poller.wait(events, patience)?;
         }
-        if !self.look_limit.is_zero() {
+        if !self.busy_poll_limit.is_zero() {
             self.note_wait(events);
         }
         Ok(())
@@ -241,32 +242,32 @@ impl<'s> Worker<'s> {
         self.queued.is_empty() && self.unflushed.is_empty()
     }
 
-    /// Learns from a wait whether it is worth to look before the next.
+    /// Learns from a wait whether it is worth to poll before the next.
     #[inline]
     fn note_wait(&mut self, events: &Events) {
         let lone_client = self.lone_client(events);
         self.polling.note(lone_client, !events.is_empty() || !self.is_idle());
-        if self.looked_for.is_some() && self.looked_for != lone_client {
-            self.announce_look(None);
+        if self.polled_for.is_some() && self.polled_for != lone_client {
+            self.announce_busy_poll(None);
         }
     }
 
-    /// Looks for events, and at the lanes that do not ring, without sleeping. Returns whether there
-    /// is something to do.
-    fn look(&mut self, events: &mut Events) -> io::Result<bool> {
-        let end = sys::clock::monotonic() + self.look_limit;
+    /// Polls for events, and those that cause none, without sleeping. Returns whether there is
+    /// something to do.
+    fn busy_poll(&mut self, events: &mut Events) -> io::Result<bool> {
+        let end = sys::clock::monotonic() + self.busy_poll_limit;
         self.counters.busy_polls.add(1);
-        self.announce_look(self.polling.lone_client());
+        self.announce_busy_poll(self.polling.lone_client());
         loop {
             self.poller.wait(events, Some(Duration::ZERO))?;
-            if !events.is_empty() || self.look_at_lanes() {
+            if !events.is_empty() || self.poll_awake() {
                 self.counters.busy_poll_hits.add(1);
                 self.polling.learn(true);
                 return Ok(true);
             }
             if sys::clock::monotonic() >= end {
                 self.polling.learn(false);
-                self.announce_look(None);
+                self.announce_busy_poll(None);
                 return Ok(false);
             }
         }
@@ -298,8 +299,8 @@ impl<'s> Worker<'s> {
         if self.shared.settings_version() != self.settings_version {
             self.settings_version = self.shared.settings_version();
             self.settings = self.shared.settings();
-            self.look_limit = look_limit(&self.settings, self.shared);
-            self.announce_look(None);
+            self.busy_poll_limit = busy_poll_limit(&self.settings, self.shared);
+            self.announce_busy_poll(None);
         }
         self.tick.value_bytes_max = self.settings.clients.bulk_bytes_max.into();
         // Those queued before this round, after the connections that have become ready.
@@ -339,9 +340,7 @@ impl<'s> Worker<'s> {
         if is_process {
             return self.close(token, End::ProcessEnded);
         }
-        if member.connection.lane().is_some() {
-            return self.on_ring(token);
-        }
+        let ready = member.connection.transport().interpret(ready, self.counters);
         if ready.hangup {
             member.connection.expect_end();
         }
@@ -360,9 +359,9 @@ impl<'s> Worker<'s> {
     /// Gives a connection its turn.
     fn serve(&mut self, token: Token) {
         let Some(member) = self.connections.get_mut(token) else { return };
-        let turn = member.connection.serve(&mut kit!(self));
-        if member.connection.lane().is_some() {
-            member.looks = 0;
+        let turn = member.connection.serve(&mut context!(self));
+        if member.connection.transport().is_polled() {
+            member.polls = 0;
             stay_awake(&mut self.awake, member, token);
         }
         if let Some(process) = member.connection.unwatched_process() {
@@ -380,7 +379,7 @@ impl<'s> Worker<'s> {
                 self.queued.push_back(token);
             }
             Turn::Stalled(stall) => {
-                member.connection.note_stall(stall, &kit!(self));
+                member.connection.note_stall(stall, &context!(self));
                 member.place = self.waiting.begin(stall, token, member.connection.wait_limit());
             }
             Turn::Ended(end) => return self.close(token, end),
@@ -415,16 +414,16 @@ impl<'s> Worker<'s> {
 
     fn flush(&mut self, token: Token) {
         let Some(member) = self.connections.get_mut(token) else { return };
-        let flushed = member.connection.flush(&mut kit!(self));
+        let flushed = member.connection.flush(&mut context!(self));
         self.unreported_bytes += member.connection.count_memory();
         let awaits_room = match flushed {
             Flushed::All => false,
             Flushed::Partly | Flushed::Further => true,
             Flushed::Ended(end) => return self.close(token, end),
         };
-        let is_lane = member.connection.lane().is_some();
-        if is_lane && awaits_room {
-            // Its client has been told that the worker is awake, and is to ring once more.
+        let is_polled = member.connection.transport().is_polled();
+        if is_polled && awaits_room {
+            // Its peer takes the worker to be awake, and is to cause one event more.
             stay_awake(&mut self.awake, member, token);
         }
         // Events are edges: the kernel tells of room only after it had none. Asking anew makes it
@@ -433,7 +432,7 @@ impl<'s> Worker<'s> {
             return;
         }
         let was_awaiting = std::mem::replace(&mut member.awaits_room, awaits_room);
-        if !is_lane {
+        if !is_polled {
             let interest =
                 if awaits_room { Interest::ReadableWritable } else { Interest::Readable };
             let changed = self.poller.modify(&member.connection, token.to_bits(), interest);
@@ -450,8 +449,14 @@ impl<'s> Worker<'s> {
         let Some(mut member) = self.connections.remove(token) else { return };
         let id = member.connection.id();
         match end {
-            End::Orderly => tracing::debug!(id, "Client closed connection"),
-            End::Broken => tracing::debug!(id, "Connection of client is broken"),
+            End::Orderly | End::Transport(TransportEnd::Closed) => {
+                tracing::debug!(id, "Client closed connection");
+            }
+            End::Transport(TransportEnd::Broken) => {
+                tracing::debug!(id, "Connection of client is broken");
+            }
+            // The transport has said how.
+            End::Transport(TransportEnd::Misused) => {}
             End::ProcessEnded => tracing::debug!(id, "The process of client has ended"),
             End::Killed => tracing::debug!(id, "Client was killed by another"),
             End::Evicted => {
@@ -459,10 +464,6 @@ impl<'s> Worker<'s> {
                 tracing::info!(id, "Evicting client");
             }
             End::LaneEnded => tracing::debug!(id, "The lane of client was ended"),
-            End::BadLane(error) => {
-                self.counters.lane_errors.add(1);
-                tracing::warn!(id, %error, "Closing client that broke its lane");
-            }
             End::Idle => tracing::debug!(id, "Closing idle client"),
             End::QueryLimit => {
                 self.counters.query_limit_closes.add(1);
@@ -501,11 +502,7 @@ impl<'s> Worker<'s> {
             // To give the memory back is not for a worker.
             self.shared.bell.ring();
         }
-        if let Some(parent) = member.connection.lane().map(|lane| lane.parent()) {
-            self.shared.forget_lane(parent, id);
-            // The client's copy of the doorbell would keep it in the set.
-            let _ = self.poller.remove(&member.connection);
-        }
+        member.connection.transport().forget(id, &self.poller, self.shared);
         self.shared.clients.remove(id);
         self.unreported_bytes -= member.connection.counted_bytes() as isize;
     }
@@ -521,8 +518,7 @@ impl<'s> Worker<'s> {
         let (messages, shown) = self.mailbox.take();
         for message in messages {
             match message {
-                Message::Serve(accepted) => self.add(accepted),
-                Message::ServeLane(seat, sealed) => self.add_lane(*seat, sealed),
+                Message::Serve(pending) => self.add(pending),
                 Message::CheckConnections => self.check_connections(),
                 // The loop looks at the shutdown after each round.
                 Message::CheckShutdown => {}
@@ -539,35 +535,46 @@ impl<'s> Worker<'s> {
     }
 
     /// Gives connections to the workers in turn.
-    fn distribute(&mut self, accepted: Vec<Accepted>) {
-        for accepted in accepted {
+    fn distribute(&mut self, accepted: Vec<Pending>) {
+        for pending in accepted {
             self.counters.connections.add(1);
             let target = self.shared.next_worker();
             if target == self.index {
-                self.add(accepted);
+                self.add(pending);
             } else {
-                self.shared.mailboxes[target].post(Message::Serve(accepted));
+                self.shared.mailboxes[target].post(Message::Serve(pending));
             }
         }
     }
 
-    /// Begins to serve a connection that the registry has counted in.
-    fn add(&mut self, accepted: Accepted) {
-        let Accepted { stream, from, listener } = accepted;
+    /// Begins to serve a connection that the registry has counted in, unless it is over.
+    fn add(&mut self, pending: Pending) {
+        let context = OpenContext {
+            worker: self.index,
+            settings: &self.settings,
+            shared: self.shared,
+            counters: self.counters,
+        };
+        let Some((transport, endpoint)) = pending.open(&context) else { return };
+        let Endpoint { id, parent, origin, is_unix, address, local_address } = endpoint;
+        let info = ClientInfo {
+            id,
+            parent,
+            address,
+            local_address,
+            descriptor: transport.as_fd().as_raw_fd(),
+            is_unix,
+            last_command: "NULL",
+            ..ClientInfo::default()
+        };
         let now = self.tick.now;
-        let id = self.shared.clients.next_id();
-        if from.is_some()
-            && let Err(error) = self.tune(&stream)
-        {
-            tracing::debug!(id, %error, "Connection ended as it began");
-            return self.shared.clients.leave();
-        }
-        let info = client_info(id, &stream, from, &listener);
-        let mut session = Session::new(id, now, self.settings.access.password.is_empty());
+        // Whoever makes a connection on another has authenticated there.
+        let is_authenticated = parent.is_some() || self.settings.access.password.is_empty();
+        let mut session = Session::new(id, now, is_authenticated);
         session.state.source = source(&info);
-        let origin = origin(&stream, from);
+        session.state.uploader = parent.unwrap_or(id);
         let record = self.shared.clients.add(info, origin, self.index, now);
-        self.begin(Connection::new(Transport::Socket(Arc::new(stream)), session, record));
+        self.begin(Connection::new(transport, session, record));
     }
 
     /// Begins to serve `connection`.
@@ -580,15 +587,7 @@ impl<'s> Worker<'s> {
         let added = self.poller.add(&member.connection, token.to_bits(), Interest::Readable);
         if let Err(error) = added {
             tracing::warn!(%error, "Cannot wait for a connection");
-            self.close(token, End::Broken);
-        }
-    }
-
-    fn tune(&self, stream: &Stream) -> io::Result<()> {
-        stream.set_no_delay()?;
-        match self.settings.network.tcp_keepalive {
-            Some(idle) => stream.set_keep_alive(idle),
-            None => Ok(()),
+            self.close(token, End::Transport(TransportEnd::Broken));
         }
     }
 
@@ -667,15 +666,6 @@ impl<'s> Worker<'s> {
     }
 }
 
-fn origin(stream: &Stream, from: Option<SocketAddr>) -> Origin {
-    match from {
-        Some(address) if is_loopback(address.ip()) => Origin::Loopback,
-        Some(_) => Origin::Remote,
-        // A peer that the kernel does not tell about has no right that follows from who it is.
-        None => stream.peer().map_or(Origin::Loopback, Origin::Unix),
-    }
-}
-
 /// Returns how MONITOR shows where a connection comes from.
 fn source(info: &ClientInfo) -> Box<str> {
     match info.address.strip_suffix(":0").filter(|_| info.is_unix) {
@@ -684,29 +674,8 @@ fn source(info: &ClientInfo) -> Box<str> {
     }
 }
 
-/// Returns how CLIENT LIST shows a connection that has just begun.
-fn client_info(id: u64, stream: &Stream, from: Option<SocketAddr>, listener: &str) -> ClientInfo {
-    let unix_address = || format!("{listener}:0");
-    let local_address = match from {
-        None => unix_address(),
-        Some(_) => match stream.local_address() {
-            Ok(Some(address)) => address.to_string(),
-            _ => listener.to_owned(),
-        },
-    };
-    ClientInfo {
-        id,
-        address: from.map_or_else(unix_address, |address| address.to_string()),
-        local_address,
-        descriptor: stream.as_fd().as_raw_fd(),
-        is_unix: from.is_none(),
-        last_command: "NULL",
-        ..ClientInfo::default()
-    }
-}
-
-/// Returns for how long workers look for more before they sleep; zero for not at all.
-fn look_limit(settings: &Settings, shared: &Shared) -> Duration {
+/// Returns for how long workers poll for more before they sleep; zero for not at all.
+fn busy_poll_limit(settings: &Settings, shared: &Shared) -> Duration {
     let workers = shared.identity.worker_count;
     polling::limit_of(settings.polling.mode, settings.polling.limit, workers)
 }

@@ -6,13 +6,9 @@
 //! Where that cannot be, the value is collected as any other input and copied by the command.
 //! docs/decisions/0006-large-values.md says when memory is set aside, and what that is worth.
 
-use std::ops::Range;
-
 use keyspace::ReservedBlock;
-use sys::socket::Stream;
 
-use super::{Connection, End, Kit, received, taken};
-use crate::transport::{LaneTransport, Transport};
+use super::{Connection, End, WorkerContext, count_received};
 
 /// A shorter value is copied: it mostly comes with one receive, and several do in a pipeline, where
 /// each would take one of its own.
@@ -29,8 +25,6 @@ const ARRIVED_SHARE: usize = 32;
 /// Bytes behind a value that are received with its end: the rest of the request, and the head of
 /// the next one, whose value is to go to its own place.
 const BEHIND_BYTES: usize = 4096;
-/// What a lane hands out at least.
-const WORD_BYTES: usize = 8;
 /// What has to come behind a value at least.
 const LINE_END_BYTES: usize = 2;
 
@@ -104,7 +98,7 @@ impl Connection {
     /// Looks whether the unfinished request `rest` has a value that can be received into its place,
     /// and moves there what has come of it. Returns how many bytes of `rest` are to be kept as
     /// input.
-    pub(super) fn divert(&mut self, rest: &[u8], kit: &mut Kit<'_, '_>) -> usize {
+    pub(super) fn divert(&mut self, rest: &[u8], context: &mut WorkerContext<'_, '_>) -> usize {
         if self.expects.has_requests
             || self.is_closing
             || self.stall.is_some()
@@ -112,16 +106,16 @@ impl Connection {
         {
             return rest.len();
         }
-        let engine = kit.shared.runtime.engine();
+        let engine = context.shared.runtime.engine();
         let Some(awaited) = self.decoder.awaited(rest) else { return rest.len() };
         let (head_bytes, bytes) = (awaited.head_bytes, awaited.bytes);
         let arrived = rest.len() - head_bytes;
         // With half of its line end the value is as well input.
         if bytes < VALUE_BYTES_MIN
             // As input it ends its client before it is whole, however fast it comes.
-            || bytes > kit.settings.clients.query_bytes_max
+            || bytes > context.settings.clients.query_bytes_max
             || arrived > bytes
-            || !engine.may_reserve_for(&self.session, &awaited, kit.tick)
+            || !engine.may_reserve_for(&self.session, &awaited, context.tick)
         {
             return rest.len();
         }
@@ -131,7 +125,7 @@ impl Connection {
             self.expects.wanted_bytes = first - arrived;
             return rest.len();
         }
-        let Some(mut block) = engine.reserve_for(awaited.before, bytes, kit.tick) else {
+        let Some(mut block) = engine.reserve_for(awaited.before, bytes, context.tick) else {
             self.incoming.is_refused = true;
             return rest.len();
         };
@@ -143,75 +137,41 @@ impl Connection {
         // Until it turns out to be the first of its receive: of values that follow one another,
         // each head but the first comes behind a value, and the first receive need not be small.
         self.incoming.is_likely = false;
-        kit.counters.direct_values.add(1);
+        context.counters.direct_values.add(1);
         head_bytes
     }
 
     /// Receives more of a value into its place, and executes once it and what follows are there.
-    pub(super) fn receive_value(&mut self, kit: &mut Kit<'_, '_>) -> Result<(), End> {
+    pub(super) fn receive_value(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), End> {
         let block = self.incoming.block.as_mut().expect("a value is incoming");
-        let behind = match &mut self.transport {
-            Transport::Socket(stream) => receive_value_from_socket(stream, block, kit)?,
-            Transport::Lane(lane) => receive_value_from_lane(lane, block, kit)?,
-        };
+        let before = block.filled_bytes();
+        let room = &mut context.receive[..BEHIND_BYTES];
+        let behind = self.transport.receive_value(block, room, context.counters)?;
+        count_received(block.filled_bytes() - before + behind.len(), context);
         self.expects.may_receive = self.expects.end || behind.len() == BEHIND_BYTES;
         if behind.is_empty() {
-            return self.check_input(kit);
+            return self.check_input(context);
         }
-        self.input.extend_from_slice(&kit.receive[behind]);
-        self.execute_input(kit)
+        self.input.extend_from_slice(&context.receive[behind]);
+        self.execute_input(context)
     }
 
-    /// Executes the request of the kit's batch whose value has been received into its place.
+    /// Executes the request of the context's batch whose value has been received into its place.
     pub(super) fn execute_received(
         &mut self,
         buffer: &[u8],
-        kit: &mut Kit<'_, '_>,
+        context: &mut WorkerContext<'_, '_>,
     ) -> Result<(), End> {
         let block = self.incoming.block.take().expect("the request has a value of its own");
         let Some(value) = block.hold() else {
             // So many replies wait to be sent from where they lie that this value is copied.
-            return self.execute_requests(buffer, block.value(), kit);
+            return self.execute_requests(buffer, block.value(), context);
         };
         self.session.offer(block);
-        let executed = self.execute_requests(buffer, value.as_ref(), kit);
+        let executed = self.execute_requests(buffer, value.as_ref(), context);
         // The hold goes first: the block would have to wait for it.
         drop(value);
         self.session.withdraw();
         executed
     }
-}
-
-/// Receives once; returns where in the kit's buffer the bytes behind the value are.
-fn receive_value_from_socket(
-    stream: &Stream,
-    block: &mut ReservedBlock,
-    kit: &mut Kit<'_, '_>,
-) -> Result<Range<usize>, End> {
-    let missing = block.missing_bytes();
-    let result = stream.receive_pieces(block.room(), &mut kit.receive[..BEHIND_BYTES]);
-    let count = received(result, kit)?;
-    block.advance(count.min(missing));
-    Ok(0..count.saturating_sub(missing))
-}
-
-/// As [`receive_value_from_socket`]. A lane hands out whole words, so that the last bytes of the
-/// value come with those behind them.
-fn receive_value_from_lane(
-    lane: &mut LaneTransport,
-    block: &mut ReservedBlock,
-    kit: &mut Kit<'_, '_>,
-) -> Result<Range<usize>, End> {
-    if block.missing_bytes() >= WORD_BYTES {
-        let count = taken(lane.receive(block.room(), kit.counters), kit)?;
-        block.advance(count);
-    }
-    let missing = block.missing_bytes();
-    if missing >= WORD_BYTES {
-        return Ok(0..0);
-    }
-    let count = taken(lane.receive(&mut kit.receive[..BEHIND_BYTES], kit.counters), kit)?;
-    let value = count.min(missing);
-    block.append(&kit.receive[..value]);
-    Ok(value..count)
 }

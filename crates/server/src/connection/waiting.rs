@@ -8,7 +8,7 @@ use std::time::Duration;
 use command::Wake;
 use resp::{Decoder, Requests, encode_command};
 
-use super::{Connection, End, Kit, Turn};
+use super::{Connection, End, Turn, WorkerContext};
 use crate::stall::{Stall, StallCounts};
 
 impl Connection {
@@ -63,9 +63,9 @@ impl Connection {
     }
 
     /// Tells everybody that the wait begins.
-    pub fn note_stall(&self, stall: Stall, kit: &Kit<'_, '_>) {
+    pub fn note_stall(&self, stall: Stall, context: &WorkerContext<'_, '_>) {
         let is_timed = self.wait_limit().is_some();
-        self.record.stall().begin(stall, is_timed, &kit.shared.clients.stalls);
+        self.record.stall().begin(stall, is_timed, &context.shared.clients.stalls);
     }
 
     /// Returns whether it is in its wait of this number, for a key.
@@ -74,32 +74,36 @@ impl Connection {
     }
 
     /// Takes the right to end the wait, for its worker.
-    pub fn claim(&self, kit: &Kit<'_, '_>) -> bool {
-        self.record.stall().claim(&kit.shared.clients.stalls)
+    pub fn claim(&self, context: &WorkerContext<'_, '_>) -> bool {
+        self.record.stall().claim(&context.shared.clients.stalls)
     }
 
     /// Ends the wait of a blocking command and writes its reply. Returns false where it does not
     /// wait for one, or has run its request again and waits on.
-    pub fn wake(&mut self, wake: Wake, kit: &mut Kit<'_, '_>) -> bool {
+    pub fn wake(&mut self, wake: Wake, context: &mut WorkerContext<'_, '_>) -> bool {
         if self.stall != Some(Stall::Blocked) || self.is_closing {
             return false;
         }
-        self.provide_output(kit);
-        match kit.shared.runtime.engine().wake(&mut self.session, wake, &mut self.output, kit.tick)
-        {
+        self.provide_output(context);
+        match context.shared.runtime.engine().wake(
+            &mut self.session,
+            wake,
+            &mut self.output,
+            context.tick,
+        ) {
             // Nothing is durable yet: the reply leaves without asking.
-            Some(_release) => self.end_stall(kit),
-            None => self.note_stall(Stall::Blocked, kit),
+            Some(_release) => self.end_stall(context),
+            None => self.note_stall(Stall::Blocked, context),
         }
         self.stall.is_none()
     }
 
     /// Goes on after a pause. Returns false where it does not wait for the end of one.
-    pub fn resume(&mut self, kit: &Kit<'_, '_>) -> bool {
+    pub fn resume(&mut self, context: &WorkerContext<'_, '_>) -> bool {
         if self.stall != Some(Stall::Paused) || self.is_closing {
             return false;
         }
-        self.end_stall(kit);
+        self.end_stall(context);
         true
     }
 
@@ -108,23 +112,27 @@ impl Connection {
         self.record.stall().end(counts);
     }
 
-    fn end_stall(&mut self, kit: &Kit<'_, '_>) {
+    fn end_stall(&mut self, context: &WorkerContext<'_, '_>) {
         self.stall = None;
-        self.record.stall().end(&kit.shared.clients.stalls);
+        self.record.stall().end(&context.shared.clients.stalls);
     }
 
     /// Appends lines of a monitor, unless it wants no replies.
     ///
     /// # Errors
     /// When its peer reads too slowly.
-    pub fn show_lines(&mut self, lines: &[u8], kit: &mut Kit<'_, '_>) -> Result<(), End> {
+    pub fn show_lines(
+        &mut self,
+        lines: &[u8],
+        context: &mut WorkerContext<'_, '_>,
+    ) -> Result<(), End> {
         let state = &self.session.state;
         if !state.is_monitor || state.replies.are_silent() || self.is_closing {
             return Ok(());
         }
         let protocol = state.protocol;
-        self.provide_output(kit);
+        self.provide_output(context);
         self.output.reply(protocol).raw(lines);
-        self.check_output(kit)
+        self.check_output(context)
     }
 }

@@ -4,7 +4,7 @@ use command::Wake;
 use keyspace::Served;
 
 use super::Worker;
-use crate::connection::{End, Kit};
+use crate::connection::{End, WorkerContext};
 use crate::mailbox::Shown;
 use crate::slab::Token;
 
@@ -28,7 +28,7 @@ impl Worker<'_> {
     pub(super) fn serve_wait(&mut self, served: Served) {
         let Some(&token) = self.tokens.get(&served.session) else { return };
         let Some(member) = self.connections.get_mut(token) else { return };
-        if member.connection.is_in_wait(served.wait) && member.connection.claim(&kit!(self)) {
+        if member.connection.is_in_wait(served.wait) && member.connection.claim(&context!(self)) {
             self.go_on(token, Wake::Served);
         }
     }
@@ -39,7 +39,7 @@ impl Worker<'_> {
             let Some(member) = self.connections.get_mut(token) else { continue };
             let taken = match shown.is_cut {
                 true => Err(End::OutputLimit),
-                false => member.connection.show_lines(&shown.lines, &mut kit!(self)),
+                false => member.connection.show_lines(&shown.lines, &mut context!(self)),
             };
             match taken {
                 Ok(()) => self.flush_later(token),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use command::Wake;
 
 use super::Worker;
-use crate::connection::Kit;
+use crate::connection::WorkerContext;
 use crate::slab::Token;
 use crate::stall::Stall;
 
@@ -92,7 +92,7 @@ impl Worker<'_> {
             let Some(member) = self.connections.get_mut(token) else { continue };
             member.place = Place::Nowhere;
             // Another may have ended the wait just now: its message says how.
-            if member.connection.claim(&kit!(self)) {
+            if member.connection.claim(&context!(self)) {
                 self.go_on(token, Wake::TimedOut);
             }
         }
@@ -102,7 +102,7 @@ impl Worker<'_> {
     /// requests have their turns.
     pub(super) fn go_on(&mut self, token: Token, wake: Wake) {
         let Some(member) = self.connections.get_mut(token) else { return };
-        if member.connection.wake(wake, &mut kit!(self)) {
+        if member.connection.wake(wake, &mut context!(self)) {
             self.waiting.forget(token, std::mem::replace(&mut member.place, Place::Nowhere));
             self.queue_turn(token);
             self.flush_later(token);
@@ -114,7 +114,7 @@ impl Worker<'_> {
         for token in self.waiting.take_paused() {
             let Some(member) = self.connections.get_mut(token) else { continue };
             member.place = Place::Nowhere;
-            if member.connection.resume(&kit!(self)) {
+            if member.connection.resume(&context!(self)) {
                 self.queue_turn(token);
             }
         }

@@ -209,6 +209,16 @@ impl<'ast> Visit<'ast> for Collector {
         self.around = outer;
     }
 
+    fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
+        let declared = item.mac.parse_body_with(module_list).unwrap_or_default();
+        let around = &self.around;
+        self.modules.extend(
+            declared
+                .into_iter()
+                .map(|module| Module { name: format!("{around}{}", module.name), ..module }),
+        );
+    }
+
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         spell_out(&item.tree, &mut Vec::new(), &mut self.imports);
     }
@@ -240,6 +250,22 @@ impl<'ast> Visit<'ast> for Collector {
         }
         visit::visit_trait_item_fn(self, function);
     }
+}
+
+/// Reads the body of a macro that declares modules: `mod name ..;` each, with its attributes.
+fn module_list(body: syn::parse::ParseStream<'_>) -> syn::Result<Vec<Module>> {
+    let mut modules = Vec::new();
+    while !body.is_empty() {
+        let attributes = body.call(syn::Attribute::parse_outer)?;
+        body.parse::<syn::Token![mod]>()?;
+        let name = body.parse::<syn::Ident>()?.to_string();
+        while !body.peek(syn::Token![;]) {
+            body.parse::<TokenTree>()?;
+        }
+        body.parse::<syn::Token![;]>()?;
+        modules.push(Module { name, is_test: attributes.iter().any(is_test_attribute) });
+    }
+    Ok(modules)
 }
 
 fn lines_of(item: &impl Spanned) -> RangeInclusive<usize> {
@@ -386,6 +412,22 @@ mod tests {
         let findings = check_reached(&files);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].path, dead.path);
+    }
+
+    #[test]
+    fn a_module_that_a_macro_declares_is_reached_and_may_be_a_test() {
+        let list = "kinds! {\n    mod set: Set;\n    #[cfg(test)]\n    mod probe: Probe;\n}\n";
+        let parent = SourceFile::new("crates/a/src/map.rs", list);
+        let root = SourceFile::new("crates/a/src/lib.rs", "mod map;\n");
+        let set = SourceFile::new("crates/a/src/map/set.rs", "fn a() {}\n");
+        let probe = SourceFile::new("crates/a/src/map/probe.rs", "fn a() {}\n");
+        let mut files: Vec<RustFile<'_>> = [&root, &parent, &set, &probe]
+            .map(|file| RustFile::parse(file).expect("the sample is Rust"))
+            .into();
+        mark_test_modules(&mut files);
+        let counts: Vec<usize> = files[2..].iter().map(RustFile::line_count).collect();
+        assert_eq!(counts, [1, 0]);
+        assert_eq!(check_reached(&files), []);
     }
 
     #[test]

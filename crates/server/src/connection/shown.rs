@@ -1,0 +1,63 @@
+//! What a connection's record shows of it, brought up to date where it has changed.
+
+use base::DatabaseIndex;
+use command::Transaction;
+use engine::Session;
+use keyspace::WatchMark;
+use resp::Protocol;
+
+use super::Connection;
+
+/// What the record showed last, to see cheaply whether it changed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Shown {
+    command: Option<*const command::Command>,
+    /// How often the names have changed.
+    name_changes: u64,
+    database: DatabaseIndex,
+    protocol: Protocol,
+    /// Requests and bytes of the queue of a MULTI.
+    queued: Option<(usize, usize)>,
+    watches: WatchMark,
+    /// Monitor, no eviction, no touch.
+    modes: [bool; 3],
+    input_bytes: usize,
+    is_closing: bool,
+}
+
+impl Shown {
+    pub fn of(session: &Session, input_bytes: usize, is_closing: bool) -> Shown {
+        let state = &session.state;
+        Shown {
+            command: state.last_command.map(std::ptr::from_ref),
+            name_changes: state.names.changes(),
+            database: state.database,
+            protocol: state.protocol,
+            queued: state.transaction.as_ref().map(Transaction::size),
+            watches: session.watch_mark(),
+            modes: [state.is_monitor, state.is_kept, state.leaves_no_touch],
+            input_bytes,
+            is_closing,
+        }
+    }
+}
+
+impl Connection {
+    /// Brings the record up to date where what it shows has changed.
+    pub(super) fn show(&mut self) {
+        let kept = self.kept_bytes();
+        let shown = Shown::of(&self.session, kept, self.is_closing);
+        if shown == self.shown {
+            return;
+        }
+        self.shown = shown;
+        self.record.update(&self.session, |info| {
+            info.query_bytes = kept;
+            info.query_bytes_free =
+                self.input.capacity() - self.input.len() + self.incoming.missing_bytes();
+            info.is_closing = self.is_closing;
+            info.argument_bytes = self.decoder.memory_bytes();
+            info.total_bytes = self.memory_bytes() - self.output.memory_bytes();
+        });
+    }
+}

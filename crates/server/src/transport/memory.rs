@@ -1,0 +1,297 @@
+//! A transport in the memory of this process, for tests: it does at will what sockets do by chance.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use resp::Output;
+use sys::descriptors::SharedDescriptor;
+use sys::poll::{Poller, Waker};
+
+use super::{Endpoint, OpenContext, Sent, Transport, TransportEnd};
+use crate::registry::Origin;
+use crate::shared::Shared;
+use crate::statistics::WorkerCounters;
+
+/// The server's end.
+pub struct Memory(Arc<Wire>);
+
+/// What both ends have.
+pub struct Wire {
+    state: Mutex<State>,
+    has_changed: Condvar,
+    wakeup: Waker,
+}
+
+#[derive(Default)]
+struct State {
+    requests: VecDeque<u8>,
+    replies: Vec<u8>,
+    /// The client has closed: behind its requests is the end.
+    is_closed: bool,
+    /// The server has dropped its end.
+    is_dropped: bool,
+    /// Bytes of one receive at most.
+    receive_bytes_max: usize,
+    /// Bytes of one send at most.
+    send_bytes_max: usize,
+    /// Once so many bytes of replies have been taken, a send fails.
+    reply_bytes_max: usize,
+}
+
+impl Transport for Memory {
+    type Pending = Arc<Wire>;
+
+    const IS_POLLED: bool = true;
+    const RECEIVES_HEAD_FIRST: bool = true;
+
+    fn open(wire: Arc<Wire>, context: &OpenContext<'_>) -> Option<(Memory, Endpoint)> {
+        let endpoint = Endpoint {
+            id: context.shared.clients.next_id(),
+            parent: None,
+            origin: Origin::Local,
+            is_unix: false,
+            address: "memory:0".to_owned(),
+            local_address: "memory:0".to_owned(),
+        };
+        Some((Memory(wire), endpoint))
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], _: &WorkerCounters) -> Result<usize, TransportEnd> {
+        let mut state = self.0.state();
+        let count = state.requests.len().min(buffer.len()).min(state.receive_bytes_max);
+        for (target, byte) in buffer.iter_mut().zip(state.requests.drain(..count)) {
+            *target = byte;
+        }
+        if count == 0 && state.is_closed { Err(TransportEnd::Closed) } else { Ok(count) }
+    }
+
+    fn receive_appending(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        counters: &WorkerCounters,
+    ) -> Result<usize, TransportEnd> {
+        let (before, after) = (buffer.len(), buffer.capacity());
+        buffer.resize(after, 0);
+        let received = self.receive(&mut buffer[before..], counters);
+        buffer.truncate(before + received.unwrap_or(0));
+        received
+    }
+
+    fn send(
+        &mut self,
+        output: &mut Output,
+        _: &[SharedDescriptor],
+        _: &WorkerCounters,
+    ) -> Result<Sent, TransportEnd> {
+        let mut state = self.0.state();
+        if state.replies.len() >= state.reply_bytes_max {
+            return Err(TransportEnd::Broken);
+        }
+        let mut pieces = [IoSlice::new(&[]); 4];
+        let count = output.pieces(&mut pieces);
+        let offered = pieces[..count].iter().flat_map(|piece| piece.iter());
+        let before = state.replies.len();
+        let most = state.send_bytes_max.min(state.reply_bytes_max - before);
+        state.replies.extend(offered.take(most));
+        let bytes = state.replies.len() - before;
+        output.consume(bytes);
+        self.0.has_changed.notify_all();
+        Ok(if output.is_empty() { Sent::All(bytes) } else { Sent::Partly(bytes) })
+    }
+
+    fn has_requests(&self) -> bool {
+        let state = self.0.state();
+        !state.requests.is_empty() || state.is_closed
+    }
+
+    fn has_room(&mut self) -> bool {
+        true
+    }
+
+    fn arm(&mut self, wants_requests: bool, wants_room: bool) -> bool {
+        wants_requests && self.has_requests() || wants_room
+    }
+
+    fn forget(&self, _: u64, poller: &Poller, _: &Shared) {
+        // The client's share of the eventfd would keep it in the set.
+        let _ = poller.remove(self);
+    }
+}
+
+impl AsFd for Memory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.wakeup.as_fd()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.0.state().is_dropped = true;
+        self.0.has_changed.notify_all();
+    }
+}
+
+impl Wire {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of the wire panics")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::JoinHandle;
+
+    use command::ShutdownRequest;
+
+    use super::*;
+    use crate::config::{Config, read_text};
+    use crate::log::LogControl;
+    use crate::mailbox::Message;
+    use crate::shared;
+    use crate::tests::PATIENCE;
+    use crate::transport::Pending;
+    use crate::worker::Worker;
+
+    /// A worker that nothing but the memory of this process leads to.
+    struct TestWorker {
+        shared: Arc<Shared>,
+        thread: Option<JoinHandle<()>>,
+    }
+
+    impl TestWorker {
+        fn start() -> TestWorker {
+            let mut config = Config::default();
+            let text = b"port 0\nworkers 1\nsegment-size 1mb\n";
+            config.load(read_text(text, None, 1)).unwrap();
+            let origin = shared::Origin::default();
+            let shared = Arc::new(Shared::new(config, origin, LogControl::detached()).unwrap());
+            let served = Arc::clone(&shared);
+            let run = move || Worker::new(0, &served, None).unwrap().run().unwrap();
+            TestWorker { shared, thread: Some(std::thread::spawn(run)) }
+        }
+
+        /// Connects a client, whose transport `limits` has set.
+        fn client(&self, limits: impl FnOnce(&mut State)) -> Client {
+            let most = usize::MAX;
+            let mut state = State {
+                receive_bytes_max: most,
+                send_bytes_max: most,
+                reply_bytes_max: most,
+                ..State::default()
+            };
+            limits(&mut state);
+            let (state, has_changed) = (Mutex::new(state), Condvar::new());
+            let wire = Arc::new(Wire { state, has_changed, wakeup: Waker::new().unwrap() });
+            assert!(self.shared.clients.enter(usize::MAX));
+            let pending = Pending::Memory(Arc::clone(&wire));
+            self.shared.mailboxes[0].post(Message::Serve(pending));
+            Client(wire)
+        }
+    }
+
+    impl Drop for TestWorker {
+        fn drop(&mut self) {
+            self.shared.begin_shutdown(ShutdownRequest::default()).unwrap();
+            self.thread.take().unwrap().join().unwrap();
+        }
+    }
+
+    struct Client(Arc<Wire>);
+
+    impl Client {
+        fn say(&self, requests: &[u8]) {
+            self.0.state().requests.extend(requests);
+            self.0.wakeup.wake();
+        }
+
+        fn close(&self) {
+            self.0.state().is_closed = true;
+            self.0.wakeup.wake();
+        }
+
+        fn wait_until(&self, holds: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+            let not_yet = |state: &mut State| !holds(state);
+            let state = self.0.state();
+            let waited = self.0.has_changed.wait_timeout_while(state, PATIENCE, not_yet).unwrap();
+            assert!(holds(&waited.0), "{} bytes of replies", waited.0.replies.len());
+            waited.0
+        }
+
+        /// Waits for as many bytes as `expected` has, which are to be these.
+        fn hear(&self, expected: &[u8]) {
+            let mut state = self.wait_until(|state| state.replies.len() >= expected.len());
+            let found = std::mem::take(&mut state.replies);
+            assert!(found == expected, "{}", found.escape_ascii());
+        }
+    }
+
+    fn set(value_bytes: usize) -> Vec<u8> {
+        let value = "v".repeat(value_bytes);
+        format!("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n${value_bytes}\r\n{value}\r\n").into()
+    }
+
+    fn bulk(value_bytes: usize) -> Vec<u8> {
+        format!("${value_bytes}\r\n{}\r\n", "v".repeat(value_bytes)).into()
+    }
+
+    #[test]
+    fn requests_and_long_values_may_be_received_one_byte_at_a_time() {
+        let worker = TestWorker::start();
+        let slow = worker.client(|state| state.receive_bytes_max = 1);
+        for value_bytes in [5, 40_000] {
+            slow.say(&[set(value_bytes), b"GET key\r\n".to_vec()].concat());
+            slow.hear(&[b"+OK\r\n".to_vec(), bulk(value_bytes)].concat());
+        }
+        let totals = worker.shared.totals_since_start();
+        assert!(totals.reads >= 40_000 && totals.direct_values == 1, "{totals:?}");
+    }
+
+    #[test]
+    fn replies_that_are_taken_in_small_parts_arrive_whole_and_in_order() {
+        let worker = TestWorker::start();
+        let slow = worker.client(|state| state.send_bytes_max = 7);
+        for value_bytes in [100, 20_000] {
+            slow.say(&set(value_bytes));
+            slow.hear(b"+OK\r\n");
+            slow.say(b"GET key\r\nPING\r\nGET key\r\n");
+            let expected = [bulk(value_bytes), b"+PONG\r\n".to_vec(), bulk(value_bytes)];
+            slow.hear(&expected.concat());
+        }
+    }
+
+    #[test]
+    fn end_in_the_middle_of_a_request_leaves_what_came_before_it() {
+        let worker = TestWorker::start();
+        for value_bytes in [5, 40_000] {
+            let client = worker.client(|_| {});
+            client.say(b"SET other 1\r\n");
+            client.say(&set(value_bytes)[..value_bytes]);
+            client.hear(b"+OK\r\n");
+            client.close();
+            drop(client.wait_until(|state| state.is_dropped));
+        }
+        let other = worker.client(|_| {});
+        other.say(b"EXISTS other\r\nEXISTS key\r\n");
+        other.hear(b":1\r\n:0\r\n");
+        assert_eq!(worker.shared.clients.len(), 1, "both have been counted out");
+    }
+
+    #[test]
+    fn error_while_sending_ends_the_session_and_no_other() {
+        let worker = TestWorker::start();
+        for send_bytes_max in [usize::MAX, 3] {
+            let broken = worker.client(|state| {
+                state.send_bytes_max = send_bytes_max;
+                state.reply_bytes_max = 10;
+            });
+            broken.say(&[set(100), b"GET key\r\nSET key 1\r\n".to_vec()].concat());
+            drop(broken.wait_until(|state| state.is_dropped && state.replies == b"+OK\r\n$100\r"));
+        }
+        let other = worker.client(|_| {});
+        other.say(b"GET key\r\n");
+        other.hear(b"$1\r\n1\r\n");
+        assert_eq!(worker.shared.clients.len(), 1, "both have been counted out");
+    }
+}
