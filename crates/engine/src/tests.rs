@@ -25,9 +25,8 @@ use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
 use base::{DatabaseIndex, Lsn, UnixMs};
 use command::{
-    ClientInfo, Clients, Command, ConfigError, Crash, Host, InfoSections, LatencyEvent, Observer,
-    Pause, Process, RewriteError, SessionState, SharedMemory, ShutdownError, ShutdownRequest,
-    SlowCommand, Unavailable, Wake,
+    Clients, Command, ConfigError, Host, InfoSections, LatencyEvent, Observer, Process,
+    RewriteError, SessionState, ShutdownError, ShutdownRequest, SlowCommand, Unavailable,
 };
 use effects::{RecordView, ReplicationStream};
 use keyspace::{Access, DatasetDigest, EffectSink, EvictionPolicy, Keyspace, Record, Served};
@@ -197,35 +196,21 @@ impl Host for TestHost {
         self.allows_debug
     }
 
-    fn config_values(&self, _: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)> {
-        Vec::new()
-    }
-
     fn config_set(&self, _: &SessionState, _: &[(&[u8], &[u8])]) -> Result<(), ConfigError> {
         self.wait();
         Ok(())
     }
-
-    fn reset_statistics(&self) {}
 
     fn info(&self, _: &InfoSections) -> String {
         self.wait();
         "figures".to_owned()
     }
 
-    fn set_active_expire(&self, _: bool) {}
-
-    fn sleep(&self, _: Duration) {}
-
     fn clients(&self) -> Result<&dyn Clients, Unavailable> {
         Ok(self)
     }
 
     fn process(&self) -> Result<&dyn Process, Unavailable> {
-        Ok(self)
-    }
-
-    fn shared_memory(&self) -> Result<&dyn SharedMemory, Unavailable> {
         Ok(self)
     }
 
@@ -238,29 +223,7 @@ impl Host for TestHost {
     }
 }
 
-impl SharedMemory for TestHost {}
-
-impl Clients for TestHost {
-    fn all(&self) -> Vec<ClientInfo> {
-        Vec::new()
-    }
-
-    fn one(&self, _: u64) -> Option<ClientInfo> {
-        None
-    }
-
-    fn end(&self, _: &[u64]) -> usize {
-        0
-    }
-
-    fn unblock(&self, _: u64, _: Wake) -> bool {
-        false
-    }
-
-    fn pause(&self, _: Pause, _: Duration) {}
-
-    fn resume(&self) {}
-}
+impl Clients for TestHost {}
 
 impl Process for TestHost {
     fn config_rewrite(&self) -> Result<(), RewriteError> {
@@ -273,22 +236,8 @@ impl Process for TestHost {
         Err(RewriteError::NoFile)
     }
 
-    fn pause_service(&self, _: bool) {}
-
-    fn log(&self, _: &[u8]) {}
-
-    fn print(&self, _: &str) {}
-
-    fn crash(&self, crash: Crash) -> ! {
-        panic!("{crash:?} on request")
-    }
-
     fn shutdown(&self, _: ShutdownRequest) -> Result<(), ShutdownError> {
         Ok(())
-    }
-
-    fn abort_shutdown(&self) -> bool {
-        false
     }
 }
 
