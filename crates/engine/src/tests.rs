@@ -28,8 +28,8 @@ use command::{
     Clients, Command, ConfigError, Host, InfoSections, LatencyEvent, Observer, Process,
     RewriteError, SessionState, ShutdownError, ShutdownRequest, SlowCommand, Unavailable,
 };
-use effects::{RecordView, ReplicationStream};
-use keyspace::{Access, DatasetDigest, EffectSink, EvictionPolicy, Keyspace, Record, Served};
+use effects::Recording;
+use keyspace::{Access, DatasetDigest, EvictionPolicy, Keyspace, Served};
 use resp::{Batch, Decoder, Limits, Output, RequestView, encode_command};
 
 use crate::{
@@ -321,50 +321,17 @@ impl Drop for Client<'_> {
     }
 }
 
-/// A sink that keeps every record by its LSN.
-#[derive(Default)]
-struct Recorded {
-    records: Mutex<Vec<Vec<u8>>>,
+/// Returns the sink that records what `keyspace` changes from now on.
+fn recording_of(keyspace: &Keyspace) -> Arc<Recording> {
+    let sink = Arc::new(Recording::default());
+    keyspace.set_sink(Some(sink.clone()));
+    sink
 }
 
-impl Recorded {
-    fn listening_to(keyspace: &Keyspace) -> Arc<Recorded> {
-        let sink = Arc::new(Recorded::default());
-        keyspace.set_sink(Some(sink.clone()));
-        sink
-    }
-
-    /// Returns all records, arguments apart by spaces.
-    fn texts(&self) -> Vec<String> {
-        let text = |record: &Vec<u8>| {
-            let (mut stream, mut text) =
-                (ReplicationStream::in_database(DatabaseIndex(0)), Vec::new());
-            let record = RecordView::read(record).unwrap();
-            record.changes().for_each(|change| stream.write_change(&change, &mut text));
-            let text = String::from_utf8_lossy(&text).replace("\r\n", " ");
-            let words = text.split(' ').filter(|word| !word.starts_with(['*', '$']));
-            words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
-        };
-        self.records.lock().unwrap().iter().map(text).collect()
-    }
-
-    /// Applies all records in the order of their LSNs to an empty keyspace of another shape.
-    fn replayed(&self) -> Keyspace {
-        let copy = keyspace(8);
-        let mut applier = Applier::new();
-        for record in &*self.records.lock().unwrap() {
-            applier.apply(&copy, &RecordView::read(record).unwrap()).unwrap();
-        }
-        copy
-    }
-}
-
-impl EffectSink for Recorded {
-    fn append(&self, record: &Record<'_>) -> Lsn {
-        let mut bytes = Vec::new();
-        record.encode(Lsn(0), &mut bytes);
-        let mut records = self.records.lock().unwrap();
-        records.push(bytes);
-        Lsn(records.len() as u64)
-    }
+/// Applies all records in the order of their LSNs to an empty keyspace of another shape.
+fn replayed(recording: &Recording) -> Keyspace {
+    let copy = keyspace(8);
+    let mut applier = Applier::new();
+    recording.for_each(|record| applier.apply(&copy, record).unwrap());
+    copy
 }

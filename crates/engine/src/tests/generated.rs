@@ -78,7 +78,7 @@ fn act(client: &mut Client<'_>, rows: &[&'static Command], seed: u64, clock: &At
 
 fn check(seed: u64, client_count: u64, maxmemory_spare: Option<u64>) -> Engine {
     let engine = Engine::new(keyspace(64));
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     if let Some(spare) = maxmemory_spare {
         engine.keyspace().set_eviction_policy(policy_of(seed));
         engine.keyspace().set_maxmemory(engine.keyspace().used_memory() + spare);
@@ -94,7 +94,7 @@ fn check(seed: u64, client_count: u64, maxmemory_spare: Option<u64>) -> Engine {
             });
         }
     });
-    assert_same_data(&sink.replayed(), engine.keyspace());
+    assert_same_data(&replayed(&sink), engine.keyspace());
     engine
 }
 
