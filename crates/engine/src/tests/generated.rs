@@ -26,7 +26,7 @@ fn drawn() -> Vec<&'static Command> {
 /// Writes come more often than what only looks; what empties everything seldom.
 fn draw(rows: &[&'static Command], random: &mut Prng) -> &'static Command {
     loop {
-        let row = rows[random.below(rows.len() as u64) as usize];
+        let row = random.pick(rows);
         let keep = match row.name {
             "flushall" | "flushdb" => random.one_in(40),
             "swapdb" | "select" => random.one_in(8),

@@ -37,7 +37,7 @@ impl Mutator<'_> {
 
     fn value(&mut self) -> Vec<u8> {
         let lengths = [0, 1, 5, 60, 500, 5000];
-        let mut value = vec![0; lengths[self.random.below(lengths.len() as u64) as usize]];
+        let mut value = vec![0; self.random.pick(&lengths)];
         self.random.fill(&mut value);
         value
     }
@@ -64,7 +64,7 @@ impl Mutator<'_> {
 
     fn sweep(&mut self) {
         let shards: Vec<_> = self.keyspace.shard_indexes().collect();
-        let shard = shards[self.random.below(shards.len() as u64) as usize];
+        let shard = self.random.pick(&shards);
         self.keyspace.expire_step(shard, self.now(), 20);
     }
 

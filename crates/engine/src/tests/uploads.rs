@@ -141,7 +141,7 @@ fn long_copies_have_the_replies_and_effects_of_set() {
         let (mut random, value) = (Prng::new(seed), "\0".repeat(SHORT as usize));
         for _ in 0..40 {
             let options = ["", " NX", " XX GET", " KEEPTTL", " PX 100000", " PXAT 1", " XX IFEQ x"];
-            let options = options[random.below(options.len() as u64) as usize];
+            let options = random.pick(&options);
             let key = ["a", "b"][random.below(2) as usize];
             let mode = ["COPY", "COPIED", "ADOPT"][random.below(3) as usize];
             let expected = plain.run(&format!("SET {key} {value}{options}"));

@@ -346,7 +346,7 @@ mod tests {
         let options: Vec<&Row> = rows().collect();
         let mut text = Vec::new();
         for _ in 0..random.below(12) {
-            let row = options[random.below(options.len() as u64) as usize];
+            let row = random.pick(&options);
             let name = row.alias.filter(|_| random.below(2) == 0).unwrap_or(row.name);
             let line = match random.below(5) {
                 0 => "# a comment, 'half".to_owned(),
@@ -361,8 +361,7 @@ mod tests {
 
     /// Returns arguments that `row` takes.
     fn random_value(row: &Row, random: &mut Prng) -> String {
-        let mut any =
-            |values: &[&str]| values[random.below(values.len() as u64) as usize].to_owned();
+        let mut any = |values: &[&str]| random.pick(values).to_owned();
         match row.kind {
             Kind::Flag => any(&["yes", "no", "YES"]),
             Kind::Integer { min, max } => any(&[&min.to_string(), &max.to_string(), row.default]),
