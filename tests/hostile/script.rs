@@ -21,6 +21,28 @@ impl Script {
         Script(Dialogue::start(python))
     }
 
+    /// Starts a client that holds up `count` seals, as `arguments` tell `slow_seal.py`, and returns
+    /// it with the server's answers to them. None where the system does not let it: it says so.
+    pub fn hold_up_seals(
+        server: &Server,
+        arguments: &[&str],
+        count: usize,
+    ) -> Option<(Script, Vec<String>)> {
+        let mut client = Script::start(server, "slow_seal.py", arguments);
+        let mut answers = Vec::new();
+        while answers.len() < count {
+            match client.step().as_str() {
+                "writing" => answers.push(client.step()),
+                "not allowed" => {
+                    eprintln!("not run: this system keeps userfaultfd for others");
+                    return None;
+                }
+                other => panic!("it does something else: {other}"),
+            }
+        }
+        Some((client, answers))
+    }
+
     /// Waits for its next step.
     pub fn step(&mut self) -> String {
         self.0.line()
