@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use harness::{Dialogue, Server, command, poll_until};
 
 /// How soon what a dead client had is to be gone.
-pub const BOUND: Duration = Duration::from_millis(100);
+const BOUND: Duration = Duration::from_millis(100);
 
 /// One of them. A child of it keeps its socket until this is dropped.
 pub struct Script(Dialogue);
@@ -75,11 +75,6 @@ pub fn report(what: &str, mut times: Vec<Duration>) {
         ms(at(0.99)),
         ms(at(1.0)),
         BOUND.as_millis(),
-        verdict(at(1.0) <= BOUND),
+        if at(1.0) <= BOUND { "met" } else { "NOT MET" },
     );
-}
-
-/// Says whether a bound is met.
-pub fn verdict(is_met: bool) -> &'static str {
-    if is_met { "met" } else { "NOT MET" }
 }
