@@ -8,3 +8,4 @@ mod compat;
 mod drop_in;
 mod hostile;
 mod interop;
+mod victims;

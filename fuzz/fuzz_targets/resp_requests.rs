@@ -15,7 +15,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use resp::{Batch, Decoder, Limits, Next, ProtocolError, encode_command, encode_inline};
+use resp::{Limits, encode_command, encode_inline};
+
+use pieces::decode;
+
+#[path = "../../crates/resp/tests/pieces/mod.rs"]
+mod pieces;
 
 fn write_part(line: &[u8], stream: &mut Vec<u8>) {
     let arguments = |text: &'static str| {
@@ -34,42 +39,6 @@ fn write_part(line: &[u8], stream: &mut Vec<u8>) {
         stream.extend_from_slice(&[b"$", *length, b"\r\n", &bytes, b"\r\n"].concat());
     } else {
         stream.extend_from_slice(&[line, b"\n"].concat());
-    }
-}
-
-type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
-
-fn decode(
-    stream: &[u8],
-    limits: &Limits,
-    requests_max: usize,
-    mut piece_bytes: impl FnMut() -> usize,
-) -> Outcome {
-    let mut decoder = Decoder::new();
-    let mut batch = Batch::new();
-    let mut requests = Vec::new();
-    let (mut start, mut end) = (0, 0);
-    let mut buffer = Vec::new();
-    loop {
-        let decoded = decoder.decode(&mut buffer, &mut batch, requests_max, limits);
-        for request in batch.view(&buffer).iter() {
-            requests.push(request.iter().map(<[u8]>::to_vec).collect());
-        }
-        start += decoded.consumed;
-        match decoded.next {
-            Next::Failed(error) => return (requests, Some(error)),
-            Next::Full => assert_eq!(batch.len(), requests_max),
-            Next::Wanted(wanted) => {
-                assert!(wanted > 0);
-                assert_eq!(buffer[decoded.consumed..], stream[start..end]);
-                if end == stream.len() {
-                    return (requests, None);
-                }
-                end = stream.len().min(end + piece_bytes().max(1));
-            }
-        }
-        buffer.clear();
-        buffer.extend_from_slice(&stream[start..end]);
     }
 }
 

@@ -102,10 +102,6 @@ fn head(request: &Request) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn pick<T: Copy>(random: &mut Prng, choices: &[T]) -> T {
-    choices[random.below(choices.len() as u64) as usize]
-}
-
 fn draw_value(random: &mut Prng) -> Vec<u8> {
     let length = match random.below(12) {
         0 => random.below(10),
@@ -118,7 +114,7 @@ fn draw_value(random: &mut Prng) -> Vec<u8> {
 }
 
 fn draw_key(random: &mut Prng) -> Vec<u8> {
-    let mut key = pick(random, &["a", "b", "c", "list"]).as_bytes().to_vec();
+    let mut key = random.pick(&["a", "b", "c", "list"]).as_bytes().to_vec();
     if random.one_in(10) {
         key.resize(5_000, b'k');
     }
@@ -151,10 +147,10 @@ fn draw(random: &mut Prng) -> Request {
     ];
     let key = draw_key(random);
     let value = draw_value(random);
-    let time = pick(random, &["100", "5000000", "0", "-1", "x", "99999999999999999999"]);
+    let time = random.pick(&["100", "5000000", "0", "-1", "x", "99999999999999999999"]);
     let (key, value, time) = (&key[..], &value[..], time.as_bytes());
     match random.below(20) {
-        0..8 => words(pick(random, &OTHERS)),
+        0..8 => words(random.pick(&OTHERS)),
         8..14 => {
             let mut request = request(&[&b"SeT"[..], key, value]);
             draw_options(&mut request, random);
@@ -165,20 +161,18 @@ fn draw(random: &mut Prng) -> Request {
         16 => request(&[b"SETNX", key, value]),
         17 => request(&[b"GETSET", key, value]),
         18 => request(&[b"APPEND", key, value]),
-        _ => pick(
-            random,
-            &[
+        _ => random
+            .pick(&[
                 &[b"SETNX", key, value, b"x"] as &[&[u8]],
                 &[b"SETEX", key, value],
                 &[b"NOSUCH", key, value],
                 &[b"SET", b"a", key, value],
                 &[b"MSET", b"a", value, b"b", value],
                 &[b"GETSET", key, value, value],
-            ],
-        )
-        .iter()
-        .map(|word| word.to_vec())
-        .collect(),
+            ])
+            .iter()
+            .map(|word| word.to_vec())
+            .collect(),
     }
 }
 
@@ -198,8 +192,8 @@ fn draw_options(request: &mut Request, random: &mut Prng) {
         "nonsense",
         "NX GET",
     ];
-    for _ in 0..pick(random, &[0, 0, 1, 1, 1, 2, 3]) {
-        request.extend(words(pick(random, &OPTIONS)));
+    for _ in 0..random.pick(&[0, 0, 1, 1, 1, 2, 3]) {
+        request.extend(words(random.pick(&OPTIONS)));
     }
     if random.one_in(20) {
         request.push(draw_value(random));
@@ -211,7 +205,7 @@ fn mutate_tail(stream: &mut Vec<u8>, random: &mut Prng) {
     let tail = random.below(stream.len().min(40) as u64) as usize;
     let at = stream.len() - 1 - tail;
     match random.below(3) {
-        0 => stream[at] = pick(random, b"*$:0\r\n"),
+        0 => stream[at] = random.pick(b"*$:0\r\n"),
         1 => stream.truncate(at),
         _ => stream.extend_from_slice(b"*2\r\n$3\r\nSET\r\nx"),
     }

@@ -66,9 +66,9 @@ impl Pair {
     /// Returns bytes of a random length, few of them up to `length_max`: all alike, of few letters,
     /// or any.
     fn value(&mut self, length_max: u64) -> Vec<u8> {
-        let bound = self.pick(&[0, 9, 200, 5_000, length_max]).min(length_max);
+        let bound = self.prng.pick(&[0, 9, 200, 5_000, length_max]).min(length_max);
         let length = self.prng.below(bound + 1) as usize;
-        let same = self.pick(&[0x00, 0xff, 0x61]);
+        let same = self.prng.pick(&[0x00, 0xff, 0x61]);
         let mut bytes = vec![same; length];
         match self.prng.below(3) {
             0 => self.prng.fill(&mut bytes),
@@ -85,11 +85,11 @@ impl Pair {
         match self.prng.below(4) {
             0 => words.extend(["BITCOUNT".to_owned(), self.key()]),
             1 => {
-                let bit = self.pick(&["0", "1"]).to_owned();
+                let bit = self.prng.pick(&["0", "1"]).to_owned();
                 words.extend(["BITPOS".to_owned(), self.key(), bit]);
             }
             _ => {
-                let operation = self.pick(&["AND", "OR", "XOR", "NOT"]);
+                let operation = self.prng.pick(&["AND", "OR", "XOR", "NOT"]);
                 words.extend(["BITOP".to_owned(), operation.to_owned(), self.key(), self.key()]);
                 if operation != "NOT" {
                     words.extend((0..self.prng.below(4)).map(|_| self.key()).collect::<Vec<_>>());
@@ -100,22 +100,18 @@ impl Pair {
         if self.prng.one_in(2) {
             words.extend([self.position(), self.position()]);
             if self.prng.one_in(2) {
-                words.push(self.pick(&["BIT", "BYTE"]).to_owned());
+                words.push(self.prng.pick(&["BIT", "BYTE"]).to_owned());
             }
         }
         request(&words)
     }
 
     fn key(&mut self) -> String {
-        self.pick(&KEYS).to_owned()
+        self.prng.pick(&KEYS).to_owned()
     }
 
     fn position(&mut self) -> String {
-        let bound = self.pick(&[10, 10_000, 3_000_000]);
+        let bound = self.prng.pick(&[10, 10_000, 3_000_000]);
         (self.prng.below(2 * bound + 1) as i64 - bound as i64).to_string()
-    }
-
-    fn pick<T: Copy>(&mut self, options: &[T]) -> T {
-        options[self.prng.below(options.len() as u64) as usize]
     }
 }

@@ -76,10 +76,6 @@ fn stream(random: &mut Prng) -> Vec<u8> {
     stream
 }
 
-fn pick<T: Copy>(random: &mut Prng, choices: &[T]) -> T {
-    choices[random.below(choices.len() as u64) as usize]
-}
-
 /// None becomes the name of a command that only Redis has when its bytes change; DEL becomes XDEL.
 const REQUESTS: [&str; 10] = [
     "PING",
@@ -95,17 +91,17 @@ const REQUESTS: [&str; 10] = [
 ];
 
 fn append_part(stream: &mut Vec<u8>, random: &mut Prng) {
-    let line = pick(random, &REQUESTS);
+    let line = random.pick(&REQUESTS);
     match random.below(20) {
         0..7 => stream.extend_from_slice(&encode(&[words(line)])),
         7..10 => stream.extend_from_slice(format!("{line}\r\n").as_bytes()),
         10..13 => append_quoted(stream, random),
         13..15 => append_header(stream, random),
         15 => append_binary(stream, random),
-        16 => stream.extend_from_slice(pick(random, &[b"\r\n", b"\n\n", b" \n", b"\0\n"])),
+        16 => stream.extend_from_slice(random.pick(&[b"\r\n", b"\n\n", b" \n", b"\0\n"])),
         17 => stream.extend_from_slice(b"QUIT\r\n"),
         18 if random.one_in(5) => {
-            stream.resize(stream.len() + pick(random, &LONG_LINES), b'a');
+            stream.resize(stream.len() + random.pick(&LONG_LINES), b'a');
             stream.extend_from_slice(b"\r\n");
         }
         _ => {
@@ -122,11 +118,11 @@ fn append_quoted(stream: &mut Vec<u8>, random: &mut Prng) {
         "\"", "'", "\\", "\\x41", "\\xg1", "\\n", "\\\"", "\\'", " ", "a", "\"a b\"", "'a b'",
         "\"\"", "''", "\t", "key",
     ];
-    stream.extend_from_slice(pick(random, &["ECHO ", "SET k ", " GET ", "\"PING\" "]).as_bytes());
+    stream.extend_from_slice(random.pick(&["ECHO ", "SET k ", " GET ", "\"PING\" "]).as_bytes());
     for _ in 0..=random.below(5) {
-        stream.extend_from_slice(pick(random, &PIECES).as_bytes());
+        stream.extend_from_slice(random.pick(&PIECES).as_bytes());
     }
-    stream.extend_from_slice(pick(random, &[b"\r\n".as_slice(), b"\n"]));
+    stream.extend_from_slice(random.pick(&[b"\r\n".as_slice(), b"\n"]));
 }
 
 /// Headers of counts and lengths, few of which are right.
@@ -151,7 +147,7 @@ fn append_header(stream: &mut Vec<u8>, random: &mut Prng) {
     ];
     let marks = ["*", "*1\r\n$", "*2\r\n$4\r\nECHO\r\n$", "$", "*1\r\n:", "*1\r\n"];
     let ends = ["\r\n", "\r\n", "\n", "\r", "\r\nPING\r\n"];
-    let (mark, number, end) = (pick(random, &marks), pick(random, &NUMBERS), pick(random, &ends));
+    let (mark, number, end) = (random.pick(&marks), random.pick(&NUMBERS), random.pick(&ends));
     stream.extend_from_slice(format!("{mark}{number}{end}").as_bytes());
 }
 
@@ -167,7 +163,7 @@ fn mutate(stream: &mut Vec<u8>, random: &mut Prng) {
         return;
     }
     let index = random.below(stream.len() as u64) as usize;
-    let byte = pick(random, BYTES);
+    let byte = random.pick(BYTES);
     match random.below(5) {
         0 => stream.truncate(index),
         1 => drop(stream.remove(index)),

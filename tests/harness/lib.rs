@@ -24,7 +24,7 @@ pub use connection::{Connection, Raw, Request, SILENCE_MAX, encode, info_field, 
 pub use dialogue::Dialogue;
 pub use environment::number;
 pub use folder::TempFolder;
-pub use peer::{VICTIM_KEYS, VICTIM_PREFIX, bytes, digest};
+pub use peer::{bytes, digest};
 pub use poll::{let_pass, poll, poll_until};
 pub use process::{Finished, Program, command, run, signal};
 pub use server::{Kind, Launch, Server, forebay, free_port};

@@ -2,11 +2,6 @@
 
 use std::hash::{DefaultHasher, Hasher};
 
-/// What the names of the keys that a victim views begin with; a number follows.
-pub const VICTIM_PREFIX: &str = "victim:";
-/// The number of those keys.
-pub const VICTIM_KEYS: u64 = 8;
-
 /// Returns `length` bytes that differ from one `seed` to the next.
 pub fn bytes(seed: usize, length: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 7 + seed * 31 + index / 251) as u8).collect()

@@ -283,13 +283,9 @@ fn lanes_are_refused_where_there_may_be_none() {
 fn client_that_holds_up_its_seal_holds_up_nobody_else() {
     let server = Launch::new(Kind::Forebay).option("workers", "1").start();
     for (when, answer) in [("open", "refused"), ("closed", "sealing")] {
-        let mut client = Script::start(&server, "slow_seal.py", &["lane", when]);
-        for _ in 0..3 {
-            if client.step() == "not allowed" {
-                return eprintln!("not run: this system keeps userfaultfd for others");
-            }
-            assert_eq!(client.step(), answer, "the server has answered");
-        }
+        let held_up = Script::hold_up_seals(&server, &["lane", when], 3);
+        let Some((mut client, answers)) = held_up else { return };
+        assert_eq!(answers, [answer; 3]);
         assert_healthy(&server);
         assert_eq!(server.lane(RING_BYTES).call("PING"), Value::Simple(b"PONG".to_vec()));
         poll_until("the other lane to end", || server.info("shm_lanes") == 3);
@@ -311,13 +307,7 @@ fn seals_that_many_users_hold_up_hold_up_nobody_else() {
     let server = Launch::new(Kind::Forebay).option("unixsocketperm", "777").start();
     for when in ["open", "closed"] {
         let arguments = ["lane", when, "34", "20010"];
-        let mut client = Script::start(&server, "slow_seal.py", &arguments);
-        for _ in 0..3 * 34 {
-            if client.step() == "not allowed" {
-                return eprintln!("not run: this system keeps userfaultfd for others");
-            }
-            client.step();
-        }
+        let Some(_clients) = Script::hold_up_seals(&server, &arguments, 3 * 34) else { return };
         let attached = client::Attached::connect(server.socket(), None);
         attached.expect("this user may attach").exists(b"key").expect("it can read");
         assert_eq!(server.lane(RING_BYTES).call("PING"), Value::Simple(b"PONG".to_vec()));

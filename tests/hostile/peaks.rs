@@ -142,10 +142,10 @@ impl Draw for Large {
         let is_tame = arg.is_tame || self.command.starts_with("debug");
         match arg.kind {
             _ if !(arg.words.is_empty() || arg.is_open && self.random.one_in(2)) => {
-                self.one_of(arg.words).into()
+                self.random.pick(arg.words).into()
             }
-            ArgKind::Key(_) => self.one_of(self.keys).into(),
-            ArgKind::String if arg.name == "key" => self.one_of(self.keys).into(),
+            ArgKind::Key(_) => self.random.pick(self.keys).into(),
+            ArgKind::String if arg.name == "key" => self.random.pick(self.keys).into(),
             // What does not come is not waited for any longer.
             ArgKind::Integer if arg.name == "timeout" => b"1".to_vec(),
             ArgKind::Double if arg.name == "timeout" => b"0.001".to_vec(),
@@ -160,10 +160,6 @@ impl Draw for Large {
 }
 
 impl Large {
-    fn one_of(&mut self, words: &[&'static str]) -> &'static str {
-        words[self.random.below(words.len() as u64) as usize]
-    }
-
     fn number(&mut self) -> i64 {
         const NUMBERS: [i64; 14] = [
             0,

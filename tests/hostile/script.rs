@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use harness::{Dialogue, Server, command, poll_until};
 
 /// How soon what a dead client had is to be gone.
-pub const BOUND: Duration = Duration::from_millis(100);
+const BOUND: Duration = Duration::from_millis(100);
 
 /// One of them. A child of it keeps its socket until this is dropped.
 pub struct Script(Dialogue);
@@ -19,6 +19,28 @@ impl Script {
         python.arg("-B").arg(format!("{}/hostile/{name}", env!("CARGO_MANIFEST_DIR")));
         python.arg(server.socket()).args(arguments);
         Script(Dialogue::start(python))
+    }
+
+    /// Starts a client that holds up `count` seals, as `arguments` tell `slow_seal.py`, and returns
+    /// it with the server's answers to them. None where the system does not let it: it says so.
+    pub fn hold_up_seals(
+        server: &Server,
+        arguments: &[&str],
+        count: usize,
+    ) -> Option<(Script, Vec<String>)> {
+        let mut client = Script::start(server, "slow_seal.py", arguments);
+        let mut answers = Vec::new();
+        while answers.len() < count {
+            match client.step().as_str() {
+                "writing" => answers.push(client.step()),
+                "not allowed" => {
+                    eprintln!("not run: this system keeps userfaultfd for others");
+                    return None;
+                }
+                other => panic!("it does something else: {other}"),
+            }
+        }
+        Some((client, answers))
     }
 
     /// Waits for its next step.
@@ -53,11 +75,6 @@ pub fn report(what: &str, mut times: Vec<Duration>) {
         ms(at(0.99)),
         ms(at(1.0)),
         BOUND.as_millis(),
-        verdict(at(1.0) <= BOUND),
+        if at(1.0) <= BOUND { "met" } else { "NOT MET" },
     );
-}
-
-/// Says whether a bound is met.
-pub fn verdict(is_met: bool) -> &'static str {
-    if is_met { "met" } else { "NOT MET" }
 }

@@ -467,7 +467,7 @@ fn reads_in_the_memory_answer_as_the_server_does_whatever_is_done_to_the_keys() 
 
 /// Returns a request that changes some of `keys`.
 fn random_change(random: &mut Prng, keys: &[&str]) -> String {
-    let pick = |random: &mut Prng| keys[random.below(keys.len() as u64) as usize];
+    let pick = |random: &mut Prng| random.pick(keys);
     let (key, other) = (pick(random), pick(random));
     let length = [3, 70, 4000, 4100, 9000, 200_000][random.below(6) as usize];
     let value = random.below(10).to_string().repeat(length);

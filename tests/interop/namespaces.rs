@@ -5,8 +5,7 @@ use std::io::Write;
 
 use harness::{Dialogue, Kind, Launch, Server, bytes, command, digest, kernel, poll, poll_until};
 
-/// The program that is the other process.
-const PEER: &str = env!("CARGO_BIN_EXE_forebay-peer");
+use crate::victims::{self, PEER};
 
 /// Namespaces of a process that shares files with others and nothing else. Whoever is not root
 /// becomes so in a user namespace of its own, which is what lets it make the others.
@@ -96,10 +95,7 @@ fn death_in_another_process_namespace_is_noticed_although_a_child_keeps_the_sock
         return;
     }
     let server = server();
-    for index in 0..harness::VICTIM_KEYS {
-        let key = format!("{}{index}", harness::VICTIM_PREFIX);
-        server.unix().ask(&harness::request(&[b"SET", key.as_bytes(), &bytes(1, 9000)]));
-    }
+    victims::prepare(&server);
     let mut program = command(APART[0]);
     // A first process of the namespace that outlives the one that dies: all end with the first.
     let script = "\"$0\" \"$@\"; cat";

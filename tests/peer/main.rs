@@ -14,8 +14,9 @@ fn main() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["exchange", socket] => exchange(socket),
+        ["prepare", socket] => prepare(socket),
         ["victim", socket, steps] => Victim::begin(socket).work(steps.parse().expect("a number")),
-        _ => panic!("exchange <socket> | victim <socket> <steps>"),
+        _ => panic!("exchange <socket> | prepare <socket> | victim <socket> <steps>"),
     }
 }
 
@@ -61,12 +62,30 @@ fn say(line: &str) {
     stdout().flush().expect("somebody listens");
 }
 
+/// Sets the keys that victims use, and says how many they are.
+fn prepare(socket: &str) {
+    let client = Client::connect(&format!("unix://{socket}")).expect("the server is there");
+    let put = |key: &str, value: &[u8]| client.put(key.as_bytes(), value).expect("it is taken");
+    for index in 0..VICTIM_KEYS {
+        put(&format!("{VICTIM_PREFIX}{index}"), &harness::bytes(1, 9000));
+    }
+    put(LARGE_KEY, &harness::bytes(2, 100_000));
+    say(&(VICTIM_KEYS + 1).to_string());
+}
+
+/// What the names of the keys that a victim views begin with; a number follows.
+const VICTIM_PREFIX: &str = "victim:";
+/// The number of those keys.
+const VICTIM_KEYS: u64 = 8;
+/// The key that a lane is asked for more of than it takes.
+const LARGE_KEY: &str = "large";
+
 /// A client that holds what a client can hold, until it is killed. Its child keeps the socket open
-/// afterwards, until standard input ends.
+/// afterwards, until standard input ends, with which the client ends too.
 struct Victim {
     stream: Option<UnixStream>,
     attached: Option<Attached>,
-    _child: Child,
+    child: Child,
 }
 
 const RING_BYTES: u64 = 4096;
@@ -77,7 +96,7 @@ impl Victim {
         let copy = OwnedFd::from(stream.try_clone().expect("a descriptor is left"));
         // It inherits this process's standard input, and holds the socket as its output.
         let child = Command::new("cat").stdout(Stdio::from(copy)).spawn().expect("cat is there");
-        Victim { stream: Some(stream), attached: None, _child: child }
+        Victim { stream: Some(stream), attached: None, child }
     }
 
     /// Takes `count` steps, says how many sessions, pins and lanes it has, and stays.
@@ -92,7 +111,7 @@ impl Victim {
         if let Some(attached) = &self.attached {
             for (step, buffer) in (1..count).zip(&mut buffers) {
                 // The values are as many as there are kinds of steps, so that some are shared.
-                let key = format!("{}{}", harness::VICTIM_PREFIX, step % harness::VICTIM_KEYS);
+                let key = format!("{VICTIM_PREFIX}{}", step % VICTIM_KEYS);
                 let view = attached.view(key.as_bytes(), buffer).expect("the key is no list");
                 views.push(view.expect("it is there"));
                 if step % 3 == 0 {
@@ -101,9 +120,7 @@ impl Victim {
             }
         }
         say(&format!("ready {} {} {}", count.min(1), views.len(), lanes.len()));
-        loop {
-            std::thread::park();
-        }
+        self.child.wait().expect("it is this process's own");
     }
 }
 

@@ -48,7 +48,8 @@ impl Bucket {
         use std::arch::x86_64::{
             _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
         };
-        // SAFETY: bytes 5..21 lie inside the bucket; SSE2 is part of x86_64.
+        // SAFETY: the load reads bytes 5..21, of any alignment, all inside the 64 bytes that are
+        // the bucket's by the contract of `at`, which nobody else writes; SSE2 is part of x86_64.
         let mask = unsafe {
             let tags = _mm_loadu_si128(self.pointer.add(TAGS_AT).cast());
             _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8)))
@@ -74,7 +75,10 @@ impl Bucket {
     #[inline(always)]
     pub fn tag(self, slot: usize) -> u8 {
         debug_assert!(slot < SLOTS_PER_BUCKET);
-        // SAFETY: inside the bucket.
+        // SAFETY: a slot is a bit of a mask of nine, or was one in the id of an entry, so that the
+        // byte is one of the 64 that are the bucket's by the contract of `at`: committed,
+        // initialised as all memory of a source is, and written by no other thread. A byte has no
+        // alignment.
         unsafe { *self.pointer.add(TAGS_AT + slot) }
     }
 
@@ -109,18 +113,14 @@ impl Bucket {
         debug_assert!(slot < SLOTS_PER_BUCKET && reference.is_multiple_of(8));
         let bytes = (reference / 8).to_le_bytes();
         debug_assert_eq!(bytes[5..], [0; 3], "a reference has 40 bits");
-        // SAFETY: both ranges lie inside the bucket, which only the caller writes.
-        unsafe {
-            store_bytes(self.pointer.add(REFERENCES_AT + 5 * slot), &bytes[..5]);
-            store_bytes(self.pointer.add(TAGS_AT + slot), &[tag]);
-        }
+        self.store(REFERENCES_AT + 5 * slot, &bytes[..5]);
+        self.store(TAGS_AT + slot, &[tag]);
     }
 
     /// Empties `slot`.
     pub fn clear(self, slot: usize) {
         debug_assert!(slot < SLOTS_PER_BUCKET);
-        // SAFETY: inside the bucket, which only the caller writes.
-        unsafe { store_bytes(self.pointer.add(TAGS_AT + slot), &[0]) };
+        self.store(TAGS_AT + slot, &[0]);
     }
 
     /// Makes `next` what comes behind the bucket.
@@ -132,14 +132,12 @@ impl Bucket {
         };
         debug_assert!(line <= LINK_SPILLED, "a link has 40 bits");
         let bytes = line.to_le_bytes();
-        // SAFETY: inside the bucket, which only the caller writes.
-        unsafe { store_bytes(self.pointer.add(LINK_AT), &bytes[..5]) };
+        self.store(LINK_AT, &bytes[..5]);
     }
 
     /// Empties all slots and the link; the sequence stays.
     pub fn reset(self) {
-        // SAFETY: inside the bucket, which only the caller writes.
-        unsafe { store_bytes(self.pointer.add(TAGS_AT), &[0; 64 - TAGS_AT]) };
+        self.store(TAGS_AT, &[0; 64 - TAGS_AT]);
     }
 
     /// Makes the sequence odd, as `rule` asks: readers of this chain wait or go away.
@@ -162,14 +160,30 @@ impl Bucket {
 
     #[inline(always)]
     fn first_word(&self) -> &AtomicU64 {
-        // SAFETY: a bucket is aligned and valid by the contract of `at`.
+        // SAFETY: the pointer is aligned to 64, and so to 8; that it leads to committed memory for
+        // as long as the result is used is the contract of `at`: a table's index memory, which the
+        // caller holds.
         unsafe { word(self.pointer) }
+    }
+
+    /// Replaces the bucket's bytes from byte `at` on.
+    #[inline]
+    fn store(self, at: usize, bytes: &[u8]) {
+        debug_assert!(at + bytes.len() <= 64, "a bucket has 64 bytes");
+        // SAFETY: the callers' ranges are a tag or a reference of one of nine slots, the link, or
+        // all from the tags on, and so lie inside the bucket; widened to whole words they still do,
+        // as it is aligned to 64. It is committed memory that no other thread writes, by the
+        // contract of `at`. `bytes` is memory of the callers in this file, and none of the index.
+        unsafe { store_bytes(self.pointer.add(at), bytes) };
     }
 
     #[inline(always)]
     fn unaligned(self, at: usize) -> u64 {
         debug_assert!(at + 8 <= 64);
-        // SAFETY: inside the bucket; nobody else writes it.
+        // SAFETY: the callers read up to the end of the link or of one of nine references, and
+        // begin three bytes before it, behind the tags' first: 8 bytes of the bucket, by the
+        // contract of `at` committed, initialised, and written by no other thread. Any alignment
+        // will do.
         u64::from_le(unsafe { self.pointer.add(at).cast::<u64>().read_unaligned() })
     }
 }

@@ -77,7 +77,9 @@ impl IndexPool {
 
     fn zeroed(&self, offset: u64, log2: u32) -> u64 {
         sequence::before_reuse::<AtomicU64>();
-        // SAFETY: a free chunk of this pool: committed, and nobody else writes it.
+        // SAFETY: a free chunk of this pool: committed index memory at a multiple of its size, and
+        // so of whole words. Nobody else writes it, as the pool, which is borrowed mutably, has
+        // just taken it off its lists.
         unsafe { store_zeroes(self.memory.pointer(offset), 1 << log2) };
         offset
     }

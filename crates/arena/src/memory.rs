@@ -151,9 +151,11 @@ pub(crate) struct Memory {
     private: AtomicU64,
 }
 
-// SAFETY: `base` points at memory that the source vouches for; all access is by the arena's rules.
+// SAFETY: the source may be sent, as every `SegmentSource` may, and `base` is the address of its
+// memory, which it keeps wherever it is.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: the source may be shared. Memory behind `base` is reached by atomics, or by the holder of
+// the lock that the arena's rules name for it, and so by one thread at a time.
 unsafe impl Sync for Memory {}
 
 impl Memory {
@@ -187,7 +189,8 @@ impl Memory {
     #[inline(always)]
     pub fn word(&self, offset: u64) -> &AtomicU64 {
         // SAFETY: offsets come from this arena's allocators, which hand out committed memory only,
-        // and are multiples of 8.
+        // and are multiples of 8; so is the base's address. Memory that was committed stays mapped
+        // for as long as the source, which `self` owns.
         unsafe { word(self.pointer(offset)) }
     }
 

@@ -34,7 +34,7 @@ use crate::touches::{self, Touch};
 
 use walk::{Chained, Found, Mapping, Stop, Walk};
 
-use view::KeptSlots;
+use view::{KeptSlots, Pinned};
 pub use view::{KeptView, View};
 
 /// How often a read begins anew because something under it changed.
@@ -156,7 +156,7 @@ enum Use {
 /// A value that is held: copied into the caller's buffer, or pinned where it lies.
 enum Held<S: Deref<Target = PinSlots>> {
     Copied,
-    Pinned { start: *const u8, length: u64, pin: Pin<S> },
+    Pinned(Pinned<S>),
 }
 
 impl<V: SegmentView> Reader<V> {
@@ -254,7 +254,7 @@ impl<V: SegmentView> Reader<V> {
         let pin = |block, bytes| self.pin_in(self.slots.as_ref()?, block, bytes);
         self.hold(database, key, now, |length| 0..length, buffer, pin).map(|held| match held {
             Held::Copied => None,
-            Held::Pinned { start, length, pin } => Some(View::pinned(start, length, pin)),
+            Held::Pinned(value) => Some(View::pinned(value)),
         })
     }
 
@@ -273,7 +273,7 @@ impl<V: SegmentView> Reader<V> {
         let held = self.hold(database, key, now, |length| 0..length, buffer, pin);
         held.map(move |held| match held {
             Held::Copied => View::copied(buffer),
-            Held::Pinned { start, length, pin } => View::pinned(start, length, pin),
+            Held::Pinned(value) => View::pinned(value),
         })
     }
 
@@ -291,7 +291,7 @@ impl<V: SegmentView> Reader<V> {
         let held = self.hold(database, key, now, |length| 0..length, buffer, pin);
         held.map(|held| match held {
             Held::Copied => None,
-            Held::Pinned { start, length, pin } => Some(KeptView::pinned(start, length, pin)),
+            Held::Pinned(value) => Some(KeptView::pinned(value)),
         })
     }
 
@@ -341,10 +341,9 @@ impl<V: SegmentView> Reader<V> {
         // be copied.
         let pin = |block, _| PinSlots::pin(self.slots.as_ref()?, block);
         self.hold(database, key, now, part, value, pin).map(|held| {
-            if let Held::Pinned { start, length, pin } = held {
-                let view = View::pinned(start, length, pin);
+            if let Held::Pinned(pinned) = held {
                 value.clear();
-                value.extend_from_slice(&view);
+                value.extend_from_slice(&pinned);
             }
         })
     }
@@ -382,7 +381,7 @@ impl<V: SegmentView> Reader<V> {
                 let start = self.mapping.range(offset, length)?;
                 // It is made before the check that the pin came in time, and dropped, unread, if it
                 // did not.
-                return Ok(Held::Pinned { start, length, pin });
+                return Ok(Held::Pinned(Pinned::new(start, length, pin)));
             }
             if found.large.is_some() {
                 // Before a length makes the buffer grow by that much, it is known to be true.

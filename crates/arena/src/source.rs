@@ -79,9 +79,10 @@ pub struct HeapSource {
     upload_segments: u32,
 }
 
-// SAFETY: the allocation is owned, and all access goes through the arena's own discipline.
+// SAFETY: the allocation is owned, and any thread may free it.
 unsafe impl Send for HeapSource {}
-// SAFETY: as above; `HeapSource` has no interior state beside the memory.
+// SAFETY: `&HeapSource` gives out the address alone and writes by atomic stores; who follows the
+// address keeps to the arena's rules.
 unsafe impl Sync for HeapSource {}
 
 impl HeapSource {
@@ -108,11 +109,12 @@ impl HeapSource {
         let span_bytes = segment_bytes.checked_mul(u64::from(segment_count)).ok_or_else(refusal)?;
         let bytes = span_bytes.checked_add(HEAP_ALIGNMENT as u64).ok_or_else(refusal)?;
         let layout = Layout::from_size_align(bytes as usize, 1).map_err(|_| refusal())?;
-        // SAFETY: the layout has a size above zero.
+        // SAFETY: the layout has a size above zero, as `HEAP_ALIGNMENT` is added to it.
         let allocation = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refusal)?;
         let address = allocation.addr().get();
         let skipped = address.next_multiple_of(HEAP_ALIGNMENT) - address;
-        // SAFETY: less than `HEAP_ALIGNMENT` bytes are skipped, of an allocation that is larger.
+        // SAFETY: less than `HEAP_ALIGNMENT` bytes are skipped, of one allocation that is larger,
+        // and no allocation is larger than `isize::MAX`.
         let base = unsafe { allocation.add(skipped) };
         Ok(HeapSource { allocation, layout, base, span_bytes, segment_bytes, upload_segments: 0 })
     }
@@ -126,7 +128,8 @@ impl HeapSource {
 
 impl Drop for HeapSource {
     fn drop(&mut self) {
-        // SAFETY: it came from `alloc_zeroed` with this very layout and is freed once.
+        // SAFETY: it came from the same allocator, by `alloc_zeroed` with this very layout, and is
+        // freed once: whoever follows an address of it has promised to keep the source.
         unsafe { dealloc(self.allocation.as_ptr(), self.layout) }
     }
 }
@@ -156,7 +159,9 @@ unsafe impl SegmentSource for HeapSource {
         let end = (offset + length) as u64;
         assert!(end <= self.span_bytes, "segment {index} is outside the range");
         for word in (0..length).step_by(8) {
-            // SAFETY: inside the range by the assertion, aligned to 8, shared as atomics.
+            // SAFETY: inside the range by the assertion, which is one initialised allocation that
+            // outlives the cell; aligned to 8, as base and sizes are. Who still looks at a retired
+            // segment, as readers may, does so by atomics.
             let cell = unsafe { self.base.add(offset + word).cast::<AtomicU64>().as_ref() };
             cell.store(0, Ordering::Relaxed);
         }

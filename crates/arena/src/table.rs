@@ -702,8 +702,9 @@ impl Table {
         if bytes.is_empty() {
             return;
         }
-        // SAFETY: the range belongs to an item or block of this table, which only the holder of
-        // `&mut` (or of the shard's lock) writes; `bytes` lies outside of it: callers pass memory
+        // SAFETY: the range belongs to an item or block of this table: committed, made of whole
+        // words, so that widening does not leave it. Only the holder of `&mut` (or of the shard's
+        // lock) writes it; `bytes` lies outside of it: callers pass memory
         // of their own, the scratch, or a large entry's block, which is another than this one.
         unsafe { store_bytes(self.memory.pointer(offset), bytes) };
     }
@@ -748,7 +749,8 @@ impl Table {
     }
 
     fn write_zeroes(&self, offset: u64, length: u64) {
-        // SAFETY: as in `write_bytes`.
+        // SAFETY: the range belongs to an item or block of this table, as in `write_bytes`: whole
+        // words of committed memory, which only the holder of `&mut` or of the shard's lock writes.
         unsafe { crate::words::store_zeroes(self.memory.pointer(offset), length) };
     }
 
@@ -782,7 +784,10 @@ impl Table {
 
     #[inline(always)]
     fn bucket(&self, offset: u64) -> Bucket {
-        // SAFETY: offsets of buckets come from this table's directory, links and free list.
+        // SAFETY: offsets of buckets come from this table's directory, links and free list, all of
+        // which name lines of committed index memory that hold buckets, and never become anything
+        // else. They are aligned to 64, as the base is. Only who has the table by `&mut` writes
+        // them; no caller keeps a bucket for longer than it borrows the table.
         unsafe { Bucket::at(self.memory.pointer(offset)) }
     }
 

@@ -26,6 +26,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base::prng::Prng;
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, ShardIndex};
 
 /// The words of a session's ring.
@@ -114,11 +115,9 @@ pub(crate) fn is_chosen() -> bool {
 #[cold]
 pub(crate) fn choose_next(period: u64, salt: u64) {
     let period = if period == 0 { u64::from(TOUCH_PERIOD) } else { period.min(TOUCH_PERIOD_MAX) };
-    let state = CHANCE.get().wrapping_add(salt | 1).wrapping_mul(0xD134_2543_DE82_EF95);
-    CHANCE.set(state);
-    let word = (state ^ state >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    let distance = (u128::from(word ^ word >> 32) * u128::from(2 * period - 1)) >> u64::BITS;
-    LEFT.set(distance as u32);
+    let mut random = Prng::new(CHANCE.get().wrapping_add(salt));
+    LEFT.set(random.below(2 * period - 1) as u32);
+    CHANCE.set(random.rest());
 }
 
 #[cfg(test)]

@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[inline(always)]
 pub unsafe fn word<'a>(pointer: *mut u8) -> &'a AtomicU64 {
     debug_assert_eq!(pointer as usize % 8, 0, "a word is aligned");
-    // SAFETY: aligned and valid by the contract; all shared stores are atomic.
+    // SAFETY: by the contract the pointer is aligned to 8, and the word is there and initialised,
+    // as all memory of a source is, for all of `'a`. Nobody in this process writes it but by
+    // atomics: what shares arena memory does so through this module.
     unsafe { AtomicU64::from_ptr(pointer.cast()) }
 }
 
@@ -30,23 +32,28 @@ pub unsafe fn store_bytes(target: *mut u8, source: &[u8]) {
     let misaligned = target as usize % 8;
     if misaligned != 0 {
         let head = (8 - misaligned).min(source.len());
-        // SAFETY: the word holds the first target byte, so it is inside by the contract.
+        // SAFETY: the word holds the first target byte: of the widened range, which by the contract
+        // is committed and written by no other thread; it is aligned, as `misaligned` is taken
+        // off, and `head` ends within it.
         unsafe { merge(target.sub(misaligned), misaligned, &source[..head]) };
         source = &source[head..];
-        // SAFETY: at most one past the range that the caller vouches for.
+        // SAFETY: `head` is at most the length of the range, which is of one mapping or allocation:
+        // one past its end at most.
         target = unsafe { target.add(head) };
     }
     let mut chunks = source.chunks_exact(8);
     for chunk in &mut chunks {
         let bytes: [u8; 8] = chunk.try_into().expect("a chunk of eight");
-        // SAFETY: aligned now, inside the range.
+        // SAFETY: aligned, as the head is done and steps are words; a whole chunk is left, so that
+        // the word is inside the range, which is committed by the contract.
         unsafe { word(target) }.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
-        // SAFETY: at most one past the range.
+        // SAFETY: past a chunk of the range: at its end at most.
         target = unsafe { target.add(8) };
     }
     let tail = chunks.remainder();
     if !tail.is_empty() {
-        // SAFETY: the word holds the last target bytes.
+        // SAFETY: aligned as above; the word holds the last target bytes, fewer than 8, and is of
+        // the widened range, which by the contract is committed and written by no other thread.
         unsafe { merge(target, 0, tail) };
     }
 }
@@ -57,7 +64,7 @@ pub unsafe fn store_bytes(target: *mut u8, source: &[u8]) {
 /// `pointer` as for [`word`], `at + bytes.len() <= 8`, and no other thread writes the word.
 #[inline]
 unsafe fn merge(pointer: *mut u8, at: usize, bytes: &[u8]) {
-    // SAFETY: passed on.
+    // SAFETY: the contract of `word` is part of this one.
     let cell = unsafe { word(pointer) };
     let mut image = cell.load(Ordering::Relaxed).to_le_bytes();
     image[at..at + bytes.len()].copy_from_slice(bytes);
@@ -73,7 +80,9 @@ pub unsafe fn store_zeroes(target: *mut u8, length: u64) {
     let mut done = 0;
     while done < length {
         let step = (length - done).min(ZEROES.len() as u64);
-        // SAFETY: inside the range that the caller vouches for.
+        // SAFETY: `done + step` is at most `length`: a part of the range for which the caller
+        // promises the same, committed and written by no other thread. Widened to words it is no
+        // more than that one widened. A constant overlaps no arena memory.
         unsafe { store_bytes(target.add(done as usize), &ZEROES[..step as usize]) };
         done += step;
     }
@@ -88,7 +97,8 @@ pub unsafe fn move_words(target: *mut u8, source: *const u8, length: u64) {
     debug_assert_eq!(length % 8, 0, "whole words only");
     let count = (length / 8) as usize;
     let step = |index: usize| {
-        // SAFETY: `index < count`, so that both words lie in their ranges.
+        // SAFETY: `index < count`, so that both words lie in their ranges, which by the contract
+        // are committed, aligned to 8 and written by no other thread.
         unsafe {
             let value = word(source.cast_mut().add(index * 8)).load(Ordering::Relaxed);
             word(target.add(index * 8)).store(value, Ordering::Relaxed);
@@ -116,14 +126,17 @@ pub unsafe fn copy_block(target: *mut u8, source: *const u8, length: u64) {
     if cfg!(miri) {
         // Readers are threads of the same program there, so that the race would be one.
         let mut copy = vec![0; length as usize];
-        // SAFETY: passed on; the copy is private.
+        // SAFETY: both ranges, widened, are mapped, and no other thread of this process writes the
+        // target, by the contract. The copy is private, so that it overlaps neither.
         unsafe {
             load_bytes(source, &mut copy);
             store_bytes(target, &copy);
         }
         return;
     }
-    // SAFETY: both ranges are mapped and apart by the contract.
+    // SAFETY: both ranges are mapped, for reading and for writing, and apart, by the contract;
+    // bytes have no alignment. No thread of this program races with it: what another process
+    // writes meanwhile is explained above.
     unsafe { std::ptr::copy_nonoverlapping(source, target, length as usize) };
 }
 
@@ -138,26 +151,29 @@ pub unsafe fn load_bytes(source: *const u8, target: &mut [u8]) {
     let mut target = target;
     let misaligned = source as usize % 8;
     if misaligned != 0 {
-        // SAFETY: the word that holds the first byte is mapped by the contract.
+        // SAFETY: aligned, as `misaligned` is taken off; the word holds the first byte, and so is
+        // of the widened range, which is mapped by the contract.
         let image = unsafe { word(source.sub(misaligned)) }.load(Ordering::Relaxed).to_le_bytes();
         let head = (8 - misaligned).min(target.len());
         let (first, rest) = std::mem::take(&mut target).split_at_mut(head);
         first.copy_from_slice(&image[misaligned..misaligned + head]);
         target = rest;
-        // SAFETY: at most one past the range.
+        // SAFETY: `head` is at most the length of the range: one past its end at most.
         source = unsafe { source.add(head) };
     }
     let mut chunks = target.chunks_exact_mut(8);
     for chunk in &mut chunks {
-        // SAFETY: aligned, inside the range.
+        // SAFETY: aligned, as the head is done and steps are words; a whole chunk is left, so that
+        // the word is inside the range, which is mapped by the contract.
         let image = unsafe { word(source) }.load(Ordering::Relaxed);
         chunk.copy_from_slice(&image.to_le_bytes());
-        // SAFETY: at most one past the range.
+        // SAFETY: past a chunk of the range: at its end at most.
         source = unsafe { source.add(8) };
     }
     let tail = chunks.into_remainder();
     if !tail.is_empty() {
-        // SAFETY: the word holds the last bytes of the range.
+        // SAFETY: aligned as above; the word holds the last bytes, and so is of the widened range,
+        // which is mapped by the contract.
         let image = unsafe { word(source) }.load(Ordering::Relaxed).to_le_bytes();
         tail.copy_from_slice(&image[..tail.len()]);
     }

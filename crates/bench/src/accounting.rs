@@ -57,12 +57,29 @@ pub fn resident(id: u32) -> anyhow::Result<Resident> {
 /// # Errors
 /// When it tells nothing.
 pub fn used_memory(wire: &mut Wire) -> anyhow::Result<u64> {
-    let info = match wire.call(&[b"INFO", b"memory"])? {
+    info(wire, "memory", ["used_memory"]).map(|[used]| used)
+}
+
+/// Returns the numbers called `names` of a section of INFO, as of one moment.
+///
+/// # Errors
+/// When the server at `wire` does not tell them.
+pub fn info<const COUNT: usize>(
+    wire: &mut Wire,
+    section: &str,
+    names: [&str; COUNT],
+) -> anyhow::Result<[u64; COUNT]> {
+    let text = match wire.call(&[b"INFO", section.as_bytes()])? {
         Value::Bulk(text) => String::from_utf8_lossy(&text).into_owned(),
         other => bail!("INFO answered {other:?}"),
     };
-    let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
-    used.and_then(first_number).context("INFO has no used_memory")
+    let mut numbers = [0; COUNT];
+    for (name, number) in names.iter().zip(&mut numbers) {
+        let field = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let found = field.and_then(first_number);
+        *number = found.with_context(|| format!("INFO {section} has no {name}"))?;
+    }
+    Ok(numbers)
 }
 
 fn first_number(text: &str) -> Option<u64> {

@@ -14,6 +14,7 @@ use crate::demo::{self, Demonstration};
 use crate::hit_rate::{HitRates, Trace};
 use crate::instructions::Instructions;
 use crate::keys::Distribution;
+use crate::kills::Kills;
 use crate::limits::{self, Limits, Sizes};
 use crate::load::{Load, Report};
 use crate::local::{Local, floors};
@@ -54,6 +55,9 @@ enum Command {
     HitRate(HitRateArguments),
     /// Starts Forebay and measures reads through its shared memory
     Reader(ReaderArguments),
+    /// Starts Forebay twice and measures what clients that are killed cost its other clients; needs
+    /// forebay-peer, the client that the tests kill
+    Kills(KillsArguments),
     /// Starts Forebay and another server and measures what a process on their host pays for reads
     /// and writes by every way there is, beside what the machine takes at least
     Local(LocalArguments),
@@ -306,6 +310,23 @@ struct LimitsArguments {
 }
 
 #[derive(Args)]
+struct KillsArguments {
+    /// The forebay program; the one beside this program if not given
+    #[arg(long)]
+    forebay: Option<PathBuf>,
+    /// The forebay-peer program; the one beside this program if not given
+    #[arg(long)]
+    peer: Option<PathBuf>,
+    /// How many clients are killed
+    #[arg(long, default_value_t = 1_000)]
+    clients: usize,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    results: ResultsArgument,
+}
+
+#[derive(Args)]
 struct SmallArguments {
     #[command(flatten)]
     servers: ServerArguments,
@@ -471,16 +492,8 @@ pub fn run() -> anyhow::Result<()> {
             results: record::folder(arguments.results.results),
         }
         .run(),
-        Command::Limits(arguments) => Limits {
-            server: arguments.servers.one(arguments.other)?,
-            limits: arguments.limits_mib.iter().map(|mib| mib << 20).collect(),
-            rounds: arguments.rounds,
-            policies: arguments.policies,
-            sizes: arguments.sizes,
-            seed: arguments.seed,
-            results: record::folder(arguments.results.results),
-        }
-        .run(),
+        Command::Limits(arguments) => limits(arguments),
+        Command::Kills(arguments) => kills(arguments),
         Command::Small(arguments) => small(arguments),
         Command::HitRate(arguments) => HitRates {
             subject: arguments.servers.subject()?,
@@ -681,6 +694,35 @@ fn memory(arguments: MemoryArguments) -> anyhow::Result<()> {
         step: arguments.step,
         key_bytes: arguments.key_bytes,
         value_bytes: arguments.value_bytes,
+        results: record::folder(arguments.results.results),
+    }
+    .run()
+}
+
+fn limits(arguments: LimitsArguments) -> anyhow::Result<()> {
+    Limits {
+        server: arguments.servers.one(arguments.other)?,
+        limits: arguments.limits_mib.iter().map(|mib| mib << 20).collect(),
+        rounds: arguments.rounds,
+        policies: arguments.policies,
+        sizes: arguments.sizes,
+        seed: arguments.seed,
+        results: record::folder(arguments.results.results),
+    }
+    .run()
+}
+
+fn kills(arguments: KillsArguments) -> anyhow::Result<()> {
+    let peer = match arguments.peer {
+        Some(peer) => std::path::absolute(peer)?,
+        None => std::env::current_exe()?.with_file_name("forebay-peer"),
+    };
+    ensure!(peer.is_file(), "{} is not there; build it, or name it with --peer", peer.display());
+    Kills {
+        server: demo::server(arguments.forebay.as_deref())?,
+        peer,
+        count: arguments.clients,
+        seed: arguments.seed,
         results: record::folder(arguments.results.results),
     }
     .run()

@@ -3,8 +3,8 @@
 //! *Layout*: `load.rs` drives `connection.rs` with the requests of `workload.rs` (keys from
 //! `keys.rs`) and checks replies with `skim.rs`. `server_process.rs` starts servers and
 //! `accounting.rs` reads what they used. `compare.rs`, `memory.rs`, `small.rs`, `churn.rs`,
-//! `limits.rs`, `hit_rate.rs`, `reader.rs`, `local.rs`, `pipeline.rs`, `instructions.rs` and
-//! `demo.rs` are the commands,
+//! `limits.rs`, `hit_rate.rs`, `reader.rs`, `kills.rs`, `local.rs`, `pipeline.rs`,
+//! `instructions.rs` and `demo.rs` are the commands,
 //! `shared.rs` reads through shared memory for the last; `tables.rs` and `recipes.rs` hold the rows
 //! that are published, `record.rs` writes them down.
 //! *Invariants*: nothing is allocated per operation while a load runs. A server that this crate
@@ -21,6 +21,7 @@ pub mod demo;
 pub mod hit_rate;
 pub mod instructions;
 pub mod keys;
+pub mod kills;
 pub mod limits;
 pub mod load;
 pub mod local;

@@ -5,8 +5,8 @@
 //! it is applied; `change.rs` adds where it happened and why; `record.rs` is the bytes of all
 //! changes that happen together; `filter.rs` says which changes a consumer wants. `replication.rs`
 //! writes records as Redis's replication stream, `events.rs` as keyspace events. `backlog.rs` keeps
-//! the latest records for consumers that each have a position of their own; `admission.rs` says
-//! whether writes are taken at all.
+//! the latest records for consumers that each have a position of their own, `recording.rs` all of a
+//! run that ends; `admission.rs` says whether writes are taken at all.
 //! *Invariants*: any bytes can be read, and give a record or an error; what is written and read
 //! back is the same; a record can be cut off the stream without a look into its changes.
 //! *Not here*: where changes come from (keyspace), how they are applied (engine), files (wal).
@@ -19,6 +19,7 @@ mod effect;
 mod events;
 mod filter;
 mod record;
+mod recording;
 mod replication;
 
 pub use admission::{Admission, Refused};
@@ -28,4 +29,5 @@ pub use effect::{Arguments, Effect, Expiry};
 pub use events::{EventClass, KeyspaceEvent, keyspace_events};
 pub use filter::Filter;
 pub use record::{EffectSink, Record, RecordBuilder, RecordError, RecordHeader, RecordView};
+pub use recording::Recording;
 pub use replication::ReplicationStream;

@@ -595,7 +595,7 @@ mod tests {
             Effect::FlushAll,
             Effect::SwapDatabases { a, b },
         ];
-        let effect = effects[random.below(effects.len() as u64) as usize];
+        let effect = random.pick(&effects);
         let causes = [Cause::Command, Cause::Expired, Cause::ExpiredOnAccess, Cause::Evicted];
         visit(&Change {
             cause: causes[random.below(4) as usize],

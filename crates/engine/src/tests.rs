@@ -25,12 +25,11 @@ use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
 use base::{DatabaseIndex, Lsn, UnixMs};
 use command::{
-    ClientInfo, Clients, Command, ConfigError, Crash, Host, InfoSections, LatencyEvent, Observer,
-    Pause, Process, RewriteError, SessionState, SharedMemory, ShutdownError, ShutdownRequest,
-    SlowCommand, Unavailable, Wake,
+    Clients, Command, ConfigError, Host, InfoSections, LatencyEvent, Observer, Process,
+    RewriteError, SessionState, ShutdownError, ShutdownRequest, SlowCommand, Unavailable,
 };
-use effects::{RecordView, ReplicationStream};
-use keyspace::{Access, DatasetDigest, EffectSink, EvictionPolicy, Keyspace, Record, Served};
+use effects::Recording;
+use keyspace::{Access, DatasetDigest, EvictionPolicy, Keyspace, Served};
 use resp::{Batch, Decoder, Limits, Output, RequestView, encode_command};
 
 use crate::{
@@ -198,35 +197,21 @@ impl Host for TestHost {
         self.allows_debug
     }
 
-    fn config_values(&self, _: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)> {
-        Vec::new()
-    }
-
     fn config_set(&self, _: &SessionState, _: &[(&[u8], &[u8])]) -> Result<(), ConfigError> {
         self.wait();
         Ok(())
     }
-
-    fn reset_statistics(&self) {}
 
     fn info(&self, _: &InfoSections) -> String {
         self.wait();
         "figures".to_owned()
     }
 
-    fn set_active_expire(&self, _: bool) {}
-
-    fn sleep(&self, _: Duration) {}
-
     fn clients(&self) -> Result<&dyn Clients, Unavailable> {
         Ok(self)
     }
 
     fn process(&self) -> Result<&dyn Process, Unavailable> {
-        Ok(self)
-    }
-
-    fn shared_memory(&self) -> Result<&dyn SharedMemory, Unavailable> {
         Ok(self)
     }
 
@@ -239,29 +224,7 @@ impl Host for TestHost {
     }
 }
 
-impl SharedMemory for TestHost {}
-
-impl Clients for TestHost {
-    fn all(&self) -> Vec<ClientInfo> {
-        Vec::new()
-    }
-
-    fn one(&self, _: u64) -> Option<ClientInfo> {
-        None
-    }
-
-    fn end(&self, _: &[u64]) -> usize {
-        0
-    }
-
-    fn unblock(&self, _: u64, _: Wake) -> bool {
-        false
-    }
-
-    fn pause(&self, _: Pause, _: Duration) {}
-
-    fn resume(&self) {}
-}
+impl Clients for TestHost {}
 
 impl Process for TestHost {
     fn config_rewrite(&self) -> Result<(), RewriteError> {
@@ -274,22 +237,8 @@ impl Process for TestHost {
         Err(RewriteError::NoFile)
     }
 
-    fn pause_service(&self, _: bool) {}
-
-    fn log(&self, _: &[u8]) {}
-
-    fn print(&self, _: &str) {}
-
-    fn crash(&self, crash: Crash) -> ! {
-        panic!("{crash:?} on request")
-    }
-
     fn shutdown(&self, _: ShutdownRequest) -> Result<(), ShutdownError> {
         Ok(())
-    }
-
-    fn abort_shutdown(&self) -> bool {
-        false
     }
 }
 
@@ -373,50 +322,17 @@ impl Drop for Client<'_> {
     }
 }
 
-/// A sink that keeps every record by its LSN.
-#[derive(Default)]
-struct Recorded {
-    records: Mutex<Vec<Vec<u8>>>,
+/// Returns the sink that records what `keyspace` changes from now on.
+fn recording_of(keyspace: &Keyspace) -> Arc<Recording> {
+    let sink = Arc::new(Recording::default());
+    keyspace.set_sink(Some(sink.clone()));
+    sink
 }
 
-impl Recorded {
-    fn listening_to(keyspace: &Keyspace) -> Arc<Recorded> {
-        let sink = Arc::new(Recorded::default());
-        keyspace.set_sink(Some(sink.clone()));
-        sink
-    }
-
-    /// Returns all records, arguments apart by spaces.
-    fn texts(&self) -> Vec<String> {
-        let text = |record: &Vec<u8>| {
-            let (mut stream, mut text) =
-                (ReplicationStream::in_database(DatabaseIndex(0)), Vec::new());
-            let record = RecordView::read(record).unwrap();
-            record.changes().for_each(|change| stream.write_change(&change, &mut text));
-            let text = String::from_utf8_lossy(&text).replace("\r\n", " ");
-            let words = text.split(' ').filter(|word| !word.starts_with(['*', '$']));
-            words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
-        };
-        self.records.lock().unwrap().iter().map(text).collect()
-    }
-
-    /// Applies all records in the order of their LSNs to an empty keyspace of another shape.
-    fn replayed(&self) -> Keyspace {
-        let copy = keyspace(8);
-        let mut applier = Applier::new();
-        for record in &*self.records.lock().unwrap() {
-            applier.apply(&copy, &RecordView::read(record).unwrap()).unwrap();
-        }
-        copy
-    }
-}
-
-impl EffectSink for Recorded {
-    fn append(&self, record: &Record<'_>) -> Lsn {
-        let mut bytes = Vec::new();
-        record.encode(Lsn(0), &mut bytes);
-        let mut records = self.records.lock().unwrap();
-        records.push(bytes);
-        Lsn(records.len() as u64)
-    }
+/// Applies all records in the order of their LSNs to an empty keyspace of another shape.
+fn replayed(recording: &Recording) -> Keyspace {
+    let copy = keyspace(8);
+    let mut applier = Applier::new();
+    recording.for_each(|record| applier.apply(&copy, record).unwrap());
+    copy
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use base::prng::mix;
 use base::{DatabaseIndex, SecretHasher};
 use collections::{Collection, Direction, Element};
 
@@ -70,11 +71,4 @@ fn of_collection(hasher: &SecretHasher, collection: &Collection) -> u64 {
         }
     }
     sum
-}
-
-/// The finaliser of SplitMix64: every input bit reaches every output bit.
-fn mix(word: u64) -> u64 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
 }

@@ -11,14 +11,13 @@ mod touches;
 mod walks;
 mod watching;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arena::{Arena, ArenaConfig, HeapSource};
-use base::{DatabaseIndex, Key, Lsn, UnixMs};
+use base::{DatabaseIndex, Key, UnixMs};
+use effects::{Cause, Recording};
 
-use effects::{Cause, ReplicationStream};
-
-use crate::{EffectSink, Keyspace, Record, RecordView};
+use crate::Keyspace;
 
 const DB0: DatabaseIndex = DatabaseIndex(0);
 const DB1: DatabaseIndex = DatabaseIndex(1);
@@ -31,7 +30,7 @@ fn later(ms: i64) -> UnixMs {
 /// A keyspace, and all records that it wrote.
 struct World {
     keyspace: Keyspace,
-    sink: Arc<Recorded>,
+    sink: Arc<Recording>,
 }
 
 impl World {
@@ -51,7 +50,7 @@ impl World {
         let hash_keys = base::HashKeys::fixed(7);
         let config = ArenaConfig { shard_count, database_count: 16, hash_keys };
         let keyspace = Keyspace::new(Arena::new(Box::new(source), config).unwrap());
-        let sink = Arc::new(Recorded::default());
+        let sink = Arc::new(Recording::default());
         keyspace.set_sink(Some(sink.clone()));
         World { keyspace, sink }
     }
@@ -91,32 +90,6 @@ impl World {
 
     /// Returns the records since the last call, each as the words of its RESP commands.
     fn records(&self) -> Vec<String> {
-        let records = std::mem::take(&mut *self.sink.records.lock().unwrap());
-        records.iter().map(|record| words_of(record)).collect()
-    }
-}
-
-/// Returns the words of a record's RESP commands, which begin in database 0.
-fn words_of(record: &[u8]) -> String {
-    let (mut stream, mut text) = (ReplicationStream::in_database(DB0), Vec::new());
-    let record = RecordView::read(record).expect("what was written can be read");
-    record.changes().for_each(|change| stream.write_change(&change, &mut text));
-    let text = String::from_utf8(text).unwrap().replace("\r\n", " ");
-    let words = text.split(' ').filter(|word| !word.starts_with(['*', '$']));
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
-#[derive(Default)]
-struct Recorded {
-    records: Mutex<Vec<Vec<u8>>>,
-    count: std::sync::atomic::AtomicU64,
-}
-
-impl EffectSink for Recorded {
-    fn append(&self, record: &Record<'_>) -> Lsn {
-        let mut bytes = Vec::new();
-        record.encode(Lsn(0), &mut bytes);
-        self.records.lock().unwrap().push(bytes);
-        Lsn(self.count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1)
+        self.sink.take_commands()
     }
 }

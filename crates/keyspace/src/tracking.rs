@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use arena::AccessMark;
 use base::UnixMs;
+use base::prng::Prng;
 
 /// Ticks in a minute.
 const MINUTE_TICKS: u64 = 1024;
@@ -127,8 +128,7 @@ impl Tracking {
             return counter;
         }
         let one_in = self.accesses_per_growth(counter);
-        let is_luck = (u128::from(self.draw()) * u128::from(one_in)) >> u64::BITS == 0;
-        counter + u8::from(is_luck)
+        counter + u8::from(self.draw(|random| random.one_in(one_in)))
     }
 
     /// Returns `counter` after `accesses` more, with the chances that as many calls of
@@ -154,7 +154,7 @@ impl Tracking {
             return 0.0;
         }
         // Above 0 and up to 1, in steps of 2^-53: its logarithm is a number.
-        let chance = ((self.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        let chance = ((self.draw(Prng::next) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         (chance.ln() / (-1.0 / one_in as f64).ln_1p()).floor()
     }
 
@@ -164,13 +164,12 @@ impl Tracking {
         above * u64::from(self.log_factor.load(Ordering::Relaxed)) + 1
     }
 
-    /// Returns the next number of a SplitMix64 generator.
-    fn draw(&self) -> u64 {
-        let state = self.chance.load(Ordering::Relaxed).wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.chance.store(state, Ordering::Relaxed);
-        let word = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^ (word >> 31)
+    /// Returns what `draw` draws from the chances of the shard.
+    fn draw<R>(&self, draw: impl FnOnce(&mut Prng) -> R) -> R {
+        let mut random = Prng::new(self.chance.load(Ordering::Relaxed));
+        let drawn = draw(&mut random);
+        self.chance.store(random.rest(), Ordering::Relaxed);
+        drawn
     }
 }
 
@@ -328,7 +327,7 @@ mod tests {
             let state = || shadow.chance.load(Ordering::Relaxed);
             let mut draws = 0;
             while state() != tracking.chance.load(Ordering::Relaxed) {
-                shadow.draw();
+                shadow.draw(Prng::next);
                 draws += 1;
             }
             assert!(draws <= u32::from(growths) + 1, "{counter}: {draws} draws, {growths} growths");

@@ -3,9 +3,12 @@
 
 use base::prng::Prng;
 use resp::{
-    Batch, Decoder, Limits, Next, Protocol, ProtocolError, Reply, Value, ValueDecoder, ValueError,
-    encode_command, encode_inline,
+    Limits, Protocol, Reply, Value, ValueDecoder, ValueError, encode_command, encode_inline,
 };
+
+use pieces::{Requests, decode};
+
+mod pieces;
 
 const LIMITS: Limits = Limits {
     bulk_bytes_max: 1000,
@@ -13,45 +16,6 @@ const LIMITS: Limits = Limits {
     inline_bytes_max: 200,
     authenticated: true,
 };
-
-type Requests = Vec<Vec<Vec<u8>>>;
-
-/// Decodes `stream`, handing over at each call what `pieces` says has arrived.
-fn decode(
-    stream: &[u8],
-    limits: &Limits,
-    requests_max: usize,
-    mut pieces: impl FnMut() -> usize,
-) -> (Requests, Option<ProtocolError>) {
-    let mut decoder = Decoder::new();
-    let mut batch = Batch::new();
-    let mut requests = Vec::new();
-    let (mut start, mut end) = (0, 0);
-    let mut buffer = Vec::new();
-    loop {
-        let decoded = decoder.decode(&mut buffer, &mut batch, requests_max, limits);
-        for request in batch.view(&buffer).iter() {
-            requests.push(request.iter().map(<[u8]>::to_vec).collect());
-        }
-        let count: u32 = batch.requests().iter().map(|request| request.count).sum();
-        assert_eq!(batch.ranges().len(), count as usize, "no range without its request");
-        start += decoded.consumed;
-        if !matches!(decoded.next, Next::Failed(_)) {
-            // Everything not consumed is still as it was received.
-            assert_eq!(buffer[decoded.consumed..], stream[start..end]);
-        }
-        match decoded.next {
-            Next::Full => assert_eq!(batch.len(), requests_max),
-            Next::Failed(error) => return (requests, Some(error)),
-            Next::Wanted(wanted) if end == stream.len() => {
-                assert!(wanted >= 1);
-                return (requests, None);
-            }
-            Next::Wanted(_) => end = stream.len().min(end + pieces().max(1)),
-        }
-        buffer = stream[start..end].to_vec();
-    }
-}
 
 fn random_bytes(prng: &mut Prng, bytes_max: u64) -> Vec<u8> {
     let mut bytes = vec![0; prng.below(bytes_max + 1) as usize];

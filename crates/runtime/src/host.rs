@@ -6,7 +6,7 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use base::{DatabaseIndex, UnixMs};
+use base::UnixMs;
 use command::{ConfigError, Host, InfoKind, InfoSections, MemoryReport, Observer, SessionState};
 use keyspace::Served;
 
@@ -88,11 +88,6 @@ impl Host for Embedded {
         self.runtime.clock().sleep(duration);
     }
 
-    fn may_serve(&self, _: u64) -> bool {
-        // A session ends its wait itself, on the way out too.
-        true
-    }
-
     fn tell_served(&self, served: Served) {
         self.add_served(served);
     }
@@ -100,35 +95,12 @@ impl Host for Embedded {
 
 impl Observer for Embedded {
     fn memory_report(&self) -> MemoryReport {
-        let keyspace = self.runtime.keyspace();
-        let usage = keyspace.arena().usage();
-        let databases: Vec<(usize, u64, u64)> = (0..keyspace.database_count())
-            .map(|index| (index, keyspace.counts(DatabaseIndex(index as u8))))
-            .filter(|(_, counts)| counts.keys > 0)
-            .map(|(index, counts)| (index, counts.keys, counts.volatile))
-            .collect();
-        let used = keyspace.used_memory();
-        MemoryReport {
-            used,
-            used_max: self.runtime.note_memory(used),
-            startup: self.runtime.startup_bytes(),
-            dataset: usage.slab_bytes + usage.extent_bytes,
-            clients: self.runtime.client_bytes(),
-            index: usage.index_bytes,
-            allocated: usage.used_bytes(),
-            active: usage.touched_bytes,
-            // What the process has beside the instance is not the instance's to tell.
-            resident: usage.touched_bytes,
-            key_count: databases.iter().map(|(_, keys, _)| keys).sum(),
-            databases,
-            client_count: 0,
-        }
+        // What the process has beside the instance is not the instance's to tell.
+        self.runtime.memory_report()
     }
 
     fn purge_memory(&self) {
-        let arena = self.runtime.keyspace().arena();
-        arena.reclaim();
-        arena.give_back(u64::MAX);
+        self.runtime.purge_memory();
     }
 
     fn time_us(&self, _: UnixMs) -> i64 {
@@ -188,15 +160,8 @@ fn statistics(embedded: &Embedded, text: &mut String) {
 }
 
 fn keys(embedded: &Embedded, text: &mut String) {
-    let keyspace = embedded.runtime.keyspace();
-    for database in keyspace.databases() {
-        let counts = keyspace.counts(database);
-        if counts.keys > 0 {
-            let (keys, expires) = (counts.keys, counts.volatile);
-            let mean = keyspace.ttl_mean_ms(database);
-            let name = format!("db{}", database.0);
-            add(text, &name, format_args!("keys={keys},expires={expires},avg_ttl={mean}"));
-        }
+    for (name, value) in embedded.runtime.database_fields() {
+        add(text, &name, value);
     }
 }
 

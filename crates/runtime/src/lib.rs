@@ -3,10 +3,11 @@
 //! *Layout*: `runtime.rs` is one instance, which a server has as well as an embedding program;
 //! `options.rs` says what it is made with, `environment.rs` where it has time and randomness from:
 //! the system's (`system.rs`), or what a test injects (`simulated.rs`). `sweeper.rs` is what it
-//! does by itself, round by round, `cycles.rs` what is counted of that, `addresses.rs` reserves
-//! addresses for memory that other processes may map. `embedded.rs` is an instance in a program
-//! that is no server, `session.rs` a session of it, `host.rs` what its commands learn of what is
-//! around them. `stream.rs` keeps the changes, `changes.rs` hands them to who follows them.
+//! does by itself, round by round, `cycles.rs` what is counted of that, `report.rs` what it tells
+//! of its memory and keys, `addresses.rs` reserves addresses for memory that other processes may
+//! map. `embedded.rs` is an instance in a program that is no server, `session.rs` a session of it,
+//! `host.rs` what its commands learn of what is around them. `stream.rs` keeps the changes,
+//! `changes.rs` hands them to those who follow them.
 //! *Invariants*: no socket, and no thread but the caller's; an instance reads no clock and draws no
 //! randomness but those it was given, so that several of one process have their own, and one seed
 //! decides all.
@@ -21,6 +22,7 @@ mod embedded;
 mod environment;
 mod host;
 mod options;
+mod report;
 mod runtime;
 mod session;
 mod simulated;

@@ -164,7 +164,7 @@ impl<'r> Player<'r> {
     /// Writes come more often than what only looks; what empties everything seldom.
     fn drawn(&mut self) -> Vec<Vec<u8>> {
         loop {
-            let row = self.rows[self.random.below(self.rows.len() as u64) as usize];
+            let row = self.random.pick(&self.rows);
             let is_kept = match row.name {
                 "flushall" | "flushdb" => self.random.one_in(100),
                 "debug|set-active-expire" => self.random.one_in(100),

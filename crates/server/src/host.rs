@@ -16,6 +16,7 @@ use crate::connection::End;
 use crate::mailbox::Message;
 use crate::shared::Shared;
 
+#[deny(clippy::missing_trait_methods)]
 impl Host for Shared {
     fn database_count(&self) -> usize {
         self.keyspace().database_count()
@@ -98,6 +99,7 @@ impl Host for Shared {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl Clients for Shared {
     fn all(&self) -> Vec<ClientInfo> {
         self.clients.all(self.runtime.clock().wall())
@@ -128,6 +130,7 @@ impl Clients for Shared {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl Process for Shared {
     fn config_rewrite(&self) -> Result<(), RewriteError> {
         self.rewrite_config(false)
@@ -178,6 +181,7 @@ impl Process for Shared {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl SharedMemory for Shared {
     fn attach_memory(&self, id: u64) -> Result<MemoryGeometry, MemoryRefusal> {
         let client = self.clients.peer(id).zip(self.clients.leaves_no_touch(id));

@@ -6,10 +6,8 @@
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
-use base::DatabaseIndex;
 use command::{ClientInfo, InfoKind, InfoSections, MemoryReport, Observer, ratio};
 use engine::CommandCounts;
-use keyspace::DatabaseCounts;
 use sys::process::UsageOf;
 
 use crate::config::options::Network;
@@ -424,15 +422,8 @@ fn shared_memory(shared: &Shared, fields: &mut Fields) {
 }
 
 fn keys(shared: &Shared, fields: &mut Fields) {
-    let keyspace = shared.keyspace();
-    for index in 0..keyspace.database_count() {
-        let database = DatabaseIndex(index as u8);
-        let DatabaseCounts { keys, volatile } = keyspace.counts(database);
-        if keys > 0 {
-            let mean = keyspace.ttl_mean_ms(database);
-            let value = format!("keys={keys},expires={volatile},avg_ttl={mean}");
-            fields.add(&format!("db{index}"), value);
-        }
+    for (name, value) in shared.runtime.database_fields() {
+        fields.add(&name, value);
     }
 }
 

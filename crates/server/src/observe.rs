@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::{DatabaseIndex, UnixMs};
+use base::UnixMs;
 use command::{
     CommandTimes, Flags, LatencyEvent, LatencySeries, MemoryReport, Observer, SlowCommand,
     SlowLogEntry,
@@ -11,6 +11,7 @@ use command::{
 use crate::info;
 use crate::shared::Shared;
 
+#[deny(clippy::missing_trait_methods)]
 impl Observer for Shared {
     fn note_slow(&self, slow: &SlowCommand<'_>) {
         let settings = self.settings();
@@ -80,34 +81,15 @@ impl Observer for Shared {
     }
 
     fn memory_report(&self) -> MemoryReport {
-        let keyspace = self.keyspace();
-        let usage = keyspace.arena().usage();
-        let used = keyspace.used_memory();
-        let databases: Vec<(usize, u64, u64)> = (0..keyspace.database_count())
-            .map(|index| (index, keyspace.counts(DatabaseIndex(index as u8))))
-            .filter(|(_, counts)| counts.keys > 0)
-            .map(|(index, counts)| (index, counts.keys, counts.volatile))
-            .collect();
         MemoryReport {
-            used,
-            used_max: self.runtime.note_memory(used),
-            startup: self.runtime.startup_bytes(),
-            dataset: usage.slab_bytes + usage.extent_bytes,
-            clients: self.runtime.client_bytes(),
-            index: usage.index_bytes,
-            allocated: usage.used_bytes(),
-            active: usage.touched_bytes,
             resident: info::resident_bytes(),
-            key_count: databases.iter().map(|(_, keys, _)| keys).sum(),
-            databases,
             client_count: self.clients.len() as u64,
+            ..self.runtime.memory_report()
         }
     }
 
     fn purge_memory(&self) {
-        let arena = self.keyspace().arena();
-        arena.reclaim();
-        arena.give_back(u64::MAX);
+        self.runtime.purge_memory();
         sys::process::trim_heap();
     }
 

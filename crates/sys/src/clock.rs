@@ -66,11 +66,7 @@ pub struct LocalTime {
 
 /// Returns `time` in the local time zone; in UTC's first second if the system cannot convert it.
 pub fn local_time(time: UnixMs) -> LocalTime {
-    let seconds: libc::time_t = time.0.div_euclid(1000);
-    // SAFETY: `tm` is a plain C struct for which all-zero bytes are a value.
-    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers refer to live locals of the right types; the call keeps neither.
-    unsafe { libc::localtime_r(&raw const seconds, &raw mut parts) };
+    let parts = local_parts(time);
     LocalTime {
         year: parts.tm_year + 1900,
         month: (parts.tm_mon + 1) as u8,
@@ -80,6 +76,19 @@ pub fn local_time(time: UnixMs) -> LocalTime {
         second: parts.tm_sec as u8,
         millisecond: time.0.rem_euclid(1000) as u16,
     }
+}
+
+/// Returns `time` in the local time zone as C has it; all zero if the system cannot convert it.
+pub(crate) fn local_parts(time: UnixMs) -> libc::tm {
+    let seconds: libc::time_t = time.0.div_euclid(1000);
+    // SAFETY: `tm` is a plain C struct of integers and a pointer, for which all-zero bytes are a
+    // value.
+    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers refer to live locals of the right types, the second to one that nobody
+    // else has; the call keeps neither. It reads the variable TZ: no thread of this workspace's
+    // programs changes their environment.
+    unsafe { libc::localtime_r(&raw const seconds, &raw mut parts) };
+    parts
 }
 
 #[cfg(test)]

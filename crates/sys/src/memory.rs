@@ -81,7 +81,8 @@ impl Reservation {
     /// Returns the first address of segment `index`.
     fn address(&self, index: u32) -> NonNull<u8> {
         assert!((index as usize) < self.segment_count, "segment {index} is outside the range");
-        // SAFETY: the product is below the span, which lies inside one mapping.
+        // SAFETY: by the assertion the product is below the span, which lies inside one mapping
+        // from `base` on, and so is below `isize::MAX`.
         unsafe { self.base.add(index as usize * self.segment_bytes) }
     }
 
@@ -611,8 +612,11 @@ impl SharedBlock {
 
     /// Returns the block as words that the other process may change at any moment.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the block is mapped read-write for as long as it lives, its size is a multiple of
-        // 4096, and its seals keep it from shrinking; nobody in this process uses it otherwise.
+        // SAFETY: the block is mapped read-write for as long as it lives, which the result borrows;
+        // its size is a multiple of 4096, its address that of a page, so that the words are aligned
+        // and inside. Memory of a file is initialised, and its seals keep it from shrinking.
+        // Whoever else has it mapped may write it at any time, which atomics allow; nobody in this
+        // process uses it but through them.
         unsafe {
             std::slice::from_raw_parts(self.base().as_ptr().cast(), self.range.segment_bytes / 8)
         }

@@ -66,7 +66,7 @@ pub fn ci(_: &[String]) -> Result<(), String> {
 const BENCH_TABLES: [&str; 4] = ["core", "commands", "pipeline", "sink"];
 
 /// The commands of `forebay bench` that record what they measured.
-const RECORDING: [&str; 10] = [
+const RECORDING: [&str; 11] = [
     "compare",
     "memory",
     "small",
@@ -74,6 +74,7 @@ const RECORDING: [&str; 10] = [
     "limits",
     "hit-rate",
     "reader",
+    "kills",
     "local",
     "pipeline",
     "instructions",
@@ -90,7 +91,11 @@ const RESULTS: &str = "bench/results";
 /// When the build or a measurement fails.
 pub fn bench(arguments: &[String]) -> Result<(), String> {
     let workspace = Workspace::load()?;
-    let packages = ["--package", "forebay-server", "--package", "forebay-bench"];
+    let mut packages = vec!["--package", "forebay-server", "--package", "forebay-bench"];
+    if arguments.first().is_some_and(|first| first == "kills") {
+        // The client that it kills is that of the tests.
+        packages.extend(["--package", "forebay-tests"]);
+    }
     run(cargo(&workspace).args(["build", "--release", "--bins"]).args(packages))?;
     bench_calls(arguments).iter().try_for_each(|call| {
         let mut command = Command::new(workspace.target.join("release/forebay-bench"));

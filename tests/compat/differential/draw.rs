@@ -53,7 +53,7 @@ impl Draw for Words {
     fn value(&mut self, arg: &Arg) -> Vec<u8> {
         match arg.kind {
             _ if !(arg.words.is_empty() || arg.is_open && self.prng.one_in(4)) => {
-                self.pick(arg.words).as_bytes().to_vec()
+                self.prng.pick(arg.words).as_bytes().to_vec()
             }
             ArgKind::Key(_) => self.key(),
             ArgKind::Integer | ArgKind::UnixTime => self.integer(arg),
@@ -71,11 +71,6 @@ impl Words {
     /// Returns the words of `seed`, about the keys `keys`.
     pub fn new(seed: u64, profile: Profile, keys: Vec<Vec<u8>>) -> Words {
         Words { prng: Prng::new(seed), profile, keys, times: 0, affinity: None }
-    }
-
-    /// Returns one of `options`.
-    pub fn pick<T: Copy>(&mut self, options: &[T]) -> T {
-        options[self.prng.below(options.len() as u64) as usize]
     }
 
     /// Returns `request` with something wrong with it, most times.
@@ -115,9 +110,9 @@ impl Words {
         const LIMITS: [i64; 6] = [i64::MIN, i64::MAX, -1, i64::MAX - 1, 1 << 40, i64::MIN + 1];
         let (low, high) = arg.range;
         let number = match self.prng.below(30) {
-            0 if !arg.is_tame => self.pick(&LIMITS),
-            1..10 => self.pick(&[0, 1, 2, -1, 7, 10, 100, -100]).clamp(low, high),
-            10..13 => self.pick(&[low, high]),
+            0 if !arg.is_tame => self.prng.pick(&LIMITS),
+            1..10 => self.prng.pick(&[0, 1, 2, -1, 7, 10, 100, -100]).clamp(low, high),
+            10..13 => self.prng.pick(&[low, high]),
             _ => {
                 let span = high.abs_diff(low).saturating_add(1).min(1000);
                 low.max(-500).min(high).saturating_add_unsigned(self.prng.below(span)).min(high)
@@ -138,11 +133,13 @@ impl Words {
         let scale = if name.contains("milliseconds") { 1000 } else { 1 };
         let is_odd = self.prng.one_in(12);
         Some(match (is_odd, is_absolute) {
-            (false, true) => self.pick(&FAR_UNIX) * scale,
+            (false, true) => self.prng.pick(&FAR_UNIX) * scale,
             (false, false) => self.far_seconds() * scale,
-            (true, true) if self.profile == Profile::Expired => self.pick(&[1, 1000, 1_000_000]),
-            (true, false) if self.profile == Profile::Expired => self.pick(&[0, -1, -1000]),
-            (true, _) => self.pick(&[0, -1, i64::MIN, i64::MAX, i64::MAX / 1000]),
+            (true, true) if self.profile == Profile::Expired => {
+                self.prng.pick(&[1, 1000, 1_000_000])
+            }
+            (true, false) if self.profile == Profile::Expired => self.prng.pick(&[0, -1, -1000]),
+            (true, _) => self.prng.pick(&[0, -1, i64::MIN, i64::MAX, i64::MAX / 1000]),
         })
     }
 
@@ -173,7 +170,7 @@ impl Words {
             "1e5000",
         ];
         match self.prng.below(3) {
-            0 => self.pick(&DOUBLES).as_bytes().to_vec(),
+            0 => self.prng.pick(&DOUBLES).as_bytes().to_vec(),
             1 => ((self.prng.below(2001) as f64 - 1000.0) / 8.0).to_string().into_bytes(),
             _ => format!("{}.{}", self.prng.below(1000), self.prng.below(1_000_000)).into_bytes(),
         }
@@ -182,7 +179,7 @@ impl Words {
     fn pattern(&mut self) -> Vec<u8> {
         const PATTERNS: [&str; 9] =
             ["*", "k*", "k?", "k[0-4]*", "{tag}*", "[^k]*", "*\\**", "", "*1*"];
-        self.pick(&PATTERNS).as_bytes().to_vec()
+        self.prng.pick(&PATTERNS).as_bytes().to_vec()
     }
 
     /// Returns a value: numbers and short texts mostly, all lengths at which encodings change.
@@ -203,7 +200,7 @@ impl Words {
         ];
         let length = match self.prng.below(40) {
             0..10 => return self.prng.below(100_000).to_string().into_bytes(),
-            10..13 => return self.pick(&WORDS).as_bytes().to_vec(),
+            10..13 => return self.prng.pick(&WORDS).as_bytes().to_vec(),
             13..30 => self.prng.below(20),
             30..34 => 40 + self.prng.below(10),
             34..38 => self.prng.below(600),
@@ -242,7 +239,7 @@ impl Words {
         match self.prng.below(4) {
             0 => self.key(),
             1 => self.string(),
-            _ => self.pick(&WORDS).as_bytes().to_vec(),
+            _ => self.prng.pick(&WORDS).as_bytes().to_vec(),
         }
     }
 }

@@ -175,11 +175,11 @@ fn next_request(draw: &mut Words, rows: &[&Command], in_transaction: bool) -> Re
         return harness::words("EXEC");
     }
     if draw.random().one_in(300) {
-        let name = if draw.random().one_in(5) { NO_NAME } else { draw.pick(&CONTAINERS) };
+        let name = if draw.random().one_in(5) { NO_NAME } else { draw.random().pick(&CONTAINERS) };
         return draw.spoil(harness::words(name));
     }
     let row = loop {
-        let row = draw.pick(rows);
+        let row = draw.random().pick(rows);
         let is_rare = RARE.contains(&row.name);
         if !is_rare || draw.random().one_in(12) {
             break row;

@@ -488,7 +488,7 @@ fn read_nonsense(seed: u64, rounds: u64) {
             let value = match random.below(6) {
                 0 => random.below(span_bytes) & !1,
                 1 => original ^ 1 << random.below(64),
-                2 => used[random.below(used.len() as u64) as usize].1,
+                2 => random.pick(&used).1,
                 3 => original & !(0xFF << (8 * random.below(8))),
                 4 => span_bytes - random.below(100),
                 _ => random.next(),

@@ -13,30 +13,21 @@ use super::{Reader, SegmentView};
 /// A pinned value stays as it was when it was read, whatever happens to its key. Its memory cannot
 /// be used for anything else until the view is dropped.
 pub struct View<'a> {
-    start: *const u8,
-    length: usize,
     source: Source<'a>,
 }
 
 enum Source<'a> {
     Copied(&'a [u8]),
-    Pinned(#[expect(dead_code, reason = "held for its drop")] Pin<&'a PinSlots>),
+    Pinned(Pinned<&'a PinSlots>),
 }
-
-// SAFETY: the bytes do not change while the view lives, and any thread may release a pin.
-unsafe impl Send for View<'_> {}
-// SAFETY: as above; a shared view is only read.
-unsafe impl Sync for View<'_> {}
 
 impl<'a> View<'a> {
     pub(super) fn copied(bytes: &'a [u8]) -> View<'a> {
-        View { start: bytes.as_ptr(), length: bytes.len(), source: Source::Copied(bytes) }
+        View { source: Source::Copied(bytes) }
     }
 
-    /// `start..start + length` is inside the mapped range. The caller hands the view out only once
-    /// it has seen that `pin` came in time.
-    pub(super) fn pinned(start: *const u8, length: u64, pin: Pin<&'a PinSlots>) -> View<'a> {
-        View { start, length: length as usize, source: Source::Pinned(pin) }
+    pub(super) fn pinned(value: Pinned<&'a PinSlots>) -> View<'a> {
+        View { source: Source::Pinned(value) }
     }
 
     /// Returns whether the bytes are those in the arena, and not a copy.
@@ -52,26 +43,21 @@ impl Deref for View<'_> {
     fn deref(&self) -> &[u8] {
         match &self.source {
             Source::Copied(bytes) => bytes,
-            // SAFETY: the range is mapped for as long as the reader lives, which `'a` borrows. The
-            // writer neither changes, moves nor frees a block after it has seen the pin, and the
-            // check that followed the pin showed that it will see it.
-            Source::Pinned(_) => unsafe { std::slice::from_raw_parts(self.start, self.length) },
+            Source::Pinned(value) => value,
         }
     }
 }
 
 impl fmt::Debug for View<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "View({} bytes, pinned: {})", self.length, self.is_pinned())
+        write!(formatter, "View({} bytes, pinned: {})", self.len(), self.is_pinned())
     }
 }
 
 /// A pinned value that keeps its reader, and so the mapping, for as long as it lives; else as a
 /// pinned [`View`].
 pub struct KeptView<V> {
-    start: *const u8,
-    length: usize,
-    pin: Pin<KeptSlots<V>>,
+    value: Pinned<KeptSlots<V>>,
 }
 
 /// The pin slots of a reader, which it keeps.
@@ -92,16 +78,9 @@ impl<V> Deref for KeptSlots<V> {
     }
 }
 
-// SAFETY: the bytes do not change while the view lives, any thread may release a pin, and the
-// reader may be shared and sent.
-unsafe impl<V: Send + Sync> Send for KeptView<V> {}
-// SAFETY: as above; a shared view is only read.
-unsafe impl<V: Send + Sync> Sync for KeptView<V> {}
-
 impl<V> KeptView<V> {
-    /// As [`View::pinned`]; `pin` is one in the slots of the reader that has the range mapped.
-    pub(super) fn pinned(start: *const u8, length: u64, pin: Pin<KeptSlots<V>>) -> KeptView<V> {
-        KeptView { start, length: length as usize, pin }
+    pub(super) fn pinned(value: Pinned<KeptSlots<V>>) -> KeptView<V> {
+        KeptView { value }
     }
 }
 
@@ -109,8 +88,8 @@ impl<V: SegmentView> KeptView<V> {
     /// Returns where in the arena's range the value begins. While the view lives no other value
     /// does.
     pub fn offset(&self) -> u64 {
-        let base = self.pin.slots().0.segments().base();
-        self.start.addr() as u64 - base.addr().get() as u64
+        let base = self.value.pin.slots().0.segments().base();
+        self.value.start.addr() as u64 - base.addr().get() as u64
     }
 }
 
@@ -119,15 +98,49 @@ impl<V> Deref for KeptView<V> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the range is mapped for as long as the reader lives, which the pin keeps. The
-        // writer neither changes, moves nor frees a block after it has seen the pin, and the check
-        // that followed the pin showed that it will see it.
-        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+        &self.value
     }
 }
 
 impl<V> fmt::Debug for KeptView<V> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "KeptView({} bytes)", self.length)
+        write!(formatter, "KeptView({} bytes)", self.len())
+    }
+}
+
+/// The bytes of a pinned block; `S` leads to the pin slots of the reader that has it mapped, which
+/// it borrows or keeps.
+pub(super) struct Pinned<S: Deref<Target = PinSlots>> {
+    start: *const u8,
+    length: usize,
+    pin: Pin<S>,
+}
+
+// SAFETY: beside the pin, which is sent only where it may be, this is an address of bytes that
+// nobody changes while the pin is held, so that it makes no difference which thread reads them.
+unsafe impl<S: Deref<Target = PinSlots>> Send for Pinned<S> where Pin<S>: Send {}
+// SAFETY: as for `Send`; sharing it gives `&[u8]` and `&Pin` alone.
+unsafe impl<S: Deref<Target = PinSlots>> Sync for Pinned<S> where Pin<S>: Sync {}
+
+impl<S: Deref<Target = PinSlots>> Pinned<S> {
+    /// `start..start + length` is inside the range that the reader of `pin` has mapped. The caller
+    /// hands it out only once it has seen that `pin` came in time.
+    pub fn new(start: *const u8, length: u64, pin: Pin<S>) -> Pinned<S> {
+        Pinned { start, length: length as usize, pin }
+    }
+}
+
+impl<S: Deref<Target = PinSlots>> Deref for Pinned<S> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `start` is not null, and bytes have no alignment. The range is inside the one
+        // mapping of the reader, by the contract of `new`, which stays for as long as the reader:
+        // the pin borrows or keeps that. All of the mapping is initialised: segments, or zeroes.
+        // The writer neither changes, moves nor frees a block after it has seen the pin, and the
+        // check that followed the pin showed that it will see it, so that nobody writes the bytes
+        // while the slice lives.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 }

@@ -41,9 +41,9 @@ pub(super) struct Mapping {
     upload_base: u64,
 }
 
-// SAFETY: a mapping is an address and a size; all access is by atomic loads.
+// SAFETY: a mapping is an address and sizes, bound to no thread; the memory outlives it.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: as for `Send`, and through `&Mapping` the memory is read by atomic loads alone.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -78,7 +78,9 @@ impl Mapping {
         if !offset.is_multiple_of(8) || offset > self.span_bytes - 8 {
             return Err(Stop::Changed);
         }
-        // SAFETY: inside the range, all of which can be read, and aligned, as the base is.
+        // SAFETY: by the check above all of the word is inside the range, which is mapped and
+        // initialised, be it by zeroes, for as long as the view that outlives `self`. It is
+        // aligned: the base is, to a page. It is only loaded from: the memory may be read-only.
         Ok(unsafe { word(self.base.as_ptr().add(offset as usize)) })
     }
 
@@ -88,7 +90,8 @@ impl Mapping {
         if offset > self.span_bytes || length > self.span_bytes - offset {
             return Err(Stop::Changed);
         }
-        // SAFETY: inside the range or one past its end.
+        // SAFETY: by the check above the sum is at most the size of the range, which is one mapping
+        // or allocation: it does not overflow, and leads into it or to its end.
         Ok(unsafe { self.base.as_ptr().add(offset as usize) })
     }
 
@@ -98,7 +101,8 @@ impl Mapping {
         let source = self.range(offset, length)?;
         target.clear();
         target.resize(length as usize, 0);
-        // SAFETY: inside the range, whose ends are aligned to words.
+        // SAFETY: `range` has found the bytes inside the range, all of which is mapped; its ends
+        // are aligned to words, so that widening leads no further.
         unsafe { load_bytes(source, target) };
         Ok(())
     }

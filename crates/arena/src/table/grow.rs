@@ -242,8 +242,7 @@ impl Table {
         let (old, log2) = (self.directory[0], first_block_log2(self.bucket_count));
         let block = self.arena.index().allocate(log2 + 2, self.room)?;
         self.begin_header(Rule::OddWhileSplitting);
-        // SAFETY: two chunks of the index pool that belong to this table; the new one is larger.
-        unsafe { move_words(self.memory.pointer(block), self.memory.pointer(old), 1 << log2) };
+        self.copy_chunk(old, block, log2);
         self.memory.word(self.directory_chunk.0).store(block, Ordering::Relaxed);
         self.directory[0] = block;
         self.end_header(Rule::OddWhileSplitting);
@@ -252,13 +251,20 @@ impl Table {
         Ok(())
     }
 
+    /// Copies a chunk of `2^log2` bytes into another, which is larger and which nobody sees yet.
+    fn copy_chunk(&self, source: u64, target: u64, log2: u32) {
+        // SAFETY: both are chunks that the index pool has given to this table and not taken back:
+        // committed, apart, of `2^log2` bytes at least, which are whole words, and aligned to their
+        // sizes. Only the holder of the table's `&mut` writes them, and its callers have it.
+        unsafe { move_words(self.memory.pointer(target), self.memory.pointer(source), 1 << log2) };
+    }
+
     /// Doubles the directory.
     fn widen_directory(&mut self) -> Result<(), NeedRoom> {
         let (old, log2) = self.directory_chunk;
         let chunk = self.arena.index().allocate(log2 + 1, self.room)?;
         self.begin_header(Rule::OddWhileSplitting);
-        // SAFETY: two chunks of the index pool that belong to this table; the new one is larger.
-        unsafe { move_words(self.memory.pointer(chunk), self.memory.pointer(old), 1 << log2) };
+        self.copy_chunk(old, chunk, log2);
         self.directory_chunk = (chunk, log2 + 1);
         self.publish();
         self.end_header(Rule::OddWhileSplitting);

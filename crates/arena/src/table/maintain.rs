@@ -334,7 +334,8 @@ impl Table {
         let id = self.locate(self.arena.hasher().hash(entry.key()), item);
         let (from, to) = (self.memory.pointer(item), self.memory.pointer(target));
         sequence::before_reuse::<AtomicU64>();
-        // SAFETY: two items of one class, both of this table; the target is not linked yet.
+        // SAFETY: both are items of slab pages of this table, committed, of the bytes of their
+        // class, which are whole words at multiples of 8. Only the holder of `&mut` writes them.
         unsafe { move_words(to, from, class_bytes(class)) };
         self.relink_slot(id, target);
         if header.has_ttl() {

@@ -151,7 +151,9 @@ impl Drop for Claim<'_> {
 impl crate::memory::Memory {
     /// Copies upload memory, which its client may change meanwhile.
     pub(crate) fn load_upload(&self, offset: u64, target: &mut [u8]) {
-        // SAFETY: a claimed range lies in a run, whose segments are mapped, and starts at a line.
+        // SAFETY: a claimed range lies in a run, whose segments are mapped, and stay so for as long
+        // as something of the run is claimed. It starts at a line, and what the run gives out are
+        // whole lines, so that widening to words does not leave it.
         unsafe { load_bytes(self.pointer(offset), target) };
     }
 }

@@ -25,6 +25,10 @@ use crate::host::observe::Observer;
 
 /// What every instance answers, whatever it is embedded in, and the way to the parts that only a
 /// server has. No method locks a shard: a caller may hold them all.
+///
+/// Here and in the parts, a method that has a body answers for a host without what it asks about: a
+/// test, or an instance in a program that is no server. A server writes every one of them; there
+/// `clippy::missing_trait_methods` is denied, as a forgotten one would change nothing, silently.
 pub trait Host: Observer {
     /// Returns the number of databases that SELECT may choose from, at most
     /// [`base::DATABASE_COUNT_MAX`].
@@ -41,8 +45,12 @@ pub trait Host: Observer {
     fn allows_debug(&self, session: &SessionState) -> bool;
 
     /// Returns name and value of each option that `wanted` accepts, by its name and whether it is
-    /// hidden from those who do not ask for just that name, in the table's order.
-    fn config_values(&self, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)>;
+    /// hidden from those who do not ask for just that name, in the table's order. None where it is
+    /// not written.
+    fn config_values(&self, wanted: &dyn Fn(&str, bool) -> bool) -> Vec<(String, String)> {
+        let _ = wanted;
+        Vec::new()
+    }
 
     /// Returns the value of the option with this name or alias, in any case, hidden or not.
     fn config_value(&self, name: &str) -> Option<String> {
@@ -65,21 +73,32 @@ pub trait Host: Observer {
         crate::REDIS_VERSION.to_owned()
     }
 
-    /// Sets the counters that CONFIG RESETSTAT names to zero.
-    fn reset_statistics(&self);
+    /// Sets the counters that CONFIG RESETSTAT names to zero. For who counts nothing, nothing.
+    fn reset_statistics(&self) {}
 
-    /// Returns the text of INFO for `sections`.
-    fn info(&self, sections: &InfoSections) -> String;
+    /// Returns the text of INFO for `sections`; empty where it is not written.
+    fn info(&self, sections: &InfoSections) -> String {
+        let _ = sections;
+        String::new()
+    }
 
-    /// Begins or stops to look for keys that have expired.
-    fn set_active_expire(&self, is_on: bool);
+    /// Begins or stops to look for keys that have expired. For who never looks, nothing.
+    fn set_active_expire(&self, is_on: bool) {
+        let _ = is_on;
+    }
 
-    /// Lets `duration` pass for the calling thread.
-    fn sleep(&self, duration: Duration);
+    /// Lets `duration` pass for the calling thread. For who has no time, nothing.
+    fn sleep(&self, duration: Duration) {
+        let _ = duration;
+    }
 
     /// Returns whether session `id`, which waits for a key, may be served: nobody has ended it, or
-    /// taken the right to end its wait. Asked under a guard.
-    fn may_serve(&self, id: u64) -> bool;
+    /// taken the right to end its wait. Always, where each session ends its own wait alone. Asked
+    /// under a guard.
+    fn may_serve(&self, id: u64) -> bool {
+        let _ = id;
+        true
+    }
 
     /// Tells a session that its wait was served, or that it is to run its request itself. Called
     /// without any guard.

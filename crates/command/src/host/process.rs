@@ -1,30 +1,44 @@
 //! The part of a host that controls the process: its end, its log, its configuration file.
 
-/// The process, where it is the server's own. No method locks a shard.
+/// The process, where it is the server's own. No method locks a shard. Where a method is not
+/// written, there is no configuration file, no log, no output and no service.
 pub trait Process {
     /// Writes the options back to the configuration file.
     ///
     /// # Errors
     /// When there is none, or it cannot be written.
-    fn config_rewrite(&self) -> Result<(), RewriteError>;
+    fn config_rewrite(&self) -> Result<(), RewriteError> {
+        Err(RewriteError::NoFile)
+    }
 
     /// As [`Process::config_rewrite`], but writes all options, those that are as by default too.
     ///
     /// # Errors
     /// As of [`Process::config_rewrite`].
-    fn config_rewrite_all(&self) -> Result<(), RewriteError>;
+    fn config_rewrite_all(&self) -> Result<(), RewriteError> {
+        Err(RewriteError::NoFile)
+    }
 
     /// Stops what the server does by itself, or lets it go on.
-    fn pause_service(&self, is_paused: bool);
+    fn pause_service(&self, is_paused: bool) {
+        let _ = is_paused;
+    }
 
     /// Writes `text` to the log.
-    fn log(&self, text: &[u8]);
+    fn log(&self, text: &[u8]) {
+        let _ = text;
+    }
 
     /// Prints `text` to standard output.
-    fn print(&self, text: &str);
+    fn print(&self, text: &str) {
+        let _ = text;
+    }
 
-    /// Ends the process by a fault of its own. For tests of what it tells of that.
-    fn crash(&self, crash: Crash) -> !;
+    /// Ends the process by a fault of its own. For tests of what it tells of that. Where it is not
+    /// written, a panic has to do.
+    fn crash(&self, crash: Crash) -> ! {
+        panic!("{crash:?} on request")
+    }
 
     /// Begins to shut down; the process ends soon after.
     ///
@@ -33,7 +47,9 @@ pub trait Process {
     fn shutdown(&self, request: ShutdownRequest) -> Result<(), ShutdownError>;
 
     /// Stops a shutdown that has begun and waits; returns false where there is none.
-    fn abort_shutdown(&self) -> bool;
+    fn abort_shutdown(&self) -> bool {
+        false
+    }
 }
 
 /// A way to end that a program does not choose.

@@ -143,7 +143,7 @@ impl Draw for Generator {
     fn value(&mut self, arg: &Arg) -> Vec<u8> {
         match arg.kind {
             _ if !(arg.words.is_empty() || arg.is_open && self.random.one_in(3)) => {
-                self.one_of(arg.words).into()
+                self.random.pick(arg.words).into()
             }
             ArgKind::Key(_) => format!("key:{}", self.key_number()).into(),
             ArgKind::Integer | ArgKind::UnixTime => self.integer_of(arg).to_string().into(),
@@ -198,7 +198,7 @@ impl Generator {
     }
 
     fn pattern(&mut self) -> Vec<u8> {
-        self.one_of(&["*", "key:*", "key:?", "*[0-4]", "*[^0-4]", "key:\\1", "nothing"]).into()
+        self.random.pick(&["*", "key:*", "key:?", "*[0-4]", "*[^0-4]", "key:\\1", "nothing"]).into()
     }
 
     /// Integers, numbers, words and bytes: what the commands tell apart.
@@ -215,9 +215,5 @@ impl Generator {
                 bytes
             }
         }
-    }
-
-    fn one_of(&mut self, words: &'static [&'static str]) -> &'static str {
-        words[self.random.below(words.len() as u64) as usize]
     }
 }

@@ -31,13 +31,13 @@ fn blocked<'e>(
 #[test]
 fn a_push_serves_those_who_wait_in_their_order() {
     let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     let mut waiters = blocked(&engine, &host, 4, "BLPOP none k 0");
     let mut other = numbered(&engine, &host, 9);
     // The reply is the length before anyone is served.
     other.check("RPUSH k a b c", ":3");
     assert_eq!(take_served(&host), [1, 2, 3]);
-    assert_eq!(sink.texts(), ["RPUSH k a b c", "LPOP k 1", "LPOP k 1", "LPOP k 1"]);
+    assert_eq!(sink.commands(), ["RPUSH k a b c", "LPOP k 1", "LPOP k 1", "LPOP k 1"]);
     for (waiter, element) in waiters.iter_mut().zip(["a", "b", "c"]) {
         assert_eq!(wake(waiter, Wake::Served), format!("*2 $1 k $1 {element}"));
     }
@@ -46,13 +46,13 @@ fn a_push_serves_those_who_wait_in_their_order() {
     assert_eq!(take_served(&host), [4]);
     assert_eq!(wake(&mut waiters[3], Wake::Served), "*2 $1 k $1 e");
     other.check("LRANGE k 0 -1", "*1 $1 d");
-    assert_same_data(&sink.replayed(), engine.keyspace());
+    assert_same_data(&replayed(&sink), engine.keyspace());
 }
 
 #[test]
 fn the_reply_to_who_waited_follows_his_own_protocol_and_record() {
     let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     let mut waiter = numbered(&engine, &host, 7);
     waiter.run("HELLO 3");
     block(&mut waiter, "BRPOP k 0.5");
@@ -62,8 +62,8 @@ fn the_reply_to_who_waited_follows_his_own_protocol_and_record() {
     let mut out = Output::default();
     let release = engine.wake(&mut waiter.session, Wake::Served, &mut out, &mut waiter.tick);
     assert_eq!(out.to_vec(), b"*2\r\n$1\r\nk\r\n$1\r\nb\r\n");
-    assert_eq!(sink.texts(), ["RPUSH k a b", "RPOP k 1"]);
-    assert_eq!(release.expect("it was served").lsn, Lsn(2));
+    assert_eq!(sink.commands(), ["RPUSH k a b", "RPOP k 1"]);
+    assert_eq!(release.expect("it was served").lsn, sink.end());
 }
 
 #[test]
@@ -225,12 +225,12 @@ fn a_command_gets_the_shards_that_it_asks_for() {
     host.tally.add_row(&MOVE);
     let hasher = engine.keyspace().hasher();
     assert_ne!(hasher.key(b"k").shard, hasher.key(FAR.as_bytes()).shard);
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     let mut client = numbered(&engine, &host, 1);
     client.run("RPUSH k a b");
     let (reply, end) = run(&mut client, &MOVE, "test-move k far");
-    assert_eq!((reply.as_str(), end.ending, end.release.lsn), ("$1 a", Ending::Open, Lsn(2)));
-    assert_eq!(sink.texts()[1], "LPOP k 1 RPUSH far a", "it is one record");
+    assert_eq!((reply.as_str(), end.ending, end.release.lsn), ("$1 a", Ending::Open, sink.end()));
+    assert_eq!(sink.commands()[1], "LPOP k 1 RPUSH far a", "it is one record");
     assert_eq!(run(&mut client, &MOVE, "test-move k k").0, "$1 b");
     // What it held is free, and the next command has its own locks.
     client.check("LRANGE far 0 -1", "*1 $1 a");

@@ -78,14 +78,16 @@ fn batch_pauses_where_too_much_output_waits_and_goes_on() {
 #[test]
 fn outcome_counts_what_ran_and_names_the_record_to_wait_for() {
     let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
-    let _sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     let mut client = Client::new(&engine, &host);
     let (_, outcome) = client.batch(&["GET k", "NOPE", "SET k v", "SET l w", "GET k"]);
-    assert_eq!((outcome.commands, outcome.executed, outcome.release.lsn), (4, 5, Lsn(2)));
+    assert_eq!((outcome.commands, outcome.executed, outcome.release.lsn), (4, 5, sink.end()));
+    assert_eq!(sink.commands(), ["SET k v", "SET l w"]);
     let (_, outcome) = client.batch(&["GET k"]);
     assert_eq!(outcome.release.lsn, Lsn(0));
     let (_, outcome) = client.batch(&["MULTI", "INCR n", "INCR n", "EXEC"]);
-    assert_eq!((outcome.commands, outcome.release.lsn), (4, Lsn(3)));
+    assert_eq!((outcome.commands, outcome.release.lsn), (4, sink.end()));
+    assert_eq!(sink.commands().len(), 3);
 }
 
 #[test]

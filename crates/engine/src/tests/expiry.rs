@@ -5,19 +5,19 @@ use command::Pause;
 use super::*;
 
 /// A client, to whom `k` has just expired beside `other`, and what the engine has emitted.
-fn with_expired(test: impl Fn(&mut Client<'_>, &TestHost, &Recorded)) {
+fn with_expired(test: impl Fn(&mut Client<'_>, &TestHost, &Recording)) {
     let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
     let mut client = Client::new(&engine, &host);
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     client.run_all(&["SET k v PX 10", "SET other v"]);
     client.tick.now.0 += 11;
     test(&mut client, &host, &sink);
-    assert_eq!(digest(&sink.replayed()), digest(engine.keyspace()));
+    assert_eq!(digest(&replayed(&sink)), digest(engine.keyspace()));
 }
 
 /// Returns the effects of what came behind the expiry.
-fn effects(sink: &Recorded) -> Vec<String> {
-    sink.texts().split_off(2)
+fn effects(sink: &Recording) -> Vec<String> {
+    sink.commands().split_off(2)
 }
 
 /// Checks that `request` removes `count` expired keys, with their effects.

@@ -26,7 +26,7 @@ fn drawn() -> Vec<&'static Command> {
 /// Writes come more often than what only looks; what empties everything seldom.
 fn draw(rows: &[&'static Command], random: &mut Prng) -> &'static Command {
     loop {
-        let row = rows[random.below(rows.len() as u64) as usize];
+        let row = random.pick(rows);
         let keep = match row.name {
             "flushall" | "flushdb" => random.one_in(40),
             "swapdb" | "select" => random.one_in(8),
@@ -78,7 +78,7 @@ fn act(client: &mut Client<'_>, rows: &[&'static Command], seed: u64, clock: &At
 
 fn check(seed: u64, client_count: u64, maxmemory_spare: Option<u64>) -> Engine {
     let engine = Engine::new(keyspace(64));
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     if let Some(spare) = maxmemory_spare {
         engine.keyspace().set_eviction_policy(policy_of(seed));
         engine.keyspace().set_maxmemory(engine.keyspace().used_memory() + spare);
@@ -94,7 +94,7 @@ fn check(seed: u64, client_count: u64, maxmemory_spare: Option<u64>) -> Engine {
             });
         }
     });
-    assert_same_data(&sink.replayed(), engine.keyspace());
+    assert_same_data(&replayed(&sink), engine.keyspace());
     engine
 }
 

@@ -56,7 +56,7 @@ fn lacking_room_is_made_and_the_write_tried_again() {
     let engine = limited(300_000, EvictionPolicy::ALLKEYS_LRU);
     let host = TestHost::default();
     let mut client = Client::new(&engine, &host);
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     let value = "x".repeat(50_000);
     for number in 0..40 {
         client.check(&format!("SET big:{number} {value}"), "+OK");
@@ -64,7 +64,7 @@ fn lacking_room_is_made_and_the_write_tried_again() {
     }
     client.check("STRLEN big:39", ":50000");
     assert!(engine.keyspace().counters().evicted_keys > 30);
-    assert!(sink.texts().iter().any(|record| record.starts_with("DEL big:")));
+    assert!(sink.commands().iter().any(|record| record.starts_with("DEL big:")));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn write_without_room_is_refused_and_changes_nothing() {
     let engine = limited(32 << 10, EvictionPolicy::NO_EVICTION);
     let host = TestHost::default();
     let mut client = Client::new(&engine, &host);
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     let before = digest(engine.keyspace());
     let value = "x".repeat(70_000);
     client.check(&format!("SET key:1 {value}"), OOM);
@@ -82,7 +82,7 @@ fn write_without_room_is_refused_and_changes_nothing() {
     client.check("SETRANGE key:1 70000 x", OOM);
     client.check(&format!("MSET a 1 b {value}"), OOM);
     assert_eq!(digest(engine.keyspace()), before);
-    assert!(sink.texts().is_empty());
+    assert!(sink.commands().is_empty());
     client.check("GET key:1", "$1 v");
     client.check("SET key:1 w", "+OK");
 }
@@ -184,7 +184,7 @@ fn nothing_changes_while_no_write_is_admitted() {
     let mut client = Client::new(&engine, &host);
     client.run_all(&["SET k v", "SET gone v PX 10", "SET later v PX 10", "HSET h f v"]);
     client.tick.now.0 += 100;
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     let before = digest(engine.keyspace());
     let admission = engine.keyspace().admission();
     admission.refuse(Refused::Fenced);
@@ -213,10 +213,10 @@ fn nothing_changes_while_no_write_is_admitted() {
     engine.keyspace().set_maxmemory(1);
     client.check("GET k", "$1 v");
     assert_eq!(digest(engine.keyspace()), before);
-    assert_eq!(sink.texts(), Vec::<String>::new());
+    assert_eq!(sink.commands(), Vec::<String>::new());
     admission.allow(Refused::LogFull);
     engine.keyspace().set_maxmemory(0);
     client.check("SET k w", "+OK");
     client.check("GET gone", "$-1");
-    assert_eq!(sink.texts(), ["SET k w", "DEL gone"]);
+    assert_eq!(sink.commands(), ["SET k w", "DEL gone"]);
 }

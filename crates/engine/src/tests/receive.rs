@@ -53,7 +53,7 @@ fn received_values_have_the_replies_and_effects_of_others() {
     check_histories(40, |seed| {
         let host = TestHost::default();
         let engines = [0, 1].map(|_| Engine::new(keyspace(8)));
-        let sinks = engines.each_ref().map(|engine| Recorded::listening_to(engine.keyspace()));
+        let sinks = engines.each_ref().map(|engine| recording_of(engine.keyspace()));
         let mut clients = engines.each_ref().map(|engine| Client::new(engine, &host));
         let mut random = Prng::new(seed);
         for _ in 0..60 {
@@ -85,10 +85,10 @@ fn received_values_have_the_replies_and_effects_of_others() {
                 assert_eq!(clients[0].run(other), clients[1].run(other), "{seed}");
             }
         }
-        assert_eq!(sinks[0].texts(), sinks[1].texts(), "seed {seed}");
+        assert_eq!(sinks[0].commands(), sinks[1].commands(), "seed {seed}");
         let [plain, received] = engines.each_ref().map(|engine| digest(engine.keyspace()));
         assert_eq!(plain, received, "seed {seed}");
-        assert_eq!(digest(&sinks[1].replayed()), received, "seed {seed}");
+        assert_eq!(digest(&replayed(&sinks[1])), received, "seed {seed}");
         60
     });
 }

@@ -8,7 +8,7 @@ use base::Key;
 use base::prng::Prng;
 use command::generate::{Draw, Generator, Profile};
 use command::{Flags, rows};
-use effects::{Arguments, Change, Effect, EventClass, RecordBuilder};
+use effects::{Arguments, Change, Effect, EventClass, RecordBuilder, RecordView};
 use keyspace::{Expiry, SweepContext, WriteView};
 
 use super::*;
@@ -37,7 +37,7 @@ impl Mutator<'_> {
 
     fn value(&mut self) -> Vec<u8> {
         let lengths = [0, 1, 5, 60, 500, 5000];
-        let mut value = vec![0; lengths[self.random.below(lengths.len() as u64) as usize]];
+        let mut value = vec![0; self.random.pick(&lengths)];
         self.random.fill(&mut value);
         value
     }
@@ -64,7 +64,7 @@ impl Mutator<'_> {
 
     fn sweep(&mut self) {
         let shards: Vec<_> = self.keyspace.shard_indexes().collect();
-        let shard = shards[self.random.below(shards.len() as u64) as usize];
+        let shard = self.random.pick(&shards);
         self.keyspace.expire_step(shard, self.now(), 20);
     }
 
@@ -155,13 +155,13 @@ fn run(keyspace: &Keyspace, seed: u64, thread_count: u64, steps: u32) {
 
 fn check(seed: u64, thread_count: u64, steps: u32, maxmemory_spare: Option<u64>) -> Keyspace {
     let original = keyspace(64);
-    let sink = Recorded::listening_to(&original);
+    let sink = recording_of(&original);
     if let Some(spare) = maxmemory_spare {
         original.set_eviction_policy(policy_of(seed));
         original.set_maxmemory(original.used_memory() + spare);
     }
     run(&original, seed, thread_count, steps);
-    let copy = sink.replayed();
+    let copy = replayed(&sink);
     assert_same_data(&copy, &original);
     for database in original.databases() {
         assert_eq!(copy.counts(database), original.counts(database));
@@ -192,14 +192,14 @@ fn effects_of_four_threads_under_eviction_give_the_same_dataset() {
 fn check_stored_alike(requests: &[String], encoding: &str) {
     let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
     let mut client = Client::new(&engine, &host);
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     for request in requests {
         let reply = client.run(request);
         assert!(!reply.starts_with('-'), "{request}: {reply}");
     }
     let found = client.run("OBJECT ENCODING k");
     assert!(found.ends_with(encoding), "{requests:?}: {found}");
-    let copy = sink.replayed();
+    let copy = replayed(&sink);
     assert_same_data(&copy, engine.keyspace());
     drop(client);
     let copy = Engine::new(copy);
@@ -259,18 +259,18 @@ fn effects_store_values_as_the_commands_did() {
 fn form_alone_is_no_change() {
     let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
     let mut client = Client::new(&engine, &host);
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     client.run_all(&["SET k 12", "SADD s a", "RPUSH l a", "WATCH k s l"]);
     let changes = engine.keyspace().counters().changes;
     let mut other = Client::new(&engine, &host);
     other.check("SETBIT k 0 0", ":0");
     other.check(&format!("SADD s{}", " a".repeat(129)), ":0");
     other.check(&format!("LINSERT l BEFORE b {}", "x".repeat(9000)), ":-1");
-    assert_eq!((sink.texts().len(), engine.keyspace().counters().changes), (6, changes));
+    assert_eq!((sink.commands().len(), engine.keyspace().counters().changes), (6, changes));
     other.check("SETBIT k 0 0", ":0");
     other.check(&format!("SADD s{}", " a".repeat(129)), ":0");
     other.check("LINSERT l BEFORE b c", ":-1");
-    assert_eq!(sink.texts().len(), 6, "it is told once");
+    assert_eq!(sink.commands().len(), 6, "it is told once");
     let reply = client.run_all(&["MULTI", "PING", "EXEC"]);
     assert_eq!(reply, "+OK +QUEUED *1 +PONG");
 }
@@ -288,7 +288,7 @@ fn record_of(effects: &[Effect<'_>]) -> Vec<u8> {
 #[test]
 fn replay_asks_no_clock() {
     let copy = keyspace(8);
-    let sink = Recorded::listening_to(&copy);
+    let sink = recording_of(&copy);
     let [k, l, value] = [b"k".as_slice(), b"l", b"v"];
     let record = record_of(&[
         Effect::Set { key: k, value, expiry: Expiry::At(UnixMs(5)) },
@@ -303,10 +303,9 @@ fn replay_asks_no_clock() {
         let entry = guard.read(DatabaseIndex(0), NOW).inspect(&key).unwrap();
         assert_eq!((entry.value(), entry.expiry()), (value, Some(UnixMs(expiry))));
     }
-    let records = sink.records.lock().unwrap();
-    let passed_on = RecordView::read(&records[0]).unwrap();
-    assert_eq!(passed_on.header().time, NOW, "the time at which it happened");
-    assert_eq!(records.len(), 1);
+    let mut times = Vec::new();
+    sink.for_each(|passed_on| times.push(passed_on.header().time));
+    assert_eq!(times, [NOW], "the time at which it happened");
 }
 
 #[test]

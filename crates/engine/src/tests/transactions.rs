@@ -7,9 +7,9 @@ struct Pair<'e> {
     other: Client<'e>,
 }
 
-fn with_pair(test: impl FnOnce(&Engine, &Recorded, Pair<'_>)) {
+fn with_pair(test: impl FnOnce(&Engine, &Recording, Pair<'_>)) {
     let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     let pair = Pair { one: Client::new(&engine, &host), other: Client::new(&engine, &host) };
     test(&engine, &sink, pair);
 }
@@ -21,7 +21,7 @@ fn queue_runs_at_once_as_one_record() {
         let reply = pair.one.run_all(&requests);
         let queued = "+QUEUED ".repeat(5);
         assert_eq!(reply, format!("+OK {queued}*5 +OK :2 +OK +OK $1 x"));
-        assert_eq!(sink.texts(), ["SET a 1 SET a 2 KEEPTTL SELECT 3 SET b x"]);
+        assert_eq!(sink.commands(), ["SET a 1 SET a 2 KEEPTTL SELECT 3 SET b x"]);
         pair.one.check("GET b", "$1 x");
         pair.other.check("GET a", "$1 2");
     });
@@ -34,7 +34,7 @@ fn exec_of_nothing_is_empty() {
         assert_eq!(pair.one.run_all(&["MULTI", "PING", "EXEC"]), "+OK +QUEUED *1 +PONG");
         pair.one.check("EXEC", "-ERR EXEC without MULTI");
         pair.one.check("DISCARD", "-ERR DISCARD without MULTI");
-        assert!(sink.texts().is_empty());
+        assert!(sink.commands().is_empty());
     });
 }
 
@@ -49,9 +49,9 @@ fn request_that_counts_its_keys_wrong_is_refused_when_it_runs() {
         assert_eq!(reply, format!("+OK +QUEUED *1 {no_count}"));
         let reply = pair.one.run_all(&["MULTI", "MSETEX 3 a 1", "MSETEX 2 a 1 b 2", "EXEC"]);
         assert_eq!(reply, format!("+OK +QUEUED +QUEUED *2 {no_pairs} :1"));
-        assert_eq!(sink.texts(), ["SET a 1 SET b 2"]);
+        assert_eq!(sink.commands(), ["SET a 1 SET b 2"]);
         pair.one.check("MSETEX 2 a 1 b 2 PX 10", ":1");
-        assert_eq!(sink.texts().len(), 2, "it is one record");
+        assert_eq!(sink.commands().len(), 2, "it is one record");
     });
 }
 
@@ -61,7 +61,7 @@ fn string_that_only_grows_has_changed() {
         for before in ["DEL k", "SET k a"] {
             pair.one.run_all(&[before, "WATCH k", "MULTI", "PING"]);
             pair.other.check("BITFIELD k OVERFLOW FAIL INCRBY u2 8 5", "*1 $-1");
-            assert_eq!(sink.texts().pop().as_deref(), Some("SETRANGE k 1 \0"));
+            assert_eq!(sink.commands().pop().as_deref(), Some("SETRANGE k 1 \0"));
             pair.one.check("EXEC", "*-1");
             pair.one.check("STRLEN k", ":2");
         }
@@ -106,7 +106,7 @@ fn error_of_one_command_leaves_the_others() {
         let reply = pair.one.run_all(&["MULTI", "SET a x", "INCR a", "SET b y", "EXEC"]);
         let error = "-ERR value is not an integer or out of range";
         assert_eq!(reply, format!("+OK +QUEUED +QUEUED +QUEUED *3 +OK {error} +OK"));
-        assert_eq!(sink.texts(), ["SET a x SET b y"]);
+        assert_eq!(sink.commands(), ["SET a x SET b y"]);
     });
 }
 
@@ -132,8 +132,8 @@ fn whole_keyspace_commands_run_inside_exec() {
         let reply = pair.one.run_all(&requests);
         let results = reply.split("*11 ").last().unwrap();
         assert_eq!(results, "+OK +OK +OK :0 *0 *2 $1 0 *0 $-1 +OK :1 *1 $1 a +OK");
-        assert_eq!(sink.texts(), ["SET old 1", "FLUSHALL SET a 1 SWAPDB 0 1 SELECT 1 FLUSHDB"]);
-        assert_eq!(digest(&sink.replayed()), digest(engine.keyspace()));
+        assert_eq!(sink.commands(), ["SET old 1", "FLUSHALL SET a 1 SWAPDB 0 1 SELECT 1 FLUSHDB"]);
+        assert_eq!(digest(&replayed(sink)), digest(engine.keyspace()));
     });
 }
 
@@ -211,7 +211,7 @@ fn watch_knows_its_database() {
 fn several_keys_are_one_record_without_multi() {
     with_pair(|_, sink, mut pair| {
         pair.one.run_all(&["MSET a 1 b 2 c 3", "DEL a b none", "MSETNX c 1 d 1", "MSETNX d 1 e 1"]);
-        assert_eq!(sink.texts(), ["SET a 1 SET b 2 SET c 3", "DEL a DEL b", "SET d 1 SET e 1"]);
+        assert_eq!(sink.commands(), ["SET a 1 SET b 2 SET c 3", "DEL a DEL b", "SET d 1 SET e 1"]);
     });
 }
 
@@ -222,7 +222,7 @@ fn what_may_wait_holds_no_shard_within_exec() {
     let engine = Arc::new(Engine::new(keyspace(8)));
     let host = TestHost { allows_debug: true, ..TestHost::default() };
     assert!(host.free.set(engine.clone()).is_ok());
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     let mut client = Client::new(&engine, &host);
     let large = "v".repeat(20_000);
     let queue = [
@@ -263,7 +263,7 @@ fn what_may_wait_holds_no_shard_within_exec() {
     assert!(reply.ends_with(end), "{reply}");
     assert_eq!(host.waits.load(Ordering::Relaxed), 6);
     let effects = format!("SET a 1 SET large {large} SELECT 3 SET a 1 KEEPTTL");
-    assert_eq!(sink.texts(), [effects], "one record");
+    assert_eq!(sink.commands(), [effects], "one record");
     client.check("GET a", "$1 1");
     let requests = ["MULTI", "INFO", "SET a 2", "INFO", "EXEC", "CLIENT REPLY SKIP", "PING"];
     let reply = client.run_all(&requests);

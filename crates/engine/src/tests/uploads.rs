@@ -136,12 +136,12 @@ fn long_copies_have_the_replies_and_effects_of_set() {
     const SHORT: u64 = 50_000;
     check_histories(20, |seed| {
         let (host, engines) = (TestHost::default(), [engine(), engine()]);
-        let sinks = engines.each_ref().map(|engine| Recorded::listening_to(engine.keyspace()));
+        let sinks = engines.each_ref().map(|engine| recording_of(engine.keyspace()));
         let [mut plain, mut copying] = engines.each_ref().map(|engine| Client::new(engine, &host));
         let (mut random, value) = (Prng::new(seed), "\0".repeat(SHORT as usize));
         for _ in 0..40 {
             let options = ["", " NX", " XX GET", " KEEPTTL", " PX 100000", " PXAT 1", " XX IFEQ x"];
-            let options = options[random.below(options.len() as u64) as usize];
+            let options = random.pick(&options);
             let key = ["a", "b"][random.below(2) as usize];
             let mode = ["COPY", "COPIED", "ADOPT"][random.below(3) as usize];
             let expected = plain.run(&format!("SET {key} {value}{options}"));
@@ -158,7 +158,7 @@ fn long_copies_have_the_replies_and_effects_of_set() {
             assert_eq!(plain.run(other), copying.run(other), "{seed}");
             assert_eq!(copying.engine.keyspace().arena().reserved_bytes(), 0, "{seed}");
         }
-        assert_eq!(sinks[0].texts(), sinks[1].texts(), "seed {seed}");
+        assert_eq!(sinks[0].commands(), sinks[1].commands(), "seed {seed}");
         let [plain, copied] = engines.each_ref().map(|engine| digest(engine.keyspace()));
         assert_eq!(plain, copied, "seed {seed}");
         40

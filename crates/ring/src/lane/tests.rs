@@ -4,20 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
+use base::prng::Prng;
+
 use super::layout::{REPLY_HEAD_AT, REQUEST_TAIL_AT};
 use super::*;
-
-/// A sequence of numbers that a seed repeats.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
-    }
-}
 
 fn shape() -> LaneShape {
     LaneShape::new(RING_BYTES_MIN, RING_BYTES_MIN).unwrap()
@@ -37,11 +27,11 @@ fn write_some(
     end: &mut LaneEnd<Arc<HeapLane>>,
     sent: usize,
     most: usize,
-    draws: &mut Draws,
+    random: &mut Prng,
 ) -> usize {
     let bytes: Vec<u8> = (sent..sent + most).map(byte_at).collect();
-    let (first, rest) = bytes.split_at(draws.below(most + 1));
-    let (second, third) = rest.split_at(draws.below(rest.len() + 1));
+    let (first, rest) = bytes.split_at(random.below(most as u64 + 1) as usize);
+    let (second, third) = rest.split_at(random.below(rest.len() as u64 + 1) as usize);
     end.write(&[first, second, third]).unwrap()
 }
 
@@ -59,14 +49,15 @@ fn read_some(end: &mut LaneEnd<Arc<HeapLane>>, taken: usize, most: usize) -> usi
 fn miri_stream_arrives_as_it_was_sent_however_it_is_cut() {
     let seeds = if cfg!(miri) { 2 } else { 40 };
     for seed in 1..=seeds {
-        let mut draws = Draws(seed);
+        let mut random = Prng::new(seed);
         let memory = Arc::new(HeapLane::new(shape()));
         let [mut server, mut client] = pair(&memory);
         let (mut sent, mut taken) = (0, 0);
         for _ in 0..if cfg!(miri) { 40 } else { 2_000 } {
-            let most = 1 + draws.below([20, 900, 6_000][draws.0 as usize % 3]);
-            if draws.below(2) == 0 {
-                sent += write_some(&mut client, sent, most, &mut draws);
+            let bound = random.pick(&[20, 900, 6_000]);
+            let most = 1 + random.below(bound) as usize;
+            if random.one_in(2) {
+                sent += write_some(&mut client, sent, most, &mut random);
             } else {
                 taken += read_some(&mut server, taken, most.max(8));
             }
@@ -107,9 +98,9 @@ fn stream_between_threads(total: usize, seed: u64) {
     let (sleeper, reader) = (thread::current(), std::sync::mpsc::channel::<thread::Thread>());
     let taker = thread::spawn(move || {
         reader.0.send(thread::current()).unwrap();
-        let (mut draws, mut taken) = (Draws(seed), 0);
+        let (mut random, mut taken) = (Prng::new(seed), 0);
         while taken < total {
-            let most = 8 + draws.below(3_000);
+            let most = 8 + random.below(3_000) as usize;
             taken += match read_some(&mut server, taken, most) {
                 0 => {
                     if !server.arm(NEWS).unwrap() {
@@ -127,10 +118,10 @@ fn stream_between_threads(total: usize, seed: u64) {
         }
     });
     let taking = reader.1.recv().unwrap();
-    let (mut draws, mut sent) = (Draws(seed + 1), 0);
+    let (mut random, mut sent) = (Prng::new(seed + 1), 0);
     while sent < total {
-        let most = (1 + draws.below(6_000)).min(total - sent);
-        let count = write_some(&mut client, sent, most, &mut draws);
+        let most = (1 + random.below(6_000) as usize).min(total - sent);
+        let count = write_some(&mut client, sent, most, &mut random);
         sent += count;
         if client.claim(NEWS).is_some() {
             taking.unpark();

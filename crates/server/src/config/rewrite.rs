@@ -308,7 +308,7 @@ mod tests {
         let options: Vec<&Row> = rows().collect();
         let mut text = Vec::new();
         for _ in 0..random.below(12) {
-            let row = options[random.below(options.len() as u64) as usize];
+            let row = random.pick(&options);
             let name = row.alias.filter(|_| random.below(2) == 0).unwrap_or(row.name);
             let line = match random.below(5) {
                 0 => "# a comment, 'half".to_owned(),

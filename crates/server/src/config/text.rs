@@ -71,9 +71,7 @@ mod tests {
         for seed in 0..2_000 {
             let mut random = Prng::new(seed);
             let alphabet = b"a \"'\\x41\r\t#*$\0\xff";
-            let line: Vec<u8> = (0..random.below(40))
-                .map(|_| alphabet[random.below(alphabet.len() as u64) as usize])
-                .collect();
+            let line: Vec<u8> = (0..random.below(40)).map(|_| random.pick(alphabet)).collect();
             let Some(words) = words(&line) else { continue };
             assert!(words.len() <= 40, "seed {seed}");
         }

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
 use super::Report;
-use crate::clock::realtime;
+use crate::clock::{local_parts, realtime};
 
 /// Bytes that are written in one piece at most.
 const BUFFER_BYTES: usize = 512;
@@ -32,12 +32,7 @@ static ZONE_SECONDS: AtomicI64 = AtomicI64::new(0);
 
 /// Finds out what may not be asked for later.
 pub(super) fn prepare() {
-    let seconds: libc::time_t = realtime().0.div_euclid(1000);
-    // SAFETY: `tm` is a plain C struct for which all-zero bytes are a value.
-    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers refer to live locals of the right types; the call keeps neither.
-    unsafe { libc::localtime_r(&raw const seconds, &raw mut parts) };
-    ZONE_SECONDS.store(parts.tm_gmtoff, Ordering::SeqCst);
+    ZONE_SECONDS.store(local_parts(realtime()).tm_gmtoff, Ordering::SeqCst);
 }
 
 /// Writes to the log without allocating or locking; what cannot be written is lost.

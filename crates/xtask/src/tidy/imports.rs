@@ -15,7 +15,7 @@ const ROWS: &[Row] = &[
     row("base", &[]),
     row("sys", &["base"]),
     over_memory("arena", &["base"]),
-    row("ring", &["arena", "sys"]),
+    Row { name: "ring", may_use: &["arena", "sys"], tests_may_use: &["base"] },
     row("resp", &["base"]),
     row("collections", &["base"]),
     row("effects", &["base"]),

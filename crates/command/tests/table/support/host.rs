@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use command::{
-    ClientInfo, Clients, ConfigError, Crash, Host, InfoKind, InfoSections, Observer, Pause,
-    Process, RewriteError, SessionState, SharedMemory, ShutdownError, ShutdownRequest, Unavailable,
-    Wake,
+    ClientInfo, Clients, ConfigError, Host, InfoKind, InfoSections, Observer, Process,
+    SessionState, SharedMemory, ShutdownError, ShutdownRequest, Unavailable,
 };
 use keyspace::Served;
 
@@ -75,14 +74,8 @@ impl Host for TestHost {
         if include { "# Server\r\n".to_owned() } else { String::new() }
     }
 
-    fn set_active_expire(&self, _: bool) {}
-
     fn sleep(&self, duration: Duration) {
         self.slept.set(duration);
-    }
-
-    fn may_serve(&self, _: u64) -> bool {
-        true
     }
 
     fn tell_served(&self, _: Served) {}
@@ -111,39 +104,9 @@ impl Clients for TestHost {
         let info = ClientInfo { id, address: "1.2.3.4:5".into(), idle_s: 9, ..Default::default() };
         [7, 8].contains(&id).then_some(info)
     }
-
-    fn end(&self, _: &[u64]) -> usize {
-        0
-    }
-
-    fn unblock(&self, _: u64, _: Wake) -> bool {
-        false
-    }
-
-    fn pause(&self, _: Pause, _: Duration) {}
-
-    fn resume(&self) {}
 }
 
 impl Process for TestHost {
-    fn config_rewrite(&self) -> Result<(), RewriteError> {
-        Err(RewriteError::NoFile)
-    }
-
-    fn config_rewrite_all(&self) -> Result<(), RewriteError> {
-        Err(RewriteError::NoFile)
-    }
-
-    fn pause_service(&self, _: bool) {}
-
-    fn log(&self, _: &[u8]) {}
-
-    fn print(&self, _: &str) {}
-
-    fn crash(&self, crash: Crash) -> ! {
-        panic!("{crash:?} on request")
-    }
-
     fn shutdown(&self, request: ShutdownRequest) -> Result<(), ShutdownError> {
         self.shutdown.set(Some(request));
         Ok(())

@@ -5,17 +5,17 @@ mod host;
 mod render;
 
 use std::cell::Cell;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
-use base::{DatabaseIndex, Key, Lsn, UnixMs};
+use base::{Key, UnixMs};
 use command::{
     Args, Command, CommandError, ControlContext, Flags, Handler, Need, Next, ReadContext, Room,
     SessionContext, SessionState, Transaction, Unfinished, WriteContext,
 };
-use effects::{RecordView, ReplicationStream};
-use keyspace::{Access, EffectSink, Keyspace, Record, Uploader, Watches};
+use effects::Recording;
+use keyspace::{Access, Keyspace, Uploader, Watches};
 use resp::{OwnedRequest, Reply, RequestView, Value};
 
 pub use host::TestHost;
@@ -30,25 +30,7 @@ pub struct World {
     pub now: UnixMs,
     watches: Watches,
     random: Prng,
-    sink: Arc<Recorded>,
-}
-
-#[derive(Default)]
-struct Recorded {
-    /// As RESP commands, the first of them in database 0.
-    text: Mutex<Vec<u8>>,
-}
-
-impl EffectSink for Recorded {
-    fn append(&self, record: &Record<'_>) -> Lsn {
-        let (mut stream, mut bytes) =
-            (ReplicationStream::in_database(DatabaseIndex(0)), Vec::new());
-        record.encode(Lsn(0), &mut bytes);
-        let mut text = self.text.lock().unwrap();
-        let record = RecordView::read(&bytes).expect("what was written can be read");
-        record.changes().for_each(|change| stream.write_change(&change, &mut text));
-        Lsn(text.len() as u64)
-    }
+    sink: Arc<Recording>,
 }
 
 impl World {
@@ -57,7 +39,7 @@ impl World {
         let config =
             ArenaConfig { shard_count: 8, database_count: 16, hash_keys: base::HashKeys::fixed(7) };
         let keyspace = Keyspace::new(Arena::new(source, config).unwrap());
-        let sink = Arc::new(Recorded::default());
+        let sink = Arc::new(Recording::default());
         keyspace.set_sink(Some(sink.clone()));
         World {
             keyspace,
@@ -70,14 +52,9 @@ impl World {
         }
     }
 
-    /// Returns the effects since the last call, as text with spaces for line ends and without the
-    /// lengths.
+    /// Returns the effects since the last call, as the words of Redis commands.
     pub fn effects(&self) -> String {
-        let bytes = std::mem::take(&mut *self.sink.text.lock().unwrap());
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let is_length = |line: &str| line.starts_with(['*', '$']);
-        let words = text.split("\r\n").filter(|line| !is_length(line) && !line.is_empty());
-        words.collect::<Vec<_>>().join(" ")
+        self.sink.take_commands().join(" ")
     }
 
     /// Runs a request that is written as words with spaces between.
