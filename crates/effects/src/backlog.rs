@@ -18,6 +18,9 @@ use base::Lsn;
 use crate::admission::{Admission, Refused};
 use crate::record::{EffectSink, Record, RecordHeader};
 
+/// The least that a backlog may be told to keep, in bytes: one in each half.
+pub const BACKLOG_BYTES_MIN: u64 = 2;
+
 /// Room behind a half for the record that fills it, so that a usual one does not move the half.
 const RECORD_BYTES_USUAL: usize = 64 * 1024;
 
@@ -76,10 +79,10 @@ impl Backlog {
     /// is waited for is too far behind.
     ///
     /// # Panics
-    /// When `bytes` is below 2.
+    /// When `bytes` is below [`BACKLOG_BYTES_MIN`].
     pub fn new(bytes: u64, admission: Arc<Admission>) -> Backlog {
+        assert!(bytes >= BACKLOG_BYTES_MIN, "a backlog of {bytes} bytes keeps nothing");
         let half_bytes = usize::try_from(bytes / 2).expect("an address has 64 bits");
-        assert!(half_bytes > 0, "a backlog of {bytes} bytes keeps nothing");
         let [newer, older] = [new_half(half_bytes), new_half(half_bytes)];
         let halves = Halves { newer, older, end: 0, required: Vec::new(), next_id: 0 };
         Backlog {

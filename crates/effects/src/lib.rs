@@ -23,7 +23,7 @@ mod recording;
 mod replication;
 
 pub use admission::{Admission, Refused};
-pub use backlog::{Backlog, BacklogExtent, Consumer, Lost};
+pub use backlog::{BACKLOG_BYTES_MIN, Backlog, BacklogExtent, Consumer, Lost};
 pub use change::{Cause, Change};
 pub use effect::{Arguments, Effect, Expiry};
 pub use events::{EventClass, KeyspaceEvent, keyspace_events};

@@ -23,13 +23,19 @@ impl Runtime {
             self.keyspace().set_sink(Some(Arc::clone(&backlog) as Arc<_>));
             backlog
         });
-        self.count_stream();
+        self.count_backlog();
         backlog
     }
 
-    /// Counts the memory that the stream has taken or given back since the last call.
-    pub(crate) fn count_stream(&self) {
-        if let Some(backlog) = self.stream.backlog.get() {
+    /// Returns the latest changes, if they are kept.
+    pub fn kept_backlog(&self) -> Option<&Arc<Backlog>> {
+        self.stream.backlog.get()
+    }
+
+    /// Counts the memory that the backlog has taken or given back since the last call: one load
+    /// where that is none.
+    pub fn count_backlog(&self) {
+        if let Some(backlog) = self.kept_backlog() {
             backlog.tell_memory(|grown, shrunk| self.recharge(shrunk, grown));
         }
     }

@@ -55,7 +55,7 @@ impl Sweeper {
         if options.expires {
             self.expire_at_times(runtime, options, observer);
         }
-        runtime.count_stream();
+        runtime.count_backlog();
         keyspace.arena().reclaim();
         keyspace.drop_retired();
         keyspace.take_touches(runtime.clock().wall());

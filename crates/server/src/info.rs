@@ -257,7 +257,7 @@ fn persistence(shared: &Shared, fields: &mut Fields) {
     fields.add("aof_last_write_status", "ok");
     fields.add_zeroes(&["aof_last_cow_size"]);
     fields.add_zeroes(&["module_fork_in_progress", "module_fork_last_cow_size"]);
-    if let Some(backlog) = &shared.backlog {
+    if let Some(backlog) = shared.runtime.kept_backlog() {
         let extent = backlog.extent();
         fields.add("effect_backlog_start", extent.start.0);
         fields.add("effect_backlog_end", extent.end.0);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::UnixMs;
 use command::{ConfigError, RewriteError, ShutdownError, ShutdownRequest};
-use effects::{Backlog, EffectSink};
+use effects::BACKLOG_BYTES_MIN;
 use engine::{Position, Tally, Watch};
 use keyspace::Keyspace;
 use runtime::{Environment, Memory, Options, Runtime};
@@ -60,8 +60,6 @@ pub struct Shared {
     pub shares: Arc<Shares>,
     /// Descriptors on their way to other processes.
     pub outbound: Outbound,
-    /// The latest effects, when they are kept.
-    pub backlog: Option<Arc<Backlog>>,
     /// Closes what may take long to close.
     pub closer: Arc<dyn Closer>,
     /// The TCP listeners.
@@ -166,15 +164,8 @@ impl Shared {
             .map_err(|error| error.to_string())?;
         let segments = runtime.segments().expect("a server's memory can be mapped by others");
         let segments = Arc::clone(segments);
-        let backlog = (settings.instance.effect_backlog_bytes > 1)
-            .then(|| Arc::clone(runtime.keyspace().admission()))
-            .map(|admission| {
-                Arc::new(Backlog::new(settings.instance.effect_backlog_bytes, admission))
-            });
-        if let Some(backlog) = &backlog {
-            charge_backlog(backlog, runtime.keyspace());
-            let sink = Arc::clone(backlog) as Arc<dyn EffectSink>;
-            runtime.keyspace().set_sink(Some(sink));
+        if settings.instance.effect_backlog_bytes >= BACKLOG_BYTES_MIN {
+            runtime.backlog();
         }
         let mailboxes: io::Result<Box<[Arc<Mailbox>]>> =
             (0..worker_count).map(|_| Mailbox::new().map(Arc::new)).collect();
@@ -187,7 +178,6 @@ impl Shared {
             making_upload: Mutex::default(),
             outbound: Outbound::new(Arc::clone(&shares)),
             shares,
-            backlog,
             closer: Arc::new(Closings::default()),
             listeners: Listeners::default(),
             clients: Registry::default(),
@@ -508,7 +498,12 @@ fn options(settings: &Settings, worker_count: usize) -> Options {
     };
     let database_count = settings.access.database_count;
     let tuning = settings.tuning();
-    Options { memory, worker_count, database_count, tuning, ..Options::default() }
+    // Without the option nobody follows the effects; whoever will gets what an instance keeps.
+    let backlog_bytes = match settings.instance.effect_backlog_bytes {
+        bytes if bytes >= BACKLOG_BYTES_MIN => bytes,
+        _ => Options::default().backlog_bytes,
+    };
+    Options { memory, worker_count, database_count, backlog_bytes, tuning }
 }
 
 /// How far the server is on its way to end.
@@ -589,12 +584,4 @@ impl Shutdown {
         self.waker.wake();
         is_first
     }
-}
-
-/// Tells `keyspace` how the memory of `backlog` has changed. Costs one load where it has not.
-pub fn charge_backlog(backlog: &Backlog, keyspace: &Keyspace) {
-    backlog.tell_memory(|grown, shrunk| {
-        keyspace.charge(grown);
-        keyspace.discharge(shrunk);
-    });
 }

@@ -432,7 +432,7 @@ fn backlog_follows_the_writes() {
     let server = TestServer::start("effect-backlog-size 1mb");
     let mut client = server.client();
     ask(&mut client, b"SET a 1\r\nGET a\r\nDEL a\r\n", b"+OK\r\n$1\r\n1\r\n:1\r\n");
-    let extent = server.shared.backlog.as_ref().unwrap().extent();
+    let extent = server.shared.runtime.backlog().extent();
     assert!(extent.end > extent.start, "{extent:?}");
 }
 

@@ -22,7 +22,7 @@ use crate::config::Settings;
 use crate::connection::{Connection, End, Flushed, Turn, WorkerContext};
 use crate::listen::Listener;
 use crate::mailbox::{Mailbox, Message};
-use crate::shared::{Shared, charge_backlog};
+use crate::shared::Shared;
 use crate::slab::{Slab, Token};
 use crate::statistics::WorkerCounters;
 use crate::transport::{Endpoint, OpenContext, Pending, TransportEnd};
@@ -615,9 +615,7 @@ impl<'s> Worker<'s> {
             self.shared.runtime.recharge(self.histogram_bytes, histogram_bytes);
             self.histogram_bytes = histogram_bytes;
         }
-        if let Some(backlog) = &self.shared.backlog {
-            charge_backlog(backlog, self.shared.keyspace());
-        }
+        self.shared.runtime.count_backlog();
         let bytes = self.unreported_bytes;
         if bytes.abs() < REPORTED_BYTES_MIN {
             return;
