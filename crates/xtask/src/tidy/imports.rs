@@ -18,8 +18,9 @@ const ROWS: &[Row] = &[
     row("ring", &["arena", "sys"]),
     row("resp", &["base"]),
     row("collections", &["base"]),
+    row("rdb", &["base", "collections"]),
     row("effects", &["base"]),
-    over_memory("keyspace", &["base", "arena", "collections", "effects"]),
+    over_memory("keyspace", &["base", "arena", "collections", "rdb", "effects"]),
     Row {
         name: "command",
         may_use: &["base", "resp", "collections", "keyspace"],
@@ -73,8 +74,8 @@ const ROWS: &[Row] = &[
 const OWNED_OUTSIDE: [(&str, &str); 1] = [("libc", "sys")];
 
 /// The crates that are functions of their arguments: the engine and everything below it.
-pub const PURE_CRATES: [&str; 8] =
-    ["arena", "base", "collections", "command", "effects", "engine", "keyspace", "resp"];
+pub const PURE_CRATES: [&str; 9] =
+    ["arena", "base", "collections", "command", "effects", "engine", "keyspace", "rdb", "resp"];
 
 /// Sources of randomness, sockets and threads: none may reach a pure crate.
 const IMPURE_OUTSIDE: [&str; 6] = ["fastrand", "getrandom", "mio", "rand", "rayon", "tokio"];
