@@ -33,7 +33,7 @@ use std::{fmt, str};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Lsn, SLOT_COUNT, Slot, UnixMs};
 
 use crate::change::{Cause, Change};
-use crate::effect::{Arguments, Effect, Expiry};
+use crate::effect::{Arguments, Effect, Expiry, StoredForm};
 use crate::events::EventClass;
 
 /// The version of the format.
@@ -73,6 +73,8 @@ mod kind {
     pub const FLUSH_DATABASE: u8 = 14;
     pub const FLUSH_ALL: u8 = 15;
     pub const SWAP_DATABASES: u8 = 16;
+    pub const RESTORE: u8 = 17;
+    pub const RESTORE_UNTIL: u8 = 18;
 }
 
 /// Takes the record of each write, in the order in which writes that touch the same key happened.
@@ -250,6 +252,16 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
             put(&[key]);
             kind::MAKE_TEXT
         }
+        Effect::Restore { key, payload, form, expires_at } => match expires_at {
+            None => {
+                put(&[key, payload, &[form as u8]]);
+                kind::RESTORE
+            }
+            Some(at) => {
+                put(&[key, payload, &[form as u8], &at.0.to_le_bytes()]);
+                kind::RESTORE_UNTIL
+            }
+        },
         Effect::Delete { key } => {
             put(&[key]);
             kind::DELETE
@@ -501,6 +513,18 @@ fn read_effect(kind: u8, bytes: &[u8]) -> Option<Effect<'_>> {
             Effect::SetRange { key, offset, bytes }
         }
         kind::MAKE_TEXT => Effect::MakeText { key: rest.next()? },
+        kind::RESTORE | kind::RESTORE_UNTIL => Effect::Restore {
+            key: rest.next()?,
+            payload: rest.next()?,
+            form: match rest.next()? {
+                [number] => StoredForm::of(*number)?,
+                _ => return None,
+            },
+            expires_at: match kind {
+                kind::RESTORE => None,
+                _ => Some(time(rest.next()?)?),
+            },
+        },
         kind::DELETE => Effect::Delete { key: rest.next()? },
         kind::EXPIRE_AT => Effect::ExpireAt { key: rest.next()?, at: time(rest.next()?)? },
         kind::PERSIST => Effect::Persist { key: rest.next()? },
@@ -589,6 +613,13 @@ mod tests {
             Effect::Append { key, suffix: value },
             Effect::SetRange { key, offset: random.next(), bytes: &some },
             Effect::MakeText { key },
+            Effect::Restore { key, payload: value, form: StoredForm::Raw, expires_at: None },
+            Effect::Restore {
+                key,
+                payload: value,
+                form: StoredForm::of(1 + random.below(8) as u8).expect("there are eight"),
+                expires_at: Some(at),
+            },
             Effect::Delete { key },
             Effect::ExpireAt { key, at },
             Effect::Persist { key },

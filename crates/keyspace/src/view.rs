@@ -11,7 +11,7 @@ use base::{DatabaseIndex, Key, UnixMs};
 use collections::Rules;
 
 use crate::guard::ShardsRef;
-use crate::object::{Kind, Object, kind_of};
+use crate::object::{Content, Kind, Object, kind_of};
 use crate::recorder::Recorder;
 use crate::shard::{DatabaseShard, Shard, SlotCount, is_expired};
 use crate::tracking::idle_seconds;
@@ -129,6 +129,17 @@ impl<'g> ReadView<'g> {
         count_lookup(shard, found.is_some());
         let part = shard.database(self.database)?;
         Some(part.object_of(found?))
+    }
+
+    /// Returns what `key` holds, of any type, marked as used; counts a hit or a miss.
+    pub fn content(&self, key: &Key<'_>) -> Option<Content<'g>> {
+        let entry = self.entry(key)?;
+        if entry.is_adopted() {
+            let copies = self.copies.expect("what is not owned has been copied");
+            let copy = copies.of(key).expect("what is not owned has been copied");
+            return Some(Content::String(copy.into()));
+        }
+        Some(self.part(key).expect("it has an entry").object_of(entry).content())
     }
 
     /// Returns the string at `key`, marked as used; counts a hit or a miss.

@@ -55,6 +55,11 @@ impl<E: fmt::Display> fmt::Display for DecodeError<E> {
 
 impl<E: fmt::Debug + fmt::Display> std::error::Error for DecodeError<E> {}
 
+/// Returns whether `bytes`, a payload without its footer, say that they are a string.
+pub fn is_string(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&kind::STRING)
+}
+
 /// Returns the value that `bytes` are, a payload without its footer, all of them.
 ///
 /// Before memory is taken `ask` is told of how much in all; it is asked again where more turns out

@@ -26,7 +26,7 @@ mod writer;
 mod ziplist;
 mod zipmap;
 
-pub use decode::{DecodeError, Forms, Value, decode};
+pub use decode::{DecodeError, Forms, Value, decode, is_string};
 pub use encode::{Stored, encode, encoded_bytes_max};
 pub use payload::{FOOTER_BYTES, PayloadError, VERSION, open, seal};
 

@@ -23,10 +23,13 @@ const ROWS: &[Row] = &[
     over_memory("keyspace", &["base", "arena", "collections", "rdb", "effects"]),
     Row {
         name: "command",
-        may_use: &["base", "resp", "collections", "keyspace"],
+        may_use: &["base", "resp", "collections", "rdb", "keyspace"],
         tests_may_use: &["arena", "ring", "sys", "effects"],
     },
-    over_memory("engine", &["base", "resp", "collections", "effects", "keyspace", "command"]),
+    over_memory(
+        "engine",
+        &["base", "resp", "collections", "rdb", "effects", "keyspace", "command"],
+    ),
     row(
         "runtime",
         &[
