@@ -3,6 +3,7 @@
 mod r#await;
 mod copy;
 mod del;
+mod dump;
 mod exists;
 mod expire;
 mod expireat;
@@ -18,6 +19,7 @@ mod pttl;
 mod randomkey;
 mod rename;
 mod renamenx;
+mod restore;
 mod scan;
 mod touch;
 mod ttl;
@@ -33,6 +35,7 @@ pub static GENERIC: &[&Command] = &[
     &r#await::AWAIT,
     &copy::COPY,
     &del::DEL,
+    &dump::DUMP,
     &exists::EXISTS,
     &expire::EXPIRE,
     &expireat::EXPIREAT,
@@ -48,6 +51,7 @@ pub static GENERIC: &[&Command] = &[
     &randomkey::RANDOMKEY,
     &rename::RENAME,
     &renamenx::RENAMENX,
+    &restore::RESTORE,
     &scan::SCAN,
     &touch::TOUCH,
     &ttl::TTL,
