@@ -28,7 +28,7 @@ mod zipmap;
 
 pub use decode::{DecodeError, Forms, Value, decode, is_string};
 pub use encode::{Stored, encode, encoded_bytes_max};
-pub use payload::{FOOTER_BYTES, PayloadError, VERSION, open, seal};
+pub use payload::{FOOTER_BYTES, PayloadError, VERSION, open, seal, seal_as};
 
 /// The kinds of values, as their first byte says.
 ///

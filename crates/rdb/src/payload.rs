@@ -47,7 +47,12 @@ impl std::error::Error for PayloadError {}
 
 /// Appends the footer to `value`, which is all of the payload before it.
 pub fn seal(value: &mut Vec<u8>) {
-    value.extend_from_slice(&VERSION.to_le_bytes());
+    seal_as(VERSION, value);
+}
+
+/// As [`seal`], with another version: for those who read no newer one.
+pub fn seal_as(version: u16, value: &mut Vec<u8>) {
+    value.extend_from_slice(&version.to_le_bytes());
     let checksum = CHECKSUM.checksum(value);
     value.extend_from_slice(&checksum.to_le_bytes());
 }

@@ -67,7 +67,17 @@ const ROWS: &[Row] = &[
     row(
         "tests",
         &[
-            "base", "sys", "arena", "ring", "resp", "effects", "keyspace", "command", "engine",
+            "base",
+            "sys",
+            "arena",
+            "ring",
+            "resp",
+            "collections",
+            "rdb",
+            "effects",
+            "keyspace",
+            "command",
+            "engine",
             "client",
         ],
     ),
