@@ -36,8 +36,8 @@ fn read<'a>(value: &'a [u8], forms: &Forms<'_>) -> Option<Value<'a>> {
         asked = bytes;
         if bytes > ROOM_BYTES { Err(()) } else { Ok(()) }
     });
-    // A compressed byte stands for 88 at most, and a part of one byte may take a place of its own.
-    assert!(asked <= 4096 + 512 * value.len() as u64, "{asked} for {}", value.len());
+    // A compressed byte stands for 88 at most, and each two of them may be a part of a table.
+    assert!(asked <= 4096 + 88 * 80 * value.len() as u64, "{asked} for {}", value.len());
     match read {
         Ok(value) => {
             if let Value::Collection(collection) = &value {

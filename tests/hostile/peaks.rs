@@ -340,7 +340,8 @@ fn written(fulls: &[bool]) -> impl Iterator<Item = (Request, bool)> {
         .flat_map(move |&full| requests.clone().into_iter().map(move |request| (request, full)))
 }
 
-/// Returns payloads that expand to much more than they are, and one that says that it does.
+/// Returns payloads that expand to much more than they are, and one that says that it does. Their
+/// parts are of the size that the allocator gives back once they are freed.
 fn payloads() -> Vec<Vec<u8>> {
     const EXPANDED_BYTES: usize = 40_000_000;
     let zeroes = vec![0; EXPANDED_BYTES];
@@ -348,13 +349,13 @@ fn payloads() -> Vec<Vec<u8>> {
     (rules.hash_entries, rules.set_entries) = (u64::MAX, u64::MAX);
     let rules = Rules { limits: rules, hasher: SecretHasher::new([1, 1]) };
     let mut hash = Hash::default();
-    for number in 0..100_u32 {
-        hash.set(format!("{number:03}").as_bytes(), &vec![b'v'; 300_000], &rules);
+    for number in 0..30_u32 {
+        hash.set(format!("{number:03}").as_bytes(), &vec![b'v'; 1_000_000], &rules);
     }
-    let mut list = List::default();
-    (0..150).for_each(|_| list.push(End::Tail, &vec![b'e'; 200_000], rules.limits.list));
+    let mut list = List::large();
+    (0..30).for_each(|_| list.push(End::Tail, &vec![b'e'; 1_000_000], rules.limits.list));
     let mut set = Listpack::new();
-    (0..60_000_u32).for_each(|number| set.push_back(&number.to_le_bytes()));
+    (0..20_000_u32).for_each(|number| set.push_back(&number.to_le_bytes()));
     let set = Set::from_pack(set).expect("no member is there twice");
     let hash = Collection::Hash(hash);
     let (list, set) = (Collection::List(list), Collection::Set(set));

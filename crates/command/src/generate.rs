@@ -164,7 +164,8 @@ impl Draw for Generator {
 /// The name of an argument that is a value as bytes.
 pub const PAYLOAD_NAME: &str = "serialized-value";
 
-/// Returns the payload of a value of any type, drawn from `random`, whose parts are at most so long.
+/// Returns the payload of a value of any type, drawn from `random`, whose parts are at most so
+/// long.
 pub fn payload(random: &mut Prng, part_bytes_max: u64) -> Vec<u8> {
     let most = [4, 40, 200][random.below(3) as usize];
     let are_integers = random.one_in(3);

@@ -226,20 +226,7 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
         arguments.iter().for_each(|argument| put_argument(argument, out));
     };
     match *effect {
-        Effect::Set { key, value, expiry } => match expiry {
-            Expiry::Clear => {
-                put(&[key, value]);
-                kind::SET
-            }
-            Expiry::Keep => {
-                put(&[key, value]);
-                kind::SET_KEEPING_TIME
-            }
-            Expiry::At(at) => {
-                put(&[key, value, &at.0.to_le_bytes()]);
-                kind::SET_UNTIL
-            }
-        },
+        Effect::Set { key, value, expiry } => put_set(key, value, expiry, &mut put),
         Effect::Append { key, suffix } => {
             put(&[key, suffix]);
             kind::APPEND
@@ -252,16 +239,14 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
             put(&[key]);
             kind::MAKE_TEXT
         }
-        Effect::Restore { key, payload, form, expires_at } => match expires_at {
-            None => {
-                put(&[key, payload, &[form as u8]]);
-                kind::RESTORE
-            }
-            Some(at) => {
-                put(&[key, payload, &[form as u8], &at.0.to_le_bytes()]);
-                kind::RESTORE_UNTIL
-            }
-        },
+        Effect::Restore { key, payload, form, expires_at: None } => {
+            put(&[key, payload, &[form as u8]]);
+            kind::RESTORE
+        }
+        Effect::Restore { key, payload, form, expires_at: Some(at) } => {
+            put(&[key, payload, &[form as u8], &at.0.to_le_bytes()]);
+            kind::RESTORE_UNTIL
+        }
         Effect::Delete { key } => {
             put(&[key]);
             kind::DELETE
@@ -296,6 +281,25 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
         Effect::SwapDatabases { a, b } => {
             put(&[&[a.0], &[b.0]]);
             kind::SWAP_DATABASES
+        }
+    }
+}
+
+/// Puts the arguments of [`Effect::Set`] and returns its kind.
+#[inline]
+fn put_set(key: &[u8], value: &[u8], expiry: Expiry, put: &mut impl FnMut(&[&[u8]])) -> u8 {
+    match expiry {
+        Expiry::Clear => {
+            put(&[key, value]);
+            kind::SET
+        }
+        Expiry::Keep => {
+            put(&[key, value]);
+            kind::SET_KEEPING_TIME
+        }
+        Expiry::At(at) => {
+            put(&[key, value, &at.0.to_le_bytes()]);
+            kind::SET_UNTIL
         }
     }
 }

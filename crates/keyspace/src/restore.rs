@@ -67,9 +67,9 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Returns the effect that makes the key what it is now: its value, how that is stored, and when
-    /// it expires. Whoever applies it needs nothing else. The payload is written to `payload`, which
-    /// is empty; [`rdb::encoded_bytes_max`] bounds it.
+    /// Returns the effect that makes the key what it is now: its value, how that is stored, and
+    /// when it expires. Whoever applies it needs nothing else. The payload is written to
+    /// `payload`, which is empty; [`rdb::encoded_bytes_max`] bounds it.
     pub fn restoring_effect<'e>(&self, payload: &'e mut Vec<u8>) -> Effect<'e>
     where
         'a: 'e,
@@ -118,8 +118,8 @@ impl WriteView<'_> {
         Ok(Restored { payload, value, form, scratch })
     }
 
-    /// Makes `key` hold what was read, in place of what it holds, until `expires_at`, which may have
-    /// passed.
+    /// Makes `key` hold what was read, in place of what it holds, until `expires_at`, which may
+    /// have passed.
     ///
     /// # Errors
     /// NeedRoom before any change.
@@ -187,7 +187,8 @@ impl Place<'_> {
     }
 }
 
-/// Returns how `value` is stored where `wanted` says, or nothing does; `None` where it cannot be so.
+/// Returns how `value` is stored where `wanted` says, or nothing does; `None` where it cannot be
+/// so.
 fn form_to_store(value: &Value<'_>, wanted: Option<StoredForm>) -> Option<StoredForm> {
     let by_value = match value {
         Value::Collection(collection) => form_of_collection(collection.encoding()),

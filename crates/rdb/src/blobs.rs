@@ -187,8 +187,8 @@ pub(crate) fn list(reader: &mut Reader<'_>, kind: u8, forms: &Forms<'_>) -> Opti
     settle_list(list, forms)
 }
 
-/// Returns a bound of what a value of `kind`, of a block of `bytes`, takes beside the block while it
-/// is made.
+/// Returns a bound of what a value of `kind`, of a block of `bytes`, takes beside the block while
+/// it is made.
 pub(crate) fn extra_bytes(kind: u8, bytes: u64) -> u64 {
     match kind {
         kind::LIST_ZIPLIST => 4 * bytes,

@@ -5,11 +5,11 @@
 //!
 //! *Layout*: `payload.rs` is the footer. `encode.rs` writes a value, `writer.rs` the lengths and
 //! strings that it is made of. `decode.rs` reads one, `reader.rs` lengths and strings, `strings.rs`
-//! what a value of single strings becomes, `blobs.rs` values that lie in one block; `ziplist.rs` and
-//! `zipmap.rs` are the blocks of older versions. `lzf.rs` compresses.
-//! *Invariants*: no bytes make reading panic; nothing is allocated that the caller was not asked for
-//! before, and a length that the bytes cannot justify is refused; the cost is linear in the bytes,
-//! but for a sort.
+//! what a value of single strings becomes, `blobs.rs` values that lie in one block; `ziplist.rs`
+//! and `zipmap.rs` are the blocks of older versions. `lzf.rs` compresses.
+//! *Invariants*: no bytes make reading panic; nothing is allocated that was not asked for before,
+//! and a length that the bytes cannot justify is refused; the cost is linear in the bytes, but for
+//! a sort.
 //! *Not here*: keys, times to live, files of many values.
 //!
 //! Source: Redis 7.2, `rdb.c`; versions up to 11 are read, 11 is written.

@@ -1,5 +1,5 @@
-//! Collections whose parts are strings of their own: the tables of Redis, and the lists of its first
-//! versions.
+//! Collections whose parts are strings of their own: the tables of Redis, and the lists of its
+//! first versions.
 //!
 //! Each is made as a table first, which finds what is there twice, and becomes compact where the
 //! rules have it so. What it is in the end depends on its parts and the rules alone.
@@ -147,8 +147,8 @@ pub(crate) fn sorted_set<'a>(
     settled(Collection::SortedSet(set), encoding, forms)
 }
 
-/// Returns `collection`, which was to become one of `encoding`, unless that had to be and it is not:
-/// where the rules alone would have it compact, and it is too large for that, it stays large.
+/// Returns `collection`, which was to become one of `encoding`, unless that had to be and it is
+/// not: where the rules alone would have it compact, and it is too large for that, it stays large.
 pub(crate) fn settled(
     collection: Collection,
     encoding: CollectionEncoding,

@@ -43,8 +43,8 @@ pub static RESTORE: Command = Command {
         ("5.0.0", "Added the `ABSTTL` modifier."),
         ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
     ],
-    note: "Every length and part is checked whatever `sanitize-dump-payload` says, bytes behind the \
-           value are refused, and so are streams and values of modules.",
+    note: "Every length and part is checked whatever `sanitize-dump-payload` says, bytes behind \
+           the value are refused, and so are streams and values of modules.",
     example: "> RESTORE lake 0 deep\n(error) ERR DUMP payload version or checksum are wrong",
     handler: Handler::Write(run),
     ..Command::DEFAULT
