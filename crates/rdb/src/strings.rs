@@ -27,7 +27,10 @@ impl Sizes {
 }
 
 pub(crate) fn list(reader: &mut Reader<'_>, forms: &Forms<'_>) -> Option<Collection> {
-    let (mut list, mut buffer) = (List::large(), Vec::new());
+    // Elsewhere the limit may be another than where the list was one listpack.
+    let is_one = forms.encoding == Some(CollectionEncoding::Listpack);
+    let mut list = if is_one { List::default() } else { List::large() };
+    let mut buffer = Vec::new();
     let limit = forms.rules.limits.list;
     for _ in 0..reader.count()? {
         reader.text()?.with_bytes(&mut buffer, |element| list.push(End::Tail, element, limit))?;

@@ -331,6 +331,32 @@ fn scores_in_text_and_sorted_sets_in_any_order_are_read() {
 }
 
 #[test]
+fn an_encoding_that_is_asked_for_is_had_whatever_the_rules_say() {
+    let mut rules = rules();
+    rules.limits.list = ListLimit(1);
+    rules.limits.set_integers = 0;
+    let of = |value: &[u8], encoding| {
+        let forms = Forms { encoding: Some(encoding), ..forms(&rules) };
+        match read(value, &forms)? {
+            Value::Collection(collection) => Some((collection.encoding(), collection.len())),
+            Value::String(_) => None,
+        }
+    };
+    let (list, set) = (b"\x01\x02\x01a\x01b", b"\x02\x02\xC0\x01\xC0\x02");
+    for (value, encoding) in [
+        (&list[..], CollectionEncoding::Listpack),
+        (list, CollectionEncoding::Quicklist),
+        (set, CollectionEncoding::Intset),
+        (set, CollectionEncoding::Listpack),
+        (set, CollectionEncoding::HashTable),
+    ] {
+        assert_eq!(of(value, encoding), Some((encoding, 2)));
+    }
+    assert_eq!(of(list, CollectionEncoding::HashTable), None);
+    assert_eq!(of(b"\x02\x01\x01a", CollectionEncoding::Intset), None);
+}
+
+#[test]
 fn an_element_that_is_a_node_of_its_own_is_read() {
     let list = collection(b"\x12\x01\x01\x05alone").unwrap();
     assert_eq!((text(&list), list.encoding().name()), (vec![b"alone".to_vec()], "quicklist"));
