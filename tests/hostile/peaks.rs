@@ -373,7 +373,7 @@ fn payloads() -> Vec<Vec<u8>> {
     let mut payloads: Vec<Vec<u8>> = values.into_iter().map(payload).collect();
     // The string again, with a byte more than it expands to.
     let mut longer = rdb::open(&payloads[0]).expect("it was just made").to_vec();
-    let length = (EXPANDED_BYTES as u32).to_be_bytes();
+    let length = (EXPANDED_BYTES as u32).swap_bytes().to_le_bytes();
     let at = longer.windows(4).position(|word| word == length).expect("its length is there");
     longer[at + 3] += 1;
     rdb::seal(&mut longer);

@@ -115,8 +115,8 @@ impl<'a> Reader<'a> {
         Some(match (first >> 6, first) {
             (0, _) => Length::Of(u64::from(first)),
             (1, _) => Length::Of(u64::from(first & 0x3F) << 8 | u64::from(self.byte()?)),
-            (2, 0x80) => Length::Of(u64::from(u32::from_be_bytes(self.take()?))),
-            (2, 0x81) => Length::Of(u64::from_be_bytes(self.take()?)),
+            (2, 0x80) => Length::Of(u64::from(u32::from_le_bytes(self.take()?).swap_bytes())),
+            (2, 0x81) => Length::Of(u64::from_le_bytes(self.take()?).swap_bytes()),
             (2, _) => return None,
             _ => Length::Encoded(first & 0x3F),
         })

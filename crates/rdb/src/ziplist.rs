@@ -92,7 +92,8 @@ fn entry(bytes: &[u8]) -> Option<(usize, Content<'_>, usize)> {
         }
         0x80..=0xBF => {
             let (length, rest) = rest.split_first_chunk()?;
-            let (found, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+            let length = u32::from_le_bytes(*length).swap_bytes() as usize;
+            let (found, rest) = rest.split_at_checked(length)?;
             (Content::Text(found), rest)
         }
         0xC0 => integer(rest, 2)?,
