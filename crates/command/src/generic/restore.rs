@@ -28,15 +28,8 @@ pub static RESTORE: Command = Command {
         Arg::string("serialized-value"),
         Arg::word("replace", "REPLACE").optional().since("3.0.0"),
         Arg::word("absttl", "ABSTTL").optional().since("5.0.0"),
-        Arg::one_of(
-            "usage",
-            &[
-                Arg::integer("seconds").token("IDLETIME").within(0, 1_000_000),
-                Arg::integer("frequency").token("FREQ").within(0, 255),
-            ],
-        )
-        .optional()
-        .since("5.0.0"),
+        Arg::integer("seconds").token("IDLETIME").within(0, 1_000_000).optional().since("5.0.0"),
+        Arg::integer("frequency").token("FREQ").within(0, 255).optional().since("5.0.0"),
     ],
     history: &[
         ("3.0.0", "Added the `REPLACE` modifier."),
