@@ -6,6 +6,7 @@ mod command_rows;
 mod config_table;
 mod debug;
 mod differential;
+mod dumped_values;
 mod information;
 mod large_sets;
 mod large_values;

@@ -5,13 +5,16 @@
 //! A failure prints the seed: `FOREBAY_PEAKS_SEED=<seed>` repeats it. `FOREBAY_PEAKS_REQUESTS` is
 //! the number of requests of each row.
 
+use base::SecretHasher;
 use base::prng::Prng;
-use command::generate::Draw;
+use collections::{Collection, End, Hash, Limits, List, Listpack, Rules, Set};
+use command::generate::{Draw, PAYLOAD_NAME, payload};
 use command::{Arg, ArgKind, Command, Group, Handler, rows};
 use harness::{
     Connection, Kind, Launch, Request, Server, encode, info_field, kernel, number, poll_until,
-    words,
+    request, words,
 };
+use rdb::Stored;
 use resp::Value;
 
 use super::assert_healthy;
@@ -30,7 +33,7 @@ const PASSED_OVER: [(&str, &str); 2] =
     [("shutdown", "it ends the server"), ("config|set", "it moves the limit")];
 
 /// Requests that bring little and ask for much.
-const WRITTEN: [&str; 19] = [
+const WRITTEN: [&str; 22] = [
     "BITFIELD new OVERFLOW FAIL SET u8 0 300 SET u8 4294967288 300",
     "BITFIELD new SET u8 0 1 SET u8 240000000 1",
     "BITFIELD big SET u8 0 1 SET u8 159999992 1 GET u8 0",
@@ -50,6 +53,9 @@ const WRITTEN: [&str; 19] = [
     "SRANDMEMBER set -1000000",
     "DEBUG POPULATE 5 new 60000000",
     "DEBUG POPULATE 3 new 536870912",
+    "DUMP big",
+    "DUMP list",
+    "DUMP hash",
 ];
 
 /// The keys that requests find.
@@ -145,6 +151,7 @@ impl Draw for Large {
                 self.random.pick(arg.words).into()
             }
             ArgKind::Key(_) => self.random.pick(self.keys).into(),
+            ArgKind::String if arg.name == PAYLOAD_NAME => payload(&mut self.random, MEBIBYTE / 8),
             ArgKind::String if arg.name == "key" => self.random.pick(self.keys).into(),
             // What does not come is not waited for any longer.
             ArgKind::Integer if arg.name == "timeout" => b"1".to_vec(),
@@ -317,10 +324,57 @@ fn shown(request: &Request) -> String {
 fn written(fulls: &[bool]) -> impl Iterator<Item = (Request, bool)> {
     let pairs = ["new", "newer"].map(|name| [name.as_bytes().to_vec(), vec![b'v'; 7_000_000]]);
     let set = [b"MSET".to_vec()].into_iter().chain(pairs.into_iter().flatten()).collect();
-    let requests: Vec<Request> = WRITTEN.into_iter().map(words).chain([set]).collect();
+    let restores = payloads().into_iter().flat_map(|payload| {
+        ["new", "big"].map(|key| {
+            request(&[b"RESTORE".as_slice(), key.as_bytes(), b"0", &payload, b"REPLACE"])
+        })
+    });
+    let requests: Vec<Request> =
+        WRITTEN.into_iter().map(words).chain([set]).chain(restores).collect();
     fulls
         .iter()
         .flat_map(move |&full| requests.clone().into_iter().map(move |request| (request, full)))
+}
+
+/// Returns payloads that expand to much more than they are, and one that says that it does. Their
+/// parts are of the size that the allocator gives back once they are freed.
+fn payloads() -> Vec<Vec<u8>> {
+    const EXPANDED_BYTES: usize = 40_000_000;
+    let zeroes = vec![0; EXPANDED_BYTES];
+    let mut rules = Limits::default();
+    (rules.hash_entries, rules.set_entries) = (u64::MAX, u64::MAX);
+    let rules = Rules { limits: rules, hasher: SecretHasher::new([1, 1]) };
+    let mut hash = Hash::default();
+    for number in 0..30_u32 {
+        hash.set(format!("{number:03}").as_bytes(), &vec![b'v'; 1_000_000], &rules);
+    }
+    let mut list = List::large();
+    (0..30).for_each(|_| list.push(End::Tail, &vec![b'e'; 1_000_000], rules.limits.list));
+    let mut set = Listpack::new();
+    (0..20_000_u32).for_each(|number| set.push_back(&number.to_le_bytes()));
+    let set = Set::from_pack(set).expect("no member is there twice");
+    let hash = Collection::Hash(hash);
+    let (list, set) = (Collection::List(list), Collection::Set(set));
+    let values = [
+        Stored::String(&zeroes),
+        Stored::Collection(&hash),
+        Stored::Collection(&list),
+        Stored::Collection(&set),
+    ];
+    let payload = |value: Stored<'_>| {
+        let mut payload = Vec::new();
+        rdb::encode(value, &mut payload);
+        payload
+    };
+    let mut payloads: Vec<Vec<u8>> = values.into_iter().map(payload).collect();
+    // The string again, with a byte more than it expands to.
+    let mut longer = rdb::open(&payloads[0]).expect("it was just made").to_vec();
+    let length = (EXPANDED_BYTES as u32).swap_bytes().to_le_bytes();
+    let at = longer.windows(4).position(|word| word == length).expect("its length is there");
+    longer[at + 3] += 1;
+    rdb::seal(&mut longer);
+    payloads.push(longer);
+    payloads
 }
 
 /// Asserts that memory stays within the limit under `policy` whichever row has requests drawn.

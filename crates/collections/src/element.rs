@@ -18,6 +18,13 @@ pub enum Element<'a> {
     Integer(i64),
 }
 
+impl<'a> Element<'a> {
+    /// Returns `bytes` as an element: the integer that they are the one decimal text of, if any.
+    pub fn of(bytes: &'a [u8]) -> Element<'a> {
+        integer_of(bytes).map_or(Element::Bytes(bytes), Element::Integer)
+    }
+}
+
 impl Element<'_> {
     /// Calls `read` with the bytes.
     #[inline]

@@ -4,7 +4,7 @@ use crate::blob::Blob;
 use crate::element::{Element, Needle};
 use crate::heap_bytes;
 use crate::limits::Rules;
-use crate::listpack::{At, Listpack};
+use crate::listpack::{At, Listpack, SAFE_BYTES};
 use crate::table::{Payload, Table};
 
 /// Fields, each with a value.
@@ -31,6 +31,26 @@ impl Default for Hash {
 }
 
 impl Hash {
+    /// Returns an empty hash in a table.
+    pub fn large() -> Hash {
+        Hash { body: Body::Large(Box::default()) }
+    }
+
+    /// Returns the hash of `pack`: a field, its value, a field, its value. `None` where the last
+    /// field has no value, or one is there twice.
+    pub fn from_pack(pack: Listpack) -> Option<Hash> {
+        let is_whole = pack.count().is_multiple_of(2) && !pack.has_twice(2);
+        is_whole.then_some(Hash { body: Body::Small(pack) })
+    }
+
+    /// Returns the listpack, unless it is a table.
+    pub fn pack(&self) -> Option<&Listpack> {
+        match &self.body {
+            Body::Small(pack) => Some(pack),
+            Body::Large(_) => None,
+        }
+    }
+
     /// Returns the number of fields.
     #[inline]
     pub fn len(&self) -> usize {
@@ -70,14 +90,11 @@ impl Hash {
         let mut total = pack.bytes().len();
         for part in parts {
             total += part.len();
-            if part.len() as u64 > longest || total > Hash::SAFE_BYTES {
+            if part.len() as u64 > longest || total > SAFE_BYTES {
                 return self.enlarge(rules);
             }
         }
     }
-
-    /// A listpack never grows beyond this.
-    const SAFE_BYTES: usize = 1 << 30;
 
     /// Returns the value of `field`.
     #[inline]
@@ -167,6 +184,19 @@ impl Hash {
                 visit(Element::Bytes(pair.field()), Element::Bytes(pair.value()));
             }),
         }
+    }
+
+    /// Becomes one listpack, where all fields and values fit one.
+    pub fn make_pack(&mut self) {
+        let Body::Large(table) = &self.body else { return };
+        let bytes = table.iter().map(|pair| pair.field().len() + pair.value().len()).sum();
+        let Some(mut pack) = Listpack::with_room(2 * table.len(), bytes) else { return };
+        for pair in table.iter() {
+            pack.push_back(pair.field());
+            pack.push_back(pair.value());
+        }
+        pack.shrink();
+        self.body = Body::Small(pack);
     }
 
     /// Becomes a table.
@@ -357,5 +387,29 @@ mod tests {
         let mut hash = Hash::default();
         hash.prepare([b"f".as_slice(), &[b'v'; 65]].into_iter(), &rules);
         assert!(!hash.is_small());
+    }
+
+    #[test]
+    fn a_listpack_of_pairs_is_a_hash_and_a_table_becomes_one() {
+        let rules = rules();
+        let mut hash = Hash::large();
+        for number in 0..300 {
+            assert!(hash.set(format!("f{number}").as_bytes(), b"value", &rules));
+        }
+        let all = found_in(&hash);
+        hash.make_pack();
+        assert!(hash.is_small());
+        assert_eq!(found_in(&hash), all);
+        let pack = hash.pack().unwrap();
+        let mut again = Hash::from_pack(pack.clone()).unwrap();
+        assert!(!again.set(b"f7", b"other", &rules) && again.len() == 300);
+        let mut odd = pack.clone();
+        odd.push_back(b"f300");
+        assert!(Hash::from_pack(odd.clone()).is_none());
+        odd.push_back(b"value");
+        assert!(Hash::from_pack(odd.clone()).is_some());
+        odd.push_back(b"f9");
+        odd.push_back(b"value");
+        assert!(Hash::from_pack(odd).is_none());
     }
 }

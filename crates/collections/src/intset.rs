@@ -22,6 +22,39 @@ impl Default for Intset {
 }
 
 impl Intset {
+    /// Returns the set that `bytes` are; `None` where they are none, or one of no integers.
+    ///
+    /// Source: Redis 7.2, `intsetValidateIntegrity`.
+    pub fn from_bytes(bytes: Vec<u8>) -> Option<Intset> {
+        let (&width, rest) = bytes.split_first_chunk()?;
+        let (&count, integers) = rest.split_first_chunk()?;
+        let (width, count) = (u32::from_le_bytes(width), u32::from_le_bytes(count) as usize);
+        if !matches!(width, 2 | 4 | 8) || count == 0 {
+            return None;
+        }
+        if count.checked_mul(width as usize) != Some(integers.len()) {
+            return None;
+        }
+        let mut set = Intset { bytes };
+        set.bytes.shrink_to_fit();
+        set.iter().is_sorted_by(|a, b| a < b).then_some(set)
+    }
+
+    /// Returns the set of `integers`, in any order; `None` where one is there twice.
+    pub fn from_integers(mut integers: Vec<i64>) -> Option<Intset> {
+        integers.sort_unstable();
+        if !integers.is_sorted_by(|a, b| a < b) {
+            return None;
+        }
+        let width = integers.iter().map(|integer| width_of(*integer)).max().unwrap_or(2);
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + integers.len() * width);
+        bytes.extend_from_slice(&[width as u8, 0, 0, 0, 0, 0, 0, 0]);
+        integers.iter().for_each(|one| bytes.extend_from_slice(&one.to_le_bytes()[..width]));
+        let mut set = Intset { bytes };
+        set.settle();
+        Some(set)
+    }
+
     /// Returns the block.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -175,5 +208,33 @@ mod tests {
                 assert_eq!(set.count(), model.len());
             }
         }
+    }
+
+    #[test]
+    fn bytes_of_any_kind_are_a_set_in_order_or_none() {
+        let mut random = Prng::new(2);
+        let mut read = 0;
+        for round in 0..5_000 {
+            let shift = [56, 40, 20, 0][round % 4];
+            let integers: Vec<i64> = (0..5).map(|_| random.next() as i64 >> shift).collect();
+            let model: BTreeSet<i64> = integers.iter().copied().collect();
+            let made = Intset::from_integers(integers);
+            assert_eq!(made.is_some(), model.len() == 5, "{model:?}");
+            let Some(made) = made else { continue };
+            assert!(made.iter().eq(model));
+            let mut bytes = made.bytes().to_vec();
+            assert_eq!(Intset::from_bytes(bytes.clone()), Some(made));
+            for _ in 0..10 {
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] = random.next() as u8;
+                bytes.truncate(bytes.len() - usize::from(random.one_in(20)));
+                let Some(set) = Intset::from_bytes(bytes.clone()) else { continue };
+                assert!(set.iter().is_sorted_by(|a, b| a < b));
+                assert!(set.iter().all(|integer| set.contains(integer)));
+                read += 1;
+            }
+        }
+        assert!(read > 1_000, "{read}");
+        assert_eq!(Intset::from_bytes(vec![2, 0, 0, 0, 0, 0, 0, 0]), None);
     }
 }

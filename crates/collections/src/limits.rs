@@ -80,6 +80,16 @@ impl ListLimit {
         }
     }
 
+    /// Returns whether one listpack of `count` elements and `bytes` bytes may be a whole list.
+    ///
+    /// Source: Redis 7.2, `listTypeTryConvertQuicklist` when it does not shrink.
+    pub fn holds(self, bytes: usize, count: usize) -> bool {
+        match self.bounds() {
+            (Some(bytes_max), _) => bytes <= bytes_max,
+            (None, count_max) => count <= count_max,
+        }
+    }
+
     fn bounds(self) -> (Option<usize>, usize) {
         match self.0 {
             count @ 1.. => (None, count as usize),

@@ -49,6 +49,49 @@ impl Default for List {
 }
 
 impl List {
+    /// Returns an empty list for listpacks one behind the other, even where there is one only.
+    pub fn large() -> List {
+        List { body: Body::Large(Box::new(Quicklist::of(Listpack::new()))) }
+    }
+
+    /// Adds the elements of `pack` behind the last. Where the list is not one of several
+    /// listpacks, it becomes that.
+    pub fn append_pack(&mut self, pack: Listpack) {
+        if let Body::Small(own) = &mut self.body {
+            let own = std::mem::take(own);
+            self.body = Body::Large(Box::new(Quicklist::of(own)));
+        }
+        let Body::Large(large) = &mut self.body else { panic!("it is one of several") };
+        let node = Node { count: pack.count(), pack };
+        large.add_node(large.nodes.len(), node);
+    }
+
+    /// Returns the listpacks, none of which is empty unless the list is.
+    pub fn packs(&self) -> impl ExactSizeIterator<Item = &Listpack> {
+        let (small, large) = match &self.body {
+            Body::Small(pack) => (Some(pack), None),
+            Body::Large(large) => (None, Some(large)),
+        };
+        let count = large.map_or(1, |large| large.nodes.len());
+        (0..count).map(move |index| match (small, large) {
+            (Some(pack), _) => pack,
+            (_, Some(large)) => &large.nodes[index].pack,
+            _ => unreachable!("a list is one or the other"),
+        })
+    }
+
+    /// Becomes one listpack where it has only one, which `limit` holds, if there is a limit.
+    pub fn compact(&mut self, limit: Option<ListLimit>) {
+        let Body::Large(large) = &mut self.body else { return };
+        let holds = |node: &Node| {
+            limit.is_none_or(|limit| limit.holds(node.pack.bytes().len(), node.count))
+        };
+        if large.nodes.len() == 1 && holds(&large.nodes[0]) {
+            let node = large.nodes.pop_front().expect("there is one");
+            self.body = Body::Small(node.pack);
+        }
+    }
+
     /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> usize {
@@ -674,6 +717,39 @@ mod tests {
         list.remove_end(End::Head, 40, limit);
         assert!(!list.is_small(), "more than half of a listpack");
         list.remove_end(End::Tail, 20, limit);
+        assert!(list.is_small());
+    }
+
+    #[test]
+    fn listpacks_make_a_list_and_are_what_it_is_made_of() {
+        let mut random = Prng::new(3);
+        for pack_count in 0..6 {
+            let (mut list, mut model) = (List::large(), VecDeque::new());
+            for _ in 0..pack_count {
+                let mut pack = Listpack::new();
+                for _ in 0..random.below(4) {
+                    let element = random.below(1000).to_string().into_bytes();
+                    pack.push_back(&element);
+                    model.push_back(element);
+                }
+                list.append_pack(pack);
+                check(&list, &model, &mut random);
+            }
+            assert!(!list.is_small() && list.packs().all(|pack| !pack.is_empty()));
+            let packs: Vec<Listpack> = list.packs().cloned().collect();
+            list.compact(Some(ListLimit(3)));
+            assert_eq!(list.is_small(), packs.len() == 1);
+            check(&list, &model, &mut random);
+            let mut again = List::default();
+            packs.iter().for_each(|pack| again.append_pack(pack.clone()));
+            check(&again, &model, &mut random);
+            assert!(packs.is_empty() || again.packs().eq(packs.iter()));
+        }
+        let mut list = List::large();
+        (0..5).for_each(|_| list.push(End::Tail, b"element", ListLimit(8)));
+        list.compact(Some(ListLimit(4)));
+        assert!(!list.is_small(), "it holds more than the limit");
+        list.compact(None);
         assert!(list.is_small());
     }
 }

@@ -7,6 +7,8 @@
 //! ```
 //! Source: the listpack specification, <https://github.com/antirez/listpack>.
 
+use std::cmp::Ordering;
+
 use crate::element::{Element, Needle, integer_of};
 use crate::heap_bytes;
 
@@ -16,6 +18,11 @@ const END: u8 = 0xFF;
 const COUNT_UNKNOWN: u16 = u16::MAX;
 /// The most room that is kept for further elements.
 const SPARE_BYTES_MAX: usize = 4096;
+
+/// Where a collection has the choice, its listpack never grows beyond this, in bytes.
+pub(crate) const SAFE_BYTES: usize = 1 << 30;
+/// The most that an element takes beside its bytes.
+const FRAME_BYTES_MAX: usize = 10;
 
 /// Elements in one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +44,98 @@ impl Listpack {
     /// Returns one without elements.
     pub fn new() -> Listpack {
         Listpack { bytes: vec![HEADER_BYTES as u8 + 1, 0, 0, 0, 0, 0, END] }
+    }
+
+    /// Returns the listpack that `bytes` are; `None` where they are none, whoever made them: every
+    /// length is looked at. An element that is written otherwise than here, such as a number in
+    /// more bytes than it takes, is written anew in its place, which is never longer.
+    ///
+    /// Source: Redis 7.2, `lpValidateIntegrity`.
+    pub fn from_bytes(bytes: Vec<u8>) -> Option<Listpack> {
+        let (&total, rest) = bytes.split_first_chunk()?;
+        let (&count, _) = rest.split_first_chunk()?;
+        let has_frame = u32::from_le_bytes(total) as usize == bytes.len()
+            && bytes.len() > HEADER_BYTES
+            && bytes.last() == Some(&END);
+        if !has_frame {
+            return None;
+        }
+        let mut pack = Listpack { bytes };
+        let found = pack.rewrite()?;
+        match u16::from_le_bytes(count) {
+            COUNT_UNKNOWN => {}
+            count if usize::from(count) == found => {}
+            _ => return None,
+        }
+        let total = u32::try_from(pack.bytes.len()).expect("it was the total, or more");
+        pack.bytes[..4].copy_from_slice(&total.to_le_bytes());
+        let count = u16::try_from(found).unwrap_or(COUNT_UNKNOWN);
+        pack.bytes[4..6].copy_from_slice(&count.to_le_bytes());
+        pack.shrink();
+        Some(pack)
+    }
+
+    /// Looks at every element, has each written as it is here, and returns how many there are.
+    fn rewrite(&mut self) -> Option<usize> {
+        let end = self.bytes.len() - 1;
+        let (mut from, mut to, mut count) = (HEADER_BYTES, HEADER_BYTES, 0);
+        while from < end {
+            let length = checked_length(&self.bytes[from..end])?;
+            let (back, back_bytes) = backward_length(length);
+            let behind = from + length;
+            if self.bytes[behind..end].get(..back_bytes)? != &back[..back_bytes] {
+                return None;
+            }
+            let encoded = match self.get(At(from)) {
+                Element::Integer(integer) => Encoded::of_integer(integer),
+                Element::Bytes(bytes) => Encoded::new(bytes),
+            };
+            let (head, head_bytes) = (encoded.head, encoded.head_bytes);
+            let (body, total) = (encoded.body.len(), encoded.total());
+            if to != from || total != length + back_bytes {
+                let (back, back_bytes) = backward_length(head_bytes + body);
+                self.bytes.copy_within(behind - body..behind, to + head_bytes);
+                self.bytes[to..to + head_bytes].copy_from_slice(&head[..head_bytes]);
+                self.bytes[to + head_bytes + body..][..back_bytes]
+                    .copy_from_slice(&back[..back_bytes]);
+            }
+            (from, to, count) = (behind + back_bytes, to + total, count + 1);
+        }
+        self.bytes[to] = END;
+        self.bytes.truncate(to + 1);
+        Some(count)
+    }
+
+    /// Returns one with room for `count` elements of `bytes` bytes together; `None` where they
+    /// would be more than one listpack of a collection should have.
+    pub fn with_room(count: usize, bytes: usize) -> Option<Listpack> {
+        let frames = count.checked_mul(FRAME_BYTES_MAX)?;
+        let bytes = bytes.checked_add(frames).filter(|bytes| *bytes <= SAFE_BYTES)?;
+        Some(Listpack::with_capacity(bytes))
+    }
+
+    /// Returns one without elements and with room for `bytes` bytes of them.
+    pub(crate) fn with_capacity(bytes: usize) -> Listpack {
+        let mut pack = Listpack { bytes: Vec::with_capacity(HEADER_BYTES + bytes + 1) };
+        pack.bytes.extend_from_slice(&[HEADER_BYTES as u8 + 1, 0, 0, 0, 0, 0, END]);
+        pack
+    }
+
+    /// Returns whether an element is there twice, looking at every `step`th.
+    pub(crate) fn has_twice(&self, step: usize) -> bool {
+        let mut elements: Vec<Element<'_>> = self.iter().step_by(step).collect();
+        // A number is never written as bytes, so that the two forms need no comparison.
+        elements.sort_unstable_by(|a, b| match (a, b) {
+            (Element::Integer(a), Element::Integer(b)) => a.cmp(b),
+            (Element::Bytes(a), Element::Bytes(b)) => a.cmp(b),
+            (Element::Integer(_), Element::Bytes(_)) => Ordering::Less,
+            (Element::Bytes(_), Element::Integer(_)) => Ordering::Greater,
+        });
+        elements.windows(2).any(|pair| match (pair[0], pair[1]) {
+            (Element::Integer(a), Element::Integer(b)) => a == b,
+            (Element::Bytes(a), Element::Bytes(b)) => a == b,
+            _ => false,
+        })
     }
 
     /// Returns the block.
@@ -149,7 +248,7 @@ impl Listpack {
     }
 
     /// Gives memory back that is kept for more elements.
-    pub(crate) fn shrink(&mut self) {
+    pub fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
     }
 
@@ -461,6 +560,25 @@ impl<'a> Encoded<'a> {
     }
 }
 
+/// Returns the bytes of the element at the start of `bytes` without the length behind it; `None`
+/// where they are no element, or end before it.
+fn checked_length(bytes: &[u8]) -> Option<usize> {
+    let next = || bytes.get(1).copied().map(usize::from);
+    let length = match *bytes.first()? {
+        0..=0x7F => 1,
+        first @ 0x80..=0xBF => 1 + usize::from(first & 0x3F),
+        0xC0..=0xDF => 2,
+        first @ 0xE0..=0xEF => 2 + (usize::from(first & 0xF) << 8 | next()?),
+        0xF0 => 5 + long_length(bytes.get(..5)?),
+        0xF1 => 3,
+        0xF2 => 4,
+        0xF3 => 5,
+        0xF4 => 9,
+        _ => return None,
+    };
+    (length <= bytes.len()).then_some(length)
+}
+
 fn long_length(bytes: &[u8]) -> usize {
     let length: [u8; 4] = bytes[1..5].try_into().expect("four bytes");
     u32::from_le_bytes(length) as usize
@@ -601,6 +719,71 @@ mod tests {
                 assert_same(&pack, &model);
             }
         }
+    }
+
+    #[test]
+    fn what_was_made_here_reads_back_byte_for_byte() {
+        let mut random = Prng::new(3);
+        for count in 0..200 {
+            let mut pack = Listpack::new();
+            (0..count).for_each(|_| pack.push_back(&random_element(&mut random)));
+            let read = Listpack::from_bytes(pack.bytes().to_vec());
+            assert_eq!(read.as_ref().map(Listpack::bytes), Some(pack.bytes()));
+        }
+    }
+
+    #[test]
+    fn bytes_of_any_kind_are_a_listpack_or_none() {
+        let mut random = Prng::new(4);
+        let mut read = 0;
+        for round in 0..20_000 {
+            let mut pack = Listpack::new();
+            (0..random.below(8)).for_each(|_| pack.push_back(&random_element(&mut random)));
+            let mut bytes = pack.bytes().to_vec();
+            if round % 4 == 0 {
+                bytes.truncate(random.below(bytes.len() as u64) as usize);
+            }
+            for _ in 0..random.below(3) {
+                let at = random.below(bytes.len().max(1) as u64) as usize;
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = random.next() as u8;
+                }
+            }
+            let length = bytes.len();
+            let Some(pack) = Listpack::from_bytes(bytes) else { continue };
+            let elements: VecDeque<Vec<u8>> = pack.iter().map(|one| one.to_vec()).collect();
+            let mut again = Listpack::new();
+            elements.iter().for_each(|element| again.push_back(element));
+            assert_eq!(pack.bytes(), again.bytes());
+            assert_same(&pack, &elements);
+            assert!(pack.bytes().len() <= length);
+            read += 1;
+        }
+        assert!(read > 5_000, "{read}");
+    }
+
+    /// Other writers may use more bytes than an element needs.
+    #[test]
+    fn elements_in_longer_forms_are_written_anew() {
+        let long = [
+            &[0x83, b'1', b'2', b'3', 4][..],
+            &[0xF4, 5, 0, 0, 0, 0, 0, 0, 0, 9],
+            &[0xF0, 2, 0, 0, 0, b'a', b'b', 7],
+            &[0xE0, 1, b'c', 3],
+        ];
+        let elements = long.concat();
+        let total = elements.len() as u8 + 7;
+        let bytes = [&[total, 0, 0, 0, 0xFF, 0xFF][..], &elements, &[0xFF]].concat();
+        let pack = Listpack::from_bytes(bytes).unwrap();
+        assert_eq!(pack.bytes(), of(&["123", "5", "ab", "c"]).bytes());
+    }
+
+    #[test]
+    fn what_is_there_twice_is_seen() {
+        assert!(!of(&["a", "1", "b", "1"]).has_twice(2));
+        assert!(of(&["a", "1", "b", "1"]).has_twice(1));
+        assert!(of(&["a", "1", "b", "2", "a", "3"]).has_twice(2));
+        assert!(!Listpack::new().has_twice(1));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::element::{Element, Needle, integer_of};
 use crate::heap_bytes;
 use crate::intset::Intset;
 use crate::limits::Rules;
-use crate::listpack::Listpack;
+use crate::listpack::{Listpack, SAFE_BYTES};
 use crate::table::{Payload, Table};
 
 /// Members, each once.
@@ -51,6 +51,37 @@ impl Set {
             Body::Large(Box::default())
         };
         Set { body }
+    }
+
+    /// Returns an empty set in a table.
+    pub fn large() -> Set {
+        Set { body: Body::Large(Box::default()) }
+    }
+
+    /// Returns the set of `integers`.
+    pub fn from_integers(integers: Intset) -> Set {
+        Set { body: Body::Integers(integers) }
+    }
+
+    /// Returns the set of the elements of `pack`; `None` where one is there twice.
+    pub fn from_pack(pack: Listpack) -> Option<Set> {
+        (!pack.has_twice(1)).then_some(Set { body: Body::Small(pack) })
+    }
+
+    /// Returns the integers, where all are in one block.
+    pub fn integers(&self) -> Option<&Intset> {
+        match &self.body {
+            Body::Integers(set) => Some(set),
+            _ => None,
+        }
+    }
+
+    /// Returns the listpack, where it is one.
+    pub fn pack(&self) -> Option<&Listpack> {
+        match &self.body {
+            Body::Small(pack) => Some(pack),
+            _ => None,
+        }
     }
 
     /// Returns the number of members.
@@ -223,6 +254,28 @@ impl Set {
         self.body = Body::Small(pack);
     }
 
+    /// Becomes one listpack, where it is a table and all members fit one.
+    pub fn make_pack(&mut self) {
+        let Body::Large(table) = &self.body else { return };
+        let bytes = table.iter().map(|member| member.0.bytes().len()).sum();
+        let Some(mut pack) = Listpack::with_room(table.len(), bytes) else { return };
+        table.iter().for_each(|member| pack.push_back(member.0.bytes()));
+        pack.shrink();
+        self.body = Body::Small(pack);
+    }
+
+    /// Becomes one block of integers, where it is a table and all members are integers.
+    pub fn make_integers(&mut self) {
+        let Body::Large(table) = &self.body else { return };
+        if table.len() as u64 > INTEGERS_MAX {
+            return;
+        }
+        let integers = table.iter().map(|member| integer_of(member.0.bytes()));
+        let Some(integers) = integers.collect() else { return };
+        let integers = Intset::from_integers(integers).expect("a member is there once");
+        self.body = Body::Integers(integers);
+    }
+
     /// Becomes a table.
     fn enlarge(&mut self, rules: &Rules) {
         let mut table = Table::default();
@@ -234,9 +287,6 @@ impl Set {
         self.body = Body::Large(Box::new(table));
     }
 }
-
-/// A listpack never grows beyond this.
-const SAFE_BYTES: usize = 1 << 30;
 
 impl Payload for Member {
     #[inline]
@@ -321,5 +371,36 @@ mod tests {
         assert_eq!(set.form(), SetForm::Small);
         set.insert(&[b'x'; 65], &rules);
         assert_eq!(set.form(), SetForm::Large);
+    }
+
+    fn all_members(count: u64) -> Vec<Vec<u8>> {
+        (0..count).map(|number| format!("member {number}").into_bytes()).collect()
+    }
+
+    #[test]
+    fn a_table_becomes_a_compact_form_of_the_same_members() {
+        let rules = rules();
+        for (all, form) in [
+            (all_members(300), SetForm::Small),
+            ((0..300).map(|number| number.to_string().into_bytes()).collect(), SetForm::Integers),
+        ] {
+            let mut set = Set::large();
+            assert!(all.iter().all(|member| set.insert(member, &rules)));
+            assert_eq!(set.form(), SetForm::Large);
+            set.make_integers();
+            set.make_pack();
+            assert_eq!(set.form(), form);
+            assert_eq!(members(&set), all.iter().cloned().collect());
+            assert!(all.iter().all(|member| set.contains(member, &rules)));
+        }
+    }
+
+    #[test]
+    fn a_listpack_with_a_member_twice_is_no_set() {
+        let mut pack = Listpack::new();
+        all_members(5).iter().for_each(|member| pack.push_back(member));
+        assert_eq!(Set::from_pack(pack.clone()).map(|set| set.len()), Some(5));
+        pack.push_back(b"member 3");
+        assert!(Set::from_pack(pack).is_none());
     }
 }

@@ -9,7 +9,7 @@ use crate::blob::Blob;
 use crate::element::{Element, Needle};
 use crate::heap_bytes;
 use crate::limits::Rules;
-use crate::listpack::{At, Listpack};
+use crate::listpack::{At, Listpack, SAFE_BYTES};
 use crate::order::{Item, Order};
 use crate::table::{Payload, Table};
 
@@ -60,6 +60,34 @@ impl SortedSet {
             false => Body::Large(Box::default()),
         };
         SortedSet { body }
+    }
+
+    /// Returns an empty sorted set in a table with an order.
+    pub fn large() -> SortedSet {
+        SortedSet { body: Body::Large(Box::default()) }
+    }
+
+    /// Returns the sorted set of `pack`: a member, its score, a member, its score, in any order.
+    /// `None` where the last member has no score, a score is no number, or a member is there twice.
+    pub fn from_pack(pack: Listpack) -> Option<SortedSet> {
+        if !pack.count().is_multiple_of(2) || pack.has_twice(2) {
+            return None;
+        }
+        let scores = pack.iter().skip(1).step_by(2);
+        if !scores.clone().all(|score| checked_score(score).is_some()) {
+            return None;
+        }
+        let is_in_order = pairs(&pack).is_sorted_by(|a, b| order_of_pairs(a, b).is_lt());
+        let pack = if is_in_order { pack } else { in_order(&pack) };
+        Some(SortedSet { body: Body::Small(pack) })
+    }
+
+    /// Returns the listpack, unless it is a table.
+    pub fn pack(&self) -> Option<&Listpack> {
+        match &self.body {
+            Body::Small(pack) => Some(pack),
+            Body::Large(_) => None,
+        }
     }
 
     /// Returns the number of members.
@@ -249,6 +277,21 @@ impl SortedSet {
         }
     }
 
+    /// Becomes one listpack, where all members fit one.
+    pub fn make_pack(&mut self) {
+        let Body::Large(large) = &self.body else { return };
+        let members = large.table.iter().map(|scored| scored.member.bytes().len());
+        // Beside its member, each pair has a score of at most 25 digits and signs.
+        let bytes = members.map(|bytes| bytes + 25).sum();
+        let Some(mut pack) = Listpack::with_room(2 * self.len(), bytes) else { return };
+        self.for_each(0, usize::MAX, Direction::Up, |member, score| {
+            member.with_bytes(|member| pack.push_back(member));
+            with_score_text(score, |text| pack.push_back(text));
+        });
+        pack.shrink();
+        self.body = Body::Small(pack);
+    }
+
     /// Becomes a table with an order.
     fn enlarge(&mut self, rules: &Rules) {
         let Body::Small(pack) = &self.body else { return };
@@ -259,9 +302,6 @@ impl SortedSet {
         self.body = Body::Large(large);
     }
 }
-
-/// A listpack never grows beyond this.
-const SAFE_BYTES: usize = 1 << 30;
 
 impl Large {
     fn insert(&mut self, member: &[u8], score: f64, rules: &Rules) -> Option<f64> {
@@ -356,6 +396,37 @@ fn with_score_text<R>(score: f64, write: impl FnOnce(&[u8]) -> R) -> R {
         return write(IntegerText::new(score as i64).as_bytes());
     }
     write(DoubleText::new(score).as_bytes())
+}
+
+/// Returns the score that `element` is, unless it is none.
+fn checked_score(element: Element<'_>) -> Option<f64> {
+    match element {
+        Element::Integer(integer) => Some(integer as f64),
+        Element::Bytes(bytes) => {
+            let score: f64 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
+            (!score.is_nan()).then_some(score)
+        }
+    }
+}
+
+/// Compares two members with their scores.
+fn order_of_pairs(a: &(Element<'_>, f64), b: &(Element<'_>, f64)) -> Ordering {
+    let of_scores = a.1.partial_cmp(&b.1).expect("scores are numbers");
+    of_scores.then_with(|| b.0.with_bytes(|member| a.0.order(member)))
+}
+
+/// Returns `pack` with its members in order.
+fn in_order(pack: &Listpack) -> Listpack {
+    let mut all: Vec<(Element<'_>, f64)> = pairs(pack).collect();
+    all.sort_unstable_by(order_of_pairs);
+    // Scores may be written in fewer bytes here, or in more.
+    let mut sorted = Listpack::with_capacity(pack.bytes().len());
+    for (member, score) in all {
+        member.with_bytes(|member| sorted.push_back(member));
+        with_score_text(score, |text| sorted.push_back(text));
+    }
+    sorted.shrink();
+    sorted
 }
 
 #[inline]
@@ -466,5 +537,57 @@ mod tests {
         set.insert(&[b'x'; 65], 1.0, &rules);
         assert!(!set.is_small());
         assert!(!SortedSet::for_members(129, 1, &rules).is_small());
+    }
+
+    fn pack_of(parts: &[&str]) -> Listpack {
+        let mut pack = Listpack::new();
+        parts.iter().for_each(|part| pack.push_back(part.as_bytes()));
+        pack
+    }
+
+    #[test]
+    fn a_listpack_of_pairs_is_a_sorted_set_in_order() {
+        let texts = |set: &SortedSet| {
+            let mut all = String::new();
+            set.for_each(0, 9, Direction::Up, |member, score| {
+                all += &format!("{}:{score} ", String::from_utf8(member.to_vec()).unwrap());
+            });
+            all
+        };
+        let read = |parts: &[&str]| SortedSet::from_pack(pack_of(parts)).as_ref().map(texts);
+        assert_eq!(read(&["a", "1", "b", "1", "c", "inf"]), Some("a:1 b:1 c:inf ".into()));
+        assert_eq!(read(&["c", "2.5", "b", "1", "a", "1"]), Some("a:1 b:1 c:2.5 ".into()));
+        for refused in [
+            &["a", "1", "b"][..],
+            &["a", "1", "a", "2"],
+            &["a", "x"],
+            &["a", "nan"],
+            &["a", ""],
+            &["a", " 1"],
+        ] {
+            assert_eq!(read(refused), None, "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_table_becomes_a_listpack_of_the_same_members() {
+        let rules = rules();
+        let mut set = SortedSet::large();
+        let scores = [1.0, -0.5, 1e300, f64::NEG_INFINITY, 0.1 + 0.2, -1e-300];
+        for number in 0..60 {
+            let member = format!("m{number}");
+            set.insert(member.as_bytes(), scores[number % scores.len()], &rules);
+        }
+        let pairs = |set: &SortedSet| {
+            let mut all = Vec::new();
+            set.for_each(0, 99, Direction::Up, |member, score| all.push((member.to_vec(), score)));
+            all
+        };
+        let before = pairs(&set);
+        set.make_pack();
+        assert!(set.is_small());
+        assert_eq!(pairs(&set), before);
+        let again = SortedSet::from_pack(set.pack().unwrap().clone()).unwrap();
+        assert_eq!(again.pack(), set.pack());
     }
 }

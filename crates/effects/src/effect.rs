@@ -15,6 +15,38 @@ pub enum Expiry {
     At(UnixMs),
 }
 
+/// How a value is stored, as OBJECT ENCODING says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum StoredForm {
+    /// A string that is an integer.
+    Int = 1,
+    /// A short string.
+    Embstr = 2,
+    /// A string that is long, or was changed in place.
+    Raw = 3,
+    /// One listpack.
+    Listpack = 4,
+    /// Several listpacks.
+    Quicklist = 5,
+    /// Integers in one block.
+    Intset = 6,
+    /// A table.
+    HashTable = 7,
+    /// A table with an order.
+    Skiplist = 8,
+}
+
+impl StoredForm {
+    /// Returns the form with this number in a record.
+    pub(crate) fn of(number: u8) -> Option<StoredForm> {
+        use StoredForm::{Embstr, HashTable, Int, Intset, Listpack, Quicklist, Raw, Skiplist};
+        [Int, Embstr, Raw, Listpack, Quicklist, Intset, HashTable, Skiplist]
+            .into_iter()
+            .find(|form| *form as u8 == number)
+    }
+}
+
 /// One change to one database, or to all. Never depends on time, chance or the state before it,
 /// beyond what the earlier effects made. Borrows from the request that caused it, or from the bytes
 /// of a record.
@@ -49,6 +81,18 @@ pub enum Effect<'a> {
     MakeText {
         /// The key.
         key: &'a [u8],
+    },
+    /// The key holds this value now, of any type, whatever it held before.
+    Restore {
+        /// The key.
+        key: &'a [u8],
+        /// The value as Redis's DUMP has it, with the footer, which says the version of the format
+        /// and has a checksum.
+        payload: &'a [u8],
+        /// How the value is stored: it need not be as short as its parts would allow.
+        form: StoredForm,
+        /// When the key expires, if it does; this may have passed already.
+        expires_at: Option<UnixMs>,
     },
     /// The key is gone.
     Delete {
@@ -124,6 +168,7 @@ impl<'a> Effect<'a> {
             | Effect::Append { key, .. }
             | Effect::SetRange { key, .. }
             | Effect::MakeText { key }
+            | Effect::Restore { key, .. }
             | Effect::Delete { key }
             | Effect::ExpireAt { key, .. }
             | Effect::Persist { key }

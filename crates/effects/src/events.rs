@@ -95,6 +95,7 @@ pub fn keyspace_events<'a>(change: &Change<'a>) -> Vec<KeyspaceEvent<'a>> {
         Effect::SetRange { key, .. } => vec![named("setrange", key)],
         Effect::Command { name, key, .. } => vec![named(name, key)],
         Effect::MakeText { .. } => Vec::new(),
+        Effect::Restore { key, .. } => vec![generic("restore", key)],
         Effect::Delete { key } => match change.cause {
             Cause::Command => vec![generic("del", key)],
             Cause::Expired | Cause::ExpiredOnAccess => {
@@ -133,7 +134,7 @@ mod tests {
     use base::UnixMs;
 
     use super::*;
-    use crate::Arguments;
+    use crate::{Arguments, StoredForm};
 
     const DB0: DatabaseIndex = DatabaseIndex(0);
 
@@ -157,6 +158,8 @@ mod tests {
         let change = |effect| Change::new(DatabaseIndex(2), EventClass::Generic, effect);
         let delete = change(Effect::Delete { key });
         let until = Effect::Set { key, value: b"1", expiry: Expiry::At(UnixMs(9)) };
+        let (form, expires_at) = (StoredForm::Raw, Some(UnixMs(9)));
+        let restore = change(Effect::Restore { key, payload: b"", form, expires_at });
         let rename = change(Effect::Rename { source: key, target: b"l" });
         for (change, expected) in [
             (of_string, vec!["$ set@0 k"]),
@@ -172,6 +175,7 @@ mod tests {
             (Change { cause: Cause::ExpiredOnAccess, ..delete }, vec!["x expired@2 k"]),
             (change(Effect::ExpireAt { key, at: UnixMs(1) }), vec!["g expire@2 k"]),
             (change(Effect::Persist { key }), vec!["g persist@2 k"]),
+            (Change { creates: true, ..restore }, vec!["n new@2 k", "g restore@2 k"]),
             (
                 Change { creates: true, ..rename },
                 vec!["n new@2 l", "g rename_from@2 k", "g rename_to@2 l"],

@@ -33,7 +33,7 @@ use std::{fmt, str};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Lsn, SLOT_COUNT, Slot, UnixMs};
 
 use crate::change::{Cause, Change};
-use crate::effect::{Arguments, Effect, Expiry};
+use crate::effect::{Arguments, Effect, Expiry, StoredForm};
 use crate::events::EventClass;
 
 /// The version of the format.
@@ -73,6 +73,8 @@ mod kind {
     pub const FLUSH_DATABASE: u8 = 14;
     pub const FLUSH_ALL: u8 = 15;
     pub const SWAP_DATABASES: u8 = 16;
+    pub const RESTORE: u8 = 17;
+    pub const RESTORE_UNTIL: u8 = 18;
 }
 
 /// Takes the record of each write, in the order in which writes that touch the same key happened.
@@ -219,20 +221,7 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
         arguments.iter().for_each(|argument| put_argument(argument, out));
     };
     match *effect {
-        Effect::Set { key, value, expiry } => match expiry {
-            Expiry::Clear => {
-                put(&[key, value]);
-                kind::SET
-            }
-            Expiry::Keep => {
-                put(&[key, value]);
-                kind::SET_KEEPING_TIME
-            }
-            Expiry::At(at) => {
-                put(&[key, value, &at.0.to_le_bytes()]);
-                kind::SET_UNTIL
-            }
-        },
+        Effect::Set { key, value, expiry } => put_set(key, value, expiry, &mut put),
         Effect::Append { key, suffix } => {
             put(&[key, suffix]);
             kind::APPEND
@@ -244,6 +233,14 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
         Effect::MakeText { key } => {
             put(&[key]);
             kind::MAKE_TEXT
+        }
+        Effect::Restore { key, payload, form, expires_at: None } => {
+            put(&[key, payload, &[form as u8]]);
+            kind::RESTORE
+        }
+        Effect::Restore { key, payload, form, expires_at: Some(at) } => {
+            put(&[key, payload, &[form as u8], &at.0.to_le_bytes()]);
+            kind::RESTORE_UNTIL
         }
         Effect::Delete { key } => {
             put(&[key]);
@@ -279,6 +276,25 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
         Effect::SwapDatabases { a, b } => {
             put(&[&[a.0], &[b.0]]);
             kind::SWAP_DATABASES
+        }
+    }
+}
+
+/// Puts the arguments of [`Effect::Set`] and returns its kind.
+#[inline]
+fn put_set(key: &[u8], value: &[u8], expiry: Expiry, put: &mut impl FnMut(&[&[u8]])) -> u8 {
+    match expiry {
+        Expiry::Clear => {
+            put(&[key, value]);
+            kind::SET
+        }
+        Expiry::Keep => {
+            put(&[key, value]);
+            kind::SET_KEEPING_TIME
+        }
+        Expiry::At(at) => {
+            put(&[key, value, &at.0.to_le_bytes()]);
+            kind::SET_UNTIL
         }
     }
 }
@@ -496,6 +512,18 @@ fn read_effect(kind: u8, bytes: &[u8]) -> Option<Effect<'_>> {
             Effect::SetRange { key, offset, bytes }
         }
         kind::MAKE_TEXT => Effect::MakeText { key: rest.next()? },
+        kind::RESTORE | kind::RESTORE_UNTIL => Effect::Restore {
+            key: rest.next()?,
+            payload: rest.next()?,
+            form: match rest.next()? {
+                [number] => StoredForm::of(*number)?,
+                _ => return None,
+            },
+            expires_at: match kind {
+                kind::RESTORE => None,
+                _ => Some(time(rest.next()?)?),
+            },
+        },
         kind::DELETE => Effect::Delete { key: rest.next()? },
         kind::EXPIRE_AT => Effect::ExpireAt { key: rest.next()?, at: time(rest.next()?)? },
         kind::PERSIST => Effect::Persist { key: rest.next()? },
@@ -584,6 +612,13 @@ mod tests {
             Effect::Append { key, suffix: value },
             Effect::SetRange { key, offset: random.next(), bytes: &some },
             Effect::MakeText { key },
+            Effect::Restore { key, payload: value, form: StoredForm::Raw, expires_at: None },
+            Effect::Restore {
+                key,
+                payload: value,
+                form: StoredForm::of(1 + random.below(8) as u8).expect("there are eight"),
+                expires_at: Some(at),
+            },
             Effect::Delete { key },
             Effect::ExpireAt { key, at },
             Effect::Persist { key },

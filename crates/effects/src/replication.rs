@@ -73,6 +73,12 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) {
         }
         // Nothing is added to the number, which Redis stores as text then.
         Effect::MakeText { key } => put(&[b"INCRBYFLOAT", key, b"0"]),
+        Effect::Restore { key, payload, expires_at, .. } => {
+            // Zero would be for ever, and less is refused: what is long over is as long over then.
+            let at = expires_at.map_or(0, |at| at.0.max(1));
+            let at = IntegerText::new(at);
+            put(&[b"RESTORE", key, at.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
+        }
         Effect::Delete { key } => put(&[b"DEL", key]),
         Effect::ExpireAt { key, at } => {
             put(&[b"PEXPIREAT", key, IntegerText::new(at.0).as_bytes()]);
@@ -114,7 +120,7 @@ mod tests {
     use base::{Lsn, UnixMs};
 
     use super::*;
-    use crate::{Arguments, EventClass, RecordBuilder};
+    use crate::{Arguments, EventClass, RecordBuilder, StoredForm};
 
     /// Writes `effects`, each with its database, as one record to `stream`.
     fn text(stream: &mut ReplicationStream, effects: &[(u8, Effect<'_>)]) -> String {
@@ -149,6 +155,24 @@ mod tests {
                 "*4 $8 SETRANGE $1 k $20 18446744073709551615 $1 x ",
             ),
             (Effect::MakeText { key }, "*3 $11 INCRBYFLOAT $1 k $1 0 "),
+            (
+                Effect::Restore {
+                    key,
+                    payload: value,
+                    form: StoredForm::Listpack,
+                    expires_at: None,
+                },
+                "*6 $7 RESTORE $1 k $1 0 $10 0123456789 $7 REPLACE $6 ABSTTL ",
+            ),
+            (
+                Effect::Restore {
+                    key,
+                    payload: b"x",
+                    form: StoredForm::Raw,
+                    expires_at: Some(UnixMs(-9)),
+                },
+                "*6 $7 RESTORE $1 k $1 1 $1 x $7 REPLACE $6 ABSTTL ",
+            ),
             (Effect::Delete { key }, "*2 $3 DEL $1 k "),
             (Effect::ExpireAt { key, at: UnixMs(5) }, "*3 $9 PEXPIREAT $1 k $1 5 "),
             (Effect::Persist { key }, "*2 $7 PERSIST $1 k "),

@@ -12,7 +12,7 @@ use base::prng::Prng;
 use base::{DatabaseIndex, Key, UnixMs};
 use command::{Args, Command, CommandError, Flags, Handler, Need, Room, Unfinished, WriteContext};
 use effects::{Change, Effect, RecordView};
-use keyspace::{Guard, Keyspace, NeedRoom, ShardSet, Uploader};
+use keyspace::{Guard, Keyspace, LastUse, NeedRoom, ShardSet, Uploader};
 use resp::{OwnedRequest, Protocol, Reply};
 
 /// Before all time: nothing has expired.
@@ -135,6 +135,11 @@ impl Applier {
                         view.set_range(&hash(key), offset, bytes)?;
                     }
                     Effect::MakeText { key } => view.make_text(&hash(key))?,
+                    Effect::Restore { key, payload, form, expires_at } => {
+                        let key = hash(key);
+                        let restored = view.read_payload(&key, payload, u64::MAX, Some(form))?;
+                        view.restore(&key, restored, expires_at, LastUse::Now)?;
+                    }
                     Effect::Delete { key } => drop(view.remove(&hash(key))),
                     Effect::ExpireAt { key, at } => drop(view.set_expiry(&hash(key), at)?),
                     Effect::Persist { key } => drop(view.persist(&hash(key))?),

@@ -11,6 +11,7 @@ mod generated;
 mod memory;
 mod receive;
 mod replay;
+mod restore;
 mod times;
 mod transactions;
 mod uploads;

@@ -2,7 +2,8 @@
 //!
 //! *Layout*: `keyspace.rs` is the whole and takes locks, `guard.rs` is the right to touch data,
 //! `view.rs` reads and `write.rs` changes one database through a guard, `relocate.rs` gives
-//! values to other keys and databases, `access.rs` works on the
+//! values to other keys and databases, `restore.rs` makes bytes of them and them of bytes,
+//! `access.rs` works on the
 //! whole keyspace; `shard.rs` is what a lock protects, `published.rs` what anyone may read without
 //! it. `recorder.rs` hands changes to the sink, and makes one record of many.
 //! `expire.rs`, `eviction.rs`, `room.rs` and `drain.rs` give memory back; the policies of
@@ -32,6 +33,7 @@ mod recorder;
 mod registered;
 mod relocate;
 mod reserve;
+mod restore;
 mod retire;
 mod room;
 mod scratch;
@@ -57,7 +59,9 @@ pub use arena::{
     Uploader, ValueType,
 };
 pub use digest::DatasetDigest;
-pub use effects::{Admission, Effect, EffectSink, EventClass, Expiry, Record, RecordView, Refused};
+pub use effects::{
+    Admission, Effect, EffectSink, EventClass, Expiry, Record, RecordView, Refused, StoredForm,
+};
 pub use encoding::EMBSTR_BYTES_MAX;
 pub use eviction::policy::EvictionPolicy;
 pub use expire::SweepOutcome;
@@ -66,6 +70,7 @@ pub use keyspace::{Keyspace, shard_count_for_workers};
 pub use lists::WhenAbsent;
 pub use object::{Content, Kind, Object};
 pub use published::{Counters, DatabaseCounts};
+pub use restore::{LastUse, RestoreError, Restored};
 pub use room::SweepContext;
 pub use scratch::Scratch;
 pub use shard::{SlotCount, is_expired};

@@ -287,7 +287,7 @@ impl Place<'_> {
     }
 
     /// Stores `collection` at `key`, where `found` was, in an entry like `new`.
-    fn put_collection(
+    pub(crate) fn put_collection(
         &mut self,
         key: &Key<'_>,
         found: Option<EntryId>,

@@ -91,6 +91,26 @@ impl Tracking {
         }
     }
 
+    /// Returns the mark of an entry that was used `seconds` before `now`, or as long ago as a mark
+    /// can tell; that of a new one where accesses are counted.
+    pub fn used_ago(&self, now: UnixMs, seconds: u64) -> AccessMark {
+        if self.does_count() {
+            return self.first(now);
+        }
+        let idle = seconds.saturating_mul(MINUTE_TICKS).div_ceil(60);
+        let idle = idle.min((1 << 32) - (1 << 32) / AHEAD_SHARE - 1);
+        AccessMark { word: ticks(now).wrapping_sub(idle) as u32, counts: false }
+    }
+
+    /// Returns the mark of an entry that is used at `now` and has this `counter`; that of a new one
+    /// where accesses are not counted.
+    pub fn counted(&self, now: UnixMs, counter: u8) -> AccessMark {
+        match self.does_count() {
+            false => self.first(now),
+            true => counting(now, counter),
+        }
+    }
+
     /// Returns the mark of an entry with `mark` that is used at `now`. Only the holder of the shard
     /// calls it.
     #[inline]

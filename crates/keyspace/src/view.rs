@@ -12,7 +12,7 @@ use collections::Rules;
 
 use crate::eviction::policy::KeyEvent;
 use crate::guard::ShardsRef;
-use crate::object::{Kind, Object, kind_of};
+use crate::object::{Content, Kind, Object, kind_of};
 use crate::recorder::Recorder;
 use crate::shard::{DatabaseShard, Shard, SlotCount, is_expired};
 use crate::tracking::idle_seconds;
@@ -130,6 +130,17 @@ impl<'g> ReadView<'g> {
         count_lookup(shard, key, found.is_some());
         let part = shard.database(self.database)?;
         Some(part.object_of(found?))
+    }
+
+    /// Returns what `key` holds, of any type, marked as used; counts a hit or a miss.
+    pub fn content(&self, key: &Key<'_>) -> Option<Content<'g>> {
+        let entry = self.entry(key)?;
+        if entry.is_adopted() {
+            let copies = self.copies.expect("what is not owned has been copied");
+            let copy = copies.of(key).expect("what is not owned has been copied");
+            return Some(Content::String(copy.into()));
+        }
+        Some(self.part(key).expect("it has an entry").object_of(entry).content())
     }
 
     /// Returns the string at `key`, marked as used; counts a hit or a miss.

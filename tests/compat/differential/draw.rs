@@ -1,12 +1,13 @@
 //! The words of requests: `command::generate` walks the rows and asks for them.
 
 use base::prng::Prng;
-use command::generate::Draw;
+use command::generate::{Draw, PAYLOAD_NAME, payload};
 use command::{Arg, ArgKind, Command, Group};
 use harness::Request;
 
 use super::compare::SECONDS_MAX;
 use super::sequence::Profile;
+use crate::compat::dumped_values;
 
 /// Draws the words of requests that both servers answer alike.
 #[derive(Debug)]
@@ -59,6 +60,7 @@ impl Draw for Words {
             ArgKind::Integer | ArgKind::UnixTime => self.integer(arg),
             ArgKind::Double => self.double(),
             ArgKind::Pattern => self.pattern(),
+            ArgKind::String if arg.name == PAYLOAD_NAME => self.payload(),
             ArgKind::String => self.string(),
             ArgKind::PureToken | ArgKind::Block(_) | ArgKind::OneOf(_) => {
                 unreachable!("the walk takes groups apart")
@@ -102,6 +104,20 @@ impl Words {
         self.keys[number as usize].clone()
     }
 
+    /// Returns the bytes of a value that both servers know, or rarely of none.
+    fn payload(&mut self) -> Vec<u8> {
+        let payload = loop {
+            let payload = payload(&mut self.prng, 100);
+            if let Some(payload) = dumped_values::for_redis_7_0(&payload) {
+                break payload;
+            }
+        };
+        match self.prng.one_in(20) {
+            true => payload[1..].to_vec(),
+            false => payload,
+        }
+    }
+
     /// Returns a number that makes sense, or rarely one at the limits.
     fn integer(&mut self, arg: &Arg) -> Vec<u8> {
         if let Some(time) = self.time(arg) {
@@ -126,6 +142,10 @@ impl Words {
     fn time(&mut self, arg: &Arg) -> Option<i64> {
         const FAR_UNIX: [i64; 3] = [4_000_000_000, 9_999_999_999, 4_000_000_001];
         let name = arg.name;
+        if name == "ttl" {
+            // As a point in time a span is long past.
+            return Some(if self.prng.one_in(3) { 0 } else { self.far_seconds() * 1000 });
+        }
         let is_absolute = matches!(arg.kind, ArgKind::UnixTime);
         if !is_absolute && !["seconds", "milliseconds"].contains(&name) {
             return None;

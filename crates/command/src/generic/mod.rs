@@ -3,6 +3,7 @@
 mod r#await;
 mod copy;
 mod del;
+mod dump;
 mod exists;
 mod expire;
 mod keys;
@@ -12,6 +13,7 @@ mod persist;
 mod randomkey;
 mod rename;
 mod renamenx;
+mod restore;
 mod scan;
 mod touch;
 mod ttl;
@@ -25,6 +27,7 @@ pub(crate) static GENERIC: &[&Command] = &[
     &r#await::AWAIT,
     &copy::COPY,
     &del::DEL,
+    &dump::DUMP,
     &exists::EXISTS,
     &expire::EXPIRE,
     &expire::EXPIREAT,
@@ -40,6 +43,7 @@ pub(crate) static GENERIC: &[&Command] = &[
     &randomkey::RANDOMKEY,
     &rename::RENAME,
     &renamenx::RENAMENX,
+    &restore::RESTORE,
     &scan::SCAN,
     &touch::TOUCH,
     &ttl::TTL,

@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use keyspace::{NeedRoom, Refusal, ShardSet, UploadError, ValueType, WrongType};
+use keyspace::{NeedRoom, Refusal, RestoreError, ShardSet, UploadError, ValueType, WrongType};
 use resp::Reply;
 
 use crate::handler::error::CommandError;
@@ -139,6 +139,20 @@ impl From<Refusal> for Unfinished {
         match refusal {
             Refusal::WrongType => Unfinished::Refused(CommandError::WrongType),
             Refusal::NeedRoom(need) => need.into(),
+        }
+    }
+}
+
+impl From<RestoreError> for Unfinished {
+    fn from(error: RestoreError) -> Unfinished {
+        match error {
+            RestoreError::Payload(_) => Unfinished::Refused(CommandError::Fixed(
+                "ERR DUMP payload version or checksum are wrong",
+            )),
+            RestoreError::Malformed => {
+                Unfinished::Refused(CommandError::Fixed("ERR Bad data format"))
+            }
+            RestoreError::NeedRoom(need) => need.into(),
         }
     }
 }

@@ -13,7 +13,7 @@ mod lcs;
 mod mget;
 mod mset;
 mod msetex;
-mod reply;
+pub(crate) mod reply;
 pub(crate) mod set;
 mod set_options;
 mod setex;

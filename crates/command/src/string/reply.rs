@@ -8,7 +8,7 @@ use resp::Reply;
 
 /// From this length on a value is sent from where it lies. A reference costs a pin, a second lookup
 /// and two more pieces to send, a copy of so much more than all of them.
-const REFERENCED_BYTES_MIN: usize = 16 * 1024;
+pub(crate) const REFERENCED_BYTES_MIN: usize = 16 * 1024;
 
 /// How many values the replies of a session may refer to whatever is left for others.
 const REFERENCES_MIN: usize = 96;

@@ -4,7 +4,10 @@
 //! What a row's `args` say is all that is known here: a request follows them, so that its command
 //! accepts its form, whatever the data then make of it.
 
+use base::SecretHasher;
 use base::prng::Prng;
+use collections::{Collection, End, Hash, Limits, List, Rules, Set, SortedSet};
+use rdb::Stored;
 
 use crate::table::argument::{Arg, ArgKind};
 use crate::table::row::{Command, Group};
@@ -149,10 +152,69 @@ impl Draw for Generator {
             ArgKind::Integer | ArgKind::UnixTime => self.integer_of(arg).to_string().into(),
             ArgKind::Double => self.double().into(),
             ArgKind::Pattern => self.pattern(),
+            ArgKind::String if arg.name == PAYLOAD_NAME => self.payload(),
             ArgKind::String => self.string(),
             ArgKind::PureToken | ArgKind::Block(_) | ArgKind::OneOf(_) => {
                 unreachable!("the walk takes groups apart")
             }
+        }
+    }
+}
+
+/// The name of an argument that is a value as bytes.
+pub const PAYLOAD_NAME: &str = "serialized-value";
+
+/// Returns the payload of a value of any type, drawn from `random`, whose parts are at most so
+/// long.
+pub fn payload(random: &mut Prng, part_bytes_max: u64) -> Vec<u8> {
+    let most = [4, 40, 200][random.below(3) as usize];
+    let are_integers = random.one_in(3);
+    let part = |random: &mut Prng| match are_integers {
+        true => random.below(1000).to_string().into_bytes(),
+        false => vec![b'a' + random.below(26) as u8; random.below(part_bytes_max + 1) as usize],
+    };
+    let parts: Vec<Vec<u8>> = (0..=random.below(most)).map(|_| part(random)).collect();
+    let collection = collection(random, &parts);
+    let stored = collection.as_ref().map_or(Stored::String(&parts[0]), Stored::Collection);
+    let mut payload = Vec::new();
+    rdb::encode(stored, &mut payload);
+    payload
+}
+
+/// Returns a collection of `parts`, or none for a string.
+fn collection(random: &mut Prng, parts: &[Vec<u8>]) -> Option<Collection> {
+    let rules = Rules { limits: Limits::default(), hasher: SecretHasher::new([1, 1]) };
+    let (first, count) = (&parts[0], parts.len() as u64);
+    let slices = parts.iter().map(Vec::as_slice);
+    match random.below(5) {
+        0 => None,
+        1 => {
+            let mut list = List::default();
+            list.prepare(slices.clone(), rules.limits.list);
+            slices.for_each(|part| list.push(End::Tail, part, rules.limits.list));
+            Some(Collection::List(list))
+        }
+        2 => {
+            let mut set = Set::for_members(first, count, &rules);
+            for member in slices {
+                set.insert(member, &rules);
+            }
+            Some(Collection::Set(set))
+        }
+        3 => {
+            let mut hash = Hash::default();
+            hash.prepare(slices.clone(), &rules);
+            for field in slices {
+                hash.set(field, first, &rules);
+            }
+            Some(Collection::Hash(hash))
+        }
+        _ => {
+            let mut set = SortedSet::for_members(count, first.len(), &rules);
+            for member in slices {
+                set.insert(member, random.below(100) as f64 / 8.0, &rules);
+            }
+            Some(Collection::SortedSet(set))
         }
     }
 }
@@ -215,5 +277,15 @@ impl Generator {
                 bytes
             }
         }
+    }
+
+    /// Returns a payload; one in some is none.
+    fn payload(&mut self) -> Vec<u8> {
+        let mut payload = payload(&mut self.random, self.profile.value_bytes_max);
+        if self.random.one_in(20) {
+            let index = self.random.below(payload.len() as u64) as usize;
+            payload[index] ^= 1;
+        }
+        payload
     }
 }

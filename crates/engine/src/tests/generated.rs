@@ -95,6 +95,8 @@ fn check(seed: u64, client_count: u64, maxmemory_spare: Option<u64>) -> Engine {
         }
     });
     assert_same_data(&replayed(&sink), engine.keyspace());
+    let carried = super::restore::carried_over(engine.keyspace());
+    assert_same_data(&carried, engine.keyspace());
     engine
 }
 

@@ -163,6 +163,7 @@ fn check(seed: u64, thread_count: u64, steps: u32, maxmemory_spare: Option<u64>)
     run(&original, seed, thread_count, steps);
     let copy = replayed(&sink);
     assert_same_data(&copy, &original);
+    assert_same_data(&super::restore::carried_over(&original), &original);
     for database in original.databases() {
         assert_eq!(copy.counts(database), original.counts(database));
     }
@@ -199,6 +200,7 @@ fn check_stored_alike(requests: &[String], encoding: &str) {
     }
     let found = client.run("OBJECT ENCODING k");
     assert!(found.ends_with(encoding), "{requests:?}: {found}");
+    assert_same_data(&super::restore::carried_over(engine.keyspace()), engine.keyspace());
     let copy = replayed(&sink);
     assert_same_data(&copy, engine.keyspace());
     drop(client);
@@ -323,6 +325,7 @@ fn what_cannot_be_applied_is_refused_before_any_change() {
         command("SPOP", &[]),
         command("NOSUCH", &[]),
         command("LSET", &zero),
+        command("RESTORE", &zero),
         Effect::Move { key, database: beyond },
         Effect::SwapDatabases { a: DatabaseIndex(0), b: beyond },
     ] {

@@ -14,7 +14,7 @@ const WAITS: &[(&[&str], &str)] = &[
     (&["ACL", "ACL "], "users and their rights"),
     (&["MODULE", "MODULE "], "modules, which are not planned"),
     (&["BGREWRITEAOF", "BGSAVE", "LASTSAVE", "SAVE"], "persistence"),
-    (&["DUMP", "RESTORE", "RESTORE-ASKING", "MIGRATE"], "values as Redis writes them to disk"),
+    (&["RESTORE-ASKING", "MIGRATE"], "handing keys to another server"),
     (&["FAILOVER", "PSYNC", "REPLCONF", "REPLICAOF", "SLAVEOF", "SYNC", "ROLE"], "replication"),
     (&["SORT", "SORT_RO"], "sorting"),
     (&["OBJECT ", "COPY", "MOVE", "RENAME", "RENAMENX"], "renaming, moving and copying"),

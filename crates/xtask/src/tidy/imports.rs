@@ -18,14 +18,18 @@ const ROWS: &[Row] = &[
     Row { name: "ring", may_use: &["arena", "sys"], tests_may_use: &["base"] },
     row("resp", &["base"]),
     row("collections", &["base"]),
+    row("rdb", &["base", "collections"]),
     row("effects", &["base"]),
-    over_memory("keyspace", &["base", "arena", "collections", "effects"]),
+    over_memory("keyspace", &["base", "arena", "collections", "rdb", "effects"]),
     Row {
         name: "command",
-        may_use: &["base", "resp", "collections", "keyspace"],
+        may_use: &["base", "resp", "collections", "rdb", "keyspace"],
         tests_may_use: &["arena", "ring", "sys", "effects"],
     },
-    over_memory("engine", &["base", "resp", "collections", "effects", "keyspace", "command"]),
+    over_memory(
+        "engine",
+        &["base", "resp", "collections", "rdb", "effects", "keyspace", "command"],
+    ),
     row(
         "runtime",
         &[
@@ -63,7 +67,17 @@ const ROWS: &[Row] = &[
     row(
         "tests",
         &[
-            "base", "sys", "arena", "ring", "resp", "effects", "keyspace", "command", "engine",
+            "base",
+            "sys",
+            "arena",
+            "ring",
+            "resp",
+            "collections",
+            "rdb",
+            "effects",
+            "keyspace",
+            "command",
+            "engine",
             "client",
         ],
     ),
@@ -73,8 +87,8 @@ const ROWS: &[Row] = &[
 const OWNED_OUTSIDE: [(&str, &str); 1] = [("libc", "sys")];
 
 /// The crates that are functions of their arguments: the engine and everything below it.
-pub const PURE_CRATES: [&str; 8] =
-    ["arena", "base", "collections", "command", "effects", "engine", "keyspace", "resp"];
+pub const PURE_CRATES: [&str; 9] =
+    ["arena", "base", "collections", "command", "effects", "engine", "keyspace", "rdb", "resp"];
 
 /// Sources of randomness, sockets and threads: none may reach a pure crate.
 const IMPURE_OUTSIDE: [&str; 6] = ["fastrand", "getrandom", "mio", "rand", "rayon", "tokio"];

@@ -1,0 +1,53 @@
+//! DUMP: a value as bytes.
+
+use keyspace::Scratch;
+
+use crate::string::reply::REFERENCED_BYTES_MIN;
+
+use crate::prelude::*;
+
+pub(super) static DUMP: Command = Command {
+    name: "dump",
+    summary: "Returns the value at a key as bytes that `RESTORE` takes.",
+    since: "2.6.0",
+    complexity: "O(N), N being the bytes of the value",
+    arity: Arity::exactly(2),
+    keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
+    args: &[Arg::key("key")],
+    tips: &["nondeterministic_output"],
+    example: "> SET lake deep\nOK\n> DUMP lake\n...\n> DUMP hill\n(nil)",
+    handler: Handler::Read(run),
+    ..Command::DEFAULT
+};
+
+/// What is sent from where it was made, and charged until then.
+struct Payload {
+    bytes: Vec<u8>,
+    #[expect(dead_code, reason = "it is only dropped")]
+    scratch: Scratch,
+}
+
+impl AsRef<[u8]> for Payload {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
+    let key = args.key(0);
+    let Some(content) = cx.view.content(key) else {
+        reply.null();
+        return Ok(());
+    };
+    let bytes_max = rdb::encoded_bytes_max(content.stored());
+    let scratch = cx.scratch(key, bytes_max)?;
+    let mut bytes = Vec::with_capacity(bytes_max as usize);
+    rdb::encode(content.stored(), &mut bytes);
+    if bytes.len() < REFERENCED_BYTES_MIN {
+        reply.bulk(&bytes);
+    } else {
+        bytes.shrink_to_fit();
+        reply.bulk_referenced(Box::new(Payload { bytes, scratch }));
+    }
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! DUMP and RESTORE, and the effect that makes a key what it is.
+
+use effects::{Change, Effect, EventClass, StoredForm, keyspace_events};
+
+use super::*;
+use crate::ApplyError;
+
+/// Returns an empty keyspace to which every key of `original` was carried as one effect each.
+pub(super) fn carried_over(original: &Keyspace) -> Keyspace {
+    let (copy, mut applier) = (keyspace(8), Applier::new());
+    for database in original.databases() {
+        let mut records = Vec::new();
+        Access::free(original).for_each_entry(database, &mut |object| {
+            let (mut payload, mut bytes) = (Vec::new(), Vec::new());
+            let effect = object.restoring_effect(&mut payload);
+            let change = Change::new(database, EventClass::Generic, effect);
+            Record::one(NOW, &change).encode(Lsn(0), &mut bytes);
+            records.push(bytes);
+        });
+        for record in records {
+            applier.apply(&copy, &RecordView::read(&record).unwrap()).unwrap();
+        }
+    }
+    copy
+}
+
+/// Runs a request of any bytes and returns the reply's.
+fn ask(client: &mut Client<'_>, words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_command(words, &mut bytes);
+    client.run_bytes(&mut bytes, 0).0
+}
+
+fn text(reply: &[u8]) -> String {
+    reply.escape_ascii().to_string().replace("\\r\\n", " ").trim_end().to_owned()
+}
+
+fn dump(client: &mut Client<'_>, key: &str) -> Vec<u8> {
+    let reply = ask(client, &[b"DUMP", key.as_bytes()]);
+    let header = reply.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    assert_eq!(reply[0], b'$', "{}", text(&reply));
+    reply[header..reply.len() - 2].to_vec()
+}
+
+fn restore(client: &mut Client<'_>, key: &str, ttl: &str, payload: &[u8], options: &str) -> String {
+    let mut words = vec![b"RESTORE".as_slice(), key.as_bytes(), ttl.as_bytes(), payload];
+    words.extend(options.split_whitespace().map(str::as_bytes));
+    text(&ask(client, &words))
+}
+
+const VALUES: [&str; 6] = [
+    "SET k deep",
+    "SET k -7",
+    "RPUSH k a 1 b",
+    "SADD k a 1 b",
+    "HSET k a 1 b 2",
+    "ZADD k 1 a -2.5 b inf c",
+];
+
+#[test]
+fn what_was_dumped_is_restored() {
+    let (engine, host) =
+        (Engine::new(keyspace(8)), TestHost { allows_debug: true, ..TestHost::default() });
+    let mut client = Client::new(&engine, &host);
+    client.check("DUMP none", "$-1");
+    for value in VALUES {
+        client.run_all(&["FLUSHALL", value]);
+        let payload = dump(&mut client, "k");
+        assert_eq!(restore(&mut client, "l", "0", &payload, ""), "+OK");
+        assert_eq!(dump(&mut client, "l"), payload);
+        let of = |client: &mut Client<'_>, key: &str| {
+            [format!("DEBUG DIGEST-VALUE {key}"), format!("OBJECT ENCODING {key}")]
+                .map(|request| client.run(&request))
+        };
+        assert_eq!(of(&mut client, "k"), of(&mut client, "l"), "{value}");
+        client.check("TTL l", ":-1");
+    }
+}
+
+#[test]
+fn requests_are_refused_in_the_order_and_words_of_redis() {
+    let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    client.run("SET k deep");
+    let payload = dump(&mut client, "k");
+    let mut newer = payload.clone();
+    newer[payload.len() - 10] = 12;
+    let bad = {
+        let mut value = b"\x02\x02\x01a\x01a".to_vec();
+        rdb::seal(&mut value);
+        value
+    };
+    let busy = "-BUSYKEY Target key name already exists.";
+    let wrong = "-ERR DUMP payload version or checksum are wrong";
+    for (key, ttl, payload, options, expected) in [
+        ("k", "x", &payload[..], "NOSUCH", "-ERR syntax error"),
+        ("k", "x", &payload, "", busy),
+        ("l", "x", b"", "", "-ERR value is not an integer or out of range"),
+        ("l", "-1", b"", "", "-ERR Invalid TTL value, must be >= 0"),
+        ("l", "0", b"", "", wrong),
+        ("l", "0", &payload[..payload.len() - 1], "", wrong),
+        ("l", "0", &newer, "", wrong),
+        ("k", "0", &bad, "REPLACE", "-ERR Bad data format"),
+        ("l", "0", &payload, "IDLETIME", "-ERR syntax error"),
+        ("l", "0", &payload, "IDLETIME 1 FREQ 1", "-ERR syntax error"),
+        ("l", "0", &payload, "IDLETIME -1", "-ERR Invalid IDLETIME value, must be >= 0"),
+        ("l", "0", &payload, "FREQ 256", "-ERR Invalid FREQ value, must be >= 0 and <= 255"),
+        ("k", "0", &payload, "replace", "+OK"),
+    ] {
+        assert_eq!(restore(&mut client, key, ttl, payload, options), expected, "{key} {options}");
+    }
+    client.check("EXISTS k l", ":1");
+}
+
+#[test]
+fn times_are_relative_or_absolute_and_what_is_over_only_deletes() {
+    let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    client.run("SET k deep");
+    let payload = dump(&mut client, "k");
+    let sink = Recorded::listening_to(engine.keyspace());
+    let at = |ms: i64| (NOW.0 + ms).to_string();
+    assert_eq!(restore(&mut client, "l", "1500", &payload, ""), "+OK");
+    client.check("PEXPIRETIME l", &format!(":{}", at(1500)));
+    assert_eq!(restore(&mut client, "l", &at(99), &payload, "ABSTTL REPLACE"), "+OK");
+    client.check("PEXPIRETIME l", &format!(":{}", at(99)));
+    assert_eq!(restore(&mut client, "l", "0", &payload, "REPLACE ABSTTL"), "+OK");
+    client.check("TTL l", ":-1");
+    assert_eq!(restore(&mut client, "l", &at(0), &payload, "REPLACE ABSTTL"), "+OK");
+    assert_eq!(restore(&mut client, "m", "1", &payload, "ABSTTL"), "+OK");
+    client.check("EXISTS l m", ":0");
+    let told = sink.texts();
+    let payload = String::from_utf8_lossy(&payload).into_owned();
+    let one = |ttl: &str| format!("RESTORE l {ttl} {payload} REPLACE ABSTTL");
+    assert_eq!(told, [one(&at(1500)), one(&at(99)), one("0"), "DEL l".to_owned()]);
+}
+
+#[test]
+fn a_value_takes_the_place_of_one_of_any_type_and_is_one_event() {
+    let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    for before in VALUES {
+        for after in VALUES {
+            client.run_all(&["FLUSHALL", after, "RENAME k l"]);
+            let payload = dump(&mut client, "l");
+            let sink = Recorded::listening_to(engine.keyspace());
+            client.run_all(&[before, "PEXPIRE k 5000", "WATCH k"]);
+            assert_eq!(restore(&mut client, "k", "0", &payload, "REPLACE"), "+OK");
+            assert_eq!(dump(&mut client, "k"), payload, "{before} {after}");
+            assert_eq!(client.run_all(&["MULTI", "EXEC"]), "+OK *-1");
+            client.check("TTL k", ":-1");
+            let records = sink.records.lock().unwrap();
+            let last = RecordView::read(records.last().unwrap()).unwrap();
+            let events: Vec<String> = last
+                .changes()
+                .flat_map(|change| keyspace_events(&change))
+                .map(|event| event.name)
+                .collect();
+            assert_eq!(events, ["restore"]);
+        }
+    }
+}
+
+#[test]
+fn use_is_restored_as_the_policy_tells_it() {
+    let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    client.run("SET k deep");
+    let payload = dump(&mut client, "k");
+    for (seconds, expected) in [("0", ":0"), ("1000", ":1000"), ("9223372036854775807", ":235929")]
+    {
+        let options = format!("REPLACE IDLETIME {seconds}");
+        assert_eq!(restore(&mut client, "l", "0", &payload, &options), "+OK");
+        let found = client.run("OBJECT IDLETIME l");
+        assert!(found.starts_with(expected), "{seconds}: {found}");
+    }
+    engine.keyspace().set_eviction_policy(EvictionPolicy::AllKeysLfu);
+    assert_eq!(restore(&mut client, "l", "0", &payload, "REPLACE FREQ 77"), "+OK");
+    client.check("OBJECT FREQ l", ":77");
+    assert_eq!(restore(&mut client, "l", "0", &payload, "REPLACE IDLETIME 77"), "+OK");
+    client.check("OBJECT FREQ l", ":5");
+}
+
+#[test]
+fn a_value_that_expands_finds_room_before_it_is_made_or_is_refused() {
+    let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    client.run(&format!("SET k {}", "x".repeat(500_000)));
+    let payload = dump(&mut client, "k");
+    assert!(payload.len() < 10_000);
+    client.run("DEL k");
+    let keyspace = engine.keyspace();
+    keyspace.set_maxmemory(keyspace.used_memory() + 200_000);
+    let reply = restore(&mut client, "k", "0", &payload, "");
+    assert!(reply.contains("OOM command not allowed"), "{reply}");
+    client.check("EXISTS k", ":0");
+    keyspace.set_maxmemory(keyspace.used_memory() + 3_000_000);
+    assert_eq!(restore(&mut client, "k", "0", &payload, ""), "+OK");
+    client.check("STRLEN k", ":500000");
+}
+
+#[test]
+fn an_effect_that_is_no_value_is_a_misfit() {
+    let copy = keyspace(8);
+    let mut payload = Vec::new();
+    rdb::encode(rdb::Stored::String(b"deep"), &mut payload);
+    let apply = |payload: &[u8], form| {
+        let effect = Effect::Restore { key: b"k", payload, form, expires_at: None };
+        let change = Change::new(DatabaseIndex(0), EventClass::Generic, effect);
+        let mut bytes = Vec::new();
+        Record::one(NOW, &change).encode(Lsn(0), &mut bytes);
+        Applier::new().apply(&copy, &RecordView::read(&bytes).unwrap())
+    };
+    for (payload, form) in [
+        (&payload[1..], StoredForm::Raw),
+        (&payload, StoredForm::Int),
+        (&payload, StoredForm::Listpack),
+    ] {
+        let refused = apply(payload, form);
+        assert!(matches!(refused, Err(ApplyError::Misfit { position: 0, .. })), "{refused:?}");
+    }
+    assert_eq!(copy.counts(DatabaseIndex(0)).keys, 0);
+    assert_eq!(apply(&payload, StoredForm::Raw), Ok(()));
+    assert_eq!(encodings(&copy).into_values().collect::<Vec<_>>(), ["raw"]);
+}

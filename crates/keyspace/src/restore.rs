@@ -1,0 +1,243 @@
+//! Whole values as bytes: what a key holds as a payload and as the effect that makes it, and a key
+//! that is made to hold what a payload says. DUMP, RESTORE and the replay of effects meet here.
+
+use arena::{AccessMark, Encoding, NeedRoom, NewValue, ValueType};
+use base::{Key, UnixMs};
+use collections::{Collection, CollectionEncoding};
+use effects::{Effect, EventClass, StoredForm};
+use rdb::{DecodeError, Forms, PayloadError, Stored, Value};
+
+use crate::encoding::{EMBSTR_BYTES_MAX, encoding_of};
+use crate::object::{Content, Object};
+use crate::scratch::Scratch;
+use crate::write::{Place, WriteView};
+
+/// When a value that is restored was used last, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastUse {
+    /// Now, as a value that is new.
+    Now,
+    /// So many seconds ago, where that is tracked.
+    Ago {
+        /// How many.
+        seconds: u64,
+    },
+    /// With this counter of accesses, where they are counted.
+    Counted(u8),
+}
+
+/// Why a payload is not restored. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreError {
+    /// Its footer is not that of a payload that can be read.
+    Payload(PayloadError),
+    /// It is no value, or none that can be stored in the form that was asked for.
+    Malformed,
+    /// There is no room.
+    NeedRoom(NeedRoom),
+}
+
+/// A value that was read from a payload, before it is stored.
+pub struct Restored<'p> {
+    payload: &'p [u8],
+    value: Value<'p>,
+    form: StoredForm,
+    /// The right to the memory that the value takes.
+    scratch: Option<Scratch>,
+}
+
+impl<'a> Content<'a> {
+    /// Returns the value as it is written to a payload.
+    pub fn stored(&self) -> Stored<'_> {
+        match self {
+            Content::String(bytes) => Stored::String(bytes),
+            Content::Collection(collection) => Stored::Collection(collection),
+        }
+    }
+}
+
+impl<'a> Object<'a> {
+    /// Returns how the value is stored.
+    pub fn form(&self) -> StoredForm {
+        match (self.encoding(), self.collection()) {
+            (_, Some(collection)) => form_of_collection(collection.encoding()),
+            (Encoding::Int, _) => StoredForm::Int,
+            (Encoding::Embstr, _) => StoredForm::Embstr,
+            (Encoding::Raw | Encoding::Handle, _) => StoredForm::Raw,
+        }
+    }
+
+    /// Returns the effect that makes the key what it is now: its value, how that is stored, and
+    /// when it expires. Whoever applies it needs nothing else. The payload is written to
+    /// `payload`, which is empty; [`rdb::encoded_bytes_max`] bounds it.
+    pub fn restoring_effect<'e>(&self, payload: &'e mut Vec<u8>) -> Effect<'e>
+    where
+        'a: 'e,
+    {
+        rdb::encode(self.content().stored(), payload);
+        Effect::Restore { key: self.key(), payload, form: self.form(), expires_at: self.expiry() }
+    }
+}
+
+impl WriteView<'_> {
+    /// Reads the value of `payload`, which is to be stored at `key`: in `form`, or else as the
+    /// options of the collections say. No string may be longer than `string_bytes_max`. Room for
+    /// the value is asked for before it is made.
+    ///
+    /// # Errors
+    /// [`RestoreError`].
+    pub fn read_payload<'p>(
+        &mut self,
+        key: &Key<'_>,
+        payload: &'p [u8],
+        string_bytes_max: u64,
+        form: Option<StoredForm>,
+    ) -> Result<Restored<'p>, RestoreError> {
+        let bytes = rdb::open(payload).map_err(RestoreError::Payload)?;
+        let shard = self.place(key).shard;
+        shard.refresh_rules();
+        let rules = shard.rules;
+        let encoding = form.and_then(collection_encoding_of);
+        let forms = Forms { rules: &rules, encoding, string_bytes_max };
+        let is_string = rdb::is_string(bytes);
+        let mut scratch = None;
+        let mut ask = |bytes: u64| {
+            // One right to all of it, not one to each part: where there is too little room, the
+            // whole is made room for.
+            drop(scratch.take());
+            // A string is copied once it is expanded, a collection stays what it is.
+            let stored_bytes = if is_string { bytes } else { 0 };
+            scratch = Some(self.scratch(key, bytes, stored_bytes)?);
+            Ok(())
+        };
+        let value = rdb::decode(bytes, &forms, &mut ask).map_err(|error| match error {
+            DecodeError::Malformed => RestoreError::Malformed,
+            DecodeError::NoRoom(need) => RestoreError::NeedRoom(need),
+        })?;
+        let form = form_to_store(&value, form).ok_or(RestoreError::Malformed)?;
+        Ok(Restored { payload, value, form, scratch })
+    }
+
+    /// Makes `key` hold what was read, in place of what it holds, until `expires_at`, which may
+    /// have passed.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn restore(
+        &mut self,
+        key: &Key<'_>,
+        restored: Restored<'_>,
+        expires_at: Option<UnixMs>,
+        last_use: LastUse,
+    ) -> Result<(), NeedRoom> {
+        let Restored { payload, value, form, scratch } = restored;
+        let mut place = self.place(key);
+        let mark = place.mark_of(last_use);
+        let found = place.live(key);
+        let new = |value_type, encoding| NewValue {
+            bytes: &[],
+            value_type,
+            encoding,
+            expiry: expires_at,
+            mark,
+        };
+        match value {
+            Value::String(bytes) => {
+                let like = new(ValueType::String, encoding_of_form(form));
+                let value = NewValue { bytes: &bytes, ..like };
+                match scratch {
+                    None => place.put_value(key, found, &value)?,
+                    // The request brings fewer bytes than are stored.
+                    Some(_) => place.bounded(|place| place.put_value(key, found, &value))?,
+                }
+            }
+            Value::Collection(collection) => {
+                // From here on they are the collection's.
+                drop(scratch);
+                place.admit_unbrought(collection.memory_bytes())?;
+                let like = new(type_of(&collection), Encoding::Handle);
+                let stored = place.put_collection(key, found, collection, &like);
+                stored.map_err(|(need, _)| need)?;
+            }
+        }
+        let effect = Effect::Restore { key: key.bytes, payload, form, expires_at };
+        place.changed(key, EventClass::Generic, effect);
+        Ok(())
+    }
+}
+
+impl Place<'_> {
+    /// Refuses `bytes` more of collections, which the request does not bring: within an atomic
+    /// record they pass the memory limit by no more than the record may.
+    fn admit_unbrought(&self, bytes: u64) -> Result<(), NeedRoom> {
+        match self.recorder.is_atomic() {
+            true => self.shard.admit_beyond(bytes, self.recorder.overshoot_bytes_max()),
+            false => self.shard.admit(self.database, bytes),
+        }
+    }
+
+    /// Returns the mark of an entry that was used so.
+    fn mark_of(&self, last_use: LastUse) -> AccessMark {
+        let tracking = &self.shard.published.tracking;
+        match last_use {
+            LastUse::Now => tracking.first(self.now),
+            LastUse::Ago { seconds } => tracking.used_ago(self.now, seconds),
+            LastUse::Counted(counter) => tracking.counted(self.now, counter),
+        }
+    }
+}
+
+/// Returns how `value` is stored where `wanted` says, or nothing does; `None` where it cannot be
+/// so.
+fn form_to_store(value: &Value<'_>, wanted: Option<StoredForm>) -> Option<StoredForm> {
+    let by_value = match value {
+        Value::Collection(collection) => form_of_collection(collection.encoding()),
+        Value::String(bytes) => match (encoding_of(bytes), wanted) {
+            (_, Some(StoredForm::Raw)) => StoredForm::Raw,
+            (_, Some(StoredForm::Embstr)) if bytes.len() <= EMBSTR_BYTES_MAX => StoredForm::Embstr,
+            (Encoding::Int, _) => StoredForm::Int,
+            (Encoding::Embstr, _) => StoredForm::Embstr,
+            (Encoding::Raw | Encoding::Handle, _) => StoredForm::Raw,
+        },
+    };
+    wanted.is_none_or(|wanted| wanted == by_value).then_some(by_value)
+}
+
+fn encoding_of_form(form: StoredForm) -> Encoding {
+    match form {
+        StoredForm::Int => Encoding::Int,
+        StoredForm::Embstr => Encoding::Embstr,
+        StoredForm::Raw => Encoding::Raw,
+        _ => Encoding::Handle,
+    }
+}
+
+fn form_of_collection(encoding: CollectionEncoding) -> StoredForm {
+    match encoding {
+        CollectionEncoding::Listpack => StoredForm::Listpack,
+        CollectionEncoding::Quicklist => StoredForm::Quicklist,
+        CollectionEncoding::Intset => StoredForm::Intset,
+        CollectionEncoding::HashTable => StoredForm::HashTable,
+        CollectionEncoding::Skiplist => StoredForm::Skiplist,
+    }
+}
+
+fn collection_encoding_of(form: StoredForm) -> Option<CollectionEncoding> {
+    match form {
+        StoredForm::Int | StoredForm::Embstr | StoredForm::Raw => None,
+        StoredForm::Listpack => Some(CollectionEncoding::Listpack),
+        StoredForm::Quicklist => Some(CollectionEncoding::Quicklist),
+        StoredForm::Intset => Some(CollectionEncoding::Intset),
+        StoredForm::HashTable => Some(CollectionEncoding::HashTable),
+        StoredForm::Skiplist => Some(CollectionEncoding::Skiplist),
+    }
+}
+
+fn type_of(collection: &Collection) -> ValueType {
+    match collection {
+        Collection::List(_) => ValueType::List,
+        Collection::Set(_) => ValueType::Set,
+        Collection::Hash(_) => ValueType::Hash,
+        Collection::SortedSet(_) => ValueType::SortedSet,
+    }
+}

@@ -1,0 +1,267 @@
+//! Collections that lie in one block of bytes, and lists of such blocks: listpacks and intsets as
+//! they are, ziplists and zipmaps of older versions, which become listpacks.
+//!
+//! A block that is within the limits of the rules stays one; a larger one becomes a table. What is
+//! there twice is refused in both.
+//!
+//! Source: Redis 7.2, `rdbLoadObject`.
+
+use collections::{
+    Collection, CollectionEncoding, Direction, ELEMENT_BYTES_MAX, Element, End, Hash, Intset, List,
+    Listpack, Set, SortedSet,
+};
+
+use crate::decode::{DecodeError, Forms, PART_BYTES, Room};
+use crate::reader::Reader;
+use crate::strings::{settle_list, settled};
+use crate::{container, kind, ziplist, zipmap};
+
+/// What a look for parts that are there twice, or out of order, takes for each.
+const SORTED_BYTES: u64 = 40;
+
+/// A collection in one block.
+#[derive(Clone, Copy)]
+pub(crate) struct Blob {
+    form: Form,
+    content: Content,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Intset,
+    Listpack,
+    Ziplist,
+    Zipmap,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    List,
+    Set,
+    Hash,
+    SortedSet,
+}
+
+impl Blob {
+    /// Returns what a value of `kind` is, if it lies in one block.
+    pub fn of(kind: u8) -> Option<Blob> {
+        let (form, content) = match kind {
+            kind::SET_INTSET => (Form::Intset, Content::Set),
+            kind::SET_LISTPACK => (Form::Listpack, Content::Set),
+            kind::HASH_LISTPACK => (Form::Listpack, Content::Hash),
+            kind::SORTED_SET_LISTPACK => (Form::Listpack, Content::SortedSet),
+            kind::LIST_ZIPLIST => (Form::Ziplist, Content::List),
+            kind::HASH_ZIPLIST => (Form::Ziplist, Content::Hash),
+            kind::SORTED_SET_ZIPLIST => (Form::Ziplist, Content::SortedSet),
+            kind::HASH_ZIPMAP => (Form::Zipmap, Content::Hash),
+            _ => return None,
+        };
+        Some(Blob { form, content })
+    }
+
+    /// Reads the block and makes a collection of it.
+    pub fn read<E>(
+        self,
+        reader: &mut Reader<'_>,
+        forms: &Forms<'_>,
+        room: &mut Room<'_, E>,
+    ) -> Result<Collection, DecodeError<E>> {
+        let bytes = reader.text().and_then(|text| text.expand()).ok_or(DecodeError::Malformed)?;
+        if self.form == Form::Intset {
+            let set = Intset::from_bytes(bytes).ok_or(DecodeError::Malformed)?;
+            return self.of_integers(set, forms, room);
+        }
+        let pack = pack_of(self.form, bytes).filter(|pack| !pack.is_empty());
+        let pack = pack.ok_or(DecodeError::Malformed)?;
+        match self.content {
+            Content::List => list_of(&pack, forms).ok_or(DecodeError::Malformed),
+            _ => self.of_pack(pack, forms, room),
+        }
+    }
+
+    fn of_integers<E>(
+        self,
+        integers: Intset,
+        forms: &Forms<'_>,
+        room: &mut Room<'_, E>,
+    ) -> Result<Collection, DecodeError<E>> {
+        let count = integers.count() as u64;
+        let is_small = count <= forms.rules.limits.set_integers;
+        let by_rules =
+            if is_small { CollectionEncoding::Intset } else { CollectionEncoding::HashTable };
+        let encoding = forms.encoding.unwrap_or(by_rules);
+        let set = match encoding {
+            CollectionEncoding::Intset => Set::from_integers(integers),
+            _ => {
+                room.take(count * PART_BYTES)?;
+                let mut set = Set::large();
+                for integer in integers.iter() {
+                    Element::Integer(integer).with_bytes(|text| set.insert(text, forms.rules));
+                }
+                set
+            }
+        };
+        settled(Collection::Set(set), encoding, forms).ok_or(DecodeError::Malformed)
+    }
+
+    fn of_pack<E>(
+        self,
+        pack: Listpack,
+        forms: &Forms<'_>,
+        room: &mut Room<'_, E>,
+    ) -> Result<Collection, DecodeError<E>> {
+        let (count, bytes) = (pack.count() as u64, pack.bytes().len() as u64);
+        let encoding = forms.encoding.unwrap_or_else(|| self.encoding(&pack, forms));
+        let is_small = encoding == CollectionEncoding::Listpack;
+        room.take(match is_small {
+            true => bytes + count * SORTED_BYTES,
+            false => bytes + bytes / 4 + count * PART_BYTES,
+        })?;
+        let collection = match (self.content, is_small) {
+            (Content::Set, true) => Set::from_pack(pack).map(Collection::Set),
+            (Content::Set, false) => large_set(&pack, forms).map(Collection::Set),
+            (Content::Hash, true) => Hash::from_pack(pack).map(Collection::Hash),
+            (Content::Hash, false) => large_hash(&pack, forms).map(Collection::Hash),
+            // As a listpack first, whose scores are numbers then.
+            (Content::SortedSet, _) => SortedSet::from_pack(pack)
+                .map(|set| if is_small { set } else { large_sorted_set(&set, forms) })
+                .map(Collection::SortedSet),
+            (Content::List, _) => unreachable!("a list is made of listpacks"),
+        };
+        let collection = collection.and_then(|made| settled(made, encoding, forms));
+        collection.ok_or(DecodeError::Malformed)
+    }
+
+    /// Returns how the rules have the collection of `pack` stored: for all but zipmaps the number
+    /// of its parts decides, not how long they are.
+    fn encoding(self, pack: &Listpack, forms: &Forms<'_>) -> CollectionEncoding {
+        let limits = &forms.rules.limits;
+        let count = pack.count() as u64;
+        let (is_small, large) = match self.content {
+            Content::SortedSet => {
+                (count / 2 <= limits.sorted_set_entries, CollectionEncoding::Skiplist)
+            }
+            Content::Hash => {
+                let is_short =
+                    |part: Element<'_>| part.byte_count() as u64 <= limits.hash_value_bytes;
+                let are_short = self.form != Form::Zipmap || pack.iter().all(is_short);
+                (count / 2 <= limits.hash_entries && are_short, CollectionEncoding::HashTable)
+            }
+            Content::Set | Content::List => {
+                (count <= limits.set_entries, CollectionEncoding::HashTable)
+            }
+        };
+        let is_safe = pack.bytes().len() <= ELEMENT_BYTES_MAX;
+        if is_small && is_safe { CollectionEncoding::Listpack } else { large }
+    }
+}
+
+/// Reads a list of blocks.
+pub(crate) fn list(reader: &mut Reader<'_>, kind: u8, forms: &Forms<'_>) -> Option<Collection> {
+    let mut list = List::large();
+    let mut has_plain = false;
+    for _ in 0..reader.count()? {
+        let container = match kind {
+            kind::LIST_LISTPACKS => reader.number()?,
+            _ => container::PACKED,
+        };
+        let bytes = reader.text()?.expand()?;
+        list.append_pack(match (container, kind) {
+            (container::PLAIN, _) => {
+                has_plain = true;
+                let mut pack = Listpack::with_room(1, bytes.len())?;
+                pack.push_back(&bytes);
+                pack
+            }
+            (_, kind::LIST_LISTPACKS) => pack_of(Form::Listpack, bytes)?,
+            _ => pack_of(Form::Ziplist, bytes)?,
+        });
+    }
+    if list.is_empty() {
+        return None;
+    }
+    // One element that is a node of its own stays one, as in Redis.
+    if has_plain && forms.encoding.is_none() {
+        return Some(Collection::List(list));
+    }
+    settle_list(list, forms)
+}
+
+/// Returns a bound of what a value of `kind`, of a block of `bytes`, takes beside the block while
+/// it is made.
+pub(crate) fn extra_bytes(kind: u8, bytes: u64) -> u64 {
+    match kind {
+        kind::LIST_ZIPLIST => 4 * bytes,
+        kind::LIST_ZIPLISTS | kind::HASH_ZIPLIST | kind::SORTED_SET_ZIPLIST | kind::HASH_ZIPMAP => {
+            2 * bytes
+        }
+        _ => 0,
+    }
+}
+
+/// Returns the listpack that a block of `form` is, or becomes.
+fn pack_of(form: Form, bytes: Vec<u8>) -> Option<Listpack> {
+    let is_whole = match form {
+        Form::Listpack => return Listpack::from_bytes(bytes),
+        Form::Ziplist => ziplist::is_whole(&bytes),
+        Form::Zipmap => zipmap::is_whole(&bytes),
+        Form::Intset => unreachable!("integers are no listpack"),
+    };
+    if !is_whole {
+        return None;
+    }
+    let mut pack = Listpack::with_room(0, listpack_bytes_max(bytes.len()))?;
+    match form {
+        Form::Ziplist => ziplist::for_each(&bytes, |text| pack.push_back(text)),
+        _ => zipmap::for_each(&bytes, |text| pack.push_back(text)),
+    }
+    pack.shrink();
+    Some(pack)
+}
+
+/// Returns a bound of the listpack of a ziplist or zipmap of `bytes`: an entry of a ziplist from 64
+/// bytes on may grow by five, and two empty strings of a zipmap from three bytes to four.
+const fn listpack_bytes_max(bytes: usize) -> usize {
+    bytes.saturating_add(bytes / 2)
+}
+
+/// Returns the list of the elements of `pack`: several listpacks even where one would do, as in
+/// Redis.
+fn list_of(pack: &Listpack, forms: &Forms<'_>) -> Option<Collection> {
+    let mut list = List::large();
+    for element in pack.iter() {
+        element.with_bytes(|bytes| list.push(End::Tail, bytes, forms.rules.limits.list));
+    }
+    match forms.encoding {
+        None => Some(Collection::List(list)),
+        Some(_) => settle_list(list, forms),
+    }
+}
+
+fn large_set(pack: &Listpack, forms: &Forms<'_>) -> Option<Set> {
+    let mut set = Set::large();
+    let mut members = pack.iter();
+    let are_new = members.all(|member| member.with_bytes(|member| set.insert(member, forms.rules)));
+    are_new.then_some(set)
+}
+
+fn large_hash(pack: &Listpack, forms: &Forms<'_>) -> Option<Hash> {
+    let (mut hash, mut parts) = (Hash::large(), pack.iter());
+    while let Some(field) = parts.next() {
+        let value = parts.next()?;
+        let is_new =
+            field.with_bytes(|field| value.with_bytes(|value| hash.set(field, value, forms.rules)));
+        if !is_new {
+            return None;
+        }
+    }
+    Some(hash)
+}
+
+fn large_sorted_set(pack: &SortedSet, forms: &Forms<'_>) -> SortedSet {
+    let mut set = SortedSet::large();
+    pack.for_each(0, usize::MAX, Direction::Up, |member, score| {
+        member.with_bytes(|member| set.insert(member, score, forms.rules));
+    });
+    set
+}

@@ -1,0 +1,112 @@
+//! Values to bytes: a collection is written as it is stored, so that one which is compact stays so.
+
+use collections::{Collection, Direction, Element, Hash, List, Set, SortedSet};
+
+use crate::writer::{LENGTH_BYTES_MAX, Writer};
+use crate::{FOOTER_BYTES, container, kind, seal};
+
+/// A value to write.
+#[derive(Clone, Copy)]
+pub enum Stored<'a> {
+    /// A string.
+    String(&'a [u8]),
+    /// A value of many parts.
+    Collection(&'a Collection),
+}
+
+/// Returns a bound of the bytes of the payload of `value`.
+pub fn encoded_bytes_max(value: Stored<'_>) -> u64 {
+    /// The type, a few lengths, the footer, and what a string that is compressed begins with.
+    const FRAME_BYTES_MAX: u64 = (1 + 4 * LENGTH_BYTES_MAX + FOOTER_BYTES) as u64;
+    FRAME_BYTES_MAX
+        + match value {
+            Stored::String(bytes) => bytes.len() as u64,
+            // In memory each part has more beside its bytes than here.
+            Stored::Collection(collection) => collection.memory_bytes(),
+        }
+}
+
+/// Appends the payload of `value` to `out`, which is empty.
+///
+/// # Panics
+/// When `out` is not empty, or `value` is a collection without parts.
+pub fn encode(value: Stored<'_>, out: &mut Vec<u8>) {
+    assert!(out.is_empty(), "the checksum is that of the whole payload");
+    let mut writer = Writer::new(out);
+    match value {
+        Stored::String(bytes) => {
+            writer.out.push(kind::STRING);
+            writer.text(bytes);
+        }
+        Stored::Collection(collection) => {
+            assert!(!collection.is_empty(), "a key goes with its last part");
+            match collection {
+                Collection::List(list) => put_list(list, &mut writer),
+                Collection::Set(set) => put_set(set, &mut writer),
+                Collection::Hash(hash) => put_hash(hash, &mut writer),
+                Collection::SortedSet(set) => put_sorted_set(set, &mut writer),
+            }
+        }
+    }
+    seal(out);
+}
+
+fn put_list(list: &List, writer: &mut Writer<'_>) {
+    writer.out.push(kind::LIST_LISTPACKS);
+    writer.length(list.packs().len());
+    for pack in list.packs() {
+        writer.length(container::PACKED as usize);
+        writer.text(pack.bytes());
+    }
+}
+
+fn put_set(set: &Set, writer: &mut Writer<'_>) {
+    let blob = match (set.integers(), set.pack()) {
+        (Some(integers), _) => Some((kind::SET_INTSET, integers.bytes())),
+        (None, Some(pack)) => Some((kind::SET_LISTPACK, pack.bytes())),
+        (None, None) => None,
+    };
+    if put_blob(blob, writer) {
+        return;
+    }
+    writer.out.push(kind::SET);
+    writer.length(set.len());
+    set.for_each(|member| put_element(member, writer));
+}
+
+fn put_hash(hash: &Hash, writer: &mut Writer<'_>) {
+    if put_blob(hash.pack().map(|pack| (kind::HASH_LISTPACK, pack.bytes())), writer) {
+        return;
+    }
+    writer.out.push(kind::HASH);
+    writer.length(hash.len());
+    hash.for_each(|field, value| {
+        put_element(field, writer);
+        put_element(value, writer);
+    });
+}
+
+fn put_sorted_set(set: &SortedSet, writer: &mut Writer<'_>) {
+    if put_blob(set.pack().map(|pack| (kind::SORTED_SET_LISTPACK, pack.bytes())), writer) {
+        return;
+    }
+    writer.out.push(kind::SORTED_SET);
+    writer.length(set.len());
+    // The highest score first, as Redis has them.
+    set.for_each(set.len() - 1, usize::MAX, Direction::Down, |member, score| {
+        put_element(member, writer);
+        writer.out.extend_from_slice(&score.to_le_bytes());
+    });
+}
+
+/// Writes a value that lies in one block, where there is one; returns whether there is.
+fn put_blob(blob: Option<(u8, &[u8])>, writer: &mut Writer<'_>) -> bool {
+    let Some((kind, bytes)) = blob else { return false };
+    writer.out.push(kind);
+    writer.text(bytes);
+    true
+}
+
+fn put_element(element: Element<'_>, writer: &mut Writer<'_>) {
+    element.with_bytes(|bytes| writer.text(bytes));
+}

@@ -1,0 +1,62 @@
+//! One value as bytes: what Redis's DUMP gives and its RESTORE takes.
+//!
+//! A payload is a type byte, the value in the format of RDB files, and a footer with the version of
+//! that format and a checksum.
+//!
+//! *Layout*: `payload.rs` is the footer. `encode.rs` writes a value, `writer.rs` the lengths and
+//! strings that it is made of. `decode.rs` reads one, `reader.rs` lengths and strings, `strings.rs`
+//! what a value of single strings becomes, `blobs.rs` values that lie in one block; `ziplist.rs`
+//! and `zipmap.rs` are the blocks of older versions. `lzf.rs` compresses.
+//! *Invariants*: no bytes make reading panic; nothing is allocated that was not asked for before,
+//! and a length that the bytes cannot justify is refused; the cost is linear in the bytes, but for
+//! a sort.
+//! *Not here*: keys, times to live, files of many values.
+//!
+//! Source: Redis 7.2, `rdb.c`; versions up to 11 are read, 11 is written.
+#![forbid(unsafe_code)]
+
+mod blobs;
+mod decode;
+mod encode;
+mod lzf;
+mod payload;
+mod reader;
+mod strings;
+mod writer;
+mod ziplist;
+mod zipmap;
+
+pub use decode::{DecodeError, Forms, Value, decode, is_string};
+pub use encode::{Stored, encode, encoded_bytes_max};
+pub use payload::{FOOTER_BYTES, PayloadError, VERSION, open, seal, seal_as};
+
+/// The kinds of values, as their first byte says.
+///
+/// Source: Redis 7.2, `rdb.h`.
+mod kind {
+    pub const STRING: u8 = 0;
+    pub const LIST: u8 = 1;
+    pub const SET: u8 = 2;
+    pub const SORTED_SET_IN_TEXT: u8 = 3;
+    pub const HASH: u8 = 4;
+    pub const SORTED_SET: u8 = 5;
+    pub const HASH_ZIPMAP: u8 = 9;
+    pub const LIST_ZIPLIST: u8 = 10;
+    pub const SET_INTSET: u8 = 11;
+    pub const SORTED_SET_ZIPLIST: u8 = 12;
+    pub const HASH_ZIPLIST: u8 = 13;
+    pub const LIST_ZIPLISTS: u8 = 14;
+    pub const HASH_LISTPACK: u8 = 16;
+    pub const SORTED_SET_LISTPACK: u8 = 17;
+    pub const LIST_LISTPACKS: u8 = 18;
+    pub const SET_LISTPACK: u8 = 20;
+}
+
+/// How a node of a list of listpacks is marked: one element as it is, or a listpack.
+mod container {
+    pub const PLAIN: u64 = 1;
+    pub const PACKED: u64 = 2;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Collections whose parts are strings of their own: the tables of Redis, and the lists of its
+//! first versions.
+//!
+//! Each is made as a table first, which finds what is there twice, and becomes compact where the
+//! rules have it so. What it is in the end depends on its parts and the rules alone.
+//!
+//! Source: Redis 7.2, `rdbLoadObject`.
+
+use collections::{
+    Collection, CollectionEncoding, Element, End, Hash, Limits, List, Set, SortedSet,
+};
+
+use crate::decode::Forms;
+use crate::reader::Reader;
+
+/// What decides whether parts fit a compact form.
+#[derive(Clone, Copy, Default)]
+struct Sizes {
+    count: u64,
+    longest: u64,
+}
+
+impl Sizes {
+    fn note(&mut self, bytes: &[u8]) {
+        self.longest = self.longest.max(bytes.len() as u64);
+    }
+}
+
+pub(crate) fn list(reader: &mut Reader<'_>, forms: &Forms<'_>) -> Option<Collection> {
+    // Elsewhere the limit may be another than where the list was one listpack.
+    let is_one = forms.encoding == Some(CollectionEncoding::Listpack);
+    let mut list = if is_one { List::default() } else { List::large() };
+    let mut buffer = Vec::new();
+    let limit = forms.rules.limits.list;
+    for _ in 0..reader.count()? {
+        reader.text()?.with_bytes(&mut buffer, |element| list.push(End::Tail, element, limit))?;
+    }
+    settle_list(list, forms)
+}
+
+/// Returns `list`, which is one of several listpacks, in the form that it is to have.
+pub(crate) fn settle_list(mut list: List, forms: &Forms<'_>) -> Option<Collection> {
+    let is_small = match forms.encoding {
+        None => {
+            list.compact(Some(forms.rules.limits.list));
+            return Some(Collection::List(list));
+        }
+        Some(CollectionEncoding::Listpack) => true,
+        Some(CollectionEncoding::Quicklist) => false,
+        Some(_) => return None,
+    };
+    if is_small {
+        list.compact(None);
+    }
+    (list.is_small() == is_small).then_some(Collection::List(list))
+}
+
+pub(crate) fn set(reader: &mut Reader<'_>, forms: &Forms<'_>) -> Option<Collection> {
+    let (mut set, mut buffer) = (Set::large(), Vec::new());
+    let (mut sizes, mut are_integers) = (Sizes::default(), true);
+    for _ in 0..reader.count()? {
+        let is_new = reader.text()?.with_bytes(&mut buffer, |member| {
+            sizes.note(member);
+            are_integers &= matches!(Element::of(member), Element::Integer(_));
+            set.insert(member, forms.rules)
+        })?;
+        if !is_new {
+            return None;
+        }
+    }
+    sizes.count = set.len() as u64;
+    let encoding = forms.encoding.unwrap_or(set_encoding(sizes, are_integers, forms));
+    match encoding {
+        CollectionEncoding::Intset => set.make_integers(),
+        CollectionEncoding::Listpack => set.make_pack(),
+        _ => {}
+    }
+    settled(Collection::Set(set), encoding, forms)
+}
+
+fn set_encoding(sizes: Sizes, are_integers: bool, forms: &Forms<'_>) -> CollectionEncoding {
+    let Limits { set_integers, set_entries, set_value_bytes, .. } = forms.rules.limits;
+    if are_integers && sizes.count <= set_integers.max(set_entries) {
+        CollectionEncoding::Intset
+    } else if sizes.count <= set_entries && sizes.longest <= set_value_bytes {
+        CollectionEncoding::Listpack
+    } else {
+        CollectionEncoding::HashTable
+    }
+}
+
+pub(crate) fn hash(reader: &mut Reader<'_>, forms: &Forms<'_>) -> Option<Collection> {
+    let (mut hash, mut sizes) = (Hash::large(), Sizes::default());
+    let [mut field_buffer, mut value_buffer] = [const { Vec::new() }; 2];
+    for _ in 0..reader.count()? {
+        let (field, value) = (reader.text()?, reader.text()?);
+        let is_new = field.with_bytes(&mut field_buffer, |field| {
+            value.with_bytes(&mut value_buffer, |value| {
+                sizes.note(field);
+                sizes.note(value);
+                hash.set(field, value, forms.rules)
+            })
+        })??;
+        if !is_new {
+            return None;
+        }
+    }
+    let Limits { hash_entries, hash_value_bytes, .. } = forms.rules.limits;
+    let is_small = hash.len() as u64 <= hash_entries && sizes.longest <= hash_value_bytes;
+    let small_or_large = match is_small {
+        true => CollectionEncoding::Listpack,
+        false => CollectionEncoding::HashTable,
+    };
+    let encoding = forms.encoding.unwrap_or(small_or_large);
+    if encoding == CollectionEncoding::Listpack {
+        hash.make_pack();
+    }
+    settled(Collection::Hash(hash), encoding, forms)
+}
+
+pub(crate) fn sorted_set<'a>(
+    reader: &mut Reader<'a>,
+    score: impl Fn(&mut Reader<'a>) -> Option<f64>,
+    forms: &Forms<'_>,
+) -> Option<Collection> {
+    let (mut set, mut buffer) = (SortedSet::large(), Vec::new());
+    let mut sizes = Sizes::default();
+    for _ in 0..reader.count()? {
+        let member = reader.text()?;
+        let score = score(reader).filter(|score| !score.is_nan())?;
+        let old = member.with_bytes(&mut buffer, |member| {
+            sizes.note(member);
+            set.insert(member, score, forms.rules)
+        })?;
+        if old.is_some() {
+            return None;
+        }
+    }
+    let Limits { sorted_set_entries, sorted_set_value_bytes, .. } = forms.rules.limits;
+    let is_small =
+        set.len() as u64 <= sorted_set_entries && sizes.longest <= sorted_set_value_bytes;
+    let small_or_large = match is_small {
+        true => CollectionEncoding::Listpack,
+        false => CollectionEncoding::Skiplist,
+    };
+    let encoding = forms.encoding.unwrap_or(small_or_large);
+    if encoding == CollectionEncoding::Listpack {
+        set.make_pack();
+    }
+    settled(Collection::SortedSet(set), encoding, forms)
+}
+
+/// Returns `collection`, which was to become one of `encoding`, unless that had to be and it is
+/// not: where the rules alone would have it compact, and it is too large for that, it stays large.
+pub(crate) fn settled(
+    collection: Collection,
+    encoding: CollectionEncoding,
+    forms: &Forms<'_>,
+) -> Option<Collection> {
+    let is_right = forms.encoding.is_none() || collection.encoding() == encoding;
+    is_right.then_some(collection)
+}

@@ -1,0 +1,138 @@
+//! DUMP of the one server, RESTORE of the other: the same values, byte for byte where nothing is
+//! compressed and nothing has an order of its own.
+//!
+//! redis-server 7.0 writes version 10 of the format and reads no newer one, and knows no sets as
+//! listpacks: payloads for it get a footer of that version.
+
+use base::SecretHasher;
+use collections::{Collection, Direction, Limits, Rules};
+use harness::{Connection, Kind, Launch, request};
+use rdb::{Forms, Value, decode};
+use resp::Value as Reply;
+
+const VERSION_OF_REDIS_7_0: u16 = 10;
+/// A set as a listpack.
+const SET_LISTPACK: u8 = 20;
+
+/// Returns `payload` with the footer of redis-server 7.0, where that knows the form of the value.
+pub fn for_redis_7_0(payload: &[u8]) -> Option<Vec<u8>> {
+    let mut value = rdb::open(payload).expect("it was just made").to_vec();
+    if value[0] == SET_LISTPACK {
+        return None;
+    }
+    rdb::seal_as(VERSION_OF_REDIS_7_0, &mut value);
+    Some(value)
+}
+
+/// Returns the parts of the value of `payload`, behind a word for its type; sorted where they have
+/// no order.
+pub fn parts(payload: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let rules = Rules { limits: Limits::default(), hasher: SecretHasher::new([1, 1]) };
+    let forms = Forms { rules: &rules, encoding: None, string_bytes_max: 1 << 30 };
+    let mut parts = Vec::new();
+    let value = decode(rdb::open(payload).ok()?, &forms, &mut |_| Ok::<(), ()>(()));
+    let name: &[u8] = match value.ok()? {
+        Value::String(bytes) => {
+            parts.push(bytes.into_owned());
+            b"string"
+        }
+        Value::Collection(Collection::List(list)) => {
+            parts.extend(list.iter().map(|element| element.to_vec()));
+            b"list"
+        }
+        Value::Collection(Collection::Set(set)) => {
+            set.for_each(|member| parts.push(member.to_vec()));
+            parts.sort();
+            b"set"
+        }
+        Value::Collection(Collection::Hash(hash)) => {
+            hash.for_each(|field, value| parts.push([field.to_vec(), value.to_vec()].join(&b'=')));
+            parts.sort();
+            b"hash"
+        }
+        Value::Collection(Collection::SortedSet(set)) => {
+            set.for_each(0, usize::MAX, Direction::Up, |member, score| {
+                parts.push([member.to_vec(), score.to_le_bytes().to_vec()].concat());
+            });
+            b"zset"
+        }
+    };
+    parts.insert(0, name.to_vec());
+    Some(parts)
+}
+
+/// Requests that make the key `k`, and whether the bytes of the two servers are the same.
+fn values() -> Vec<(String, bool)> {
+    let many = |head: &str, part: &dyn Fn(usize) -> String, count: usize| {
+        (0..count).fold(head.to_owned(), |text, index| text + " " + &part(index))
+    };
+    let number = |index: usize| (index * index).to_string();
+    let word = |index: usize| format!("word:{index}");
+    let long = |index: usize| format!("{index}{}", "l".repeat(80));
+    let mut values: Vec<(String, bool)> = Vec::new();
+    for text in ["deep", "0", "-1", "127", "128", "-32769", "2147483648", "012", "1.5"] {
+        values.push((format!("SET k {text}"), true));
+    }
+    values.push((format!("SET k {}", "abcdefghij".repeat(2)), true));
+    values.push((format!("SET k {}", "long".repeat(5_000)), false));
+    values.push((many("RPUSH k", &|index| index.to_string(), 5), true));
+    values.push((many("RPUSH k", &long, 500), false));
+    values.push((many("SADD k", &number, 6), true));
+    values.push((many("SADD k", &|index| (index << 40).to_string(), 4), false));
+    values.push((many("SADD k", &number, 600), false));
+    values.push((many("SADD k", &word, 3), false));
+    values.push((many("SADD k", &word, 300), false));
+    let pair = |index: usize| format!("{} {}", word(index), number(index));
+    values.push(("HSET k a 1 b 22222".to_owned(), true));
+    values.push((many("HSET k", &pair, 100), false));
+    values.push((many("HSET k", &pair, 600), false));
+    let scored = |index: usize| format!("{} {}", index as f64 / 4.0 - 9.0, word(index));
+    values.push(("ZADD k 1 a 2 b -inf c".to_owned(), true));
+    values.push((many("ZADD k", &scored, 100), false));
+    values.push((many("ZADD k", &scored, 200), false));
+    values
+}
+
+/// Returns the payload of `k`.
+fn dump(connection: &mut Connection) -> Vec<u8> {
+    match connection.call("DUMP k") {
+        Reply::Bulk(bytes) => bytes,
+        other => panic!("DUMP returned {other:?}"),
+    }
+}
+
+fn restore(connection: &mut Connection, payload: &[u8]) {
+    let request = request(&[b"RESTORE".as_slice(), b"k", b"0", payload, b"REPLACE"]);
+    assert_eq!(connection.ask(&request).value, Reply::Simple(b"OK".to_vec()));
+}
+
+#[test]
+fn values_go_from_one_server_to_the_other_and_back() {
+    let servers = [Kind::Forebay, Kind::Redis]
+        .map(|kind| Launch::new(kind).option("enable-debug-command", "yes").start());
+    let [mut ours, mut oracle] = [servers[0].unix(), servers[1].unix()];
+    let digest = |connection: &mut Connection| connection.call("DEBUG DIGEST-VALUE k");
+    for (made, is_same) in values() {
+        let shown = &made[..made.len().min(60)];
+        for connection in [&mut ours, &mut oracle] {
+            connection.call("DEL k");
+            connection.call(&made);
+        }
+        let expected = digest(&mut oracle);
+        assert_eq!(digest(&mut ours), expected, "{shown}");
+        let [by_us, by_redis] = [dump(&mut ours), dump(&mut oracle)];
+        assert_eq!(parts(&by_us), parts(&by_redis), "{shown}");
+        if is_same {
+            let [by_us, by_redis] = [&by_us, &by_redis].map(|bytes| &bytes[..bytes.len() - 10]);
+            assert_eq!(by_us, by_redis, "{shown}");
+        }
+        let encoding = ours.call("OBJECT ENCODING k");
+        restore(&mut ours, &by_redis);
+        assert_eq!(digest(&mut ours), expected, "{shown}");
+        assert_eq!(ours.call("OBJECT ENCODING k"), encoding, "{shown}");
+        if let Some(payload) = for_redis_7_0(&by_us) {
+            restore(&mut oracle, &payload);
+            assert_eq!(digest(&mut oracle), expected, "{shown}");
+        }
+    }
+}
