@@ -1,6 +1,6 @@
 //! DUMP and RESTORE, and the effect that makes a key what it is.
 
-use effects::{Change, Effect, EventClass, StoredForm, keyspace_events};
+use effects::{Change, Effect, EventClass, Record, RecordView, StoredForm, keyspace_events};
 
 use super::*;
 use crate::ApplyError;
@@ -118,7 +118,7 @@ fn times_are_relative_or_absolute_and_what_is_over_only_deletes() {
     let mut client = Client::new(&engine, &host);
     client.run("SET k deep");
     let payload = dump(&mut client, "k");
-    let sink = Recorded::listening_to(engine.keyspace());
+    let sink = recording_of(engine.keyspace());
     let at = |ms: i64| (NOW.0 + ms).to_string();
     assert_eq!(restore(&mut client, "l", "1500", &payload, ""), "+OK");
     client.check("PEXPIRETIME l", &format!(":{}", at(1500)));
@@ -129,7 +129,7 @@ fn times_are_relative_or_absolute_and_what_is_over_only_deletes() {
     assert_eq!(restore(&mut client, "l", &at(0), &payload, "REPLACE ABSTTL"), "+OK");
     assert_eq!(restore(&mut client, "m", "1", &payload, "ABSTTL"), "+OK");
     client.check("EXISTS l m", ":0");
-    let told = sink.texts();
+    let told = sink.commands();
     let payload = String::from_utf8_lossy(&payload).into_owned();
     let one = |ttl: &str| format!("RESTORE l {ttl} {payload} REPLACE ABSTTL");
     assert_eq!(told, [one(&at(1500)), one(&at(99)), one("0"), "DEL l".to_owned()]);
@@ -143,19 +143,17 @@ fn a_value_takes_the_place_of_one_of_any_type_and_is_one_event() {
         for after in VALUES {
             client.run_all(&["FLUSHALL", after, "RENAME k l"]);
             let payload = dump(&mut client, "l");
-            let sink = Recorded::listening_to(engine.keyspace());
+            let sink = recording_of(engine.keyspace());
             client.run_all(&[before, "PEXPIRE k 5000", "WATCH k"]);
             assert_eq!(restore(&mut client, "k", "0", &payload, "REPLACE"), "+OK");
             assert_eq!(dump(&mut client, "k"), payload, "{before} {after}");
             assert_eq!(client.run_all(&["MULTI", "EXEC"]), "+OK *-1");
             client.check("TTL k", ":-1");
-            let records = sink.records.lock().unwrap();
-            let last = RecordView::read(records.last().unwrap()).unwrap();
-            let events: Vec<String> = last
-                .changes()
-                .flat_map(|change| keyspace_events(&change))
-                .map(|event| event.name)
-                .collect();
+            let mut events: Vec<String> = Vec::new();
+            sink.for_each(|record| {
+                let all = record.changes().flat_map(|change| keyspace_events(&change));
+                events = all.map(|event| event.name).collect();
+            });
             assert_eq!(events, ["restore"]);
         }
     }
@@ -174,7 +172,7 @@ fn use_is_restored_as_the_policy_tells_it() {
         let found = client.run("OBJECT IDLETIME l");
         assert!(found.starts_with(expected), "{seconds}: {found}");
     }
-    engine.keyspace().set_eviction_policy(EvictionPolicy::AllKeysLfu);
+    engine.keyspace().set_eviction_policy(EvictionPolicy::ALLKEYS_LFU);
     assert_eq!(restore(&mut client, "l", "0", &payload, "REPLACE FREQ 77"), "+OK");
     client.check("OBJECT FREQ l", ":77");
     assert_eq!(restore(&mut client, "l", "0", &payload, "REPLACE IDLETIME 77"), "+OK");
