@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Refused {
-    /// Somebody else writes these data now.
+    /// Another server is the primary of these data.
     Fenced = 1,
     /// The disk that keeps the effects is full, or has failed.
     DiskFull = 2,

@@ -1,4 +1,4 @@
-//! The memory limit: what counts towards it, and how room is made when it is reached.
+//! The memory limit: what counts towards it, and how memory is freed when it is reached.
 //!
 //! `maxmemory` bounds the arena (index, slab pages, extents, its allocators' lists) and the private
 //! bytes that their owners charge here: connection buffers, backlog, watches, per-slot counts, the
@@ -131,8 +131,8 @@ impl MemoryAccount {
         }
     }
 
-    /// Has the next write look whether memory is above the limit where the arena's own lists have
-    /// grown, which they do unasked. The caller lacks room, as everybody will who comes after that.
+    /// Makes the next write check the limit if the arena's own lists have grown, which they do by
+    /// themselves. Called where an allocation failed, which is when these lists matter.
     fn note_arena_lists(&self) {
         let bytes = self.arena.usage().private_bytes;
         if bytes > self.arena_private.swap(bytes, Ordering::Relaxed) {

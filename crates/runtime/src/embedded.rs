@@ -149,8 +149,8 @@ impl Embedded {
     }
 }
 
-/// Locks what is whole whatever its holder did: each change is one assignment, or its holder is the
-/// engine, whose panic has left the data in an unknown state that its own locks tell of.
+/// Locks `mutex` even if a holder panicked. Its content is always whole: each change is one
+/// assignment. If the engine panicked, its shard locks are poisoned and report that themselves.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
