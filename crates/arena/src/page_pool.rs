@@ -2,11 +2,11 @@
 //!
 //! The lowest free page is handed out first, so that the upper segments empty by themselves. Memory
 //! leaves the region in whole segments only: a sealed segment cannot be punched. When extents need
-//! memory that slab pages hold, one segment is *drained*: it hands out no page, and its pages are
-//! emptied one by one by whoever makes room, each under the lock of its owner's shard.
+//! memory that slab pages hold, one segment is *drained*: it hands out no page, and the thread that
+//! needs memory empties its pages one by one, each under the lock of its owner's shard.
 //!
-//! A page is touched by quarters, which are pages of the system's memory: one whose owner begins
-//! with few entries takes no more memory than they need ([`PagePool::extend`]).
+//! A page is committed (first written) by quarters of 4 KiB, the system's page size: a page whose
+//! owner has few entries takes no more memory than they need ([`PagePool::extend`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

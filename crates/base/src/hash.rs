@@ -2,7 +2,7 @@
 //!
 //! There are two. The index that other processes read is hashed by [`KeyHasher`], whose key they
 //! know: it is fast, and the index bounds what keys that collide under it cost. Everything in
-//! private memory is hashed by [`SecretHasher`], whose key nobody else knows.
+//! private memory is hashed by [`SecretHasher`], whose key no other process knows.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The demonstration: real files in, read back by every way there is, compared byte by byte.
+//! The demonstration: real files in, read back in every way there is, compared byte by byte.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,8 +1,8 @@
 //! How far memory strays above its limit, under every eviction policy and for every size of value.
 //!
-//! Each row writes many times the limit to a server of its own, and a second connection looks on
-//! all the while: at used_memory, which the limit is about, and at the resident memory of the
-//! process above what it had while it was empty.
+//! Each row writes many times the limit to a server of its own, while a second connection samples
+//! used_memory, to which the limit applies, and the resident memory of the process above that of
+//! the empty server.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

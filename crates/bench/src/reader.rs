@@ -1,4 +1,4 @@
-//! Reads through shared memory beside the same reads over the unix socket, and a count of the
+//! Compares reads through shared memory with the same reads over the unix socket, and counts the
 //! system calls that they make.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Result files: what was measured, on which machine, of which commit, by which command.
+//! Result files: what was measured, on which machine, at which commit, by which command.
 
 use std::fs;
 use std::path::{Path, PathBuf};

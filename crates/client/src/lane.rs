@@ -1,6 +1,6 @@
 //! A lane: any command, sent through memory that the server maps too.
 //!
-//! How it is made and what lies in the memory is written down in docs/internals/shm-lanes.md.
+//! docs/internals/shm-lanes.md describes how it is made and what is in the memory.
 
 mod events;
 

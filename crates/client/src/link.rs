@@ -1,4 +1,5 @@
-//! The connection that a session lives with: requests one at a time, descriptors beside replies.
+//! The connection on which a session depends: requests one at a time, descriptors together with
+//! replies.
 
 use std::io::{self, ErrorKind, Write};
 use std::ops::{Deref, DerefMut};

@@ -1,4 +1,4 @@
-//! One part of a collection as it lies in a compact form: bytes, or an integer for its decimal
+//! One element of a collection as a compact form stores it: bytes, or an integer for its decimal
 //! text.
 
 use std::cmp::Ordering;
