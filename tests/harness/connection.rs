@@ -1,4 +1,4 @@
-//! A blocking RESP client that keeps every byte of a reply beside its meaning.
+//! A blocking RESP client that keeps every byte of a reply together with its meaning.
 
 use std::fmt;
 use std::io::{self, Read, Write};

@@ -1,5 +1,5 @@
 //! Clients that are killed while they hold all that a client can hold, each with a child that keeps
-//! its socket open: what becomes of what they had, how soon, and what others notice of it.
+//! its socket open: how soon all of it is released, and how it affects others.
 //!
 //! `FOREBAY_KILLS` sets how many are killed. Times are printed and are no part of the promise.
 

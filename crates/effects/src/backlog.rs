@@ -1,14 +1,12 @@
-//! The latest records, kept in memory for whoever follows the changes: each consumer has a position
-//! of its own.
+//! The latest records, kept in memory for consumers: each has a position of its own.
 //!
-//! Two halves instead of a ring: a record is encoded once, in one piece, behind the one before;
-//! when the newer half is full the older one is forgotten. So between half and all of the
-//! configured bytes are kept, and a record that makes a half larger than its share is kept in
-//! full. Of a record larger than the whole, nothing is: a follower that needs it needs a copy of
-//! everything anyway.
+//! Two halves instead of a ring: a record is encoded once, in one piece, after the previous one;
+//! when the newer half is full the older one is dropped. So between half and all of the configured
+//! bytes are kept, and a record that makes a half larger than its share is kept in full. A record
+//! larger than the whole is not kept: a consumer that needs it needs a copy of everything anyway.
 //!
-//! A consumer that has to see every record, such as a log, is waited for: what it has not read is
-//! not forgotten, and where it is too far behind no write is admitted until it has caught up.
+//! For a consumer that has to see every record, such as a log, records are kept until it has read
+//! them, and where it is too far behind no write is admitted until it has caught up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

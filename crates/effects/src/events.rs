@@ -1,4 +1,5 @@
-//! Keyspace events: what the options and channels of Redis's keyspace notifications speak of.
+//! Keyspace events: the classes and names that the options and channels of Redis's keyspace
+//! notifications use.
 //!
 //! Source: Redis documentation, "Redis keyspace notifications".
 

@@ -1,4 +1,4 @@
-//! One request after the other: checked, run under the locks that it needs, answered.
+//! Checks one request after the other, runs it under the locks that it needs, and answers it.
 
 use std::cell::Cell;
 

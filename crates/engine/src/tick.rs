@@ -1,4 +1,4 @@
-//! What the engine needs from outside: time, chance, the process around it.
+//! What the engine needs from outside: time, randomness, the process around it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

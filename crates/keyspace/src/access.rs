@@ -1,7 +1,7 @@
-//! What concerns the whole keyspace: walks over all keys, flushes, swaps.
+//! Operations on the whole keyspace: walks over all keys, flushes, swaps.
 //!
 //! Outside a transaction a walk locks one shard at a time and yields between them; inside EXEC all
-//! shards are held already.
+//! shards are locked already.
 
 use arena::{Entry, NeedRoom};
 use base::prng::Prng;

@@ -1,7 +1,7 @@
 //! Hands effects to the sink: each on its own, or all of a guard's as one record.
 //!
-//! It also carries the block of a value that was received where it stays, from the guard to the
-//! change that stores the value, and notes that a lookup has met an expired key.
+//! It also carries the block of a value that was received in place, from the guard to the change
+//! that stores the value, and records that a lookup has found an expired key.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! WATCH: who wants to know whether a key changes before their EXEC.
+//! WATCH: the sessions that have to know whether a key changes before their EXEC.
 //!
 //! Each watcher has its own mark for a key that had expired when the watch began, because removing
 //! such a key changes nothing for that watcher, as Redis has it. A version per key could not tell

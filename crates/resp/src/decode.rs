@@ -3,11 +3,11 @@
 //! A request is an array of bulk strings (`*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n`) or an inline line
 //! (`GET key\r\n`). Two paths read it. The fast path takes a whole request written the usual way.
 //! Everything else (incomplete, unusual or wrong) goes through the resuming path, which remembers
-//! how far it came, so that no byte is looked at more than a fixed number of times however the
-//! stream is cut. How it is cut never changes what comes out.
+//! how far it came, so that it reads no byte more than a fixed number of times however the stream
+//! is cut. The pieces never change the result.
 //!
 //! The bytes of one long argument may be taken out of the stream while it arrives
-//! ([`Decoder::take_out`]): whoever does so has received them elsewhere.
+//! ([`Decoder::take_out`]), by a caller that receives them elsewhere.
 //!
 //! Leniencies are Redis's own: `\r` ends a length line whatever follows it, the two bytes after a
 //! bulk are skipped unread, and a NUL hides the rest of a line until the line is too long.

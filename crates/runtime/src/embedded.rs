@@ -1,4 +1,4 @@
-//! An instance in a program that is no server.
+//! An instance embedded in a program that is not a server.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

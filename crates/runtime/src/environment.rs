@@ -1,4 +1,4 @@
-//! Where an instance has its time and its randomness from.
+//! The sources of an instance's time and randomness.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The eviction policies: which keys may go, and which of them goes first.
+//! The eviction policies: which keys may be evicted, and which of them first.
 //!
 //! A policy is a file of this folder with its rows and its [`Ranking`], and a line for each row in
 //! [`EvictionPolicy::ALL`].
