@@ -33,7 +33,6 @@ pub fn words(line: &str) -> Request {
 /// mean the same, as `$-1` and `_` do.
 #[derive(Clone, PartialEq)]
 pub struct Raw {
-    /// The bytes.
     pub bytes: Vec<u8>,
     /// What they mean.
     pub value: Value,

@@ -22,7 +22,6 @@ pub(crate) const QUARTERS: u8 = 4;
 /// Whose a page is: word 2 of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageOwner {
-    /// The shard.
     pub shard: u16,
     /// Which of the shard's tables, as [`crate::Table::identity`] tells.
     pub table: u8,
@@ -56,7 +55,6 @@ impl PageOwner {
 /// A page of the segment that is being drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrainStep {
-    /// The page.
     pub page: u64,
     /// Whose it seemed to be.
     pub owner: PageOwner,

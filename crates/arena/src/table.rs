@@ -78,7 +78,6 @@ pub struct NewValue<'a> {
     pub bytes: &'a [u8],
     /// Its type.
     pub value_type: ValueType,
-    /// Its encoding.
     pub encoding: Encoding,
     /// When it expires.
     pub expiry: Option<UnixMs>,

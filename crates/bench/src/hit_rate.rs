@@ -41,7 +41,6 @@ pub struct HitRates {
     pub value_bytes: usize,
     /// Requests of each trace; the second half is counted.
     pub requests: u64,
-    /// The policies.
     pub policies: Vec<String>,
     /// Keys that each choice of a victim looks at.
     pub samples: Vec<u32>,

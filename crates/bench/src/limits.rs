@@ -45,13 +45,11 @@ pub fn excess_allowed(limit: u64) -> u64 {
 /// What is measured.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// The server.
     pub server: ServerSpec,
     /// Values of maxmemory, in bytes.
     pub limits: Vec<u64>,
     /// How many times the limit is written.
     pub rounds: u64,
-    /// The policies.
     pub policies: Vec<String>,
     /// The sizes of values.
     pub sizes: Vec<Sizes>,

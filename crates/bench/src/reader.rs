@@ -35,7 +35,6 @@ const COUNTED_READS: u64 = 100_000;
 /// A measurement of reads.
 #[derive(Clone, Debug)]
 pub struct Reads {
-    /// The server.
     pub server: ServerSpec,
     /// Keys of 64 B values; the row over all of them misses the caches.
     pub key_count: u64,

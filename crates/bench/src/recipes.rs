@@ -165,7 +165,6 @@ pub static LARGE: &[Recipe] = &[
 /// A key that [`LARGE`] names.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixture {
-    /// The key.
     pub key: &'static str,
     /// Bytes of its value.
     pub bytes: usize,

@@ -31,7 +31,6 @@ pub const KEEPER_COMMAND: &str = "keep-server";
 pub struct ServerSpec {
     /// What the tables call it.
     pub name: String,
-    /// The program.
     pub program: PathBuf,
     /// Options beyond the common ones, each with its value (`["--io-threads", "2"]`).
     pub options: Vec<String>,

@@ -12,7 +12,6 @@ const INTEGER_TEXT_BYTES_MAX: usize = 20;
 /// One part of a collection.
 #[derive(Clone, Copy, Debug)]
 pub enum Element<'a> {
-    /// Its bytes.
     Bytes(&'a [u8]),
     /// The integer that its bytes are the one decimal text of.
     Integer(i64),

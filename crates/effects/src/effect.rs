@@ -22,7 +22,6 @@ pub enum Expiry {
 pub enum Effect<'a> {
     /// The key holds this string now.
     Set {
-        /// The key.
         key: &'a [u8],
         /// The whole new value.
         value: &'a [u8],
@@ -31,14 +30,12 @@ pub enum Effect<'a> {
     },
     /// The string at the key grew by `suffix`.
     Append {
-        /// The key.
         key: &'a [u8],
         /// What was added.
         suffix: &'a [u8],
     },
     /// Bytes from `offset` on were overwritten; a gap was filled with zeroes.
     SetRange {
-        /// The key.
         key: &'a [u8],
         /// Where the bytes start.
         offset: u64,
@@ -47,24 +44,20 @@ pub enum Effect<'a> {
     },
     /// The number at the key is stored as text. The value is as it was.
     MakeText {
-        /// The key.
         key: &'a [u8],
     },
     /// The key is gone.
     Delete {
-        /// The key.
         key: &'a [u8],
     },
     /// The key expires at this time, which may have passed already.
     ExpireAt {
-        /// The key.
         key: &'a [u8],
         /// When.
         at: UnixMs,
     },
     /// The key no longer expires.
     Persist {
-        /// The key.
         key: &'a [u8],
     },
     /// A command on one key, whose row says that its requests are effects: it asks neither time nor
@@ -72,7 +65,6 @@ pub enum Effect<'a> {
     Command {
         /// The name in upper case.
         name: &'a str,
-        /// The key.
         key: &'a [u8],
         /// What comes behind the key.
         arguments: Arguments<'a>,
@@ -87,7 +79,6 @@ pub enum Effect<'a> {
     },
     /// The key is in another database now, its time to live included, whatever it was there.
     Move {
-        /// The key.
         key: &'a [u8],
         /// Where it is.
         database: DatabaseIndex,

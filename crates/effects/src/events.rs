@@ -62,13 +62,11 @@ impl EventClass {
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyspaceEvent<'a> {
-    /// The class.
     pub class: EventClass,
     /// The name, in lower case.
     pub name: String,
     /// The database of the key.
     pub database: DatabaseIndex,
-    /// The key.
     pub key: &'a [u8],
 }
 

@@ -23,7 +23,6 @@ pub trait Randomness: Send + Sync {
 pub struct Environment {
     /// Its clocks.
     pub clock: Arc<dyn Clock>,
-    /// Its randomness.
     pub randomness: Arc<dyn Randomness>,
 }
 
