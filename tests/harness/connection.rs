@@ -72,7 +72,7 @@ pub struct Connection {
     input: Vec<u8>,
     /// Bytes of `input` that are decoded.
     decoded: usize,
-    /// Bytes of the reply underway that are decoded.
+    /// Bytes of the current reply that are decoded.
     reply: Vec<u8>,
 }
 

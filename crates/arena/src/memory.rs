@@ -434,7 +434,7 @@ impl Arena {
         self.memory.word(root::VIEW_SHARE).load(Ordering::Relaxed)
     }
 
-    /// Returns the segment epoch. Whoever tells a reader which segments there are reads it first:
+    /// Returns the segment epoch. Code that tells a reader which segments there are reads it first:
     /// the reader then learns of every later change.
     pub fn segment_epoch(&self) -> u64 {
         // SYNC POINT: segments before their epoch. Pairs with the store in `bump_segment_epoch`.

@@ -45,8 +45,8 @@ impl PageOwner {
         memory.word(page + PageOwner::WORD_AT).store(word, Ordering::Relaxed);
     }
 
-    /// Takes the owner off a page before it goes back to the pool, whose lock whoever gets it next
-    /// takes too: nobody mistakes it for still owned.
+    /// Takes the owner off a page before the page returns to the pool. The next owner takes the
+    /// pool's lock too, so that no thread sees the page as still owned.
     pub(crate) fn clear(memory: &Memory, page: u64) {
         memory.word(page + PageOwner::WORD_AT).store(0, Ordering::Relaxed);
     }
@@ -175,7 +175,7 @@ impl PagePool {
     /// Gives the memory of segments without a page in use back to the system; returns the bytes.
     pub fn retire_free_segments(&mut self) -> u64 {
         let mut bytes = 0;
-        // Whoever lacks room asks first, and most often for nothing.
+        // Every thread that lacks memory calls this first, mostly in vain.
         if self.empty_segments == 0 {
             return bytes;
         }

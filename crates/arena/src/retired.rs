@@ -18,7 +18,8 @@ const DEFERRED_BYTES_MAX: u64 = 16 << 20;
 /// The lists, and what is known of them without their lock.
 pub(crate) struct Retired {
     lists: Mutex<Lists>,
-    /// Held by whoever looks: who comes meanwhile wants what is about to be freed.
+    /// Held by the thread that scans the pins: a thread that comes meanwhile needs what is about to
+    /// be freed, and waits.
     turn: Mutex<()>,
     /// Of both lists, and of those taken out for a look.
     count: AtomicU64,

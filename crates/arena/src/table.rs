@@ -135,7 +135,7 @@ struct Content<'a> {
     key: &'a [u8],
     parts: [&'a [u8]; 3],
     gap: u64,
-    /// What the gap holds; zeroes where nobody says.
+    /// The bytes of the gap; zeroes where none are given.
     fill: Option<Filling<'a>>,
     /// Room to leave behind the value of a large entry.
     spare: u64,
@@ -440,7 +440,7 @@ impl Table {
         self.put(id, &Content { header, expiry, key, parts, gap, fill, spare: 0 })
     }
 
-    /// Appends `suffix` to the value, in place where there is room and nobody holds a pin.
+    /// Appends `suffix` to the value, in place if the block is large enough and not pinned.
     ///
     /// # Errors
     /// NeedRoom, and nothing has changed.

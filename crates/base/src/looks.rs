@@ -10,7 +10,7 @@ const PAYING_PER_VAIN: u32 = 16;
 /// One rests for at most two to this power waits.
 const REST_MAX: u32 = 16;
 
-/// What one who waits knows of the looks behind it.
+/// The record that a waiting thread keeps of its past polls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looks {
     /// Looks in vain that have not been made up for.

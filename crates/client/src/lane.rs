@@ -49,7 +49,7 @@ pub struct Lane {
     end: LaneEnd<SharedLane>,
     doorbell: Waker,
     replies: Replies,
-    /// Replies to come that nobody waits for.
+    /// Replies to come whose callers have given up.
     unread: usize,
     /// The bytes of requests, kept to be used again.
     encoded: Vec<u8>,

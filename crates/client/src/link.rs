@@ -34,7 +34,7 @@ pub struct Link {
     replies: Replies,
     /// Those that came with the latest reply.
     pub descriptors: Vec<OwnedFd>,
-    /// Replies that are to come before the next one that somebody waits for.
+    /// Replies without a caller that come before the next one that a caller waits for.
     owed_count: usize,
     /// Lanes of this connection that nobody holds any more.
     dropped: Arc<Mutex<Vec<u64>>>,

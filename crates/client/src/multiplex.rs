@@ -75,7 +75,7 @@ struct Handle {
 struct Queue {
     /// Requests that the driver has not taken.
     out: Vec<u8>,
-    /// Who waits for replies, the next one first.
+    /// The callers that wait for replies, in order.
     due: VecDeque<Due>,
     /// The driver, where it sleeps.
     driver: Option<Waker>,

@@ -61,7 +61,7 @@ pub struct Lost {
     pub oldest: Lsn,
 }
 
-/// Who reads the backlog, each from a position of its own on.
+/// The consumers of the backlog, each with a position of its own.
 pub struct Consumer {
     backlog: Arc<Backlog>,
     position: Lsn,
@@ -227,7 +227,7 @@ impl Halves {
         }
     }
 
-    /// Returns whether somebody who is waited for has not read all of the older half.
+    /// Returns whether a consumer that has to see everything has not read all of the older half.
     fn is_older_wanted(&self) -> bool {
         let newer_start = self.end - self.newer.len() as u64;
         self.required.iter().any(|consumer| consumer.position < newer_start)

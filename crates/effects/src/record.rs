@@ -573,7 +573,7 @@ mod tests {
         bytes
     }
 
-    /// Calls `visit` with a change by chance.
+    /// Calls `visit` with a change at random.
     fn draw(random: &mut Prng, visit: impl FnOnce(&Change<'_>)) {
         let [key, other, value] = [(); 3].map(|()| bytes(random, 0));
         let some = bytes(random, 1);

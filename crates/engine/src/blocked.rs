@@ -163,8 +163,8 @@ impl Runner<'_, '_, '_, '_> {
         *waiter.state() = WaitState::Open;
     }
 
-    /// Serves those who wait for what has become ready under the guard at hand, whose record is
-    /// complete.
+    /// Serves the sessions that wait for keys which have become ready under the current guard,
+    /// whose record is complete.
     #[cold]
     pub(crate) fn serve_ready(&mut self) {
         let guard = self.guard.as_mut().expect("keys are ready under a guard");

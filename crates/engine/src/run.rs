@@ -437,7 +437,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         result
     }
 
-    /// Runs a write once, under the guard at hand.
+    /// Runs a write once, under the current guard.
     #[inline]
     fn attempt(
         &mut self,

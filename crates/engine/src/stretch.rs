@@ -28,7 +28,7 @@ pub(crate) struct Stretch {
     command_count: usize,
     /// What has passed since `began` belongs to no command that is timed by itself.
     is_stale: bool,
-    /// The command underway is timed by itself from `began` on.
+    /// The current command is timed by itself from `began` on.
     is_isolated: bool,
 }
 
@@ -80,14 +80,14 @@ impl Stretch {
         }
     }
 
-    /// Ends the stretch before the command underway, which is timed by itself from now on.
+    /// Ends the stretch before the current command, which is timed by itself from now on.
     #[cold]
     pub fn isolate(&mut self, tick: &Tick<'_>) {
         self.share(tick);
         self.is_isolated = true;
     }
 
-    /// Returns whether the command underway was isolated, once.
+    /// Returns whether the current command was isolated, once.
     #[inline]
     pub fn take_isolated(&mut self) -> bool {
         std::mem::take(&mut self.is_isolated)

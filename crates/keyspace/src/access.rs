@@ -256,7 +256,7 @@ impl<'g> Access<'g> {
         digest
     }
 
-    /// Returns a shard by chance, as likely as `database` has keys there; `None` without keys.
+    /// Returns a shard at random, as likely as `database` has keys there; `None` without keys.
     ///
     /// A shard that is picked blindly and taken as often as it is full needs no look at the others.
     fn random_shard(&self, database: DatabaseIndex, random: &mut Prng) -> Option<ShardIndex> {

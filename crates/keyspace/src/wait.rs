@@ -296,9 +296,9 @@ impl Guard<'_> {
         self.recorder.take_ready()
     }
 
-    /// Returns who waits for `ready` next behind `place`, or first of all, and for the type that
-    /// the key has at `now`; none where the key is gone. Costs the logarithm of how many wait, and
-    /// a step for each who waits for another type.
+    /// Returns the session that waits for `ready` next after `place`, or first of all, and for the
+    /// type that the key has at `now`; none where the key is gone. Costs the logarithm of how many
+    /// wait, and a step for each who waits for another type.
     ///
     /// # Panics
     /// When this guard lacks the shard of the key.
@@ -319,7 +319,7 @@ impl Guard<'_> {
         Some((QueuePlace(registration), Arc::clone(&waiting.waiter)))
     }
 
-    /// Takes one who has been served out of the queue of `ready`.
+    /// Removes a session that has been served from the queue of `ready`.
     pub fn leave_queue(&mut self, ready: &ReadyKey, place: QueuePlace) {
         self.shard_mut(ready.shard).waits.waiting.remove(place.0);
     }

@@ -85,19 +85,19 @@ pub enum Next {
 /// The decoder of one session: what is known of a request that has not arrived in full.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// Arguments still to come of the request underway; 0 between requests.
+    /// Arguments still to come of the current request; 0 between requests.
     arguments_left: u32,
     /// Length of the argument whose length line was read last and whose bytes are awaited.
     bulk_bytes: Option<u32>,
-    /// First byte not yet decoded, from the first byte of the request underway.
+    /// First byte not yet decoded, from the first byte of the current request.
     position: usize,
     /// Bytes from `position` on that are known to hold no line end.
     scanned: usize,
-    /// Arguments of the request underway, from its first byte.
+    /// Arguments of the current request, from its first byte.
     partial: Vec<(u32, u32)>,
     /// The bytes of the argument awaited were taken out of the stream.
     is_taken_out: bool,
-    /// So were those of an argument of the request underway, maybe an earlier one.
+    /// So were those of an argument of the current request, maybe an earlier one.
     has_aside: bool,
 }
 

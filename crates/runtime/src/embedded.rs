@@ -50,7 +50,7 @@ pub struct Embedded {
     pub(crate) tuning: Mutex<Tuning>,
     pub(crate) started: UnixMs,
     pub(crate) started_ns: u64,
-    /// Locked while a request runs: what it picks by chance, and who may count.
+    /// Locked while a request runs: what it picks at random, and who may count.
     random: Mutex<Prng>,
     pub(crate) tally: Tally,
     pub(crate) watch: Watch,

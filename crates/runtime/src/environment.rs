@@ -33,7 +33,8 @@ impl Environment {
     }
 
     /// Returns an environment in which `clock` is the time and `seed` decides all that is random.
-    /// Not for instances that strangers send keys to: who knows the seed can make them collide.
+    /// Not for instances to which strangers send keys: a client that knows the seed can make them
+    /// collide.
     pub fn simulated(clock: Arc<ManualClock>, seed: u64) -> Environment {
         Environment { clock, randomness: Arc::new(SeededRandomness::new(seed)) }
     }
