@@ -253,8 +253,9 @@ impl Keyspace {
         self.want_touches();
     }
 
-    /// Sets how long a command evicts before it goes on: maxmemory-eviction-tenacity, from 0 to 100.
-    /// A write always gets the memory that it needs itself, or is refused.
+    /// Sets how long a command evicts before it goes on, from 0 to 100:
+    /// maxmemory-eviction-tenacity. A write always gets the memory that it needs itself, or is
+    /// refused.
     pub fn set_eviction_tenacity(&self, tenacity: u32) {
         self.eviction_tenacity.store(tenacity, Ordering::Relaxed);
     }
