@@ -1,4 +1,4 @@
-//! The integration tests: the real `forebay` program beside the real `redis-server`.
+//! The integration tests: the real `forebay` program, compared with the real `redis-server`.
 
 /// Some tests promise that nothing is allocated.
 #[global_allocator]

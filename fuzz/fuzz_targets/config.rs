@@ -2,9 +2,9 @@
 //! faults are found if there is one, what CONFIG REWRITE writes is read back as the same
 //! configuration, and nothing panics.
 //!
-//! The input is text. Up to a line `==` it is the file; each line behind that is an argument of the
-//! command line. For options to be found, `@7` stands for the name of the table's row 7, at the
-//! start of a line and behind `--`, and a value `~` in its line for that row's default.
+//! The input is text. Up to a line `==` it is the file; each line after that is an argument of the
+//! command line. So that the fuzzer finds options, `@7` means the name of the table's row 7, at the
+//! start of a line and after `--`, and a value `~` in its line that row's default.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 //! Bytes as records of effects: a record or an error, never a panic; what is read can be written
-//! again and is the same; and whoever consumes records survives any of them.
+//! again and is the same; and no record makes a consumer panic.
 #![no_main]
 
 use effects::{

@@ -1,5 +1,5 @@
 //! A lane whose client writes any word anywhere, between honest operations of both sides: the
-//! server's end never panics, never takes or puts more than it was asked for, and as long as the
+//! server's end never panics, never takes or puts more than it was told to, and as long as the
 //! client was honest the bytes that arrive are those that were sent.
 //!
 //! The input is text, so that seeds can be read. Each line is a step, by its first byte:

@@ -1,5 +1,5 @@
-//! BLPOP and BRPOP on Forebay, over every transport and with two workers, and on redis-server: who
-//! is served, in which order, and that nothing is lost.
+//! BLPOP and BRPOP on Forebay, over every transport and with two workers, and on redis-server:
+//! which session is served, in which order, and that nothing is lost.
 
 use harness::{Connection, Kind, Server, poll_until};
 use resp::Value;

@@ -1,4 +1,4 @@
-//! CONFIG SET of what CONFIG GET shows: every row of the table, beside redis-server.
+//! CONFIG SET of what CONFIG GET shows: every row of the table, compared with redis-server.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What DEBUG tells and switches, as in redis-server.
+//! What DEBUG reports and switches, as in redis-server.
 
 use harness::{Connection, Kind, Launch, Server, poll_until};
 use resp::Value;

@@ -1,5 +1,5 @@
 //! Long values on their way into the store, cut anywhere: the same replies as from redis-server,
-//! and the same values, whether they were received straight into their place or not.
+//! and the same values, whether they were received in place or not.
 //!
 //! `FOREBAY_LARGE_SETS` sets how many streams there are, `FOREBAY_LARGE_SETS_SEED` repeats one.
 

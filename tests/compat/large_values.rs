@@ -1,5 +1,5 @@
 //! Commands that loop over strings, on strings of all sizes up to some hundred kilobytes: the
-//! random differential run draws short ones, and the loops take other ways for long ones.
+//! random differential run generates short ones, and the loops take other paths for long ones.
 //!
 //! A failure prints the seed: `FOREBAY_LARGE_SEED=<seed>` repeats it. `FOREBAY_LARGE_ROUNDS` is the
 //! number of rounds.

@@ -1,4 +1,4 @@
-//! Forebay beside redis-server 7.0.15: the same requests, the same replies.
+//! Forebay compared with redis-server 7.0.15: the same requests, the same replies.
 
 mod awaits;
 mod blocking_lists;

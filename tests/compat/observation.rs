@@ -1,4 +1,5 @@
-//! SLOWLOG, LATENCY, MEMORY and what else tells of times and memory, beside redis-server.
+//! SLOWLOG, LATENCY, MEMORY and other commands that report times and memory, compared with
+//! redis-server.
 
 use harness::{Connection, Kind, Launch, Server, poll, request, words};
 use resp::Value;

@@ -3,10 +3,10 @@
 //!
 //! `FOREBAY_STREAMS` sets how many streams there are, `FOREBAY_STREAMS_SEED` repeats one.
 //!
-//! One thing differs and is not drawn: a line of 64 KiB to 160 KiB. Redis looks for the end of a
-//! line in what it has read so far, as much as its buffer takes, and accepts a line over the limit
-//! if its end comes in the read that passes the limit. Here the limit does not depend on how bytes
-//! arrive.
+//! One input differs and is not generated: a line of 64 KiB to 160 KiB. Redis looks for the end of
+//! a line in what it has read so far, as much as its buffer takes, and accepts a line over the
+//! limit if its end comes in the read that passes the limit. Here the limit does not depend on how
+//! bytes arrive.
 
 use base::prng::Prng;
 use harness::{Kind, Server, encode, number, words};

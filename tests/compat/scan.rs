@@ -1,4 +1,4 @@
-//! What SCAN promises: an element that is there from the start of a full iteration to its end is
+//! The promise of SCAN: an element that exists from the start of a full iteration to its end is
 //! returned, whatever happens to the others.
 
 use std::collections::{BTreeMap, BTreeSet};

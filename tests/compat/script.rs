@@ -13,13 +13,12 @@
 //!   source: Redis 7.2 release notes, "CLIENT SETINFO"
 //! ```
 //!
-//! A request goes over connection 1 unless a number stands before it. Words are quoted as in
-//! redis-cli; `repeat(x,100)` is a word of a hundred `x`. A reply is written as `render.rs` prints
-//! it, with `{int}` for any number, `{near 10000}` for one within 5 % of that and `{any}` for
-//! anything. `unordered` before an array lets its
-//! elements come in any order; `closed` says that the server closes the connection. A reply of
-//! redis-server 7.0 that Forebay, which follows 7.2, does not share has a line of its own, and a
-//! line for the source.
+//! A request goes over connection 1 unless a number precedes it. Words are quoted as in redis-cli;
+//! `repeat(x,100)` is a word of a hundred `x`. A reply is written as `render.rs` prints it, with
+//! `{int}` for any number, `{near 10000}` for one within 5 % of that and `{any}` for anything.
+//! `unordered` before an array lets its elements come in any order; `closed` says that the server
+//! closes the connection. A reply of redis-server 7.0 that Forebay, which follows 7.2, does not
+//! share has a line of its own, and a line for the source.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The report of a crash, as those find it who know Redis's.
+//! The report of a crash, with what readers of Redis's reports expect.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Forebay in the place of a redis-server: its name, command line, process and files.
+//! Forebay as a replacement for redis-server: its name, command line, process and files.
 
 mod command_line;
 mod crash;

@@ -1,4 +1,4 @@
-//! What a supervisor is told.
+//! What the server reports to a supervisor.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};

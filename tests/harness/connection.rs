@@ -1,4 +1,4 @@
-//! A blocking RESP client that keeps every byte of a reply beside its meaning.
+//! A blocking RESP client that keeps every byte of a reply together with its meaning.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -33,7 +33,6 @@ pub fn words(line: &str) -> Request {
 /// mean the same, as `$-1` and `_` do.
 #[derive(Clone, PartialEq)]
 pub struct Raw {
-    /// The bytes.
     pub bytes: Vec<u8>,
     /// What they mean.
     pub value: Value,
@@ -73,7 +72,7 @@ pub struct Connection {
     input: Vec<u8>,
     /// Bytes of `input` that are decoded.
     decoded: usize,
-    /// Bytes of the reply underway that are decoded.
+    /// Bytes of the current reply that are decoded.
     reply: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Programs that are told something line by line, and answer so.
+//! Programs that read commands line by line, and answer line by line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, Command, Stdio};

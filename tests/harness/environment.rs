@@ -1,4 +1,4 @@
-//! What the environment asks of tests: how much is to be done, and which seed is to be repeated.
+//! Environment variables of the tests: how much work to do, and which seed to repeat.
 
 /// Returns the number that the environment has under `name`.
 ///

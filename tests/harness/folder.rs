@@ -1,4 +1,4 @@
-//! Temporary folders that are gone when the test is over.
+//! Temporary folders that are removed when the test ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What the kernel knows of a process, read from `/proc`.
+//! What the kernel knows about a process, read from `/proc`.
 
 use std::fs;
 use std::path::PathBuf;

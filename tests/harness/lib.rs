@@ -3,12 +3,11 @@
 //!
 //! *Layout*: `server.rs` starts `forebay` or `redis-server` and waits until it answers,
 //! `connection.rs` speaks RESP to it, `process.rs` runs programs that never outlive the test,
-//! `dialogue.rs` speaks with those that answer line by line,
-//! `kernel.rs` reads what the kernel knows of a process, `peer.rs` is what the program
-//! `forebay-peer` and its tests agree on, `poll.rs` waits, `environment.rs` reads how
-//! much is to be done, `folder.rs` makes temporary folders.
+//! `dialogue.rs` talks to those that answer line by line, `kernel.rs` reads what the kernel knows
+//! about a process, `peer.rs` is what the program `forebay-peer` and its tests agree on, `poll.rs`
+//! waits, `environment.rs` reads how much work to do, `folder.rs` makes temporary folders.
 //! *Invariants*: a process that a test starts ends with the test or with the test's process,
-//! whichever is first; nobody waits without a bound.
+//! whichever is first; every wait has a bound.
 
 mod connection;
 mod dialogue;

@@ -1,10 +1,10 @@
 //! Descriptors that clients pass, or do not take.
 //!
-//! What a test here says of an older kernel is what the server does where SO_PASSRIGHTS is not
-//! known (before Linux 6.16), which a filter on system calls has this kernel say.
+//! Tests of an older kernel show what the server does where SO_PASSRIGHTS is unknown (before Linux
+//! 6.16): a filter on system calls makes this kernel behave like that.
 //!
-//! `FOREBAY_LINGERING` sets how many descriptors linger at once where it is measured how long
-//! another session waits meanwhile; that is printed, and no time is a failure.
+//! One test measures how long another session waits while the close of many descriptors blocks;
+//! `FOREBAY_LINGERING` sets how many. It prints the time, and no time is a failure.
 
 use std::io::Write;
 use std::os::unix::fs::chown;

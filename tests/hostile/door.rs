@@ -1,4 +1,4 @@
-//! Who may come in: protected mode, the mode of the socket file, passwords.
+//! Who may connect: protected mode, the mode of the socket file, passwords.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,12 +1,12 @@
-//! Keys and members that are chosen to collide, and what requests with them cost beside requests
-//! with others of the same size.
+//! Keys and members that are chosen to collide, and what requests with them cost compared with
+//! requests with others of the same size.
 //!
-//! `FOREBAY_FLOOD_KEYS` sets how many there are. Printed are the time of a request beside that of
-//! the other, which is to be at most five times as long, and what the server's own statistics say
-//! of the command alone: the least of some rounds, in which the two take turns. With the variable
-//! set, which is a campaign, more than five times is a failure, after more rounds, as other
-//! processes take time too. Without it only a wrong reply is one; the tests of `arena`,
-//! `collections` and `keyspace` bound the cost by counts.
+//! `FOREBAY_FLOOD_KEYS` sets how many there are. The tests print the times of both requests, and
+//! those of the command alone by the server's own statistics: the least of some rounds, in which
+//! the two take turns. The request with chosen keys may take at most five times as long as the
+//! other. With the variable set (the stress test) more than five times is a failure, after more
+//! rounds, as other processes take time too. Without it only a wrong reply is one; the tests of
+//! `arena`, `collections` and `keyspace` bound the cost by counts.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! Long values of which a part never comes, or comes late: their places in the store are given
-//! back, and nobody's values go for what is only announced.
+//! Long values of which a part never comes, or comes late: their blocks are freed, and no values
+//! are evicted for bytes that are only announced.
 
 use harness::{Connection, Kind, Launch, Server, encode, poll_until, request, words};
 use resp::Value;

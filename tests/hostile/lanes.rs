@@ -1,7 +1,7 @@
 //! Lanes with hostile, greedy and dying clients.
 //!
 //! `FOREBAY_HOSTILE_LANES` sets how many lanes are written over, each with some 200 words, and
-//! `FOREBAY_LANE_KILLS` how many clients are killed at a step drawn by chance.
+//! `FOREBAY_LANE_KILLS` how many clients are killed at a random step.
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
 //! Clients that are broken, greedy, slow or malicious: the server answers them as Redis does, and
-//! everyone else never notices.
+//! other clients never notice.
 
 mod crowds;
 mod descriptors;

@@ -1,5 +1,5 @@
 //! The most memory that the server ever has under a limit: every row of the command table with
-//! large arguments on large keys, and written requests that bring little and ask for much; each
+//! large arguments on large keys, and short requests that make the server use much memory; each
 //! alone and within EXEC, without eviction and with it.
 //!
 //! A failure prints the seed: `FOREBAY_PEAKS_SEED=<seed>` repeats it. `FOREBAY_PEAKS_REQUESTS` is

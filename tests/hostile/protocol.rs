@@ -1,5 +1,5 @@
-//! Bytes that are no requests, to Forebay and to redis-server: the same bytes come back. Random
-//! ones are in `compat/raw_stream.rs`.
+//! Bytes that are not requests, to Forebay and to redis-server: both send the same bytes back.
+//! Random ones are in `compat/raw_stream.rs`.
 
 use harness::{Kind, Launch, Server};
 

@@ -1,5 +1,5 @@
-//! Clients in Python beside this file: each a process that is killed in the middle of its work, and
-//! whose steps are lines that it writes.
+//! Clients in Python, in the folder of this file: each a process that prints its steps as lines and
+//! is killed in the middle of its work.
 
 use std::time::{Duration, Instant};
 

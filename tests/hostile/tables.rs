@@ -1,5 +1,5 @@
-//! Sessions that read by themselves, and write what they like over the one memory that they may
-//! write: their pin slots and what stands beside them.
+//! Sessions that read by themselves, and write anything into the one memory that they may write:
+//! the pin table, with its slots and its ring of reports.
 //!
 //! `FOREBAY_HOSTILE_PINS` sets how many words are written.
 

@@ -1,6 +1,6 @@
 //! Upload memory with hostile and dying clients.
 //!
-//! `FOREBAY_UPLOAD_KILLS` is how many clients are killed at a step drawn by chance.
+//! `FOREBAY_UPLOAD_KILLS` is how many clients are killed at a random step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

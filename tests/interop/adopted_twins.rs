@@ -1,5 +1,5 @@
-//! Every command on keys beside adopted values: it answers, and leaves, what it does where the same
-//! values were set.
+//! Every command with keys, on adopted values and on the same values stored by SET: replies and
+//! data are equal.
 
 use client::{Lane, Mode, Uploads};
 use command::generate::{Draw, Generator, Profile};

@@ -1,5 +1,6 @@
 //! The asynchronous client over each of its transports: the answers of the blocking one, tasks that
-//! share a connection and go away at any time, and what happens when the server is silent or goes.
+//! share a connection and are dropped at any time, and what happens when the server is silent or
+//! ends.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

@@ -1,5 +1,5 @@
-//! Our own client over each of its transports: the same answers, one for all threads, and what
-//! happens when the server says no, is silent, or goes.
+//! Our own client over each of its transports: the same answers, one client for all threads, and
+//! what happens when the server refuses, is silent, or ends.
 
 use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hasher};

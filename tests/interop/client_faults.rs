@@ -1,5 +1,5 @@
-//! Our own client when the server is silent, gone, or says no: what a call that has failed leaves
-//! behind, in the server and in the client.
+//! Our own client when the server is silent, has ended, or refuses: what a failed call leaves in
+//! the server and in the client.
 
 use std::sync::Barrier;
 use std::thread;

@@ -1,5 +1,5 @@
-//! Processes that see nothing of each other but the folder of the server's socket, as in
-//! containers: values pass by view, and who dies is noticed.
+//! Processes that share only the folder of the server's socket, as in containers: values pass by
+//! view, and the death of a process is noticed.
 
 use std::io::Write;
 

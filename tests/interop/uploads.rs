@@ -1,4 +1,4 @@
-//! Values that a client writes where they are to lie.
+//! Values that a client writes in place.
 
 use client::{Attached, Lane, LaneShape, Mode, Room, Uploads};
 use harness::{Kind, Launch, Server, bytes, encode, poll_until, words};

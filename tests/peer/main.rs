@@ -1,5 +1,5 @@
-//! A client in a process of its own, for the tests whose subject is that process: where it lives,
-//! and how it dies.
+//! A client in a process of its own, for the tests whose subject is that process: in which
+//! namespaces it runs, and how it dies.
 #![forbid(unsafe_code)]
 
 use std::io::{Write, stdin, stdout};

@@ -1,9 +1,9 @@
 //! Extents: one contiguous block for each entry of 4 KiB and more.
 //!
-//! *Layout*: `extent/tag.rs` draws the two words of a block that the allocator owns,
-//! `extent/tiles.rs` keeps what lies where, `extent/bins.rs` the holes by size, `extent/slide.rs`
-//! finds the blocks whose moves merge holes, `extent/retire.rs` gives segments back, this file
-//! allocates.
+//! *Layout*: `extent/tag.rs` shows the two words of a block that the allocator owns,
+//! `extent/tiles.rs` keeps the tiling of the region, `extent/bins.rs` the holes by size,
+//! `extent/slide.rs` finds the blocks whose moves merge holes, `extent/retire.rs` releases
+//! segments, this file allocates.
 //! *Invariants*: blocks, holes and gaps tile the region. A hole is free memory that was written
 //! before; a gap is addresses without memory, whole pages of 4 KiB. A block's tag names its tile,
 //! and both say the same size whenever the block is used.

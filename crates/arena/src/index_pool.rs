@@ -1,7 +1,7 @@
 //! Index memory: power-of-two chunks for directories, buckets and descriptors.
 //!
-//! It is type-stable: a chunk that comes back is only ever used for the index again, so that a
-//! reader with a stale reference meets index words, never bytes of a value.
+//! It is type-stable: a chunk that is freed is only ever used for the index again, so that a reader
+//! with a stale reference finds index words, never bytes of a value.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -11,8 +11,8 @@
 //! upload_base  upload region   values where their clients wrote them
 //! ```
 //! The owner of the arena writes all but the upload region, which it only reads. Of that one each
-//! run of segments can be written by the process that it was made for, at any moment: its bytes
-//! are values, and nothing in it is an offset or a length that anybody follows.
+//! run of segments can be written by the process that it was made for, at any moment: its bytes are
+//! values, and no reader follows an offset or a length from it.
 //!
 //! Root (offset 0), one word each:
 //! ```text

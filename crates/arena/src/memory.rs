@@ -43,9 +43,10 @@ pub struct NeedRoom {
 }
 
 impl NeedRoom {
-    /// Returns what to make room for when `attempts` have not been enough. Small entries that went
-    /// may have been of other size classes, or have left the index as it was, so that more of them
-    /// go, up to some pages; other regions need what they need.
+    /// Returns how much memory to free after `attempts` were not enough. In the slab and index
+    /// regions the amount doubles with each attempt, up to some pages: the small entries evicted so
+    /// far may have been of other size classes, or have left the index as it was. In the other
+    /// regions it stays.
     pub fn after(self, attempts: u32) -> NeedRoom {
         match self.region {
             Region::Slab | Region::Index => {
@@ -436,7 +437,7 @@ impl Arena {
         self.memory.word(root::VIEW_SHARE).load(Ordering::Relaxed)
     }
 
-    /// Returns the segment epoch. Whoever tells a reader which segments there are reads it first:
+    /// Returns the segment epoch. Code that tells a reader which segments there are reads it first:
     /// the reader then learns of every later change.
     pub fn segment_epoch(&self) -> u64 {
         // SYNC POINT: segments before their epoch. Pairs with the store in `bump_segment_epoch`.

@@ -1,9 +1,10 @@
 //! Mixed pages: items of every class side by side, in the pages of one table.
 //!
-//! A page for each class would cost a table with little in it 16 KiB a class. Here items are put
-//! one behind the other, each as long as its class; one that goes leaves its place dead until the
-//! page is compacted, which moves the items behind it up. The first page of a table is touched a
-//! quarter at a time. A class moves on to pages of its own once it fills several (`slab.rs`).
+//! A page for each class would cost a table with few entries 16 KiB for each class. Here items
+//! follow each other, each as long as its class; a removed item leaves its place dead until the
+//! page is compacted, which moves the items after it up. The first page of a table is committed
+//! (first written) 4 KiB at a time. A class moves on to pages of its own once it fills several
+//! (`slab.rs`).
 //!
 //! Page header (first line of the page; only the writer reads it):
 //! ```text
@@ -13,7 +14,7 @@
 //! ```
 //! `used` counts the units up to the end of the last item. A dead item has `TYPE_FREE` in its type
 //! nibble and its units in bits 16..32 of its first word, a live one tells its class by its
-//! lengths, so that a walk from the first item on meets each.
+//! lengths, so that a walk from the first item on finds each.
 
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,7 @@
 //! Lists of slab pages: a head, and links in the second word of each page's header.
 //!
-//! Heads and links are page numbers plus one; 0 is none. The holder of the table's shard is the
-//! only one who writes them, and readers in other processes never look at them.
+//! Heads and links are page numbers plus one; 0 is none. Only the holder of the table's shard
+//! writes them, and readers in other processes never read them.
 
 use std::sync::atomic::Ordering;
 

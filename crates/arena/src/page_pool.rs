@@ -2,11 +2,11 @@
 //!
 //! The lowest free page is handed out first, so that the upper segments empty by themselves. Memory
 //! leaves the region in whole segments only: a sealed segment cannot be punched. When extents need
-//! memory that slab pages hold, one segment is *drained*: it hands out no page, and its pages are
-//! emptied one by one by whoever makes room, each under the lock of its owner's shard.
+//! memory that slab pages hold, one segment is *drained*: it hands out no page, and the thread that
+//! needs memory empties its pages one by one, each under the lock of its owner's shard.
 //!
-//! A page is touched by quarters, which are pages of the system's memory: one whose owner begins
-//! with few entries takes no more memory than they need ([`PagePool::extend`]).
+//! A page is committed (first written) by quarters of 4 KiB, the system's page size: a page whose
+//! owner has few entries takes no more memory than they need ([`PagePool::extend`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,6 @@ pub(crate) const QUARTERS: u8 = 4;
 /// Whose a page is: word 2 of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageOwner {
-    /// The shard.
     pub shard: u16,
     /// Which of the shard's tables, as [`crate::Table::identity`] tells.
     pub table: u8,
@@ -46,8 +45,8 @@ impl PageOwner {
         memory.word(page + PageOwner::WORD_AT).store(word, Ordering::Relaxed);
     }
 
-    /// Takes the owner off a page before it goes back to the pool, whose lock whoever gets it next
-    /// takes too: nobody mistakes it for still owned.
+    /// Takes the owner off a page before the page returns to the pool. The next owner takes the
+    /// pool's lock too, so that no thread sees the page as still owned.
     pub(crate) fn clear(memory: &Memory, page: u64) {
         memory.word(page + PageOwner::WORD_AT).store(0, Ordering::Relaxed);
     }
@@ -56,7 +55,6 @@ impl PageOwner {
 /// A page of the segment that is being drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrainStep {
-    /// The page.
     pub page: u64,
     /// Whose it seemed to be.
     pub owner: PageOwner,
@@ -177,7 +175,7 @@ impl PagePool {
     /// Gives the memory of segments without a page in use back to the system; returns the bytes.
     pub fn retire_free_segments(&mut self) -> u64 {
         let mut bytes = 0;
-        // Whoever lacks room asks first, and most often for nothing.
+        // Every thread that lacks memory calls this first, mostly in vain.
         if self.empty_segments == 0 {
             return bytes;
         }

@@ -1,5 +1,5 @@
-//! Which slots of a pin table are taken; a thread of its session claims one, pins, and gives it
-//! back. The server's own threads are such a session too.
+//! Which slots of a pin table are taken; a thread of its session claims one, pins, and releases it.
+//! The server's own threads are such a session too.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! Pins: how a reader in another process keeps an extent where it is, and how the writer sees it.
 //!
 //! A pin table is an array of words that the reader's process can write and the server can read.
-//! These are hazard pointers: the reader publishes the offset of the block, and uses the block
-//! only if what led to it still stands; the writer first makes that fall, then looks for pins.
+//! These are hazard pointers: the reader publishes the offset of the block, and uses the block only
+//! if the reference that led to it is still valid; the writer first invalidates that reference,
+//! then checks the pins.
 //!
 //! ```text
 //! reader                                 writer
@@ -14,9 +15,9 @@
 //! ```
 //! Of the two fences one is first: either the writer sees the pin or the reader sees the change.
 //!
-//! The words are input from a process that may be hostile: each is copied once and compared,
-//! never followed. A process that writes nonsense keeps blocks from being reused, up to one for
-//! each of its slots, or loses its own views; nobody else notices.
+//! The words are input from a process that may be hostile: each is copied once and compared, never
+//! followed. A process that writes nonsense keeps blocks from being reused, up to one for each of
+//! its slots, or loses its own views; no other session is affected.
 //!
 //! Pin table, 12,288 bytes:
 //! ```text

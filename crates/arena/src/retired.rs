@@ -1,10 +1,10 @@
-//! Blocks that nothing refers to but perhaps a pin: those that one is known to hold, and those
-//! whose pins nobody has looked for yet.
+//! Blocks to which at most a pin refers: those that a pin is known to hold, and those whose pins
+//! have not been checked yet.
 //!
-//! A block can be freed once a look at the pins, begun after the block had become unreachable, has
-//! found none on it. Where that look is short, whoever releases the block takes it. Where sessions
-//! are many, and hostile ones fill their tables, the release is put off, and one look answers for
-//! all blocks put off before it, while nobody holds a shard.
+//! A block can be freed once a scan of the pins, begun after the block had become unreachable, has
+//! found none on it. Where that scan is short, the thread that releases the block makes it. Where
+//! sessions are many, and hostile ones fill their tables, the release is deferred, and one scan,
+//! without a shard lock, serves all blocks deferred before it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,7 +18,8 @@ const DEFERRED_BYTES_MAX: u64 = 16 << 20;
 /// The lists, and what is known of them without their lock.
 pub(crate) struct Retired {
     lists: Mutex<Lists>,
-    /// Held by whoever looks: who comes meanwhile wants what is about to be freed.
+    /// Held by the thread that scans the pins: a thread that comes meanwhile needs what is about to
+    /// be freed, and waits.
     turn: Mutex<()>,
     /// Of both lists, and of those taken out for a look.
     count: AtomicU64,

@@ -1,7 +1,7 @@
 //! The sequence protocol: one writer changes words that readers copy without a lock.
 //!
 //! A word counts the changes and is odd while one runs. A reader enters when it is even, copies
-//! what it guards as relaxed words, settles, and believes the copy if the word still stands.
+//! what it guards as relaxed words, settles, and believes the copy if the word is unchanged.
 //!
 //! ```text
 //! writer                                reader
@@ -10,8 +10,8 @@
 //! change              (relaxed)         settle: fence      (acquire)
 //! word = next even    (release)         word == seen ?     (relaxed)
 //! ```
-//! A reader that copied a word of the change meets the writer's fence with its own, and so finds
-//! the odd word or a later one; a reader that entered after the change has all of it.
+//! If a reader copied a word of the change, its fence synchronises with the writer's, and so it
+//! finds the odd word or a later one; a reader that entered after the change has all of it.
 //!
 //! Three words of the arena follow it, told apart by a mask. A table header's sequence is the
 //! whole word ([`WHOLE`]). A bucket's is the low half of its first word ([`LOW_HALF`]), which the

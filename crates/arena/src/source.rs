@@ -1,4 +1,5 @@
-//! Where segments come from: memfds in a server, the heap under miri and in simulations.
+//! Where segments come from: memfds in a server; the heap under miri, in tests and in programs that
+//! embed an instance.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;

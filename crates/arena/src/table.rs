@@ -1,14 +1,14 @@
 //! One table: the index and the entries of one (shard, database), written by one thread at a time.
 //!
 //! Linear hashing: buckets split one after the other, so that no operation moves more than one
-//! chain and memory per key stays the same at every size. An entry stays in its home bucket or
-//! that bucket's chain, or is among those that this chain has no room for.
+//! chain and memory per key stays the same at every size. An entry stays in its home bucket or that
+//! bucket's chain, or is among those that do not fit into this chain.
 //!
 //! *Layout*: this file finds and changes entries; `entry.rs` is the view of one; `chain.rs` keeps
-//! slots and overflow buckets; `spill.rs` keeps what full chains have no room for; `grow.rs`
-//! splits, merges and extends the directory; `large.rs` keeps descriptors and blocks; `sourced.rs`
-//! stores values whose bytes come from elsewhere, `uploaded.rs` keeps those in upload memory;
-//! `transfer.rs` hands a large value on; `maintain.rs` is expiry's array, scan, sampling,
+//! slots and overflow buckets; `spill.rs` keeps the entries that do not fit into full chains;
+//! `grow.rs` splits, merges and extends the directory; `large.rs` keeps descriptors and blocks;
+//! `sourced.rs` stores values whose bytes come from elsewhere, `uploaded.rs` keeps those in upload
+//! memory; `transfer.rs` hands a large value on; `maintain.rs` is expiry's array, scan, sampling,
 //! evacuation, compaction, sliding.
 
 mod chain;
@@ -78,7 +78,6 @@ pub struct NewValue<'a> {
     pub bytes: &'a [u8],
     /// Its type.
     pub value_type: ValueType,
-    /// Its encoding.
     pub encoding: Encoding,
     /// When it expires.
     pub expiry: Option<UnixMs>,
@@ -136,7 +135,7 @@ struct Content<'a> {
     key: &'a [u8],
     parts: [&'a [u8]; 3],
     gap: u64,
-    /// What the gap holds; zeroes where nobody says.
+    /// The bytes of the gap; zeroes where none are given.
     fill: Option<Filling<'a>>,
     /// Room to leave behind the value of a large entry.
     spare: u64,
@@ -441,7 +440,7 @@ impl Table {
         self.put(id, &Content { header, expiry, key, parts, gap, fill, spare: 0 })
     }
 
-    /// Appends `suffix` to the value, in place where there is room and nobody holds a pin.
+    /// Appends `suffix` to the value, in place if the block is large enough and not pinned.
     ///
     /// # Errors
     /// NeedRoom, and nothing has changed.

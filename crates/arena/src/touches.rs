@@ -1,27 +1,27 @@
-//! Touches: how a reader in another process tells which keys it uses, so that eviction spares them.
+//! Touches: how a reader in another process reports which keys it uses, so that eviction spares
+//! them.
 //!
 //! A read makes no request, so that the server cannot see it. One in so many successful reads,
-//! chosen by chance, leaves a word in a ring in the session's writable memory; the server looks
-//! there now and then, and marks what the words name as used.
+//! chosen at random, leaves a word in a ring in the session's writable memory; the server reads the
+//! ring from time to time, and marks the keys that the words name as used.
 //!
 //! ```text
 //! reader                                      server
 //! cursor += 1, was i   (relaxed)              cursor, less what it was when looked at last: the
 //! ring[i % 1024] = touch (relaxed)            words that are new, the latest 1024 of them
 //! ```
-//! A word says all that it has to say by itself and is true of no moment, so that no order between
-//! words is needed. Where the reader overtakes the server the oldest touches are lost. A word whose
-//! reader has not yet stored it is read as what was there before: an old touch, or 0, which is
-//! none.
+//! Each word is complete by itself and tied to no moment, so that no order between words is needed.
+//! Where the reader overtakes the server the oldest touches are lost. A word whose reader has not
+//! yet stored it is read as what was there before: an old touch, or 0, which is none.
 //!
-//! The words are input from a process that may be hostile: each is copied once. What it names is
+//! The words are input from a process that may be hostile: each is copied once. The hash in it is
 //! looked up, never followed; nonsense marks an entry as used or finds none.
 //!
 //! Touch, one word (bit 0 is the lowest):
 //! ```text
 //! 0  40 lowest bits of the key's hash | 40 8 its highest bits | 48 4 database | 52 12 shard
 //! ```
-//! Where the ring lies is drawn in `pins.rs`.
+//! `pins.rs` shows where the ring is.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,22 +1,22 @@
-//! Upload memory: what clients write their values to, before the values have a key.
+//! Upload memory: clients write their values there before the values have a key.
 //!
 //! A run is some whole segments in a row, made for one session: its client maps them for writing,
 //! this process for reading. The client asks for ranges of it, writes, and commits each under a
 //! key: copied into the arena, or adopted, which leaves the value where it is. The block of an
-//! adopted entry says where that is, and gives the range back when it is freed.
+//! adopted entry says where that is, and frees the range when it is freed itself.
 //!
 //! ```text
 //! make: offered -> begin_seal: sealing -> open: open -> end of the session: ended -> closed
 //! range: allocate: open -> claim: claimed -> free | adopt: adopted -> release
 //! ```
 //! Of a run whose session has ended those segments are closed in which no adopted value and no
-//! claim is left; what lies between them is runs. Until then readers map them. Their memory is
-//! given back by whoever holds no lock, soon after.
+//! claim is left; the rest becomes shorter runs. Until then readers map them. A thread that holds
+//! no lock releases their memory soon after.
 //!
 //! *Layout*: `upload/space.rs` is what is free in a run, `upload/claim.rs` the right to one range.
 //! *Invariants*: nothing that a client can write is read here but values, which are copied once and
-//! mean nothing to the copier. Offsets and lengths that a client names are held against
-//! the ranges of its own session.
+//! mean nothing to the copier. Offsets and lengths that a client names are checked against the
+//! ranges of its own session.
 //! *Not here*: descriptors, sealing, who may (`server`), entries (`table/`).
 
 mod claim;

@@ -1,7 +1,7 @@
 //! Copies between private bytes and shared memory, as relaxed atomic words.
 //!
-//! A reader in another process may look at these bytes at any moment, so that every store here is
-//! an atomic word, and a byte range is changed by rewriting the words that it touches. The word at
+//! A reader in another process may read these bytes at any moment, so that every store here is an
+//! atomic word, and a byte range is changed by rewriting the words that it touches. The word at
 //! either end keeps its other bytes: they belong to the same writer.
 
 use std::sync::atomic::{AtomicU64, Ordering};

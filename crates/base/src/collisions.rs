@@ -1,5 +1,5 @@
-//! Keys that collide under the index hash, as whoever knows its key can make them: for the tests
-//! and campaigns that show what such keys cost.
+//! Keys that collide under the index hash, as a process that knows its key can make them: for the
+//! tests and stress tests that show what such keys cost.
 //!
 //! The hash takes 16 bytes at a time: `state = mix(first ^ secret, second ^ state)`, and `mix(a,
 //! b)` is the exclusive or of `a`, `b` and the halves of their product. With `a = 2^k` the

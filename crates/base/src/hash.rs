@@ -2,7 +2,7 @@
 //!
 //! There are two. The index that other processes read is hashed by [`KeyHasher`], whose key they
 //! know: it is fast, and the index bounds what keys that collide under it cost. Everything in
-//! private memory is hashed by [`SecretHasher`], whose key nobody else knows.
+//! private memory is hashed by [`SecretHasher`], whose key no other process knows.
 
 use std::fmt;
 
@@ -188,7 +188,7 @@ mod tests {
                 let names: HashSet<Vec<u8>> = public_collisions(family).collect();
                 let low = |hash: u64| hash as u32;
                 let ours: HashSet<u32> = names.iter().map(|name| low(index.hash(name))).collect();
-                // Two of 4,096 collide in 32 bits by chance in one of 512 cases.
+                // Of 4,096 random hashes two collide in 32 bits in one of 512 cases.
                 assert!(ours.len() + 2 >= names.len(), "index, family {family}");
                 let ours: HashSet<u32> = names.iter().map(|name| low(secret.hash(name))).collect();
                 assert!(ours.len() + 2 >= names.len(), "secret, family {family}");

@@ -1,4 +1,5 @@
-//! What every other crate shares: identities, hashing, cluster slots, numbers, patterns, waiting.
+//! What every other crate shares: identities, hashing, cluster slots, numbers, patterns, when to
+//! spin, and counters for tests (`probes.rs`).
 //!
 //! *Layout*: one file per idea; each is pure.
 //! *Invariants*: no I/O, no clock, no randomness of its own, no unsafe.

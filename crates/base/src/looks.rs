@@ -1,8 +1,8 @@
-//! Whether it pays to look for something for a while before one sleeps.
+//! Whether it pays to poll for a while before a thread sleeps.
 //!
-//! A look that finds something spares the time of waking up. One in vain costs its whole length,
-//! and more where the one that is looked for waits for this processor: there both are better off
-//! asleep. So looks in vain make looks rare, and it takes many that pay to make up for one.
+//! A poll that finds something saves the time of a wake-up. One in vain costs its whole length, and
+//! more where the other side waits for this processor: there both are better off asleep. So polls
+//! in vain make polls rare, and it takes many successful ones to make up for one.
 
 /// Looks that paid which make up for one in vain. A wake-up takes some 20 us and a look in vain
 /// 100 us and more, and nearly all looks for one who answers at once do pay.
@@ -10,7 +10,7 @@ const PAYING_PER_VAIN: u32 = 16;
 /// One rests for at most two to this power waits.
 const REST_MAX: u32 = 16;
 
-/// What one who waits knows of the looks behind it.
+/// The record that a waiting thread keeps of its past polls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looks {
     /// Looks in vain that have not been made up for.

@@ -1,7 +1,7 @@
-//! Counts what a structure does to find something: what tests bound, where time would be the
-//! machine's.
+//! Counts the steps that a structure takes to find something: tests bound these counts, because
+//! times would depend on the machine.
 //!
-//! Only with the feature `probes`, which tests alone ask for; else a note is nothing.
+//! Only with the feature `probes`, which tests alone enable; without it counting does nothing.
 
 #[cfg(any(test, feature = "probes"))]
 use std::cell::Cell;

@@ -1,5 +1,5 @@
-//! What the kernel has accounted to a process, processor time and resident memory, and what a
-//! server says of itself.
+//! Processor time and resident memory of a process, as the kernel accounts them, and what a server
+//! reports of itself.
 
 use std::fs;
 use std::time::Duration;

@@ -24,7 +24,6 @@ const WRITES_PER_LOOK: u64 = 64;
 /// A run of writes into a bounded memory.
 #[derive(Clone, Debug)]
 pub struct Churn {
-    /// The server.
     pub server: ServerSpec,
     /// maxmemory, in bytes.
     pub limit: u64,

@@ -1,9 +1,9 @@
 //! Compares two servers: starts both, loads the same keys, runs each row on one and on the other
 //! in turn, and reports the ratios of the pairs.
 //!
-//! Pairs, because a machine's speed drifts by more than what is to be measured: what is compared
-//! ran within seconds. The order within a pair alternates, so that neither side always runs on a
-//! machine that the other has warmed.
+//! Pairs, because a machine's speed drifts by more than the difference to be measured: the two runs
+//! of a pair are seconds apart. The order within a pair alternates, so that neither side always
+//! runs on a machine that the other has warmed.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;

@@ -7,7 +7,7 @@ use crate::skim::Skimmer;
 use crate::target::Stream;
 use crate::workload::{Due, Place, Verdict, Writer};
 
-/// A connection with at most one batch underway.
+/// A connection with at most one batch in flight.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: Stream,

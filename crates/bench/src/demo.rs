@@ -1,4 +1,4 @@
-//! The demonstration: real files in, read back by every way there is, compared byte by byte.
+//! The demonstration: real files in, read back in every way there is, compared byte by byte.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::target::Target;
 use crate::wire::Wire;
 use crate::workload::{Operation, Workload};
 
-/// Requests, and bytes of requests or expected replies, that are underway at once.
+/// Requests, and bytes of requests or expected replies, that are in flight at once.
 const WINDOW_REQUESTS: usize = 64;
 const WINDOW_BYTES: usize = 1024 * 1024;
 /// Where distributions keep documentation.
@@ -311,7 +311,7 @@ fn load(wire: &mut Wire, documents: &[Document]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns how many of the first documents may be underway together: at least one.
+/// Returns how many of the first documents may be in flight together: at least one.
 fn window_count(documents: &[Document]) -> usize {
     let mut bytes = 0;
     let fits = |document: &&Document| {

@@ -1,5 +1,5 @@
-//! How often a full cache has what is asked for: the same trace of requests to Forebay and to
-//! another server, under the same eviction policy.
+//! The hit rate of a full cache: the same trace of requests to Forebay and to another server, under
+//! the same eviction policy.
 //!
 //! A request is a GET, and a SET where that found nothing. Both servers get the same maxmemory; as
 //! Forebay keeps more keys in it, it also runs with a limit at which it holds about as many keys as
@@ -41,7 +41,6 @@ pub struct HitRates {
     pub value_bytes: usize,
     /// Requests of each trace; the second half is counted.
     pub requests: u64,
-    /// The policies.
     pub policies: Vec<String>,
     /// Keys that each choice of a victim looks at.
     pub samples: Vec<u32>,

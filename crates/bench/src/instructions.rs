@@ -1,9 +1,10 @@
 //! Instructions that a server takes for an operation, counted by valgrind's callgrind: a figure
-//! that no other work of the machine changes, so that a small difference between two builds shows.
+//! that other load of the machine does not change, so that a small difference between two builds
+//! shows.
 //!
 //! One worker serves one connection, which sends batches of the same requests in every run and
 //! awaits each: so the server reads the same bytes at the same steps. What the kernel does for it
-//! is not counted, nor what memory and caches make of an instruction; `compare` measures time.
+//! is not counted, nor the time that an instruction waits for memory; `compare` measures time.
 
 use std::fs;
 use std::path::{Path, PathBuf};

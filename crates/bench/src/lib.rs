@@ -8,8 +8,8 @@
 //! `shared.rs` reads through shared memory for the last; `tables.rs` and `recipes.rs` hold the rows
 //! that are published, `record.rs` writes them down.
 //! *Invariants*: nothing is allocated per operation while a load runs. A server that this crate
-//! starts ends with it, however it ends, and its folder goes too.
-//! *Not here*: anything that a server needs. Nobody imports this crate.
+//! starts ends with the process, however that ends, and its folder is removed.
+//! *Not here*: anything that a server needs. No crate imports this one.
 #![forbid(unsafe_code)]
 
 pub mod accounting;

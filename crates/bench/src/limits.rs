@@ -1,8 +1,8 @@
 //! How far memory strays above its limit, under every eviction policy and for every size of value.
 //!
-//! Each row writes many times the limit to a server of its own, and a second connection looks on
-//! all the while: at used_memory, which the limit is about, and at the resident memory of the
-//! process above what it had while it was empty.
+//! Each row writes many times the limit to a server of its own, while a second connection samples
+//! used_memory, to which the limit applies, and the resident memory of the process above that of
+//! the empty server.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,13 +45,11 @@ pub fn excess_allowed(limit: u64) -> u64 {
 /// What is measured.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// The server.
     pub server: ServerSpec,
     /// Values of maxmemory, in bytes.
     pub limits: Vec<u64>,
     /// How many times the limit is written.
     pub rounds: u64,
-    /// The policies.
     pub policies: Vec<String>,
     /// The sizes of values.
     pub sizes: Vec<Sizes>,

@@ -170,9 +170,9 @@ impl ConnectedLoad {
 struct Lane<'a> {
     load: &'a Load,
     connections: Vec<Connection>,
-    /// Connections without a batch underway.
+    /// Connections without a batch in flight.
     idle: Vec<usize>,
-    /// Connections with a batch underway of which the poller may not tell.
+    /// Connections with a batch in flight of which the poller may not tell.
     unarmed: Vec<usize>,
     writer: Writer,
     poller: Poller,
@@ -288,7 +288,7 @@ impl<'a> Lane<'a> {
         matches!(self.load.target.address, Address::Shm(_))
     }
 
-    /// Sees to it that the poller tells of each lane with a batch underway, and serves those of
+    /// Sees to it that the poller tells of each lane with a batch in flight, and serves those of
     /// which it will not, as what it would tell has come. Returns whether there were any.
     fn serve_unarmed(&mut self) -> anyhow::Result<bool> {
         let mut is_served = false;

@@ -1,8 +1,8 @@
-//! The table `local`: what a process on the server's host pays for a read or a write, by every way
-//! there is, beside what the machine itself takes for a round trip or a copy.
+//! The table `local`: what a process on the server's host pays for a read or a write, in every way
+//! there is, compared with what the machine itself takes for a round trip or a copy.
 //!
 //! Everything is measured in one run, in slices of a few milliseconds: each round gives every row
-//! and every floor a slice, so that whatever else the machine does falls on all of them.
+//! and every floor a slice, so that other load of the machine affects all of them.
 
 mod bounds;
 pub mod floors;

@@ -1,8 +1,8 @@
 //! Runs the Go program `bench/peers/go-pipeline` on Forebay, on another server and on miniredis in
 //! one run: batches of SET and GET as a program with redigo sends them, pipelined and one by one.
 //!
-//! What is compared are the pairs of one round. The program measures and prints; here its servers
-//! are started and its numbers brought into ratios.
+//! The runs of one round are compared. The program measures and prints; this file starts its
+//! servers and computes ratios of its numbers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Reads through shared memory beside the same reads over the unix socket, and a count of the
+//! Compares reads through shared memory with the same reads over the unix socket, and counts the
 //! system calls that they make.
 
 use std::fs;
@@ -35,7 +35,6 @@ const COUNTED_READS: u64 = 100_000;
 /// A measurement of reads.
 #[derive(Clone, Debug)]
 pub struct Reads {
-    /// The server.
     pub server: ServerSpec,
     /// Keys of 64 B values; the row over all of them misses the caches.
     pub key_count: u64,

@@ -2,12 +2,12 @@
 //! repeats.
 //!
 //! A request is written as one types it. A word that ends in `*` is a key: four bytes of a prefix,
-//! and the number of a key in the place of the star. `key:*` are the keys that a comparison loads,
-//! with values like that of the word `VALUE`; `VALUE:1000` is a value of 1,000 bytes; `big:1`,
-//! `big:2` and the others without a star are those of [`Fixture`].
+//! and the number of a key instead of the star. `key:*` are the keys that a comparison loads, with
+//! values like that of the word `VALUE`; `VALUE:1000` is a value of 1,000 bytes; `big:1`, `big:2`
+//! and the others without a star are those of [`Fixture`].
 //!
-//! A recipe of several requests is a cycle: a connection sends them in turn, all about one key, and
-//! no other connection is at that key. So a command that takes its key away has one to take.
+//! A recipe of several requests is a cycle: a connection sends them in turn, all for one key, which
+//! no other connection uses. So a command that deletes its key has one to delete.
 
 use crate::workload::Due;
 
@@ -165,7 +165,6 @@ pub static LARGE: &[Recipe] = &[
 /// A key that [`LARGE`] names.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixture {
-    /// The key.
     pub key: &'static str,
     /// Bytes of its value.
     pub bytes: usize,

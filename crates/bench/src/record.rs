@@ -1,4 +1,4 @@
-//! Result files: what was measured, on which machine, of which commit, by which command.
+//! Result files: what was measured, on which machine, at which commit, by which command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-/// Where results go when nobody says where, if the folder is there.
+/// The default folder of results, if it exists.
 const FOLDER: &str = "bench/results";
 
 /// Returns the folder of a result file: the one that is `named`, or the usual one if it exists.

@@ -1,7 +1,7 @@
 //! Starts servers that end with this process, however it ends.
 //!
-//! Between this process and the server stands a keeper: this same program, which starts the server
-//! and then waits for the end of its standard input. That end comes when this process drops its
+//! Between this process and the server is a keeper: this same program, which starts the server and
+//! then waits for the end of its standard input. That end comes when this process drops its
 //! [`ServerProcess`], returns, panics or is killed; the keeper then kills the server by its own id
 //! and removes its folder. The two have a process group of their own, so that a Ctrl-C at the
 //! terminal reaches only this process.
@@ -31,7 +31,6 @@ pub const KEEPER_COMMAND: &str = "keep-server";
 pub struct ServerSpec {
     /// What the tables call it.
     pub name: String,
-    /// The program.
     pub program: PathBuf,
     /// Options beyond the common ones, each with its value (`["--io-threads", "2"]`).
     pub options: Vec<String>,

@@ -1,4 +1,4 @@
-//! What one read costs a process beside the server, in the server's memory and by asking for it.
+//! What one read costs a process on the server's host, in the server's memory and by a request.
 
 use std::hint::black_box;
 use std::path::Path;

@@ -22,13 +22,13 @@ const LINE_BYTES_KEPT: usize = 120;
 /// Follows the replies of one connection through any cut of its stream.
 #[derive(Debug)]
 pub struct Skimmer {
-    /// The reply underway.
+    /// The current reply.
     shape: Shape,
-    /// Values that the reply underway still lacks; 0 between replies.
+    /// Values that the current reply still lacks; 0 between replies.
     values_left: u64,
     /// Bytes of a bulk and its line end still to skip.
     skip_bytes: u64,
-    /// The line underway, as far as it is worth keeping.
+    /// The current line, as far as it is worth keeping.
     line: [u8; LINE_BYTES_KEPT],
     line_bytes: usize,
     first_error: Option<String>,

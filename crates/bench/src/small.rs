@@ -1,8 +1,9 @@
-//! What small limits hold and what small datasets take, of two servers in one run.
+//! How many keys small limits hold and how much memory small datasets take, for two servers in one
+//! run.
 //!
-//! Values are of 1 to 1,024 random bytes. Under a limit, `allkeys-lru` decides which keys stay:
-//! the more of them, the less memory lies idle. Without one, used_memory above that of the empty
-//! server is held against the bytes of keys and values.
+//! Values are of 1 to 1,024 random bytes. Under a limit, `allkeys-lru` decides which keys stay: the
+//! more of them, the less memory is unused. Without one, used_memory above that of the empty server
+//! is compared with the bytes of keys and values.
 
 use std::path::PathBuf;
 

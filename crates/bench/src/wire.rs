@@ -1,4 +1,5 @@
-//! A blocking connection that asks and awaits whole values, for everything that is not timed.
+//! A blocking connection that sends requests and awaits whole replies, for everything that is not
+//! timed.
 
 use std::io::{Read, Write};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a load asks for: the requests of one kind, ready to be copied, and the replies due.
+//! The requests of a load: those of one kind, ready to be copied, and the expected replies.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! Whole comparisons through the command line, redis-server against itself: what is printed and
-//! recorded is complete, and nothing is left running or lying about.
+//! Whole comparisons through the command line, redis-server against itself: the printed and
+//! recorded results are complete, and no process or file is left.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

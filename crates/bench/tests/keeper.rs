@@ -1,4 +1,5 @@
-//! A server that this crate starts ends with whoever started it, and its folder goes too.
+//! A server that this crate starts ends with the process that started it, and its folder is
+//! removed.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::io::{BufRead, BufReader};

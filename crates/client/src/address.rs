@@ -1,4 +1,4 @@
-//! Where a server is: what a URL says.
+//! Parses a URL: where a server is.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

@@ -1,6 +1,6 @@
 //! A session that reads the arena of a server on the same host.
 //!
-//! How it attaches is written down in docs/internals/shm-attach.md.
+//! docs/internals/shm-attach.md describes how it attaches.
 
 use std::io::ErrorKind;
 use std::ops::Deref;

@@ -1,4 +1,4 @@
-//! A value that is being written, before anybody can read it.
+//! A value that is being written, before any client can read it.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

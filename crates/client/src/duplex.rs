@@ -1,4 +1,4 @@
-//! What a connection of the asynchronous client moves its bytes through, woken by tokio.
+//! The transport of a connection of the asynchronous client, woken by tokio.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! Why something cannot be had from a server.
+//! Why a call of a client failed.
 
 use std::fmt;
 use std::io::{self, ErrorKind};

@@ -1,6 +1,6 @@
 //! A lane: any command, sent through memory that the server maps too.
 //!
-//! How it is made and what lies in the memory is written down in docs/internals/shm-lanes.md.
+//! docs/internals/shm-lanes.md describes how it is made and what is in the memory.
 
 mod events;
 
@@ -49,7 +49,7 @@ pub struct Lane {
     end: LaneEnd<SharedLane>,
     doorbell: Waker,
     replies: Replies,
-    /// Replies to come that nobody waits for.
+    /// Replies to come whose callers have given up.
     unread: usize,
     /// The bytes of requests, kept to be used again.
     encoded: Vec<u8>,

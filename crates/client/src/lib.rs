@@ -3,16 +3,17 @@
 //!
 //! *Layout*: `client.rs` is what most programs need: one type for every way to a server, and
 //! `async_client.rs` the same for tasks on tokio's runtime (feature `tokio`). Under both,
-//! `memory.rs` looks in the server's memory, `answers.rs` understands replies; `creation.rs`,
-//! `options.rs`, `view.rs` and `waiting.rs` are what they take and give. `address.rs` reads URLs.
-//! `seats.rs` gives each thread a connection, which `connection.rs` is; `multiplex.rs` gives many
-//! tasks one, over what `duplex.rs` is on tokio. `session.rs` is the shared memory that they share.
-//! `attached.rs` is a session that reads by itself, `lane.rs` a connection through shared memory;
-//! `link.rs` is the unix connection that both live with, `uploads.rs` memory to write values to and
-//! `rooms.rs` what a client keeps of it, `replies.rs` decodes, `error.rs` says what fails.
-//! *Invariants*: what the one-sided reader cannot answer is asked of the server, so that every
-//! operation has an answer; nothing in the arena is ever written but a session's pin table and its
-//! upload memory; a request is sent once.
+//! `memory.rs` reads in the server's memory, `answers.rs` interprets replies; `creation.rs`,
+//! `options.rs`, `view.rs` and `waiting.rs` are the types of arguments and results. `address.rs`
+//! parses URLs. `seats.rs` gives each thread a connection (`connection.rs`); `multiplex.rs` gives
+//! many tasks one, over a transport that `duplex.rs` implements on tokio. `session.rs` is the
+//! shared memory that they share. `attached.rs` is a session that reads by itself, `lane.rs` a
+//! connection through shared memory; `link.rs` is the unix connection that both need, `uploads.rs`
+//! memory to write values to and `rooms.rs` what a client keeps of it, `replies.rs` decodes,
+//! `error.rs` has the errors.
+//! *Invariants*: the client asks the server for what the one-sided reader cannot answer, so that
+//! every operation has an answer; nothing in the arena is ever written but a session's pin table
+//! and its upload memory; a request is sent once.
 //! *Not here*: subscriptions.
 #![forbid(unsafe_code)]
 

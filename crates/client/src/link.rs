@@ -1,4 +1,5 @@
-//! The connection that a session lives with: requests one at a time, descriptors beside replies.
+//! The connection on which a session depends: requests one at a time, descriptors together with
+//! replies.
 
 use std::io::{self, ErrorKind, Write};
 use std::ops::{Deref, DerefMut};
@@ -33,7 +34,7 @@ pub struct Link {
     replies: Replies,
     /// Those that came with the latest reply.
     pub descriptors: Vec<OwnedFd>,
-    /// Replies that are to come before the next one that somebody waits for.
+    /// Replies without a caller that come before the next one that a caller waits for.
     owed_count: usize,
     /// Lanes of this connection that nobody holds any more.
     dropped: Arc<Mutex<Vec<u64>>>,

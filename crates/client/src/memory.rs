@@ -1,8 +1,8 @@
-//! Where a client looks first: the server's memory, where the URL asks for it and the server
-//! allows it.
+//! Where a client reads first: the server's memory, if the URL asks for it and the server allows
+//! it.
 //!
-//! Looking never waits and makes no system call; what has to be done before one can look again (a
-//! new session, new segments) is said, and the blocking and the asynchronous client each do it in
+//! Reading never waits and makes no system call. What has to be done before the next read (a new
+//! session, new segments) is returned, and the blocking and the asynchronous client each do it in
 //! their way.
 
 use std::cell::RefCell;

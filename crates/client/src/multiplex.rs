@@ -1,12 +1,12 @@
 //! One connection for any number of tasks, on any runtime.
 //!
 //! Callers put requests in a queue and wait for a [`Response`]; a [`Driver`], one future, moves
-//! bytes between the queue and a [`Duplex`], which is all that a runtime has to bring. Requests are
-//! sent in the order in which they were queued, as many at a time as there are; replies find their
-//! callers in that order.
+//! bytes between the queue and a [`Duplex`], which is all that a runtime has to implement. Requests
+//! are sent in the order in which they were queued, as many at a time as there are; replies go to
+//! their callers in that order.
 //!
-//! A response that is dropped takes nothing with it: its request is executed or not, as far as it
-//! had come, and the reply, when it comes, is dropped. The others get theirs.
+//! Dropping a response affects no other: its request may be executed or not, and its reply, when it
+//! comes, is dropped. The others get theirs.
 //!
 //! *Not here*: reading and writing (`duplex.rs`), connecting anew (`async_client.rs`).
 
@@ -75,7 +75,7 @@ struct Handle {
 struct Queue {
     /// Requests that the driver has not taken.
     out: Vec<u8>,
-    /// Who waits for replies, the next one first.
+    /// The callers that wait for replies, in order.
     due: VecDeque<Due>,
     /// The driver, where it sleeps.
     driver: Option<Waker>,

@@ -1,4 +1,4 @@
-//! What a value is put with: SET's options.
+//! The options of SET, for `put_with` and `seal_with`.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! Replies out of a stream of bytes.
+//! Decodes replies from a stream of bytes.
 
 use resp::{Value as Reply, ValueDecoder};
 

@@ -1,5 +1,5 @@
-//! The rooms that the threads of a client write large values to: upload memory of their session,
-//! made when it is worth it, and used again.
+//! The buffers to which the threads of a client write large values: upload memory of their session,
+//! made when it pays, and reused.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

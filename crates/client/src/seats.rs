@@ -1,7 +1,7 @@
-//! Which connection of a client is which thread's.
+//! Which thread uses which connection of a client.
 //!
-//! A client owns its connections; each thread remembers its own, and closes it when it ends. So the
-//! thread that is first gone, or the client, takes the connection with it.
+//! A client owns its connections; each thread remembers its own, and closes it when it ends. So a
+//! connection is closed when its thread ends or when the client is dropped, whichever is first.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};

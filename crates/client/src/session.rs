@@ -1,5 +1,5 @@
 //! What the threads of a client share when the server is on the same host: the mapping of its
-//! memory, the connection that keeps it, and somebody who sees that connection end.
+//! memory, the connection that keeps it, and a thread that notices the end of that connection.
 
 use std::io;
 use std::os::unix::net::UnixStream;

@@ -1,9 +1,8 @@
-//! Values written where they are to lie: the calls under `put` and `create`.
+//! Values written in place: the calls under `put` and `create`.
 //!
 //! A session's upload memory is made over its connection, and used over that or over any of its
-//! lanes: what sends is a parameter here, a function that takes some requests and returns as many
-//! replies, such as [`crate::Lane::pipeline`]. How it works is written down in
-//! docs/internals/shm-uploads.md.
+//! lanes: the function that sends requests and returns as many replies is a parameter, such as
+//! [`crate::Lane::pipeline`]. docs/internals/shm-uploads.md describes the protocol.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

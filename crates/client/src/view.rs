@@ -1,4 +1,4 @@
-//! A value that a client got.
+//! A value that a client has read.
 
 use std::fmt;
 use std::ops::Deref;

@@ -1,4 +1,4 @@
-//! How long one waits for a key, in which steps.
+//! How long a call waits for a key, and in which steps.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Any of the collections.
+//! One type for a collection of any kind.
 
 use crate::hash::Hash;
 use crate::list::List;

@@ -1,4 +1,4 @@
-//! One part of a collection as it lies in a compact form: bytes, or an integer for its decimal
+//! One element of a collection as a compact form stores it: bytes, or an integer for its decimal
 //! text.
 
 use std::cmp::Ordering;
@@ -12,7 +12,6 @@ const INTEGER_TEXT_BYTES_MAX: usize = 20;
 /// One part of a collection.
 #[derive(Clone, Copy, Debug)]
 pub enum Element<'a> {
-    /// Its bytes.
     Bytes(&'a [u8]),
     /// The integer that its bytes are the one decimal text of.
     Integer(i64),

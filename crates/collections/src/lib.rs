@@ -1,14 +1,14 @@
-//! The values of many parts: lists, hashes, sets, sorted sets, each compact while it is small.
+//! Values with several elements: lists, hashes, sets, sorted sets, each compact while it is small.
 //!
 //! *Layout*: `collection.rs` is any of them, `limits.rs` says how long each stays compact.
 //! `list.rs`, `hash.rs`, `set.rs` and `sorted_set.rs` are the four types; `listpack.rs` and
 //! `intset.rs` are their compact forms, byte for byte Redis's; `table.rs` is the hash table of
-//! large ones, `order.rs` the order of large sorted sets. `element.rs` is one part as it lies in a
-//! compact form, `blob.rs` one in a table, `chunked.rs` an array that grows a piece at a time.
-//! *Invariants*: each knows the bytes of memory that it takes; no operation on a single part moves
-//! more than one compact form's bytes, however large the collection is; chance comes in as numbers,
-//! hashes are keyed by the caller's seed.
-//! *Not here*: keys, expiry, effects (keyspace); replies (command); when memory is short.
+//! large ones, `order.rs` the order of large sorted sets. `element.rs` is one element as a compact
+//! form stores it, `blob.rs` one in a table, `chunked.rs` an array that grows a piece at a time.
+//! *Invariants*: each knows the bytes of memory that it takes; no operation on a single element
+//! moves more than one compact form's bytes, however large the collection is; random numbers are
+//! parameters, hashes are keyed by the caller's seed.
+//! *Not here*: keys, expiry, effects, lack of memory (keyspace); replies (command).
 #![forbid(unsafe_code)]
 
 mod blob;

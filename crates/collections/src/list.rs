@@ -1,4 +1,4 @@
-//! A list: one listpack while it is small, then a row of them (Redis's quicklist).
+//! A list: one listpack while it is small, then a sequence of them (Redis's quicklist).
 
 use std::collections::VecDeque;
 

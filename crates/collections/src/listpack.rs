@@ -1,4 +1,4 @@
-//! A listpack: elements one behind the other in one block of bytes, each readable from both ends.
+//! A listpack: elements one after the other in one block of bytes, each readable from both ends.
 //! Byte for byte that of Redis.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! The order of a large sorted set: a B+tree of scores that counts what lies below each branch, so
+//! The order of a large sorted set: a B+tree of scores that counts the items below each branch, so
 //! that a rank is found as fast as a score.
 //!
 //! An item is a score and the position of its member in the set's table; equal scores are in the

@@ -1,5 +1,5 @@
-//! A sorted set: members with scores, in one listpack while they are few and short, then in a
-//! table with an order beside it.
+//! A sorted set: members with scores, in one listpack while they are few and short, then in a table
+//! and an order (`order.rs`).
 
 use std::cmp::Ordering;
 

@@ -1,9 +1,9 @@
 //! The hash table of large collections.
 //!
-//! Entries lie close together in an array, so that one of them can be picked by number; buckets
-//! refer to them by position and chain them. The last entry takes the place of one that goes.
-//! Linear hashing: buckets split and merge one at a time, so that no change moves more than a
-//! chain, at any size.
+//! Entries are close together in an array, so that one of them can be picked by number; buckets
+//! refer to them by position and chain them. The last entry replaces one that is removed. Linear
+//! hashing: buckets split and merge one at a time, so that no change moves more than a chain, at
+//! any size.
 
 use base::probes::{self, Probe};
 

@@ -1,12 +1,12 @@
-//! Whether writes are taken: asked before anything changes.
+//! Whether writes are admitted: checked before anything changes.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Why no write is taken.
+/// Why no write is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Refused {
-    /// Somebody else writes these data now.
+    /// Another server is the primary of these data.
     Fenced = 1,
     /// The disk that keeps the effects is full, or has failed.
     DiskFull = 2,
@@ -14,7 +14,7 @@ pub enum Refused {
     LogFull = 4,
 }
 
-/// Whether writes are taken. One load where they are.
+/// Whether writes are admitted. Costs one load where they are.
 #[derive(Debug, Default)]
 pub struct Admission {
     /// One bit for each reason not to.

@@ -1,14 +1,12 @@
-//! The latest records, kept in memory for whoever follows the changes: each consumer has a position
-//! of its own.
+//! The latest records, kept in memory for consumers: each has a position of its own.
 //!
-//! Two halves instead of a ring: a record is encoded once, in one piece, behind the one before;
-//! when the newer half is full the older one is forgotten. So between half and all of the
-//! configured bytes are kept, and a record that makes a half larger than its share is kept in
-//! full. Of a record larger than the whole, nothing is: a follower that needs it needs a copy of
-//! everything anyway.
+//! Two halves instead of a ring: a record is encoded once, in one piece, after the previous one;
+//! when the newer half is full the older one is dropped. So between half and all of the configured
+//! bytes are kept, and a record that makes a half larger than its share is kept in full. A record
+//! larger than the whole is not kept: a consumer that needs it needs a copy of everything anyway.
 //!
-//! A consumer that has to see every record, such as a log, is waited for: what it has not read is
-//! not forgotten, and where it is too far behind no write is admitted until it has caught up.
+//! For a consumer that has to see every record, such as a log, records are kept until it has read
+//! them, and where it is too far behind no write is admitted until it has caught up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -66,7 +64,7 @@ pub struct Lost {
     pub oldest: Lsn,
 }
 
-/// Who reads the backlog, each from a position of its own on.
+/// The consumers of the backlog, each with a position of its own.
 pub struct Consumer {
     backlog: Arc<Backlog>,
     position: Lsn,
@@ -232,7 +230,7 @@ impl Halves {
         }
     }
 
-    /// Returns whether somebody who is waited for has not read all of the older half.
+    /// Returns whether a consumer that has to see everything has not read all of the older half.
     fn is_older_wanted(&self) -> bool {
         let newer_start = self.end - self.newer.len() as u64;
         self.required.iter().any(|consumer| consumer.position < newer_start)

@@ -42,12 +42,12 @@ pub struct Change<'a> {
     pub cause: Cause,
     /// The class of its keyspace event.
     pub class: EventClass,
-    /// The name of its keyspace event, where it is another one than that of the effect: INCR is a
-    /// SET whose event is `incrby`. Empty elsewhere; at most 255 bytes.
+    /// The name of its keyspace event, where it differs from the effect's own event: INCR is a SET
+    /// whose event is `incrby`. Empty elsewhere; at most 255 bytes.
     pub event: &'a str,
     /// The key, or the target of two, was not there before.
     pub creates: bool,
-    /// The key is not there any more: a collection goes with its last part.
+    /// The key does not exist any more: a collection is deleted with its last element.
     pub removes: bool,
     /// Only how the value is stored has changed: clients see no difference.
     pub is_form: bool,

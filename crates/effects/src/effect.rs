@@ -54,7 +54,6 @@ impl StoredForm {
 pub enum Effect<'a> {
     /// The key holds this string now.
     Set {
-        /// The key.
         key: &'a [u8],
         /// The whole new value.
         value: &'a [u8],
@@ -63,14 +62,12 @@ pub enum Effect<'a> {
     },
     /// The string at the key grew by `suffix`.
     Append {
-        /// The key.
         key: &'a [u8],
         /// What was added.
         suffix: &'a [u8],
     },
     /// Bytes from `offset` on were overwritten; a gap was filled with zeroes.
     SetRange {
-        /// The key.
         key: &'a [u8],
         /// Where the bytes start.
         offset: u64,
@@ -78,10 +75,7 @@ pub enum Effect<'a> {
         bytes: &'a [u8],
     },
     /// The number at the key is stored as text. The value is as it was.
-    MakeText {
-        /// The key.
-        key: &'a [u8],
-    },
+    MakeText { key: &'a [u8] },
     /// The key holds this value now, of any type, whatever it held before.
     Restore {
         /// The key.
@@ -95,28 +89,20 @@ pub enum Effect<'a> {
         expires_at: Option<UnixMs>,
     },
     /// The key is gone.
-    Delete {
-        /// The key.
-        key: &'a [u8],
-    },
+    Delete { key: &'a [u8] },
     /// The key expires at this time, which may have passed already.
     ExpireAt {
-        /// The key.
         key: &'a [u8],
         /// When.
         at: UnixMs,
     },
     /// The key no longer expires.
-    Persist {
-        /// The key.
-        key: &'a [u8],
-    },
+    Persist { key: &'a [u8] },
     /// A command on one key, whose row says that its requests are effects: it asks neither time nor
     /// chance. All changes of collections are of this kind, and applying one runs the command.
     Command {
         /// The name in upper case.
         name: &'a str,
-        /// The key.
         key: &'a [u8],
         /// What comes behind the key.
         arguments: Arguments<'a>,
@@ -131,7 +117,6 @@ pub enum Effect<'a> {
     },
     /// The key is in another database now, its time to live included, whatever it was there.
     Move {
-        /// The key.
         key: &'a [u8],
         /// Where it is.
         database: DatabaseIndex,

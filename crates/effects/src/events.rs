@@ -1,4 +1,5 @@
-//! Keyspace events: what the options and channels of Redis's keyspace notifications speak of.
+//! Keyspace events: the classes and names that the options and channels of Redis's keyspace
+//! notifications use.
 //!
 //! Source: Redis documentation, "Redis keyspace notifications".
 
@@ -61,13 +62,11 @@ impl EventClass {
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyspaceEvent<'a> {
-    /// The class.
     pub class: EventClass,
     /// The name, in lower case.
     pub name: String,
     /// The database of the key.
     pub database: DatabaseIndex,
-    /// The key.
     pub key: &'a [u8],
 }
 

@@ -1,5 +1,5 @@
-//! The stream of changes: what writes did, framed and typed, for whoever keeps it, sends it on or
-//! looks at it.
+//! The stream of changes: what writes did, framed and typed, for consumers that keep it, forward it
+//! or inspect it.
 //!
 //! *Layout*: `effect.rs` is one change in a form that gives the same result wherever and whenever
 //! it is applied; `change.rs` adds where it happened and why; `record.rs` is the bytes of all
@@ -8,8 +8,9 @@
 //! the latest records for consumers that each have a position of their own, `recording.rs` all of a
 //! run that ends; `admission.rs` says whether writes are taken at all.
 //! *Invariants*: any bytes can be read, and give a record or an error; what is written and read
-//! back is the same; a record can be cut off the stream without a look into its changes.
-//! *Not here*: where changes come from (keyspace), how they are applied (engine), files (wal).
+//! back is the same; a record can be split off the stream without decoding its changes.
+//! *Not here*: where changes come from (keyspace), how they are applied (engine), files: nothing
+//! keeps records on disk yet.
 #![forbid(unsafe_code)]
 
 mod admission;

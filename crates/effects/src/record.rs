@@ -1,7 +1,7 @@
 //! The bytes of a record: all changes of one command, or of one MULTI.
 //!
-//! All numbers are little-endian. A record can be cut off a stream by its first word, and a change
-//! off a record in the same way; nothing in it has to be parsed for that.
+//! All numbers are little-endian. A record can be split off a stream by its first word, and a
+//! change off a record in the same way, without parsing the rest.
 //!
 //! ```text
 //! record   0   8  length of the record in bytes, these included
@@ -596,7 +596,7 @@ mod tests {
         bytes
     }
 
-    /// Calls `visit` with a change by chance.
+    /// Calls `visit` with a change at random.
     fn draw(random: &mut Prng, visit: impl FnOnce(&Change<'_>)) {
         let [key, other, value] = [(); 3].map(|()| bytes(random, 0));
         let some = bytes(random, 1);

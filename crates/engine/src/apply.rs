@@ -1,9 +1,10 @@
-//! Replays records: the one way in which recovery, a follower and a test change data.
+//! Applies records to a keyspace. Only tests do so now; recovery and replicas are to use the same
+//! code.
 //!
-//! What happens to whole values is done here; what happens to the parts of a collection is a
-//! command whose row says that its requests are effects, and is done by its handler. No clock is
-//! asked: a key whose time has passed stays until its DEL comes, and an expiry in the past is
-//! stored as it is. Memory limits do not count: what was written there must fit here.
+//! Changes of whole values are made here; a change of a collection is a request of a command whose
+//! row says that its requests are effects, and is made by its handler. No clock is read: a key
+//! whose time has passed stays until its DEL comes, and an expiry in the past is stored as it is.
+//! Memory limits do not count: what was written at the source must fit here.
 
 use std::cell::Cell;
 use std::fmt;
@@ -33,8 +34,10 @@ pub enum ApplyError {
         /// Which of the record's changes, counted from 0.
         position: usize,
     },
-    /// A change does not fit what the ones before it have left: the keyspace is no copy of what the
-    /// record comes from, and some of the record's changes have been made.
+    /// A command refused its change, because the keyspace is no copy of the one that the record
+    /// comes from; some of the record's changes have been made. Changes of whole values are not
+    /// checked like this: a change of an absent key does nothing, and one of a string panics where
+    /// the key holds a collection.
     Misfit {
         /// Which of the record's changes, counted from 0.
         position: usize,

@@ -1,4 +1,4 @@
-//! Who is shown each command that runs: MONITOR.
+//! MONITOR: the interface through which the engine hands over each command that ran.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,12 +1,12 @@
-//! Sessions that are blocked on keys, and those who serve them.
+//! Blocked sessions and how they are served.
 //!
-//! Whoever makes a key ready serves those who wait for it, in the order in which they came and
-//! under the guard at hand: for each the handler of its command is run again on a copy of its
-//! request, with the facts of its session. The reply waits in the wait itself until the session's
-//! own worker takes it; nothing else of the session is touched. Where the handler answers that it
-//! waits again, the session keeps its place. Where it asks for what is not at hand, such as the
-//! lock of another shard, its worker is told to run the request itself, as if it had just come;
-//! until then nobody behind it is served.
+//! A command that fills a key runs, under its own guard, the requests of the sessions that wait for
+//! the key, in the order in which they came: for each it runs the handler again on a copy of the
+//! session's request, with what the session has set for it (`Caller`). The reply is kept in the
+//! `Waiter` until the session's worker takes it; nothing else of the session is accessed. A session
+//! whose handler waits again keeps its place. If the handler needs more than the guard, such as the
+//! lock of another shard, the session's worker runs the request itself, as if it had just come;
+//! until then no session after it is served.
 
 use std::cell::Cell;
 
@@ -22,7 +22,7 @@ use crate::run::{Caller, Runner, write_context};
 use crate::session::Session;
 use crate::tick::Tick;
 
-/// What a session that waits has left for those who serve it.
+/// What a waiting session leaves for the command that serves it.
 struct BlockedRequest {
     command: &'static Command,
     request: OwnedRequest,
@@ -163,8 +163,8 @@ impl Runner<'_, '_, '_, '_> {
         *waiter.state() = WaitState::Open;
     }
 
-    /// Serves those who wait for what has become ready under the guard at hand, whose record is
-    /// complete.
+    /// Serves the sessions that wait for keys which have become ready under the current guard,
+    /// whose record is complete.
     #[cold]
     pub(crate) fn serve_ready(&mut self) {
         let guard = self.guard.as_mut().expect("keys are ready under a guard");

@@ -1,4 +1,4 @@
-//! Where an instance has its time from.
+//! The clock from which an instance gets its time.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! The checks before a command runs, in the order in which Redis makes them (processCommand): a
-//! request that fails several gets the same answer here as there.
+//! request that fails several gets the same answer as from Redis.
 
 use command::{Command, CommandError, Flags, Pause, SessionState};
 use effects::Refused;

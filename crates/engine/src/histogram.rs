@@ -1,4 +1,5 @@
-//! How long a command takes: a histogram with one writer, and what readers make of it.
+//! How long a command takes: a histogram with one writer, and the statistics that readers compute
+//! from it.
 //!
 //! Times below 256 ns have a bucket each; above, each doubling has 128 buckets, so that a bucket is
 //! at most 1/128 of its times wide. These are the buckets that Redis uses (an HDR histogram of two

@@ -2,12 +2,14 @@
 //! transactions, and the replay of effects.
 //!
 //! *Layout*: `engine.rs` runs a batch in three passes, `window.rs` is what the first two leave for
-//! the third, `dispatch.rs` the one ordered list of checks, `run.rs` one command under its locks,
-//! `retry.rs` what it needs and its further attempts, `blocked.rs` sessions that wait for keys and
-//! those who serve them, `transaction.rs` EXEC; `session.rs` what lasts between batches, `tick.rs`
-//! what comes from outside, `clock.rs` the time, `tally.rs` what is counted, `audience.rs` who is
-//! shown what runs, `pause.rs` which requests have to wait; `receive.rs` finds the place of a value
-//! that is still to come, `release.rs` says when replies may leave, `apply.rs` replays effects.
+//! the third, `dispatch.rs` the ordered list of checks, `run.rs` one command under its locks,
+//! `keys.rs` the keys of a request that has several, `retry.rs` provides what a command needs and
+//! runs it again, `blocked.rs` serves sessions that wait for keys, `transaction.rs` runs EXEC;
+//! `session.rs` is what lasts between batches, `tick.rs` what comes from outside, `clock.rs` the
+//! time, `tally.rs` what is counted, `stretch.rs` and `watch.rs` say when a command is timed,
+//! `histogram.rs` keeps the times, `audience.rs` is the interface to MONITOR, `pause.rs` says which
+//! requests have to wait; `receive.rs` finds the block for a value that is still to come,
+//! `release.rs` says when replies may be sent, `apply.rs` applies effects.
 //! *Invariants*: replies come in the order of requests; a command that was refused has changed
 //! nothing; the engine is a function of its state, the time, the random numbers and the bytes that
 //! it is given.

@@ -1,5 +1,5 @@
-//! Requests whose long value is received where it stays: the block is found while the value is
-//! still to come.
+//! Requests whose long value is received in place: the block is reserved while the value is still
+//! to come.
 
 use command::Command;
 use keyspace::{ReservedBlock, SweepContext};

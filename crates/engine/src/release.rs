@@ -1,7 +1,8 @@
 //! When the replies of a batch may leave.
 //!
-//! A reply tells the peer that its write is safe, so it waits until the write's record is as
-//! durable as the policy asks. Without a log nothing is asked: every release is due at once.
+//! A reply tells the peer that its write is safe, so it will have to wait until the write's record
+//! is as durable as the policy asks. Nothing is durable yet: the server sends replies at once and
+//! reads no release.
 
 use base::Lsn;
 

@@ -1,5 +1,5 @@
-//! The attempts of one command: it is run under its locks; where its handler asks for something,
-//! the locks are dropped, it is provided, and the command is run again from the start.
+//! Runs one command until it is done. A handler that needs something returns it; this file drops
+//! the locks, provides it, and runs the handler again from the start.
 //!
 //! Every command passes here, whatever its handler's kind. Each round of the loop provides
 //! something, and there are [`ATTEMPTS_MAX`] rounds at most. Within EXEC the locks of the whole
@@ -22,20 +22,20 @@ const SHARD_ATTEMPTS_MAX: u32 = 4;
 /// take is repaid by the next command.
 const AHEAD_BYTES_MIN: usize = 64 * 1024;
 
-/// Within EXEC nothing can be locked beside what its queue declares.
+/// Within EXEC no shard can be locked but those that its queue declares.
 const NOT_LOCKED: CommandError = CommandError::Fixed(
     "ERR inside a transaction a command may only use keys that the queued requests declare",
 );
 
-/// What the earlier attempts of a command leave for the next one. It is part of the runner, so that
-/// a command that is done at once touches no more than the count.
+/// What the earlier attempts of a command leave for the next one. Kept in the runner: a command
+/// that succeeds at once reads only `count`.
 #[derive(Default)]
 pub(crate) struct Attempts {
     /// How many there were.
     pub count: u32,
     shard_attempts: u32,
-    /// Long copies have been made while nothing was locked: what others change after that is copied
-    /// under the locks.
+    /// Long copies have been made while nothing was locked: values that others change after that
+    /// are copied under the locks.
     pub has_copied_apart: bool,
     /// The command can do without what it has asked for.
     pub is_optional: bool,

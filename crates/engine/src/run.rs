@@ -1,4 +1,4 @@
-//! One request after the other: checked, run under the locks that it needs, answered.
+//! Checks one request after the other, runs it under the locks that it needs, and answers it.
 
 use std::cell::Cell;
 
@@ -437,7 +437,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         result
     }
 
-    /// Runs a write once, under the guard at hand.
+    /// Runs a write once, under the current guard.
     #[inline]
     fn attempt(
         &mut self,

@@ -48,8 +48,8 @@ impl Session {
         self.ahead = Some(Ahead { block, is_new: true });
     }
 
-    /// Takes the block that the request before has copied a part of the claimed upload to, for
-    /// `key`.
+    /// Takes the block into which earlier requests have copied a part of the claimed upload, if it
+    /// fits `key`.
     pub(crate) fn take_ahead(
         &mut self,
         claim: &Claim<'_>,
@@ -59,8 +59,8 @@ impl Session {
         block.is_copy_of(claim, key.bytes.len()).then_some(block)
     }
 
-    /// Ends a request: what it has not copied itself it has used, or was refused, or had nothing to
-    /// do with, and the client may write the upload anew.
+    /// Called after each request. Drops the partial copy of an upload unless this request has just
+    /// extended it: after any other request the client may write the upload anew.
     #[inline]
     pub(crate) fn settle_ahead(&mut self) {
         self.ahead.take_if(|ahead| !std::mem::take(&mut ahead.is_new));

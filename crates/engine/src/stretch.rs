@@ -1,5 +1,5 @@
-//! The time of commands. A clock is read where a stretch ends: a stretch is one command that may
-//! take long, or the brief ones of a batch that follow each other and share its time evenly.
+//! The time of commands. The clock is read at the end of each stretch: a stretch is one command
+//! that may take long, or several brief commands of a batch in a row, which share its time evenly.
 //!
 //! ```text
 //! request    GET  GET  SET  GET | MSET | GET  INCR ... | EXEC
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A brief command is timed by itself too when it is the only one of its batch, when the batch is
-//! large, within EXEC, when it waits for a shard or for memory, and when the watch is close. What
-//! is left to share is the time of commands that each take little more than the reading of a clock.
-//! Calls are counted here as well, and reach the tally with the times.
+//! large, within EXEC, when it waits for a shard or for memory, and when the limit from which
+//! commands are reported is low (`watch.rs`). So only commands that take little more than reading a
+//! clock share a time. Calls are counted here as well, and reach the tally with the times.
 
 use command::Command;
 
@@ -28,7 +28,7 @@ pub(crate) struct Stretch {
     command_count: usize,
     /// What has passed since `began` belongs to no command that is timed by itself.
     is_stale: bool,
-    /// The command underway is timed by itself from `began` on.
+    /// The current command is timed by itself from `began` on.
     is_isolated: bool,
 }
 
@@ -80,14 +80,14 @@ impl Stretch {
         }
     }
 
-    /// Ends the stretch before the command underway, which is timed by itself from now on.
+    /// Ends the stretch before the current command, which is timed by itself from now on.
     #[cold]
     pub fn isolate(&mut self, tick: &Tick<'_>) {
         self.share(tick);
         self.is_isolated = true;
     }
 
-    /// Returns whether the command underway was isolated, once.
+    /// Returns whether the current command was isolated, once.
     #[inline]
     pub fn take_isolated(&mut self) -> bool {
         std::mem::take(&mut self.is_isolated)

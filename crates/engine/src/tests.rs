@@ -1,4 +1,4 @@
-//! What the engine promises, on an arena over the heap and a host that does nothing.
+//! The engine's promises, on an arena over the heap and a host that does nothing.
 //!
 //! `FOREBAY_EFFECTS_HISTORIES` sets how many random histories each test of effects replays,
 //! `FOREBAY_EFFECTS_SEED` repeats one.

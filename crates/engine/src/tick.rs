@@ -1,4 +1,4 @@
-//! What the engine needs from outside: time, chance, the process around it.
+//! What the engine needs from outside: time, randomness, the process around it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,7 +17,7 @@ pub struct Tick<'h> {
     /// The wall clock, read before each call. A call ends early once its commands have taken a
     /// millisecond.
     pub now: UnixMs,
-    /// Random numbers, for eviction and commands that pick by chance.
+    /// Random numbers, for eviction and commands that pick at random.
     pub random: Prng,
     /// The server around the engine.
     pub host: &'h dyn Host,

@@ -1,6 +1,6 @@
-//! EXEC: the queue of a MULTI under all its locks at once, as one record. What may wait for the
-//! system holds none of them: where it begins the queue it runs before they are taken, elsewhere
-//! behind them, and its reply is put in its place.
+//! EXEC: the queue of a MULTI under all its locks at once, as one record. A command that may wait
+//! for the system runs without them: before they are taken if it begins the queue, else after they
+//! are released, and its reply is put in its place.
 
 use std::ops::Range;
 

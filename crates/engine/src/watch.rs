@@ -1,4 +1,4 @@
-//! What the server wants to know of the time that commands take; it may change at any moment.
+//! Which times of commands the server wants to know; that may change at any moment.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -1,5 +1,5 @@
 //! The first two passes over a batch: rows and keys are looked up, and the memory that the third
-//! pass will touch is asked for ahead, so that cache misses of different requests overlap.
+//! pass will access is prefetched, so that cache misses of different requests overlap.
 
 use base::{DatabaseIndex, Key};
 use command::Command;

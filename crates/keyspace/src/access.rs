@@ -1,7 +1,7 @@
-//! What concerns the whole keyspace: walks over all keys, flushes, swaps.
+//! Operations on the whole keyspace: walks over all keys, flushes, swaps.
 //!
 //! Outside a transaction a walk locks one shard at a time and yields between them; inside EXEC all
-//! shards are held already.
+//! shards are locked already.
 
 use arena::{Entry, NeedRoom};
 use base::prng::Prng;
@@ -256,7 +256,7 @@ impl<'g> Access<'g> {
         digest
     }
 
-    /// Returns a shard by chance, as likely as `database` has keys there; `None` without keys.
+    /// Returns a shard at random, as likely as `database` has keys there; `None` without keys.
     ///
     /// A shard that is picked blindly and taken as often as it is full needs no look at the others.
     fn random_shard(&self, database: DatabaseIndex, random: &mut Prng) -> Option<ShardIndex> {

@@ -1,14 +1,14 @@
-//! A segment changes sides: from slab pages to extents, or the other way round.
+//! Moves a segment between regions: from slab pages to extents, or the other way round.
 //!
 //! Memory leaves a region in whole segments, because a sealed segment cannot be punched. *Draining*
-//! empties a segment of slab pages, one by one, each under the lock of its owner's shard. Their
-//! entries move to other pages of the same table; where these are full, the shard evicts as many
-//! of its keys first, or another does whose pages then serve. *Clearing the top* takes the last
-//! blocks of the extent region to holes further down, and evicts blocks until there are such holes.
-//! The policy says which keys go: one that may not is moved, or stays where it is and its segment
-//! with it.
+//! empties the slab pages of a segment, one by one, each under the lock of its owner's shard. Their
+//! entries move to other pages of the same table; where those pages are full, the shard first
+//! evicts as many keys, or another shard evicts, and its pages are reused. *Clearing the top* moves
+//! the last blocks of the extent region to holes further down, and evicts blocks until there are
+//! such holes. The policy says which keys are evicted: an entry that may not be evicted is moved,
+//! or stays where it is, and its segment with it.
 //!
-//! One thread at a time does either; others that need room wait for it.
+//! One thread at a time does either; others that need memory wait for it.
 
 use std::ops::Range;
 use std::sync::PoisonError;

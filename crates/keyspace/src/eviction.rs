@@ -1,9 +1,9 @@
-//! Eviction: which keys go when room is needed.
+//! Eviction: which keys are evicted when memory is needed.
 //!
-//! Each shard looks at a few of its keys at a time and remembers those of all that it looked at
-//! which the policy would have go first, as Redis does, so that a choice among five at a time comes
-//! close to the best of the shard. Keys with a time to live are in a list of their table: where
-//! only they may go, samples are taken from that list, so that one among millions is found at once.
+//! Each shard samples a few of its keys at a time and, as Redis does, remembers those of all
+//! samples that the policy would evict first, so that a choice among five at a time comes close to
+//! the best of the shard. Keys with a time to live are in a list of their table: where only they
+//! may be evicted, samples are taken from that list, so that one among millions is found at once.
 
 mod lfu;
 mod lru;

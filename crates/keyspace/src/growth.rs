@@ -1,4 +1,4 @@
-//! What the growth of the index has cost at worst.
+//! The most that the growth of the index has cost.
 
 use crate::keyspace::Keyspace;
 

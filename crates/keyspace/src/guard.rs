@@ -350,7 +350,7 @@ impl<'k> Guard<'k> {
         self.recorder.limit_overshoot(bytes, if is_of_several { bytes } else { u64::MAX });
     }
 
-    /// Offers a block with the value of the request underway: a change that stores this value makes
+    /// Offers a block with the value of the current request: a change that stores this value makes
     /// the block its entry's. To be followed by a [`Guard::take_back`].
     pub fn offer(&mut self, block: Box<ReservedBlock>) {
         self.recorder.offer = Some(block);

@@ -1,4 +1,4 @@
-//! The keyspace: all shards, their locks, and what can be asked without a lock.
+//! The keyspace: all shards, their locks, and what can be read without a lock.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

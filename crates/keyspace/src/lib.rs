@@ -1,18 +1,20 @@
 //! Databases, shards, values, expiry, eviction and watches; every change yields its effect.
 //!
-//! *Layout*: `keyspace.rs` is the whole and takes locks, `guard.rs` is the right to touch data,
-//! `view.rs` reads and `write.rs` changes one database through a guard, `relocate.rs` gives
-//! values to other keys and databases, `restore.rs` makes bytes of them and them of bytes,
-//! `access.rs` works on the
-//! whole keyspace; `shard.rs` is what a lock protects, `published.rs` what anyone may read without
-//! it. `recorder.rs` hands changes to the sink, and makes one record of many.
-//! `expire.rs`, `eviction.rs`, `room.rs` and `drain.rs` give memory back; the policies of
-//! `eviction/` say which keys may go and which first, by the marks of `tracking.rs` or by what they
-//! remember themselves. `touch.rs` takes in what readers in other processes have used; `watch.rs`
-//! serves WATCH and `wait.rs` those who wait for a key.
-//! *Invariants*: data is reachable only through a guard; several shards are locked in ascending
-//! order by one function; a change emits its effect before the lock is released; reads never
-//! change the dataset; nothing here reads a clock or draws a random number.
+//! *Layout*: `keyspace.rs` is the whole and takes locks, `guard.rs` is the right to access data,
+//! `view.rs` reads and `write.rs` changes one database through a guard, with `lists.rs`,
+//! `hashes.rs`, `sets.rs` and `sorted_sets.rs` for collections; `relocate.rs` moves values to other
+//! keys and databases, `restore.rs` turns values into bytes and back, `access.rs` works on the
+//! whole keyspace; `shard.rs` is what a lock protects, `store.rs` its collections, `published.rs`
+//! what any thread may read without the lock. `recorder.rs` hands changes to the sink, and makes
+//! one record of several. `expire.rs`, `eviction.rs`, `room.rs`, `drain.rs` and `retire.rs` free
+//! memory; the policies of `eviction/` say which keys may be evicted and which first, by the marks
+//! of `tracking.rs` or by what they remember themselves. `touch.rs` reads what readers in other
+//! processes report of their accesses; `uploads.rs` stores values from upload memory, and
+//! `reserve.rs` reserves blocks for long values; `watch.rs` serves WATCH and `wait.rs` the sessions
+//! that wait for a key, both registered in `registered.rs`. The other files are helpers of these.
+//! *Invariants*: data is reachable only through a guard; several shards are locked by `Guard::few`
+//! and `Guard::many` alone, both in ascending order; a change emits its effect before the lock is
+//! released; reads never change the dataset; nothing here reads a clock or draws a random number.
 //! *Not here*: commands, replies, the log that keeps effects.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Counts that anyone may read without a lock; only the holder of a shard's lock writes them.
+//! Counts that any thread may read without a lock; only the holder of a shard's lock writes them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,7 +1,7 @@
 //! Hands effects to the sink: each on its own, or all of a guard's as one record.
 //!
-//! It also carries the block of a value that was received where it stays, from the guard to the
-//! change that stores the value, and notes that a lookup has met an expired key.
+//! It also carries the block of a value that was received in place, from the guard to the change
+//! that stores the value, and records that a lookup has found an expired key.
 
 use std::cell::Cell;
 
@@ -21,20 +21,20 @@ pub(crate) struct Recorder {
     overshoot_bytes_max: u64,
     /// and by how much collections may that grow by what a request brings.
     growth_bytes_max: u64,
-    /// Keys that somebody awaits and that have come, in their order.
+    /// Awaited keys that exist now, in the order in which they came.
     #[expect(clippy::box_collection, reason = "every lock makes a recorder: it is to be small")]
     ready: Option<Box<Vec<ReadyKey>>>,
     /// A lookup has met a key that has expired, and left it: views that read share the recorder.
     has_met_expired: Cell<bool>,
-    /// The change underway has added an entry.
+    /// The current change has added an entry.
     pub has_added: bool,
     /// The time that records get, where it is not that of the change.
     pub replayed_at: Option<UnixMs>,
-    /// The atomic record, once there is an effect that somebody listens to. Its buffer holds at
-    /// most the bytes of the request or of the MULTI queue that caused the effects, plus a short
-    /// header for each: the limits on those bound it.
+    /// The atomic record, once there is an effect for the sink. Its buffer holds at most the bytes
+    /// of the request or of the MULTI queue that caused the effects, plus a short header for each:
+    /// the limits on those bound it.
     atomic: Option<Box<RecordBuilder>>,
-    /// The block that has the value of the request underway, if one was received so.
+    /// The block that has the value of the current request, if one was received so.
     pub offer: Option<Box<ReservedBlock>>,
 }
 
@@ -69,7 +69,7 @@ impl Recorder {
         self.is_atomic
     }
 
-    /// Notes that a key that somebody awaits is there.
+    /// Records that an awaited key exists.
     #[cold]
     pub fn note_ready(&mut self, key: ReadyKey) {
         self.ready.get_or_insert_default().push(key);

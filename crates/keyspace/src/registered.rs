@@ -1,8 +1,8 @@
 //! What sessions have registered for keys of a shard: watches and waits.
 //!
-//! A tree, by the database and the secret hash of the key, and for each key in the order in which
-//! they came: whoever registers learns where, so that to find, to add or to take out one of any
-//! number costs the logarithm of it, whatever the keys are and however many want the same.
+//! A tree, ordered by the database and the secret hash of the key, and for each key by arrival.
+//! Registering returns the position, so that finding, adding and removing cost O(log n), whatever
+//! the keys are and however many sessions share one.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -1,8 +1,8 @@
-//! Values that go to another key or another database: RENAME, MOVE, COPY.
+//! Moves values to another key or another database: RENAME, MOVE, COPY.
 //!
-//! A large string that only changes its key stays where it lies, and so do the parts of a
-//! collection; other strings are copied. Nobody sees
-//! a state between: the locks are held, and readers in other processes are kept out of both tables.
+//! A large string that only changes its key stays where it lies, and so do the elements of a
+//! collection; other strings are copied. No client sees an intermediate state: the locks are held,
+//! and readers in other processes are kept out of both tables.
 
 use arena::{AccessMark, Encoding, EntryId, HeldValue, NeedRoom, NewValue, ValueType};
 use base::{DatabaseIndex, Key, UnixMs};

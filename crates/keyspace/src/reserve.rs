@@ -1,5 +1,4 @@
-//! Blocks for long values that are received where they stay, or copied there while no shard is
-//! held.
+//! Blocks for long values that are received in place, or copied there while no shard is locked.
 
 use arena::{Claim, HeldUpload, NeedRoom, ReservedBlock};
 use base::{Key, ShardIndex};

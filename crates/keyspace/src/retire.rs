@@ -1,4 +1,4 @@
-//! Large collections that are gone: freed by a thread that holds no lock, as that takes long.
+//! Large collections that were deleted: a thread that holds no lock frees them, as that takes long.
 
 use std::sync::Mutex;
 

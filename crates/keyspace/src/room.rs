@@ -1,4 +1,4 @@
-//! The memory limit: what counts towards it, and how room is made when it is reached.
+//! The memory limit: what counts towards it, and how memory is freed when it is reached.
 //!
 //! `maxmemory` bounds the arena (index, slab pages, extents, its allocators' lists) and the private
 //! bytes that their owners charge here: connection buffers, backlog, watches, per-slot counts, the
@@ -131,8 +131,8 @@ impl MemoryAccount {
         }
     }
 
-    /// Has the next write look whether memory is above the limit where the arena's own lists have
-    /// grown, which they do unasked. The caller lacks room, as everybody will who comes after that.
+    /// Makes the next write check the limit if the arena's own lists have grown, which they do by
+    /// themselves. Called where an allocation failed, which is when these lists matter.
     fn note_arena_lists(&self) {
         let bytes = self.arena.usage().private_bytes;
         if bytes > self.arena_private.swap(bytes, Ordering::Relaxed) {
@@ -186,7 +186,7 @@ impl MemoryAccount {
         self.maxmemory.load(Ordering::Relaxed) != 0
     }
 
-    /// Has the next write look whether memory is above the limit.
+    /// Makes the next write check whether memory is above the limit.
     pub fn suspect_overshoot(&self) {
         if self.is_limited() {
             self.suspicions.fetch_add(1, Ordering::Relaxed);
@@ -233,8 +233,8 @@ impl Keyspace {
     /// Returns how many bytes the unsent replies of one connection may take, of which `counted` are
     /// charged already: what the limit leaves of the memory that was ever touched, and half of the
     /// overshoot; no limit without one. That half is had where nothing is left too, as after a
-    /// lower limit: whoever reads then gets his reply. The other half is what the system's
-    /// allocator keeps of buffers that are freed.
+    /// lower limit: a client that reads still gets its reply then. The other half is what the
+    /// system's allocator keeps of buffers that are freed.
     pub fn reply_bytes_max(&self, counted: u64) -> u64 {
         let maxmemory = self.maxmemory();
         if maxmemory == 0 {
@@ -253,8 +253,9 @@ impl Keyspace {
         self.want_touches();
     }
 
-    /// Sets how long a command makes room before it goes on: maxmemory-eviction-tenacity, from 0 to
-    /// 100. A write always finds the room that it needs itself, or is refused.
+    /// Sets how long a command evicts before it goes on, from 0 to 100:
+    /// maxmemory-eviction-tenacity. A write always gets the memory that it needs itself, or is
+    /// refused.
     pub fn set_eviction_tenacity(&self, tenacity: u32) {
         self.eviction_tenacity.store(tenacity, Ordering::Relaxed);
     }
@@ -274,8 +275,8 @@ impl Keyspace {
         self.account.charge(bytes);
     }
 
-    /// Has the next write look whether memory is above the limit: upload memory has been made,
-    /// which the arena counts without a look at it.
+    /// Makes the next write check whether memory is above the limit: upload memory has been made,
+    /// which the arena counts without checking the limit.
     pub fn suspect_overshoot(&self) {
         self.account.suspect_overshoot();
     }
@@ -297,10 +298,10 @@ impl Keyspace {
         account.cleared.load(Ordering::Relaxed) < suspicions && self.check_limit(suspicions)
     }
 
-    /// Makes room for `need`, which a write to `shard` lacked: slides blocks together and gives
-    /// free segments back, then evicts as the policy allows, and where the memory belongs to
-    /// another region takes a segment from that one; repays what is above the limit too. The caller
-    /// holds no guard; one shard is locked at a time. After Ok it is worth trying again; the
+    /// Frees memory for `need`, which a write to `shard` lacked: slides blocks together and
+    /// releases free segments, then evicts as the policy allows, and where the memory belongs to
+    /// another region takes a segment from that one; also repays what is above the limit. The
+    /// caller holds no guard; one shard is locked at a time. After Ok it is worth trying again; the
     /// fragments may still be too small, so that the caller tries a bounded number of times.
     ///
     /// # Errors
@@ -317,7 +318,7 @@ impl Keyspace {
         }
     }
 
-    /// Makes room where memory in use is above the limit.
+    /// Frees memory where the bytes in use are above the limit.
     ///
     /// # Errors
     /// NeedRoom as [`Keyspace::reserve`].
@@ -381,8 +382,7 @@ impl Keyspace {
         if freed > 0 || is_within() { Ok(()) } else { Err(need) }
     }
 
-    /// Returns in how many holds of a shard room for `bytes` is made, before the caller has to ask
-    /// again.
+    /// Returns how often a shard is locked to free `bytes`, before the caller has to ask again.
     fn rounds(&self, bytes: u64) -> u64 {
         let tenacity = u64::from(self.eviction_tenacity.load(Ordering::Relaxed));
         let rounds = match tenacity {

@@ -1,5 +1,5 @@
-//! Private memory that a command takes while it runs: asked for before it is taken, and charged for
-//! as long as it is there.
+//! Private memory that a command takes while it runs: requested before it is allocated, and charged
+//! until it is freed.
 
 use std::sync::Arc;
 

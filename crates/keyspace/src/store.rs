@@ -7,7 +7,8 @@ const NONE: u32 = u32::MAX;
 /// The bytes of collections are charged in steps of this, so that not every change pays for it.
 const CHARGE_STEP_BYTES: u64 = 4096;
 
-/// What an entry keeps in place of a value: which slot, and the how manieth to use it.
+/// What an entry keeps in place of a value: the index of a slot, and how many collections the slot
+/// had before, so that a stale handle is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle {
     index: u32,
@@ -18,9 +19,9 @@ pub(crate) struct Handle {
 #[derive(Default)]
 pub(crate) struct Store {
     slots: Chunked<Slot>,
-    /// The first of the free slots; each knows the next.
+    /// The first of the free slots; each has the index of the next.
     free: Option<u32>,
-    /// The bytes that the collections take beside their slots.
+    /// The bytes that the collections take in addition to their slots.
     bytes: u64,
     /// Those of them that are charged: at least as many, by less than three steps.
     charged_bytes: u64,

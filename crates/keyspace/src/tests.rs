@@ -1,4 +1,4 @@
-//! What the keyspace promises, on an arena over the heap.
+//! The keyspace's promises, on an arena over the heap.
 
 mod accounting;
 mod atomicity;

@@ -1,5 +1,5 @@
-//! What readers in other processes report of their uses: taken in now and then, and before keys are
-//! evicted, so that those which are read without the server do not look unused.
+//! Reads the accesses that readers in other processes report, from time to time and before keys are
+//! evicted, so that keys which are read without the server do not seem unused.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,22 +1,22 @@
 //! What an entry remembers of its accesses, as the eviction policy needs it.
 //!
-//! The mark in an entry's header is 32 bits. Under the policies that count accesses its low byte
-//! is the counter, and the rest the time of the last access in 64ths of a minute; under all others
-//! the whole is that time, in 1024ths. A flag tells the two apart, so that a policy that is chosen
-//! at run time takes a mark of the other form for what it says.
+//! The mark in an entry's header is 32 bits. Under the policies that count accesses its low byte is
+//! the counter, and the rest the time of the last access in 64ths of a minute; under all others the
+//! whole is that time, in 1024ths. A flag tells the two apart, so that a policy that is chosen at
+//! run time interprets a mark of the other form correctly.
 //!
 //! ```text
 //! recency   | 32 ticks of 58.6 ms                  |   2^32 of them are 7.97 years
 //! counting  | 24 units of 0.94 s | 8 counter       |   2^24 of them are 182 days
 //! ```
 //!
-//! Times go round. A last access that seems to be up to a sixteenth of the range ahead is one
-//! before the clock was set back, and counts as now; a key looks as old as it is for the rest of
-//! the range: seven years and 170 days.
+//! Times wrap around. A last access that seems to be up to a sixteenth of the range in the future
+//! was before the clock was set back, and counts as now; for the rest of the range, seven years and
+//! 170 days, a key's age is correct.
 //!
-//! The counter is that of Redis: logarithmic, it grows by chance, the more seldom the larger it is,
-//! and loses one for each `lfu-decay-time` minutes without an access. The chance comes from a
-//! generator of the shard, so that one history gives one result.
+//! The counter is that of Redis: logarithmic, it grows at random, the more rarely the larger it is,
+//! and loses one for each `lfu-decay-time` minutes without an access. The random numbers come from
+//! a generator of the shard, so that one history gives one result.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 

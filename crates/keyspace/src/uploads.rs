@@ -1,12 +1,13 @@
 //! Values from upload memory: stored by SHM COMMIT, and owned when their bytes are needed.
 //!
-//! An adopted value lies where its client can still write it. So no slice of it is ever made here:
-//! a command that needs the bytes has the table own the value first, which copies it once. That is
-//! no change of the dataset: it has no effect, and whoever watches the key is not told.
+//! The client of an adopted value can still write it. So no slice of it is ever made here: a
+//! command that needs the bytes makes the table own the value first, which copies it once. That is
+//! no change of the dataset: it has no effect, and no watcher of the key is notified.
 //!
-//! A long copy holds up whoever wants the shard. So it is made beside it, in a block that nothing
-//! refers to (`reserve.rs`), and linked under the guard where the key is still as it was. Within an
-//! atomic record, and where the process holds as many values as it can, it is made under the guard.
+//! A long copy under the shard lock would block the shard's other clients. So it is made without
+//! the lock, in a block that nothing refers to (`reserve.rs`), and linked under the guard if the
+//! key is unchanged. Within an atomic record, and where the process pins as many values as it can,
+//! it is made under the guard.
 
 use arena::{
     ADOPTED_BYTES_MIN, Claim, Encoding, EntryId, HeldUpload, NeedRoom, ReservedBlock, Source,

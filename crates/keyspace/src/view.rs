@@ -1,6 +1,6 @@
 //! Reading one database through a guard. Nothing here changes the dataset: a key that has expired
-//! is absent by time. A lookup notes that it has met one, and whoever holds the guard removes it
-//! behind the read ([`crate::Guard::remove_expired`]), or a sweep does.
+//! is absent by time. A lookup records that it has found one, and the holder of the guard removes
+//! it after the read ([`crate::Guard::remove_expired`]), or a sweep does.
 
 use std::cell::Cell;
 use std::fmt;

@@ -1,18 +1,18 @@
-//! Waiting for keys: who waits for a key, in the order in which they came, and which keys are
-//! ready.
+//! Waiting for keys: which sessions wait for a key, in the order in which they came, and which keys
+//! are ready.
 //!
-//! A session that finds none of its keys registers under the very guard under which it looked, so
-//! that no key comes unseen in between. Whatever makes a key exist, or changes one that exists,
-//! says so in one place (`Place::tell`, and SWAPDB for all its keys): where somebody awaits it, the
-//! key is ready. Whoever made it ready serves those who wait for it, one after the other, after the
-//! command, or after the EXEC where it is one, while the guard is still held: a key that is gone by
-//! then was never there. Keys that are ready when a guard goes are left with the keyspace, and are
-//! served under a guard of their own.
+//! A session that finds none of its keys registers under the same guard under which it found
+//! nothing, so it misses no write. Every change of an existing key passes `Place::tell` (SWAPDB
+//! reports all its keys itself). If a session waits for the key, the key is marked ready. The
+//! command that made it ready, or its EXEC, serves the waiting sessions one after the other when it
+//! is done, while it still holds the guard: a key that was deleted by then was never there. Keys
+//! that are ready when a guard is dropped are left with the keyspace, and are served under a guard
+//! of their own.
 //!
-//! What serving means is the caller's: this file knows who waits, keeps what the caller registers
-//! with a wait, and ends each wait once. A wait of several keys is registered with each of them,
-//! and ends by one step on its [`Waiter`]: either it was served, or the session itself has ended
-//! it. Nothing else of a session is touched by those who serve it.
+//! The caller decides what serving means: this file knows which sessions wait, keeps what the
+//! caller registers with a wait, and ends each wait once. A wait for several keys is registered
+//! with each of them, and ends by one step on its [`Waiter`]: either it was served, or the session
+//! itself has ended it. The command that serves a session accesses nothing else of it.
 
 use std::any::Any;
 use std::ops::Bound;
@@ -27,7 +27,7 @@ use crate::keyspace::Keyspace;
 use crate::registered::{Registered, Registration};
 use crate::shard::{Shard, is_expired};
 
-/// Bytes that one key of a wait costs beside its own, in shard and session together.
+/// Bytes that one key of a wait costs in addition to its name, in shard and session together.
 const WAIT_BYTES: usize = 224;
 
 /// What one session waits for.
@@ -65,11 +65,11 @@ pub struct Waiter {
 pub enum WaitState {
     /// A ready key may serve it.
     Open,
-    /// The session was told to run its request itself. Nobody behind it is served meanwhile.
+    /// The session was told to run its request itself. No session after it is served meanwhile.
     Told,
     /// It was served.
     Served(Service),
-    /// Nobody may serve it: its session has ended it, or runs its request itself.
+    /// It may not be served: its session has ended it, or runs its request itself.
     Closed,
 }
 
@@ -101,7 +101,7 @@ pub struct ReadyKey {
     name: Arc<[u8]>,
 }
 
-/// Where one who waits stands among those who wait for the same key.
+/// The position of a session among those that wait for the same key.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuePlace(Registration);
 
@@ -128,7 +128,7 @@ impl Waiter {
         &*self.request
     }
 
-    /// Locks the state: whoever has it decides alone how the wait goes on.
+    /// Locks the state: its holder alone decides how the wait goes on.
     pub fn state(&self) -> MutexGuard<'_, WaitState> {
         self.state.lock().expect("no holder of the state of a wait panics")
     }
@@ -170,7 +170,7 @@ impl UnservedKeys {
     }
 }
 
-/// Who awaits the keys of one shard.
+/// The sessions that wait for the keys of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct WaitTable {
     waiting: Registered<Waiting>,
@@ -183,19 +183,19 @@ struct Waiting {
     waiter: Arc<Waiter>,
     /// Which type the key has to have, if one in particular.
     value_type: Option<ValueType>,
-    /// The key is among those that are ready; set at the first who awaits it.
+    /// The key is among those that are ready; set at the first session that waits for it.
     is_ready: bool,
 }
 
 impl WaitTable {
-    /// Returns whether nobody awaits any key: the one branch that a write pays.
+    /// Returns whether no session waits for any key: the one branch that a write pays.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Returns the key `name` of `database`, whose secret hash is `secret`, as one that is to be
-    /// served, where somebody awaits it and it is not among those already.
+    /// Marks the key `name` of `database`, whose secret hash is `secret`, as ready and returns it,
+    /// if a session waits for it and it is not marked already.
     #[cold]
     pub fn ready(
         &mut self,
@@ -296,9 +296,9 @@ impl Guard<'_> {
         self.recorder.take_ready()
     }
 
-    /// Returns who waits for `ready` next behind `place`, or first of all, and for the type that
-    /// the key has at `now`; none where the key is gone. Costs the logarithm of how many wait, and
-    /// a step for each who waits for another type.
+    /// Returns the session that waits for `ready` next after `place`, or first of all, and for the
+    /// type that the key has at `now`; none where the key is gone. Costs the logarithm of how many
+    /// wait, and a step for each who waits for another type.
     ///
     /// # Panics
     /// When this guard lacks the shard of the key.
@@ -319,7 +319,7 @@ impl Guard<'_> {
         Some((QueuePlace(registration), Arc::clone(&waiting.waiter)))
     }
 
-    /// Takes one who has been served out of the queue of `ready`.
+    /// Removes a session that has been served from the queue of `ready`.
     pub fn leave_queue(&mut self, ready: &ReadyKey, place: QueuePlace) {
         self.shard_mut(ready.shard).waits.waiting.remove(place.0);
     }

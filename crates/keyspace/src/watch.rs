@@ -1,4 +1,4 @@
-//! WATCH: who wants to know whether a key changes before their EXEC.
+//! WATCH: the sessions that have to know whether a key changes before their EXEC.
 //!
 //! Each watcher has its own mark for a key that had expired when the watch began, because removing
 //! such a key changes nothing for that watcher, as Redis has it. A version per key could not tell
@@ -27,7 +27,7 @@ const LOOKED_AT_MAX: usize = 16;
 /// no longer mean anything either, and the next change of their key forgets them.
 #[derive(Debug, Default)]
 pub struct Watches {
-    /// Set by whoever changes a watched key; shared with the shards.
+    /// Set by the thread that changes a watched key; shared with the shards.
     dirty: Option<Arc<AtomicBool>>,
     /// That of watches that have ended, for the next ones.
     spare: Option<Arc<AtomicBool>>,
@@ -100,7 +100,8 @@ impl Watches {
         self.dirty.get_or_insert_with(|| spare.take().unwrap_or_default())
     }
 
-    /// Keeps `dirty`, the mark of watches that have ended, unless somebody still looks at it.
+    /// Keeps `dirty`, the mark of watches that have ended, unless a shard or a
+    /// [`WatchMark`] still refers to it.
     fn end(&mut self, mut dirty: Arc<AtomicBool>) {
         if let Some(mark) = Arc::get_mut(&mut dirty) {
             *mark.get_mut() = false;
@@ -189,7 +190,7 @@ enum Presence {
 }
 
 impl WatchTable {
-    /// Returns whether nobody watches any key: the one branch that a write pays.
+    /// Returns whether no session watches any key: the one branch that a write pays.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.watchers.is_empty()

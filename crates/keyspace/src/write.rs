@@ -200,7 +200,7 @@ impl<'g> WriteView<'g> {
     }
 
     /// Encodes the string at `key` as one that was changed in place, where it is there. That is no
-    /// change of the dataset: it is not counted, and whoever watches the key is not told.
+    /// change of the dataset: it is not counted, and no watcher of the key is notified.
     ///
     /// # Errors
     /// NeedRoom before any change.

@@ -1,8 +1,8 @@
 //! What an operation costs while a table grows from empty: how many index entries it moves, and
 //! for how long it holds a shard, in CPU time of its thread.
 //!
-//! FOREBAY_GROWTH_KEYS sets the number of keys (300,000 unless told). The time is printed, and
-//! only the count is a promise that this test keeps: a bound on time is no test.
+//! `FOREBAY_GROWTH_KEYS` sets the number of keys (by default 300,000). The test prints the time and
+//! checks only the count: a bound on time is no test.
 
 use std::time::Duration;
 

@@ -3,11 +3,11 @@
 //! A request is an array of bulk strings (`*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n`) or an inline line
 //! (`GET key\r\n`). Two paths read it. The fast path takes a whole request written the usual way.
 //! Everything else (incomplete, unusual or wrong) goes through the resuming path, which remembers
-//! how far it came, so that no byte is looked at more than a fixed number of times however the
-//! stream is cut. How it is cut never changes what comes out.
+//! how far it came, so that it reads no byte more than a fixed number of times however the stream
+//! is cut. The pieces never change the result.
 //!
 //! The bytes of one long argument may be taken out of the stream while it arrives
-//! ([`Decoder::take_out`]): whoever does so has received them elsewhere.
+//! ([`Decoder::take_out`]), by a caller that receives them elsewhere.
 //!
 //! Leniencies are Redis's own: `\r` ends a length line whatever follows it, the two bytes after a
 //! bulk are skipped unread, and a NUL hides the rest of a line until the line is too long.
@@ -85,19 +85,19 @@ pub enum Next {
 /// The decoder of one session: what is known of a request that has not arrived in full.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// Arguments still to come of the request underway; 0 between requests.
+    /// Arguments still to come of the current request; 0 between requests.
     arguments_left: u32,
     /// Length of the argument whose length line was read last and whose bytes are awaited.
     bulk_bytes: Option<u32>,
-    /// First byte not yet decoded, from the first byte of the request underway.
+    /// First byte not yet decoded, from the first byte of the current request.
     position: usize,
     /// Bytes from `position` on that are known to hold no line end.
     scanned: usize,
-    /// Arguments of the request underway, from its first byte.
+    /// Arguments of the current request, from its first byte.
     partial: Vec<(u32, u32)>,
     /// The bytes of the argument awaited were taken out of the stream.
     is_taken_out: bool,
-    /// So were those of an argument of the request underway, maybe an earlier one.
+    /// So were those of an argument of the current request, maybe an earlier one.
     has_aside: bool,
 }
 

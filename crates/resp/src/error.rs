@@ -1,4 +1,4 @@
-//! What a peer did wrong on the wire, in Redis's words.
+//! Protocol errors of a peer, in Redis's words.
 
 use std::fmt;
 

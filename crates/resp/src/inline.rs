@@ -32,7 +32,7 @@ pub(crate) fn split(
     }
 }
 
-/// A word underway: bytes before `write` are its result, bytes from `read` on are still to read.
+/// The current word: bytes before `write` are its result, bytes from `read` on are still to read.
 struct Word<'a> {
     line: &'a mut [u8],
     read: usize,

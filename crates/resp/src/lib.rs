@@ -1,12 +1,11 @@
 //! RESP2 and RESP3, the protocol of Redis: bytes in, bytes out.
 //!
-//! *Layout*: the server reads requests with [`Decoder`] (`decode.rs`, `inline.rs`) into a
-//! [`Batch`] and writes replies with [`Reply`] into an [`Output`] (`output.rs`); a client writes
-//! requests with [`encode_command`] and reads replies with [`ValueDecoder`] (`value.rs`).
-//! `number.rs` is what both write numbers with.
-//! *Invariants*: how a stream is cut changes nothing of what comes out. No bytes make a decoder
-//! panic or look at them more than a fixed number of times. Leniencies and error texts are those
-//! of Redis 7.2 (`networking.c`, `sds.c`).
+//! *Layout*: the server reads requests with [`Decoder`] (`decode.rs`, `inline.rs`) into a [`Batch`]
+//! and writes replies with [`Reply`] into an [`Output`] (`output.rs`); a client writes requests
+//! with [`encode_command`] and reads replies with [`ValueDecoder`] (`value.rs`).
+//! *Invariants*: the pieces of a stream do not change the result. No bytes make a decoder panic, or
+//! are read more than a fixed number of times. Leniencies and error texts are those of Redis 7.2
+//! (`networking.c`, `sds.c`).
 //! *Not here*: sockets, buffers and when to read; what a request means.
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
-//! What waits to be sent to one peer: the bytes of replies, and values that lie elsewhere.
+//! The output for one peer that waits to be sent: the bytes of replies, and references to values
+//! elsewhere.
 //!
-//! A reply may refer to a large value instead of copying it. Such a reference stands between two
-//! bytes of the buffer; whoever sends asks for the pieces in order and says how far they went.
+//! A reply may refer to a large value instead of copying it. Such a reference is between two bytes
+//! of the buffer; the sender gets the pieces in order and says how many bytes it has sent.
 
 use std::collections::VecDeque;
 use std::fmt;

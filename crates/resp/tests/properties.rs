@@ -1,4 +1,4 @@
-//! The promises of the codec on random streams: how a stream is cut changes nothing, what is
+//! The promises of the codec on random streams: the pieces of a stream change nothing, what is
 //! encoded decodes to itself, and no bytes make it panic. A failure prints the seed.
 
 use base::prng::Prng;

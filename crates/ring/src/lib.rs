@@ -2,7 +2,7 @@
 //!
 //! *Layout*: `segments.rs` is both sides of the arena's memory, `pins.rs` both sides of a pin
 //! table, `uploads.rs` is upload memory in the process that writes it. A lane is a connection
-//! through memory: `lane.rs` is one end of it, `lane/layout.rs` draws its memory, `lane/stream.rs`
+//! through memory: `lane.rs` is one end of it, `lane/layout.rs` shows its memory, `lane/stream.rs`
 //! is how bytes pass through one ring, `lane/doorbell.rs` how a side that sleeps is woken,
 //! `lane/memory.rs` what the protocols are written over and `lane/shared.rs` the memory that two
 //! processes map.

@@ -14,7 +14,7 @@ pub struct UploadMemory {
     segments: WritableSegments,
     /// Where it starts in the range of the arena's segments.
     offset: u64,
-    /// The rooms that somebody has: their ends by their starts.
+    /// The buffers in use: their ends by their starts.
     held: Mutex<BTreeMap<u64, u64>>,
 }
 

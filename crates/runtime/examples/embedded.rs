@@ -1,5 +1,5 @@
-//! An instance of the data store inside a program: no server, no socket, no thread, and time that
-//! goes on when the program says so.
+//! An instance of the data store inside a program: no server, no socket, no thread, and a clock
+//! that the program advances.
 
 use std::sync::Arc;
 use std::time::Duration;

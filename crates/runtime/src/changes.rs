@@ -1,4 +1,4 @@
-//! Who follows the changes of an embedded instance as they happen.
+//! A consumer that follows the changes of an embedded instance as they happen.
 
 use effects::{Change, Consumer, Filter, Lost, RecordHeader, RecordView};
 

@@ -1,5 +1,5 @@
-//! What is counted of the rounds of a sweeper: the looks for expired keys, and the time that memory
-//! was above its limit.
+//! Statistics of the sweeper: how many keys it examined and removed, and how long memory was above
+//! its limit.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! An instance in a program that is no server.
+//! An instance embedded in a program that is not a server.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -50,7 +50,7 @@ pub struct Embedded {
     pub(crate) tuning: Mutex<Tuning>,
     pub(crate) started: UnixMs,
     pub(crate) started_ns: u64,
-    /// Locked while a request runs: what it picks by chance, and who may count.
+    /// Locked while a request runs: what it picks at random, and who may count.
     random: Mutex<Prng>,
     pub(crate) tally: Tally,
     pub(crate) watch: Watch,
@@ -149,8 +149,8 @@ impl Embedded {
     }
 }
 
-/// Locks what is whole whatever its holder did: each change is one assignment, or its holder is the
-/// engine, whose panic has left the data in an unknown state that its own locks tell of.
+/// Locks `mutex` even if a holder panicked. Its content is always whole: each change is one
+/// assignment. If the engine panicked, its shard locks are poisoned and report that themselves.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

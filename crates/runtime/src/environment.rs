@@ -1,4 +1,4 @@
-//! Where an instance has its time and its randomness from.
+//! The sources of an instance's time and randomness.
 
 use std::io;
 use std::sync::Arc;
@@ -23,7 +23,6 @@ pub trait Randomness: Send + Sync {
 pub struct Environment {
     /// Its clocks.
     pub clock: Arc<dyn Clock>,
-    /// Its randomness.
     pub randomness: Arc<dyn Randomness>,
 }
 
@@ -34,7 +33,8 @@ impl Environment {
     }
 
     /// Returns an environment in which `clock` is the time and `seed` decides all that is random.
-    /// Not for instances that strangers send keys to: who knows the seed can make them collide.
+    /// Not for instances to which strangers send keys: a client that knows the seed can make them
+    /// collide.
     pub fn simulated(clock: Arc<ManualClock>, seed: u64) -> Environment {
         Environment { clock, randomness: Arc::new(SeededRandomness::new(seed)) }
     }

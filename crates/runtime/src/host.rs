@@ -1,6 +1,6 @@
-//! What commands learn of the world around an embedded instance: it has options, memory and
-//! figures, but no clients of a network, no process of its own and nobody who maps its memory. What
-//! needs those is refused with a reason.
+//! What commands learn about the surroundings of an embedded instance: it has options, memory and
+//! statistics, but no clients of a network, no process of its own, and no process maps its memory.
+//! A command that needs one of those is refused with the reason.
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;

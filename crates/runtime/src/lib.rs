@@ -1,16 +1,17 @@
-//! An instance without sockets: the data store, its memory, its sweeps, its time and its chance.
+//! An instance without sockets: the data store, its memory, its sweeps, its time and its
+//! randomness.
 //!
 //! *Layout*: `runtime.rs` is one instance, which a server has as well as an embedding program;
-//! `options.rs` says what it is made with, `environment.rs` where it has time and randomness from:
-//! the system's (`system.rs`), or what a test injects (`simulated.rs`). `sweeper.rs` is what it
-//! does by itself, round by round, `cycles.rs` what is counted of that, `report.rs` what it tells
-//! of its memory and keys, `addresses.rs` reserves addresses for memory that other processes may
-//! map. `embedded.rs` is an instance in a program that is no server, `session.rs` a session of it,
-//! `host.rs` what its commands learn of what is around them. `stream.rs` keeps the changes,
-//! `changes.rs` hands them to those who follow them.
-//! *Invariants*: no socket, and no thread but the caller's; an instance reads no clock and draws no
-//! randomness but those it was given, so that several of one process have their own, and one seed
-//! decides all.
+//! `options.rs` are its options, `environment.rs` the sources of its time and randomness: the
+//! system's (`system.rs`), or what a test injects (`simulated.rs`). `sweeper.rs` is its periodic
+//! work, round by round, `cycles.rs` the statistics of that, `report.rs` its account of memory and
+//! keys, `addresses.rs` reserves addresses for memory that other processes may map. `embedded.rs`
+//! is an instance in a program that is not a server, `session.rs` a session of it, `host.rs` what
+//! its commands learn about their surroundings. `stream.rs` keeps the changes, `changes.rs` hands
+//! them to a consumer.
+//! *Invariants*: no socket, and no thread but the caller's; an instance uses only the clock and the
+//! randomness that it was given, so that each of several in one process has its own, and one seed
+//! determines everything.
 //! *Not here*: transports, configuration files, logs, observation (server); what a request does
 //! (engine and below).
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What an instance is made with, and what of it may change while it runs.
+//! The options of an instance, and which of them may change while it runs.
 
 use std::{fmt, io};
 

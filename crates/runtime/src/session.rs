@@ -22,7 +22,7 @@ pub struct Session<'r> {
     session: engine::Session,
     batch: Batch,
     is_open: bool,
-    /// When the wait that is underway ends by itself, by the steady clock in nanoseconds.
+    /// When the current wait ends by itself, by the steady clock in nanoseconds.
     wait_ends: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Time that goes on when it is told to, and randomness of one seed.
+//! A clock that stands still until it is advanced, and randomness from one seed.
 
 use std::io;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The stream of an instance's changes, kept from the moment on when somebody wants it.
+//! The stream of an instance's changes, kept from the moment on when it is first requested.
 
 use std::sync::{Arc, OnceLock};
 

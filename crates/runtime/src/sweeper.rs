@@ -1,5 +1,5 @@
-//! What an instance does by itself, in rounds: it removes expired keys, frees what is free by now,
-//! takes in what readers have used, and makes room where memory is above its limit.
+//! The periodic work of an instance, in rounds: it removes expired keys, frees deferred memory,
+//! reads what readers report of their accesses, and evicts where memory is above its limit.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Several instances in one process, each with a clock of its own, driven step by step by one seed:
-//! whatever they do follows from it, to the byte.
+//! Several instances in one process, each with a clock of its own, driven step by step by one seed,
+//! which determines all that they do, to the byte.
 //!
 //! `FOREBAY_SIM_COMMANDS` sets how many commands a run has, `FOREBAY_SIM_SEED` repeats one.
 

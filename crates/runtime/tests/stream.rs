@@ -1,4 +1,4 @@
-//! Who follows the changes of an instance.
+//! Consumers that follow the changes of an instance.
 
 use std::sync::Arc;
 use std::time::Duration;

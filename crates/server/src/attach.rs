@@ -1,15 +1,15 @@
 //! Processes that map the arena: who may, and their pin tables.
 //!
-//! Once its process has mapped its pin table, it closes it, and the server brings its pages, before
-//! a session gets a segment; until then the table is nowhere looked at. The session ends with its
-//! connection, or with its process, whichever is first; its pins end with it. What a session tells
-//! of its uses lies in its pin table: `keyspace/touch.rs`.
+//! A process maps its pin table and seals it, and the server populates the table's pages, before
+//! the session gets a segment; until then the server reads no word of the table. The session ends
+//! with its connection, or with its process, whichever is first; its pins end with it. What a
+//! session tells of its uses lies in its pin table: `keyspace/touch.rs`.
 //!
 //! What views may hold is shared out among the sessions that read, and left to their clients to
 //! keep to: nobody asks for a pin, and to end a session is to reuse what its views show
 //! (`docs/decisions/0008-view-shares.md`).
 //!
-//! *Not here*: when a table is sealed (`sealings.rs`).
+//! *Not here*: when the pages of a table are populated (`sealings.rs`).
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,12 +1,13 @@
 //! Lanes: connections whose bytes pass through memory that the client maps too.
 //!
 //! A lane is made on a unix connection, its parent, and is a client of its own: it has a number, a
-//! session, a worker. It is an offer until its client has mapped the memory and says so; then the
-//! memory is sealed and a worker serves it. It ends with its parent, with the parent's process, by
-//! SHM CLOSE, as any client does (QUIT, a limit), or when the client writes what no client writes.
+//! session, a worker. It is an offer until its client has mapped and sealed the memory and says so;
+//! then a thread populates its pages, and a worker serves it. It ends with its parent, with the
+//! parent's process, by SHM CLOSE, as any client does (QUIT, a limit), or when the client writes
+//! what no client writes.
 //!
-//! *Not here*: the memory (`ring::lane`), when it is sealed (`sealings.rs`), how it is served
-//! (`transport/lane.rs`).
+//! *Not here*: the memory (`ring::lane`), when its pages are populated (`sealings.rs`), how it is
+//! served (`transport/lane.rs`).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -58,8 +59,8 @@ struct Lane {
 enum Stage {
     /// The client has not mapped it yet.
     Offered(Box<PendingLane>),
-    /// It is being sealed. One that ends meanwhile counts until that is done, which a client can
-    /// delay for as long as it likes.
+    /// Its pages are being populated. One that ends meanwhile counts until that is done, which a
+    /// client can delay for as long as it likes.
     Sealing {
         /// It has been ended.
         is_over: bool,

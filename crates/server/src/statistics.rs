@@ -133,7 +133,7 @@ impl Counted {
         all.saturating_sub(self.nested_nanoseconds)
     }
 
-    /// Returns what was counted after `earlier`, without what was not.
+    /// Returns what was counted since `earlier`, without commands and errors that were not.
     pub fn since(mut self, earlier: &Counted) -> Counted {
         self.totals = self.totals.since(earlier.totals);
         self.nested_nanoseconds -= earlier.nested_nanoseconds;

@@ -1,11 +1,12 @@
-//! Upload memory: who may have it, how it is sealed, when it ends.
+//! Upload memory: who may have it, when its pages are populated, when it ends.
 //!
 //! A run is made on a unix connection and is its session's, and that of the session's lanes. It is
-//! an offer until its client has mapped it and says so; then it is sealed, and values can be
-//! written. It ends with the connection or its process, and is closed once no value is left in it.
+//! an offer until its client has mapped and sealed it and says so; then a thread populates its
+//! pages, and values can be written. It ends with the connection or its process, and is closed once
+//! no value is left in it.
 //!
-//! *Not here*: what is free in it, what was committed (`arena::Uploads`), when it is sealed
-//! (`sealings.rs`).
+//! *Not here*: what is free in it, what was committed (`arena::Uploads`), how its pages are
+//! populated (`sealings.rs`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! An allocator that counts what each thread asks of it, for programs that measure themselves.
+//! An allocator that counts the allocations of each thread, for programs that measure themselves.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

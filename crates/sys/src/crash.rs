@@ -1,13 +1,13 @@
-//! The report of a crash: what the log says before a fatal signal or a failed assertion ends the
-//! process.
+//! The report of a crash: what is written to the log before a fatal signal or a failed assertion
+//! ends the process.
 //!
 //! A report has two parts. The first is written by system calls and plain memory alone, into a
 //! descriptor, from a stack of its own: the signal, the registers, what the thread was doing, and
 //! the addresses on its stack. The second is what the program adds: [`Section`]s, which may
-//! allocate and lock, though the crash may have come in the midst of either. Each is given up when
+//! allocate and lock, though the crash may have come in the middle of either. Each is aborted when
 //! it faults, panics, waits or takes too long, and the next one begins where it was interrupted,
-//! further down the same stack. Then the process dies by the signal that it was going to die by, so
-//! that the system writes a core where it is set up to.
+//! further down the same stack. Then the process dies of the signal that it was going to die of, so
+//! that the system writes a core file if it is configured to.
 //!
 //! *Not here*: what the sections say. A process has one report; the first thread that crashes
 //! writes it, and further ones wait for its end.

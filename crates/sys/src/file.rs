@@ -1,5 +1,5 @@
-//! Files in folders where others may have put something: links are not followed, and nobody else
-//! reads what is not finished.
+//! Files in folders to which other users may write: links are not followed, and no other process
+//! reads an unfinished file.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -1,4 +1,4 @@
-//! Waiting for a word that another process changes, and waking who waits.
+//! Waiting for a word that another process changes, and waking the waiters.
 //!
 //! The word has 64 bits, like every word of shared memory here; the kernel compares its low half.
 

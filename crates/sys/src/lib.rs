@@ -4,11 +4,11 @@
 //! (epoll, eventfd), `futex.rs`, `socket.rs` (listeners and streams), `descriptors.rs` (passing
 //! descriptors), `file.rs` (files where others may have put links), `signal.rs`, `process.rs`,
 //! `fork.rs` (who is a forked child), `crash.rs` (the report of a fatal signal), `clock.rs`,
-//! `random.rs`, `syslog.rs`; `allocations.rs` counts what a program that measures itself asks of
-//! the allocator.
+//! `random.rs`, `syslog.rs`; `allocations.rs` counts the allocations of a program that measures
+//! itself.
 //! *Invariants*: descriptors are close-on-exec, sockets never block, no call raises SIGPIPE.
-//! *Not here*: any policy; who may connect, when to map and what to do about an error is decided
-//! by the callers.
+//! *Not here*: any policy: the callers decide who may connect, when to map and what to do about an
+//! error.
 
 pub mod allocations;
 pub mod clock;

@@ -1,8 +1,8 @@
 //! Sealed shared memory: memfd segments mapped back to back inside one reserved range.
 //!
-//! The owner maps a segment read-write once and then seals it, so that whoever receives the
-//! descriptor can map it for reading only, at the same offset of a range of their own. A
-//! descriptor opened read-only would not do: it can be reopened read-write through /proc.
+//! The owner maps a segment read-write once and then seals it, so that a process which receives the
+//! descriptor can map it for reading only, at the same offset of a range of its own. A descriptor
+//! opened read-only would not do: it can be reopened read-write through /proc.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! This process and others: limits, resource use, and a handle that tells when a process ends.
+//! This process and others: limits, resource use, and a handle that reports when a process ends.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

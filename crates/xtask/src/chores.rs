@@ -1,4 +1,4 @@
-//! The table of chores: what one can ask of `cargo xtask`.
+//! The table of chores: the commands of `cargo xtask`.
 
 use crate::{campaigns, dictionary, docs, fuzz, setup, steps, tidy};
 

@@ -1,12 +1,12 @@
-//! The project's chores, started as `cargo xtask <chore>`.
+//! The developer commands (chores), started as `cargo xtask <chore>`.
 //!
-//! *Layout*: `chores.rs` is the table of chores. `tidy/` holds the house rules, one file for each
+//! *Layout*: `chores.rs` is the table of chores. `tidy/` holds the coding rules, one file for each
 //! kind of rule; `docs/` writes the generated pages; `steps.rs` is what a full test run consists
 //! of, `models.rs`, `fuzz.rs` with `dictionary.rs` and the table `campaigns.rs` parts of it;
 //! `setup.rs` installs what the tests need; `process.rs` runs other programs and counts what their
 //! tests report.
 //! *Invariants*: a chore that could not do its work says so and fails; nothing is skipped silently.
-//! *Not here*: anything that the product needs to run. Nobody imports this crate.
+//! *Not here*: anything that the product needs to run. No crate imports this one.
 #![forbid(unsafe_code)]
 
 mod campaigns;

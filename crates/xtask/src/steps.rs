@@ -1,4 +1,4 @@
-//! What a full test run consists of, step by step, and the closing account of it.
+//! The steps of a full test run, and the table that it prints at the end.
 
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};

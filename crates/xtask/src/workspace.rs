@@ -1,4 +1,4 @@
-//! Where the workspace lies and what `cargo metadata` says of it.
+//! Where the workspace is and what `cargo metadata` says about it.
 
 use std::path::PathBuf;
 use std::process::Command;

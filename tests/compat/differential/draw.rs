@@ -1,4 +1,4 @@
-//! The words of requests: `command::generate` walks the rows and asks for them.
+//! The words of requests, at random: `command::generate` walks the rows and asks for them.
 
 use base::prng::Prng;
 use command::generate::{Draw, PAYLOAD_NAME, payload};

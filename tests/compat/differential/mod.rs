@@ -1,4 +1,4 @@
-//! Random requests, drawn from the command table, to Forebay and to redis-server at once: equal
+//! Random requests, generated from the command table, to Forebay and to redis-server at once: equal
 //! replies, and in the end equal data.
 //!
 //! A run consists of epochs that begin with empty servers and new connections; an epoch follows
@@ -7,9 +7,9 @@
 //! requests, `FOREBAY_DIFF_FIRST_SEED` the seed of the first epoch. Several pairs of servers work
 //! at once, one for each processor up to [`WORLDS_MAX`], each on an epoch of its own.
 //!
-//! *Layout*: `draw.rs` draws words, `sequence.rs` orders them into an epoch, `world.rs` runs an
+//! *Layout*: `draw.rs` generates words, `sequence.rs` orders them into an epoch, `world.rs` runs an
 //! epoch on both servers, `compare.rs` judges pairs of replies and lists the known differences,
-//! `shrink.rs` looks for the fewest steps.
+//! `shrink.rs` searches for the fewest steps.
 
 mod compare;
 mod draw;

@@ -1,4 +1,4 @@
-//! How full the region gets under churn, and what sliding costs for it.
+//! A stress test: how full the region gets under churn, and what sliding costs for it.
 //!
 //! The default is a small region that keeps the proportions of the real one: values uniform up to
 //! a 1024th of it. `FOREBAY_EXTENT_CAMPAIGN_MIB=1024` runs the full size; with `--nocapture` the

@@ -1,4 +1,4 @@
-//! Giving whole free segments back to the system, so that another region can have the memory.
+//! Releases whole free segments to the system, so that another region can use the memory.
 
 use super::tiles::TileId;
 use super::{ExtentSpace, Kind, Tiles};

@@ -2,9 +2,9 @@
 //!
 //! A window is a run of neighbouring tiles. Its free memory becomes one hole when each block in it
 //! leaves: a block for which a hole of nearly its size exists elsewhere goes there, which frees its
-//! own place too; any other block slides down into the hole before it. The window in which sliding
-//! moves the fewest bytes is worked off block by block. Between two blocks the caller lets go of
-//! all locks and the world may change, so that each step looks again.
+//! own place too; any other block slides down into the hole before it. Of all windows, the one in
+//! which sliding moves the fewest bytes is chosen, and its blocks are moved one by one. Between two
+//! blocks the caller releases all locks and anything may change, so that each step searches anew.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;

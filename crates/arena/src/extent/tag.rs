@@ -4,7 +4,7 @@
 //! tag    0 32 lines of 64 bytes | 32 32 record of the tile
 //! owner  0 4 database | 4 16 shard | 20 44 descriptor offset in units of 16 bytes
 //! ```
-//! The size stands here and in the record: a value written past its block's end destroys the next
+//! The size is here and in the record: a value written past its block's end destroys the next
 //! block's tag first, and the allocator stops there instead of spreading the damage.
 
 use super::tiles::TileId;

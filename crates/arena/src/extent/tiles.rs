@@ -3,7 +3,7 @@
 //! Each tile is a record of 32 bytes in private memory, linked to its neighbours, and each hole to
 //! the others of its bin. Private, because a gap has no memory to keep words in, and because a
 //! search must not wait for cold lines of the arena. Adjacent holes are merged at once, adjacent
-//! gaps too, so that a freed block meets at most one hole on either side.
+//! gaps too, so that a freed block has at most one hole on either side.
 
 use std::ops::Range;
 

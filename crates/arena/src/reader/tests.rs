@@ -1,5 +1,5 @@
-//! The reader beside a real table: every kind of entry, every refusal, memory full of nonsense, and
-//! a writer thread that does not rest.
+//! The reader on a real table: every kind of entry, every refusal, memory full of nonsense, and a
+//! writer thread that never pauses.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

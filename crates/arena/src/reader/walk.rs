@@ -1,4 +1,4 @@
-//! One attempt: enter the sequences, follow the index to an entry, and look at the sequences again.
+//! One attempt: enter the sequences, follow the index to an entry, and check the sequences again.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Slots of a chain: find room, link, unlink, relink, and the overflow buckets behind a home.
+//! Slots of a chain: find a free one, link, unlink, relink, and the overflow buckets after a home.
 //! Where a chain is full, the entry is spilled instead.
 
 use std::sync::atomic::AtomicU64;

@@ -1,4 +1,4 @@
-//! Values that this process holds where they lie, to send them from there.
+//! Values that this process pins where they lie, to send them from there.
 
 use std::fmt;
 use std::ops::Range;

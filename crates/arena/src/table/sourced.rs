@@ -1,5 +1,5 @@
-//! Values whose bytes the caller does not have at hand: made where they stay, received there, or
-//! lying in upload memory.
+//! Values whose bytes the caller does not have: made where they stay, received there, or in upload
+//! memory.
 
 use crate::memory::NeedRoom;
 use crate::reserved::ReservedBlock;

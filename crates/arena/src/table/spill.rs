@@ -1,24 +1,24 @@
-//! Entries that their chains have no room for.
+//! Entries that do not fit into their chains.
 //!
-//! Who may read the arena knows the key of the index hash, and can make as many keys as he likes
-//! that belong in one chain. So a chain has at most [`CHAIN_BUCKETS_MAX`] buckets, and of each tag
-//! at most [`ALIKE_MAX`] entries. What comes on top of that is an entry like any other, but what
-//! refers to it stands here, in private memory: in a tree, which takes any keys alike. The end of
-//! the chain says so, and a reader in another process that does not find a key in such a chain asks
-//! the server. Entries come back when the chain gets room.
+//! A process that may read the arena knows the key of the index hash, and can make any number of
+//! keys that belong in one chain. So a chain has at most [`CHAIN_BUCKETS_MAX`] buckets, and of each
+//! tag at most [`ALIKE_MAX`] entries. A further entry is an entry like any other, but the reference
+//! to it is here, in private memory: in a tree, which treats all keys alike. The end of the chain
+//! is marked, and a reader in another process that does not find a key in such a chain asks the
+//! server. Entries come back when the chain has a free slot.
 //!
 //! The tree is in the order of *places*, in which SCAN goes over all entries of a table:
 //! ```text
 //! 63..28 the 36 lowest bits of the index hash, the lowest first | 27..12 16 bits of a secret hash
 //! 11..0  zero
 //! ```
-//! What stands in it is one number: the place, with 36 more bits of the secret hash in its zeroes
-//! and behind it, and the reference. Numbers of 16 bytes are compared at once, and a tree of them
-//! is small enough that a million entries of one place cost few cache misses each.
+//! An item of the tree is one number: the place, with 36 more bits of the secret hash in its zeroes
+//! and after it, and the reference. Numbers of 16 bytes are compared at once, and a tree of them is
+//! small enough that a million entries of one place cost few cache misses each.
 //!
 //! The entries of a bucket are neighbours in this order, however many buckets there are: those
 //! whose hash ends with the bucket's number. Hence nothing has to move here when buckets split or
-//! merge, and a cursor can stand between two entries of one bucket, even of keys whose hashes are
+//! merge, and a cursor can point between two entries of one bucket, even of keys whose hashes are
 //! equal.
 
 use std::collections::BTreeSet;

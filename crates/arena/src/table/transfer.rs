@@ -1,9 +1,9 @@
-//! A large value changes its key, its table or both, and stays where it lies.
+//! Gives a large value another key, another table or both, without moving its bytes.
 //!
 //! The value leaves the one entry and joins the other while its block belongs to neither: no reader
-//! in another process finds it then. What the other entry needs is made sure of before, so that a
-//! value which has left always arrives. A block that a reader holds may not change its key, and one
-//! whose new key takes another number of lines has no room for it: such values are copied.
+//! in another process finds it then. What the other entry needs is reserved before, so that a value
+//! which has left always arrives. A block that a reader pins may not change its key, and one whose
+//! new key takes another number of lines has no space for it: such values are copied.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

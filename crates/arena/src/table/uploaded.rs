@@ -1,7 +1,7 @@
 //! Values that lie in upload memory: large entries whose blocks end with their keys.
 //!
-//! All that is done to blocks is done to theirs as to any other; whoever needs the bytes of such a
-//! value makes the table own it first.
+//! Their blocks are treated like any others; a command that needs the bytes of such a value makes
+//! the table own it first.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! What is free in a run of upload memory.
 //!
-//! The lists are the server's own: what a client writes into its memory is never read as one.
-//! Best fit, and memory that was used before comes first, as its pages are mapped and in the
-//! cache. Freed neighbours merge.
+//! The lists are in the server's private memory: what a client writes into its memory is never read
+//! as a list. Best fit, and memory that was used before comes first, as its pages are mapped and in
+//! the cache. Freed neighbours merge.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Values that say which key, which version and which length they are, down to the last byte, so
-//! that a torn or a foreign one shows.
+//! Values whose bytes say which key, version and length they have, down to the last byte, so that a
+//! torn or a foreign one shows.
 
 /// What a key is used for; the reader knows what to expect of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

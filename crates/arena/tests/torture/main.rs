@@ -1,10 +1,10 @@
-//! A reader in another process against a writer that never rests.
+//! A reader in another process against a writer that never pauses.
 //!
 //! Three processes: the test starts the writer's, which starts the reader's and hands it a socket
-//! for descriptors. The writer changes everything in every way that there is; the reader knows
-//! from each value's own bytes which key, version and length it must have, and that versions never
-//! go back. It ends after a number of reads that got an answer, or at the first thing that must not
-//! be. A run that is long enough must have met every kind of change and every kind of outcome.
+//! for descriptors. The writer changes everything in every way that there is; the reader knows from
+//! each value's own bytes which key, version and length it must have, and that versions never go
+//! back. It ends after a number of reads that got an answer, or at the first violation. A run that
+//! is long enough must have had every kind of change and every kind of outcome.
 //!
 //! `FOREBAY_TORTURE_READS` sets the number of reads (a million), `FOREBAY_TORTURE_SEED` the random
 //! choices. With the feature `sabotage` each rule of the protocol is broken once, and each time the

@@ -1,4 +1,4 @@
-//! What a client does that writes its values to upload memory, in the process of the writer.
+//! A client that writes its values to upload memory, simulated in the process of the writer.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The writer that never rests: every kind of change that a reader may meet, chosen at random.
+//! The writer that never pauses: every kind of change that a reader may see, chosen at random.
 
 use std::sync::Arc;
 

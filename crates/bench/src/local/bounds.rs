@@ -1,4 +1,4 @@
-//! What the table `local` is to show, and whether it does.
+//! The bounds of the table `local`, and whether they are met.
 
 use serde_json::{Value as Json, json};
 

@@ -1,8 +1,8 @@
-//! What two processes of this machine need at least: a round trip that carries nothing, by futex,
+//! The least that two processes of this machine need: a round trip that carries nothing, by futex,
 //! by unix socket and by spinning; and what a copy costs.
 //!
-//! The other end of the round trips is this program once more, the partner, in a process that is
-//! neither pinned to a processor nor given another priority, as servers and clients are not.
+//! The other end of the round trips is this program once more, the partner, in a process that, like
+//! servers and clients, is neither pinned to a processor nor given another priority.
 
 use std::hint::{black_box, spin_loop};
 use std::io::{self, ErrorKind, Read, Write};

@@ -1,8 +1,8 @@
-//! A lane among other descriptors: nothing here waits.
+//! A lane that a program polls among other descriptors: nothing here waits.
 //!
-//! Who waits for several things sleeps in a poller of its own, with [`Lane::as_fd`] in it, the
-//! lane's bell. Before it does so it calls [`Lane::arm_bell`], and after the bell
-//! [`Lane::answer_bell`]; what has come is taken with [`Lane::try_receive`].
+//! A thread that waits for several descriptors sleeps in a poller of its own, with the lane's
+//! doorbell socket, [`Lane::as_fd`], in it. Before it sleeps it calls [`Lane::arm_bell`], and after
+//! the doorbell woke it [`Lane::answer_bell`]; [`Lane::try_receive`] returns what has come.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -49,18 +49,18 @@ pub struct WriteContext<'c> {
 /// How a write comes by room that its request does not bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// It finds that room is lacking, others are evicted, and it is tried again.
+    /// If it finds no free memory, other keys are evicted and it is run again.
     Evicted,
-    /// Nothing is evicted while it runs: room is there ahead, or it says how much it needs before
-    /// it changes anything. It may pass the memory limit by so many bytes.
+    /// Nothing is evicted while it runs: memory is reserved in advance, or the handler says how
+    /// much it needs before it changes anything. It may exceed the memory limit by so many bytes.
     Ahead {
-        /// What EXEC may, in all its commands: 0 elsewhere.
+        /// By how many bytes all commands of an EXEC may exceed the limit; 0 outside of EXEC.
         overshoot_bytes_max: u64,
     },
 }
 
 impl Room {
-    /// Returns by how many bytes the write may pass the memory limit.
+    /// Returns by how many bytes the write may exceed the memory limit.
     pub fn overshoot_bytes_max(self) -> u64 {
         match self {
             Room::Evicted => 0,
@@ -210,11 +210,11 @@ impl WriteContext<'_> {
         Ok(keys.iter().try_for_each(|key| self.view.own(key))?)
     }
 
-    /// Refuses to store `bytes` at `key` that the request does not bring, where room for them has
-    /// to be there ahead and is not.
+    /// Checks, where nothing may be evicted while the command runs, that there is free memory to
+    /// store `bytes` at `key` that the request does not bring.
     ///
     /// # Errors
-    /// There is no such room.
+    /// There is not enough.
     pub fn admit_upload(&mut self, key: &Key<'_>, bytes: u64) -> Result<(), Unfinished> {
         match self.room {
             Room::Ahead { overshoot_bytes_max }

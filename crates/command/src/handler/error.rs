@@ -10,7 +10,7 @@ use crate::table::row::Command;
 /// How many bytes of a request an error quotes, as Redis does.
 const QUOTED_BYTES_MAX: usize = 128;
 
-/// Why a command was refused: always the peer's fault, but for [`CommandError::OUT_OF_MEMORY`].
+/// Why a command was refused: a mistake in the request, or something that the server cannot do now.
 #[derive(Clone, Debug)]
 pub enum CommandError {
     /// A key holds another type than the command works on.

@@ -19,19 +19,20 @@ use crate::host::MemoryRefusal;
 pub enum Unfinished {
     /// It is refused: the reply is this error.
     Refused(CommandError),
-    /// It is to be run again from the start once this is provided.
+    /// It needs this, and is run again from the start once that is provided; only after
+    /// [`Need::CopyAhead`] it is done.
     Again(Need),
     /// It is to be run again once what it waits for has come.
     Wait(Wait),
 }
 
-/// What a command needs before it is run again. The engine provides it while no shard is held.
+/// What a command needs. The engine provides it while no shard is locked.
 #[derive(Debug)]
 pub enum Need {
-    /// There is no room for what the command would store.
+    /// There is no free memory for what the command would store.
     Room(NeedRoom),
-    /// There is no room for so many bytes that a command on several keys would store, though its
-    /// request did not bring them: nothing is evicted while such a command runs.
+    /// A command on several keys would store so many bytes that its request did not bring, and
+    /// there is no free memory for them: nothing is evicted while such a command runs.
     RoomAhead(u64),
     /// Long values at the command's keys lie where clients may write them, and are to be copied.
     Owned,
@@ -42,18 +43,18 @@ pub enum Need {
         offset: u64,
         /// The length of the value.
         length: u64,
-        /// A part of it may have been copied ahead.
+        /// A part of it may have been copied in advance.
         is_copied: bool,
     },
-    /// A part of an upload is to be copied ahead of the request that stores it. The number of bytes
-    /// that are copied then is the reply, and the command is not run again.
+    /// A part of an upload is to be copied before the request that stores it comes. The number of
+    /// bytes copied is the reply; the command is done, and is not run again.
     CopyAhead(Box<CopyAhead>),
     /// The command touches keys in these shards, which its request does not declare. It is run
     /// again under their locks and those of its own keys.
     Shards(Box<ShardSet>),
 }
 
-/// Which part of an upload is to be copied ahead.
+/// Which part of an upload is to be copied in advance.
 #[derive(Debug)]
 pub struct CopyAhead {
     /// Where the upload is.

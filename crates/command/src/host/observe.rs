@@ -204,7 +204,7 @@ pub struct MemoryReport {
 }
 
 impl MemoryReport {
-    /// Returns what is no entry.
+    /// Returns the bytes in use that are not entries.
     pub fn overhead(&self) -> u64 {
         self.used.saturating_sub(self.dataset)
     }

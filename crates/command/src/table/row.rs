@@ -33,14 +33,16 @@ pub struct Command {
     pub categories: Categories,
     /// Which arguments are keys.
     pub keys: &'static [KeySpec],
-    /// What a request does with its keys, for the specification that says `variable_flags`.
+    /// Computes what a request does with its keys, if that depends on its arguments: the key
+    /// specification then has `variable_flags`.
     pub key_flags: Option<fn(RequestView<'_>) -> KeyFlags>,
-    /// Whether what is returned of the keys, by their flags data of the values, is only their time.
+    /// The reply has data of the keys (flag ACCESS) that are only their times to live, so that no
+    /// value is read.
     pub returns_times: bool,
-    /// Which argument becomes the whole value of the one key as it is, where one does: where it is
-    /// long, it may be received where it stays.
+    /// The position of the argument that is stored unchanged as the whole value of the one key, if
+    /// there is one: a long one is received straight into its block.
     pub value_at: Option<usize>,
-    /// Whether argument so-and-so of a request is a secret: logs show a word in its place.
+    /// Tells whether the argument at a position is a secret, which logs replace by a word.
     pub secrets: Option<fn(RequestView<'_>, usize) -> bool>,
     /// The arguments after the name or names.
     pub args: &'static [Arg],

@@ -1,4 +1,4 @@
-//! Sessions that wait for keys: what serves them, what does not, and that none stays asleep.
+//! Sessions that wait for keys: what serves them, what does not, and that none is left waiting.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,7 +1,8 @@
-//! Sessions that wait for what only one of them can have: who gets it, and that nothing is lost.
+//! Sessions that wait for an element that only one of them can pop: which one gets it, and that
+//! nothing is lost.
 //!
-//! A command of these tests' own, which moves an element to a key that its request does not
-//! declare, shows what scripts and BLMOVE need: locks that are asked for while the command runs.
+//! A command of these tests, which moves an element to a key that its request does not declare,
+//! shows what scripts and BLMOVE need: locks that a command requests while it runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Expired keys that commands meet: they are gone behind the command, as in Redis.
+//! Expired keys that commands find: they are deleted after the command, as in Redis.
 
 use command::Pause;
 

@@ -1,4 +1,4 @@
-//! The replay property over commands: requests drawn from the rows, by one client and by four.
+//! The replay property over commands: requests generated from the rows, by one client and by four.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

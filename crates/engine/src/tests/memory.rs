@@ -1,4 +1,4 @@
-//! The memory limit, as clients meet it.
+//! The memory limit, as clients see it.
 
 use keyspace::EvictionPolicy;
 

@@ -1,4 +1,4 @@
-//! Values that are received where they stay do what others do.
+//! Values that are received in place behave like any others.
 
 use command::Pause;
 use keyspace::EvictionPolicy;

@@ -1,4 +1,4 @@
-//! How long commands take, by a clock that goes on by one step each time it is read.
+//! How long commands take, by a clock that advances by one step each time it is read.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

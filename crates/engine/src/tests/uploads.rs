@@ -1,4 +1,4 @@
-//! Values from upload memory are copied while no shard is held, where that takes long.
+//! Long values from upload memory are copied while no shard is locked.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64};

@@ -1,4 +1,4 @@
-//! Sessions that wait, replies that are not wanted, and sessions that look on.
+//! Sessions that wait, replies that are switched off, and monitors.
 
 use command::{Pause, Wake};
 

@@ -1,5 +1,5 @@
-//! The least frequently used key goes first; of those that were used equally often, the one that
-//! was not used for longest.
+//! The least frequently used key is evicted first; of those that were used equally often, the one
+//! that was not used for longest.
 
 use base::prng::Prng;
 

@@ -1,4 +1,4 @@
-//! The least recently used key goes first.
+//! The least recently used key is evicted first.
 
 use base::prng::Prng;
 

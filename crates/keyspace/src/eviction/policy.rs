@@ -1,4 +1,4 @@
-//! The eviction policies: which keys may go, and which of them goes first.
+//! The eviction policies: which keys may be evicted, and which of them first.
 //!
 //! A policy is a file of this folder with its rows and its [`Ranking`], and a line for each row in
 //! [`EvictionPolicy::ALL`].
@@ -56,7 +56,7 @@ pub(crate) enum Marks {
     Counted,
 }
 
-/// Says which keys of one shard go first. Whoever holds the shard calls it.
+/// Says which keys of one shard are evicted first. The holder of the shard calls it.
 pub(crate) trait Ranking: Send {
     /// Returns how soon `candidate`, which has not expired, should go: of two the one with the
     /// higher rank, below `u64::MAX`. As long as an entry is not used its rank does not fall.
@@ -115,13 +115,13 @@ impl EvictionPolicy {
     pub const ALLKEYS_LRU: EvictionPolicy = EvictionPolicy(&lru::ALLKEYS);
     /// Any key, the least frequently used first.
     pub const ALLKEYS_LFU: EvictionPolicy = EvictionPolicy(&lfu::ALLKEYS);
-    /// Any key, by chance.
+    /// Any key, at random.
     pub const ALLKEYS_RANDOM: EvictionPolicy = EvictionPolicy(&random::ALLKEYS);
     /// Keys with a time to live, the least recently used first.
     pub const VOLATILE_LRU: EvictionPolicy = EvictionPolicy(&lru::VOLATILE);
     /// Keys with a time to live, the least frequently used first.
     pub const VOLATILE_LFU: EvictionPolicy = EvictionPolicy(&lfu::VOLATILE);
-    /// Keys with a time to live, by chance.
+    /// Keys with a time to live, at random.
     pub const VOLATILE_RANDOM: EvictionPolicy = EvictionPolicy(&random::VOLATILE);
     /// Keys with a time to live, the one that ends first.
     pub const VOLATILE_TTL: EvictionPolicy = EvictionPolicy(&ttl::VOLATILE);

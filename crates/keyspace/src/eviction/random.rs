@@ -1,4 +1,4 @@
-//! Any key goes, or none.
+//! Any key is evicted, or none.
 
 use base::prng::Prng;
 

@@ -1,5 +1,5 @@
-//! A policy for tests alone: it remembers all that it is told, and has the key go first that was
-//! used or inserted longest ago by its own account.
+//! A policy for tests alone: it remembers all notifications, and evicts first the key that was used
+//! or inserted longest ago by its own account.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

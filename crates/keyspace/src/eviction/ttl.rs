@@ -1,4 +1,4 @@
-//! The key whose time to live ends first goes first.
+//! The key whose time to live ends first is evicted first.
 
 use base::prng::Prng;
 

@@ -1,4 +1,4 @@
-//! Collections: their memory is counted, given up once, and bounded.
+//! Collections: their memory is counted, freed once, and bounded.
 
 use base::prng::Prng;
 use collections::{Collection, Direction, End, List};

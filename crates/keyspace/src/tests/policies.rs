@@ -1,5 +1,5 @@
-//! What each eviction policy promises: which keys stay, which go first, and that memory stays
-//! within its limit whatever is written.
+//! The promises of each eviction policy: which keys stay, which are evicted first, and that memory
+//! stays within its limit whatever is written.
 
 use std::collections::{HashMap, HashSet};
 

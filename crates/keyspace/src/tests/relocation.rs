@@ -1,4 +1,4 @@
-//! Values that go to other keys: where they lie, what is counted, and what memory they take.
+//! Values that move to other keys: where they are, what is counted, and what memory they take.
 
 use arena::SegmentSource;
 use arena::layout::block_value_offset;

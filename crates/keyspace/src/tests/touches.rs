@@ -1,4 +1,4 @@
-//! Uses that readers in other processes report: the keys stay; nonsense does no harm.
+//! Accesses that readers in other processes report: the keys stay; nonsense does no harm.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! What concerns all keys: walks, random choices, flushes, swaps.
+//! Operations on all keys: walks, random choices, flushes, swaps.
 
 use std::collections::BTreeSet;
 

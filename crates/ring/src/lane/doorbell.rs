@@ -1,6 +1,6 @@
 //! The doorbell protocol: a side that sleeps says what for, and the other side wakes it once.
 //!
-//! Each side has one state word in the header. Zero says that it is awake and will look by itself.
+//! Each side has one state word in the header. Zero says that it is awake and polls by itself.
 //!
 //! ```text
 //! sleeper                               waker
@@ -11,7 +11,7 @@
 //! no: sleep until woken                 it was not 0: wake
 //! ```
 //! Of the two fences one is first: either the sleeper sees what was put or the waker sees the
-//! state. The swap makes that one wake for one sleep, however much is put meanwhile.
+//! state. The swap makes it one wake for one sleep, however much is put meanwhile.
 //!
 //! How a side is woken is not here: the server waits for an eventfd among others, the client for a
 //! futex on the low half of its state word, or for a byte on a socket.

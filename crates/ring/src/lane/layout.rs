@@ -91,14 +91,12 @@ pub enum LaneError {
     Tail {
         /// The tail found.
         found: u64,
-        /// The head.
         head: u64,
     },
     /// A head that is no multiple of 8, ahead of the tail, or behind where it was.
     Head {
         /// The head found.
         found: u64,
-        /// The tail.
         tail: u64,
     },
     /// A frame header with an empty payload, one longer than what is there, or reserved bits.

@@ -121,7 +121,7 @@ impl LaneMemory for HeapLane {
 pub(super) fn begin(words: &[AtomicU64], shape: LaneShape) {
     words[REQUEST_BYTES_AT].store(shape.request_bytes(), Ordering::Relaxed);
     words[REPLY_BYTES_AT].store(shape.reply_bytes(), Ordering::Relaxed);
-    // Nobody serves the lane yet: the first request wakes whoever will.
+    // No worker serves the lane yet: the first request wakes the one that will.
     words[SERVER_STATE_AT].store(NEWS, Ordering::Relaxed);
     words[MAGIC_AT].store(MAGIC, Ordering::Relaxed);
 }

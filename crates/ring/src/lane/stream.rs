@@ -165,7 +165,7 @@ impl Writer {
 #[derive(Debug, Default)]
 pub struct Reader {
     head: u64,
-    /// Bytes of the frame underway that have not been taken.
+    /// Bytes of the current frame that have not been taken.
     left: u64,
 }
 
@@ -232,7 +232,7 @@ impl Reader {
         // SYNC POINT: frames before the tail. Pairs with the store in `Writer::write`.
         let tail = ring.tail.load(Ordering::Acquire);
         let there = tail.wrapping_sub(self.head);
-        // A tail that has gone back behind the frame underway is none either.
+        // A tail that has gone back behind the current frame is none either.
         let is_tail = tail.is_multiple_of(WORD_BYTES)
             && there <= ring.capacity()
             && there >= padded(self.left);

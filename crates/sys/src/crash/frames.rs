@@ -1,9 +1,9 @@
 //! Where a thread was: registers, and what its stack says of who called whom.
 //!
 //! The program is built without frame pointers, and to follow the tables of unwinding takes locks.
-//! So the first part of a report shows each word of the stack that points behind a call: the
-//! return addresses are among them, with some that earlier calls left. Every look at memory that
-//! may not be there goes through a pipe: the kernel says so where it is not.
+//! So the first part of a report shows each word of the stack that points after a call instruction:
+//! the return addresses are among them, with some that earlier calls left. Memory that may not be
+//! mapped is read through a pipe: the kernel returns an error where it is not.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

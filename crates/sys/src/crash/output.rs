@@ -1,4 +1,4 @@
-//! What a report is written with: write(2), and a buffer of one line.
+//! Writes a report: write(2), and a buffer of one line.
 
 use std::ffi::CString;
 use std::fmt::{self, Arguments, Write};

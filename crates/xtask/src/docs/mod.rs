@@ -1,9 +1,9 @@
 //! The generated pages in docs/reference: written from the tables of commands and options, so that
-//! neither page can say what the program does not do.
+//! no page can say what the program does not do.
 //!
 //! The command table is linked in only with the feature `tables`: without it, the other chores
-//! build and run while the product does not compile. The options are asked of the program itself,
-//! as nobody imports the server.
+//! build and run while the product does not compile. The program itself lists the options, as no
+//! crate imports the server.
 
 #[cfg(feature = "tables")]
 mod commands;

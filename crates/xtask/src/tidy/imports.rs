@@ -1,4 +1,4 @@
-//! Who may import whom: one row for each crate. Arrows point down only.
+//! Which crate may import which: one row for each crate. Arrows point down only.
 
 use super::Finding;
 use crate::workspace::{Dependency, Package};

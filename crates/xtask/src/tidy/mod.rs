@@ -1,4 +1,4 @@
-//! The house rules, checked over every file that git tracks.
+//! The coding rules, checked over every file that git tracks.
 //!
 //! A rule is a row of a table or one short function, and each has a test that shows it a violating
 //! sample. Sizes are a ratchet: `ratchet.txt` lists the exceptions, and that list only shrinks.

@@ -1,4 +1,4 @@
-//! A page of the documentation that a file names is there.
+//! A page of the documentation that a file names exists.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! What comes from outside: its licence, that it comes in one version, and from where, as
-//! `deny.toml` allows. Advisories are not looked for here: they need a database of today.
+//! Dependencies from outside: licence, source and a single version of each, as `deny.toml` allows.
+//! Advisories are not checked here: they need an up-to-date database.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A table whose keys are chosen by who knows the key of the index hash.
+//! A table whose keys are chosen with knowledge of the key of the index hash.
 
 use std::collections::BTreeSet;
 
