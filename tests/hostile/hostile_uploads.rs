@@ -13,7 +13,7 @@ use resp::Value;
 use ring::UploadMemory;
 
 use super::assert_healthy;
-use super::lanes::ask_for_descriptors;
+use super::hostile_lanes::ask_for_descriptors;
 use super::script::{Script, report};
 
 const SEGMENT_BYTES: u64 = 1 << 20;
