@@ -21,14 +21,14 @@ use crate::connection::{check_scope, greeting};
 use crate::creation::Creation;
 use crate::duplex::Wire;
 use crate::error::ClientError;
-use crate::memory::{Look, Memory};
+use crate::key_wait::{Wait, await_request, limit};
 use crate::multiplex::Multiplexer;
 use crate::options::{SetOptions, set_request};
-use crate::rooms::{UPLOAD_BYTES_MIN, Upload};
-use crate::session::Session;
-use crate::uploads::Mode;
-use crate::view::View;
-use crate::waiting::{Wait, await_request, limit};
+use crate::server_memory::{Look, Memory};
+use crate::session_uploads::Mode;
+use crate::shm_session::Session;
+use crate::upload_buffers::{UPLOAD_BYTES_MIN, Upload};
+use crate::value_view::View;
 
 /// Connections of waits that are kept for the next ones.
 const IDLE_MAX: usize = 16;

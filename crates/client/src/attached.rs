@@ -15,10 +15,10 @@ use ring::lane::LaneShape;
 use ring::{Mapped, SharedPins};
 use sys::fork::Generation;
 
+use crate::control_connection::{Link, LinkGuard, SharedLink, field};
 use crate::error::{AttachError, check_process, unexpected};
-use crate::lane::Lane;
-use crate::link::{Link, LinkGuard, SharedLink, field};
-use crate::uploads::Uploads;
+use crate::lane_connection::Lane;
+use crate::session_uploads::Uploads;
 
 /// The version of the attach protocol that this client speaks.
 const ATTACH_VERSION: i64 = 4;

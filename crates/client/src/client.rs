@@ -14,13 +14,13 @@ use crate::attached::Answer;
 use crate::connection::{Connection, check_scope};
 use crate::creation::Creation;
 use crate::error::ClientError;
-use crate::memory::Memory;
+use crate::key_wait::{Wait, await_request};
 use crate::options::{SetOptions, set_request};
-use crate::rooms::{UPLOAD_BYTES_MIN, Upload};
-use crate::seats::Seats;
-use crate::uploads::Mode;
-use crate::view::View;
-use crate::waiting::{Wait, await_request};
+use crate::server_memory::Memory;
+use crate::session_uploads::Mode;
+use crate::thread_connections::Seats;
+use crate::upload_buffers::{UPLOAD_BYTES_MIN, Upload};
+use crate::value_view::View;
 
 /// How often `take` looks at a value that others take and put all the time, before it asks the
 /// server for a copy.

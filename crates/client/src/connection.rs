@@ -12,13 +12,13 @@ use resp::{Value as Reply, encode_command};
 use crate::address::{Address, Place};
 use crate::answers::accepted;
 use crate::error::{AttachError, ClientError};
-use crate::lane::Lane;
-use crate::memory::Memory;
+use crate::key_wait::limit;
+use crate::lane_connection::Lane;
 use crate::replies::Replies;
-use crate::rooms::Upload;
-use crate::session::Session;
-use crate::uploads::Mode;
-use crate::waiting::limit;
+use crate::server_memory::Memory;
+use crate::session_uploads::Mode;
+use crate::shm_session::Session;
+use crate::upload_buffers::Upload;
 
 /// Requests that are sent before their replies are read. So much passes into a socket whose peer
 /// does not read, and neither side waits for the other for ever.

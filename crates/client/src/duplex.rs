@@ -8,9 +8,9 @@ use std::task::{Context, Poll, ready};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::connection::KEEP_ALIVE;
-use crate::lane::Lane;
+use crate::lane_connection::Lane;
 use crate::multiplex::{Duplex, Moved};
-use crate::session::Session;
+use crate::shm_session::Session;
 
 /// What one read takes from a socket.
 const READ_BYTES: usize = 64 * 1024;

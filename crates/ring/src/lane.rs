@@ -4,17 +4,17 @@
 //! end belongs to one thread.
 
 mod doorbell;
-mod layout;
-mod memory;
-mod shared;
+mod lane_layout;
+mod lane_memory;
+mod shared_lane;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use doorbell::{BY_SOCKET, NEWS, ROOM, arm, claim, disarm};
-pub use layout::{HEADER_BYTES, LaneError, LaneShape, RING_BYTES_MAX, RING_BYTES_MIN};
-pub use memory::{Cell, HeapLane, LaneMemory, SwapWord};
-pub use shared::SharedLane;
+pub use lane_layout::{HEADER_BYTES, LaneError, LaneShape, RING_BYTES_MAX, RING_BYTES_MIN};
+pub use lane_memory::{Cell, HeapLane, LaneMemory, SwapWord};
+pub use shared_lane::SharedLane;
 pub use stream::{Reader, Ring, Writer};
 
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use arena::facade::AtomicWord;
 
-use layout::{
+use lane_layout::{
     CLIENT_STATE_AT, CLOSED_AT, LOOKS_AT, REPLY_HEAD_AT, REPLY_TAIL_AT, REQUEST_HEAD_AT,
     REQUEST_TAIL_AT, SERVER_STATE_AT,
 };

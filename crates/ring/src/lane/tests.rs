@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use super::layout::{REPLY_HEAD_AT, REQUEST_TAIL_AT};
+use super::lane_layout::{REPLY_HEAD_AT, REQUEST_TAIL_AT};
 use super::*;
 
 /// A sequence of numbers that a seed repeats.

@@ -17,12 +17,12 @@ use sys::poll::{Events, Interest, Poller};
 use crate::address::Address;
 use crate::attached::Attached;
 use crate::connection::greeting;
+use crate::control_connection::{Link, SharedLink};
 use crate::error::{AttachError, ClientError};
-use crate::lane::Lane;
-use crate::link::{Link, SharedLink};
-use crate::rooms::Rooms;
-use crate::uploads::Uploads;
-use crate::waiting::limit;
+use crate::key_wait::limit;
+use crate::lane_connection::Lane;
+use crate::session_uploads::Uploads;
+use crate::upload_buffers::Rooms;
 
 /// The size of each of the two rings of a lane: what is larger passes in parts.
 const RING_BYTES: u64 = 64 * 1024;

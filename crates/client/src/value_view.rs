@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arena::reader::KeptView;
 use ring::Mapped;
 
-use crate::session::Session;
+use crate::shm_session::Session;
 
 /// Values up to this size lie in the view itself.
 const INLINE_BYTES_MAX: usize = 64;

@@ -2,7 +2,7 @@
 //!
 //! How it is made and what lies in the memory is written down in docs/internals/shm-lanes.md.
 
-mod events;
+mod nonblocking;
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -21,10 +21,10 @@ use sys::futex::{self, Waited};
 use sys::poll::Waker;
 use sys::socket::Stream;
 
+use crate::control_connection::{Link, SharedLink, field};
 use crate::error::{AttachError, accepted, check_process, unexpected};
-use crate::link::{Link, SharedLink, field};
 use crate::replies::Replies;
-use crate::uploads::{Mode, Uploads};
+use crate::session_uploads::{Mode, Uploads};
 
 /// The descriptors that come with a lane: its memory, the server's doorbell, and one for clients
 /// that wait for a socket.

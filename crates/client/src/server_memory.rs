@@ -20,9 +20,9 @@ use crate::address::{Address, Place};
 use crate::attached::{Answer, REFRESHES_MAX};
 use crate::client::Transport;
 use crate::error::ClientError;
-use crate::lane::Lane;
-use crate::session::Session;
-use crate::view::View;
+use crate::lane_connection::Lane;
+use crate::shm_session::Session;
+use crate::value_view::View;
 
 /// In how many sessions a lane is asked for, where each ends meanwhile.
 const LANE_SESSIONS_MAX: u32 = 2;

@@ -16,7 +16,7 @@ use sys::memory::LiveSegment;
 
 use crate::error::{AttachError, accepted, unexpected};
 use crate::replies::Replies;
-use crate::uploads::Runs;
+use crate::session_uploads::Runs;
 
 /// How many lists of segments one refresh asks for: 250 new segments come with each.
 const LISTS_MAX: u32 = 1024;

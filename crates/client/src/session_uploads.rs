@@ -12,8 +12,8 @@ use std::time::Duration;
 use resp::Value as Reply;
 use ring::{Room, UploadMemory};
 
+use crate::control_connection::{SharedLink, field};
 use crate::error::{AttachError, accepted, unexpected};
-use crate::link::{SharedLink, field};
 
 /// How often the client asks whether its memory is sealed, and how long it waits between.
 const OPEN_ATTEMPTS_MAX: u32 = 10_000;
@@ -282,7 +282,7 @@ mod tests {
     use sys::socket::Stream;
 
     use super::*;
-    use crate::link::Link;
+    use crate::control_connection::Link;
 
     const SEGMENT_BYTES: u64 = 64 * 1024;
     /// Where the run of these tests starts.

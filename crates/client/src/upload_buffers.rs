@@ -8,9 +8,9 @@ use resp::Value as Reply;
 use ring::Room;
 
 use crate::error::AttachError;
-use crate::lane::Lane;
-use crate::session::Session;
-use crate::uploads::{Commit, Mode, Uploads};
+use crate::lane_connection::Lane;
+use crate::session_uploads::{Commit, Mode, Uploads};
+use crate::shm_session::Session;
 
 /// Values of this size and more are written to upload memory, below it they are sent: a value of 16
 /// KiB passes through a lane about as fast, one of 64 KiB takes nearly twice as long. Measured in
