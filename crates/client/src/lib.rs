@@ -54,7 +54,7 @@ pub use error::{AttachError, ClientError};
 pub use lane_connection::Lane;
 pub use options::SetOptions;
 pub use resp::Value as Reply;
-pub use ring::Room;
+pub use ring::UploadBuffer;
 pub use ring::lane::LaneShape;
 pub use session_uploads::{Mode, Uploads};
 pub use value_view::View;

@@ -11,29 +11,29 @@ use crate::connection::Connection;
 use crate::error::ClientError;
 
 /// The connections of one client: as many as it has threads, if the server's `maxclients` lets it.
-pub struct Seats {
+pub struct ThreadConnections {
     id: u64,
-    taken: Mutex<Vec<Arc<Mutex<Connection>>>>,
+    connections: Mutex<Vec<Arc<Mutex<Connection>>>>,
 }
 
 thread_local! {
-    /// Where this thread sits, one for each client that it has used.
-    static OWN: RefCell<Vec<Seat>> = const { RefCell::new(Vec::new()) };
+    /// The connections of this thread, one for each client that it has used.
+    static OF_THREAD: RefCell<Vec<ThreadConnection>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A thread's place at one client.
-struct Seat {
-    id: u64,
-    seats: Weak<Seats>,
+/// The connection that a thread has of one client.
+struct ThreadConnection {
+    client_id: u64,
+    client_connections: Weak<ThreadConnections>,
     connection: Weak<Mutex<Connection>>,
 }
 
-impl Seats {
-    /// Returns the seats of a new client.
-    pub fn new() -> Arc<Seats> {
+impl ThreadConnections {
+    /// Returns those of a new client: none.
+    pub fn new() -> Arc<ThreadConnections> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Seats { id, taken: Mutex::new(Vec::new()) })
+        Arc::new(ThreadConnections { id, connections: Mutex::new(Vec::new()) })
     }
 
     /// Runs `run` with this thread's connection, which is opened by `open` where it has none.
@@ -41,13 +41,13 @@ impl Seats {
     /// # Errors
     /// Those of `open` and `run`.
     pub fn with<T>(
-        self: &Arc<Seats>,
+        self: &Arc<ThreadConnections>,
         open: impl FnOnce() -> Result<Connection, ClientError>,
         run: impl FnOnce(&mut Connection) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
         let connection = match self.own() {
             Some(connection) => connection,
-            None => self.sit(open()?),
+            None => self.keep(open()?),
         };
         let mut connection = connection.lock().expect("a call does not panic");
         run(&mut connection)
@@ -55,49 +55,49 @@ impl Seats {
 
     /// Returns this thread's connection, if it has one that works.
     fn own(&self) -> Option<Arc<Mutex<Connection>>> {
-        let find = |seats: &mut Vec<Seat>| {
-            let index = seats.iter().position(|seat| seat.id == self.id)?;
-            let connection = seats[index].connection.upgrade()?;
+        let find = |kept: &mut Vec<ThreadConnection>| {
+            let index = kept.iter().position(|it| it.client_id == self.id)?;
+            let connection = kept[index].connection.upgrade()?;
             let is_over = connection.lock().expect("a call does not panic").is_over();
             if is_over {
-                seats.swap_remove(index);
+                kept.swap_remove(index);
                 return None;
             }
             Some(connection)
         };
-        OWN.try_with(|seats| find(&mut seats.borrow_mut())).ok().flatten()
+        OF_THREAD.try_with(|kept| find(&mut kept.borrow_mut())).ok().flatten()
     }
 
     /// Makes `connection` this thread's.
-    fn sit(self: &Arc<Seats>, connection: Connection) -> Arc<Mutex<Connection>> {
+    fn keep(self: &Arc<ThreadConnections>, connection: Connection) -> Arc<Mutex<Connection>> {
         let connection = Arc::new(Mutex::new(connection));
-        let seat = Seat {
-            id: self.id,
-            seats: Arc::downgrade(self),
+        let own = ThreadConnection {
+            client_id: self.id,
+            client_connections: Arc::downgrade(self),
             connection: Arc::downgrade(&connection),
         };
-        self.taken().push(Arc::clone(&connection));
-        // A thread that is ending remembers nothing, and drops its seat here.
-        let _ = OWN.try_with(|seats| {
-            let mut seats = seats.borrow_mut();
-            seats.retain(|seat| seat.seats.strong_count() > 0);
-            seats.push(seat);
+        self.connections().push(Arc::clone(&connection));
+        // A thread that is ending remembers nothing, and drops its entry here.
+        let _ = OF_THREAD.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            kept.retain(|it| it.client_connections.strong_count() > 0);
+            kept.push(own);
         });
         connection
     }
 
-    fn taken(&self) -> MutexGuard<'_, Vec<Arc<Mutex<Connection>>>> {
-        self.taken.lock().expect("no holder of the connections panics")
+    fn connections(&self) -> MutexGuard<'_, Vec<Arc<Mutex<Connection>>>> {
+        self.connections.lock().expect("no holder of the connections panics")
     }
 }
 
-impl Drop for Seat {
+impl Drop for ThreadConnection {
     fn drop(&mut self) {
-        let Some(seats) = self.seats.upgrade() else { return };
-        let mut taken = seats.taken();
-        let own = taken.iter().position(|it| Arc::as_ptr(it) == self.connection.as_ptr());
-        let connection = own.map(|index| taken.swap_remove(index));
-        drop(taken);
+        let Some(all) = self.client_connections.upgrade() else { return };
+        let mut connections = all.connections();
+        let own = connections.iter().position(|it| Arc::as_ptr(it) == self.connection.as_ptr());
+        let connection = own.map(|index| connections.swap_remove(index));
+        drop(connections);
         // Outside of the lock, as the end of a lane is a request.
         drop(connection);
     }

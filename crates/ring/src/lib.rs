@@ -18,4 +18,4 @@ mod upload_mapping;
 
 pub use segments::{Mapped, SharedSegments};
 pub use shared_pins::SharedPins;
-pub use upload_mapping::{Room, UploadMemory};
+pub use upload_mapping::{UploadBuffer, UploadMemory};

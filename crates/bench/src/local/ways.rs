@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use client::{Client, Lane, Mode, Room, Uploads};
+use client::{Client, Lane, Mode, UploadBuffer, Uploads};
 use resp::Value;
 
 use crate::target::Target;
@@ -407,12 +407,12 @@ impl Seat {
 }
 
 /// What puts values by upload, as a client does that knows the size of its next value: a round trip
-/// stores a value and asks for room for the next.
+/// stores a value and asks for a buffer for the next.
 struct Uploader {
     lane: Lane,
     uploads: Uploads,
-    /// Room for the next value, and its size.
-    room: Option<(Room, u64)>,
+    /// The buffer of the next value, and its size.
+    buffer: Option<(UploadBuffer, u64)>,
 }
 
 /// The upload memory of a client: a value of 4 MiB that is replaced while the next one is written,
@@ -423,34 +423,34 @@ impl Uploader {
     fn new(target: &Target) -> anyhow::Result<Uploader> {
         let lane = target.lane(None)?;
         let uploads = lane.uploads(UPLOAD_BYTES)?;
-        Ok(Uploader { lane, uploads, room: None })
+        Ok(Uploader { lane, uploads, buffer: None })
     }
 
-    /// Sees to it that there is room for a value of `bytes`.
+    /// Sees to it that there is a buffer for a value of `bytes`.
     fn prepare(&mut self, bytes: u64) -> anyhow::Result<()> {
-        if self.room.as_ref().is_some_and(|(_, size)| *size == bytes) {
+        if self.buffer.as_ref().is_some_and(|(_, size)| *size == bytes) {
             return Ok(());
         }
         let lane = &mut self.lane;
-        if let Some((room, _)) = self.room.take() {
-            let offset = room.offset();
-            drop(room);
+        if let Some((buffer, _)) = self.buffer.take() {
+            let offset = buffer.offset();
+            drop(buffer);
             self.uploads.give_back(offset, |requests| lane.pipeline(requests))?;
         }
-        let room = self.uploads.allocate(bytes, |requests| lane.pipeline(requests))?;
-        self.room = Some((room, bytes));
+        let buffer = self.uploads.allocate(bytes, |requests| lane.pipeline(requests))?;
+        self.buffer = Some((buffer, bytes));
         Ok(())
     }
 
     fn put(&mut self, mode: Mode, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
-        let (mut room, bytes) = self.room.take().context("no room was prepared")?;
-        let mode = self.lane.fill(&mut room, value, mode, key)?;
+        let (mut buffer, bytes) = self.buffer.take().context("no buffer was prepared")?;
+        let mode = self.lane.fill(&mut buffer, value, mode, key)?;
         let (lane, target) = (&mut self.lane, (key, &[][..]));
         let send = |requests: &[&[&[u8]]]| lane.pipeline(requests);
         let (reply, next) =
-            self.uploads.commit((room, value.len() as u64), mode, target, bytes, send)?;
+            self.uploads.commit((buffer, value.len() as u64), mode, target, bytes, send)?;
         ensure!(matches!(reply, Value::Simple(_)), "COMMIT replied {reply:?}");
-        self.room = next.map(|room| (room, bytes));
+        self.buffer = next.map(|buffer| (buffer, bytes));
         Ok(())
     }
 }
