@@ -202,7 +202,7 @@ pub fn size_name(bytes: usize) -> String {
 
 /// Where the servers are.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct Targets {
     /// The URL of the server for clients that map its memory.
     pub url: String,
     /// Lanes of the server.
@@ -215,7 +215,7 @@ pub struct Places {
     pub other: Target,
 }
 
-impl Places {
+impl Targets {
     fn target(&self, way: Way) -> &Target {
         match way {
             Way::Lane => &self.shm,
@@ -264,28 +264,28 @@ pub struct Slice {
 }
 
 /// The clients, each a thread.
-pub struct Crew {
-    orders: Vec<Sender<(Row, Duration)>>,
+pub struct ClientThreads {
+    tasks: Vec<Sender<(Row, Duration)>>,
     slices: Receiver<anyhow::Result<Slice>>,
 }
 
-impl Crew {
-    /// Starts `count` clients of the servers at `places`. They end with what is returned.
-    pub fn start(count: usize, places: &Places) -> Crew {
+impl ClientThreads {
+    /// Starts `count` clients of the servers at `targets`. They end with what is returned.
+    pub fn start(count: usize, targets: &Targets) -> ClientThreads {
         let (sender, slices) = channel();
         let start = |index| {
-            let (orders, waiting) = channel::<(Row, Duration)>();
-            let (sender, mut seat) = (sender.clone(), Seat::new(index, places.clone()));
+            let (tasks, waiting) = channel::<(Row, Duration)>();
+            let (sender, mut client) = (sender.clone(), ClientThread::new(index, targets.clone()));
             thread::spawn(move || {
                 for (row, slice) in waiting {
-                    if sender.send(seat.run(&row, slice)).is_err() {
+                    if sender.send(client.run(&row, slice)).is_err() {
                         return;
                     }
                 }
             });
-            orders
+            tasks
         };
-        Crew { orders: (0..count).map(start).collect(), slices }
+        ClientThreads { tasks: (0..count).map(start).collect(), slices }
     }
 
     /// Performs `row` for `time`, by as many clients as it says at once.
@@ -293,8 +293,8 @@ impl Crew {
     /// # Errors
     /// When an operation fails or returns something else than what was stored.
     pub fn run(&self, row: &Row, time: Duration) -> anyhow::Result<Vec<Slice>> {
-        for orders in &self.orders[..row.clients] {
-            orders.send((*row, time)).ok().context("a client has ended")?;
+        for tasks in &self.tasks[..row.clients] {
+            tasks.send((*row, time)).ok().context("a client has ended")?;
         }
         // All are heard of, so that none works on beside what follows.
         let slices: Vec<_> = self.slices.iter().take(row.clients).collect();
@@ -304,9 +304,9 @@ impl Crew {
 }
 
 /// One client with its connections.
-struct Seat {
+struct ClientThread {
     index: usize,
-    places: Places,
+    targets: Targets,
     client: Option<Client>,
     wires: HashMap<Way, Wire>,
     uploader: Option<Uploader>,
@@ -316,11 +316,11 @@ struct Seat {
     value: Vec<u8>,
 }
 
-impl Seat {
-    fn new(index: usize, places: Places) -> Seat {
+impl ClientThread {
+    fn new(index: usize, targets: Targets) -> ClientThread {
         let (buffer, value) = (Vec::new(), Vec::new());
         let wires = HashMap::new();
-        Seat { index, places, client: None, wires, uploader: None, buffer, value }
+        ClientThread { index, targets, client: None, wires, uploader: None, buffer, value }
     }
 
     fn run(&mut self, row: &Row, time: Duration) -> anyhow::Result<Slice> {
@@ -331,14 +331,14 @@ impl Seat {
         let mut samples = Vec::with_capacity(1 << 17);
         if row.way.is_asked() {
             if !self.wires.contains_key(&row.way) {
-                self.wires.insert(row.way, Wire::connect(self.places.target(row.way))?);
+                self.wires.insert(row.way, Wire::connect(self.targets.target(row.way))?);
             }
         } else if self.client.is_none() {
-            self.client = Some(Client::connect(&self.places.url)?);
+            self.client = Some(Client::connect(&self.targets.url)?);
         }
         if row.way.upload_mode().is_some() {
             if self.uploader.is_none() {
-                self.uploader = Some(Uploader::new(&self.places.shm)?);
+                self.uploader = Some(Uploader::new(&self.targets.shm)?);
             }
             let uploader = self.uploader.as_mut().expect("it was made just now");
             uploader.prepare(row.bytes as u64)?;
