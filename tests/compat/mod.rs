@@ -13,7 +13,7 @@ mod large_values;
 mod observation;
 mod raw_stream;
 mod render;
+mod run_scripts;
 mod scan;
 mod script;
-mod scripts_hold;
 mod sessions;

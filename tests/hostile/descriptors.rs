@@ -16,7 +16,7 @@ use harness::{Connection, Kind, Launch, Server, TempFolder, kernel, number, poll
 use resp::Value;
 
 use super::assert_healthy;
-use super::lanes::ask_for_descriptors;
+use super::hostile_lanes::ask_for_descriptors;
 use super::script::Script;
 
 const OLDER_KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/hostile/older_kernel.py");

@@ -1,20 +1,20 @@
 //! Clients that are broken, greedy, slow or malicious: the server answers them as Redis does, and
 //! other clients never notice.
 
-mod crowds;
+mod access_control;
+mod client_limits;
 mod descriptors;
-mod door;
-mod floods;
-mod half_values;
+mod hash_collisions;
+mod hostile_lanes;
+mod hostile_uploads;
 mod kills;
-mod lanes;
-mod lifetime;
-mod limits;
-mod peaks;
+mod many_clients;
+mod memory_peaks;
+mod partial_values;
+mod pin_tables;
 mod protocol;
 mod script;
-mod tables;
-mod uploads;
+mod start_and_stop;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

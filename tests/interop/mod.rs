@@ -5,15 +5,15 @@ mod adopted_twins;
 #[cfg(feature = "tokio")]
 mod async_client;
 mod attached;
-mod client;
 mod client_faults;
-mod eviction;
-mod lane;
+mod eviction_and_views;
+mod lane_client;
 mod namespaces;
 mod redis_benchmark;
 mod redis_cli;
 mod redis_py;
-mod uploads;
+mod rust_client;
+mod upload_client;
 
 use harness::Server;
 

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::accounting;
 use crate::compare::progress;
-use crate::limits::excess_allowed;
+use crate::memory_limits::excess_allowed;
 use crate::record;
 use crate::server_process::{ServerProcess, ServerSpec};
 use crate::wire::Wire;

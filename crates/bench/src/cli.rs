@@ -13,14 +13,14 @@ use crate::compare::Comparison;
 use crate::demo::{self, Demonstration};
 use crate::hit_rate::{HitRates, Trace};
 use crate::instructions::Instructions;
-use crate::keys::Distribution;
+use crate::key_distribution::KeyDistribution;
 use crate::kills::Kills;
-use crate::limits::{self, Limits, Sizes};
 use crate::load::{Load, Report};
 use crate::local::{Local, floors};
-use crate::memory::Measurement;
+use crate::memory_limits::{self, Limits, Sizes};
+use crate::memory_per_key::Measurement;
+use crate::one_sided_reads::{self, Reads};
 use crate::pipeline::{self, Pipelines};
-use crate::reader::{self, Reads};
 use crate::record;
 use crate::server_process::{self, ServerSpec};
 use crate::small::Small;
@@ -68,7 +68,7 @@ enum Command {
     Instructions(InstructionsArguments),
     /// Loads the files of this machine, reads them back every way, and checks every byte
     Demo(DemoArguments),
-    #[command(name = reader::READS_COMMAND, hide = true)]
+    #[command(name = one_sided_reads::READS_COMMAND, hide = true)]
     ReadForCount { socket: PathBuf, reads: u64 },
     #[command(name = floors::PARTNER_COMMAND, hide = true)]
     FloorPartner { memory: PathBuf },
@@ -133,7 +133,7 @@ struct DataArguments {
     value_bytes: usize,
     /// uniform, zipf:<exponent> or sequential
     #[arg(long, default_value = "uniform")]
-    distribution: Distribution,
+    distribution: KeyDistribution,
 }
 
 impl DataArguments {
@@ -299,7 +299,7 @@ struct LimitsArguments {
     /// How many times the limit is written
     #[arg(long, default_value_t = 10)]
     rounds: u64,
-    #[arg(long, value_delimiter = ',', default_value = limits::POLICIES)]
+    #[arg(long, value_delimiter = ',', default_value = memory_limits::POLICIES)]
     policies: Vec<String>,
     #[arg(long, value_enum, value_delimiter = ',', default_value = "small,large,mixed")]
     sizes: Vec<Sizes>,
@@ -516,7 +516,7 @@ pub fn run() -> anyhow::Result<()> {
             results: record::folder(arguments.results.results),
         }
         .run(),
-        Command::ReadForCount { socket, reads } => reader::read_for_count(&socket, reads),
+        Command::ReadForCount { socket, reads } => one_sided_reads::read_for_count(&socket, reads),
         Command::Local(arguments) => local(arguments),
         Command::FloorPartner { memory } => floors::partner(&memory),
         Command::Pipeline(arguments) => Pipelines {

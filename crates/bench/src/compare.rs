@@ -14,7 +14,7 @@ use resp::Value as Reply;
 use serde_json::{Value, json};
 
 use crate::accounting;
-use crate::keys::Distribution;
+use crate::key_distribution::KeyDistribution;
 use crate::load::{Load, Report};
 use crate::recipes::FIXTURES;
 use crate::record;
@@ -22,7 +22,7 @@ use crate::server_process::{ServerProcess, ServerSpec};
 use crate::tables::{Bound, DataSet, Row, Table, Transport};
 use crate::target::Target;
 use crate::wire::Wire;
-use crate::workload::{Operation, Place, Workload, Writer};
+use crate::workload::{CyclePosition, Operation, Workload, Writer};
 
 /// Requests in flight while keys are loaded.
 const PRELOAD_PIPELINE: usize = 64;
@@ -137,10 +137,11 @@ impl Comparison {
         let Operation::Recipe(recipe) = row.operation else { return Ok(None) };
         let mut writer = Writer::new(&row.workload(&self.data), 0, 0);
         for side in sides {
-            let (mut wire, mut place) = (Wire::connect(&side.server.unix())?, Place::default());
+            let (mut wire, mut position) =
+                (Wire::connect(&side.server.unix())?, CyclePosition::default());
             for _ in recipe.steps {
                 wire.queue_with(|out| {
-                    writer.append(&mut place, out);
+                    writer.append(&mut position, out);
                 });
             }
             wire.send()?;
@@ -275,7 +276,7 @@ pub fn preload(target: &Target, data: &DataSet, from: u64, to: u64) -> anyhow::R
             key_count: to,
             key_bytes: data.key_bytes,
             value_bytes: data.value_bytes,
-            distribution: Distribution::Sequential,
+            distribution: KeyDistribution::Sequential,
         };
         workload.check()?;
         let mut writer = Writer::new(&workload, first, 0);
@@ -284,7 +285,7 @@ pub fn preload(target: &Target, data: &DataSet, from: u64, to: u64) -> anyhow::R
             let batch = left.min(PRELOAD_PIPELINE as u64);
             for _ in 0..batch {
                 wire.queue_with(|out| {
-                    writer.append(&mut Place::default(), out);
+                    writer.append(&mut CyclePosition::default(), out);
                 });
             }
             wire.send()?;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::skim::Skimmer;
 use crate::target::Stream;
-use crate::workload::{Due, Place, Verdict, Writer};
+use crate::workload::{CyclePosition, Due, Verdict, Writer};
 
 /// A connection with at most one batch in flight.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Connection {
     out: Vec<u8>,
     sent_bytes: usize,
     due: Vec<Due>,
-    place: Place,
+    position: CyclePosition,
     /// Replies of the batch that have come.
     answered: usize,
     /// When the batch was due to leave, in nanoseconds of the load's clock.
@@ -40,7 +40,7 @@ impl Connection {
             out: Vec::new(),
             sent_bytes: 0,
             due: Vec::new(),
-            place: Place::default(),
+            position: CyclePosition::default(),
             answered: 0,
             begun_ns: 0,
             skimmer: Skimmer::default(),
@@ -59,7 +59,7 @@ impl Connection {
         self.answered = 0;
         self.begun_ns = begun_ns;
         for _ in 0..count {
-            let due = writer.append(&mut self.place, &mut self.out);
+            let due = writer.append(&mut self.position, &mut self.out);
             self.due.push(due);
         }
         self.send()

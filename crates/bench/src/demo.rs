@@ -13,10 +13,10 @@ use client::Attached;
 use resp::Value;
 
 use crate::accounting;
-use crate::keys::Distribution;
+use crate::key_distribution::KeyDistribution;
 use crate::load::{Load, Report};
+use crate::read_cost;
 use crate::server_process::{ServerProcess, ServerSpec};
-use crate::shared;
 use crate::target::Target;
 use crate::wire::Wire;
 use crate::workload::{Operation, Workload};
@@ -82,7 +82,7 @@ impl Demonstration {
             verify(name, &mut reader, &documents)?;
             say(name, documents.len(), bytes, started.elapsed());
         }
-        let attached = shared::attach(&server.socket())?;
+        let attached = read_cost::attach(&server.socket())?;
         let started = Instant::now();
         let name = "in the server's memory, where it lies";
         verify(name, &mut SharedMemoryReader { attached: &attached }, &documents)?;
@@ -179,7 +179,7 @@ impl Demonstration {
             key_count: 100_000,
             key_bytes: 16,
             value_bytes: 64,
-            distribution: Distribution::Uniform,
+            distribution: KeyDistribution::Uniform,
         };
         let load = Load {
             target,
@@ -207,7 +207,7 @@ fn show_transports(
 ) -> anyhow::Result<()> {
     println!("\nOne client that reads one value at a time, the median:");
     println!("  {:36} {:>24} {:>24}", "", "64 B", "1 MiB");
-    let times = shared::measure(wire, attached, &[server.shm(), server.unix(), server.tcp()])?;
+    let times = read_cost::measure(wire, attached, &[server.shm(), server.unix(), server.tcp()])?;
     let names =
         ["one-sided shared memory (copy, view)", "lane (shared memory)", "unix socket", "TCP"];
     for (name, [small, large]) in names.into_iter().zip(times) {

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::accounting::used_memory;
 use crate::compare::progress;
-use crate::keys::{Distribution, KeyChooser};
+use crate::key_distribution::{KeyChooser, KeyDistribution};
 use crate::record;
 use crate::server_process::{ServerProcess, ServerSpec};
 use crate::wire::Wire;
@@ -221,7 +221,7 @@ impl HitRates {
         progress(&format!("{}: {policy} {} samples {samples}", spec.name, trace.name()));
         let server = ServerProcess::start(&spec)?;
         let mut wire = Wire::connect(&server.unix())?;
-        let distribution = Distribution::Zipf { exponent: trace.exponent() };
+        let distribution = KeyDistribution::Zipf { exponent: trace.exponent() };
         let mut keys = Keys {
             trace,
             chooser: KeyChooser::new(distribution, self.key_count, 0, self.seed),
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     fn keys(trace: Trace) -> Vec<u64> {
-        let distribution = Distribution::Zipf { exponent: trace.exponent() };
+        let distribution = KeyDistribution::Zipf { exponent: trace.exponent() };
         let mut keys = Keys {
             trace,
             chooser: KeyChooser::new(distribution, 1000, 0, 7),

@@ -14,7 +14,7 @@ use anyhow::{Context, ensure};
 use serde_json::json;
 
 use crate::compare::{preload, progress};
-use crate::keys::Distribution;
+use crate::key_distribution::KeyDistribution;
 use crate::load::Load;
 use crate::record;
 use crate::server_process::{ServerProcess, ServerSpec};
@@ -138,7 +138,7 @@ impl Instructions {
             key_count: self.key_count,
             key_bytes: 16,
             value_bytes: 64,
-            distribution: Distribution::Uniform,
+            distribution: KeyDistribution::Uniform,
         };
         progress(&format!("{}: filling", server.program.display()));
         preload(&counted.process.unix(), &data, 0, data.key_count)?;

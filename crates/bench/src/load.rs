@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 use sys::poll::{Events, Interest, Poller};
 
 use crate::connection::Connection;
-use crate::keys::Distribution;
+use crate::key_distribution::KeyDistribution;
 use crate::target::{Address, Stream, Target};
 use crate::wire::Wire;
 use crate::workload::{Workload, Writer};
@@ -217,7 +217,7 @@ impl<'a> Lane<'a> {
                 total / threads + u64::from(before < total % threads)
             })
             .sum();
-        let is_sequential = load.workload.distribution == Distribution::Sequential;
+        let is_sequential = load.workload.distribution == KeyDistribution::Sequential;
         let seed = load.seed ^ ((index as u64 + 1) << 32);
         let lane_rate = load.rate.map(|rate| rate / threads as f64);
         let latencies = Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3)?;

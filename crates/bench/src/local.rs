@@ -18,13 +18,13 @@ use serde_json::{Value as Json, json};
 
 use crate::accounting;
 use crate::compare::{Spread, progress};
-use crate::reader;
+use crate::one_sided_reads;
 use crate::record;
 use crate::server_process::{ServerProcess, ServerSpec};
 use crate::wire::Wire;
 use bounds::{Bound, Counts};
 use floors::{Copies, Partner, PingPong};
-use ways::{Act, Crew, Places, Row, Way, size_name};
+use ways::{Act, ClientThreads, Row, Targets, Way, size_name};
 
 /// Requests that the pipelined rows send together.
 const PIPELINE: usize = 64;
@@ -121,14 +121,16 @@ impl Local {
         let servers = [ServerProcess::start(&self.subject)?, ServerProcess::start(&self.other)?];
         let figures = self.measure(&entries, &servers)?;
         progress("counting system calls");
-        reader::prepare(&servers[0].unix())?;
-        let calls = reader::count_calls(&servers[0].socket())?;
+        one_sided_reads::prepare(&servers[0].unix())?;
+        let calls = one_sided_reads::count_calls(&servers[0].socket())?;
         servers.into_iter().for_each(ServerProcess::stop);
         progress("");
         self.print(&entries, &figures);
-        println!("\n{}\n", reader::describe(&calls));
-        let counts =
-            Counts { calls: reader::calls_of_reads(&calls), allocations: allocations(&figures) };
+        println!("\n{}\n", one_sided_reads::describe(&calls));
+        let counts = Counts {
+            calls: one_sided_reads::calls_of_reads(&calls),
+            allocations: allocations(&figures),
+        };
         let bounds = bounds::all(&figures, counts, &self.sizes, PIPELINE);
         bounds.iter().for_each(|bound| println!("{}", bound.line()));
         let result = self.record(&entries, &figures, &calls, &bounds);
@@ -137,16 +139,16 @@ impl Local {
 
     fn measure(&self, entries: &[Entry], servers: &[ServerProcess; 2]) -> anyhow::Result<Figures> {
         let [subject, other] = servers;
-        let places = Places {
+        let targets = Targets {
             url: format!("shm://{}", subject.socket().display()),
             shm: subject.shm(),
             unix: subject.unix(),
             tcp: subject.tcp(),
             other: other.unix(),
         };
-        ways::preload(&places.unix, &self.sizes)?;
-        ways::preload(&places.other, &self.sizes)?;
-        let crew = Crew::start(self.clients, &places);
+        ways::preload(&targets.unix, &self.sizes)?;
+        ways::preload(&targets.other, &self.sizes)?;
+        let threads = ClientThreads::start(self.clients, &targets);
         let mut partner = Partner::start()?;
         let mut copies = Copies::new(*self.sizes.iter().max().unwrap_or(&1));
         let mut figures = Figures::default();
@@ -172,7 +174,7 @@ impl Local {
                             set_busy_poll(subject, if is_asleep { b"no" } else { &configured })?;
                         }
                         let server = if row.way == Way::Other { other } else { subject };
-                        self.measure_row(&row, &crew, server, figure)?;
+                        self.measure_row(&row, &threads, server, figure)?;
                     }
                 }
                 if round == 0 {
@@ -188,12 +190,12 @@ impl Local {
     fn measure_row(
         &self,
         row: &Row,
-        crew: &Crew,
+        threads: &ClientThreads,
         server: &ServerProcess,
         figure: &mut Figure,
     ) -> anyhow::Result<()> {
         let before = accounting::cpu_time(server.id())?;
-        let slices = crew.run(row, self.slice)?;
+        let slices = threads.run(row, self.slice)?;
         let cpu = accounting::cpu_time(server.id())?.saturating_sub(before);
         let (mut operations, mut speed) = (0, 0.0);
         for slice in slices {

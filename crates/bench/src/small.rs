@@ -116,7 +116,7 @@ impl Small {
         self.write(&mut wire, LIMIT_ROUNDS * limit_mib * MIB / MEAN_BYTES)?;
         let Value::Integer(keys) = wire.call(&[b"DBSIZE"])? else { bail!("DBSIZE: no integer") };
         let used = accounting::used_memory(&mut wire)?;
-        let allowed = limit_mib * MIB + crate::limits::excess_allowed(limit_mib * MIB);
+        let allowed = limit_mib * MIB + crate::memory_limits::excess_allowed(limit_mib * MIB);
         ensure!(used <= allowed, "{} uses {used} bytes under {limit_mib} MiB", spec.name);
         Ok(keys as f64)
     }

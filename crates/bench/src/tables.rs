@@ -1,6 +1,6 @@
 //! The published comparisons, as rows.
 
-use crate::keys::Distribution;
+use crate::key_distribution::KeyDistribution;
 use crate::recipes;
 use crate::workload::{Operation, Workload};
 
@@ -106,7 +106,7 @@ pub struct DataSet {
     /// Bytes of a value.
     pub value_bytes: usize,
     /// How the rows choose keys.
-    pub distribution: Distribution,
+    pub distribution: KeyDistribution,
 }
 
 /// A comparison by name.

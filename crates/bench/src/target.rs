@@ -183,7 +183,7 @@ impl Stream {
     pub fn arm(&mut self, wants_room: bool) -> io::Result<bool> {
         match self {
             Stream::Tcp(_) | Stream::Unix(_) => Ok(true),
-            Stream::Lane(stream) => stream.lane.arm_bell(wants_room),
+            Stream::Lane(stream) => stream.lane.arm_doorbell(wants_room),
         }
     }
 
@@ -195,7 +195,7 @@ impl Stream {
     pub fn disarm(&mut self) -> io::Result<()> {
         match self {
             Stream::Tcp(_) | Stream::Unix(_) => Ok(()),
-            Stream::Lane(stream) => stream.lane.answer_bell(),
+            Stream::Lane(stream) => stream.lane.clear_doorbell(),
         }
     }
 }

@@ -7,7 +7,7 @@ use anyhow::bail;
 use base::prng::Prng;
 use resp::encode_command;
 
-use crate::keys::{Distribution, KeyChooser, write_digits};
+use crate::key_distribution::{KeyChooser, KeyDistribution, write_digits};
 use crate::recipes::{self, Recipe};
 use crate::skim::Shape;
 
@@ -102,7 +102,7 @@ pub struct Workload {
     /// Bytes of a value.
     pub value_bytes: usize,
     /// How keys are chosen.
-    pub distribution: Distribution,
+    pub distribution: KeyDistribution,
 }
 
 impl Workload {
@@ -234,7 +234,7 @@ pub struct Writer {
     digit_bytes: usize,
     value_bytes: u64,
     templates: Vec<Template>,
-    turn: Turn,
+    choice: TemplateChoice,
     /// The key of the next cycle.
     cycle_key: u64,
     key_count: u64,
@@ -242,7 +242,7 @@ pub struct Writer {
 
 /// Which of its templates a writer takes.
 #[derive(Clone, Copy, Debug)]
-enum Turn {
+enum TemplateChoice {
     /// The only one.
     Only,
     /// The first in so many of 100 requests, the second in the others.
@@ -253,7 +253,7 @@ enum Turn {
 
 /// Where a connection is in the cycle of its requests.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Place {
+pub struct CyclePosition {
     step: usize,
     key: u64,
 }
@@ -262,37 +262,37 @@ impl Writer {
     /// Returns the writer of one thread; see [`KeyChooser::new`] for `first_key` and `seed`.
     pub fn new(workload: &Workload, first_key: u64, seed: u64) -> Writer {
         let templates = workload.templates();
-        let turn = match workload.operation {
-            Operation::Mixed(percent) => Turn::Mixed(u64::from(percent)),
-            _ if templates.len() > 1 => Turn::Cycle,
-            _ => Turn::Only,
+        let choice = match workload.operation {
+            Operation::Mixed(percent) => TemplateChoice::Mixed(u64::from(percent)),
+            _ if templates.len() > 1 => TemplateChoice::Cycle,
+            _ => TemplateChoice::Only,
         };
         Writer {
             keys: KeyChooser::new(workload.distribution, workload.key_count, first_key, seed),
             digit_bytes: workload.key_bytes - PREFIX_BYTES,
             value_bytes: workload.value_bytes as u64,
             templates,
-            turn,
+            choice,
             cycle_key: Prng::new(seed).below(workload.key_count),
             key_count: workload.key_count,
         }
     }
 
-    /// Appends the next request of the connection at `place` to `out` and returns the reply that it
-    /// is due.
+    /// Appends the next request of the connection at `position` to `out` and returns the reply that
+    /// it is due.
     #[inline]
-    pub fn append(&mut self, place: &mut Place, out: &mut Vec<u8>) -> Due {
-        let step = match self.turn {
-            Turn::Only => 0,
-            Turn::Mixed(percent) => usize::from(!self.keys.chance(percent)),
-            Turn::Cycle => self.advance(place),
+    pub fn append(&mut self, position: &mut CyclePosition, out: &mut Vec<u8>) -> Due {
+        let step = match self.choice {
+            TemplateChoice::Only => 0,
+            TemplateChoice::Mixed(percent) => usize::from(!self.keys.chance(percent)),
+            TemplateChoice::Cycle => self.advance(position),
         };
         let template = &self.templates[step];
         let start = out.len();
         out.extend_from_slice(&template.bytes);
         for &offset in &template.digits {
-            let index = match self.turn {
-                Turn::Cycle => place.key,
+            let index = match self.choice {
+                TemplateChoice::Cycle => position.key,
                 _ => self.keys.next_index(),
             };
             let at = start + offset;
@@ -301,15 +301,15 @@ impl Writer {
         template.due
     }
 
-    /// Returns the step at `place`, which moves on. A cycle begins with a key that no other has
+    /// Returns the step at `position`, which moves on. A cycle begins with a key that no other has
     /// until all have been taken.
-    fn advance(&mut self, place: &mut Place) -> usize {
-        if place.step == 0 {
-            place.key = self.cycle_key;
+    fn advance(&mut self, position: &mut CyclePosition) -> usize {
+        if position.step == 0 {
+            position.key = self.cycle_key;
             self.cycle_key = (self.cycle_key + 1) % self.key_count;
         }
-        let step = place.step;
-        place.step = (step + 1) % self.templates.len();
+        let step = position.step;
+        position.step = (step + 1) % self.templates.len();
         step
     }
 
@@ -350,7 +350,7 @@ mod tests {
             key_count: 1000,
             key_bytes: 8,
             value_bytes: 3,
-            distribution: Distribution::Sequential,
+            distribution: KeyDistribution::Sequential,
         }
     }
 
@@ -358,7 +358,7 @@ mod tests {
         let operation: Operation = operation.parse().unwrap();
         let mut writer = Writer::new(&workload(operation), 7, 0);
         let mut out = Vec::new();
-        writer.append(&mut Place::default(), &mut out);
+        writer.append(&mut CyclePosition::default(), &mut out);
         assert_eq!(out.escape_ascii().to_string(), expected.escape_ascii().to_string());
     }
 
@@ -382,10 +382,10 @@ mod tests {
     #[test]
     fn a_cycle_stays_at_its_key() {
         let mut writer = Writer::new(&workload("set-getdel".parse().unwrap()), 0, 5);
-        let (mut first, mut second) = (Place::default(), Place::default());
-        let mut request = |place: &mut Place| {
+        let (mut first, mut second) = (CyclePosition::default(), CyclePosition::default());
+        let mut request = |position: &mut CyclePosition| {
             let mut out = Vec::new();
-            let due = writer.append(place, &mut out);
+            let due = writer.append(position, &mut out);
             let text = String::from_utf8(out).unwrap();
             let words: Vec<&str> = text.split("\r\n").collect();
             (words[2].to_owned(), words[4].to_owned(), due)
@@ -415,7 +415,7 @@ mod tests {
 
     fn judge(operation: &str, reply: &[u8]) -> Verdict {
         let mut writer = Writer::new(&workload(operation.parse().unwrap()), 0, 0);
-        let due = writer.append(&mut Place::default(), &mut Vec::new());
+        let due = writer.append(&mut CyclePosition::default(), &mut Vec::new());
         let mut verdict = None;
         Skimmer::default().feed(reply, |shape| verdict = Some(writer.judge(due, shape)));
         verdict.unwrap()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bench::keys::Distribution;
+use bench::key_distribution::KeyDistribution;
 use bench::load::{Load, Report};
 use bench::target::Target;
 use bench::workload::{Operation, Workload};
@@ -47,7 +47,7 @@ impl Server {
                 key_count: 1000,
                 key_bytes: 16,
                 value_bytes: 3,
-                distribution: Distribution::Sequential,
+                distribution: KeyDistribution::Sequential,
             },
             connections: 4,
             pipeline: 5,

@@ -7,7 +7,7 @@ use resp::Value as Reply;
 
 use crate::attached::Answer;
 use crate::error::ClientError;
-use crate::view::View;
+use crate::value_view::View;
 
 /// How long a key lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,14 +21,14 @@ use crate::connection::{check_scope, greeting};
 use crate::creation::Creation;
 use crate::duplex::Wire;
 use crate::error::ClientError;
-use crate::memory::{Look, Memory};
+use crate::key_wait::{KeyWait, await_request, limit};
 use crate::multiplex::Multiplexer;
 use crate::options::{SetOptions, set_request};
-use crate::rooms::{UPLOAD_BYTES_MIN, Upload};
-use crate::session::Session;
-use crate::uploads::Mode;
-use crate::view::View;
-use crate::waiting::{Wait, await_request, limit};
+use crate::server_memory::{Lookup, ServerMemory};
+use crate::session_uploads::Mode;
+use crate::shm_session::ShmSession;
+use crate::upload_buffers::{UPLOAD_BYTES_MIN, Upload};
+use crate::value_view::View;
 
 /// Connections of waits that are kept for the next ones.
 const IDLE_MAX: usize = 16;
@@ -54,7 +54,7 @@ pub struct AsyncClient {
 }
 
 struct Inner {
-    memory: Arc<Memory>,
+    memory: Arc<ServerMemory>,
     shared: Mutex<Option<AsyncConnection>>,
     /// Held while a connection is made, so that tasks make one together.
     connecting: tokio::sync::Mutex<()>,
@@ -72,7 +72,7 @@ pub struct AsyncConnection {
     /// Tasks that know nothing of each other send over it.
     is_shared: bool,
     /// Whose lane it is, if it is one. What is sent keeps it.
-    session: Option<Weak<Session>>,
+    session: Option<Weak<ShmSession>>,
 }
 
 /// A call over a connection of its own. Dropped, it ends the connection: the server would go on
@@ -113,7 +113,7 @@ impl AsyncClient {
         timeout: Option<Duration>,
     ) -> Result<AsyncClient, ClientError> {
         let inner = Inner {
-            memory: Arc::new(Memory::new(url, timeout)?),
+            memory: Arc::new(ServerMemory::new(url, timeout)?),
             shared: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(()),
             idle: Mutex::new(Vec::new()),
@@ -291,12 +291,12 @@ impl AsyncClient {
         key: &[u8],
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Option<View>, ClientError> {
-        let mut wait = Wait::new(timeout.into(), Instant::now());
+        let mut wait = KeyWait::new(timeout.into(), Instant::now());
         loop {
-            let (look, current) = (self.connect_limit(), lock(&self.inner.shared).clone());
+            let (read_limit, current) = (self.connect_limit(), lock(&self.inner.shared).clone());
             let found = match current {
-                Some(shared) => shared.within(look, self.get(key)).await?,
-                None => within(look, self.get(key)).await?,
+                Some(shared) => shared.within(read_limit, self.get(key)).await?,
+                None => within(read_limit, self.get(key)).await?,
             };
             if found.is_some() {
                 return Ok(found);
@@ -409,10 +409,10 @@ impl AsyncClient {
     pub async fn getrange(&self, key: &[u8], start: i64, end: i64) -> Result<Vec<u8>, ClientError> {
         let (database, clock) = self.inner.memory.scope();
         let mut value = Vec::new();
-        let look = |_: &Arc<Session>, reader: &Arc<Reader<Mapped>>| {
+        let read_range = |_: &Arc<ShmSession>, reader: &Arc<Reader<Mapped>>| {
             reader.getrange(database, key, clock, (start, end), &mut value)
         };
-        match self.read(look).await? {
+        match self.read(read_range).await? {
             Answer::Found(()) => Ok(value),
             Answer::Absent => Ok(Vec::new()),
             Answer::Unclear => {
@@ -443,18 +443,18 @@ impl AsyncClient {
     /// or segments to be mapped.
     async fn read<T>(
         &self,
-        mut attempt: impl FnMut(&Arc<Session>, &Arc<Reader<Mapped>>) -> Outcome<T>,
+        mut attempt: impl FnMut(&Arc<ShmSession>, &Arc<Reader<Mapped>>) -> Outcome<T>,
     ) -> Result<Answer<T>, ClientError> {
         for _ in 0..REFRESHES_MAX {
-            match self.inner.memory.look(&mut attempt) {
-                Look::Answer(answer) => return Ok(answer),
-                Look::WrongType => return Err(ClientError::wrong_type()),
-                Look::Unmapped => {
+            match self.inner.memory.lookup(&mut attempt) {
+                Lookup::Answer(answer) => return Ok(answer),
+                Lookup::WrongType => return Err(ClientError::wrong_type()),
+                Lookup::Unmapped => {
                     if !self.blocking(|memory| Ok(memory.refresh())).await? {
                         break;
                     }
                 }
-                Look::Ended => self.blocking(|memory| memory.session().map(drop)).await?,
+                Lookup::Ended => self.blocking(|memory| memory.session().map(drop)).await?,
             }
         }
         Ok(Answer::Unclear)
@@ -463,7 +463,7 @@ impl AsyncClient {
     /// Runs what waits for the server on a thread that may.
     async fn blocking<T: Send + 'static>(
         &self,
-        run: impl FnOnce(&Memory) -> Result<T, ClientError> + Send + 'static,
+        run: impl FnOnce(&ServerMemory) -> Result<T, ClientError> + Send + 'static,
     ) -> Result<T, ClientError> {
         let memory = Arc::clone(&self.inner.memory);
         tokio::task::spawn_blocking(move || run(&memory)).await.map_err(io::Error::other)?
@@ -527,7 +527,7 @@ impl AsyncClient {
             Place::Tcp(host, port) => {
                 Ok(Wire::tcp(TcpStream::connect((host.as_str(), *port)).await?)?)
             }
-            Place::SharedMemory(path) => match self.blocking(Memory::new_lane).await? {
+            Place::SharedMemory(path) => match self.blocking(ServerMemory::new_lane).await? {
                 Some((lane, session)) => Ok(Wire::lane(lane, session)?),
                 None => Ok(Wire::unix(UnixStream::connect(path).await?)),
             },
@@ -573,12 +573,12 @@ impl AsyncConnection {
     }
 
     /// Returns the session whose lane it is, if it is one.
-    fn session(&self) -> Option<Arc<Session>> {
+    fn session(&self) -> Option<Arc<ShmSession>> {
         self.session.as_ref()?.upgrade()
     }
 
     /// Returns whether it is a lane of `session`.
-    fn is_lane_of(&self, session: &Arc<Session>) -> bool {
+    fn is_lane_of(&self, session: &Arc<ShmSession>) -> bool {
         self.session.as_ref().is_some_and(|own| own.as_ptr() == Arc::as_ptr(session))
     }
 
@@ -588,7 +588,7 @@ impl AsyncConnection {
     }
 
     async fn exchange(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, ClientError> {
-        self.multiplexer.room().await;
+        self.multiplexer.wait_for_space().await;
         self.multiplexer.send(requests)?.await
     }
 }

@@ -15,10 +15,10 @@ use ring::lane::LaneShape;
 use ring::{Mapped, SharedPins};
 use sys::fork::Generation;
 
+use crate::control_connection::{ControlConnection, ControlGuard, SharedControl, field};
 use crate::error::{AttachError, check_process, unexpected};
-use crate::lane::Lane;
-use crate::link::{Link, LinkGuard, SharedLink, field};
-use crate::uploads::Uploads;
+use crate::lane_connection::Lane;
+use crate::session_uploads::Uploads;
 
 /// The version of the attach protocol that this client speaks.
 const ATTACH_VERSION: i64 = 4;
@@ -52,7 +52,7 @@ impl Deref for Value<'_> {
 /// [`AttachError::Io`], views that are still held must not be looked at any more.
 pub struct Attached {
     reader: Arc<Reader<Mapped>>,
-    link: Arc<SharedLink>,
+    control: Arc<SharedControl>,
     lane: Option<Mutex<Lane>>,
     database: DatabaseIndex,
     generation: Generation,
@@ -66,8 +66,8 @@ impl Attached {
     /// When the server does not answer, refuses (another user, `shm-reads no`), or has an arena of
     /// another layout.
     pub fn connect(path: &Path, password: Option<&[u8]>) -> Result<Attached, AttachError> {
-        let link = Link::connect(path, password)?;
-        Attached::over(&SharedLink::new(link))
+        let control = ControlConnection::connect(path, password)?;
+        Attached::over(&SharedControl::new(control))
     }
 
     /// Attaches by the unix connection `stream`, which the caller has made, or was given; the
@@ -79,14 +79,14 @@ impl Attached {
         stream: UnixStream,
         password: Option<&[u8]>,
     ) -> Result<Attached, AttachError> {
-        let link = Link::over(stream, password)?;
-        Attached::over(&SharedLink::new(link))
+        let control = ControlConnection::over(stream, password)?;
+        Attached::over(&SharedControl::new(control))
     }
 
     /// Attaches by the connection `shared`, whose peer has to be authenticated.
-    pub(crate) fn over(shared: &Arc<SharedLink>) -> Result<Attached, AttachError> {
-        let mut link = shared.lock();
-        let reply = link.ask(&[b"SHM", b"ATTACH"])?;
+    pub(crate) fn over(shared: &Arc<SharedControl>) -> Result<Attached, AttachError> {
+        let mut control = shared.lock();
+        let reply = control.ask(&[b"SHM", b"ATTACH"])?;
         let number = |name: &str| match field(&reply, name) {
             Some(Reply::Integer(number)) => Ok(*number),
             _ => Err(unexpected(&reply)),
@@ -101,14 +101,14 @@ impl Attached {
         if !is_sound {
             return Err(unexpected(&reply));
         }
-        let descriptor = link.descriptors.pop().ok_or_else(|| unexpected(&reply))?;
+        let descriptor = control.descriptors.pop().ok_or_else(|| unexpected(&reply))?;
         let pins = SharedPins::open(descriptor, pin_bytes as u64)?;
         let mapped = Mapped::reserve(segment_bytes as u64, (span / segment_bytes) as u32)?;
-        link.refresh(&mapped)?;
+        control.refresh(&mapped)?;
         let reader = Reader::open(mapped, Some(Arc::new(pins))).map_err(AttachError::Arena)?;
-        let (link, database) = (Arc::clone(shared), DatabaseIndex(0));
+        let (control, database) = (Arc::clone(shared), DatabaseIndex(0));
         let (reader, generation) = (Arc::new(reader), Generation::current());
-        Ok(Attached { reader, link, lane: None, database, generation })
+        Ok(Attached { reader, control, lane: None, database, generation })
     }
 
     /// Asks over a lane from now on, not over the socket, what the memory cannot answer.
@@ -129,7 +129,7 @@ impl Attached {
     /// # Errors
     /// When the server does not answer or allows no further lane.
     pub fn new_lane(&self, shape: LaneShape) -> Result<Lane, AttachError> {
-        Lane::open(&self.link, shape)
+        Lane::open(&self.control, shape)
     }
 
     /// Returns memory of at least `bytes` to write values to before they are committed, by this
@@ -138,7 +138,7 @@ impl Attached {
     /// # Errors
     /// When the server does not answer, or allows no (further) upload memory.
     pub fn uploads(&self, bytes: u64) -> Result<Uploads, AttachError> {
-        Uploads::open(&self.link, bytes)
+        Uploads::open(&self.control, bytes)
     }
 
     /// Reads `database` from now on.
@@ -160,7 +160,7 @@ impl Attached {
     /// # Errors
     /// When the connection has ended: what is read from then on is what the server left behind.
     pub fn check(&self) -> Result<(), AttachError> {
-        match self.link().is_over()? {
+        match self.control().is_over()? {
             true => Err(AttachError::Io(ErrorKind::NotConnected.into())),
             false => Ok(()),
         }
@@ -327,7 +327,7 @@ impl Attached {
     fn ask(&self, request: &[&[u8]]) -> Result<Reply, AttachError> {
         match &self.lane {
             Some(lane) => lane.lock().expect("no holder of the lane panics").ask(request),
-            None => self.link().ask(request),
+            None => self.control().ask(request),
         }
     }
 
@@ -339,11 +339,11 @@ impl Attached {
 
     #[cold]
     pub(crate) fn refresh(&self) -> Result<(), AttachError> {
-        self.link().refresh(self.reader.segments())
+        self.control().refresh(self.reader.segments())
     }
 
-    fn link(&self) -> LinkGuard<'_> {
-        self.link.lock()
+    fn control(&self) -> ControlGuard<'_> {
+        self.control.lock()
     }
 }
 

@@ -14,13 +14,13 @@ use crate::attached::Answer;
 use crate::connection::{Connection, check_scope};
 use crate::creation::Creation;
 use crate::error::ClientError;
-use crate::memory::Memory;
+use crate::key_wait::{KeyWait, await_request};
 use crate::options::{SetOptions, set_request};
-use crate::rooms::{UPLOAD_BYTES_MIN, Upload};
-use crate::seats::Seats;
-use crate::uploads::Mode;
-use crate::view::View;
-use crate::waiting::{Wait, await_request};
+use crate::server_memory::ServerMemory;
+use crate::session_uploads::Mode;
+use crate::thread_connections::ThreadConnections;
+use crate::upload_buffers::{UPLOAD_BYTES_MIN, Upload};
+use crate::value_view::View;
 
 /// How often `take` looks at a value that others take and put all the time, before it asks the
 /// server for a copy.
@@ -47,8 +47,8 @@ pub struct Client {
 }
 
 struct Inner {
-    memory: Memory,
-    seats: Arc<Seats>,
+    memory: ServerMemory,
+    thread_connections: Arc<ThreadConnections>,
 }
 
 /// How a client reaches its server.
@@ -88,7 +88,10 @@ impl Client {
     }
 
     fn connect_with(url: &str, timeout: Option<Duration>) -> Result<Client, ClientError> {
-        let inner = Inner { memory: Memory::new(url, timeout)?, seats: Seats::new() };
+        let inner = Inner {
+            memory: ServerMemory::new(url, timeout)?,
+            thread_connections: ThreadConnections::new(),
+        };
         let client = Client { inner: Arc::new(inner) };
         client.transport()?;
         Ok(client)
@@ -257,7 +260,7 @@ impl Client {
         key: &[u8],
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Option<View>, ClientError> {
-        let mut wait = Wait::new(timeout.into(), Instant::now());
+        let mut wait = KeyWait::new(timeout.into(), Instant::now());
         loop {
             let memory = &self.inner.memory;
             match memory.read(memory.view_of(key))? {
@@ -429,7 +432,7 @@ impl Client {
         run: impl FnOnce(&mut Connection) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
         self.inner.memory.check_process()?;
-        self.inner.seats.with(|| self.open(), run)
+        self.inner.thread_connections.with(|| self.open(), run)
     }
 
     /// Opens a connection for one thread.

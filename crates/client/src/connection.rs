@@ -12,13 +12,13 @@ use resp::{Value as Reply, encode_command};
 use crate::address::{Address, Place};
 use crate::answers::accepted;
 use crate::error::{AttachError, ClientError};
-use crate::lane::Lane;
-use crate::memory::Memory;
+use crate::key_wait::limit;
+use crate::lane_connection::Lane;
 use crate::replies::Replies;
-use crate::rooms::Upload;
-use crate::session::Session;
-use crate::uploads::Mode;
-use crate::waiting::limit;
+use crate::server_memory::ServerMemory;
+use crate::session_uploads::Mode;
+use crate::shm_session::ShmSession;
+use crate::upload_buffers::Upload;
 
 /// Requests that are sent before their replies are read. So much passes into a socket whose peer
 /// does not read, and neither side waits for the other for ever.
@@ -35,7 +35,7 @@ const CONNECT_MIN: Duration = Duration::from_millis(1);
 pub struct Connection {
     wire: Wire,
     /// What its lane lives with.
-    session: Option<Arc<Session>>,
+    session: Option<Arc<ShmSession>>,
     /// MULTI was sent, and not what ends it.
     is_queueing: bool,
     timeout: Option<Duration>,
@@ -55,7 +55,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the server does not answer, or refuses password or database.
-    pub fn open(memory: &Memory) -> Result<Connection, ClientError> {
+    pub fn open(memory: &ServerMemory) -> Result<Connection, ClientError> {
         match &memory.address.place {
             Place::Unix(path) => Connection::unix(path, memory),
             Place::Tcp(host, port) => Connection::tcp(host, *port, memory),
@@ -76,7 +76,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the server does not answer, or refuses password or database.
-    fn unix(path: &Path, memory: &Memory) -> Result<Connection, ClientError> {
+    fn unix(path: &Path, memory: &ServerMemory) -> Result<Connection, ClientError> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(memory.timeout)?;
         stream.set_write_timeout(memory.timeout)?;
@@ -87,7 +87,7 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Connection::unix`].
-    fn tcp(host: &str, port: u16, memory: &Memory) -> Result<Connection, ClientError> {
+    fn tcp(host: &str, port: u16, memory: &ServerMemory) -> Result<Connection, ClientError> {
         let stream = connect(host, port, limit(memory.timeout, Duration::ZERO))?;
         stream.set_nodelay(true)?;
         sys::socket::set_keep_alive(&stream, KEEP_ALIVE)?;
@@ -96,7 +96,7 @@ impl Connection {
         Connection::over(Stream::Tcp(stream), memory)
     }
 
-    fn over(stream: Stream, memory: &Memory) -> Result<Connection, ClientError> {
+    fn over(stream: Stream, memory: &ServerMemory) -> Result<Connection, ClientError> {
         let replies = Replies::default();
         let socket = Box::new(Socket { stream, replies, encoded: Vec::new() });
         let mut opened = Connection::new(Wire::Socket(socket), None, memory.timeout);
@@ -108,7 +108,7 @@ impl Connection {
         Ok(opened)
     }
 
-    fn new(wire: Wire, session: Option<Arc<Session>>, timeout: Option<Duration>) -> Connection {
+    fn new(wire: Wire, session: Option<Arc<ShmSession>>, timeout: Option<Duration>) -> Connection {
         Connection { wire, session, is_queueing: false, timeout }
     }
 
@@ -127,7 +127,7 @@ impl Connection {
     }
 
     /// Returns whether it is a lane of `session`: what that has pinned is pinned for it, too.
-    pub fn is_lane_of(&self, session: &Arc<Session>) -> bool {
+    pub fn is_lane_of(&self, session: &Arc<ShmSession>) -> bool {
         self.session.as_ref().is_some_and(|own| Arc::ptr_eq(own, session))
     }
 

@@ -8,8 +8,8 @@ use crate::async_client::AsyncClient;
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::options::SetOptions;
-use crate::rooms::Upload;
-use crate::uploads::Mode;
+use crate::session_uploads::Mode;
+use crate::upload_buffers::Upload;
 
 /// Bytes that become the value of a key when they are sealed. Dropped before, they are gone, and
 /// the key is as it was.

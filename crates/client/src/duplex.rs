@@ -8,13 +8,13 @@ use std::task::{Context, Poll, ready};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::connection::KEEP_ALIVE;
-use crate::lane::Lane;
+use crate::lane_connection::Lane;
 use crate::multiplex::{Duplex, Moved};
-use crate::session::Session;
+use crate::shm_session::ShmSession;
 
 /// What one read takes from a socket.
 const READ_BYTES: usize = 64 * 1024;
-/// Rings that are taken from a bell at once: a sleep is ended by one.
+/// Rings that are taken from a doorbell at once: a sleep is ended by one.
 const RINGS_MAX: usize = 64;
 
 /// A socket or a lane.
@@ -27,13 +27,13 @@ pub enum Wire {
 /// A lane, and what it is woken by.
 pub struct LaneWire {
     lane: Lane,
-    /// The lane's bell, as the runtime waits for it.
-    bell: UnixStream,
+    /// The client's doorbell, as the runtime waits for it.
+    doorbell: UnixStream,
     buffer: Box<[u8]>,
     /// The server has gone without a word.
     is_gone: bool,
     /// What the lane lives with.
-    session: Arc<Session>,
+    session: Arc<ShmSession>,
 }
 
 impl Wire {
@@ -56,17 +56,17 @@ impl Wire {
     ///
     /// # Errors
     /// When the runtime cannot wait for its socket.
-    pub fn lane(lane: Lane, session: Arc<Session>) -> io::Result<Wire> {
-        let bell = std::os::unix::net::UnixStream::from(lane.as_fd().try_clone_to_owned()?);
-        bell.set_nonblocking(true)?;
-        let bell = UnixStream::from_std(bell)?;
+    pub fn lane(lane: Lane, session: Arc<ShmSession>) -> io::Result<Wire> {
+        let doorbell = std::os::unix::net::UnixStream::from(lane.as_fd().try_clone_to_owned()?);
+        doorbell.set_nonblocking(true)?;
+        let doorbell = UnixStream::from_std(doorbell)?;
         let buffer = vec![0; READ_BYTES].into();
-        let lane = LaneWire { lane, bell, buffer, is_gone: false, session };
+        let lane = LaneWire { lane, doorbell, buffer, is_gone: false, session };
         Ok(Wire::Lane(Box::new(lane)))
     }
 
     /// Returns the session that the lane lives with, if it is one.
-    pub fn session(&self) -> Option<&Arc<Session>> {
+    pub fn session(&self) -> Option<&Arc<ShmSession>> {
         match self {
             Wire::Lane(lane) => Some(&lane.session),
             Wire::Unix(..) | Wire::Tcp(..) => None,
@@ -177,8 +177,8 @@ impl LaneWire {
             if self.is_gone {
                 return Poll::Ready(Err(ErrorKind::UnexpectedEof.into()));
             }
-            if self.lane.arm_bell(!out.is_empty())? {
-                ready!(self.poll_bell(context))?;
+            if self.lane.arm_doorbell(!out.is_empty())? {
+                ready!(self.poll_doorbell(context))?;
             }
         }
     }
@@ -196,12 +196,12 @@ impl LaneWire {
         }
     }
 
-    /// Takes the rings from the bell, where it has rung.
-    fn poll_bell(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.bell.poll_read_ready(context))?;
+    /// Takes the rings from the doorbell, where it has rung.
+    fn poll_doorbell(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.doorbell.poll_read_ready(context))?;
         let mut rings = [0; RINGS_MAX];
         loop {
-            match now(self.bell.try_read(&mut rings))? {
+            match now(self.doorbell.try_read(&mut rings))? {
                 Some(0) => {
                     self.is_gone = true;
                     return Poll::Ready(Ok(()));

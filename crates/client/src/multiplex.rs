@@ -80,7 +80,7 @@ struct Queue {
     /// The driver, where it sleeps.
     driver: Option<Waker>,
     /// Callers that wait until there is less in the queue, by their tickets.
-    crowd: BTreeMap<u64, Waker>,
+    space_waiters: BTreeMap<u64, Waker>,
     next_ticket: u64,
     /// How often bytes have come.
     received_count: u64,
@@ -93,26 +93,26 @@ struct Queue {
 struct Due {
     left: usize,
     replies: Vec<Reply>,
-    slot: Arc<Mutex<Slot>>,
+    state: Arc<Mutex<ResponseState>>,
 }
 
-/// Where a response finds its replies.
-enum Slot {
-    Empty(Option<Waker>),
-    Full(Result<Vec<Reply>, ClientError>),
+/// How far a response has come: where it finds its replies.
+enum ResponseState {
+    Pending(Option<Waker>),
+    Ready(Result<Vec<Reply>, ClientError>),
     /// Nobody waits any more.
     Dropped,
 }
 
-/// A caller's wait for room. Dropped, it leaves nothing behind.
-struct Turn<'a> {
+/// A caller's wait for space in the queue. Dropped, it leaves nothing behind.
+struct SpaceWait<'a> {
     queue: &'a Mutex<Queue>,
     ticket: Option<u64>,
 }
 
 /// The replies to requests, when they have come.
 #[must_use = "a response does nothing unless it is waited for"]
-pub struct Response(Arc<Mutex<Slot>>);
+pub struct Response(Arc<Mutex<ResponseState>>);
 
 /// What moves the bytes of one connection; ends with it. A runtime polls it beside the tasks that
 /// wait for responses.
@@ -154,24 +154,24 @@ impl Multiplexer {
         if let Some(end) = &queue.end {
             return Err(end.again());
         }
-        let slot = Arc::new(Mutex::new(match requests.len() {
-            0 => Slot::Full(Ok(Vec::new())),
-            _ => Slot::Empty(None),
+        let state = Arc::new(Mutex::new(match requests.len() {
+            0 => ResponseState::Ready(Ok(Vec::new())),
+            _ => ResponseState::Pending(None),
         }));
         for request in requests {
             encode_command(request, &mut queue.out);
         }
         let left = requests.len();
         if left > 0 {
-            queue.due.push_back(Due { left, replies: Vec::new(), slot: Arc::clone(&slot) });
+            queue.due.push_back(Due { left, replies: Vec::new(), state: Arc::clone(&state) });
         }
         wake_driver(queue);
-        Ok(Response(slot))
+        Ok(Response(state))
     }
 
     /// Waits until there is little enough in the queue for another caller.
-    pub async fn room(&self) {
-        Turn { queue: &self.handle.queue, ticket: None }.await;
+    pub async fn wait_for_space(&self) {
+        SpaceWait { queue: &self.handle.queue, ticket: None }.await;
     }
 
     /// Ends the connection: all that wait, and all that come later, fail with `error`.
@@ -211,19 +211,19 @@ impl Drop for Handle {
     }
 }
 
-impl Future for Turn<'_> {
+impl Future for SpaceWait<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut queue = lock(self.queue);
-        if queue.end.is_some() || !queue.is_crowded() {
+        if queue.end.is_some() || !queue.is_full() {
             return Poll::Ready(());
         }
         let ticket = *self.ticket.get_or_insert_with(|| {
             queue.next_ticket += 1;
             queue.next_ticket
         });
-        let replaced = queue.crowd.insert(ticket, context.waker().clone());
+        let replaced = queue.space_waiters.insert(ticket, context.waker().clone());
         // Outside of the lock, as a waker may be the last of its task.
         drop(queue);
         drop(replaced);
@@ -231,16 +231,16 @@ impl Future for Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for SpaceWait<'_> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        let left = lock(self.queue).crowd.remove(&ticket);
+        let left = lock(self.queue).space_waiters.remove(&ticket);
         drop(left);
     }
 }
 
 impl Queue {
-    fn is_crowded(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.out.len() >= QUEUED_BYTES_MAX || self.due.len() >= DUE_MAX
     }
 
@@ -251,27 +251,27 @@ impl Queue {
         };
         due.left -= 1;
         // What nobody waits for takes no memory meanwhile.
-        if Arc::strong_count(&due.slot) > 1 {
+        if Arc::strong_count(&due.state) > 1 {
             due.replies.push(reply);
         }
         if due.left > 0 {
             return Ok(None);
         }
         let due = self.due.pop_front().expect("it was looked at");
-        Ok(fill(&due.slot, Ok(due.replies)))
+        Ok(fill(&due.state, Ok(due.replies)))
     }
 }
 
-/// Puts `result` in `slot` and returns whom to wake.
-fn fill(slot: &Mutex<Slot>, result: Result<Vec<Reply>, ClientError>) -> Option<Waker> {
-    let mut slot = lock(slot);
-    match &mut *slot {
-        Slot::Empty(waker) => {
+/// Puts `result` in `state` and returns whom to wake.
+fn fill(state: &Mutex<ResponseState>, result: Result<Vec<Reply>, ClientError>) -> Option<Waker> {
+    let mut state = lock(state);
+    match &mut *state {
+        ResponseState::Pending(waker) => {
             let waker = waker.take();
-            *slot = Slot::Full(result);
+            *state = ResponseState::Ready(result);
             waker
         }
-        Slot::Full(_) | Slot::Dropped => None,
+        ResponseState::Ready(_) | ResponseState::Dropped => None,
     }
 }
 
@@ -281,21 +281,21 @@ impl Future for Response {
     /// # Panics
     /// When it has returned its replies before.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut slot = lock(&self.0);
-        match std::mem::replace(&mut *slot, Slot::Dropped) {
-            Slot::Full(result) => Poll::Ready(result),
-            Slot::Empty(_) => {
-                *slot = Slot::Empty(Some(context.waker().clone()));
+        let mut state = lock(&self.0);
+        match std::mem::replace(&mut *state, ResponseState::Dropped) {
+            ResponseState::Ready(result) => Poll::Ready(result),
+            ResponseState::Pending(_) => {
+                *state = ResponseState::Pending(Some(context.waker().clone()));
                 Poll::Pending
             }
-            Slot::Dropped => panic!("a response is waited for once"),
+            ResponseState::Dropped => panic!("a response is waited for once"),
         }
     }
 }
 
 impl Drop for Response {
     fn drop(&mut self) {
-        *lock(&self.0) = Slot::Dropped;
+        *lock(&self.0) = ResponseState::Dropped;
     }
 }
 
@@ -358,7 +358,7 @@ impl<D> Driver<D> {
         let mut delivered = Ok(());
         let mut queue = lock(&self.queue);
         queue.received_count += 1;
-        let was_crowded = queue.is_crowded();
+        let was_full = queue.is_full();
         while delivered.is_ok() {
             delivered = match self.replies.next() {
                 Ok(None) => break,
@@ -366,7 +366,7 @@ impl<D> Driver<D> {
                 Err(error) => Err(error.into()),
             };
         }
-        if was_crowded && !queue.is_crowded() {
+        if was_full && !queue.is_full() {
             wake_all(queue);
         } else {
             drop(queue);
@@ -416,16 +416,16 @@ fn end(queue: &Mutex<Queue>, error: &ClientError) {
     queue.out = Vec::new();
     let due = std::mem::take(&mut queue.due);
     wake_all(queue);
-    for waker in due.into_iter().filter_map(|due| fill(&due.slot, Err(error.again()))) {
+    for waker in due.into_iter().filter_map(|due| fill(&due.state, Err(error.again()))) {
         waker.wake();
     }
 }
 
-/// Lets all of the crowd look again, outside of the lock.
+/// Wakes all that wait for space, outside of the lock.
 fn wake_all(mut queue: MutexGuard<'_, Queue>) {
-    let crowd = std::mem::take(&mut queue.crowd);
+    let waiters = std::mem::take(&mut queue.space_waiters);
     drop(queue);
-    crowd.into_values().for_each(Waker::wake);
+    waiters.into_values().for_each(Waker::wake);
 }
 
 /// Wakes the driver where it sleeps, outside of the lock.

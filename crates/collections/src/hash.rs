@@ -1,11 +1,11 @@
 //! A hash: fields and their values, in one listpack while they are few and short, then in a table.
 
 use crate::blob::Blob;
+use crate::compact_limits::Rules;
 use crate::element::{Element, Needle};
+use crate::hash_table::{HashTable, Payload};
 use crate::heap_bytes;
-use crate::limits::Rules;
 use crate::listpack::{At, Listpack, SAFE_BYTES};
-use crate::table::{Payload, Table};
 
 /// Fields, each with a value.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub struct Hash {
 enum Body {
     /// Field, value, field, value.
     Small(Listpack),
-    Large(Box<Table<Pair>>),
+    Large(Box<HashTable<Pair>>),
 }
 
 /// A field and its value in one piece: the field's length first, seven bits a byte, lowest first.
@@ -75,7 +75,7 @@ impl Hash {
     pub fn memory_bytes(&self) -> u64 {
         match &self.body {
             Body::Small(pack) => pack.memory_bytes(),
-            Body::Large(table) => heap_bytes(size_of::<Table<Pair>>()) + table.memory_bytes(),
+            Body::Large(table) => heap_bytes(size_of::<HashTable<Pair>>()) + table.memory_bytes(),
         }
     }
 
@@ -202,7 +202,7 @@ impl Hash {
     /// Becomes a table.
     fn enlarge(&mut self, rules: &Rules) {
         let Body::Small(pack) = &self.body else { return };
-        let mut table = Table::default();
+        let mut table = HashTable::default();
         let mut parts = pack.iter();
         while let (Some(field), Some(value)) = (parts.next(), parts.next()) {
             field.with_bytes(|field| {
@@ -235,7 +235,7 @@ fn set_in_pack(pack: &mut Listpack, field: &[u8], value: &[u8]) -> bool {
     }
 }
 
-fn set_in_table(table: &mut Table<Pair>, field: &[u8], value: &[u8], rules: &Rules) -> bool {
+fn set_in_table(table: &mut HashTable<Pair>, field: &[u8], value: &[u8], rules: &Rules) -> bool {
     let hash = rules.hasher.hash(field);
     match table.find(hash, field) {
         Some(position) => {

@@ -1,9 +1,9 @@
 //! Values with several elements: lists, hashes, sets, sorted sets, each compact while it is small.
 //!
-//! *Layout*: `collection.rs` is any of them, `limits.rs` says how long each stays compact.
+//! *Layout*: `collection.rs` is any of them, `compact_limits.rs` says how long each stays compact.
 //! `list.rs`, `hash.rs`, `set.rs` and `sorted_set.rs` are the four types; `listpack.rs` and
-//! `intset.rs` are their compact forms, byte for byte Redis's; `table.rs` is the hash table of
-//! large ones, `order.rs` the order of large sorted sets. `element.rs` is one element as a compact
+//! `intset.rs` are their compact forms, byte for byte Redis's; `hash_table.rs` is the hash table of
+//! large ones, `score_tree.rs` the order of large sorted sets. `element.rs` is one element as a compact
 //! form stores it, `blob.rs` one in a table, `chunked.rs` an array that grows a piece at a time.
 //! *Invariants*: each knows the bytes of memory that it takes; no operation on a single element
 //! moves more than one compact form's bytes, however large the collection is; random numbers are
@@ -14,23 +14,23 @@
 mod blob;
 mod chunked;
 mod collection;
+mod compact_limits;
 mod element;
 mod hash;
+mod hash_table;
 mod intset;
-mod limits;
 mod list;
 mod listpack;
-mod order;
+mod score_tree;
 mod set;
 mod sorted_set;
-mod table;
 
 pub use chunked::Chunked;
 pub use collection::{Collection, CollectionEncoding};
+pub use compact_limits::{Limits, ListLimit, Rules};
 pub use element::Element;
 pub use hash::Hash;
 pub use intset::Intset;
-pub use limits::{Limits, ListLimit, Rules};
 pub use list::{End, List, Place};
 pub use listpack::Listpack;
 pub use set::Set;

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
+use crate::compact_limits::ListLimit;
 use crate::element::{Element, Needle};
 use crate::heap_bytes;
-use crate::limits::ListLimit;
 use crate::listpack::{At, Listpack};
 
 /// An end of a list.

@@ -1,12 +1,12 @@
 //! A set: integers in one block, or few short members in one listpack, then a table.
 
 use crate::blob::Blob;
+use crate::compact_limits::Rules;
 use crate::element::{Element, Needle, integer_of};
+use crate::hash_table::{HashTable, Payload};
 use crate::heap_bytes;
 use crate::intset::Intset;
-use crate::limits::Rules;
 use crate::listpack::{Listpack, SAFE_BYTES};
-use crate::table::{Payload, Table};
 
 /// Members, each once.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub struct Set {
 enum Body {
     Integers(Intset),
     Small(Listpack),
-    Large(Box<Table<Member>>),
+    Large(Box<HashTable<Member>>),
 }
 
 #[derive(Clone)]
@@ -113,7 +113,7 @@ impl Set {
         match &self.body {
             Body::Integers(set) => set.memory_bytes(),
             Body::Small(pack) => pack.memory_bytes(),
-            Body::Large(table) => heap_bytes(size_of::<Table<Member>>()) + table.memory_bytes(),
+            Body::Large(table) => heap_bytes(size_of::<HashTable<Member>>()) + table.memory_bytes(),
         }
     }
 
@@ -278,7 +278,7 @@ impl Set {
 
     /// Becomes a table.
     fn enlarge(&mut self, rules: &Rules) {
-        let mut table = Table::default();
+        let mut table = HashTable::default();
         self.for_each(|member| {
             member.with_bytes(|bytes| {
                 table.insert(rules.hasher.hash(bytes), Member(Blob::of(&[bytes])));

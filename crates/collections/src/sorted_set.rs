@@ -6,12 +6,12 @@ use std::cmp::Ordering;
 use base::number_text::{DoubleText, IntegerText};
 
 use crate::blob::Blob;
+use crate::compact_limits::Rules;
 use crate::element::{Element, Needle};
+use crate::hash_table::{HashTable, Payload};
 use crate::heap_bytes;
-use crate::limits::Rules;
 use crate::listpack::{At, Listpack, SAFE_BYTES};
-use crate::order::{Item, Order};
-use crate::table::{Payload, Table};
+use crate::score_tree::{Item, ScoreTree};
 
 /// Members, each with a score that is a number, in the order of scores and then of bytes.
 #[derive(Clone)]
@@ -28,8 +28,8 @@ enum Body {
 
 #[derive(Clone, Default)]
 struct Large {
-    table: Table<Scored>,
-    order: Order,
+    table: HashTable<Scored>,
+    tree: ScoreTree,
 }
 
 #[derive(Clone)]
@@ -116,7 +116,7 @@ impl SortedSet {
             Body::Small(pack) => pack.memory_bytes(),
             Body::Large(large) => {
                 let own = heap_bytes(size_of::<Large>());
-                own + large.table.memory_bytes() + large.order.memory_bytes()
+                own + large.table.memory_bytes() + large.tree.memory_bytes()
             }
         }
     }
@@ -188,7 +188,7 @@ impl SortedSet {
             }
             Body::Large(large) => {
                 for _ in 0..count.min(large.table.len().saturating_sub(start)) {
-                    let item = large.order.remove_at(start);
+                    let item = large.tree.remove_at(start);
                     large.forget(item.position as usize);
                 }
             }
@@ -209,7 +209,7 @@ impl SortedSet {
                 let position = large.table.find(rules.hasher.hash(member), member)?;
                 let score = large.table.get(position).score;
                 let order = order(&large.table, score, member);
-                Some((large.order.partition_point(|item| order(item).is_lt()), score))
+                Some((large.tree.partition_point(|item| order(item).is_lt()), score))
             }
         }
     }
@@ -221,7 +221,7 @@ impl SortedSet {
             Body::Small(pack) => {
                 pairs(pack).take_while(|(one, score)| is_before(*one, *score)).count()
             }
-            Body::Large(large) => large.order.partition_point(|item| {
+            Body::Large(large) => large.tree.partition_point(|item| {
                 let member = large.table.get(item.position as usize).member.bytes();
                 is_before(Element::Bytes(member), item.score)
             }),
@@ -257,8 +257,8 @@ impl SortedSet {
                     visit(Element::Bytes(member), item.score);
                 };
                 match direction {
-                    Direction::Up => large.order.for_each(start, count, &mut visit),
-                    Direction::Down => large.order.for_each_back(start, count, &mut visit),
+                    Direction::Up => large.tree.for_each(start, count, &mut visit),
+                    Direction::Down => large.tree.for_each_back(start, count, &mut visit),
                 }
             }
         }
@@ -309,22 +309,22 @@ impl Large {
         let Some(position) = self.table.find(hash, member) else {
             let scored = Scored { score, member: Blob::of(&[member]) };
             let position = self.table.insert(hash, scored) as u32;
-            self.order.insert(Item { score, position }, &order(&self.table, score, member));
+            self.tree.insert(Item { score, position }, &order(&self.table, score, member));
             return None;
         };
         let old = self.table.get(position).score;
         if old != score {
-            self.order.remove(&order(&self.table, old, member));
+            self.tree.remove(&order(&self.table, old, member));
             self.table.change(position, |scored| scored.score = score);
             let item = Item { score, position: position as u32 };
-            self.order.insert(item, &order(&self.table, score, member));
+            self.tree.insert(item, &order(&self.table, score, member));
         }
         Some(old)
     }
 
     fn remove(&mut self, position: usize) -> f64 {
         let Scored { score, member } = self.table.get(position);
-        self.order.remove(&order(&self.table, *score, member.bytes()));
+        self.tree.remove(&order(&self.table, *score, member.bytes()));
         self.forget(position)
     }
 
@@ -336,7 +336,7 @@ impl Large {
             // The last entry takes the place that becomes free.
             let Scored { score, member } = self.table.get(last);
             let order = order(&self.table, *score, member.bytes());
-            self.order.renumber(position as u32, &order);
+            self.tree.renumber(position as u32, &order);
         }
         self.table.remove(position).score
     }
@@ -344,7 +344,7 @@ impl Large {
 
 /// Returns the comparison of an item with (`score`, `member`).
 #[inline]
-fn order(table: &Table<Scored>, score: f64, member: &[u8]) -> impl Fn(&Item) -> Ordering {
+fn order(table: &HashTable<Scored>, score: f64, member: &[u8]) -> impl Fn(&Item) -> Ordering {
     move |item| {
         let of_scores = item.score.partial_cmp(&score).expect("scores are numbers");
         of_scores.then_with(|| table.get(item.position as usize).member.bytes().cmp(member))

@@ -41,7 +41,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Makes all effects from now on one record; its changes may pass the memory limit.
     pub fn begin_atomic(&mut self) {
-        assert!(!self.is_atomic, "a guard makes one record at most");
+        assert!(!self.is_atomic, "the record before has ended");
         self.is_atomic = true;
         self.overshoot_bytes_max = u64::MAX;
         self.growth_bytes_max = u64::MAX;

@@ -4,17 +4,17 @@
 //! end belongs to one thread.
 
 mod doorbell;
-mod layout;
-mod memory;
-mod shared;
+mod lane_layout;
+mod lane_memory;
+mod shared_lane;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use doorbell::{BY_SOCKET, NEWS, ROOM, arm, claim, disarm};
-pub use layout::{HEADER_BYTES, LaneError, LaneShape, RING_BYTES_MAX, RING_BYTES_MIN};
-pub use memory::{Cell, HeapLane, LaneMemory, SwapWord};
-pub use shared::SharedLane;
+pub use lane_layout::{HEADER_BYTES, LaneError, LaneShape, RING_BYTES_MAX, RING_BYTES_MIN};
+pub use lane_memory::{Cell, HeapLane, LaneMemory, SwapWord};
+pub use shared_lane::SharedLane;
 pub use stream::{Reader, Ring, Writer};
 
 use std::sync::atomic::Ordering;
@@ -22,9 +22,9 @@ use std::time::Duration;
 
 use arena::facade::AtomicWord;
 
-use layout::{
-    CLIENT_STATE_AT, CLOSED_AT, LOOKS_AT, REPLY_HEAD_AT, REPLY_TAIL_AT, REQUEST_HEAD_AT,
-    REQUEST_TAIL_AT, SERVER_STATE_AT,
+use lane_layout::{
+    CLIENT_STATE_AT, CLOSED_AT, REPLY_HEAD_AT, REPLY_TAIL_AT, REQUEST_HEAD_AT, REQUEST_TAIL_AT,
+    SERVER_STATE_AT, SPIN_US_AT,
 };
 
 /// Which end of a lane.
@@ -141,14 +141,14 @@ impl<M: LaneMemory> LaneEnd<M> {
     pub fn set_look_limit(&self, limit: Duration) {
         debug_assert_eq!(self.side, Side::Server, "the server says whom it looks for");
         let microseconds = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
-        self.memory.header()[LOOKS_AT].store(microseconds, Ordering::Relaxed);
+        self.memory.header()[SPIN_US_AT].store(microseconds, Ordering::Relaxed);
     }
 
     /// Returns for how long the server looks for what this client does next; zero when it sleeps
     /// at once.
     #[inline]
     pub fn look_limit(&self) -> Duration {
-        Duration::from_micros(self.memory.header()[LOOKS_AT].load(Ordering::Relaxed))
+        Duration::from_micros(self.memory.header()[SPIN_US_AT].load(Ordering::Relaxed))
     }
 
     /// Says that this side is awake.

@@ -88,7 +88,7 @@ fn cells(count: usize) -> Arc<Vec<Plain>> {
 }
 
 /// A writer puts two frames of one word into a ring that holds one at a time; the reader gets them
-/// in order and whole. `looks` bounds how often each side looks.
+/// in order and whole. Each side tries twice.
 fn stream_model<const WRITER: u8, const READER: u8>() {
     loom::model(|| {
         let (tail, head) = (Word::<WRITER>::new(0), Word::<WRITER>::new(0));

@@ -107,7 +107,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("shm|segments", "Forebay's own"),
     ("shm|take", "Forebay's own"),
     ("shm|upload", "Forebay's own"),
-    ("shutdown", "hostile/lifetime.rs has it; the server would be gone"),
+    ("shutdown", "hostile/start_and_stop.rs has it; the server would be gone"),
     ("spop", "takes members by chance; compat/scripts has it where there is one to take"),
     ("slowlog|get", "shows what the server saw; compat/observation.rs compares its entries"),
     ("slowlog|len", "tells what the server saw"),

@@ -43,7 +43,7 @@ impl UploadClient {
     pub fn upload(&self, value: &[u8]) -> Option<u64> {
         let length = value.len() as u64;
         let offset = self.uploader(&self.arena).allocate(length).ok()?;
-        self.memory.room(offset, length).expect("nobody has it").copy_from_slice(value);
+        self.memory.buffer(offset, length).expect("nobody has it").copy_from_slice(value);
         Some(offset)
     }
 }

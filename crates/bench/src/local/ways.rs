@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use client::{Client, Lane, Mode, Room, Uploads};
+use client::{Client, Lane, Mode, UploadBuffer, Uploads};
 use resp::Value;
 
 use crate::target::Target;
@@ -202,7 +202,7 @@ pub fn size_name(bytes: usize) -> String {
 
 /// Where the servers are.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct Targets {
     /// The URL of the server for clients that map its memory.
     pub url: String,
     /// Lanes of the server.
@@ -215,7 +215,7 @@ pub struct Places {
     pub other: Target,
 }
 
-impl Places {
+impl Targets {
     fn target(&self, way: Way) -> &Target {
         match way {
             Way::Lane => &self.shm,
@@ -264,28 +264,28 @@ pub struct Slice {
 }
 
 /// The clients, each a thread.
-pub struct Crew {
-    orders: Vec<Sender<(Row, Duration)>>,
+pub struct ClientThreads {
+    tasks: Vec<Sender<(Row, Duration)>>,
     slices: Receiver<anyhow::Result<Slice>>,
 }
 
-impl Crew {
-    /// Starts `count` clients of the servers at `places`. They end with what is returned.
-    pub fn start(count: usize, places: &Places) -> Crew {
+impl ClientThreads {
+    /// Starts `count` clients of the servers at `targets`. They end with what is returned.
+    pub fn start(count: usize, targets: &Targets) -> ClientThreads {
         let (sender, slices) = channel();
         let start = |index| {
-            let (orders, waiting) = channel::<(Row, Duration)>();
-            let (sender, mut seat) = (sender.clone(), Seat::new(index, places.clone()));
+            let (tasks, waiting) = channel::<(Row, Duration)>();
+            let (sender, mut client) = (sender.clone(), ClientThread::new(index, targets.clone()));
             thread::spawn(move || {
                 for (row, slice) in waiting {
-                    if sender.send(seat.run(&row, slice)).is_err() {
+                    if sender.send(client.run(&row, slice)).is_err() {
                         return;
                     }
                 }
             });
-            orders
+            tasks
         };
-        Crew { orders: (0..count).map(start).collect(), slices }
+        ClientThreads { tasks: (0..count).map(start).collect(), slices }
     }
 
     /// Performs `row` for `time`, by as many clients as it says at once.
@@ -293,8 +293,8 @@ impl Crew {
     /// # Errors
     /// When an operation fails or returns something else than what was stored.
     pub fn run(&self, row: &Row, time: Duration) -> anyhow::Result<Vec<Slice>> {
-        for orders in &self.orders[..row.clients] {
-            orders.send((*row, time)).ok().context("a client has ended")?;
+        for tasks in &self.tasks[..row.clients] {
+            tasks.send((*row, time)).ok().context("a client has ended")?;
         }
         // All are heard of, so that none works on beside what follows.
         let slices: Vec<_> = self.slices.iter().take(row.clients).collect();
@@ -304,9 +304,9 @@ impl Crew {
 }
 
 /// One client with its connections.
-struct Seat {
+struct ClientThread {
     index: usize,
-    places: Places,
+    targets: Targets,
     client: Option<Client>,
     wires: HashMap<Way, Wire>,
     uploader: Option<Uploader>,
@@ -316,11 +316,11 @@ struct Seat {
     value: Vec<u8>,
 }
 
-impl Seat {
-    fn new(index: usize, places: Places) -> Seat {
+impl ClientThread {
+    fn new(index: usize, targets: Targets) -> ClientThread {
         let (buffer, value) = (Vec::new(), Vec::new());
         let wires = HashMap::new();
-        Seat { index, places, client: None, wires, uploader: None, buffer, value }
+        ClientThread { index, targets, client: None, wires, uploader: None, buffer, value }
     }
 
     fn run(&mut self, row: &Row, time: Duration) -> anyhow::Result<Slice> {
@@ -331,14 +331,14 @@ impl Seat {
         let mut samples = Vec::with_capacity(1 << 17);
         if row.way.is_asked() {
             if !self.wires.contains_key(&row.way) {
-                self.wires.insert(row.way, Wire::connect(self.places.target(row.way))?);
+                self.wires.insert(row.way, Wire::connect(self.targets.target(row.way))?);
             }
         } else if self.client.is_none() {
-            self.client = Some(Client::connect(&self.places.url)?);
+            self.client = Some(Client::connect(&self.targets.url)?);
         }
         if row.way.upload_mode().is_some() {
             if self.uploader.is_none() {
-                self.uploader = Some(Uploader::new(&self.places.shm)?);
+                self.uploader = Some(Uploader::new(&self.targets.shm)?);
             }
             let uploader = self.uploader.as_mut().expect("it was made just now");
             uploader.prepare(row.bytes as u64)?;
@@ -407,12 +407,12 @@ impl Seat {
 }
 
 /// What puts values by upload, as a client does that knows the size of its next value: a round trip
-/// stores a value and asks for room for the next.
+/// stores a value and asks for a buffer for the next.
 struct Uploader {
     lane: Lane,
     uploads: Uploads,
-    /// Room for the next value, and its size.
-    room: Option<(Room, u64)>,
+    /// The buffer of the next value, and its size.
+    buffer: Option<(UploadBuffer, u64)>,
 }
 
 /// The upload memory of a client: a value of 4 MiB that is replaced while the next one is written,
@@ -423,34 +423,34 @@ impl Uploader {
     fn new(target: &Target) -> anyhow::Result<Uploader> {
         let lane = target.lane(None)?;
         let uploads = lane.uploads(UPLOAD_BYTES)?;
-        Ok(Uploader { lane, uploads, room: None })
+        Ok(Uploader { lane, uploads, buffer: None })
     }
 
-    /// Sees to it that there is room for a value of `bytes`.
+    /// Sees to it that there is a buffer for a value of `bytes`.
     fn prepare(&mut self, bytes: u64) -> anyhow::Result<()> {
-        if self.room.as_ref().is_some_and(|(_, size)| *size == bytes) {
+        if self.buffer.as_ref().is_some_and(|(_, size)| *size == bytes) {
             return Ok(());
         }
         let lane = &mut self.lane;
-        if let Some((room, _)) = self.room.take() {
-            let offset = room.offset();
-            drop(room);
+        if let Some((buffer, _)) = self.buffer.take() {
+            let offset = buffer.offset();
+            drop(buffer);
             self.uploads.give_back(offset, |requests| lane.pipeline(requests))?;
         }
-        let room = self.uploads.allocate(bytes, |requests| lane.pipeline(requests))?;
-        self.room = Some((room, bytes));
+        let buffer = self.uploads.allocate(bytes, |requests| lane.pipeline(requests))?;
+        self.buffer = Some((buffer, bytes));
         Ok(())
     }
 
     fn put(&mut self, mode: Mode, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
-        let (mut room, bytes) = self.room.take().context("no room was prepared")?;
-        let mode = self.lane.fill(&mut room, value, mode, key)?;
+        let (mut buffer, bytes) = self.buffer.take().context("no buffer was prepared")?;
+        let mode = self.lane.fill(&mut buffer, value, mode, key)?;
         let (lane, target) = (&mut self.lane, (key, &[][..]));
         let send = |requests: &[&[&[u8]]]| lane.pipeline(requests);
         let (reply, next) =
-            self.uploads.commit((room, value.len() as u64), mode, target, bytes, send)?;
+            self.uploads.commit((buffer, value.len() as u64), mode, target, bytes, send)?;
         ensure!(matches!(reply, Value::Simple(_)), "COMMIT replied {reply:?}");
-        self.room = next.map(|room| (room, bytes));
+        self.buffer = next.map(|buffer| (buffer, bytes));
         Ok(())
     }
 }

@@ -84,7 +84,7 @@ struct Caller {
     expected: Vec<Reply>,
 }
 
-struct World {
+struct Fixture {
     random: Prng,
     pipe: Pipe,
     multiplexer: Multiplexer,
@@ -95,11 +95,11 @@ struct World {
     answered: usize,
 }
 
-impl World {
-    fn new(seed: u64) -> World {
+impl Fixture {
+    fn new(seed: u64) -> Fixture {
         let pipe = Pipe::default();
         let (multiplexer, driver) = Multiplexer::new(pipe.clone());
-        World {
+        Fixture {
             random: Prng::new(seed),
             pipe,
             multiplexer,
@@ -208,58 +208,58 @@ fn next_request(bytes: &[u8]) -> Option<(usize, Vec<u8>)> {
 fn callers_that_come_and_go_each_get_their_own_replies() {
     let mut answered = 0;
     for seed in 0..300 {
-        let mut world = World::new(seed);
+        let mut fixture = Fixture::new(seed);
         for _ in 0..200 {
-            world.step();
+            fixture.step();
         }
         // Whoever has not gone is answered, by wakes alone.
         for _ in 0..2000 {
-            if world.callers.is_empty() {
+            if fixture.callers.is_empty() {
                 break;
             }
-            world.pipe.change(|pipe| pipe.room = 64);
-            world.serve(usize::MAX);
-            world.poll_all();
+            fixture.pipe.change(|pipe| pipe.room = 64);
+            fixture.serve(usize::MAX);
+            fixture.poll_all();
         }
-        assert!(world.callers.is_empty(), "seed {seed}: {} wait for ever", world.callers.len());
-        answered += world.answered;
+        assert!(fixture.callers.is_empty(), "seed {seed}: {} wait for ever", fixture.callers.len());
+        answered += fixture.answered;
     }
     assert!(answered > 5000, "{answered}");
 }
 
 #[test]
 fn all_that_wait_are_told_of_the_end_and_so_are_later_ones() {
-    let mut world = World::new(1);
+    let mut fixture = Fixture::new(1);
     for _ in 0..3 {
-        let response = world.multiplexer.send(&[&[b"PING"]]).expect("it is connected");
-        world.callers.push(Caller { flag: Flag::woken(), response, expected: Vec::new() });
+        let response = fixture.multiplexer.send(&[&[b"PING"]]).expect("it is connected");
+        fixture.callers.push(Caller { flag: Flag::woken(), response, expected: Vec::new() });
     }
-    world.poll_all();
-    world.pipe.change(|pipe| pipe.is_cut = true);
-    assert!(world.driver_flag.take());
+    fixture.poll_all();
+    fixture.pipe.change(|pipe| pipe.is_cut = true);
+    assert!(fixture.driver_flag.take());
     let waker = Waker::noop();
     let mut context = Context::from_waker(waker);
-    assert!(Pin::new(&mut world.driver).poll(&mut context).is_ready());
-    for caller in &mut world.callers {
+    assert!(Pin::new(&mut fixture.driver).poll(&mut context).is_ready());
+    for caller in &mut fixture.callers {
         assert!(caller.flag.take(), "it is woken");
         let polled = Pin::new(&mut caller.response).poll(&mut context);
         assert!(matches!(polled, Poll::Ready(Err(ClientError::Broken(_)))), "{polled:?}");
     }
-    assert!(world.multiplexer.is_over());
-    assert!(matches!(world.multiplexer.send(&[&[b"PING"]]), Err(ClientError::Broken(_))));
+    assert!(fixture.multiplexer.is_over());
+    assert!(matches!(fixture.multiplexer.send(&[&[b"PING"]]), Err(ClientError::Broken(_))));
 }
 
 #[test]
 fn connection_ends_with_its_last_caller_and_with_its_driver() {
-    let mut world = World::new(1);
-    let other = world.multiplexer.clone();
-    world.poll_all();
-    world.multiplexer = Multiplexer::new(Pipe::default()).0;
-    assert!(!world.driver_flag.take(), "a clone is left");
+    let mut fixture = Fixture::new(1);
+    let other = fixture.multiplexer.clone();
+    fixture.poll_all();
+    fixture.multiplexer = Multiplexer::new(Pipe::default()).0;
+    assert!(!fixture.driver_flag.take(), "a clone is left");
     drop(other);
-    assert!(world.driver_flag.take());
+    assert!(fixture.driver_flag.take());
     let mut context = Context::from_waker(Waker::noop());
-    assert!(Pin::new(&mut world.driver).poll(&mut context).is_ready());
+    assert!(Pin::new(&mut fixture.driver).poll(&mut context).is_ready());
 
     let (multiplexer, driver) = Multiplexer::new(Pipe::default());
     let mut response = multiplexer.send(&[&[b"PING"]]).expect("it is connected");
@@ -270,27 +270,27 @@ fn connection_ends_with_its_last_caller_and_with_its_driver() {
 
 #[test]
 fn callers_wait_while_the_queue_is_full() {
-    let mut world = World::new(1);
+    let mut fixture = Fixture::new(1);
     let large = vec![7; QUEUED_BYTES_MAX];
-    let response = world.multiplexer.send(&[&[b"ECHO", &large]]).expect("it is connected");
-    world.callers.push(Caller {
+    let response = fixture.multiplexer.send(&[&[b"ECHO", &large]]).expect("it is connected");
+    fixture.callers.push(Caller {
         flag: Flag::woken(),
         response,
         expected: vec![Reply::Bulk(large)],
     });
-    let multiplexer = world.multiplexer.clone();
-    let mut room = Box::pin(multiplexer.room());
+    let multiplexer = fixture.multiplexer.clone();
+    let mut space = Box::pin(multiplexer.wait_for_space());
     let flag = Flag::woken();
     let waker = Arc::clone(&flag).into();
-    assert!(flag.take() && room.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    world.poll_all();
+    assert!(flag.take() && space.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    fixture.poll_all();
     assert!(flag.take(), "the driver has taken what was queued");
-    assert!(room.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+    assert!(space.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
 }
 
 #[test]
 fn what_has_no_reply_of_its_own_is_not_sent() {
-    let world = World::new(1);
+    let fixture = Fixture::new(1);
     let refused: [&[&[u8]]; 5] = [
         &[],
         &[b"monitor"],
@@ -299,57 +299,57 @@ fn what_has_no_reply_of_its_own_is_not_sent() {
         &[b"PSYNC", b"?", b"-1"],
     ];
     for request in refused {
-        let sent = world.multiplexer.send(&[&[b"PING"], request]);
+        let sent = fixture.multiplexer.send(&[&[b"PING"], request]);
         assert!(matches!(sent, Err(ClientError::Unsupported(_))), "{request:?}");
     }
-    assert!(lock(&world.multiplexer.handle.queue).out.is_empty());
-    assert!(world.multiplexer.send(&[&[b"CLIENT", b"ID"]]).is_ok());
+    assert!(lock(&fixture.multiplexer.handle.queue).out.is_empty());
+    assert!(fixture.multiplexer.send(&[&[b"CLIENT", b"ID"]]).is_ok());
 }
 
 #[test]
 fn callers_that_stop_waiting_for_room_leave_nothing_behind() {
-    let world = World::new(1);
+    let fixture = Fixture::new(1);
     let large = vec![7; QUEUED_BYTES_MAX];
-    let _response = world.multiplexer.send(&[&[b"ECHO", &large]]).expect("it is connected");
-    let crowd_size = || lock(&world.multiplexer.handle.queue).crowd.len();
+    let _response = fixture.multiplexer.send(&[&[b"ECHO", &large]]).expect("it is connected");
+    let waiter_count = || lock(&fixture.multiplexer.handle.queue).space_waiters.len();
     let mut waiting = Vec::new();
     for _ in 0..100 {
-        let mut room = Box::pin(world.multiplexer.room());
+        let mut space = Box::pin(fixture.multiplexer.wait_for_space());
         for _ in 0..2 {
             let waker = Flag::woken().into();
-            assert!(room.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            assert!(space.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         }
-        waiting.push(room);
+        waiting.push(space);
     }
-    assert_eq!(crowd_size(), 100, "each waits once");
+    assert_eq!(waiter_count(), 100, "each waits once");
     waiting.truncate(1);
-    assert_eq!(crowd_size(), 1);
+    assert_eq!(waiter_count(), 1);
     drop(waiting);
-    assert_eq!(crowd_size(), 0);
+    assert_eq!(waiter_count(), 0);
 }
 
 #[test]
 fn connection_that_is_ended_fails_who_waits_and_releases_its_driver() {
-    let mut world = World::new(1);
-    let mut response = world.multiplexer.send(&[&[b"PING"]]).expect("it is connected");
-    world.poll_all();
-    world.multiplexer.end(&ClientError::TimedOut);
-    assert!(world.driver_flag.take(), "it is woken");
+    let mut fixture = Fixture::new(1);
+    let mut response = fixture.multiplexer.send(&[&[b"PING"]]).expect("it is connected");
+    fixture.poll_all();
+    fixture.multiplexer.end(&ClientError::TimedOut);
+    assert!(fixture.driver_flag.take(), "it is woken");
     let mut context = Context::from_waker(Waker::noop());
     let polled = Pin::new(&mut response).poll(&mut context);
     assert!(matches!(polled, Poll::Ready(Err(ClientError::TimedOut))), "{polled:?}");
-    assert!(Pin::new(&mut world.driver).poll(&mut context).is_ready());
-    assert!(matches!(world.multiplexer.send(&[&[b"PING"]]), Err(ClientError::TimedOut)));
+    assert!(Pin::new(&mut fixture.driver).poll(&mut context).is_ready());
+    assert!(matches!(fixture.multiplexer.send(&[&[b"PING"]]), Err(ClientError::TimedOut)));
 }
 
 #[test]
 fn silence_is_told_from_slowness() {
-    let mut world = World::new(1);
-    let _response = world.multiplexer.send(&[&[b"PING"]]).expect("it is connected");
-    world.pipe.change(|pipe| pipe.room = 100);
-    world.poll_all();
-    assert_eq!(world.multiplexer.received_count(), 0);
-    world.pipe.change(|pipe| pipe.to_client.extend_from_slice(b"+PO"));
-    world.poll_all();
-    assert_eq!(world.multiplexer.received_count(), 1, "a part of a reply is a word");
+    let mut fixture = Fixture::new(1);
+    let _response = fixture.multiplexer.send(&[&[b"PING"]]).expect("it is connected");
+    fixture.pipe.change(|pipe| pipe.room = 100);
+    fixture.poll_all();
+    assert_eq!(fixture.multiplexer.received_count(), 0);
+    fixture.pipe.change(|pipe| pipe.to_client.extend_from_slice(b"+PO"));
+    fixture.poll_all();
+    assert_eq!(fixture.multiplexer.received_count(), 1, "a part of a reply is a word");
 }

@@ -18,7 +18,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::memory::SwapWord;
+use super::lane_memory::SwapWord;
 
 /// Wake me when there is something to read.
 pub const NEWS: u64 = 1;

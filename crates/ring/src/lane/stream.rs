@@ -21,8 +21,8 @@ use std::sync::atomic::Ordering;
 
 use arena::facade::AtomicWord;
 
-use super::layout::LaneError;
-use super::memory::Cell;
+use super::lane_layout::LaneError;
+use super::lane_memory::Cell;
 
 /// The bytes of a frame header, and what a frame is a multiple of.
 const WORD_BYTES: u64 = 8;

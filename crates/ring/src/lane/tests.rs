@@ -6,7 +6,7 @@ use std::thread;
 
 use base::prng::Prng;
 
-use super::layout::{REPLY_HEAD_AT, REQUEST_TAIL_AT};
+use super::lane_layout::{REPLY_HEAD_AT, REQUEST_TAIL_AT};
 use super::*;
 
 fn shape() -> LaneShape {

@@ -5,12 +5,12 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use resp::Value as Reply;
-use ring::Room;
+use ring::UploadBuffer;
 
 use crate::error::AttachError;
-use crate::lane::Lane;
-use crate::session::Session;
-use crate::uploads::{Commit, Mode, Uploads};
+use crate::lane_connection::Lane;
+use crate::session_uploads::{Commit, Mode, Uploads};
+use crate::shm_session::ShmSession;
 
 /// Values of this size and more are written to upload memory, below it they are sent: a value of 16
 /// KiB passes through a lane about as fast, one of 64 KiB takes nearly twice as long. Measured in
@@ -19,72 +19,72 @@ pub const UPLOAD_BYTES_MIN: usize = 32 * 1024;
 /// So many bytes of such values are put by SET before memory is made for them. That is whole
 /// segments, up to 64 MiB each, which the server and this process touch, and which count in full
 /// towards the server's limit: too much for a client that puts a few.
-const PATIENCE_FIRST: u64 = 1 << 20;
+const BYTES_UNTIL_EXTEND_FIRST: u64 = 1 << 20;
 /// So many bytes are put by SET before the server is asked again, where it has made none.
-const PATIENCE_LATER: u64 = 64 << 20;
-/// Rooms that are kept for the next values. Those of creations that were dropped come on top, until
-/// the next is asked for; the server allows 1024 in all.
+const BYTES_UNTIL_EXTEND_RETRY: u64 = 64 << 20;
+/// Buffers that are kept for the next values. Those of creations that were dropped come on top,
+/// until the next is asked for; the server allows 1024 in all.
 const SPARES_MAX: usize = 8;
 /// The least memory that is made at once.
 const RUN_BYTES_MIN: u64 = 16 << 20;
 
-/// The rooms of one session.
-pub struct Rooms {
+/// The upload buffers of one session.
+pub struct UploadBuffers {
     state: Mutex<State>,
 }
 
 struct State {
     /// The one used last is the last.
-    spares: Vec<Room>,
-    /// Bytes that find no room and are sent, before more memory is made.
-    patience: u64,
+    spares: Vec<UploadBuffer>,
+    /// Bytes that find no buffer and are sent, before more memory is made.
+    bytes_until_extend: u64,
 }
 
 /// Bytes of upload memory that become a value; dropped before, they are kept for another.
 pub struct Upload {
     /// Absent once it is committed.
-    room: Option<Room>,
+    buffer: Option<UploadBuffer>,
     length: usize,
-    session: Arc<Session>,
+    session: Arc<ShmSession>,
 }
 
 /// An upload that the server is asked to store.
 pub struct Storing {
     commit: Commit,
-    session: Arc<Session>,
+    session: Arc<ShmSession>,
 }
 
 impl Upload {
-    /// Returns room for `length` bytes in the memory of `session` that is there already: nobody is
-    /// asked.
-    pub fn spare(session: &Arc<Session>, length: usize, mode: Mode) -> Option<Upload> {
-        let mut state = session.rooms().state();
+    /// Returns a buffer of `length` bytes in the memory of `session` that is there already: the
+    /// server is not asked.
+    pub fn spare(session: &Arc<ShmSession>, length: usize, mode: Mode) -> Option<Upload> {
+        let mut state = session.upload_buffers().state();
         // More of them, and some are to be given back.
-        let room = (state.spares.len() <= SPARES_MAX).then(|| state.take(length, mode)).flatten();
-        room.map(|room| Upload::new(session, length, room))
+        let buffer = (state.spares.len() <= SPARES_MAX).then(|| state.take(length, mode)).flatten();
+        buffer.map(|buffer| Upload::new(session, length, buffer))
     }
 
-    /// Returns room for `length` bytes in the memory of `session`, which `send` asks for; `None`
+    /// Returns a buffer of `length` bytes in the memory of `session`, which `send` asks for; `None`
     /// where the server gives none, or it is not worth it.
     ///
     /// # Errors
     /// When `send` fails, or the session's connection.
     pub fn allocate(
-        session: &Arc<Session>,
+        session: &Arc<ShmSession>,
         length: usize,
         mode: Mode,
         send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
     ) -> Result<Option<Upload>, AttachError> {
-        let room = session.rooms().allocate(session, length, mode, send)?;
-        Ok(room.map(|room| Upload::new(session, length, room)))
+        let buffer = session.upload_buffers().allocate(session, length, mode, send)?;
+        Ok(buffer.map(|buffer| Upload::new(session, length, buffer)))
     }
 
-    fn new(session: &Arc<Session>, length: usize, room: Room) -> Upload {
-        Upload { room: Some(room), length, session: Arc::clone(session) }
+    fn new(session: &Arc<ShmSession>, length: usize, buffer: UploadBuffer) -> Upload {
+        Upload { buffer: Some(buffer), length, session: Arc::clone(session) }
     }
 
     /// Returns whether it is of `session`.
-    pub fn is_of(&self, session: &Arc<Session>) -> bool {
+    pub fn is_of(&self, session: &Arc<ShmSession>) -> bool {
         Arc::ptr_eq(&self.session, session)
     }
 
@@ -94,22 +94,23 @@ impl Upload {
     /// # Errors
     /// As [`Lane::fill`].
     pub fn fill(&mut self, lane: &mut Lane, value: &[u8], key: &[u8]) -> Result<Mode, AttachError> {
-        let room = self.room.as_mut().expect("it has not been committed");
-        lane.fill(room, value, Mode::Copy, key)
+        let buffer = self.buffer.as_mut().expect("it has not been committed");
+        lane.fill(buffer, value, Mode::Copy, key)
     }
 
-    /// Returns what stores it: where it is with [`Mode::Adopt`], if the server allows that. Room
-    /// for the next value of its size is asked for along with it: a value costs one round trip.
+    /// Returns what stores it: where it is with [`Mode::Adopt`], if the server allows that. A
+    /// buffer for the next value of its size is asked for along with it: a value costs one round
+    /// trip.
     pub fn store(mut self, mode: Mode) -> Storing {
-        let room = self.room.take().expect("it is committed once");
+        let buffer = self.buffer.take().expect("it is committed once");
         let session = Arc::clone(&self.session);
         let mode = match mode {
             Mode::Adopt if !session.uploads().may_adopt() => Mode::Copy,
             mode => mode,
         };
-        let is_full = session.rooms().state().spares.len() >= SPARES_MAX;
-        let next = if is_full { 0 } else { room.len() as u64 };
-        Storing { commit: Commit::new((room, self.length as u64), mode, next), session }
+        let is_full = session.upload_buffers().state().spares.len() >= SPARES_MAX;
+        let next = if is_full { 0 } else { buffer.len() as u64 };
+        Storing { commit: Commit::new((buffer, self.length as u64), mode, next), session }
     }
 }
 
@@ -128,7 +129,7 @@ impl Storing {
         let uploads = self.session.uploads();
         let committed = uploads.committed(&self.commit, replies)?;
         let left = if committed.stored.is_err() { uploads.refused(&self.commit) } else { None };
-        self.session.rooms().state().spares.extend(committed.next.into_iter().chain(left));
+        self.session.upload_buffers().state().spares.extend(committed.next.into_iter().chain(left));
         committed.stored
     }
 }
@@ -137,53 +138,53 @@ impl Deref for Upload {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.room.as_ref().expect("it has not been committed")[..self.length]
+        &self.buffer.as_ref().expect("it has not been committed")[..self.length]
     }
 }
 
 impl DerefMut for Upload {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.room.as_mut().expect("it has not been committed")[..self.length]
+        &mut self.buffer.as_mut().expect("it has not been committed")[..self.length]
     }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if let Some(room) = self.room.take() {
-            self.session.rooms().state().spares.push(room);
+        if let Some(buffer) = self.buffer.take() {
+            self.session.upload_buffers().state().spares.push(buffer);
         }
     }
 }
 
-impl Rooms {
+impl UploadBuffers {
     /// Returns those of a session that has none.
-    pub fn new() -> Rooms {
-        let state = State { spares: Vec::new(), patience: PATIENCE_FIRST };
-        Rooms { state: Mutex::new(state) }
+    pub fn new() -> UploadBuffers {
+        let state = State { spares: Vec::new(), bytes_until_extend: BYTES_UNTIL_EXTEND_FIRST };
+        UploadBuffers { state: Mutex::new(state) }
     }
 
-    /// Returns a room for `length` bytes; `None` where there is to be none.
+    /// Returns a buffer of `length` bytes; `None` where there is to be none.
     fn allocate(
         &self,
-        session: &Session,
+        session: &ShmSession,
         length: usize,
         mode: Mode,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
-    ) -> Result<Option<Room>, AttachError> {
+    ) -> Result<Option<UploadBuffer>, AttachError> {
         let (uploads, bytes) = (session.uploads(), length as u64);
         // One more is used, and kept after that.
         self.free_spares(&uploads, SPARES_MAX - 1, &mut send)?;
-        if let Some(room) = self.state().take(length, mode) {
-            return Ok(Some(room));
+        if let Some(buffer) = self.state().take(length, mode) {
+            return Ok(Some(buffer));
         }
         if uploads.bytes() > 0 {
-            if let Some(room) = allowed(uploads.allocate(bytes, &mut send))? {
-                return Ok(Some(room));
+            if let Some(buffer) = allowed(uploads.allocate(bytes, &mut send))? {
+                return Ok(Some(buffer));
             }
             if self.free_spares(&uploads, 0, &mut send)? > 0
-                && let Some(room) = allowed(uploads.allocate(bytes, &mut send))?
+                && let Some(buffer) = allowed(uploads.allocate(bytes, &mut send))?
             {
-                return Ok(Some(room));
+                return Ok(Some(buffer));
             }
         }
         if !self.state().begin_to_extend(bytes, mode)
@@ -191,11 +192,11 @@ impl Rooms {
         {
             return Ok(None);
         }
-        let room = allowed(uploads.allocate(bytes, &mut send))?;
-        if room.is_some() {
-            self.state().patience = PATIENCE_FIRST;
+        let buffer = allowed(uploads.allocate(bytes, &mut send))?;
+        if buffer.is_some() {
+            self.state().bytes_until_extend = BYTES_UNTIL_EXTEND_FIRST;
         }
-        Ok(room)
+        Ok(buffer)
     }
 
     /// Gives back the oldest of what is kept, all but `spares_max`; returns how many that were.
@@ -207,11 +208,11 @@ impl Rooms {
     ) -> Result<usize, AttachError> {
         let mut state = self.state();
         let surplus = state.spares.len().saturating_sub(spares_max);
-        let freed: Vec<Room> = state.spares.drain(..surplus).collect();
+        let freed: Vec<UploadBuffer> = state.spares.drain(..surplus).collect();
         drop(state);
-        for room in freed {
-            let offset = room.offset();
-            drop(room);
+        for buffer in freed {
+            let offset = buffer.offset();
+            drop(buffer);
             allowed(uploads.give_back(offset, &mut send))?;
         }
         Ok(surplus)
@@ -223,23 +224,24 @@ impl Rooms {
 }
 
 impl State {
-    /// Returns the smallest room that is kept and has `length` bytes. What is to be adopted takes
-    /// all of its room for as long as it lives, and gets no room that is much too large.
-    fn take(&mut self, length: usize, mode: Mode) -> Option<Room> {
+    /// Returns the smallest buffer that is kept and has `length` bytes. What is to be adopted takes
+    /// all of its buffer for as long as it lives, and gets none that is much too large.
+    fn take(&mut self, length: usize, mode: Mode) -> Option<UploadBuffer> {
         let bytes_max = if mode == Mode::Adopt { length + length / 4 } else { usize::MAX };
         let fitting = self.spares.iter().enumerate();
-        let fitting = fitting.filter(|(_, room)| (length..=bytes_max).contains(&room.len()));
-        let (index, _) = fitting.min_by_key(|(_, room)| room.len())?;
+        let fitting = fitting.filter(|(_, buffer)| (length..=bytes_max).contains(&buffer.len()));
+        let (index, _) = fitting.min_by_key(|(_, buffer)| buffer.len())?;
         Some(self.spares.remove(index))
     }
 
-    /// Counts `bytes` that found no room; returns whether the caller is to have memory made for
+    /// Counts `bytes` that found no buffer; returns whether the caller is to have memory made for
     /// them. Others send meanwhile, and so they do for long where there is none. Whoever creates a
     /// value where it stays does not want it sent, and counts for many.
     fn begin_to_extend(&mut self, bytes: u64, mode: Mode) -> bool {
-        let counted = if mode == Mode::Adopt { bytes.max(PATIENCE_FIRST) } else { bytes };
-        let is_over = counted >= self.patience;
-        self.patience = if is_over { PATIENCE_LATER } else { self.patience - counted };
+        let counted = if mode == Mode::Adopt { bytes.max(BYTES_UNTIL_EXTEND_FIRST) } else { bytes };
+        let is_over = counted >= self.bytes_until_extend;
+        self.bytes_until_extend =
+            if is_over { BYTES_UNTIL_EXTEND_RETRY } else { self.bytes_until_extend - counted };
         is_over
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arena::reader::KeptView;
 use ring::Mapped;
 
-use crate::session::Session;
+use crate::shm_session::ShmSession;
 
 /// Values up to this size lie in the view itself.
 const INLINE_BYTES_MAX: usize = 64;
@@ -28,11 +28,11 @@ enum Bytes {
     Inline { length: u8, bytes: [u8; INLINE_BYTES_MAX] },
     Owned(Vec<u8>),
     // In this order: the pin is taken back before the session ends.
-    Pinned { view: KeptView<Mapped>, session: Arc<Session> },
+    Pinned { view: KeptView<Mapped>, session: Arc<ShmSession> },
 }
 
 impl View {
-    pub(crate) fn pinned(view: KeptView<Mapped>, session: Arc<Session>) -> View {
+    pub(crate) fn pinned(view: KeptView<Mapped>, session: Arc<ShmSession>) -> View {
         View(Bytes::Pinned { view, session })
     }
 
@@ -65,7 +65,7 @@ impl View {
     }
 
     /// Returns the session whose pin holds the bytes, if one does.
-    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+    pub(crate) fn session(&self) -> Option<&Arc<ShmSession>> {
         match &self.0 {
             Bytes::Pinned { session, .. } => Some(session),
             Bytes::Inline { .. } | Bytes::Owned(_) => None,

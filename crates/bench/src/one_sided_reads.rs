@@ -13,9 +13,9 @@ use resp::Value;
 use serde_json::{Value as Json, json};
 
 use crate::compare::progress;
+use crate::read_cost::attach;
 use crate::record;
 use crate::server_process::{ServerProcess, ServerSpec};
-use crate::shared::attach;
 use crate::target::Target;
 use crate::wire::Wire;
 
@@ -206,7 +206,7 @@ fn read(
 /// Returns the key at `index`: 16 bytes.
 fn key(index: u64) -> [u8; 16] {
     let mut key = *b"key:000000000000";
-    crate::keys::write_digits(index, &mut key[4..]);
+    crate::key_distribution::write_digits(index, &mut key[4..]);
     key
 }
 

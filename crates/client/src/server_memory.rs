@@ -20,53 +20,53 @@ use crate::address::{Address, Place};
 use crate::attached::{Answer, REFRESHES_MAX};
 use crate::client::Transport;
 use crate::error::ClientError;
-use crate::lane::Lane;
-use crate::session::Session;
-use crate::view::View;
+use crate::lane_connection::Lane;
+use crate::shm_session::ShmSession;
+use crate::value_view::View;
 
 /// In how many sessions a lane is asked for, where each ends meanwhile.
 const LANE_SESSIONS_MAX: u32 = 2;
 
 /// Where the server is, and its memory.
-pub struct Memory {
+pub struct ServerMemory {
     pub address: Address,
     pub timeout: Option<Duration>,
     /// The process whose the sessions and connections are.
     generation: Generation,
-    session: ArcSwapOption<Session>,
+    session: ArcSwapOption<ShmSession>,
     /// Held while a session is made, so that threads make one together; how the last attempt has
     /// failed, and when.
     renewing: Mutex<Option<(Instant, ClientError)>>,
 }
 
-/// What one look came to.
-pub enum Look<T> {
+/// What one lookup came to.
+pub enum Lookup<T> {
     Answer(Answer<T>),
     /// The key holds another type than a string.
     WrongType,
-    /// There are new segments to map: [`Memory::refresh`], and look again.
+    /// There are new segments to map: [`ServerMemory::refresh`], and look up again.
     Unmapped,
-    /// There is no session, or it has ended: [`Memory::renew`], and look again.
+    /// There is no session, or it has ended: [`ServerMemory::renew`], and look up again.
     Ended,
 }
 
 /// The session, for as long as nobody waits.
-pub type Current = Guard<Option<Arc<Session>>>;
+pub type Current = Guard<Option<Arc<ShmSession>>>;
 
 thread_local! {
     /// Where values are copied before they are views.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Memory {
-    /// Returns the memory of the server at `url`, which is not looked for yet.
+impl ServerMemory {
+    /// Returns the memory of the server at `url`, which is not connected to yet.
     ///
     /// # Errors
     /// When the URL is none.
-    pub fn new(url: &str, timeout: Option<Duration>) -> Result<Memory, ClientError> {
+    pub fn new(url: &str, timeout: Option<Duration>) -> Result<ServerMemory, ClientError> {
         let (address, session) = (Address::parse(url)?, ArcSwapOption::empty());
         let generation = Generation::current();
-        Ok(Memory { address, timeout, generation, session, renewing: Mutex::new(None) })
+        Ok(ServerMemory { address, timeout, generation, session, renewing: Mutex::new(None) })
     }
 
     /// Fails in a forked child, before it takes a lock that its parent's threads may hold.
@@ -78,46 +78,47 @@ impl Memory {
         if self.generation.is_current() { Ok(()) } else { Err(ClientError::Forked) }
     }
 
-    /// Looks once; `attempt` is what reads.
+    /// Looks up once; `attempt` is what reads.
     #[inline(always)]
-    pub fn look<T>(
+    pub fn lookup<T>(
         &self,
-        attempt: impl FnOnce(&Arc<Session>, &Arc<Reader<Mapped>>) -> Outcome<T>,
-    ) -> Look<T> {
+        attempt: impl FnOnce(&Arc<ShmSession>, &Arc<Reader<Mapped>>) -> Outcome<T>,
+    ) -> Lookup<T> {
         let session = self.session.load();
         let is_own = self.generation.is_current();
         let Some(session) = session.as_ref().filter(|session| is_own && !session.is_over()) else {
             return match self.address.place {
-                Place::SharedMemory(_) => Look::Ended,
-                Place::Unix(_) | Place::Tcp(..) => Look::Answer(Answer::Unclear),
+                Place::SharedMemory(_) => Lookup::Ended,
+                Place::Unix(_) | Place::Tcp(..) => Lookup::Answer(Answer::Unclear),
             };
         };
-        let Some(attached) = session.attached() else { return Look::Answer(Answer::Unclear) };
+        let Some(attached) = session.attached() else { return Lookup::Answer(Answer::Unclear) };
         match attempt(session, attached.reader()) {
-            Outcome::Found(value) => Look::Answer(Answer::Found(value)),
-            Outcome::Absent => Look::Answer(Answer::Absent),
-            Outcome::Busy => Look::Answer(Answer::Unclear),
-            Outcome::WrongType => Look::WrongType,
-            Outcome::NeedSegments => Look::Unmapped,
+            Outcome::Found(value) => Lookup::Answer(Answer::Found(value)),
+            Outcome::Absent => Lookup::Answer(Answer::Absent),
+            Outcome::Busy => Lookup::Answer(Answer::Unclear),
+            Outcome::WrongType => Lookup::WrongType,
+            Outcome::NeedSegments => Lookup::Unmapped,
         }
     }
 
-    /// As [`Memory::look`], until there is an answer; waits for the server where that is needed.
+    /// As [`ServerMemory::lookup`], until there is an answer; waits for the server where that is
+    /// needed.
     ///
     /// # Errors
     /// When the key holds another type, or the server is gone.
     #[inline(always)]
     pub fn read<T>(
         &self,
-        mut attempt: impl FnMut(&Arc<Session>, &Arc<Reader<Mapped>>) -> Outcome<T>,
+        mut attempt: impl FnMut(&Arc<ShmSession>, &Arc<Reader<Mapped>>) -> Outcome<T>,
     ) -> Result<Answer<T>, ClientError> {
         for _ in 0..REFRESHES_MAX {
-            match self.look(&mut attempt) {
-                Look::Answer(answer) => return Ok(answer),
-                Look::WrongType => return Err(ClientError::wrong_type()),
-                Look::Unmapped if !self.refresh() => break,
-                Look::Unmapped => {}
-                Look::Ended => drop(self.session()?),
+            match self.lookup(&mut attempt) {
+                Lookup::Answer(answer) => return Ok(answer),
+                Lookup::WrongType => return Err(ClientError::wrong_type()),
+                Lookup::Unmapped if !self.refresh() => break,
+                Lookup::Unmapped => {}
+                Lookup::Ended => drop(self.session()?),
             }
         }
         Ok(Answer::Unclear)
@@ -151,7 +152,7 @@ impl Memory {
     /// `is_lane`. Waits for the server.
     ///
     /// # Errors
-    /// As [`Memory::session`].
+    /// As [`ServerMemory::session`].
     pub fn transport(&self, is_lane: bool) -> Result<Transport, ClientError> {
         let reads = self.session()?.as_ref().is_some_and(|it| it.attached().is_some());
         Ok(match &self.address.place {
@@ -167,8 +168,8 @@ impl Memory {
     ///
     /// # Errors
     /// [`ClientError::TimedOut`] when the server is silent: it is not asked over another socket, on
-    /// which its caller would stay. And those of [`Memory::session`].
-    pub fn new_lane(&self) -> Result<Option<(Lane, Arc<Session>)>, ClientError> {
+    /// which its caller would stay. And those of [`ServerMemory::session`].
+    pub fn new_lane(&self) -> Result<Option<(Lane, Arc<ShmSession>)>, ClientError> {
         let mut left = LANE_SESSIONS_MAX;
         loop {
             left -= 1;
@@ -198,7 +199,7 @@ impl Memory {
             return Err(error.again());
         }
         self.session.store(None);
-        let opened = Session::open(path, &self.address, self.timeout);
+        let opened = ShmSession::open(path, &self.address, self.timeout);
         let opened = opened.inspect_err(|error| *failure = Some((Instant::now(), error.again())));
         self.session.store(Some(Arc::new(opened?)));
         Ok(self.session.load())
@@ -208,7 +209,7 @@ impl Memory {
     pub fn view_of<'a>(
         &self,
         key: &'a [u8],
-    ) -> impl Fn(&Arc<Session>, &Arc<Reader<Mapped>>) -> Outcome<View> + Send + use<'a> {
+    ) -> impl Fn(&Arc<ShmSession>, &Arc<Reader<Mapped>>) -> Outcome<View> + Send + use<'a> {
         let (database, clock) = self.scope();
         move |session, reader| {
             with_scratch(|scratch| {

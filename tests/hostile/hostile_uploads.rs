@@ -13,7 +13,7 @@ use resp::Value;
 use ring::UploadMemory;
 
 use super::assert_healthy;
-use super::lanes::ask_for_descriptors;
+use super::hostile_lanes::ask_for_descriptors;
 use super::script::{Script, report};
 
 const SEGMENT_BYTES: u64 = 1 << 20;
@@ -162,7 +162,7 @@ fn memory_is_not_used_before_it_is_sealed_nor_mapped_for_writing_afterwards() {
     let late = UploadMemory::map(offset as u64, SEGMENT_BYTES, &descriptors);
     assert_eq!(late.err().map(|error| error.kind()), Some(std::io::ErrorKind::PermissionDenied));
     assert_eq!(ask("SHM ALLOC 64"), Value::Integer(offset));
-    memory.room(offset as u64, 64).expect("nobody has it").fill(b'x');
+    memory.buffer(offset as u64, 64).expect("nobody has it").fill(b'x');
     assert_eq!(ask(&format!("SHM COMMIT {offset} 3 COPY key")), Value::Simple(b"OK".to_vec()));
     assert_eq!(ask("GET key"), Value::Bulk(b"xxx".to_vec()));
 }
@@ -190,7 +190,7 @@ fn client_that_writes_on_spoils_its_own_values_only() {
     });
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut all = memory.room(offset as u64, SEGMENT_BYTES).expect("nobody has it");
+            let mut all = memory.buffer(offset as u64, SEGMENT_BYTES).expect("nobody has it");
             let mut random = Prng::new(1);
             while !is_over.load(Ordering::Relaxed) {
                 let at = random.below(SEGMENT_BYTES - 4096) as usize;

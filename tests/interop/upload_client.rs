@@ -1,6 +1,6 @@
 //! Values that a client writes in place.
 
-use client::{Attached, Lane, LaneShape, Mode, Room, Uploads};
+use client::{Attached, Lane, LaneShape, Mode, UploadBuffer, Uploads};
 use harness::{Kind, Launch, Server, bytes, encode, poll_until, words};
 use resp::Value as Reply;
 
@@ -20,7 +20,7 @@ fn put(
     options: &[&[u8]],
 ) -> Reply {
     let length = value.len() as u64;
-    let mut room: Room =
+    let mut room: UploadBuffer =
         uploads.allocate(length.max(1), |requests| lane.pipeline(requests)).expect("there is room");
     room[..value.len()].copy_from_slice(value);
     let target = (key.as_bytes(), options);

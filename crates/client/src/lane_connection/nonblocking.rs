@@ -1,8 +1,8 @@
 //! A lane that a program polls among other descriptors: nothing here waits.
 //!
 //! A thread that waits for several descriptors sleeps in a poller of its own, with the lane's
-//! doorbell socket, [`Lane::as_fd`], in it. Before it sleeps it calls [`Lane::arm_bell`], and after
-//! the doorbell woke it [`Lane::answer_bell`]; [`Lane::try_receive`] returns what has come.
+//! doorbell socket, [`Lane::as_fd`], in it. Before it sleeps it calls [`Lane::arm_doorbell`], and after
+//! the doorbell woke it [`Lane::clear_doorbell`]; [`Lane::try_receive`] returns what has come.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,7 +13,7 @@ use sys::socket::Received;
 
 use super::{Lane, broken};
 
-/// Rings that are taken from the bell at once; more of them wake once more.
+/// Rings that are taken from the doorbell at once; more of them wake once more.
 const RINGS_MAX: usize = 64;
 /// The least room that bytes are taken into: a frame is taken in whole words.
 const RECEIVED_BYTES_MIN: usize = 8;
@@ -55,12 +55,12 @@ impl Lane {
         }
     }
 
-    /// Has the bell ring once when something has come, or with `wants_room` there is room to send.
-    /// Returns false where that is so already, or the lane has ended: the bell will not ring.
+    /// Has the doorbell ring once when something has come, or with `wants_room` there is room to
+    /// send. Returns false where that is so already, or the lane has ended: it will not ring.
     ///
     /// # Errors
     /// When the lane has ended by a fault.
-    pub fn arm_bell(&mut self, wants_room: bool) -> io::Result<bool> {
+    pub fn arm_doorbell(&mut self, wants_room: bool) -> io::Result<bool> {
         let reasons = NEWS | BY_SOCKET | if wants_room { ROOM } else { 0 };
         let is_ready = self.end.arm(reasons).map_err(broken)? || self.end.is_closed();
         if is_ready {
@@ -69,13 +69,13 @@ impl Lane {
         Ok(!is_ready)
     }
 
-    /// Says that this side is awake, and takes the rings from the bell.
+    /// Says that this side is awake, and takes the rings from the doorbell.
     ///
     /// # Errors
     /// `UnexpectedEof` when the server is gone.
-    pub fn answer_bell(&mut self) -> io::Result<()> {
+    pub fn clear_doorbell(&mut self) -> io::Result<()> {
         self.end.disarm();
-        match self.bell.receive(&mut [0; RINGS_MAX])? {
+        match self.client_doorbell.receive(&mut [0; RINGS_MAX])? {
             // A server that has ended the lane in order has said so in its memory.
             Received::End if !self.end.is_closed() => Err(ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
@@ -100,8 +100,8 @@ impl Lane {
 }
 
 impl AsFd for Lane {
-    /// Returns the bell: readable once it has rung, and when the server is gone.
+    /// Returns the doorbell: readable once it has rung, and when the server is gone.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.client_doorbell.as_fd()
     }
 }

@@ -17,28 +17,28 @@ use sys::poll::{Events, Interest, Poller};
 use crate::address::Address;
 use crate::attached::Attached;
 use crate::connection::greeting;
+use crate::control_connection::{ControlConnection, SharedControl};
 use crate::error::{AttachError, ClientError};
-use crate::lane::Lane;
-use crate::link::{Link, SharedLink};
-use crate::rooms::Rooms;
-use crate::uploads::Uploads;
-use crate::waiting::limit;
+use crate::key_wait::limit;
+use crate::lane_connection::Lane;
+use crate::session_uploads::Uploads;
+use crate::upload_buffers::UploadBuffers;
 
 /// The size of each of the two rings of a lane: what is larger passes in parts.
 const RING_BYTES: u64 = 64 * 1024;
 
 /// A session of shared memory; it ends with the last client, connection and view that has it.
-pub struct Session {
+pub struct ShmSession {
     /// Absent where the server lets this process make lanes, but not read by itself.
     attached: Option<Attached>,
-    link: Arc<SharedLink>,
-    rooms: Rooms,
+    control: Arc<SharedControl>,
+    upload_buffers: UploadBuffers,
     is_over: Arc<AtomicBool>,
     /// The watcher holds the other end, and goes when this one closes.
     _watched: UnixStream,
 }
 
-impl Session {
+impl ShmSession {
     /// Connects to the unix socket at `path` and attaches, if the server lets this process. What is
     /// asked over its connection is given up after `timeout`, or else after 10 seconds: it makes
     /// lanes and tells of memory, which takes no longer.
@@ -49,24 +49,30 @@ impl Session {
         path: &Path,
         address: &Address,
         timeout: Option<Duration>,
-    ) -> Result<Session, ClientError> {
-        let mut link = Link::connect(path, None)?;
-        link.set_timeout(Some(limit(timeout, Duration::ZERO)))?;
+    ) -> Result<ShmSession, ClientError> {
+        let mut control = ControlConnection::connect(path, None)?;
+        control.set_timeout(Some(limit(timeout, Duration::ZERO)))?;
         if let Some(words) = greeting(address) {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            link.ask(&words)?;
+            control.ask(&words)?;
         }
-        let (socket, is_over) = (link.socket()?, Arc::clone(&link.has_failed));
-        let link = SharedLink::new(link);
-        let attached = match Attached::over(&link) {
+        let (socket, is_over) = (control.socket()?, Arc::clone(&control.has_failed));
+        let control = SharedControl::new(control);
+        let attached = match Attached::over(&control) {
             Ok(attached) => Some(attached),
-            Err(AttachError::Io(error)) if is_broken(&link)? => return Err(error.into()),
+            Err(AttachError::Io(error)) if is_broken(&control)? => return Err(error.into()),
             // Another user, `shm-reads no`, another version, or no Forebay at all; or this process
             // may not map as much.
             Err(_) => None,
         };
         let watched = watch(socket, Arc::clone(&is_over))?;
-        Ok(Session { attached, link, rooms: Rooms::new(), is_over, _watched: watched })
+        Ok(ShmSession {
+            attached,
+            control,
+            upload_buffers: UploadBuffers::new(),
+            is_over,
+            _watched: watched,
+        })
     }
 
     /// Returns what reads the memory, if the server lets this process.
@@ -83,13 +89,13 @@ impl Session {
     }
 
     /// Returns where large values are written.
-    pub fn rooms(&self) -> &Rooms {
-        &self.rooms
+    pub fn upload_buffers(&self) -> &UploadBuffers {
+        &self.upload_buffers
     }
 
     /// Returns the memory that they lie in.
     pub fn uploads(&self) -> Uploads {
-        Uploads::of(&self.link)
+        Uploads::of(&self.control)
     }
 
     /// Asks over its connection, one request after the other.
@@ -98,8 +104,8 @@ impl Session {
     /// When the server refuses one, or does not answer.
     #[cfg(feature = "tokio")]
     pub fn ask(&self, requests: &[&[&[u8]]]) -> Result<Vec<Reply>, AttachError> {
-        let mut link = self.link.lock();
-        requests.iter().map(|request| link.ask(request)).collect()
+        let mut control = self.control.lock();
+        requests.iter().map(|request| control.ask(request)).collect()
     }
 
     /// Returns a lane of its own for one thread.
@@ -108,13 +114,13 @@ impl Session {
     /// When the server does not answer or allows no further lane.
     pub fn new_lane(&self) -> Result<Lane, ClientError> {
         let shape = LaneShape::new(RING_BYTES, RING_BYTES).expect("a power of two within bounds");
-        Ok(Lane::open(&self.link, shape)?)
+        Ok(Lane::open(&self.control, shape)?)
     }
 }
 
 /// Returns whether the connection has failed, and not only what it was asked for.
-fn is_broken(link: &SharedLink) -> io::Result<bool> {
-    link.lock().is_over()
+fn is_broken(control: &SharedControl) -> io::Result<bool> {
+    control.lock().is_over()
 }
 
 /// Sets `is_over` once the peer of `socket` has closed; ends when what it returns is closed.

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sys::descriptors::SharedDescriptor;
 use sys::memory::SharedBlock;
 
-use super::layout::{
+use super::lane_layout::{
     HEADER_BYTES, HEADER_WORDS, LaneShape, MAGIC, MAGIC_AT, REPLY_BYTES_AT, REQUEST_BYTES_AT,
 };
-use super::memory::{LaneMemory, begin};
+use super::lane_memory::{LaneMemory, begin};
 
 /// A lane in memory that two processes map.
 ///

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use harness::{Connection, Kind, Launch, Server};
 use resp::Value;
 
-use super::crowds::outside_address;
+use super::many_clients::outside_address;
 
 fn mode(server: &Server) -> u32 {
     let file = fs::metadata(server.socket()).expect("the socket file is there");

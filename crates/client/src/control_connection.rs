@@ -17,7 +17,7 @@ use sys::memory::LiveSegment;
 
 use crate::error::{AttachError, accepted, unexpected};
 use crate::replies::Replies;
-use crate::uploads::Runs;
+use crate::session_uploads::Runs;
 
 /// How many lists of segments one refresh asks for: 250 new segments come with each.
 const LISTS_MAX: u32 = 1024;
@@ -29,7 +29,7 @@ const SEAL_TIMEOUT: Duration = Duration::from_secs(10);
 const RECEIVE_BYTES: usize = 16 * 1024;
 
 /// The connection: requests one at a time, and the descriptors that came with replies.
-pub struct Link {
+pub struct ControlConnection {
     stream: UnixStream,
     replies: Replies,
     /// Those that came with the latest reply.
@@ -44,26 +44,30 @@ pub struct Link {
 }
 
 /// A connection that several hold, one at a time.
-pub struct SharedLink {
-    link: Mutex<Link>,
-    /// As [`Link::dropped`], for those who cannot wait for the connection.
+pub struct SharedControl {
+    connection: Mutex<ControlConnection>,
+    /// As [`ControlConnection::dropped`], for those who cannot wait for the connection.
     dropped: Arc<Mutex<Vec<u64>>>,
     /// The upload memory of the session, for all that write to it.
     runs: Mutex<Runs>,
 }
 
 /// The connection, for as long as this is held.
-pub struct LinkGuard<'a> {
-    shared: &'a SharedLink,
+pub struct ControlGuard<'a> {
+    shared: &'a SharedControl,
     /// Absent only while this is dropped.
-    link: Option<MutexGuard<'a, Link>>,
+    connection: Option<MutexGuard<'a, ControlConnection>>,
 }
 
-impl SharedLink {
-    /// Returns `link`, to be shared.
-    pub fn new(link: Link) -> Arc<SharedLink> {
-        let dropped = Arc::clone(&link.dropped);
-        Arc::new(SharedLink { link: Mutex::new(link), dropped, runs: Mutex::default() })
+impl SharedControl {
+    /// Returns `connection`, to be shared.
+    pub fn new(connection: ControlConnection) -> Arc<SharedControl> {
+        let dropped = Arc::clone(&connection.dropped);
+        Arc::new(SharedControl {
+            connection: Mutex::new(connection),
+            dropped,
+            runs: Mutex::default(),
+        })
     }
 
     /// Returns the upload memory of the session.
@@ -72,9 +76,9 @@ impl SharedLink {
     }
 
     /// Waits until nobody else has the connection.
-    pub fn lock(&self) -> LinkGuard<'_> {
-        let link = self.link.lock().expect("no holder of the connection panics");
-        LinkGuard { shared: self, link: Some(link) }
+    pub fn lock(&self) -> ControlGuard<'_> {
+        let connection = self.connection.lock().expect("no holder of the connection panics");
+        ControlGuard { shared: self, connection: Some(connection) }
     }
 
     /// Ends the lane `id`. Waits neither for the server nor for who holds the connection, and
@@ -88,42 +92,42 @@ impl SharedLink {
         // Who finds the connection held leaves it to its holder, who looks after having let it go:
         // so again each time, until there is nothing left.
         while !lock(&self.dropped).is_empty() {
-            let Ok(mut link) = self.link.try_lock() else { return };
-            if !link.close_dropped() {
+            let Ok(mut connection) = self.connection.try_lock() else { return };
+            if !connection.close_dropped() {
                 return;
             }
         }
     }
 }
 
-impl Deref for LinkGuard<'_> {
-    type Target = Link;
+impl Deref for ControlGuard<'_> {
+    type Target = ControlConnection;
 
-    fn deref(&self) -> &Link {
-        self.link.as_ref().expect("it is held until the drop")
+    fn deref(&self) -> &ControlConnection {
+        self.connection.as_ref().expect("it is held until the drop")
     }
 }
 
-impl DerefMut for LinkGuard<'_> {
-    fn deref_mut(&mut self) -> &mut Link {
-        self.link.as_mut().expect("it is held until the drop")
+impl DerefMut for ControlGuard<'_> {
+    fn deref_mut(&mut self) -> &mut ControlConnection {
+        self.connection.as_mut().expect("it is held until the drop")
     }
 }
 
-impl Drop for LinkGuard<'_> {
+impl Drop for ControlGuard<'_> {
     fn drop(&mut self) {
-        self.link = None;
+        self.connection = None;
         self.shared.close_dropped();
     }
 }
 
-impl Link {
+impl ControlConnection {
     /// Connects to the socket at `path`, and authenticates with `password`, where there is one.
     ///
     /// # Errors
     /// When the server does not answer or refuses.
-    pub fn connect(path: &Path, password: Option<&[u8]>) -> Result<Link, AttachError> {
-        Link::over(UnixStream::connect(path)?, password)
+    pub fn connect(path: &Path, password: Option<&[u8]>) -> Result<ControlConnection, AttachError> {
+        ControlConnection::over(UnixStream::connect(path)?, password)
     }
 
     /// Returns the connection over `stream`, after it has authenticated with `password`, where
@@ -131,16 +135,19 @@ impl Link {
     ///
     /// # Errors
     /// When the server does not answer or refuses.
-    pub fn over(stream: UnixStream, password: Option<&[u8]>) -> Result<Link, AttachError> {
-        let mut link = Link::new(stream);
+    pub fn over(
+        stream: UnixStream,
+        password: Option<&[u8]>,
+    ) -> Result<ControlConnection, AttachError> {
+        let mut connection = ControlConnection::new(stream);
         if let Some(password) = password {
-            link.ask(&[b"AUTH", password])?;
+            connection.ask(&[b"AUTH", password])?;
         }
-        Ok(link)
+        Ok(connection)
     }
 
-    fn new(stream: UnixStream) -> Link {
-        Link {
+    fn new(stream: UnixStream) -> ControlConnection {
+        ControlConnection {
             stream,
             replies: Replies::default(),
             descriptors: Vec::new(),
@@ -316,12 +323,12 @@ mod tests {
     fn reply_that_comes_late_is_not_that_of_the_next_request() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let mut link = Link::new(ours);
+        let mut connection = ControlConnection::new(ours);
         theirs.write_all(b"$1\r\n").unwrap();
-        assert!(matches!(link.ask(&[b"GET", b"one"]), Err(AttachError::Io(_))));
+        assert!(matches!(connection.ask(&[b"GET", b"one"]), Err(AttachError::Io(_))));
         theirs.write_all(b"1\r\n").unwrap();
         for _ in 0..2 {
-            match link.ask(&[b"GET", b"two"]) {
+            match connection.ask(&[b"GET", b"two"]) {
                 Err(AttachError::Io(error)) => assert_eq!(error.kind(), ErrorKind::NotConnected),
                 other => panic!("{other:?}"),
             }
@@ -331,28 +338,28 @@ mod tests {
     #[test]
     fn lane_that_is_dropped_is_closed_without_a_wait_and_its_reply_is_nobody_elses() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let link = SharedLink::new(Link::new(ours));
+        let connection = SharedControl::new(ControlConnection::new(ours));
         for id in [7, 8] {
-            link.close(id);
+            connection.close(id);
         }
         let mut request = [0; 64];
         let count = io::Read::read(&mut theirs, &mut request).unwrap();
         let close = |id| format!("*3\r\n$3\r\nSHM\r\n$5\r\nCLOSE\r\n$1\r\n{id}\r\n");
         assert_eq!(String::from_utf8_lossy(&request[..count]), close(7) + &close(8));
         theirs.write_all(b"+OK\r\n-ERR this connection has no such lane\r\n:7\r\n").unwrap();
-        assert_eq!(link.lock().ask(&[b"X"]).unwrap(), Reply::Integer(7));
+        assert_eq!(connection.lock().ask(&[b"X"]).unwrap(), Reply::Integer(7));
     }
 
     #[test]
     fn lane_that_is_dropped_while_somebody_asks_is_closed_when_he_has_done() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.set_nonblocking(true).unwrap();
-        let shared = SharedLink::new(Link::new(ours));
-        let link = shared.lock();
+        let shared = SharedControl::new(ControlConnection::new(ours));
+        let connection = shared.lock();
         shared.close(7);
         let mut request = [0; 64];
         assert!(io::Read::read(&mut theirs, &mut request).is_err(), "it is held");
-        drop(link);
+        drop(connection);
         let count = io::Read::read(&mut theirs, &mut request).unwrap();
         let close = "*3\r\n$3\r\nSHM\r\n$5\r\nCLOSE\r\n$1\r\n7\r\n";
         assert_eq!(String::from_utf8_lossy(&request[..count]), close);
@@ -368,7 +375,7 @@ mod tests {
     fn no_lane_is_left_open_by_threads_that_hold_the_connection_in_turn() {
         const LANES: u64 = 40;
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let shared = SharedLink::new(Link::new(ours));
+        let shared = SharedControl::new(ControlConnection::new(ours));
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let shared = &shared;
@@ -389,10 +396,10 @@ mod tests {
     #[test]
     fn refusal_leaves_the_connection_whole() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut link = Link::new(ours);
+        let mut connection = ControlConnection::new(ours);
         theirs.write_all(b"-ERR no\r\n-WRONGTYPE x\r\n:7\r\n").unwrap();
-        assert!(matches!(link.ask(&[b"X"]), Err(AttachError::Refused(_))));
-        assert!(matches!(link.ask(&[b"X"]), Err(AttachError::WrongType)));
-        assert_eq!(link.ask(&[b"X"]).unwrap(), Reply::Integer(7));
+        assert!(matches!(connection.ask(&[b"X"]), Err(AttachError::Refused(_))));
+        assert!(matches!(connection.ask(&[b"X"]), Err(AttachError::WrongType)));
+        assert_eq!(connection.ask(&[b"X"]).unwrap(), Reply::Integer(7));
     }
 }

@@ -7,7 +7,7 @@ use base::prng::Prng;
 
 /// How keys are chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Distribution {
+pub enum KeyDistribution {
     /// Each key as often as any other.
     Uniform,
     /// The key of rank r with a weight of 1 / r^exponent; key 0 has rank 1.
@@ -19,20 +19,20 @@ pub enum Distribution {
     Sequential,
 }
 
-impl FromStr for Distribution {
+impl FromStr for KeyDistribution {
     type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> anyhow::Result<Distribution> {
+    fn from_str(text: &str) -> anyhow::Result<KeyDistribution> {
         if let Some(exponent) = text.strip_prefix("zipf:") {
             let exponent: f64 = exponent.parse().context("the exponent after 'zipf:'")?;
             if !(0.0..=10.0).contains(&exponent) {
                 bail!("the exponent of a Zipf distribution is between 0 and 10");
             }
-            return Ok(Distribution::Zipf { exponent });
+            return Ok(KeyDistribution::Zipf { exponent });
         }
         match text {
-            "uniform" => Ok(Distribution::Uniform),
-            "sequential" => Ok(Distribution::Sequential),
+            "uniform" => Ok(KeyDistribution::Uniform),
+            "sequential" => Ok(KeyDistribution::Sequential),
             _ => bail!("'{text}' is none of uniform, sequential and zipf:<exponent>"),
         }
     }
@@ -56,12 +56,12 @@ enum Rule {
 
 impl KeyChooser {
     /// Returns the chooser of one thread. `first` is where a sequential one begins.
-    pub fn new(distribution: Distribution, key_count: u64, first: u64, seed: u64) -> KeyChooser {
+    pub fn new(distribution: KeyDistribution, key_count: u64, first: u64, seed: u64) -> KeyChooser {
         assert!(key_count > 0, "a load has keys");
         let rule = match distribution {
-            Distribution::Uniform => Rule::Uniform,
-            Distribution::Zipf { exponent } => Rule::Zipf(Zipf::new(key_count, exponent)),
-            Distribution::Sequential => Rule::Sequential(first),
+            KeyDistribution::Uniform => Rule::Uniform,
+            KeyDistribution::Zipf { exponent } => Rule::Zipf(Zipf::new(key_count, exponent)),
+            KeyDistribution::Sequential => Rule::Sequential(first),
         };
         KeyChooser { key_count, prng: Prng::new(seed), rule }
     }
@@ -168,14 +168,14 @@ mod tests {
 
     #[test]
     fn sequential_keys_come_once_each() {
-        let mut keys = KeyChooser::new(Distribution::Sequential, 10, 5, 0);
+        let mut keys = KeyChooser::new(KeyDistribution::Sequential, 10, 5, 0);
         let found: Vec<u64> = (0..7).map(|_| keys.next_index()).collect();
         assert_eq!(found, [5, 6, 7, 8, 9, 0, 1]);
     }
 
     const DRAWS: usize = 400_000;
 
-    fn shares(distribution: Distribution) -> Vec<f64> {
+    fn shares(distribution: KeyDistribution) -> Vec<f64> {
         let mut keys = KeyChooser::new(distribution, 100, 0, 1);
         let mut counts = vec![0.0; 100];
         (0..DRAWS).for_each(|_| counts[keys.next_index() as usize] += 1.0 / DRAWS as f64);
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn uniform_keys_are_uniform() {
-        for share in shares(Distribution::Uniform) {
+        for share in shares(KeyDistribution::Uniform) {
             assert!((share - 0.01).abs() < 0.001, "share {share}");
         }
     }
@@ -194,7 +194,8 @@ mod tests {
         for exponent in [0.0, 0.7, 1.0, 1.3] {
             let weights: Vec<f64> = (1..=100).map(|rank| f64::from(rank).powf(-exponent)).collect();
             let total: f64 = weights.iter().sum();
-            for (rank, share) in shares(Distribution::Zipf { exponent }).into_iter().enumerate() {
+            for (rank, share) in shares(KeyDistribution::Zipf { exponent }).into_iter().enumerate()
+            {
                 let expected = weights[rank] / total;
                 // Five standard deviations.
                 let tolerance = 5.0 * (expected / DRAWS as f64).sqrt();
@@ -209,12 +210,12 @@ mod tests {
     #[test]
     fn distributions_are_read() {
         assert_eq!(
-            "zipf:0.99".parse::<Distribution>().unwrap(),
-            Distribution::Zipf { exponent: 0.99 }
+            "zipf:0.99".parse::<KeyDistribution>().unwrap(),
+            KeyDistribution::Zipf { exponent: 0.99 }
         );
-        assert_eq!("uniform".parse::<Distribution>().unwrap(), Distribution::Uniform);
+        assert_eq!("uniform".parse::<KeyDistribution>().unwrap(), KeyDistribution::Uniform);
         for text in ["zipf", "zipf:-1", "zipf:x", "normal"] {
-            assert!(text.parse::<Distribution>().is_err(), "{text}");
+            assert!(text.parse::<KeyDistribution>().is_err(), "{text}");
         }
     }
 }

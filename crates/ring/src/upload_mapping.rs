@@ -18,8 +18,8 @@ pub struct UploadMemory {
     held: Mutex<BTreeMap<u64, u64>>,
 }
 
-// SAFETY: the mapping may be used by any thread; each byte of it is reached through the one `Room`
-// that has it.
+// SAFETY: the mapping may be used by any thread; each byte of it is reached through the one
+// `UploadBuffer` that has it.
 unsafe impl Send for UploadMemory {}
 // SAFETY: as above.
 unsafe impl Sync for UploadMemory {}
@@ -58,7 +58,7 @@ impl UploadMemory {
 
     /// Returns the `length` bytes at `offset` of the arena's range, to be written; `None` where
     /// they are not all in this run, or somebody has some of them already.
-    pub fn room(self: &Arc<UploadMemory>, offset: u64, length: u64) -> Option<Room> {
+    pub fn buffer(self: &Arc<UploadMemory>, offset: u64, length: u64) -> Option<UploadBuffer> {
         let end = offset.checked_add(length)?;
         if length == 0 || offset < self.offset || end > self.offset + self.bytes() {
             return None;
@@ -70,23 +70,23 @@ impl UploadMemory {
         }
         held.insert(offset, end);
         drop(held);
-        Some(Room { memory: Arc::clone(self), offset, length })
+        Some(UploadBuffer { memory: Arc::clone(self), offset, length })
     }
 
     fn held(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
-        self.held.lock().expect("no holder of the rooms panics")
+        self.held.lock().expect("no holder of the buffers panics")
     }
 }
 
 /// Upload memory for one value, which its holder alone writes in this process. Dropping it tells
 /// nobody: the server has it until it is committed or given back.
-pub struct Room {
+pub struct UploadBuffer {
     memory: Arc<UploadMemory>,
     offset: u64,
     length: u64,
 }
 
-impl Room {
+impl UploadBuffer {
     /// Returns where it is in the arena's range.
     pub fn offset(&self) -> u64 {
         self.offset
@@ -98,33 +98,33 @@ impl Room {
     }
 }
 
-impl Deref for Room {
+impl Deref for UploadBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: inside the mapping, which the room keeps; no other room has a byte of it, so that
-        // this process writes it through this one alone, and no other process can.
+        // SAFETY: inside the mapping, which the buffer keeps; no other buffer has a byte of it, so
+        // that this process writes it through this one alone, and no other process can.
         unsafe { std::slice::from_raw_parts(self.start(), self.length as usize) }
     }
 }
 
-impl DerefMut for Room {
+impl DerefMut for UploadBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and this room is borrowed alone. The server looks at the bytes only
+        // SAFETY: as above, and this buffer is borrowed alone. The server looks at the bytes only
         // when it is told that they are there.
         unsafe { std::slice::from_raw_parts_mut(self.start(), self.length as usize) }
     }
 }
 
-impl Drop for Room {
+impl Drop for UploadBuffer {
     fn drop(&mut self) {
         self.memory.held().remove(&self.offset);
     }
 }
 
-impl fmt::Debug for Room {
+impl fmt::Debug for UploadBuffer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Room({} bytes at {:#x})", self.length, self.offset)
+        write!(formatter, "UploadBuffer({} bytes at {:#x})", self.length, self.offset)
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
     const SEGMENT_BYTES: u64 = 64 * 1024;
 
     #[test]
-    fn room_is_written_here_and_seen_by_the_owner_of_the_segments() {
+    fn buffer_is_written_here_and_seen_by_the_owner_of_the_segments() {
         let owner = OwnedSegments::reserve(SEGMENT_BYTES, 4, Backing::OnTouch).unwrap();
         let descriptors: Vec<_> = [2, 3]
             .map(|index| {
@@ -148,16 +148,16 @@ mod tests {
         let base = 2 * SEGMENT_BYTES;
         let memory = Arc::new(UploadMemory::map(base, SEGMENT_BYTES, &descriptors).unwrap());
         memory.touch();
-        let mut room = memory.room(base + SEGMENT_BYTES - 64, 128).unwrap();
-        room.fill(7);
+        let mut buffer = memory.buffer(base + SEGMENT_BYTES - 64, 128).unwrap();
+        buffer.fill(7);
         for (offset, length) in [(base - 1, 2), (base, 0), (base, 2 * SEGMENT_BYTES + 1)] {
-            assert!(memory.room(offset, length).is_none(), "outside");
+            assert!(memory.buffer(offset, length).is_none(), "outside");
         }
         for (offset, length) in [(0, 128), (64, 1), (127, 9), (0, 1), (-64, 65), (-64, 500)] {
             let offset = (base + SEGMENT_BYTES - 64).wrapping_add_signed(offset);
-            assert!(memory.room(offset, length).is_none(), "overlaps");
+            assert!(memory.buffer(offset, length).is_none(), "overlaps");
         }
-        assert!(memory.room(base + SEGMENT_BYTES + 64, 9).is_some());
+        assert!(memory.buffer(base + SEGMENT_BYTES + 64, 9).is_some());
         for index in [2, 3] {
             owner.check_closed(index).unwrap();
             owner.bring_pages(index).unwrap();
@@ -165,12 +165,12 @@ mod tests {
             assert_eq!(again.err().unwrap().kind(), io::ErrorKind::PermissionDenied);
             owner.publish(index);
         }
-        room[0] = 9;
+        buffer[0] = 9;
         let at = (base + SEGMENT_BYTES - 64) as usize;
         // SAFETY: inside the segments of the test, which are mapped.
         let seen = unsafe { [owner.base().add(at).read(), owner.base().add(at + 127).read()] };
         assert_eq!(seen, [9, 7]);
-        drop(room);
-        assert!(memory.room(base + SEGMENT_BYTES - 64, 128).is_some());
+        drop(buffer);
+        assert!(memory.buffer(base + SEGMENT_BYTES - 64, 128).is_some());
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::accounting;
 use crate::compare::{preload, progress};
-use crate::keys::Distribution;
+use crate::key_distribution::KeyDistribution;
 use crate::record;
 use crate::server_process::{ServerProcess, ServerSpec};
 use crate::tables::DataSet;
@@ -66,7 +66,7 @@ impl Measurement {
             key_count: self.to,
             key_bytes: self.key_bytes,
             value_bytes: self.value_bytes,
-            distribution: Distribution::Uniform,
+            distribution: KeyDistribution::Uniform,
         };
         let resident = || {
             std::thread::sleep(SETTLE);

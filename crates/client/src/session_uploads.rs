@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use resp::Value as Reply;
-use ring::{Room, UploadMemory};
+use ring::{UploadBuffer, UploadMemory};
 
+use crate::control_connection::{SharedControl, field};
 use crate::error::{AttachError, accepted, unexpected};
-use crate::link::{SharedLink, field};
 
 /// How often the client asks whether its memory is sealed, and how long it waits between.
 const OPEN_ATTEMPTS_MAX: u32 = 10_000;
@@ -21,7 +21,7 @@ const OPEN_INTERVAL: Duration = Duration::from_millis(1);
 /// What becomes of the bytes of an upload that is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The server copies them, and the room is free at once.
+    /// The server copies them, and the buffer is free at once.
     Copy,
     /// As with [`Mode::Copy`], but for what was copied ahead: [`crate::Lane::fill`].
     Copied,
@@ -32,7 +32,7 @@ pub enum Mode {
 
 /// The upload memory of one session. All that a session has is one memory, whoever had it made.
 pub struct Uploads {
-    link: Arc<SharedLink>,
+    control: Arc<SharedControl>,
 }
 
 /// What a session keeps of its upload memory.
@@ -42,33 +42,33 @@ pub struct Runs {
     may_adopt: bool,
 }
 
-/// A room that becomes a value: what is asked of the server, and what its replies mean.
+/// A buffer that becomes a value: what is asked of the server, and what its replies mean.
 pub struct Commit {
     offset: u64,
-    room_bytes: u64,
+    buffer_bytes: u64,
     next_bytes: u64,
     mode: Mode,
-    /// Offset, length, and the bytes of the next room, as words.
+    /// Offset, length, and the bytes of the next buffer, as words.
     words: [String; 3],
 }
 
 /// What a commit came to.
 pub struct Committed {
-    /// What SET would reply, or the refusal: the room is open then, as it was.
+    /// What SET would reply, or the refusal: the buffer is open then, as it was.
     pub stored: Result<Reply, AttachError>,
-    /// The room that was asked for along with it.
-    pub next: Option<Room>,
+    /// The buffer that was asked for along with it.
+    pub next: Option<UploadBuffer>,
 }
 
 impl Uploads {
-    /// Returns the memory of the session of `link`.
-    pub(crate) fn of(link: &Arc<SharedLink>) -> Uploads {
-        Uploads { link: Arc::clone(link) }
+    /// Returns the memory of the session of `control`.
+    pub(crate) fn of(control: &Arc<SharedControl>) -> Uploads {
+        Uploads { control: Arc::clone(control) }
     }
 
-    /// Returns the memory of the session of `link`, at least `bytes` more than it had.
-    pub(crate) fn open(link: &Arc<SharedLink>, bytes: u64) -> Result<Uploads, AttachError> {
-        let uploads = Uploads::of(link);
+    /// Returns the memory of the session of `control`, at least `bytes` more than it had.
+    pub(crate) fn open(control: &Arc<SharedControl>, bytes: u64) -> Result<Uploads, AttachError> {
+        let uploads = Uploads::of(control);
         uploads.extend(bytes)?;
         Ok(uploads)
     }
@@ -78,75 +78,75 @@ impl Uploads {
     /// # Errors
     /// When the server does not answer, or the session may have no more.
     pub fn extend(&self, bytes: u64) -> Result<(), AttachError> {
-        let (run, may_adopt) = map_run(&self.link, bytes)?;
+        let (run, may_adopt) = map_run(&self.control, bytes)?;
         let run = Arc::new(run);
         run.touch();
-        // Before it is open: from then on the server gives any thread room in it.
-        let mut runs = self.link.runs();
+        // Before it is open: from then on the server gives any thread a buffer in it.
+        let mut runs = self.control.runs();
         runs.may_adopt = may_adopt;
         runs.mapped.push(Arc::clone(&run));
         drop(runs);
-        open_run(&self.link, run.offset()).inspect_err(|_| {
-            self.link.runs().mapped.retain(|other| !Arc::ptr_eq(other, &run));
+        open_run(&self.control, run.offset()).inspect_err(|_| {
+            self.control.runs().mapped.retain(|other| !Arc::ptr_eq(other, &run));
         })
     }
 
     /// Returns whether values may be committed by [`Mode::Adopt`].
     pub fn may_adopt(&self) -> bool {
-        self.link.runs().may_adopt
+        self.control.runs().may_adopt
     }
 
     /// Returns the size of all of it in bytes.
     pub fn bytes(&self) -> u64 {
-        self.link.runs().mapped.iter().map(|run| run.bytes()).sum()
+        self.control.runs().mapped.iter().map(|run| run.bytes()).sum()
     }
 
-    /// Returns room for `bytes`, asked for by `send`; one round trip.
+    /// Returns a buffer of `bytes`, asked for by `send`; one round trip.
     ///
     /// # Errors
-    /// When the server refuses, as where no room of that size is free, or `send` fails.
+    /// When the server refuses, as where no buffer of that size is free, or `send` fails.
     pub fn allocate(
         &self,
         bytes: u64,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
-    ) -> Result<Room, AttachError> {
+    ) -> Result<UploadBuffer, AttachError> {
         let text = bytes.to_string();
         let mut replies = send(&[&[b"SHM", b"ALLOC", text.as_bytes()]])?.into_iter();
         let offset = offset(replies.next())?;
-        match self.room_at(offset, bytes) {
-            Some(room) => Ok(room),
+        match self.buffer_at(offset, bytes) {
+            Some(buffer) => Ok(buffer),
             None => {
                 // The server would have it taken until the session ends.
                 self.give_back(offset, send)?;
-                Err(AttachError::Unexpected(format!("room at {offset}, which is not mapped")))
+                Err(AttachError::Unexpected(format!("buffer at {offset}, which is not mapped")))
             }
         }
     }
 
-    /// Makes `key` hold the first `length` bytes of `room`, with `options` of SET, and asks for
-    /// room for `next` bytes where that is more than 0; one round trip. Returns what SET would
-    /// reply, and the new room, if there is one. After an error the room is as it was in the
+    /// Makes `key` hold the first `length` bytes of `buffer`, with `options` of SET, and asks for
+    /// a buffer of `next` bytes where that is more than 0; one round trip. Returns what SET would
+    /// reply, and the new buffer, if there is one. After an error the buffer is as it was in the
     /// server, and can be given back by [`Uploads::give_back`] with its offset.
     ///
     /// # Errors
     /// When the server refuses the value, or `send` fails.
     pub fn commit(
         &self,
-        (room, length): (Room, u64),
+        (buffer, length): (UploadBuffer, u64),
         mode: Mode,
         (key, options): (&[u8], &[&[u8]]),
         next: u64,
         mut send: impl FnMut(&[&[&[u8]]]) -> Result<Vec<Reply>, AttachError>,
-    ) -> Result<(Reply, Option<Room>), AttachError> {
-        let commit = Commit::new((room, length), mode, next);
+    ) -> Result<(Reply, Option<UploadBuffer>), AttachError> {
+        let commit = Commit::new((buffer, length), mode, next);
         let requests = commit.requests(key, options);
         let requests: Vec<&[&[u8]]> = requests.iter().map(Vec::as_slice).collect();
         let Committed { stored, next } = self.committed(&commit, send(&requests)?)?;
         match stored {
             Ok(stored) => Ok((stored, next)),
             Err(error) => {
-                // The room was had all the same, and the caller does not see it.
-                if let Some(offset) = next.map(|room| room.offset()) {
+                // The next buffer was given all the same, and the caller does not see it.
+                if let Some(offset) = next.map(|buffer| buffer.offset()) {
                     self.give_back(offset, send)?;
                 }
                 Err(error)
@@ -166,16 +166,16 @@ impl Uploads {
         let mut replies = replies.into_iter();
         let stored = accepted(replies.next().ok_or_else(none)?);
         let next = offset(replies.next()).ok();
-        let next = next.and_then(|offset| self.room_at(offset, commit.next_bytes));
+        let next = next.and_then(|offset| self.buffer_at(offset, commit.next_bytes));
         Ok(Committed { stored, next })
     }
 
-    /// Returns the room that `commit`, which was refused, has left as it was.
-    pub(crate) fn refused(&self, commit: &Commit) -> Option<Room> {
-        self.room_at(commit.offset, commit.room_bytes)
+    /// Returns the buffer that `commit`, which was refused, has left as it was.
+    pub(crate) fn refused(&self, commit: &Commit) -> Option<UploadBuffer> {
+        self.buffer_at(commit.offset, commit.buffer_bytes)
     }
 
-    /// Gives back the room at `offset` that was not committed.
+    /// Gives back the buffer at `offset` that was not committed.
     ///
     /// # Errors
     /// When there is none, or `send` fails.
@@ -189,18 +189,18 @@ impl Uploads {
         accepted(replies.next().ok_or_else(none)?).map(drop)
     }
 
-    fn room_at(&self, offset: u64, bytes: u64) -> Option<Room> {
-        self.link.runs().mapped.iter().find_map(|run| run.room(offset, bytes))
+    fn buffer_at(&self, offset: u64, bytes: u64) -> Option<UploadBuffer> {
+        self.control.runs().mapped.iter().find_map(|run| run.buffer(offset, bytes))
     }
 }
 
 impl Commit {
-    /// Returns what makes a value of the first `length` bytes of `room`, and asks for room for
-    /// `next` bytes where that is more than 0. From here on the bytes are the server's.
-    pub(crate) fn new((room, length): (Room, u64), mode: Mode, next: u64) -> Commit {
-        let (offset, room_bytes) = (room.offset(), room.len() as u64);
+    /// Returns what makes a value of the first `length` bytes of `buffer`, and asks for a buffer
+    /// of `next` bytes where that is more than 0. From here on the bytes are the server's.
+    pub(crate) fn new((buffer, length): (UploadBuffer, u64), mode: Mode, next: u64) -> Commit {
+        let (offset, buffer_bytes) = (buffer.offset(), buffer.len() as u64);
         let words = [offset, length, next].map(|number| number.to_string());
-        Commit { offset, room_bytes, next_bytes: next, mode, words }
+        Commit { offset, buffer_bytes, next_bytes: next, mode, words }
     }
 
     /// Returns the requests, to be sent together, that make it the value of `key` with `options`
@@ -238,11 +238,11 @@ fn offset(reply: Option<Reply>) -> Result<u64, AttachError> {
 }
 
 /// Makes a run and maps it; returns it, and whether values may stay in it.
-fn map_run(link: &SharedLink, bytes: u64) -> Result<(UploadMemory, bool), AttachError> {
-    let mut link = link.lock();
-    let reply = link.ask(&[b"SHM", b"UPLOAD", bytes.to_string().as_bytes()])?;
-    let descriptors: Vec<OwnedFd> = std::mem::take(&mut link.descriptors);
-    drop(link);
+fn map_run(control: &SharedControl, bytes: u64) -> Result<(UploadMemory, bool), AttachError> {
+    let mut control = control.lock();
+    let reply = control.ask(&[b"SHM", b"UPLOAD", bytes.to_string().as_bytes()])?;
+    let descriptors: Vec<OwnedFd> = std::mem::take(&mut control.descriptors);
+    drop(control);
     let number = |name: &str| match field(&reply, name) {
         Some(Reply::Integer(number)) => u64::try_from(*number).map_err(|_| unexpected(&reply)),
         _ => Err(unexpected(&reply)),
@@ -256,10 +256,10 @@ fn map_run(link: &SharedLink, bytes: u64) -> Result<(UploadMemory, bool), Attach
 }
 
 /// Waits until the run at `offset` can be used. Others may use the connection between.
-fn open_run(link: &SharedLink, offset: u64) -> Result<(), AttachError> {
+fn open_run(control: &SharedControl, offset: u64) -> Result<(), AttachError> {
     let text = offset.to_string();
     for _ in 0..OPEN_ATTEMPTS_MAX {
-        let reply = link.lock().ask(&[b"SHM", b"OPEN", text.as_bytes()])?;
+        let reply = control.lock().ask(&[b"SHM", b"OPEN", text.as_bytes()])?;
         match reply {
             Reply::Integer(0) => std::thread::sleep(OPEN_INTERVAL),
             Reply::Integer(1) => return Ok(()),
@@ -281,7 +281,7 @@ mod tests {
     use sys::socket::Stream;
 
     use super::*;
-    use crate::link::Link;
+    use crate::control_connection::ControlConnection;
 
     const SEGMENT_BYTES: u64 = 64 * 1024;
     /// Where the run of these tests starts.
@@ -297,7 +297,7 @@ mod tests {
 
     /// Returns the memory of the session over `stream`.
     fn uploads_over(stream: UnixStream) -> Uploads {
-        Uploads::of(&SharedLink::new(Link::over(stream, None).unwrap()))
+        Uploads::of(&SharedControl::new(ControlConnection::over(stream, None).unwrap()))
     }
 
     /// Returns memory of one run, or of none, that nobody is asked for.
@@ -306,7 +306,7 @@ mod tests {
         if is_mapped {
             let (_owner, descriptor) = segment();
             let run = UploadMemory::map(BASE, SEGMENT_BYTES, &[descriptor]).unwrap();
-            uploads.link.runs().mapped.push(Arc::new(run));
+            uploads.control.runs().mapped.push(Arc::new(run));
         }
         uploads
     }
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn room_that_is_in_no_known_run_is_given_back() {
+    fn buffer_that_is_in_no_known_run_is_given_back() {
         let replies = vec![vec![Reply::Integer(4096)], ok()];
         let mut server = Answers { replies, asked: Vec::new() };
         let found = uploads(false).allocate(100, |requests| server.send(requests));
@@ -339,16 +339,16 @@ mod tests {
     }
 
     #[test]
-    fn room_that_was_asked_for_along_with_a_refused_value_is_given_back() {
+    fn buffer_that_was_asked_for_along_with_a_refused_value_is_given_back() {
         let uploads = uploads(true);
-        let room = uploads.room_at(BASE, 100).unwrap();
+        let buffer = uploads.buffer_at(BASE, 100).unwrap();
         let next = BASE + 4096;
         let refused = Reply::Error(b"ERR syntax error".to_vec());
         let replies = vec![vec![refused, Reply::Integer(next as i64)], ok()];
         let mut server = Answers { replies, asked: Vec::new() };
         let target: (&[u8], &[&[u8]]) = (b"key", &[b"NONE"]);
         let send = |requests: &[&[&[u8]]]| server.send(requests);
-        let found = uploads.commit((room, 7), Mode::Copy, target, 100, send);
+        let found = uploads.commit((buffer, 7), Mode::Copy, target, 100, send);
         assert!(matches!(found, Err(AttachError::Refused(_))), "{found:?}");
         let asked = [
             format!("SHM COMMIT {BASE} 7 COPY key NONE"),
@@ -356,7 +356,7 @@ mod tests {
             format!("SHM FREE {next}"),
         ];
         assert_eq!(server.asked, asked);
-        assert!(uploads.room_at(next, 100).is_some(), "nobody has it here");
+        assert!(uploads.buffer_at(next, 100).is_some(), "nobody has it here");
     }
 
     /// Reads one request.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arena::facade::AtomicWord;
 
 use super::doorbell::NEWS;
-use super::layout::{
+use super::lane_layout::{
     HEADER_WORDS, LaneShape, MAGIC, MAGIC_AT, REPLY_BYTES_AT, REQUEST_BYTES_AT, SERVER_STATE_AT,
 };
 
@@ -51,7 +51,8 @@ pub trait LaneMemory {
     /// A word of a ring.
     type Cell: Cell;
 
-    /// Returns the words before the rings: at least as many as `layout.rs` has, always the same.
+    /// Returns the words before the rings, always the same: at least as many as `lane_layout.rs`
+    /// has.
     fn header(&self) -> &[Self::Word];
 
     /// Returns the request ring: a power of two of words, always the same.

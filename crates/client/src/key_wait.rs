@@ -9,21 +9,21 @@ const SLICE_MAX: Duration = Duration::from_secs(30);
 /// How much later than its slice the reply to an AWAIT may come, where the client has no limit of
 /// its own.
 const GRACE: Duration = Duration::from_secs(10);
-/// Pauses between looks at a server that has no AWAIT.
+/// Pauses between requests to a server that has no AWAIT.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// A wait until a deadline, if there is one.
-pub struct Wait {
+/// A wait for a key until a deadline, if there is one.
+pub struct KeyWait {
     deadline: Option<Instant>,
     pause: Duration,
 }
 
-impl Wait {
+impl KeyWait {
     /// Returns a wait that begins `now`. One that would end beyond all time has no end.
-    pub fn new(timeout: Option<Duration>, now: Instant) -> Wait {
+    pub fn new(timeout: Option<Duration>, now: Instant) -> KeyWait {
         let deadline = timeout.and_then(|timeout| now.checked_add(timeout));
-        Wait { deadline, pause: PAUSE_MIN }
+        KeyWait { deadline, pause: PAUSE_MIN }
     }
 
     /// Returns how long the next step takes at most; `None` when the wait is over.
@@ -37,7 +37,7 @@ impl Wait {
         }
     }
 
-    /// Returns how long to pause before the next look, where `error` says that the server cannot
+    /// Returns how long to pause before the next request, where `error` says that the server cannot
     /// wait for keys.
     pub fn pause_instead(&mut self, error: &ClientError) -> Option<Duration> {
         let ClientError::Refused(text) = error else { return None };
@@ -70,13 +70,13 @@ mod tests {
     #[test]
     fn wait_ends_at_its_deadline_in_bounded_steps() {
         let start = Instant::now();
-        let mut wait = Wait::new(Some(Duration::from_secs(40)), start);
+        let mut wait = KeyWait::new(Some(Duration::from_secs(40)), start);
         assert_eq!(wait.next_slice(start), Some(SLICE_MAX));
         let later = start + Duration::from_secs(31);
         assert_eq!(wait.next_slice(later), Some(Duration::from_secs(9)));
         assert_eq!(wait.next_slice(start + Duration::from_secs(40)), None);
         for endless in [None, Some(Duration::MAX)] {
-            assert_eq!(Wait::new(endless, start).next_slice(later), Some(SLICE_MAX));
+            assert_eq!(KeyWait::new(endless, start).next_slice(later), Some(SLICE_MAX));
         }
         assert_eq!(await_request(Duration::from_nanos(1)), "0.001");
         assert_eq!(await_request(Duration::from_millis(2500)), "2.500");
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn server_that_cannot_wait_is_asked_with_growing_pauses() {
-        let mut wait = Wait::new(None, Instant::now());
+        let mut wait = KeyWait::new(None, Instant::now());
         let unknown = ClientError::Refused("ERR unknown command 'AWAIT', with".to_owned());
         let pauses: Vec<_> = (0..8).filter_map(|_| wait.pause_instead(&unknown)).collect();
         assert_eq!((pauses[0], pauses[7]), (PAUSE_MIN, PAUSE_MAX));

@@ -14,7 +14,7 @@ use harness::{Connection, Kind, Launch, Server, bytes, number, poll_until, reque
 use resp::Value;
 use sys::memory::{SharedBlock, close_for_writers};
 
-use super::lanes::ask_for_descriptors;
+use super::hostile_lanes::ask_for_descriptors;
 use super::script::Script;
 use super::{AtEnd, assert_healthy};
 

@@ -2,7 +2,7 @@
 //!
 //! docs/internals/shm-lanes.md describes how it is made and what is in the memory.
 
-mod events;
+mod nonblocking;
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -14,28 +14,28 @@ use std::time::Duration;
 
 use base::looks::Looks;
 use resp::{Value as Reply, encode_command};
-use ring::Room;
+use ring::UploadBuffer;
 use ring::lane::{LaneEnd, LaneError, LaneShape, NEWS, ROOM, SharedLane, Side};
 use sys::fork::Generation;
 use sys::futex::{self, Waited};
 use sys::poll::Waker;
 use sys::socket::Stream;
 
+use crate::control_connection::{ControlConnection, SharedControl, field};
 use crate::error::{AttachError, accepted, check_process, unexpected};
-use crate::link::{Link, SharedLink, field};
 use crate::replies::Replies;
-use crate::uploads::{Mode, Uploads};
+use crate::session_uploads::{Mode, Uploads};
 
-/// The descriptors that come with a lane: its memory, the server's doorbell, and one for clients
-/// that wait for a socket.
+/// The descriptors that come with a lane: its memory, the server's doorbell, and the client's, a
+/// socket.
 const LANE_DESCRIPTORS: usize = 3;
-/// How long a wait takes before it looks whether the server is still there. One that ends in order
+/// How long a wait takes before it checks whether the server is still there. One that ends in order
 /// wakes its clients; one that was killed does not.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// Looks at the ring between two at the clock.
-const LOOKS_PER_CLOCK: u32 = 32;
+const SERVER_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// Checks of the ring between two readings of the clock.
+const SPINS_PER_CLOCK: u32 = 32;
 /// Of a longer value the server is told in pieces of this size. To copy one takes about 20 us, a
-/// part of the time for which a server looks.
+/// part of the time for which a server spins.
 const FILLED_BYTES_MIN: usize = 1 << 20;
 /// So many pieces at most, so that what is said of them finds room in any ring.
 const FILLED_PIECES_MAX: usize = 16;
@@ -47,26 +47,26 @@ const TAKEN_BYTES_MAX: usize = 1 << 20;
 /// A connection through shared memory, for one thread at a time.
 pub struct Lane {
     end: LaneEnd<SharedLane>,
-    doorbell: Waker,
+    server_doorbell: Waker,
     replies: Replies,
     /// Replies to come whose callers have given up.
     unread: usize,
     /// The bytes of requests, kept to be used again.
     encoded: Vec<u8>,
     id: u64,
-    /// Whether it pays to look for replies before this side sleeps.
-    looks: Looks,
+    /// Whether it pays to spin for replies before this side sleeps.
+    spin_policy: Looks,
     /// The longest silence of the server that is waited for.
     timeout: Option<Duration>,
     /// A call has failed before its reply was there whole: what comes next would be taken for the
     /// reply of another.
     is_broken: bool,
     /// The connection that the lane lives with.
-    link: Arc<SharedLink>,
-    /// The connection, to look whether the server is there.
-    control: UnixStream,
-    /// The server rings here when this side waits by socket.
-    bell: Stream,
+    control: Arc<SharedControl>,
+    /// The same connection, to check whether the server is there.
+    control_socket: UnixStream,
+    /// The server rings it when this side waits by socket.
+    client_doorbell: Stream,
     generation: Generation,
 }
 
@@ -81,36 +81,40 @@ impl Lane {
         password: Option<&[u8]>,
         shape: LaneShape,
     ) -> Result<Lane, AttachError> {
-        let link = Link::connect(path, password)?;
-        Lane::open(&SharedLink::new(link), shape)
+        let control = ControlConnection::connect(path, password)?;
+        Lane::open(&SharedControl::new(control), shape)
     }
 
-    /// Makes a lane that lives with the connection `link`.
-    pub(crate) fn open(link: &Arc<SharedLink>, shape: LaneShape) -> Result<Lane, AttachError> {
-        let mut control = link.lock();
+    /// Makes a lane that lives with the connection `control`.
+    pub(crate) fn open(
+        control: &Arc<SharedControl>,
+        shape: LaneShape,
+    ) -> Result<Lane, AttachError> {
+        let mut connection = control.lock();
         let sizes = [shape.request_bytes(), shape.reply_bytes()].map(|bytes| bytes.to_string());
         let [requests, replies] = sizes.each_ref().map(|text| text.as_bytes());
-        let reply = control.ask(&[b"SHM", b"LANE", requests, replies])?;
+        let reply = connection.ask(&[b"SHM", b"LANE", requests, replies])?;
         let Some(Reply::Integer(id)) = field(&reply, "lane") else {
             return Err(unexpected(&reply));
         };
         let id = *id as u64;
-        let taken_up = take_up(&mut control, id, &reply, shape);
+        let taken_up = take_up(&mut connection, id, &reply, shape);
         // What nobody goes on with would count as a lane of this connection.
-        let (memory, doorbell, bell) = taken_up.inspect_err(|_| link.close(id))?;
+        let (memory, server_doorbell, client_doorbell) =
+            taken_up.inspect_err(|_| control.close(id))?;
         Ok(Lane {
             end: LaneEnd::new(memory, Side::Client),
-            doorbell,
+            server_doorbell,
             replies: Replies::default(),
             unread: 0,
             encoded: Vec::new(),
             id,
-            looks: Looks::default(),
+            spin_policy: Looks::default(),
             timeout: None,
             is_broken: false,
-            link: Arc::clone(link),
-            control: control.socket()?,
-            bell,
+            control: Arc::clone(control),
+            control_socket: connection.socket()?,
+            client_doorbell,
             generation: Generation::current(),
         })
     }
@@ -121,7 +125,7 @@ impl Lane {
     /// # Errors
     /// When the server does not answer, or allows no (further) upload memory.
     pub fn uploads(&self, bytes: u64) -> Result<Uploads, AttachError> {
-        Uploads::open(&self.link, bytes)
+        Uploads::open(&self.control, bytes)
     }
 
     /// Returns the number of the lane's session, as CLIENT ID says.
@@ -229,9 +233,9 @@ impl Lane {
         }
     }
 
-    /// Copies `value` to the start of `room`, to be committed next over this lane under `key`, and
-    /// returns the mode to commit it by. Where `mode` has it copied, the server copies what is
-    /// there while the rest comes. A server that looks for this client's requests goes on looking
+    /// Copies `value` to the start of `buffer`, to be committed next over this lane under `key`,
+    /// and returns the mode to commit it by. Where `mode` has it copied, the server copies what is
+    /// there while the rest comes. A server that spins for this client's requests goes on spinning
     /// meanwhile, and need not be woken for the commit. Replies to what was sent before by
     /// [`Lane::send`] have been taken, and the next call is one that awaits its replies, such as
     /// [`Lane::pipeline`]: what the server says of the copies is skipped then.
@@ -240,25 +244,25 @@ impl Lane {
     /// As [`Lane::call`].
     ///
     /// # Panics
-    /// When the value is longer than the room.
+    /// When the value is longer than the buffer.
     pub fn fill(
         &mut self,
-        room: &mut Room,
+        buffer: &mut UploadBuffer,
         value: &[u8],
         mode: Mode,
         key: &[u8],
     ) -> Result<Mode, AttachError> {
         let piece_bytes = FILLED_BYTES_MIN.max(value.len() / FILLED_PIECES_MAX);
         if value.len() <= piece_bytes {
-            room[..value.len()].copy_from_slice(value);
+            buffer[..value.len()].copy_from_slice(value);
             return Ok(mode);
         }
         self.exchange(|lane| {
-            let (offset, length) = (room.offset().to_string(), value.len().to_string());
+            let (offset, length) = (buffer.offset().to_string(), value.len().to_string());
             for (index, piece) in value.chunks(piece_bytes).enumerate() {
                 let from = index * piece_bytes;
                 let to = from + piece.len();
-                room[from..to].copy_from_slice(piece);
+                buffer[from..to].copy_from_slice(piece);
                 if to == value.len() {
                     break;
                 }
@@ -333,29 +337,29 @@ impl Lane {
     /// Rings if the server sleeps for `reason`, where `count` bytes were put or taken.
     fn ring_for(&self, count: usize, reason: u64) {
         if count > 0 && self.end.claim(reason).is_some() {
-            self.doorbell.wake();
+            self.server_doorbell.wake();
         }
     }
 
-    /// Looks for one of `reasons` to go on, as long as the server looks for this client in turn:
-    /// its answer comes sooner than a sleeper wakes up. Returns whether there is one.
-    fn look(&mut self, reasons: u64) -> Result<bool, LaneError> {
+    /// Spins until one of `reasons` to go on is there, as long as the server spins for this client
+    /// in turn: its answer comes sooner than a sleeper wakes up. Returns whether there is one.
+    fn spin(&mut self, reasons: u64) -> Result<bool, LaneError> {
         let limit = self.end.look_limit();
-        if limit.is_zero() || !self.looks.is_due() {
+        if limit.is_zero() || !self.spin_policy.is_due() {
             return Ok(false);
         }
         let begin = sys::clock::monotonic();
         loop {
-            for _ in 0..LOOKS_PER_CLOCK {
+            for _ in 0..SPINS_PER_CLOCK {
                 if self.end.is_ready(reasons)? {
-                    self.looks.learn(true);
+                    self.spin_policy.learn(true);
                     return Ok(true);
                 }
                 std::hint::spin_loop();
             }
             let is_over = sys::clock::monotonic().saturating_sub(begin) >= limit;
             if is_over || self.end.look_limit().is_zero() || self.end.is_closed() {
-                self.looks.learn(false);
+                self.spin_policy.learn(false);
                 return Ok(false);
             }
         }
@@ -364,7 +368,7 @@ impl Lane {
     /// Sleeps until the server wakes this side for one of `reasons`, or a while has passed, which
     /// is added to `silence`. Returns false when the lane has ended.
     fn wait(&mut self, reasons: u64, silence: &mut Duration) -> io::Result<bool> {
-        if self.look(reasons).map_err(broken)? || self.end.arm(reasons).map_err(broken)? {
+        if self.spin(reasons).map_err(broken)? || self.end.arm(reasons).map_err(broken)? {
             return Ok(true);
         }
         if self.end.is_closed() {
@@ -372,7 +376,7 @@ impl Lane {
             return Ok(false);
         }
         let left = self.timeout.unwrap_or(Duration::MAX).saturating_sub(*silence);
-        let (interval, begin) = (LOOK_INTERVAL.min(left), sys::clock::monotonic());
+        let (interval, begin) = (SERVER_CHECK_INTERVAL.min(left), sys::clock::monotonic());
         let waited = futex::wait(self.end.client_state(), reasons as u32, interval)?;
         let is_armed = self.end.is_armed();
         self.end.disarm();
@@ -380,12 +384,12 @@ impl Lane {
             return Ok(true);
         }
         // Signals end a wait early, and a process may get some all the time: what counts is how
-        // long it was, and each such wait looks.
+        // long it was, and each such wait checks.
         *silence += match waited {
             Waited::Woken => sys::clock::monotonic().saturating_sub(begin),
             Waited::TimedOut => interval,
         };
-        if sys::descriptors::peer_has_closed(&self.control)? {
+        if sys::descriptors::peer_has_closed(&self.control_socket)? {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         match self.timeout.is_some_and(|timeout| *silence >= timeout) {
@@ -408,23 +412,23 @@ impl Drop for Lane {
             return;
         }
         // Its connection may live on. Where it does not, the lane has ended with it.
-        self.link.close(self.id);
+        self.control.close(self.id);
     }
 }
 
 /// Maps what has come with `reply`, the offer of lane `id`, and has the server serve it.
 fn take_up(
-    control: &mut Link,
+    connection: &mut ControlConnection,
     id: u64,
     reply: &Reply,
     shape: LaneShape,
 ) -> Result<(SharedLane, Waker, Stream), AttachError> {
-    let descriptors = std::mem::take(&mut control.descriptors);
+    let descriptors = std::mem::take(&mut connection.descriptors);
     let descriptors: Result<[OwnedFd; LANE_DESCRIPTORS], _> = descriptors.try_into();
-    let [memory, doorbell, bell] = descriptors.map_err(|_| unexpected(reply))?;
+    let [memory, server_doorbell, client_doorbell] = descriptors.map_err(|_| unexpected(reply))?;
     let memory = SharedLane::open(memory, shape)?;
-    control.ask(&[b"SHM", b"SEAL", id.to_string().as_bytes()])?;
-    Ok((memory, Waker::from(doorbell), Stream::from(bell)))
+    connection.ask(&[b"SHM", b"SEAL", id.to_string().as_bytes()])?;
+    Ok((memory, Waker::from(server_doorbell), Stream::from(client_doorbell)))
 }
 
 fn broken(error: LaneError) -> io::Error {
@@ -441,7 +445,7 @@ mod tests {
     #[test]
     fn lane_that_cannot_be_mapped_is_given_back() {
         let (client, mut server) = UnixStream::pair().unwrap();
-        let link = SharedLink::new(Link::over(client, None).unwrap());
+        let control = SharedControl::new(ControlConnection::over(client, None).unwrap());
         let server = thread::spawn(move || {
             let mut bytes = [0; 128];
             let count = server.read(&mut bytes).unwrap();
@@ -450,7 +454,7 @@ mod tests {
             let count = server.read(&mut bytes).unwrap();
             assert_eq!(&bytes[..count], b"*3\r\n$3\r\nSHM\r\n$5\r\nCLOSE\r\n$1\r\n7\r\n");
         });
-        let made = Lane::open(&link, LaneShape::new(4096, 4096).unwrap());
+        let made = Lane::open(&control, LaneShape::new(4096, 4096).unwrap());
         assert!(matches!(made, Err(AttachError::Unexpected(_))), "{made:?}");
         server.join().unwrap();
     }

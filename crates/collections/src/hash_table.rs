@@ -24,7 +24,7 @@ pub(crate) trait Payload {
 }
 
 #[derive(Clone)]
-struct Slot<P> {
+struct Entry<P> {
     /// The low half of the name's hash.
     hash: u32,
     /// The position of the next entry in the bucket.
@@ -34,45 +34,45 @@ struct Slot<P> {
 
 /// Entries by name and by position.
 #[derive(Clone)]
-pub(crate) struct Table<P> {
-    slots: Chunked<Slot<P>>,
+pub(crate) struct HashTable<P> {
+    entries: Chunked<Entry<P>>,
     /// The first entry of each bucket.
     heads: Chunked<u32>,
     /// The bytes of memory beyond the entries.
     heap_bytes: u64,
 }
 
-impl<P> Default for Table<P> {
-    fn default() -> Table<P> {
+impl<P> Default for HashTable<P> {
+    fn default() -> HashTable<P> {
         let mut heads = Chunked::default();
         heads.push(NONE);
-        Table { slots: Chunked::default(), heads, heap_bytes: 0 }
+        HashTable { entries: Chunked::default(), heads, heap_bytes: 0 }
     }
 }
 
-impl<P: Payload> Table<P> {
+impl<P: Payload> HashTable<P> {
     /// Returns the number of entries.
     #[inline]
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.entries.len()
     }
 
     /// Returns the bytes of memory that it takes beside itself.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
-        self.slots.memory_bytes() + self.heads.memory_bytes() + self.heap_bytes
+        self.entries.memory_bytes() + self.heads.memory_bytes() + self.heap_bytes
     }
 
     /// Returns the entry at `position`.
     #[inline]
     pub fn get(&self, position: usize) -> &P {
-        &self.slots.get(position).payload
+        &self.entries.get(position).payload
     }
 
     /// Changes the entry at `position`, not its name.
     #[inline]
     pub fn change<R>(&mut self, position: usize, change: impl FnOnce(&mut P) -> R) -> R {
-        let payload = &mut self.slots.get_mut(position).payload;
+        let payload = &mut self.entries.get_mut(position).payload;
         let before = payload.heap_bytes();
         let result = change(payload);
         self.heap_bytes = self.heap_bytes + payload.heap_bytes() - before;
@@ -81,7 +81,7 @@ impl<P: Payload> Table<P> {
 
     /// Returns the entries in the order of their positions.
     pub fn iter(&self) -> impl Iterator<Item = &P> {
-        self.slots.iter().map(|slot| &slot.payload)
+        self.entries.iter().map(|entry| &entry.payload)
     }
 
     /// Returns the position of `name`, whose hash is `hash`.
@@ -91,50 +91,50 @@ impl<P: Payload> Table<P> {
         let mut position = *self.heads.get(self.bucket_of(hash));
         while position != NONE {
             probes::note(Probe::Member);
-            let slot = self.slots.get(position as usize);
-            if slot.hash == hash && slot.payload.name() == name {
+            let entry = self.entries.get(position as usize);
+            if entry.hash == hash && entry.payload.name() == name {
                 return Some(position as usize);
             }
-            position = slot.next;
+            position = entry.next;
         }
         None
     }
 
     /// Adds an entry, whose name is not there, and returns its position: the last.
     pub fn insert(&mut self, hash: u64, payload: P) -> usize {
-        assert!(self.slots.len() < ENTRY_COUNT_MAX, "a table's entries are bounded");
-        if self.slots.len() >= self.heads.len() {
+        assert!(self.entries.len() < ENTRY_COUNT_MAX, "a table's entries are bounded");
+        if self.entries.len() >= self.heads.len() {
             self.split();
         }
-        let (hash, position) = (hash as u32, self.slots.len());
+        let (hash, position) = (hash as u32, self.entries.len());
         let head = self.heads.get_mut(bucket_of(hash, self.heads.len()));
         let next = std::mem::replace(head, position as u32);
         self.heap_bytes += payload.heap_bytes();
-        self.slots.push(Slot { hash, next, payload });
+        self.entries.push(Entry { hash, next, payload });
         position
     }
 
     /// Takes out the entry at `position`, whose place the last entry takes.
     pub fn remove(&mut self, position: usize) -> P {
-        let Slot { hash, next, .. } = *self.slots.get(position);
+        let Entry { hash, next, .. } = *self.entries.get(position);
         *self.link_to(hash, position) = next;
-        let last = self.slots.len() - 1;
+        let last = self.entries.len() - 1;
         if position != last {
-            let hash = self.slots.get(last).hash;
+            let hash = self.entries.get(last).hash;
             *self.link_to(hash, last) = position as u32;
         }
-        let mut slot = self.slots.pop().expect("it has the entry at the position");
+        let mut entry = self.entries.pop().expect("it has the entry at the position");
         if position != last {
-            std::mem::swap(self.slots.get_mut(position), &mut slot);
+            std::mem::swap(self.entries.get_mut(position), &mut entry);
         }
-        self.heap_bytes -= slot.payload.heap_bytes();
+        self.heap_bytes -= entry.payload.heap_bytes();
         // Fewer buckets than half full; two go for each entry until it fits.
         for _ in 0..2 {
-            if self.heads.len() > 1 && self.slots.len() * 2 < self.heads.len() {
+            if self.heads.len() > 1 && self.entries.len() * 2 < self.heads.len() {
                 self.merge();
             }
         }
-        slot.payload
+        entry.payload
     }
 
     /// Visits the entries of some buckets and returns the cursor to go on with; starts and ends at
@@ -149,9 +149,9 @@ impl<P: Payload> Table<P> {
         let bucket = if bucket < count { bucket } else { bucket & (mask >> 1) };
         let mut position = *self.heads.get(bucket as usize);
         while position != NONE {
-            let slot = self.slots.get(position as usize);
-            visit(&slot.payload);
-            position = slot.next;
+            let entry = self.entries.get(position as usize);
+            visit(&entry.payload);
+            position = entry.next;
         }
         // A bucket that has not split yet stands for two.
         let is_split = bucket | ((mask >> 1) + 1);
@@ -173,10 +173,10 @@ impl<P: Payload> Table<P> {
             return self.heads.get_mut(bucket);
         }
         loop {
-            let next = self.slots.get(current as usize).next;
+            let next = self.entries.get(current as usize).next;
             assert_ne!(next, NONE, "an entry is in the chain of its bucket");
             if next as usize == position {
-                return &mut self.slots.get_mut(current as usize).next;
+                return &mut self.entries.get_mut(current as usize).next;
             }
             current = next;
         }
@@ -189,9 +189,9 @@ impl<P: Payload> Table<P> {
         let old = new & mask_below(new);
         let mut position = std::mem::replace(self.heads.get_mut(old), NONE);
         while position != NONE {
-            let slot = self.slots.get_mut(position as usize);
-            let bucket = bucket_of(slot.hash, new + 1);
-            let next = std::mem::replace(&mut slot.next, *self.heads.get(bucket));
+            let entry = self.entries.get_mut(position as usize);
+            let bucket = bucket_of(entry.hash, new + 1);
+            let next = std::mem::replace(&mut entry.next, *self.heads.get(bucket));
             *self.heads.get_mut(bucket) = position;
             position = next;
         }
@@ -205,7 +205,7 @@ impl<P: Payload> Table<P> {
         while position != NONE {
             let head = *self.heads.get(target);
             *self.heads.get_mut(target) = position;
-            position = std::mem::replace(&mut self.slots.get_mut(position as usize).next, head);
+            position = std::mem::replace(&mut self.entries.get_mut(position as usize).next, head);
         }
     }
 }
@@ -243,7 +243,7 @@ mod tests {
         let same = base::collisions::Collisions::new(&index, [b'e'; 16]);
         let families: [&dyn Fn(u64) -> Vec<u8>; 2] = [&chosen, &|number| same.key(number).to_vec()];
         for name in families {
-            let mut table = Table::default();
+            let mut table = HashTable::default();
             let looks = probes::count(Probe::Member, || {
                 for number in 0..20_000 {
                     let name = name(number);
@@ -276,7 +276,7 @@ mod tests {
         let hasher = SecretHasher::new([7, 1]);
         let mut random = Prng::new(1);
         for bound in [3, 40, 2000] {
-            let (mut table, mut model) = (Table::default(), HashSet::new());
+            let (mut table, mut model) = (HashTable::default(), HashSet::new());
             for step in 0..20_000 {
                 let name = name(random.below(bound));
                 let found = table.find(hasher.hash(&name), &name);
@@ -312,7 +312,7 @@ mod tests {
         let hasher = SecretHasher::new([3, 1]);
         let mut random = Prng::new(2);
         for round in 0..60 {
-            let mut table = Table::default();
+            let mut table = HashTable::default();
             let start = 1 + random.below(300);
             (0..start).for_each(|number| {
                 table.insert(hasher.hash(&name(number)), Blob::of(&[&name(number)]));

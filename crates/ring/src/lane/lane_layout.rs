@@ -14,7 +14,7 @@
 //! byte   640   reply head         client
 //! byte   768   client state       what the sleeping client wants to be woken for; a futex
 //! byte   896   closed             server: 1 when it serves the lane no more
-//! byte  1024   looks              server: for how many microseconds it looks for what this client
+//! byte  1024   spin               server: for how many microseconds it spins for what this client
 //!                                 does next before it sleeps; 0 while it does not
 //! byte  4096   request ring       then the reply ring
 //! ```
@@ -45,9 +45,9 @@ pub(crate) const REPLY_TAIL_AT: usize = 64;
 pub(crate) const REPLY_HEAD_AT: usize = 80;
 pub(crate) const CLIENT_STATE_AT: usize = 96;
 pub(crate) const CLOSED_AT: usize = 112;
-pub(crate) const LOOKS_AT: usize = 128;
+pub(crate) const SPIN_US_AT: usize = 128;
 
-const _: () = assert!(LOOKS_AT < HEADER_WORDS, "the words lie before the rings");
+const _: () = assert!(SPIN_US_AT < HEADER_WORDS, "the words lie before the rings");
 const _: () = assert!(RING_BYTES_MAX < u32::MAX as u64, "a frame has a length of 32 bits");
 
 /// The sizes of a lane's rings.

@@ -22,7 +22,7 @@ pub(crate) struct Item {
 
 /// Items in order.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
+pub(crate) struct ScoreTree {
     root: Node,
     leaf_count: u64,
     inner_count: u64,
@@ -43,13 +43,13 @@ struct Branch {
     node: Node,
 }
 
-impl Default for Order {
-    fn default() -> Order {
-        Order { root: Node::new_leaf(), leaf_count: 1, inner_count: 0 }
+impl Default for ScoreTree {
+    fn default() -> ScoreTree {
+        ScoreTree { root: Node::new_leaf(), leaf_count: 1, inner_count: 0 }
     }
 }
 
-impl Order {
+impl ScoreTree {
     /// Returns the bytes of memory that it takes beside itself.
     pub fn memory_bytes(&self) -> u64 {
         let leaf = heap_bytes(LEAF_ITEMS * size_of::<Item>());
@@ -418,17 +418,17 @@ mod tests {
         }
     }
 
-    fn check(order: &Order, model: &[Item], random: &mut Prng) {
+    fn check(tree: &ScoreTree, model: &[Item], random: &mut Prng) {
         let mut made = Made::default();
-        nodes(&order.root, &mut made);
-        assert_eq!((order.leaf_count, order.inner_count), (made.leaves, made.inners));
+        nodes(&tree.root, &mut made);
+        assert_eq!((tree.leaf_count, tree.inner_count), (made.leaves, made.inners));
         let start = random.below(model.len() as u64 + 2) as usize;
         let count = random.below(100) as usize;
         let mut forth = Vec::new();
-        order.for_each(start, count, &mut |item| forth.push(item));
+        tree.for_each(start, count, &mut |item| forth.push(item));
         assert!(forth.iter().eq(model.iter().skip(start).take(count)));
         let mut back = Vec::new();
-        order.for_each_back(start, count, &mut |item| back.push(item));
+        tree.for_each_back(start, count, &mut |item| back.push(item));
         let below = if start < model.len() { &model[..=start] } else { &[] };
         assert!(back.iter().eq(below.iter().rev().take(count)));
     }
@@ -437,7 +437,7 @@ mod tests {
     fn any_history_leaves_what_a_sorted_vector_would_have() {
         let mut random = Prng::new(1);
         for (kind, spread) in [(0, 1_000_000), (1, 50), (2, 1)] {
-            let (mut order, mut model) = (Order::default(), Vec::<Item>::new());
+            let (mut tree, mut model) = (ScoreTree::default(), Vec::<Item>::new());
             for step in 0..30_000_u32 {
                 let grows = if step < 15_000 { 3 } else { 1 };
                 if random.below(4) < grows || model.is_empty() {
@@ -447,47 +447,47 @@ mod tests {
                         _ => 0.0,
                     };
                     let item = Item { score, position: step };
-                    let rank = order.partition_point(|one| compare(score, step)(one).is_lt());
-                    order.insert(item, &compare(score, step));
+                    let rank = tree.partition_point(|one| compare(score, step)(one).is_lt());
+                    tree.insert(item, &compare(score, step));
                     model.insert(rank, item);
                 } else {
                     let rank = random.below(model.len() as u64) as usize;
                     let item = model.remove(rank);
                     match random.one_in(2) {
-                        true => assert_eq!(order.remove_at(rank), item),
-                        false => order.remove(&compare(item.score, item.position)),
+                        true => assert_eq!(tree.remove_at(rank), item),
+                        false => tree.remove(&compare(item.score, item.position)),
                     }
                 }
                 if step % 200 == 0 {
-                    check(&order, &model, &mut random);
+                    check(&tree, &model, &mut random);
                 }
             }
             let sorted = model.is_sorted_by(|a, b| compare(b.score, b.position)(a).is_lt());
             assert!(sorted);
             while let Some(item) = model.pop() {
-                order.remove(&compare(item.score, item.position));
+                tree.remove(&compare(item.score, item.position));
             }
-            check(&order, &model, &mut random);
-            assert_eq!(order.leaf_count + order.inner_count, 1);
+            check(&tree, &model, &mut random);
+            assert_eq!(tree.leaf_count + tree.inner_count, 1);
         }
     }
 
     #[test]
     fn an_item_changes_its_position_and_nothing_else() {
-        let mut order = Order::default();
+        let mut tree = ScoreTree::default();
         let scores = 0..5000_u32;
         for score in scores.clone() {
             let item = Item { score: score.into(), position: score };
-            order.insert(item, &compare(score.into(), score));
+            tree.insert(item, &compare(score.into(), score));
         }
         for score in scores {
-            order.renumber(score + 10_000, &|item| item.score.total_cmp(&score.into()));
+            tree.renumber(score + 10_000, &|item| item.score.total_cmp(&score.into()));
         }
         let mut rank = 0;
-        order.for_each(0, 5000, &mut |item| {
+        tree.for_each(0, 5000, &mut |item| {
             assert_eq!((item.score, item.position), (rank.into(), rank + 10_000));
             rank += 1;
         });
-        nodes(&order.root, &mut Made::default());
+        nodes(&tree.root, &mut Made::default());
     }
 }
