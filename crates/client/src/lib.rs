@@ -4,12 +4,13 @@
 //! *Layout*: `client.rs` is what most programs need: one type for every way to a server, and
 //! `async_client.rs` the same for tasks on tokio's runtime (feature `tokio`). Under both,
 //! `server_memory.rs` reads in the server's memory, `answers.rs` interprets replies; `creation.rs`,
-//! `options.rs`, `value_view.rs` and `key_wait.rs` are the types of arguments and results. `address.rs`
-//! parses URLs. `thread_connections.rs` gives each thread a connection (`connection.rs`); `multiplex.rs` gives
-//! many tasks one, over a transport that `duplex.rs` implements on tokio. `shm_session.rs` is the
-//! shared memory that they share. `attached.rs` is a session that reads by itself, `lane_connection.rs` a
-//! connection through shared memory; `control_connection.rs` is the unix connection that both need, `session_uploads.rs`
-//! memory to write values to and `upload_buffers.rs` what a client keeps of it, `replies.rs` decodes,
+//! `options.rs`, `value_view.rs` and `key_wait.rs` are the types of arguments and results.
+//! `address.rs` parses URLs. `thread_connections.rs` gives each thread a connection
+//! (`connection.rs`); `multiplex.rs` gives many tasks one, over a transport that `duplex.rs`
+//! implements on tokio. `shm_session.rs` is the shared memory that they share. `attached.rs` is a
+//! session that reads by itself, `lane_connection.rs` a connection through shared memory;
+//! `control_connection.rs` is the unix connection that both need, `session_uploads.rs` memory to
+//! write values to and `upload_buffers.rs` what a client keeps of it, `replies.rs` decodes,
 //! `error.rs` has the errors.
 //! *Invariants*: the client asks the server for what the one-sided reader cannot answer, so that
 //! every operation has an answer; nothing in the arena is ever written but a session's pin table

@@ -3,8 +3,9 @@
 //! *Layout*: `collection.rs` is any of them, `compact_limits.rs` says how long each stays compact.
 //! `list.rs`, `hash.rs`, `set.rs` and `sorted_set.rs` are the four types; `listpack.rs` and
 //! `intset.rs` are their compact forms, byte for byte Redis's; `hash_table.rs` is the hash table of
-//! large ones, `score_tree.rs` the order of large sorted sets. `element.rs` is one element as a compact
-//! form stores it, `blob.rs` one in a table, `chunked.rs` an array that grows a piece at a time.
+//! large ones, `score_tree.rs` the order of large sorted sets. `element.rs` is one element as a
+//! compact form stores it, `blob.rs` one in a table, `chunked.rs` an array that grows a piece at a
+//! time.
 //! *Invariants*: each knows the bytes of memory that it takes; no operation on a single element
 //! moves more than one compact form's bytes, however large the collection is; random numbers are
 //! parameters, hashes are keyed by the caller's seed.

@@ -64,7 +64,7 @@ fn followers_see_what_their_filters_accept_from_positions_of_their_own() {
     ask("SELECT 1");
     ask("RPUSH queue 1 2 3");
     let expired = (Cause::ExpiredOnAccess, "user:1".to_owned());
-    assert_eq!(read(&mut users), [expired.clone()]);
+    assert_eq!(read(&mut users), std::slice::from_ref(&expired));
     assert_eq!(
         read(&mut all),
         [by_command("user:1"), by_command("host:1"), expired, by_command("queue")]

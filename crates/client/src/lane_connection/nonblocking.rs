@@ -1,8 +1,9 @@
 //! A lane that a program polls among other descriptors: nothing here waits.
 //!
 //! A thread that waits for several descriptors sleeps in a poller of its own, with the lane's
-//! doorbell socket, [`Lane::as_fd`], in it. Before it sleeps it calls [`Lane::arm_doorbell`], and after
-//! the doorbell woke it [`Lane::clear_doorbell`]; [`Lane::try_receive`] returns what has come.
+//! doorbell socket, [`Lane::as_fd`], in it. Before it sleeps it calls [`Lane::arm_doorbell`], and
+//! after the doorbell woke it [`Lane::clear_doorbell`]; [`Lane::try_receive`] returns what has
+//! come.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
