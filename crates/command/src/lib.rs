@@ -75,9 +75,9 @@ pub use context::{ControlContext, Next, ReadContext, Room, SessionContext, Write
 pub use error::CommandError;
 pub use flags::Flags;
 pub use host::{
-    Clients, ConfigError, Crash, Host, LaneOffer, MemoryGeometry, MemoryRefusal, MemorySegments,
-    Pause, Process, RewriteError, SharedMemory, ShutdownError, ShutdownRequest, Unavailable,
-    UploadOffer,
+    Attendance, Clients, ConfigError, Crash, Host, LaneOffer, MemoryGeometry, MemoryRefusal,
+    MemorySegments, Pause, Process, RewriteError, SharedMemory, ShutdownError, ShutdownRequest,
+    Unavailable, UploadOffer,
 };
 pub use info_sections::{InfoKind, InfoSections};
 pub use keys::{Extent, KeyFlags, KeySpec, KeyUse};

@@ -8,7 +8,7 @@
 //! `expire.rs`, `eviction.rs`, `room.rs` and `drain.rs` give memory back; the policies of
 //! `eviction/` say which keys may go and which first, by the marks of `tracking.rs` or by what they
 //! remember themselves. `touch.rs` takes in what readers in other processes have used; `watch.rs`
-//! serves WATCH and `wait.rs` those who wait for a key.
+//! serves WATCH and `wait.rs` those who wait for a key, which `ready.rs` says to be there.
 //! *Invariants*: data is reachable only through a guard; several shards are locked in ascending
 //! order by one function; a change emits its effect before the lock is released; reads never
 //! change the dataset; nothing here reads a clock or draws a random number.
@@ -28,6 +28,7 @@ mod keyspace;
 mod lists;
 mod object;
 mod published;
+mod ready;
 mod recorder;
 mod registered;
 mod relocate;
@@ -66,6 +67,7 @@ pub use keyspace::{Keyspace, shard_count_for_workers};
 pub use lists::WhenAbsent;
 pub use object::{Content, Kind, Object};
 pub use published::{Counters, DatabaseCounts};
+pub use ready::{AwaitedNames, ReadyKey, ReadyKeys};
 pub use room::SweepContext;
 pub use scratch::Scratch;
 pub use shard::{SlotCount, is_expired};
@@ -73,6 +75,6 @@ pub use shard_set::ShardSet;
 pub use sorted_sets::Scored;
 pub use uploads::COPIED_APART_BYTES_MIN;
 pub use view::{PrivateCopies, ReadView, WrongType};
-pub use wait::{QueuePlace, ReadyKey, Served, Service, WaitState, Waiter, Waits};
+pub use wait::{NewWait, QueuePlace, Served, Service, WaitState, Waiter, Waits};
 pub use watch::{WatchMark, Watches};
 pub use write::{Refusal, WriteView};

@@ -274,6 +274,11 @@ impl Keyspace {
         self.account.charge(bytes);
     }
 
+    /// Returns whether `bytes` more of private memory would pass the limit.
+    pub fn lacks_room(&self, bytes: u64) -> bool {
+        self.account.excess_with(bytes) > 0
+    }
+
     /// Has the next write look whether memory is above the limit: upload memory has been made,
     /// which the arena counts without a look at it.
     pub fn suspect_overshoot(&self) {

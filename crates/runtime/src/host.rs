@@ -88,11 +88,6 @@ impl Host for Embedded {
         self.runtime.clock().sleep(duration);
     }
 
-    fn may_serve(&self, _: u64) -> bool {
-        // A session ends its wait itself, on the way out too.
-        true
-    }
-
     fn tell_served(&self, served: Served) {
         self.add_served(served);
     }

@@ -214,12 +214,19 @@ struct Shown {
     /// Monitor, no eviction, no touch.
     modes: [bool; 3],
     input_bytes: usize,
+    /// Arguments of the request that waits for a key.
+    argument_bytes: usize,
     is_closing: bool,
 }
 
 impl Connection {
     /// Returns a connection that has received nothing yet.
-    pub fn new(transport: Transport, session: Session, record: Arc<ClientRecord>) -> Connection {
+    pub fn new(
+        transport: Transport,
+        mut session: Session,
+        record: Arc<ClientRecord>,
+    ) -> Connection {
+        session.attendance = Some(record.clone());
         let shown = Shown::of(&session, 0, false);
         Connection {
             transport,
@@ -657,7 +664,7 @@ impl Connection {
         let growth = bytes as isize - self.counted_bytes as isize;
         self.counted_bytes = bytes;
         // What its replies refer to lies in the keyspace and counts there. So does the place of a
-        // value that it sends, or has copied ahead, and what it watches.
+        // value that it sends, or has copied ahead, what it watches and what it waits for.
         self.record.set_memory(bytes, self.elsewhere_bytes());
         growth
     }
@@ -666,7 +673,8 @@ impl Connection {
     /// of the end of.
     fn elsewhere_bytes(&self) -> usize {
         let coming = self.incoming.value_bytes() + self.session.ahead_bytes();
-        self.output.referenced_bytes() + coming + self.session.watch_bytes()
+        let registered = self.session.watch_bytes() + self.session.wait_bytes();
+        self.output.referenced_bytes() + coming + registered
     }
 
     /// Ends the session, or others that take more, where clients take more than
@@ -832,13 +840,14 @@ impl Connection {
         if shown == self.shown {
             return;
         }
+        let shown_argument_bytes = shown.argument_bytes;
         self.shown = shown;
         self.record.update(&self.session, |info| {
             info.query_bytes = kept;
             info.query_bytes_free =
                 self.input.capacity() - self.input.len() + self.incoming.missing_bytes();
             info.is_closing = self.is_closing;
-            info.argument_bytes = self.decoder.memory_bytes();
+            info.argument_bytes = self.decoder.memory_bytes() + shown_argument_bytes;
             info.total_bytes = self.memory_bytes() - self.output.memory_bytes();
         });
     }
@@ -862,6 +871,7 @@ impl Shown {
             watches: session.watch_mark(),
             modes: [state.is_monitor, state.is_kept, state.leaves_no_touch],
             input_bytes,
+            argument_bytes: session.waiting_argument_bytes(),
             is_closing,
         }
     }

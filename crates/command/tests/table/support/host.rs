@@ -81,10 +81,6 @@ impl Host for TestHost {
         self.slept.set(duration);
     }
 
-    fn may_serve(&self, _: u64) -> bool {
-        true
-    }
-
     fn tell_served(&self, _: Served) {}
 
     fn clients(&self) -> Result<&dyn Clients, Unavailable> {
