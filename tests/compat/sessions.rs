@@ -557,7 +557,7 @@ fn a_wait_is_part_of_what_a_client_takes() {
         let number = |admin: &mut Connection, name: &str| -> usize {
             field(admin, id, name).and_then(|bytes| bytes.parse().ok()).expect("it is there")
         };
-        let name = "k".repeat(100_000);
+        let name = "k".repeat(10_000);
         let before = number(&mut admin, "tot-mem");
         send(&mut client, &[&format!("BLPOP {name} 0")]);
         let argument_bytes = name.len() + "BLPOP0".len();
@@ -592,6 +592,26 @@ fn a_wait_that_takes_more_than_clients_may_ends_its_client() {
     poll_until("it to be counted", || info(&mut admin, "evicted_clients") == "1");
     admin.call("RPUSH key:7 v");
     assert!(read(&mut patient).contains("key:7"));
+}
+
+#[test]
+fn waits_of_many_keys_that_end_together_leave_turns_to_others() {
+    const COUNT: usize = 20;
+    let server = Launch::new(Kind::Forebay).option("workers", "1").start();
+    let mut admin = server.tcp();
+    let mut waiters: Vec<Connection> = (0..COUNT).map(|_| server.tcp()).collect();
+    let keys: Vec<String> = (0..20_000).map(|number| format!("key:{number}")).collect();
+    let request = format!("BLPOP common {} 0", keys.join(" "));
+    waiters.iter_mut().for_each(|waiter| send(waiter, &[&request]));
+    poll_blocked(&mut admin, COUNT);
+    let rounds = |admin: &mut Connection| -> usize {
+        info(admin, "eventloop_cycles").parse().expect("a number")
+    };
+    let before = rounds(&mut admin);
+    admin.call(&format!("RPUSH common {}", "v ".repeat(COUNT).trim_end()));
+    assert!(waiters.iter_mut().all(|waiter| read(waiter).contains("common")));
+    let after = rounds(&mut admin);
+    assert!(after - before >= COUNT, "{} rounds", after - before);
 }
 
 #[test]

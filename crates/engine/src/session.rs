@@ -87,6 +87,11 @@ impl Session {
         self.waits.bytes() as usize
     }
 
+    /// Returns how many keys the session waits for.
+    pub fn awaited_key_count(&self) -> usize {
+        self.waits.key_count()
+    }
+
     /// Returns the bytes of the arguments of the request that waits for a key.
     pub fn waiting_argument_bytes(&self) -> usize {
         self.waits.current().map_or(0, |waiter| BlockedRequest::of(waiter).argument_bytes())

@@ -148,6 +148,11 @@ impl Waits {
         self.current.as_ref()
     }
 
+    /// Returns how many keys the wait is for.
+    pub fn key_count(&self) -> usize {
+        self.keys.len()
+    }
+
     /// Returns the bytes of memory that the wait takes, in the session and in the shards.
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -65,6 +65,8 @@ pub struct Worker<'s> {
     unflushed: Vec<Token>,
     /// Lanes that were served since the worker slept last: their clients do not ring.
     awake: Vec<Token>,
+    /// Keys of the waits that this round has ended.
+    ended_keys: usize,
     /// Growth of private memory that the keyspace has not been told of.
     unreported_bytes: isize,
     /// What the keyspace knows of the memory that the distributions of times take.
@@ -189,6 +191,7 @@ impl<'s> Worker<'s> {
             queued: VecDeque::new(),
             unflushed: Vec::new(),
             awake: Vec::new(),
+            ended_keys: 0,
             unreported_bytes: 0,
             histogram_bytes: 0,
             polling: Polling::default(),
@@ -302,6 +305,7 @@ impl<'s> Worker<'s> {
             self.announce_look(None);
         }
         self.tick.value_bytes_max = self.settings.bulk_bytes_max.into();
+        self.ended_keys = 0;
         // Those queued before this round, after the connections that have become ready.
         let queued_count = self.queued.len();
         for index in 0..events.len() {
