@@ -75,8 +75,8 @@ struct Step<'a> {
 
 impl Engine {
     /// Applies the changes of `record`: all under the locks of all their keys, so that nobody sees
-    /// a part. Who listens to the keyspace gets them as one record of the same time. Who waits for a
-    /// key that has come is served right after. The caller holds no guard.
+    /// a part. Who listens to the keyspace gets them as one record of the same time. Who waits for
+    /// a key that has come is served right after. The caller holds no guard.
     ///
     /// # Errors
     /// [`ApplyError`].

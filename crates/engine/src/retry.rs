@@ -18,8 +18,8 @@ use crate::run::Runner;
 const ATTEMPTS_MAX: u32 = 16;
 /// How often a command may ask for further shards before it gets all of them.
 const SHARD_ATTEMPTS_MAX: u32 = 4;
-/// Requests on several keys that bring less than this, and waits that take less, may pass the memory
-/// limit by it; what they take is repaid by the next command.
+/// Requests on several keys that bring less than this, and waits that take less, may pass the
+/// memory limit by it; what they take is repaid by the next command.
 pub(crate) const AHEAD_BYTES_MIN: usize = 64 * 1024;
 
 /// Within EXEC nothing can be locked beside what its queue declares.

@@ -123,8 +123,8 @@ impl AwaitedNames {
     }
 
     /// Returns which keys of the request, as keys of `database`, are among `ready`, in the order of
-    /// the request. `name` tells that of a key. Costs the logarithm of the larger number for each of
-    /// the smaller one.
+    /// the request. `name` tells that of a key. Costs the logarithm of the larger number for each
+    /// of the smaller one.
     pub fn among<'a>(
         &self,
         ready: &ReadyKeys,

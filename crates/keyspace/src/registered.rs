@@ -1,9 +1,9 @@
 //! What sessions have registered for keys of a shard: watches and waits.
 //!
 //! A tree, by the database and the secret hash of the key, for each key by the group that its
-//! registrant chose, and within that in the order in which they came: whoever registers learns where,
-//! so that to find, to add or to take out one of any number costs the logarithm of it, whatever the
-//! keys are and however many want the same.
+//! registrant chose, and within that in the order in which they came: whoever registers learns
+//! where, so that to find, to add or to take out one of any number costs the logarithm of it,
+//! whatever the keys are and however many want the same.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -4,10 +4,11 @@
 //! A session that finds none of its keys registers under the very guard under which it looked, so
 //! that no key comes unseen in between. Whatever makes a key exist, makes it one of another type or
 //! keeps it from expiring says so (`Place::appear`, and SWAPDB for all its keys): where somebody
-//! awaits it, the key is ready. Other changes of a key that exists tell nobody. Whoever made it ready
-//! serves those who wait for it, one after the other, after the command, or after the EXEC where it
-//! is one, while the guard is still held: a key that is gone by then was never there. Keys that are
-//! ready when a guard goes are left with the keyspace, and are served under a guard of their own.
+//! awaits it, the key is ready. Other changes of a key that exists tell nobody. Whoever made it
+//! ready serves those who wait for it, one after the other, after the command, or after the EXEC
+//! where it is one, while the guard is still held: a key that is gone by then was never there. Keys
+//! that are ready when a guard goes are left with the keyspace, and are served under a guard of
+//! their own.
 //!
 //! Who wants a key of one type stands apart from those who want another, so that a key of a type
 //! that nobody wants is no step for anybody.

@@ -834,8 +834,8 @@ impl<'p> Place<'p> {
         self.tell(key, true);
     }
 
-    /// Tells the watchers that `key` has changed, and whether it exists. All changes of one key pass
-    /// here.
+    /// Tells the watchers that `key` has changed, and whether it exists. All changes of one key
+    /// pass here.
     #[inline]
     pub(crate) fn tell(&mut self, key: &Key<'_>, exists: bool) {
         if !self.shard.watches.is_empty() {

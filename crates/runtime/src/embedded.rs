@@ -61,8 +61,8 @@ pub struct Embedded {
     pub(crate) monitor_count: AtomicUsize,
     /// Commands that ran since the counters were reset.
     pub(crate) commands: AtomicU64,
-    /// Sessions whose waits keys have ended and that have not taken note of it, each with the number
-    /// of its latest such wait.
+    /// Sessions whose waits keys have ended and that have not taken note of it, each with the
+    /// number of its latest such wait.
     served: Mutex<BTreeMap<u64, u64>>,
     next_session: AtomicU64,
     sweep: SweepOptions,

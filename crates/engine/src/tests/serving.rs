@@ -53,6 +53,17 @@ fn keys_that_become_ready_together_cost_each_what_one_costs() {
 }
 
 #[test]
+fn one_key_of_many_serves_without_a_look_at_the_others() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let mut waiters = blocked(&engine, &host, 3, &format!("AWAIT {} 0", names(2_000).join(" ")));
+    let mut other = numbered(&engine, &host, 9);
+    let looks = probes::count(Probe::Registration, || drop(other.run("SET name:77 v")));
+    assert!(looks < 30, "{looks} looks");
+    assert_eq!(take_served(&host), [1, 2, 3]);
+    assert_eq!(wake(&mut waiters[2], Wake::Served), "$7 name:77");
+}
+
+#[test]
 fn who_was_served_by_one_key_is_passed_over_once_at_each_other() {
     let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
     let mut waiters = blocked(&engine, &host, 500, "AWAIT k l 0");

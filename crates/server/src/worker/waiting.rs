@@ -10,8 +10,8 @@ use crate::connection::Kit;
 use crate::slab::Token;
 use crate::stall::Stall;
 
-/// How many keys of waits that end a worker takes out of their shards in one round; the last wait may
-/// pass it. Those that are left come in the next round, behind what others have sent.
+/// How many keys of waits that end a worker takes out of their shards in one round; the last wait
+/// may pass it. Those that are left come in the next round, behind what others have sent.
 pub(super) const ENDED_KEYS_PER_ROUND_MAX: usize = 16 * 1024;
 
 /// Who waits, and until when.
