@@ -64,6 +64,23 @@ fn one_key_of_many_serves_without_a_look_at_the_others() {
 }
 
 #[test]
+fn many_who_wait_for_one_key_each_cost_each_what_one_costs() {
+    const COUNT: usize = 300;
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let names = names(COUNT);
+    let mut waiters: Vec<Client<'_>> =
+        (1..=COUNT as u64).map(|id| numbered(&engine, &host, id)).collect();
+    for (waiter, name) in waiters.iter_mut().zip(&names) {
+        block(waiter, &format!("AWAIT {name} 0"));
+    }
+    let mut other = numbered(&engine, &host, 999);
+    let mset = format!("MSET {} v", names.join(" v "));
+    let looks = probes::count(Probe::Registration, || drop(other.run(&mset)));
+    assert!(looks <= 8 * COUNT as u64, "{looks} looks");
+    assert_eq!(take_served(&host).len(), COUNT);
+}
+
+#[test]
 fn who_was_served_by_one_key_is_passed_over_once_at_each_other() {
     let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
     let mut waiters = blocked(&engine, &host, 500, "AWAIT k l 0");

@@ -317,6 +317,12 @@ fn a_wait_that_ends_takes_each_shard_once_for_a_thousand_keys() {
     begin_wait(&mut world.keyspace.lock(keys[0].shard), &mut waits, 1, &keys, None);
     let locks = probes::count(Probe::Lock, || drop(world.keyspace.end_wait(&mut waits, NOW)));
     assert_eq!(locks, 3);
+    // Those of one shard stand together, whatever their order in the request.
+    let names: Vec<String> = (0..800).map(|number| format!("key:{number}")).collect();
+    let apart: Vec<Key<'_>> = names.iter().map(|name| world.key(name)).collect();
+    begin_wait(&mut world.keyspace.lock_keys(&apart), &mut waits, 1, &apart, None);
+    let locks = probes::count(Probe::Lock, || drop(world.keyspace.end_wait(&mut waits, NOW)));
+    assert_eq!(locks, world.keyspace.shard_count() as u64);
     let mut guard = world.keyspace.lock(keys[0].shard);
     assert!(guard.shard_mut(keys[0].shard).waits.is_empty() && waits.bytes() == 0);
 }
