@@ -550,6 +550,71 @@ fn watched_keys_are_part_of_what_a_client_takes() {
 }
 
 #[test]
+fn a_wait_is_part_of_what_a_client_takes() {
+    on_both(|server| {
+        let (mut admin, mut client) = (server.tcp(), server.tcp());
+        let id = id(&mut client);
+        let number = |admin: &mut Connection, name: &str| -> usize {
+            field(admin, id, name).and_then(|bytes| bytes.parse().ok()).expect("it is there")
+        };
+        let name = "k".repeat(10_000);
+        let before = number(&mut admin, "tot-mem");
+        send(&mut client, &[&format!("BLPOP {name} 0")]);
+        let argument_bytes = name.len() + "BLPOP0".len();
+        poll_until("it to wait", || number(&mut admin, "argv-mem") == argument_bytes);
+        poll_until("it to be counted", || number(&mut admin, "tot-mem") >= before + name.len());
+        admin.call(&format!("CLIENT UNBLOCK {id} ERROR"));
+        assert!(read(&mut client).starts_with("-UNBLOCKED"));
+        let statistics = admin.info_text("commandstats");
+        let line =
+            statistics.lines().find(|line| line.starts_with("cmdstat_blpop")).expect("it ran");
+        assert!(line.contains("calls=1,") && line.ends_with("failed_calls=1"), "{line}");
+        poll_until("it to be over", || number(&mut admin, "argv-mem") == 0);
+    });
+}
+
+#[test]
+fn a_wait_that_takes_more_than_clients_may_ends_its_client() {
+    let server = start(Kind::Forebay, &[("maxmemory-clients", "2mb")]);
+    let mut admin = server.tcp();
+    admin.call("CLIENT NO-EVICT ON");
+    let wait_for = |count: usize| {
+        let keys = (0..count).map(|number| format!("key:{number}"));
+        let mut client = server.tcp();
+        send(&mut client, &[&format!("BLPOP {} 0", keys.collect::<Vec<_>>().join(" "))]);
+        client
+    };
+    let mut patient = wait_for(1_000);
+    poll_blocked(&mut admin, 1);
+    // Its request is a fraction of that.
+    let mut greedy = wait_for(20_000);
+    assert!(is_closed(&mut greedy));
+    poll_until("it to be counted", || info(&mut admin, "evicted_clients") == "1");
+    admin.call("RPUSH key:7 v");
+    assert!(read(&mut patient).contains("key:7"));
+}
+
+#[test]
+fn waits_of_many_keys_that_end_together_leave_turns_to_others() {
+    const COUNT: usize = 20;
+    let server = Launch::new(Kind::Forebay).option("workers", "1").start();
+    let mut admin = server.tcp();
+    let mut waiters: Vec<Connection> = (0..COUNT).map(|_| server.tcp()).collect();
+    let keys: Vec<String> = (0..20_000).map(|number| format!("key:{number}")).collect();
+    let request = format!("BLPOP common {} 0", keys.join(" "));
+    waiters.iter_mut().for_each(|waiter| send(waiter, &[&request]));
+    poll_blocked(&mut admin, COUNT);
+    let rounds = |admin: &mut Connection| -> usize {
+        info(admin, "eventloop_cycles").parse().expect("a number")
+    };
+    let before = rounds(&mut admin);
+    admin.call(&format!("RPUSH common {}", "v ".repeat(COUNT).trim_end()));
+    assert!(waiters.iter_mut().all(|waiter| read(waiter).contains("common")));
+    let after = rounds(&mut admin);
+    assert!(after - before >= COUNT, "{} rounds", after - before);
+}
+
+#[test]
 fn client_that_asks_sees_its_own_query_buffer() {
     on_both(|server| {
         let mut client = server.tcp();

@@ -79,6 +79,34 @@ impl Extended {
         }
     }
 
+    /// Returns the product with `factor`, rounded to nearest, ties to even, and then up to a whole
+    /// number; none where that has more than 64 bits.
+    pub fn ceiling_of_product(self, factor: u32) -> Option<i64> {
+        let Value::Finite(Finite { negative, mantissa, scale }) = self.0 else { return None };
+        let product = round(negative, u128::from(mantissa) * u128::from(factor), scale, false);
+        let Value::Finite(Finite { mantissa, scale, .. }) = product else { return None };
+        let (whole, is_more) = match scale {
+            1.. => (u128::from(mantissa).checked_mul(1 << scale.min(64))?, false),
+            _ => {
+                let shift = scale.unsigned_abs();
+                let whole = mantissa.checked_shr(shift).unwrap_or(0);
+                let rest = mantissa.checked_sub(whole.checked_shl(shift).unwrap_or(0));
+                (u128::from(whole), rest != Some(0))
+            }
+        };
+        let whole = i128::try_from(whole).ok()?;
+        let ceiling = if negative { -whole } else { whole + i128::from(is_more) };
+        i64::try_from(ceiling).ok()
+    }
+
+    /// Returns whether the number is below zero.
+    pub fn is_negative(self) -> bool {
+        match self.0 {
+            Value::Finite(number) => number.negative && number.mantissa > 0,
+            Value::Infinite { negative } => negative,
+        }
+    }
+
     /// Returns whether the number is not infinite.
     pub fn is_finite(self) -> bool {
         matches!(self.0, Value::Finite(_))
@@ -296,6 +324,35 @@ mod tests {
     }
 
     /// The results of a C program with `long double` on x86.
+    #[test]
+    fn a_product_is_rounded_up_to_a_whole_number_and_above_zero_to_one_at_least() {
+        let ceiling = |text: &[u8]| Extended::parse(text).unwrap().ceiling_of_product(1_000);
+        for (text, expected) in [
+            (&b"0"[..], Some(0)),
+            (b"-0", Some(0)),
+            (b"1", Some(1_000)),
+            (b"0.001", Some(1)),
+            (b"0.0010001", Some(2)),
+            (b"1.0005", Some(1_001)),
+            (b"1e-18", Some(1)),
+            (b"1e-400", Some(1)),
+            (b"1e-4940", Some(1)),
+            (b"-1e-400", Some(0)),
+            (b"-0.0015", Some(-1)),
+            (b"-7.5", Some(-7_500)),
+            (b"9223372036854775", Some(9_223_372_036_854_775_000)),
+            (b"-9223372036854775", Some(-9_223_372_036_854_775_000)),
+            (b"9223372036854776", None),
+            (b"0x1p53", Some((1 << 53) * 1_000)),
+            (b"1e25", None),
+            (b"1e3000", None),
+            (b"1e4931", None),
+            (b"-inf", None),
+        ] {
+            assert_eq!(ceiling(text), expected, "{}", String::from_utf8_lossy(text));
+        }
+    }
+
     #[test]
     fn sums_are_those_of_the_x87() {
         check_sum("0", "0", "0");

@@ -15,12 +15,14 @@ pub enum Probe {
     Descent,
     /// A member of a collection at which a search looks.
     Member,
-    /// A watch or a wait at which a search looks.
+    /// A watch, a wait or a key that is awaited at which a search looks.
     Registration,
+    /// A shard that is locked.
+    Lock,
 }
 
 #[cfg(any(test, feature = "probes"))]
-const PROBE_COUNT: usize = Probe::Registration as usize + 1;
+const PROBE_COUNT: usize = Probe::Lock as usize + 1;
 
 #[cfg(any(test, feature = "probes"))]
 thread_local! {

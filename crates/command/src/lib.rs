@@ -44,9 +44,9 @@ pub use host::observe::{
     ratio,
 };
 pub use host::{
-    Clients, ConfigError, Crash, Host, LaneOffer, MemoryGeometry, MemoryRefusal, MemorySegments,
-    Pause, Process, RewriteError, SharedMemory, ShutdownError, ShutdownRequest, Unavailable,
-    UploadOffer,
+    Attendance, Clients, ConfigError, Crash, Host, LaneOffer, MemoryGeometry, MemoryRefusal,
+    MemorySegments, Pause, Process, RewriteError, SharedMemory, ShutdownError, ShutdownRequest,
+    Unavailable, UploadOffer,
 };
 pub use table::argument::{Arg, ArgKind};
 pub use table::arity::Arity;

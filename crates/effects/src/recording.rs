@@ -37,6 +37,12 @@ impl Recording {
         }
     }
 
+    /// As [`Recording::for_each`], and forgets the records; writes go on meanwhile.
+    pub fn take(&self, mut visit: impl FnMut(&RecordView<'_>)) {
+        let records = std::mem::take(&mut self.lock().records);
+        records.iter().for_each(|record| visit(&read(record)));
+    }
+
     /// Returns each record as the words of its Redis commands with spaces between, for people: what
     /// is no UTF-8 is replaced. In each, the first SELECT comes where it leaves database 0.
     pub fn commands(&self) -> Vec<String> {
@@ -47,8 +53,9 @@ impl Recording {
 
     /// As [`Recording::commands`], and forgets the records.
     pub fn take_commands(&self) -> Vec<String> {
-        let records = std::mem::take(&mut self.lock().records);
-        records.iter().map(|record| command_words(&read(record))).collect()
+        let mut commands = Vec::new();
+        self.take(|record| commands.push(command_words(record)));
+        commands
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

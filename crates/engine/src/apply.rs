@@ -16,6 +16,9 @@ use effects::{Change, Effect, RecordView};
 use keyspace::{Guard, Keyspace, LastUse, NeedRoom, ShardSet, Uploader};
 use resp::{OwnedRequest, Protocol, Reply};
 
+use crate::engine::Engine;
+use crate::tick::Tick;
+
 /// Before all time: nothing has expired.
 const NO_TIME: UnixMs = UnixMs(i64::MIN);
 
@@ -73,19 +76,34 @@ struct Step<'a> {
     command: Option<(&'static Command, OwnedRequest)>,
 }
 
+impl Engine {
+    /// Applies the changes of `record`: all under the locks of all their keys, so that nobody sees
+    /// a part. Who listens to the keyspace gets them as one record of the same time. Who waits for
+    /// a key that has come is served right after. The caller holds no guard.
+    ///
+    /// # Errors
+    /// [`ApplyError`].
+    pub fn apply(
+        &self,
+        applier: &mut Applier,
+        record: &RecordView<'_>,
+        tick: &mut Tick<'_>,
+    ) -> Result<(), ApplyError> {
+        let applied = applier.apply(self.keyspace(), record);
+        // Some of the changes may have been made whatever came of the others.
+        self.serve_left(tick);
+        applied
+    }
+}
+
 impl Applier {
     /// Returns an applier with an empty buffer.
     pub fn new() -> Applier {
         Applier::default()
     }
 
-    /// Applies the changes of `record`: all under the locks of all their keys, so that nobody sees
-    /// a part. Who listens to `keyspace` gets them as one record of the same time. The caller holds
-    /// no guard.
-    ///
-    /// # Errors
-    /// [`ApplyError`].
-    pub fn apply(
+    /// As [`Engine::apply`], but for those who wait: the caller serves them.
+    pub(crate) fn apply(
         &mut self,
         keyspace: &Keyspace,
         record: &RecordView<'_>,

@@ -9,27 +9,40 @@
 //! until then no session after it is served.
 
 use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use base::{Key, Lsn};
-use command::{Args, Command, Handler, ReadContext, Room, Unfinished, Wait, Wake};
-use keyspace::{Guard, Keyspace, ReadyKey, Served, Service, ShardSet, WaitState, Waiter};
+use command::{
+    Args, Attendance, Command, CommandError, Flags, Handler, Need, ReadContext, Room, Unfinished,
+    Wait, Wake,
+};
+use keyspace::{
+    AwaitedNames, Guard, Keyspace, NewWait, ReadyKeys, Served, Service, ShardSet, WaitState, Waiter,
+};
 use resp::{Output, OwnedRequest, Protocol, Reply};
 
+use crate::dispatch::{self, Verdict};
 use crate::engine::{Ending, Engine, silence};
-use crate::keys::Keys;
 use crate::release::Release;
+use crate::retry::AHEAD_BYTES_MIN;
 use crate::run::{Caller, Runner, write_context};
 use crate::session::Session;
 use crate::tick::Tick;
 
 /// What a waiting session leaves for the command that serves it.
-struct BlockedRequest {
+pub(crate) struct BlockedRequest {
     command: &'static Command,
     request: OwnedRequest,
     caller: Caller,
     protocol: Protocol,
-    /// How many of its keys are waited for.
+    attendance: Option<Arc<dyn Attendance>>,
+    /// Which arguments are its keys; those that are waited for come first,
+    positions: Box<[u32]>,
+    /// so many,
     key_count: usize,
+    /// and these are their names.
+    names: Arc<AwaitedNames>,
 }
 
 /// What came of running a request for a session that waits.
@@ -41,42 +54,81 @@ enum Attempt {
 }
 
 impl BlockedRequest {
-    fn of(waiter: &Waiter) -> &BlockedRequest {
+    pub fn of(waiter: &Waiter) -> &BlockedRequest {
         waiter.request().downcast_ref().expect("the engine registers requests")
+    }
+
+    /// Returns a copy of the request that `args` are of, which waits as `wait` says.
+    fn new(
+        command: &'static Command,
+        args: Args<'_>,
+        wait: &Wait,
+        session: &Session,
+        keyspace: &Keyspace,
+    ) -> BlockedRequest {
+        let request = args.request();
+        let positions = command.key_positions(request).map(|position| position as u32).collect();
+        let names = AwaitedNames::of(&args.keys()[..wait.key_count], keyspace);
+        BlockedRequest {
+            command,
+            request: OwnedRequest::new(request.iter()),
+            caller: Caller::of(&session.state),
+            protocol: session.state.protocol,
+            attendance: session.attendance.clone(),
+            positions,
+            key_count: wait.key_count,
+            names: Arc::new(names),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<BlockedRequest>() + self.request.memory_bytes() + size_of_val(&*self.positions)
+    }
+
+    /// Returns the bytes of its arguments.
+    pub fn argument_bytes(&self) -> usize {
+        self.request.argument_bytes()
     }
 
     /// Returns the keys to run it with: of those that it waits for the ones that are ready, in the
     /// order of the request, and all others; none where `guard` lacks the shard of one.
-    fn keys<'a>(&'a self, all: &Keys<'a>, ready: &[ReadyKey], guard: &Guard<'_>) -> Vec<Key<'a>> {
-        let is_ready = |key: &Key<'_>| {
-            let mut ready = ready.iter().filter(|it| it.database() == self.caller.database);
-            ready.any(|it| it.name() == key.bytes)
-        };
-        let (awaited, others) = all.split_at(self.key_count);
+    fn keys(&self, ready: &ReadyKeys, guard: &Guard<'_>, keyspace: &Keyspace) -> Vec<Key<'_>> {
+        let request = self.request.view();
+        let name = |index: usize| request.at(self.positions[index] as usize);
+        let key = |index: usize| keyspace.hasher().key(name(index));
+        let others: Vec<Key<'_>> = (self.key_count..self.positions.len()).map(key).collect();
         if !others.iter().all(|key| guard.holds(key.shard)) {
             return Vec::new();
         }
-        awaited.iter().filter(|key| is_ready(key)).chain(others).copied().collect()
+        let awaited = self.names.among(ready, self.caller.database, name);
+        awaited.into_iter().map(key).chain(others).collect()
     }
 
     /// Runs it under `guard`, as one record.
     fn run(
         &self,
         guard: &mut Guard<'_>,
-        ready: &[ReadyKey],
+        ready: &ReadyKeys,
         keyspace: &Keyspace,
         tick: &mut Tick<'_>,
     ) -> Attempt {
         let BlockedRequest { command, caller, .. } = *self;
         let request = self.request.view();
-        let all = Keys::of(command, request, keyspace.hasher());
-        let keys = self.keys(&all, ready, guard);
+        let keys = self.keys(ready, guard, keyspace);
         if keys.is_empty() || keyspace.has_adopted() && command.uses_values(request) {
             return Attempt::Needs;
         }
         let args = Args::new(request, &keys);
         let mut out = Vec::new();
         let mut reply = Reply::new(&mut out, self.protocol);
+        if command.is(Flags::WRITE)
+            && let Some(error) = dispatch::write_refusal(keyspace)
+        {
+            // Records from elsewhere have made the key ready.
+            tick.tally.count_rejection(command, &error);
+            error.write(&mut reply);
+            return Attempt::Done(Service { reply: out.into(), lsn: Lsn(0) });
+        }
         let (result, lsn) = match command.handler {
             Handler::Read(handler) => {
                 let view = guard.read(caller.database, tick.now);
@@ -112,8 +164,10 @@ impl BlockedRequest {
 
 impl Runner<'_, '_, '_, '_> {
     /// Lets the session wait as `wait` says, for keys whose guard is still the one under which it
-    /// looked for them. One that has waited already, and ran its request itself, keeps its place.
-    /// Within EXEC nothing waits.
+    /// looked for them; the command is not to be run again then. One that has waited already, and
+    /// ran its request itself, keeps its place. Within EXEC nothing waits. Where a long request
+    /// would bring memory above its limit, room is made for the wait before the command is run once
+    /// more, or it is refused.
     #[cold]
     pub(crate) fn wait_for(
         &mut self,
@@ -121,35 +175,47 @@ impl Runner<'_, '_, '_, '_> {
         args: Args<'_>,
         wait: Wait,
         reply: &mut Reply<'_>,
-    ) {
+    ) -> ControlFlow<Result<(), CommandError>> {
+        const WAITS: ControlFlow<Result<(), CommandError>> = ControlFlow::Break(Ok(()));
         if self.in_transaction {
-            return (wait.at_timeout)(reply);
+            (wait.at_timeout)(reply);
+            return WAITS;
+        }
+        if let Some(waiter) = self.session.waits.current().cloned() {
+            self.ending = Ending::Blocked;
+            self.wait_on(&waiter);
+            return WAITS;
+        }
+        if wait.key_count > 0 {
+            let blocked = BlockedRequest::new(command, args, &wait, self.session, self.keyspace);
+            let keys = &args.keys()[..wait.key_count];
+            let bytes = blocked.memory_bytes() as u64 + Keyspace::wait_bytes(&blocked.names, keys);
+            if bytes >= AHEAD_BYTES_MIN as u64 && self.keyspace.lacks_room(bytes) {
+                return self.provide(Need::RoomAhead(bytes), args, reply);
+            }
+            self.begin_wait(blocked, keys, &wait, bytes);
         }
         self.ending = Ending::Blocked;
-        if let Some(waiter) = self.session.waits.current().cloned() {
-            return self.wait_on(&waiter);
-        }
-        let caller = Caller::of(&self.session.state);
-        let Session { state, waits, .. } = &mut *self.session;
-        state.blocked = Some(wait);
-        let awaited = &args.keys()[..wait.key_count];
-        if awaited.is_empty() {
-            return;
-        }
-        let request = args.request();
-        let bytes = request.iter().map(<[u8]>::len).sum::<usize>() + size_of::<BlockedRequest>();
-        let request = OwnedRequest::new(request.iter());
-        let (protocol, key_count) = (state.protocol, wait.key_count);
-        let blocked = Box::new(BlockedRequest { command, request, caller, protocol, key_count });
+        self.session.state.blocked = Some(wait);
+        WAITS
+    }
+
+    /// Registers the session with `keys`, by what it has left for those who serve it.
+    fn begin_wait(&mut self, blocked: BlockedRequest, keys: &[Key<'_>], wait: &Wait, bytes: u64) {
+        let place = blocked.attendance.as_ref().map_or(0, |attendance| attendance.place());
+        let names = Arc::clone(&blocked.names);
         let guard = self.guard.as_mut().expect("a command that waits for keys keeps their guard");
-        guard.begin_wait(
-            waits,
-            state.id,
-            caller.database,
-            awaited,
-            wait.value_type,
-            (blocked, bytes),
-        );
+        let wait = NewWait {
+            session: self.session.state.id,
+            place,
+            database: blocked.caller.database,
+            keys,
+            names: &names,
+            value_type: wait.value_type,
+            request: Box::new(blocked),
+            bytes,
+        };
+        guard.begin_wait(&mut self.session.waits, wait);
     }
 
     /// Lets the session go on waiting in its place, and those behind it be served, who were not
@@ -190,14 +256,13 @@ fn serve(
 }
 
 fn serve_keys(
-    ready: &[ReadyKey],
+    ready: &ReadyKeys,
     guard: &mut Guard<'_>,
     keyspace: &Keyspace,
     tick: &mut Tick<'_>,
     served: &mut Vec<Served>,
 ) {
-    for key in ready {
-        guard.begin_service(key);
+    for key in ready.iter() {
         let mut place = None;
         while let Some((next, waiter)) = guard.next_waiter(key, place, tick.now) {
             place = Some(next);
@@ -205,13 +270,19 @@ fn serve_keys(
             match *state {
                 WaitState::Open => {}
                 WaitState::Told => break,
-                WaitState::Served(_) | WaitState::Closed => continue,
+                // It has waited for this key too, and is passed over once.
+                WaitState::Served(_) => {
+                    guard.leave_queue(key, next);
+                    continue;
+                }
+                WaitState::Closed => continue,
             }
+            let blocked = BlockedRequest::of(&waiter);
             // What is taken for a session that is gone would be lost.
-            if !tick.host.may_serve(waiter.served().session) {
+            if !blocked.attendance.as_ref().is_none_or(|attendance| attendance.may_serve()) {
                 continue;
             }
-            match BlockedRequest::of(&waiter).run(guard, ready, keyspace, tick) {
+            match blocked.run(guard, ready, keyspace, tick) {
                 Attempt::Waits => continue,
                 Attempt::Needs => *state = WaitState::Told,
                 Attempt::Done(service) => {
@@ -250,6 +321,7 @@ impl Engine {
             return self.run_again(session, &waiter, out, tick);
         }
         session.state.blocked = None;
+        let command = session.state.last_command;
         let mut reply = out.reply(session.state.protocol);
         let start = reply.position();
         let mut release = Release::default();
@@ -261,8 +333,10 @@ impl Engine {
             (Wake::TimedOut, None) => (wait.at_timeout)(&mut reply),
             (Wake::Served, None) => panic!("a session is told where its wait was served"),
             (Wake::Refused, None) => {
-                tick.tally.count_error(Wait::REFUSED.as_bytes());
-                reply.error(Wait::REFUSED);
+                let error = CommandError::Fixed(Wait::REFUSED);
+                let command = command.expect("a session that waits has run a command");
+                tick.tally.count_failure(command, &error);
+                error.write(&mut reply);
             }
         }
         silence(&mut session.state, start, &mut reply);
@@ -270,7 +344,8 @@ impl Engine {
         Some(release)
     }
 
-    /// Runs the request of a session that waits, for itself.
+    /// Runs the request of a session that waits, for itself, unless what has changed since it came
+    /// lets it wait or be refused: a pause, a memory limit, writes that are not admitted.
     fn run_again(
         &self,
         session: &mut Session,
@@ -279,22 +354,37 @@ impl Engine {
         tick: &mut Tick<'_>,
     ) -> Option<Release> {
         let BlockedRequest { command, ref request, .. } = *BlockedRequest::of(waiter);
+        let keyspace = self.keyspace();
         let mut reply = out.reply(session.state.protocol);
         let start = reply.position();
-        let end = {
-            let mut runner = Runner::new(self.keyspace(), session, tick, true);
-            let keys = runner.keys_of(command, request.view());
-            runner.answer(command, request.view(), &keys, &mut reply);
-            runner.end(1)
-        };
-        if end.ending == Ending::Blocked {
-            return None;
+        let mut release = Release::default();
+        let is_over_limit = keyspace.is_over_limit();
+        match dispatch::check(command, &session.state, keyspace, is_over_limit, tick) {
+            Ok(Verdict::Run) => {
+                let mut runner = Runner::new(keyspace, session, tick, true);
+                let keys = runner.keys_of(command, request.view());
+                runner.answer_again(command, request.view(), &keys, &mut reply);
+                let end = runner.end(1);
+                if end.ending == Ending::Blocked {
+                    return None;
+                }
+                release = end.release;
+            }
+            Ok(Verdict::Wait) => {
+                keyspace.leave_unserved(&session.waits);
+                return None;
+            }
+            Ok(Verdict::Queue) => unreachable!("within MULTI nothing waits"),
+            Err(error) => {
+                tick.tally.count_rejection(command, &error);
+                error.write(&mut reply);
+            }
         }
         session.state.blocked = None;
-        self.keyspace().end_wait(&mut session.waits, tick.now);
+        keyspace.end_wait(&mut session.waits, tick.now);
         silence(&mut session.state, start, &mut reply);
         self.serve_left(tick);
-        Some(end.release)
+        Some(release)
     }
 
     /// Ends a session: nothing of it stays behind. What it was served and has not been told is
@@ -308,22 +398,27 @@ impl Engine {
     }
 
     /// Serves those who wait for keys that were ready when a guard went, under a guard of all of
-    /// these keys.
+    /// these keys; during a pause nobody, which keeps the data as it is, so that it is to be called
+    /// behind one. The caller holds no guard.
     #[inline]
-    pub(crate) fn serve_left(&self, tick: &mut Tick<'_>) {
-        if self.keyspace().has_unserved() {
-            let left = self.keyspace().take_unserved();
-            self.serve_unserved(&left, tick);
+    pub fn serve_left(&self, tick: &mut Tick<'_>) {
+        if self.keyspace().has_unserved() && tick.pause.get().is_none() {
+            self.serve_unserved(tick);
         }
     }
 
     #[cold]
-    fn serve_unserved(&self, left: &[ReadyKey], tick: &mut Tick<'_>) {
+    fn serve_unserved(&self, tick: &mut Tick<'_>) {
+        let left = self.keyspace().take_unserved();
         let mut shards = ShardSet::new();
         left.iter().for_each(|key| shards.insert(key.shard()));
+        if shards.is_empty() {
+            // Another thread has taken them since.
+            return;
+        }
         let mut served = Vec::new();
         let mut guard = self.keyspace().lock_set(&shards);
-        serve_keys(left, &mut guard, self.keyspace(), tick, &mut served);
+        serve_keys(&left, &mut guard, self.keyspace(), tick, &mut served);
         serve(&mut guard, self.keyspace(), tick, &mut served);
         drop(guard);
         served.into_iter().for_each(|served| tick.host.tell_served(served));

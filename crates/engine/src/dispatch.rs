@@ -50,10 +50,10 @@ pub(crate) fn check(
     {
         return Err(CommandError::OUT_OF_MEMORY);
     }
-    if let Some(reason) = keyspace.admission().refused()
+    if let Some(error) = write_refusal(keyspace)
         && may(command, session, Flags::WRITE, Flags::WRITE)
     {
-        return Err(refusal_of(reason));
+        return Err(error);
     }
     if session.is_monitor && may(command, session, Flags::WRITE, Flags::READONLY) {
         return Err(MONITORS_ONLY_LOOK);
@@ -82,7 +82,13 @@ fn may(command: &Command, session: &SessionState, one: Flags, other: Flags) -> b
     [one, other].iter().any(|&flag| command.is(flag) || queued.contains(flag))
 }
 
-/// Returns what a write is refused with where none is admitted.
+/// Returns what a write is refused with, where none is admitted.
+#[inline(always)]
+pub(crate) fn write_refusal(keyspace: &Keyspace) -> Option<CommandError> {
+    keyspace.admission().refused().map(refusal_of)
+}
+
+/// Returns what a write is refused with for `reason`.
 ///
 /// Source: Redis, `writeCommandsDeniedByDiskError` and `shared.roslaveerr`.
 #[cold]

@@ -18,9 +18,9 @@ use crate::run::Runner;
 const ATTEMPTS_MAX: u32 = 16;
 /// How often a command may ask for further shards before it gets all of them.
 const SHARD_ATTEMPTS_MAX: u32 = 4;
-/// Requests on several keys that bring less than this may pass the memory limit by it; what they
-/// take is repaid by the next command.
-const AHEAD_BYTES_MIN: usize = 64 * 1024;
+/// Requests on several keys that bring less than this, and waits that take less, may pass the
+/// memory limit by it; what they take is repaid by the next command.
+pub(crate) const AHEAD_BYTES_MIN: usize = 64 * 1024;
 
 /// Within EXEC no shard can be locked but those that its queue declares.
 const NOT_LOCKED: CommandError = CommandError::Fixed(
@@ -86,10 +86,7 @@ impl Runner<'_, '_, '_, '_> {
         let result = match unfinished {
             Unfinished::Again(need) => self.provide(need, args, reply),
             Unfinished::Refused(error) => ControlFlow::Break(Err(error)),
-            Unfinished::Wait(wait) => {
-                self.wait_for(command, args, wait, reply);
-                ControlFlow::Break(Ok(()))
-            }
+            Unfinished::Wait(wait) => self.wait_for(command, args, wait, reply),
         };
         result.map_break(|result| {
             if let Err(error) = result {
@@ -100,7 +97,7 @@ impl Runner<'_, '_, '_, '_> {
     }
 
     /// Provides what a command has asked for. Breaks where the command is not to be run again.
-    fn provide(
+    pub(crate) fn provide(
         &mut self,
         need: Need,
         args: Args<'_>,

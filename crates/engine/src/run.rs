@@ -240,6 +240,24 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         }
     }
 
+    /// Runs the request of a session that has waited once more. It was counted and shown when it
+    /// came: only its time is added.
+    #[cold]
+    pub(crate) fn answer_again(
+        &mut self,
+        command: &'static Command,
+        request: RequestView<'_>,
+        keys: &[Key<'_>],
+        reply: &mut Reply<'_>,
+    ) {
+        self.stretch.end(self.tick);
+        let began = self.stretch.began();
+        self.run_to_end(command, Args::new(request, keys), reply);
+        let nanoseconds = self.stretch.lap(began, self.tick);
+        self.tick.tally.count_time(command, nanoseconds);
+        self.report_slow(command, request, nanoseconds);
+    }
+
     /// Counts the time of a command since `began` for itself, and reports it where it is long.
     #[inline]
     fn time_alone(&mut self, began: u64, command: &'static Command, request: RequestView<'_>) {
@@ -252,7 +270,13 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         }
         // It may have been the one that changed it.
         self.is_close = self.is_apart || watch.is_close();
-        if nanoseconds >= watch.reported_from() {
+        self.report_slow(command, request, nanoseconds);
+    }
+
+    /// Reports a command where it is long.
+    #[inline]
+    fn report_slow(&self, command: &'static Command, request: RequestView<'_>, nanoseconds: u64) {
+        if nanoseconds >= self.tick.watch.reported_from() {
             let session = &self.session.state;
             let now = self.tick.now;
             self.tick.host.note_slow(&SlowCommand { command, request, session, nanoseconds, now });

@@ -1,14 +1,20 @@
 //! What lasts from one batch of a client to the next.
 
+use std::sync::Arc;
+
 use base::{Key, UnixMs};
-use command::SessionState;
+use command::{Attendance, SessionState};
 use keyspace::{Claim, ReservedBlock, Waits, WatchMark, Watches};
+
+use crate::blocked::BlockedRequest;
 
 /// One client's session. It ends with [`crate::Engine::close`].
 #[derive(Debug)]
 pub struct Session {
     /// What commands see of it.
     pub state: SessionState,
+    /// How it stands with its host; without it, it may always be served.
+    pub attendance: Option<Arc<dyn Attendance>>,
     pub(crate) watches: Watches,
     pub(crate) waits: Waits,
     /// The block that has an argument of the request to be run.
@@ -29,7 +35,7 @@ impl Session {
     pub fn new(id: u64, now: UnixMs, authenticated: bool) -> Session {
         let state = SessionState::new(id, now, authenticated);
         let (watches, waits) = (Watches::default(), Waits::default());
-        Session { state, watches, waits, offer: None, ahead: None }
+        Session { state, attendance: None, watches, waits, offer: None, ahead: None }
     }
 
     /// Offers the block in which an argument of the request to be run next lies: a command that
@@ -76,7 +82,22 @@ impl Session {
         self.watches.bytes() as usize
     }
 
-    /// Returns the bytes that the session holds beside itself, without its watches.
+    /// Returns the bytes that the wait of the session takes, which count in the keyspace.
+    pub fn wait_bytes(&self) -> usize {
+        self.waits.bytes() as usize
+    }
+
+    /// Returns how many keys the session waits for.
+    pub fn awaited_key_count(&self) -> usize {
+        self.waits.key_count()
+    }
+
+    /// Returns the bytes of the arguments of the request that waits for a key.
+    pub fn waiting_argument_bytes(&self) -> usize {
+        self.waits.current().map_or(0, |waiter| BlockedRequest::of(waiter).argument_bytes())
+    }
+
+    /// Returns the bytes that the session holds beside itself, without its watches and its wait.
     pub fn memory_bytes(&self) -> usize {
         self.state.transaction_bytes() + self.state.names.memory_bytes()
     }

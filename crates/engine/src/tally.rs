@@ -118,6 +118,11 @@ impl Tally {
         }
     }
 
+    /// Adds `nanoseconds` that a command took whose call is counted already.
+    pub(crate) fn count_time(&self, command: &'static Command, nanoseconds: u64) {
+        add(&self.place(command).nanoseconds, nanoseconds);
+    }
+
     /// Counts that a command within an EXEC took `nanoseconds`.
     pub(crate) fn count_nested(&self, nanoseconds: u64) {
         add(&self.nested_nanoseconds, nanoseconds);

@@ -12,6 +12,7 @@ mod memory;
 mod receive;
 mod replay;
 mod restore;
+mod serving;
 mod times;
 mod transactions;
 mod uploads;
@@ -129,8 +130,6 @@ struct TestHost {
     watcher_count: AtomicUsize,
     shown: Mutex<Vec<String>>,
     served: Mutex<Vec<Served>>,
-    /// Sessions that another has ended, and that are still to learn of it.
-    killed: Mutex<Vec<u64>>,
     /// The engine whose shards are to be free whenever the host does what may wait.
     free: OnceLock<Arc<Engine>>,
     /// How often it did.
@@ -214,10 +213,6 @@ impl Host for TestHost {
 
     fn process(&self) -> Result<&dyn Process, Unavailable> {
         Ok(self)
-    }
-
-    fn may_serve(&self, id: u64) -> bool {
-        !self.killed.lock().unwrap().contains(&id)
     }
 
     fn tell_served(&self, served: Served) {

@@ -11,7 +11,7 @@
 //! of `tracking.rs` or by what they remember themselves. `touch.rs` reads what readers in other
 //! processes report of their accesses; `uploads.rs` stores values from upload memory, and
 //! `reserve.rs` reserves blocks for long values; `watch.rs` serves WATCH and `wait.rs` the sessions
-//! that wait for a key, both registered in `registered.rs`. The other files are helpers of these.
+//! that wait for a key, which `ready.rs` keeps once it is there, both registered in `registered.rs`. The other files are helpers of these.
 //! *Invariants*: data is reachable only through a guard; several shards are locked by `Guard::few`
 //! and `Guard::many` alone, both in ascending order; a change emits its effect before the lock is
 //! released; reads never change the dataset; nothing here reads a clock or draws a random number.
@@ -31,6 +31,7 @@ mod keyspace;
 mod lists;
 mod object;
 mod published;
+mod ready;
 mod recorder;
 mod registered;
 mod relocate;
@@ -72,6 +73,7 @@ pub use keyspace::{Keyspace, shard_count_for_workers};
 pub use lists::WhenAbsent;
 pub use object::{Content, Kind, Object};
 pub use published::{Counters, DatabaseCounts};
+pub use ready::{AwaitedNames, ReadyKey, ReadyKeys};
 pub use restore::{LastUse, RestoreError, Restored};
 pub use room::SweepContext;
 pub use scratch::Scratch;
@@ -80,6 +82,6 @@ pub use shard_set::ShardSet;
 pub use sorted_sets::Scored;
 pub use uploads::COPIED_APART_BYTES_MIN;
 pub use view::{PrivateCopies, ReadView, WrongType};
-pub use wait::{QueuePlace, ReadyKey, Served, Service, WaitState, Waiter, Waits};
+pub use wait::{NewWait, QueuePlace, Served, Service, WaitState, Waiter, Waits};
 pub use watch::{WatchMark, Watches};
 pub use write::{Refusal, WriteView};

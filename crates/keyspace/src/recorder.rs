@@ -9,7 +9,7 @@ use arena::ReservedBlock;
 use base::{Lsn, UnixMs};
 use effects::{Change, EffectSink, Record, RecordBuilder};
 
-use crate::wait::ReadyKey;
+use crate::ready::{ReadyKey, ReadyKeys};
 
 /// The part of a guard that knows which effects belong together; small, because every lock makes
 /// one.
@@ -22,8 +22,7 @@ pub(crate) struct Recorder {
     /// and by how much collections may that grow by what a request brings.
     growth_bytes_max: u64,
     /// Awaited keys that exist now, in the order in which they came.
-    #[expect(clippy::box_collection, reason = "every lock makes a recorder: it is to be small")]
-    ready: Option<Box<Vec<ReadyKey>>>,
+    ready: Option<Box<ReadyKeys>>,
     /// A lookup has met a key that has expired, and left it: views that read share the recorder.
     has_met_expired: Cell<bool>,
     /// The current change has added an entry.
@@ -72,7 +71,7 @@ impl Recorder {
     /// Records that an awaited key exists.
     #[cold]
     pub fn note_ready(&mut self, key: ReadyKey) {
-        self.ready.get_or_insert_default().push(key);
+        self.ready.get_or_insert_default().add(key);
     }
 
     /// Returns whether such a key has come since [`Recorder::take_ready`].
@@ -82,8 +81,8 @@ impl Recorder {
     }
 
     /// Takes the keys that have come.
-    pub fn take_ready(&mut self) -> Vec<ReadyKey> {
-        self.ready.take().map_or(Vec::new(), |ready| *ready)
+    pub fn take_ready(&mut self) -> ReadyKeys {
+        self.ready.take().map_or_else(ReadyKeys::default, |ready| *ready)
     }
 
     /// Returns where lookups note that they have met an expired key.

@@ -1,8 +1,8 @@
 //! What sessions have registered for keys of a shard: watches and waits.
 //!
-//! A tree, ordered by the database and the secret hash of the key, and for each key by arrival.
-//! Registering returns the position, so that finding, adding and removing cost O(log n), whatever
-//! the keys are and however many sessions share one.
+//! A tree, ordered by the database and the secret hash of the key, for each key by the group that
+//! the session chose, and within that by arrival. Registering returns the position, so that finding,
+//! adding and removing cost O(log n), whatever the keys are and however many sessions share one.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -16,8 +16,10 @@ pub(crate) struct Registration {
     pub database: DatabaseIndex,
     /// The secret hash of the key.
     pub secret: u64,
+    /// Which of those who want the same key it is one of.
+    pub group: u8,
     /// How many came to the shard before.
-    arrival: u64,
+    pub arrival: u64,
 }
 
 /// What is registered for the keys of one shard. Keys with one secret hash stand together, so that
@@ -41,8 +43,14 @@ impl<T> Registered<T> {
         self.all.is_empty()
     }
 
-    pub fn add(&mut self, database: DatabaseIndex, secret: u64, what: T) -> Registration {
-        let registration = Registration { database, secret, arrival: self.arrivals };
+    pub fn add(
+        &mut self,
+        database: DatabaseIndex,
+        secret: u64,
+        group: u8,
+        what: T,
+    ) -> Registration {
+        let registration = Registration { database, secret, group, arrival: self.arrivals };
         self.arrivals += 1;
         self.all.insert(registration, what);
         registration
@@ -56,31 +64,34 @@ impl<T> Registered<T> {
         self.all.remove(&registration)
     }
 
-    /// Returns what is registered for keys of `database` with the hash `secret`, the oldest first.
+    /// Returns what is registered for keys of `database` with the hash `secret`, in each group the
+    /// oldest first.
     pub fn of(
         &mut self,
         database: DatabaseIndex,
         secret: u64,
     ) -> impl Iterator<Item = (Registration, &mut T)> {
-        let at = |arrival| Registration { database, secret, arrival };
-        let range = self.all.range_mut(at(0)..=at(u64::MAX));
-        range
+        let first = Registration { database, secret, group: 0, arrival: 0 };
+        let last = Registration { group: u8::MAX, arrival: u64::MAX, ..first };
+        self.all
+            .range_mut(first..=last)
             .inspect(|_| probes::note(Probe::Registration))
             .map(|(registration, what)| (*registration, what))
     }
 
-    /// Returns what is registered for keys of `database` with the hash `secret` from `start` on,
-    /// the oldest first.
+    /// Returns what is registered in `group` for keys of `database` with the hash `secret` behind
+    /// `arrival`, or at all, the oldest first.
     pub fn behind(
         &self,
         database: DatabaseIndex,
         secret: u64,
-        start: Bound<Registration>,
+        group: u8,
+        arrival: Option<u64>,
     ) -> impl Iterator<Item = (Registration, &T)> {
-        let at = |arrival| Registration { database, secret, arrival };
-        let start = match start {
-            Bound::Unbounded => Bound::Included(at(0)),
-            start => start,
+        let at = |arrival| Registration { database, secret, group, arrival };
+        let start = match arrival {
+            Some(arrival) => Bound::Excluded(at(arrival)),
+            None => Bound::Included(at(0)),
         };
         let range = self.all.range((start, Bound::Included(at(u64::MAX))));
         range
@@ -88,13 +99,13 @@ impl<T> Registered<T> {
             .map(|(registration, what)| (*registration, what))
     }
 
-    /// Returns what is registered for keys of `database`.
+    /// Returns what is registered for keys of `database`, those of one hash together.
     pub fn of_database(
         &mut self,
         database: DatabaseIndex,
     ) -> impl Iterator<Item = (Registration, &mut T)> {
-        let first = Registration { database, secret: 0, arrival: 0 };
-        let last = Registration { secret: u64::MAX, arrival: u64::MAX, ..first };
+        let first = Registration { database, secret: 0, group: 0, arrival: 0 };
+        let last = Registration { secret: u64::MAX, group: u8::MAX, arrival: u64::MAX, ..first };
         self.all.range_mut(first..=last).map(|(registration, what)| (*registration, what))
     }
 }

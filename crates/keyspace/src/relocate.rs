@@ -222,6 +222,7 @@ impl WriteView<'_> {
         part.slots.add(target.key.slot, bytes);
         place.shard.tell_policy(target.key.hash, KeyEvent::Inserted(bytes));
         place.shard.publish_counts(target.database);
+        place.appear(target.key);
         let place = self.at(source);
         place.shard.settle(source.database);
         Ok(true)

@@ -275,6 +275,11 @@ impl Keyspace {
         self.account.charge(bytes);
     }
 
+    /// Returns whether `bytes` more of private memory would pass the limit.
+    pub fn lacks_room(&self, bytes: u64) -> bool {
+        self.account.excess_with(bytes) > 0
+    }
+
     /// Makes the next write check whether memory is above the limit: upload memory has been made,
     /// which the arena counts without checking the limit.
     pub fn suspect_overshoot(&self) {

@@ -2,12 +2,16 @@
 //! are ready.
 //!
 //! A session that finds none of its keys registers under the same guard under which it found
-//! nothing, so it misses no write. Every change of an existing key passes `Place::tell` (SWAPDB
-//! reports all its keys itself). If a session waits for the key, the key is marked ready. The
+//! nothing, so it misses no write. A change that makes a key exist, makes it one of another type or
+//! keeps it from expiring says so (`Place::appear`, and SWAPDB for all its keys). If a session waits
+//! for the key, the key is marked ready; other changes of a key that exists notify no one. The
 //! command that made it ready, or its EXEC, serves the waiting sessions one after the other when it
 //! is done, while it still holds the guard: a key that was deleted by then was never there. Keys
 //! that are ready when a guard is dropped are left with the keyspace, and are served under a guard
 //! of their own.
+//!
+//! Sessions that wait for a key of one type are apart from those that want another type, so that a
+//! key of a type that no session wants costs no step.
 //!
 //! The caller decides what serving means: this file knows which sessions wait, keeps what the
 //! caller registers with a wait, and ends each wait once. A wait for several keys is registered
@@ -15,7 +19,6 @@
 //! itself has ended it. The command that serves a session accesses nothing else of it.
 
 use std::any::Any;
-use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -24,11 +27,21 @@ use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 
 use crate::guard::Guard;
 use crate::keyspace::Keyspace;
+use crate::ready::{AwaitedNames, ReadyKey, ReadyKeys};
 use crate::registered::{Registered, Registration};
 use crate::shard::{Shard, is_expired};
 
 /// Bytes that one key of a wait costs in addition to its name, in shard and session together.
 const WAIT_BYTES: usize = 224;
+/// How many keys of a wait that ends are taken out of their shard in one hold of it.
+const KEYS_PER_HOLD_MAX: usize = 1024;
+/// Those who wait for a key of any type.
+const ANY_TYPE: u8 = 0;
+
+/// Returns the group of those who wait for a key of `value_type`, or of any.
+fn group_of(value_type: Option<ValueType>) -> u8 {
+    value_type.map_or(ANY_TYPE, |it| it as u8)
+}
 
 /// What one session waits for.
 ///
@@ -39,23 +52,51 @@ pub struct Waits {
     number: u64,
     current: Option<Arc<Waiter>>,
     keys: Vec<AwaitedKey>,
-    /// Bytes of what was registered with the wait.
-    request_bytes: u64,
+    /// What the wait is charged with.
+    bytes: u64,
 }
 
 /// Where a key of a wait is registered.
 #[derive(Debug)]
 struct AwaitedKey {
     registration: Registration,
-    key: ReadyKey,
-    bytes: usize,
+    shard: ShardIndex,
+    hash: u64,
+    name: Arc<[u8]>,
+}
+
+impl AwaitedKey {
+    fn as_ready(&self) -> ReadyKey {
+        let AwaitedKey { registration: Registration { database, secret, .. }, shard, hash, .. } =
+            *self;
+        ReadyKey { database, shard, hash, secret, name: Arc::clone(&self.name) }
+    }
+}
+
+/// A wait that is to begin.
+pub struct NewWait<'a> {
+    /// The number of the session.
+    pub session: u64,
+    /// Where the host of the session finds it.
+    pub place: usize,
+    /// The database of the keys.
+    pub database: DatabaseIndex,
+    /// The keys of the request that are waited for,
+    pub keys: &'a [Key<'a>],
+    /// and their names.
+    pub names: &'a AwaitedNames,
+    /// Which type a key has to have, if one in particular.
+    pub value_type: Option<ValueType>,
+    /// What whoever serves the session is given.
+    pub request: Box<dyn Any + Send + Sync>,
+    /// What the request takes and [`Keyspace::wait_bytes`].
+    pub bytes: u64,
 }
 
 /// One wait, as the session and the shards of its keys share it.
 #[derive(Debug)]
 pub struct Waiter {
-    session: u64,
-    number: u64,
+    served: Served,
     request: Box<dyn Any + Send + Sync>,
     state: Mutex<WaitState>,
 }
@@ -89,16 +130,8 @@ pub struct Served {
     pub session: u64,
     /// The number of its wait.
     pub wait: u64,
-}
-
-/// An awaited key that was seen to be there.
-#[derive(Clone, Debug)]
-pub struct ReadyKey {
-    database: DatabaseIndex,
-    shard: ShardIndex,
-    hash: u64,
-    secret: u64,
-    name: Arc<[u8]>,
+    /// Where the host of the session finds it.
+    pub place: usize,
 }
 
 /// The position of a session among those that wait for the same key.
@@ -115,12 +148,22 @@ impl Waits {
     pub fn current(&self) -> Option<&Arc<Waiter>> {
         self.current.as_ref()
     }
+
+    /// Returns how many keys the wait is for.
+    pub fn key_count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Returns the bytes of memory that the wait takes, in the session and in the shards.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 impl Waiter {
     /// Returns what is to be said to the session.
     pub fn served(&self) -> Served {
-        Served { session: self.session, wait: self.number }
+        self.served
     }
 
     /// Returns what was registered with the wait.
@@ -134,38 +177,21 @@ impl Waiter {
     }
 }
 
-impl ReadyKey {
-    /// Returns the database.
-    pub fn database(&self) -> DatabaseIndex {
-        self.database
-    }
-
-    /// Returns the shard.
-    pub fn shard(&self) -> ShardIndex {
-        self.shard
-    }
-
-    /// Returns the name.
-    pub fn name(&self) -> &[u8] {
-        &self.name
-    }
-}
-
 /// Keys that were ready when the guard under which they became so was dropped.
 #[derive(Default)]
 pub(crate) struct UnservedKeys {
-    keys: Mutex<Vec<ReadyKey>>,
+    keys: Mutex<ReadyKeys>,
     has_any: AtomicBool,
 }
 
 impl UnservedKeys {
-    pub fn add(&self, ready: Vec<ReadyKey>) {
+    pub fn add(&self, ready: impl IntoIterator<Item = ReadyKey>) {
         let mut keys = self.lock();
         keys.extend(ready);
         self.has_any.store(true, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<ReadyKey>> {
+    fn lock(&self) -> MutexGuard<'_, ReadyKeys> {
         self.keys.lock().expect("no holder of the unserved keys panics")
     }
 }
@@ -181,10 +207,6 @@ struct Waiting {
     hash: u64,
     name: Arc<[u8]>,
     waiter: Arc<Waiter>,
-    /// Which type the key has to have, if one in particular.
-    value_type: Option<ValueType>,
-    /// The key is among those that are ready; set at the first session that waits for it.
-    is_ready: bool,
 }
 
 impl WaitTable {
@@ -194,8 +216,8 @@ impl WaitTable {
         self.waiting.is_empty()
     }
 
-    /// Marks the key `name` of `database`, whose secret hash is `secret`, as ready and returns it,
-    /// if a session waits for it and it is not marked already.
+    /// Returns the key `name` of `database`, whose secret hash is `secret`, as one that is to be
+    /// served, if a session waits for it.
     #[cold]
     pub fn ready(
         &mut self,
@@ -206,9 +228,6 @@ impl WaitTable {
     ) -> Option<ReadyKey> {
         let mut alike = self.waiting.of(database, secret).map(|(_, waiting)| waiting);
         let first = alike.find(|waiting| *waiting.name == *name)?;
-        if std::mem::replace(&mut first.is_ready, true) {
-            return None;
-        }
         let (hash, name) = (first.hash, Arc::clone(&first.name));
         Some(ReadyKey { database, shard, hash, secret, name })
     }
@@ -218,16 +237,18 @@ impl Shard {
     /// Returns which awaited keys of `database` are there at `now`, now that it has got other
     /// contents.
     pub fn all_ready(&mut self, database: DatabaseIndex, now: UnixMs) -> Vec<ReadyKey> {
-        let all = self.waits.waiting.of_database(database);
-        let all: Vec<_> =
-            all.map(|(it, waiting)| (it.secret, waiting.hash, Arc::clone(&waiting.name))).collect();
         let shard = self.index();
-        let mut ready = Vec::new();
-        for (secret, hash, name) in all {
-            if self.type_of(database, hash, &name, now).is_some() {
-                ready.extend(self.waits.ready(database, shard, secret, &name));
-            }
-        }
+        let all = self.waits.waiting.of_database(database);
+        let all = all.map(|(Registration { secret, .. }, Waiting { hash, name, .. })| ReadyKey {
+            database,
+            shard,
+            hash: *hash,
+            secret,
+            name: Arc::clone(name),
+        });
+        let mut ready: Vec<ReadyKey> = all.collect();
+        ready.dedup_by(|one, other| one.secret == other.secret && one.name == other.name);
+        ready.retain(|key| self.type_of(database, key.hash, &key.name, now).is_some());
         ready
     }
 
@@ -246,42 +267,29 @@ impl Shard {
 }
 
 impl Guard<'_> {
-    /// Registers session `session`, which found none of `keys` in `database` under this guard, to
-    /// be served when one is there, of `value_type` where one is said. Whoever serves it is given
-    /// `request`, which takes `request_bytes`.
+    /// Registers a session that found none of the keys that `wait` is for under this guard, to be
+    /// served when one is there. A key that the request names several times counts once.
     ///
     /// # Panics
     /// When the session waits already, or this guard lacks the shard of a key.
-    pub fn begin_wait(
-        &mut self,
-        waits: &mut Waits,
-        session: u64,
-        database: DatabaseIndex,
-        keys: &[Key<'_>],
-        value_type: Option<ValueType>,
-        (request, request_bytes): (Box<dyn Any + Send + Sync>, usize),
-    ) {
+    pub fn begin_wait(&mut self, waits: &mut Waits, wait: NewWait<'_>) {
         assert!(waits.current.is_none(), "a session waits for one thing at a time");
+        let NewWait { session, place, database, keys, names, value_type, request, bytes } = wait;
         waits.number += 1;
-        waits.request_bytes = request_bytes as u64;
-        let state = Mutex::new(WaitState::Open);
-        let waiter = Arc::new(Waiter { session, number: waits.number, request, state });
-        let mut charged = waits.request_bytes;
-        for key in keys {
-            let name: Arc<[u8]> = key.bytes.into();
-            let secret = self.keyspace().secret_hasher().hash(key.bytes);
-            let ready =
-                ReadyKey { database, shard: key.shard, hash: key.hash, secret, name: name.clone() };
-            let waiter = Arc::clone(&waiter);
-            let waiting = Waiting { hash: key.hash, name, waiter, value_type, is_ready: false };
-            let table = &mut self.shard_mut(key.shard).waits;
-            let registration = table.waiting.add(database, secret, waiting);
-            let bytes = key.bytes.len() + WAIT_BYTES;
-            charged += bytes as u64;
-            waits.keys.push(AwaitedKey { registration, key: ready, bytes });
+        let served = Served { session, wait: waits.number, place };
+        let waiter = Arc::new(Waiter { served, request, state: Mutex::new(WaitState::Open) });
+        waits.keys.reserve_exact(names.len());
+        for (secret, index) in names.iter() {
+            let Key { bytes, hash, shard, .. } = keys[index];
+            let name: Arc<[u8]> = bytes.into();
+            let waiting = Waiting { hash, name: name.clone(), waiter: Arc::clone(&waiter) };
+            let table = &mut self.shard_mut(shard).waits;
+            let registration = table.waiting.add(database, secret, group_of(value_type), waiting);
+            waits.keys.push(AwaitedKey { registration, shard, hash, name });
         }
         waits.current = Some(waiter);
-        self.keyspace().charge(charged);
+        waits.bytes = bytes;
+        self.keyspace().charge(bytes);
     }
 
     /// Returns whether keys that somebody awaits have become ready since the last
@@ -292,13 +300,13 @@ impl Guard<'_> {
     }
 
     /// Takes the keys that have become ready, in the order in which they did.
-    pub fn take_ready(&mut self) -> Vec<ReadyKey> {
+    pub fn take_ready(&mut self) -> ReadyKeys {
         self.recorder.take_ready()
     }
 
     /// Returns the session that waits for `ready` next after `place`, or first of all, and for the
     /// type that the key has at `now`; none where the key is gone. Costs the logarithm of how many
-    /// wait, and a step for each who waits for another type.
+    /// wait.
     ///
     /// # Panics
     /// When this guard lacks the shard of the key.
@@ -310,12 +318,15 @@ impl Guard<'_> {
     ) -> Option<(QueuePlace, Arc<Waiter>)> {
         let shard = self.shard_mut(ready.shard);
         let value_type = shard.type_of(ready.database, ready.hash, &ready.name, now)?;
-        let fits = |waiting: &Waiting| {
-            waiting.name == ready.name && waiting.value_type.is_none_or(|it| it == value_type)
+        let arrival = place.map(|place| place.0.arrival);
+        let first_of = |group| {
+            let mut behind =
+                shard.waits.waiting.behind(ready.database, ready.secret, group, arrival);
+            behind.find(|(_, waiting)| waiting.name == ready.name)
         };
-        let from = place.map_or(Bound::Unbounded, |place| Bound::Excluded(place.0));
-        let mut behind = shard.waits.waiting.behind(ready.database, ready.secret, from);
-        let (registration, waiting) = behind.find(|(_, waiting)| fits(waiting))?;
+        let groups = [ANY_TYPE, group_of(Some(value_type))];
+        let firsts = groups.into_iter().filter_map(first_of);
+        let (registration, waiting) = firsts.min_by_key(|(first, _)| first.arrival)?;
         Some((QueuePlace(registration), Arc::clone(&waiting.waiter)))
     }
 
@@ -324,29 +335,20 @@ impl Guard<'_> {
         self.shard_mut(ready.shard).waits.waiting.remove(place.0);
     }
 
-    /// Notes that those who wait for `ready`, which was taken, are about to be served: what happens
-    /// to the key from now on makes it ready again.
-    pub fn begin_service(&mut self, ready: &ReadyKey) {
-        let table = &mut self.shard_mut(ready.shard).waits;
-        let mut alike = table.waiting.of(ready.database, ready.secret);
-        if let Some((_, first)) = alike.find(|(_, waiting)| waiting.name == ready.name) {
-            first.is_ready = false;
-        }
-    }
-
     /// Makes the keys of a wait whose shards this guard holds ready again, for those behind it.
     pub fn renew_ready(&mut self, waits: &Waits, now: UnixMs) {
-        for AwaitedKey { key, .. } in &waits.keys {
+        for key in &waits.keys {
             if self.holds(key.shard) {
                 self.note_there(key, now);
             }
         }
     }
 
-    fn note_there(&mut self, key: &ReadyKey, now: UnixMs) {
+    fn note_there(&mut self, key: &AwaitedKey, now: UnixMs) {
+        let Registration { database, secret, .. } = key.registration;
         let shard = self.shard_mut(key.shard);
-        if shard.type_of(key.database, key.hash, &key.name, now).is_some()
-            && let Some(ready) = shard.waits.ready(key.database, key.shard, key.secret, &key.name)
+        if shard.type_of(database, key.hash, &key.name, now).is_some()
+            && let Some(ready) = shard.waits.ready(database, key.shard, secret, &key.name)
         {
             self.recorder.note_ready(ready);
         }
@@ -354,28 +356,47 @@ impl Guard<'_> {
 }
 
 impl Keyspace {
+    /// Returns the bytes that a wait for `names` takes beside its request; `keys` are those of the
+    /// request.
+    pub fn wait_bytes(names: &AwaitedNames, keys: &[Key<'_>]) -> u64 {
+        let each = names.iter().map(|(_, index)| keys[index].bytes.len() + WAIT_BYTES);
+        (each.sum::<usize>() + names.memory_bytes()) as u64
+    }
+
     /// Ends the wait of a session, where it waits, and returns what came of it where it was served
     /// before. Where the session had been told to run its request itself and has not, its keys are
-    /// ready for those behind it. The caller holds no guard, and serves what
-    /// [`Keyspace::take_unserved`] returns.
+    /// ready for those behind it. Each shard is locked once, or once for 1,024 of its keys. The
+    /// caller holds no guard, and serves what [`Keyspace::take_unserved`] returns.
     pub fn end_wait(&self, waits: &mut Waits, now: UnixMs) -> Option<Service> {
         let waiter = waits.current.take()?;
         let state = std::mem::replace(&mut *waiter.state(), WaitState::Closed);
-        let mut charged = std::mem::take(&mut waits.request_bytes);
-        for AwaitedKey { registration, key, bytes } in std::mem::take(&mut waits.keys) {
-            let mut guard = self.lock(key.shard);
-            guard.shard_mut(key.shard).waits.waiting.remove(registration);
-            if matches!(state, WaitState::Told) {
-                guard.note_there(&key, now);
+        let mut keys = std::mem::take(&mut waits.keys);
+        keys.sort_unstable_by_key(|key| (key.shard, key.registration));
+        let of_shards = keys.chunk_by(|one, other| one.shard == other.shard);
+        for keys in of_shards.flat_map(|keys| keys.chunks(KEYS_PER_HOLD_MAX)) {
+            let shard = keys[0].shard;
+            let mut guard = self.lock(shard);
+            for key in keys {
+                guard.shard_mut(shard).waits.waiting.remove(key.registration);
+                if matches!(state, WaitState::Told) {
+                    guard.note_there(key, now);
+                }
             }
-            charged += bytes as u64;
         }
-        self.discharge(charged);
+        self.discharge(std::mem::take(&mut waits.bytes));
         match state {
             WaitState::Served(service) => Some(service),
             WaitState::Open | WaitState::Told => None,
             WaitState::Closed => unreachable!("a session that ends its wait forgets it"),
         }
+    }
+
+    /// Has a session that was told to run its request itself wait on, as it may not run it now: its
+    /// keys are left as ready, for it and for those behind it.
+    pub fn leave_unserved(&self, waits: &Waits) {
+        let Some(waiter) = &waits.current else { return };
+        *waiter.state() = WaitState::Open;
+        self.unserved.add(waits.keys.iter().map(AwaitedKey::as_ready));
     }
 
     /// Returns whether [`Keyspace::take_unserved`] would return keys. Whoever writes asks once he
@@ -387,7 +408,7 @@ impl Keyspace {
 
     /// Returns the keys that were ready when the guards under which they became so were dropped,
     /// and that nobody has served yet, for the caller to serve.
-    pub fn take_unserved(&self) -> Vec<ReadyKey> {
+    pub fn take_unserved(&self) -> ReadyKeys {
         let mut keys = self.unserved.lock();
         self.unserved.has_any.store(false, Ordering::Relaxed);
         std::mem::take(&mut *keys)

@@ -288,7 +288,7 @@ impl Keyspace {
             let shard = guard.shard_mut(key.shard);
             let expired = shard.presence(database, key.hash, key.bytes, now) == Presence::Expired;
             let watcher = Watcher { hash: key.hash, key: Arc::clone(&bytes), dirty, expired };
-            let registration = shard.watches.watchers.add(database, secret, watcher);
+            let registration = shard.watches.watchers.add(database, secret, 0, watcher);
             drop(guard);
             let Key { hash, slot, shard, .. } = *key;
             let watched = WatchedKey { registration, bytes, hash, slot, shard };

@@ -473,7 +473,11 @@ impl<'p> Place<'p> {
         if at.is_none() && self.part().table.entry(id).expiry().is_none() {
             return Ok(false);
         }
+        let before = self.look(id);
         self.resize(key, id, |table| table.set_expiry(id, at))?;
+        if let Some(before) = before {
+            self.reappear(key, before);
+        }
         self.shard.publish_counts(self.database);
         let effect = match at {
             Some(at) => Effect::ExpireAt { key: key.bytes, at },
@@ -602,7 +606,11 @@ impl<'p> Place<'p> {
     ) -> Result<(), NeedRoom> {
         let volatile = self.part().table.volatile_len();
         let handle = handle_of(&self.part().table.entry(id));
+        let before = self.look(id);
         self.resize(key, id, replace)?;
+        if let Some(before) = before {
+            self.reappear(key, before);
+        }
         if self.part().table.volatile_len() != volatile {
             self.shard.publish_counts(self.database);
         }
@@ -664,6 +672,7 @@ impl<'p> Place<'p> {
         self.shard.publish_counts(self.database);
         self.shard.tell_policy(key.hash, KeyEvent::Inserted(bytes));
         self.recorder.has_added = true;
+        self.appear(key);
         Ok(())
     }
 
@@ -825,22 +834,57 @@ impl<'p> Place<'p> {
         self.tell(key, true);
     }
 
-    /// Tells the watchers that `key` has changed, and whether it exists; if so those, too, who
-    /// await it. All changes of one key pass here.
+    /// Tells the watchers that `key` has changed, and whether it exists. All changes of one key
+    /// pass here.
     #[inline]
     pub(crate) fn tell(&mut self, key: &Key<'_>, exists: bool) {
-        if !self.shard.watches.is_empty() || !self.shard.waits.is_empty() {
-            self.tell_registered(key.bytes, exists);
+        if !self.shard.watches.is_empty() {
+            self.tell_watchers(key.bytes, exists);
         }
     }
 
     #[cold]
-    fn tell_registered(&mut self, key: &[u8], exists: bool) {
+    fn tell_watchers(&mut self, key: &[u8], exists: bool) {
         let secret = self.shard.account().arena().secret_hasher().hash(key);
         self.shard.watches.touch(self.database, secret, key, exists);
+    }
+
+    /// Tells those who await `key` that it is there, where it was not before, or not for all.
+    #[inline]
+    pub(crate) fn appear(&mut self, key: &Key<'_>) {
+        if !self.shard.waits.is_empty() {
+            self.tell_waiters(key.bytes);
+        }
+    }
+
+    #[cold]
+    fn tell_waiters(&mut self, key: &[u8]) {
+        let secret = self.shard.account().arena().secret_hasher().hash(key);
         let shard = self.shard.index();
-        if exists && let Some(ready) = self.shard.waits.ready(self.database, shard, secret, key) {
+        if let Some(ready) = self.shard.waits.ready(self.database, shard, secret, key) {
             self.recorder.note_ready(ready);
+        }
+    }
+
+    /// Returns the type of the entry at `id`, and whether it may have expired for somebody whose
+    /// time is another, where anybody awaits a key.
+    #[inline]
+    fn look(&mut self, id: EntryId) -> Option<(ValueType, bool)> {
+        if self.shard.waits.is_empty() {
+            return None;
+        }
+        let entry = self.part().table.entry(id);
+        Some((entry.value_type(), entry.expiry().is_some()))
+    }
+
+    /// Tells those who await `key`, which was `before` when [`Place::look`] looked, where it is
+    /// something else for them now.
+    #[cold]
+    fn reappear(&mut self, key: &Key<'_>, before: (ValueType, bool)) {
+        let table = &self.part().table;
+        let id = table.find(key.hash, key.bytes).expect("its value was replaced just now");
+        if (table.entry(id).value_type(), false) != before {
+            self.appear(key);
         }
     }
 

@@ -237,6 +237,16 @@ impl OwnedRequest {
         OwnedRequest { buffer: buffer.into_boxed_slice(), ranges: ranges.into_boxed_slice() }
     }
 
+    /// Returns the bytes of its arguments together.
+    pub fn argument_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Returns the bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.buffer.len() + size_of_val(&*self.ranges)
+    }
+
     /// Returns the request as slices of its own bytes.
     #[inline]
     pub fn view(&self) -> RequestView<'_> {

@@ -1,5 +1,6 @@
 //! An instance embedded in a program that is not a server.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -60,8 +61,9 @@ pub struct Embedded {
     pub(crate) monitor_count: AtomicUsize,
     /// Commands that ran since the counters were reset.
     pub(crate) commands: AtomicU64,
-    /// Sessions whose waits keys have ended and that have not taken note of it.
-    served: Mutex<Vec<Served>>,
+    /// Sessions whose waits keys have ended and that have not taken note of it, each with the
+    /// number of its latest such wait.
+    served: Mutex<BTreeMap<u64, u64>>,
     next_session: AtomicU64,
     sweep: SweepOptions,
     pub(crate) leaves_expired: AtomicBool,
@@ -137,15 +139,15 @@ impl Embedded {
     }
 
     pub(crate) fn add_served(&self, served: Served) {
-        locked(&self.served).push(served);
+        let mut all = locked(&self.served);
+        // Word of an earlier wait may come late.
+        let wait = all.entry(served.session).or_default();
+        *wait = served.wait.max(*wait);
     }
 
-    /// Takes the numbers of the waits of session `id` that keys have ended.
-    pub(crate) fn take_served(&self, id: u64) -> Vec<u64> {
-        let mut all = locked(&self.served);
-        let (own, others) = all.drain(..).partition(|served: &Served| served.session == id);
-        *all = others;
-        own.into_iter().map(|served| served.wait).collect()
+    /// Takes the number of the latest wait of session `id` that a key has ended.
+    pub(crate) fn take_served(&self, id: u64) -> Option<u64> {
+        locked(&self.served).remove(&id)
     }
 }
 

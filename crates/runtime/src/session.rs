@@ -96,7 +96,7 @@ impl<'r> Session<'r> {
     pub fn poll(&mut self) -> Option<Vec<u8>> {
         self.session.state.blocked.as_ref()?;
         let served = self.embedded.take_served(self.session.state.id);
-        let is_served = served.into_iter().any(|wait| self.session.is_in_wait(wait));
+        let is_served = served.is_some_and(|wait| self.session.is_in_wait(wait));
         let now = self.embedded.runtime.clock().steady_ns();
         let is_over = self.wait_ends.is_some_and(|end| now >= end);
         if !is_served && !is_over {

@@ -190,7 +190,12 @@ const NOTHING_EXPECTED: Expects =
 
 impl Connection {
     /// Returns a connection that has received nothing yet.
-    pub fn new(transport: AnyTransport, session: Session, record: Arc<ClientRecord>) -> Connection {
+    pub fn new(
+        transport: AnyTransport,
+        mut session: Session,
+        record: Arc<ClientRecord>,
+    ) -> Connection {
+        session.attendance = Some(record.clone());
         let shown = Shown::of(&session, 0, false);
         Connection {
             transport,

@@ -67,14 +67,8 @@ impl Host for Shared {
         crate::info::text(self, sections)
     }
 
-    fn may_serve(&self, id: u64) -> bool {
-        self.clients.may_serve(id)
-    }
-
     fn tell_served(&self, served: Served) {
-        if let Some(worker) = self.clients.worker(served.session) {
-            self.mailboxes[worker].post(Message::Served(served));
-        }
+        self.mailboxes[served.place].post(Message::Served(served));
     }
 
     fn set_active_expire(&self, is_on: bool) {

@@ -1,11 +1,12 @@
 //! The connected clients, as CLIENT LIST shows them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::UnixMs;
-use command::ClientInfo;
+use command::{Attendance, ClientInfo};
 use engine::Session;
 use keyspace::WatchMark;
 use sys::socket::Peer;
@@ -142,6 +143,23 @@ impl ClientRecord {
     }
 }
 
+impl Attendance for ClientRecord {
+    /// Its worker may not have noted yet that the wait has begun.
+    fn may_serve(&self) -> bool {
+        !self.is_ended() && !self.stall.is_claimed()
+    }
+
+    fn place(&self) -> usize {
+        self.worker
+    }
+}
+
+impl fmt::Debug for ClientRecord {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ClientRecord").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}
+
 /// Where a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -240,13 +258,6 @@ impl Registry {
         record.stall.claim(&self.stalls).then_some(record.worker)
     }
 
-    /// Returns whether the wait of client `id` in a blocking command may be served: nobody has
-    /// ended the client, or taken the right to end the wait. Its worker may not have noted yet that
-    /// the wait has begun.
-    pub fn may_serve(&self, id: u64) -> bool {
-        self.clients().get(&id).is_some_and(|record| !record.stall.is_claimed())
-    }
-
     /// Returns the largest clients without which the rest takes less than `limit` bytes, as far as
     /// there are such that need not be kept: CLIENT NO-EVICT.
     pub fn surplus(&self, limit: u64) -> Vec<u64> {
@@ -287,11 +298,6 @@ impl Registry {
     pub fn one(&self, id: u64, now: UnixMs) -> Option<ClientInfo> {
         let record = self.clients().get(&id).cloned();
         record.map(|record| record.snapshot(now))
-    }
-
-    /// Returns the worker that serves client `id`.
-    pub fn worker(&self, id: u64) -> Option<usize> {
-        self.clients().get(&id).map(|record| record.worker)
     }
 
     /// Returns the address of client `id`.
@@ -378,9 +384,9 @@ mod tests {
         let info = ClientInfo { id, ..ClientInfo::default() };
         let record = registry.add(info, Origin::Local, 3, UnixMs(0));
         record.stall().begin(Stall::Blocked, true, &registry.stalls);
-        assert_eq!(registry.stalls.all(), 1);
+        assert!(registry.stalls.all() == 1 && record.may_serve());
         assert_eq!(registry.end(id).map(|record| record.worker()), Some(3));
-        assert!(record.is_ended() && registry.end(id).is_none());
+        assert!(record.is_ended() && !record.may_serve() && registry.end(id).is_none());
         assert!(registry.claim(id).is_none() && !record.stall().claim(&registry.stalls));
         assert_eq!((registry.len(), registry.stalls.all(), registry.stalls.timed()), (0, 0, 0));
         registry.remove(id);

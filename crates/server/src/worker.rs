@@ -63,6 +63,8 @@ pub struct Worker<'s> {
     unflushed: Vec<Token>,
     /// Connections that are polled: they were served since the worker slept last.
     awake: Vec<Token>,
+    /// Keys of the waits that this round has ended.
+    ended_keys: usize,
     /// Growth of private memory that the keyspace has not been told of.
     unreported_bytes: isize,
     /// What the keyspace knows of the memory that the distributions of times take.
@@ -187,6 +189,7 @@ impl<'s> Worker<'s> {
             queued: VecDeque::new(),
             unflushed: Vec::new(),
             awake: Vec::new(),
+            ended_keys: 0,
             unreported_bytes: 0,
             histogram_bytes: 0,
             polling: Polling::default(),
@@ -303,6 +306,7 @@ impl<'s> Worker<'s> {
             self.announce_busy_poll(None);
         }
         self.tick.value_bytes_max = self.settings.clients.bulk_bytes_max.into();
+        self.ended_keys = 0;
         // Those queued before this round, after the connections that have become ready.
         let queued_count = self.queued.len();
         for index in 0..events.len() {

@@ -8,6 +8,7 @@ pub(crate) mod observe;
 mod process;
 mod shared_memory;
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use keyspace::Served;
@@ -92,14 +93,6 @@ pub trait Host: Observer {
         let _ = duration;
     }
 
-    /// Returns whether session `id`, which waits for a key, may be served: nobody has ended it, or
-    /// taken the right to end its wait. Always, where each session ends its own wait alone. Asked
-    /// under a guard.
-    fn may_serve(&self, id: u64) -> bool {
-        let _ = id;
-        true
-    }
-
     /// Tells a session that its wait was served, or that it is to run its request itself. Called
     /// without any guard.
     fn tell_served(&self, served: Served);
@@ -127,6 +120,16 @@ pub trait Host: Observer {
     fn shared_memory(&self) -> Result<&dyn SharedMemory, Unavailable> {
         Err(Unavailable::SharedMemory)
     }
+}
+
+/// How a session stands with its host, as those see it who would serve it while it waits for a key.
+pub trait Attendance: Debug + Send + Sync {
+    /// Returns whether it may be served: nobody has ended it, or taken the right to end its wait.
+    /// Asked for each session that waits while shards are locked, so that it is a load or two.
+    fn may_serve(&self) -> bool;
+
+    /// Returns where the host finds it: [`Served::place`] of what it is told.
+    fn place(&self) -> usize;
 }
 
 /// A part that a host does not have: it embeds the instance in a program that is no server.

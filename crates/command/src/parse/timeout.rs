@@ -16,7 +16,7 @@ const NEGATIVE: CommandError = CommandError::Fixed("ERR timeout is negative");
 const TOO_LONG: CommandError = CommandError::Fixed("ERR timeout is out of range");
 
 /// Returns argument `index` as a time span in seconds that begins at `now`, rounded up to whole
-/// milliseconds.
+/// milliseconds: only zero is zero, but for what is negative by less than one of them.
 ///
 /// # Errors
 /// When it is no number, negative, or ends beyond what 64 bits hold.
@@ -24,16 +24,14 @@ const TOO_LONG: CommandError = CommandError::Fixed("ERR timeout is out of range"
 /// Source: Redis 7.2, getTimeoutFromObjectOrReply.
 pub(crate) fn seconds(args: Args<'_>, index: usize, now: UnixMs) -> Result<Duration, CommandError> {
     let number = Extended::parse(args.at(index)).ok_or(NOT_FLOAT)?;
-    let seconds: f64 = number.to_text().parse().expect("the text of a number is one");
-    let span = (seconds * 1000.0).ceil();
-    if span >= i64::MAX as f64 {
-        return Err(TOO_LONG);
-    }
-    if span < 0.0 {
-        return Err(NEGATIVE);
-    }
-    now.0.checked_add(span as i64).ok_or(TOO_LONG)?;
-    Ok(Duration::from_millis(span as u64))
+    let span = match number.ceiling_of_product(1_000) {
+        None if number.is_negative() => return Err(NEGATIVE),
+        None => return Err(TOO_LONG),
+        Some(span) => span,
+    };
+    let positive = u64::try_from(span).map_err(|_| NEGATIVE)?;
+    now.0.checked_add(span).ok_or(TOO_LONG)?;
+    Ok(Duration::from_millis(positive))
 }
 
 /// Returns argument `index` as a time span in milliseconds that begins at `now`.

@@ -110,13 +110,21 @@ fn a_key_that_is_there_needs_no_wait() {
     let refusal = "-ERR timeout is not a float or out of range";
     client.check("AWAIT a x", refusal);
     client.check("AWAIT a -1", "-ERR timeout is negative");
-    client.check("AWAIT a 1e300", "-ERR timeout is out of range");
+    client.check("AWAIT a -inf", "-ERR timeout is negative");
+    for beyond in ["1e300", "1e3000", "inf", "9223372036854775807", "9223372036854775"] {
+        client.check(&format!("AWAIT a {beyond}"), "-ERR timeout is out of range");
+    }
     client.check("AWAIT a", "-ERR wrong number of arguments for 'await' command");
     let reply = client.run_all(&["MULTI", "AWAIT a 0", "AWAIT b 0", "EXEC"]);
     assert_eq!(reply, "+OK +QUEUED +QUEUED *2 $-1 $1 b");
     block(&mut client, "AWAIT a 1.0005");
     let blocked = client.session.state.blocked.expect("it waits");
     assert_eq!(blocked.timeout, Some(Duration::from_millis(1001)));
+    assert_eq!(wake(&mut client, Wake::TimedOut), "$-1");
+    // Whatever is not zero is not for ever.
+    block(&mut client, "AWAIT a 1e-400");
+    let blocked = client.session.state.blocked.expect("it waits");
+    assert_eq!(blocked.timeout, Some(Duration::from_millis(1)));
     assert_eq!(wake(&mut client, Wake::TimedOut), "$-1");
     block(&mut client, "AWAIT a 0");
     assert!(client.session.state.blocked.is_some_and(|blocked| blocked.timeout.is_none()));

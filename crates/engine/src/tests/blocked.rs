@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use collections::{End, List};
 use command::{
-    Args, Arity, Flags, Handler, KeyFlags, KeySpec, Unfinished, Wait, Wake, WriteContext,
+    Args, Arity, Attendance, Flags, Handler, KeyFlags, KeySpec, Unfinished, Wait, Wake,
+    WriteContext,
 };
 use keyspace::WhenAbsent;
 use resp::{OwnedRequest, Reply};
@@ -18,7 +19,7 @@ use super::*;
 use crate::run::Runner;
 
 /// Returns sessions 1 to `count`, each blocked by `request`, in their order.
-fn blocked<'e>(
+pub(super) fn blocked<'e>(
     engine: &'e Engine,
     host: &'e TestHost,
     count: u64,
@@ -130,11 +131,28 @@ fn who_only_looks_is_told_as_long_as_the_key_is_there() {
     assert_eq!(wake(&mut pops[0], Wake::TimedOut), "*2 $1 k $1 a");
 }
 
+/// How a session stands that another has ended, and that is still to learn of it.
+#[derive(Debug)]
+struct Killed;
+
+impl Attendance for Killed {
+    fn may_serve(&self) -> bool {
+        false
+    }
+
+    fn place(&self) -> usize {
+        0
+    }
+}
+
 #[test]
 fn nothing_is_taken_for_a_session_that_is_gone() {
     let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let mut killed = numbered(&engine, &host, 0);
+    killed.session.attendance = Some(Arc::new(Killed));
+    block(&mut killed, "BLPOP k 0");
     let mut waiters = blocked(&engine, &host, 4, "BLPOP k 0");
-    host.killed.lock().unwrap().push(1);
+    assert_eq!(wake(&mut waiters[0], Wake::TimedOut), "*-1");
     waiters[1].close();
     assert_eq!(wake(&mut waiters[2], Wake::TimedOut), "*-1");
     let mut other = numbered(&engine, &host, 9);
@@ -145,7 +163,7 @@ fn nothing_is_taken_for_a_session_that_is_gone() {
 }
 
 /// Moves an element from its key to another, which only its argument names; waits for one.
-static MOVE: Command = Command {
+pub(super) static MOVE: Command = Command {
     name: "test-move",
     arity: Arity::exactly(3),
     flags: Flags::BLOCKING,
@@ -202,7 +220,11 @@ fn run_chain(
 }
 
 /// Runs a request of a command that is not in the table.
-fn run(client: &mut Client<'_>, command: &'static Command, words: &str) -> (String, BatchEnd) {
+pub(super) fn run(
+    client: &mut Client<'_>,
+    command: &'static Command,
+    words: &str,
+) -> (String, BatchEnd) {
     let request = OwnedRequest::new(words.split(' ').map(str::as_bytes));
     let mut out = Output::default();
     let mut reply = out.reply(client.session.state.protocol);
@@ -268,7 +290,8 @@ fn within_a_transaction_only_what_it_has_declared_is_locked() {
 
 #[test]
 fn who_needs_more_than_is_locked_runs_its_request_itself_in_its_turn() {
-    let (engine, host) = (Engine::new(keyspace(64)), TestHost::default());
+    let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
+    host.tally.add_row(&MOVE);
     let mut first = numbered(&engine, &host, 1);
     let (reply, end) = run(&mut first, &MOVE, "test-move k far");
     assert_eq!((reply.as_str(), end.ending), ("", Ending::Blocked));
@@ -294,7 +317,8 @@ fn who_needs_more_than_is_locked_runs_its_request_itself_in_its_turn() {
 #[test]
 fn who_is_told_and_goes_leaves_it_to_the_next() {
     for is_closed in [true, false] {
-        let (engine, host) = (Engine::new(keyspace(64)), TestHost::default());
+        let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
+        host.tally.add_row(&MOVE);
         let mut first = numbered(&engine, &host, 1);
         assert_eq!(run(&mut first, &MOVE, "test-move k far").1.ending, Ending::Blocked);
         let mut second = numbered(&engine, &host, 2);

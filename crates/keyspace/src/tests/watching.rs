@@ -1,7 +1,7 @@
 //! WATCH, as Redis has it.
 
 use super::*;
-use crate::{Access, Expiry, Waits, Watches};
+use crate::{Access, AwaitedNames, Expiry, Guard, NewWait, QueuePlace, ValueType, Waits, Watches};
 use base::probes::{self, Probe};
 
 /// Watches "k" at `now`, lets `change` happen, and returns whether EXEC at `exec_at` would run.
@@ -178,6 +178,28 @@ fn watching_a_key_that_many_watch_costs_what_it_costs_the_first() {
     assert!(guard.shard_mut(key.shard).watches.is_empty());
 }
 
+/// Has session `number` wait for `keys`, of `value_type` where one is said.
+fn begin_wait(
+    guard: &mut Guard<'_>,
+    waits: &mut Waits,
+    number: u64,
+    keys: &[Key<'_>],
+    value_type: Option<ValueType>,
+) {
+    let names = AwaitedNames::of(keys, guard.keyspace());
+    let wait = NewWait {
+        session: number,
+        place: 0,
+        database: DB0,
+        keys,
+        names: &names,
+        value_type,
+        request: Box::new(()),
+        bytes: 1,
+    };
+    guard.begin_wait(waits, wait);
+}
+
 #[test]
 fn waiting_for_many_keys_costs_each_what_it_costs_one() {
     let world = World::new();
@@ -187,7 +209,7 @@ fn waiting_for_many_keys_costs_each_what_it_costs_one() {
     let looks = probes::count(Probe::Registration, || {
         for (number, waits) in sessions.iter_mut().enumerate() {
             let mut guard = world.keyspace.lock(keys[0].shard);
-            guard.begin_wait(waits, number as u64, DB0, &keys, None, (Box::new(()), 0));
+            begin_wait(&mut guard, waits, number as u64, &keys, None);
         }
         for name in &names {
             world.set(&format!("{name} unawaited"), "v");
@@ -197,4 +219,110 @@ fn waiting_for_many_keys_costs_each_what_it_costs_one() {
         }
     });
     assert_eq!(looks, 0);
+}
+
+#[test]
+fn a_key_that_a_wait_names_often_counts_once() {
+    let world = World::new();
+    let key = world.key("k");
+    let keys = vec![key; 10_000];
+    let mut waits = Waits::default();
+    begin_wait(&mut world.keyspace.lock(key.shard), &mut waits, 1, &keys, None);
+    let looks = probes::count(Probe::Registration, || {
+        world.set("k", "v");
+        let ready = world.keyspace.take_unserved();
+        assert_eq!(ready.iter().count(), 1);
+        let mut guard = world.keyspace.lock(key.shard);
+        let first = guard.next_waiter(ready.iter().next().unwrap(), None, NOW).unwrap();
+        assert!(guard.next_waiter(ready.iter().next().unwrap(), Some(first.0), NOW).is_none());
+    });
+    assert!(looks < 10, "{looks} looks");
+    world.keyspace.end_wait(&mut waits, NOW);
+}
+
+#[test]
+fn who_wants_another_type_is_no_step_for_anybody() {
+    let world = World::new();
+    let key = world.key("k");
+    let wanted = |number: usize| match number {
+        500 | 1_500 => None,
+        _ => Some(ValueType::List),
+    };
+    let mut sessions: Vec<Waits> = (0..2_000).map(|_| Waits::default()).collect();
+    for (number, waits) in sessions.iter_mut().enumerate() {
+        let mut guard = world.keyspace.lock(key.shard);
+        begin_wait(&mut guard, waits, number as u64, &[key], wanted(number));
+    }
+    let looks = probes::count(Probe::Registration, || {
+        world.set("k", "v");
+        let ready = world.keyspace.take_unserved();
+        let ready = ready.iter().next().unwrap();
+        let mut guard = world.keyspace.lock(key.shard);
+        let mut place: Option<QueuePlace> = None;
+        let mut found = Vec::new();
+        while let Some((next, waiter)) = guard.next_waiter(ready, place, NOW) {
+            place = Some(next);
+            found.push(waiter.served().session);
+        }
+        assert_eq!(found, [500, 1_500]);
+    });
+    assert!(looks < 10, "{looks} looks");
+    sessions.iter_mut().for_each(|waits| drop(world.keyspace.end_wait(waits, NOW)));
+}
+
+#[test]
+fn only_what_makes_a_key_exist_or_another_one_is_told() {
+    let world = World::new();
+    let key = world.key("k");
+    let mut waits = Waits::default();
+    begin_wait(&mut world.keyspace.lock(key.shard), &mut waits, 1, &[key], Some(ValueType::List));
+    let told = |change: &dyn Fn()| {
+        change();
+        !world.keyspace.take_unserved().is_empty()
+    };
+    assert!(told(&|| world.set("k", "v")));
+    assert!(!told(&|| world.set("k", "w")), "an overwrite");
+    assert!(!told(&|| {
+        world.write("k", NOW, |view, key| view.append(key, b"x")).unwrap();
+    }));
+    assert!(!told(&|| {
+        world.write("k", NOW, |view, key| view.set_expiry(key, later(10))).unwrap();
+    }));
+    // It may have expired for the session that waits, whose time was another.
+    assert!(told(&|| {
+        world.write("k", NOW, |view, key| view.set_expiry(key, later(20))).unwrap();
+    }));
+    assert!(told(&|| world.set("k", "x")));
+    assert!(!told(&|| {
+        world.write("k", NOW, |view, key| view.remove(key));
+    }));
+    // A long value stays where it lies.
+    for value in ["short", "long".repeat(5_000).as_str()] {
+        assert!(told(&|| {
+            world.set("{k}", value);
+            let renamed = world.write("{k}", NOW, |view, other| view.rename(other, &key));
+            assert!(renamed.unwrap());
+        }));
+        world.write("k", NOW, |view, key| view.remove(key));
+    }
+    world.keyspace.end_wait(&mut waits, NOW);
+}
+
+#[test]
+fn a_wait_that_ends_takes_each_shard_once_for_a_thousand_keys() {
+    let world = World::new();
+    let names: Vec<String> = (0..3_000).map(|number| format!("{{t}}{number}")).collect();
+    let keys: Vec<Key<'_>> = names.iter().map(|name| world.key(name)).collect();
+    let mut waits = Waits::default();
+    begin_wait(&mut world.keyspace.lock(keys[0].shard), &mut waits, 1, &keys, None);
+    let locks = probes::count(Probe::Lock, || drop(world.keyspace.end_wait(&mut waits, NOW)));
+    assert_eq!(locks, 3);
+    // Those of one shard stand together, whatever their order in the request.
+    let names: Vec<String> = (0..800).map(|number| format!("key:{number}")).collect();
+    let apart: Vec<Key<'_>> = names.iter().map(|name| world.key(name)).collect();
+    begin_wait(&mut world.keyspace.lock_keys(&apart), &mut waits, 1, &apart, None);
+    let locks = probes::count(Probe::Lock, || drop(world.keyspace.end_wait(&mut waits, NOW)));
+    assert_eq!(locks, world.keyspace.shard_count() as u64);
+    let mut guard = world.keyspace.lock(keys[0].shard);
+    assert!(guard.shard_mut(keys[0].shard).waits.is_empty() && waits.bytes() == 0);
 }

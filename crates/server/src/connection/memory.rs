@@ -9,12 +9,13 @@ const CHECKED_BYTES_MIN: u64 = 64 * 1024;
 
 impl Connection {
     /// Returns by how much the connection's private memory has grown since the last call.
+    #[inline]
     pub fn count_memory(&mut self) -> isize {
         let bytes = self.memory_bytes();
         let growth = bytes as isize - self.counted_bytes as isize;
         self.counted_bytes = bytes;
         // What its replies refer to lies in the keyspace and counts there. So does the place of a
-        // value that it sends, or has copied ahead, and what it watches.
+        // value that it sends, or has copied ahead, what it watches and what it waits for.
         self.record.set_memory(bytes, self.elsewhere_bytes());
         growth
     }
@@ -39,7 +40,8 @@ impl Connection {
     /// of the end of.
     fn elsewhere_bytes(&self) -> usize {
         let coming = self.incoming.value_bytes() + self.session.ahead_bytes();
-        self.output.referenced_bytes() + coming + self.session.watch_bytes()
+        let registered = self.session.watch_bytes() + self.session.wait_bytes();
+        self.output.referenced_bytes() + coming + registered
     }
 
     /// Ends the session, or others that take more, where clients take more than

@@ -22,6 +22,8 @@ pub(super) struct Shown {
     /// Monitor, no eviction, no touch.
     modes: [bool; 3],
     input_bytes: usize,
+    /// Arguments of the request that waits for a key.
+    argument_bytes: usize,
     is_closing: bool,
 }
 
@@ -37,6 +39,7 @@ impl Shown {
             watches: session.watch_mark(),
             modes: [state.is_monitor, state.is_kept, state.leaves_no_touch],
             input_bytes,
+            argument_bytes: session.waiting_argument_bytes(),
             is_closing,
         }
     }
@@ -50,13 +53,14 @@ impl Connection {
         if shown == self.shown {
             return;
         }
+        let shown_argument_bytes = shown.argument_bytes;
         self.shown = shown;
         self.record.update(&self.session, |info| {
             info.query_bytes = kept;
             info.query_bytes_free =
                 self.input.capacity() - self.input.len() + self.incoming.missing_bytes();
             info.is_closing = self.is_closing;
-            info.argument_bytes = self.decoder.memory_bytes();
+            info.argument_bytes = self.decoder.memory_bytes() + shown_argument_bytes;
             info.total_bytes = self.memory_bytes() - self.output.memory_bytes();
         });
     }

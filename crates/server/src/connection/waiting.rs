@@ -73,6 +73,11 @@ impl Connection {
         self.session.is_in_wait(number)
     }
 
+    /// Returns how many keys it waits for.
+    pub fn awaited_key_count(&self) -> usize {
+        self.session.awaited_key_count()
+    }
+
     /// Takes the right to end the wait, for its worker.
     pub fn claim(&self, context: &WorkerContext<'_, '_>) -> bool {
         self.record.stall().claim(&context.shared.clients.stalls)

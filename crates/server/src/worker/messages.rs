@@ -4,8 +4,9 @@ use command::Wake;
 use keyspace::Served;
 
 use super::Worker;
+use super::waiting::ENDED_KEYS_PER_ROUND_MAX;
 use crate::connection::{End, WorkerContext};
-use crate::mailbox::Shown;
+use crate::mailbox::{Message, Shown};
 use crate::slab::Token;
 
 impl Worker<'_> {
@@ -24,8 +25,12 @@ impl Worker<'_> {
     }
 
     /// Replies to a session whose wait a key has ended, unless another has taken the right to: then
-    /// that one's word is on its way, and the reply is the key all the same.
+    /// that one's word is on its way, and the reply is the key all the same. Where this round has
+    /// ended waits of many keys, it is for the next one.
     pub(super) fn serve_wait(&mut self, served: Served) {
+        if self.ended_keys >= ENDED_KEYS_PER_ROUND_MAX {
+            return self.mailbox.post(Message::Served(served));
+        }
         let Some(&token) = self.tokens.get(&served.session) else { return };
         let Some(member) = self.connections.get_mut(token) else { return };
         if member.connection.is_in_wait(served.wait) && member.connection.claim(&context!(self)) {

@@ -10,6 +10,10 @@ use crate::connection::WorkerContext;
 use crate::slab::Token;
 use crate::stall::Stall;
 
+/// How many keys of waits that end a worker takes out of their shards in one round; the last wait
+/// may pass it. Those that are left come in the next round, behind what others have sent.
+pub(super) const ENDED_KEYS_PER_ROUND_MAX: usize = 16 * 1024;
+
 /// Who waits, and until when.
 #[derive(Default)]
 pub(super) struct Waiting {
@@ -88,7 +92,9 @@ impl Worker<'_> {
     /// Ends the waits whose time has passed.
     pub(super) fn end_long_waits(&mut self) {
         let now = sys::clock::monotonic();
-        while let Some(token) = self.waiting.take_over(now) {
+        while self.ended_keys < ENDED_KEYS_PER_ROUND_MAX
+            && let Some(token) = self.waiting.take_over(now)
+        {
             let Some(member) = self.connections.get_mut(token) else { continue };
             member.place = Place::Nowhere;
             // Another may have ended the wait just now: its message says how.
@@ -102,6 +108,7 @@ impl Worker<'_> {
     /// requests have their turns.
     pub(super) fn go_on(&mut self, token: Token, wake: Wake) {
         let Some(member) = self.connections.get_mut(token) else { return };
+        self.ended_keys += member.connection.awaited_key_count();
         if member.connection.wake(wake, &mut context!(self)) {
             self.waiting.forget(token, std::mem::replace(&mut member.place, Place::Nowhere));
             self.queue_turn(token);
@@ -109,8 +116,10 @@ impl Worker<'_> {
         }
     }
 
-    /// Lets those go on that a pause made wait, in the order in which they came.
+    /// Lets those go on that a pause made wait, in the order in which they came; those first whom
+    /// keys were ready for.
     pub(super) fn resume(&mut self) {
+        self.shared.runtime.engine().serve_left(&mut self.tick);
         for token in self.waiting.take_paused() {
             let Some(member) = self.connections.get_mut(token) else { continue };
             member.place = Place::Nowhere;
