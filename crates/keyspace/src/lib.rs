@@ -11,7 +11,8 @@
 //! of `tracking.rs` or by what they remember themselves. `touch.rs` reads what readers in other
 //! processes report of their accesses; `uploads.rs` stores values from upload memory, and
 //! `reserve.rs` reserves blocks for long values; `watch.rs` serves WATCH and `wait.rs` the sessions
-//! that wait for a key, which `ready.rs` keeps once it is there, both registered in `registered.rs`. The other files are helpers of these.
+//! that wait for a key, which `ready.rs` keeps once it is there, both registered in
+//! `registered.rs`. The other files are helpers of these.
 //! *Invariants*: data is reachable only through a guard; several shards are locked by `Guard::few`
 //! and `Guard::many` alone, both in ascending order; a change emits its effect before the lock is
 //! released; reads never change the dataset; nothing here reads a clock or draws a random number.

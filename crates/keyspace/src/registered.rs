@@ -1,8 +1,9 @@
 //! What sessions have registered for keys of a shard: watches and waits.
 //!
 //! A tree, ordered by the database and the secret hash of the key, for each key by the group that
-//! the session chose, and within that by arrival. Registering returns the position, so that finding,
-//! adding and removing cost O(log n), whatever the keys are and however many sessions share one.
+//! the session chose, and within that by arrival. Registering returns the position, so that
+//! finding, adding and removing cost O(log n), whatever the keys are and however many sessions
+//! share one.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -3,12 +3,12 @@
 //!
 //! A session that finds none of its keys registers under the same guard under which it found
 //! nothing, so it misses no write. A change that makes a key exist, makes it one of another type or
-//! keeps it from expiring says so (`Place::appear`, and SWAPDB for all its keys). If a session waits
-//! for the key, the key is marked ready; other changes of a key that exists notify no one. The
-//! command that made it ready, or its EXEC, serves the waiting sessions one after the other when it
-//! is done, while it still holds the guard: a key that was deleted by then was never there. Keys
-//! that are ready when a guard is dropped are left with the keyspace, and are served under a guard
-//! of their own.
+//! keeps it from expiring says so (`Place::appear`, and SWAPDB for all its keys). If a session
+//! waits for the key, the key is marked ready; other changes of a key that exists notify no one.
+//! The command that made it ready, or its EXEC, serves the waiting sessions one after the other
+//! when it is done, while it still holds the guard: a key that was deleted by then was never there.
+//! Keys that are ready when a guard is dropped are left with the keyspace, and are served under a
+//! guard of their own.
 //!
 //! Sessions that wait for a key of one type are apart from those that want another type, so that a
 //! key of a type that no session wants costs no step.
