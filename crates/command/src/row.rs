@@ -230,6 +230,19 @@ impl Command {
         }
     }
 
+    /// Returns how many bytes of `request` the command may store: none where it is one that needs
+    /// no memory, and no names of keys that it only reads.
+    pub fn stored_bytes(&self, request: RequestView<'_>) -> usize {
+        if !self.is(Flags::DENYOOM) {
+            return 0;
+        }
+        let sources = self.keys.iter().filter(|spec| spec.flags.contains(KeyFlags::RO));
+        let names = sources.flat_map(|spec| spec.positions(request));
+        let named: usize = names.map(|position| request.at(position).len()).sum();
+        let brought: usize = request.iter().skip(1).map(<[u8]>::len).sum();
+        brought - named
+    }
+
     /// Returns whether a key is used for anything but reading.
     pub fn writes_keys(&self) -> bool {
         self.keys.iter().any(|spec| spec.key_use() != KeyUse::Read)

@@ -117,6 +117,8 @@ impl Runner<'_, '_, '_, '_> {
             return ControlFlow::Break(Err(CommandError::OUT_OF_MEMORY));
         }
         let key = args.keys().first();
+        // Only of this need: the next one may be one that the command cannot do without.
+        let is_optional = std::mem::take(&mut self.attempts.is_optional);
         let provided = match need {
             Need::Room(need) => {
                 let shard = key.map_or(ShardIndex(0), |key| key.shard);
@@ -147,7 +149,7 @@ impl Runner<'_, '_, '_, '_> {
         };
         self.attempts.count += 1;
         if let Err(error) = provided
-            && !std::mem::take(&mut self.attempts.is_optional)
+            && !is_optional
         {
             return ControlFlow::Break(Err(error));
         }
@@ -185,7 +187,7 @@ impl Runner<'_, '_, '_, '_> {
         }
     }
 
-    /// Makes room for a change of about `bytes` that may not evict while it runs.
+    /// Makes room for a change that stores about `bytes` and may not evict while it runs.
     pub fn make_room_ahead(&mut self, bytes: usize) -> Result<(), CommandError> {
         if self.keyspace.maxmemory() == 0 || bytes < AHEAD_BYTES_MIN {
             return Ok(());

@@ -479,8 +479,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.settle_expired(args.keys());
             return result;
         }
-        if self.attempts.count == 0 {
-            self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
+        if self.attempts.count == 0 && self.keyspace.maxmemory() != 0 {
+            self.make_room_ahead(command.stored_bytes(args.request()))?;
         }
         let guard = self.lock(args.keys());
         guard.begin_atomic();

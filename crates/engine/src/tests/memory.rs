@@ -8,6 +8,8 @@ use super::*;
 
 const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
 
+const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+
 /// Asserts that memory is within the limit, but for the 32nd that index and slab pages may pass it
 /// by.
 pub(super) fn assert_within_limit(engine: &Engine) {
@@ -85,6 +87,47 @@ fn write_without_room_is_refused_and_changes_nothing() {
     assert!(sink.texts().is_empty());
     client.check("GET key:1", "$1 v");
     client.check("SET key:1 w", "+OK");
+}
+
+/// Returns a request of `name` with so many keys that its names alone are more than is stored
+/// without room being made first.
+fn many_keys(name: &str, prefix: &str) -> String {
+    let names = (0..8_000).map(|number| format!(" {prefix}:{number:012}"));
+    std::iter::once(name.to_owned()).chain(names).collect()
+}
+
+#[test]
+fn requests_of_many_keys_that_store_nothing_need_no_room() {
+    let engine = limited(4 << 20, EvictionPolicy::NO_EVICTION);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    (0..8_000).for_each(|number| drop(client.run(&format!("SET own:{number:012} v"))));
+    // As much as the names of the keys is no longer there.
+    engine.keyspace().set_maxmemory(engine.keyspace().used_memory() + (32 << 10));
+    client.check(&many_keys("UNLINK", "absent"), ":0");
+    client.check(&many_keys("TOUCH", "own"), ":8000");
+    client.check("MULTI", "+OK");
+    client.check(&many_keys("UNLINK", "absent"), "+QUEUED");
+    client.check("EXEC", "*1 :0");
+    client.check(&format!("{} 0.01", many_keys("BLPOP", "own")), WRONG_TYPE);
+    client.check(&many_keys("DEL", "own"), ":8000");
+}
+
+#[test]
+fn requests_of_many_keys_that_store_nothing_evict_nothing() {
+    let engine = limited(4 << 20, EvictionPolicy::ALLKEYS_LRU);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    (0..8_000).for_each(|number| drop(client.run(&format!("SET own:{number:012} v"))));
+    engine.keyspace().set_maxmemory(engine.keyspace().used_memory() + (32 << 10));
+    client.check(&many_keys("DEL", "absent"), ":0");
+    client.run_all(&["MULTI", &many_keys("DEL", "absent"), "EXEC"]);
+    assert_eq!(engine.keyspace().counters().evicted_keys, 0);
+    // Of the names that are only read nothing is stored either.
+    client.check(&many_keys("BITOP OR target", "absent"), ":0");
+    assert_eq!(engine.keyspace().counters().evicted_keys, 0);
+    client.run(&many_keys("MSET k v", "stored"));
+    assert!(engine.keyspace().counters().evicted_keys > 100, "an MSET has to have its room");
 }
 
 #[test]
