@@ -730,6 +730,12 @@ impl<'p> Place<'p> {
         Ok(Some(id))
     }
 
+    /// Returns the collection of type `K` at `id`, where [`Place::find`] has found it.
+    pub fn collection<K: Kind>(&self, id: EntryId) -> &K {
+        let part = self.shard.database(self.database).expect("it has an entry");
+        kind_of(&part.table.entry(id), &part.store).expect("the caller looked at the type")
+    }
+
     /// Refuses a change that may make collections `bytes` larger where that would pass the memory
     /// limit, and within an atomic record by more than that may.
     #[inline]
