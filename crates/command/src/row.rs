@@ -230,6 +230,16 @@ impl Command {
         }
     }
 
+    /// Returns for each key of `request`, in the order of [`Command::key_positions`], whether its
+    /// value is replaced without having been read.
+    pub fn overwrites<'r>(&self, request: RequestView<'r>) -> impl Iterator<Item = bool> + use<'r> {
+        let (keys, of_request) = (self.keys, self.key_flags);
+        keys.iter().flat_map(move |spec| {
+            let flags = of_request.map_or(spec.flags, |flags| flags(request));
+            spec.positions(request).map(move |_| flags.contains(KeyFlags::OW))
+        })
+    }
+
     /// Returns how many bytes of `request` the command may store: none where it is one that needs
     /// no memory, and no names of keys that it only reads.
     pub fn stored_bytes(&self, request: RequestView<'_>) -> usize {
