@@ -23,7 +23,7 @@ impl WriteView<'_> {
     ) -> Result<usize, Refusal> {
         let mut place = self.place(key);
         let found = place.find::<Hash>(key)?;
-        place.admit(hash_growth_bound(parts.clone()))?;
+        place.admit(|| hash_growth_bound(parts.clone()))?;
         let rules = place.shard.rules;
         let set_all = |hash: &mut Hash| {
             hash.prepare(parts.clone(), &rules);

@@ -48,7 +48,7 @@ impl WriteView<'_> {
             return Ok(0);
         }
         let limit = place.shard.rules.limits.list;
-        place.admit(match found {
+        place.admit(|| match found {
             Some(id) => place.collection::<List>(id).growth_bound(end, elements.clone(), limit),
             None => PART_BYTES + List::default().growth_bound(end, elements.clone(), limit),
         })?;
@@ -112,7 +112,7 @@ impl WriteView<'_> {
     ) -> Result<bool, Refusal> {
         let mut place = self.place(key);
         let Some(id) = place.find::<List>(key)? else { return Ok(false) };
-        place.admit(growth_bound(element))?;
+        place.admit(|| growth_bound(element))?;
         let (is_set, exists) = place.change_collection(key, id, |list: &mut List, rules| {
             list.set(index, element, rules.limits.list)
         });
@@ -162,7 +162,7 @@ impl WriteView<'_> {
     ) -> Result<Option<Option<usize>>, Refusal> {
         let mut place = self.place(key);
         let Some(id) = place.find::<List>(key)? else { return Ok(None) };
-        place.admit(growth_bound(element))?;
+        place.admit(|| growth_bound(element))?;
         let change = |list: &mut List, rules: &Rules| {
             let was_small = list.is_small();
             let is_inserted = list.insert(beside, pivot, element, rules.limits.list);

@@ -22,7 +22,7 @@ impl WriteView<'_> {
     ) -> Result<usize, Refusal> {
         let mut place = self.place(key);
         let found = place.find::<Set>(key)?;
-        place.admit(set_growth_bound(members.clone()))?;
+        place.admit(|| set_growth_bound(members.clone()))?;
         let rules = place.shard.rules;
         let count = members.len() as u64;
         let add =

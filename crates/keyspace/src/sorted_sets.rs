@@ -40,7 +40,7 @@ impl WriteView<'_> {
         if found.is_none() && when_absent == WhenAbsent::Skip {
             return Ok(Scored::default());
         }
-        place.admit(sorted_set_growth_bound(pairs.iter().map(|(_, member)| *member)))?;
+        place.admit(|| sorted_set_growth_bound(pairs.iter().map(|(_, member)| *member)))?;
         let rules = place.shard.rules;
         let (mut scored, mut changed) = (Scored::default(), Vec::new());
         let is_new = found.is_none();
