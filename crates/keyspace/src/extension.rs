@@ -78,8 +78,8 @@ impl Keyspace {
         false
     }
 
-    /// Gives back segments of about `bytes` that blocks or slab pages lie in; returns whether it was
-    /// as much.
+    /// Gives back segments of about `bytes` that blocks or slab pages lie in; returns whether it
+    /// was as much.
     fn untouch(&self, bytes: u64, means: Means, context: &mut SweepContext<'_>) -> bool {
         let mut given_back = self.arena().give_back(bytes);
         while given_back < bytes {

@@ -1,8 +1,8 @@
 //! The keys that stay while room is made for the command that works on them.
 //!
-//! A command that lacks room changes nothing, lets go of its locks, and is run again from the start.
-//! What it works on has to be there then: a list that went meanwhile would come back with the new
-//! elements alone.
+//! A command that lacks room changes nothing, lets go of its locks, and is run again from the
+//! start. What it works on has to be there then: a list that went meanwhile would come back with
+//! the new elements alone.
 
 use base::{DatabaseIndex, Key, KeyHasher};
 
