@@ -32,7 +32,7 @@ use crate::memory::{Arena, Memory, NeedRoom, Region, Room};
 use tag::Tag;
 use tiles::{Kind, Tile, TileId, Tiles};
 
-pub use slide::{SlideBudget, SlideStep, TopStep};
+pub use slide::{Extension, SlideBudget, SlideStep, TopStep};
 pub use tag::Owner;
 
 /// The granule in which the system gives memory and in which touched memory is counted.
@@ -273,6 +273,12 @@ impl ExtentSpace {
         self.block(offset).1.bytes
     }
 
+    /// Returns the size of the block at `offset`, wherever that comes from; `None` where no block
+    /// starts there.
+    pub fn bytes_at(&self, offset: u64) -> Option<u64> {
+        self.block_at(offset).map(|(_, tile)| tile.bytes)
+    }
+
     /// Returns who refers to the block at `offset`.
     pub fn owner(&self, offset: u64) -> Owner {
         Owner::from_word(self.memory.word(offset + block::OWNER).load(Ordering::Relaxed))
@@ -404,6 +410,21 @@ impl ExtentSpace {
             Some(tile) => (tag.tile, tile),
             None => panic!("no block at {offset:#x}: tag {word:#018x}, tile {tile:x?}"),
         }
+    }
+
+    /// As [`ExtentSpace::block`], where `offset` may be out of date, or anything.
+    fn block_at(&self, offset: u64) -> Option<(TileId, Tile)> {
+        if !(self.base..self.end).contains(&offset) || !offset.is_multiple_of(LINE_BYTES) {
+            return None;
+        }
+        let segment = ((offset - self.base) / self.memory.segment_bytes()) as usize;
+        if !*self.committed.get(segment)? {
+            return None;
+        }
+        let word = self.memory.word(offset + block::TAG).load(Ordering::Relaxed);
+        let tag = Tag::from_word(word);
+        let tile = self.tiles.check(tag.tile, offset)?;
+        (!tile.is_free() && tile.bytes == tag.bytes).then_some((tag.tile, tile))
     }
 
     fn write_tag(&self, offset: u64, tag: Tag) {

@@ -48,6 +48,12 @@ impl IndexPool {
         self.used_bytes
     }
 
+    /// Returns the bytes that were ever handed out, root and table headers included: none of them
+    /// becomes anything else.
+    pub fn touched_bytes(&self) -> u64 {
+        self.next
+    }
+
     /// Returns the bytes of the lists of free chunks.
     pub fn private_bytes(&self) -> u64 {
         let chunks: usize = self.free.iter().map(Vec::capacity).sum();

@@ -39,7 +39,7 @@ pub mod touches;
 mod upload;
 pub mod words;
 
-pub use extent::{Owner, SlideBudget, SlideStep, TopStep};
+pub use extent::{Extension, Owner, SlideBudget, SlideStep, TopStep};
 pub use layout::{AccessMark, Encoding, ValueType};
 pub use memory::{Arena, ArenaConfig, ArenaError, NeedRoom, Region, Room, Usage};
 pub use page_pool::{DrainStep, PageOwner};

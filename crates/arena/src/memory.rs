@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{HashKeys, KeyHasher, SecretHasher};
 
-use crate::extent::{ExtentSpace, SlideBudget, SlideStep, TopStep};
+use crate::extent::{Extension, ExtentSpace, SlideBudget, SlideStep, TopStep};
 use crate::index_pool::IndexPool;
 use crate::layout::{self, LINE_BYTES, PAGE_BYTES, block, root, table_header_offset};
 use crate::page_pool::{DrainStep, PagePool};
@@ -397,6 +397,28 @@ impl Arena {
     /// Returns by how many bytes the index may pass the limit.
     pub fn slack_bytes(&self) -> u64 {
         self.memory.slack_bytes()
+    }
+
+    /// Returns the bytes that the index keeps whatever keys go: those in use while there is no
+    /// table, and those that were ever touched.
+    pub fn index_floor(&self) -> (u64, u64) {
+        (root_bytes(&self.config), self.index().touched_bytes())
+    }
+
+    /// Returns the bytes of the blocks that are pinned now. Costs a look at every pin.
+    pub fn pinned_bytes(&self) -> u64 {
+        let mut offsets = Vec::new();
+        self.pins.for_each(|offset| offsets.push(offset));
+        offsets.sort_unstable();
+        offsets.dedup();
+        let extents = self.extents();
+        offsets.into_iter().filter_map(|offset| extents.bytes_at(offset)).sum()
+    }
+
+    /// Returns what is in the way of the block at `offset` becoming `bytes` large where it lies.
+    /// The caller holds no shard; it locks that of the owner to move or evict what is.
+    pub fn plan_extension(&self, offset: u64, bytes: u64) -> Extension {
+        self.extents().plan_extension(offset, bytes)
     }
 
     /// Returns the bytes in use by purpose.

@@ -4,7 +4,7 @@ use crate::heap_bytes;
 
 /// Items of a piece, as a power of two.
 const CHUNK_BITS: usize = 9;
-const CHUNK_ITEMS: usize = 1 << CHUNK_BITS;
+pub(crate) const CHUNK_ITEMS: usize = 1 << CHUNK_BITS;
 
 /// An array of pieces. The first piece grows as a vector does, later ones are made whole.
 pub struct Chunked<T> {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::compact_limits::ListLimit;
 use crate::element::{Element, Needle};
 use crate::heap_bytes;
-use crate::listpack::{At, Listpack};
+use crate::listpack::{At, EMPTY_BYTES, Listpack, element_bytes_max};
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,9 @@ enum Body {
 ///
 /// Source: Redis 7.2, `SIZE_ESTIMATE_OVERHEAD` in `quicklist.c`.
 const ELEMENT_FRAME_BYTES: usize = 8;
+
+/// What the allocator adds to a block at most.
+const BLOCK_FRAME_BYTES_MAX: u64 = 24;
 
 impl Default for List {
     fn default() -> List {
@@ -136,6 +139,59 @@ impl List {
             let pack = std::mem::take(pack);
             self.body = Body::Large(Box::new(Quicklist::of(pack)));
         }
+    }
+
+    /// Returns the most bytes by which memory grows where `elements` are added at `end`, after
+    /// [`List::prepare`] of the same.
+    ///
+    /// The elements are laid out as [`List::push`] does, each as long as it can be: real listpacks
+    /// take as many or more.
+    pub fn growth_bound<'e>(
+        &self,
+        end: End,
+        elements: impl Iterator<Item = &'e [u8]>,
+        limit: ListLimit,
+    ) -> u64 {
+        let (first, node_count, node_room) = match &self.body {
+            Body::Small(pack) => (Some((pack, pack.count())), 0, 0),
+            Body::Large(large) => {
+                let node = match end {
+                    End::Head => large.nodes.front(),
+                    End::Tail => large.nodes.back(),
+                };
+                let first = node.map(|node| (&node.pack, node.count));
+                (first, large.nodes.len(), large.nodes.capacity())
+            }
+        };
+        let (mut bytes, mut count) =
+            first.map_or((EMPTY_BYTES, 0), |(pack, count)| (pack.bytes().len(), count));
+        let (start_bytes, start_count) = (bytes, count);
+        let (mut added, mut opened, mut length, mut number) = (0, 0, 0, 0);
+        for element in elements {
+            let taken = element_bytes_max(element.len());
+            (length, number) = (length + element.len(), number + 1);
+            if limit.is_exceeded_by(bytes + element.len() + ELEMENT_FRAME_BYTES, count + 1) {
+                (bytes, count, opened) = (EMPTY_BYTES, 0, opened + 1);
+            }
+            (bytes, count, added) = (bytes + taken, count + 1, added + taken as u64);
+        }
+        if let Some((pack, _)) = first {
+            let stays_small = self.is_small()
+                && !limit.is_exceeded_by(start_bytes + length, start_count + number);
+            if opened == 0 || stays_small {
+                return pack.growth_to(start_bytes + added as usize);
+            }
+        }
+        // All but the last give back what they do not use.
+        let last = Listpack::new().growth_to(bytes).saturating_sub(bytes as u64);
+        let packs = added + (opened + 1) * (EMPTY_BYTES as u64 + BLOCK_FRAME_BYTES_MAX) + last;
+        let nodes = node_count + opened as usize + 1;
+        let row = match nodes > node_room {
+            true => heap_bytes((2 * nodes).max(4) * size_of::<Node>()),
+            false => 0,
+        };
+        let own = if self.is_small() { heap_bytes(size_of::<Quicklist>()) } else { 0 };
+        packs + row + own
     }
 
     /// Adds `element` at `end`.

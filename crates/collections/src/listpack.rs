@@ -13,6 +13,8 @@ use crate::element::{Element, Needle, integer_of};
 use crate::heap_bytes;
 
 const HEADER_BYTES: usize = 6;
+/// The bytes of a listpack without elements.
+pub(crate) const EMPTY_BYTES: usize = HEADER_BYTES + 1;
 const END: u8 = 0xFF;
 /// The count that says that the elements are to be counted.
 const COUNT_UNKNOWN: u16 = u16::MAX;
@@ -43,7 +45,7 @@ impl Default for Listpack {
 impl Listpack {
     /// Returns one without elements.
     pub fn new() -> Listpack {
-        Listpack { bytes: vec![HEADER_BYTES as u8 + 1, 0, 0, 0, 0, 0, END] }
+        Listpack { bytes: vec![EMPTY_BYTES as u8, 0, 0, 0, 0, 0, END] }
     }
 
     /// Returns the listpack that `bytes` are; `None` where they are none, whoever made them: every
@@ -154,7 +156,7 @@ impl Listpack {
 
     /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
-        self.bytes.len() == HEADER_BYTES + 1
+        self.bytes.len() == EMPTY_BYTES
     }
 
     /// Returns the bytes of memory that it takes.
@@ -408,11 +410,17 @@ impl Listpack {
     fn reserve(&mut self, more: usize) {
         let needed = self.bytes.len() + more;
         if needed > self.bytes.capacity() {
-            let spare = (needed / 4).min(SPARE_BYTES_MAX);
-            // What the allocator would round up to is used.
-            let target = ((needed + spare + 8 + 15) & !15) - 8;
-            self.bytes.reserve_exact(target - self.bytes.len());
+            self.bytes.reserve_exact(capacity_for(needed) - self.bytes.len());
         }
+    }
+
+    /// Returns by how much the memory grows where elements are added, one after the other, until
+    /// there are `bytes` bytes.
+    pub(crate) fn growth_to(&self, bytes: usize) -> u64 {
+        if bytes <= self.bytes.capacity() {
+            return 0;
+        }
+        heap_bytes(capacity_for(bytes)).saturating_sub(self.memory_bytes())
     }
 
     /// Gives memory back when half of it is unused.
@@ -558,6 +566,25 @@ impl<'a> Encoded<'a> {
     fn total(&self) -> usize {
         self.length() + backward_bytes(self.length())
     }
+}
+
+/// Returns the capacity of a block that has come to need more than it had: it grows by a quarter.
+#[inline]
+fn capacity_for(needed: usize) -> usize {
+    let spare = (needed / 4).min(SPARE_BYTES_MAX);
+    // What the allocator would round up to is used.
+    ((needed + spare + 8 + 15) & !15) - 8
+}
+
+/// Returns the most bytes that an element of `length` bytes takes within a listpack: as text.
+#[inline]
+pub(crate) fn element_bytes_max(length: usize) -> usize {
+    let head = match length {
+        0..64 => 1,
+        64..4096 => 2,
+        _ => 5,
+    };
+    head + length + backward_bytes(head + length)
 }
 
 /// Returns the bytes of the element at the start of `bytes` without the length behind it; `None`

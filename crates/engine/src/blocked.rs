@@ -191,7 +191,7 @@ impl Runner<'_, '_, '_, '_> {
             let keys = &args.keys()[..wait.key_count];
             let bytes = blocked.memory_bytes() as u64 + Keyspace::wait_bytes(&blocked.names, keys);
             if bytes >= AHEAD_BYTES_MIN as u64 && self.keyspace.lacks_room(bytes) {
-                return self.provide(Need::RoomAhead(bytes), args, reply);
+                return self.provide(Need::RoomAhead(bytes), command, args, reply);
             }
             self.begin_wait(blocked, keys, &wait, bytes);
         }

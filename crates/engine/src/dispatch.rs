@@ -113,7 +113,7 @@ pub(crate) fn is_attack(request: RequestView<'_>) -> bool {
 /// Memory is above its limit, from an overshoot or a lower limit: repays before anything else.
 #[cold]
 fn make_room(keyspace: &Keyspace, tick: &mut Tick<'_>) -> bool {
-    let mut context = SweepContext { now: tick.now, random: &mut tick.random };
+    let mut context = SweepContext::new(tick.now, &mut tick.random);
     keyspace.repay(&mut context).is_ok()
 }
 

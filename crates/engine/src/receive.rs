@@ -43,7 +43,7 @@ impl Engine {
     ) -> Option<Box<ReservedBlock>> {
         let position = command::lookup(before.at(0))?.only_key()?;
         let key = self.keyspace().hasher().key(before.at(position));
-        let mut context = SweepContext { now: tick.now, random: &mut tick.random };
+        let mut context = SweepContext::new(tick.now, &mut tick.random);
         self.keyspace().reserve_block(key.shard, key.bytes.len(), bytes, &mut context)
     }
 }

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use base::{Key, ShardIndex};
 use command::{Args, Command, CommandError, CopyAhead, Handler, Need, Unfinished};
-use keyspace::{COPIED_APART_BYTES_MIN, NeedRoom, ShardSet, SweepContext};
+use keyspace::{COPIED_APART_BYTES_MIN, Keyspace, ShardSet, Spared, SweepContext};
 use resp::Reply;
 
 use crate::run::Runner;
@@ -84,7 +84,7 @@ impl Runner<'_, '_, '_, '_> {
         reply: &mut Reply<'_>,
     ) -> ControlFlow<()> {
         let result = match unfinished {
-            Unfinished::Again(need) => self.provide(need, args, reply),
+            Unfinished::Again(need) => self.provide(need, command, args, reply),
             Unfinished::Refused(error) => ControlFlow::Break(Err(error)),
             Unfinished::Wait(wait) => self.wait_for(command, args, wait, reply),
         };
@@ -100,6 +100,7 @@ impl Runner<'_, '_, '_, '_> {
     pub(crate) fn provide(
         &mut self,
         need: Need,
+        command: &Command,
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> ControlFlow<Result<(), CommandError>> {
@@ -114,23 +115,26 @@ impl Runner<'_, '_, '_, '_> {
             return ControlFlow::Break(Err(CommandError::OUT_OF_MEMORY));
         }
         let key = args.keys().first();
+        // Only of this need: the next one may be one that the command cannot do without.
+        let is_optional = std::mem::take(&mut self.attempts.is_optional);
         let provided = match need {
             Need::Room(need) => {
                 let shard = key.map_or(ShardIndex(0), |key| key.shard);
-                self.make_room(need.after(self.attempts.count), shard)
+                let need = need.after(self.attempts.count);
+                self.sparing(command, args, |keyspace, context| {
+                    keyspace.reserve(need, shard, context).ok()
+                })
             }
-            Need::RoomAhead(bytes) => {
-                self.unlock();
-                self.reserve_ahead(bytes)
-            }
+            Need::RoomAhead(bytes) => self.sparing(command, args, |keyspace, context| {
+                keyspace.reserve_ahead(bytes, context).ok()
+            }),
             Need::Owned => {
                 self.attempts.has_copied_apart = true;
-                self.own_apart(args.keys())
+                self.own_apart(command, args)
             }
             Need::Copied { offset, length, is_copied } => {
                 (self.attempts.has_copied_apart, self.attempts.has_copy) = (true, true);
-                let key = key.expect("an upload is stored at a key");
-                self.offer_copy(key, (offset, length), is_copied)
+                self.offer_copy(command, args, (offset, length), is_copied)
             }
             Need::CopyAhead(ahead) => {
                 let key = key.expect("an upload is to be stored at a key");
@@ -144,7 +148,7 @@ impl Runner<'_, '_, '_, '_> {
         };
         self.attempts.count += 1;
         if let Err(error) = provided
-            && !std::mem::take(&mut self.attempts.is_optional)
+            && !is_optional
         {
             return ControlFlow::Break(Err(error));
         }
@@ -182,40 +186,56 @@ impl Runner<'_, '_, '_, '_> {
         }
     }
 
-    /// Makes room for a change of about `bytes` that may not evict while it runs.
+    /// Makes room for a change that stores about `bytes` and may not evict while it runs.
     pub fn make_room_ahead(&mut self, bytes: usize) -> Result<(), CommandError> {
         if self.keyspace.maxmemory() == 0 || bytes < AHEAD_BYTES_MIN {
             return Ok(());
         }
         self.unlock();
-        self.reserve_ahead(bytes as u64)
+        // Nothing has been looked at yet, so that any key may go, as before another command.
+        let mut context = SweepContext::new(self.tick.now, &mut self.tick.random);
+        let made = self.keyspace.reserve_ahead(bytes as u64, &mut context);
+        made.map_err(|_| CommandError::OUT_OF_MEMORY)
     }
 
+    /// Has `make` make room for a command between two of its runs, while nothing is held. The keys
+    /// of the command stay, or it would go on as if they had never been there; where there is no
+    /// other room, those go whose values it replaces without a look.
     #[cold]
-    fn make_room(&mut self, need: NeedRoom, shard: ShardIndex) -> Result<(), CommandError> {
+    fn sparing<R>(
+        &mut self,
+        command: &Command,
+        args: Args<'_>,
+        make: impl Fn(&Keyspace, &mut SweepContext<'_>) -> Option<R>,
+    ) -> Result<R, CommandError> {
         self.unlock();
         self.stretch.isolate(self.tick);
-        let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
-        let made = self.keyspace.reserve(need, shard, &mut context);
-        made.map_err(|_| CommandError::OUT_OF_MEMORY)
+        let (keyspace, database, now) = (self.keyspace, self.session.state.database, self.tick.now);
+        let mut make_but_of = |mut keys: Vec<Key<'_>>| {
+            let spared = Spared::of(database, &mut keys);
+            make(keyspace, &mut SweepContext::new(now, &mut self.tick.random).sparing(spared))
+        };
+        let keys = args.keys();
+        let overwrites = || keys.iter().zip(command.overwrites(args.request()));
+        let mut made = make_but_of(keys.to_vec());
+        if made.is_none() && overwrites().any(|(_, is_overwritten)| is_overwritten) {
+            let others = overwrites().filter(|(_, is_overwritten)| !is_overwritten);
+            made = make_but_of(others.map(|(key, _)| *key).collect());
+        }
+        made.ok_or(CommandError::OUT_OF_MEMORY)
     }
 
-    /// Makes room for `bytes` while nothing is held.
-    fn reserve_ahead(&mut self, bytes: u64) -> Result<(), CommandError> {
-        let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
-        let made = self.keyspace.reserve_ahead(bytes, &mut context);
-        made.map_err(|_| CommandError::OUT_OF_MEMORY)
-    }
-
-    /// Copies the upload of this offset and length for `key` while nothing is held, and has the
-    /// session offer the copy; what of it `is_copied` ahead is not copied again.
+    /// Copies the upload of this offset and length for the key of a command while nothing is held,
+    /// and has the session offer the copy; what of it `is_copied` ahead is not copied again.
     #[cold]
     fn offer_copy(
         &mut self,
-        key: &Key<'_>,
+        command: &Command,
+        args: Args<'_>,
         (offset, length): (u64, u64),
         is_copied: bool,
     ) -> Result<(), CommandError> {
+        let key = args.keys().first().expect("an upload is stored at a key");
         self.unlock();
         self.stretch.isolate(self.tick);
         let claim = self.uploads().claim(offset, length)?;
@@ -224,9 +244,13 @@ impl Runner<'_, '_, '_, '_> {
             block.copy_upload(&claim, length);
             block
         });
-        let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
-        let copy = copy.or_else(|| self.keyspace.copy_upload(key, &claim, &mut context));
-        self.session.offer(copy.ok_or(CommandError::OUT_OF_MEMORY)?);
+        let copy = match copy {
+            Some(copy) => copy,
+            None => self.sparing(command, args, |keyspace, context| {
+                keyspace.copy_upload(key, &claim, context)
+            })?,
+        };
+        self.session.offer(copy);
         Ok(())
     }
 
@@ -252,7 +276,7 @@ impl Runner<'_, '_, '_, '_> {
             None
         } else {
             drop(before);
-            let mut context = SweepContext { now: self.tick.now, random: &mut self.tick.random };
+            let mut context = SweepContext::new(self.tick.now, &mut self.tick.random);
             let (key_length, length) = (key.bytes.len(), length as usize);
             self.keyspace.reserve_block(key.shard, key_length, length, &mut context)
         };
@@ -262,20 +286,18 @@ impl Runner<'_, '_, '_, '_> {
         Ok(copied)
     }
 
-    /// Owns the long ones of the values at `keys`, each copied while nothing is held. One that
-    /// changes meanwhile stays as it is.
+    /// Owns the long ones of the values at the keys of a command, each copied while nothing is held.
+    /// One that changes meanwhile stays as it is.
     #[cold]
-    fn own_apart(&mut self, keys: &[Key<'_>]) -> Result<(), CommandError> {
+    fn own_apart(&mut self, command: &Command, args: Args<'_>) -> Result<(), CommandError> {
         let (database, now) = (self.session.state.database, self.tick.now);
-        for key in keys {
+        for key in args.keys() {
             self.lock_one(key.shard);
             let guard = self.guard.as_ref().expect("locked just now");
             let Some(held) = guard.read(database, now).hold_adopted(key) else { continue };
-            self.unlock();
-            self.stretch.isolate(self.tick);
-            let mut context = SweepContext { now, random: &mut self.tick.random };
-            let copy = self.keyspace.copy_adopted(key, &held, &mut context);
-            let mut copy = copy.ok_or(CommandError::OUT_OF_MEMORY)?;
+            let mut copy = self.sparing(command, args, |keyspace, context| {
+                keyspace.copy_adopted(key, &held, context)
+            })?;
             self.lock_one(key.shard);
             let guard = self.guard.as_mut().expect("locked just now");
             let owned = guard.write(database, now).own_with(key, held, &mut copy);

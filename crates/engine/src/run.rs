@@ -377,7 +377,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     fn remove_expired(&mut self, keys: &[Key<'_>]) {
         let (database, now) = (self.session.state.database, self.tick.now);
         let guard = self.guard.as_mut().expect("a lookup was made under it");
-        match self.tick.removes_expired() && self.keyspace.admission().refused().is_none() {
+        match self.tick.removes_expired() && self.keyspace.may_remove() {
             true => guard.remove_expired(keys, database, now),
             false => guard.leave_expired(),
         }
@@ -503,8 +503,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             self.settle_expired(args.keys());
             return result;
         }
-        if self.attempts.count == 0 {
-            self.make_room_ahead(args.from(0).map(<[u8]>::len).sum())?;
+        if self.attempts.count == 0 && self.keyspace.maxmemory() != 0 {
+            self.make_room_ahead(command.stored_bytes(args.request()))?;
         }
         let guard = self.lock(args.keys());
         guard.begin_atomic();
@@ -559,8 +559,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                     Some(guard) => guard.access(),
                     None => Access::free(self.keyspace),
                 };
-                let is_admitted = self.keyspace.admission().refused().is_none();
-                let access = access.removing_expired(is_admitted && self.tick.removes_expired());
+                let may_remove = self.keyspace.may_remove() && self.tick.removes_expired();
+                let access = access.removing_expired(may_remove);
                 let mut context = ControlContext {
                     access,
                     session: &mut self.session.state,

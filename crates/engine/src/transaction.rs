@@ -24,7 +24,7 @@ impl Runner<'_, '_, '_, '_> {
             self.keyspace.unwatch(&mut self.session.watches);
             return Err(CommandError::TRANSACTION_BROKEN);
         }
-        if let Err(error) = self.make_room_ahead(transaction.argument_bytes()) {
+        if let Err(error) = self.make_room_ahead(transaction.stored_bytes()) {
             return Err(self.abort_transaction(&error));
         }
         let leading = self.leading(&transaction);

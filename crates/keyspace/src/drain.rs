@@ -16,7 +16,7 @@ use std::sync::PoisonError;
 use arena::layout::PAGE_BYTES;
 use arena::pins::Look;
 use arena::{DrainStep, Drained, Slid, TopStep};
-use base::{ShardIndex, UnixMs};
+use base::ShardIndex;
 
 use crate::eviction::Victims;
 use crate::keyspace::Keyspace;
@@ -69,26 +69,27 @@ impl Keyspace {
             }
             let freed = self.evict_from(index, PAGE_BYTES, Victims::Small, context).bytes();
             if freed == 0 {
-                let other = self.random_shard(context.random);
+                let other = self.random_shard(self.candidate_count(), context.random);
                 self.evict_from(other, PAGE_BYTES, Victims::Small, context);
             }
         }
-        self.evict_page(step, context.now);
+        self.evict_page(step, context);
         self.lock(index).shard_mut(index).drain(step) != Drained::NoRoom
     }
 
     /// Evicts the entries that are left on the page of `step` and may go.
-    fn evict_page(&self, step: &DrainStep, now: UnixMs) {
-        let policy = self.eviction_policy();
+    fn evict_page(&self, step: &DrainStep, context: &SweepContext<'_>) {
+        let choice = self.choice(Victims::Small, context.spared);
         let index = ShardIndex(step.owner.shard);
         let mut guard = self.lock(index);
         let shard = guard.shard_mut(index);
         // Each removal may move other entries, so that the page is looked at anew.
         while let Some((database, part)) = shard.part_of(step.owner.table)
-            && let Some(id) = part.table.entry_to_drain(step, |entry| policy.allows(entry))
+            && let Some(id) =
+                part.table.entry_to_drain(step, |entry| choice.allows(database, entry))
         {
             let name = part.table.entry(id).key().to_vec();
-            shard.evict_key(database, &name, now);
+            shard.evict_key(database, &name, context.now);
         }
     }
 
@@ -128,7 +129,7 @@ impl Keyspace {
                     self.evict_blocks(bytes, context);
                 }
                 TopStep::Stuck { owner, .. } => {
-                    let freed = self.evict_block(offset, owner, context.now);
+                    let freed = self.evict_block(offset, owner, context);
                     if freed <= self.arena().reclaim_deferred() {
                         pass_over();
                     }

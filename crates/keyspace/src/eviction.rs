@@ -11,6 +11,7 @@ pub(crate) mod policy;
 mod random;
 #[cfg(test)]
 pub(crate) mod recorded;
+pub(crate) mod spared;
 mod ttl;
 
 use std::sync::atomic::Ordering;
@@ -18,10 +19,11 @@ use std::sync::atomic::Ordering;
 use arena::pins::Look;
 use arena::{Entry, Owner};
 use base::prng::Prng;
-use base::{DatabaseIndex, ShardIndex, UnixMs};
+use base::{DatabaseIndex, KeyHasher, ShardIndex, UnixMs};
 use effects::Cause;
 
 use crate::eviction::policy::{Candidate, EvictionPolicy};
+use crate::eviction::spared::Spared;
 use crate::keyspace::Keyspace;
 use crate::published::DatabaseCounts;
 use crate::recorder::Recorder;
@@ -51,17 +53,21 @@ const CROWDED_GOAL_SHARE: u64 = 128;
 const EVACUATIONS_PER_HOLD_MAX: u32 = 4;
 
 /// Which keys a choice is made among, and how.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Choice {
+#[derive(Clone, Copy)]
+pub(crate) struct Choice<'c> {
     policy: EvictionPolicy,
     victims: Victims,
     samples: u32,
+    spared: Spared<'c>,
+    hasher: &'c KeyHasher,
 }
 
-impl Choice {
-    /// Returns whether `entry` may be chosen.
-    fn allows(self, entry: &Entry<'_>) -> bool {
-        self.policy.allows(entry) && self.victims.include(entry)
+impl Choice<'_> {
+    /// Returns whether `entry` of `database` may be chosen.
+    pub fn allows(self, database: DatabaseIndex, entry: &Entry<'_>) -> bool {
+        self.policy.allows(entry)
+            && self.victims.include(entry)
+            && !self.spared.includes(database, entry.key(), self.hasher)
     }
 }
 
@@ -134,13 +140,13 @@ impl EvictionPool {
 
 impl Keyspace {
     /// Returns how to choose among `victims` now.
-    pub(crate) fn choice(&self, victims: Victims) -> Choice {
+    pub(crate) fn choice<'c>(&'c self, victims: Victims, spared: Spared<'c>) -> Choice<'c> {
         let policy = self.eviction_policy();
         let samples = match policy.is_random() {
             true => 1,
             false => self.eviction_samples.load(Ordering::Relaxed),
         };
-        Choice { policy, victims, samples }
+        Choice { policy, victims, samples, spared, hasher: self.hasher() }
     }
 
     /// Evicts keys of `shard` until about `goal` bytes are free, a bounded number, and empties
@@ -153,7 +159,7 @@ impl Keyspace {
         victims: Victims,
         context: &mut SweepContext<'_>,
     ) -> Freed {
-        let choice = self.choice(victims);
+        let choice = self.choice(victims, context.spared);
         let large_goal = self.large_goal(goal);
         let mut guard = self.lock(shard);
         let shard = guard.shard_mut(shard);
@@ -166,7 +172,10 @@ impl Keyspace {
                 break;
             }
             shard.sample_candidates(choice, context);
-            let Some(one) = shard.evict_best(choice, context) else { break };
+            let Some(one) = shard.evict_best(choice, context) else {
+                // The samples may have met nothing but keys that are spared.
+                if context.spared.is_empty() { break } else { continue }
+            };
             freed.small += one.small;
             freed.large += one.large;
         }
@@ -238,21 +247,23 @@ impl Keyspace {
     /// a bounded number. Blocks are chosen where they lie: among millions of small keys, samples of
     /// keys would hardly meet a large one. Adopted values go in their turn, and bring nothing.
     pub(crate) fn evict_blocks(&self, goal: u64, context: &mut SweepContext<'_>) -> BlocksEvicted {
-        let goal = self.large_goal(goal);
+        let (goal, candidate_count) = (self.large_goal(goal), self.candidate_count());
         let mut evicted = BlocksEvicted::default();
         let mut adopted_count = 0;
         for _ in 0..VICTIMS_PER_HOLD_MAX {
             if evicted.freed >= goal || adopted_count == ADOPTED_VICTIMS_MAX {
                 break;
             }
-            let Some(block) = self.best_block(context) else { break };
-            let freed = self.evict_block(block.offset, block.owner, context.now);
+            let Some(block) = self.best_block(candidate_count, context) else {
+                if context.spared.is_empty() { break } else { continue }
+            };
+            let freed = self.evict_block(block.offset, block.owner, context);
             if block.is_adopted {
                 adopted_count += 1;
                 continue;
             }
             evicted.freed += freed;
-            if self.best_key_rank(context) > Some(block.rank) {
+            if self.best_key_rank(candidate_count, context) > Some(block.rank) {
                 evicted.unfair += freed;
             }
         }
@@ -270,17 +281,17 @@ impl Keyspace {
     }
 
     /// Returns the block of the highest rank of a few that no reader holds and that may go.
-    fn best_block(&self, context: &mut SweepContext<'_>) -> Option<Block> {
-        let choice = self.choice(Victims::Any);
+    fn best_block(&self, candidate_count: u64, context: &mut SweepContext<'_>) -> Option<Block> {
+        let choice = self.choice(Victims::Any, context.spared);
         let blocks = (0..choice.samples).filter_map(|_| {
             let among_all = self.sample_block(choice, context);
-            among_all.or_else(|| self.sample_volatile_block(choice, context))
+            among_all.or_else(|| self.sample_volatile_block(choice, candidate_count, context))
         });
         blocks.max_by_key(|block| block.rank)
     }
 
     /// Returns a random block, if it may go.
-    fn sample_block(&self, choice: Choice, context: &mut SweepContext<'_>) -> Option<Block> {
+    fn sample_block(&self, choice: Choice<'_>, context: &mut SweepContext<'_>) -> Option<Block> {
         let (offset, owner) = self.arena().sample_block(context.random.next())?;
         self.ranked(offset, owner, choice, context)
     }
@@ -289,13 +300,14 @@ impl Keyspace {
     /// may go, few blocks may be theirs.
     fn sample_volatile_block(
         &self,
-        choice: Choice,
+        choice: Choice<'_>,
+        candidate_count: u64,
         context: &mut SweepContext<'_>,
     ) -> Option<Block> {
         if !choice.policy.is_volatile() {
             return None;
         }
-        let index = self.random_shard(context.random);
+        let index = self.random_shard(candidate_count, context.random);
         let (offset, owner) = {
             let mut guard = self.lock(index);
             let shard = guard.shard_mut(index);
@@ -310,7 +322,7 @@ impl Keyspace {
         &self,
         offset: u64,
         owner: Owner,
-        choice: Choice,
+        choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) -> Option<Block> {
         if self.arena().pins().look(offset) == Look::Pinned {
@@ -322,7 +334,7 @@ impl Keyspace {
         let (database, _) = shard.part_of(owner.database)?;
         let table = &shard.database(database)?.table;
         let entry = table.large_entry(owner.descriptor, offset)?;
-        if !choice.allows(&entry) {
+        if !choice.allows(database, &entry) {
             return None;
         }
         let rank = shard.eviction_rank(&entry, context);
@@ -331,24 +343,24 @@ impl Keyspace {
 
     /// Removes the entry of the block at `offset` if it is still there and may go; returns the
     /// bytes that are free now.
-    pub(crate) fn evict_block(&self, offset: u64, owner: Owner, now: UnixMs) -> u64 {
-        let policy = self.eviction_policy();
+    pub(crate) fn evict_block(&self, offset: u64, owner: Owner, context: &SweepContext<'_>) -> u64 {
+        let choice = self.choice(Victims::Any, context.spared);
         let index = ShardIndex(owner.shard);
         let mut guard = self.lock(index);
         let shard = guard.shard_mut(index);
         let Some((database, part)) = shard.part_of(owner.database) else { return 0 };
         let Some(entry) = part.table.large_entry(owner.descriptor, offset) else { return 0 };
-        if !policy.allows(&entry) {
+        if !choice.allows(database, &entry) {
             return 0;
         }
         let name = entry.key().to_vec();
-        shard.evict_key(database, &name, now)
+        shard.evict_key(database, &name, context.now)
     }
 
     /// Returns the highest rank of a few random small keys.
-    fn best_key_rank(&self, context: &mut SweepContext<'_>) -> Option<u64> {
-        let choice = self.choice(Victims::Small);
-        let index = self.random_shard(context.random);
+    fn best_key_rank(&self, candidate_count: u64, context: &mut SweepContext<'_>) -> Option<u64> {
+        let choice = self.choice(Victims::Small, context.spared);
+        let index = self.random_shard(candidate_count, context.random);
         let mut guard = self.lock(index);
         let shard = guard.shard_mut(index);
         let ranks = (0..choice.samples).filter_map(|_| Some(shard.sample(choice, context)?.rank));
@@ -358,7 +370,7 @@ impl Keyspace {
 
 impl Shard {
     /// Offers some random keys to the pool.
-    fn sample_candidates(&mut self, choice: Choice, context: &mut SweepContext<'_>) {
+    fn sample_candidates(&mut self, choice: Choice<'_>, context: &mut SweepContext<'_>) {
         let mut pool = std::mem::take(&mut self.eviction_pool);
         for _ in 0..choice.samples {
             if let Some(sample) = self.sample(choice, context) {
@@ -369,14 +381,14 @@ impl Shard {
     }
 
     /// Returns a random key of any database that may be chosen, if the one looked at may.
-    fn sample(&self, choice: Choice, context: &mut SweepContext<'_>) -> Option<Sample<'_>> {
+    fn sample(&self, choice: Choice<'_>, context: &mut SweepContext<'_>) -> Option<Sample<'_>> {
         let (database, position) = self.random_position(choice.policy, context.random)?;
         let table = &self.database(database)?.table;
         let entry = match choice.policy.is_volatile() {
             true => table.volatile_entry(position),
             false => table.entry(table.sample(context.random.next())?),
         };
-        if !choice.allows(&entry) {
+        if !choice.allows(database, &entry) {
             return None;
         }
         let rank = self.eviction_rank(&entry, context);
@@ -413,7 +425,7 @@ impl Shard {
     }
 
     /// Removes the best candidate that is still what it was; returns the bytes that are free now.
-    fn evict_best(&mut self, choice: Choice, context: &mut SweepContext<'_>) -> Option<Freed> {
+    fn evict_best(&mut self, choice: Choice<'_>, context: &mut SweepContext<'_>) -> Option<Freed> {
         while let Some(candidate) = self.eviction_pool.take() {
             if let Some(freed) = self.evict(&candidate, choice, context) {
                 return Some(freed);
@@ -427,14 +439,14 @@ impl Shard {
     fn evict(
         &mut self,
         candidate: &Remembered,
-        choice: Choice,
+        choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) -> Option<Freed> {
         let key = &self.key(&candidate.key);
         let table = &self.database(candidate.database)?.table;
         let id = table.find(key.hash, key.bytes)?;
         let entry = table.entry(id);
-        if !choice.allows(&entry) || table.is_pinned(id) {
+        if !choice.allows(candidate.database, &entry) || table.is_pinned(id) {
             return None;
         }
         let rank = self.eviction_rank(&entry, context);

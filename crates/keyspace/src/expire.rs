@@ -28,7 +28,7 @@ impl Keyspace {
     /// removed.
     pub fn expire_step(&self, shard: ShardIndex, now: UnixMs, budget: u64) -> SweepOutcome {
         let mut outcome = SweepOutcome::default();
-        if self.shard_volatile(shard) == 0 || self.admission().refused().is_some() {
+        if self.shard_volatile(shard) == 0 || !self.may_remove() {
             return outcome;
         }
         let mut guard = self.lock(shard);

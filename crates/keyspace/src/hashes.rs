@@ -1,10 +1,9 @@
 //! Changing hashes: each method is one whole change with its effect.
 
 use base::Key;
-use collections::Hash;
+use collections::{Hash, hash_growth_bound};
 use effects::EventClass;
 
-use crate::lists::growth_bound;
 use crate::view::WrongType;
 use crate::write::{Refusal, WriteView};
 
@@ -24,7 +23,7 @@ impl WriteView<'_> {
     ) -> Result<usize, Refusal> {
         let mut place = self.place(key);
         let found = place.find::<Hash>(key)?;
-        place.admit(growth_bound(parts.clone()))?;
+        place.admit(|| hash_growth_bound(parts.clone()))?;
         let rules = place.shard.rules;
         let set_all = |hash: &mut Hash| {
             hash.prepare(parts.clone(), &rules);

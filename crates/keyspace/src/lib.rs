@@ -25,6 +25,8 @@ mod drain;
 mod encoding;
 mod eviction;
 mod expire;
+mod extension;
+mod fit;
 mod growth;
 mod guard;
 mod hashes;
@@ -68,6 +70,7 @@ pub use effects::{
 };
 pub use encoding::EMBSTR_BYTES_MAX;
 pub use eviction::policy::EvictionPolicy;
+pub use eviction::spared::Spared;
 pub use expire::SweepOutcome;
 pub use guard::Guard;
 pub use keyspace::{Keyspace, shard_count_for_workers};

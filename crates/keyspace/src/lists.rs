@@ -17,12 +17,13 @@ pub enum WhenAbsent {
     Skip,
 }
 
-/// What an element may take beside its bytes, growth of what holds it included.
-pub(crate) const PART_BYTES: u64 = 128;
+/// What an element may take beside its bytes, growth of what holds it included; so does an empty
+/// list.
+const PART_BYTES: u64 = 128;
 
-/// Returns a bound of what `parts` take once they are stored, but for a change of the form.
-pub(crate) fn growth_bound<'e>(parts: impl Iterator<Item = &'e [u8]>) -> u64 {
-    parts.map(|part| part.len() as u64 * 5 / 4 + PART_BYTES).sum()
+/// Returns a bound of what `element` takes within a list.
+fn growth_bound(element: &[u8]) -> u64 {
+    element.len() as u64 * 5 / 4 + PART_BYTES
 }
 
 /// The class of the keyspace events.
@@ -46,8 +47,11 @@ impl WriteView<'_> {
         if found.is_none() && when_absent == WhenAbsent::Skip {
             return Ok(0);
         }
-        place.admit(growth_bound(elements.clone()))?;
         let limit = place.shard.rules.limits.list;
+        place.admit(|| match found {
+            Some(id) => place.collection::<List>(id).growth_bound(end, elements.clone(), limit),
+            None => PART_BYTES + List::default().growth_bound(end, elements.clone(), limit),
+        })?;
         let add = |list: &mut List| {
             list.prepare(elements.clone(), limit);
             elements.clone().for_each(|element| list.push(end, element, limit));
@@ -108,7 +112,7 @@ impl WriteView<'_> {
     ) -> Result<bool, Refusal> {
         let mut place = self.place(key);
         let Some(id) = place.find::<List>(key)? else { return Ok(false) };
-        place.admit(growth_bound(std::iter::once(element)))?;
+        place.admit(|| growth_bound(element))?;
         let (is_set, exists) = place.change_collection(key, id, |list: &mut List, rules| {
             list.set(index, element, rules.limits.list)
         });
@@ -158,7 +162,7 @@ impl WriteView<'_> {
     ) -> Result<Option<Option<usize>>, Refusal> {
         let mut place = self.place(key);
         let Some(id) = place.find::<List>(key)? else { return Ok(None) };
-        place.admit(growth_bound(std::iter::once(element)))?;
+        place.admit(|| growth_bound(element))?;
         let change = |list: &mut List, rules: &Rules| {
             let was_small = list.is_small();
             let is_inserted = list.insert(beside, pivot, element, rules.limits.list);

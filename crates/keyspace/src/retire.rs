@@ -48,7 +48,7 @@ impl crate::room::MemoryAccount {
         let mut waiting = self.retired.waiting.lock().expect("no holder of the list panics");
         if waiting.len() < RETIRED_COUNT_MAX {
             // Before anybody can take it from the list and discharge it.
-            self.charge(bytes);
+            self.recharge_keys(0, bytes);
             waiting.push((retired, bytes));
         }
     }
@@ -63,7 +63,7 @@ impl Keyspace {
         let any = !waiting.is_empty();
         for (retired, bytes) in waiting {
             drop(retired);
-            self.discharge(bytes);
+            self.account.recharge_keys(bytes, 0);
         }
         any
     }

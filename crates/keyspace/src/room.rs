@@ -16,6 +16,7 @@ use collections::Limits;
 
 use crate::drain::Means;
 use crate::eviction::Victims;
+use crate::eviction::spared::Spared;
 use crate::keyspace::Keyspace;
 use crate::retire::RetiredList;
 
@@ -31,6 +32,8 @@ const EVICTION_ROUNDS_MAX: u64 = 1 << 20;
 const BYTES_PER_EXTRA_ROUND: u64 = 1024;
 /// How many holds may bring nothing before room is given up.
 const FRUITLESS_ROUNDS_MAX: u32 = 8;
+/// As above, where keys are spared.
+const FRUITLESS_ROUNDS_SPARING_MAX: u32 = 32;
 
 /// The index takes its memory by pages of 16 KiB, for a hundred keys at a time in a small shard:
 /// for each byte of an entry that goes it does without so many.
@@ -50,6 +53,29 @@ pub struct SweepContext<'a> {
     pub now: UnixMs,
     /// Chooses the keys that are looked at.
     pub random: &'a mut Prng,
+    /// The keys that stay.
+    pub spared: Spared<'a>,
+}
+
+impl<'a> SweepContext<'a> {
+    /// Returns the context of a sweep in which any key may go.
+    pub fn new(now: UnixMs, random: &'a mut Prng) -> SweepContext<'a> {
+        SweepContext { now, random, spared: Spared::NONE }
+    }
+
+    /// Returns the same context, in which `spared` stay.
+    pub fn sparing(self, spared: Spared<'a>) -> SweepContext<'a> {
+        SweepContext { spared, ..self }
+    }
+
+    /// Returns how many holds may bring nothing before room is given up: more where keys are
+    /// spared, which shards that are drawn may have no others than.
+    fn fruitless_rounds_max(&self) -> u32 {
+        match self.spared.is_empty() {
+            true => FRUITLESS_ROUNDS_MAX,
+            false => FRUITLESS_ROUNDS_SPARING_MAX,
+        }
+    }
 }
 
 /// Bytes against the limit.
@@ -62,7 +88,9 @@ pub(crate) struct MemoryAccount {
     /// Counts the changes of these.
     collection_limits_version: AtomicU64,
     maxmemory: AtomicU64,
-    private: AtomicU64,
+    pub private: AtomicU64,
+    /// What of them goes with the keys.
+    pub of_keys: AtomicU64,
     /// Held while the arena's limit is computed and set, so that the last one set is the latest.
     limit: Mutex<()>,
     /// Counts what may have brought memory above the limit: a lower limit, an overshoot, more
@@ -83,6 +111,7 @@ impl MemoryAccount {
             collection_limits_version: AtomicU64::new(0),
             maxmemory: AtomicU64::new(0),
             private: AtomicU64::new(0),
+            of_keys: AtomicU64::new(0),
             limit: Mutex::new(()),
             suspicions: AtomicU64::new(0),
             cleared: AtomicU64::new(0),
@@ -129,6 +158,14 @@ impl MemoryAccount {
         } else {
             self.discharge(before - after);
         }
+    }
+
+    /// As [`MemoryAccount::recharge`], of what goes with the keys of a shard.
+    #[cold]
+    pub fn recharge_keys(&self, before: u64, after: u64) {
+        // Wraps where it falls.
+        self.of_keys.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        self.recharge(before, after);
     }
 
     /// Makes the next write check the limit if the arena's own lists have grown, which they do by
@@ -241,8 +278,9 @@ impl Keyspace {
             return u64::MAX;
         }
         let own = self.overshoot_bytes_max() / 2;
-        let touched = self.arena().usage().touched_bytes + self.private_bytes();
-        let taken = touched.max(self.used_memory());
+        let usage = self.arena().usage();
+        let private = self.account.private.load(Ordering::Relaxed) + usage.private_bytes;
+        let taken = usage.touched_bytes.max(usage.used_bytes()) + private;
         ((maxmemory + own).saturating_sub(taken) + counted).max(own)
     }
 
@@ -262,7 +300,15 @@ impl Keyspace {
 
     /// Returns the bytes in use: the arena's and the private ones.
     pub fn used_memory(&self) -> u64 {
-        self.arena().usage().used_bytes() + self.private_bytes()
+        let usage = self.arena().usage();
+        usage.used_bytes() + usage.private_bytes + self.account.private.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether keys may go unasked now, by eviction or as their time is over: not while no
+    /// write is admitted, as what goes is a change like any other.
+    #[inline]
+    pub fn may_remove(&self) -> bool {
+        self.admission().refused().is_none()
     }
 
     /// Returns the private bytes that count towards the limit, those of the arena included.
@@ -342,9 +388,19 @@ impl Keyspace {
         if !self.is_over_limit() && (need.bytes == 0 || self.compact(need)) {
             return Ok(());
         }
-        if need.bytes == 0 && self.admission().refused().is_some() {
+        if need.bytes == 0 && !self.may_remove() {
             // The excess is repaid once writes are taken.
             return Ok(());
+        }
+        if need.bytes > 0 {
+            let fits = self.may_ever_fit(need, context);
+            if self.extend(need, !fits, context) {
+                return Ok(());
+            }
+            if !fits {
+                // No key has to go for what never fits.
+                return Err(need);
+            }
         }
         if self.candidate_count() == 0 {
             let shifted = need.bytes > 0 && self.shift(need.region, Means::Moves, context) > 0;
@@ -359,19 +415,22 @@ impl Keyspace {
         for _ in 0..self.rounds(need.bytes) {
             let excess = self.excess_bytes();
             let wanted = if need.region == Region::Index { 1 } else { need.bytes };
-            if (freed >= wanted && excess == 0) || fruitless == FRUITLESS_ROUNDS_MAX {
+            if (freed >= wanted && excess == 0) || fruitless == context.fruitless_rounds_max() {
                 break;
             }
+            let candidate_count = self.candidate_count();
             let goal = need.bytes.saturating_sub(freed).max(excess);
             let got = match need.region {
                 Region::Extent => self.free_extents(goal, context),
                 Region::Index => self.free_index(shard, need.bytes, context),
                 Region::Private => panic!("private memory is made room for elsewhere"),
-                Region::Slab if need.bytes > 0 => self.free_slabs(shard, goal, context),
+                Region::Slab if need.bytes > 0 => {
+                    self.free_slabs(shard, goal, candidate_count, context)
+                }
                 Region::Slab => {
                     // Small entries give memory back by whole pages.
-                    let (victim, goal) = (self.random_shard(context.random), goal.max(PAGE_BYTES));
-                    self.evict_from(victim, goal, Victims::Any, context).bytes()
+                    let victim = self.random_shard(candidate_count, context.random);
+                    self.evict_from(victim, goal.max(PAGE_BYTES), Victims::Any, context).bytes()
                 }
             };
             freed += got;
@@ -405,10 +464,16 @@ impl Keyspace {
         &self,
         shard: Option<ShardIndex>,
         goal: u64,
+        candidate_count: u64,
         context: &mut SweepContext<'_>,
     ) -> u64 {
-        let shard = self.victim_shard(shard, context.random);
+        let mut shard = self.victim_shard(shard, candidate_count, context.random);
         let mut freed = self.evict_from(shard, goal, Victims::Any, context);
+        if freed.bytes() == 0 && !context.spared.is_empty() {
+            // All that it has may be spared.
+            shard = self.random_shard(candidate_count, context.random);
+            freed = self.evict_from(shard, goal, Victims::Any, context);
+        }
         if freed.small == 0 {
             freed.small = self.evict_from(shard, goal, Victims::Small, context).small;
         }
@@ -478,14 +543,16 @@ impl Keyspace {
             // Emptying a segment by force would evict all that lies there, a collection for each
             // small entry. What goes in the policy's order leaves room to move the rest, or is
             // private memory, which has the same limit.
-            let victim = self.random_shard(context.random);
+            let victim = self.random_shard(self.candidate_count(), context.random);
             self.evict_from(victim, self.touched_excess(), Victims::Any, context);
         }
     }
 
     /// Returns by how much touched memory is above the limit and what the index may pass it by.
     fn touched_excess(&self) -> u64 {
-        let touched = self.arena().usage().touched_bytes + self.private_bytes();
+        let usage = self.arena().usage();
+        let private = self.account.private.load(Ordering::Relaxed) + usage.private_bytes;
+        let touched = usage.touched_bytes + private;
         touched.saturating_sub(self.maxmemory() + self.arena().slack_bytes())
     }
 
@@ -515,26 +582,26 @@ impl Keyspace {
     ) -> Result<(), NeedRoom> {
         let maxmemory = self.maxmemory();
         let need = NeedRoom { bytes, region: Region::Private };
-        if maxmemory != 0 && bytes > maxmemory {
-            // No key has to go for what never fits.
-            return Err(need);
-        }
         let lacking = || match maxmemory {
             0 => 0,
             _ => (self.used_memory() + bytes).saturating_sub(maxmemory),
         };
         if lacking() > 0 {
+            if !self.may_ever_fit(need, context) {
+                return Err(need);
+            }
             self.take_recent_touches(context.now);
         }
         let mut fruitless = 0;
         for _ in 0..self.rounds(bytes) {
-            let is_stuck = fruitless == FRUITLESS_ROUNDS_MAX || self.candidate_count() == 0;
-            if lacking() == 0 || is_stuck {
+            let (lacked, candidate_count) = (lacking(), self.candidate_count());
+            let is_stuck = fruitless == context.fruitless_rounds_max() || candidate_count == 0;
+            if lacked == 0 || is_stuck {
                 break;
             }
-            let victim = self.victim_shard(None, context.random);
+            let victim = self.random_shard(candidate_count, context.random);
             // Small entries give memory back by whole pages.
-            let goal = lacking().max(PAGE_BYTES);
+            let goal = lacked.max(PAGE_BYTES);
             let got = self.evict_from(victim, goal, Victims::Any, context).bytes();
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
         }
@@ -570,21 +637,25 @@ impl Keyspace {
 
     /// Returns the shard to evict from. Slab pages belong to a shard, so that for these the shard
     /// that lacks room gives first, while it holds a fair share of the keys that may go.
-    fn victim_shard(&self, needy: Option<ShardIndex>, random: &mut Prng) -> ShardIndex {
+    fn victim_shard(
+        &self,
+        needy: Option<ShardIndex>,
+        candidate_count: u64,
+        random: &mut Prng,
+    ) -> ShardIndex {
         let count = self.shard_count() as u64;
         if let Some(needy) = needy
-            && self.shard_candidates(needy) * count * 2 >= self.candidate_count()
+            && self.shard_candidates(needy) * count * 2 >= candidate_count
         {
             return needy;
         }
-        self.random_shard(random)
+        self.random_shard(candidate_count, random)
     }
 
     /// Returns a shard in proportion to its keys that may go, so that each of them is as likely to,
-    /// wherever it lies.
-    pub(crate) fn random_shard(&self, random: &mut Prng) -> ShardIndex {
-        let total = self.candidate_count();
-        let mut rest = if total == 0 { 0 } else { random.below(total) };
+    /// wherever it lies. There were `candidate_count` of them in all a moment ago.
+    pub(crate) fn random_shard(&self, candidate_count: u64, random: &mut Prng) -> ShardIndex {
+        let mut rest = if candidate_count == 0 { 0 } else { random.below(candidate_count) };
         for index in self.shard_indexes() {
             let keys = self.shard_candidates(index);
             if rest < keys {
@@ -595,10 +666,9 @@ impl Keyspace {
         ShardIndex(0)
     }
 
-    /// Returns how many keys the policy may evict: none while no write is admitted, as what goes is
-    /// a change like any other.
-    fn candidate_count(&self) -> u64 {
-        if self.admission().refused().is_some() {
+    /// Returns how many keys the policy may evict now. Costs a look at each shard.
+    pub(crate) fn candidate_count(&self) -> u64 {
+        if !self.may_remove() {
             return 0;
         }
         self.shard_indexes().map(|index| self.shard_candidates(index)).sum()
@@ -611,16 +681,14 @@ impl Keyspace {
     #[cold]
     fn check_limit(&self, suspicions: u64) -> bool {
         let maxmemory = self.maxmemory();
-        let usage = self.arena().usage();
-        let private = self.private_bytes();
         if maxmemory == 0 {
             self.account.cleared.fetch_max(suspicions, Ordering::Relaxed);
             return false;
         }
+        let used = self.used_memory();
         // Memory that an overshoot touched and nothing uses any more goes back where it can.
         self.account.give_back_excess();
-        let over = usage.used_bytes() + private > maxmemory
-            || self.touched_excess() > 0 && self.candidate_count() > 0;
+        let over = used > maxmemory || self.touched_excess() > 0 && self.candidate_count() > 0;
         if !over {
             // Those that have come since stay.
             self.account.cleared.fetch_max(suspicions, Ordering::Relaxed);

@@ -1,10 +1,9 @@
 //! Changing sets: each method is one whole change with its effect.
 
 use base::Key;
-use collections::Set;
+use collections::{Set, set_growth_bound};
 use effects::EventClass;
 
-use crate::lists::growth_bound;
 use crate::view::WrongType;
 use crate::write::{Refusal, WriteView};
 
@@ -23,7 +22,7 @@ impl WriteView<'_> {
     ) -> Result<usize, Refusal> {
         let mut place = self.place(key);
         let found = place.find::<Set>(key)?;
-        place.admit(growth_bound(members.clone()))?;
+        place.admit(|| set_growth_bound(members.clone()))?;
         let rules = place.shard.rules;
         let count = members.len() as u64;
         let add =

@@ -298,7 +298,7 @@ impl Shard {
         let part = &mut self.databases[database.position()];
         if part.as_ref().is_some_and(|part| part.table.is_empty() && !part.frozen) {
             let part = part.take().expect("just looked at");
-            self.account.discharge(part.charged_bytes);
+            self.account.recharge_keys(part.charged_bytes, 0);
         }
     }
 
@@ -354,7 +354,7 @@ impl Shard {
         let (before, after) = (part.charged_bytes, part.private_bytes());
         if before != after {
             part.charged_bytes = after;
-            self.account.recharge(before, after);
+            self.account.recharge_keys(before, after);
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use base::Key;
 use base::number_text::{DoubleText, IntegerText};
-use collections::{Direction, SortedSet};
+use collections::{Direction, SortedSet, sorted_set_growth_bound};
 use effects::EventClass;
 
-use crate::lists::{WhenAbsent, growth_bound};
+use crate::lists::WhenAbsent;
 use crate::view::WrongType;
 use crate::write::{Refusal, WriteView};
 
@@ -40,7 +40,7 @@ impl WriteView<'_> {
         if found.is_none() && when_absent == WhenAbsent::Skip {
             return Ok(Scored::default());
         }
-        place.admit(growth_bound(pairs.iter().map(|(_, member)| *member)))?;
+        place.admit(|| sorted_set_growth_bound(pairs.iter().map(|(_, member)| *member)))?;
         let rules = place.shard.rules;
         let (mut scored, mut changed) = (Scored::default(), Vec::new());
         let is_new = found.is_none();

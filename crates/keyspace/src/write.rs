@@ -739,10 +739,21 @@ impl<'p> Place<'p> {
         Ok(Some(id))
     }
 
-    /// Refuses a change that may make collections `bytes` larger where that would pass the memory
-    /// limit, and within an atomic record by more than that may.
+    /// Returns the collection of type `K` at `id`, where [`Place::find`] has found it.
+    pub fn collection<K: Kind>(&self, id: EntryId) -> &K {
+        let part = self.shard.database(self.database).expect("it has an entry");
+        kind_of(&part.table.entry(id), &part.store).expect("the caller looked at the type")
+    }
+
+    /// Refuses a change that may make collections as many bytes larger as `bound` returns, where
+    /// that would pass the memory limit, and within an atomic record by more than that may. Without
+    /// a limit nobody asks `bound`, which goes over all parts.
     #[inline]
-    pub fn admit(&self, bytes: u64) -> Result<(), NeedRoom> {
+    pub fn admit(&self, bound: impl FnOnce() -> u64) -> Result<(), NeedRoom> {
+        if !self.shard.account().is_limited() {
+            return Ok(());
+        }
+        let bytes = bound();
         match self.recorder.is_atomic() {
             true => self.shard.admit_beyond(bytes, self.recorder.growth_bytes_max()),
             false => self.shard.admit(self.database, bytes),

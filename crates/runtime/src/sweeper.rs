@@ -82,7 +82,7 @@ impl Sweeper {
         }
         while keyspace.is_over_limit() && runtime.steady() < end {
             let now = runtime.clock().wall();
-            let mut context = SweepContext { now, random: &mut self.random };
+            let mut context = SweepContext::new(now, &mut self.random);
             if keyspace.repay(&mut context).is_err() {
                 return false;
             }

@@ -55,15 +55,24 @@ fn run(session: &mut Session<'_>, request: &str) -> String {
     String::from_utf8_lossy(&session.run(&words)).into_owned()
 }
 
-/// Checks that `request` is answered, at once or when its time is over.
+/// How long the longest wait is that a test lets end.
+const WAIT_SECONDS_MAX: u64 = 1 << 20;
+
+/// Checks that `request` is answered, at once or when its time is over, and returns the reply. A
+/// wait that is drawn longer than tests wait has none.
 fn reply_of(session: &mut Session<'_>, clock: &ManualClock, request: &[Vec<u8>]) -> Vec<u8> {
     let reply = session.run(request);
     if !session.is_blocked() {
         return reply;
     }
     assert_eq!(reply, b"", "the reply of what waits comes later");
-    clock.advance(Duration::from_secs(1 << 20));
-    session.poll().expect("each wait that is drawn has an end")
+    clock.advance(Duration::from_secs(WAIT_SECONDS_MAX));
+    session.poll().unwrap_or_else(|| {
+        let text = String::from_utf8_lossy(request.last().expect("a timeout comes last"));
+        let timeout: f64 = text.parse().expect("it was taken for a number");
+        assert!(timeout > WAIT_SECONDS_MAX as f64, "{timeout} s are over");
+        b"*-1\r\n".to_vec()
+    })
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Shared {
     pub(crate) fn make_room_ahead(&self, bytes: u64) -> Result<(), MemoryRefusal> {
         let mut random = self.runtime.generator()?;
         let now = self.runtime.clock().wall();
-        let mut context = SweepContext { now, random: &mut random };
+        let mut context = SweepContext::new(now, &mut random);
         let made = self.keyspace().reserve_ahead(bytes, &mut context);
         made.map_err(|_| MemoryRefusal::OutOfMemory)
     }

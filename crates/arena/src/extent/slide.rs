@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::bins::bin_of;
 use super::{ExtentSpace, Kind, Owner, Tag, Tile, TileId, Tiles, block_size};
+use crate::memory::Room;
 use crate::sequence;
 use crate::words::move_words;
 
@@ -115,6 +116,15 @@ impl TopStep {
     }
 }
 
+/// What is in the way of a block that is to grow where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extension {
+    /// Nothing: the memory behind it is free, if the limit lets it be touched.
+    Free,
+    /// A block, with which this is to be done.
+    Blocked(TopStep),
+}
+
 /// A tile and what it adds to a window: free memory, and bytes to move.
 #[derive(Clone, Copy)]
 pub(super) struct Weighed {
@@ -178,6 +188,67 @@ impl ExtentSpace {
                 TopStep::Move(SlideStep { offset, owner, bytes, block, target, hole })
             }
             None => TopStep::Stuck { offset: tile.offset, owner, bytes: tile.bytes, is_movable },
+        }
+    }
+
+    /// Returns what is in the way of the block at `offset` becoming `bytes` large where it lies: the
+    /// first block behind it goes to a hole beyond what is wanted, or to the end of the region.
+    /// [`TopStep::Nothing`] is what cannot be moved, or the end of the region.
+    pub fn plan_extension(&mut self, offset: u64, bytes: u64) -> Extension {
+        let Some((id, grown)) = self.block_at(offset) else {
+            return Extension::Blocked(TopStep::Nothing);
+        };
+        let end = offset + block_size(bytes);
+        if end <= grown.end() {
+            return Extension::Free;
+        }
+        let behind = std::iter::successors(self.tiles.next(id), |&id| self.tiles.next(id));
+        let mut last_end = grown.end();
+        for block in behind {
+            let tile = self.tiles.get(block);
+            if tile.offset >= end {
+                break;
+            }
+            if !tile.is_free() {
+                return Extension::Blocked(self.plan_away(block, tile, offset..end));
+            }
+            last_end = tile.end();
+        }
+        if last_end >= end { Extension::Free } else { Extension::Blocked(TopStep::Nothing) }
+    }
+
+    /// Returns how to take `block` away from within `window`.
+    fn plan_away(&mut self, block: TileId, tile: Tile, window: Range<u64>) -> TopStep {
+        if tile.kind != Kind::Block {
+            return TopStep::Nothing;
+        }
+        let Tile { offset, bytes, .. } = tile;
+        let owner = self.owner(offset);
+        if bytes > SLIDE_BYTES_MAX {
+            return TopStep::Stuck { offset, owner, bytes, is_movable: false };
+        }
+        let is_outside = |hole: &Tile| hole.end() <= window.start || hole.offset >= window.end;
+        let largest = self.tiles.largest_hole();
+        let hole = match bytes <= largest {
+            true => self.tiles.holes_between(bytes, largest).find(|(_, hole)| is_outside(hole)),
+            false => None,
+        };
+        let hole = hole.map(|(id, _)| id);
+        let place = hole.or_else(|| {
+            let gap = self.tiles.last();
+            let gap_tile = self.tiles.get(gap);
+            let fits = gap_tile.kind == Kind::Gap
+                && gap_tile.offset >= window.end
+                && gap_tile.bytes >= bytes;
+            // A hole before it becomes one with what is touched.
+            fits.then(|| self.touch(gap, gap_tile.offset + bytes, Room::Limited).ok()).flatten()
+        });
+        match place.filter(|&hole| is_outside(&self.tiles.get(hole))) {
+            Some(hole) => {
+                let target = self.tiles.get(hole).offset;
+                TopStep::Move(SlideStep { offset, owner, bytes, block, target, hole })
+            }
+            None => TopStep::Stuck { offset, owner, bytes, is_movable: true },
         }
     }
 

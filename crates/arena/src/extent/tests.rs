@@ -516,6 +516,37 @@ fn last_block_goes_to_a_hole_below_it_or_is_stuck() {
 }
 
 #[test]
+fn what_lies_behind_a_block_makes_way_for_it() {
+    let (arena, mut space) = small_space();
+    let blocks: Vec<u64> = (0..3)
+        .map(|number| space.allocate(8192, owner(number), Room::Limited).expect("there is room"))
+        .collect();
+    assert_eq!(space.plan_extension(blocks[2], 16_384), Extension::Free);
+    arena.set_limit(arena.usage().touched_bytes);
+    let (offset, owner) = (blocks[1], owner(1));
+    let stuck = TopStep::Stuck { offset, owner, bytes: 8192, is_movable: true };
+    let blocked = Extension::Blocked(stuck);
+    assert_eq!(space.plan_extension(blocks[0], 12_288), blocked, "no more may be touched");
+    arena.set_limit(0);
+    let Extension::Blocked(TopStep::Move(step)) = space.plan_extension(blocks[0], 12_288) else {
+        panic!("there is room at the end")
+    };
+    let moved = space.slide(&step).expect("nothing has changed");
+    assert!(moved > blocks[2] && space.owner(moved) == owner);
+    assert_eq!(space.plan_extension(blocks[0], 12_288), Extension::Free);
+    assert!(space.extend(blocks[0], 12_288, Room::Limited));
+    space.retire(blocks[2]);
+    let fixed = Extension::Blocked(TopStep::Nothing);
+    assert_eq!(space.plan_extension(blocks[0], 30_000), fixed, "a pin may hold what is behind");
+    // Blocks that moved meanwhile, and what pin tables of clients may say.
+    for offset in [0, 1, blocks[0] + 64, blocks[1], moved + 1, u64::MAX - 63] {
+        assert_eq!(space.plan_extension(offset, 1 << 20), fixed);
+        assert_eq!(space.bytes_at(offset), None);
+    }
+    assert_eq!(space.bytes_at(blocks[2]), Some(8192));
+}
+
+#[test]
 fn pinned_and_large_blocks_stay_where_they_are() {
     let (_arena, mut space) = small_space();
     let blocks: Vec<u64> = (0..9)

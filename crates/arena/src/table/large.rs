@@ -191,6 +191,17 @@ impl Table {
         self.arena.pins().look(location.offset()) == Look::Pinned
     }
 
+    /// Returns the offset and the size of the block of the entry at `id`, where it has one that
+    /// grows with its value.
+    pub fn block_of(&self, id: EntryId) -> Option<(u64, u64)> {
+        let entry = self.entry(id);
+        if !entry.header().is_large() || entry.is_adopted() {
+            return None;
+        }
+        let offset = Location(self.memory.word(id.reference + 8).load(Ordering::Relaxed)).offset();
+        Some((offset, self.arena.extents().block_bytes(offset)))
+    }
+
     /// Returns the entry behind `descriptor`, if it is this table's and its block is at `offset`.
     pub fn large_entry(&self, descriptor: u64, offset: u64) -> Option<Entry<'_>> {
         if !self.descriptor_chunks.iter().any(|&chunk| in_chunk(chunk, descriptor)) {

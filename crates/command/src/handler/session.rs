@@ -110,6 +110,8 @@ pub struct Transaction {
     pub is_broken: bool,
     /// The properties of all queued commands together.
     pub flags: Flags,
+    /// About how many bytes they store of what they bring.
+    stored_bytes: usize,
 }
 
 /// One queued request.
@@ -236,6 +238,10 @@ impl Transaction {
             self.ranges.push((start, self.buffer.len() as u32));
         }
         self.flags = self.flags.with(command.effective_flags());
+        let stored_bytes = command.stored_bytes(request);
+        if stored_bytes > 0 {
+            self.stored_bytes += stored_bytes + ranges_bytes + size_of::<Place>();
+        }
         self.queue.push(Place { command, first, count: request.len() as u32 });
         Ok(())
     }
@@ -265,11 +271,16 @@ impl Transaction {
         self.buffer.len() + size_of_val(&*self.ranges) + size_of_val(&*self.queue)
     }
 
+    /// Returns about how many bytes the queued requests store of what they bring.
+    pub fn stored_bytes(&self) -> usize {
+        self.stored_bytes
+    }
+
     fn clear(&mut self) {
         self.queue.clear();
         self.buffer.clear();
         self.ranges.clear();
-        (self.is_broken, self.flags) = (false, Flags::NONE);
+        (self.is_broken, self.flags, self.stored_bytes) = (false, Flags::NONE, 0);
     }
 
     /// Returns the bytes of memory that the queue has, room to grow included.

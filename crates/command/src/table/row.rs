@@ -232,6 +232,29 @@ impl Command {
         }
     }
 
+    /// Returns for each key of `request`, in the order of [`Command::key_positions`], whether its
+    /// value is replaced without having been read.
+    pub fn overwrites<'r>(&self, request: RequestView<'r>) -> impl Iterator<Item = bool> + use<'r> {
+        let (keys, of_request) = (self.keys, self.key_flags);
+        keys.iter().flat_map(move |spec| {
+            let flags = of_request.map_or(spec.flags, |flags| flags(request));
+            spec.positions(request).map(move |_| flags.contains(KeyFlags::OW))
+        })
+    }
+
+    /// Returns how many bytes of `request` the command may store: none where it is one that needs
+    /// no memory, and no names of keys that it only reads.
+    pub fn stored_bytes(&self, request: RequestView<'_>) -> usize {
+        if !self.is(Flags::DENYOOM) {
+            return 0;
+        }
+        let sources = self.keys.iter().filter(|spec| spec.flags.contains(KeyFlags::RO));
+        let names = sources.flat_map(|spec| spec.positions(request));
+        let named: usize = names.map(|position| request.at(position).len()).sum();
+        let brought: usize = request.iter().skip(1).map(<[u8]>::len).sum();
+        brought - named
+    }
+
     /// Returns whether a key is used for anything but reading.
     pub fn writes_keys(&self) -> bool {
         self.keys.iter().any(|spec| spec.key_use() != KeyUse::Read)

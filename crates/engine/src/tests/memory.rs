@@ -8,6 +8,8 @@ use super::*;
 
 const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
 
+const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+
 /// Asserts that memory is within the limit, but for the 32nd that index and slab pages may pass it
 /// by.
 pub(super) fn assert_within_limit(engine: &Engine) {
@@ -85,6 +87,172 @@ fn write_without_room_is_refused_and_changes_nothing() {
     assert!(sink.commands().is_empty());
     client.check("GET key:1", "$1 v");
     client.check("SET key:1 w", "+OK");
+}
+
+/// Returns a request of `name` with so many keys that its names alone are more than is stored
+/// without room being made first.
+fn many_keys(name: &str, prefix: &str) -> String {
+    let names = (0..8_000).map(|number| format!(" {prefix}:{number:012}"));
+    std::iter::once(name.to_owned()).chain(names).collect()
+}
+
+#[test]
+fn requests_of_many_keys_that_store_nothing_need_no_room() {
+    let engine = limited(4 << 20, EvictionPolicy::NO_EVICTION);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    (0..8_000).for_each(|number| drop(client.run(&format!("SET own:{number:012} v"))));
+    // As much as the names of the keys is no longer there.
+    engine.keyspace().set_maxmemory(engine.keyspace().used_memory() + (32 << 10));
+    client.check(&many_keys("UNLINK", "absent"), ":0");
+    client.check(&many_keys("TOUCH", "own"), ":8000");
+    client.check("MULTI", "+OK");
+    client.check(&many_keys("UNLINK", "absent"), "+QUEUED");
+    client.check("EXEC", "*1 :0");
+    client.check(&format!("{} 0.01", many_keys("BLPOP", "own")), WRONG_TYPE);
+    client.check(&many_keys("DEL", "own"), ":8000");
+}
+
+#[test]
+fn requests_of_many_keys_that_store_nothing_evict_nothing() {
+    let engine = limited(4 << 20, EvictionPolicy::ALLKEYS_LRU);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    (0..8_000).for_each(|number| drop(client.run(&format!("SET own:{number:012} v"))));
+    engine.keyspace().set_maxmemory(engine.keyspace().used_memory() + (32 << 10));
+    client.check(&many_keys("DEL", "absent"), ":0");
+    client.run_all(&["MULTI", &many_keys("DEL", "absent"), "EXEC"]);
+    assert_eq!(engine.keyspace().counters().evicted_keys, 0);
+    // Of the names that are only read nothing is stored either.
+    client.check(&many_keys("BITOP OR target", "absent"), ":0");
+    assert_eq!(engine.keyspace().counters().evicted_keys, 0);
+    client.run(&many_keys("MSET k v", "stored"));
+    assert!(engine.keyspace().counters().evicted_keys > 100, "an MSET has to have its room");
+}
+
+/// An engine with `spare` bytes more than it needs without data, and values of 64 KiB that fill
+/// them, as far as `left` of them.
+fn filled(spare: u64, left: u64, policy: EvictionPolicy) -> Engine {
+    let engine = limited(spare, policy);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    let value = "v".repeat(64 << 10);
+    let limit = engine.keyspace().maxmemory();
+    for number in 0.. {
+        if engine.keyspace().used_memory() + left + (80 << 10) > limit {
+            break;
+        }
+        client.check(&format!("SET filler:{number} {value}"), "+OK");
+    }
+    drop(client);
+    engine
+}
+
+#[test]
+fn what_never_fits_evicts_nothing() {
+    const SPARE: u64 = 16 << 20;
+    let engine = filled(SPARE, 0, EvictionPolicy::ALLKEYS_LRU);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    client.check("SETRANGE grown 6000000 x", ":6000001");
+    client.check("SET other v", "+OK");
+    let (before, evicted) = (digest(engine.keyspace()), engine.keyspace().counters().evicted_keys);
+    let never = [
+        "SETRANGE k 25000000 x",
+        "SETBIT k 200000000 1",
+        "BITFIELD k SET u8 200000000 1",
+        "SETRANGE grown 18000000 x",
+    ];
+    for request in never {
+        client.check(request, OOM);
+    }
+    assert_eq!(engine.keyspace().counters().evicted_keys, evicted);
+    assert_eq!(digest(engine.keyspace()), before);
+    // What others than keys take is no room.
+    let taken = SPARE / 2;
+    engine.keyspace().charge(taken);
+    (0..50).for_each(|_| drop(client.run("PING")));
+    let evicted = engine.keyspace().counters().evicted_keys;
+    client.check("SETRANGE k 10000000 x", OOM);
+    client.check(&format!("LPUSH list {}", "x".repeat(9_000_000)), OOM);
+    assert_eq!(engine.keyspace().counters().evicted_keys, evicted);
+    engine.keyspace().discharge(taken);
+    client.check("SETRANGE k 10000000 x", ":10000001");
+}
+
+#[test]
+fn keys_of_a_command_stay_while_room_is_made_for_it() {
+    for policy in EvictionPolicy::ALL.iter().filter(|policy| !policy.is_volatile()) {
+        if *policy == EvictionPolicy::NO_EVICTION {
+            continue;
+        }
+        let engine = filled(16 << 20, 9 << 20, *policy);
+        let host = TestHost::default();
+        let mut client = Client::new(&engine, &host);
+        let (mut length, mut list_length) = (1_000_000, 0);
+        client.check("SETRANGE a 999999 x", ":1000000");
+        let (part, element) = ("y".repeat(90_000), "e".repeat(500));
+        let push = format!("RPUSH list{}", format!(" {element}").repeat(100));
+        // Each is half of the memory in the end.
+        for _ in 0..60 {
+            length += part.len();
+            client.check(&format!("APPEND a {part}"), &format!(":{length}"));
+            length += 10_000;
+            client.check(&format!("SETRANGE a {} z", length - 1), &format!(":{length}"));
+            // It may have gone for the value.
+            if client.run("EXISTS list") == ":0" {
+                list_length = 0;
+            }
+            list_length += 100;
+            client.check(&push, &format!(":{list_length}"));
+            if client.run("EXISTS a") == ":0" {
+                client.check("SETRANGE a 999999 x", ":1000000");
+                length = 1_000_000;
+            }
+        }
+        client.check("GETRANGE a 999999 1000001", "$3 xyy");
+        let evicted = engine.keyspace().counters().evicted_keys;
+        assert!(evicted > 0, "{policy:?}: others had to go");
+        assert_within_limit(&engine);
+    }
+}
+
+#[test]
+fn a_value_grows_where_it_lies_beside_others() {
+    for policy in [EvictionPolicy::NO_EVICTION, EvictionPolicy::ALLKEYS_LRU] {
+        let engine = limited(16 << 20, policy);
+        let host = TestHost::default();
+        let mut client = Client::new(&engine, &host);
+        let value = "v".repeat(200_000);
+        client.check("SETRANGE a 8999999 x", ":9000000");
+        (0..10).for_each(|number| client.check(&format!("SET beside:{number} {value}"), "+OK"));
+        let keys = client.run("DBSIZE");
+        // Twice the value would not fit.
+        for number in 1..=30 {
+            let length = 9_000_000 + 100_000 * number;
+            client.check(&format!("SETRANGE a {} y", length - 1), &format!(":{length}"));
+        }
+        client.check("DBSIZE", &keys);
+        client.check("GETRANGE a 8999999 9000000", "$2 x\0");
+        client.check("GET beside:9", &format!("$200000 {value}"));
+        assert_within_limit(&engine);
+    }
+}
+
+#[test]
+fn small_elements_need_no_more_room_than_they_take() {
+    let engine = limited(2 << 20, EvictionPolicy::NO_EVICTION);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    let numbers = |count: usize| (0..count).map(|number| format!(" {number}")).collect::<String>();
+    client.check(&format!("RPUSH list{}", numbers(100_000)), ":100000");
+    client.check(&format!("LPUSH list{}", numbers(100_000)), ":200000");
+    client.check("DEL list", ":1");
+    engine.keyspace().drop_retired();
+    client.check(&format!("SADD set{}", numbers(20_000)), ":20000");
+    client.check("DEL set", ":1");
+    engine.keyspace().drop_retired();
+    client.check(&format!("HSET hash{}", numbers(40_000)), ":20000");
 }
 
 #[test]

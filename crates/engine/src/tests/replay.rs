@@ -79,7 +79,7 @@ impl Mutator<'_> {
             let result = change(&mut guard.write(database, now), &key, kind, &value);
             drop(guard);
             let Err(need) = result else { return };
-            let mut context = SweepContext { now, random: &mut self.random };
+            let mut context = SweepContext::new(now, &mut self.random);
             if self.keyspace.reserve(need.after(attempt), key.shard, &mut context).is_err() {
                 return;
             }
@@ -105,7 +105,7 @@ impl Mutator<'_> {
         }
         guard.finish();
         if self.keyspace.is_over_limit() {
-            let mut context = SweepContext { now, random: &mut self.random };
+            let mut context = SweepContext::new(now, &mut self.random);
             self.keyspace.repay(&mut context).ok();
         }
     }

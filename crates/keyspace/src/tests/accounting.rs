@@ -170,7 +170,7 @@ fn atomic_record_passes_the_limit_and_is_repaid() {
     guard.finish();
     assert!(world.keyspace.is_over_limit());
     let mut random = Prng::new(1);
-    let mut context = SweepContext { now: NOW, random: &mut random };
+    let mut context = SweepContext::new(NOW, &mut random);
     world.keyspace.repay(&mut context).unwrap();
     assert!(world.keyspace.used_memory() <= limit);
 }
@@ -181,7 +181,7 @@ fn nothing_to_make_room_for_is_no_shortage() {
     world.set("k", "v");
     world.keyspace.set_maxmemory(world.keyspace.used_memory() + 1_000_000);
     let mut random = Prng::new(1);
-    let mut context = SweepContext { now: NOW, random: &mut random };
+    let mut context = SweepContext::new(NOW, &mut random);
     for policy in [EvictionPolicy::NO_EVICTION, EvictionPolicy::ALLKEYS_LRU] {
         world.keyspace.set_eviction_policy(policy);
         // As where another worker has evicted between the look at the limit and this call.
@@ -196,7 +196,7 @@ fn noeviction_refuses_and_keeps_every_key() {
     world.set("k", "v");
     world.keyspace.set_maxmemory(1);
     let mut random = Prng::new(1);
-    let mut context = SweepContext { now: NOW, random: &mut random };
+    let mut context = SweepContext::new(NOW, &mut random);
     let need = NeedRoom { bytes: 100, region: Region::Slab };
     assert_eq!(world.keyspace.reserve(need, ShardIndex(0), &mut context), Err(need));
     assert_eq!(world.get("k", NOW).as_deref(), Some("v"));
@@ -226,13 +226,13 @@ pub fn set_with_room_until(
     random: &mut Prng,
 ) -> Result<(), NeedRoom> {
     if world.keyspace.is_over_limit() {
-        world.keyspace.repay(&mut SweepContext { now, random })?;
+        world.keyspace.repay(&mut SweepContext::new(now, random))?;
     }
     let set = || world.write(name, now, |view, key| view.set(key, value, expiry));
     let mut result = set();
     for attempt in 0..16 {
         let Err(need) = result else { break };
-        let mut context = SweepContext { now, random };
+        let mut context = SweepContext::new(now, random);
         world.keyspace.reserve(need.after(attempt), world.key(name).shard, &mut context)?;
         result = set();
     }
@@ -309,7 +309,7 @@ fn victim_that_a_reader_holds_is_passed_over() {
     let mut random = Prng::new(2);
     let mut repay = |excess: u64| {
         world.keyspace.set_maxmemory(world.keyspace.used_memory() - excess);
-        world.keyspace.repay(&mut SweepContext { now: NOW, random: &mut random })
+        world.keyspace.repay(&mut SweepContext::new(NOW, &mut random))
     };
     names[..3].iter().enumerate().for_each(|(slot, name)| pin(slot, name));
     assert_eq!(repay(1 << 20), Ok(()));
@@ -431,7 +431,7 @@ fn memory_that_deletions_left_serves_any_size_and_costs_no_key() {
             match world.write(name, NOW, |view, key| view.set(key, value, Expiry::Clear)) {
                 Ok(()) => return true,
                 Err(need) => {
-                    let mut context = SweepContext { now: NOW, random: &mut random };
+                    let mut context = SweepContext::new(NOW, &mut random);
                     if world.keyspace.reserve(need, world.key(name).shard, &mut context).is_err() {
                         return false;
                     }
@@ -576,7 +576,8 @@ fn clearing_the_top_takes_what_reaches_into_it_and_gives_a_segment() {
     let value = "v".repeat(5_000);
     (0..800).for_each(|number| world.set(&format!("key:{number}"), &value));
     let touched = world.keyspace.arena().usage().touched_bytes;
-    let mut context = SweepContext { now: NOW, random: &mut Prng::new(1) };
+    let mut random = Prng::new(1);
+    let mut context = SweepContext::new(NOW, &mut random);
     let mut evicted_before = 0;
     for round in 0..3 {
         let given_back = world.keyspace.clear_top(Means::Evictions, &mut context);
@@ -608,7 +609,7 @@ fn value_that_is_appended_to_grows_up_to_the_limit() {
         match append() {
             Ok(grown) => length = grown,
             Err(need) => {
-                let mut context = SweepContext { now: NOW, random: &mut random };
+                let mut context = SweepContext::new(NOW, &mut random);
                 if world.keyspace.reserve(need, world.key("key:2").shard, &mut context).is_err() {
                     break;
                 }

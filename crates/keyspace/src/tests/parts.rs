@@ -125,7 +125,7 @@ fn eviction_frees_collections_until_the_limit_holds() {
         let mut attempts = 0;
         while let Err(refusal) = push(&world, &name, &[b'x'; 900]) {
             let Refusal::NeedRoom(need) = refusal else { panic!("{refusal:?}") };
-            let mut context = SweepContext { now: NOW, random: &mut random };
+            let mut context = SweepContext::new(NOW, &mut random);
             world.keyspace.reserve(need, world.key(&name).shard, &mut context).unwrap();
             attempts += 1;
             assert!(attempts < 20, "room is made");

@@ -146,7 +146,7 @@ fn survivors(
     let goal = names.len() as u64 * 9 / 10;
     while world.keyspace.counts(DB0).keys > goal {
         world.keyspace.set_maxmemory(world.keyspace.used_memory() - 200);
-        world.keyspace.repay(&mut SweepContext { now, random: &mut random }).unwrap();
+        world.keyspace.repay(&mut SweepContext::new(now, &mut random)).unwrap();
         world.keyspace.set_maxmemory(0);
     }
     names.iter().filter(|name| world.get(name, now).is_some()).cloned().collect()
@@ -227,13 +227,13 @@ fn one_volatile_key_among_many_is_found_at_once() {
         world.keyspace.set_eviction_policy(policy);
         world.keyspace.set_maxmemory(world.keyspace.used_memory() - 1);
         let mut random = Prng::new(1);
-        world.keyspace.repay(&mut SweepContext { now: NOW, random: &mut random }).unwrap();
+        world.keyspace.repay(&mut SweepContext::new(NOW, &mut random)).unwrap();
         assert_eq!(world.get("one", NOW), None, "{policy:?}");
         assert_eq!(world.keyspace.counts(DB0).keys, lasting as u64);
         // None is left that may go.
         world.keyspace.set_maxmemory(world.keyspace.used_memory() - 1);
         let repaid: Result<(), NeedRoom> =
-            world.keyspace.repay(&mut SweepContext { now: NOW, random: &mut random });
+            world.keyspace.repay(&mut SweepContext::new(NOW, &mut random));
         assert!(repaid.is_err(), "{policy:?}");
         assert_eq!(world.keyspace.counts(DB0).keys, lasting as u64);
     }

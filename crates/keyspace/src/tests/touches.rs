@@ -42,7 +42,7 @@ fn hot_left(world: &World) -> usize {
     let now = later(1_000_000);
     while world.keyspace.counts(DB0).keys > (KEYS - HOT) as u64 {
         world.keyspace.set_maxmemory(world.keyspace.used_memory() - 200);
-        world.keyspace.repay(&mut SweepContext { now, random: &mut random }).unwrap();
+        world.keyspace.repay(&mut SweepContext::new(now, &mut random)).unwrap();
     }
     (0..HOT).filter(|&index| world.get(&name(index), now).is_some()).count()
 }

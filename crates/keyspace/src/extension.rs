@@ -1,0 +1,104 @@
+//! Room behind a large value, so that it grows where it lies.
+//!
+//! A value that is given another place is there twice until its bytes are copied: one of half the
+//! memory limit could not grow by a byte, and a smaller one would cost as much of others. What lies
+//! behind it is moved to other places instead, for which the keys go that the policy would have go
+//! first.
+
+use arena::{Extension, NeedRoom, Region, Slid, TopStep};
+use base::{DatabaseIndex, Key, ShardIndex};
+
+use crate::drain::Means;
+use crate::keyspace::Keyspace;
+use crate::room::SweepContext;
+
+/// A smaller value finds another place soon.
+const EXTENDED_BYTES_MIN: u64 = 1 << 20;
+/// How many blocks one call takes away.
+const STEPS_MAX: u32 = 4096;
+
+impl Keyspace {
+    /// Makes room behind the value of the one key that is spared, where `need` is that of a value
+    /// which has grown out of it; returns whether it is worth trying again. Where the value has
+    /// nothing behind it but memory that the limit keeps from being touched, other segments are
+    /// given back for it if it `has_no_other_place`. The caller holds no guard.
+    pub(crate) fn extend(
+        &self,
+        need: NeedRoom,
+        has_no_other_place: bool,
+        context: &mut SweepContext<'_>,
+    ) -> bool {
+        let (database, &[key]) = context.spared.keys() else { return false };
+        if need.region != Region::Extent {
+            return false;
+        }
+        let Some((offset, bytes)) = self.block_of(database, &key) else { return false };
+        if bytes < EXTENDED_BYTES_MIN || bytes >= need.bytes {
+            return false;
+        }
+        let means = match self.candidate_count() {
+            0 => Means::Moves,
+            _ => Means::Evictions,
+        };
+        let (mut has_cleared, mut stuck_at) = (false, None);
+        for _ in 0..STEPS_MAX {
+            let step = match self.arena().plan_extension(offset, need.bytes) {
+                Extension::Free if has_cleared => return true,
+                Extension::Free => {
+                    return has_no_other_place && self.untouch(need.bytes - bytes, means, context);
+                }
+                Extension::Blocked(step) => step,
+            };
+            match step {
+                TopStep::Move(step) => {
+                    let index = ShardIndex(step.owner.shard);
+                    if self.lock(index).shard_mut(index).slide(&step) == Slid::Pinned {
+                        return false;
+                    }
+                    has_cleared = true;
+                }
+                TopStep::Nothing => return false,
+                TopStep::Stuck { .. } if means == Means::Moves => return false,
+                // As where the end of the region is cleared: the oldest go first, once.
+                TopStep::Stuck { offset, bytes, is_movable: true, .. }
+                    if stuck_at != Some(offset) =>
+                {
+                    stuck_at = Some(offset);
+                    self.evict_blocks(bytes, context);
+                }
+                TopStep::Stuck { offset, owner, .. } => {
+                    let freed = self.evict_block(offset, owner, context);
+                    if freed <= self.arena().reclaim_deferred() {
+                        return false;
+                    }
+                    has_cleared = true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Gives back segments of about `bytes` that blocks or slab pages lie in; returns whether it
+    /// was as much.
+    fn untouch(&self, bytes: u64, means: Means, context: &mut SweepContext<'_>) -> bool {
+        let mut given_back = self.arena().give_back(bytes);
+        while given_back < bytes {
+            let cleared = match self.clear_top(means, context) {
+                0 => self.drain(means, context),
+                cleared => cleared,
+            };
+            if cleared == 0 {
+                return false;
+            }
+            given_back += cleared;
+        }
+        true
+    }
+
+    /// Returns where the block of the value at `key` lies, if it has one, and its size.
+    fn block_of(&self, database: DatabaseIndex, key: &Key<'_>) -> Option<(u64, u64)> {
+        let mut guard = self.lock(key.shard);
+        let table = &guard.shard_mut(key.shard).database(database)?.table;
+        table.block_of(table.find(key.hash, key.bytes)?)
+    }
+}

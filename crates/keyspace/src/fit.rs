@@ -1,0 +1,66 @@
+//! Whether room can be made at all, asked before any key goes for it.
+
+use std::sync::atomic::Ordering;
+
+use arena::layout::PAGE_BYTES;
+use arena::{NeedRoom, Region};
+use collections::Collection;
+
+use crate::keyspace::Keyspace;
+use crate::room::SweepContext;
+
+impl Keyspace {
+    /// Returns whether `need` would fit within the memory limit once every key was gone that is not
+    /// spared. What stays in any case is what no key refers to, such as the buffers of
+    /// connections, the index as far as it was ever touched, upload memory, and blocks that are
+    /// reserved or pinned. Keys that the policy does not evict are taken for such as go: they are
+    /// not counted. The caller holds no guard.
+    pub(crate) fn may_ever_fit(&self, need: NeedRoom, context: &SweepContext<'_>) -> bool {
+        let (arena, maxmemory) = (self.arena(), self.maxmemory());
+        if maxmemory == 0 {
+            return true;
+        }
+        let (root, touched_index) = arena.index_floor();
+        let (bytes, index, slack) = match need.region {
+            // What was not enough is asked for again in larger numbers; no more fits at once.
+            Region::Slab | Region::Index => {
+                (need.bytes.min(PAGE_BYTES), touched_index, arena.slack_bytes())
+            }
+            Region::Extent => (need.bytes, touched_index, 0),
+            // The index counts as far as it is in use.
+            Region::Private => (need.bytes, root, 0),
+        };
+        let private = self.account.lasting_bytes() + arena.uploads().usage().bytes;
+        let wanted = (private + index + arena.reserved_bytes()).saturating_add(bytes);
+        let most = maxmemory + slack;
+        if wanted > most || bytes < arena.segment_bytes() {
+            return wanted <= most;
+        }
+        // Only here, as this costs a look at every pin: keys that are spared may be pinned too.
+        let kept = self.spared_bytes(context).max(arena.pinned_bytes());
+        wanted.saturating_add(kept) <= most
+    }
+
+    /// Returns the bytes of the values of keys that are spared.
+    fn spared_bytes(&self, context: &SweepContext<'_>) -> u64 {
+        let (database, keys) = context.spared.keys();
+        let bytes = keys.iter().map(|key| {
+            let mut guard = self.lock(key.shard);
+            let part = guard.shard_mut(key.shard).database(database)?;
+            let id = part.table.find(key.hash, key.bytes)?;
+            let object = part.object(id);
+            // One in upload memory counts there.
+            let value = if object.is_adopted() { 0 } else { object.value_length() };
+            Some(value + object.collection().map_or(0, Collection::memory_bytes))
+        });
+        bytes.flatten().sum()
+    }
+}
+
+impl crate::room::MemoryAccount {
+    /// Returns the private bytes that no key is the reason of.
+    fn lasting_bytes(&self) -> u64 {
+        let of_keys = self.of_keys.load(Ordering::Relaxed);
+        self.private.load(Ordering::Relaxed).saturating_sub(of_keys)
+    }
+}
