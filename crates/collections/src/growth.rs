@@ -1,8 +1,8 @@
 //! Bounds of what large collections grow by, asked before they do.
 //!
 //! They are those of tables, as few members take less in a compact form; what the change of the
-//! form takes is not in them, nor the rest of the piece by which a table grows. [`List`](crate::List)
-//! has its own.
+//! form takes is not in them, nor the rest of the piece by which a table grows.
+//! [`List`](crate::List) has its own.
 
 use crate::chunked::CHUNK_ITEMS;
 use crate::heap_bytes;

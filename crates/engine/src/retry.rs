@@ -286,8 +286,8 @@ impl Runner<'_, '_, '_, '_> {
         Ok(copied)
     }
 
-    /// Owns the long ones of the values at the keys of a command, each copied while nothing is held.
-    /// One that changes meanwhile stays as it is.
+    /// Owns the long ones of the values at the keys of a command, each copied while nothing is
+    /// held. One that changes meanwhile stays as it is.
     #[cold]
     fn own_apart(&mut self, command: &Command, args: Args<'_>) -> Result<(), CommandError> {
         let (database, now) = (self.session.state.database, self.tick.now);

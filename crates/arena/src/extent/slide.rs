@@ -191,8 +191,8 @@ impl ExtentSpace {
         }
     }
 
-    /// Returns what is in the way of the block at `offset` becoming `bytes` large where it lies: the
-    /// first block behind it goes to a hole beyond what is wanted, or to the end of the region.
+    /// Returns what is in the way of the block at `offset` becoming `bytes` large where it lies:
+    /// the first block behind it goes to a hole beyond what is wanted, or to the end of the region.
     /// [`TopStep::Nothing`] is what cannot be moved, or the end of the region.
     pub fn plan_extension(&mut self, offset: u64, bytes: u64) -> Extension {
         let Some((id, grown)) = self.block_at(offset) else {
