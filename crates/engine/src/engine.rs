@@ -4,7 +4,7 @@ use command::{Replies, SessionState};
 use keyspace::Keyspace;
 use resp::{Output, Reply, Requests};
 
-use crate::release::Release;
+use crate::release::{Release, ReleaseGate};
 use crate::run::Runner;
 use crate::session::Session;
 use crate::tick::Tick;
@@ -16,6 +16,7 @@ const LARGE_BATCH_BYTES: usize = 64 * 1024;
 /// The data store without its transports; shared by all workers.
 pub struct Engine {
     keyspace: Keyspace,
+    gate: ReleaseGate,
 }
 
 /// How a session stands after a batch.
@@ -53,13 +54,19 @@ pub struct BatchEnd {
 impl Engine {
     /// Returns the engine of `keyspace`.
     pub fn new(keyspace: Keyspace) -> Engine {
-        Engine { keyspace }
+        Engine { keyspace, gate: ReleaseGate::default() }
     }
 
     /// Returns the keyspace.
     #[inline]
     pub fn keyspace(&self) -> &Keyspace {
         &self.keyspace
+    }
+
+    /// Returns up to which record replies may leave.
+    #[inline]
+    pub fn gate(&self) -> &ReleaseGate {
+        &self.gate
     }
 
     /// Runs the requests of one session from index `from` on, in order, and appends their replies

@@ -46,7 +46,7 @@ pub use clock::Clock;
 pub use engine::{BatchEnd, Ending, Engine};
 pub use histogram::Distribution;
 pub use pause::PauseSwitch;
-pub use release::Release;
+pub use release::{Release, ReleaseGate};
 pub use session::Session;
 pub use tally::{CommandCounts, Tally};
 pub use tick::{Position, Tick};

@@ -1,23 +1,52 @@
 //! When the replies of a batch may leave.
 //!
-//! A reply tells the peer that its write is safe, so it will have to wait until the write's record
-//! is as durable as the policy asks. Nothing is durable yet: the server sends replies at once and
-//! reads no release.
+//! A reply tells the peer that its write is safe, so it is held until the write's record is as
+//! durable as the policy asks. Whoever makes records durable closes the gate and moves it on; as
+//! long as nobody does, it is open, and every reply leaves at once.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::Lsn;
 
 /// The record that the replies of one batch wait for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use = "replies that leave too early promise what is not durable"]
 pub struct Release {
     /// The last record that the batch wrote; 0 where it wrote none.
     pub lsn: Lsn,
 }
 
-impl Release {
-    /// Returns whether the replies may leave once everything up to `durable` is durable.
-    pub fn is_due(&self, durable: Lsn) -> bool {
-        self.lsn <= durable
+/// Up to which record replies may leave. Shared by those who send and whoever makes durable.
+#[derive(Debug)]
+pub struct ReleaseGate {
+    durable: AtomicU64,
+}
+
+impl Default for ReleaseGate {
+    /// Returns an open gate.
+    fn default() -> ReleaseGate {
+        ReleaseGate { durable: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl ReleaseGate {
+    /// Returns whether replies that wait for `release` may leave.
+    #[inline]
+    pub fn is_due(&self, release: Release) -> bool {
+        // Sequentially consistent, as [`ReleaseGate::set`] is: who finds it closed and says that he
+        // holds replies, and looks again, is either let through or seen by who moves it on.
+        release.lsn.0 <= self.durable.load(Ordering::SeqCst)
+    }
+
+    /// Holds the replies of all records behind `durable` from now on, until it moves on. Replies of
+    /// earlier records leave.
+    pub fn set(&self, durable: Lsn) {
+        self.durable.store(durable.0, Ordering::SeqCst);
+    }
+
+    /// Holds nothing any more.
+    pub fn open(&self) {
+        self.set(Lsn(u64::MAX));
     }
 }
 
@@ -27,8 +56,17 @@ mod tests {
 
     #[test]
     fn replies_wait_for_their_own_record_and_no_other() {
-        assert!(Release::default().is_due(Lsn(0)));
-        assert!(!Release { lsn: Lsn(7) }.is_due(Lsn(6)));
-        assert!(Release { lsn: Lsn(7) }.is_due(Lsn(7)));
+        let gate = ReleaseGate::default();
+        let check = |lsn, is_due| assert_eq!(gate.is_due(Release { lsn: Lsn(lsn) }), is_due);
+        check(7, true);
+        gate.set(Lsn(6));
+        check(0, true);
+        check(6, true);
+        check(7, false);
+        gate.set(Lsn(7));
+        check(7, true);
+        check(8, false);
+        gate.open();
+        check(u64::MAX, true);
     }
 }

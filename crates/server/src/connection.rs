@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use base::UnixMs;
 use command::InputUse;
-use engine::{Ending, Session, Tick};
+use engine::{Ending, Release, Session, Tick};
 use resp::{Batch, Decoded, Decoder, Limits, Next, Output, ProtocolError, REQUESTS_PER_BATCH_MAX};
 use sys::descriptors::SharedDescriptor;
 use sys::process::ProcessHandle;
@@ -123,6 +123,8 @@ impl From<TransportEnd> for End {
 pub enum Flushed {
     /// All of them are with the transport.
     All,
+    /// They wait for their release, which [`crate::mailbox::Message::Released`] tells of.
+    Held,
     /// It has no room for the rest now, and tells when it has.
     Partly,
     /// It took all that one send offered, and may have room for the rest.
@@ -145,6 +147,8 @@ pub struct Connection {
     expects: Expects,
     /// Replies that are not sent yet.
     output: Output,
+    /// The last record that they wait for.
+    release: Release,
     /// When the unsent output went above the soft limit.
     over_soft_since: Option<UnixMs>,
     /// To be closed once the output is sent; nothing more is read.
@@ -206,6 +210,7 @@ impl Connection {
             incoming: Incoming::default(),
             expects: NOTHING_EXPECTED,
             output: Output::default(),
+            release: Release::default(),
             over_soft_since: None,
             is_closing: false,
             stall: None,
@@ -242,6 +247,11 @@ impl Connection {
             return Turn::Ended(End::Killed);
         }
         if self.stall.is_some() {
+            self.expect_input();
+            return self.stalled(Turn::Waits);
+        }
+        if self.awaits_release(context) {
+            // Nothing more is executed meanwhile: what was would keep these replies here longer.
             self.expect_input();
             return self.stalled(Turn::Waits);
         }
@@ -449,6 +459,7 @@ impl Connection {
             });
             context.counters.commands.add(outcome.commands);
             executed = outcome.executed;
+            self.release = self.release.max(outcome.release);
             if context.tick.audience.is_there() {
                 // Before the replies leave: who gets one has been shown to the monitors.
                 context.tick.audience.stage.deliver();

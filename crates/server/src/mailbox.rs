@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::discriminant;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use command::Wake;
@@ -29,6 +29,8 @@ pub enum Message {
     Served(Served),
     /// The pause is over.
     Resume,
+    /// Replies that waited for their release may leave.
+    Released,
     /// Accept from these listeners from now on instead of others that follow the settings. For the
     /// worker that accepts.
     Listen(Vec<Arc<Listener>>),
@@ -37,7 +39,13 @@ pub enum Message {
 impl Message {
     /// Returns whether one of its kind says as much as many.
     fn is_reminder(&self) -> bool {
-        matches!(self, Message::CheckConnections | Message::CheckShutdown | Message::Resume)
+        matches!(
+            self,
+            Message::CheckConnections
+                | Message::CheckShutdown
+                | Message::Resume
+                | Message::Released
+        )
     }
 }
 
@@ -51,6 +59,8 @@ pub struct Mailbox {
     contents: Mutex<Contents>,
     /// How many of the worker's sessions are monitors.
     monitors: AtomicUsize,
+    /// The worker holds replies that wait for their release.
+    holds_replies: AtomicBool,
     waker: Waker,
 }
 
@@ -78,6 +88,7 @@ impl Mailbox {
         Ok(Mailbox {
             contents: Mutex::default(),
             monitors: AtomicUsize::new(0),
+            holds_replies: AtomicBool::new(false),
             waker: Waker::new()?,
         })
     }
@@ -121,6 +132,19 @@ impl Mailbox {
             true => self.monitors.fetch_add(1, Ordering::Relaxed),
             false => self.monitors.fetch_sub(1, Ordering::Relaxed),
         };
+    }
+
+    /// Says whether the worker holds replies that wait for their release. Who says so looks at the
+    /// gate once more behind it.
+    pub fn hold_replies(&self, holds: bool) {
+        self.holds_replies.store(holds, Ordering::SeqCst);
+    }
+
+    /// Tells the worker that the gate has moved on, if it holds replies.
+    pub fn release(&self) {
+        if self.holds_replies.load(Ordering::SeqCst) {
+            self.post(Message::Released);
+        }
     }
 
     /// Takes all messages, and what monitors are to be shown. For the worker alone.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use base::UnixMs;
+use base::{Lsn, UnixMs};
 use command::{ConfigError, RewriteError, ShutdownError, ShutdownRequest};
 use effects::BACKLOG_BYTES_MIN;
 use engine::{Position, Tally, Watch};
@@ -423,6 +423,15 @@ impl Shared {
             self.mailboxes[record.worker()].post(Message::End(id, end));
         };
         records.map(tell).count()
+    }
+
+    /// Lets replies leave whose records are durable, up to `durable`, and no others; `None` lets all
+    /// leave. Called when records have become durable.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no log makes records durable yet"))]
+    pub fn release_replies(&self, durable: Option<Lsn>) {
+        let gate = self.runtime.engine().gate();
+        durable.map_or_else(|| gate.open(), |durable| gate.set(durable));
+        self.mailboxes.iter().for_each(|mailbox| mailbox.release());
     }
 
     /// Tells every worker to look at `message`.

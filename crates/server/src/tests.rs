@@ -448,3 +448,64 @@ fn memory_of_the_backlog_is_counted_as_it_grows_and_shrinks() {
     ask(&mut client, &set("key", 2_100_000).repeat(4), &b"+OK\r\n".repeat(4));
     wait_until(&server, || private_bytes() < before + 500_000);
 }
+
+/// Asserts that the server has sent nothing to `client`.
+fn assert_silent(client: &UnixStream) {
+    client.set_nonblocking(true).unwrap();
+    let mut byte = [0];
+    let error = (&*client).read(&mut byte).expect_err("nothing was to be sent");
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    client.set_nonblocking(false).unwrap();
+}
+
+fn receive(client: &mut UnixStream, reply: &[u8]) {
+    ask(client, b"", reply);
+}
+
+#[test]
+fn replies_leave_when_their_records_are_released_and_not_before() {
+    let server = TestServer::start("effect-backlog-size 1mb");
+    let end = || server.shared.runtime.backlog().extent().end;
+    server.shared.release_replies(Some(end()));
+    let [mut first, mut second, mut reader] = [(); 3].map(|()| server.client());
+    first.write_all(b"SET a 1\r\n").unwrap();
+    wait_until(&server, || end() > base::Lsn(0));
+    let after_first = end();
+    second.write_all(b"APPEND b 22\r\nGET b\r\n").unwrap();
+    wait_until(&server, || end() > after_first);
+    // Who writes nothing waits for nobody's record.
+    ask(&mut reader, b"GET a\r\nGET b\r\n", b"$1\r\n1\r\n$2\r\n22\r\n");
+    first.write_all(b"GET a\r\nSET a 3\r\n").unwrap();
+    for client in [&first, &second] {
+        assert_silent(client);
+    }
+    server.shared.release_replies(Some(after_first));
+    receive(&mut first, b"+OK\r\n");
+    assert_silent(&second);
+    // What came meanwhile is executed now, and held in its turn.
+    wait_until(&server, || server.shared.keyspace().counters().changes >= 3);
+    ask(&mut reader, b"GET a\r\n", b"$1\r\n3\r\n");
+    assert_silent(&first);
+    server.shared.release_replies(None);
+    receive(&mut first, b"$1\r\n1\r\n+OK\r\n");
+    receive(&mut second, b":2\r\n$2\r\n22\r\n");
+    ask(&mut first, b"SET a 4\r\n", b"+OK\r\n");
+}
+
+#[test]
+fn replies_of_served_waits_leave_when_their_records_are_released() {
+    let server = TestServer::start("effect-backlog-size 1mb");
+    let end = || server.shared.runtime.backlog().extent().end;
+    let [mut waiter, mut pusher] = [(); 2].map(|()| server.client());
+    waiter.write_all(b"BLPOP list 0\r\n").unwrap();
+    wait_until(&server, || server.shared.clients.stalls.all() == 1);
+    server.shared.release_replies(Some(end()));
+    pusher.write_all(b"RPUSH list a\r\n").unwrap();
+    wait_until(&server, || server.shared.clients.stalls.all() == 0);
+    for client in [&waiter, &pusher] {
+        assert_silent(client);
+    }
+    server.shared.release_replies(Some(end()));
+    receive(&mut pusher, b":1\r\n");
+    receive(&mut waiter, b"*2\r\n$4\r\nlist\r\n$1\r\na\r\n");
+}

@@ -61,6 +61,8 @@ pub struct Worker<'s> {
     queued: VecDeque<Token>,
     /// Connections whose replies have not been sent in this round.
     unflushed: Vec<Token>,
+    /// Connections whose replies wait for their release.
+    held: Vec<Token>,
     /// Connections that are polled: they were served since the worker slept last.
     awake: Vec<Token>,
     /// Keys of the waits that this round has ended.
@@ -98,6 +100,8 @@ struct Member {
     polls: u32,
     /// The poller, or a poll of it, tells when there is room to write.
     awaits_room: bool,
+    /// In `held`.
+    is_held: bool,
     /// In `monitors`.
     is_monitor: bool,
     /// In `waiting`.
@@ -113,6 +117,7 @@ impl Member {
             is_awake: false,
             polls: 0,
             awaits_room: false,
+            is_held: false,
             is_monitor: false,
             place: Place::Nowhere,
         }
@@ -188,6 +193,7 @@ impl<'s> Worker<'s> {
             settings_version: shared.settings_version(),
             queued: VecDeque::new(),
             unflushed: Vec::new(),
+            held: Vec::new(),
             awake: Vec::new(),
             ended_keys: 0,
             unreported_bytes: 0,
@@ -422,6 +428,7 @@ impl<'s> Worker<'s> {
         self.unreported_bytes += member.connection.count_memory();
         let awaits_room = match flushed {
             Flushed::All => false,
+            Flushed::Held => return self.hold(token),
             Flushed::Partly | Flushed::Further => true,
             Flushed::Ended(end) => return self.close(token, end),
         };
@@ -530,6 +537,7 @@ impl<'s> Worker<'s> {
                 Message::Wake(id, wake) => self.wake(id, wake),
                 Message::Served(served) => self.serve_wait(served),
                 Message::Resume => self.resume(),
+                Message::Released => self.send_released(),
                 Message::Listen(listeners) => self.listen(listeners),
             }
         }

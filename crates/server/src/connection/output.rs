@@ -1,6 +1,7 @@
 //! How a connection's replies leave, and how many of them may wait.
 
 use arena::pins::PIN_SLOTS;
+use engine::Release;
 use resp::Output;
 use sys::process::ProcessHandle;
 
@@ -20,6 +21,10 @@ const HELD_VALUES_SHARED: usize = PIN_SLOTS / 2;
 impl Connection {
     /// Sends what has not been sent, once.
     pub fn flush(&mut self, context: &mut WorkerContext<'_, '_>) -> Flushed {
+        if self.awaits_release(context) {
+            self.record.set_output(self.unsent_bytes(), self.output.memory_bytes());
+            return self.check_output(context).map_or_else(Flushed::Ended, |()| Flushed::Held);
+        }
         let unsent = match self.send(context) {
             Ok(true) => Flushed::Further,
             Ok(false) => Flushed::Partly,
@@ -30,15 +35,27 @@ impl Connection {
             return self.check_output(context).map_or_else(Flushed::Ended, |()| unsent);
         }
         self.over_soft_since = None;
+        self.release = Release::default();
         self.record.set_output(0, 0);
         context.buffers.give(self.output.take_buffer());
         if self.is_closing { Flushed::Ended(End::Orderly) } else { Flushed::All }
     }
 
-    /// Sends once; returns whether the transport took all that was offered.
+    /// Returns whether there are replies that may not leave yet: records that they tell of are to
+    /// be durable first.
+    #[inline]
+    pub fn awaits_release(&self, context: &WorkerContext<'_, '_>) -> bool {
+        self.has_output() && !context.shared.runtime.engine().gate().is_due(self.release)
+    }
+
+    /// Sends once; returns whether the transport took all that was offered, which is not so where
+    /// the replies wait for their release.
     pub(super) fn send(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<bool, End> {
         if !self.has_output() {
             return Ok(true);
+        }
+        if self.awaits_release(context) {
+            return Ok(false);
         }
         context.counters.writes.add(1);
         self.record.note_send(self.unsent_bytes());

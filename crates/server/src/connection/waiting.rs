@@ -96,8 +96,10 @@ impl Connection {
             &mut self.output,
             context.tick,
         ) {
-            // Nothing is durable yet: the reply leaves without asking.
-            Some(_release) => self.end_stall(context),
+            Some(release) => {
+                self.release = self.release.max(release);
+                self.end_stall(context);
+            }
             None => self.note_stall(Stall::Blocked, context),
         }
         self.stall.is_none()

@@ -38,6 +38,32 @@ impl Worker<'_> {
         }
     }
 
+    /// Keeps the replies of a connection until their release.
+    #[cold]
+    pub(super) fn hold(&mut self, token: Token) {
+        let Some(member) = self.connections.get_mut(token) else { return };
+        if !std::mem::replace(&mut member.is_held, true) {
+            self.held.push(token);
+        }
+        self.mailbox.hold_replies(true);
+        if !member.connection.awaits_release(&context!(self)) {
+            // The gate has moved on in between, and its mover may have seen nothing held.
+            self.mailbox.post(Message::Released);
+        }
+    }
+
+    /// Sends the replies that were held and may leave; the others are held again.
+    pub(super) fn send_released(&mut self) {
+        self.mailbox.hold_replies(false);
+        for token in std::mem::take(&mut self.held) {
+            let Some(member) = self.connections.get_mut(token) else { continue };
+            member.is_held = false;
+            // Before its next turn, which may write what is to be released in turn.
+            self.flush(token);
+            self.queue_turn(token);
+        }
+    }
+
     /// Shows the monitors what has run, and closes those that read too slowly.
     pub(super) fn show_monitors(&mut self, shown: &Shown) {
         for token in self.monitors.clone() {
