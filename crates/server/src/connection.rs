@@ -149,6 +149,8 @@ pub struct Connection {
     output: Output,
     /// The last record that they wait for.
     release: Release,
+    /// They were to leave and may not yet.
+    is_held: bool,
     /// When the unsent output went above the soft limit.
     over_soft_since: Option<UnixMs>,
     /// To be closed once the output is sent; nothing more is read.
@@ -211,6 +213,7 @@ impl Connection {
             expects: NOTHING_EXPECTED,
             output: Output::default(),
             release: Release::default(),
+            is_held: false,
             over_soft_since: None,
             is_closing: false,
             stall: None,
@@ -250,8 +253,9 @@ impl Connection {
             self.expect_input();
             return self.stalled(Turn::Waits);
         }
-        if self.awaits_release(context) {
-            // Nothing more is executed meanwhile: what was would keep these replies here longer.
+        if self.is_held {
+            // Nothing more is executed before they have left, also where they may by now: what
+            // that wrote would keep them here longer.
             self.expect_input();
             return self.stalled(Turn::Waits);
         }

@@ -425,8 +425,8 @@ impl Shared {
         records.map(tell).count()
     }
 
-    /// Lets replies leave whose records are durable, up to `durable`, and no others; `None` lets all
-    /// leave. Called when records have become durable.
+    /// Lets replies leave whose records are durable, up to `durable`, and no others; `None` lets
+    /// all leave. Called when records have become durable.
     #[cfg_attr(not(test), expect(dead_code, reason = "no log makes records durable yet"))]
     pub fn release_replies(&self, durable: Option<Lsn>) {
         let gate = self.runtime.engine().gate();

@@ -324,7 +324,7 @@ fn idle_connections_own_no_buffers() {
     }
     let grown = server.shared.keyspace().private_bytes() - before;
     // The worker reports in pieces of 16 KiB.
-    assert!(grown <= (COUNT * 1024 + 16 * 1024) as u64, "{grown} bytes for {COUNT} clients");
+    assert!(grown <= (COUNT * 1152 + 16 * 1024) as u64, "{grown} bytes for {COUNT} clients");
 }
 
 #[test]

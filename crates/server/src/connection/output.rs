@@ -21,7 +21,8 @@ const HELD_VALUES_SHARED: usize = PIN_SLOTS / 2;
 impl Connection {
     /// Sends what has not been sent, once.
     pub fn flush(&mut self, context: &mut WorkerContext<'_, '_>) -> Flushed {
-        if self.awaits_release(context) {
+        self.is_held = self.awaits_release(context);
+        if self.is_held {
             self.record.set_output(self.unsent_bytes(), self.output.memory_bytes());
             return self.check_output(context).map_or_else(Flushed::Ended, |()| Flushed::Held);
         }
