@@ -45,24 +45,4 @@ impl WriteView<'_> {
         place.changed_by(key, true, (CLASS, "HSET"), parts);
         Ok(added)
     }
-
-    /// Takes `fields` out of the hash at `key`; returns how many were there.
-    ///
-    /// # Errors
-    /// When the key holds another type.
-    pub fn remove_fields<'e>(
-        &mut self,
-        key: &Key<'_>,
-        fields: impl Iterator<Item = &'e [u8]> + Clone,
-    ) -> Result<usize, WrongType> {
-        let mut place = self.place(key);
-        let Some(id) = place.find::<Hash>(key)? else { return Ok(0) };
-        let (removed, exists) = place.change_collection(key, id, |hash: &mut Hash, rules| {
-            fields.clone().filter(|field| hash.remove(field, rules)).count()
-        });
-        if removed > 0 {
-            place.changed_by(key, exists, (CLASS, "HDEL"), fields);
-        }
-        Ok(removed)
-    }
 }

@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use arena::{Encoding, Entry, ValueType};
 use collections::{Collection, Hash, List, Set, SortedSet};
+use effects::EventClass;
 
 use crate::store::{Handle, Store};
 use crate::view::WrongType;
@@ -85,6 +86,8 @@ pub(crate) fn handle_of(entry: &Entry<'_>) -> Option<Handle> {
 pub trait Kind: Sized {
     /// The type's mark in an entry.
     const TYPE: ValueType;
+    /// The class of the keyspace events of its changes.
+    const CLASS: EventClass;
 
     /// Returns `collection` as this type.
     fn of(collection: &Collection) -> Option<&Self>;
@@ -100,6 +103,7 @@ macro_rules! kind {
     ($type:ident) => {
         impl Kind for $type {
             const TYPE: ValueType = ValueType::$type;
+            const CLASS: EventClass = EventClass::$type;
 
             #[inline]
             fn of(collection: &Collection) -> Option<&Self> {

@@ -249,6 +249,30 @@ impl<'g> WriteView<'g> {
         self.place(key).set_range(key, offset, bytes)
     }
 
+    /// Runs `change` on the collection at `key`, which returns whether it has changed anything; if
+    /// it has, the effect is the command `effect` on the key with `arguments`, whose row says that
+    /// its requests are effects. A collection that has lost its last element is removed. Returns
+    /// what `change` returns beside; none where the key is not there. For changes that take no
+    /// memory.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn change<'e, K: Kind, R>(
+        &mut self,
+        key: &Key<'_>,
+        effect: &'static str,
+        arguments: impl Iterator<Item = &'e [u8]>,
+        change: impl FnOnce(&mut K, &Rules) -> (R, bool),
+    ) -> Result<Option<R>, WrongType> {
+        let mut place = self.place(key);
+        let Some(id) = place.find::<K>(key)? else { return Ok(None) };
+        let ((result, has_changed), exists) = place.change_collection(key, id, change);
+        if has_changed {
+            place.changed_by(key, exists, (K::CLASS, effect), arguments);
+        }
+        Ok(Some(result))
+    }
+
     /// Removes `key` and returns whether it was there.
     pub fn remove(&mut self, key: &Key<'_>) -> bool {
         let mut place = self.place(key);

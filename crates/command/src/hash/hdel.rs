@@ -1,5 +1,7 @@
 //! HDEL: removes fields.
 
+use collections::Hash;
+
 use crate::prelude::*;
 
 pub(super) static HDEL: Command = Command {
@@ -15,8 +17,12 @@ pub(super) static HDEL: Command = Command {
     history: &[("2.4.0", "Accepts multiple `field` arguments.")],
     example: "> HSET lake depth 12\n(integer) 1\n> HDEL lake depth colour\n(integer) 1",
     handler: Handler::Write(|cx, args, reply| {
-        let removed = cx.view.remove_fields(args.key(0), args.from(2))?;
-        reply.integer(removed as i64);
+        let (key, fields) = (args.key(0), args.from(2));
+        let removed = cx.view.change(key, "HDEL", fields.clone(), |hash: &mut Hash, rules| {
+            let removed = fields.filter(|field| hash.remove(field, rules)).count();
+            (removed, removed > 0)
+        })?;
+        reply.integer(removed.unwrap_or(0) as i64);
         Ok(())
     }),
     ..Command::DEFAULT
