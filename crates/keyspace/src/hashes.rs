@@ -4,7 +4,6 @@ use base::Key;
 use collections::{Hash, hash_growth_bound};
 use effects::EventClass;
 
-use crate::view::WrongType;
 use crate::write::{Refusal, WriteView};
 
 /// The class of the keyspace events.

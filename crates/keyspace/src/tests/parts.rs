@@ -46,10 +46,15 @@ fn random_change(view: &mut WriteView<'_>, key: &Key<'_>, random: &mut Prng) {
         9 => drop(view.set_expiry(key, later(random.below(5) as i64))),
         10 if random.one_in(3) => drop(view.set(key, &part, Expiry::Clear)),
         _ if random.one_in(3) => drop(view.remove(key)),
-        _ => drop(view.change(key, "HDEL", parts.clone().into_iter(), |hash: &mut Hash, rules| {
-            let removed = parts.iter().filter(|field| hash.remove(field, rules)).count();
-            (removed, removed > 0)
-        })),
+        _ => drop(view.change(
+            key,
+            "HDEL",
+            parts.clone().into_iter(),
+            |hash: &mut collections::Hash, rules| {
+                let removed = parts.iter().filter(|field| hash.remove(field, rules)).count();
+                (removed, removed > 0)
+            },
+        )),
     }
 }
 
