@@ -92,6 +92,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("memory|stats", "shows the server's own numbers; compat/observation.rs compares its fields"),
     ("memory|usage", "the servers lay memory out differently"),
     ("monitor", "sends more than replies; compat/sessions.rs has it"),
+    ("hgetdel", "a command of Redis 8; command/tests/table has it"),
     ("msetex", "a command of Redis 8.4; command/tests/table has it"),
     ("quit", "compat/scripts/sessions.txt has it; the connection would be gone"),
     ("save", "Redis writes to disk; compat/observation.rs has the refusal"),

@@ -4,6 +4,7 @@ mod hdel;
 mod hexists;
 mod hget;
 mod hgetall;
+mod hgetdel;
 mod hincrby;
 mod hincrbyfloat;
 mod hlen;
@@ -19,6 +20,7 @@ pub(crate) static HASH: &[&Command] = &[
     &hexists::HEXISTS,
     &hget::HGET,
     &hgetall::HGETALL,
+    &hgetdel::HGETDEL,
     &hincrby::HINCRBY,
     &hincrbyfloat::HINCRBYFLOAT,
     &hgetall::HKEYS,

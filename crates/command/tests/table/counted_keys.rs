@@ -96,3 +96,33 @@ fn rows_tell_where_the_count_is() {
         assert!(row.contains(part), "{part} in {row}");
     }
 }
+
+#[test]
+fn fields_are_taken_out_one_after_the_other_and_the_last_takes_the_key_along() {
+    let mut world = World::new();
+    check(&mut world, "HSET k a 1 b 2 c 3", "(integer) 3");
+    check(&mut world, "HGETDEL k FIELDS 3 a none a", "1) \"1\"\n2) (nil)\n3) (nil)");
+    check(&mut world, "HGETALL k", "1) \"b\"\n2) \"2\"\n3) \"c\"\n4) \"3\"");
+    check(&mut world, "HGETDEL k fields 2 c b", "1) \"3\"\n2) \"2\"");
+    check(&mut world, "EXISTS k", "(integer) 0");
+    check(&mut world, "HGETDEL k FIELDS 1 a", "1) (nil)");
+    check(&mut world, "SET k v", "OK");
+    let wrong_type = "(error) WRONGTYPE Operation against a key holding the wrong kind of value";
+    check(&mut world, "HGETDEL k FIELDS 1 a", wrong_type);
+}
+
+#[test]
+fn a_wrong_count_of_fields_is_refused_in_the_words_of_redis() {
+    let mut world = World::new();
+    let missing = "(error) ERR mandatory argument FIELDS is missing or not at the right position";
+    check(&mut world, "HGETDEL k 1 a b", missing);
+    let count = "(error) ERR Number of fields must be a positive integer";
+    for number in ["0", "-1", "many", "99999999999999999999"] {
+        check(&mut world, &format!("HGETDEL k FIELDS {number} a"), count);
+    }
+    let differs = "(error) ERR The `numfields` parameter must match the number of arguments";
+    check(&mut world, "HGETDEL k FIELDS 2 a", differs);
+    check(&mut world, "HGETDEL k FIELDS 1 a b", differs);
+    let arity = "(error) ERR wrong number of arguments for 'hgetdel' command";
+    check(&mut world, "HGETDEL k FIELDS 1", arity);
+}

@@ -8,7 +8,7 @@ use crate::support::{World, render};
 const REQUESTS_PER_ROW: usize = 50;
 
 /// What a reply says that refuses the form of a request.
-const REFUSALS: [&str; 8] = [
+const REFUSALS: [&str; 9] = [
     "(error) ERR syntax error",
     "(error) ERR wrong number of arguments",
     "(error) ERR unknown",
@@ -17,6 +17,7 @@ const REFUSALS: [&str; 8] = [
     "(error) ERR Unrecognized option",
     "(error) ERR invalid numkeys value",
     "(error) ERR wrong number of key-value pairs",
+    "(error) ERR The `numfields` parameter must match the number of arguments",
 ];
 
 fn runnable() -> impl Iterator<Item = &'static Command> {
