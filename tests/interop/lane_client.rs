@@ -76,7 +76,7 @@ fn lane_ends_by_quit_by_kill_and_by_its_drop_and_its_memory_returns() {
     let attached = Attached::connect(server.socket(), None).expect("this user may attach");
     let mut lanes: Vec<Lane> =
         (0..4).map(|_| attached.new_lane(shape(1 << 20)).expect("there may be four")).collect();
-    assert!(server.info("used_memory") > used + 8 * (1 << 20));
+    poll_until("their memory to count", || server.info("used_memory") > used + 8 * (1 << 20));
     assert_eq!(call(&mut lanes[0], "QUIT"), simple("OK"));
     assert!(lanes[0].call(&[b"PING"]).is_err(), "the lane is over");
     let kill = format!("CLIENT KILL ID {}", lanes[1].id());
