@@ -495,7 +495,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
         if self.in_transaction {
-            let overshoot_bytes_max = self.keyspace.overshoot_bytes_max();
+            let overshoot_bytes_max = self.keyspace.transaction_overshoot_bytes_max();
             let room = Room::Ahead { overshoot_bytes_max };
             let guard = self.guard.as_mut().expect("EXEC has locked the keys");
             guard.limit_overshoot(overshoot_bytes_max, true);

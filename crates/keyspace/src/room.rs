@@ -267,6 +267,13 @@ impl Keyspace {
         (self.maxmemory() / 100 * OVERSHOOT_PERCENT_MAX).max(OVERSHOOT_BYTES_MIN)
     }
 
+    /// Returns how much of that the commands of one EXEC may take: seven eighths, because the system
+    /// gives whole pages, and its allocator keeps some of what was freed.
+    pub fn transaction_overshoot_bytes_max(&self) -> u64 {
+        let most = self.overshoot_bytes_max();
+        most - most / 8
+    }
+
     /// Returns how many bytes the unsent replies of one connection may take, of which `counted` are
     /// charged already: what the limit leaves of the memory that was ever touched, and half of the
     /// overshoot; no limit without one. That half is had where nothing is left too, as after a
