@@ -17,7 +17,7 @@ use keyspace::{Guard, Keyspace, LastUse, NeedRoom, ShardSet, Uploader};
 use resp::{OwnedRequest, Protocol, Reply};
 
 use crate::engine::Engine;
-use crate::tick::Tick;
+use crate::execution_context::ExecutionContext;
 
 /// Before all time: nothing has expired.
 const NO_TIME: UnixMs = UnixMs(i64::MIN);
@@ -87,11 +87,11 @@ impl Engine {
         &self,
         applier: &mut Applier,
         record: &RecordView<'_>,
-        tick: &mut Tick<'_>,
+        execution: &mut ExecutionContext<'_>,
     ) -> Result<(), ApplyError> {
         let applied = applier.apply(self.keyspace(), record);
         // Some of the changes may have been made whatever came of the others.
-        self.serve_left(tick);
+        self.serve_left(execution);
         applied
     }
 }

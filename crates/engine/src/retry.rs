@@ -90,7 +90,7 @@ impl Runner<'_, '_, '_, '_> {
         };
         result.map_break(|result| {
             if let Err(error) = result {
-                self.tick.tally.count_failure(command, &error);
+                self.execution.command_stats.count_failure(command, &error);
                 error.write(reply);
             }
         })
@@ -193,7 +193,7 @@ impl Runner<'_, '_, '_, '_> {
         }
         self.unlock();
         // Nothing has been looked at yet, so that any key may go, as before another command.
-        let mut context = SweepContext::new(self.tick.now, &mut self.tick.random);
+        let mut context = SweepContext::new(self.execution.now, &mut self.execution.random);
         let made = self.keyspace.reserve_ahead(bytes as u64, &mut context);
         made.map_err(|_| CommandError::OUT_OF_MEMORY)
     }
@@ -209,11 +209,12 @@ impl Runner<'_, '_, '_, '_> {
         make: impl Fn(&Keyspace, &mut SweepContext<'_>) -> Option<R>,
     ) -> Result<R, CommandError> {
         self.unlock();
-        self.stretch.isolate(self.tick);
-        let (keyspace, database, now) = (self.keyspace, self.session.state.database, self.tick.now);
+        self.command_timer.time_alone_from_now(self.execution);
+        let (keyspace, database, now) =
+            (self.keyspace, self.session.state.database, self.execution.now);
         let mut make_but_of = |mut keys: Vec<Key<'_>>| {
             let spared = Spared::of(database, &mut keys);
-            make(keyspace, &mut SweepContext::new(now, &mut self.tick.random).sparing(spared))
+            make(keyspace, &mut SweepContext::new(now, &mut self.execution.random).sparing(spared))
         };
         let keys = args.keys();
         let overwrites = || keys.iter().zip(command.overwrites(args.request()));
@@ -237,7 +238,7 @@ impl Runner<'_, '_, '_, '_> {
     ) -> Result<(), CommandError> {
         let key = args.keys().first().expect("an upload is stored at a key");
         self.unlock();
-        self.stretch.isolate(self.tick);
+        self.command_timer.time_alone_from_now(self.execution);
         let claim = self.uploads().claim(offset, length)?;
         let ahead = self.session.take_ahead(&claim, key).filter(|_| is_copied);
         let copy = ahead.map(|mut block| {
@@ -265,7 +266,7 @@ impl Runner<'_, '_, '_, '_> {
         CopyAhead { offset, length, part }: CopyAhead,
     ) -> Result<u64, CommandError> {
         self.unlock();
-        self.stretch.isolate(self.tick);
+        self.command_timer.time_alone_from_now(self.execution);
         let claim = self.uploads().claim(offset, length)?;
         let before = self.session.take_ahead(&claim, key);
         let block = if part.is_empty() {
@@ -276,7 +277,7 @@ impl Runner<'_, '_, '_, '_> {
             None
         } else {
             drop(before);
-            let mut context = SweepContext::new(self.tick.now, &mut self.tick.random);
+            let mut context = SweepContext::new(self.execution.now, &mut self.execution.random);
             let (key_length, length) = (key.bytes.len(), length as usize);
             self.keyspace.reserve_block(key.shard, key_length, length, &mut context)
         };
@@ -290,7 +291,7 @@ impl Runner<'_, '_, '_, '_> {
     /// held. One that changes meanwhile stays as it is.
     #[cold]
     fn own_apart(&mut self, command: &Command, args: Args<'_>) -> Result<(), CommandError> {
-        let (database, now) = (self.session.state.database, self.tick.now);
+        let (database, now) = (self.session.state.database, self.execution.now);
         for key in args.keys() {
             self.lock_one(key.shard);
             let guard = self.guard.as_ref().expect("locked just now");

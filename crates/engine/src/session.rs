@@ -6,7 +6,7 @@ use base::{Key, UnixMs};
 use command::{Attendance, SessionState};
 use keyspace::{Claim, ReservedBlock, Waits, WatchMark, Watches};
 
-use crate::blocked::BlockedRequest;
+use crate::blocked_sessions::BlockedRequest;
 
 /// One client's session. It ends with [`crate::Engine::close`].
 #[derive(Debug)]

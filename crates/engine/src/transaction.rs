@@ -73,7 +73,7 @@ impl Runner<'_, '_, '_, '_> {
     fn lock_queue(&mut self, transaction: &Transaction) -> bool {
         self.guard = lock(self.keyspace, transaction, &self.session.watches);
         let Some(guard) = &mut self.guard else { return true };
-        let is_unchanged = guard.watches_hold(&self.session.watches, self.tick.now);
+        let is_unchanged = guard.watches_hold(&self.session.watches, self.execution.now);
         guard.unwatch(&mut self.session.watches);
         match is_unchanged {
             true => guard.begin_atomic(),

@@ -150,7 +150,7 @@ fn memory(embedded: &Embedded, text: &mut String) {
 
 fn statistics(embedded: &Embedded, text: &mut String) {
     let counters = embedded.runtime.keyspace().counters();
-    let errors: u64 = embedded.tally.errors().iter().map(|(_, count)| count).sum();
+    let errors: u64 = embedded.command_stats.errors().iter().map(|(_, count)| count).sum();
     add(text, "total_commands_processed", embedded.commands.load(Ordering::Relaxed));
     add(text, "expired_keys", counters.expired_keys);
     add(text, "evicted_keys", counters.evicted_keys);

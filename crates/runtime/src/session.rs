@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::prng::Prng;
 use command::{Command, SessionState, Wait, Wake};
-use engine::{Audience, Ending, Stage, Tick};
+use engine::{Ending, ExecutionContext, MonitorFeed, MonitorSink};
 use resp::{Batch, Decoder, Limits, Next, Output, RequestView, encode_command};
 
 use crate::embedded::Embedded;
@@ -67,8 +67,8 @@ impl<'r> Session<'r> {
         }
         let (engine, requests) = (self.embedded.runtime.engine(), self.batch.view(&bytes));
         let mut random = self.embedded.turn();
-        let outcome = with_tick(self.embedded, &mut random, |tick| {
-            engine.execute(&mut self.session, requests, 0, &mut out, tick)
+        let outcome = with_execution(self.embedded, &mut random, |execution| {
+            engine.execute(&mut self.session, requests, 0, &mut out, execution)
         });
         drop(random);
         self.embedded.count_commands(outcome.commands);
@@ -105,8 +105,8 @@ impl<'r> Session<'r> {
         let wake = if is_served { Wake::Served } else { Wake::TimedOut };
         let (engine, mut out) = (self.embedded.runtime.engine(), Output::default());
         let mut random = self.embedded.turn();
-        let release = with_tick(self.embedded, &mut random, |tick| {
-            engine.wake(&mut self.session, wake, &mut out, tick)
+        let release = with_execution(self.embedded, &mut random, |execution| {
+            engine.wake(&mut self.session, wake, &mut out, execution)
         });
         // Without one it has run its request itself, and waits on.
         release.map(|_| out.to_vec())
@@ -128,8 +128,8 @@ impl Drop for Session<'_> {
             return;
         }
         let mut random = self.embedded.turn();
-        with_tick(self.embedded, &mut random, |tick| {
-            self.embedded.runtime.engine().close(&mut self.session, tick);
+        with_execution(self.embedded, &mut random, |execution| {
+            self.embedded.runtime.engine().close(&mut self.session, execution);
         });
         drop(random);
         self.embedded.take_served(self.session.state.id);
@@ -137,31 +137,35 @@ impl Drop for Session<'_> {
 }
 
 /// Calls `run` with the world as an embedded instance sees it.
-fn with_tick<R>(embedded: &Embedded, random: &mut Prng, run: impl FnOnce(&mut Tick<'_>) -> R) -> R {
-    let mut tick = Tick {
+fn with_execution<R>(
+    embedded: &Embedded,
+    random: &mut Prng,
+    run: impl FnOnce(&mut ExecutionContext<'_>) -> R,
+) -> R {
+    let mut execution = ExecutionContext {
         now: embedded.runtime.clock().wall(),
         random: random.clone(),
         host: embedded,
         clock: embedded.runtime.clock(),
-        tally: &embedded.tally,
-        watch: &embedded.watch,
+        command_stats: &embedded.command_stats,
+        timing: &embedded.timing,
         pause: &embedded.pause,
-        audience: Audience { count: &embedded.monitor_count, stage: Box::new(NoStage) },
+        monitor_feed: MonitorFeed { count: &embedded.monitor_count, sink: Box::new(NoSink) },
         position: &embedded.position,
         value_bytes_max: embedded.value_bytes_max.into(),
         // The reply is taken at once, whatever its size.
         output_bytes_max: usize::MAX,
         references_max: usize::MAX,
     };
-    let result = run(&mut tick);
-    *random = tick.random;
+    let result = run(&mut execution);
+    *random = execution.random;
     result
 }
 
 /// Nobody looks on: MONITOR is refused.
-struct NoStage;
+struct NoSink;
 
-impl Stage for NoStage {
+impl MonitorSink for NoSink {
     fn show(&mut self, _: &Command, _: RequestView<'_>, _: &SessionState) {}
 
     fn count(&mut self, _: bool) {}

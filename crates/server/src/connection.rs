@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use base::UnixMs;
 use command::InputUse;
-use engine::{Ending, Session, Tick};
+use engine::{Ending, ExecutionContext, Session};
 use resp::{Batch, Decoded, Decoder, Limits, Next, Output, ProtocolError, REQUESTS_PER_BATCH_MAX};
 use sys::descriptors::SharedDescriptor;
 use sys::process::ProcessHandle;
@@ -64,7 +64,7 @@ pub struct WorkerContext<'w, 'h> {
     /// Buffers for replies.
     pub buffers: &'w mut BufferPool,
     /// The time, chance and host of the engine.
-    pub tick: &'w mut Tick<'h>,
+    pub execution: &'w mut ExecutionContext<'h>,
     /// What all workers share.
     pub shared: &'h Shared,
     /// The configuration of this round.
@@ -259,7 +259,7 @@ impl Connection {
         } else {
             self.receive_behind(context)
         };
-        self.record.set_active(context.tick.now);
+        self.record.set_active(context.execution.now);
         self.show();
         if let (Ok(()), Some(stall)) = (&served, self.stall) {
             return self.stalled(Turn::Stalled(stall));
@@ -396,7 +396,7 @@ impl Connection {
     #[cold]
     fn refuse(&mut self, error: ProtocolError, context: &mut WorkerContext<'_, '_>) {
         let text = error.text();
-        context.tick.tally.count_error(&text);
+        context.execution.command_stats.count_error(&text);
         if !self.session.state.replies.are_silent() {
             self.output.reply(self.session.state.protocol).error(text);
         }
@@ -431,27 +431,29 @@ impl Connection {
         while executed < count && !self.is_closing && self.stall.is_none() {
             let requests = context.batch.view_with(buffer, aside);
             // From what is there on, so that each call executes one request at least.
-            context.tick.output_bytes_max = self.output.len() + OUTPUT_BYTES_PER_CALL_MAX;
-            context.tick.references_max = self.output.reference_count() + REFERENCES_PER_CALL_MAX;
+            context.execution.output_bytes_max = self.output.len() + OUTPUT_BYTES_PER_CALL_MAX;
+            context.execution.references_max =
+                self.output.reference_count() + REFERENCES_PER_CALL_MAX;
             self.output.limit(self.output_bytes_max(context), self.own_output_bytes_max(context));
             // Others had their turns before this one, and the call before may have been long.
-            context.tick.now = context.tick.clock.wall();
+            context.execution.now = context.execution.clock.wall();
             let (session, output) = (&mut self.session, &mut self.output);
-            let running = Running { requests, position: context.tick.position, client, descriptor };
+            let running =
+                Running { requests, position: context.execution.position, client, descriptor };
             let outcome = sys::crash::describe_while(&running, || {
                 context.shared.runtime.engine().execute(
                     session,
                     requests,
                     executed,
                     output,
-                    context.tick,
+                    context.execution,
                 )
             });
             context.counters.commands.add(outcome.commands);
             executed = outcome.executed;
-            if context.tick.audience.is_there() {
+            if context.execution.monitor_feed.is_there() {
                 // Before the replies leave: who gets one has been shown to the monitors.
-                context.tick.audience.stage.deliver();
+                context.execution.monitor_feed.sink.deliver();
             }
             if self.output.is_over_limit() {
                 return Err(End::OutputLimit);
@@ -466,8 +468,8 @@ impl Connection {
             if context.shared.outbound.has_waiting() {
                 self.take_descriptors(context);
             }
-            let is_much = self.output.len() >= context.tick.output_bytes_max
-                || self.output.reference_count() >= context.tick.references_max;
+            let is_much = self.output.len() >= context.execution.output_bytes_max
+                || self.output.reference_count() >= context.execution.references_max;
             if is_much && executed < count && !self.is_closing {
                 // Much output has gathered: what the kernel takes now need not be kept.
                 self.send(context)?;

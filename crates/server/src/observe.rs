@@ -30,7 +30,7 @@ impl Observer for Shared {
     }
 
     fn note_event(&self, event: LatencyEvent, nanoseconds: u64) {
-        if nanoseconds < self.watch.reported_from() {
+        if nanoseconds < self.timing.report_threshold_ns() {
             // Not above the threshold either, and without a look at the settings.
             return;
         }

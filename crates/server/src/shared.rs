@@ -8,7 +8,7 @@ use std::time::Duration;
 use base::UnixMs;
 use command::{ConfigError, RewriteError, ShutdownError, ShutdownRequest};
 use effects::BACKLOG_BYTES_MIN;
-use engine::{Position, Tally, Watch};
+use engine::{CommandStats, Position, TimingSettings};
 use keyspace::Keyspace;
 use runtime::{Environment, Memory, Options, Runtime};
 use sys::memory::OwnedSegments;
@@ -77,11 +77,11 @@ pub struct Shared {
     /// Those of the service thread, which has rounds as workers have.
     pub service_counters: WorkerCounters,
     /// What the engine counts for each worker.
-    pub tallies: Box<[Tally]>,
+    pub command_stats: Box<[CommandStats]>,
     /// Which request each worker runs.
     pub positions: Box<[Position]>,
     /// What the workers report of the times of commands.
-    pub watch: Watch,
+    pub timing: TimingSettings,
     /// The slow log.
     pub slow_log: SlowLog,
     /// The spikes of latency.
@@ -187,9 +187,9 @@ impl Shared {
             mailboxes: mailboxes.map_err(|error| format!("no mailbox for a worker: {error}"))?,
             counters: (0..worker_count).map(|_| WorkerCounters::default()).collect(),
             service_counters: WorkerCounters::default(),
-            tallies: (0..worker_count).map(|_| Tally::new()).collect(),
+            command_stats: (0..worker_count).map(|_| CommandStats::new()).collect(),
             positions: (0..worker_count).map(|_| Position::default()).collect(),
-            watch: Watch::new(),
+            timing: TimingSettings::new(),
             slow_log: SlowLog::default(),
             latency: LatencyMonitor::default(),
             rates: Rates::default(),
@@ -351,7 +351,7 @@ impl Shared {
         self.attachments.limit_views(settings, keyspace.arena());
         self.log.set_level(settings.log.level);
         crash::follow(settings);
-        self.watch.set(reported_from(settings), settings.latency.is_tracked);
+        self.timing.set(report_threshold_ns(settings), settings.latency.is_tracked);
     }
 
     /// Returns what was counted since the last CONFIG RESETSTAT.
@@ -368,8 +368,8 @@ impl Shared {
 
     fn counted_since_start(&self) -> Counted {
         let mut counted = Counted { totals: self.totals_since_start(), ..Counted::default() };
-        for tally in &self.tallies {
-            counted.add(tally);
+        for command_stats in &self.command_stats {
+            counted.add(command_stats);
         }
         counted
     }
@@ -455,7 +455,7 @@ impl Identity {
 }
 
 /// Returns from how many nanoseconds on a worker reports a command.
-fn reported_from(settings: &Settings) -> u64 {
+fn report_threshold_ns(settings: &Settings) -> u64 {
     let spike = match settings.latency.threshold_ms {
         0 => u64::MAX,
         milliseconds => milliseconds.saturating_mul(1_000_000),

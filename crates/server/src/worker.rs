@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use command::ClientInfo;
-use engine::{Session, Tick};
+use engine::{ExecutionContext, Session};
 use resp::Batch;
 use sys::poll::{Events, Interest, Poller, Ready};
 
@@ -54,7 +54,7 @@ pub struct Worker<'s> {
     receive: Box<[u8]>,
     batch: Batch,
     buffers: BufferPool,
-    tick: Tick<'s>,
+    execution: ExecutionContext<'s>,
     settings: Arc<Settings>,
     settings_version: u64,
     /// Connections with more input than their turn took.
@@ -127,7 +127,7 @@ macro_rules! context {
             receive: &mut $worker.receive,
             batch: &mut $worker.batch,
             buffers: &mut $worker.buffers,
-            tick: &mut $worker.tick,
+            execution: &mut $worker.execution,
             shared: $worker.shared,
             settings: &$worker.settings,
             counters: $worker.counters,
@@ -167,16 +167,16 @@ impl<'s> Worker<'s> {
             receive: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             batch: Batch::new(),
             buffers: BufferPool::default(),
-            tick: Tick {
+            execution: ExecutionContext {
                 now: shared.runtime.clock().wall(),
                 random: shared.runtime.generator()?,
                 host: shared,
                 clock: shared.runtime.clock(),
-                tally: &shared.tallies[index],
-                watch: &shared.watch,
+                command_stats: &shared.command_stats[index],
+                timing: &shared.timing,
                 pause: &shared.pause.switch,
                 position: &shared.positions[index],
-                audience: shared.monitors.audience(index, &shared.mailboxes),
+                monitor_feed: shared.monitors.monitor_feed(index, &shared.mailboxes),
                 // Set in each round.
                 value_bytes_max: 0,
                 // Set before each call.
@@ -212,10 +212,12 @@ impl<'s> Worker<'s> {
             if sys::crash::has_begun() {
                 sys::crash::wait_for_the_end();
             }
-            let began = self.tick.clock.steady_ns();
+            let began = self.execution.clock.steady_ns();
             self.round(&events);
             self.counters.rounds.add(1);
-            self.counters.round_nanoseconds.add(self.tick.clock.steady_ns().saturating_sub(began));
+            self.counters
+                .round_nanoseconds
+                .add(self.execution.clock.steady_ns().saturating_sub(began));
         }
         self.acceptor = None;
         self.shared.listeners.close();
@@ -298,14 +300,14 @@ impl<'s> Worker<'s> {
     }
 
     fn round(&mut self, events: &Events) {
-        self.tick.now = self.tick.clock.wall();
+        self.execution.now = self.execution.clock.wall();
         if self.shared.settings_version() != self.settings_version {
             self.settings_version = self.shared.settings_version();
             self.settings = self.shared.settings();
             self.busy_poll_limit = busy_poll_limit(&self.settings, self.shared);
             self.announce_busy_poll(None);
         }
-        self.tick.value_bytes_max = self.settings.clients.bulk_bytes_max.into();
+        self.execution.value_bytes_max = self.settings.clients.bulk_bytes_max.into();
         self.ended_keys = 0;
         // Those queued before this round, after the connections that have become ready.
         let queued_count = self.queued.len();
@@ -495,7 +497,7 @@ impl<'s> Worker<'s> {
         member.connection.abandon(&self.shared.clients.stalls);
         self.waiting.forget(token, member.place);
         self.tokens.remove(&id);
-        self.shared.runtime.engine().close(member.connection.session_mut(), &mut self.tick);
+        self.shared.runtime.engine().close(member.connection.session_mut(), &mut self.execution);
         // Before its lanes, which end by a message each: a SHM TAKE that comes over one meanwhile
         // finds no pin, and takes nothing.
         self.shared.attachments.end(id, self.shared.keyspace());
@@ -571,7 +573,7 @@ impl<'s> Worker<'s> {
             last_command: "NULL",
             ..ClientInfo::default()
         };
-        let now = self.tick.now;
+        let now = self.execution.now;
         // Whoever makes a connection on another has authenticated there.
         let is_authenticated = parent.is_some() || self.settings.access.password.is_empty();
         let mut session = Session::new(id, now, is_authenticated);
@@ -599,7 +601,8 @@ impl<'s> Worker<'s> {
     fn check_connections(&mut self) {
         for token in self.connections.tokens() {
             let Some(member) = self.connections.get_mut(token) else { continue };
-            if let Some(end) = member.connection.overdue(&self.settings, self.shared, self.tick.now)
+            if let Some(end) =
+                member.connection.overdue(&self.settings, self.shared, self.execution.now)
             {
                 self.close(token, end);
             } else if member.connection.awaits_descriptors() {
@@ -614,7 +617,7 @@ impl<'s> Worker<'s> {
     /// Tells the keyspace how much private memory the connections, the backlog and the
     /// distributions of times take.
     fn report_memory(&mut self) {
-        let histogram_bytes = self.tick.tally.histogram_bytes();
+        let histogram_bytes = self.execution.command_stats.histogram_bytes();
         if histogram_bytes != self.histogram_bytes {
             self.shared.runtime.recharge(self.histogram_bytes, histogram_bytes);
             self.histogram_bytes = histogram_bytes;

@@ -58,7 +58,7 @@ fn act(client: &mut Client<'_>, rows: &[&'static Command], seed: u64, clock: &At
     let mut random = Prng::new(seed);
     for _ in 0..REQUESTS_PER_CLIENT {
         let step = clock.fetch_add(random.below(500) as i64, Ordering::Relaxed);
-        client.tick.now = UnixMs(step);
+        client.execution.now = UnixMs(step);
         let request = match random.below(8) {
             0 => short_lived(&mut random),
             _ => generator.request(draw(rows, &mut random)),

@@ -115,7 +115,7 @@ impl Connection {
             // As input it ends its client before it is whole, however fast it comes.
             || bytes > context.settings.clients.query_bytes_max
             || arrived > bytes
-            || !engine.may_reserve_for(&self.session, &awaited, context.tick)
+            || !engine.may_reserve_for(&self.session, &awaited, context.execution)
         {
             return rest.len();
         }
@@ -125,7 +125,7 @@ impl Connection {
             self.expects.wanted_bytes = first - arrived;
             return rest.len();
         }
-        let Some(mut block) = engine.reserve_for(awaited.before, bytes, context.tick) else {
+        let Some(mut block) = engine.reserve_for(awaited.before, bytes, context.execution) else {
             self.incoming.is_refused = true;
             return rest.len();
         };

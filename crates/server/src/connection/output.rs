@@ -124,7 +124,7 @@ impl Connection {
             return Err(End::OutputLimit);
         }
         self.over_soft_since = (limit.soft_bytes != 0 && unsent > limit.soft_bytes)
-            .then(|| self.over_soft_since.unwrap_or(context.tick.now));
+            .then(|| self.over_soft_since.unwrap_or(context.execution.now));
         Ok(())
     }
 

@@ -94,7 +94,7 @@ impl Connection {
             &mut self.session,
             wake,
             &mut self.output,
-            context.tick,
+            context.execution,
         ) {
             // Nothing is durable yet: the reply leaves without asking.
             Some(_release) => self.end_stall(context),

@@ -119,7 +119,7 @@ impl Worker<'_> {
     /// Lets those go on that a pause made wait, in the order in which they came; those first whom
     /// keys were ready for.
     pub(super) fn resume(&mut self) {
-        self.shared.runtime.engine().serve_left(&mut self.tick);
+        self.shared.runtime.engine().serve_left(&mut self.execution);
         for token in self.waiting.take_paused() {
             let Some(member) = self.connections.get_mut(token) else { continue };
             member.place = Place::Nowhere;

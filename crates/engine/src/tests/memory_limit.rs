@@ -46,7 +46,7 @@ fn reply_of_one_request_stays_within_the_limit_of_the_output() {
         let mut out = Output::default();
         out.limit(100_000, usize::MAX);
         let view = batch.view(&bytes);
-        let outcome = engine.execute(&mut client.session, view, 0, &mut out, &mut client.tick);
+        let outcome = engine.execute(&mut client.session, view, 0, &mut out, &mut client.execution);
         assert_eq!(outcome.executed, requests.len());
         assert!(out.is_over_limit());
         assert!(out.memory_bytes() < 400_000, "{} bytes", out.memory_bytes());
@@ -351,7 +351,7 @@ fn nothing_changes_while_no_write_is_admitted() {
     let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
     let mut client = Client::new(&engine, &host);
     client.run_all(&["SET k v", "SET gone v PX 10", "SET later v PX 10", "HSET h f v"]);
-    client.tick.now.0 += 100;
+    client.execution.now.0 += 100;
     let sink = recording_of(engine.keyspace());
     let before = digest(engine.keyspace());
     let admission = engine.keyspace().admission();
@@ -369,7 +369,7 @@ fn nothing_changes_while_no_write_is_admitted() {
     client.check("SET k w", read_only);
     client.check("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
     for shard in engine.keyspace().shard_indexes() {
-        engine.keyspace().expire_step(shard, client.tick.now, 100);
+        engine.keyspace().expire_step(shard, client.execution.now, 100);
     }
     // What was queued before the refusal is refused as a whole.
     admission.allow(Refused::Fenced);

@@ -6,14 +6,14 @@ use base::UnixMs;
 use base::prng::Prng;
 use command::Host;
 
-use crate::audience::Audience;
 use crate::clock::Clock;
-use crate::pause::PauseSwitch;
-use crate::tally::Tally;
-use crate::watch::Watch;
+use crate::command_stats::CommandStats;
+use crate::monitor_feed::MonitorFeed;
+use crate::pause_switch::PauseSwitch;
+use crate::timing_settings::TimingSettings;
 
 /// One worker's view of the world during a call of the engine.
-pub struct Tick<'h> {
+pub struct ExecutionContext<'h> {
     /// The wall clock, read before each call. A call ends early once its commands have taken a
     /// millisecond.
     pub now: UnixMs,
@@ -25,13 +25,13 @@ pub struct Tick<'h> {
     /// counted by it, and it tells when `now` is to be read anew; nothing else depends on it.
     pub clock: &'h dyn Clock,
     /// Where what runs is counted.
-    pub tally: &'h Tally,
+    pub command_stats: &'h CommandStats,
     /// What is to be noticed about times.
-    pub watch: &'h Watch,
+    pub timing: &'h TimingSettings,
     /// Which requests have to wait.
     pub pause: &'h PauseSwitch,
     /// Who is shown what runs.
-    pub audience: Audience<'h>,
+    pub monitor_feed: MonitorFeed<'h>,
     /// Which request runs.
     pub position: &'h Position,
     /// The longest string that APPEND and its like may make, in bytes: `proto-max-bulk-len`.
@@ -42,7 +42,7 @@ pub struct Tick<'h> {
     pub references_max: usize,
 }
 
-impl Tick<'_> {
+impl ExecutionContext<'_> {
     /// Returns whether keys that have expired are removed where they are met: not during a pause,
     /// which keeps the data as it is.
     #[inline]

@@ -15,9 +15,9 @@ use crate::histogram::{Distribution, Histogram};
 const CODES_MAX: usize = 128;
 
 /// The counts of one worker.
-pub struct Tally {
+pub struct CommandStats {
     /// A hash table by the row's address, never full.
-    places: Box<[Place]>,
+    rows: Box<[StatsRow]>,
     /// How long the commands within an EXEC took, whose own time holds theirs.
     nested_nanoseconds: AtomicU64,
     /// What the histograms take.
@@ -25,12 +25,12 @@ pub struct Tally {
     errors: Mutex<BTreeMap<Box<str>, u64>>,
 }
 
-/// Where a command is counted: its place in a [`Tally`].
+/// Where a command is counted: its row in [`CommandStats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Slot(u32);
+pub(crate) struct StatsIndex(u32);
 
 #[derive(Default)]
-struct Place {
+struct StatsRow {
     command: Option<&'static Command>,
     /// It takes about as long as the reading of a clock.
     is_brief: bool,
@@ -55,39 +55,39 @@ pub struct CommandCounts {
     pub nanoseconds: u64,
 }
 
-impl Tally {
-    /// Returns a tally that has counted nothing.
-    pub fn new() -> Tally {
-        let place_count = (command::rows().count() * 4).next_power_of_two();
-        let mut tally = Tally {
-            places: (0..place_count).map(|_| Place::default()).collect(),
+impl CommandStats {
+    /// Returns statistics that have counted nothing.
+    pub fn new() -> CommandStats {
+        let row_count = (command::rows().count() * 4).next_power_of_two();
+        let mut command_stats = CommandStats {
+            rows: (0..row_count).map(|_| StatsRow::default()).collect(),
             nested_nanoseconds: AtomicU64::new(0),
             histogram_bytes: AtomicU64::new(0),
             errors: Mutex::default(),
         };
-        command::rows().for_each(|command| tally.add_row(command));
-        tally
+        command::rows().for_each(|command| command_stats.add_row(command));
+        command_stats
     }
 
-    /// Adds a place for `command`. The rows of the table have theirs; tests have commands of their
-    /// own.
+    /// Adds a row for `command`. The commands of the table have theirs; tests have commands of
+    /// their own.
     pub(crate) fn add_row(&mut self, command: &'static Command) {
-        let place = self.place_of(command);
-        self.places[place].command = Some(command);
-        self.places[place].is_brief = is_brief(command);
+        let index = self.row_index(command);
+        self.rows[index].command = Some(command);
+        self.rows[index].is_brief = is_brief(command);
     }
 
     /// Counts a command that ran and failed with `error`.
     #[cold]
     pub fn count_failure(&self, command: &'static Command, error: &CommandError) {
-        add(&self.place(command).failed, 1);
+        add(&self.row(command).failed, 1);
         self.count_error(&error.text());
     }
 
     /// Counts a command that was refused with `error` before it ran.
     #[cold]
     pub fn count_rejection(&self, command: &'static Command, error: &CommandError) {
-        add(&self.place(command).rejected, 1);
+        add(&self.row(command).rejected, 1);
         self.count_error(&error.text());
     }
 
@@ -102,15 +102,21 @@ impl Tally {
         }
     }
 
-    /// Counts `calls` of the command of `slot` that took `nanoseconds` each, in its distribution
+    /// Counts `calls` of the command of `index` that took `nanoseconds` each, in its distribution
     /// too where that `is_tracked`.
     #[inline]
-    pub(crate) fn count_calls(&self, slot: Slot, calls: u64, nanoseconds: u64, is_tracked: bool) {
-        let place = self.at(slot);
-        add(&place.calls, calls);
-        add(&place.nanoseconds, nanoseconds.wrapping_mul(calls));
+    pub(crate) fn count_calls(
+        &self,
+        index: StatsIndex,
+        calls: u64,
+        nanoseconds: u64,
+        is_tracked: bool,
+    ) {
+        let row = self.at(index);
+        add(&row.calls, calls);
+        add(&row.nanoseconds, nanoseconds.wrapping_mul(calls));
         if is_tracked {
-            let times = place.times.get_or_init(|| {
+            let times = row.times.get_or_init(|| {
                 add(&self.histogram_bytes, Histogram::BYTES);
                 Histogram::new()
             });
@@ -120,7 +126,7 @@ impl Tally {
 
     /// Adds `nanoseconds` that a command took whose call is counted already.
     pub(crate) fn count_time(&self, command: &'static Command, nanoseconds: u64) {
-        add(&self.place(command).nanoseconds, nanoseconds);
+        add(&self.row(command).nanoseconds, nanoseconds);
     }
 
     /// Counts that a command within an EXEC took `nanoseconds`.
@@ -143,21 +149,21 @@ impl Tally {
 
     /// Returns where `command` is counted.
     #[inline]
-    pub(crate) fn slot(&self, command: &'static Command) -> Slot {
-        Slot(self.place_of(command) as u32)
+    pub(crate) fn index(&self, command: &'static Command) -> StatsIndex {
+        StatsIndex(self.row_index(command) as u32)
     }
 
-    /// Returns whether the command of `slot` takes about as long as the reading of a clock, unless
+    /// Returns whether the command of `index` takes about as long as the reading of a clock, unless
     /// it has to wait or has a large argument.
     #[inline]
-    pub(crate) fn is_brief(&self, slot: Slot) -> bool {
-        self.at(slot).is_brief
+    pub(crate) fn is_brief(&self, index: StatsIndex) -> bool {
+        self.at(index).is_brief
     }
 
     /// Adds how long the calls of each command took to `distributions`, by its name.
     pub fn add_times(&self, distributions: &mut BTreeMap<&'static str, Distribution>) {
-        for place in &self.places {
-            if let (Some(command), Some(times)) = (place.command, place.times.get()) {
+        for row in &self.rows {
+            if let (Some(command), Some(times)) = (row.command, row.times.get()) {
                 distributions.entry(command.name).or_default().add(times);
             }
         }
@@ -165,14 +171,14 @@ impl Tally {
 
     /// Returns the counts of each command that has any, by its name.
     pub fn commands(&self) -> impl Iterator<Item = (&'static str, CommandCounts)> + '_ {
-        let counts = |place: &Place| CommandCounts {
-            calls: place.calls.load(Ordering::Relaxed),
-            failed: place.failed.load(Ordering::Relaxed),
-            rejected: place.rejected.load(Ordering::Relaxed),
-            nanoseconds: place.nanoseconds.load(Ordering::Relaxed),
+        let counts = |row: &StatsRow| CommandCounts {
+            calls: row.calls.load(Ordering::Relaxed),
+            failed: row.failed.load(Ordering::Relaxed),
+            rejected: row.rejected.load(Ordering::Relaxed),
+            nanoseconds: row.nanoseconds.load(Ordering::Relaxed),
         };
-        let named = move |place: &Place| Some((place.command?.name, counts(place)));
-        self.places.iter().filter_map(named).filter(|(_, it)| *it != CommandCounts::default())
+        let named = move |row: &StatsRow| Some((row.command?.name, counts(row)));
+        self.rows.iter().filter_map(named).filter(|(_, it)| *it != CommandCounts::default())
     }
 
     /// Returns the number of error replies of each code.
@@ -182,35 +188,35 @@ impl Tally {
     }
 
     #[inline]
-    fn at(&self, slot: Slot) -> &Place {
-        &self.places[slot.0 as usize]
+    fn at(&self, index: StatsIndex) -> &StatsRow {
+        &self.rows[index.0 as usize]
     }
 
     #[inline]
-    fn place(&self, command: &'static Command) -> &Place {
-        let place = &self.places[self.place_of(command)];
-        debug_assert!(place.command.is_some(), "{} is a row of the table", command.name);
-        place
+    fn row(&self, command: &'static Command) -> &StatsRow {
+        let row = &self.rows[self.row_index(command)];
+        debug_assert!(row.command.is_some(), "{} is a row of the table", command.name);
+        row
     }
 
-    /// Returns the place of `command`, or the free one where it would be.
+    /// Returns the index of the row of `command`, or the free one where it would be.
     #[inline]
-    fn place_of(&self, command: &'static Command) -> usize {
+    fn row_index(&self, command: &'static Command) -> usize {
         let address = std::ptr::from_ref(command).addr();
-        let mask = self.places.len() - 1;
-        let mut place = (address >> 4).wrapping_mul(0x9E37_79B9) >> 8 & mask;
+        let mask = self.rows.len() - 1;
+        let mut index = (address >> 4).wrapping_mul(0x9E37_79B9) >> 8 & mask;
         loop {
-            match self.places[place].command {
-                Some(other) if !std::ptr::eq(other, command) => place = (place + 1) & mask,
-                _ => return place,
+            match self.rows[index].command {
+                Some(other) if !std::ptr::eq(other, command) => index = (index + 1) & mask,
+                _ => return index,
             }
         }
     }
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally::new()
+impl Default for CommandStats {
+    fn default() -> CommandStats {
+        CommandStats::new()
     }
 }
 
@@ -256,14 +262,14 @@ mod tests {
 
     #[test]
     fn each_command_is_counted_in_its_own_place() {
-        let tally = Tally::new();
+        let command_stats = CommandStats::new();
         for (index, command) in command::rows().enumerate() {
             for _ in 0..=index {
-                tally.count_calls(tally.slot(command), 1, 0, false);
+                command_stats.count_calls(command_stats.index(command), 1, 0, false);
             }
         }
         let counted: BTreeMap<&str, u64> =
-            tally.commands().map(|(name, counts)| (name, counts.calls)).collect();
+            command_stats.commands().map(|(name, counts)| (name, counts.calls)).collect();
         let expected: BTreeMap<&str, u64> =
             (1..).zip(command::rows()).map(|(count, command)| (command.name, count)).collect();
         assert_eq!(counted, expected);
@@ -271,43 +277,43 @@ mod tests {
 
     #[test]
     fn times_are_kept_for_each_command() {
-        let tally = Tally::new();
+        let command_stats = CommandStats::new();
         let (get, set) = (command::lookup(b"get").unwrap(), command::lookup(b"set").unwrap());
-        tally.count_calls(tally.slot(get), 3, 100, true);
-        tally.count_calls(tally.slot(set), 1, 7, false);
+        command_stats.count_calls(command_stats.index(get), 3, 100, true);
+        command_stats.count_calls(command_stats.index(set), 1, 7, false);
         let times: BTreeMap<&str, u64> =
-            tally.commands().map(|(name, counts)| (name, counts.nanoseconds)).collect();
+            command_stats.commands().map(|(name, counts)| (name, counts.nanoseconds)).collect();
         assert_eq!(times, BTreeMap::from([("get", 300), ("set", 7)]));
         let mut distributions = BTreeMap::new();
-        tally.add_times(&mut distributions);
+        command_stats.add_times(&mut distributions);
         assert_eq!(distributions.keys().collect::<Vec<_>>(), [&"get"]);
         assert_eq!((distributions["get"].total(), distributions["get"].percentile(50.0)), (3, 100));
-        assert_eq!(tally.histogram_bytes(), Histogram::BYTES);
-        tally.count_calls(tally.slot(get), 1, 100, true);
-        assert_eq!(tally.histogram_bytes(), Histogram::BYTES);
+        assert_eq!(command_stats.histogram_bytes(), Histogram::BYTES);
+        command_stats.count_calls(command_stats.index(get), 1, 100, true);
+        assert_eq!(command_stats.histogram_bytes(), Histogram::BYTES);
     }
 
     #[test]
     fn brief_commands_are_those_of_one_key_in_constant_time() {
-        let tally = Tally::new();
+        let command_stats = CommandStats::new();
         for name in ["get", "set", "incr", "ping", "exists", "keys", "exec", "debug", "mset"] {
             let command = command::lookup(name.as_bytes()).unwrap();
             let expected = ["get", "set", "incr", "ping"].contains(&name);
-            assert_eq!(tally.is_brief(tally.slot(command)), expected, "{name}");
+            assert_eq!(command_stats.is_brief(command_stats.index(command)), expected, "{name}");
         }
     }
 
     #[test]
     fn errors_are_counted_by_their_code() {
-        let tally = Tally::new();
+        let command_stats = CommandStats::new();
         let get = command::lookup(b"get").unwrap();
-        tally.count_failure(get, &CommandError::WrongType);
-        tally.count_rejection(get, &CommandError::WrongArity(get));
-        tally.count_error(b"ERR Protocol error: invalid bulk length");
-        tally.count_error(b"BARE");
+        command_stats.count_failure(get, &CommandError::WrongType);
+        command_stats.count_rejection(get, &CommandError::WrongArity(get));
+        command_stats.count_error(b"ERR Protocol error: invalid bulk length");
+        command_stats.count_error(b"BARE");
         let errors = [("BARE", 1), ("ERR", 2), ("WRONGTYPE", 1)];
-        assert_eq!(tally.errors(), errors.map(|(code, count)| (code.to_owned(), count)));
-        let (_, counts) = tally.commands().next().unwrap();
+        assert_eq!(command_stats.errors(), errors.map(|(code, count)| (code.to_owned(), count)));
+        let (_, counts) = command_stats.commands().next().unwrap();
         assert_eq!((counts.calls, counts.failed, counts.rejected), (0, 1, 1));
     }
 }

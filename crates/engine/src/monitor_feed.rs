@@ -6,15 +6,15 @@ use command::{Command, Flags, SessionState};
 use resp::RequestView;
 
 /// The sessions that look on, and the way to them.
-pub struct Audience<'h> {
+pub struct MonitorFeed<'h> {
     /// How many there are.
     pub count: &'h AtomicUsize,
     /// Takes what they are shown.
-    pub stage: Box<dyn Stage + 'h>,
+    pub sink: Box<dyn MonitorSink + 'h>,
 }
 
 /// Takes what is shown.
-pub trait Stage {
+pub trait MonitorSink {
     /// Takes `request`, which `session` has run by `command`.
     fn show(&mut self, command: &Command, request: RequestView<'_>, session: &SessionState);
 
@@ -25,7 +25,7 @@ pub trait Stage {
     fn deliver(&mut self);
 }
 
-impl Audience<'_> {
+impl MonitorFeed<'_> {
     /// Returns whether anyone looks on.
     #[inline]
     pub fn is_there(&self) -> bool {
@@ -41,7 +41,7 @@ impl Audience<'_> {
         session: &SessionState,
     ) {
         if !command.is(Flags::ADMIN) {
-            self.stage.show(command, request, session);
+            self.sink.show(command, request, session);
         }
     }
 }

@@ -62,7 +62,7 @@ fn the_reply_to_who_waited_follows_his_own_protocol_and_record() {
     block(&mut waiter, "BRPOP k 0");
     numbered(&engine, &host, 9).check("RPUSH k a b", ":2");
     let mut out = Output::default();
-    let release = engine.wake(&mut waiter.session, Wake::Served, &mut out, &mut waiter.tick);
+    let release = engine.wake(&mut waiter.session, Wake::Served, &mut out, &mut waiter.execution);
     assert_eq!(out.to_vec(), b"*2\r\n$1\r\nk\r\n$1\r\nb\r\n");
     assert_eq!(sink.commands(), ["RPUSH k a b", "RPOP k 1"]);
     assert_eq!(release.expect("it was served").lsn, sink.end());
@@ -230,12 +230,12 @@ pub(super) fn run(
     let mut reply = out.reply(client.session.state.protocol);
     let keyspace = client.engine.keyspace();
     let end = {
-        let mut runner = Runner::new(keyspace, &mut client.session, &mut client.tick, true);
+        let mut runner = Runner::new(keyspace, &mut client.session, &mut client.execution, true);
         let keys = runner.keys_of(command, request.view());
         runner.answer(command, request.view(), &keys, &mut reply);
         runner.end(1)
     };
-    client.engine.serve_left(&mut client.tick);
+    client.engine.serve_left(&mut client.execution);
     (String::from_utf8_lossy(&out.to_vec()).replace("\r\n", " ").trim_end().to_owned(), end)
 }
 
@@ -245,7 +245,7 @@ const FAR: &str = "far";
 #[test]
 fn a_command_gets_the_shards_that_it_asks_for() {
     let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
-    host.tally.add_row(&MOVE);
+    host.command_stats.add_row(&MOVE);
     let hasher = engine.keyspace().hasher();
     assert_ne!(hasher.key(b"k").shard, hasher.key(FAR.as_bytes()).shard);
     let sink = recording_of(engine.keyspace());
@@ -268,7 +268,7 @@ fn a_command_gets_the_shards_that_it_asks_for() {
 #[test]
 fn within_a_transaction_only_what_it_has_declared_is_locked() {
     let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
-    host.tally.add_row(&MOVE);
+    host.command_stats.add_row(&MOVE);
     let mut client = numbered(&engine, &host, 1);
     client.run("RPUSH k a b");
     for (requests, expected) in [
@@ -291,7 +291,7 @@ fn within_a_transaction_only_what_it_has_declared_is_locked() {
 #[test]
 fn who_needs_more_than_is_locked_runs_its_request_itself_in_its_turn() {
     let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
-    host.tally.add_row(&MOVE);
+    host.command_stats.add_row(&MOVE);
     let mut first = numbered(&engine, &host, 1);
     let (reply, end) = run(&mut first, &MOVE, "test-move k far");
     assert_eq!((reply.as_str(), end.ending), ("", Ending::Blocked));
@@ -318,7 +318,7 @@ fn who_needs_more_than_is_locked_runs_its_request_itself_in_its_turn() {
 fn who_is_told_and_goes_leaves_it_to_the_next() {
     for is_closed in [true, false] {
         let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
-        host.tally.add_row(&MOVE);
+        host.command_stats.add_row(&MOVE);
         let mut first = numbered(&engine, &host, 1);
         assert_eq!(run(&mut first, &MOVE, "test-move k far").1.ending, Ending::Blocked);
         let mut second = numbered(&engine, &host, 2);

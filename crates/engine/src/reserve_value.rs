@@ -6,8 +6,8 @@ use keyspace::{ReservedBlock, SweepContext};
 use resp::{Awaited, RequestView};
 
 use crate::engine::Engine;
+use crate::execution_context::ExecutionContext;
 use crate::session::Session;
-use crate::tick::Tick;
 
 impl Engine {
     /// Returns whether the argument that a request waits for becomes a value as it is, so that
@@ -17,7 +17,7 @@ impl Engine {
         &self,
         session: &Session,
         awaited: &Awaited<'_>,
-        tick: &Tick<'_>,
+        execution: &ExecutionContext<'_>,
     ) -> bool {
         let state = &session.state;
         let stores = |command: &Command| {
@@ -28,7 +28,7 @@ impl Engine {
         state.authenticated
             && !state.is_queueing()
             && !state.is_monitor
-            && tick.pause.get().is_none()
+            && execution.pause.get().is_none()
             && command::lookup(awaited.before.at(0)).is_some_and(stores)
     }
 
@@ -39,11 +39,11 @@ impl Engine {
         &self,
         before: RequestView<'_>,
         bytes: usize,
-        tick: &mut Tick<'_>,
+        execution: &mut ExecutionContext<'_>,
     ) -> Option<Box<ReservedBlock>> {
         let position = command::lookup(before.at(0))?.only_key()?;
         let key = self.keyspace().hasher().key(before.at(position));
-        let mut context = SweepContext::new(tick.now, &mut tick.random);
+        let mut context = SweepContext::new(execution.now, &mut execution.random);
         self.keyspace().reserve_block(key.shard, key.bytes.len(), bytes, &mut context)
     }
 }

@@ -22,11 +22,11 @@ fn run_received(client: &mut Client<'_>, words: &[&[u8]], at: usize) -> String {
     let awaited = decoder.awaited(&request).expect("its length is known");
     assert_eq!((awaited.bytes, awaited.before.len()), (value.len(), at));
     let (engine, head_bytes) = (client.engine, awaited.head_bytes);
-    if !engine.may_reserve_for(&client.session, &awaited, &client.tick) {
+    if !engine.may_reserve_for(&client.session, &awaited, &client.execution) {
         let (reply, _) = client.run_bytes(&mut stream, 0);
         return String::from_utf8(reply).unwrap();
     }
-    let block = engine.reserve_for(awaited.before, awaited.bytes, &mut client.tick);
+    let block = engine.reserve_for(awaited.before, awaited.bytes, &mut client.execution);
     let mut block = block.expect("there is room");
     decoder.take_out();
     request.truncate(head_bytes);
@@ -38,7 +38,7 @@ fn run_received(client: &mut Client<'_>, words: &[&[u8]], at: usize) -> String {
     assert_eq!((decoded.consumed, batch.len()), (request.len(), 1));
     let mut out = Output::default();
     let requests = batch.view_with(&request, held.as_ref());
-    let outcome = engine.execute(&mut client.session, requests, 0, &mut out, &mut client.tick);
+    let outcome = engine.execute(&mut client.session, requests, 0, &mut out, &mut client.execution);
     assert_eq!(outcome.executed, 1);
     drop(held);
     let is_stored = out.to_vec() == b"+OK\r\n" || out.to_vec() == b":1\r\n";
@@ -95,7 +95,7 @@ fn received_values_have_the_replies_and_effects_of_others() {
 
 #[test]
 fn room_for_received_values_is_made_by_evicting() {
-    let engine = memory::limited(300_000, EvictionPolicy::ALLKEYS_LRU);
+    let engine = memory_limit::limited(300_000, EvictionPolicy::ALLKEYS_LRU);
     let host = TestHost::default();
     let mut client = Client::new(&engine, &host);
     let value = "x".repeat(50_000);
@@ -103,7 +103,7 @@ fn room_for_received_values_is_made_by_evicting() {
         let key = format!("big:{number}");
         let words = [b"SET", key.as_bytes(), value.as_bytes()];
         assert_eq!(run_received(&mut client, &words, 2), "+OK\r\n");
-        memory::assert_within_limit(&engine);
+        memory_limit::assert_within_limit(&engine);
     }
     client.check("STRLEN big:39", ":50000");
     assert!(engine.keyspace().counters().evicted_keys > 30);
@@ -119,7 +119,7 @@ fn values_are_not_received_where_their_command_does_not_run_at_once() {
         let (mut decoder, mut batch) = (Decoder::new(), Batch::new());
         let _ = decoder.decode(&mut request, &mut batch, 1, &Limits::default());
         let awaited = decoder.awaited(&request).expect("its length is known");
-        engine.may_reserve_for(&client.session, &awaited, &client.tick)
+        engine.may_reserve_for(&client.session, &awaited, &client.execution)
     };
     let set = "*3 $3 SET $1 k $100000 xx";
     assert!(may(&client, set) && may(&client, "*9 $3 sEt $1 k $100000 xx"));

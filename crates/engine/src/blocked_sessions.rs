@@ -24,11 +24,11 @@ use resp::{Output, OwnedRequest, Protocol, Reply};
 
 use crate::dispatch::{self, Verdict};
 use crate::engine::{Ending, Engine, silence};
+use crate::execution_context::ExecutionContext;
 use crate::release::Release;
 use crate::retry::AHEAD_BYTES_MIN;
 use crate::run::{Caller, Runner, write_context};
 use crate::session::Session;
-use crate::tick::Tick;
 
 /// What a waiting session leaves for the command that serves it.
 pub(crate) struct BlockedRequest {
@@ -110,7 +110,7 @@ impl BlockedRequest {
         guard: &mut Guard<'_>,
         ready: &ReadyKeys,
         keyspace: &Keyspace,
-        tick: &mut Tick<'_>,
+        execution: &mut ExecutionContext<'_>,
     ) -> Attempt {
         let BlockedRequest { command, caller, .. } = *self;
         let request = self.request.view();
@@ -125,16 +125,16 @@ impl BlockedRequest {
             && let Some(error) = dispatch::write_refusal(keyspace)
         {
             // Records from elsewhere have made the key ready.
-            tick.tally.count_rejection(command, &error);
+            execution.command_stats.count_rejection(command, &error);
             error.write(&mut reply);
             return Attempt::Done(Service { reply: out.into(), lsn: Lsn(0) });
         }
         let (result, lsn) = match command.handler {
             Handler::Read(handler) => {
-                let view = guard.read(caller.database, tick.now);
+                let view = guard.read(caller.database, execution.now);
                 let view = if caller.leaves_no_touch { view.without_touch() } else { view };
-                let value_bytes_max = tick.value_bytes_max;
-                let random = Cell::from_mut(&mut tick.random);
+                let value_bytes_max = execution.value_bytes_max;
+                let random = Cell::from_mut(&mut execution.random);
                 let context = ReadContext { view, value_bytes_max, random };
                 (handler(&context, args, &mut reply), Lsn(0))
             }
@@ -142,7 +142,7 @@ impl BlockedRequest {
                 guard.begin_atomic();
                 guard.limit_overshoot(0, false);
                 let room = Room::Ahead { overshoot_bytes_max: 0 };
-                let mut context = write_context(guard, keyspace, tick, caller, room, true);
+                let mut context = write_context(guard, keyspace, execution, caller, room, true);
                 let result = handler(&mut context, args, &mut reply);
                 (result, guard.end_record())
             }
@@ -152,7 +152,7 @@ impl BlockedRequest {
             Ok(()) => {}
             Err(Unfinished::Refused(error)) => {
                 reply.rewind(0);
-                tick.tally.count_failure(command, &error);
+                execution.command_stats.count_failure(command, &error);
                 error.write(&mut reply);
             }
             Err(Unfinished::Again(_)) => return Attempt::Needs,
@@ -224,7 +224,7 @@ impl Runner<'_, '_, '_, '_> {
         *waiter.state() = WaitState::Closed;
         let guard = self.guard.as_mut().expect("a command that waits for keys keeps their guard");
         guard.end_record();
-        guard.renew_ready(&self.session.waits, self.tick.now);
+        guard.renew_ready(&self.session.waits, self.execution.now);
         self.serve_ready();
         *waiter.state() = WaitState::Open;
     }
@@ -234,7 +234,7 @@ impl Runner<'_, '_, '_, '_> {
     #[cold]
     pub(crate) fn serve_ready(&mut self) {
         let guard = self.guard.as_mut().expect("keys are ready under a guard");
-        serve(guard, self.keyspace, self.tick, &mut self.served);
+        serve(guard, self.keyspace, self.execution, &mut self.served);
     }
 }
 
@@ -243,7 +243,7 @@ impl Runner<'_, '_, '_, '_> {
 fn serve(
     guard: &mut Guard<'_>,
     keyspace: &Keyspace,
-    tick: &mut Tick<'_>,
+    execution: &mut ExecutionContext<'_>,
     served: &mut Vec<Served>,
 ) {
     loop {
@@ -251,7 +251,7 @@ fn serve(
         if ready.is_empty() {
             return;
         }
-        serve_keys(&ready, guard, keyspace, tick, served);
+        serve_keys(&ready, guard, keyspace, execution, served);
     }
 }
 
@@ -259,12 +259,12 @@ fn serve_keys(
     ready: &ReadyKeys,
     guard: &mut Guard<'_>,
     keyspace: &Keyspace,
-    tick: &mut Tick<'_>,
+    execution: &mut ExecutionContext<'_>,
     served: &mut Vec<Served>,
 ) {
     for key in ready.iter() {
         let mut place = None;
-        while let Some((next, waiter)) = guard.next_waiter(key, place, tick.now) {
+        while let Some((next, waiter)) = guard.next_waiter(key, place, execution.now) {
             place = Some(next);
             let mut state = waiter.state();
             match *state {
@@ -282,7 +282,7 @@ fn serve_keys(
             if !blocked.attendance.as_ref().is_none_or(|attendance| attendance.may_serve()) {
                 continue;
             }
-            match blocked.run(guard, ready, keyspace, tick) {
+            match blocked.run(guard, ready, keyspace, execution) {
                 Attempt::Waits => continue,
                 Attempt::Needs => *state = WaitState::Told,
                 Attempt::Done(service) => {
@@ -311,21 +311,21 @@ impl Engine {
         session: &mut Session,
         wake: Wake,
         out: &mut Output,
-        tick: &mut Tick<'_>,
+        execution: &mut ExecutionContext<'_>,
     ) -> Option<Release> {
         let wait = session.state.blocked.expect("a session that is woken waits");
         if wake == Wake::Served
             && let Some(waiter) = session.waits.current().cloned()
             && matches!(*waiter.state(), WaitState::Told)
         {
-            return self.run_again(session, &waiter, out, tick);
+            return self.run_again(session, &waiter, out, execution);
         }
         session.state.blocked = None;
         let command = session.state.last_command;
         let mut reply = out.reply(session.state.protocol);
         let start = reply.position();
         let mut release = Release::default();
-        match (wake, self.keyspace().end_wait(&mut session.waits, tick.now)) {
+        match (wake, self.keyspace().end_wait(&mut session.waits, execution.now)) {
             (_, Some(service)) => {
                 reply.raw(&service.reply);
                 release.lsn = service.lsn;
@@ -335,12 +335,12 @@ impl Engine {
             (Wake::Refused, None) => {
                 let error = CommandError::Fixed(Wait::REFUSED);
                 let command = command.expect("a session that waits has run a command");
-                tick.tally.count_failure(command, &error);
+                execution.command_stats.count_failure(command, &error);
                 error.write(&mut reply);
             }
         }
         silence(&mut session.state, start, &mut reply);
-        self.serve_left(tick);
+        self.serve_left(execution);
         Some(release)
     }
 
@@ -351,7 +351,7 @@ impl Engine {
         session: &mut Session,
         waiter: &Waiter,
         out: &mut Output,
-        tick: &mut Tick<'_>,
+        execution: &mut ExecutionContext<'_>,
     ) -> Option<Release> {
         let BlockedRequest { command, ref request, .. } = *BlockedRequest::of(waiter);
         let keyspace = self.keyspace();
@@ -359,9 +359,9 @@ impl Engine {
         let start = reply.position();
         let mut release = Release::default();
         let is_over_limit = keyspace.is_over_limit();
-        match dispatch::check(command, &session.state, keyspace, is_over_limit, tick) {
+        match dispatch::check(command, &session.state, keyspace, is_over_limit, execution) {
             Ok(Verdict::Run) => {
-                let mut runner = Runner::new(keyspace, session, tick, true);
+                let mut runner = Runner::new(keyspace, session, execution, true);
                 let keys = runner.keys_of(command, request.view());
                 runner.answer_again(command, request.view(), &keys, &mut reply);
                 let end = runner.end(1);
@@ -376,39 +376,39 @@ impl Engine {
             }
             Ok(Verdict::Queue) => unreachable!("within MULTI nothing waits"),
             Err(error) => {
-                tick.tally.count_rejection(command, &error);
+                execution.command_stats.count_rejection(command, &error);
                 error.write(&mut reply);
             }
         }
         session.state.blocked = None;
-        keyspace.end_wait(&mut session.waits, tick.now);
+        keyspace.end_wait(&mut session.waits, execution.now);
         silence(&mut session.state, start, &mut reply);
-        self.serve_left(tick);
+        self.serve_left(execution);
         Some(release)
     }
 
     /// Ends a session: nothing of it stays behind. What it was served and has not been told is
     /// lost, as what was sent to a peer that is gone. The caller holds no guard.
-    pub fn close(&self, session: &mut Session, tick: &mut Tick<'_>) {
+    pub fn close(&self, session: &mut Session, execution: &mut ExecutionContext<'_>) {
         session.state.transaction = None;
         session.state.blocked = None;
-        self.keyspace().end_wait(&mut session.waits, tick.now);
+        self.keyspace().end_wait(&mut session.waits, execution.now);
         self.keyspace().unwatch(&mut session.watches);
-        self.serve_left(tick);
+        self.serve_left(execution);
     }
 
     /// Serves those who wait for keys that were ready when a guard went, under a guard of all of
     /// these keys; during a pause nobody, which keeps the data as it is, so that it is to be called
     /// behind one. The caller holds no guard.
     #[inline]
-    pub fn serve_left(&self, tick: &mut Tick<'_>) {
-        if self.keyspace().has_unserved() && tick.pause.get().is_none() {
-            self.serve_unserved(tick);
+    pub fn serve_left(&self, execution: &mut ExecutionContext<'_>) {
+        if self.keyspace().has_unserved() && execution.pause.get().is_none() {
+            self.serve_unserved(execution);
         }
     }
 
     #[cold]
-    fn serve_unserved(&self, tick: &mut Tick<'_>) {
+    fn serve_unserved(&self, execution: &mut ExecutionContext<'_>) {
         let left = self.keyspace().take_unserved();
         let mut shards = ShardSet::new();
         left.iter().for_each(|key| shards.insert(key.shard()));
@@ -418,9 +418,9 @@ impl Engine {
         }
         let mut served = Vec::new();
         let mut guard = self.keyspace().lock_set(&shards);
-        serve_keys(&left, &mut guard, self.keyspace(), tick, &mut served);
-        serve(&mut guard, self.keyspace(), tick, &mut served);
+        serve_keys(&left, &mut guard, self.keyspace(), execution, &mut served);
+        serve(&mut guard, self.keyspace(), execution, &mut served);
         drop(guard);
-        served.into_iter().for_each(|served| tick.host.tell_served(served));
+        served.into_iter().for_each(|served| execution.host.tell_served(served));
     }
 }

@@ -8,20 +8,21 @@
 //!
 //! A brief command is timed by itself too when it is the only one of its batch, when the batch is
 //! large, within EXEC, when it waits for a shard or for memory, and when the limit from which
-//! commands are reported is low (`watch.rs`). So only commands that take little more than reading a
-//! clock share a time. Calls are counted here as well, and reach the tally with the times.
+//! commands are reported is low (`timing_settings.rs`). So only commands that take little more than
+//! reading a clock share a time. Calls are counted here as well, and reach the statistics with the
+//! times.
 
 use command::Command;
 
-use crate::tick::Tick;
+use crate::execution_context::ExecutionContext;
 
 /// Different commands that one stretch tells apart.
 const COMMANDS_MAX: usize = 4;
 
 /// The commands since the clock was read.
 #[derive(Default)]
-pub(crate) struct Stretch {
-    /// When it began, in nanoseconds of the tick's clock.
+pub(crate) struct CommandTimer {
+    /// When it began, in nanoseconds of the clock.
     began: u64,
     /// How often each command has run.
     calls: [(Option<&'static Command>, u64); COMMANDS_MAX],
@@ -29,19 +30,19 @@ pub(crate) struct Stretch {
     /// What has passed since `began` belongs to no command that is timed by itself.
     is_stale: bool,
     /// The current command is timed by itself from `began` on.
-    is_isolated: bool,
+    is_timed_alone: bool,
 }
 
-impl Stretch {
+impl CommandTimer {
     /// Returns the stretch of a batch that begins.
-    pub fn new() -> Stretch {
-        Stretch { is_stale: true, ..Stretch::default() }
+    pub fn new() -> CommandTimer {
+        CommandTimer { is_stale: true, ..CommandTimer::default() }
     }
 
     /// Starts the clock where brief commands will share what preparing them takes.
     #[inline]
-    pub fn start(&mut self, tick: &Tick<'_>) {
-        self.began = tick.clock.steady_ns();
+    pub fn start(&mut self, execution: &ExecutionContext<'_>) {
+        self.began = execution.clock.steady_ns();
     }
 
     /// Notes that something was done which is no part of a command.
@@ -58,45 +59,46 @@ impl Stretch {
 
     /// Returns whether `command` is brief.
     #[inline]
-    pub fn admits(&self, command: &'static Command, tick: &Tick<'_>) -> bool {
-        self.is_first(command) || tick.tally.is_brief(tick.tally.slot(command))
+    pub fn admits(&self, command: &'static Command, execution: &ExecutionContext<'_>) -> bool {
+        self.is_first(command)
+            || execution.command_stats.is_brief(execution.command_stats.index(command))
     }
 
     /// Adds a brief command that has run.
     #[inline]
-    pub fn add(&mut self, command: &'static Command, tick: &Tick<'_>) {
+    pub fn add(&mut self, command: &'static Command, execution: &ExecutionContext<'_>) {
         if self.is_first(command) {
             self.calls[0].1 += 1;
         } else {
-            self.add_other(command, tick);
+            self.add_other(command, execution);
         }
     }
 
     /// Ends the stretch: its commands get their time, and the next one begins.
     #[inline]
-    pub fn end(&mut self, tick: &Tick<'_>) {
+    pub fn end(&mut self, execution: &ExecutionContext<'_>) {
         if self.command_count > 0 || self.is_stale {
-            self.share(tick);
+            self.share(execution);
         }
     }
 
     /// Ends the stretch before the current command, which is timed by itself from now on.
     #[cold]
-    pub fn isolate(&mut self, tick: &Tick<'_>) {
-        self.share(tick);
-        self.is_isolated = true;
+    pub fn time_alone_from_now(&mut self, execution: &ExecutionContext<'_>) {
+        self.share(execution);
+        self.is_timed_alone = true;
     }
 
     /// Returns whether the current command was isolated, once.
     #[inline]
-    pub fn take_isolated(&mut self) -> bool {
-        std::mem::take(&mut self.is_isolated)
+    pub fn take_timed_alone(&mut self) -> bool {
+        std::mem::take(&mut self.is_timed_alone)
     }
 
     /// Reads the clock, begins anew and returns the nanoseconds since `began`.
     #[inline]
-    pub fn lap(&mut self, began: u64, tick: &Tick<'_>) -> u64 {
-        self.share(tick);
+    pub fn lap(&mut self, began: u64, execution: &ExecutionContext<'_>) -> u64 {
+        self.share(execution);
         self.began.saturating_sub(began)
     }
 
@@ -105,7 +107,7 @@ impl Stretch {
         self.calls[0].0.is_some_and(|first| std::ptr::eq(first, command))
     }
 
-    fn add_other(&mut self, command: &'static Command, tick: &Tick<'_>) {
+    fn add_other(&mut self, command: &'static Command, execution: &ExecutionContext<'_>) {
         let is_same = |known: &&'static Command| std::ptr::eq(*known, command);
         let mut known = self.calls[..self.command_count].iter_mut();
         if let Some((_, calls)) = known.find(|(known, _)| known.as_ref().is_some_and(is_same)) {
@@ -113,20 +115,25 @@ impl Stretch {
             return;
         }
         if self.command_count == COMMANDS_MAX {
-            self.share(tick);
+            self.share(execution);
         }
         self.calls[self.command_count] = (Some(command), 1);
         self.command_count += 1;
     }
 
-    fn share(&mut self, tick: &Tick<'_>) {
-        let now = tick.clock.steady_ns();
+    fn share(&mut self, execution: &ExecutionContext<'_>) {
+        let now = execution.clock.steady_ns();
         let calls = &self.calls[..self.command_count];
         let count: u64 = calls.iter().map(|(_, calls)| calls).sum();
         let share = now.saturating_sub(self.began).checked_div(count).unwrap_or(0);
         for &(command, calls) in calls {
-            let slot = tick.tally.slot(command.expect("it was added"));
-            tick.tally.count_calls(slot, calls, share, tick.watch.is_tracking());
+            let index = execution.command_stats.index(command.expect("it was added"));
+            execution.command_stats.count_calls(
+                index,
+                calls,
+                share,
+                execution.timing.is_tracking(),
+            );
         }
         self.calls[0].0 = None;
         self.command_count = 0;
