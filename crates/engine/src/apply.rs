@@ -11,7 +11,9 @@ use std::fmt;
 
 use base::prng::Prng;
 use base::{DatabaseIndex, Key, UnixMs};
-use command::{Args, Command, CommandError, Flags, Handler, Need, Room, Unfinished, WriteContext};
+use command::{
+    Args, Command, CommandError, Flags, Handler, MemoryPolicy, Need, Unfinished, WriteContext,
+};
 use effects::{Change, Effect, RecordView};
 use keyspace::{Guard, Keyspace, LastUse, NeedRoom, ShardSet, Uploader};
 use resp::{OwnedRequest, Protocol, Reply};
@@ -200,8 +202,8 @@ impl Applier {
             value_bytes_max: u64::MAX,
             random: Cell::from_mut(&mut random),
             database_count: keyspace.database_count(),
-            room: Room::Ahead { overshoot_bytes_max: u64::MAX },
-            copies_apart: false,
+            memory_policy: MemoryPolicy::Reserved { overshoot_bytes_max: u64::MAX },
+            copies_unlocked: false,
             hasher: keyspace.hasher(),
             uploads: Uploader::new(keyspace.arena().uploads(), 0),
             pins: keyspace.arena().pins().of(0),

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use base::{Key, Lsn};
 use command::{
-    Args, Attendance, Command, CommandError, Flags, Handler, Need, ReadContext, Room, Unfinished,
-    Wait, Wake,
+    Args, Attendance, Command, CommandError, Flags, Handler, MemoryPolicy, Need, ReadContext,
+    Unfinished, Wait, Wake,
 };
 use keyspace::{
     AwaitedNames, Guard, Keyspace, NewWait, ReadyKeys, Served, Service, ShardSet, WaitState, Waiter,
@@ -23,10 +23,10 @@ use keyspace::{
 use resp::{Output, OwnedRequest, Protocol, Reply};
 
 use crate::dispatch::{self, Verdict};
-use crate::engine::{Ending, Engine, silence};
+use crate::engine::{Ending, Engine, apply_client_reply};
 use crate::execution_context::ExecutionContext;
 use crate::release::Release;
-use crate::retry::AHEAD_BYTES_MIN;
+use crate::retry::RESERVED_BYTES_MIN;
 use crate::run::{Caller, Runner, write_context};
 use crate::session::Session;
 
@@ -46,7 +46,7 @@ pub(crate) struct BlockedRequest {
 }
 
 /// What came of running a request for a session that waits.
-enum Attempt {
+enum ServeOutcome {
     Done(Service),
     /// It needs what only its own worker can provide.
     Needs,
@@ -111,12 +111,12 @@ impl BlockedRequest {
         ready: &ReadyKeys,
         keyspace: &Keyspace,
         execution: &mut ExecutionContext<'_>,
-    ) -> Attempt {
+    ) -> ServeOutcome {
         let BlockedRequest { command, caller, .. } = *self;
         let request = self.request.view();
         let keys = self.keys(ready, guard, keyspace);
         if keys.is_empty() || keyspace.has_adopted() && command.uses_values(request) {
-            return Attempt::Needs;
+            return ServeOutcome::Needs;
         }
         let args = Args::new(request, &keys);
         let mut out = Vec::new();
@@ -127,7 +127,7 @@ impl BlockedRequest {
             // Records from elsewhere have made the key ready.
             execution.command_stats.count_rejection(command, &error);
             error.write(&mut reply);
-            return Attempt::Done(Service { reply: out.into(), lsn: Lsn(0) });
+            return ServeOutcome::Done(Service { reply: out.into(), lsn: Lsn(0) });
         }
         let (result, lsn) = match command.handler {
             Handler::Read(handler) => {
@@ -141,8 +141,9 @@ impl BlockedRequest {
             Handler::Write(handler) => {
                 guard.begin_atomic();
                 guard.limit_overshoot(0, false);
-                let room = Room::Ahead { overshoot_bytes_max: 0 };
-                let mut context = write_context(guard, keyspace, execution, caller, room, true);
+                let memory_policy = MemoryPolicy::Reserved { overshoot_bytes_max: 0 };
+                let mut context =
+                    write_context(guard, keyspace, execution, caller, memory_policy, true);
                 let result = handler(&mut context, args, &mut reply);
                 (result, guard.end_record())
             }
@@ -155,10 +156,10 @@ impl BlockedRequest {
                 execution.command_stats.count_failure(command, &error);
                 error.write(&mut reply);
             }
-            Err(Unfinished::Again(_)) => return Attempt::Needs,
-            Err(Unfinished::Wait(_)) => return Attempt::Waits,
+            Err(Unfinished::Again(_)) => return ServeOutcome::Needs,
+            Err(Unfinished::Wait(_)) => return ServeOutcome::Waits,
         }
-        Attempt::Done(Service { reply: out.into(), lsn })
+        ServeOutcome::Done(Service { reply: out.into(), lsn })
     }
 }
 
@@ -190,8 +191,8 @@ impl Runner<'_, '_, '_, '_> {
             let blocked = BlockedRequest::new(command, args, &wait, self.session, self.keyspace);
             let keys = &args.keys()[..wait.key_count];
             let bytes = blocked.memory_bytes() as u64 + Keyspace::wait_bytes(&blocked.names, keys);
-            if bytes >= AHEAD_BYTES_MIN as u64 && self.keyspace.lacks_room(bytes) {
-                return self.provide(Need::RoomAhead(bytes), command, args, reply);
+            if bytes >= RESERVED_BYTES_MIN as u64 && self.keyspace.lacks_room(bytes) {
+                return self.provide(Need::Reserve(bytes), command, args, reply);
             }
             self.begin_wait(blocked, keys, &wait, bytes);
         }
@@ -283,9 +284,9 @@ fn serve_keys(
                 continue;
             }
             match blocked.run(guard, ready, keyspace, execution) {
-                Attempt::Waits => continue,
-                Attempt::Needs => *state = WaitState::Told,
-                Attempt::Done(service) => {
+                ServeOutcome::Waits => continue,
+                ServeOutcome::Needs => *state = WaitState::Told,
+                ServeOutcome::Done(service) => {
                     *state = WaitState::Served(service);
                     guard.leave_queue(key, next);
                 }
@@ -339,7 +340,7 @@ impl Engine {
                 error.write(&mut reply);
             }
         }
-        silence(&mut session.state, start, &mut reply);
+        apply_client_reply(&mut session.state, start, &mut reply);
         self.serve_left(execution);
         Some(release)
     }
@@ -382,7 +383,7 @@ impl Engine {
         }
         session.state.blocked = None;
         keyspace.end_wait(&mut session.waits, execution.now);
-        silence(&mut session.state, start, &mut reply);
+        apply_client_reply(&mut session.state, start, &mut reply);
         self.serve_left(execution);
         Some(release)
     }
@@ -421,6 +422,6 @@ impl Engine {
         serve_keys(&left, &mut guard, self.keyspace(), execution, &mut served);
         serve(&mut guard, self.keyspace(), execution, &mut served);
         drop(guard);
-        served.into_iter().for_each(|served| execution.host.tell_served(served));
+        served.into_iter().for_each(|served| execution.host.notify_served(served));
     }
 }

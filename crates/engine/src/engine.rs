@@ -127,7 +127,7 @@ fn run_all(
 
 /// Takes back the reply of a request, which began at `start`, where the session wants none.
 #[inline]
-pub(crate) fn silence(state: &mut SessionState, start: usize, reply: &mut Reply<'_>) {
+pub(crate) fn apply_client_reply(state: &mut SessionState, start: usize, reply: &mut Reply<'_>) {
     if state.replies != Replies::On {
         if state.replies.are_silent() {
             reply.rewind(start);

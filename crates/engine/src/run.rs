@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 use command::{
-    Args, Command, CommandError, ControlContext, Flags, Handler, LatencyEvent, Need, Next,
-    ReadContext, Room, SessionContext, SessionState, SlowCommand, Unfinished, WriteContext,
+    Args, Command, CommandError, ControlContext, Flags, Handler, LatencyEvent, MemoryPolicy, Need,
+    Next, ReadContext, SessionContext, SessionState, SlowCommand, Unfinished, WriteContext,
 };
 use keyspace::{
     Access, Guard, Keyspace, NeedRoom, PrivateCopies, Served, ShardSet, Uploader, WriteView,
@@ -14,11 +14,11 @@ use resp::{Protocol, Reply, RequestView};
 
 use crate::command_timer::CommandTimer;
 use crate::dispatch::{self, Verdict};
-use crate::engine::{BatchEnd, Ending, silence};
+use crate::engine::{BatchEnd, Ending, apply_client_reply};
 use crate::execution_context::ExecutionContext;
 use crate::release::Release;
 use crate::request_keys::Keys;
-use crate::retry::Attempts;
+use crate::retry::Retries;
 use crate::session::Session;
 use crate::window::Prepared;
 
@@ -40,7 +40,7 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     pub(crate) in_transaction: bool,
     /// Whether `guard` is what commands run under whatever their keys: that of an EXEC, or of a
     /// command that has asked for further shards.
-    pub(crate) is_locked_ahead: bool,
+    pub(crate) is_locked_for_command: bool,
     commands: u64,
     pub(crate) ending: Ending,
     /// When the first command began; 0 before.
@@ -55,7 +55,7 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     pub(crate) lsn: Lsn,
     /// Where the reply of the last EXEC ends: its parts are settled one by one.
     pub(crate) settled_to: usize,
-    pub(crate) attempts: Attempts,
+    pub(crate) retries: Retries,
     /// Sessions whose waits were served, to be told once nothing is locked.
     pub(crate) served: Vec<Served>,
 }
@@ -80,7 +80,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             execution,
             guard: None,
             in_transaction: false,
-            is_locked_ahead: false,
+            is_locked_for_command: false,
             commands: 0,
             ending: Ending::Open,
             first_began: command_timer.began(),
@@ -90,7 +90,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             command_timer,
             lsn: Lsn(0),
             settled_to: 0,
-            attempts: Attempts::default(),
+            retries: Retries::default(),
             served: Vec::new(),
         }
     }
@@ -125,7 +125,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         self.unlock();
         self.command_timer.end(self.execution);
         if !self.served.is_empty() {
-            self.tell_served();
+            self.notify_served();
         }
         BatchEnd {
             executed,
@@ -136,8 +136,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     }
 
     #[cold]
-    fn tell_served(&mut self) {
-        self.served.drain(..).for_each(|served| self.execution.host.tell_served(served));
+    fn notify_served(&mut self) {
+        self.served.drain(..).for_each(|served| self.execution.host.notify_served(served));
     }
 
     /// Runs, queues or refuses one request and writes its reply. Returns false where it has to
@@ -151,7 +151,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     ) -> bool {
         let Some(command) = prepared.command else {
             self.refuse_malformed(request, reply);
-            self.session.settle_ahead();
+            self.session.drop_stale_partial_copy();
             return true;
         };
         self.session.state.last_command = Some(command);
@@ -184,7 +184,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             }
             Err(error) => self.refuse(command, &error, reply),
         }
-        self.session.settle_ahead();
+        self.session.drop_stale_partial_copy();
         true
     }
 
@@ -193,7 +193,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     #[inline]
     pub fn settle(&mut self, start: usize, reply: &mut Reply<'_>) {
         if self.ending != Ending::Blocked {
-            silence(&mut self.session.state, start.max(self.settled_to), reply);
+            apply_client_reply(&mut self.session.state, start.max(self.settled_to), reply);
         }
     }
 
@@ -320,22 +320,22 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     }
 
     /// Locks `shards` for whatever runs next.
-    pub(crate) fn lock_ahead(&mut self, shards: &ShardSet) {
+    pub(crate) fn lock_shards_for_command(&mut self, shards: &ShardSet) {
         self.unlock();
         self.guard = Some(self.keyspace.lock_set(shards));
-        self.is_locked_ahead = true;
+        self.is_locked_for_command = true;
     }
 
     /// Returns the guard of `keys`: the one at hand where it fits.
     #[inline]
     fn lock(&mut self, keys: &[Key<'_>]) -> &mut Guard<'e> {
-        if !self.is_locked_ahead {
+        if !self.is_locked_for_command {
             match keys {
                 [key] => self.lock_one(key.shard),
                 _ => self.lock_many(keys),
             }
         }
-        self.guard.as_mut().expect("locked just now, or ahead")
+        self.guard.as_mut().expect("locked just now, or for the command")
     }
 
     #[inline]
@@ -345,7 +345,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             let (command_timer, execution) = (&mut self.command_timer, &*self.execution);
             // The time that it waits for another thread is this command's alone.
             self.guard = Some(
-                self.keyspace.lock_telling(shard, || command_timer.time_alone_from_now(execution)),
+                self.keyspace
+                    .lock_or_notify(shard, || command_timer.time_alone_from_now(execution)),
             );
         }
     }
@@ -372,7 +373,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         let leaves_no_touch = self.session.state.leaves_no_touch;
         self.lock(args.keys());
         let copies = match self.keyspace.has_adopted() && command.uses_values(args.request()) {
-            true => self.own_read_values(args)?,
+            true => self.materialize_for_read(args)?,
             false => None,
         };
         let view = self.guard.as_ref().expect("locked just now").read(database, now);
@@ -408,17 +409,20 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// room for then is copied for this read alone. So is everything within EXEC, which makes no
     /// room.
     #[cold]
-    fn own_read_values(&mut self, args: Args<'_>) -> Result<Option<PrivateCopies>, Unfinished> {
+    fn materialize_for_read(
+        &mut self,
+        args: Args<'_>,
+    ) -> Result<Option<PrivateCopies>, Unfinished> {
         let keys = args.keys();
         if !self.in_transaction {
-            let need = if self.attempts.count == 0 && self.own_view().owns_long(keys) {
+            let need = if self.retries.count == 0 && self.own_view().owns_long(keys) {
                 Need::Owned
             } else {
                 let Err(need) = self.own_all(keys) else { return Ok(None) };
                 Need::Room(need)
             };
-            if self.attempts.count == 0 {
-                self.attempts.is_optional = true;
+            if self.retries.count == 0 {
+                self.retries.is_optional = true;
                 return Err(need.into());
             }
         }
@@ -447,7 +451,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
         match args.keys() {
-            [key] if !self.is_locked_ahead => self.write_one(command, handler, key, args, reply),
+            [key] if !self.is_locked_for_command => {
+                self.write_one(command, handler, key, args, reply)
+            }
             _ => self.write_atomically(command, handler, args, reply),
         }
     }
@@ -468,8 +474,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         if let Some(block) = self.session.offer.take() {
             guard.offer(block);
         }
-        let copies_apart = !self.attempts.has_copied_apart;
-        let result = self.attempt(command, handler, Room::Evicted, copies_apart, args, reply);
+        let copies_unlocked = !self.retries.has_copied_unlocked;
+        let result =
+            self.attempt(command, handler, MemoryPolicy::Evict, copies_unlocked, args, reply);
         let guard = self.guard.as_mut().expect("an attempt keeps it");
         if has_offer {
             self.session.offer = guard.take_back();
@@ -487,15 +494,21 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         &mut self,
         command: &Command,
         handler: WriteHandler,
-        room: Room,
-        copies_apart: bool,
+        memory_policy: MemoryPolicy,
+        copies_unlocked: bool,
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
         let caller = Caller::of(&self.session.state);
         let guard = self.guard.as_mut().expect("the caller has locked it");
-        let mut context =
-            write_context(guard, self.keyspace, self.execution, caller, room, copies_apart);
+        let mut context = write_context(
+            guard,
+            self.keyspace,
+            self.execution,
+            caller,
+            memory_policy,
+            copies_unlocked,
+        );
         if self.keyspace.has_adopted() && command.uses_values(args.request()) {
             context.own(args.keys())?;
         }
@@ -516,22 +529,22 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     ) -> Result<(), Unfinished> {
         if self.in_transaction {
             let overshoot_bytes_max = self.keyspace.overshoot_bytes_max();
-            let room = Room::Ahead { overshoot_bytes_max };
+            let memory_policy = MemoryPolicy::Reserved { overshoot_bytes_max };
             let guard = self.guard.as_mut().expect("EXEC has locked the keys");
             guard.limit_overshoot(overshoot_bytes_max, true);
-            let result = self.attempt(command, handler, room, false, args, reply);
+            let result = self.attempt(command, handler, memory_policy, false, args, reply);
             self.settle_expired(args.keys());
             return result;
         }
-        if self.attempts.count == 0 && self.keyspace.maxmemory() != 0 {
-            self.make_room_ahead(command.stored_bytes(args.request()))?;
+        if self.retries.count == 0 && self.keyspace.maxmemory() != 0 {
+            self.reserve_for_request(command.stored_bytes(args.request()))?;
         }
         let guard = self.lock(args.keys());
         guard.begin_atomic();
         guard.limit_overshoot(0, false);
-        let room = Room::Ahead { overshoot_bytes_max: 0 };
-        let copies_apart = !self.attempts.has_copied_apart;
-        let result = self.attempt(command, handler, room, copies_apart, args, reply);
+        let memory_policy = MemoryPolicy::Reserved { overshoot_bytes_max: 0 };
+        let copies_unlocked = !self.retries.has_copied_unlocked;
+        let result = self.attempt(command, handler, memory_policy, copies_unlocked, args, reply);
         self.settle_expired(args.keys());
         // One that waits registers under the guard under which it looked.
         if !matches!(result, Err(Unfinished::Wait(_))) {
@@ -706,8 +719,8 @@ pub(crate) fn write_context<'g>(
     keyspace: &'g Keyspace,
     execution: &'g mut ExecutionContext<'_>,
     caller: Caller,
-    room: Room,
-    copies_apart: bool,
+    memory_policy: MemoryPolicy,
+    copies_unlocked: bool,
 ) -> WriteContext<'g> {
     let arena = keyspace.arena();
     WriteContext {
@@ -715,8 +728,8 @@ pub(crate) fn write_context<'g>(
         value_bytes_max: execution.value_bytes_max,
         random: Cell::from_mut(&mut execution.random),
         database_count: keyspace.database_count(),
-        room,
-        copies_apart,
+        memory_policy,
+        copies_unlocked,
         hasher: keyspace.hasher(),
         uploads: Uploader::new(arena.uploads(), caller.uploader),
         pins: arena.pins().of(caller.uploader),

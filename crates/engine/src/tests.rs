@@ -143,7 +143,7 @@ impl TestHost {
         let Some(engine) = self.free.get() else { return };
         let keyspace = engine.keyspace();
         for shard in keyspace.shard_indexes() {
-            keyspace.lock_telling(shard, || panic!("{shard:?} is held while the host waits"));
+            keyspace.lock_or_notify(shard, || panic!("{shard:?} is held while the host waits"));
         }
     }
 }
@@ -215,7 +215,7 @@ impl Host for TestHost {
         Ok(self)
     }
 
-    fn tell_served(&self, served: Served) {
+    fn notify_served(&self, served: Served) {
         self.served.lock().unwrap().push(served);
     }
 }

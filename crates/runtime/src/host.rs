@@ -88,7 +88,7 @@ impl Host for Embedded {
         self.runtime.clock().sleep(duration);
     }
 
-    fn tell_served(&self, served: Served) {
+    fn notify_served(&self, served: Served) {
         self.add_served(served);
     }
 }

@@ -67,7 +67,7 @@ impl Host for Shared {
         crate::info::text(self, sections)
     }
 
-    fn tell_served(&self, served: Served) {
+    fn notify_served(&self, served: Served) {
         self.mailboxes[served.place].post(Message::Served(served));
     }
 

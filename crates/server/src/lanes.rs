@@ -122,7 +122,7 @@ impl Shared {
             take(Resource::Descriptors, KEPT_DESCRIPTORS).ok_or(MemoryRefusal::Descriptors)?,
         ];
         let way = self.outbound.admit(parent, owner, LANE_DESCRIPTORS)?;
-        self.make_room_ahead(bytes)?;
+        self.reserve_for_request(bytes)?;
         let address = self.clients.address(parent).unwrap_or_default();
         let id = self.clients.next_id();
         let maker = Maker { parent, peer, address };

@@ -54,7 +54,7 @@ impl Shared {
         }
         let may_adopt = may_adopt(peer.user_id, &settings);
         let way = self.outbound.admit(id, self.shares.owner(peer.user_id), count as usize)?;
-        self.make_room_ahead(wanted)?;
+        self.reserve_for_request(wanted)?;
         let run = uploads.make(id, wanted, may_adopt)?;
         // It counts from now on, whatever others have taken of the room meanwhile.
         self.keyspace().suspect_overshoot();
@@ -67,11 +67,11 @@ impl Shared {
 
     /// Evicts as a write of `bytes` would, so that memory that sessions are given does not have
     /// later writes refused.
-    pub(crate) fn make_room_ahead(&self, bytes: u64) -> Result<(), MemoryRefusal> {
+    pub(crate) fn reserve_for_request(&self, bytes: u64) -> Result<(), MemoryRefusal> {
         let mut random = self.runtime.generator()?;
         let now = self.runtime.clock().wall();
         let mut context = SweepContext::new(now, &mut random);
-        let made = self.keyspace().reserve_ahead(bytes, &mut context);
+        let made = self.keyspace().reserve_private(bytes, &mut context);
         made.map_err(|_| MemoryRefusal::OutOfMemory)
     }
 
