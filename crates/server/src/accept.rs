@@ -11,7 +11,7 @@ use sys::socket::is_exhaustion;
 
 use crate::config::Settings;
 use crate::listen::{Accepted, Listener};
-use crate::shared::Shared;
+use crate::server_state::Shared;
 use crate::transport::Pending;
 
 /// Connections accepted before the worker turns to its clients again.
@@ -146,7 +146,7 @@ impl Acceptor {
         self.unwatch(poller);
         self.is_paused = true;
         shared.pending_checks.fetch_add(1, Ordering::Relaxed);
-        shared.bell.ring();
+        shared.service_waker.wake();
     }
 
     /// Goes on after a pause, if there was one.

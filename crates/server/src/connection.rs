@@ -26,12 +26,12 @@ use sys::process::ProcessHandle;
 
 use crate::buffers::BufferPool;
 use crate::config::options::{QUERY_BYTES_MAX, Settings};
-use crate::crash::Running;
+use crate::crash_report::Running;
 use crate::registry::ClientRecord;
-use crate::shared::Shared;
-use crate::stall::Stall;
+use crate::server_state::Shared;
 use crate::statistics::WorkerCounters;
 use crate::transport::{AnyTransport, TransportEnd};
+use crate::wait_claim::WaitReason;
 
 use incoming::{HEAD_BYTES, Incoming};
 use shown::Shown;
@@ -81,14 +81,14 @@ pub enum Turn {
     /// It has more input than one turn may take.
     HasMore,
     /// It has begun to wait for something else than its peer.
-    Stalled(Stall),
+    Waiting(WaitReason),
     /// It is over.
-    Ended(End),
+    Ended(CloseReason),
 }
 
 /// Why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum CloseReason {
     /// It was closed after its last reply.
     Orderly,
     /// Its transport carries nothing more.
@@ -112,9 +112,9 @@ pub enum End {
     LaneEnded,
 }
 
-impl From<TransportEnd> for End {
-    fn from(end: TransportEnd) -> End {
-        End::Transport(end)
+impl From<TransportEnd> for CloseReason {
+    fn from(end: TransportEnd) -> CloseReason {
+        CloseReason::Transport(end)
     }
 }
 
@@ -128,7 +128,7 @@ pub enum Flushed {
     /// It took all that one send offered, and may have room for the rest.
     Further,
     /// The connection is over.
-    Ended(End),
+    Ended(CloseReason),
 }
 
 /// One client.
@@ -150,7 +150,7 @@ pub struct Connection {
     /// To be closed once the output is sent; nothing more is read.
     is_closing: bool,
     /// What it waits for; nothing is received or executed until then.
-    stall: Option<Stall>,
+    wait_reason: Option<WaitReason>,
     /// Requests that were received before it began to wait, as their sender might write them: they
     /// go before the input kept.
     held: Vec<u8>,
@@ -161,7 +161,7 @@ pub struct Connection {
     /// Private memory, and that of a lane, that has been counted for this connection.
     counted_bytes: usize,
     /// Descriptors that leave with the next byte.
-    outbound: Vec<SharedDescriptor>,
+    outgoing_descriptors: Vec<SharedDescriptor>,
     /// Descriptors have been sent that the peer may not have received yet.
     has_unreceived: bool,
     /// The process behind the connection, known once it maps the arena.
@@ -208,12 +208,12 @@ impl Connection {
             output: Output::default(),
             over_soft_since: None,
             is_closing: false,
-            stall: None,
+            wait_reason: None,
             held: Vec::new(),
             lent_bytes: 0,
             failure: None,
             counted_bytes: 0,
-            outbound: Vec::new(),
+            outgoing_descriptors: Vec::new(),
             has_unreceived: false,
             process: None,
             is_process_watched: false,
@@ -239,16 +239,16 @@ impl Connection {
             return Turn::Waits;
         }
         if self.record.is_ended() {
-            return Turn::Ended(End::Killed);
+            return Turn::Ended(CloseReason::Killed);
         }
-        if self.stall.is_some() {
+        if self.wait_reason.is_some() {
             self.expect_input();
-            return self.stalled(Turn::Waits);
+            return self.waiting_turn(Turn::Waits);
         }
         if self.has_unreceived {
             // Whoever keeps to the protocol has received them before he sends anything more, and
             // has perhaps a reply to receive when he asks for further ones.
-            self.has_unreceived = context.shared.outbound.has_any(self.id());
+            self.has_unreceived = context.shared.in_flight.has_any(self.id());
         }
         let served = if self.expects.has_requests {
             self.execute_input(context)
@@ -261,8 +261,8 @@ impl Connection {
         };
         self.record.set_active(context.execution.now);
         self.show();
-        if let (Ok(()), Some(stall)) = (&served, self.stall) {
-            return self.stalled(Turn::Stalled(stall));
+        if let (Ok(()), Some(wait_reason)) = (&served, self.wait_reason) {
+            return self.waiting_turn(Turn::Waiting(wait_reason));
         }
         match served {
             Err(end) => Turn::Ended(end),
@@ -273,7 +273,7 @@ impl Connection {
     }
 
     /// Receives into the worker's buffer and executes there; keeps only what is unfinished.
-    fn receive_in_place(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), End> {
+    fn receive_in_place(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), CloseReason> {
         let most = match self.incoming.is_likely() && self.transport.receives_head_first() {
             true => HEAD_BYTES,
             false => context.receive.len(),
@@ -305,7 +305,7 @@ impl Connection {
     }
 
     /// Receives behind an unfinished request and executes what is complete.
-    fn receive_behind(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), End> {
+    fn receive_behind(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), CloseReason> {
         self.input.drain(..self.input_start);
         self.input_start = 0;
         // Room grows with what has come, so that a peer has to send the bytes that it announced
@@ -323,7 +323,7 @@ impl Connection {
     }
 
     /// Executes the complete requests of the input kept.
-    fn execute_input(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), End> {
+    fn execute_input(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), CloseReason> {
         let mut input = std::mem::take(&mut self.input);
         let mut start = std::mem::take(&mut self.input_start);
         self.lent_bytes = input.capacity();
@@ -351,7 +351,7 @@ impl Connection {
         &mut self,
         buffer: &mut [u8],
         context: &mut WorkerContext<'_, '_>,
-    ) -> Result<usize, End> {
+    ) -> Result<usize, CloseReason> {
         self.provide_output(context);
         let mut consumed = 0;
         for _ in 0..BATCHES_PER_TURN_MAX {
@@ -380,11 +380,11 @@ impl Connection {
                     break;
                 }
             }
-            if self.stall.is_some() {
+            if self.wait_reason.is_some() {
                 break;
             }
         }
-        if self.stall.is_none()
+        if self.wait_reason.is_none()
             && let Some(error) = self.failure.take()
         {
             self.refuse(error, context);
@@ -409,7 +409,7 @@ impl Connection {
         &mut self,
         buffer: &[u8],
         context: &mut WorkerContext<'_, '_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), CloseReason> {
         self.check_share(context)?;
         match self.incoming.is_there() && context.batch.has_aside() {
             true => self.execute_received(buffer, context),
@@ -424,11 +424,11 @@ impl Connection {
         buffer: &[u8],
         aside: &[u8],
         context: &mut WorkerContext<'_, '_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), CloseReason> {
         let count = context.batch.len();
         let (client, descriptor) = (self.id(), self.as_fd().as_raw_fd());
         let mut executed = 0;
-        while executed < count && !self.is_closing && self.stall.is_none() {
+        while executed < count && !self.is_closing && self.wait_reason.is_none() {
             let requests = context.batch.view_with(buffer, aside);
             // From what is there on, so that each call executes one request at least.
             context.execution.output_bytes_max = self.output.len() + OUTPUT_BYTES_PER_CALL_MAX;
@@ -456,16 +456,16 @@ impl Connection {
                 context.execution.monitor_feed.sink.deliver();
             }
             if self.output.is_over_limit() {
-                return Err(End::OutputLimit);
+                return Err(CloseReason::OutputLimit);
             }
             match outcome.ending {
                 Ending::Open => {}
-                Ending::Blocked => self.stall_at(Stall::Blocked, requests, executed),
-                Ending::Paused => self.stall_at(Stall::Paused, requests, executed),
+                Ending::Blocked => self.wait_at(WaitReason::Blocked, requests, executed),
+                Ending::Paused => self.wait_at(WaitReason::Paused, requests, executed),
                 Ending::AfterReplies => self.is_closing = true,
-                Ending::AtOnce => return Err(End::CrossProtocol),
+                Ending::AtOnce => return Err(CloseReason::CrossProtocol),
             }
-            if context.shared.outbound.has_waiting() {
+            if context.shared.in_flight.has_waiting() {
                 self.take_descriptors(context);
             }
             let is_much = self.output.len() >= context.execution.output_bytes_max
@@ -518,14 +518,19 @@ impl Connection {
     }
 
     /// Returns why the connection should be closed at `now`, if it should.
-    pub fn overdue(&self, settings: &Settings, shared: &Shared, now: UnixMs) -> Option<End> {
+    pub fn overdue(
+        &self,
+        settings: &Settings,
+        shared: &Shared,
+        now: UnixMs,
+    ) -> Option<CloseReason> {
         let since = |then: UnixMs| u64::try_from(now.0 - then.0).unwrap_or(0);
         let soft_ms = settings.clients.output_limit.soft_seconds * 1000;
         if self.over_soft_since.is_some_and(|then| since(then) >= soft_ms) {
-            return Some(End::OutputLimit);
+            return Some(CloseReason::OutputLimit);
         }
         // A monitor sends nothing, and whoever waits may not be expected to.
-        if self.is_monitor() || self.stall.is_some() {
+        if self.is_monitor() || self.wait_reason.is_some() {
             return None;
         }
         let timeout_ms = settings.network.timeout?.as_millis() as u64;
@@ -536,7 +541,7 @@ impl Connection {
         // that has lanes sends by them, and each is closed when it is idle.
         let id = self.id();
         let is_used = shared.attachments.is_reading(id) || shared.lanes.has_any(id);
-        (!is_used).then_some(End::Idle)
+        (!is_used).then_some(CloseReason::Idle)
     }
 
     /// Returns what carries the connection.
@@ -548,7 +553,7 @@ impl Connection {
     /// Returns whether its next turn would receive something.
     #[inline]
     pub fn wants_input(&self) -> bool {
-        !self.is_closing && self.stall.is_none()
+        !self.is_closing && self.wait_reason.is_none()
     }
 
     /// Returns the number of its session.
@@ -583,9 +588,9 @@ impl Connection {
         self.input.len() - self.input_start + self.incoming.filled_bytes()
     }
 
-    fn check_input(&mut self, context: &WorkerContext<'_, '_>) -> Result<(), End> {
+    fn check_input(&mut self, context: &WorkerContext<'_, '_>) -> Result<(), CloseReason> {
         self.check_share(context)?;
-        if self.stall.is_some() {
+        if self.wait_reason.is_some() {
             // It grows no further: nothing is received.
             self.put_back();
             return Ok(());
@@ -594,7 +599,7 @@ impl Connection {
             true => context.settings.clients.query_bytes_max,
             false => UNAUTHENTICATED_INPUT_BYTES_MAX.min(context.settings.clients.query_bytes_max),
         };
-        if self.kept_bytes() > most { Err(End::QueryLimit) } else { Ok(()) }
+        if self.kept_bytes() > most { Err(CloseReason::QueryLimit) } else { Ok(()) }
     }
 }
 

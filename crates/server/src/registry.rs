@@ -11,7 +11,7 @@ use engine::Session;
 use keyspace::WatchMark;
 use sys::socket::Peer;
 
-use crate::stall::{StallCounts, StallMark};
+use crate::wait_claim::{WaitCounts, WaitMark};
 
 /// What others may know of one client. Its worker keeps it up to date.
 pub struct ClientRecord {
@@ -27,7 +27,7 @@ pub struct ClientRecord {
     /// The worker that serves it.
     worker: usize,
     /// What it waits for.
-    stall: StallMark,
+    wait: WaitMark,
     /// Another session has ended it; its worker is about to learn of it.
     is_ended: AtomicBool,
     /// CLIENT NO-TOUCH, as its session with the arena is to follow it.
@@ -89,8 +89,8 @@ impl ClientRecord {
     }
 
     /// Returns what it waits for.
-    pub fn stall(&self) -> &StallMark {
-        &self.stall
+    pub fn wait(&self) -> &WaitMark {
+        &self.wait
     }
 
     /// Notes that `waiting` bytes of replies wait for room, in a buffer of `buffer` bytes. For the
@@ -134,7 +134,7 @@ impl ClientRecord {
         info.total_bytes += info.reply_buffer_bytes;
         info.total_bytes += self.referenced_bytes.load(Ordering::Relaxed);
         info.has_changed_watch = has_changed_watch;
-        info.is_blocked = self.stall.is_on();
+        info.is_blocked = self.wait.is_on();
         info
     }
 
@@ -146,7 +146,7 @@ impl ClientRecord {
 impl Attendance for ClientRecord {
     /// Its worker may not have noted yet that the wait has begun.
     fn may_serve(&self) -> bool {
-        !self.is_ended() && !self.stall.is_claimed()
+        !self.is_ended() && !self.wait.is_claimed()
     }
 
     fn place(&self) -> usize {
@@ -178,7 +178,7 @@ pub struct Registry {
     latest_id: AtomicU64,
     count: AtomicUsize,
     /// How many wait, and how many of them for no longer than some time.
-    pub stalls: StallCounts,
+    pub waits: WaitCounts,
 }
 
 impl Registry {
@@ -227,7 +227,7 @@ impl Registry {
             referenced_bytes: AtomicUsize::new(0),
             created: now,
             worker,
-            stall: StallMark::default(),
+            wait: WaitMark::default(),
             is_ended: AtomicBool::new(false),
             leaves_no_touch: Arc::default(),
             known: Mutex::new(Known { info, watches: WatchMark::default() }),
@@ -247,7 +247,7 @@ impl Registry {
         let record = self.take(id)?;
         record.is_ended.store(true, Ordering::Relaxed);
         // For all who look from outside it waits no longer; nor may a wake-up find it.
-        record.stall.end(&self.stalls);
+        record.wait.end(&self.waits);
         Some(record)
     }
 
@@ -255,7 +255,7 @@ impl Registry {
     /// none where it does not wait in a blocking command.
     pub fn claim(&self, id: u64) -> Option<usize> {
         let record = self.clients().get(&id).cloned()?;
-        record.stall.claim(&self.stalls).then_some(record.worker)
+        record.wait.claim(&self.waits).then_some(record.worker)
     }
 
     /// Returns the largest clients without which the rest takes less than `limit` bytes, as far as
@@ -332,7 +332,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stall::Stall;
+    use crate::wait_claim::WaitReason;
 
     #[test]
     fn clients_are_counted_up_to_the_most() {
@@ -383,12 +383,12 @@ mod tests {
         let id = registry.next_id();
         let info = ClientInfo { id, ..ClientInfo::default() };
         let record = registry.add(info, Origin::Local, 3, UnixMs(0));
-        record.stall().begin(Stall::Blocked, true, &registry.stalls);
-        assert!(registry.stalls.all() == 1 && record.may_serve());
+        record.wait().begin(WaitReason::Blocked, true, &registry.waits);
+        assert!(registry.waits.all() == 1 && record.may_serve());
         assert_eq!(registry.end(id).map(|record| record.worker()), Some(3));
         assert!(record.is_ended() && !record.may_serve() && registry.end(id).is_none());
-        assert!(registry.claim(id).is_none() && !record.stall().claim(&registry.stalls));
-        assert_eq!((registry.len(), registry.stalls.all(), registry.stalls.timed()), (0, 0, 0));
+        assert!(registry.claim(id).is_none() && !record.wait().claim(&registry.waits));
+        assert_eq!((registry.len(), registry.waits.all(), registry.waits.timed()), (0, 0, 0));
         registry.remove(id);
         assert_eq!(registry.len(), 0);
     }

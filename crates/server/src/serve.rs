@@ -16,11 +16,11 @@ use sys::signal::{Signal, Signals};
 use crate::accept::Acceptor;
 use crate::config::options::{Daemon, Network, Settings};
 use crate::config::{self, CommandLine, Config, base_text};
+use crate::server_state::{Origin, Shared, enter_directory};
 use crate::service::Service;
-use crate::shared::{Origin, Shared, enter_directory};
 use crate::supervise::Supervisor;
 use crate::worker::Worker;
-use crate::{crash, detach, limits, listen, log};
+use crate::{crash_report, descriptor_limits, detach, listen, log};
 
 const SIGNAL_TOKEN: u64 = 0;
 const SHUTDOWN_TOKEN: u64 = 1;
@@ -122,7 +122,7 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     let control = log::start(&settings, start.is_detached).map_err(|error| {
         config::file_error(&format!("Can't open the log file: {}", base_text(&error)))
     })?;
-    crash::install(&settings, start.is_detached);
+    crash_report::install(&settings, start.is_detached);
     let _stack = AlternateStack::for_this_thread().map_err(|error| format!("no stack: {error}"))?;
     log_start(&config, start);
     fit_clients_to_descriptors(&mut config)?;
@@ -131,7 +131,7 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     let origin =
         Origin { config_file: start.config_file.clone(), supervisor: start.supervisor.name() };
     let shared = Arc::new(Shared::new(config, origin, control)?);
-    crash::watch(&shared);
+    crash_report::watch(&shared);
     let settings = shared.settings();
     let listeners = listen::open(&settings, &shared.closer)?;
     shared.listeners.take(&listeners);
@@ -228,8 +228,9 @@ fn log_banner(settings: &Settings) {
 fn fit_clients_to_descriptors(config: &mut Config) -> Result<(), String> {
     let settings = config.settings();
     let wanted = settings.network.max_clients;
-    let allowed = sys::process::raise_descriptor_limit(limits::descriptors_wanted(&settings));
-    let most = limits::clients_within(allowed, &settings);
+    let allowed =
+        sys::process::raise_descriptor_limit(descriptor_limits::descriptors_wanted(&settings));
+    let most = descriptor_limits::clients_within(allowed, &settings);
     if most >= wanted {
         return Ok(());
     }

@@ -18,8 +18,8 @@ use crate::accept::Acceptor;
 use crate::config::{Config, read_text};
 use crate::listen;
 use crate::log::LogControl;
+use crate::server_state::{Origin, Shared};
 use crate::service::Service;
-use crate::shared::{Origin, Shared};
 use crate::worker::Worker;
 
 /// How long a test waits before it takes silence for a failure.

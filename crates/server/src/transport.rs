@@ -5,7 +5,7 @@
 //! (`transport/any.rs`): there is no call through a table of functions on the way of a request.
 //!
 //! *Not here*: how listeners are opened and exchanged (`listen.rs`) and who is let in
-//! (`accept.rs`); what lanes there are (`lanes.rs`).
+//! (`accept.rs`); what lanes there are (`lane_lifecycle.rs`).
 
 #[macro_use]
 mod any;
@@ -25,7 +25,7 @@ use sys::socket::Stream;
 use crate::config::Settings;
 use crate::listen::Listens;
 use crate::registry::Origin;
-use crate::shared::Shared;
+use crate::server_state::Shared;
 use crate::statistics::WorkerCounters;
 
 transports! {

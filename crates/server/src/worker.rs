@@ -19,12 +19,12 @@ use sys::poll::{Events, Interest, Poller, Ready};
 use crate::accept::Acceptor;
 use crate::buffers::BufferPool;
 use crate::config::Settings;
-use crate::connection::{Connection, End, Flushed, Turn, WorkerContext};
+use crate::connection::{CloseReason, Connection, Flushed, Turn, WorkerContext};
 use crate::listen::Listener;
 use crate::mailbox::{Mailbox, Message};
-use crate::shared::Shared;
-use crate::slab::{Slab, Token};
+use crate::server_state::Shared;
 use crate::statistics::WorkerCounters;
+use crate::token_table::{Token, TokenTable};
 use crate::transport::{Endpoint, OpenContext, Pending, TransportEnd};
 use messages::note_monitor;
 use polled::stay_awake;
@@ -50,7 +50,7 @@ pub struct Worker<'s> {
     mailbox: &'s Mailbox,
     counters: &'s WorkerCounters,
     poller: Poller,
-    connections: Slab<Member>,
+    connections: TokenTable<Member>,
     receive: Box<[u8]>,
     batch: Batch,
     buffers: BufferPool,
@@ -163,7 +163,7 @@ impl<'s> Worker<'s> {
             mailbox,
             counters: &shared.counters[index],
             poller,
-            connections: Slab::default(),
+            connections: TokenTable::default(),
             receive: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             batch: Batch::new(),
             buffers: BufferPool::default(),
@@ -326,7 +326,7 @@ impl<'s> Worker<'s> {
         }
         self.flush_all();
         self.report_memory();
-        self.shared.bell.note_activity();
+        self.shared.service_waker.note_activity();
     }
 
     fn on_ready(&mut self, ready: Ready) {
@@ -344,7 +344,7 @@ impl<'s> Worker<'s> {
         let (token, is_process) = Token::from_bits(ready.token);
         let Some(member) = self.connections.get_mut(token) else { return };
         if is_process {
-            return self.close(token, End::ProcessEnded);
+            return self.close(token, CloseReason::ProcessEnded);
         }
         let ready = member.connection.transport().interpret(ready, self.counters);
         if ready.hangup {
@@ -384,9 +384,10 @@ impl<'s> Worker<'s> {
                 member.is_queued = true;
                 self.queued.push_back(token);
             }
-            Turn::Stalled(stall) => {
-                member.connection.note_stall(stall, &context!(self));
-                member.place = self.waiting.begin(stall, token, member.connection.wait_limit());
+            Turn::Waiting(wait_reason) => {
+                member.connection.note_wait(wait_reason, &context!(self));
+                member.place =
+                    self.waiting.begin(wait_reason, token, member.connection.wait_limit());
             }
             Turn::Ended(end) => return self.close(token, end),
         }
@@ -451,35 +452,35 @@ impl<'s> Worker<'s> {
         };
     }
 
-    fn close(&mut self, token: Token, end: End) {
+    fn close(&mut self, token: Token, reason: CloseReason) {
         let Some(mut member) = self.connections.remove(token) else { return };
         let id = member.connection.id();
-        match end {
-            End::Orderly | End::Transport(TransportEnd::Closed) => {
+        match reason {
+            CloseReason::Orderly | CloseReason::Transport(TransportEnd::Closed) => {
                 tracing::debug!(id, "Client closed connection");
             }
-            End::Transport(TransportEnd::Broken) => {
+            CloseReason::Transport(TransportEnd::Broken) => {
                 tracing::debug!(id, "Connection of client is broken");
             }
             // The transport has said how.
-            End::Transport(TransportEnd::Misused) => {}
-            End::ProcessEnded => tracing::debug!(id, "The process of client has ended"),
-            End::Killed => tracing::debug!(id, "Client was killed by another"),
-            End::Evicted => {
+            CloseReason::Transport(TransportEnd::Misused) => {}
+            CloseReason::ProcessEnded => tracing::debug!(id, "The process of client has ended"),
+            CloseReason::Killed => tracing::debug!(id, "Client was killed by another"),
+            CloseReason::Evicted => {
                 self.counters.evicted.add(1);
                 tracing::info!(id, "Evicting client");
             }
-            End::LaneEnded => tracing::debug!(id, "The lane of client was ended"),
-            End::Idle => tracing::debug!(id, "Closing idle client"),
-            End::QueryLimit => {
+            CloseReason::LaneEnded => tracing::debug!(id, "The lane of client was ended"),
+            CloseReason::Idle => tracing::debug!(id, "Closing idle client"),
+            CloseReason::QueryLimit => {
                 self.counters.query_limit_closes.add(1);
                 tracing::warn!(id, "Closing client that reached max query buffer length");
             }
-            End::OutputLimit => {
+            CloseReason::OutputLimit => {
                 self.counters.output_limit_closes.add(1);
                 tracing::warn!(id, "Client closed for overcoming of output buffer limits.");
             }
-            End::CrossProtocol => tracing::warn!(
+            CloseReason::CrossProtocol => tracing::warn!(
                 id,
                 "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or \
                  Host: commands to Redis. This is likely due to an attacker attempting to use \
@@ -494,19 +495,19 @@ impl<'s> Worker<'s> {
             self.shared.monitors.count(self.mailbox, false);
             note_monitor(&mut self.monitors, token, false);
         }
-        member.connection.abandon(&self.shared.clients.stalls);
+        member.connection.abandon(&self.shared.clients.waits);
         self.waiting.forget(token, member.place);
         self.tokens.remove(&id);
         self.shared.runtime.engine().close(member.connection.session_mut(), &mut self.execution);
         // Before its lanes, which end by a message each: a SHM TAKE that comes over one meanwhile
         // finds no pin, and takes nothing.
         self.shared.attachments.end(id, self.shared.keyspace());
-        self.shared.outbound.end(id);
+        self.shared.in_flight.end(id);
         self.shared.end_lanes_of(id);
-        self.shared.sealings.end(id);
+        self.shared.page_population.end(id);
         if self.shared.keyspace().arena().uploads().end(id) {
             // To give the memory back is not for a worker.
-            self.shared.bell.ring();
+            self.shared.service_waker.wake();
         }
         member.connection.transport().forget(id, &self.poller, self.shared);
         self.shared.clients.remove(id);
@@ -528,7 +529,7 @@ impl<'s> Worker<'s> {
                 Message::CheckConnections => self.check_connections(),
                 // The loop looks at the shutdown after each round.
                 Message::CheckShutdown => {}
-                Message::End(id, end) => self.end(id, end),
+                Message::Close(id, reason) => self.end(id, reason),
                 Message::Wake(id, wake) => self.wake(id, wake),
                 Message::Served(served) => self.serve_wait(served),
                 Message::Resume => self.resume(),
@@ -593,7 +594,7 @@ impl<'s> Worker<'s> {
         let added = self.poller.add(&member.connection, token.to_bits(), Interest::Readable);
         if let Err(error) = added {
             tracing::warn!(%error, "Cannot wait for a connection");
-            self.close(token, End::Transport(TransportEnd::Broken));
+            self.close(token, CloseReason::Transport(TransportEnd::Broken));
         }
     }
 
@@ -654,7 +655,7 @@ impl<'s> Worker<'s> {
             self.flush_all();
         }
         for token in self.connections.tokens() {
-            self.close(token, End::Orderly);
+            self.close(token, CloseReason::Orderly);
         }
         self.report_memory();
         Ok(())
@@ -665,7 +666,7 @@ impl<'s> Worker<'s> {
         match ready.token {
             // Left as it is, it would end each wait at once. Nobody in it is served any more.
             MAILBOX_TOKEN => drop(self.mailbox.take()),
-            _ if is_process => self.close(token, End::ProcessEnded),
+            _ if is_process => self.close(token, CloseReason::ProcessEnded),
             _ => self.flush(token),
         }
     }

@@ -8,7 +8,7 @@
 
 use keyspace::ReservedBlock;
 
-use super::{Connection, End, WorkerContext, count_received};
+use super::{CloseReason, Connection, WorkerContext, count_received};
 
 /// A shorter value is copied: it mostly comes with one receive, and several do in a pipeline, where
 /// each would take one of its own.
@@ -101,7 +101,7 @@ impl Connection {
     pub(super) fn divert(&mut self, rest: &[u8], context: &mut WorkerContext<'_, '_>) -> usize {
         if self.expects.has_requests
             || self.is_closing
-            || self.stall.is_some()
+            || self.wait_reason.is_some()
             || self.incoming.is_refused
         {
             return rest.len();
@@ -142,7 +142,10 @@ impl Connection {
     }
 
     /// Receives more of a value into its place, and executes once it and what follows are there.
-    pub(super) fn receive_value(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), End> {
+    pub(super) fn receive_value(
+        &mut self,
+        context: &mut WorkerContext<'_, '_>,
+    ) -> Result<(), CloseReason> {
         let block = self.incoming.block.as_mut().expect("a value is incoming");
         let before = block.filled_bytes();
         let room = &mut context.receive[..BEHIND_BYTES];
@@ -161,7 +164,7 @@ impl Connection {
         &mut self,
         buffer: &[u8],
         context: &mut WorkerContext<'_, '_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), CloseReason> {
         let block = self.incoming.block.take().expect("the request has a value of its own");
         let Some(value) = block.hold() else {
             // So many replies wait to be sent from where they lie that this value is copied.

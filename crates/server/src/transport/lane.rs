@@ -3,8 +3,8 @@
 //! A worker polls them while it is awake. Before it sleeps it arms each, and the client writes to
 //! an eventfd, which the poller watches.
 //!
-//! *Not here*: how a lane comes about and what it is counted as (`lanes.rs`), what the memory holds
-//! (`ring::lane`).
+//! *Not here*: how a lane comes about and what it is counted as (`lane_lifecycle.rs`), what the
+//! memory holds (`ring::lane`).
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -19,9 +19,9 @@ use sys::poll::{Poller, Ready, Waker};
 use sys::socket::{Peer, Stream};
 
 use super::{Endpoint, OpenContext, Sent, Transport, TransportEnd};
-use crate::connection::End;
+use crate::connection::CloseReason;
 use crate::registry::Origin;
-use crate::shared::Shared;
+use crate::server_state::Shared;
 use crate::statistics::WorkerCounters;
 
 /// Pieces of one copy into a ring: values from where they lie, and what stands between them.
@@ -73,7 +73,7 @@ impl Transport for Lane {
             // Nothing may be written into the lane to tell its client, who is told by this.
             tracing::warn!(id, %error, "Closing client for whose lane there is no memory");
             shared.give_up_lane(parent, id);
-            shared.end_clients(&[parent], End::LaneEnded);
+            shared.end_clients(&[parent], CloseReason::LaneEnded);
             return None;
         }
         if !shared.begin_lane(parent, id, context.worker) {

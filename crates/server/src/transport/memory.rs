@@ -11,7 +11,7 @@ use sys::poll::{Poller, Waker};
 
 use super::{Endpoint, OpenContext, Sent, Transport, TransportEnd};
 use crate::registry::Origin;
-use crate::shared::Shared;
+use crate::server_state::Shared;
 use crate::statistics::WorkerCounters;
 
 /// The server's end.
@@ -149,7 +149,7 @@ mod tests {
     use crate::config::{Config, read_text};
     use crate::log::LogControl;
     use crate::mailbox::Message;
-    use crate::shared;
+    use crate::server_state;
     use crate::tests::PATIENCE;
     use crate::transport::Pending;
     use crate::worker::Worker;
@@ -165,7 +165,7 @@ mod tests {
             let mut config = Config::default();
             let text = b"port 0\nworkers 1\nsegment-size 1mb\n";
             config.load(read_text(text, None, 1)).unwrap();
-            let origin = shared::Origin::default();
+            let origin = server_state::Origin::default();
             let shared = Arc::new(Shared::new(config, origin, LogControl::detached()).unwrap());
             let served = Arc::clone(&shared);
             let run = move || Worker::new(0, &served, None).unwrap().run().unwrap();

@@ -17,7 +17,7 @@ use crate::statistics::WorkerCounters;
 
 /// A connection by a unix socket.
 pub struct Unix {
-    /// Shared, as it may have to outlast the connection: see `outbound.rs`.
+    /// Shared, as it may have to outlast the connection: see `descriptors_in_flight.rs`.
     stream: Arc<Stream>,
 }
 

@@ -5,15 +5,15 @@ use keyspace::Served;
 
 use super::Worker;
 use super::waiting::ENDED_KEYS_PER_ROUND_MAX;
-use crate::connection::{End, WorkerContext};
+use crate::connection::{CloseReason, WorkerContext};
 use crate::mailbox::{Message, Shown};
-use crate::slab::Token;
+use crate::token_table::Token;
 
 impl Worker<'_> {
     /// Closes the connection of session `id`, without its replies.
-    pub(super) fn end(&mut self, id: u64, end: End) {
+    pub(super) fn end(&mut self, id: u64, reason: CloseReason) {
         if let Some(&token) = self.tokens.get(&id) {
-            self.close(token, end);
+            self.close(token, reason);
         }
     }
 
@@ -43,7 +43,7 @@ impl Worker<'_> {
         for token in self.monitors.clone() {
             let Some(member) = self.connections.get_mut(token) else { continue };
             let taken = match shown.is_cut {
-                true => Err(End::OutputLimit),
+                true => Err(CloseReason::OutputLimit),
                 false => member.connection.show_lines(&shown.lines, &mut context!(self)),
             };
             match taken {

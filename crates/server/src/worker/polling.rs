@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::looks::Looks;
 
 use crate::config::kind::Named;
-use crate::slab::Token;
+use crate::token_table::Token;
 
 /// When workers look before they sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

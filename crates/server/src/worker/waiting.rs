@@ -7,8 +7,8 @@ use command::Wake;
 
 use super::Worker;
 use crate::connection::WorkerContext;
-use crate::slab::Token;
-use crate::stall::Stall;
+use crate::token_table::Token;
+use crate::wait_claim::WaitReason;
 
 /// How many keys of waits that end a worker takes out of their shards in one round; the last wait
 /// may pass it. Those that are left come in the next round, behind what others have sent.
@@ -38,19 +38,24 @@ pub(super) enum Place {
 impl Waiting {
     /// Notes that the connection of `token` begins to wait, for no longer than `limit`, and returns
     /// its place.
-    pub fn begin(&mut self, stall: Stall, token: Token, limit: Option<Duration>) -> Place {
-        match (stall, limit) {
-            (Stall::Paused, _) => {
+    pub fn begin(
+        &mut self,
+        wait_reason: WaitReason,
+        token: Token,
+        limit: Option<Duration>,
+    ) -> Place {
+        match (wait_reason, limit) {
+            (WaitReason::Paused, _) => {
                 self.paused_count += 1;
                 self.paused.insert(self.paused_count, token);
                 Place::Paused(self.paused_count)
             }
-            (Stall::Blocked, Some(limit)) => {
+            (WaitReason::Blocked, Some(limit)) => {
                 let end = sys::clock::monotonic().saturating_add(limit);
                 self.limits.insert((end, token.to_bits()));
                 Place::Limited(end)
             }
-            (Stall::Blocked, None) => Place::Nowhere,
+            (WaitReason::Blocked, None) => Place::Nowhere,
         }
     }
 

@@ -13,8 +13,8 @@ use sys::crash::{Output, Part, Report, Section, Underway};
 use sys::syslog::{self, Priority};
 
 use crate::config::Settings;
-use crate::shared::Shared;
-use crate::{info, log};
+use crate::server_state::Shared;
+use crate::{info_text, log};
 
 /// Arguments of a request that are shown.
 const ARGUMENTS_MAX: usize = 64;
@@ -173,11 +173,11 @@ fn each_argument(
 fn sections(has_system_log: bool) -> Vec<Section> {
     let mut sections: Vec<Section> = vec![Box::new(write_backtrace)];
     sections.push(Box::new(|output| output.raw("\n------ INFO OUTPUT ------\n")));
-    for index in 0..info::SECTION_COUNT {
+    for index in 0..info_text::SECTION_COUNT {
         sections.push(Box::new(move |output| {
             if let Some(shared) = shared() {
                 let lead = if index == 0 { "" } else { "\r\n" };
-                output.formatted(format_args!("{lead}{}", info::section_text(&shared, index)));
+                output.formatted(format_args!("{lead}{}", info_text::section_text(&shared, index)));
             }
         }));
     }
@@ -307,6 +307,9 @@ mod tests {
     fn functions_of_this_program_have_names_and_lines() {
         let address = check as *const () as usize;
         let lines = describe_frame(address, address + 1).concat();
-        assert!(lines.contains("crash::tests::check") && lines.contains("crash.rs:"), "{lines}");
+        assert!(
+            lines.contains("crash_report::tests::check") && lines.contains("crash_report.rs:"),
+            "{lines}"
+        );
     }
 }

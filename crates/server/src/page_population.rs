@@ -6,23 +6,24 @@
 //! be. On kernels before 5.14 it can also wait for whoever writes to the memory's descriptor at
 //! this moment, and a client can make a write take for ever.
 //!
-//! *Not here*: what is brought, and what follows (`attach.rs`, `lanes.rs`, `uploads.rs`).
+//! *Not here*: what is brought, and what follows (`attach.rs`, `lane_lifecycle.rs`,
+//! `upload_memory.rs`).
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::{io, thread};
 
-use crate::shares::Owner;
+use crate::user_quotas::QuotaOwner;
 
 /// Memories whose pages are brought at once, each by a thread,
 const UNDERWAY_MAX: usize = 64;
 /// of these of one session,
 const PER_SESSION_MAX: usize = 2;
-/// and of one user, as `shares.rs` tells users apart, ended sessions included.
+/// and of one user, as `user_quotas.rs` tells users apart, ended sessions included.
 const PER_USER_MAX: usize = 8;
 
 /// What is underway, and what waits for its turn.
 #[derive(Default)]
-pub struct Sealings {
+pub struct PagePopulation {
     state: Mutex<State>,
 }
 
@@ -32,7 +33,7 @@ pub struct Maker {
     /// The session that it was made for.
     pub session: u64,
     /// Whose share it counts towards.
-    pub owner: Owner,
+    pub owner: QuotaOwner,
 }
 
 /// Brings a memory and tells what came of it. Told false, as the session has ended before it was
@@ -46,13 +47,13 @@ struct State {
     waiting: Vec<(Maker, Task)>,
 }
 
-impl Sealings {
+impl PagePopulation {
     /// Has a thread run `task`, now or once those before it leave it room.
     ///
     /// # Errors
     /// When there is no thread; the task is gone.
     pub fn begin(
-        self: &Arc<Sealings>,
+        self: &Arc<PagePopulation>,
         maker: Maker,
         task: impl FnOnce(bool) + Send + 'static,
     ) -> io::Result<()> {
@@ -61,11 +62,11 @@ impl Sealings {
             state.waiting.push((maker, Box::new(task)));
             return Ok(());
         }
-        let sealings = Arc::clone(self);
+        let page_population = Arc::clone(self);
         let run = move || {
             // Without it a crash of the thread is told in short.
             let _stack = sys::crash::AlternateStack::for_this_thread();
-            sealings.run(maker, Box::new(task));
+            page_population.run(maker, Box::new(task));
         };
         thread::Builder::new().name("seal".to_owned()).spawn(run)?;
         state.underway.push(maker);
@@ -89,7 +90,7 @@ impl Sealings {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no holder of the sealings panics")
+        self.state.lock().expect("no holder of the page_population panics")
     }
 }
 
@@ -134,7 +135,7 @@ mod tests {
         }
     }
 
-    fn begin(sealings: &Arc<Sealings>, session: u64, owner: Owner) -> Memory {
+    fn begin(page_population: &Arc<PagePopulation>, session: u64, owner: QuotaOwner) -> Memory {
         let (end, ended) = channel();
         let (tell, told) = channel();
         let task = move |is_wanted| {
@@ -143,34 +144,39 @@ mod tests {
                 ended.recv().unwrap();
             }
         };
-        sealings.begin(Maker { session, owner }, task).unwrap();
+        page_population.begin(Maker { session, owner }, task).unwrap();
         Memory { end, told }
     }
 
-    fn counts(sealings: &Sealings) -> (usize, usize) {
-        let state = sealings.state();
+    fn counts(page_population: &PagePopulation) -> (usize, usize) {
+        let state = page_population.state();
         (state.underway.len(), state.waiting.len())
     }
 
     #[test]
     fn memories_of_one_session_and_one_user_leave_room_for_others() {
-        let sealings = Arc::default();
+        let page_population = Arc::default();
         let mut memories = Vec::new();
         for session in 0..4 {
-            memories.extend([(); 2].map(|()| begin(&sealings, session, Owner::Range(1))));
-            assert_eq!(counts(&sealings).1, session as usize, "two of one session at once");
-            memories.push(begin(&sealings, session, Owner::Range(1)));
+            memories
+                .extend([(); 2].map(|()| begin(&page_population, session, QuotaOwner::Range(1))));
+            assert_eq!(counts(&page_population).1, session as usize, "two of one session at once");
+            memories.push(begin(&page_population, session, QuotaOwner::Range(1)));
         }
-        let of_user = begin(&sealings, 5, Owner::Range(1));
-        assert_eq!(counts(&sealings), (8, 5), "eight of one user");
+        let of_user = begin(&page_population, 5, QuotaOwner::Range(1));
+        assert_eq!(counts(&page_population), (8, 5), "eight of one user");
         for user in 2..9 {
             for session in 0..8 {
-                memories.push(begin(&sealings, u64::from(user) * 100 + session, Owner::User(user)));
+                memories.push(begin(
+                    &page_population,
+                    u64::from(user) * 100 + session,
+                    QuotaOwner::User(user),
+                ));
             }
         }
-        assert_eq!(counts(&sealings), (64, 5));
-        let of_all = begin(&sealings, 1000, Owner::User(9));
-        assert_eq!(counts(&sealings), (64, 6), "sixty-four together");
+        assert_eq!(counts(&page_population), (64, 5));
+        let of_all = begin(&page_population, 1000, QuotaOwner::User(9));
+        assert_eq!(counts(&page_population), (64, 6), "sixty-four together");
         memories.iter().for_each(|memory| memory.end.send(()).unwrap());
         assert_eq!((of_user.is_told(), of_all.is_told()), (Ok(true), Ok(true)));
         assert!(memories.iter().all(|memory| memory.is_told() == Ok(true)));
@@ -180,11 +186,12 @@ mod tests {
 
     #[test]
     fn what_waits_is_given_up_with_its_session_and_the_rest_goes_on() {
-        let sealings = Arc::default();
-        let [first, second, third] = [(); 3].map(|()| begin(&sealings, 1, Owner::User(1)));
-        let others = [(); 3].map(|()| begin(&sealings, 2, Owner::User(1)));
-        sealings.end(1);
-        assert_eq!((third.is_told(), counts(&sealings)), (Ok(false), (4, 1)));
+        let page_population = Arc::default();
+        let [first, second, third] =
+            [(); 3].map(|()| begin(&page_population, 1, QuotaOwner::User(1)));
+        let others = [(); 3].map(|()| begin(&page_population, 2, QuotaOwner::User(1)));
+        page_population.end(1);
+        assert_eq!((third.is_told(), counts(&page_population)), (Ok(false), (4, 1)));
         for memory in [&first, &second].into_iter().chain(&others) {
             memory.end.send(()).unwrap();
             assert_eq!(memory.is_told(), Ok(true));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// What a client waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stall {
+pub enum WaitReason {
     /// What its blocking command asks for.
     Blocked,
     /// The end of a pause, before its next request.
@@ -25,15 +25,15 @@ const CLAIMED: u8 = 8;
 
 /// What one client waits for, as all threads see it.
 #[derive(Debug, Default)]
-pub struct StallMark(AtomicU8);
+pub struct WaitMark(AtomicU8);
 
-impl StallMark {
+impl WaitMark {
     /// Notes that the wait begins; `is_timed` where it ends by itself. For the client's worker.
-    pub fn begin(&self, stall: Stall, is_timed: bool, counts: &StallCounts) {
-        let state = match stall {
-            Stall::Paused => PAUSED,
-            Stall::Blocked if is_timed => BLOCKED | TIMED,
-            Stall::Blocked => BLOCKED,
+    pub fn begin(&self, wait_reason: WaitReason, is_timed: bool, counts: &WaitCounts) {
+        let state = match wait_reason {
+            WaitReason::Paused => PAUSED,
+            WaitReason::Blocked if is_timed => BLOCKED | TIMED,
+            WaitReason::Blocked => BLOCKED,
         };
         let before = self.0.swap(state, Ordering::Relaxed);
         counts.change(before, state);
@@ -41,7 +41,7 @@ impl StallMark {
 
     /// Takes the right to end the wait in a blocking command; returns false where there is none, or
     /// another has taken it.
-    pub fn claim(&self, counts: &StallCounts) -> bool {
+    pub fn claim(&self, counts: &WaitCounts) -> bool {
         let claimed = |state: u8| (state & BLOCKED != 0).then_some(CLAIMED);
         match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claimed) {
             Ok(before) => {
@@ -58,7 +58,7 @@ impl StallMark {
     }
 
     /// Notes that there is no wait any more.
-    pub fn end(&self, counts: &StallCounts) {
+    pub fn end(&self, counts: &WaitCounts) {
         let before = self.0.swap(NONE, Ordering::Relaxed);
         counts.change(before, NONE);
     }
@@ -71,12 +71,12 @@ impl StallMark {
 
 /// How many clients wait.
 #[derive(Debug, Default)]
-pub struct StallCounts {
+pub struct WaitCounts {
     all: AtomicUsize,
     timed: AtomicUsize,
 }
 
-impl StallCounts {
+impl WaitCounts {
     /// Returns how many wait.
     pub fn all(&self) -> usize {
         self.all.load(Ordering::Relaxed)
@@ -112,14 +112,14 @@ mod tests {
 
     #[test]
     fn only_one_ends_a_wait_and_nobody_that_of_a_pause() {
-        let (mark, counts) = (StallMark::default(), StallCounts::default());
+        let (mark, counts) = (WaitMark::default(), WaitCounts::default());
         assert!(!mark.claim(&counts));
-        mark.begin(Stall::Blocked, true, &counts);
+        mark.begin(WaitReason::Blocked, true, &counts);
         assert_eq!((counts.all(), counts.timed(), mark.is_on()), (1, 1, true));
         assert!(mark.claim(&counts) && !mark.claim(&counts));
         assert_eq!((counts.all(), counts.timed(), mark.is_on()), (0, 0, false));
         mark.end(&counts);
-        mark.begin(Stall::Paused, false, &counts);
+        mark.begin(WaitReason::Paused, false, &counts);
         assert!(!mark.claim(&counts));
         assert_eq!((counts.all(), counts.timed()), (1, 0));
         mark.end(&counts);

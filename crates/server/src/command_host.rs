@@ -12,9 +12,9 @@ use command::{
 use keyspace::Served;
 
 use crate::config::Allowed;
-use crate::connection::End;
+use crate::connection::CloseReason;
 use crate::mailbox::Message;
-use crate::shared::Shared;
+use crate::server_state::Shared;
 
 #[deny(clippy::missing_trait_methods)]
 impl Host for Shared {
@@ -64,7 +64,7 @@ impl Host for Shared {
     }
 
     fn info(&self, sections: &InfoSections) -> String {
-        crate::info::text(self, sections)
+        crate::info_text::text(self, sections)
     }
 
     fn notify_served(&self, served: Served) {
@@ -73,7 +73,7 @@ impl Host for Shared {
 
     fn set_active_expire(&self, is_on: bool) {
         self.switches.leaves_expired.store(!is_on, Ordering::Relaxed);
-        self.bell.ring();
+        self.service_waker.wake();
     }
 
     fn sleep(&self, duration: Duration) {
@@ -104,7 +104,7 @@ impl Clients for Shared {
     }
 
     fn end(&self, ids: &[u64]) -> usize {
-        Shared::end_clients(self, ids, End::Killed)
+        Shared::end_clients(self, ids, CloseReason::Killed)
     }
 
     fn unblock(&self, id: u64, wake: Wake) -> bool {
@@ -114,7 +114,7 @@ impl Clients for Shared {
 
     fn pause(&self, pause: Pause, span: Duration) {
         self.pause.begin(pause, span, sys::clock::monotonic());
-        self.bell.ring();
+        self.service_waker.wake();
     }
 
     fn resume(&self) {
@@ -142,7 +142,7 @@ impl Process for Shared {
     fn pause_service(&self, is_paused: bool) {
         self.shutdown.hold(is_paused);
         self.switches.is_service_paused.store(is_paused, Ordering::Relaxed);
-        self.bell.ring();
+        self.service_waker.wake();
     }
 
     fn log(&self, text: &[u8]) {
@@ -179,14 +179,14 @@ impl Process for Shared {
 impl SharedMemory for Shared {
     fn attach_memory(&self, id: u64) -> Result<MemoryGeometry, MemoryRefusal> {
         let client = self.clients.peer(id).zip(self.clients.leaves_no_touch(id));
-        let ways = (&self.shares, &self.outbound);
+        let ways = (&self.quotas, &self.in_flight);
         self.attachments.begin(id, client, &self.settings(), &self.segments, ways)
     }
 
     fn memory_segments(&self, id: u64, known: u64) -> Result<MemorySegments, MemoryRefusal> {
         let arena = self.keyspace().arena();
-        let ways = (&self.shares, &self.outbound);
-        self.attachments.seal(id, arena, &self.sealings, ways)?;
+        let ways = (&self.quotas, &self.in_flight);
+        self.attachments.seal(id, arena, &self.page_population, ways)?;
         self.attachments.segments(id, known, arena, &self.segments, ways)
     }
 

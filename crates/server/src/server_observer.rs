@@ -8,8 +8,8 @@ use command::{
     SlowLogEntry,
 };
 
-use crate::info;
-use crate::shared::Shared;
+use crate::info_text;
+use crate::server_state::Shared;
 
 #[deny(clippy::missing_trait_methods)]
 impl Observer for Shared {
@@ -82,7 +82,7 @@ impl Observer for Shared {
 
     fn memory_report(&self) -> MemoryReport {
         MemoryReport {
-            resident: info::resident_bytes(),
+            resident: info_text::resident_bytes(),
             client_count: self.clients.len() as u64,
             ..self.runtime.memory_report()
         }
@@ -94,7 +94,7 @@ impl Observer for Shared {
     }
 
     fn allocator_text(&self) -> String {
-        info::allocator_text(self)
+        info_text::allocator_text(self)
     }
 
     fn time_us(&self, _: UnixMs) -> i64 {

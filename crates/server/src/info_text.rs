@@ -11,7 +11,7 @@ use engine::CommandCounts;
 use sys::process::UsageOf;
 
 use crate::config::options::Network;
-use crate::shared::Shared;
+use crate::server_state::Shared;
 use crate::statistics::{Counted, Rate};
 
 /// One section.
@@ -150,10 +150,10 @@ fn clients(shared: &Shared, fields: &mut Fields) {
     let input = most(|client| client.query_bytes + client.query_bytes_free);
     fields.add("client_recent_max_input_buffer", input);
     fields.add("client_recent_max_output_buffer", most(|client| client.reply_buffer_bytes));
-    let stalls = &shared.clients.stalls;
-    fields.add("blocked_clients", stalls.all());
+    let waits = &shared.clients.waits;
+    fields.add("blocked_clients", waits.all());
     fields.add("tracking_clients", 0);
-    fields.add("clients_in_timeout_table", stalls.timed());
+    fields.add("clients_in_timeout_table", waits.timed());
     fields.add("total_blocking_keys", 0);
     fields.add("total_blocking_keys_on_nokey", 0);
 }

@@ -16,12 +16,12 @@ use command::MemoryRefusal;
 use sys::descriptors::SharedDescriptor;
 use sys::socket::Stream;
 
-use crate::shares::{Owner, Resource, Share, Shares};
+use crate::user_quotas::{QuotaGrant, QuotaOwner, Resource, UserQuotas};
 
 /// The descriptors of all sessions that have not been received.
-pub struct Outbound {
+pub struct DescriptorsInFlight {
     state: Mutex<State>,
-    shares: Arc<Shares>,
+    quotas: Arc<UserQuotas>,
     /// Descriptors in `waiting`.
     waiting_count: AtomicUsize,
     /// Sockets in `left`.
@@ -35,14 +35,14 @@ struct State {
     /// The sessions that have some on their way, these included.
     sessions: BTreeMap<u64, UnderWay>,
     /// For the sockets of sessions that have had any, as they may stay behind.
-    sockets: BTreeMap<u64, Share>,
+    sockets: BTreeMap<u64, QuotaGrant>,
     /// What sessions that have ended had on their way, and for their sockets.
-    left: Vec<(UnderWay, Option<Share>)>,
+    left: Vec<(UnderWay, Option<QuotaGrant>)>,
 }
 
 /// The descriptors of one reply.
 struct UnderWay {
-    _share: Share,
+    _grant: QuotaGrant,
     /// Where they have been sent.
     stream: Option<Arc<Stream>>,
 }
@@ -54,12 +54,12 @@ impl UnderWay {
     }
 }
 
-impl Outbound {
-    /// Returns one that has nothing on its way, and takes of `shares`.
-    pub fn new(shares: Arc<Shares>) -> Outbound {
-        Outbound {
+impl DescriptorsInFlight {
+    /// Returns one that has nothing on its way, and takes of `quotas`.
+    pub fn new(quotas: Arc<UserQuotas>) -> DescriptorsInFlight {
+        DescriptorsInFlight {
             state: Mutex::default(),
-            shares,
+            quotas,
             waiting_count: AtomicUsize::new(0),
             left_count: AtomicUsize::new(0),
         }
@@ -70,24 +70,29 @@ impl Outbound {
     /// # Errors
     /// When the session has not received those of an earlier reply, or `owner` has his share of
     /// them on their way, or of the descriptors that the server keeps open.
-    pub fn admit(&self, id: u64, owner: Owner, count: usize) -> Result<Share, MemoryRefusal> {
+    pub fn admit(
+        &self,
+        id: u64,
+        owner: QuotaOwner,
+        count: usize,
+    ) -> Result<QuotaGrant, MemoryRefusal> {
         if self.has_any(id) {
             return Err(MemoryRefusal::Unsent);
         }
         let take = |resource, amount| {
-            let take = || self.shares.take(resource, owner, amount);
+            let take = || self.quotas.take(resource, owner, amount);
             take().or_else(|| {
                 self.forget_received();
                 take()
             })
         };
-        let share = take(Resource::InFlight, count as u64).ok_or(MemoryRefusal::InFlight)?;
+        let grant = take(Resource::InFlight, count as u64).ok_or(MemoryRefusal::InFlight)?;
         let is_known = self.state().sockets.contains_key(&id);
         if !is_known {
             let socket = take(Resource::Descriptors, 1).ok_or(MemoryRefusal::Descriptors)?;
             self.state().sockets.insert(id, socket);
         }
-        Ok(share)
+        Ok(grant)
     }
 
     /// Returns whether session `id` has descriptors of an earlier reply still to receive.
@@ -101,17 +106,17 @@ impl Outbound {
         false
     }
 
-    /// Leaves `descriptors` for session `id`, which [`Outbound::admit`] has given `share`. For the
-    /// worker that runs the command: it sends the reply as well, and so sees at once that there are
-    /// some.
-    pub fn send(&self, id: u64, descriptors: Vec<SharedDescriptor>, share: Share) {
+    /// Leaves `descriptors` for session `id`, which [`DescriptorsInFlight::admit`] has given
+    /// `share`. For the worker that runs the command: it sends the reply as well, and so sees at
+    /// once that there are some.
+    pub fn send(&self, id: u64, descriptors: Vec<SharedDescriptor>, grant: QuotaGrant) {
         if descriptors.is_empty() {
             return;
         }
         self.waiting_count.fetch_add(descriptors.len(), Ordering::Relaxed);
         let mut state = self.state();
         state.waiting.entry(id).or_default().extend(descriptors);
-        state.sessions.insert(id, UnderWay { _share: share, stream: None });
+        state.sessions.insert(id, UnderWay { _grant: grant, stream: None });
     }
 
     /// Returns whether any descriptor waits; one load, for the path of every batch.
@@ -175,77 +180,77 @@ mod tests {
     use std::io::IoSlice;
 
     use super::*;
-    use crate::shares::Limit;
+    use crate::user_quotas::Limit;
     use sys::poll::Waker;
     use sys::socket::pair;
 
-    const USER: Owner = Owner::User(1);
+    const USER: QuotaOwner = QuotaOwner::User(1);
 
     /// Returns one in which a user may have four descriptors on their way.
-    fn outbound() -> Outbound {
-        let shares = Arc::new(Shares::default());
-        shares.limit(Resource::InFlight, Limit::total(8));
-        shares.limit(Resource::Descriptors, Limit::total(6));
-        Outbound::new(shares)
+    fn in_flight() -> DescriptorsInFlight {
+        let quotas = Arc::new(UserQuotas::default());
+        quotas.limit(Resource::InFlight, Limit::total(8));
+        quotas.limit(Resource::Descriptors, Limit::total(6));
+        DescriptorsInFlight::new(quotas)
     }
 
-    fn send(outbound: &Outbound, id: u64, count: usize) -> Result<(), MemoryRefusal> {
-        let share = outbound.admit(id, USER, count)?;
+    fn send(in_flight: &DescriptorsInFlight, id: u64, count: usize) -> Result<(), MemoryRefusal> {
+        let grant = in_flight.admit(id, USER, count)?;
         let descriptors = (0..count).map(|_| Waker::new().unwrap().descriptor()).collect();
-        outbound.send(id, descriptors, share);
+        in_flight.send(id, descriptors, grant);
         Ok(())
     }
 
     #[test]
     fn sockets_that_ended_sessions_leave_behind_are_of_their_users_share() {
-        let outbound = outbound();
+        let in_flight = in_flight();
         let mut peers = Vec::new();
         for id in 0..3 {
             let (one, two) = pair().unwrap();
-            send(&outbound, id, 1).unwrap();
-            outbound.take(id);
+            send(&in_flight, id, 1).unwrap();
+            in_flight.take(id);
             one.send(b"x").unwrap();
-            outbound.note_sent(id, &Arc::new(one));
-            outbound.end(id);
+            in_flight.note_sent(id, &Arc::new(one));
+            in_flight.end(id);
             peers.push(two);
         }
-        assert_eq!(send(&outbound, 9, 1), Err(MemoryRefusal::Descriptors), "half of six is left");
+        assert_eq!(send(&in_flight, 9, 1), Err(MemoryRefusal::Descriptors), "half of six is left");
         peers[1].receive(&mut [0]).unwrap();
-        send(&outbound, 9, 1).unwrap();
+        send(&in_flight, 9, 1).unwrap();
     }
 
     #[test]
     fn session_has_descriptors_on_their_way_until_they_are_received() {
-        let outbound = outbound();
+        let in_flight = in_flight();
         let (one, two) = pair().unwrap();
         let one = Arc::new(one);
-        send(&outbound, 7, 1).unwrap();
-        assert_eq!(send(&outbound, 7, 1), Err(MemoryRefusal::Unsent));
-        assert_eq!(outbound.take(7).len(), 1);
-        assert!(outbound.take(7).is_empty() && !outbound.has_waiting());
+        send(&in_flight, 7, 1).unwrap();
+        assert_eq!(send(&in_flight, 7, 1), Err(MemoryRefusal::Unsent));
+        assert_eq!(in_flight.take(7).len(), 1);
+        assert!(in_flight.take(7).is_empty() && !in_flight.has_waiting());
         one.send_pieces(&[IoSlice::new(b"x")], &[]).unwrap();
-        outbound.note_sent(7, &one);
-        assert_eq!(send(&outbound, 7, 1), Err(MemoryRefusal::Unsent), "sent, and not received");
+        in_flight.note_sent(7, &one);
+        assert_eq!(send(&in_flight, 7, 1), Err(MemoryRefusal::Unsent), "sent, and not received");
         two.receive(&mut [0]).unwrap();
-        send(&outbound, 7, 1).unwrap();
-        outbound.end(7);
-        assert!(!outbound.has_any(7) && !outbound.has_waiting() && !outbound.has_left());
+        send(&in_flight, 7, 1).unwrap();
+        in_flight.end(7);
+        assert!(!in_flight.has_any(7) && !in_flight.has_waiting() && !in_flight.has_left());
     }
 
     #[test]
     fn user_has_his_share_on_their_way_though_sessions_end_before_they_are_received() {
-        let outbound = outbound();
+        let in_flight = in_flight();
         let (one, two) = pair().unwrap();
-        send(&outbound, 1, 4).unwrap();
-        assert_eq!(send(&outbound, 2, 1), Err(MemoryRefusal::InFlight));
-        outbound.take(1);
+        send(&in_flight, 1, 4).unwrap();
+        assert_eq!(send(&in_flight, 2, 1), Err(MemoryRefusal::InFlight));
+        in_flight.take(1);
         one.send(b"x").unwrap();
-        outbound.note_sent(1, &Arc::new(one));
-        outbound.end(1);
-        assert!(outbound.has_left());
-        assert_eq!(send(&outbound, 2, 1), Err(MemoryRefusal::InFlight), "its peer may have it");
+        in_flight.note_sent(1, &Arc::new(one));
+        in_flight.end(1);
+        assert!(in_flight.has_left());
+        assert_eq!(send(&in_flight, 2, 1), Err(MemoryRefusal::InFlight), "its peer may have it");
         two.receive(&mut [0]).unwrap();
-        send(&outbound, 2, 1).unwrap();
-        assert!(!outbound.has_left());
+        send(&in_flight, 2, 1).unwrap();
+        assert!(!in_flight.has_left());
     }
 }

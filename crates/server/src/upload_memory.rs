@@ -6,7 +6,7 @@
 //! no value is left in it.
 //!
 //! *Not here*: what is free in it, what was committed (`arena::Uploads`), how its pages are
-//! populated (`sealings.rs`).
+//! populated (`page_population.rs`).
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use sys::memory::OwnedSegments;
 
 use crate::attach::may_adopt;
 use crate::config::Settings;
-use crate::sealings::Maker;
-use crate::shared::Shared;
+use crate::page_population::Maker;
+use crate::server_state::Shared;
 
 /// All upload memory together may take this part of `maxmemory`,
 const TOTAL_SHARE: u64 = 4;
@@ -31,7 +31,7 @@ impl Shared {
     /// connection's next byte.
     pub(crate) fn offer_upload(&self, id: u64, bytes: u64) -> Result<UploadOffer, MemoryRefusal> {
         let peer = self.clients.peer(id).ok_or(MemoryRefusal::NotUnix)?;
-        if self.outbound.has_any(id) {
+        if self.in_flight.has_any(id) {
             return Err(MemoryRefusal::Unsent);
         }
         let segment_bytes = self.segments.segment_bytes();
@@ -53,14 +53,14 @@ impl Shared {
             return Err(MemoryRefusal::UploadLimit);
         }
         let may_adopt = may_adopt(peer.user_id, &settings);
-        let way = self.outbound.admit(id, self.shares.owner(peer.user_id), count as usize)?;
+        let way = self.in_flight.admit(id, self.quotas.owner(peer.user_id), count as usize)?;
         self.reserve_for_request(wanted)?;
         let run = uploads.make(id, wanted, may_adopt)?;
         // It counts from now on, whatever others have taken of the room meanwhile.
         self.keyspace().suspect_overshoot();
         let descriptors = descriptors_of(&self.segments, run);
         let descriptor_count = descriptors.len();
-        self.outbound.send(id, descriptors, way);
+        self.in_flight.send(id, descriptors, way);
         let UploadRun { offset, bytes } = run;
         Ok(UploadOffer { offset, bytes, segment_bytes, may_adopt, descriptor_count })
     }
@@ -79,7 +79,7 @@ impl Shared {
     /// whether that is done. Asked for again it says so again.
     pub(crate) fn open_offered(&self, id: u64, offset: u64) -> Result<bool, MemoryRefusal> {
         let peer = self.clients.peer(id).ok_or(MemoryRefusal::NotUnix)?;
-        let owner = self.shares.owner(peer.user_id);
+        let owner = self.quotas.owner(peer.user_id);
         let uploads = self.keyspace().arena().uploads();
         let Ok(run) = uploads.begin_seal(id, offset) else {
             return uploads.is_open(id, offset).ok_or(NO_RUN);
@@ -90,15 +90,15 @@ impl Shared {
             return Err(MemoryRefusal::NotClosed);
         }
         let (arena, segments) = (Arc::clone(self.keyspace().arena()), Arc::clone(&self.segments));
-        let bell = Arc::clone(&self.bell);
+        let service_waker = Arc::clone(&self.service_waker);
         let seal = move |is_wanted| {
             let is_sealed = is_wanted && bring_run(&segments, run, id);
             if !arena.uploads().end_seal(offset, is_sealed) {
                 // Its memory is given back by the service thread, which may be asleep by now.
-                bell.ring();
+                service_waker.wake();
             }
         };
-        let begun = self.sealings.begin(Maker { session: id, owner }, seal);
+        let begun = self.page_population.begin(Maker { session: id, owner }, seal);
         begun.inspect_err(|_| uploads.cancel_seal(offset))?;
         Ok(false)
     }

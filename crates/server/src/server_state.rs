@@ -17,27 +17,27 @@ use sys::process::{descriptor_limit, raise_descriptor_limit};
 use sys::socket::Closer;
 
 use crate::attach::Attachments;
-use crate::closings::Closings;
+use crate::client_pause::ClientPause;
 use crate::config::options::{Daemon, Network, Process, Settings};
 use crate::config::{Config, base_text, notice, refused, rewrite};
-use crate::connection::End;
-use crate::crash;
-use crate::lanes::Lanes;
+use crate::connection::CloseReason;
+use crate::crash_report;
+use crate::descriptor_closer::DescriptorCloser;
+use crate::descriptor_limits;
+use crate::descriptors_in_flight::DescriptorsInFlight;
+use crate::lane_lifecycle::Lanes;
 use crate::latency::LatencyMonitor;
-use crate::limits;
 use crate::listen::Listeners;
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
 use crate::monitor::Monitors;
-use crate::oom::OomScoreFile;
-use crate::outbound::Outbound;
-use crate::pause::ClientPause;
+use crate::oom_score::OomScoreFile;
+use crate::page_population::PagePopulation;
 use crate::registry::{ClientRecord, Registry};
-use crate::sealings::Sealings;
-use crate::service::Bell;
-use crate::shares::Shares;
+use crate::service::ServiceWaker;
 use crate::slow_log::SlowLog;
 use crate::statistics::{Counted, Rates, Totals, WorkerCounters};
+use crate::user_quotas::UserQuotas;
 
 /// The worker that accepts connections, for all.
 const ACCEPTING_WORKER: usize = 0;
@@ -53,13 +53,13 @@ pub struct Shared {
     /// The connections through shared memory.
     pub lanes: Lanes,
     /// Memory of lanes, uploads and pin tables whose pages are being brought.
-    pub sealings: Arc<Sealings>,
+    pub page_population: Arc<PagePopulation>,
     /// Held while upload memory is made: of two at a time the second sees the first.
     pub making_upload: Mutex<()>,
     /// What the users of shared memory have of what there is.
-    pub shares: Arc<Shares>,
+    pub quotas: Arc<UserQuotas>,
     /// Descriptors on their way to other processes.
-    pub outbound: Outbound,
+    pub in_flight: DescriptorsInFlight,
     /// Closes what may take long to close.
     pub closer: Arc<dyn Closer>,
     /// The TCP listeners.
@@ -89,7 +89,7 @@ pub struct Shared {
     /// Rates over the last seconds.
     pub rates: Rates,
     /// Wakes the service thread.
-    pub bell: Arc<Bell>,
+    pub service_waker: Arc<ServiceWaker>,
     /// Reasons to look at all connections each second: those whose replies the kernel did not
     /// take at once, and an acceptor that pauses.
     pub pending_checks: AtomicUsize,
@@ -169,16 +169,16 @@ impl Shared {
         }
         let mailboxes: io::Result<Box<[Arc<Mailbox>]>> =
             (0..worker_count).map(|_| Mailbox::new().map(Arc::new)).collect();
-        let shares = Arc::new(Shares::of_system());
+        let quotas = Arc::new(UserQuotas::of_system());
         let shared = Shared {
             segments,
             attachments: Arc::default(),
             lanes: Lanes::default(),
-            sealings: Arc::default(),
+            page_population: Arc::default(),
             making_upload: Mutex::default(),
-            outbound: Outbound::new(Arc::clone(&shares)),
-            shares,
-            closer: Arc::new(Closings::default()),
+            in_flight: DescriptorsInFlight::new(Arc::clone(&quotas)),
+            quotas,
+            closer: Arc::new(DescriptorCloser::default()),
             listeners: Listeners::default(),
             clients: Registry::default(),
             pause: ClientPause::default(),
@@ -193,7 +193,7 @@ impl Shared {
             slow_log: SlowLog::default(),
             latency: LatencyMonitor::default(),
             rates: Rates::default(),
-            bell: Arc::default(),
+            service_waker: Arc::default(),
             pending_checks: AtomicUsize::new(0),
             next_worker: AtomicUsize::new(0),
             shutdown: Shutdown::new().map_err(|error| format!("no descriptor: {error}"))?,
@@ -254,15 +254,15 @@ impl Shared {
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         // SYNC POINT: settings before their version. Pairs with the load in `settings_version`.
         self.settings_version.fetch_add(1, Ordering::Release);
-        self.bell.ring();
+        self.service_waker.wake();
         Ok(())
     }
 
     /// Does what can fail for `next` to take the place of `current`: all of it, or nothing.
     fn prepared(&self, current: &Config, next: &mut Config) -> Result<Settings, ConfigError> {
         let (before, settings) = (current.settings(), next.settings());
-        let wanted = limits::descriptors_wanted(&settings);
-        let most = limits::clients_within(raise_descriptor_limit(wanted), &settings);
+        let wanted = descriptor_limits::descriptors_wanted(&settings);
+        let most = descriptor_limits::clients_within(raise_descriptor_limit(wanted), &settings);
         if most < settings.network.max_clients {
             return Err(refused(
                 Network::max_clients(),
@@ -344,13 +344,14 @@ impl Shared {
         let keyspace = self.keyspace();
         keyspace.arena().allow_readers(settings.sharing.allows_reads);
         let descriptor_count = descriptor_limit();
-        self.segments.reserve_descriptors(limits::memory_descriptors(descriptor_count, settings));
-        for (resource, limit) in limits::shares(descriptor_count, settings) {
-            self.shares.limit(resource, limit);
+        self.segments
+            .reserve_descriptors(descriptor_limits::memory_descriptors(descriptor_count, settings));
+        for (resource, limit) in descriptor_limits::quotas(descriptor_count, settings) {
+            self.quotas.limit(resource, limit);
         }
         self.attachments.limit_views(settings, keyspace.arena());
         self.log.set_level(settings.log.level);
-        crash::follow(settings);
+        crash_report::follow(settings);
         self.timing.set(report_threshold_ns(settings), settings.latency.is_tracked);
     }
 
@@ -412,15 +413,15 @@ impl Shared {
             return Err(ShutdownError::Begun);
         }
         self.post_all(|| Message::CheckShutdown);
-        self.bell.ring();
+        self.service_waker.wake();
         Ok(())
     }
 
     /// Ends the clients of `ids` for the reason `end`, and returns how many of them there were.
-    pub fn end_clients(&self, ids: &[u64], end: End) -> usize {
+    pub fn end_clients(&self, ids: &[u64], reason: CloseReason) -> usize {
         let records = ids.iter().filter_map(|&id| Some((id, self.clients.end(id)?)));
         let tell = |(id, record): (u64, Arc<ClientRecord>)| {
-            self.mailboxes[record.worker()].post(Message::End(id, end));
+            self.mailboxes[record.worker()].post(Message::Close(id, reason));
         };
         records.map(tell).count()
     }

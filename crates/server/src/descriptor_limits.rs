@@ -2,8 +2,8 @@
 
 use crate::attach::{SESSION_DESCRIPTORS, SESSIONS_MAX};
 use crate::config::Settings;
-use crate::lanes::LANE_DESCRIPTORS;
-use crate::shares::{Limit, Resource};
+use crate::lane_lifecycle::LANE_DESCRIPTORS;
+use crate::user_quotas::{Limit, Resource};
 
 /// Descriptors for the log, listeners, pollers, and for passing some on.
 const RESERVED_DESCRIPTORS: u64 = 64;
@@ -35,7 +35,7 @@ pub fn memory_descriptors(descriptor_count: u64, settings: &Settings) -> usize {
 
 /// Returns how much there is of what users share, where the process may have `descriptor_count`
 /// descriptors.
-pub fn shares(descriptor_count: u64, settings: &Settings) -> [(Resource, Limit); 5] {
+pub fn quotas(descriptor_count: u64, settings: &Settings) -> [(Resource, Limit); 5] {
     let max_clients = u64::from(settings.network.max_clients);
     let of_memory = memory_descriptors(descriptor_count, settings) as u64;
     let others = max_clients + of_memory + RESERVED_DESCRIPTORS;
@@ -71,7 +71,7 @@ fn reserve(settings: &Settings) -> u64 {
 /// Returns how many segments the memory may have.
 fn memory_segments(settings: &Settings) -> u64 {
     let memory = match settings.memory.max_bytes {
-        0 => crate::info::system_memory_bytes(),
+        0 => crate::info_text::system_memory_bytes(),
         bytes => bytes,
     };
     memory / settings.derived.segment_bytes
@@ -103,12 +103,12 @@ mod tests {
         (settings.network.max_clients, settings.sharing.lanes_max) = (1000, 1024);
         (settings.memory.max_bytes, settings.derived.segment_bytes) = (64 << 20, 1 << 20);
         let totals =
-            |descriptor_count| shares(descriptor_count, &settings).map(|(_, limit)| limit.total);
+            |descriptor_count| quotas(descriptor_count, &settings).map(|(_, limit)| limit.total);
         assert_eq!(memory_descriptors(8000, &settings), 64);
         assert_eq!(totals(8000), [1024, 500, 16 << 20, 8000 - 1000 - 64 - 64, 4000]);
         assert_eq!(memory_descriptors(400, &settings), 50);
         assert_eq!(totals(400), [1024, 500, 16 << 20, 50, 200]);
         (settings.memory.max_bytes, settings.sharing.lane_total_max) = (0, 0);
-        assert_eq!(shares(8000, &settings)[2].1.total, LANE_BYTES_UNLIMITED);
+        assert_eq!(quotas(8000, &settings)[2].1.total, LANE_BYTES_UNLIMITED);
     }
 }

@@ -1,6 +1,6 @@
 //! A table whose entries keep their place, named by tokens that are never used twice.
 
-/// Names an entry of a slab: its place, and which of the entries that the place has held.
+/// Names an entry of a table: its place, and which of the entries that the place has held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     index: u32,
@@ -29,7 +29,7 @@ impl Token {
 }
 
 /// A table of entries.
-pub struct Slab<T> {
+pub struct TokenTable<T> {
     places: Vec<Place<T>>,
     free: Vec<u32>,
 }
@@ -40,13 +40,13 @@ struct Place<T> {
     entry: Option<Box<T>>,
 }
 
-impl<T> Default for Slab<T> {
-    fn default() -> Slab<T> {
-        Slab { places: Vec::new(), free: Vec::new() }
+impl<T> Default for TokenTable<T> {
+    fn default() -> TokenTable<T> {
+        TokenTable { places: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T> Slab<T> {
+impl<T> TokenTable<T> {
     /// Adds `entry` and returns its token.
     pub fn insert(&mut self, entry: T) -> Token {
         let index = self.free.pop().unwrap_or_else(|| {
@@ -97,15 +97,15 @@ mod tests {
 
     #[test]
     fn token_of_a_removed_entry_never_names_another() {
-        let mut slab = Slab::default();
-        let first = slab.insert("first");
+        let mut table = TokenTable::default();
+        let first = table.insert("first");
         assert_eq!(Token::from_bits(first.to_bits()), (first, false));
         assert_eq!(Token::from_bits(first.to_process_bits()), (first, true));
-        assert_eq!(slab.remove(first).as_deref(), Some(&"first"));
-        let second = slab.insert("second");
-        assert!(slab.get_mut(first).is_none());
-        assert!(slab.remove(first).is_none());
-        assert_eq!(slab.get_mut(second), Some(&mut "second"));
-        assert_eq!(slab.tokens(), [second]);
+        assert_eq!(table.remove(first).as_deref(), Some(&"first"));
+        let second = table.insert("second");
+        assert!(table.get_mut(first).is_none());
+        assert!(table.remove(first).is_none());
+        assert_eq!(table.get_mut(second), Some(&mut "second"));
+        assert_eq!(table.tokens(), [second]);
     }
 }

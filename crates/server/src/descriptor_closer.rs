@@ -20,7 +20,7 @@ const THREADS_MAX: usize = 64;
 
 /// What waits to be closed.
 #[derive(Debug, Default)]
-pub struct Closings {
+pub struct DescriptorCloser {
     shared: Arc<Work>,
 }
 
@@ -39,7 +39,7 @@ struct State {
     idle: usize,
 }
 
-impl Closer for Closings {
+impl Closer for DescriptorCloser {
     fn close(&self, descriptors: Vec<OwnedFd>) {
         let mut state = self.shared.state();
         state.waiting.extend(descriptors);
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn all_that_is_handed_over_is_closed() {
-        let closings = Closings::default();
+        let closings = DescriptorCloser::default();
         let (readers, writers): (Vec<_>, Vec<_>) = (0..5).map(|_| pipe().unwrap()).unzip();
         let mut writers = writers.into_iter().map(OwnedFd::from);
         closings.close(writers.by_ref().take(3).collect());

@@ -6,8 +6,8 @@
 //! parent's process, by SHM CLOSE, as any client does (QUIT, a limit), or when the client writes
 //! what no client writes.
 //!
-//! *Not here*: the memory (`ring::lane`), when its pages are populated (`sealings.rs`), how it is
-//! served (`transport/lane.rs`).
+//! *Not here*: the memory (`ring::lane`), when its pages are populated (`page_population.rs`), how
+//! it is served (`transport/lane.rs`).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,13 +19,13 @@ use sys::descriptors::SharedDescriptor;
 use sys::poll::Waker;
 use sys::socket::Peer;
 
-use crate::connection::End;
+use crate::connection::CloseReason;
 use crate::mailbox::Message;
-use crate::sealings;
-use crate::shared::Shared;
-use crate::shares::{Resource, Share};
+use crate::page_population;
+use crate::server_state::Shared;
 use crate::transport::Pending;
 use crate::transport::lane::PendingLane;
+use crate::user_quotas::{QuotaGrant, Resource};
 
 /// Lanes of one session: further threads of its process have sockets.
 const LANES_PER_SESSION_MAX: usize = 256;
@@ -51,17 +51,17 @@ struct State {
 struct Lane {
     /// Its memory in bytes. Until a worker serves it they are counted here, then as the client's.
     bytes: u64,
-    stage: Stage,
+    state: LaneState,
     /// What its user has of the lanes, of their memory, and of the descriptors kept for them.
-    _shares: [Share; 3],
+    _quotas: [QuotaGrant; 3],
 }
 
-enum Stage {
+enum LaneState {
     /// The client has not mapped it yet.
     Offered(Box<PendingLane>),
     /// Its pages are being populated. One that ends meanwhile counts until that is done, which a
     /// client can delay for as long as it likes.
-    Sealing {
+    Populating {
         /// It has been ended.
         is_over: bool,
     },
@@ -108,20 +108,20 @@ impl Shared {
     ) -> Result<LaneOffer, MemoryRefusal> {
         let peer = self.clients.peer(parent).ok_or(MemoryRefusal::NotUnix)?;
         let shape = LaneShape::new(request_bytes, reply_bytes).ok_or(MemoryRefusal::RingSize)?;
-        if self.outbound.has_any(parent) {
+        if self.in_flight.has_any(parent) {
             return Err(MemoryRefusal::Unsent);
         }
         if !self.lanes.state().has_room(parent) {
             return Err(MemoryRefusal::TooManyLanes);
         }
-        let (owner, bytes) = (self.shares.owner(peer.user_id), shape.memory_bytes());
-        let take = |resource, amount| self.shares.take(resource, owner, amount);
-        let _shares = [
+        let (owner, bytes) = (self.quotas.owner(peer.user_id), shape.memory_bytes());
+        let take = |resource, amount| self.quotas.take(resource, owner, amount);
+        let _quotas = [
             take(Resource::Lanes, 1).ok_or(MemoryRefusal::TooManyLanes)?,
             take(Resource::LaneBytes, bytes).ok_or(MemoryRefusal::TooManyLanes)?,
             take(Resource::Descriptors, KEPT_DESCRIPTORS).ok_or(MemoryRefusal::Descriptors)?,
         ];
-        let way = self.outbound.admit(parent, owner, LANE_DESCRIPTORS)?;
+        let way = self.in_flight.admit(parent, owner, LANE_DESCRIPTORS)?;
         self.reserve_for_request(bytes)?;
         let address = self.clients.address(parent).unwrap_or_default();
         let id = self.clients.next_id();
@@ -133,10 +133,10 @@ impl Shared {
             return Err(MemoryRefusal::TooManyClients);
         }
         self.runtime.note_client_bytes(bytes as isize);
-        let stage = Stage::Offered(Box::new(lane));
-        state.lanes.insert((parent, id), Lane { bytes, stage, _shares });
+        let lane_state = LaneState::Offered(Box::new(lane));
+        state.lanes.insert((parent, id), Lane { bytes, state: lane_state, _quotas });
         drop(state);
-        self.outbound.send(parent, descriptors, way);
+        self.in_flight.send(parent, descriptors, way);
         Ok(LaneOffer { lane: id, descriptor_count: LANE_DESCRIPTORS })
     }
 
@@ -145,13 +145,14 @@ impl Shared {
     pub(crate) fn serve_lane(&self, parent: u64, id: u64) -> Result<(), MemoryRefusal> {
         let mut state = self.lanes.state();
         let lane = state.lanes.get_mut(&(parent, id)).ok_or(MemoryRefusal::NoLane)?;
-        let Stage::Offered(offered) = &lane.stage else { return Err(MemoryRefusal::Sealed) };
+        let LaneState::Offered(offered) = &lane.state else { return Err(MemoryRefusal::Sealed) };
         offered.end.memory().check_closed().map_err(|_| MemoryRefusal::NotClosed)?;
-        let stage = std::mem::replace(&mut lane.stage, Stage::Sealing { is_over: false });
-        let Stage::Offered(mut lane) = stage else { unreachable!("it was one just now") };
+        let lane_state =
+            std::mem::replace(&mut lane.state, LaneState::Populating { is_over: false });
+        let LaneState::Offered(mut lane) = lane_state else { unreachable!("it was one just now") };
         drop(state);
-        let owner = self.shares.owner(lane.peer.user_id);
-        let maker = sealings::Maker { session: parent, owner };
+        let owner = self.quotas.owner(lane.peer.user_id);
+        let maker = page_population::Maker { session: parent, owner };
         let mailbox = Arc::clone(&self.mailboxes[self.next_worker()]);
         let seal = move |is_wanted| {
             if is_wanted {
@@ -160,7 +161,7 @@ impl Shared {
             // Where it is not wanted, it is over, as the worker will find.
             mailbox.post(Message::Serve(Pending::Lane(lane)));
         };
-        let begun = self.sealings.begin(maker, seal);
+        let begun = self.page_population.begin(maker, seal);
         Ok(begun.inspect_err(|_| self.give_up_lane(parent, id))?)
     }
 
@@ -169,12 +170,12 @@ impl Shared {
     pub(crate) fn begin_lane(&self, parent: u64, id: u64, worker: usize) -> bool {
         let mut state = self.lanes.state();
         let Some(lane) = state.lanes.get_mut(&(parent, id)) else { return false };
-        if matches!(lane.stage, Stage::Sealing { is_over: true }) {
+        if matches!(lane.state, LaneState::Populating { is_over: true }) {
             drop(state);
             self.give_up_lane(parent, id);
             return false;
         }
-        lane.stage = Stage::Served(worker);
+        lane.state = LaneState::Served(worker);
         self.runtime.note_client_bytes(-(lane.bytes as isize));
         true
     }
@@ -192,14 +193,14 @@ impl Shared {
     pub(crate) fn end_lane(&self, parent: u64, id: u64) -> Result<(), MemoryRefusal> {
         let mut state = self.lanes.state();
         let lane = state.lanes.get_mut(&(parent, id)).ok_or(MemoryRefusal::NoLane)?;
-        match &mut lane.stage {
-            Stage::Offered(_) => {
+        match &mut lane.state {
+            LaneState::Offered(_) => {
                 drop(state);
                 self.give_up_lane(parent, id);
             }
-            Stage::Sealing { is_over } => *is_over = true,
-            Stage::Served(worker) => {
-                self.mailboxes[*worker].post(Message::End(id, End::LaneEnded));
+            LaneState::Populating { is_over } => *is_over = true,
+            LaneState::Served(worker) => {
+                self.mailboxes[*worker].post(Message::Close(id, CloseReason::LaneEnded));
             }
         }
         Ok(())

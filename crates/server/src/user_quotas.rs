@@ -5,7 +5,7 @@
 //! (`docs/decisions/0010-descriptor-shares.md`). A user is a user id; the subordinate ids that
 //! /etc/subuid gives to one name count as one.
 //!
-//! *Not here*: how much there is (`limits.rs`, the options).
+//! *Not here*: how much there is (`descriptor_limits.rs`, the options).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,7 +27,7 @@ pub enum Resource {
 
 /// Whose share something counts towards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Owner {
+pub enum QuotaOwner {
     /// A user of this id.
     User(u32),
     /// All users whose ids are of the range that begins here.
@@ -36,7 +36,7 @@ pub enum Owner {
 
 /// What is taken, by whom, and how much there is.
 #[derive(Debug, Default)]
-pub struct Shares {
+pub struct UserQuotas {
     pools: Mutex<BTreeMap<Resource, Pool>>,
     subordinates: SubordinateIds,
 }
@@ -62,26 +62,26 @@ impl Limit {
 struct Pool {
     limit: Limit,
     taken: u64,
-    owners: BTreeMap<Owner, u64>,
+    owners: BTreeMap<QuotaOwner, u64>,
 }
 
 /// A part of a resource, given back when dropped.
 #[derive(Debug)]
-pub struct Share {
-    shares: Arc<Shares>,
+pub struct QuotaGrant {
+    quotas: Arc<UserQuotas>,
     resource: Resource,
-    owner: Owner,
+    owner: QuotaOwner,
     amount: u64,
 }
 
-impl Shares {
+impl UserQuotas {
     /// Returns shares of nothing, for users whose ids are as this system says.
-    pub fn of_system() -> Shares {
-        Shares { pools: Mutex::default(), subordinates: SubordinateIds::of_system() }
+    pub fn of_system() -> UserQuotas {
+        UserQuotas { pools: Mutex::default(), subordinates: SubordinateIds::of_system() }
     }
 
     /// Returns whose share what `user` takes counts towards.
-    pub fn owner(&self, user: u32) -> Owner {
+    pub fn owner(&self, user: u32) -> QuotaOwner {
         self.subordinates.owner(user)
     }
 
@@ -93,11 +93,11 @@ impl Shares {
     /// Takes `amount` of `resource` for `owner`; none where he would have more of it than would be
     /// left, or than one owner may.
     pub fn take(
-        self: &Arc<Shares>,
+        self: &Arc<UserQuotas>,
         resource: Resource,
-        owner: Owner,
+        owner: QuotaOwner,
         amount: u64,
-    ) -> Option<Share> {
+    ) -> Option<QuotaGrant> {
         let mut pools = self.pools();
         let pool = pools.entry(resource).or_default();
         let own = pool.owners.get(&owner).copied().unwrap_or(0).saturating_add(amount);
@@ -110,20 +110,20 @@ impl Shares {
         if own > 0 {
             pool.owners.insert(owner, own);
         }
-        Some(Share { shares: Arc::clone(self), resource, owner, amount })
+        Some(QuotaGrant { quotas: Arc::clone(self), resource, owner, amount })
     }
 
     fn pools(&self) -> MutexGuard<'_, BTreeMap<Resource, Pool>> {
-        self.pools.lock().expect("no holder of the shares panics")
+        self.pools.lock().expect("no holder of the quotas panics")
     }
 }
 
-impl Drop for Share {
+impl Drop for QuotaGrant {
     fn drop(&mut self) {
         if self.amount == 0 {
             return;
         }
-        let mut pools = self.shares.pools();
+        let mut pools = self.quotas.pools();
         let pool = pools.get_mut(&self.resource).expect("some of it is taken");
         pool.taken -= self.amount;
         let own = pool.owners.get_mut(&self.owner).expect("its owner has some");
@@ -158,10 +158,13 @@ impl SubordinateIds {
     }
 
     /// Returns whose share what `user` takes counts towards.
-    pub fn owner(&self, user: u32) -> Owner {
+    pub fn owner(&self, user: u32) -> QuotaOwner {
         let is_in =
             |&&(first, count): &&(u32, u32)| (first..first.saturating_add(count)).contains(&user);
-        self.0.iter().find(is_in).map_or(Owner::User(user), |&(first, _)| Owner::Range(first))
+        self.0
+            .iter()
+            .find(is_in)
+            .map_or(QuotaOwner::User(user), |&(first, _)| QuotaOwner::Range(first))
     }
 }
 
@@ -169,35 +172,35 @@ impl SubordinateIds {
 mod tests {
     use super::*;
 
-    const A: Owner = Owner::User(1);
-    const B: Owner = Owner::User(2);
+    const A: QuotaOwner = QuotaOwner::User(1);
+    const B: QuotaOwner = QuotaOwner::User(2);
 
     #[test]
     fn nobody_gets_more_than_he_leaves_and_what_is_given_back_is_there_again() {
-        let shares = Arc::new(Shares::default());
-        let take = |owner, amount| shares.take(Resource::Lanes, owner, amount);
+        let quotas = Arc::new(UserQuotas::default());
+        let take = |owner, amount| quotas.take(Resource::Lanes, owner, amount);
         assert!(take(A, 1).is_none(), "there is nothing yet");
-        shares.limit(Resource::Lanes, Limit::total(16));
-        let mut kept: Vec<Share> = (0..8).map(|_| take(A, 1).unwrap()).collect();
+        quotas.limit(Resource::Lanes, Limit::total(16));
+        let mut kept: Vec<QuotaGrant> = (0..8).map(|_| take(A, 1).unwrap()).collect();
         assert!(take(A, 1).is_none(), "half is for others");
         kept.push(take(B, 4).unwrap());
         assert!(take(B, 1).is_none(), "as many are left as he has");
-        assert!(take(Owner::Range(1), 2).is_some() && take(Owner::Range(1), 3).is_none());
-        assert_eq!(shares.pools()[&Resource::Lanes].taken, 12);
+        assert!(take(QuotaOwner::Range(1), 2).is_some() && take(QuotaOwner::Range(1), 3).is_none());
+        assert_eq!(quotas.pools()[&Resource::Lanes].taken, 12);
         kept.pop();
         assert!(take(B, 5).is_none() && take(B, 4).is_some());
         drop(kept);
         assert!(take(A, 9).is_none() && take(A, 8).is_some() && take(A, 0).is_some());
-        shares.limit(Resource::Lanes, Limit::total(1));
+        quotas.limit(Resource::Lanes, Limit::total(1));
         assert!(take(A, 1).is_some() && take(A, 2).is_none(), "who comes gets the last");
-        assert!(shares.pools().values().all(|pool| pool.owners.is_empty() && pool.taken == 0));
+        assert!(quotas.pools().values().all(|pool| pool.owners.is_empty() && pool.taken == 0));
     }
 
     #[test]
     fn one_owner_has_a_bound_of_his_own_where_there_is_plenty() {
-        let shares = Arc::new(Shares::default());
-        shares.limit(Resource::Sessions, Limit { total: 100, of_owner: 2 });
-        let take = |owner| shares.take(Resource::Sessions, owner, 1);
+        let quotas = Arc::new(UserQuotas::default());
+        quotas.limit(Resource::Sessions, Limit { total: 100, of_owner: 2 });
+        let take = |owner| quotas.take(Resource::Sessions, owner, 1);
         let _kept = [take(A).unwrap(), take(A).unwrap(), take(B).unwrap()];
         assert!(take(A).is_none() && take(B).is_some());
     }
@@ -205,10 +208,10 @@ mod tests {
     #[test]
     fn subordinate_ids_of_one_range_are_one_owner() {
         let ids = SubordinateIds::parse("ann:100000:65536\n# a note\nbob:165536:65536\nbad:x:1\n");
-        assert_eq!(ids.owner(1000), Owner::User(1000));
-        assert_eq!(ids.owner(100_000), Owner::Range(100_000));
-        assert_eq!(ids.owner(165_535), Owner::Range(100_000));
-        assert_eq!(ids.owner(165_536), Owner::Range(165_536));
-        assert_eq!(ids.owner(231_072), Owner::User(231_072));
+        assert_eq!(ids.owner(1000), QuotaOwner::User(1000));
+        assert_eq!(ids.owner(100_000), QuotaOwner::Range(100_000));
+        assert_eq!(ids.owner(165_535), QuotaOwner::Range(100_000));
+        assert_eq!(ids.owner(165_536), QuotaOwner::Range(165_536));
+        assert_eq!(ids.owner(231_072), QuotaOwner::User(231_072));
     }
 }
