@@ -4,14 +4,14 @@
 //! what is left of an unfinished request is kept here, and replies that the kernel did not take.
 //!
 //! *Not here*: how a connection waits for something else than its peer (`connection/waiting.rs`),
-//! how a long value comes straight into its place (`connection/incoming.rs`), how replies leave
-//! (`connection/output.rs`), what memory it takes (`connection/memory.rs`) and what others see of
-//! it (`connection/shown.rs`).
+//! how a long value comes straight into its place (`connection/direct_receive.rs`), how replies
+//! leave (`connection/output.rs`), what memory it takes (`connection/memory.rs`) and what others
+//! see of it (`connection/reported_state.rs`).
 
-mod incoming;
+mod direct_receive;
 mod memory;
 mod output;
-mod shown;
+mod reported_state;
 mod waiting;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -33,8 +33,8 @@ use crate::statistics::WorkerCounters;
 use crate::transport::{AnyTransport, TransportEnd};
 use crate::wait_claim::WaitReason;
 
-use incoming::{HEAD_BYTES, Incoming};
-use shown::Shown;
+use direct_receive::{DirectReceive, HEAD_BYTES};
+use reported_state::ReportedState;
 
 /// Input before authentication, in bytes.
 const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
@@ -140,9 +140,9 @@ pub struct Connection {
     input: Vec<u8>,
     input_start: usize,
     /// A value that is not part of the input: it is received where it stays.
-    incoming: Incoming,
+    direct_receive: DirectReceive,
     /// What is known of the bytes that are still to come.
-    expects: Expects,
+    input_state: InputState,
     /// Replies that are not sent yet.
     output: Output,
     /// When the unsent output went above the soft limit.
@@ -169,12 +169,12 @@ pub struct Connection {
     /// The worker's poller tells when the process ends.
     is_process_watched: bool,
     record: Arc<ClientRecord>,
-    shown: Shown,
+    reported: ReportedState,
 }
 
 /// What a connection's input holds and what it lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Expects {
+struct InputState {
     /// The input kept may hold complete requests: the last turn ended before them.
     has_requests: bool,
     /// The last receive filled its room: the kernel may hold more, and does not tell again.
@@ -185,8 +185,8 @@ struct Expects {
     wanted_bytes: usize,
 }
 
-const NOTHING_EXPECTED: Expects =
-    Expects { has_requests: false, may_receive: false, end: false, wanted_bytes: 1 };
+const NO_INPUT: InputState =
+    InputState { has_requests: false, may_receive: false, end: false, wanted_bytes: 1 };
 
 impl Connection {
     /// Returns a connection that has received nothing yet.
@@ -196,15 +196,15 @@ impl Connection {
         record: Arc<ClientRecord>,
     ) -> Connection {
         session.attendance = Some(record.clone());
-        let shown = Shown::of(&session, 0, false);
+        let reported = ReportedState::of(&session, 0, false);
         Connection {
             transport,
             session,
             decoder: Decoder::new(),
             input: Vec::new(),
             input_start: 0,
-            incoming: Incoming::default(),
-            expects: NOTHING_EXPECTED,
+            direct_receive: DirectReceive::default(),
+            input_state: NO_INPUT,
             output: Output::default(),
             over_soft_since: None,
             is_closing: false,
@@ -218,19 +218,19 @@ impl Connection {
             process: None,
             is_process_watched: false,
             record,
-            shown,
+            reported,
         }
     }
 
     /// Notes that the kernel holds input: the turn that is due receives it.
     pub fn expect_input(&mut self) {
-        self.expects.may_receive = true;
+        self.input_state.may_receive = true;
     }
 
     /// Notes that the peer has closed: a receive will tell, after the bytes before it.
     pub fn expect_end(&mut self) {
-        self.expects.may_receive = true;
-        self.expects.end = true;
+        self.input_state.may_receive = true;
+        self.input_state.end = true;
     }
 
     /// Executes what is there or receives once, as far as one turn goes.
@@ -250,9 +250,9 @@ impl Connection {
             // has perhaps a reply to receive when he asks for further ones.
             self.has_unreceived = context.shared.in_flight.has_any(self.id());
         }
-        let served = if self.expects.has_requests {
+        let served = if self.input_state.has_requests {
             self.execute_input(context)
-        } else if self.incoming.is_partial() {
+        } else if self.direct_receive.is_partial() {
             self.receive_value(context)
         } else if self.input.is_empty() {
             self.receive_in_place(context)
@@ -267,21 +267,23 @@ impl Connection {
         match served {
             Err(end) => Turn::Ended(end),
             Ok(()) if self.is_closing => Turn::Waits,
-            Ok(()) if self.expects.has_requests || self.expects.may_receive => Turn::HasMore,
+            Ok(()) if self.input_state.has_requests || self.input_state.may_receive => {
+                Turn::HasMore
+            }
             Ok(()) => Turn::Waits,
         }
     }
 
     /// Receives into the worker's buffer and executes there; keeps only what is unfinished.
     fn receive_in_place(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), CloseReason> {
-        let most = match self.incoming.is_likely() && self.transport.receives_head_first() {
+        let most = match self.direct_receive.is_likely() && self.transport.receives_head_first() {
             true => HEAD_BYTES,
             false => context.receive.len(),
         };
         let count = self.transport.receive(&mut context.receive[..most], context.counters)?;
         count_received(count, context);
         let is_full = count == most;
-        self.expects.may_receive = self.expects.end || is_full;
+        self.input_state.may_receive = self.input_state.end || is_full;
         if count == 0 {
             return Ok(());
         }
@@ -294,13 +296,13 @@ impl Connection {
             && !self.is_closing
         {
             let rest = &receive[consumed..count];
-            let kept = self.divert(rest, context);
+            let kept = self.receive_directly(rest, context);
             self.input = context.buffers.take();
             self.input.extend_from_slice(&rest[..kept]);
         }
         context.receive = receive;
         executed?;
-        self.incoming.note_first(is_full);
+        self.direct_receive.note_first(is_full);
         self.check_input(context)
     }
 
@@ -311,14 +313,14 @@ impl Connection {
         // Room grows with what has come, so that a peer has to send the bytes that it announced
         // before memory is set aside for them.
         let most = self.input.len().clamp(ROOM_BYTES_MAX, ROOM_BYTES_GROWN_MAX);
-        let room = self.expects.wanted_bytes.clamp(ROOM_BYTES_MIN, most);
+        let room = self.input_state.wanted_bytes.clamp(ROOM_BYTES_MIN, most);
         if self.input.capacity() - self.input.len() < room {
             self.input.reserve_exact(room);
         }
         let count = self.transport.receive_appending(&mut self.input, context.counters)?;
         count_received(count, context);
         let is_full = self.input.len() == self.input.capacity();
-        self.expects.may_receive = self.expects.end || is_full;
+        self.input_state.may_receive = self.input_state.end || is_full;
         if count == 0 { Ok(()) } else { self.execute_input(context) }
     }
 
@@ -336,7 +338,7 @@ impl Connection {
             context.buffers.give(input);
             return self.check_input(context);
         }
-        let length = start + self.divert(&input[start..], context);
+        let length = start + self.receive_directly(&input[start..], context);
         if length < input.len() {
             input.truncate(length);
             // What has gone to its own place does not come back here.
@@ -359,14 +361,14 @@ impl Connection {
             let Decoded { consumed: count, next } = self.decode(rest, context);
             consumed += count;
             if count > 0 {
-                self.incoming.note_consumed();
+                self.direct_receive.note_consumed();
             }
             self.execute_batch(rest, context)?;
             if self.is_closing {
                 break;
             }
             match next {
-                Next::Full if consumed < buffer.len() => self.expects.has_requests = true,
+                Next::Full if consumed < buffer.len() => self.input_state.has_requests = true,
                 Next::Full => {
                     self.expect(1);
                     break;
@@ -401,7 +403,7 @@ impl Connection {
             self.output.reply(self.session.state.protocol).error(text);
         }
         self.is_closing = true;
-        self.incoming = Incoming::default();
+        self.direct_receive = DirectReceive::default();
     }
 
     /// Executes the requests of the context's batch, which were decoded from `buffer`.
@@ -411,7 +413,7 @@ impl Connection {
         context: &mut WorkerContext<'_, '_>,
     ) -> Result<(), CloseReason> {
         self.check_share(context)?;
-        match self.incoming.is_there() && context.batch.has_aside() {
+        match self.direct_receive.is_there() && context.batch.has_aside() {
             true => self.execute_received(buffer, context),
             false => self.execute_requests(buffer, &[], context),
         }
@@ -495,8 +497,8 @@ impl Connection {
 
     /// No complete request is left, and the next one needs `bytes` more at least.
     fn expect(&mut self, bytes: usize) {
-        self.expects.has_requests = false;
-        self.expects.wanted_bytes = bytes;
+        self.input_state.has_requests = false;
+        self.input_state.wanted_bytes = bytes;
     }
 
     fn decode(&mut self, buffer: &mut [u8], context: &mut WorkerContext<'_, '_>) -> Decoded {
@@ -514,7 +516,7 @@ impl Connection {
     /// Closes the connection once its replies are sent.
     pub fn close_after_replies(&mut self) {
         self.is_closing = true;
-        self.expects.has_requests = false;
+        self.input_state.has_requests = false;
     }
 
     /// Returns why the connection should be closed at `now`, if it should.
@@ -585,7 +587,7 @@ impl Connection {
     /// Returns the bytes received that no request has consumed.
     #[inline]
     fn kept_bytes(&self) -> usize {
-        self.input.len() - self.input_start + self.incoming.filled_bytes()
+        self.input.len() - self.input_start + self.direct_receive.filled_bytes()
     }
 
     fn check_input(&mut self, context: &WorkerContext<'_, '_>) -> Result<(), CloseReason> {

@@ -57,12 +57,12 @@ pub struct Mailbox {
 #[derive(Default)]
 struct Contents {
     messages: Vec<Message>,
-    shown: Shown,
+    shown: MonitorLines,
 }
 
 /// What monitors are to be shown.
 #[derive(Default)]
-pub struct Shown {
+pub struct MonitorLines {
     /// Lines, as they are sent.
     pub lines: Vec<u8>,
     /// There were more than a mailbox takes, and some are missing.
@@ -124,7 +124,7 @@ impl Mailbox {
     }
 
     /// Takes all messages, and what monitors are to be shown. For the worker alone.
-    pub fn take(&self) -> (Vec<Message>, Shown) {
+    pub fn take(&self) -> (Vec<Message>, MonitorLines) {
         // Cleared first: a message that comes now wakes again.
         self.waker.clear();
         let Contents { messages, shown } = std::mem::take(&mut *self.lock());

@@ -15,7 +15,7 @@ use crate::wait_claim::{WaitCounts, WaitMark};
 
 /// What others may know of one client. Its worker keeps it up to date.
 pub struct ClientRecord {
-    origin: Origin,
+    origin: ClientOrigin,
     /// When the client sent something last, in milliseconds since the Unix epoch.
     active_at: AtomicI64,
     output: OutputRecord,
@@ -162,7 +162,7 @@ impl fmt::Debug for ClientRecord {
 
 /// Where a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ClientOrigin {
     /// This process on this host, to which descriptors can be sent.
     Process(Peer),
     /// On this host.
@@ -214,7 +214,7 @@ impl Registry {
     pub fn add(
         &self,
         info: ClientInfo,
-        origin: Origin,
+        origin: ClientOrigin,
         worker: usize,
         now: UnixMs,
     ) -> Arc<ClientRecord> {
@@ -308,13 +308,13 @@ impl Registry {
 
     /// Returns whether client `id` is on this host.
     pub fn is_local(&self, id: u64) -> bool {
-        self.clients().get(&id).is_some_and(|record| record.origin != Origin::Remote)
+        self.clients().get(&id).is_some_and(|record| record.origin != ClientOrigin::Remote)
     }
 
     /// Returns the process of client `id`, if descriptors can be sent to it.
     pub fn peer(&self, id: u64) -> Option<Peer> {
         match self.clients().get(&id)?.origin {
-            Origin::Process(peer) => Some(peer),
+            ClientOrigin::Process(peer) => Some(peer),
             _ => None,
         }
     }
@@ -348,7 +348,7 @@ mod tests {
         let registry = Registry::default();
         for id in [registry.next_id(), registry.next_id()] {
             assert!(registry.enter(2));
-            let origin = if id == 1 { Origin::Local } else { Origin::Remote };
+            let origin = if id == 1 { ClientOrigin::Local } else { ClientOrigin::Remote };
             registry.add(ClientInfo { id, ..ClientInfo::default() }, origin, 0, UnixMs(1_000));
         }
         registry.clients().get(&2).unwrap().set_active(UnixMs(3_500));
@@ -368,7 +368,7 @@ mod tests {
         for (id, bytes) in [(1, 500), (2, 300), (3, 200), (4, 900)] {
             assert!(registry.enter(9));
             let info = ClientInfo { id, is_kept: id == 4, ..ClientInfo::default() };
-            registry.add(info, Origin::Local, 0, UnixMs(0)).set_memory(bytes - 100, 100);
+            registry.add(info, ClientOrigin::Local, 0, UnixMs(0)).set_memory(bytes - 100, 100);
         }
         assert_eq!(registry.surplus(1901), []);
         assert_eq!(registry.surplus(1900), [1]);
@@ -382,7 +382,7 @@ mod tests {
         assert!(registry.enter(1));
         let id = registry.next_id();
         let info = ClientInfo { id, ..ClientInfo::default() };
-        let record = registry.add(info, Origin::Local, 3, UnixMs(0));
+        let record = registry.add(info, ClientOrigin::Local, 3, UnixMs(0));
         record.wait().begin(WaitReason::Blocked, true, &registry.waits);
         assert!(registry.waits.all() == 1 && record.may_serve());
         assert_eq!(registry.end(id).map(|record| record.worker()), Some(3));

@@ -24,7 +24,7 @@ use sys::socket::Stream;
 
 use crate::config::Settings;
 use crate::listen::Listens;
-use crate::registry::Origin;
+use crate::registry::ClientOrigin;
 use crate::server_state::Shared;
 use crate::statistics::WorkerCounters;
 
@@ -161,7 +161,7 @@ pub struct Endpoint {
     /// The session of the connection that it was made on, and with which it ends.
     pub parent: Option<u64>,
     /// What may be known of the peer.
-    pub origin: Origin,
+    pub origin: ClientOrigin,
     /// CLIENT LIST shows it as that of a unix socket.
     pub is_unix: bool,
     /// The peer's address, as CLIENT LIST shows it.

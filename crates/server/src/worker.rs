@@ -29,7 +29,7 @@ use crate::transport::{Endpoint, OpenContext, Pending, TransportEnd};
 use messages::note_monitor;
 use polled::stay_awake;
 use polling::Polling;
-use waiting::{Place, Waiting};
+use waiting_connections::{WaitPlace, Waiting};
 
 /// Events of one wait, and so the connections served in one round beside those queued.
 const EVENTS_MAX: usize = 512;
@@ -101,7 +101,7 @@ struct Member {
     /// In `monitors`.
     is_monitor: bool,
     /// In `waiting`.
-    place: Place,
+    place: WaitPlace,
 }
 
 impl Member {
@@ -114,7 +114,7 @@ impl Member {
             polls: 0,
             awaits_room: false,
             is_monitor: false,
-            place: Place::Nowhere,
+            place: WaitPlace::Nowhere,
         }
     }
 }
@@ -138,7 +138,7 @@ macro_rules! context {
 mod messages;
 mod polled;
 pub mod polling;
-mod waiting;
+mod waiting_connections;
 
 impl<'s> Worker<'s> {
     /// Returns worker `index` of `shared`, with the acceptor if it is to have it.

@@ -39,7 +39,7 @@ impl Connection {
     /// Returns the bytes that count in the keyspace, and that nobody but this client is in the way
     /// of the end of.
     fn elsewhere_bytes(&self) -> usize {
-        let coming = self.incoming.value_bytes() + self.session.partial_copy_bytes();
+        let coming = self.direct_receive.value_bytes() + self.session.partial_copy_bytes();
         let registered = self.session.watch_bytes() + self.session.wait_bytes();
         self.output.referenced_bytes() + coming + registered
     }

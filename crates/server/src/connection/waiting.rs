@@ -35,7 +35,7 @@ impl Connection {
             self.input.clear();
             self.input_start = 0;
         }
-        self.expects.has_requests |= !self.held.is_empty() || self.failure.is_some();
+        self.input_state.has_requests |= !self.held.is_empty() || self.failure.is_some();
         if self.held.is_empty() {
             return;
         }
@@ -49,7 +49,7 @@ impl Connection {
 
     /// Returns how the turn of a connection that waits ends: as `turn`, unless its peer has gone.
     pub(super) fn waiting_turn(&mut self, turn: Turn) -> Turn {
-        if !self.expects.end {
+        if !self.input_state.end {
             return turn;
         }
         self.close_after_replies();

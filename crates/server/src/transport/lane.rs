@@ -20,7 +20,7 @@ use sys::socket::{Peer, Stream};
 
 use super::{Endpoint, OpenContext, Sent, Transport, TransportEnd};
 use crate::connection::CloseReason;
-use crate::registry::Origin;
+use crate::registry::ClientOrigin;
 use crate::server_state::Shared;
 use crate::statistics::WorkerCounters;
 
@@ -83,7 +83,7 @@ impl Transport for Lane {
         let endpoint = Endpoint {
             id,
             parent: Some(parent),
-            origin: Origin::Local,
+            origin: ClientOrigin::Local,
             is_unix: true,
             local_address: address.clone(),
             address,
@@ -177,7 +177,7 @@ impl Transport for Lane {
     }
 
     fn set_busy_poll_limit(&self, limit: Duration) {
-        self.0.end.set_look_limit(limit);
+        self.0.end.set_spin_limit(limit);
     }
 
     fn forget(&self, id: u64, poller: &Poller, shared: &Shared) {

@@ -10,7 +10,7 @@ use sys::descriptors::SharedDescriptor;
 use sys::poll::{Poller, Waker};
 
 use super::{Endpoint, OpenContext, Sent, Transport, TransportEnd};
-use crate::registry::Origin;
+use crate::registry::ClientOrigin;
 use crate::server_state::Shared;
 use crate::statistics::WorkerCounters;
 
@@ -50,7 +50,7 @@ impl Transport for Memory {
         let endpoint = Endpoint {
             id: context.shared.clients.next_id(),
             parent: None,
-            origin: Origin::Local,
+            origin: ClientOrigin::Local,
             is_unix: false,
             address: "memory:0".to_owned(),
             local_address: "memory:0".to_owned(),

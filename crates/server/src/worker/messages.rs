@@ -4,9 +4,9 @@ use command::Wake;
 use keyspace::Served;
 
 use super::Worker;
-use super::waiting::ENDED_KEYS_PER_ROUND_MAX;
+use super::waiting_connections::ENDED_KEYS_PER_ROUND_MAX;
 use crate::connection::{CloseReason, WorkerContext};
-use crate::mailbox::{Message, Shown};
+use crate::mailbox::{Message, MonitorLines};
 use crate::token_table::Token;
 
 impl Worker<'_> {
@@ -39,7 +39,7 @@ impl Worker<'_> {
     }
 
     /// Shows the monitors what has run, and closes those that read too slowly.
-    pub(super) fn show_monitors(&mut self, shown: &Shown) {
+    pub(super) fn show_monitors(&mut self, shown: &MonitorLines) {
         for token in self.monitors.clone() {
             let Some(member) = self.connections.get_mut(token) else { continue };
             let taken = match shown.is_cut {

@@ -30,7 +30,7 @@ const LINE_END_BYTES: usize = 2;
 
 /// The value that a connection receives into its place.
 #[derive(Debug, Default)]
-pub(super) struct Incoming {
+pub(super) struct DirectReceive {
     block: Option<Box<ReservedBlock>>,
     /// There was no block for the argument awaited.
     is_refused: bool,
@@ -39,7 +39,7 @@ pub(super) struct Incoming {
     is_likely: bool,
 }
 
-impl Incoming {
+impl DirectReceive {
     /// Returns whether there is a value, complete or not.
     #[inline]
     pub fn is_there(&self) -> bool {
@@ -98,11 +98,15 @@ impl Connection {
     /// Looks whether the unfinished request `rest` has a value that can be received into its place,
     /// and moves there what has come of it. Returns how many bytes of `rest` are to be kept as
     /// input.
-    pub(super) fn divert(&mut self, rest: &[u8], context: &mut WorkerContext<'_, '_>) -> usize {
-        if self.expects.has_requests
+    pub(super) fn receive_directly(
+        &mut self,
+        rest: &[u8],
+        context: &mut WorkerContext<'_, '_>,
+    ) -> usize {
+        if self.input_state.has_requests
             || self.is_closing
             || self.wait_reason.is_some()
-            || self.incoming.is_refused
+            || self.direct_receive.is_refused
         {
             return rest.len();
         }
@@ -122,21 +126,21 @@ impl Connection {
         let first = bytes / ARRIVED_SHARE;
         if bytes > AT_ONCE_BYTES_MAX && arrived < first {
             // No more than that is to be copied.
-            self.expects.wanted_bytes = first - arrived;
+            self.input_state.wanted_bytes = first - arrived;
             return rest.len();
         }
         let Some(mut block) = engine.reserve_for(awaited.before, bytes, context.execution) else {
-            self.incoming.is_refused = true;
+            self.direct_receive.is_refused = true;
             return rest.len();
         };
         block.append(&rest[head_bytes..]);
         self.decoder.take_out();
-        self.incoming.block = Some(block);
+        self.direct_receive.block = Some(block);
         // The rest of the value is not to come into the input.
-        self.expects.wanted_bytes = LINE_END_BYTES;
+        self.input_state.wanted_bytes = LINE_END_BYTES;
         // Until it turns out to be the first of its receive: of values that follow one another,
         // each head but the first comes behind a value, and the first receive need not be small.
-        self.incoming.is_likely = false;
+        self.direct_receive.is_likely = false;
         context.counters.direct_values.add(1);
         head_bytes
     }
@@ -146,12 +150,12 @@ impl Connection {
         &mut self,
         context: &mut WorkerContext<'_, '_>,
     ) -> Result<(), CloseReason> {
-        let block = self.incoming.block.as_mut().expect("a value is incoming");
+        let block = self.direct_receive.block.as_mut().expect("a value is incoming");
         let before = block.filled_bytes();
         let room = &mut context.receive[..BEHIND_BYTES];
         let behind = self.transport.receive_value(block, room, context.counters)?;
         count_received(block.filled_bytes() - before + behind.len(), context);
-        self.expects.may_receive = self.expects.end || behind.len() == BEHIND_BYTES;
+        self.input_state.may_receive = self.input_state.end || behind.len() == BEHIND_BYTES;
         if behind.is_empty() {
             return self.check_input(context);
         }
@@ -165,7 +169,7 @@ impl Connection {
         buffer: &[u8],
         context: &mut WorkerContext<'_, '_>,
     ) -> Result<(), CloseReason> {
-        let block = self.incoming.block.take().expect("the request has a value of its own");
+        let block = self.direct_receive.block.take().expect("the request has a value of its own");
         let Some(value) = block.hold() else {
             // So many replies wait to be sent from where they lie that this value is copied.
             return self.execute_requests(buffer, block.value(), context);

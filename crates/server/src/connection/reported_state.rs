@@ -10,7 +10,7 @@ use super::Connection;
 
 /// What the record showed last, to see cheaply whether it changed.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Shown {
+pub(super) struct ReportedState {
     command: Option<*const command::Command>,
     /// How often the names have changed.
     name_changes: u64,
@@ -27,10 +27,10 @@ pub(super) struct Shown {
     is_closing: bool,
 }
 
-impl Shown {
-    pub fn of(session: &Session, input_bytes: usize, is_closing: bool) -> Shown {
+impl ReportedState {
+    pub fn of(session: &Session, input_bytes: usize, is_closing: bool) -> ReportedState {
         let state = &session.state;
-        Shown {
+        ReportedState {
             command: state.last_command.map(std::ptr::from_ref),
             name_changes: state.names.changes(),
             database: state.database,
@@ -49,18 +49,18 @@ impl Connection {
     /// Brings the record up to date where what it shows has changed.
     pub(super) fn show(&mut self) {
         let kept = self.kept_bytes();
-        let shown = Shown::of(&self.session, kept, self.is_closing);
-        if shown == self.shown {
+        let reported = ReportedState::of(&self.session, kept, self.is_closing);
+        if reported == self.reported {
             return;
         }
-        let shown_argument_bytes = shown.argument_bytes;
-        self.shown = shown;
+        let waiting_argument_bytes = reported.argument_bytes;
+        self.reported = reported;
         self.record.update(&self.session, |info| {
             info.query_bytes = kept;
             info.query_bytes_free =
-                self.input.capacity() - self.input.len() + self.incoming.missing_bytes();
+                self.input.capacity() - self.input.len() + self.direct_receive.missing_bytes();
             info.is_closing = self.is_closing;
-            info.argument_bytes = self.decoder.memory_bytes() + shown_argument_bytes;
+            info.argument_bytes = self.decoder.memory_bytes() + waiting_argument_bytes;
             info.total_bytes = self.memory_bytes() - self.output.memory_bytes();
         });
     }

@@ -26,7 +26,7 @@ pub(super) struct Waiting {
 
 /// Where a connection stands among those that wait.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum WaitPlace {
     /// Nowhere: it does not wait, or nothing but another session ends its wait.
     Nowhere,
     /// So many have begun to wait for the end of a pause before it.
@@ -43,19 +43,19 @@ impl Waiting {
         wait_reason: WaitReason,
         token: Token,
         limit: Option<Duration>,
-    ) -> Place {
+    ) -> WaitPlace {
         match (wait_reason, limit) {
             (WaitReason::Paused, _) => {
                 self.paused_count += 1;
                 self.paused.insert(self.paused_count, token);
-                Place::Paused(self.paused_count)
+                WaitPlace::Paused(self.paused_count)
             }
             (WaitReason::Blocked, Some(limit)) => {
                 let end = sys::clock::monotonic().saturating_add(limit);
                 self.limits.insert((end, token.to_bits()));
-                Place::Limited(end)
+                WaitPlace::Limited(end)
             }
-            (WaitReason::Blocked, None) => Place::Nowhere,
+            (WaitReason::Blocked, None) => WaitPlace::Nowhere,
         }
     }
 
@@ -72,11 +72,11 @@ impl Waiting {
     }
 
     /// Forgets the connection of `token`, which has `place`: it waits no longer.
-    pub fn forget(&mut self, token: Token, place: Place) {
+    pub fn forget(&mut self, token: Token, place: WaitPlace) {
         match place {
-            Place::Nowhere => {}
-            Place::Paused(number) => drop(self.paused.remove(&number)),
-            Place::Limited(end) => drop(self.limits.remove(&(end, token.to_bits()))),
+            WaitPlace::Nowhere => {}
+            WaitPlace::Paused(number) => drop(self.paused.remove(&number)),
+            WaitPlace::Limited(end) => drop(self.limits.remove(&(end, token.to_bits()))),
         }
     }
 
@@ -101,7 +101,7 @@ impl Worker<'_> {
             && let Some(token) = self.waiting.take_over(now)
         {
             let Some(member) = self.connections.get_mut(token) else { continue };
-            member.place = Place::Nowhere;
+            member.place = WaitPlace::Nowhere;
             // Another may have ended the wait just now: its message says how.
             if member.connection.claim(&context!(self)) {
                 self.go_on(token, Wake::TimedOut);
@@ -115,7 +115,7 @@ impl Worker<'_> {
         let Some(member) = self.connections.get_mut(token) else { return };
         self.ended_keys += member.connection.awaited_key_count();
         if member.connection.wake(wake, &mut context!(self)) {
-            self.waiting.forget(token, std::mem::replace(&mut member.place, Place::Nowhere));
+            self.waiting.forget(token, std::mem::replace(&mut member.place, WaitPlace::Nowhere));
             self.queue_turn(token);
             self.flush_later(token);
         }
@@ -127,7 +127,7 @@ impl Worker<'_> {
         self.shared.runtime.engine().serve_left(&mut self.execution);
         for token in self.waiting.take_paused() {
             let Some(member) = self.connections.get_mut(token) else { continue };
-            member.place = Place::Nowhere;
+            member.place = WaitPlace::Nowhere;
             if member.connection.resume(&context!(self)) {
                 self.queue_turn(token);
             }
