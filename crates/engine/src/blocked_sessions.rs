@@ -132,7 +132,7 @@ impl BlockedRequest {
         let (result, lsn) = match command.handler {
             Handler::Read(handler) => {
                 let view = guard.read(caller.database, execution.now);
-                let view = if caller.leaves_no_touch { view.without_touch() } else { view };
+                let view = if caller.no_touch { view.without_touch() } else { view };
                 let value_bytes_max = execution.value_bytes_max;
                 let random = Cell::from_mut(&mut execution.random);
                 let context = ReadContext { view, value_bytes_max, random };

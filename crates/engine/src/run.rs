@@ -370,7 +370,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     ) -> Result<(), Unfinished> {
         let (database, now) = (self.session.state.database, self.execution.now);
         let value_bytes_max = self.execution.value_bytes_max;
-        let leaves_no_touch = self.session.state.leaves_no_touch;
+        let no_touch = self.session.state.no_touch;
         self.lock(args.keys());
         let copies = match self.keyspace.has_adopted() && command.uses_values(args.request()) {
             true => self.materialize_for_read(args)?,
@@ -378,7 +378,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         };
         let view = self.guard.as_ref().expect("locked just now").read(database, now);
         let view = copies.iter().fold(view, |view, copies| view.with_copies(copies));
-        let view = if leaves_no_touch { view.without_touch() } else { view };
+        let view = if no_touch { view.without_touch() } else { view };
         let random = Cell::from_mut(&mut self.execution.random);
         let result = handler(&ReadContext { view, value_bytes_max, random }, args, reply);
         self.settle_expired(args.keys());
@@ -699,7 +699,7 @@ pub(crate) struct Caller {
     /// The database that it has chosen.
     pub database: DatabaseIndex,
     /// Whether what it looks up does not count as used.
-    pub leaves_no_touch: bool,
+    pub no_touch: bool,
     /// Whose upload memory and pins it uses.
     pub uploader: u64,
 }
@@ -707,8 +707,8 @@ pub(crate) struct Caller {
 impl Caller {
     #[inline]
     pub fn of(session: &SessionState) -> Caller {
-        let SessionState { database, leaves_no_touch, uploader, .. } = *session;
-        Caller { database, leaves_no_touch, uploader }
+        let SessionState { database, no_touch, uploader, .. } = *session;
+        Caller { database, no_touch, uploader }
     }
 }
 
@@ -740,5 +740,5 @@ pub(crate) fn write_context<'g>(
 #[inline]
 fn write_view<'g>(guard: &'g mut Guard<'_>, caller: Caller, now: UnixMs) -> WriteView<'g> {
     let view = guard.write(caller.database, now);
-    if caller.leaves_no_touch { view.without_touch() } else { view }
+    if caller.no_touch { view.without_touch() } else { view }
 }

@@ -9,10 +9,10 @@ use base::prng::Prng;
 use engine::{CommandStats, PauseSwitch, Position, TimingSettings};
 use keyspace::Served;
 
+use crate::embedded_session::Session;
 use crate::environment::Environment;
 use crate::options::{OpenError, Options, SweepOptions, Tuning};
 use crate::runtime::Runtime;
-use crate::session::Session;
 use crate::sweeper::Sweeper;
 
 /// What an embedded instance is made with.

@@ -60,7 +60,7 @@ struct Session {
     /// Its process.
     peer: Peer,
     /// Whether what it reads shall not count as used.
-    leaves_no_touch: Arc<AtomicBool>,
+    no_touch: Arc<AtomicBool>,
     state: AttachState,
     /// What its user has of the sessions, and of the descriptors that are kept for them.
     _quotas: [QuotaGrant; 2],
@@ -93,7 +93,7 @@ impl Attachments {
         segments: &OwnedSegments,
         (quotas, in_flight): (&Arc<UserQuotas>, &DescriptorsInFlight),
     ) -> Result<MemoryGeometry, MemoryRefusal> {
-        let (peer, leaves_no_touch) = client.ok_or(MemoryRefusal::NotUnix)?;
+        let (peer, no_touch) = client.ok_or(MemoryRefusal::NotUnix)?;
         if !may_read(peer.user_id, settings) {
             return Err(MemoryRefusal::NotAllowed);
         }
@@ -121,7 +121,7 @@ impl Attachments {
         let table = SharedPins::create()?;
         in_flight.send(id, vec![table.descriptor()], way);
         let (pins, state, _quotas) = (Arc::new(table), AttachState::Offered, [own, kept]);
-        sessions.insert(id, Session { pins, peer, leaves_no_touch, state, _quotas });
+        sessions.insert(id, Session { pins, peer, no_touch, state, _quotas });
         Ok(MemoryGeometry {
             span_bytes: segments.span_bytes(),
             segment_bytes: segments.segment_bytes(),
@@ -216,7 +216,7 @@ impl Attachments {
             Ok(()) => {
                 // Under the lock, so that the end of the session finds it done or not begun.
                 let pins: Arc<dyn PinMemory> = Arc::<SharedPins>::clone(&session.pins);
-                arena.pins().add_session(id, pins, Arc::clone(&session.leaves_no_touch));
+                arena.pins().add_session(id, pins, Arc::clone(&session.no_touch));
                 AttachState::Reading
             }
             Err(error) => {

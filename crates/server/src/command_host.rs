@@ -14,10 +14,10 @@ use keyspace::Served;
 use crate::config::Allowed;
 use crate::connection::CloseReason;
 use crate::mailbox::Message;
-use crate::server_state::Shared;
+use crate::server_state::ServerState;
 
 #[deny(clippy::missing_trait_methods)]
-impl Host for Shared {
+impl Host for ServerState {
     fn database_count(&self) -> usize {
         self.keyspace().database_count()
     }
@@ -94,7 +94,7 @@ impl Host for Shared {
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl Clients for Shared {
+impl Clients for ServerState {
     fn all(&self) -> Vec<ClientInfo> {
         self.clients.all(self.runtime.clock().wall())
     }
@@ -104,7 +104,7 @@ impl Clients for Shared {
     }
 
     fn end(&self, ids: &[u64]) -> usize {
-        Shared::end_clients(self, ids, CloseReason::Killed)
+        ServerState::end_clients(self, ids, CloseReason::Killed)
     }
 
     fn unblock(&self, id: u64, wake: Wake) -> bool {
@@ -125,7 +125,7 @@ impl Clients for Shared {
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl Process for Shared {
+impl Process for ServerState {
     fn config_rewrite(&self) -> Result<(), RewriteError> {
         self.rewrite_config(false)
     }
@@ -176,9 +176,9 @@ impl Process for Shared {
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl SharedMemory for Shared {
+impl SharedMemory for ServerState {
     fn attach_memory(&self, id: u64) -> Result<MemoryGeometry, MemoryRefusal> {
-        let client = self.clients.peer(id).zip(self.clients.leaves_no_touch(id));
+        let client = self.clients.peer(id).zip(self.clients.no_touch(id));
         let ways = (&self.quotas, &self.in_flight);
         self.attachments.begin(id, client, &self.settings(), &self.segments, ways)
     }
@@ -224,7 +224,7 @@ impl SharedMemory for Shared {
     }
 }
 
-impl Shared {
+impl ServerState {
     /// Returns whether an option of the values `yes`, `local` and `no` lets `session` in.
     fn allows(&self, option: Allowed, session: &SessionState) -> bool {
         match option {

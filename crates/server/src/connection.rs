@@ -28,7 +28,7 @@ use crate::buffers::BufferPool;
 use crate::config::options::{QUERY_BYTES_MAX, Settings};
 use crate::crash_report::Running;
 use crate::registry::ClientRecord;
-use crate::server_state::Shared;
+use crate::server_state::ServerState;
 use crate::statistics::WorkerCounters;
 use crate::transport::{AnyTransport, TransportEnd};
 use crate::wait_claim::WaitReason;
@@ -66,7 +66,7 @@ pub struct WorkerContext<'w, 'h> {
     /// The time, chance and host of the engine.
     pub execution: &'w mut ExecutionContext<'h>,
     /// What all workers share.
-    pub shared: &'h Shared,
+    pub shared: &'h ServerState,
     /// The configuration of this round.
     pub settings: &'w Settings,
     /// What this worker counts.
@@ -523,7 +523,7 @@ impl Connection {
     pub fn overdue(
         &self,
         settings: &Settings,
-        shared: &Shared,
+        shared: &ServerState,
         now: UnixMs,
     ) -> Option<CloseReason> {
         let since = |then: UnixMs| u64::try_from(now.0 - then.0).unwrap_or(0);

@@ -13,7 +13,7 @@ use sys::crash::{Output, Part, Report, Section, Underway};
 use sys::syslog::{self, Priority};
 
 use crate::config::Settings;
-use crate::server_state::Shared;
+use crate::server_state::ServerState;
 use crate::{info_text, log};
 
 /// Arguments of a request that are shown.
@@ -29,7 +29,7 @@ const FAREWELL: &str = "       Please report the crash with all of the above, an
                         program itself where it is not a published one.\n\n";
 
 /// The server, once there is one.
-static SHARED: OnceLock<Weak<Shared>> = OnceLock::new();
+static SHARED: OnceLock<Weak<ServerState>> = OnceLock::new();
 
 /// Has a fatal signal and a failed assertion lead to a report in the log. To be called once the
 /// log is there.
@@ -57,7 +57,7 @@ pub fn follow(settings: &Settings) {
 }
 
 /// Makes `shared` the server whose state reports show.
-pub fn watch(shared: &Arc<Shared>) {
+pub fn watch(shared: &Arc<ServerState>) {
     // A process runs one server.
     let _ = SHARED.set(Arc::downgrade(shared));
 }
@@ -190,7 +190,7 @@ fn sections(has_system_log: bool) -> Vec<Section> {
     sections
 }
 
-fn shared() -> Option<Arc<Shared>> {
+fn shared() -> Option<Arc<ServerState>> {
     SHARED.get()?.upgrade()
 }
 

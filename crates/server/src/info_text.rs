@@ -11,18 +11,18 @@ use engine::CommandCounts;
 use sys::process::UsageOf;
 
 use crate::config::options::Network;
-use crate::server_state::Shared;
+use crate::server_state::ServerState;
 use crate::statistics::{Counted, Rate};
 
 /// One section.
 struct Section {
     name: &'static str,
     kind: InfoKind,
-    fields: fn(&Shared, &mut Fields),
+    fields: fn(&ServerState, &mut Fields),
 }
 
 impl Section {
-    fn write(&self, shared: &Shared, fields: &mut Fields) {
+    fn write(&self, shared: &ServerState, fields: &mut Fields) {
         write!(fields.text, "# {}\r\n", self.name).expect("a String takes any text");
         (self.fields)(shared, fields);
     }
@@ -52,7 +52,7 @@ pub const SECTION_COUNT: usize = SECTIONS.len();
 ///
 /// # Panics
 /// When `index` is not below [`SECTION_COUNT`].
-pub fn section_text(shared: &Shared, index: usize) -> String {
+pub fn section_text(shared: &ServerState, index: usize) -> String {
     let mut fields = Fields { text: String::new() };
     SECTIONS[index].write(shared, &mut fields);
     fields.text
@@ -80,7 +80,7 @@ impl Fields {
 }
 
 /// Returns the sections that are asked for.
-pub fn text(shared: &Shared, sections: &InfoSections) -> String {
+pub fn text(shared: &ServerState, sections: &InfoSections) -> String {
     let mut fields = Fields { text: String::new() };
     for section in SECTIONS {
         if !sections.include(&section.name.to_ascii_lowercase(), section.kind) {
@@ -94,7 +94,7 @@ pub fn text(shared: &Shared, sections: &InfoSections) -> String {
     fields.text
 }
 
-fn server(shared: &Shared, fields: &mut Fields) {
+fn server(shared: &ServerState, fields: &mut Fields) {
     let (settings, identity) = (shared.settings(), &shared.identity);
     let now = sys::clock::realtime();
     let uptime = (sys::clock::monotonic() - identity.started_monotonic).as_secs();
@@ -141,7 +141,7 @@ fn listeners(network: &Network, fields: &mut Fields) {
     }
 }
 
-fn clients(shared: &Shared, fields: &mut Fields) {
+fn clients(shared: &ServerState, fields: &mut Fields) {
     let clients = shared.clients.all(sys::clock::realtime());
     let most = |bytes: fn(&ClientInfo) -> usize| clients.iter().map(bytes).max().unwrap_or(0);
     fields.add("connected_clients", shared.clients.len());
@@ -158,7 +158,7 @@ fn clients(shared: &Shared, fields: &mut Fields) {
     fields.add("total_blocking_keys_on_nokey", 0);
 }
 
-fn memory(shared: &Shared, fields: &mut Fields) {
+fn memory(shared: &ServerState, fields: &mut Fields) {
     let report = shared.memory_report();
     let percent = |part: u64, whole: u64| format!("{:.2}%", ratio(part, whole) * 100.0);
     let in_use = report.used.saturating_sub(report.startup);
@@ -190,7 +190,7 @@ fn memory(shared: &Shared, fields: &mut Fields) {
 }
 
 /// Adds what Forebay alone has to tell: its parts of the arena.
-fn arena(shared: &Shared, fields: &mut Fields) {
+fn arena(shared: &ServerState, fields: &mut Fields) {
     let keyspace = shared.keyspace();
     let usage = keyspace.arena().usage();
     fields.add("used_memory_index", usage.index_bytes);
@@ -236,7 +236,7 @@ fn fragmentation(report: &MemoryReport, fields: &mut Fields) {
     pair(["mem_fragmentation_ratio", "mem_fragmentation_bytes"], report.resident, report.used);
 }
 
-fn persistence(shared: &Shared, fields: &mut Fields) {
+fn persistence(shared: &ServerState, fields: &mut Fields) {
     fields.add_zeroes(&["loading", "async_loading"]);
     fields.add_zeroes(&["current_cow_peak", "current_cow_size", "current_cow_size_age"]);
     fields.add("current_fork_perc", "0.00");
@@ -264,7 +264,7 @@ fn persistence(shared: &Shared, fields: &mut Fields) {
     }
 }
 
-fn statistics(shared: &Shared, fields: &mut Fields) {
+fn statistics(shared: &ServerState, fields: &mut Fields) {
     let (counted, rate) = (shared.counted(), shared.rates.rate());
     let totals = counted.totals;
     let counters = shared.keyspace().counters();
@@ -328,7 +328,7 @@ fn replies(counted: &Counted, rate: Rate, fields: &mut Fields) {
     fields.add("busy_poll_hits", totals.busy_poll_hits);
 }
 
-fn replication(shared: &Shared, fields: &mut Fields) {
+fn replication(shared: &ServerState, fields: &mut Fields) {
     fields.add("role", "master");
     fields.add("connected_slaves", 0);
     fields.add("master_failover_state", "no-failover");
@@ -342,7 +342,7 @@ fn replication(shared: &Shared, fields: &mut Fields) {
     fields.add("repl_backlog_histlen", 0);
 }
 
-fn processor(_shared: &Shared, fields: &mut Fields) {
+fn processor(_shared: &ServerState, fields: &mut Fields) {
     let seconds = |time: Duration| format!("{:.6}", time.as_secs_f64());
     let process = sys::process::resource_usage(UsageOf::Process);
     let children = sys::process::resource_usage(UsageOf::Children);
@@ -355,7 +355,7 @@ fn processor(_shared: &Shared, fields: &mut Fields) {
     fields.add("used_cpu_user_main_thread", seconds(thread.user));
 }
 
-fn commands(shared: &Shared, fields: &mut Fields) {
+fn commands(shared: &ServerState, fields: &mut Fields) {
     for (name, counts) in shared.counted().commands {
         let CommandCounts { calls, failed, rejected, nanoseconds } = counts;
         let microseconds = nanoseconds / 1000;
@@ -368,7 +368,7 @@ fn commands(shared: &Shared, fields: &mut Fields) {
     }
 }
 
-fn latencies(shared: &Shared, fields: &mut Fields) {
+fn latencies(shared: &ServerState, fields: &mut Fields) {
     let settings = shared.settings();
     if !settings.latency.is_tracked {
         return;
@@ -383,17 +383,17 @@ fn latencies(shared: &Shared, fields: &mut Fields) {
     }
 }
 
-fn errors(shared: &Shared, fields: &mut Fields) {
+fn errors(shared: &ServerState, fields: &mut Fields) {
     for (code, count) in shared.counted().errors {
         fields.add(&format!("errorstat_{code}"), format!("count={count}"));
     }
 }
 
-fn cluster(_shared: &Shared, fields: &mut Fields) {
+fn cluster(_shared: &ServerState, fields: &mut Fields) {
     fields.add("cluster_enabled", 0);
 }
 
-fn shared_memory(shared: &Shared, fields: &mut Fields) {
+fn shared_memory(shared: &ServerState, fields: &mut Fields) {
     let mut pinned = 0;
     shared.keyspace().arena().pins().for_each(|_| pinned += 1);
     let (lane_count, lane_bytes) = shared.lanes.usage();
@@ -421,14 +421,14 @@ fn shared_memory(shared: &Shared, fields: &mut Fields) {
     fields.add("shm_segment_bytes", shared.segments.segment_bytes());
 }
 
-fn keys(shared: &Shared, fields: &mut Fields) {
+fn keys(shared: &ServerState, fields: &mut Fields) {
     for (name, value) in shared.runtime.database_fields() {
         fields.add(&name, value);
     }
 }
 
 /// Returns what the allocators tell of themselves, as lines for people.
-pub fn allocator_text(shared: &Shared) -> String {
+pub fn allocator_text(shared: &ServerState) -> String {
     let usage = shared.keyspace().arena().usage();
     let mut fields = Fields { text: String::new() };
     fields.add("arena_segment_bytes", shared.segments.segment_bytes());

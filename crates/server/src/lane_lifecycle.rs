@@ -22,7 +22,7 @@ use sys::socket::Peer;
 use crate::connection::CloseReason;
 use crate::mailbox::Message;
 use crate::page_population;
-use crate::server_state::Shared;
+use crate::server_state::ServerState;
 use crate::transport::Pending;
 use crate::transport::lane::PendingLane;
 use crate::user_quotas::{QuotaGrant, Resource};
@@ -97,7 +97,7 @@ impl State {
     }
 }
 
-impl Shared {
+impl ServerState {
     /// Makes a lane for the unix connection `parent`. Its descriptors leave with the parent's next
     /// byte.
     pub(crate) fn offer_lane(

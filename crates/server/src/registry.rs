@@ -31,7 +31,7 @@ pub struct ClientRecord {
     /// Another session has ended it; its worker is about to learn of it.
     is_ended: AtomicBool,
     /// CLIENT NO-TOUCH, as its session with the arena is to follow it.
-    leaves_no_touch: Arc<AtomicBool>,
+    no_touch: Arc<AtomicBool>,
     known: Mutex<Known>,
 }
 
@@ -113,7 +113,7 @@ impl ClientRecord {
     /// Replaces what is known by what `session` and `change` say. `total_bytes` goes without the
     /// output buffer.
     pub fn update(&self, session: &Session, change: impl FnOnce(&mut ClientInfo)) {
-        self.leaves_no_touch.store(session.state.leaves_no_touch, Ordering::Relaxed);
+        self.no_touch.store(session.state.no_touch, Ordering::Relaxed);
         let mut known = self.known();
         known.watches = session.watch_mark();
         session.state.describe(&mut known.info, session.state.created);
@@ -229,7 +229,7 @@ impl Registry {
             worker,
             wait: WaitMark::default(),
             is_ended: AtomicBool::new(false),
-            leaves_no_touch: Arc::default(),
+            no_touch: Arc::default(),
             known: Mutex::new(Known { info, watches: WatchMark::default() }),
         });
         self.clients().insert(id, Arc::clone(&record));
@@ -274,7 +274,7 @@ impl Registry {
             if total < limit {
                 break;
             }
-            if !record.known().info.is_kept {
+            if !record.known().info.no_evict {
                 total -= bytes;
                 surplus.push(id);
             }
@@ -320,8 +320,8 @@ impl Registry {
     }
 
     /// Returns the switch of client `id` that says whether what it reads leaves no touch.
-    pub fn leaves_no_touch(&self, id: u64) -> Option<Arc<AtomicBool>> {
-        self.clients().get(&id).map(|record| Arc::clone(&record.leaves_no_touch))
+    pub fn no_touch(&self, id: u64) -> Option<Arc<AtomicBool>> {
+        self.clients().get(&id).map(|record| Arc::clone(&record.no_touch))
     }
 
     fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientRecord>>> {
@@ -367,7 +367,7 @@ mod tests {
         let registry = Registry::default();
         for (id, bytes) in [(1, 500), (2, 300), (3, 200), (4, 900)] {
             assert!(registry.enter(9));
-            let info = ClientInfo { id, is_kept: id == 4, ..ClientInfo::default() };
+            let info = ClientInfo { id, no_evict: id == 4, ..ClientInfo::default() };
             registry.add(info, ClientOrigin::Local, 0, UnixMs(0)).set_memory(bytes - 100, 100);
         }
         assert_eq!(registry.surplus(1901), []);

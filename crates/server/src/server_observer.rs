@@ -9,10 +9,10 @@ use command::{
 };
 
 use crate::info_text;
-use crate::server_state::Shared;
+use crate::server_state::ServerState;
 
 #[deny(clippy::missing_trait_methods)]
-impl Observer for Shared {
+impl Observer for ServerState {
     fn note_slow(&self, slow: &SlowCommand<'_>) {
         let settings = self.settings();
         let took = Duration::from_nanos(slow.nanoseconds);

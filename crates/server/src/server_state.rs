@@ -42,8 +42,8 @@ use crate::user_quotas::UserQuotas;
 /// The worker that accepts connections, for all.
 const ACCEPTING_WORKER: usize = 0;
 
-/// The one instance that the server's threads share.
-pub struct Shared {
+/// What the threads of the server share: the one instance, and what is around it.
+pub struct ServerState {
     /// The instance: the engine, its memory, its time.
     pub runtime: Runtime,
     /// The memory that other processes may map.
@@ -152,12 +152,12 @@ impl Default for Origin {
     }
 }
 
-impl Shared {
+impl ServerState {
     /// Builds the data store that `config` asks for, without opening any listener.
     ///
     /// # Errors
     /// A sentence for the log: memory, address space or descriptors are short.
-    pub fn new(config: Config, origin: Origin, log: LogControl) -> Result<Shared, String> {
+    pub fn new(config: Config, origin: Origin, log: LogControl) -> Result<ServerState, String> {
         let settings = config.settings();
         let worker_count = worker_count(&settings);
         let runtime = Runtime::open(&options(&settings, worker_count), Environment::system())
@@ -170,7 +170,7 @@ impl Shared {
         let mailboxes: io::Result<Box<[Arc<Mailbox>]>> =
             (0..worker_count).map(|_| Mailbox::new().map(Arc::new)).collect();
         let quotas = Arc::new(UserQuotas::of_system());
-        let shared = Shared {
+        let shared = ServerState {
             segments,
             attachments: Arc::default(),
             lanes: Lanes::default(),

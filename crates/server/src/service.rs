@@ -13,7 +13,7 @@ use runtime::{SweepOptions, Sweeper};
 
 use crate::connection::CloseReason;
 use crate::mailbox::Message;
-use crate::server_state::Shared;
+use crate::server_state::ServerState;
 
 /// Rounds without any request after which the thread sleeps until it is woken.
 const QUIET_ROUNDS: u32 = 16;
@@ -78,7 +78,7 @@ impl ServiceWaker {
 
 /// The service thread's own state.
 pub struct Service {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     quiet_rounds: u32,
     checked_at: Duration,
     sweeper: Sweeper,
@@ -86,7 +86,7 @@ pub struct Service {
 
 impl Service {
     /// Returns a service of `shared` that has done nothing yet, and picks keys by `random`.
-    pub fn new(shared: Arc<Shared>, random: Prng) -> Service {
+    pub fn new(shared: Arc<ServerState>, random: Prng) -> Service {
         let sweeper = Sweeper::new(random);
         Service { shared, quiet_rounds: 0, checked_at: Duration::ZERO, sweeper }
     }

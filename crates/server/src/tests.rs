@@ -18,7 +18,7 @@ use crate::accept::Acceptor;
 use crate::config::{Config, read_text};
 use crate::listen;
 use crate::log::LogControl;
-use crate::server_state::{Origin, Shared};
+use crate::server_state::{Origin, ServerState};
 use crate::service::Service;
 use crate::worker::Worker;
 
@@ -27,7 +27,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server with a unix socket in a folder of its own.
 struct TestServer {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     threads: Vec<JoinHandle<()>>,
     folder: PathBuf,
 }
@@ -44,7 +44,7 @@ impl TestServer {
         let mut config = Config::default();
         config.load(read_text(text.as_bytes(), None, 1)).unwrap();
         let shared =
-            Arc::new(Shared::new(config, Origin::default(), LogControl::detached()).unwrap());
+            Arc::new(ServerState::new(config, Origin::default(), LogControl::detached()).unwrap());
         let listeners = listen::open(&shared.settings(), &shared.closer).unwrap();
         let mut acceptor = Some(Acceptor::new(listeners).unwrap());
         let mut threads: Vec<JoinHandle<()>> = (0..shared.identity.worker_count)

@@ -25,7 +25,7 @@ use sys::socket::Stream;
 use crate::config::Settings;
 use crate::listen::Listens;
 use crate::registry::ClientOrigin;
-use crate::server_state::Shared;
+use crate::server_state::ServerState;
 use crate::statistics::WorkerCounters;
 
 transports! {
@@ -139,7 +139,7 @@ pub trait Transport: AsFd + Sized {
     fn set_busy_poll_limit(&self, _limit: Duration) {}
 
     /// Ends what is left of it elsewhere once the session `id` that it carried has ended.
-    fn forget(&self, _id: u64, _poller: &Poller, _shared: &Shared) {}
+    fn forget(&self, _id: u64, _poller: &Poller, _shared: &ServerState) {}
 }
 
 /// What a transport may ask for as it begins to be served.
@@ -149,7 +149,7 @@ pub struct OpenContext<'w> {
     /// The configuration of this round.
     pub settings: &'w Settings,
     /// What all workers share.
-    pub shared: &'w Shared,
+    pub shared: &'w ServerState,
     /// What the worker counts.
     pub counters: &'w WorkerCounters,
 }

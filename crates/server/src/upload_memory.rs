@@ -19,14 +19,14 @@ use sys::memory::OwnedSegments;
 use crate::attach::may_adopt;
 use crate::config::Settings;
 use crate::page_population::Maker;
-use crate::server_state::Shared;
+use crate::server_state::ServerState;
 
 /// All upload memory together may take this part of `maxmemory`,
 const TOTAL_SHARE: u64 = 4;
 /// and this many bytes where there is no such limit.
 const TOTAL_BYTES_UNLIMITED: u64 = 4 << 30;
 
-impl Shared {
+impl ServerState {
     /// Makes upload memory for the unix connection `id`. Its descriptors leave with the
     /// connection's next byte.
     pub(crate) fn offer_upload(&self, id: u64, bytes: u64) -> Result<UploadOffer, MemoryRefusal> {

@@ -22,7 +22,7 @@ use crate::config::Settings;
 use crate::connection::{CloseReason, Connection, Flushed, Turn, WorkerContext};
 use crate::listen::Listener;
 use crate::mailbox::{Mailbox, Message};
-use crate::server_state::Shared;
+use crate::server_state::ServerState;
 use crate::statistics::WorkerCounters;
 use crate::token_table::{Token, TokenTable};
 use crate::transport::{Endpoint, OpenContext, Pending, TransportEnd};
@@ -46,7 +46,7 @@ const MAILBOX_TOKEN: u64 = u64::MAX;
 /// One worker.
 pub struct Worker<'s> {
     index: usize,
-    shared: &'s Shared,
+    shared: &'s ServerState,
     mailbox: &'s Mailbox,
     counters: &'s WorkerCounters,
     poller: Poller,
@@ -147,7 +147,7 @@ impl<'s> Worker<'s> {
     /// When no descriptors or no randomness are left.
     pub fn new(
         index: usize,
-        shared: &'s Shared,
+        shared: &'s ServerState,
         mut acceptor: Option<Acceptor>,
     ) -> io::Result<Worker<'s>> {
         let poller = Poller::new()?;
@@ -681,7 +681,7 @@ fn source(info: &ClientInfo) -> Box<str> {
 }
 
 /// Returns for how long workers poll for more before they sleep; zero for not at all.
-fn busy_poll_limit(settings: &Settings, shared: &Shared) -> Duration {
+fn busy_poll_limit(settings: &Settings, shared: &ServerState) -> Duration {
     let workers = shared.identity.worker_count;
     polling::limit_of(settings.polling.mode, settings.polling.limit, workers)
 }

@@ -37,7 +37,7 @@ impl ReportedState {
             protocol: state.protocol,
             queued: state.transaction.as_ref().map(Transaction::size),
             watches: session.watch_mark(),
-            modes: [state.is_monitor, state.is_kept, state.leaves_no_touch],
+            modes: [state.is_monitor, state.no_evict, state.no_touch],
             input_bytes,
             argument_bytes: session.waiting_argument_bytes(),
             is_closing,

@@ -21,7 +21,7 @@ use sys::socket::{Peer, Stream};
 use super::{Endpoint, OpenContext, Sent, Transport, TransportEnd};
 use crate::connection::CloseReason;
 use crate::registry::ClientOrigin;
-use crate::server_state::Shared;
+use crate::server_state::ServerState;
 use crate::statistics::WorkerCounters;
 
 /// Pieces of one copy into a ring: values from where they lie, and what stands between them.
@@ -180,7 +180,7 @@ impl Transport for Lane {
         self.0.end.set_spin_limit(limit);
     }
 
-    fn forget(&self, id: u64, poller: &Poller, shared: &Shared) {
+    fn forget(&self, id: u64, poller: &Poller, shared: &ServerState) {
         shared.forget_lane(self.0.parent, id);
         // The client's copy of the eventfd would keep it in the set.
         let _ = poller.remove(self);

@@ -11,7 +11,7 @@ use sys::poll::{Poller, Waker};
 
 use super::{Endpoint, OpenContext, Sent, Transport, TransportEnd};
 use crate::registry::ClientOrigin;
-use crate::server_state::Shared;
+use crate::server_state::ServerState;
 use crate::statistics::WorkerCounters;
 
 /// The server's end.
@@ -114,7 +114,7 @@ impl Transport for Memory {
         wants_requests && self.has_requests() || wants_room
     }
 
-    fn forget(&self, _: u64, poller: &Poller, _: &Shared) {
+    fn forget(&self, _: u64, poller: &Poller, _: &ServerState) {
         // The client's share of the eventfd would keep it in the set.
         let _ = poller.remove(self);
     }
@@ -156,7 +156,7 @@ mod tests {
 
     /// A worker that nothing but the memory of this process leads to.
     struct TestWorker {
-        shared: Arc<Shared>,
+        shared: Arc<ServerState>,
         thread: Option<JoinHandle<()>>,
     }
 
@@ -166,7 +166,8 @@ mod tests {
             let text = b"port 0\nworkers 1\nsegment-size 1mb\n";
             config.load(read_text(text, None, 1)).unwrap();
             let origin = server_state::Origin::default();
-            let shared = Arc::new(Shared::new(config, origin, LogControl::detached()).unwrap());
+            let shared =
+                Arc::new(ServerState::new(config, origin, LogControl::detached()).unwrap());
             let served = Arc::clone(&shared);
             let run = move || Worker::new(0, &served, None).unwrap().run().unwrap();
             TestWorker { shared, thread: Some(std::thread::spawn(run)) }

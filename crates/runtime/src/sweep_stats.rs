@@ -9,7 +9,7 @@ const LATEST_WEIGHT: f64 = 0.05;
 
 /// The looks for expired keys.
 #[derive(Debug, Default)]
-pub struct Sweep {
+pub struct SweepStats {
     counts: Mutex<SweepCounts>,
 }
 
@@ -25,7 +25,7 @@ pub struct SweepCounts {
     microseconds_left: u64,
 }
 
-impl Sweep {
+impl SweepStats {
     /// Notes a round that looked at `examined` keys, removed `expired` of them and took `time`.
     pub fn note(&self, examined: u64, expired: u64, time: Duration, is_cut_short: bool) {
         let mut counts = self.lock();
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn stale_keys_are_an_average_of_rounds() {
-        let sweep = Sweep::default();
+        let sweep = SweepStats::default();
         sweep.note(0, 0, Duration::from_micros(900), false);
         assert_eq!(sweep.counts().stale_percent, 0.0);
         for _ in 0..200 {

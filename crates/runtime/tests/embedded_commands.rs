@@ -77,7 +77,7 @@ fn reply_of(session: &mut Session<'_>, clock: &ManualClock, request: &[Vec<u8>])
 
 #[test]
 fn every_command_answers() {
-    let profile = Profile { wild_one_in: 0, ..Profile::default() };
+    let profile = Profile { invalid_one_in: 0, ..Profile::default() };
     for allows_debug in [false, true] {
         let clock = Arc::new(ManualClock::new(NOW));
         let embedded = embedded(&clock, allows_debug);
