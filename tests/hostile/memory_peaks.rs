@@ -145,7 +145,7 @@ impl Draw for Large {
 
     fn value(&mut self, arg: &Arg) -> Vec<u8> {
         // DEBUG's numbers say how long it works, or change how the server runs.
-        let is_tame = arg.is_tame || self.command.starts_with("debug");
+        let is_bounded = arg.is_bounded || self.command.starts_with("debug");
         match arg.kind {
             _ if !(arg.words.is_empty() || arg.is_open && self.random.one_in(2)) => {
                 self.random.pick(arg.words).into()
@@ -156,7 +156,7 @@ impl Draw for Large {
             // What does not come is not waited for any longer.
             ArgKind::Integer if arg.name == "timeout" => b"1".to_vec(),
             ArgKind::Double if arg.name == "timeout" => b"0.001".to_vec(),
-            ArgKind::Integer | ArgKind::UnixTime if is_tame => arg.range.1.to_string().into(),
+            ArgKind::Integer | ArgKind::UnixTime if is_bounded => arg.range.1.to_string().into(),
             ArgKind::Integer | ArgKind::UnixTime => self.number().to_string().into(),
             ArgKind::Double => b"1e300".to_vec(),
             ArgKind::Pattern => b"*".to_vec(),

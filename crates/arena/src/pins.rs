@@ -189,7 +189,7 @@ struct Table {
     /// How many touches were reported when the server looked last, as the session said.
     touches_seen: AtomicU64,
     /// Whether what it reads shall not count as used.
-    leaves_no_touch: Arc<AtomicBool>,
+    no_touch: Arc<AtomicBool>,
 }
 
 impl Table {
@@ -198,7 +198,7 @@ impl Table {
         let words = self.memory.words();
         let mut seen = self.touches_seen.load(Ordering::Relaxed);
         let (cursor, ring) = (&words[TOUCH_CURSOR_AT], &words[TOUCHES_AT..]);
-        let leaves_none = self.leaves_no_touch.load(Ordering::Relaxed);
+        let leaves_none = self.no_touch.load(Ordering::Relaxed);
         touches::take(cursor, ring, &mut seen, |touch| {
             if !leaves_none {
                 touches.push(touch);
@@ -219,16 +219,11 @@ impl PinTables {
         self.add_session(session, table, Arc::default());
     }
 
-    /// As [`PinTables::add`]; while `leaves_no_touch` is set, what the session reports is thrown
+    /// As [`PinTables::add`]; while `no_touch` is set, what the session reports is thrown
     /// away.
-    pub fn add_session(
-        &self,
-        session: u64,
-        memory: Arc<dyn PinMemory>,
-        leaves_no_touch: Arc<AtomicBool>,
-    ) {
+    pub fn add_session(&self, session: u64, memory: Arc<dyn PinMemory>, no_touch: Arc<AtomicBool>) {
         let touches_seen = AtomicU64::new(0);
-        self.write().push(Table { session, memory, touches_seen, leaves_no_touch });
+        self.write().push(Table { session, memory, touches_seen, no_touch });
     }
 
     /// Takes the table of a session that has ended out; its pins hold no more. Returns what the

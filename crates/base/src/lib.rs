@@ -11,13 +11,13 @@ pub mod extended;
 pub mod glob;
 pub mod hash;
 pub mod ids;
-pub mod looks;
 mod natural;
 pub mod number;
 pub mod number_text;
 pub mod prng;
 pub mod probes;
 pub mod slot;
+pub mod spin_policy;
 
 pub use hash::{HashKeys, Key, KeyHasher, SecretHasher};
 pub use ids::{DATABASE_COUNT_MAX, DatabaseIndex, Lsn, ShardIndex, UnixMs};

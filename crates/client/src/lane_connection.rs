@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::looks::Looks;
+use base::spin_policy::SpinPolicy;
 use resp::{Value as Reply, encode_command};
 use ring::UploadBuffer;
 use ring::lane::{LaneEnd, LaneError, LaneShape, NEWS, ROOM, SharedLane, Side};
@@ -55,7 +55,7 @@ pub struct Lane {
     encoded: Vec<u8>,
     id: u64,
     /// Whether it pays to spin for replies before this side sleeps.
-    spin_policy: Looks,
+    spin_policy: SpinPolicy,
     /// The longest silence of the server that is waited for.
     timeout: Option<Duration>,
     /// A call has failed before its reply was there whole: what comes next would be taken for the
@@ -109,7 +109,7 @@ impl Lane {
             unread: 0,
             encoded: Vec::new(),
             id,
-            spin_policy: Looks::default(),
+            spin_policy: SpinPolicy::default(),
             timeout: None,
             is_broken: false,
             control: Arc::clone(control),
@@ -272,7 +272,7 @@ impl Lane {
                     let [offset, length, from, to] = words;
                     lane.send_requests(&[&[b"SHM", b"COPY", offset, length, from, to, key]])?;
                     lane.unread += 1;
-                } else if !lane.end.look_limit().is_zero() {
+                } else if !lane.end.spin_limit().is_zero() {
                     lane.send(EMPTY_LINE)?;
                 }
             }
@@ -344,7 +344,7 @@ impl Lane {
     /// Spins until one of `reasons` to go on is there, as long as the server spins for this client
     /// in turn: its answer comes sooner than a sleeper wakes up. Returns whether there is one.
     fn spin(&mut self, reasons: u64) -> Result<bool, LaneError> {
-        let limit = self.end.look_limit();
+        let limit = self.end.spin_limit();
         if limit.is_zero() || !self.spin_policy.is_due() {
             return Ok(false);
         }
@@ -358,7 +358,7 @@ impl Lane {
                 std::hint::spin_loop();
             }
             let is_over = sys::clock::monotonic().saturating_sub(begin) >= limit;
-            if is_over || self.end.look_limit().is_zero() || self.end.is_closed() {
+            if is_over || self.end.spin_limit().is_zero() || self.end.is_closed() {
                 self.spin_policy.learn(false);
                 return Ok(false);
             }

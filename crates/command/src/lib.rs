@@ -30,9 +30,11 @@ mod string;
 mod transactions;
 
 pub use handler::client_name::ClientNames;
-pub use handler::context::{ControlContext, Next, ReadContext, Room, SessionContext, WriteContext};
+pub use handler::context::{
+    ControlContext, MemoryPolicy, Next, ReadContext, SessionContext, WriteContext,
+};
 pub use handler::error::CommandError;
-pub use handler::outcome::{CopyAhead, Need, Unfinished, Wait, Wake};
+pub use handler::outcome::{Need, PartialUploadCopy, Unfinished, Wait, Wake};
 pub use handler::request::Args;
 pub use handler::session::{
     InputUse, Queued, Replies, SessionState, TRANSACTION_BYTES_MAX, Transaction,

@@ -11,13 +11,15 @@ use std::fmt;
 
 use base::prng::Prng;
 use base::{DatabaseIndex, Key, UnixMs};
-use command::{Args, Command, CommandError, Flags, Handler, Need, Room, Unfinished, WriteContext};
+use command::{
+    Args, Command, CommandError, Flags, Handler, MemoryPolicy, Need, Unfinished, WriteContext,
+};
 use effects::{Change, Effect, RecordView};
 use keyspace::{Guard, Keyspace, LastUse, NeedRoom, ShardSet, Uploader};
 use resp::{OwnedRequest, Protocol, Reply};
 
 use crate::engine::Engine;
-use crate::tick::Tick;
+use crate::execution_context::ExecutionContext;
 
 /// Before all time: nothing has expired.
 const NO_TIME: UnixMs = UnixMs(i64::MIN);
@@ -87,11 +89,11 @@ impl Engine {
         &self,
         applier: &mut Applier,
         record: &RecordView<'_>,
-        tick: &mut Tick<'_>,
+        execution: &mut ExecutionContext<'_>,
     ) -> Result<(), ApplyError> {
         let applied = applier.apply(self.keyspace(), record);
         // Some of the changes may have been made whatever came of the others.
-        self.serve_left(tick);
+        self.serve_left(execution);
         applied
     }
 }
@@ -200,8 +202,8 @@ impl Applier {
             value_bytes_max: u64::MAX,
             random: Cell::from_mut(&mut random),
             database_count: keyspace.database_count(),
-            room: Room::Ahead { overshoot_bytes_max: u64::MAX },
-            copies_apart: false,
+            memory_policy: MemoryPolicy::Reserved { overshoot_bytes_max: u64::MAX },
+            copies_unlocked: false,
             hasher: keyspace.hasher(),
             uploads: Uploader::new(keyspace.arena().uploads(), 0),
             pins: keyspace.arena().pins().of(0),

@@ -6,7 +6,7 @@ use effects::Refused;
 use keyspace::{Keyspace, SweepContext};
 use resp::RequestView;
 
-use crate::tick::Tick;
+use crate::execution_context::ExecutionContext;
 
 const MONITORS_ONLY_LOOK: CommandError =
     CommandError::Fixed("ERR Replica can't interact with the keyspace");
@@ -30,9 +30,9 @@ pub(crate) fn check(
     session: &SessionState,
     keyspace: &Keyspace,
     is_over_limit: bool,
-    tick: &mut Tick<'_>,
+    execution: &mut ExecutionContext<'_>,
 ) -> Result<Verdict, CommandError> {
-    if command.is(Flags::PROTECTED) && !tick.host.allows_debug(session) {
+    if command.is(Flags::PROTECTED) && !execution.host.allows_debug(session) {
         return Err(CommandError::DEBUG_NOT_ALLOWED);
     }
     if !session.authenticated && !command.is(Flags::NO_AUTH) {
@@ -41,11 +41,11 @@ pub(crate) fn check(
     if session.is_queueing() && command.is(Flags::NO_MULTI) {
         return Err(CommandError::NOT_IN_TRANSACTION);
     }
-    let pause = tick.pause.get();
+    let pause = execution.pause.get();
     // A pause keeps the data as it is: nothing is evicted, and nothing refused for that.
     if is_over_limit
         && pause.is_none()
-        && !make_room(keyspace, tick)
+        && !make_room(keyspace, execution)
         && needs_memory(command, session)
     {
         return Err(CommandError::OUT_OF_MEMORY);
@@ -112,8 +112,8 @@ pub(crate) fn is_attack(request: RequestView<'_>) -> bool {
 
 /// Memory is above its limit, from an overshoot or a lower limit: repays before anything else.
 #[cold]
-fn make_room(keyspace: &Keyspace, tick: &mut Tick<'_>) -> bool {
-    let mut context = SweepContext::new(tick.now, &mut tick.random);
+fn make_room(keyspace: &Keyspace, execution: &mut ExecutionContext<'_>) -> bool {
+    let mut context = SweepContext::new(execution.now, &mut execution.random);
     keyspace.repay(&mut context).is_ok()
 }
 

@@ -4,10 +4,10 @@ use command::{Replies, SessionState};
 use keyspace::Keyspace;
 use resp::{Output, Reply, Requests};
 
+use crate::execution_context::ExecutionContext;
 use crate::release::{Release, ReleaseGate};
 use crate::run::Runner;
 use crate::session::Session;
-use crate::tick::Tick;
 use crate::window::Window;
 
 /// Batches of more than this have arguments that take a time worth measuring to copy.
@@ -70,25 +70,25 @@ impl Engine {
     }
 
     /// Runs the requests of one session from index `from` on, in order, and appends their replies
-    /// to `out`. Pauses once `out` has [`Tick::output_bytes_max`], or refers to as many values as
-    /// [`Tick::references_max`] says, and behind a command that has
-    /// taken long, so that [`Tick::now`] can be set anew. The caller holds no guard.
+    /// to `out`. Pauses once `out` has [`ExecutionContext::output_bytes_max`], or refers to as many
+    /// values as [`ExecutionContext::references_max`] says, and behind a command that has taken
+    /// long, so that [`ExecutionContext::now`] can be set anew. The caller holds no guard.
     pub fn execute(
         &self,
         session: &mut Session,
         requests: Requests<'_>,
         from: usize,
         out: &mut Output,
-        tick: &mut Tick<'_>,
+        execution: &mut ExecutionContext<'_>,
     ) -> BatchEnd {
         let is_alone = requests.len() - from == 1;
-        let is_apart = is_alone || requests.span_bytes() > LARGE_BATCH_BYTES;
+        let times_requests_alone = is_alone || requests.span_bytes() > LARGE_BATCH_BYTES;
         let end = {
-            let mut runner = Runner::new(&self.keyspace, session, tick, is_apart);
+            let mut runner = Runner::new(&self.keyspace, session, execution, times_requests_alone);
             let next = run_all(&mut runner, requests, from, out);
             runner.end(next)
         };
-        self.serve_left(tick);
+        self.serve_left(execution);
         let arena = self.keyspace.arena();
         if arena.is_reclaim_due() {
             // Whoever frees much looks at the pins himself, so that what waits for it is bounded by
@@ -107,8 +107,8 @@ fn run_all(
     from: usize,
     out: &mut Output,
 ) -> usize {
-    let output_bytes_max = runner.tick.output_bytes_max;
-    let references_max = runner.tick.references_max;
+    let output_bytes_max = runner.execution.output_bytes_max;
+    let references_max = runner.execution.references_max;
     let mut window = Window::new();
     let mut next = from;
     while next < requests.len() {
@@ -119,7 +119,7 @@ fn run_all(
             if runner.is_over() || is_much {
                 return next;
             }
-            runner.tick.position.set(next);
+            runner.execution.position.set(next);
             let mut reply = out.reply(runner.protocol());
             let start = reply.position();
             if !runner.run(prepared, requests.at(next), &mut reply) {
@@ -134,7 +134,7 @@ fn run_all(
 
 /// Takes back the reply of a request, which began at `start`, where the session wants none.
 #[inline]
-pub(crate) fn silence(state: &mut SessionState, start: usize, reply: &mut Reply<'_>) {
+pub(crate) fn apply_client_reply(state: &mut SessionState, start: usize, reply: &mut Reply<'_>) {
     if state.replies != Replies::On {
         if state.replies.are_silent() {
             reply.rewind(start);

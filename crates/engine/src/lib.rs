@@ -3,13 +3,14 @@
 //!
 //! *Layout*: `engine.rs` runs a batch in three passes, `window.rs` is what the first two leave for
 //! the third, `dispatch.rs` the ordered list of checks, `run.rs` one command under its locks,
-//! `keys.rs` the keys of a request that has several, `retry.rs` provides what a command needs and
-//! runs it again, `blocked.rs` serves sessions that wait for keys, `transaction.rs` runs EXEC;
-//! `session.rs` is what lasts between batches, `tick.rs` what comes from outside, `clock.rs` the
-//! time, `tally.rs` what is counted, `stretch.rs` and `watch.rs` say when a command is timed,
-//! `histogram.rs` keeps the times, `audience.rs` is the interface to MONITOR, `pause.rs` says which
-//! requests have to wait; `receive.rs` finds the block for a value that is still to come,
-//! `release.rs` says when replies may be sent, `apply.rs` applies effects.
+//! `request_keys.rs` the keys of a request that has several, `retry.rs` provides what a command
+//! needs and runs it again, `blocked_sessions.rs` serves sessions that wait for keys,
+//! `transaction.rs` runs EXEC; `session.rs` is what lasts between batches, `execution_context.rs`
+//! what comes from outside, `clock.rs` the time, `command_stats.rs` what is counted,
+//! `command_timer.rs` and `timing_settings.rs` say when a command is timed, `histogram.rs` keeps
+//! the times, `monitor_feed.rs` is the interface to MONITOR, `pause_switch.rs` says which requests
+//! have to wait; `reserve_value.rs` finds the block for a value that is still to come, `release.rs`
+//! says when replies may be sent, `apply.rs` applies effects.
 //! *Invariants*: replies come in the order of requests; a command that was refused has changed
 //! nothing; the engine is a function of its state, the time, the random numbers and the bytes that
 //! it is given.
@@ -17,37 +18,37 @@
 #![forbid(unsafe_code)]
 
 mod apply;
-mod audience;
-mod blocked;
+mod blocked_sessions;
 mod clock;
+mod command_stats;
+mod command_timer;
 mod dispatch;
 mod engine;
+mod execution_context;
 mod histogram;
-mod keys;
-mod pause;
-mod receive;
+mod monitor_feed;
+mod pause_switch;
 mod release;
+mod request_keys;
+mod reserve_value;
 mod retry;
 mod run;
 mod session;
-mod stretch;
-mod tally;
-mod tick;
+mod timing_settings;
 mod transaction;
-mod watch;
 mod window;
 
 #[cfg(test)]
 mod tests;
 
 pub use apply::{Applier, ApplyError};
-pub use audience::{Audience, Stage};
 pub use clock::Clock;
+pub use command_stats::{CommandCounts, CommandStats};
 pub use engine::{BatchEnd, Ending, Engine};
+pub use execution_context::{ExecutionContext, Position};
 pub use histogram::Distribution;
-pub use pause::PauseSwitch;
+pub use monitor_feed::{MonitorFeed, MonitorSink};
+pub use pause_switch::PauseSwitch;
 pub use release::{Release, ReleaseGate};
 pub use session::Session;
-pub use tally::{CommandCounts, Tally};
-pub use tick::{Position, Tick};
-pub use watch::Watch;
+pub use timing_settings::TimingSettings;

@@ -2,25 +2,25 @@
 //! the locks, provides it, and runs the handler again from the start.
 //!
 //! Every command passes here, whatever its handler's kind. Each round of the loop provides
-//! something, and there are [`ATTEMPTS_MAX`] rounds at most. Within EXEC the locks of the whole
+//! something, and there are [`RETRIES_MAX`] rounds at most. Within EXEC the locks of the whole
 //! queue are held and nothing can be provided: a command that asks is refused.
 
 use std::ops::ControlFlow;
 
 use base::{Key, ShardIndex};
-use command::{Args, Command, CommandError, CopyAhead, Handler, Need, Unfinished};
-use keyspace::{COPIED_APART_BYTES_MIN, Keyspace, ShardSet, Spared, SweepContext};
+use command::{Args, Command, CommandError, Handler, Need, PartialUploadCopy, Unfinished};
+use keyspace::{COPIED_UNLOCKED_BYTES_MIN, Keyspace, ShardSet, Spared, SweepContext};
 use resp::Reply;
 
 use crate::run::Runner;
 
 /// How often a command is run again, each time after something was provided.
-const ATTEMPTS_MAX: u32 = 16;
+const RETRIES_MAX: u32 = 16;
 /// How often a command may ask for further shards before it gets all of them.
-const SHARD_ATTEMPTS_MAX: u32 = 4;
+const SHARD_RETRIES_MAX: u32 = 4;
 /// Requests on several keys that bring less than this, and waits that take less, may pass the
 /// memory limit by it; what they take is repaid by the next command.
-pub(crate) const AHEAD_BYTES_MIN: usize = 64 * 1024;
+pub(crate) const RESERVED_BYTES_MIN: usize = 64 * 1024;
 
 /// Within EXEC no shard can be locked but those that its queue declares.
 const NOT_LOCKED: CommandError = CommandError::Fixed(
@@ -30,13 +30,13 @@ const NOT_LOCKED: CommandError = CommandError::Fixed(
 /// What the earlier attempts of a command leave for the next one. Kept in the runner: a command
 /// that succeeds at once reads only `count`.
 #[derive(Default)]
-pub(crate) struct Attempts {
+pub(crate) struct Retries {
     /// How many there were.
     pub count: u32,
-    shard_attempts: u32,
+    shard_retries: u32,
     /// Long copies have been made while nothing was locked: values that others change after that
     /// are copied under the locks.
-    pub has_copied_apart: bool,
+    pub has_copied_unlocked: bool,
     /// The command can do without what it has asked for.
     pub is_optional: bool,
     /// A copy is on offer that is of no use after the command.
@@ -69,8 +69,8 @@ impl Runner<'_, '_, '_, '_> {
                 break;
             }
         }
-        if self.attempts.count > 0 {
-            self.end_attempts();
+        if self.retries.count > 0 {
+            self.end_retries();
         }
     }
 
@@ -90,7 +90,7 @@ impl Runner<'_, '_, '_, '_> {
         };
         result.map_break(|result| {
             if let Err(error) = result {
-                self.tick.tally.count_failure(command, &error);
+                self.execution.command_stats.count_failure(command, &error);
                 error.write(reply);
             }
         })
@@ -111,34 +111,34 @@ impl Runner<'_, '_, '_, '_> {
             };
             return ControlFlow::Break(Err(error));
         }
-        if self.attempts.count == ATTEMPTS_MAX {
+        if self.retries.count == RETRIES_MAX {
             return ControlFlow::Break(Err(CommandError::OUT_OF_MEMORY));
         }
         let key = args.keys().first();
         // Only of this need: the next one may be one that the command cannot do without.
-        let is_optional = std::mem::take(&mut self.attempts.is_optional);
+        let is_optional = std::mem::take(&mut self.retries.is_optional);
         let provided = match need {
             Need::Room(need) => {
                 let shard = key.map_or(ShardIndex(0), |key| key.shard);
-                let need = need.after(self.attempts.count);
+                let need = need.after(self.retries.count);
                 self.sparing(command, args, |keyspace, context| {
                     keyspace.reserve(need, shard, context).ok()
                 })
             }
-            Need::RoomAhead(bytes) => self.sparing(command, args, |keyspace, context| {
-                keyspace.reserve_ahead(bytes, context).ok()
+            Need::Reserve(bytes) => self.sparing(command, args, |keyspace, context| {
+                keyspace.reserve_private(bytes, context).ok()
             }),
             Need::Owned => {
-                self.attempts.has_copied_apart = true;
-                self.own_apart(command, args)
+                self.retries.has_copied_unlocked = true;
+                self.materialize_unlocked(command, args)
             }
             Need::Copied { offset, length, is_copied } => {
-                (self.attempts.has_copied_apart, self.attempts.has_copy) = (true, true);
+                (self.retries.has_copied_unlocked, self.retries.has_copy) = (true, true);
                 self.offer_copy(command, args, (offset, length), is_copied)
             }
-            Need::CopyAhead(ahead) => {
+            Need::PartialUploadCopy(copy) => {
                 let key = key.expect("an upload is to be stored at a key");
-                let copied = self.copy_ahead(key, *ahead);
+                let copied = self.extend_partial_copy(key, *copy);
                 return ControlFlow::Break(copied.map(|copied| reply.integer(copied as i64)));
             }
             Need::Shards(further) => {
@@ -146,15 +146,15 @@ impl Runner<'_, '_, '_, '_> {
                 Ok(())
             }
         };
-        self.attempts.count += 1;
+        self.retries.count += 1;
         if let Err(error) = provided
             && !is_optional
         {
             return ControlFlow::Break(Err(error));
         }
-        if let Some(shards) = self.attempts.shards.take() {
-            self.lock_ahead(&shards);
-            self.attempts.shards = Some(shards);
+        if let Some(shards) = self.retries.shards.take() {
+            self.lock_shards_for_command(&shards);
+            self.retries.shards = Some(shards);
         }
         ControlFlow::Continue(())
     }
@@ -162,10 +162,10 @@ impl Runner<'_, '_, '_, '_> {
     /// Adds `further` shards to those that the command is run under.
     fn add_shards(&mut self, args: Args<'_>, further: &ShardSet) {
         let shard_count = self.keyspace.shard_count();
-        let Attempts { shards, shard_attempts, .. } = &mut self.attempts;
+        let Retries { shards, shard_retries, .. } = &mut self.retries;
         let shards = shards.get_or_insert_default();
-        *shard_attempts += 1;
-        if *shard_attempts > SHARD_ATTEMPTS_MAX {
+        *shard_retries += 1;
+        if *shard_retries > SHARD_RETRIES_MAX {
             **shards = ShardSet::first(shard_count);
             return;
         }
@@ -175,26 +175,26 @@ impl Runner<'_, '_, '_, '_> {
 
     /// Ends what was provided for one command only.
     #[cold]
-    fn end_attempts(&mut self) {
-        let attempts = std::mem::take(&mut self.attempts);
-        if attempts.has_copy {
+    fn end_retries(&mut self) {
+        let retries = std::mem::take(&mut self.retries);
+        if retries.has_copy {
             self.session.withdraw();
         }
-        if attempts.shards.is_some() {
-            self.is_locked_ahead = false;
+        if retries.shards.is_some() {
+            self.is_locked_for_command = false;
             self.unlock();
         }
     }
 
     /// Makes room for a change that stores about `bytes` and may not evict while it runs.
-    pub fn make_room_ahead(&mut self, bytes: usize) -> Result<(), CommandError> {
-        if self.keyspace.maxmemory() == 0 || bytes < AHEAD_BYTES_MIN {
+    pub fn reserve_for_request(&mut self, bytes: usize) -> Result<(), CommandError> {
+        if self.keyspace.maxmemory() == 0 || bytes < RESERVED_BYTES_MIN {
             return Ok(());
         }
         self.unlock();
         // Nothing has been looked at yet, so that any key may go, as before another command.
-        let mut context = SweepContext::new(self.tick.now, &mut self.tick.random);
-        let made = self.keyspace.reserve_ahead(bytes as u64, &mut context);
+        let mut context = SweepContext::new(self.execution.now, &mut self.execution.random);
+        let made = self.keyspace.reserve_private(bytes as u64, &mut context);
         made.map_err(|_| CommandError::OUT_OF_MEMORY)
     }
 
@@ -209,11 +209,12 @@ impl Runner<'_, '_, '_, '_> {
         make: impl Fn(&Keyspace, &mut SweepContext<'_>) -> Option<R>,
     ) -> Result<R, CommandError> {
         self.unlock();
-        self.stretch.isolate(self.tick);
-        let (keyspace, database, now) = (self.keyspace, self.session.state.database, self.tick.now);
+        self.command_timer.time_alone_from_now(self.execution);
+        let (keyspace, database, now) =
+            (self.keyspace, self.session.state.database, self.execution.now);
         let mut make_but_of = |mut keys: Vec<Key<'_>>| {
             let spared = Spared::of(database, &mut keys);
-            make(keyspace, &mut SweepContext::new(now, &mut self.tick.random).sparing(spared))
+            make(keyspace, &mut SweepContext::new(now, &mut self.execution.random).sparing(spared))
         };
         let keys = args.keys();
         let overwrites = || keys.iter().zip(command.overwrites(args.request()));
@@ -226,7 +227,7 @@ impl Runner<'_, '_, '_, '_> {
     }
 
     /// Copies the upload of this offset and length for the key of a command while nothing is held,
-    /// and has the session offer the copy; what of it `is_copied` ahead is not copied again.
+    /// and has the session offer the copy; what of it `is_copied` in advance is not copied again.
     #[cold]
     fn offer_copy(
         &mut self,
@@ -237,10 +238,10 @@ impl Runner<'_, '_, '_, '_> {
     ) -> Result<(), CommandError> {
         let key = args.keys().first().expect("an upload is stored at a key");
         self.unlock();
-        self.stretch.isolate(self.tick);
+        self.command_timer.time_alone_from_now(self.execution);
         let claim = self.uploads().claim(offset, length)?;
-        let ahead = self.session.take_ahead(&claim, key).filter(|_| is_copied);
-        let copy = ahead.map(|mut block| {
+        let partial = self.session.take_partial_copy(&claim, key).filter(|_| is_copied);
+        let copy = partial.map(|mut block| {
             block.copy_upload(&claim, length);
             block
         });
@@ -259,38 +260,42 @@ impl Runner<'_, '_, '_, '_> {
     /// value begins the copy; one that does not go on with it, or finds no room, ends it, as any
     /// other request does. Nothing is lost by that but time: a commit copies what is not there.
     #[cold]
-    fn copy_ahead(
+    fn extend_partial_copy(
         &mut self,
         key: &Key<'_>,
-        CopyAhead { offset, length, part }: CopyAhead,
+        PartialUploadCopy { offset, length, part }: PartialUploadCopy,
     ) -> Result<u64, CommandError> {
         self.unlock();
-        self.stretch.isolate(self.tick);
+        self.command_timer.time_alone_from_now(self.execution);
         let claim = self.uploads().claim(offset, length)?;
-        let before = self.session.take_ahead(&claim, key);
+        let before = self.session.take_partial_copy(&claim, key);
         let block = if part.is_empty() {
             None
         } else if part.start > 0 {
             before.filter(|block| block.filled_bytes() as u64 == part.start)
-        } else if length < COPIED_APART_BYTES_MIN {
+        } else if length < COPIED_UNLOCKED_BYTES_MIN {
             None
         } else {
             drop(before);
-            let mut context = SweepContext::new(self.tick.now, &mut self.tick.random);
+            let mut context = SweepContext::new(self.execution.now, &mut self.execution.random);
             let (key_length, length) = (key.bytes.len(), length as usize);
             self.keyspace.reserve_block(key.shard, key_length, length, &mut context)
         };
         let Some(mut block) = block else { return Ok(0) };
         let copied = block.copy_upload(&claim, part.end);
-        self.session.copy_ahead(block);
+        self.session.keep_partial_copy(block);
         Ok(copied)
     }
 
     /// Owns the long ones of the values at the keys of a command, each copied while nothing is
     /// held. One that changes meanwhile stays as it is.
     #[cold]
-    fn own_apart(&mut self, command: &Command, args: Args<'_>) -> Result<(), CommandError> {
-        let (database, now) = (self.session.state.database, self.tick.now);
+    fn materialize_unlocked(
+        &mut self,
+        command: &Command,
+        args: Args<'_>,
+    ) -> Result<(), CommandError> {
+        let (database, now) = (self.session.state.database, self.execution.now);
         for key in args.keys() {
             self.lock_one(key.shard);
             let guard = self.guard.as_ref().expect("locked just now");

@@ -4,22 +4,22 @@ use std::cell::Cell;
 
 use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 use command::{
-    Args, Command, CommandError, ControlContext, Flags, Handler, LatencyEvent, Need, Next,
-    ReadContext, Room, SessionContext, SessionState, SlowCommand, Unfinished, WriteContext,
+    Args, Command, CommandError, ControlContext, Flags, Handler, LatencyEvent, MemoryPolicy, Need,
+    Next, ReadContext, SessionContext, SessionState, SlowCommand, Unfinished, WriteContext,
 };
 use keyspace::{
     Access, Guard, Keyspace, NeedRoom, PrivateCopies, Served, ShardSet, Uploader, WriteView,
 };
 use resp::{Protocol, Reply, RequestView};
 
+use crate::command_timer::CommandTimer;
 use crate::dispatch::{self, Verdict};
-use crate::engine::{BatchEnd, Ending, silence};
-use crate::keys::Keys;
+use crate::engine::{BatchEnd, Ending, apply_client_reply};
+use crate::execution_context::ExecutionContext;
 use crate::release::Release;
-use crate::retry::Attempts;
+use crate::request_keys::Keys;
+use crate::retry::Retries;
 use crate::session::Session;
-use crate::stretch::Stretch;
-use crate::tick::Tick;
 use crate::window::Prepared;
 
 /// The time of a batch is asked for again once this much of it has passed: it is told in
@@ -33,14 +33,14 @@ type WriteHandler = fn(&mut WriteContext<'_>, Args<'_>, &mut Reply<'_>) -> Resul
 pub(crate) struct Runner<'e, 's, 't, 'h> {
     pub(crate) keyspace: &'e Keyspace,
     pub(crate) session: &'s mut Session,
-    pub(crate) tick: &'t mut Tick<'h>,
+    pub(crate) execution: &'t mut ExecutionContext<'h>,
     /// The shard of the last request, kept for the next one; in EXEC all shards of the queue.
     pub(crate) guard: Option<Guard<'e>>,
     /// Whether `guard` is that of an EXEC.
     pub(crate) in_transaction: bool,
     /// Whether `guard` is what commands run under whatever their keys: that of an EXEC, or of a
     /// command that has asked for further shards.
-    pub(crate) is_locked_ahead: bool,
+    pub(crate) is_locked_for_command: bool,
     commands: u64,
     pub(crate) ending: Ending,
     /// When the first command began; 0 before.
@@ -48,49 +48,49 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     /// Commands have run for so long that the time is no longer known.
     is_time_old: bool,
     /// The batch is one request, or has large ones: each is timed by itself.
-    is_apart: bool,
+    times_requests_alone: bool,
     /// So is every command now, whatever it is.
-    is_close: bool,
-    pub(crate) stretch: Stretch,
+    times_each_command: bool,
+    pub(crate) command_timer: CommandTimer,
     pub(crate) lsn: Lsn,
     /// Where the reply of the last EXEC ends: its parts are settled one by one.
     pub(crate) settled_to: usize,
-    pub(crate) attempts: Attempts,
+    pub(crate) retries: Retries,
     /// Sessions whose waits were served, to be told once nothing is locked.
     pub(crate) served: Vec<Served>,
 }
 
 impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// Returns a runner that has run nothing and holds nothing. What it runs is timed request by
-    /// request where it `is_apart`.
+    /// request where it `times_requests_alone`.
     pub fn new(
         keyspace: &'e Keyspace,
         session: &'s mut Session,
-        tick: &'t mut Tick<'h>,
-        is_apart: bool,
+        execution: &'t mut ExecutionContext<'h>,
+        times_requests_alone: bool,
     ) -> Runner<'e, 's, 't, 'h> {
-        let is_close = is_apart || tick.watch.is_close();
-        let mut stretch = Stretch::new();
-        if !is_close {
-            stretch.start(tick);
+        let times_each_command = times_requests_alone || execution.timing.times_each_command();
+        let mut command_timer = CommandTimer::new();
+        if !times_each_command {
+            command_timer.start(execution);
         }
         Runner {
             keyspace,
             session,
-            tick,
+            execution,
             guard: None,
             in_transaction: false,
-            is_locked_ahead: false,
+            is_locked_for_command: false,
             commands: 0,
             ending: Ending::Open,
-            first_began: stretch.began(),
+            first_began: command_timer.began(),
             is_time_old: false,
-            is_apart,
-            is_close,
-            stretch,
+            times_requests_alone,
+            times_each_command,
+            command_timer,
             lsn: Lsn(0),
             settled_to: 0,
-            attempts: Attempts::default(),
+            retries: Retries::default(),
             served: Vec::new(),
         }
     }
@@ -115,7 +115,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// Notes that requests were prepared.
     #[inline]
     pub fn begin_window(&mut self) {
-        self.stretch.note_preparation();
+        self.command_timer.note_preparation();
     }
 
     /// Unlocks, tells those who were served, and returns what became of the batch, whose request
@@ -123,9 +123,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     #[inline]
     pub fn end(&mut self, executed: usize) -> BatchEnd {
         self.unlock();
-        self.stretch.end(self.tick);
+        self.command_timer.end(self.execution);
         if !self.served.is_empty() {
-            self.tell_served();
+            self.notify_served();
         }
         BatchEnd {
             executed,
@@ -136,8 +136,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     }
 
     #[cold]
-    fn tell_served(&mut self) {
-        self.served.drain(..).for_each(|served| self.tick.host.tell_served(served));
+    fn notify_served(&mut self) {
+        self.served.drain(..).for_each(|served| self.execution.host.notify_served(served));
     }
 
     /// Runs, queues or refuses one request and writes its reply. Returns false where it has to
@@ -151,7 +151,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     ) -> bool {
         let Some(command) = prepared.command else {
             self.refuse_malformed(request, reply);
-            self.session.settle_ahead();
+            self.session.drop_stale_partial_copy();
             return true;
         };
         self.session.state.last_command = Some(command);
@@ -159,10 +159,15 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         if is_over_limit {
             // Room is made while no shard is held, and in nobody's time.
             self.unlock();
-            self.stretch.end(self.tick);
+            self.command_timer.end(self.execution);
         }
-        let verdict =
-            dispatch::check(command, &self.session.state, self.keyspace, is_over_limit, self.tick);
+        let verdict = dispatch::check(
+            command,
+            &self.session.state,
+            self.keyspace,
+            is_over_limit,
+            self.execution,
+        );
         if is_over_limit {
             self.note_eviction();
         }
@@ -179,7 +184,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             }
             Err(error) => self.refuse(command, &error, reply),
         }
-        self.session.settle_ahead();
+        self.session.drop_stale_partial_copy();
         true
     }
 
@@ -188,7 +193,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     #[inline]
     pub fn settle(&mut self, start: usize, reply: &mut Reply<'_>) {
         if self.ending != Ending::Blocked {
-            silence(&mut self.session.state, start.max(self.settled_to), reply);
+            apply_client_reply(&mut self.session.state, start.max(self.settled_to), reply);
         }
     }
 
@@ -204,8 +209,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// Tells the host how long it took to make room before a command.
     #[cold]
     fn note_eviction(&mut self) {
-        let nanoseconds = self.stretch.lap(self.stretch.began(), self.tick);
-        self.tick.host.note_event(LatencyEvent::EvictionCycle, nanoseconds);
+        let nanoseconds = self.command_timer.lap(self.command_timer.began(), self.execution);
+        self.execution.host.note_event(LatencyEvent::EvictionCycle, nanoseconds);
     }
 
     /// Runs a command and writes its reply, or its error in the reply's place.
@@ -218,24 +223,25 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) {
         self.commands += 1;
-        let is_alone =
-            self.is_close || self.in_transaction || !self.stretch.admits(command, self.tick);
+        let is_alone = self.times_each_command
+            || self.in_transaction
+            || !self.command_timer.admits(command, self.execution);
         if is_alone {
-            self.stretch.end(self.tick);
+            self.command_timer.end(self.execution);
         }
-        let began = self.stretch.began();
+        let began = self.command_timer.began();
         if self.first_began == 0 {
             self.first_began = began;
         }
         let args = Args::new(request, keys);
         self.run_to_end(command, args, reply);
-        if self.tick.audience.is_there() {
-            self.tick.audience.show(command, request, &self.session.state);
+        if self.execution.monitor_feed.is_there() {
+            self.execution.monitor_feed.show(command, request, &self.session.state);
         }
         // After it ran: INFO does not count itself, nor RESETSTAT forget itself.
-        match (is_alone, self.stretch.take_isolated()) {
-            (false, false) => self.stretch.add(command, self.tick),
-            (false, true) => self.time_alone(self.stretch.began(), command, request),
+        match (is_alone, self.command_timer.take_timed_alone()) {
+            (false, false) => self.command_timer.add(command, self.execution),
+            (false, true) => self.time_alone(self.command_timer.began(), command, request),
             (true, _) => self.time_alone(began, command, request),
         }
     }
@@ -250,36 +256,48 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         keys: &[Key<'_>],
         reply: &mut Reply<'_>,
     ) {
-        self.stretch.end(self.tick);
-        let began = self.stretch.began();
+        self.command_timer.end(self.execution);
+        let began = self.command_timer.began();
         self.run_to_end(command, Args::new(request, keys), reply);
-        let nanoseconds = self.stretch.lap(began, self.tick);
-        self.tick.tally.count_time(command, nanoseconds);
+        let nanoseconds = self.command_timer.lap(began, self.execution);
+        self.execution.command_stats.count_time(command, nanoseconds);
         self.report_slow(command, request, nanoseconds);
     }
 
     /// Counts the time of a command since `began` for itself, and reports it where it is long.
     #[inline]
     fn time_alone(&mut self, began: u64, command: &'static Command, request: RequestView<'_>) {
-        let nanoseconds = self.stretch.lap(began, self.tick);
-        self.is_time_old = self.stretch.began().saturating_sub(self.first_began) >= TIME_OLD_NS;
-        let Tick { tally, watch, .. } = *self.tick;
-        tally.count_calls(tally.slot(command), 1, nanoseconds, watch.is_tracking());
+        let nanoseconds = self.command_timer.lap(began, self.execution);
+        self.is_time_old =
+            self.command_timer.began().saturating_sub(self.first_began) >= TIME_OLD_NS;
+        let ExecutionContext { command_stats, timing, .. } = *self.execution;
+        command_stats.count_calls(
+            command_stats.index(command),
+            1,
+            nanoseconds,
+            timing.is_tracking(),
+        );
         if self.in_transaction {
-            tally.count_nested(nanoseconds);
+            command_stats.count_nested(nanoseconds);
         }
         // It may have been the one that changed it.
-        self.is_close = self.is_apart || watch.is_close();
+        self.times_each_command = self.times_requests_alone || timing.times_each_command();
         self.report_slow(command, request, nanoseconds);
     }
 
     /// Reports a command where it is long.
     #[inline]
     fn report_slow(&self, command: &'static Command, request: RequestView<'_>, nanoseconds: u64) {
-        if nanoseconds >= self.tick.watch.reported_from() {
+        if nanoseconds >= self.execution.timing.report_threshold_ns() {
             let session = &self.session.state;
-            let now = self.tick.now;
-            self.tick.host.note_slow(&SlowCommand { command, request, session, nanoseconds, now });
+            let now = self.execution.now;
+            self.execution.host.note_slow(&SlowCommand {
+                command,
+                request,
+                session,
+                nanoseconds,
+                now,
+            });
         }
     }
 
@@ -302,31 +320,34 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     }
 
     /// Locks `shards` for whatever runs next.
-    pub(crate) fn lock_ahead(&mut self, shards: &ShardSet) {
+    pub(crate) fn lock_shards_for_command(&mut self, shards: &ShardSet) {
         self.unlock();
         self.guard = Some(self.keyspace.lock_set(shards));
-        self.is_locked_ahead = true;
+        self.is_locked_for_command = true;
     }
 
     /// Returns the guard of `keys`: the one at hand where it fits.
     #[inline]
     fn lock(&mut self, keys: &[Key<'_>]) -> &mut Guard<'e> {
-        if !self.is_locked_ahead {
+        if !self.is_locked_for_command {
             match keys {
                 [key] => self.lock_one(key.shard),
                 _ => self.lock_many(keys),
             }
         }
-        self.guard.as_mut().expect("locked just now, or ahead")
+        self.guard.as_mut().expect("locked just now, or for the command")
     }
 
     #[inline]
     pub(crate) fn lock_one(&mut self, shard: ShardIndex) {
         if !self.guard.as_ref().is_some_and(|guard| guard.is_only(shard)) {
             self.unlock();
-            let (stretch, tick) = (&mut self.stretch, &*self.tick);
+            let (command_timer, execution) = (&mut self.command_timer, &*self.execution);
             // The time that it waits for another thread is this command's alone.
-            self.guard = Some(self.keyspace.lock_telling(shard, || stretch.isolate(tick)));
+            self.guard = Some(
+                self.keyspace
+                    .lock_or_notify(shard, || command_timer.time_alone_from_now(execution)),
+            );
         }
     }
 
@@ -347,18 +368,18 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
-        let (database, now) = (self.session.state.database, self.tick.now);
-        let value_bytes_max = self.tick.value_bytes_max;
-        let leaves_no_touch = self.session.state.leaves_no_touch;
+        let (database, now) = (self.session.state.database, self.execution.now);
+        let value_bytes_max = self.execution.value_bytes_max;
+        let no_touch = self.session.state.no_touch;
         self.lock(args.keys());
         let copies = match self.keyspace.has_adopted() && command.uses_values(args.request()) {
-            true => self.own_read_values(args)?,
+            true => self.materialize_for_read(args)?,
             false => None,
         };
         let view = self.guard.as_ref().expect("locked just now").read(database, now);
         let view = copies.iter().fold(view, |view, copies| view.with_copies(copies));
-        let view = if leaves_no_touch { view.without_touch() } else { view };
-        let random = Cell::from_mut(&mut self.tick.random);
+        let view = if no_touch { view.without_touch() } else { view };
+        let random = Cell::from_mut(&mut self.execution.random);
         let result = handler(&ReadContext { view, value_bytes_max, random }, args, reply);
         self.settle_expired(args.keys());
         result
@@ -375,9 +396,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
 
     #[cold]
     fn remove_expired(&mut self, keys: &[Key<'_>]) {
-        let (database, now) = (self.session.state.database, self.tick.now);
+        let (database, now) = (self.session.state.database, self.execution.now);
         let guard = self.guard.as_mut().expect("a lookup was made under it");
-        match self.tick.removes_expired() && self.keyspace.may_remove() {
+        match self.execution.removes_expired() && self.keyspace.may_remove() {
             true => guard.remove_expired(keys, database, now),
             false => guard.leave_expired(),
         }
@@ -388,22 +409,25 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// room for then is copied for this read alone. So is everything within EXEC, which makes no
     /// room.
     #[cold]
-    fn own_read_values(&mut self, args: Args<'_>) -> Result<Option<PrivateCopies>, Unfinished> {
+    fn materialize_for_read(
+        &mut self,
+        args: Args<'_>,
+    ) -> Result<Option<PrivateCopies>, Unfinished> {
         let keys = args.keys();
         if !self.in_transaction {
-            let need = if self.attempts.count == 0 && self.own_view().owns_long(keys) {
+            let need = if self.retries.count == 0 && self.own_view().owns_long(keys) {
                 Need::Owned
             } else {
                 let Err(need) = self.own_all(keys) else { return Ok(None) };
                 Need::Room(need)
             };
-            if self.attempts.count == 0 {
-                self.attempts.is_optional = true;
+            if self.retries.count == 0 {
+                self.retries.is_optional = true;
                 return Err(need.into());
             }
         }
         let guard = self.guard.as_ref().expect("the caller has locked it");
-        let view = guard.read(self.session.state.database, self.tick.now);
+        let view = guard.read(self.session.state.database, self.execution.now);
         Ok(Some(view.copy_adopted(keys)))
     }
 
@@ -414,7 +438,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
 
     fn own_view(&mut self) -> WriteView<'_> {
         let guard = self.guard.as_mut().expect("the caller has locked it");
-        write_view(guard, Caller::of(&self.session.state), self.tick.now)
+        write_view(guard, Caller::of(&self.session.state), self.execution.now)
     }
 
     /// Runs a write once.
@@ -427,7 +451,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
         match args.keys() {
-            [key] if !self.is_locked_ahead => self.write_one(command, handler, key, args, reply),
+            [key] if !self.is_locked_for_command => {
+                self.write_one(command, handler, key, args, reply)
+            }
             _ => self.write_atomically(command, handler, args, reply),
         }
     }
@@ -448,8 +474,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         if let Some(block) = self.session.offer.take() {
             guard.offer(block);
         }
-        let copies_apart = !self.attempts.has_copied_apart;
-        let result = self.attempt(command, handler, Room::Evicted, copies_apart, args, reply);
+        let copies_unlocked = !self.retries.has_copied_unlocked;
+        let result =
+            self.attempt(command, handler, MemoryPolicy::Evict, copies_unlocked, args, reply);
         let guard = self.guard.as_mut().expect("an attempt keeps it");
         if has_offer {
             self.session.offer = guard.take_back();
@@ -467,15 +494,21 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         &mut self,
         command: &Command,
         handler: WriteHandler,
-        room: Room,
-        copies_apart: bool,
+        memory_policy: MemoryPolicy,
+        copies_unlocked: bool,
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
         let caller = Caller::of(&self.session.state);
         let guard = self.guard.as_mut().expect("the caller has locked it");
-        let mut context =
-            write_context(guard, self.keyspace, self.tick, caller, room, copies_apart);
+        let mut context = write_context(
+            guard,
+            self.keyspace,
+            self.execution,
+            caller,
+            memory_policy,
+            copies_unlocked,
+        );
         if self.keyspace.has_adopted() && command.uses_values(args.request()) {
             context.own(args.keys())?;
         }
@@ -496,22 +529,22 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     ) -> Result<(), Unfinished> {
         if self.in_transaction {
             let overshoot_bytes_max = self.keyspace.transaction_overshoot_bytes_max();
-            let room = Room::Ahead { overshoot_bytes_max };
+            let memory_policy = MemoryPolicy::Reserved { overshoot_bytes_max };
             let guard = self.guard.as_mut().expect("EXEC has locked the keys");
             guard.limit_overshoot(overshoot_bytes_max, true);
-            let result = self.attempt(command, handler, room, false, args, reply);
+            let result = self.attempt(command, handler, memory_policy, false, args, reply);
             self.settle_expired(args.keys());
             return result;
         }
-        if self.attempts.count == 0 && self.keyspace.maxmemory() != 0 {
-            self.make_room_ahead(command.stored_bytes(args.request()))?;
+        if self.retries.count == 0 && self.keyspace.maxmemory() != 0 {
+            self.reserve_for_request(command.stored_bytes(args.request()))?;
         }
         let guard = self.lock(args.keys());
         guard.begin_atomic();
         guard.limit_overshoot(0, false);
-        let room = Room::Ahead { overshoot_bytes_max: 0 };
-        let copies_apart = !self.attempts.has_copied_apart;
-        let result = self.attempt(command, handler, room, copies_apart, args, reply);
+        let memory_policy = MemoryPolicy::Reserved { overshoot_bytes_max: 0 };
+        let copies_unlocked = !self.retries.has_copied_unlocked;
+        let result = self.attempt(command, handler, memory_policy, copies_unlocked, args, reply);
         self.settle_expired(args.keys());
         // One that waits registers under the guard under which it looked.
         if !matches!(result, Err(Unfinished::Wait(_))) {
@@ -545,12 +578,12 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                 let mut context = SessionContext {
                     has_changed_watch: self.session.watches.is_dirty(),
                     session: &mut self.session.state,
-                    host: self.tick.host,
-                    now: self.tick.now,
+                    host: self.execution.host,
+                    now: self.execution.now,
                 };
                 let next = handler(&mut context, args, reply);
                 if self.session.state.is_monitor != was_monitor {
-                    self.tick.audience.stage.count(!was_monitor);
+                    self.execution.monitor_feed.sink.count(!was_monitor);
                 }
                 self.act(next, was_queueing, args.keys(), reply)
             }
@@ -559,14 +592,14 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                     Some(guard) => guard.access(),
                     None => Access::free(self.keyspace),
                 };
-                let may_remove = self.keyspace.may_remove() && self.tick.removes_expired();
+                let may_remove = self.keyspace.may_remove() && self.execution.removes_expired();
                 let access = access.removing_expired(may_remove);
                 let mut context = ControlContext {
                     access,
                     session: &mut self.session.state,
-                    host: self.tick.host,
-                    now: self.tick.now,
-                    random: &mut self.tick.random,
+                    host: self.execution.host,
+                    now: self.execution.now,
+                    random: &mut self.execution.random,
                 };
                 handler(&mut context, args, reply)
             }
@@ -592,7 +625,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         match next? {
             Next::Done | Next::Exec => {}
             Next::Watch => {
-                let (database, now) = (self.session.state.database, self.tick.now);
+                let (database, now) = (self.session.state.database, self.execution.now);
                 self.keyspace.watch(&mut self.session.watches, database, keys, now);
             }
             // EXEC has ended the watches before its commands run.
@@ -616,7 +649,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             && !transaction.is_broken
             && let Err(error) = transaction.push(command, request)
         {
-            self.tick.tally.count_rejection(command, &error);
+            self.execution.command_stats.count_rejection(command, &error);
             return error.write(reply);
         }
         reply.simple("QUEUED");
@@ -627,10 +660,10 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     fn refuse(&mut self, command: &'static Command, error: &CommandError, reply: &mut Reply<'_>) {
         if command.name == "exec" {
             let error = self.abort_transaction(error);
-            self.tick.tally.count_rejection(command, &error);
+            self.execution.command_stats.count_rejection(command, &error);
             return error.write(reply);
         }
-        self.tick.tally.count_rejection(command, error);
+        self.execution.command_stats.count_rejection(command, error);
         self.refuse_unknown(error, reply);
     }
 
@@ -653,7 +686,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         match &error {
             CommandError::WrongArity(command) => self.refuse(command, &error, reply),
             _ => {
-                self.tick.tally.count_error(&error.text());
+                self.execution.command_stats.count_error(&error.text());
                 self.refuse_unknown(&error, reply);
             }
         }
@@ -666,7 +699,7 @@ pub(crate) struct Caller {
     /// The database that it has chosen.
     pub database: DatabaseIndex,
     /// Whether what it looks up does not count as used.
-    pub leaves_no_touch: bool,
+    pub no_touch: bool,
     /// Whose upload memory and pins it uses.
     pub uploader: u64,
 }
@@ -674,8 +707,8 @@ pub(crate) struct Caller {
 impl Caller {
     #[inline]
     pub fn of(session: &SessionState) -> Caller {
-        let SessionState { database, leaves_no_touch, uploader, .. } = *session;
-        Caller { database, leaves_no_touch, uploader }
+        let SessionState { database, no_touch, uploader, .. } = *session;
+        Caller { database, no_touch, uploader }
     }
 }
 
@@ -684,19 +717,19 @@ impl Caller {
 pub(crate) fn write_context<'g>(
     guard: &'g mut Guard<'_>,
     keyspace: &'g Keyspace,
-    tick: &'g mut Tick<'_>,
+    execution: &'g mut ExecutionContext<'_>,
     caller: Caller,
-    room: Room,
-    copies_apart: bool,
+    memory_policy: MemoryPolicy,
+    copies_unlocked: bool,
 ) -> WriteContext<'g> {
     let arena = keyspace.arena();
     WriteContext {
-        view: write_view(guard, caller, tick.now),
-        value_bytes_max: tick.value_bytes_max,
-        random: Cell::from_mut(&mut tick.random),
+        view: write_view(guard, caller, execution.now),
+        value_bytes_max: execution.value_bytes_max,
+        random: Cell::from_mut(&mut execution.random),
         database_count: keyspace.database_count(),
-        room,
-        copies_apart,
+        memory_policy,
+        copies_unlocked,
         hasher: keyspace.hasher(),
         uploads: Uploader::new(arena.uploads(), caller.uploader),
         pins: arena.pins().of(caller.uploader),
@@ -707,5 +740,5 @@ pub(crate) fn write_context<'g>(
 #[inline]
 fn write_view<'g>(guard: &'g mut Guard<'_>, caller: Caller, now: UnixMs) -> WriteView<'g> {
     let view = guard.write(caller.database, now);
-    if caller.leaves_no_touch { view.without_touch() } else { view }
+    if caller.no_touch { view.without_touch() } else { view }
 }

@@ -6,7 +6,7 @@ use base::{Key, UnixMs};
 use command::{Attendance, SessionState};
 use keyspace::{Claim, ReservedBlock, Waits, WatchMark, Watches};
 
-use crate::blocked::BlockedRequest;
+use crate::blocked_sessions::BlockedRequest;
 
 /// One client's session. It ends with [`crate::Engine::close`].
 #[derive(Debug)]
@@ -19,12 +19,12 @@ pub struct Session {
     pub(crate) waits: Waits,
     /// The block that has an argument of the request to be run.
     pub(crate) offer: Option<Box<ReservedBlock>>,
-    ahead: Option<Ahead>,
+    partial_copy: Option<PartialCopy>,
 }
 
 /// A block that an upload of the session's client is copied to part by part.
 #[derive(Debug)]
-struct Ahead {
+struct PartialCopy {
     block: Box<ReservedBlock>,
     /// The request that is run has copied a part: the next one may go on.
     is_new: bool,
@@ -35,7 +35,7 @@ impl Session {
     pub fn new(id: u64, now: UnixMs, authenticated: bool) -> Session {
         let state = SessionState::new(id, now, authenticated);
         let (watches, waits) = (Watches::default(), Waits::default());
-        Session { state, attendance: None, watches, waits, offer: None, ahead: None }
+        Session { state, attendance: None, watches, waits, offer: None, partial_copy: None }
     }
 
     /// Offers the block in which an argument of the request to be run next lies: a command that
@@ -50,31 +50,33 @@ impl Session {
     }
 
     /// Keeps `block`, which a part of an upload was just copied to, for the next request.
-    pub(crate) fn copy_ahead(&mut self, block: Box<ReservedBlock>) {
-        self.ahead = Some(Ahead { block, is_new: true });
+    pub(crate) fn keep_partial_copy(&mut self, block: Box<ReservedBlock>) {
+        self.partial_copy = Some(PartialCopy { block, is_new: true });
     }
 
     /// Takes the block into which earlier requests have copied a part of the claimed upload, if it
     /// fits `key`.
-    pub(crate) fn take_ahead(
+    pub(crate) fn take_partial_copy(
         &mut self,
         claim: &Claim<'_>,
         key: &Key<'_>,
     ) -> Option<Box<ReservedBlock>> {
-        let block = self.ahead.take()?.block;
+        let block = self.partial_copy.take()?.block;
         block.is_copy_of(claim, key.bytes.len()).then_some(block)
     }
 
     /// Called after each request. Drops the partial copy of an upload unless this request has just
     /// extended it: after any other request the client may write the upload anew.
     #[inline]
-    pub(crate) fn settle_ahead(&mut self) {
-        self.ahead.take_if(|ahead| !std::mem::take(&mut ahead.is_new));
+    pub(crate) fn drop_stale_partial_copy(&mut self) {
+        self.partial_copy.take_if(|partial_copy| !std::mem::take(&mut partial_copy.is_new));
     }
 
     /// Returns the bytes of the block that an upload is copied to, which count in the keyspace.
-    pub fn ahead_bytes(&self) -> usize {
-        self.ahead.as_ref().map_or(0, |it| it.block.filled_bytes() + it.block.missing_bytes())
+    pub fn partial_copy_bytes(&self) -> usize {
+        self.partial_copy
+            .as_ref()
+            .map_or(0, |it| it.block.filled_bytes() + it.block.missing_bytes())
     }
 
     /// Returns the bytes that the session's watches take, which count in the keyspace.

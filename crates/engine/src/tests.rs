@@ -4,18 +4,18 @@
 //! `FOREBAY_EFFECTS_SEED` repeats one.
 
 mod awaits;
-mod blocked;
+mod blocked_sessions;
 mod checks;
 mod expiry;
 mod generated;
-mod memory;
-mod receive;
+mod memory_limit;
 mod replay;
+mod reserve_value;
 mod restore;
 mod serving;
 mod times;
 mod transactions;
-mod uploads;
+mod upload_copies;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ use keyspace::{Access, DatasetDigest, EvictionPolicy, Keyspace, Served};
 use resp::{Batch, Decoder, Limits, Output, RequestView, encode_command};
 
 use crate::{
-    Applier, Audience, BatchEnd, Ending, Engine, PauseSwitch, Position, Session, Stage, Tally,
-    Tick, Watch,
+    Applier, BatchEnd, CommandStats, Ending, Engine, ExecutionContext, MonitorFeed, MonitorSink,
+    PauseSwitch, Position, Session, TimingSettings,
 };
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
@@ -121,8 +121,8 @@ impl Drop for Seed {
 struct TestHost {
     password: Option<&'static [u8]>,
     allows_debug: bool,
-    tally: Tally,
-    watch: Watch,
+    command_stats: CommandStats,
+    timing: TimingSettings,
     slow: Mutex<Vec<(&'static str, u64)>>,
     events: Mutex<Vec<LatencyEvent>>,
     pause: PauseSwitch,
@@ -143,7 +143,7 @@ impl TestHost {
         let Some(engine) = self.free.get() else { return };
         let keyspace = engine.keyspace();
         for shard in keyspace.shard_indexes() {
-            keyspace.lock_telling(shard, || panic!("{shard:?} is held while the host waits"));
+            keyspace.lock_or_notify(shard, || panic!("{shard:?} is held while the host waits"));
         }
     }
 }
@@ -163,9 +163,9 @@ impl Observer for TestHost {
 }
 
 /// Keeps what monitors would be shown.
-struct TestStage<'h>(&'h TestHost);
+struct TestSink<'h>(&'h TestHost);
 
-impl Stage for TestStage<'_> {
+impl MonitorSink for TestSink<'_> {
     fn show(&mut self, _: &Command, request: RequestView<'_>, session: &SessionState) {
         let words = request.iter().map(|word| String::from_utf8_lossy(word).into_owned());
         let line = words.collect::<Vec<_>>().join(" ");
@@ -215,7 +215,7 @@ impl Host for TestHost {
         Ok(self)
     }
 
-    fn tell_served(&self, served: Served) {
+    fn notify_served(&self, served: Served) {
         self.served.lock().unwrap().push(served);
     }
 }
@@ -242,26 +242,29 @@ impl Process for TestHost {
 struct Client<'e> {
     engine: &'e Engine,
     session: Session,
-    tick: Tick<'e>,
+    execution: ExecutionContext<'e>,
 }
 
 impl<'e> Client<'e> {
     fn new(engine: &'e Engine, host: &'e TestHost) -> Client<'e> {
-        let tick = Tick {
+        let execution = ExecutionContext {
             now: NOW,
             random: Prng::new(1),
             host,
             clock: &times::SteppingClock,
-            tally: &host.tally,
-            watch: &host.watch,
+            command_stats: &host.command_stats,
+            timing: &host.timing,
             pause: &host.pause,
             position: &host.position,
-            audience: Audience { count: &host.watcher_count, stage: Box::new(TestStage(host)) },
+            monitor_feed: MonitorFeed {
+                count: &host.watcher_count,
+                sink: Box::new(TestSink(host)),
+            },
             value_bytes_max: 512 << 20,
             output_bytes_max: usize::MAX,
             references_max: usize::MAX,
         };
-        Client { engine, session: Session::new(1, NOW, host.password.is_none()), tick }
+        Client { engine, session: Session::new(1, NOW, host.password.is_none()), execution }
     }
 
     /// Runs one request, words apart by spaces, and returns its reply with spaces for line ends.
@@ -297,12 +300,12 @@ impl<'e> Client<'e> {
         let mut out = Output::default();
         let requests = batch.view(bytes);
         let outcome =
-            self.engine.execute(&mut self.session, requests, from, &mut out, &mut self.tick);
+            self.engine.execute(&mut self.session, requests, from, &mut out, &mut self.execution);
         (out.to_vec(), outcome)
     }
 
     fn close(&mut self) {
-        self.engine.close(&mut self.session, &mut self.tick);
+        self.engine.close(&mut self.session, &mut self.execution);
     }
 
     fn check(&mut self, request: &str, expected: &str) {

@@ -24,7 +24,7 @@ impl Runner<'_, '_, '_, '_> {
             self.keyspace.unwatch(&mut self.session.watches);
             return Err(CommandError::TRANSACTION_BROKEN);
         }
-        if let Err(error) = self.make_room_ahead(transaction.stored_bytes()) {
+        if let Err(error) = self.reserve_for_request(transaction.stored_bytes()) {
             return Err(self.abort_transaction(&error));
         }
         let leading = self.leading(&transaction);
@@ -32,7 +32,7 @@ impl Runner<'_, '_, '_, '_> {
             reply.null_array();
             return Ok(());
         }
-        (self.in_transaction, self.is_locked_ahead) = (true, true);
+        (self.in_transaction, self.is_locked_for_command) = (true, true);
         self.session.state.executing = Some(transaction.size());
         let start = reply.position();
         reply.array(transaction.len());
@@ -41,20 +41,20 @@ impl Runner<'_, '_, '_, '_> {
         if leading > 0 {
             assert!(self.lock_queue(&transaction), "nothing is watched");
         }
-        let mut behind = Behind::new(start);
+        let mut deferred = DeferredReplies::new(start);
         for queued in transaction.queue().skip(leading) {
             match queued.may_wait() {
-                true => behind.leave(&self.session.state, reply),
+                true => deferred.leave(&self.session.state, reply),
                 false => self.run_queued(queued, reply),
             }
         }
         self.unlock();
-        if !behind.parts.is_empty() {
-            self.run_behind(&transaction, leading, behind, reply);
+        if !deferred.parts.is_empty() {
+            self.run_deferred(&transaction, leading, deferred, reply);
         }
         self.session.state.executing = None;
         self.session.state.recycle(transaction);
-        (self.in_transaction, self.is_locked_ahead) = (false, false);
+        (self.in_transaction, self.is_locked_for_command) = (false, false);
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl Runner<'_, '_, '_, '_> {
     fn lock_queue(&mut self, transaction: &Transaction) -> bool {
         self.guard = lock(self.keyspace, transaction, &self.session.watches);
         let Some(guard) = &mut self.guard else { return true };
-        let is_unchanged = guard.watches_hold(&self.session.watches, self.tick.now);
+        let is_unchanged = guard.watches_hold(&self.session.watches, self.execution.now);
         guard.unwatch(&mut self.session.watches);
         match is_unchanged {
             true => guard.begin_atomic(),
@@ -93,18 +93,18 @@ impl Runner<'_, '_, '_, '_> {
     /// Runs the commands that were left, which hold no shard, in the state of the session in which
     /// each would have run, and puts their replies in their places.
     #[cold]
-    fn run_behind(
+    fn run_deferred(
         &mut self,
         transaction: &Transaction,
         leading: usize,
-        mut behind: Behind,
+        mut deferred: DeferredReplies,
         reply: &mut Reply<'_>,
     ) {
-        behind.pieces.push(behind.piece_start..reply.position());
+        deferred.pieces.push(deferred.piece_start..reply.position());
         let state = &self.session.state;
         let last = (state.database, state.protocol);
         let left = transaction.queue().skip(leading).filter(Queued::may_wait);
-        for (Queued { command, request }, part) in left.zip(behind.parts) {
+        for (Queued { command, request }, part) in left.zip(deferred.parts) {
             self.session.state.database = part.database;
             self.session.state.protocol = part.protocol;
             reply.set_protocol(part.protocol);
@@ -113,11 +113,11 @@ impl Runner<'_, '_, '_, '_> {
             if part.is_silent {
                 reply.rewind(start);
             }
-            behind.pieces[part.piece] = start..reply.position();
+            deferred.pieces[part.piece] = start..reply.position();
         }
         (self.session.state.database, self.session.state.protocol) = last;
         reply.set_protocol(last.1);
-        reply.arrange(behind.start, &behind.pieces);
+        reply.arrange(deferred.start, &deferred.pieces);
         self.settled_to = reply.position();
     }
 
@@ -136,7 +136,7 @@ impl Runner<'_, '_, '_, '_> {
 }
 
 /// The commands of a queue that run behind the others, and where the replies go.
-struct Behind {
+struct DeferredReplies {
     /// Where the reply of EXEC begins.
     start: usize,
     /// Where the replies since the last one that is missing begin.
@@ -156,9 +156,9 @@ struct Part {
     is_silent: bool,
 }
 
-impl Behind {
-    fn new(start: usize) -> Behind {
-        Behind { start, piece_start: start, pieces: Vec::new(), parts: Vec::new() }
+impl DeferredReplies {
+    fn new(start: usize) -> DeferredReplies {
+        DeferredReplies { start, piece_start: start, pieces: Vec::new(), parts: Vec::new() }
     }
 
     /// Leaves a command of `session` for later, whose reply would come next.

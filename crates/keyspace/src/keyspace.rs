@@ -142,7 +142,7 @@ impl Keyspace {
     /// Locks one shard, and calls `waits` first where another thread holds it. The caller holds no
     /// other guard.
     #[inline]
-    pub fn lock_telling(&self, shard: ShardIndex, waits: impl FnOnce()) -> Guard<'_> {
+    pub fn lock_or_notify(&self, shard: ShardIndex, waits: impl FnOnce()) -> Guard<'_> {
         let held = match self.shards[shard.position()].shard.try_lock() {
             Ok(held) => held,
             Err(_) => {

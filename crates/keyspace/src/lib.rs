@@ -84,7 +84,7 @@ pub use scratch::Scratch;
 pub use shard::{SlotCount, is_expired};
 pub use shard_set::ShardSet;
 pub use sorted_sets::Scored;
-pub use uploads::COPIED_APART_BYTES_MIN;
+pub use uploads::COPIED_UNLOCKED_BYTES_MIN;
 pub use view::{PrivateCopies, ReadView, WrongType};
 pub use wait::{NewWait, QueuePlace, Served, Service, WaitState, Waiter, Waits};
 pub use watch::{WatchMark, Watches};

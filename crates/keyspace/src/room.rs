@@ -371,7 +371,7 @@ impl Keyspace {
         context: &mut SweepContext<'_>,
     ) -> Result<(), NeedRoom> {
         match need.region {
-            Region::Private => self.reserve_ahead(need.bytes, context),
+            Region::Private => self.reserve_private(need.bytes, context),
             _ => self.make_room(need, Some(shard), context),
         }
     }
@@ -582,7 +582,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// NeedRoom where there is none and the policy evicts nothing, or too little.
-    pub fn reserve_ahead(
+    pub fn reserve_private(
         &self,
         bytes: u64,
         context: &mut SweepContext<'_>,

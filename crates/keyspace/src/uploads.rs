@@ -21,7 +21,7 @@ use crate::write::{Place, WriteView};
 
 /// From this length on a value is copied while no shard is held. A shorter one that comes with its
 /// request is copied under the guard too.
-pub const COPIED_APART_BYTES_MIN: u64 = 32 * 1024;
+pub const COPIED_UNLOCKED_BYTES_MIN: u64 = 32 * 1024;
 
 impl ReadView<'_> {
     /// Holds the value at `key` where it is long and a client can write it, to be copied while no
@@ -29,7 +29,7 @@ impl ReadView<'_> {
     pub fn hold_adopted(&self, key: &Key<'_>) -> Option<HeldUpload> {
         let table = &self.part(key)?.table;
         let id = table.find(key.hash, key.bytes)?;
-        let is_long = table.entry(id).value_length() >= COPIED_APART_BYTES_MIN;
+        let is_long = table.entry(id).value_length() >= COPIED_UNLOCKED_BYTES_MIN;
         if is_long { table.hold_adopted(id) } else { None }
     }
 }
@@ -64,7 +64,7 @@ impl WriteView<'_> {
     /// before, while no shard is held, and offered: [`crate::Keyspace::copy_upload`],
     /// [`crate::Guard::offer`].
     pub fn copies_long(&mut self, key: &Key<'_>, claim: &Claim<'_>, stays: bool) -> bool {
-        claim.len() >= COPIED_APART_BYTES_MIN && !self.place(key).may_stay(stays)
+        claim.len() >= COPIED_UNLOCKED_BYTES_MIN && !self.place(key).may_stay(stays)
     }
 
     /// Makes sure that nobody else can write the value at `key`, so that its bytes can be used.
@@ -95,7 +95,7 @@ impl WriteView<'_> {
     /// Returns whether [`WriteView::own`] of one of `keys` copies so much that it is to be done
     /// while no shard is held.
     pub fn owns_long(&mut self, keys: &[Key<'_>]) -> bool {
-        keys.iter().any(|key| self.place(key).adopted_bytes(key) >= COPIED_APART_BYTES_MIN)
+        keys.iter().any(|key| self.place(key).adopted_bytes(key) >= COPIED_UNLOCKED_BYTES_MIN)
     }
 
     /// Returns how many bytes [`WriteView::own`] of all `keys` copies, where so much passes the

@@ -138,7 +138,7 @@ impl<M: LaneMemory> LaneEnd<M> {
 
     /// Says for how long the server looks for what this client does next before it sleeps: the
     /// client, which waits for an answer that comes soon, does well to look for as long.
-    pub fn set_look_limit(&self, limit: Duration) {
+    pub fn set_spin_limit(&self, limit: Duration) {
         debug_assert_eq!(self.side, Side::Server, "the server says whom it looks for");
         let microseconds = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
         self.memory.header()[SPIN_US_AT].store(microseconds, Ordering::Relaxed);
@@ -147,7 +147,7 @@ impl<M: LaneMemory> LaneEnd<M> {
     /// Returns for how long the server looks for what this client does next; zero when it sleeps
     /// at once.
     #[inline]
-    pub fn look_limit(&self) -> Duration {
+    pub fn spin_limit(&self) -> Duration {
         Duration::from_micros(self.memory.header()[SPIN_US_AT].load(Ordering::Relaxed))
     }
 

@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::UnixMs;
 use base::prng::Prng;
-use engine::{PauseSwitch, Position, Tally, Watch};
+use engine::{CommandStats, PauseSwitch, Position, TimingSettings};
 use keyspace::Served;
 
+use crate::embedded_session::Session;
 use crate::environment::Environment;
 use crate::options::{OpenError, Options, SweepOptions, Tuning};
 use crate::runtime::Runtime;
-use crate::session::Session;
 use crate::sweeper::Sweeper;
 
 /// What an embedded instance is made with.
@@ -53,8 +53,8 @@ pub struct Embedded {
     pub(crate) started_ns: u64,
     /// Locked while a request runs: what it picks at random, and who may count.
     random: Mutex<Prng>,
-    pub(crate) tally: Tally,
-    pub(crate) watch: Watch,
+    pub(crate) command_stats: CommandStats,
+    pub(crate) timing: TimingSettings,
     pub(crate) pause: PauseSwitch,
     pub(crate) position: Position,
     /// Always 0: nobody looks on.
@@ -82,9 +82,9 @@ impl Embedded {
         let runtime = Runtime::open(&options.instance, environment)?;
         let generator = || runtime.generator().map_err(OpenError::Randomness);
         let (random, sweeper) = (generator()?, Sweeper::new(generator()?));
-        let watch = Watch::new();
+        let timing = TimingSettings::new();
         // Nobody asks for the distribution of times, whose memory would count.
-        watch.set(u64::MAX, false);
+        timing.set(u64::MAX, false);
         Ok(Embedded {
             value_bytes_max: options.value_bytes_max,
             allows_debug: options.allows_debug,
@@ -93,8 +93,8 @@ impl Embedded {
             started_ns: runtime.clock().steady_ns(),
             runtime,
             random: Mutex::new(random),
-            tally: Tally::new(),
-            watch,
+            command_stats: CommandStats::new(),
+            timing,
             pause: PauseSwitch::default(),
             position: Position::default(),
             monitor_count: AtomicUsize::new(0),

@@ -4,11 +4,11 @@
 //! *Layout*: `runtime.rs` is one instance, which a server has as well as an embedding program;
 //! `options.rs` are its options, `environment.rs` the sources of its time and randomness: the
 //! system's (`system.rs`), or what a test injects (`simulated.rs`). `sweeper.rs` is its periodic
-//! work, round by round, `cycles.rs` the statistics of that, `report.rs` its account of memory and
-//! keys, `addresses.rs` reserves addresses for memory that other processes may map. `embedded.rs`
-//! is an instance in a program that is not a server, `session.rs` a session of it, `host.rs` what
-//! its commands learn about their surroundings. `stream.rs` keeps the changes, `changes.rs` hands
-//! them to a consumer.
+//! work, round by round, `sweep_stats.rs` the statistics of that, `report.rs` its account of memory
+//! and keys, `address_space.rs` reserves addresses for memory that other processes may map.
+//! `embedded.rs` is an instance in a program that is not a server, `embedded_session.rs` a session
+//! of it, `embedded_host.rs` what its commands learn about their surroundings. `stream.rs` keeps
+//! the changes, `changes.rs` hands them to a consumer.
 //! *Invariants*: no socket, and no thread but the caller's; an instance uses only the clock and the
 //! randomness that it was given, so that each of several in one process has its own, and one seed
 //! determines everything.
@@ -16,29 +16,29 @@
 //! (engine and below).
 #![forbid(unsafe_code)]
 
-mod addresses;
+mod address_space;
 mod changes;
-mod cycles;
 mod embedded;
+mod embedded_host;
+mod embedded_session;
 mod environment;
-mod host;
 mod options;
 mod report;
 mod runtime;
-mod session;
 mod simulated;
 mod stream;
+mod sweep_stats;
 mod sweeper;
 mod system;
 
 pub use changes::Changes;
-pub use cycles::{OverLimitDurations, SweepCounts};
 pub use embedded::{Embedded, EmbeddedOptions};
+pub use embedded_session::Session;
 pub use engine::Clock;
 pub use environment::{Environment, Randomness};
 pub use options::{Memory, OpenError, Options, SweepOptions, Tuning};
 pub use runtime::Runtime;
-pub use session::Session;
 pub use simulated::{ManualClock, SeededRandomness};
+pub use sweep_stats::{OverLimitDurations, SweepCounts};
 pub use sweeper::Sweeper;
 pub use system::{SystemClock, SystemRandomness};

@@ -13,11 +13,11 @@ use keyspace::{Keyspace, shard_count_for_workers};
 use ring::SharedSegments;
 use sys::memory::{Backing, OwnedSegments};
 
-use crate::addresses;
-use crate::cycles::{OverLimit, OverLimitDurations, Sweep, SweepCounts};
+use crate::address_space;
 use crate::environment::Environment;
 use crate::options::{Memory, OpenError, Options, Tuning};
 use crate::stream::Stream;
+use crate::sweep_stats::{OverLimit, OverLimitDurations, SweepCounts, SweepStats};
 
 /// One instance, shared by the threads that run requests on it and the one that sweeps.
 pub struct Runtime {
@@ -33,7 +33,7 @@ pub struct Runtime {
     client_bytes: AtomicI64,
     pub(crate) backlog_bytes: u64,
     pub(crate) stream: Stream,
-    pub(crate) sweep: Sweep,
+    pub(crate) sweep_stats: SweepStats,
     pub(crate) over_limit: OverLimit,
 }
 
@@ -61,7 +61,7 @@ impl Runtime {
             client_bytes: AtomicI64::new(0),
             backlog_bytes: options.backlog_bytes,
             stream: Stream::default(),
-            sweep: Sweep::default(),
+            sweep_stats: SweepStats::default(),
             over_limit: OverLimit::default(),
         };
         runtime.tune(&options.tuning);
@@ -161,7 +161,7 @@ impl Runtime {
 
     /// Returns what the looks for expired keys came to.
     pub fn sweep_counts(&self) -> SweepCounts {
-        self.sweep.counts()
+        self.sweep_stats.counts()
     }
 
     /// Returns for how long memory was above its limit, as far as the sweeps saw.
@@ -172,7 +172,7 @@ impl Runtime {
     /// Starts the counters of the data and of the sweeps anew.
     pub fn reset_counters(&self) {
         self.keyspace().reset_counters();
-        self.sweep.reset();
+        self.sweep_stats.reset();
         self.over_limit.reset(self.steady());
     }
 
@@ -194,10 +194,10 @@ fn source_of(memory: Memory) -> Result<Source, OpenError> {
         Memory::Shared { segment_bytes, takes_pages_up_front } => {
             let backing = if takes_pages_up_front { Backing::UpFront } else { Backing::OnTouch };
             let segments =
-                addresses::reserve(segment_bytes, backing).map_err(OpenError::Addresses)?;
+                address_space::reserve(segment_bytes, backing).map_err(OpenError::Addresses)?;
             let segments = Arc::new(segments);
             let source = SharedSegments::new(Arc::clone(&segments));
-            let source = source.with_uploads(addresses::upload_segments(&segments));
+            let source = source.with_uploads(address_space::upload_segments(&segments));
             Ok((Box::new(source), Some(segments)))
         }
     }

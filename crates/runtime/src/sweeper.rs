@@ -145,7 +145,7 @@ impl Sweeper {
             }
         }
         let time = passed();
-        runtime.sweep.note(examined, expired, time, time >= budget);
+        runtime.sweep_stats.note(examined, expired, time, time >= budget);
         observer.note_event(LatencyEvent::ExpireCycle, time.as_nanos() as u64);
         expired
     }

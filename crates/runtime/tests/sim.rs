@@ -112,7 +112,7 @@ impl<'r> Player<'r> {
         let runs = |row: &&Command| {
             !matches!(row.handler, Handler::Container) && !LEFT_OUT.contains(&row.name)
         };
-        let profile = Profile { key_count: KEYS, value_bytes_max: 6000, wild_one_in: 50 };
+        let profile = Profile { key_count: KEYS, value_bytes_max: 6000, invalid_one_in: 50 };
         Player {
             embedded,
             clock,

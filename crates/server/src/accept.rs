@@ -11,7 +11,7 @@ use sys::socket::is_exhaustion;
 
 use crate::config::Settings;
 use crate::listen::{Accepted, Listener};
-use crate::shared::Shared;
+use crate::server_state::ServerState;
 use crate::transport::Pending;
 
 /// Connections accepted before the worker turns to its clients again.
@@ -107,7 +107,7 @@ impl Acceptor {
         &mut self,
         token: u64,
         poller: &Poller,
-        shared: &Shared,
+        shared: &ServerState,
         settings: &Settings,
     ) -> Vec<Pending> {
         let mut admitted = Vec::new();
@@ -136,7 +136,7 @@ impl Acceptor {
     }
 
     /// Closes one waiting connection with the help of the reserve; without success, pauses.
-    fn turn_one_away(&mut self, index: usize, poller: &Poller, shared: &Shared) {
+    fn turn_one_away(&mut self, index: usize, poller: &Poller, shared: &ServerState) {
         self.reserve = None;
         let turned_away = self.listeners[index].accept().is_ok();
         self.reserve = reserve().ok();
@@ -146,11 +146,11 @@ impl Acceptor {
         self.unwatch(poller);
         self.is_paused = true;
         shared.pending_checks.fetch_add(1, Ordering::Relaxed);
-        shared.bell.ring();
+        shared.service_waker.wake();
     }
 
     /// Goes on after a pause, if there was one.
-    pub fn resume(&mut self, poller: &Poller, shared: &Shared) {
+    pub fn resume(&mut self, poller: &Poller, shared: &ServerState) {
         if !self.is_paused {
             return;
         }
@@ -162,7 +162,7 @@ impl Acceptor {
 }
 
 /// Lets a connection in, or tells it why not.
-fn admit(accepted: &Accepted, shared: &Shared, settings: &Settings) -> bool {
+fn admit(accepted: &Accepted, shared: &ServerState, settings: &Settings) -> bool {
     let is_stranger = accepted.from.is_some_and(|address| !is_loopback(address.ip()));
     let refusal =
         if settings.access.protected_mode && settings.access.password.is_empty() && is_stranger {

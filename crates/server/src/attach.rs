@@ -9,7 +9,7 @@
 //! keep to: nobody asks for a pin, and to end a session is to reuse what its views show
 //! (`docs/decisions/0008-view-shares.md`).
 //!
-//! *Not here*: when the pages of a table are populated (`sealings.rs`).
+//! *Not here*: when the pages of a table are populated (`page_population.rs`).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,9 +26,9 @@ use sys::memory::OwnedSegments;
 use sys::socket::Peer;
 
 use crate::config::Settings;
-use crate::outbound::Outbound;
-use crate::sealings::{Maker, Sealings};
-use crate::shares::{Resource, Share, Shares};
+use crate::descriptors_in_flight::DescriptorsInFlight;
+use crate::page_population::{Maker, PagePopulation};
+use crate::user_quotas::{QuotaGrant, Resource, UserQuotas};
 
 /// Sessions that may be attached at once: each costs the server a walk over its pin table
 /// whenever memory is about to be reused.
@@ -60,18 +60,18 @@ struct Session {
     /// Its process.
     peer: Peer,
     /// Whether what it reads shall not count as used.
-    leaves_no_touch: Arc<AtomicBool>,
-    stage: Stage,
+    no_touch: Arc<AtomicBool>,
+    state: AttachState,
     /// What its user has of the sessions, and of the descriptors that are kept for them.
-    _shares: [Share; 2],
+    _quotas: [QuotaGrant; 2],
 }
 
 /// How far it has come.
-enum Stage {
+enum AttachState {
     /// Its process may not have mapped the table yet.
     Offered,
     /// The pages of the table are being brought.
-    Sealing,
+    Populating,
     /// It may read: its pins are looked at.
     Reading,
     /// The pages of the table cannot be brought, for this reason.
@@ -80,7 +80,7 @@ enum Stage {
 
 impl Attachments {
     /// Begins a session for connection `id` of `client`, which is its process and its switch of
-    /// CLIENT NO-TOUCH; the pin table leaves by `outbound`.
+    /// CLIENT NO-TOUCH; the pin table leaves by `in_flight`.
     ///
     /// # Errors
     /// When the peer may not, or has one, or its process or user as many as these may, or the
@@ -91,9 +91,9 @@ impl Attachments {
         client: Option<(Peer, Arc<AtomicBool>)>,
         settings: &Settings,
         segments: &OwnedSegments,
-        (shares, outbound): (&Arc<Shares>, &Outbound),
+        (quotas, in_flight): (&Arc<UserQuotas>, &DescriptorsInFlight),
     ) -> Result<MemoryGeometry, MemoryRefusal> {
-        let (peer, leaves_no_touch) = client.ok_or(MemoryRefusal::NotUnix)?;
+        let (peer, no_touch) = client.ok_or(MemoryRefusal::NotUnix)?;
         if !may_read(peer.user_id, settings) {
             return Err(MemoryRefusal::NotAllowed);
         }
@@ -109,19 +109,19 @@ impl Attachments {
         {
             return Err(MemoryRefusal::TooManyOfProcess);
         }
-        let owner = shares.owner(peer.user_id);
-        let take = |resource, amount| shares.take(resource, owner, amount);
+        let owner = quotas.owner(peer.user_id);
+        let take = |resource, amount| quotas.take(resource, owner, amount);
         let own = take(Resource::Sessions, 1).ok_or(MemoryRefusal::TooManyOfUser)?;
         let kept = take(Resource::Descriptors, SESSION_DESCRIPTORS).or_else(|| {
-            outbound.forget_received();
+            in_flight.forget_received();
             take(Resource::Descriptors, SESSION_DESCRIPTORS)
         });
         let kept = kept.ok_or(MemoryRefusal::Descriptors)?;
-        let way = outbound.admit(id, owner, 1)?;
+        let way = in_flight.admit(id, owner, 1)?;
         let table = SharedPins::create()?;
-        outbound.send(id, vec![table.descriptor()], way);
-        let (pins, stage, _shares) = (Arc::new(table), Stage::Offered, [own, kept]);
-        sessions.insert(id, Session { pins, peer, leaves_no_touch, stage, _shares });
+        in_flight.send(id, vec![table.descriptor()], way);
+        let (pins, state, _quotas) = (Arc::new(table), AttachState::Offered, [own, kept]);
+        sessions.insert(id, Session { pins, peer, no_touch, state, _quotas });
         Ok(MemoryGeometry {
             span_bytes: segments.span_bytes(),
             segment_bytes: segments.segment_bytes(),
@@ -141,22 +141,22 @@ impl Attachments {
         known: u64,
         arena: &Arena,
         segments: &OwnedSegments,
-        (shares, outbound): (&Arc<Shares>, &Outbound),
+        (quotas, in_flight): (&Arc<UserQuotas>, &DescriptorsInFlight),
     ) -> Result<MemorySegments, MemoryRefusal> {
-        let user = match self.sessions().get(&id).map(|session| (session.peer, &session.stage)) {
+        let user = match self.sessions().get(&id).map(|session| (session.peer, &session.state)) {
             None => return Err(MemoryRefusal::NotAttached),
-            Some((_, Stage::Refused(reason))) => {
+            Some((_, AttachState::Refused(reason))) => {
                 return Err(MemoryRefusal::System(reason.clone()));
             }
-            Some((_, Stage::Offered | Stage::Sealing)) => return Ok(NO_SEGMENTS),
-            Some((peer, Stage::Reading)) => peer.user_id,
+            Some((_, AttachState::Offered | AttachState::Populating)) => return Ok(NO_SEGMENTS),
+            Some((peer, AttachState::Reading)) => peer.user_id,
         };
         // Read first: a segment made meanwhile is in the list, though the epoch does not say so.
         let epoch = arena.segment_epoch();
         let (live, mut descriptors) = segments.live_since(known, DESCRIPTORS_MAX);
-        let owner = shares.owner(user);
+        let owner = quotas.owner(user);
         let way = loop {
-            match outbound.admit(id, owner, descriptors.len()) {
+            match in_flight.admit(id, owner, descriptors.len()) {
                 // Some of them: the peer asks for the rest.
                 Err(MemoryRefusal::InFlight) if descriptors.len() > 1 => {
                     descriptors.truncate(descriptors.len() / 2);
@@ -165,7 +165,7 @@ impl Attachments {
             }
         };
         let descriptor_count = descriptors.len();
-        outbound.send(id, descriptors, way);
+        in_flight.send(id, descriptors, way);
         let live = live.iter().map(|segment| (segment.index, segment.serial)).collect();
         Ok(MemorySegments { epoch, live, descriptor_count })
     }
@@ -180,17 +180,17 @@ impl Attachments {
         self: &Arc<Attachments>,
         id: u64,
         arena: &Arc<Arena>,
-        sealings: &Arc<Sealings>,
-        (shares, outbound): (&Arc<Shares>, &Outbound),
+        page_population: &Arc<PagePopulation>,
+        (quotas, in_flight): (&Arc<UserQuotas>, &DescriptorsInFlight),
     ) -> Result<(), MemoryRefusal> {
         let mut sessions = self.sessions();
         let Some(session) = sessions.get_mut(&id) else { return Ok(()) };
-        if !matches!(session.stage, Stage::Offered) || outbound.has_any(id) {
+        if !matches!(session.state, AttachState::Offered) || in_flight.has_any(id) {
             return Ok(());
         }
         session.pins.check_closed().map_err(|_| MemoryRefusal::NotClosed)?;
-        session.stage = Stage::Sealing;
-        let maker = Maker { session: id, owner: shares.owner(session.peer.user_id) };
+        session.state = AttachState::Populating;
+        let maker = Maker { session: id, owner: quotas.owner(session.peer.user_id) };
         let pins = Arc::clone(&session.pins);
         drop(sessions);
         let (attachments, arena) = (Arc::clone(self), Arc::clone(arena));
@@ -200,9 +200,9 @@ impl Attachments {
                 attachments.end_seal(id, pins.bring_pages(), &arena);
             }
         };
-        let begun = sealings.begin(maker, seal).inspect_err(|_| {
+        let begun = page_population.begin(maker, seal).inspect_err(|_| {
             if let Some(session) = self.sessions().get_mut(&id) {
-                session.stage = Stage::Offered;
+                session.state = AttachState::Offered;
             }
         });
         Ok(begun?)
@@ -212,16 +212,16 @@ impl Attachments {
     fn end_seal(&self, id: u64, sealed: io::Result<()>, arena: &Arena) {
         let mut sessions = self.sessions();
         let Some(session) = sessions.get_mut(&id) else { return };
-        session.stage = match sealed {
+        session.state = match sealed {
             Ok(()) => {
                 // Under the lock, so that the end of the session finds it done or not begun.
                 let pins: Arc<dyn PinMemory> = Arc::<SharedPins>::clone(&session.pins);
-                arena.pins().add_session(id, pins, Arc::clone(&session.leaves_no_touch));
-                Stage::Reading
+                arena.pins().add_session(id, pins, Arc::clone(&session.no_touch));
+                AttachState::Reading
             }
             Err(error) => {
                 tracing::warn!(id, %error, "There is no memory for a pin table");
-                Stage::Refused(error.to_string())
+                AttachState::Refused(error.to_string())
             }
         };
         self.share_views(&sessions, arena);
@@ -236,7 +236,7 @@ impl Attachments {
             self.share_views(&sessions, keyspace.arena());
         }
         drop(sessions);
-        if let Some(Session { pins, stage: Stage::Reading, .. }) = ended {
+        if let Some(Session { pins, state: AttachState::Reading, .. }) = ended {
             let pins: Arc<dyn PinMemory> = pins;
             keyspace.end_session(&pins, sys::clock::realtime());
         }
@@ -252,7 +252,7 @@ impl Attachments {
     /// Tells the clients of `sessions` what the views of each may hold.
     fn share_views(&self, sessions: &BTreeMap<u64, Session>, arena: &Arena) {
         let total = self.view_bytes_max.load(Ordering::Relaxed);
-        let reads = |session: &&Session| matches!(session.stage, Stage::Reading);
+        let reads = |session: &&Session| matches!(session.state, AttachState::Reading);
         let reader_count = sessions.values().filter(reads).count().max(1) as u64;
         // No share is 0, which would be no limit.
         arena.limit_views(if total == 0 { 0 } else { (total / reader_count).max(1) });
@@ -261,7 +261,7 @@ impl Attachments {
     /// Returns whether session `id` may read: it sends nothing then, though it is in use.
     pub fn is_reading(&self, id: u64) -> bool {
         let sessions = self.sessions();
-        sessions.get(&id).is_some_and(|session| matches!(session.stage, Stage::Reading))
+        sessions.get(&id).is_some_and(|session| matches!(session.state, AttachState::Reading))
     }
 
     /// Returns the number of sessions.

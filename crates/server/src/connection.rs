@@ -4,14 +4,14 @@
 //! what is left of an unfinished request is kept here, and replies that the kernel did not take.
 //!
 //! *Not here*: how a connection waits for something else than its peer (`connection/waiting.rs`),
-//! how a long value comes straight into its place (`connection/incoming.rs`), how replies leave
-//! (`connection/output.rs`), what memory it takes (`connection/memory.rs`) and what others see of
-//! it (`connection/shown.rs`).
+//! how a long value comes straight into its place (`connection/direct_receive.rs`), how replies
+//! leave (`connection/output.rs`), what memory it takes (`connection/memory.rs`) and what others
+//! see of it (`connection/reported_state.rs`).
 
-mod incoming;
+mod direct_receive;
 mod memory;
 mod output;
-mod shown;
+mod reported_state;
 mod waiting;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -19,22 +19,22 @@ use std::sync::Arc;
 
 use base::UnixMs;
 use command::InputUse;
-use engine::{Ending, Release, Session, Tick};
+use engine::{Ending, ExecutionContext, Release, Session};
 use resp::{Batch, Decoded, Decoder, Limits, Next, Output, ProtocolError, REQUESTS_PER_BATCH_MAX};
 use sys::descriptors::SharedDescriptor;
 use sys::process::ProcessHandle;
 
 use crate::buffers::BufferPool;
 use crate::config::options::{QUERY_BYTES_MAX, Settings};
-use crate::crash::Running;
+use crate::crash_report::Running;
 use crate::registry::ClientRecord;
-use crate::shared::Shared;
-use crate::stall::Stall;
+use crate::server_state::ServerState;
 use crate::statistics::WorkerCounters;
 use crate::transport::{AnyTransport, TransportEnd};
+use crate::wait_claim::WaitReason;
 
-use incoming::{HEAD_BYTES, Incoming};
-use shown::Shown;
+use direct_receive::{DirectReceive, HEAD_BYTES};
+use reported_state::ReportedState;
 
 /// Input before authentication, in bytes.
 const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
@@ -64,9 +64,9 @@ pub struct WorkerContext<'w, 'h> {
     /// Buffers for replies.
     pub buffers: &'w mut BufferPool,
     /// The time, chance and host of the engine.
-    pub tick: &'w mut Tick<'h>,
+    pub execution: &'w mut ExecutionContext<'h>,
     /// What all workers share.
-    pub shared: &'h Shared,
+    pub shared: &'h ServerState,
     /// The configuration of this round.
     pub settings: &'w Settings,
     /// What this worker counts.
@@ -81,14 +81,14 @@ pub enum Turn {
     /// It has more input than one turn may take.
     HasMore,
     /// It has begun to wait for something else than its peer.
-    Stalled(Stall),
+    Waiting(WaitReason),
     /// It is over.
-    Ended(End),
+    Ended(CloseReason),
 }
 
 /// Why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum CloseReason {
     /// It was closed after its last reply.
     Orderly,
     /// Its transport carries nothing more.
@@ -112,9 +112,9 @@ pub enum End {
     LaneEnded,
 }
 
-impl From<TransportEnd> for End {
-    fn from(end: TransportEnd) -> End {
-        End::Transport(end)
+impl From<TransportEnd> for CloseReason {
+    fn from(end: TransportEnd) -> CloseReason {
+        CloseReason::Transport(end)
     }
 }
 
@@ -130,7 +130,7 @@ pub enum Flushed {
     /// It took all that one send offered, and may have room for the rest.
     Further,
     /// The connection is over.
-    Ended(End),
+    Ended(CloseReason),
 }
 
 /// One client.
@@ -142,9 +142,9 @@ pub struct Connection {
     input: Vec<u8>,
     input_start: usize,
     /// A value that is not part of the input: it is received where it stays.
-    incoming: Incoming,
+    direct_receive: DirectReceive,
     /// What is known of the bytes that are still to come.
-    expects: Expects,
+    input_state: InputState,
     /// Replies that are not sent yet.
     output: Output,
     /// The last record that they wait for.
@@ -156,7 +156,7 @@ pub struct Connection {
     /// To be closed once the output is sent; nothing more is read.
     is_closing: bool,
     /// What it waits for; nothing is received or executed until then.
-    stall: Option<Stall>,
+    wait_reason: Option<WaitReason>,
     /// Requests that were received before it began to wait, as their sender might write them: they
     /// go before the input kept.
     held: Vec<u8>,
@@ -167,7 +167,7 @@ pub struct Connection {
     /// Private memory, and that of a lane, that has been counted for this connection.
     counted_bytes: usize,
     /// Descriptors that leave with the next byte.
-    outbound: Vec<SharedDescriptor>,
+    outgoing_descriptors: Vec<SharedDescriptor>,
     /// Descriptors have been sent that the peer may not have received yet.
     has_unreceived: bool,
     /// The process behind the connection, known once it maps the arena.
@@ -175,12 +175,12 @@ pub struct Connection {
     /// The worker's poller tells when the process ends.
     is_process_watched: bool,
     record: Arc<ClientRecord>,
-    shown: Shown,
+    reported: ReportedState,
 }
 
 /// What a connection's input holds and what it lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Expects {
+struct InputState {
     /// The input kept may hold complete requests: the last turn ended before them.
     has_requests: bool,
     /// The last receive filled its room: the kernel may hold more, and does not tell again.
@@ -191,8 +191,8 @@ struct Expects {
     wanted_bytes: usize,
 }
 
-const NOTHING_EXPECTED: Expects =
-    Expects { has_requests: false, may_receive: false, end: false, wanted_bytes: 1 };
+const NO_INPUT: InputState =
+    InputState { has_requests: false, may_receive: false, end: false, wanted_bytes: 1 };
 
 impl Connection {
     /// Returns a connection that has received nothing yet.
@@ -202,43 +202,43 @@ impl Connection {
         record: Arc<ClientRecord>,
     ) -> Connection {
         session.attendance = Some(record.clone());
-        let shown = Shown::of(&session, 0, false);
+        let reported = ReportedState::of(&session, 0, false);
         Connection {
             transport,
             session,
             decoder: Decoder::new(),
             input: Vec::new(),
             input_start: 0,
-            incoming: Incoming::default(),
-            expects: NOTHING_EXPECTED,
+            direct_receive: DirectReceive::default(),
+            input_state: NO_INPUT,
             output: Output::default(),
             release: Release::default(),
             is_held: false,
             over_soft_since: None,
             is_closing: false,
-            stall: None,
+            wait_reason: None,
             held: Vec::new(),
             lent_bytes: 0,
             failure: None,
             counted_bytes: 0,
-            outbound: Vec::new(),
+            outgoing_descriptors: Vec::new(),
             has_unreceived: false,
             process: None,
             is_process_watched: false,
             record,
-            shown,
+            reported,
         }
     }
 
     /// Notes that the kernel holds input: the turn that is due receives it.
     pub fn expect_input(&mut self) {
-        self.expects.may_receive = true;
+        self.input_state.may_receive = true;
     }
 
     /// Notes that the peer has closed: a receive will tell, after the bytes before it.
     pub fn expect_end(&mut self) {
-        self.expects.may_receive = true;
-        self.expects.end = true;
+        self.input_state.may_receive = true;
+        self.input_state.end = true;
     }
 
     /// Executes what is there or receives once, as far as one turn goes.
@@ -247,55 +247,57 @@ impl Connection {
             return Turn::Waits;
         }
         if self.record.is_ended() {
-            return Turn::Ended(End::Killed);
+            return Turn::Ended(CloseReason::Killed);
         }
-        if self.stall.is_some() {
+        if self.wait_reason.is_some() {
             self.expect_input();
-            return self.stalled(Turn::Waits);
+            return self.waiting_turn(Turn::Waits);
         }
         if self.is_held {
             // Nothing more is executed before they have left, also where they may by now: what
             // that wrote would keep them here longer.
             self.expect_input();
-            return self.stalled(Turn::Waits);
+            return self.waiting_turn(Turn::Waits);
         }
         if self.has_unreceived {
             // Whoever keeps to the protocol has received them before he sends anything more, and
             // has perhaps a reply to receive when he asks for further ones.
-            self.has_unreceived = context.shared.outbound.has_any(self.id());
+            self.has_unreceived = context.shared.in_flight.has_any(self.id());
         }
-        let served = if self.expects.has_requests {
+        let served = if self.input_state.has_requests {
             self.execute_input(context)
-        } else if self.incoming.is_partial() {
+        } else if self.direct_receive.is_partial() {
             self.receive_value(context)
         } else if self.input.is_empty() {
             self.receive_in_place(context)
         } else {
             self.receive_behind(context)
         };
-        self.record.set_active(context.tick.now);
+        self.record.set_active(context.execution.now);
         self.show();
-        if let (Ok(()), Some(stall)) = (&served, self.stall) {
-            return self.stalled(Turn::Stalled(stall));
+        if let (Ok(()), Some(wait_reason)) = (&served, self.wait_reason) {
+            return self.waiting_turn(Turn::Waiting(wait_reason));
         }
         match served {
             Err(end) => Turn::Ended(end),
             Ok(()) if self.is_closing => Turn::Waits,
-            Ok(()) if self.expects.has_requests || self.expects.may_receive => Turn::HasMore,
+            Ok(()) if self.input_state.has_requests || self.input_state.may_receive => {
+                Turn::HasMore
+            }
             Ok(()) => Turn::Waits,
         }
     }
 
     /// Receives into the worker's buffer and executes there; keeps only what is unfinished.
-    fn receive_in_place(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), End> {
-        let most = match self.incoming.is_likely() && self.transport.receives_head_first() {
+    fn receive_in_place(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), CloseReason> {
+        let most = match self.direct_receive.is_likely() && self.transport.receives_head_first() {
             true => HEAD_BYTES,
             false => context.receive.len(),
         };
         let count = self.transport.receive(&mut context.receive[..most], context.counters)?;
         count_received(count, context);
         let is_full = count == most;
-        self.expects.may_receive = self.expects.end || is_full;
+        self.input_state.may_receive = self.input_state.end || is_full;
         if count == 0 {
             return Ok(());
         }
@@ -308,36 +310,36 @@ impl Connection {
             && !self.is_closing
         {
             let rest = &receive[consumed..count];
-            let kept = self.divert(rest, context);
+            let kept = self.receive_directly(rest, context);
             self.input = context.buffers.take();
             self.input.extend_from_slice(&rest[..kept]);
         }
         context.receive = receive;
         executed?;
-        self.incoming.note_first(is_full);
+        self.direct_receive.note_first(is_full);
         self.check_input(context)
     }
 
     /// Receives behind an unfinished request and executes what is complete.
-    fn receive_behind(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), End> {
+    fn receive_behind(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), CloseReason> {
         self.input.drain(..self.input_start);
         self.input_start = 0;
         // Room grows with what has come, so that a peer has to send the bytes that it announced
         // before memory is set aside for them.
         let most = self.input.len().clamp(ROOM_BYTES_MAX, ROOM_BYTES_GROWN_MAX);
-        let room = self.expects.wanted_bytes.clamp(ROOM_BYTES_MIN, most);
+        let room = self.input_state.wanted_bytes.clamp(ROOM_BYTES_MIN, most);
         if self.input.capacity() - self.input.len() < room {
             self.input.reserve_exact(room);
         }
         let count = self.transport.receive_appending(&mut self.input, context.counters)?;
         count_received(count, context);
         let is_full = self.input.len() == self.input.capacity();
-        self.expects.may_receive = self.expects.end || is_full;
+        self.input_state.may_receive = self.input_state.end || is_full;
         if count == 0 { Ok(()) } else { self.execute_input(context) }
     }
 
     /// Executes the complete requests of the input kept.
-    fn execute_input(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), End> {
+    fn execute_input(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<(), CloseReason> {
         let mut input = std::mem::take(&mut self.input);
         let mut start = std::mem::take(&mut self.input_start);
         self.lent_bytes = input.capacity();
@@ -350,7 +352,7 @@ impl Connection {
             context.buffers.give(input);
             return self.check_input(context);
         }
-        let length = start + self.divert(&input[start..], context);
+        let length = start + self.receive_directly(&input[start..], context);
         if length < input.len() {
             input.truncate(length);
             // What has gone to its own place does not come back here.
@@ -365,7 +367,7 @@ impl Connection {
         &mut self,
         buffer: &mut [u8],
         context: &mut WorkerContext<'_, '_>,
-    ) -> Result<usize, End> {
+    ) -> Result<usize, CloseReason> {
         self.provide_output(context);
         let mut consumed = 0;
         for _ in 0..BATCHES_PER_TURN_MAX {
@@ -373,14 +375,14 @@ impl Connection {
             let Decoded { consumed: count, next } = self.decode(rest, context);
             consumed += count;
             if count > 0 {
-                self.incoming.note_consumed();
+                self.direct_receive.note_consumed();
             }
             self.execute_batch(rest, context)?;
             if self.is_closing {
                 break;
             }
             match next {
-                Next::Full if consumed < buffer.len() => self.expects.has_requests = true,
+                Next::Full if consumed < buffer.len() => self.input_state.has_requests = true,
                 Next::Full => {
                     self.expect(1);
                     break;
@@ -394,11 +396,11 @@ impl Connection {
                     break;
                 }
             }
-            if self.stall.is_some() {
+            if self.wait_reason.is_some() {
                 break;
             }
         }
-        if self.stall.is_none()
+        if self.wait_reason.is_none()
             && let Some(error) = self.failure.take()
         {
             self.refuse(error, context);
@@ -410,12 +412,12 @@ impl Connection {
     #[cold]
     fn refuse(&mut self, error: ProtocolError, context: &mut WorkerContext<'_, '_>) {
         let text = error.text();
-        context.tick.tally.count_error(&text);
+        context.execution.command_stats.count_error(&text);
         if !self.session.state.replies.are_silent() {
             self.output.reply(self.session.state.protocol).error(text);
         }
         self.is_closing = true;
-        self.incoming = Incoming::default();
+        self.direct_receive = DirectReceive::default();
     }
 
     /// Executes the requests of the context's batch, which were decoded from `buffer`.
@@ -423,9 +425,9 @@ impl Connection {
         &mut self,
         buffer: &[u8],
         context: &mut WorkerContext<'_, '_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), CloseReason> {
         self.check_share(context)?;
-        match self.incoming.is_there() && context.batch.has_aside() {
+        match self.direct_receive.is_there() && context.batch.has_aside() {
             true => self.execute_received(buffer, context),
             false => self.execute_requests(buffer, &[], context),
         }
@@ -438,51 +440,53 @@ impl Connection {
         buffer: &[u8],
         aside: &[u8],
         context: &mut WorkerContext<'_, '_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), CloseReason> {
         let count = context.batch.len();
         let (client, descriptor) = (self.id(), self.as_fd().as_raw_fd());
         let mut executed = 0;
-        while executed < count && !self.is_closing && self.stall.is_none() {
+        while executed < count && !self.is_closing && self.wait_reason.is_none() {
             let requests = context.batch.view_with(buffer, aside);
             // From what is there on, so that each call executes one request at least.
-            context.tick.output_bytes_max = self.output.len() + OUTPUT_BYTES_PER_CALL_MAX;
-            context.tick.references_max = self.output.reference_count() + REFERENCES_PER_CALL_MAX;
+            context.execution.output_bytes_max = self.output.len() + OUTPUT_BYTES_PER_CALL_MAX;
+            context.execution.references_max =
+                self.output.reference_count() + REFERENCES_PER_CALL_MAX;
             self.output.limit(self.output_bytes_max(context), self.own_output_bytes_max(context));
             // Others had their turns before this one, and the call before may have been long.
-            context.tick.now = context.tick.clock.wall();
+            context.execution.now = context.execution.clock.wall();
             let (session, output) = (&mut self.session, &mut self.output);
-            let running = Running { requests, position: context.tick.position, client, descriptor };
+            let running =
+                Running { requests, position: context.execution.position, client, descriptor };
             let outcome = sys::crash::describe_while(&running, || {
                 context.shared.runtime.engine().execute(
                     session,
                     requests,
                     executed,
                     output,
-                    context.tick,
+                    context.execution,
                 )
             });
             context.counters.commands.add(outcome.commands);
             executed = outcome.executed;
             self.release = self.release.max(outcome.release);
-            if context.tick.audience.is_there() {
+            if context.execution.monitor_feed.is_there() {
                 // Before the replies leave: who gets one has been shown to the monitors.
-                context.tick.audience.stage.deliver();
+                context.execution.monitor_feed.sink.deliver();
             }
             if self.output.is_over_limit() {
-                return Err(End::OutputLimit);
+                return Err(CloseReason::OutputLimit);
             }
             match outcome.ending {
                 Ending::Open => {}
-                Ending::Blocked => self.stall_at(Stall::Blocked, requests, executed),
-                Ending::Paused => self.stall_at(Stall::Paused, requests, executed),
+                Ending::Blocked => self.wait_at(WaitReason::Blocked, requests, executed),
+                Ending::Paused => self.wait_at(WaitReason::Paused, requests, executed),
                 Ending::AfterReplies => self.is_closing = true,
-                Ending::AtOnce => return Err(End::CrossProtocol),
+                Ending::AtOnce => return Err(CloseReason::CrossProtocol),
             }
-            if context.shared.outbound.has_waiting() {
+            if context.shared.in_flight.has_waiting() {
                 self.take_descriptors(context);
             }
-            let is_much = self.output.len() >= context.tick.output_bytes_max
-                || self.output.reference_count() >= context.tick.references_max;
+            let is_much = self.output.len() >= context.execution.output_bytes_max
+                || self.output.reference_count() >= context.execution.references_max;
             if is_much && executed < count && !self.is_closing {
                 // Much output has gathered: what the kernel takes now need not be kept.
                 self.send(context)?;
@@ -508,8 +512,8 @@ impl Connection {
 
     /// No complete request is left, and the next one needs `bytes` more at least.
     fn expect(&mut self, bytes: usize) {
-        self.expects.has_requests = false;
-        self.expects.wanted_bytes = bytes;
+        self.input_state.has_requests = false;
+        self.input_state.wanted_bytes = bytes;
     }
 
     fn decode(&mut self, buffer: &mut [u8], context: &mut WorkerContext<'_, '_>) -> Decoded {
@@ -527,18 +531,23 @@ impl Connection {
     /// Closes the connection once its replies are sent.
     pub fn close_after_replies(&mut self) {
         self.is_closing = true;
-        self.expects.has_requests = false;
+        self.input_state.has_requests = false;
     }
 
     /// Returns why the connection should be closed at `now`, if it should.
-    pub fn overdue(&self, settings: &Settings, shared: &Shared, now: UnixMs) -> Option<End> {
+    pub fn overdue(
+        &self,
+        settings: &Settings,
+        shared: &ServerState,
+        now: UnixMs,
+    ) -> Option<CloseReason> {
         let since = |then: UnixMs| u64::try_from(now.0 - then.0).unwrap_or(0);
         let soft_ms = settings.clients.output_limit.soft_seconds * 1000;
         if self.over_soft_since.is_some_and(|then| since(then) >= soft_ms) {
-            return Some(End::OutputLimit);
+            return Some(CloseReason::OutputLimit);
         }
         // A monitor sends nothing, and whoever waits may not be expected to.
-        if self.is_monitor() || self.stall.is_some() {
+        if self.is_monitor() || self.wait_reason.is_some() {
             return None;
         }
         let timeout_ms = settings.network.timeout?.as_millis() as u64;
@@ -549,7 +558,7 @@ impl Connection {
         // that has lanes sends by them, and each is closed when it is idle.
         let id = self.id();
         let is_used = shared.attachments.is_reading(id) || shared.lanes.has_any(id);
-        (!is_used).then_some(End::Idle)
+        (!is_used).then_some(CloseReason::Idle)
     }
 
     /// Returns what carries the connection.
@@ -561,7 +570,7 @@ impl Connection {
     /// Returns whether its next turn would receive something.
     #[inline]
     pub fn wants_input(&self) -> bool {
-        !self.is_closing && self.stall.is_none()
+        !self.is_closing && self.wait_reason.is_none()
     }
 
     /// Returns the number of its session.
@@ -593,12 +602,12 @@ impl Connection {
     /// Returns the bytes received that no request has consumed.
     #[inline]
     fn kept_bytes(&self) -> usize {
-        self.input.len() - self.input_start + self.incoming.filled_bytes()
+        self.input.len() - self.input_start + self.direct_receive.filled_bytes()
     }
 
-    fn check_input(&mut self, context: &WorkerContext<'_, '_>) -> Result<(), End> {
+    fn check_input(&mut self, context: &WorkerContext<'_, '_>) -> Result<(), CloseReason> {
         self.check_share(context)?;
-        if self.stall.is_some() {
+        if self.wait_reason.is_some() {
             // It grows no further: nothing is received.
             self.put_back();
             return Ok(());
@@ -607,7 +616,7 @@ impl Connection {
             true => context.settings.clients.query_bytes_max,
             false => UNAUTHENTICATED_INPUT_BYTES_MAX.min(context.settings.clients.query_bytes_max),
         };
-        if self.kept_bytes() > most { Err(End::QueryLimit) } else { Ok(()) }
+        if self.kept_bytes() > most { Err(CloseReason::QueryLimit) } else { Ok(()) }
     }
 }
 

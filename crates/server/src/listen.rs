@@ -169,14 +169,14 @@ fn reopened(before: &Settings, closer: &Arc<dyn Closer>) -> Vec<Arc<Listener>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::closings::Closings;
     use crate::config::{Config, read_text};
+    use crate::descriptor_closer::DescriptorCloser;
 
     #[test]
     fn nothing_to_listen_on_is_refused() {
         let mut config = Config::default();
         config.load(read_text(b"port 0", None, 1)).unwrap();
-        let closer: Arc<dyn Closer> = Arc::new(Closings::default());
+        let closer: Arc<dyn Closer> = Arc::new(DescriptorCloser::default());
         let Err(message) = open(&config.settings(), &closer) else { panic!("it is refused") };
         assert!(message.contains("not listen anywhere"), "{message}");
     }

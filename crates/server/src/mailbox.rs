@@ -9,7 +9,7 @@ use command::Wake;
 use keyspace::Served;
 use sys::poll::Waker;
 
-use crate::connection::End;
+use crate::connection::CloseReason;
 use crate::listen::Listener;
 use crate::transport::Pending;
 
@@ -22,7 +22,7 @@ pub enum Message {
     /// Look at the state of the shutdown.
     CheckShutdown,
     /// Close the connection of this session, for this reason.
-    End(u64, End),
+    Close(u64, CloseReason),
     /// End the wait of this session.
     Wake(u64, Wake),
     /// A key has ended the wait of this session: reply.
@@ -67,12 +67,12 @@ pub struct Mailbox {
 #[derive(Default)]
 struct Contents {
     messages: Vec<Message>,
-    shown: Shown,
+    shown: MonitorLines,
 }
 
 /// What monitors are to be shown.
 #[derive(Default)]
-pub struct Shown {
+pub struct MonitorLines {
     /// Lines, as they are sent.
     pub lines: Vec<u8>,
     /// There were more than a mailbox takes, and some are missing.
@@ -148,7 +148,7 @@ impl Mailbox {
     }
 
     /// Takes all messages, and what monitors are to be shown. For the worker alone.
-    pub fn take(&self) -> (Vec<Message>, Shown) {
+    pub fn take(&self) -> (Vec<Message>, MonitorLines) {
         // Cleared first: a message that comes now wakes again.
         self.waker.clear();
         let Contents { messages, shown } = std::mem::take(&mut *self.lock());
@@ -195,12 +195,12 @@ mod tests {
         let mailbox = Mailbox::new().unwrap();
         for _ in 0..3 {
             mailbox.post(Message::Resume);
-            mailbox.post(Message::End(7, End::Killed));
+            mailbox.post(Message::Close(7, CloseReason::Killed));
             mailbox.post(Message::CheckConnections);
         }
         let (messages, _) = mailbox.take();
         let count = |is: fn(&Message) -> bool| messages.iter().filter(|one| is(one)).count();
-        assert_eq!(count(|one| matches!(one, Message::End(7, End::Killed))), 3);
+        assert_eq!(count(|one| matches!(one, Message::Close(7, CloseReason::Killed))), 3);
         assert_eq!(messages.len(), 3 + 2);
         mailbox.post(Message::Resume);
         assert!(matches!(mailbox.take().0[..], [Message::Resume]));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use command::{Command, SessionState};
-use engine::{Audience, Stage};
+use engine::{MonitorFeed, MonitorSink};
 use resp::RequestView;
 
 use crate::mailbox::{Mailbox, SHOWN_BYTES_MAX};
@@ -28,9 +28,13 @@ pub struct Monitors {
 impl Monitors {
     /// Returns the way of worker `worker` to the monitors of all workers, whose mailboxes are
     /// `mailboxes`.
-    pub fn audience<'h>(&'h self, worker: usize, mailboxes: &'h [Arc<Mailbox>]) -> Audience<'h> {
+    pub fn monitor_feed<'h>(
+        &'h self,
+        worker: usize,
+        mailboxes: &'h [Arc<Mailbox>],
+    ) -> MonitorFeed<'h> {
         let lines = Lines { monitors: self, worker, mailboxes, lines: Vec::new() };
-        Audience { count: &self.count, stage: Box::new(lines) }
+        MonitorFeed { count: &self.count, sink: Box::new(lines) }
     }
 
     /// Counts a monitor in or out whose worker has `mailbox`.
@@ -52,7 +56,7 @@ struct Lines<'h> {
     lines: Vec<u8>,
 }
 
-impl Stage for Lines<'_> {
+impl MonitorSink for Lines<'_> {
     fn show(&mut self, command: &Command, request: RequestView<'_>, session: &SessionState) {
         let time = sys::clock::realtime_us();
         let (seconds, rest) = (time / 1_000_000, time % 1_000_000);
@@ -142,17 +146,17 @@ mod tests {
     fn line_has_time_database_and_source_and_hides_passwords() {
         let mailboxes = [(); 2].map(|()| Arc::new(Mailbox::new().unwrap()));
         let monitors = Monitors::default();
-        monitors.audience(1, &mailboxes).stage.count(true);
-        let mut audience = monitors.audience(0, &mailboxes);
-        assert!(audience.is_there());
+        monitors.monitor_feed(1, &mailboxes).sink.count(true);
+        let mut monitor_feed = monitors.monitor_feed(0, &mailboxes);
+        assert!(monitor_feed.is_there());
         let mut session = SessionState::new(1, base::UnixMs(0), true);
         session.source = "unix:/tmp/s".into();
         for line in ["SET k v", "AUTH me secret"] {
             let request = OwnedRequest::new(line.split(' ').map(str::as_bytes));
             let command = command::resolve(request.view()).unwrap();
-            audience.stage.show(command, request.view(), &session);
+            monitor_feed.sink.show(command, request.view(), &session);
         }
-        audience.stage.deliver();
+        monitor_feed.sink.deliver();
         assert!(mailboxes[0].take().1.lines.is_empty());
         let text = String::from_utf8(mailboxes[1].take().1.lines).unwrap();
         let lines: Vec<&str> = text.split_terminator("\r\n").collect();

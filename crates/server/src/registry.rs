@@ -11,11 +11,11 @@ use engine::Session;
 use keyspace::WatchMark;
 use sys::socket::Peer;
 
-use crate::stall::{StallCounts, StallMark};
+use crate::wait_claim::{WaitCounts, WaitMark};
 
 /// What others may know of one client. Its worker keeps it up to date.
 pub struct ClientRecord {
-    origin: Origin,
+    origin: ClientOrigin,
     /// When the client sent something last, in milliseconds since the Unix epoch.
     active_at: AtomicI64,
     output: OutputRecord,
@@ -27,11 +27,11 @@ pub struct ClientRecord {
     /// The worker that serves it.
     worker: usize,
     /// What it waits for.
-    stall: StallMark,
+    wait: WaitMark,
     /// Another session has ended it; its worker is about to learn of it.
     is_ended: AtomicBool,
     /// CLIENT NO-TOUCH, as its session with the arena is to follow it.
-    leaves_no_touch: Arc<AtomicBool>,
+    no_touch: Arc<AtomicBool>,
     known: Mutex<Known>,
 }
 
@@ -89,8 +89,8 @@ impl ClientRecord {
     }
 
     /// Returns what it waits for.
-    pub fn stall(&self) -> &StallMark {
-        &self.stall
+    pub fn wait(&self) -> &WaitMark {
+        &self.wait
     }
 
     /// Notes that `waiting` bytes of replies wait for room, in a buffer of `buffer` bytes. For the
@@ -113,7 +113,7 @@ impl ClientRecord {
     /// Replaces what is known by what `session` and `change` say. `total_bytes` goes without the
     /// output buffer.
     pub fn update(&self, session: &Session, change: impl FnOnce(&mut ClientInfo)) {
-        self.leaves_no_touch.store(session.state.leaves_no_touch, Ordering::Relaxed);
+        self.no_touch.store(session.state.no_touch, Ordering::Relaxed);
         let mut known = self.known();
         known.watches = session.watch_mark();
         session.state.describe(&mut known.info, session.state.created);
@@ -134,7 +134,7 @@ impl ClientRecord {
         info.total_bytes += info.reply_buffer_bytes;
         info.total_bytes += self.referenced_bytes.load(Ordering::Relaxed);
         info.has_changed_watch = has_changed_watch;
-        info.is_blocked = self.stall.is_on();
+        info.is_blocked = self.wait.is_on();
         info
     }
 
@@ -146,7 +146,7 @@ impl ClientRecord {
 impl Attendance for ClientRecord {
     /// Its worker may not have noted yet that the wait has begun.
     fn may_serve(&self) -> bool {
-        !self.is_ended() && !self.stall.is_claimed()
+        !self.is_ended() && !self.wait.is_claimed()
     }
 
     fn place(&self) -> usize {
@@ -162,7 +162,7 @@ impl fmt::Debug for ClientRecord {
 
 /// Where a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ClientOrigin {
     /// This process on this host, to which descriptors can be sent.
     Process(Peer),
     /// On this host.
@@ -178,7 +178,7 @@ pub struct Registry {
     latest_id: AtomicU64,
     count: AtomicUsize,
     /// How many wait, and how many of them for no longer than some time.
-    pub stalls: StallCounts,
+    pub waits: WaitCounts,
 }
 
 impl Registry {
@@ -214,7 +214,7 @@ impl Registry {
     pub fn add(
         &self,
         info: ClientInfo,
-        origin: Origin,
+        origin: ClientOrigin,
         worker: usize,
         now: UnixMs,
     ) -> Arc<ClientRecord> {
@@ -227,9 +227,9 @@ impl Registry {
             referenced_bytes: AtomicUsize::new(0),
             created: now,
             worker,
-            stall: StallMark::default(),
+            wait: WaitMark::default(),
             is_ended: AtomicBool::new(false),
-            leaves_no_touch: Arc::default(),
+            no_touch: Arc::default(),
             known: Mutex::new(Known { info, watches: WatchMark::default() }),
         });
         self.clients().insert(id, Arc::clone(&record));
@@ -247,7 +247,7 @@ impl Registry {
         let record = self.take(id)?;
         record.is_ended.store(true, Ordering::Relaxed);
         // For all who look from outside it waits no longer; nor may a wake-up find it.
-        record.stall.end(&self.stalls);
+        record.wait.end(&self.waits);
         Some(record)
     }
 
@@ -255,7 +255,7 @@ impl Registry {
     /// none where it does not wait in a blocking command.
     pub fn claim(&self, id: u64) -> Option<usize> {
         let record = self.clients().get(&id).cloned()?;
-        record.stall.claim(&self.stalls).then_some(record.worker)
+        record.wait.claim(&self.waits).then_some(record.worker)
     }
 
     /// Returns the largest clients without which the rest takes less than `limit` bytes, as far as
@@ -274,7 +274,7 @@ impl Registry {
             if total < limit {
                 break;
             }
-            if !record.known().info.is_kept {
+            if !record.known().info.no_evict {
                 total -= bytes;
                 surplus.push(id);
             }
@@ -308,20 +308,20 @@ impl Registry {
 
     /// Returns whether client `id` is on this host.
     pub fn is_local(&self, id: u64) -> bool {
-        self.clients().get(&id).is_some_and(|record| record.origin != Origin::Remote)
+        self.clients().get(&id).is_some_and(|record| record.origin != ClientOrigin::Remote)
     }
 
     /// Returns the process of client `id`, if descriptors can be sent to it.
     pub fn peer(&self, id: u64) -> Option<Peer> {
         match self.clients().get(&id)?.origin {
-            Origin::Process(peer) => Some(peer),
+            ClientOrigin::Process(peer) => Some(peer),
             _ => None,
         }
     }
 
     /// Returns the switch of client `id` that says whether what it reads leaves no touch.
-    pub fn leaves_no_touch(&self, id: u64) -> Option<Arc<AtomicBool>> {
-        self.clients().get(&id).map(|record| Arc::clone(&record.leaves_no_touch))
+    pub fn no_touch(&self, id: u64) -> Option<Arc<AtomicBool>> {
+        self.clients().get(&id).map(|record| Arc::clone(&record.no_touch))
     }
 
     fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientRecord>>> {
@@ -332,7 +332,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stall::Stall;
+    use crate::wait_claim::WaitReason;
 
     #[test]
     fn clients_are_counted_up_to_the_most() {
@@ -348,7 +348,7 @@ mod tests {
         let registry = Registry::default();
         for id in [registry.next_id(), registry.next_id()] {
             assert!(registry.enter(2));
-            let origin = if id == 1 { Origin::Local } else { Origin::Remote };
+            let origin = if id == 1 { ClientOrigin::Local } else { ClientOrigin::Remote };
             registry.add(ClientInfo { id, ..ClientInfo::default() }, origin, 0, UnixMs(1_000));
         }
         registry.clients().get(&2).unwrap().set_active(UnixMs(3_500));
@@ -367,8 +367,8 @@ mod tests {
         let registry = Registry::default();
         for (id, bytes) in [(1, 500), (2, 300), (3, 200), (4, 900)] {
             assert!(registry.enter(9));
-            let info = ClientInfo { id, is_kept: id == 4, ..ClientInfo::default() };
-            registry.add(info, Origin::Local, 0, UnixMs(0)).set_memory(bytes - 100, 100);
+            let info = ClientInfo { id, no_evict: id == 4, ..ClientInfo::default() };
+            registry.add(info, ClientOrigin::Local, 0, UnixMs(0)).set_memory(bytes - 100, 100);
         }
         assert_eq!(registry.surplus(1901), []);
         assert_eq!(registry.surplus(1900), [1]);
@@ -382,13 +382,13 @@ mod tests {
         assert!(registry.enter(1));
         let id = registry.next_id();
         let info = ClientInfo { id, ..ClientInfo::default() };
-        let record = registry.add(info, Origin::Local, 3, UnixMs(0));
-        record.stall().begin(Stall::Blocked, true, &registry.stalls);
-        assert!(registry.stalls.all() == 1 && record.may_serve());
+        let record = registry.add(info, ClientOrigin::Local, 3, UnixMs(0));
+        record.wait().begin(WaitReason::Blocked, true, &registry.waits);
+        assert!(registry.waits.all() == 1 && record.may_serve());
         assert_eq!(registry.end(id).map(|record| record.worker()), Some(3));
         assert!(record.is_ended() && !record.may_serve() && registry.end(id).is_none());
-        assert!(registry.claim(id).is_none() && !record.stall().claim(&registry.stalls));
-        assert_eq!((registry.len(), registry.stalls.all(), registry.stalls.timed()), (0, 0, 0));
+        assert!(registry.claim(id).is_none() && !record.wait().claim(&registry.waits));
+        assert_eq!((registry.len(), registry.waits.all(), registry.waits.timed()), (0, 0, 0));
         registry.remove(id);
         assert_eq!(registry.len(), 0);
     }

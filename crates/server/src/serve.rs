@@ -16,11 +16,11 @@ use sys::signal::{Signal, Signals};
 use crate::accept::Acceptor;
 use crate::config::options::{Daemon, Network, Settings};
 use crate::config::{self, CommandLine, Config, base_text};
+use crate::server_state::{Origin, ServerState, enter_directory};
 use crate::service::Service;
-use crate::shared::{Origin, Shared, enter_directory};
 use crate::supervise::Supervisor;
 use crate::worker::Worker;
-use crate::{crash, detach, limits, listen, log};
+use crate::{crash_report, descriptor_limits, detach, listen, log};
 
 const SIGNAL_TOKEN: u64 = 0;
 const SHUTDOWN_TOKEN: u64 = 1;
@@ -122,7 +122,7 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     let control = log::start(&settings, start.is_detached).map_err(|error| {
         config::file_error(&format!("Can't open the log file: {}", base_text(&error)))
     })?;
-    crash::install(&settings, start.is_detached);
+    crash_report::install(&settings, start.is_detached);
     let _stack = AlternateStack::for_this_thread().map_err(|error| format!("no stack: {error}"))?;
     log_start(&config, start);
     fit_clients_to_descriptors(&mut config)?;
@@ -130,8 +130,8 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     let signals = Signals::divert().map_err(|error| format!("no signals: {error}"))?;
     let origin =
         Origin { config_file: start.config_file.clone(), supervisor: start.supervisor.name() };
-    let shared = Arc::new(Shared::new(config, origin, control)?);
-    crash::watch(&shared);
+    let shared = Arc::new(ServerState::new(config, origin, control)?);
+    crash_report::watch(&shared);
     let settings = shared.settings();
     let listeners = listen::open(&settings, &shared.closer)?;
     shared.listeners.take(&listeners);
@@ -228,8 +228,9 @@ fn log_banner(settings: &Settings) {
 fn fit_clients_to_descriptors(config: &mut Config) -> Result<(), String> {
     let settings = config.settings();
     let wanted = settings.network.max_clients;
-    let allowed = sys::process::raise_descriptor_limit(limits::descriptors_wanted(&settings));
-    let most = limits::clients_within(allowed, &settings);
+    let allowed =
+        sys::process::raise_descriptor_limit(descriptor_limits::descriptors_wanted(&settings));
+    let most = descriptor_limits::clients_within(allowed, &settings);
     if most >= wanted {
         return Ok(());
     }
@@ -245,7 +246,7 @@ type Thread = JoinHandle<Result<(), String>>;
 
 /// Starts all threads and returns once each worker serves, or has begun the shutdown because it
 /// cannot.
-fn start_threads(shared: &Arc<Shared>, acceptor: Acceptor) -> Result<Vec<Thread>, String> {
+fn start_threads(shared: &Arc<ServerState>, acceptor: Acceptor) -> Result<Vec<Thread>, String> {
     let worker_count = shared.identity.worker_count;
     let random = shared.runtime.generator();
     let random = random.map_err(|error| format!("no random numbers: {error}"))?;
@@ -272,7 +273,7 @@ fn start_threads(shared: &Arc<Shared>, acceptor: Acceptor) -> Result<Vec<Thread>
 /// has, or would be given, would never be answered.
 fn work(
     index: usize,
-    shared: &Shared,
+    shared: &ServerState,
     acceptor: Option<Acceptor>,
     are_made: &Barrier,
 ) -> Result<(), String> {
@@ -283,7 +284,7 @@ fn work(
 }
 
 /// Begins the shutdown for the reason `message`, and returns it.
-fn give_up(shared: &Shared, message: String) -> String {
+fn give_up(shared: &ServerState, message: String) -> String {
     tracing::error!("{message}");
     // It may have begun by another way; either is fine.
     let _ = shared.begin_shutdown(ShutdownRequest::default());
@@ -304,7 +305,7 @@ fn start_thread(
 }
 
 /// Returns what tells of a signal and of the shutdown's begin.
-fn end_poller(shared: &Shared, signals: &Signals) -> io::Result<Poller> {
+fn end_poller(shared: &ServerState, signals: &Signals) -> io::Result<Poller> {
     let poller = Poller::new()?;
     poller.add(signals, SIGNAL_TOKEN, Interest::ReadableLevel)?;
     poller.add(shared.shutdown.waker(), SHUTDOWN_TOKEN, Interest::ReadableLevel)?;
@@ -312,7 +313,7 @@ fn end_poller(shared: &Shared, signals: &Signals) -> io::Result<Poller> {
 }
 
 /// Returns once the server is shutting down, by SHUTDOWN, by a signal or because a worker failed.
-fn wait_for_the_end(shared: &Shared, signals: &Signals, poller: &Poller) -> io::Result<()> {
+fn wait_for_the_end(shared: &ServerState, signals: &Signals, poller: &Poller) -> io::Result<()> {
     let mut events = Events::with_capacity(2);
     while !shared.shutdown.has_begun() {
         poller.wait(&mut events, None)?;

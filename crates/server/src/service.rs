@@ -1,7 +1,7 @@
 //! The service thread: expiry, freed memory, rates, and reminders for the workers.
 //!
 //! It sleeps without a timeout while there is nothing to do, so that an idle server uses no
-//! processor time; a worker that serves requests rings its bell. Keeping the clock here spares
+//! processor time; a worker that serves requests wakes it. Keeping the clock here spares
 //! the workers a timer in every wait.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +11,11 @@ use std::time::Duration;
 use base::prng::Prng;
 use runtime::{SweepOptions, Sweeper};
 
-use crate::connection::End;
+use crate::connection::CloseReason;
 use crate::mailbox::Message;
-use crate::shared::Shared;
+use crate::server_state::ServerState;
 
-/// Rounds without any request after which the thread sleeps until the bell rings.
+/// Rounds without any request after which the thread sleeps until it is woken.
 const QUIET_ROUNDS: u32 = 16;
 /// How often it is looked whether values that only views hold are let go: a client says nothing
 /// when it releases a pin.
@@ -25,15 +25,15 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Wakes the service thread.
 #[derive(Default)]
-pub struct Bell {
+pub struct ServiceWaker {
     /// Requests came since the last round.
     is_active: AtomicBool,
     is_sleeping: AtomicBool,
-    rung: Mutex<bool>,
+    is_woken: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Bell {
+impl ServiceWaker {
     /// Tells that there were requests. Two loads while the service thread is awake.
     #[inline]
     pub fn note_activity(&self) {
@@ -42,43 +42,43 @@ impl Bell {
             self.is_active.store(true, Ordering::SeqCst);
         }
         if self.is_sleeping.load(Ordering::SeqCst) {
-            self.ring();
+            self.wake();
         }
     }
 
     /// Begins a round now.
-    pub fn ring(&self) {
-        *self.rung.lock().expect("no holder of the bell panics") = true;
+    pub fn wake(&self) {
+        *self.is_woken.lock().expect("no holder of the waker panics") = true;
         self.changed.notify_one();
     }
 
-    /// Sleeps until `interval` has passed or the bell rings; without an interval until it rings
-    /// or there has been activity.
+    /// Sleeps until `interval` has passed or the service_waker rings; without an interval until it
+    /// rings or there has been activity.
     fn wait(&self, interval: Option<Duration>) {
-        let mut rung = self.rung.lock().expect("no holder of the bell panics");
+        let mut is_woken = self.is_woken.lock().expect("no holder of the waker panics");
         match interval {
-            Some(interval) if !*rung => {
-                let waited = self.changed.wait_timeout(rung, interval);
-                rung = waited.expect("no holder of the bell panics").0;
+            Some(interval) if !*is_woken => {
+                let waited = self.changed.wait_timeout(is_woken, interval);
+                is_woken = waited.expect("no holder of the waker panics").0;
             }
             Some(_) => {}
             None => {
                 // SYNC POINT: asleep before a look at the activity, so that a worker either sees
                 // the flag or is seen here. Pairs with the store in `note_activity`.
                 self.is_sleeping.store(true, Ordering::SeqCst);
-                while !*rung && !self.is_active.load(Ordering::SeqCst) {
-                    rung = self.changed.wait(rung).expect("no holder of the bell panics");
+                while !*is_woken && !self.is_active.load(Ordering::SeqCst) {
+                    is_woken = self.changed.wait(is_woken).expect("no holder of the waker panics");
                 }
                 self.is_sleeping.store(false, Ordering::SeqCst);
             }
         }
-        *rung = false;
+        *is_woken = false;
     }
 }
 
 /// The service thread's own state.
 pub struct Service {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     quiet_rounds: u32,
     checked_at: Duration,
     sweeper: Sweeper,
@@ -86,7 +86,7 @@ pub struct Service {
 
 impl Service {
     /// Returns a service of `shared` that has done nothing yet, and picks keys by `random`.
-    pub fn new(shared: Arc<Shared>, random: Prng) -> Service {
+    pub fn new(shared: Arc<ServerState>, random: Prng) -> Service {
         let sweeper = Sweeper::new(random);
         Service { shared, quiet_rounds: 0, checked_at: Duration::ZERO, sweeper }
     }
@@ -99,7 +99,7 @@ impl Service {
                 self.shared.rates.clear();
             }
             let pause = self.shared.pause.left(sys::clock::monotonic());
-            self.shared.bell.wait(pause.into_iter().chain(interval).min());
+            self.shared.service_waker.wait(pause.into_iter().chain(interval).min());
             if sys::crash::has_begun() {
                 sys::crash::wait_for_the_end();
             }
@@ -118,7 +118,7 @@ impl Service {
         if self.quiet_rounds < QUIET_ROUNDS || self.shared.runtime.has_volatile() {
             return Some(round);
         }
-        // Whoever leaves a value to its views has rung the bell behind that.
+        // Whoever leaves a value to its views has woken this thread after that.
         let awaits_pins = self.shared.keyspace().arena().has_retired();
         let reclaim = awaits_pins.then_some(RECLAIM_INTERVAL);
         reclaim.or_else(|| self.needs_checks().then_some(CHECK_INTERVAL))
@@ -137,11 +137,11 @@ impl Service {
             self.shared.settings().network.timeout.is_some() && !self.shared.clients.is_empty();
         may_be_idle
             || self.shared.pending_checks.load(Ordering::Relaxed) > 0
-            || self.shared.outbound.has_left()
+            || self.shared.in_flight.has_left()
     }
 
     fn round(&mut self) {
-        let was_active = self.shared.bell.is_active.swap(false, Ordering::SeqCst);
+        let was_active = self.shared.service_waker.is_active.swap(false, Ordering::SeqCst);
         self.quiet_rounds = if was_active { 0 } else { self.quiet_rounds.saturating_add(1) };
         self.end_pause();
         let switches = &self.shared.switches;
@@ -163,7 +163,7 @@ impl Service {
         self.shared.rates.sample(now, self.shared.totals_since_start());
         if now - self.checked_at >= CHECK_INTERVAL && self.needs_checks() {
             self.checked_at = now;
-            self.shared.outbound.forget_received();
+            self.shared.in_flight.forget_received();
             self.shared.post_all(|| Message::CheckConnections);
         }
     }
@@ -172,6 +172,6 @@ impl Service {
     fn evict_clients(&self) {
         let Some(limit) = self.shared.settings().derived.clients_bytes_max else { return };
         let surplus = self.shared.clients.surplus(limit);
-        self.shared.end_clients(&surplus, End::Evicted);
+        self.shared.end_clients(&surplus, CloseReason::Evicted);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use engine::{CommandCounts, Distribution, Tally};
+use engine::{CommandCounts, CommandStats, Distribution};
 
 /// A number that one thread counts and any may read.
 #[derive(Debug, Default)]
@@ -114,14 +114,14 @@ pub struct Counted {
 
 impl Counted {
     /// Adds what one worker's engine has counted.
-    pub fn add(&mut self, tally: &Tally) {
-        for (name, counts) in tally.commands() {
+    pub fn add(&mut self, command_stats: &CommandStats) {
+        for (name, counts) in command_stats.commands() {
             let sum = self.commands.entry(name).or_default();
             *sum = sum.plus(counts);
         }
-        self.nested_nanoseconds += tally.nested_nanoseconds();
-        tally.add_times(&mut self.times);
-        for (code, count) in tally.errors() {
+        self.nested_nanoseconds += command_stats.nested_nanoseconds();
+        command_stats.add_times(&mut self.times);
+        for (code, count) in command_stats.errors() {
             *self.errors.entry(code).or_default() += count;
         }
     }
@@ -246,17 +246,17 @@ mod tests {
 
     #[test]
     fn counts_of_commands_and_errors_start_anew() {
-        let tally = Tally::new();
+        let command_stats = CommandStats::new();
         let (get, set) = (command::lookup(b"get").unwrap(), command::lookup(b"set").unwrap());
-        tally.count_rejection(get, &CommandError::OUT_OF_MEMORY);
-        tally.count_rejection(set, &CommandError::OUT_OF_MEMORY);
-        tally.count_error(b"ERR x");
+        command_stats.count_rejection(get, &CommandError::OUT_OF_MEMORY);
+        command_stats.count_rejection(set, &CommandError::OUT_OF_MEMORY);
+        command_stats.count_error(b"ERR x");
         let mut before = Counted::default();
-        before.add(&tally);
-        tally.count_rejection(get, &CommandError::OUT_OF_MEMORY);
-        tally.count_error(b"OOM x");
+        before.add(&command_stats);
+        command_stats.count_rejection(get, &CommandError::OUT_OF_MEMORY);
+        command_stats.count_error(b"OOM x");
         let mut after = Counted::default();
-        after.add(&tally);
+        after.add(&command_stats);
         let since = after.since(&before);
         let rejected: Vec<(&str, u64)> =
             since.commands.iter().map(|(name, counts)| (*name, counts.rejected)).collect();

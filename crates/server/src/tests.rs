@@ -18,8 +18,8 @@ use crate::accept::Acceptor;
 use crate::config::{Config, read_text};
 use crate::listen;
 use crate::log::LogControl;
+use crate::server_state::{Origin, ServerState};
 use crate::service::Service;
-use crate::shared::{Origin, Shared};
 use crate::worker::Worker;
 
 /// How long a test waits before it takes silence for a failure.
@@ -27,7 +27,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server with a unix socket in a folder of its own.
 struct TestServer {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     threads: Vec<JoinHandle<()>>,
     folder: PathBuf,
 }
@@ -44,7 +44,7 @@ impl TestServer {
         let mut config = Config::default();
         config.load(read_text(text.as_bytes(), None, 1)).unwrap();
         let shared =
-            Arc::new(Shared::new(config, Origin::default(), LogControl::detached()).unwrap());
+            Arc::new(ServerState::new(config, Origin::default(), LogControl::detached()).unwrap());
         let listeners = listen::open(&shared.settings(), &shared.closer).unwrap();
         let mut acceptor = Some(Acceptor::new(listeners).unwrap());
         let mut threads: Vec<JoinHandle<()>> = (0..shared.identity.worker_count)
@@ -498,10 +498,10 @@ fn replies_of_served_waits_leave_when_their_records_are_released() {
     let end = || server.shared.runtime.backlog().extent().end;
     let [mut waiter, mut pusher] = [(); 2].map(|()| server.client());
     waiter.write_all(b"BLPOP list 0\r\n").unwrap();
-    wait_until(&server, || server.shared.clients.stalls.all() == 1);
+    wait_until(&server, || server.shared.clients.waits.all() == 1);
     server.shared.release_replies(Some(end()));
     pusher.write_all(b"RPUSH list a\r\n").unwrap();
-    wait_until(&server, || server.shared.clients.stalls.all() == 0);
+    wait_until(&server, || server.shared.clients.waits.all() == 0);
     for client in [&waiter, &pusher] {
         assert_silent(client);
     }

@@ -5,7 +5,7 @@
 //! (`transport/any.rs`): there is no call through a table of functions on the way of a request.
 //!
 //! *Not here*: how listeners are opened and exchanged (`listen.rs`) and who is let in
-//! (`accept.rs`); what lanes there are (`lanes.rs`).
+//! (`accept.rs`); what lanes there are (`lane_lifecycle.rs`).
 
 #[macro_use]
 mod any;
@@ -24,8 +24,8 @@ use sys::socket::Stream;
 
 use crate::config::Settings;
 use crate::listen::Listens;
-use crate::registry::Origin;
-use crate::shared::Shared;
+use crate::registry::ClientOrigin;
+use crate::server_state::ServerState;
 use crate::statistics::WorkerCounters;
 
 transports! {
@@ -139,7 +139,7 @@ pub trait Transport: AsFd + Sized {
     fn set_busy_poll_limit(&self, _limit: Duration) {}
 
     /// Ends what is left of it elsewhere once the session `id` that it carried has ended.
-    fn forget(&self, _id: u64, _poller: &Poller, _shared: &Shared) {}
+    fn forget(&self, _id: u64, _poller: &Poller, _shared: &ServerState) {}
 }
 
 /// What a transport may ask for as it begins to be served.
@@ -149,7 +149,7 @@ pub struct OpenContext<'w> {
     /// The configuration of this round.
     pub settings: &'w Settings,
     /// What all workers share.
-    pub shared: &'w Shared,
+    pub shared: &'w ServerState,
     /// What the worker counts.
     pub counters: &'w WorkerCounters,
 }
@@ -161,7 +161,7 @@ pub struct Endpoint {
     /// The session of the connection that it was made on, and with which it ends.
     pub parent: Option<u64>,
     /// What may be known of the peer.
-    pub origin: Origin,
+    pub origin: ClientOrigin,
     /// CLIENT LIST shows it as that of a unix socket.
     pub is_unix: bool,
     /// The peer's address, as CLIENT LIST shows it.

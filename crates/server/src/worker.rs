@@ -12,24 +12,24 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use command::ClientInfo;
-use engine::{Session, Tick};
+use engine::{ExecutionContext, Session};
 use resp::Batch;
 use sys::poll::{Events, Interest, Poller, Ready};
 
 use crate::accept::Acceptor;
 use crate::buffers::BufferPool;
 use crate::config::Settings;
-use crate::connection::{Connection, End, Flushed, Turn, WorkerContext};
+use crate::connection::{CloseReason, Connection, Flushed, Turn, WorkerContext};
 use crate::listen::Listener;
 use crate::mailbox::{Mailbox, Message};
-use crate::shared::Shared;
-use crate::slab::{Slab, Token};
+use crate::server_state::ServerState;
 use crate::statistics::WorkerCounters;
+use crate::token_table::{Token, TokenTable};
 use crate::transport::{Endpoint, OpenContext, Pending, TransportEnd};
 use messages::note_monitor;
 use polled::stay_awake;
 use polling::Polling;
-use waiting::{Place, Waiting};
+use waiting_connections::{WaitPlace, Waiting};
 
 /// Events of one wait, and so the connections served in one round beside those queued.
 const EVENTS_MAX: usize = 512;
@@ -46,15 +46,15 @@ const MAILBOX_TOKEN: u64 = u64::MAX;
 /// One worker.
 pub struct Worker<'s> {
     index: usize,
-    shared: &'s Shared,
+    shared: &'s ServerState,
     mailbox: &'s Mailbox,
     counters: &'s WorkerCounters,
     poller: Poller,
-    connections: Slab<Member>,
+    connections: TokenTable<Member>,
     receive: Box<[u8]>,
     batch: Batch,
     buffers: BufferPool,
-    tick: Tick<'s>,
+    execution: ExecutionContext<'s>,
     settings: Arc<Settings>,
     settings_version: u64,
     /// Connections with more input than their turn took.
@@ -105,7 +105,7 @@ struct Member {
     /// In `monitors`.
     is_monitor: bool,
     /// In `waiting`.
-    place: Place,
+    place: WaitPlace,
 }
 
 impl Member {
@@ -119,7 +119,7 @@ impl Member {
             awaits_room: false,
             is_held: false,
             is_monitor: false,
-            place: Place::Nowhere,
+            place: WaitPlace::Nowhere,
         }
     }
 }
@@ -132,7 +132,7 @@ macro_rules! context {
             receive: &mut $worker.receive,
             batch: &mut $worker.batch,
             buffers: &mut $worker.buffers,
-            tick: &mut $worker.tick,
+            execution: &mut $worker.execution,
             shared: $worker.shared,
             settings: &$worker.settings,
             counters: $worker.counters,
@@ -143,7 +143,7 @@ macro_rules! context {
 mod messages;
 mod polled;
 pub mod polling;
-mod waiting;
+mod waiting_connections;
 
 impl<'s> Worker<'s> {
     /// Returns worker `index` of `shared`, with the acceptor if it is to have it.
@@ -152,7 +152,7 @@ impl<'s> Worker<'s> {
     /// When no descriptors or no randomness are left.
     pub fn new(
         index: usize,
-        shared: &'s Shared,
+        shared: &'s ServerState,
         mut acceptor: Option<Acceptor>,
     ) -> io::Result<Worker<'s>> {
         let poller = Poller::new()?;
@@ -168,20 +168,20 @@ impl<'s> Worker<'s> {
             mailbox,
             counters: &shared.counters[index],
             poller,
-            connections: Slab::default(),
+            connections: TokenTable::default(),
             receive: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             batch: Batch::new(),
             buffers: BufferPool::default(),
-            tick: Tick {
+            execution: ExecutionContext {
                 now: shared.runtime.clock().wall(),
                 random: shared.runtime.generator()?,
                 host: shared,
                 clock: shared.runtime.clock(),
-                tally: &shared.tallies[index],
-                watch: &shared.watch,
+                command_stats: &shared.command_stats[index],
+                timing: &shared.timing,
                 pause: &shared.pause.switch,
                 position: &shared.positions[index],
-                audience: shared.monitors.audience(index, &shared.mailboxes),
+                monitor_feed: shared.monitors.monitor_feed(index, &shared.mailboxes),
                 // Set in each round.
                 value_bytes_max: 0,
                 // Set before each call.
@@ -218,10 +218,12 @@ impl<'s> Worker<'s> {
             if sys::crash::has_begun() {
                 sys::crash::wait_for_the_end();
             }
-            let began = self.tick.clock.steady_ns();
+            let began = self.execution.clock.steady_ns();
             self.round(&events);
             self.counters.rounds.add(1);
-            self.counters.round_nanoseconds.add(self.tick.clock.steady_ns().saturating_sub(began));
+            self.counters
+                .round_nanoseconds
+                .add(self.execution.clock.steady_ns().saturating_sub(began));
         }
         self.acceptor = None;
         self.shared.listeners.close();
@@ -304,14 +306,14 @@ impl<'s> Worker<'s> {
     }
 
     fn round(&mut self, events: &Events) {
-        self.tick.now = self.tick.clock.wall();
+        self.execution.now = self.execution.clock.wall();
         if self.shared.settings_version() != self.settings_version {
             self.settings_version = self.shared.settings_version();
             self.settings = self.shared.settings();
             self.busy_poll_limit = busy_poll_limit(&self.settings, self.shared);
             self.announce_busy_poll(None);
         }
-        self.tick.value_bytes_max = self.settings.clients.bulk_bytes_max.into();
+        self.execution.value_bytes_max = self.settings.clients.bulk_bytes_max.into();
         self.ended_keys = 0;
         // Those queued before this round, after the connections that have become ready.
         let queued_count = self.queued.len();
@@ -330,7 +332,7 @@ impl<'s> Worker<'s> {
         }
         self.flush_all();
         self.report_memory();
-        self.shared.bell.note_activity();
+        self.shared.service_waker.note_activity();
     }
 
     fn on_ready(&mut self, ready: Ready) {
@@ -348,7 +350,7 @@ impl<'s> Worker<'s> {
         let (token, is_process) = Token::from_bits(ready.token);
         let Some(member) = self.connections.get_mut(token) else { return };
         if is_process {
-            return self.close(token, End::ProcessEnded);
+            return self.close(token, CloseReason::ProcessEnded);
         }
         let ready = member.connection.transport().interpret(ready, self.counters);
         if ready.hangup {
@@ -388,9 +390,10 @@ impl<'s> Worker<'s> {
                 member.is_queued = true;
                 self.queued.push_back(token);
             }
-            Turn::Stalled(stall) => {
-                member.connection.note_stall(stall, &context!(self));
-                member.place = self.waiting.begin(stall, token, member.connection.wait_limit());
+            Turn::Waiting(wait_reason) => {
+                member.connection.note_wait(wait_reason, &context!(self));
+                member.place =
+                    self.waiting.begin(wait_reason, token, member.connection.wait_limit());
             }
             Turn::Ended(end) => return self.close(token, end),
         }
@@ -456,35 +459,35 @@ impl<'s> Worker<'s> {
         };
     }
 
-    fn close(&mut self, token: Token, end: End) {
+    fn close(&mut self, token: Token, reason: CloseReason) {
         let Some(mut member) = self.connections.remove(token) else { return };
         let id = member.connection.id();
-        match end {
-            End::Orderly | End::Transport(TransportEnd::Closed) => {
+        match reason {
+            CloseReason::Orderly | CloseReason::Transport(TransportEnd::Closed) => {
                 tracing::debug!(id, "Client closed connection");
             }
-            End::Transport(TransportEnd::Broken) => {
+            CloseReason::Transport(TransportEnd::Broken) => {
                 tracing::debug!(id, "Connection of client is broken");
             }
             // The transport has said how.
-            End::Transport(TransportEnd::Misused) => {}
-            End::ProcessEnded => tracing::debug!(id, "The process of client has ended"),
-            End::Killed => tracing::debug!(id, "Client was killed by another"),
-            End::Evicted => {
+            CloseReason::Transport(TransportEnd::Misused) => {}
+            CloseReason::ProcessEnded => tracing::debug!(id, "The process of client has ended"),
+            CloseReason::Killed => tracing::debug!(id, "Client was killed by another"),
+            CloseReason::Evicted => {
                 self.counters.evicted.add(1);
                 tracing::info!(id, "Evicting client");
             }
-            End::LaneEnded => tracing::debug!(id, "The lane of client was ended"),
-            End::Idle => tracing::debug!(id, "Closing idle client"),
-            End::QueryLimit => {
+            CloseReason::LaneEnded => tracing::debug!(id, "The lane of client was ended"),
+            CloseReason::Idle => tracing::debug!(id, "Closing idle client"),
+            CloseReason::QueryLimit => {
                 self.counters.query_limit_closes.add(1);
                 tracing::warn!(id, "Closing client that reached max query buffer length");
             }
-            End::OutputLimit => {
+            CloseReason::OutputLimit => {
                 self.counters.output_limit_closes.add(1);
                 tracing::warn!(id, "Client closed for overcoming of output buffer limits.");
             }
-            End::CrossProtocol => tracing::warn!(
+            CloseReason::CrossProtocol => tracing::warn!(
                 id,
                 "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or \
                  Host: commands to Redis. This is likely due to an attacker attempting to use \
@@ -499,19 +502,19 @@ impl<'s> Worker<'s> {
             self.shared.monitors.count(self.mailbox, false);
             note_monitor(&mut self.monitors, token, false);
         }
-        member.connection.abandon(&self.shared.clients.stalls);
+        member.connection.abandon(&self.shared.clients.waits);
         self.waiting.forget(token, member.place);
         self.tokens.remove(&id);
-        self.shared.runtime.engine().close(member.connection.session_mut(), &mut self.tick);
+        self.shared.runtime.engine().close(member.connection.session_mut(), &mut self.execution);
         // Before its lanes, which end by a message each: a SHM TAKE that comes over one meanwhile
         // finds no pin, and takes nothing.
         self.shared.attachments.end(id, self.shared.keyspace());
-        self.shared.outbound.end(id);
+        self.shared.in_flight.end(id);
         self.shared.end_lanes_of(id);
-        self.shared.sealings.end(id);
+        self.shared.page_population.end(id);
         if self.shared.keyspace().arena().uploads().end(id) {
             // To give the memory back is not for a worker.
-            self.shared.bell.ring();
+            self.shared.service_waker.wake();
         }
         member.connection.transport().forget(id, &self.poller, self.shared);
         self.shared.clients.remove(id);
@@ -533,7 +536,7 @@ impl<'s> Worker<'s> {
                 Message::CheckConnections => self.check_connections(),
                 // The loop looks at the shutdown after each round.
                 Message::CheckShutdown => {}
-                Message::End(id, end) => self.end(id, end),
+                Message::Close(id, reason) => self.end(id, reason),
                 Message::Wake(id, wake) => self.wake(id, wake),
                 Message::Served(served) => self.serve_wait(served),
                 Message::Resume => self.resume(),
@@ -579,7 +582,7 @@ impl<'s> Worker<'s> {
             last_command: "NULL",
             ..ClientInfo::default()
         };
-        let now = self.tick.now;
+        let now = self.execution.now;
         // Whoever makes a connection on another has authenticated there.
         let is_authenticated = parent.is_some() || self.settings.access.password.is_empty();
         let mut session = Session::new(id, now, is_authenticated);
@@ -599,7 +602,7 @@ impl<'s> Worker<'s> {
         let added = self.poller.add(&member.connection, token.to_bits(), Interest::Readable);
         if let Err(error) = added {
             tracing::warn!(%error, "Cannot wait for a connection");
-            self.close(token, End::Transport(TransportEnd::Broken));
+            self.close(token, CloseReason::Transport(TransportEnd::Broken));
         }
     }
 
@@ -607,7 +610,8 @@ impl<'s> Worker<'s> {
     fn check_connections(&mut self) {
         for token in self.connections.tokens() {
             let Some(member) = self.connections.get_mut(token) else { continue };
-            if let Some(end) = member.connection.overdue(&self.settings, self.shared, self.tick.now)
+            if let Some(end) =
+                member.connection.overdue(&self.settings, self.shared, self.execution.now)
             {
                 self.close(token, end);
             } else if member.connection.awaits_descriptors() {
@@ -622,7 +626,7 @@ impl<'s> Worker<'s> {
     /// Tells the keyspace how much private memory the connections, the backlog and the
     /// distributions of times take.
     fn report_memory(&mut self) {
-        let histogram_bytes = self.tick.tally.histogram_bytes();
+        let histogram_bytes = self.execution.command_stats.histogram_bytes();
         if histogram_bytes != self.histogram_bytes {
             self.shared.runtime.recharge(self.histogram_bytes, histogram_bytes);
             self.histogram_bytes = histogram_bytes;
@@ -659,7 +663,7 @@ impl<'s> Worker<'s> {
             self.flush_all();
         }
         for token in self.connections.tokens() {
-            self.close(token, End::Orderly);
+            self.close(token, CloseReason::Orderly);
         }
         self.report_memory();
         Ok(())
@@ -670,7 +674,7 @@ impl<'s> Worker<'s> {
         match ready.token {
             // Left as it is, it would end each wait at once. Nobody in it is served any more.
             MAILBOX_TOKEN => drop(self.mailbox.take()),
-            _ if is_process => self.close(token, End::ProcessEnded),
+            _ if is_process => self.close(token, CloseReason::ProcessEnded),
             _ => self.flush(token),
         }
     }
@@ -685,7 +689,7 @@ fn source(info: &ClientInfo) -> Box<str> {
 }
 
 /// Returns for how long workers poll for more before they sleep; zero for not at all.
-fn busy_poll_limit(settings: &Settings, shared: &Shared) -> Duration {
+fn busy_poll_limit(settings: &Settings, shared: &ServerState) -> Duration {
     let workers = shared.identity.worker_count;
     polling::limit_of(settings.polling.mode, settings.polling.limit, workers)
 }

@@ -126,7 +126,7 @@ impl Words {
         const LIMITS: [i64; 6] = [i64::MIN, i64::MAX, -1, i64::MAX - 1, 1 << 40, i64::MIN + 1];
         let (low, high) = arg.range;
         let number = match self.prng.below(30) {
-            0 if !arg.is_tame => self.prng.pick(&LIMITS),
+            0 if !arg.is_bounded => self.prng.pick(&LIMITS),
             1..10 => self.prng.pick(&[0, 1, 2, -1, 7, 10, 100, -100]).clamp(low, high),
             10..13 => self.prng.pick(&[low, high]),
             _ => {

@@ -39,8 +39,8 @@ fn run(
     if session.replies != Replies::Skip {
         session.replies = Replies::On;
     }
-    session.is_kept = false;
-    session.leaves_no_touch = false;
+    session.no_evict = false;
+    session.no_touch = false;
     session.is_monitor = false;
     reply.set_protocol(Protocol::Resp2);
     reply.simple("RESET");

@@ -45,9 +45,10 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         && (replaces || !cx.view.contains_in(database, target));
     // The request does not bring the bytes that are stored, so that nobody has made room for them.
     if is_wanted
-        && let Some(bytes) = cx.view.lacks_room_for_copy(source, cx.room.overshoot_bytes_max())
+        && let Some(bytes) =
+            cx.view.lacks_room_for_copy(source, cx.memory_policy.overshoot_bytes_max())
     {
-        return Err(Need::RoomAhead(bytes).into());
+        return Err(Need::Reserve(bytes).into());
     }
     let is_copied = is_wanted && cx.view.copy_to(source, target, database)?;
     reply.integer(i64::from(is_copied));

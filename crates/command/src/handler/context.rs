@@ -35,9 +35,9 @@ pub struct WriteContext<'c> {
     /// How many databases there are.
     pub database_count: usize,
     /// How it comes by the room that its request does not bring.
-    pub room: Room,
+    pub memory_policy: MemoryPolicy,
     /// Whether the engine makes long copies while no shard is held, where it is asked to.
-    pub copies_apart: bool,
+    pub copies_unlocked: bool,
     /// Makes keys out of bytes.
     pub hasher: &'c KeyHasher,
     /// What the session has uploaded.
@@ -48,23 +48,23 @@ pub struct WriteContext<'c> {
 
 /// How a write comes by room that its request does not bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum MemoryPolicy {
     /// If it finds no free memory, other keys are evicted and it is run again.
-    Evicted,
+    Evict,
     /// Nothing is evicted while it runs: memory is reserved in advance, or the handler says how
     /// much it needs before it changes anything. It may exceed the memory limit by so many bytes.
-    Ahead {
+    Reserved {
         /// By how many bytes all commands of an EXEC may exceed the limit; 0 outside of EXEC.
         overshoot_bytes_max: u64,
     },
 }
 
-impl Room {
+impl MemoryPolicy {
     /// Returns by how many bytes the write may exceed the memory limit.
     pub fn overshoot_bytes_max(self) -> u64 {
         match self {
-            Room::Evicted => 0,
-            Room::Ahead { overshoot_bytes_max } => overshoot_bytes_max,
+            MemoryPolicy::Evict => 0,
+            MemoryPolicy::Reserved { overshoot_bytes_max } => overshoot_bytes_max,
         }
     }
 }
@@ -194,18 +194,19 @@ impl WriteContext<'_> {
     }
 
     /// Makes sure that no client can write the values at `keys`, so that their bytes can be used.
-    /// Where room has to be there ahead, it has to be for all of them.
+    /// Where room has to be reserved, it has to be for all of them.
     ///
     /// # Errors
-    /// Where there is no room for copies, or they are to be made apart; nothing has changed.
+    /// Where there is no room for copies, or they are to be made while no shard is locked; nothing
+    /// has changed.
     pub fn own(&mut self, keys: &[Key<'_>]) -> Result<(), Unfinished> {
-        if self.copies_apart && self.view.owns_long(keys) {
+        if self.copies_unlocked && self.view.owns_long(keys) {
             return Err(Need::Owned.into());
         }
-        if let Room::Ahead { overshoot_bytes_max } = self.room
+        if let MemoryPolicy::Reserved { overshoot_bytes_max } = self.memory_policy
             && let Some(bytes) = self.view.lacks_room_to_own(keys, overshoot_bytes_max)
         {
-            return Err(Need::RoomAhead(bytes).into());
+            return Err(Need::Reserve(bytes).into());
         }
         Ok(keys.iter().try_for_each(|key| self.view.own(key))?)
     }
@@ -216,11 +217,11 @@ impl WriteContext<'_> {
     /// # Errors
     /// There is not enough.
     pub fn admit_upload(&mut self, key: &Key<'_>, bytes: u64) -> Result<(), Unfinished> {
-        match self.room {
-            Room::Ahead { overshoot_bytes_max }
+        match self.memory_policy {
+            MemoryPolicy::Reserved { overshoot_bytes_max }
                 if self.view.lacks_room(key, bytes, overshoot_bytes_max) =>
             {
-                Err(Need::RoomAhead(bytes).into())
+                Err(Need::Reserve(bytes).into())
             }
             _ => Ok(()),
         }

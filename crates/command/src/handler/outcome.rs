@@ -20,7 +20,7 @@ pub enum Unfinished {
     /// It is refused: the reply is this error.
     Refused(CommandError),
     /// It needs this, and is run again from the start once that is provided; only after
-    /// [`Need::CopyAhead`] it is done.
+    /// [`Need::PartialUploadCopy`] it is done.
     Again(Need),
     /// It is to be run again once what it waits for has come.
     Wait(Wait),
@@ -33,7 +33,7 @@ pub enum Need {
     Room(NeedRoom),
     /// A command on several keys would store so many bytes that its request did not bring, and
     /// there is no free memory for them: nothing is evicted while such a command runs.
-    RoomAhead(u64),
+    Reserve(u64),
     /// Long values at the command's keys lie where clients may write them, and are to be copied.
     Owned,
     /// The upload at this offset is to be copied; the copy is on offer when the command is run
@@ -48,7 +48,7 @@ pub enum Need {
     },
     /// A part of an upload is to be copied before the request that stores it comes. The number of
     /// bytes copied is the reply; the command is done, and is not run again.
-    CopyAhead(Box<CopyAhead>),
+    PartialUploadCopy(Box<PartialUploadCopy>),
     /// The command touches keys in these shards, which its request does not declare. It is run
     /// again under their locks and those of its own keys.
     Shards(Box<ShardSet>),
@@ -56,7 +56,7 @@ pub enum Need {
 
 /// Which part of an upload is to be copied in advance.
 #[derive(Debug)]
-pub struct CopyAhead {
+pub struct PartialUploadCopy {
     /// Where the upload is.
     pub offset: u64,
     /// The length of the value.

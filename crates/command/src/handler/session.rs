@@ -53,9 +53,9 @@ pub struct SessionState {
     /// Whether the session is shown each command that runs.
     pub is_monitor: bool,
     /// Whether the session is kept when clients take too much memory.
-    pub is_kept: bool,
+    pub no_evict: bool,
     /// Whether what the session looks up does not count as used.
-    pub leaves_no_touch: bool,
+    pub no_touch: bool,
 }
 
 /// The buffer that the requests of one batch were received in.
@@ -163,8 +163,8 @@ impl SessionState {
             replies: Replies::On,
             blocked: None,
             is_monitor: false,
-            is_kept: false,
-            leaves_no_touch: false,
+            no_evict: false,
+            no_touch: false,
         }
     }
 
@@ -206,8 +206,8 @@ impl SessionState {
         info.last_command = self.last_command.map_or("NULL", |command| command.name);
         info.protocol = self.protocol;
         info.is_monitor = self.is_monitor;
-        info.is_kept = self.is_kept;
-        info.leaves_no_touch = self.leaves_no_touch;
+        info.no_evict = self.no_evict;
+        info.no_touch = self.no_touch;
         info.library_name = self.names.library().into();
         info.library_version = self.names.library_version().into();
     }

@@ -33,9 +33,9 @@ pub struct ClientInfo {
     /// Whether it waits: for what a blocking command asks, or for the end of a pause.
     pub is_blocked: bool,
     /// Whether it is kept when clients take too much memory.
-    pub is_kept: bool,
+    pub no_evict: bool,
     /// Whether what it reads does not count as used.
-    pub leaves_no_touch: bool,
+    pub no_touch: bool,
     /// The database.
     pub database: DatabaseIndex,
     /// Whether a key that it watches is known to have changed.
@@ -77,8 +77,8 @@ impl ClientInfo {
             (self.has_changed_watch, "d"),
             (self.is_closing, "c"),
             (self.is_unix, "U"),
-            (self.is_kept, "e"),
-            (self.leaves_no_touch, "T"),
+            (self.no_evict, "e"),
+            (self.no_touch, "T"),
         ];
         if flags.iter().all(|(on, _)| !on) {
             return formatter.write_str("N");

@@ -95,7 +95,7 @@ pub trait Host: Observer {
 
     /// Tells a session that its wait was served, or that it is to run its request itself. Called
     /// without any guard.
-    fn tell_served(&self, served: Served);
+    fn notify_served(&self, served: Served);
 
     /// Returns the clients of the instance's network.
     ///

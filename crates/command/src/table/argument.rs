@@ -22,7 +22,7 @@ pub struct Arg {
     /// The numbers that make sense, both included: generators draw from them. Not a check.
     pub range: (i64, i64),
     /// Generators never leave the range: a command may do as much work as the number says.
-    pub is_tame: bool,
+    pub is_bounded: bool,
     /// Generators draw other strings than the words at times.
     pub is_open: bool,
     /// Words that make sense for a string: generators draw from them. Not a check.
@@ -110,7 +110,7 @@ impl Arg {
             since: "",
             counts_next: false,
             range: (i64::MIN, i64::MAX),
-            is_tame: false,
+            is_bounded: false,
             is_open: false,
             words: &[],
         }
@@ -203,7 +203,7 @@ impl Arg {
 
     /// As it is; numbers from `low` to `high` make sense, and generators draw no others.
     pub const fn only_within(self, low: i64, high: i64) -> Arg {
-        Arg { range: (low, high), is_tame: true, ..self }
+        Arg { range: (low, high), is_bounded: true, ..self }
     }
 
     /// An element, a member or a field: few, so that requests meet, and others at times.

@@ -110,12 +110,12 @@ pub struct Profile {
     /// Values are at most so long.
     pub value_bytes_max: u64,
     /// An integer in so many is drawn from all, not from those that make sense; 0 is never.
-    pub wild_one_in: u64,
+    pub invalid_one_in: u64,
 }
 
 impl Default for Profile {
     fn default() -> Profile {
-        Profile { key_count: 20, value_bytes_max: 100, wild_one_in: 0 }
+        Profile { key_count: 20, value_bytes_max: 100, invalid_one_in: 0 }
     }
 }
 
@@ -236,8 +236,8 @@ impl Generator {
     }
 
     fn integer_of(&mut self, arg: &Arg) -> i64 {
-        let wild = self.profile.wild_one_in;
-        if wild > 0 && !arg.is_tame && self.random.one_in(wild) {
+        let invalid = self.profile.invalid_one_in;
+        if invalid > 0 && !arg.is_bounded && self.random.one_in(invalid) {
             return self.random.next() as i64 >> self.random.below(64);
         }
         self.integer(arg.range)

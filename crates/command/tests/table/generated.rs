@@ -116,8 +116,8 @@ fn check_cut(request: &[Vec<u8>], command: &Command) {
 }
 
 #[test]
-fn wild_requests_get_a_reply_and_break_nothing() {
-    let profile = Profile { wild_one_in: 2, ..Profile::default() };
+fn invalid_requests_get_a_reply_and_break_nothing() {
+    let profile = Profile { invalid_one_in: 2, ..Profile::default() };
     let mut generator = Generator::new(profile, 1);
     let mut world = World::new();
     let commands: Vec<&Command> = runnable().collect();

@@ -26,7 +26,8 @@ pub(super) fn wake(client: &mut Client<'_>, wake: Wake) -> String {
 /// As [`wake`]; none where it waits on.
 pub(super) fn try_wake(client: &mut Client<'_>, wake: Wake) -> Option<String> {
     let mut out = Output::default();
-    let _release = client.engine.wake(&mut client.session, wake, &mut out, &mut client.tick)?;
+    let _release =
+        client.engine.wake(&mut client.session, wake, &mut out, &mut client.execution)?;
     Some(String::from_utf8_lossy(&out.to_vec()).replace("\r\n", " ").trim_end().to_owned())
 }
 

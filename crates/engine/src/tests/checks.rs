@@ -63,7 +63,7 @@ fn batch_pauses_where_too_much_output_waits_and_goes_on() {
     let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
     let mut client = Client::new(&engine, &host);
     client.run(&format!("SET k {}", "x".repeat(1000)));
-    client.tick.output_bytes_max = 2500;
+    client.execution.output_bytes_max = 2500;
     let mut bytes = Vec::new();
     (0..40).for_each(|_| encode_command(&[b"GET", b"k"], &mut bytes));
     let (mut from, mut calls, mut total) = (0, 0, 0);

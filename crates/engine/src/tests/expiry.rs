@@ -10,7 +10,7 @@ fn with_expired(test: impl Fn(&mut Client<'_>, &TestHost, &Recording)) {
     let mut client = Client::new(&engine, &host);
     let sink = recording_of(engine.keyspace());
     client.run_all(&["SET k v PX 10", "SET other v"]);
-    client.tick.now.0 += 11;
+    client.execution.now.0 += 11;
     test(&mut client, &host, &sink);
     assert_eq!(digest(&replayed(&sink)), digest(engine.keyspace()));
 }
@@ -70,7 +70,7 @@ fn random_key_removes_what_it_meets_on_its_way() {
         client.check("DBSIZE", ":1");
         assert_eq!(effects(sink), ["DEL k"]);
         client.run_all(&["DEL other", "SET k v PX 10", "SET l v PX 10"]);
-        client.tick.now.0 += 11;
+        client.execution.now.0 += 11;
         client.check("RANDOMKEY", "$-1");
         client.check("DBSIZE", ":0");
     });
@@ -83,7 +83,7 @@ fn random_key_gives_up_after_a_hundred_expired_keys_within_exec() {
         for number in 0..299 {
             client.run(&format!("SET {number} v PX 10"));
         }
-        client.tick.now.0 += 11;
+        client.execution.now.0 += 11;
         assert_eq!(client.run_all(&["MULTI", "RANDOMKEY", "EXEC"]), "+OK +QUEUED *1 $-1");
         client.check("DBSIZE", ":200");
         client.check("RANDOMKEY", "$-1");
@@ -105,7 +105,7 @@ fn of_two_expired_keys_go_those_at_which_redis_looks() {
     ] {
         with_expired(|client, _, sink| {
             client.run("SET l v PX 1");
-            client.tick.now.0 += 2;
+            client.execution.now.0 += 2;
             client.run(request);
             let expired = client.engine.keyspace().counters().expired_keys;
             assert_eq!(effects(sink)[1..], *gone, "{request}");

@@ -53,12 +53,12 @@ fn short_lived(random: &mut Prng) -> Vec<Vec<u8>> {
 }
 
 fn act(client: &mut Client<'_>, rows: &[&'static Command], seed: u64, clock: &AtomicI64) {
-    let profile = Profile { key_count: 60, value_bytes_max: 6000, wild_one_in: 50 };
+    let profile = Profile { key_count: 60, value_bytes_max: 6000, invalid_one_in: 50 };
     let mut generator = Generator::new(profile, seed);
     let mut random = Prng::new(seed);
     for _ in 0..REQUESTS_PER_CLIENT {
         let step = clock.fetch_add(random.below(500) as i64, Ordering::Relaxed);
-        client.tick.now = UnixMs(step);
+        client.execution.now = UnixMs(step);
         let request = match random.below(8) {
             0 => short_lived(&mut random),
             _ => generator.request(draw(rows, &mut random)),

@@ -6,8 +6,8 @@ use command::{Pause, Wake};
 use effects::Refused;
 
 use super::awaits::{block, numbered, take_served, try_wake, wake};
-use super::blocked::{MOVE, blocked, run};
-use super::memory::{assert_within_limit, limited};
+use super::blocked_sessions::{MOVE, blocked, run};
+use super::memory_limit::{assert_within_limit, limited};
 use super::*;
 
 /// Returns the names of `count` keys.
@@ -133,15 +133,15 @@ fn a_wait_that_is_refused_is_a_call_that_failed() {
     block(&mut client, "BLPOP k 0");
     assert_eq!(client.session.waiting_argument_bytes(), 7);
     assert!(wake(&mut client, Wake::Refused).starts_with("-UNBLOCKED"));
-    let (_, counts) = host.tally.commands().find(|(name, _)| *name == "blpop").unwrap();
+    let (_, counts) = host.command_stats.commands().find(|(name, _)| *name == "blpop").unwrap();
     assert_eq!((counts.calls, counts.failed), (1, 1));
-    assert_eq!(host.tally.errors(), [("UNBLOCKED".to_owned(), 1)]);
+    assert_eq!(host.command_stats.errors(), [("UNBLOCKED".to_owned(), 1)]);
 }
 
 #[test]
 fn a_request_that_runs_again_is_counted_and_shown_once() {
     let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
-    host.tally.add_row(&MOVE);
+    host.command_stats.add_row(&MOVE);
     host.watcher_count.store(1, Ordering::Relaxed);
     let mut first = numbered(&engine, &host, 1);
     assert_eq!(run(&mut first, &MOVE, "test-move k far").1.ending, Ending::Blocked);
@@ -149,14 +149,14 @@ fn a_request_that_runs_again_is_counted_and_shown_once() {
     other.check("RPUSH k a", ":1");
     assert_eq!(wake(&mut first, Wake::Served), "$1 a");
     assert_eq!(*host.shown.lock().unwrap(), ["0 test-move k far", "0 RPUSH k a"]);
-    let (_, counts) = host.tally.commands().find(|(name, _)| *name == MOVE.name).unwrap();
+    let (_, counts) = host.command_stats.commands().find(|(name, _)| *name == MOVE.name).unwrap();
     assert_eq!((counts.calls, counts.failed), (1, 0));
 }
 
 #[test]
 fn a_request_that_runs_again_waits_for_the_end_of_a_pause() {
     let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
-    host.tally.add_row(&MOVE);
+    host.command_stats.add_row(&MOVE);
     let mut first = numbered(&engine, &host, 1);
     assert_eq!(run(&mut first, &MOVE, "test-move k far").1.ending, Ending::Blocked);
     let mut second = numbered(&engine, &host, 2);
@@ -170,7 +170,7 @@ fn a_request_that_runs_again_waits_for_the_end_of_a_pause() {
     other.check("LLEN k", ":1");
     assert_eq!((take_served(&host), sink.commands()), (vec![], vec![]));
     host.pause.set(None);
-    engine.serve_left(&mut other.tick);
+    engine.serve_left(&mut other.execution);
     assert_eq!(take_served(&host), [1], "it has kept its place");
     assert_eq!(wake(&mut first, Wake::Served), "$1 a");
     assert_eq!(wake(&mut second, Wake::TimedOut), "*-1");
@@ -181,7 +181,7 @@ const READONLY: &str = "-READONLY You can't write against a read only replica.";
 #[test]
 fn a_request_that_runs_again_is_refused_where_writes_are() {
     let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
-    host.tally.add_row(&MOVE);
+    host.command_stats.add_row(&MOVE);
     let mut first = numbered(&engine, &host, 1);
     assert_eq!(run(&mut first, &MOVE, "test-move k far").1.ending, Ending::Blocked);
     let mut second = numbered(&engine, &host, 2);
@@ -194,7 +194,7 @@ fn a_request_that_runs_again_is_refused_where_writes_are() {
     assert_eq!(wake(&mut second, Wake::Served), READONLY);
     other.check("LLEN k", ":1");
     let rejected = |(name, counts): (&'static str, crate::CommandCounts)| (name, counts.rejected);
-    let counts: BTreeMap<&str, u64> = host.tally.commands().map(rejected).collect();
+    let counts: BTreeMap<&str, u64> = host.command_stats.commands().map(rejected).collect();
     assert_eq!((counts[MOVE.name], counts["blpop"]), (1, 1));
 }
 
@@ -209,7 +209,7 @@ fn records_from_elsewhere_serve_who_waits_as_soon_as_they_are_applied() {
     numbered(&origin, &host, 9).run("RPUSH k a b");
     let mut applier = Applier::new();
     let apply_all = |client: &mut Client<'_>, applier: &mut Applier| {
-        sink.take(|record| engine.apply(applier, record, &mut client.tick).unwrap());
+        sink.take(|record| engine.apply(applier, record, &mut client.execution).unwrap());
     };
     let mut other = numbered(&engine, &host, 9);
     apply_all(&mut other, &mut applier);

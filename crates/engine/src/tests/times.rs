@@ -21,7 +21,7 @@ thread_local! {
     static BELL: RefCell<Option<(u64, Sender<()>)>> = const { RefCell::new(None) };
 }
 
-/// A steady clock of each thread. The wall clock is the tick's alone.
+/// A steady clock of each thread. The wall clock is the execution context's alone.
 pub struct SteppingClock;
 
 impl Clock for SteppingClock {
@@ -48,7 +48,7 @@ fn check(host: &TestHost, requests: &[&str], expected: &[(&str, u64, u64)], read
     let before = READINGS.get();
     Client::new(&engine, host).run_all(requests);
     let found: BTreeMap<&str, (u64, u64)> = host
-        .tally
+        .command_stats
         .commands()
         .map(|(name, counts)| (name, (counts.calls, counts.nanoseconds / STEP)))
         .collect();
@@ -57,7 +57,7 @@ fn check(host: &TestHost, requests: &[&str], expected: &[(&str, u64, u64)], read
     assert_eq!(found, expected, "{requests:?}");
     assert_eq!(READINGS.get() - before, readings, "{requests:?}");
     let mut distributions = BTreeMap::new();
-    host.tally.add_times(&mut distributions);
+    host.command_stats.add_times(&mut distributions);
     for (name, (calls, _)) in found {
         assert_eq!(distributions[name].total(), calls, "{requests:?}");
     }
@@ -75,7 +75,8 @@ fn brief_neighbours_share_their_time_evenly() {
     let mixed = ["SET k v", "GET k", "GET k", "GET k"];
     let host = TestHost::default();
     check(&host, &mixed, &[("set", 1, 0), ("get", 3, 0)], 2);
-    let nanoseconds: Vec<u64> = host.tally.commands().map(|(_, it)| it.nanoseconds).collect();
+    let nanoseconds: Vec<u64> =
+        host.command_stats.commands().map(|(_, it)| it.nanoseconds).collect();
     assert_eq!(nanoseconds.iter().sum::<u64>(), STEP);
     assert!(nanoseconds.contains(&(STEP / 4)));
 }
@@ -118,20 +119,20 @@ fn what_waits_for_a_shard_is_timed_by_itself() {
         holder.join().unwrap().expect("the clock is read before the wait");
     });
     let taken: BTreeMap<&str, u64> =
-        host.tally.commands().map(|(name, counts)| (name, counts.nanoseconds)).collect();
+        host.command_stats.commands().map(|(name, counts)| (name, counts.nanoseconds)).collect();
     assert_eq!(taken, BTreeMap::from([("ping", STEP), ("get", 2 * STEP)]));
 }
 
 #[test]
 fn a_close_watch_times_every_command() {
     let host = TestHost::default();
-    host.watch.set(0, false);
+    host.timing.set(0, false);
     let engine = Engine::new(keyspace(1));
     Client::new(&engine, &host).run_all(&["SET k v", "GET k", "PING"]);
     let slow = [("set", STEP), ("get", STEP), ("ping", STEP)];
     assert_eq!(*host.slow.lock().unwrap(), slow);
     let mut distributions = BTreeMap::new();
-    host.tally.add_times(&mut distributions);
+    host.command_stats.add_times(&mut distributions);
     assert!(distributions.is_empty(), "they are not tracked");
 }
 
@@ -139,7 +140,7 @@ fn a_close_watch_times_every_command() {
 fn what_takes_as_long_as_the_limit_is_reported() {
     for (limit, is_reported) in [(STEP, true), (STEP + 1, false)] {
         let host = TestHost::default();
-        host.watch.set(limit, true);
+        host.timing.set(limit, true);
         let engine = Engine::new(keyspace(1));
         Client::new(&engine, &host).run_all(&["MGET a b"]);
         assert_eq!(!host.slow.lock().unwrap().is_empty(), is_reported, "{limit}");

@@ -184,7 +184,7 @@ fn watched_key_that_expires_before_exec_refuses_the_queue() {
     with_pair(|_, _, mut pair| {
         pair.other.run("SET a 1 PX 100");
         pair.one.check("WATCH a", "+OK");
-        pair.one.tick.now = UnixMs(NOW.0 + 101);
+        pair.one.execution.now = UnixMs(NOW.0 + 101);
         assert_eq!(pair.one.run_all(&["MULTI", "PING", "EXEC"]), "+OK +QUEUED *-1");
         pair.one.check("WATCH a", "+OK");
         assert_eq!(

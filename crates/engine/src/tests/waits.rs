@@ -13,7 +13,9 @@ fn stop(client: &mut Client<'_>, requests: &[&str]) -> (String, usize, Ending) {
 
 fn wake(client: &mut Client<'_>, wake: Wake) -> String {
     let mut out = Output::default();
-    assert!(client.engine.wake(&mut client.session, wake, &mut out, &mut client.tick).is_some());
+    assert!(
+        client.engine.wake(&mut client.session, wake, &mut out, &mut client.execution).is_some()
+    );
     String::from_utf8_lossy(&out.to_vec()).replace("\r\n", " ").trim_end().to_owned()
 }
 
@@ -38,7 +40,7 @@ fn a_session_that_is_refused_its_wait_gets_an_error_that_is_counted() {
     assert!(client.session.state.blocked.is_some_and(|blocked| blocked.timeout.is_none()));
     let refusal = "-UNBLOCKED client unblocked via CLIENT UNBLOCK";
     assert_eq!(wake(&mut client, Wake::Refused), refusal);
-    assert_eq!(host.tally.errors(), [("UNBLOCKED".to_owned(), 1)]);
+    assert_eq!(host.command_stats.errors(), [("UNBLOCKED".to_owned(), 1)]);
 }
 
 #[test]
@@ -145,12 +147,12 @@ fn a_session_that_leaves_no_touch_ages_what_it_reads() {
     let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
     let mut client = Client::new(&engine, &host);
     client.run_all(&["SET k v", "CLIENT NO-TOUCH ON"]);
-    client.tick.now = UnixMs(NOW.0 + 600_000);
+    client.execution.now = UnixMs(NOW.0 + 600_000);
     client.run("GET k");
     client.check("OBJECT IDLETIME k", ":600");
     client.run("TOUCH k");
     client.check("OBJECT IDLETIME k", ":0");
-    client.tick.now = UnixMs(NOW.0 + 1_200_000);
+    client.execution.now = UnixMs(NOW.0 + 1_200_000);
     client.run_all(&["CLIENT NO-TOUCH OFF", "GET k"]);
     client.check("OBJECT IDLETIME k", ":0");
 }
@@ -160,7 +162,7 @@ fn a_session_that_leaves_no_touch_ages_what_it_changes_where_it_is() {
     let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
     let mut client = Client::new(&engine, &host);
     client.run_all(&["SET k v", "RPUSH list a", "CLIENT NO-TOUCH ON"]);
-    client.tick.now = UnixMs(NOW.0 + 600_000);
+    client.execution.now = UnixMs(NOW.0 + 600_000);
     for change in ["GETEX k EX 900", "PERSIST k", "APPEND k x", "SETRANGE k 0 y", "EXPIRE k 900"] {
         client.run(change);
         client.check("OBJECT IDLETIME k", ":600");

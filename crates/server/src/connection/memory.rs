@@ -1,6 +1,6 @@
 //! What memory a connection takes, and whether that is more than clients may have together.
 
-use super::{Connection, End, WorkerContext};
+use super::{CloseReason, Connection, WorkerContext};
 
 /// A client that takes this part of `maxmemory-clients`, and as much as the second says, has all
 /// clients added up whenever it takes more.
@@ -39,7 +39,7 @@ impl Connection {
     /// Returns the bytes that count in the keyspace, and that nobody but this client is in the way
     /// of the end of.
     fn elsewhere_bytes(&self) -> usize {
-        let coming = self.incoming.value_bytes() + self.session.ahead_bytes();
+        let coming = self.direct_receive.value_bytes() + self.session.partial_copy_bytes();
         let registered = self.session.watch_bytes() + self.session.wait_bytes();
         self.output.referenced_bytes() + coming + registered
     }
@@ -48,7 +48,7 @@ impl Connection {
     /// `maxmemory-clients`: before a request is executed, as after it, since a request is what may
     /// take much at once.
     #[inline]
-    pub(super) fn check_share(&self, context: &WorkerContext<'_, '_>) -> Result<(), End> {
+    pub(super) fn check_share(&self, context: &WorkerContext<'_, '_>) -> Result<(), CloseReason> {
         match context.settings.derived.clients_bytes_max {
             None => Ok(()),
             Some(limit) => self.check_share_of(limit, context),
@@ -56,7 +56,11 @@ impl Connection {
     }
 
     #[cold]
-    fn check_share_of(&self, limit: u64, context: &WorkerContext<'_, '_>) -> Result<(), End> {
+    fn check_share_of(
+        &self,
+        limit: u64,
+        context: &WorkerContext<'_, '_>,
+    ) -> Result<(), CloseReason> {
         let (bytes, elsewhere) = (self.memory_bytes(), self.elsewhere_bytes());
         self.record.set_memory(bytes, elsewhere);
         // The service thread adds up those that take little.
@@ -67,7 +71,7 @@ impl Connection {
         let count = surplus.len();
         surplus.retain(|&id| id != self.id());
         let is_own = surplus.len() < count;
-        context.shared.end_clients(&surplus, End::Evicted);
-        if is_own { Err(End::Evicted) } else { Ok(()) }
+        context.shared.end_clients(&surplus, CloseReason::Evicted);
+        if is_own { Err(CloseReason::Evicted) } else { Ok(()) }
     }
 }

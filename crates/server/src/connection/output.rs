@@ -5,7 +5,7 @@ use engine::Release;
 use resp::Output;
 use sys::process::ProcessHandle;
 
-use super::{Connection, End, Flushed, WorkerContext};
+use super::{CloseReason, Connection, Flushed, WorkerContext};
 use crate::transport::Sent;
 
 /// Unsent output before authentication, in bytes.
@@ -39,7 +39,7 @@ impl Connection {
         self.release = Release::default();
         self.record.set_output(0, 0);
         context.buffers.give(self.output.take_buffer());
-        if self.is_closing { Flushed::Ended(End::Orderly) } else { Flushed::All }
+        if self.is_closing { Flushed::Ended(CloseReason::Orderly) } else { Flushed::All }
     }
 
     /// Returns whether there are replies that may not leave yet: records that they tell of are to
@@ -51,7 +51,10 @@ impl Connection {
 
     /// Sends once; returns whether the transport took all that was offered, which is not so where
     /// the replies wait for their release.
-    pub(super) fn send(&mut self, context: &mut WorkerContext<'_, '_>) -> Result<bool, End> {
+    pub(super) fn send(
+        &mut self,
+        context: &mut WorkerContext<'_, '_>,
+    ) -> Result<bool, CloseReason> {
         if !self.has_output() {
             return Ok(true);
         }
@@ -60,10 +63,11 @@ impl Connection {
         }
         context.counters.writes.add(1);
         self.record.note_send(self.unsent_bytes());
-        let sent = self.transport.send(&mut self.output, &self.outbound, context.counters)?;
+        let sent =
+            self.transport.send(&mut self.output, &self.outgoing_descriptors, context.counters)?;
         let (Sent::All(bytes) | Sent::Partly(bytes)) = sent;
         context.counters.output_bytes.add(bytes as u64);
-        if bytes > 0 && !self.outbound.is_empty() {
+        if bytes > 0 && !self.outgoing_descriptors.is_empty() {
             self.forget_descriptors(context);
         }
         Ok(matches!(sent, Sent::All(_)))
@@ -72,8 +76,8 @@ impl Connection {
     /// Takes the descriptors that a command has left for this session.
     #[cold]
     pub(super) fn take_descriptors(&mut self, context: &WorkerContext<'_, '_>) {
-        self.outbound.extend(context.shared.outbound.take(self.id()));
-        if !self.outbound.is_empty()
+        self.outgoing_descriptors.extend(context.shared.in_flight.take(self.id()));
+        if !self.outgoing_descriptors.is_empty()
             && self.process.is_none()
             && let Some(stream) = self.transport.descriptor_stream()
         {
@@ -85,17 +89,17 @@ impl Connection {
     /// Notes that the descriptors have left with the first byte.
     #[cold]
     fn forget_descriptors(&mut self, context: &WorkerContext<'_, '_>) {
-        self.outbound.clear();
+        self.outgoing_descriptors.clear();
         self.has_unreceived = true;
         if let Some(stream) = self.transport.descriptor_stream() {
-            context.shared.outbound.note_sent(self.id(), stream);
+            context.shared.in_flight.note_sent(self.id(), stream);
         }
     }
 
     /// Returns whether descriptors of its keep its replies waiting: the kernel has no room for them
     /// now, and does not tell when it has.
     pub fn awaits_descriptors(&self) -> bool {
-        !self.outbound.is_empty()
+        !self.outgoing_descriptors.is_empty()
     }
 
     /// Makes sure that there is a buffer for replies.
@@ -134,15 +138,18 @@ impl Connection {
         }
     }
 
-    pub(super) fn check_output(&mut self, context: &WorkerContext<'_, '_>) -> Result<(), End> {
+    pub(super) fn check_output(
+        &mut self,
+        context: &WorkerContext<'_, '_>,
+    ) -> Result<(), CloseReason> {
         let unsent = self.unsent_bytes() as u64;
         let limit = context.settings.clients.output_limit;
         let hard = self.hard_output_bytes(context);
         if hard != 0 && unsent > hard {
-            return Err(End::OutputLimit);
+            return Err(CloseReason::OutputLimit);
         }
         self.over_soft_since = (limit.soft_bytes != 0 && unsent > limit.soft_bytes)
-            .then(|| self.over_soft_since.unwrap_or(context.tick.now));
+            .then(|| self.over_soft_since.unwrap_or(context.execution.now));
         Ok(())
     }
 
@@ -153,7 +160,7 @@ impl Connection {
     pub(super) fn share_references(
         &mut self,
         context: &mut WorkerContext<'_, '_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), CloseReason> {
         let is_short = context.shared.keyspace().arena().held_count() > HELD_VALUES_SHARED;
         let kept = if is_short { 0 } else { REFERENCES_KEPT_MAX };
         if self.output.reference_count() <= kept {
@@ -162,6 +169,6 @@ impl Connection {
         // What the kernel takes now need not be copied.
         self.send(context)?;
         self.output.limit(self.output_bytes_max(context), self.own_output_bytes_max(context));
-        if self.output.own_references(kept) { Ok(()) } else { Err(End::OutputLimit) }
+        if self.output.own_references(kept) { Ok(()) } else { Err(CloseReason::OutputLimit) }
     }
 }

@@ -8,19 +8,24 @@ use std::time::Duration;
 use command::Wake;
 use resp::{Decoder, Requests, encode_command};
 
-use super::{Connection, End, Turn, WorkerContext};
-use crate::stall::{Stall, StallCounts};
+use super::{CloseReason, Connection, Turn, WorkerContext};
+use crate::wait_claim::{WaitCounts, WaitReason};
 
 impl Connection {
     /// Begins to wait and keeps the requests from `first` on. To be followed by a
     /// [`Connection::put_back`] once the input is in its place again.
-    pub(super) fn stall_at(&mut self, stall: Stall, requests: Requests<'_>, first: usize) {
+    pub(super) fn wait_at(
+        &mut self,
+        wait_reason: WaitReason,
+        requests: Requests<'_>,
+        first: usize,
+    ) {
         assert!(self.held.is_empty(), "what was held has been put back");
         for index in first..requests.len() {
             let arguments: Vec<&[u8]> = requests.at(index).iter().collect();
             encode_command(&arguments, &mut self.held);
         }
-        self.stall = Some(stall);
+        self.wait_reason = Some(wait_reason);
     }
 
     /// Puts the requests that were held before the input kept.
@@ -30,7 +35,7 @@ impl Connection {
             self.input.clear();
             self.input_start = 0;
         }
-        self.expects.has_requests |= !self.held.is_empty() || self.failure.is_some();
+        self.input_state.has_requests |= !self.held.is_empty() || self.failure.is_some();
         if self.held.is_empty() {
             return;
         }
@@ -43,8 +48,8 @@ impl Connection {
     }
 
     /// Returns how the turn of a connection that waits ends: as `turn`, unless its peer has gone.
-    pub(super) fn stalled(&mut self, turn: Turn) -> Turn {
-        if !self.expects.end {
+    pub(super) fn waiting_turn(&mut self, turn: Turn) -> Turn {
+        if !self.input_state.end {
             return turn;
         }
         self.close_after_replies();
@@ -63,9 +68,9 @@ impl Connection {
     }
 
     /// Tells everybody that the wait begins.
-    pub fn note_stall(&self, stall: Stall, context: &WorkerContext<'_, '_>) {
+    pub fn note_wait(&self, wait_reason: WaitReason, context: &WorkerContext<'_, '_>) {
         let is_timed = self.wait_limit().is_some();
-        self.record.stall().begin(stall, is_timed, &context.shared.clients.stalls);
+        self.record.wait().begin(wait_reason, is_timed, &context.shared.clients.waits);
     }
 
     /// Returns whether it is in its wait of this number, for a key.
@@ -80,13 +85,13 @@ impl Connection {
 
     /// Takes the right to end the wait, for its worker.
     pub fn claim(&self, context: &WorkerContext<'_, '_>) -> bool {
-        self.record.stall().claim(&context.shared.clients.stalls)
+        self.record.wait().claim(&context.shared.clients.waits)
     }
 
     /// Ends the wait of a blocking command and writes its reply. Returns false where it does not
     /// wait for one, or has run its request again and waits on.
     pub fn wake(&mut self, wake: Wake, context: &mut WorkerContext<'_, '_>) -> bool {
-        if self.stall != Some(Stall::Blocked) || self.is_closing {
+        if self.wait_reason != Some(WaitReason::Blocked) || self.is_closing {
             return false;
         }
         self.provide_output(context);
@@ -94,34 +99,34 @@ impl Connection {
             &mut self.session,
             wake,
             &mut self.output,
-            context.tick,
+            context.execution,
         ) {
             Some(release) => {
                 self.release = self.release.max(release);
-                self.end_stall(context);
+                self.end_wait(context);
             }
-            None => self.note_stall(Stall::Blocked, context),
+            None => self.note_wait(WaitReason::Blocked, context),
         }
-        self.stall.is_none()
+        self.wait_reason.is_none()
     }
 
     /// Goes on after a pause. Returns false where it does not wait for the end of one.
     pub fn resume(&mut self, context: &WorkerContext<'_, '_>) -> bool {
-        if self.stall != Some(Stall::Paused) || self.is_closing {
+        if self.wait_reason != Some(WaitReason::Paused) || self.is_closing {
             return false;
         }
-        self.end_stall(context);
+        self.end_wait(context);
         true
     }
 
     /// Tells everybody that it waits for nothing: it is closed.
-    pub fn abandon(&self, counts: &StallCounts) {
-        self.record.stall().end(counts);
+    pub fn abandon(&self, counts: &WaitCounts) {
+        self.record.wait().end(counts);
     }
 
-    fn end_stall(&mut self, context: &WorkerContext<'_, '_>) {
-        self.stall = None;
-        self.record.stall().end(&context.shared.clients.stalls);
+    fn end_wait(&mut self, context: &WorkerContext<'_, '_>) {
+        self.wait_reason = None;
+        self.record.wait().end(&context.shared.clients.waits);
     }
 
     /// Appends lines of a monitor, unless it wants no replies.
@@ -132,7 +137,7 @@ impl Connection {
         &mut self,
         lines: &[u8],
         context: &mut WorkerContext<'_, '_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), CloseReason> {
         let state = &self.session.state;
         if !state.is_monitor || state.replies.are_silent() || self.is_closing {
             return Ok(());

@@ -147,7 +147,7 @@ macro_rules! transports {
                 }
             }
 
-            pub fn forget(&self, id: u64, poller: &Poller, shared: &Shared) {
+            pub fn forget(&self, id: u64, poller: &Poller, shared: &ServerState) {
                 match self {
                     $($(#[$attribute])*
                     AnyTransport::$name(one) => one.forget(id, poller, shared),)+

@@ -3,8 +3,8 @@
 //! A worker polls them while it is awake. Before it sleeps it arms each, and the client writes to
 //! an eventfd, which the poller watches.
 //!
-//! *Not here*: how a lane comes about and what it is counted as (`lanes.rs`), what the memory holds
-//! (`ring::lane`).
+//! *Not here*: how a lane comes about and what it is counted as (`lane_lifecycle.rs`), what the
+//! memory holds (`ring::lane`).
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -19,9 +19,9 @@ use sys::poll::{Poller, Ready, Waker};
 use sys::socket::{Peer, Stream};
 
 use super::{Endpoint, OpenContext, Sent, Transport, TransportEnd};
-use crate::connection::End;
-use crate::registry::Origin;
-use crate::shared::Shared;
+use crate::connection::CloseReason;
+use crate::registry::ClientOrigin;
+use crate::server_state::ServerState;
 use crate::statistics::WorkerCounters;
 
 /// Pieces of one copy into a ring: values from where they lie, and what stands between them.
@@ -73,7 +73,7 @@ impl Transport for Lane {
             // Nothing may be written into the lane to tell its client, who is told by this.
             tracing::warn!(id, %error, "Closing client for whose lane there is no memory");
             shared.give_up_lane(parent, id);
-            shared.end_clients(&[parent], End::LaneEnded);
+            shared.end_clients(&[parent], CloseReason::LaneEnded);
             return None;
         }
         if !shared.begin_lane(parent, id, context.worker) {
@@ -83,7 +83,7 @@ impl Transport for Lane {
         let endpoint = Endpoint {
             id,
             parent: Some(parent),
-            origin: Origin::Local,
+            origin: ClientOrigin::Local,
             is_unix: true,
             local_address: address.clone(),
             address,
@@ -177,10 +177,10 @@ impl Transport for Lane {
     }
 
     fn set_busy_poll_limit(&self, limit: Duration) {
-        self.0.end.set_look_limit(limit);
+        self.0.end.set_spin_limit(limit);
     }
 
-    fn forget(&self, id: u64, poller: &Poller, shared: &Shared) {
+    fn forget(&self, id: u64, poller: &Poller, shared: &ServerState) {
         shared.forget_lane(self.0.parent, id);
         // The client's copy of the eventfd would keep it in the set.
         let _ = poller.remove(self);

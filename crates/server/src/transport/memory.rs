@@ -10,8 +10,8 @@ use sys::descriptors::SharedDescriptor;
 use sys::poll::{Poller, Waker};
 
 use super::{Endpoint, OpenContext, Sent, Transport, TransportEnd};
-use crate::registry::Origin;
-use crate::shared::Shared;
+use crate::registry::ClientOrigin;
+use crate::server_state::ServerState;
 use crate::statistics::WorkerCounters;
 
 /// The server's end.
@@ -50,7 +50,7 @@ impl Transport for Memory {
         let endpoint = Endpoint {
             id: context.shared.clients.next_id(),
             parent: None,
-            origin: Origin::Local,
+            origin: ClientOrigin::Local,
             is_unix: false,
             address: "memory:0".to_owned(),
             local_address: "memory:0".to_owned(),
@@ -114,7 +114,7 @@ impl Transport for Memory {
         wants_requests && self.has_requests() || wants_room
     }
 
-    fn forget(&self, _: u64, poller: &Poller, _: &Shared) {
+    fn forget(&self, _: u64, poller: &Poller, _: &ServerState) {
         // The client's share of the eventfd would keep it in the set.
         let _ = poller.remove(self);
     }
@@ -149,14 +149,14 @@ mod tests {
     use crate::config::{Config, read_text};
     use crate::log::LogControl;
     use crate::mailbox::Message;
-    use crate::shared;
+    use crate::server_state;
     use crate::tests::PATIENCE;
     use crate::transport::Pending;
     use crate::worker::Worker;
 
     /// A worker that nothing but the memory of this process leads to.
     struct TestWorker {
-        shared: Arc<Shared>,
+        shared: Arc<ServerState>,
         thread: Option<JoinHandle<()>>,
     }
 
@@ -165,8 +165,9 @@ mod tests {
             let mut config = Config::default();
             let text = b"port 0\nworkers 1\nsegment-size 1mb\n";
             config.load(read_text(text, None, 1)).unwrap();
-            let origin = shared::Origin::default();
-            let shared = Arc::new(Shared::new(config, origin, LogControl::detached()).unwrap());
+            let origin = server_state::Origin::default();
+            let shared =
+                Arc::new(ServerState::new(config, origin, LogControl::detached()).unwrap());
             let served = Arc::clone(&shared);
             let run = move || Worker::new(0, &served, None).unwrap().run().unwrap();
             TestWorker { shared, thread: Some(std::thread::spawn(run)) }

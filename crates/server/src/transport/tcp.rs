@@ -15,7 +15,7 @@ use super::{Endpoint, OpenContext, Pending, Sent, Transport, TransportEnd, socke
 use crate::accept::is_loopback;
 use crate::config::{Settings, base_text};
 use crate::listen::{Accepted, Listens};
-use crate::registry::Origin;
+use crate::registry::ClientOrigin;
 use crate::statistics::WorkerCounters;
 
 /// A TCP connection.
@@ -46,7 +46,7 @@ impl Transport for Tcp {
         let endpoint = Endpoint {
             id,
             parent: None,
-            origin: if is_near { Origin::Local } else { Origin::Remote },
+            origin: if is_near { ClientOrigin::Local } else { ClientOrigin::Remote },
             is_unix: false,
             address: from.map_or_else(String::new, |from| from.to_string()),
             local_address,

@@ -12,12 +12,12 @@ use sys::socket::{Closer, Listener, Stream};
 use super::{Endpoint, OpenContext, Pending, Sent, Transport, TransportEnd, socket};
 use crate::config::{Settings, base_text};
 use crate::listen::{Accepted, Listens};
-use crate::registry::Origin;
+use crate::registry::ClientOrigin;
 use crate::statistics::WorkerCounters;
 
 /// A connection by a unix socket.
 pub struct Unix {
-    /// Shared, as it may have to outlast the connection: see `outbound.rs`.
+    /// Shared, as it may have to outlast the connection: see `descriptors_in_flight.rs`.
     stream: Arc<Stream>,
 }
 
@@ -35,7 +35,7 @@ impl Transport for Unix {
             id: context.shared.clients.next_id(),
             parent: None,
             // A peer that the kernel does not tell about has no right that follows from who it is.
-            origin: stream.peer().map_or(Origin::Local, Origin::Process),
+            origin: stream.peer().map_or(ClientOrigin::Local, ClientOrigin::Process),
             is_unix: true,
             local_address: address.clone(),
             address,

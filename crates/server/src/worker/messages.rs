@@ -4,16 +4,16 @@ use command::Wake;
 use keyspace::Served;
 
 use super::Worker;
-use super::waiting::ENDED_KEYS_PER_ROUND_MAX;
-use crate::connection::{End, WorkerContext};
-use crate::mailbox::{Message, Shown};
-use crate::slab::Token;
+use super::waiting_connections::ENDED_KEYS_PER_ROUND_MAX;
+use crate::connection::{CloseReason, WorkerContext};
+use crate::mailbox::{Message, MonitorLines};
+use crate::token_table::Token;
 
 impl Worker<'_> {
     /// Closes the connection of session `id`, without its replies.
-    pub(super) fn end(&mut self, id: u64, end: End) {
+    pub(super) fn end(&mut self, id: u64, reason: CloseReason) {
         if let Some(&token) = self.tokens.get(&id) {
-            self.close(token, end);
+            self.close(token, reason);
         }
     }
 
@@ -65,11 +65,11 @@ impl Worker<'_> {
     }
 
     /// Shows the monitors what has run, and closes those that read too slowly.
-    pub(super) fn show_monitors(&mut self, shown: &Shown) {
+    pub(super) fn show_monitors(&mut self, shown: &MonitorLines) {
         for token in self.monitors.clone() {
             let Some(member) = self.connections.get_mut(token) else { continue };
             let taken = match shown.is_cut {
-                true => Err(End::OutputLimit),
+                true => Err(CloseReason::OutputLimit),
                 false => member.connection.show_lines(&shown.lines, &mut context!(self)),
             };
             match taken {

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use super::{Member, Worker};
-use crate::slab::Token;
+use crate::token_table::Token;
 
 /// Polls in a row that found nothing, after which a transport is armed.
 const POLLS_MAX: u32 = 64;

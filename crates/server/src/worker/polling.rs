@@ -7,10 +7,10 @@
 
 use std::time::Duration;
 
-use base::looks::Looks;
+use base::spin_policy::SpinPolicy;
 
 use crate::config::kind::Named;
-use crate::slab::Token;
+use crate::token_table::Token;
 
 /// When workers look before they sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Polling {
     /// Rounds in a row that it was the only one.
     rounds: u32,
     /// Whether it paid to look for it.
-    looks: Looks,
+    spin_policy: SpinPolicy,
     /// The last wait brought something to do.
     has_worked: bool,
 }
@@ -65,7 +65,7 @@ impl Polling {
         if source.is_some() {
             // Whether it pays is another client's matter, too.
             self.lone = source;
-            self.looks = Looks::default();
+            self.spin_policy = SpinPolicy::default();
         }
     }
 
@@ -81,14 +81,14 @@ impl Polling {
         match mode {
             PollMode::No => false,
             PollMode::Always => self.has_worked,
-            PollMode::Lone => self.rounds >= ROUNDS_ALONE && self.looks.is_due(),
+            PollMode::Lone => self.rounds >= ROUNDS_ALONE && self.spin_policy.is_due(),
         }
     }
 
     /// Takes note of whether a look brought something.
     #[inline]
     pub fn learn(&mut self, brought_something: bool) {
-        self.looks.learn(brought_something);
+        self.spin_policy.learn(brought_something);
     }
 }
 

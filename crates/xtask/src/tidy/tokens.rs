@@ -175,7 +175,7 @@ mod tests {
         let raw = format!("fn f() {{\n    {UNSAFE} {{ g() }}\n}}");
         assert!(lines_found("crates/sys/src/a.rs", &raw).is_empty());
         assert_eq!(lines_found("tests/tests.rs", &raw), [2]);
-        assert_eq!(lines_found("crates/server/src/shared.rs", &raw), [2]);
+        assert_eq!(lines_found("crates/server/src/server_state.rs", &raw), [2]);
         let promise = format!("fn f() {{\n    {UNSAFE} impl Source for Memory {{}}\n}}");
         assert!(lines_found("crates/ring/src/a.rs", &promise).is_empty());
         assert_eq!(lines_found("crates/server/src/memory.rs", &promise), [2]);

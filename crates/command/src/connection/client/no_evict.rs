@@ -13,7 +13,7 @@ pub(super) static NO_EVICT: Command = Command {
     args: &[Arg::one_of("enabled", &[Arg::word("on", "ON"), Arg::word("off", "OFF")])],
     example: "> CLIENT NO-EVICT ON\nOK",
     handler: Handler::Session(|cx, args, reply| {
-        cx.session.is_kept = switch(args, 2)?;
+        cx.session.no_evict = switch(args, 2)?;
         reply.ok();
         Ok(Next::Done)
     }),
@@ -27,7 +27,7 @@ pub(super) static NO_TOUCH: Command = Command {
     flags: Flags::NOSCRIPT.with(Flags::LOADING).with(Flags::STALE),
     example: "> CLIENT NO-TOUCH ON\nOK",
     handler: Handler::Session(|cx, args, reply| {
-        cx.session.leaves_no_touch = switch(args, 2)?;
+        cx.session.no_touch = switch(args, 2)?;
         reply.ok();
         Ok(Next::Done)
     }),

@@ -35,7 +35,7 @@ fn describe(clients: &[ClientInfo]) -> String {
     for power in SMALLEST_POWER..=LARGEST_POWER {
         let start = if power == SMALLEST_POWER { 0 } else { 1_usize << (power - 1) };
         let end = if power == LARGEST_POWER { usize::MAX } else { 1 << power };
-        let members = clients.iter().filter(|client| !client.is_kept);
+        let members = clients.iter().filter(|client| !client.no_evict);
         let sizes = members.map(|client| client.total_bytes);
         let sizes: Vec<usize> = sizes.filter(|bytes| (start..end).contains(bytes)).collect();
         let last = match end {
@@ -57,7 +57,7 @@ mod tests {
     fn clients_are_counted_by_the_power_of_two_below_their_size() {
         let sizes = [100, 32_767, 32_768, 5 << 30, 40_000];
         let clients = sizes.map(|total_bytes| ClientInfo { total_bytes, ..ClientInfo::default() });
-        let kept = ClientInfo { is_kept: true, total_bytes: 1, ..ClientInfo::default() };
+        let kept = ClientInfo { no_evict: true, total_bytes: 1, ..ClientInfo::default() };
         let text = describe(&[&clients[..], &[kept]].concat());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 19);

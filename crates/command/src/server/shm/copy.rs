@@ -5,7 +5,7 @@
 //! most, and any other request gives it up: its client may have written the upload anew.
 
 use super::commit::COMMIT;
-use crate::handler::outcome::CopyAhead;
+use crate::handler::outcome::PartialUploadCopy;
 use crate::prelude::*;
 
 pub(super) static COPY: Command = Command {
@@ -35,9 +35,10 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         return Err(CommandError::Fixed("ERR the part is not within the length").into());
     }
     cx.check_value_bytes(length, 0)?;
-    if !cx.copies_apart {
+    if !cx.copies_unlocked {
         reply.integer(0);
         return Ok(());
     }
-    Err(Need::CopyAhead(Box::new(CopyAhead { offset, length, part: from..to })).into())
+    Err(Need::PartialUploadCopy(Box::new(PartialUploadCopy { offset, length, part: from..to }))
+        .into())
 }

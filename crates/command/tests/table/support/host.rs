@@ -78,7 +78,7 @@ impl Host for TestHost {
         self.slept.set(duration);
     }
 
-    fn tell_served(&self, _: Served) {}
+    fn notify_served(&self, _: Served) {}
 
     fn clients(&self) -> Result<&dyn Clients, Unavailable> {
         Ok(self)

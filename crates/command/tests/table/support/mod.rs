@@ -11,8 +11,8 @@ use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
 use base::{Key, UnixMs};
 use command::{
-    Args, Command, CommandError, ControlContext, Flags, Handler, Need, Next, ReadContext, Room,
-    SessionContext, SessionState, Transaction, Unfinished, WriteContext,
+    Args, Command, CommandError, ControlContext, Flags, Handler, MemoryPolicy, Need, Next,
+    ReadContext, SessionContext, SessionState, Transaction, Unfinished, WriteContext,
 };
 use effects::Recording;
 use keyspace::{Access, Keyspace, Uploader, Watches};
@@ -135,8 +135,8 @@ impl World {
                     value_bytes_max,
                     random,
                     database_count: 16,
-                    room: Room::Evicted,
-                    copies_apart: false,
+                    memory_policy: MemoryPolicy::Evict,
+                    copies_unlocked: false,
                     hasher: self.keyspace.hasher(),
                     uploads: Uploader::new(self.keyspace.arena().uploads(), 0),
                     pins: self.keyspace.arena().pins().of(0),
@@ -201,7 +201,7 @@ fn finish(unfinished: Unfinished, reply: &mut Reply<'_>) {
     match unfinished {
         Unfinished::Wait(wait) => (wait.at_timeout)(reply),
         Unfinished::Refused(error) => error.write(reply),
-        Unfinished::Again(Need::Room(_) | Need::RoomAhead(_)) => {
+        Unfinished::Again(Need::Room(_) | Need::Reserve(_)) => {
             CommandError::OUT_OF_MEMORY.write(reply);
         }
         Unfinished::Again(need) => panic!("{need:?} is not provided"),

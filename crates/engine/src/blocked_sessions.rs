@@ -1,0 +1,427 @@
+//! Blocked sessions and how they are served.
+//!
+//! A command that fills a key runs, under its own guard, the requests of the sessions that wait for
+//! the key, in the order in which they came: for each it runs the handler again on a copy of the
+//! session's request, with what the session has set for it (`Caller`). The reply is kept in the
+//! `Waiter` until the session's worker takes it; nothing else of the session is accessed. A session
+//! whose handler waits again keeps its place. If the handler needs more than the guard, such as the
+//! lock of another shard, the session's worker runs the request itself, as if it had just come;
+//! until then no session after it is served.
+
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use base::{Key, Lsn};
+use command::{
+    Args, Attendance, Command, CommandError, Flags, Handler, MemoryPolicy, Need, ReadContext,
+    Unfinished, Wait, Wake,
+};
+use keyspace::{
+    AwaitedNames, Guard, Keyspace, NewWait, ReadyKeys, Served, Service, ShardSet, WaitState, Waiter,
+};
+use resp::{Output, OwnedRequest, Protocol, Reply};
+
+use crate::dispatch::{self, Verdict};
+use crate::engine::{Ending, Engine, apply_client_reply};
+use crate::execution_context::ExecutionContext;
+use crate::release::Release;
+use crate::retry::RESERVED_BYTES_MIN;
+use crate::run::{Caller, Runner, write_context};
+use crate::session::Session;
+
+/// What a waiting session leaves for the command that serves it.
+pub(crate) struct BlockedRequest {
+    command: &'static Command,
+    request: OwnedRequest,
+    caller: Caller,
+    protocol: Protocol,
+    attendance: Option<Arc<dyn Attendance>>,
+    /// Which arguments are its keys; those that are waited for come first,
+    positions: Box<[u32]>,
+    /// so many,
+    key_count: usize,
+    /// and these are their names.
+    names: Arc<AwaitedNames>,
+}
+
+/// What came of running a request for a session that waits.
+enum ServeOutcome {
+    Done(Service),
+    /// It needs what only its own worker can provide.
+    Needs,
+    Waits,
+}
+
+impl BlockedRequest {
+    pub fn of(waiter: &Waiter) -> &BlockedRequest {
+        waiter.request().downcast_ref().expect("the engine registers requests")
+    }
+
+    /// Returns a copy of the request that `args` are of, which waits as `wait` says.
+    fn new(
+        command: &'static Command,
+        args: Args<'_>,
+        wait: &Wait,
+        session: &Session,
+        keyspace: &Keyspace,
+    ) -> BlockedRequest {
+        let request = args.request();
+        let positions = command.key_positions(request).map(|position| position as u32).collect();
+        let names = AwaitedNames::of(&args.keys()[..wait.key_count], keyspace);
+        BlockedRequest {
+            command,
+            request: OwnedRequest::new(request.iter()),
+            caller: Caller::of(&session.state),
+            protocol: session.state.protocol,
+            attendance: session.attendance.clone(),
+            positions,
+            key_count: wait.key_count,
+            names: Arc::new(names),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<BlockedRequest>() + self.request.memory_bytes() + size_of_val(&*self.positions)
+    }
+
+    /// Returns the bytes of its arguments.
+    pub fn argument_bytes(&self) -> usize {
+        self.request.argument_bytes()
+    }
+
+    /// Returns the keys to run it with: of those that it waits for the ones that are ready, in the
+    /// order of the request, and all others; none where `guard` lacks the shard of one.
+    fn keys(&self, ready: &ReadyKeys, guard: &Guard<'_>, keyspace: &Keyspace) -> Vec<Key<'_>> {
+        let request = self.request.view();
+        let name = |index: usize| request.at(self.positions[index] as usize);
+        let key = |index: usize| keyspace.hasher().key(name(index));
+        let others: Vec<Key<'_>> = (self.key_count..self.positions.len()).map(key).collect();
+        if !others.iter().all(|key| guard.holds(key.shard)) {
+            return Vec::new();
+        }
+        let awaited = self.names.among(ready, self.caller.database, name);
+        awaited.into_iter().map(key).chain(others).collect()
+    }
+
+    /// Runs it under `guard`, as one record.
+    fn run(
+        &self,
+        guard: &mut Guard<'_>,
+        ready: &ReadyKeys,
+        keyspace: &Keyspace,
+        execution: &mut ExecutionContext<'_>,
+    ) -> ServeOutcome {
+        let BlockedRequest { command, caller, .. } = *self;
+        let request = self.request.view();
+        let keys = self.keys(ready, guard, keyspace);
+        if keys.is_empty() || keyspace.has_adopted() && command.uses_values(request) {
+            return ServeOutcome::Needs;
+        }
+        let args = Args::new(request, &keys);
+        let mut out = Vec::new();
+        let mut reply = Reply::new(&mut out, self.protocol);
+        if command.is(Flags::WRITE)
+            && let Some(error) = dispatch::write_refusal(keyspace)
+        {
+            // Records from elsewhere have made the key ready.
+            execution.command_stats.count_rejection(command, &error);
+            error.write(&mut reply);
+            return ServeOutcome::Done(Service { reply: out.into(), lsn: Lsn(0) });
+        }
+        let (result, lsn) = match command.handler {
+            Handler::Read(handler) => {
+                let view = guard.read(caller.database, execution.now);
+                let view = if caller.no_touch { view.without_touch() } else { view };
+                let value_bytes_max = execution.value_bytes_max;
+                let random = Cell::from_mut(&mut execution.random);
+                let context = ReadContext { view, value_bytes_max, random };
+                (handler(&context, args, &mut reply), Lsn(0))
+            }
+            Handler::Write(handler) => {
+                guard.begin_atomic();
+                guard.limit_overshoot(0, false);
+                let memory_policy = MemoryPolicy::Reserved { overshoot_bytes_max: 0 };
+                let mut context =
+                    write_context(guard, keyspace, execution, caller, memory_policy, true);
+                let result = handler(&mut context, args, &mut reply);
+                (result, guard.end_record())
+            }
+            _ => unreachable!("only commands that work on keys wait for them"),
+        };
+        match result {
+            Ok(()) => {}
+            Err(Unfinished::Refused(error)) => {
+                reply.rewind(0);
+                execution.command_stats.count_failure(command, &error);
+                error.write(&mut reply);
+            }
+            Err(Unfinished::Again(_)) => return ServeOutcome::Needs,
+            Err(Unfinished::Wait(_)) => return ServeOutcome::Waits,
+        }
+        ServeOutcome::Done(Service { reply: out.into(), lsn })
+    }
+}
+
+impl Runner<'_, '_, '_, '_> {
+    /// Lets the session wait as `wait` says, for keys whose guard is still the one under which it
+    /// looked for them; the command is not to be run again then. One that has waited already, and
+    /// ran its request itself, keeps its place. Within EXEC nothing waits. Where a long request
+    /// would bring memory above its limit, room is made for the wait before the command is run once
+    /// more, or it is refused.
+    #[cold]
+    pub(crate) fn wait_for(
+        &mut self,
+        command: &'static Command,
+        args: Args<'_>,
+        wait: Wait,
+        reply: &mut Reply<'_>,
+    ) -> ControlFlow<Result<(), CommandError>> {
+        const WAITS: ControlFlow<Result<(), CommandError>> = ControlFlow::Break(Ok(()));
+        if self.in_transaction {
+            (wait.at_timeout)(reply);
+            return WAITS;
+        }
+        if let Some(waiter) = self.session.waits.current().cloned() {
+            self.ending = Ending::Blocked;
+            self.wait_on(&waiter);
+            return WAITS;
+        }
+        if wait.key_count > 0 {
+            let blocked = BlockedRequest::new(command, args, &wait, self.session, self.keyspace);
+            let keys = &args.keys()[..wait.key_count];
+            let bytes = blocked.memory_bytes() as u64 + Keyspace::wait_bytes(&blocked.names, keys);
+            if bytes >= RESERVED_BYTES_MIN as u64 && self.keyspace.lacks_room(bytes) {
+                return self.provide(Need::Reserve(bytes), command, args, reply);
+            }
+            self.begin_wait(blocked, keys, &wait, bytes);
+        }
+        self.ending = Ending::Blocked;
+        self.session.state.blocked = Some(wait);
+        WAITS
+    }
+
+    /// Registers the session with `keys`, by what it has left for those who serve it.
+    fn begin_wait(&mut self, blocked: BlockedRequest, keys: &[Key<'_>], wait: &Wait, bytes: u64) {
+        let place = blocked.attendance.as_ref().map_or(0, |attendance| attendance.place());
+        let names = Arc::clone(&blocked.names);
+        let guard = self.guard.as_mut().expect("a command that waits for keys keeps their guard");
+        let wait = NewWait {
+            session: self.session.state.id,
+            place,
+            database: blocked.caller.database,
+            keys,
+            names: &names,
+            value_type: wait.value_type,
+            request: Box::new(blocked),
+            bytes,
+        };
+        guard.begin_wait(&mut self.session.waits, wait);
+    }
+
+    /// Lets the session go on waiting in its place, and those behind it be served, who were not
+    /// while it was to run its request.
+    fn wait_on(&mut self, waiter: &Waiter) {
+        *waiter.state() = WaitState::Closed;
+        let guard = self.guard.as_mut().expect("a command that waits for keys keeps their guard");
+        guard.end_record();
+        guard.renew_ready(&self.session.waits, self.execution.now);
+        self.serve_ready();
+        *waiter.state() = WaitState::Open;
+    }
+
+    /// Serves the sessions that wait for keys which have become ready under the current guard,
+    /// whose record is complete.
+    #[cold]
+    pub(crate) fn serve_ready(&mut self) {
+        let guard = self.guard.as_mut().expect("keys are ready under a guard");
+        serve(guard, self.keyspace, self.execution, &mut self.served);
+    }
+}
+
+/// Serves those who wait for the keys that are ready under `guard`, and for those that become ready
+/// by that. Each round ends a wait, or is the last.
+fn serve(
+    guard: &mut Guard<'_>,
+    keyspace: &Keyspace,
+    execution: &mut ExecutionContext<'_>,
+    served: &mut Vec<Served>,
+) {
+    loop {
+        let ready = guard.take_ready();
+        if ready.is_empty() {
+            return;
+        }
+        serve_keys(&ready, guard, keyspace, execution, served);
+    }
+}
+
+fn serve_keys(
+    ready: &ReadyKeys,
+    guard: &mut Guard<'_>,
+    keyspace: &Keyspace,
+    execution: &mut ExecutionContext<'_>,
+    served: &mut Vec<Served>,
+) {
+    for key in ready.iter() {
+        let mut place = None;
+        while let Some((next, waiter)) = guard.next_waiter(key, place, execution.now) {
+            place = Some(next);
+            let mut state = waiter.state();
+            match *state {
+                WaitState::Open => {}
+                WaitState::Told => break,
+                // It has waited for this key too, and is passed over once.
+                WaitState::Served(_) => {
+                    guard.leave_queue(key, next);
+                    continue;
+                }
+                WaitState::Closed => continue,
+            }
+            let blocked = BlockedRequest::of(&waiter);
+            // What is taken for a session that is gone would be lost.
+            if !blocked.attendance.as_ref().is_none_or(|attendance| attendance.may_serve()) {
+                continue;
+            }
+            match blocked.run(guard, ready, keyspace, execution) {
+                ServeOutcome::Waits => continue,
+                ServeOutcome::Needs => *state = WaitState::Told,
+                ServeOutcome::Done(service) => {
+                    *state = WaitState::Served(service);
+                    guard.leave_queue(key, next);
+                }
+            }
+            served.push(waiter.served());
+            if matches!(*state, WaitState::Told) {
+                break;
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Ends the wait of a blocked session and writes the reply of the request that began it. One
+    /// that was served before gets that reply, whoever asks for the end. A session that is told to
+    /// run its request itself does so now; returns `None` where it has to wait on, and otherwise
+    /// when the reply may leave. The caller holds no guard.
+    ///
+    /// # Panics
+    /// When the session is not blocked, or was not served where that is said.
+    pub fn wake(
+        &self,
+        session: &mut Session,
+        wake: Wake,
+        out: &mut Output,
+        execution: &mut ExecutionContext<'_>,
+    ) -> Option<Release> {
+        let wait = session.state.blocked.expect("a session that is woken waits");
+        if wake == Wake::Served
+            && let Some(waiter) = session.waits.current().cloned()
+            && matches!(*waiter.state(), WaitState::Told)
+        {
+            return self.run_again(session, &waiter, out, execution);
+        }
+        session.state.blocked = None;
+        let command = session.state.last_command;
+        let mut reply = out.reply(session.state.protocol);
+        let start = reply.position();
+        let mut release = Release::default();
+        match (wake, self.keyspace().end_wait(&mut session.waits, execution.now)) {
+            (_, Some(service)) => {
+                reply.raw(&service.reply);
+                release.lsn = service.lsn;
+            }
+            (Wake::TimedOut, None) => (wait.at_timeout)(&mut reply),
+            (Wake::Served, None) => panic!("a session is told where its wait was served"),
+            (Wake::Refused, None) => {
+                let error = CommandError::Fixed(Wait::REFUSED);
+                let command = command.expect("a session that waits has run a command");
+                execution.command_stats.count_failure(command, &error);
+                error.write(&mut reply);
+            }
+        }
+        apply_client_reply(&mut session.state, start, &mut reply);
+        self.serve_left(execution);
+        Some(release)
+    }
+
+    /// Runs the request of a session that waits, for itself, unless what has changed since it came
+    /// lets it wait or be refused: a pause, a memory limit, writes that are not admitted.
+    fn run_again(
+        &self,
+        session: &mut Session,
+        waiter: &Waiter,
+        out: &mut Output,
+        execution: &mut ExecutionContext<'_>,
+    ) -> Option<Release> {
+        let BlockedRequest { command, ref request, .. } = *BlockedRequest::of(waiter);
+        let keyspace = self.keyspace();
+        let mut reply = out.reply(session.state.protocol);
+        let start = reply.position();
+        let mut release = Release::default();
+        let is_over_limit = keyspace.is_over_limit();
+        match dispatch::check(command, &session.state, keyspace, is_over_limit, execution) {
+            Ok(Verdict::Run) => {
+                let mut runner = Runner::new(keyspace, session, execution, true);
+                let keys = runner.keys_of(command, request.view());
+                runner.answer_again(command, request.view(), &keys, &mut reply);
+                let end = runner.end(1);
+                if end.ending == Ending::Blocked {
+                    return None;
+                }
+                release = end.release;
+            }
+            Ok(Verdict::Wait) => {
+                keyspace.leave_unserved(&session.waits);
+                return None;
+            }
+            Ok(Verdict::Queue) => unreachable!("within MULTI nothing waits"),
+            Err(error) => {
+                execution.command_stats.count_rejection(command, &error);
+                error.write(&mut reply);
+            }
+        }
+        session.state.blocked = None;
+        keyspace.end_wait(&mut session.waits, execution.now);
+        apply_client_reply(&mut session.state, start, &mut reply);
+        self.serve_left(execution);
+        Some(release)
+    }
+
+    /// Ends a session: nothing of it stays behind. What it was served and has not been told is
+    /// lost, as what was sent to a peer that is gone. The caller holds no guard.
+    pub fn close(&self, session: &mut Session, execution: &mut ExecutionContext<'_>) {
+        session.state.transaction = None;
+        session.state.blocked = None;
+        self.keyspace().end_wait(&mut session.waits, execution.now);
+        self.keyspace().unwatch(&mut session.watches);
+        self.serve_left(execution);
+    }
+
+    /// Serves those who wait for keys that were ready when a guard went, under a guard of all of
+    /// these keys; during a pause nobody, which keeps the data as it is, so that it is to be called
+    /// behind one. The caller holds no guard.
+    #[inline]
+    pub fn serve_left(&self, execution: &mut ExecutionContext<'_>) {
+        if self.keyspace().has_unserved() && execution.pause.get().is_none() {
+            self.serve_unserved(execution);
+        }
+    }
+
+    #[cold]
+    fn serve_unserved(&self, execution: &mut ExecutionContext<'_>) {
+        let left = self.keyspace().take_unserved();
+        let mut shards = ShardSet::new();
+        left.iter().for_each(|key| shards.insert(key.shard()));
+        if shards.is_empty() {
+            // Another thread has taken them since.
+            return;
+        }
+        let mut served = Vec::new();
+        let mut guard = self.keyspace().lock_set(&shards);
+        serve_keys(&left, &mut guard, self.keyspace(), execution, &mut served);
+        serve(&mut guard, self.keyspace(), execution, &mut served);
+        drop(guard);
+        served.into_iter().for_each(|served| execution.host.notify_served(served));
+    }
+}
