@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::PoisonError;
 
 use arena::layout::PAGE_BYTES;
-use arena::pins::Look;
+use arena::pins::PinState;
 use arena::{DrainStep, Drained, Slid, TopStep};
 use base::ShardIndex;
 
@@ -109,7 +109,7 @@ impl Keyspace {
                 break;
             }
             let mut pass_over = || (start, below) = (None, offset / segment_bytes * segment_bytes);
-            if self.arena().pins().look(offset) == Look::Pinned {
+            if self.arena().pins().state_of(offset) == PinState::Pinned {
                 pass_over();
                 continue;
             }

@@ -16,8 +16,8 @@ mod ttl;
 
 use std::sync::atomic::Ordering;
 
-use arena::pins::Look;
-use arena::{Entry, Owner};
+use arena::pins::PinState;
+use arena::{BlockOwner, Entry};
 use base::prng::Prng;
 use base::{DatabaseIndex, KeyHasher, ShardIndex, UnixMs};
 use effects::Cause;
@@ -227,7 +227,7 @@ impl Freed {
 #[derive(Clone, Copy)]
 struct Block {
     offset: u64,
-    owner: Owner,
+    owner: BlockOwner,
     rank: u64,
     /// Its value lies elsewhere.
     is_adopted: bool,
@@ -321,11 +321,11 @@ impl Keyspace {
     fn ranked(
         &self,
         offset: u64,
-        owner: Owner,
+        owner: BlockOwner,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) -> Option<Block> {
-        if self.arena().pins().look(offset) == Look::Pinned {
+        if self.arena().pins().state_of(offset) == PinState::Pinned {
             return None;
         }
         let index = ShardIndex(owner.shard);
@@ -343,7 +343,12 @@ impl Keyspace {
 
     /// Removes the entry of the block at `offset` if it is still there and may go; returns the
     /// bytes that are free now.
-    pub(crate) fn evict_block(&self, offset: u64, owner: Owner, context: &SweepContext<'_>) -> u64 {
+    pub(crate) fn evict_block(
+        &self,
+        offset: u64,
+        owner: BlockOwner,
+        context: &SweepContext<'_>,
+    ) -> u64 {
         let choice = self.choice(Victims::Any, context.spared);
         let index = ShardIndex(owner.shard);
         let mut guard = self.lock(index);

@@ -288,7 +288,7 @@ impl Keyspace {
     /// commands make room.
     pub fn set_maxmemory(&self, bytes: u64) {
         self.account.set_maxmemory(bytes);
-        self.want_touches();
+        self.want_access_reports();
     }
 
     /// Sets how long a command evicts before it goes on, from 0 to 100:

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arena::{
-    AccessMark, DrainStep, Drained, Entry, EntryId, NeedRoom, Region, Room, Slid, SlideStep, Spill,
-    Table,
+    AccessMark, DrainStep, Drained, Entry, EntryId, LimitPolicy, NeedRoom, Region, Slid, SlideStep,
+    Spill, Table,
 };
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, Lsn, SLOT_COUNT, ShardIndex, Slot, UnixMs};
 
@@ -199,7 +199,7 @@ impl Shard {
             return Ok(());
         }
         // What belongs to an atomic record passes the limit, because nothing is evicted meanwhile.
-        let room = if recorder.is_atomic() { Room::Overshoot } else { Room::Limited };
+        let room = if recorder.is_atomic() { LimitPolicy::Overshoot } else { LimitPolicy::Limited };
         let identity = self.free_identity();
         let table = Table::new(self.account.arena().clone(), self.index, database, room)?
             .with_identity(identity);

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use arena::access_reports::{AccessReport, REPORT_PERIOD, REPORT_WORDS};
 use arena::pins::PinMemory;
-use arena::touches::{TOUCH_PERIOD, TOUCH_WORDS, Touch};
 use base::{DATABASE_COUNT_MAX, ShardIndex, UnixMs};
 
 use crate::eviction::policy::KeyEvent;
@@ -15,7 +15,7 @@ use crate::shard::Shard;
 /// Touches that are taken in at once: those of so many sessions that report as fast as they can.
 /// The others have their turns when touches are taken in again. A write that has to evict waits
 /// for it, so that they are few.
-const TOUCHES_MAX: usize = 2 * TOUCH_WORDS;
+const TOUCHES_MAX: usize = 2 * REPORT_WORDS;
 /// Touches that are taken in during one hold of a shard.
 const TOUCHES_PER_HOLD_MAX: usize = 64;
 /// Evictions that follow each other so closely do not look for touches anew.
@@ -43,14 +43,15 @@ struct Turn {
 impl Keyspace {
     /// Marks as used at `now` what readers in other processes have used, as far as they have
     /// reported it. Bounded; does nothing while another thread does it. The caller holds no guard.
-    pub fn take_touches(&self, now: UnixMs) {
+    pub fn take_access_reports(&self, now: UnixMs) {
         if !self.minds_touches() {
             return;
         }
         let Ok(mut turn) = self.touches.turn.try_lock() else { return };
         self.touches.taken_at.store(now.0, Ordering::Relaxed);
         let mut touches = Vec::new();
-        turn.session = self.arena().pins().take_touches(turn.session, TOUCHES_MAX, &mut touches);
+        turn.session =
+            self.arena().pins().take_access_reports(turn.session, TOUCHES_MAX, &mut touches);
         self.mark_all_touched(touches, now);
     }
 
@@ -64,10 +65,10 @@ impl Keyspace {
         }
     }
 
-    /// As [`Keyspace::take_touches`], unless that was done just now.
+    /// As [`Keyspace::take_access_reports`], unless that was done just now.
     pub(crate) fn take_recent_touches(&self, now: UnixMs) {
         if self.touches.taken_at.load(Ordering::Relaxed).abs_diff(now.0) >= RECENT_MS {
-            self.take_touches(now);
+            self.take_access_reports(now);
         }
     }
 
@@ -84,15 +85,15 @@ impl Keyspace {
     }
 
     /// Tells readers whether to report what they use.
-    pub(crate) fn want_touches(&self) {
-        self.arena().want_touches(self.minds_touches());
+    pub(crate) fn want_access_reports(&self) {
+        self.arena().want_access_reports(self.minds_touches());
     }
 
     fn minds_touches(&self) -> bool {
         self.maxmemory() != 0 && self.eviction_policy().minds_uses()
     }
 
-    fn mark_all_touched(&self, mut touches: Vec<Touch>, now: UnixMs) {
+    fn mark_all_touched(&self, mut touches: Vec<AccessReport>, now: UnixMs) {
         // One hold for all touches of a shard, or few.
         touches.sort_unstable();
         for same_shard in touches.chunk_by(|one, next| one.shard() == next.shard()) {
@@ -103,7 +104,7 @@ impl Keyspace {
         }
     }
 
-    fn mark_touched(&self, index: ShardIndex, touches: &[Touch], now: UnixMs) {
+    fn mark_touched(&self, index: ShardIndex, touches: &[AccessReport], now: UnixMs) {
         for some in touches.chunks(TOUCHES_PER_HOLD_MAX) {
             let mut guard = self.lock(index);
             let shard = guard.shard_mut(index);
@@ -115,15 +116,15 @@ impl Keyspace {
 
 impl Shard {
     /// Marks as used what `touch` may mean: entries of the same bucket and tag.
-    fn mark_touched(&self, touch: Touch, now: UnixMs) {
+    fn mark_touched(&self, touch: AccessReport, now: UnixMs) {
         if let Some(part) = self.database(touch.database()) {
             let tracking = &self.published.tracking;
             part.table.touch_alike(touch.hash(), |entry| {
                 if self.policy.observes {
                     let hash = self.key(entry.key()).hash;
-                    self.tell_policy(hash, KeyEvent::Used(TOUCH_PERIOD));
+                    self.tell_policy(hash, KeyEvent::Used(REPORT_PERIOD));
                 }
-                tracking.next_of(entry.mark(), now, TOUCH_PERIOD)
+                tracking.next_of(entry.mark(), now, REPORT_PERIOD)
             });
         }
     }

@@ -1,7 +1,7 @@
 //! Changing one database through a guard. Every change emits its effect here, and nowhere else.
 
 use arena::{
-    Encoding, Entry, EntryId, Fill, NeedRoom, NewValue, ReservedBlock, Room, Source, Table,
+    Encoding, Entry, EntryId, Fill, LimitPolicy, NeedRoom, NewValue, ReservedBlock, Source, Table,
     ValueType,
 };
 use base::{DatabaseIndex, Key, ShardIndex, UnixMs};
@@ -628,14 +628,14 @@ impl<'p> Place<'p> {
         change: impl FnOnce(&mut Self) -> Result<(), NeedRoom>,
     ) -> Result<(), NeedRoom> {
         self.shard.ensure_database(self.database, self.recorder)?;
-        let most = Room::OvershootBy(self.recorder.overshoot_bytes_max());
+        let most = LimitPolicy::OvershootBy(self.recorder.overshoot_bytes_max());
         let table = &mut self.part().table;
-        let room = table.replace_room(Room::Limited);
-        if room == Room::Overshoot {
-            table.replace_room(most);
+        let room = table.replace_policy(LimitPolicy::Limited);
+        if room == LimitPolicy::Overshoot {
+            table.replace_policy(most);
         }
         let changed = change(self);
-        self.part().table.replace_room(room);
+        self.part().table.replace_policy(room);
         changed
     }
 

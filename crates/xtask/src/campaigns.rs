@@ -28,7 +28,7 @@ pub struct Campaign {
 
 const ARENA: (&str, &str) = ("arena", "--lib");
 const TORTURE: (&str, &str) = ("arena", "--test torture");
-const SABOTAGE: (&str, &str) = ("arena", "--features sabotage --test torture");
+const PROTOCOL_MUTATIONS: (&str, &str) = ("arena", "--features protocol-mutations --test torture");
 const KEYSPACE: (&str, &str) = ("keyspace", "--lib");
 const GROWTH: (&str, &str) = ("keyspace", "--test growth");
 const ENGINE: (&str, &str) = ("engine", "--lib");
@@ -46,11 +46,11 @@ pub const CAMPAIGNS: &[Campaign] = &[
         filter: "",
     },
     Campaign {
-        name: "sabotage",
+        name: "mutations",
         promise: "that reader notices each rule of the protocol when the writer breaks it",
         has_short: true,
         amounts: &[("FOREBAY_TORTURE_READS", 100_000_000)],
-        target: SABOTAGE,
+        target: PROTOCOL_MUTATIONS,
         filter: "every_broken_rule",
     },
     Campaign {
@@ -78,7 +78,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
             ("FOREBAY_EXTENT_CAMPAIGN_WRITES", 60_000),
         ],
         target: ARENA,
-        filter: "extent::campaign",
+        filter: "extent::stress",
     },
     Campaign {
         name: "growth",
@@ -321,7 +321,7 @@ mod tests {
             ("no-such-campaign", false),
             ("differential=many", false),
             ("differential=", false),
-            ("sabotage=9", true),
+            ("mutations=9", true),
         ] {
             assert!(parse(word, short).is_err(), "{word}");
         }

@@ -29,7 +29,7 @@ use base::{KeyHasher, SecretHasher};
 
 use crate::bucket::Next;
 use crate::layout::{CHAIN_BUCKETS_MAX, CHAIN_ENTRIES_MAX, home_bucket, tag_of};
-use crate::rules::Rule;
+use crate::protocol_rules::Rule;
 
 use super::chain::ALIKE_MAX;
 use super::{EntryId, Table};

@@ -277,7 +277,7 @@ impl Keyspace {
                 shard.policy = ShardPolicy::new(policy);
             }
         }
-        self.want_touches();
+        self.want_access_reports();
     }
 
     /// Sets how seldom the counters of accesses grow (lfu-log-factor) and after how many minutes

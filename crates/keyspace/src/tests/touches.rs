@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use arena::access_reports::{AccessReport, REPORT_WORDS};
 use arena::pins::{HeapPins, PinMemory, report};
-use arena::touches::{TOUCH_WORDS, Touch};
 use base::prng::Prng;
 
 use super::*;
@@ -60,7 +60,7 @@ fn keys_that_only_readers_elsewhere_use_stay() {
         let world = filled(policy);
         let session = add_session(&world);
         for index in 0..HOT {
-            report(session.words(), Touch::new(DB0, &world.key(&name(index))));
+            report(session.words(), AccessReport::new(DB0, &world.key(&name(index))));
         }
         let seen = hot_left(&world);
         assert!(seen >= HOT * 97 / 100, "{policy:?}: {seen} of {HOT} are left");
@@ -82,8 +82,8 @@ fn touches_are_taken_in_only_where_the_policy_asks_for_them() {
     ] {
         world.keyspace.set_eviction_policy(policy);
         world.keyspace.set_maxmemory(maxmemory);
-        report(session.words(), Touch::new(DB1, &world.key("key")));
-        world.keyspace.take_touches(NOW);
+        report(session.words(), AccessReport::new(DB1, &world.key("key")));
+        world.keyspace.take_access_reports(NOW);
         assert_eq!(world.keyspace.touch_count(), expected, "{policy:?}");
     }
 }
@@ -94,13 +94,13 @@ fn touches_of_many_sessions_come_a_bounded_number_at_a_time() {
     world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LFU);
     world.keyspace.set_maxmemory(1 << 30);
     let sessions: Vec<_> = (0..5).map(|_| add_session(&world)).collect();
-    let touch = Touch::new(DB0, &world.key("key"));
+    let touch = AccessReport::new(DB0, &world.key("key"));
     for session in &sessions {
-        (0..TOUCH_WORDS).for_each(|_| report(session.words(), touch));
+        (0..REPORT_WORDS).for_each(|_| report(session.words(), touch));
     }
     for expected in [2, 4, 5, 5] {
-        world.keyspace.take_touches(NOW);
-        assert_eq!(world.keyspace.touch_count(), expected * TOUCH_WORDS as u64);
+        world.keyspace.take_access_reports(NOW);
+        assert_eq!(world.keyspace.touch_count(), expected * REPORT_WORDS as u64);
     }
 }
 
@@ -109,7 +109,7 @@ fn session_that_ends_has_its_own_touches_taken_in_alone() {
     let world = World::new();
     world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
     let sessions = [(); 4].map(|()| add_session(&world));
-    let touch = Touch::new(DB0, &world.key("key"));
+    let touch = AccessReport::new(DB0, &world.key("key"));
     sessions.iter().for_each(|session| report(session.words(), touch));
     world.keyspace.end_session(&sessions[0], NOW);
     assert_eq!(world.keyspace.touch_count(), 0, "without a limit of memory nobody asks");
@@ -118,7 +118,7 @@ fn session_that_ends_has_its_own_touches_taken_in_alone() {
     assert_eq!(world.keyspace.touch_count(), 1);
     world.keyspace.hold_touch_turn(|| world.keyspace.end_session(&sessions[2], NOW));
     assert_eq!(world.keyspace.touch_count(), 2, "though another thread takes touches in");
-    world.keyspace.take_touches(NOW);
+    world.keyspace.take_access_reports(NOW);
     assert_eq!(world.keyspace.touch_count(), 3, "the session that goes on is asked later");
 }
 
@@ -134,8 +134,8 @@ fn hostile_touches_change_nothing_but_marks() {
         for word in session.words() {
             word.store(random.next() >> (9 * random.below(2)), Ordering::Relaxed);
         }
-        world.keyspace.take_touches(later(round));
+        world.keyspace.take_access_reports(later(round));
     }
-    assert!(world.keyspace.touch_count() > 40 * TOUCH_WORDS as u64);
+    assert!(world.keyspace.touch_count() > 40 * REPORT_WORDS as u64);
     assert_eq!(digest(), before);
 }
