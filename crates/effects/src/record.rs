@@ -200,7 +200,11 @@ fn put_change(change: &Change<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     let mut header = [0; CHANGE_HEADER_BYTES];
     header[9] = change.cause as u8;
-    let marks = [(change.creates, CREATES), (change.removes, REMOVES), (change.is_form, FORM)];
+    let marks = [
+        (change.creates, CREATES),
+        (change.removes, REMOVES),
+        (change.changes_encoding_only, FORM),
+    ];
     header[10] = marks.iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| mark).sum();
     header[11] = change.database.0;
     header[12..14].copy_from_slice(&slot_number(change.slot).to_le_bytes());
@@ -483,7 +487,7 @@ fn split_change(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
         event: str::from_utf8(event).ok()?,
         creates: marks & CREATES != 0,
         removes: marks & REMOVES != 0,
-        is_form: marks & FORM != 0,
+        changes_encoding_only: marks & FORM != 0,
     };
     Some((change, behind))
 }
@@ -637,7 +641,7 @@ mod tests {
             event: ["", "incrby"][random.below(2) as usize],
             creates: random.one_in(2),
             removes: random.one_in(2),
-            is_form: random.one_in(2),
+            changes_encoding_only: random.one_in(2),
             ..Change::new(a, EventClass::List, effect)
         });
     }

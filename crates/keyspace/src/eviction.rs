@@ -25,12 +25,11 @@ use effects::Cause;
 use crate::eviction::policy::{Candidate, EvictionPolicy};
 use crate::eviction::spared::Spared;
 use crate::keyspace::Keyspace;
+use crate::memory_limit::SweepContext;
 use crate::published::DatabaseCounts;
 use crate::recorder::Recorder;
-use crate::room::SweepContext;
 use crate::shard::{Shard, is_expired};
-use crate::view::Touch;
-use crate::write::Place;
+use crate::write::KeyWriter;
 
 /// How many keys a choice looks at unless told: Redis's maxmemory-samples.
 pub(crate) const SAMPLES_DEFAULT: u32 = 5;
@@ -476,10 +475,11 @@ impl Shard {
         let bytes = entry.arena_bytes();
         let cause = if is_expired(&entry, now) { Cause::Expired } else { Cause::Evicted };
         let mut recorder = Recorder::default();
-        let touch = Touch::No;
+        let counts_access = false;
         let recorder = &mut recorder;
-        let mut place = Place { shard: self, recorder, database, now, touch, event: "" };
-        if place.remove(key, id, cause) { bytes } else { 0 }
+        let mut writer =
+            KeyWriter { shard: self, recorder, database, now, counts_access, event: "" };
+        if writer.remove(key, id, cause) { bytes } else { 0 }
     }
 
     /// Gives memory back: of slab pages that have become sparse, and of tables without keys.

@@ -13,13 +13,13 @@ use effects::EffectSink;
 
 use crate::eviction::EvictionPool;
 use crate::eviction::policy::{EvictionPolicy, KeyEvent, ShardPolicy};
+use crate::key_waits::WaitTable;
+use crate::key_watches::WatchTable;
+use crate::memory_limit::MemoryAccount;
 use crate::object::Object;
 use crate::published::{DatabaseCounts, Published};
 use crate::recorder::Recorder;
-use crate::room::MemoryAccount;
 use crate::store::Store;
-use crate::wait::WaitTable;
-use crate::watch::WatchTable;
 
 const _: () = assert!(DATABASE_COUNT_MAX <= u16::BITS as usize, "a bit for each database");
 

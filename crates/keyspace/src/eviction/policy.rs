@@ -11,14 +11,14 @@ use base::prng::Prng;
 use base::{KeyHasher, UnixMs};
 use effects::Cause;
 
+use crate::access_mark::Tracking;
 #[cfg(test)]
 use crate::eviction::recorded;
 use crate::eviction::{lfu, lru, random, ttl};
 use crate::keyspace::Keyspace;
+use crate::memory_limit::MemoryAccount;
 use crate::published::DatabaseCounts;
-use crate::room::MemoryAccount;
 use crate::shard::is_expired;
-use crate::tracking::Tracking;
 
 /// One policy.
 pub(crate) struct Row {

@@ -12,8 +12,8 @@ use base::probes::{self, Probe};
 use base::{DatabaseIndex, Key, ShardIndex, Slot, UnixMs};
 
 use crate::guard::Guard;
+use crate::key_registrations::{Registered, Registration};
 use crate::keyspace::Keyspace;
-use crate::registered::{Registered, Registration};
 use crate::shard::{Shard, is_expired};
 
 /// Bytes that one watch of one key costs beside the key's own, in shard and session together.
