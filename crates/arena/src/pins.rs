@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn session_that_ends_hands_over_its_own_touches_alone() {
+    fn session_that_ends_hands_over_its_own_access_reports_alone() {
         let (tables, first) = with_table();
         let second: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
         tables.add(2, second.clone());

@@ -27,7 +27,7 @@ mod uploaded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::probes::{self, Probe};
+use base::step_counters::{self, CountedStep};
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 
 use crate::arena::Arena;
@@ -305,7 +305,7 @@ impl Table {
             while slots != 0 {
                 let slot = slots.trailing_zeros();
                 let reference = bucket.reference(slot as usize);
-                probes::note(Probe::Entry);
+                step_counters::count_step(CountedStep::Entry);
                 if self.entry_at(reference).key() == key {
                     return Some(EntryId {
                         home,

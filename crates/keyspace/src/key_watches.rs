@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use base::probes::{self, Probe};
+use base::step_counters::{self, CountedStep};
 use base::{DatabaseIndex, Key, ShardIndex, Slot, UnixMs};
 
 use crate::guard::Guard;
@@ -57,7 +57,7 @@ impl WatchedKey {
     }
 
     fn is(&self, database: DatabaseIndex, key: &[u8]) -> bool {
-        probes::note(Probe::Registration);
+        step_counters::count_step(CountedStep::Registration);
         self.registration.database == database && *self.bytes == *key
     }
 }

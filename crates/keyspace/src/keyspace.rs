@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::{Arena, Table};
-use base::probes::{self, Probe};
+use base::step_counters::{self, CountedStep};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, KeyHasher, SecretHasher, ShardIndex};
 use collections::Limits;
 use effects::{Admission, EffectSink};
@@ -288,7 +288,7 @@ impl Keyspace {
     /// Locks one shard, waiting for it: the only place that waits.
     #[inline]
     pub(crate) fn acquire(&self, shard: ShardIndex) -> MutexGuard<'_, Shard> {
-        probes::note(Probe::Lock);
+        step_counters::count_step(CountedStep::Lock);
         let cell = &self.shards[shard.position()];
         cell.shard.lock().expect("nobody has panicked while changing this shard")
     }

@@ -68,7 +68,7 @@ pub use arena::{
 };
 pub use digest::DatasetDigest;
 pub use effects::{
-    Admission, Effect, EffectSink, EventClass, Expiry, Record, RecordView, Refused, StoredForm,
+    Admission, Effect, EffectSink, EventClass, Expiry, Record, RecordView, StoredForm, WriteRefusal,
 };
 pub use encoding::EMBSTR_BYTES_MAX;
 pub use eviction::policy::EvictionPolicy;

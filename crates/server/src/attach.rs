@@ -22,7 +22,7 @@ use command::{MemoryGeometry, MemoryRefusal, MemorySegments};
 use keyspace::Keyspace;
 use ring::SharedPins;
 use sys::descriptors::DESCRIPTORS_MAX;
-use sys::memory::OwnedSegments;
+use sys::memfd_segments::OwnedSegments;
 use sys::socket::Peer;
 
 use crate::config::Settings;

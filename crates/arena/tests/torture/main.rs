@@ -25,7 +25,7 @@ use std::thread;
 use arena::reader::Reader;
 use arena::{Arena, ArenaConfig};
 use ring::{SharedPins, SharedSegments};
-use sys::memory::{Backing, OwnedSegments};
+use sys::memfd_segments::{Backing, OwnedSegments};
 
 const ROLE: &str = "FOREBAY_TORTURE_ROLE";
 const READS: &str = "FOREBAY_TORTURE_READS";

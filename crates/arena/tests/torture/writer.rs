@@ -9,7 +9,7 @@ use arena::{
 use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 
-use sys::memory::OwnedSegments;
+use sys::memfd_segments::OwnedSegments;
 
 use crate::SEGMENT_BYTES;
 use crate::content::{

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{Access, AwaitedNames, Expiry, Guard, NewWait, QueuePlace, ValueType, Waits, Watches};
-use base::probes::{self, Probe};
+use base::step_counters::{self, CountedStep};
 
 /// Watches "k" at `now`, lets `change` happen, and returns whether EXEC at `exec_at` would run.
 fn holds(fixture: &Fixture, now: UnixMs, exec_at: UnixMs, change: impl FnOnce()) -> bool {
@@ -145,7 +145,7 @@ fn watching_many_keys_costs_each_what_it_costs_one() {
     let names: Vec<String> = (0..5_000).map(|number| format!("{{t}}{number}")).collect();
     let keys: Vec<Key<'_>> = names.iter().map(|name| fixture.key(name)).collect();
     let mut watches = Watches::default();
-    let looks = probes::count(Probe::Registration, || {
+    let looks = step_counters::steps_of(CountedStep::Registration, || {
         fixture.keyspace.watch(&mut watches, DB0, &keys, NOW);
         fixture.keyspace.watch(&mut watches, DB0, &keys, NOW);
         assert_eq!(watches.len(), keys.len());
@@ -165,7 +165,7 @@ fn watching_a_key_that_many_watch_costs_what_it_costs_the_first() {
     let fixture = Fixture::new();
     let key = fixture.key("k");
     let mut sessions: Vec<Watches> = (0..2_000).map(|_| Watches::default()).collect();
-    let looks = probes::count(Probe::Registration, || {
+    let looks = step_counters::steps_of(CountedStep::Registration, || {
         for watches in &mut sessions {
             fixture.keyspace.watch(watches, DB0, &[key], NOW);
         }
@@ -208,7 +208,7 @@ fn waiting_for_many_keys_costs_each_what_it_costs_one() {
     let names: Vec<String> = (0..5_000).map(|number| format!("{{t}}{number}")).collect();
     let keys: Vec<Key<'_>> = names.iter().map(|name| fixture.key(name)).collect();
     let mut sessions: Vec<Waits> = (0..4).map(|_| Waits::default()).collect();
-    let looks = probes::count(Probe::Registration, || {
+    let looks = step_counters::steps_of(CountedStep::Registration, || {
         for (number, waits) in sessions.iter_mut().enumerate() {
             let mut guard = fixture.keyspace.lock(keys[0].shard);
             begin_wait(&mut guard, waits, number as u64, &keys, None);
@@ -230,7 +230,7 @@ fn a_key_that_a_wait_names_often_counts_once() {
     let keys = vec![key; 10_000];
     let mut waits = Waits::default();
     begin_wait(&mut fixture.keyspace.lock(key.shard), &mut waits, 1, &keys, None);
-    let looks = probes::count(Probe::Registration, || {
+    let looks = step_counters::steps_of(CountedStep::Registration, || {
         fixture.set("k", "v");
         let ready = fixture.keyspace.take_unserved();
         assert_eq!(ready.iter().count(), 1);
@@ -255,7 +255,7 @@ fn who_wants_another_type_is_no_step_for_anybody() {
         let mut guard = fixture.keyspace.lock(key.shard);
         begin_wait(&mut guard, waits, number as u64, &[key], wanted(number));
     }
-    let looks = probes::count(Probe::Registration, || {
+    let looks = step_counters::steps_of(CountedStep::Registration, || {
         fixture.set("k", "v");
         let ready = fixture.keyspace.take_unserved();
         let ready = ready.iter().next().unwrap();
@@ -317,13 +317,17 @@ fn a_wait_that_ends_takes_each_shard_once_for_a_thousand_keys() {
     let keys: Vec<Key<'_>> = names.iter().map(|name| fixture.key(name)).collect();
     let mut waits = Waits::default();
     begin_wait(&mut fixture.keyspace.lock(keys[0].shard), &mut waits, 1, &keys, None);
-    let locks = probes::count(Probe::Lock, || drop(fixture.keyspace.end_wait(&mut waits, NOW)));
+    let locks = step_counters::steps_of(CountedStep::Lock, || {
+        drop(fixture.keyspace.end_wait(&mut waits, NOW))
+    });
     assert_eq!(locks, 3);
     // Those of one shard stand together, whatever their order in the request.
     let names: Vec<String> = (0..800).map(|number| format!("key:{number}")).collect();
     let apart: Vec<Key<'_>> = names.iter().map(|name| fixture.key(name)).collect();
     begin_wait(&mut fixture.keyspace.lock_keys(&apart), &mut waits, 1, &apart, None);
-    let locks = probes::count(Probe::Lock, || drop(fixture.keyspace.end_wait(&mut waits, NOW)));
+    let locks = step_counters::steps_of(CountedStep::Lock, || {
+        drop(fixture.keyspace.end_wait(&mut waits, NOW))
+    });
     assert_eq!(locks, fixture.keyspace.shard_count() as u64);
     let mut guard = fixture.keyspace.lock(keys[0].shard);
     assert!(guard.shard_mut(keys[0].shard).waits.is_empty() && waits.bytes() == 0);
