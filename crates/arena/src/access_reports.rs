@@ -1,5 +1,5 @@
-//! Access reports: how a reader in another process reports which keys it uses, so that eviction spares
-//! them.
+//! Access reports: how a reader in another process reports which keys it uses, so that eviction
+//! spares them.
 //!
 //! A read makes no request, so that the server cannot see it. One in so many successful reads,
 //! chosen at random, leaves a word in a ring in the session's writable memory; the server reads the

@@ -346,8 +346,8 @@ impl Arena {
         self.retired.is_scan_due()
     }
 
-    /// Returns whether blocks wait for their last pins, or for a scan of the pins: nobody tells when
-    /// those go, so that [`Arena::reclaim`] has to be called now and then.
+    /// Returns whether blocks wait for their last pins, or for a scan of the pins: nobody tells
+    /// when those go, so that [`Arena::reclaim`] has to be called now and then.
     pub fn has_retired(&self) -> bool {
         self.retired.is_any()
     }

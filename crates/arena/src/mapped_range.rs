@@ -79,7 +79,7 @@ pub(crate) struct MappedRange {
 // SAFETY: the source may be sent, as every `SegmentSource` may, and `base` is the address of its
 // memory, which it keeps wherever it is.
 unsafe impl Send for MappedRange {}
-// SAFETY: the source may be shared. MappedRange behind `base` is reached by atomics, or by the holder of
+// SAFETY: the source may be shared. Memory behind `base` is reached by atomics, or by the holder of
 // the lock that the arena's rules name for it, and so by one thread at a time.
 unsafe impl Sync for MappedRange {}
 
@@ -195,8 +195,8 @@ impl MappedRange {
         self.touch_below(self.limit.load(Ordering::Relaxed), NeedRoom { bytes, region }, policy)
     }
 
-    /// As [`MappedRange::touch`], for the index. It may pass the limit a little: what it needs to grow
-    /// is a few KiB at a time, and other regions leave their memory in whole segments only.
+    /// As [`MappedRange::touch`], for the index. It may pass the limit a little: what it needs to
+    /// grow is a few KiB at a time, and other regions leave their memory in whole segments only.
     pub fn touch_index(&self, bytes: u64, policy: LimitPolicy) -> Result<(), NeedRoom> {
         let limit = self.limit.load(Ordering::Relaxed) + self.slack_bytes();
         self.touch_below(limit, NeedRoom { bytes, region: Region::Index }, policy)

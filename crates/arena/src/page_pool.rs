@@ -1,6 +1,6 @@
 //! The slab region's pages, and how a segment of them is emptied so that extents can have it.
 //!
-//! The lowest free page is handed out first, so that the upper segments empty by themselves. MappedRange
+//! The lowest free page is handed out first, so that the upper segments empty by themselves. Memory
 //! leaves the region in whole segments only: a sealed segment cannot be punched. When extents need
 //! memory that slab pages hold, one segment is *drained*: it hands out no page, and the thread that
 //! needs memory empties its pages one by one, each under the lock of its owner's shard.

@@ -48,7 +48,8 @@ const _: () = assert!(PIN_TABLE_BYTES == 12_288, "whole pages, as the drawing sa
 
 /// What the search for the pins of one block reads at most, in slots: as much as four full tables.
 const STATE_SLOTS_MAX: usize = 4 * (PIN_SLOTS + TABLE_SLOTS);
-/// What a table counts for in such a search besides its slots: its first line is read for the limit.
+/// What a table counts for in such a search besides its slots: its first line is read for the
+/// limit.
 const TABLE_SLOTS: usize = 8;
 
 /// Publishes a pin on the block at `offset` in `slot` of the table `words`. It holds from the

@@ -1,9 +1,9 @@
 //! The rules that keep a reader in another process safe, by name, and a way to break one.
 //!
 //! The test that shows that readers never see a torn or a foreign value proves something only if it
-//! fails when a rule is broken. With the feature `protocol-mutations`, which only that test enables,
-//! [`break_rule`] breaks one for the whole process; without it every rule is kept and the check
-//! costs nothing.
+//! fails when a rule is broken. With the feature `protocol-mutations`, which only that test
+//! enables, [`break_rule`] breaks one for the whole process; without it every rule is kept and the
+//! check costs nothing.
 
 /// A rule of the protocol between the writer and readers in other processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Counts the steps that a structure takes to find something: tests bound these counts, because
 //! times would depend on the machine.
 //!
-//! Only with the feature `step-counters`, which tests alone enable; without it counting does nothing.
+//! Only with the feature `step-counters`, which tests alone enable; without it counting does
+//! nothing.
 
 #[cfg(any(test, feature = "step-counters"))]
 use std::cell::Cell;
@@ -26,7 +27,9 @@ const STEP_KIND_COUNT: usize = CountedStep::Lock as usize + 1;
 
 #[cfg(any(test, feature = "step-counters"))]
 thread_local! {
-    static COUNTS: [Cell<u64>; STEP_KIND_COUNT] = const { [const { Cell::new(0) }; STEP_KIND_COUNT] };
+    static COUNTS:
+        [Cell<u64>; STEP_KIND_COUNT] =
+        const { [const { Cell::new(0) }; STEP_KIND_COUNT] };
 }
 
 /// Counts one `step` of this thread, with the feature.

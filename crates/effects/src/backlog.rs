@@ -129,13 +129,14 @@ impl Backlog {
         Consumer { backlog: Arc::clone(self), position: Lsn(position), required: Some(id) }
     }
 
-    /// Calls `report` with how many bytes the memory has grown and shrunk since the last call. Costs
-    /// one load where it has not changed.
+    /// Calls `report` with how many bytes the memory has grown and shrunk since the last call.
+    /// Costs one load where it has not changed.
     pub fn report_memory(&self, report: impl FnOnce(u64, u64)) {
         if !self.has_unreported.load(Ordering::Relaxed) {
             return;
         }
-        // Held until it is reported: what one thread says has grown, another may say has shrunk next.
+        // Held until it is reported: what one thread says has grown, another may say has shrunk
+        // next.
         let mut reported = self.reported_bytes.lock().expect("reporting memory does not panic");
         // Before the look: a change from here on is reported again.
         self.has_unreported.store(false, Ordering::Relaxed);

@@ -12,8 +12,8 @@
 //! `reader_accesses.rs` reads what readers in other processes report of their accesses;
 //! `adopted_values.rs` stores values from upload memory, and `reserve.rs` reserves blocks for long
 //! values; `key_watches.rs` serves WATCH and `key_waits.rs` the sessions that wait for a key, which
-//! `ready.rs` keeps once it is there, both registered in `key_registrations.rs`. The other files are
-//! helpers of these.
+//! `ready.rs` keeps once it is there, both registered in `key_registrations.rs`. The other files
+//! are helpers of these.
 //! *Invariants*: data is reachable only through a guard; several shards are locked by `Guard::few`
 //! and `Guard::many` alone, both in ascending order; a change emits its effect before the lock is
 //! released; reads never change the dataset; nothing here reads a clock or draws a random number.

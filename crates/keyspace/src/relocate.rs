@@ -201,8 +201,8 @@ impl WriteView<'_> {
         Ok(())
     }
 
-    /// As [`WriteView::move_value_hidden`], for a value that may stay where it lies; returns whether
-    /// it may.
+    /// As [`WriteView::move_value_hidden`], for a value that may stay where it lies; returns
+    /// whether it may.
     fn adopt(
         &mut self,
         source: KeyLocation<'_>,

@@ -3,10 +3,10 @@
 //! Memory leaves a region in whole segments, because a sealed segment cannot be punched. *Draining*
 //! empties the slab pages of a segment, one by one, each under the lock of its owner's shard. Their
 //! entries move to other pages of the same table; where those pages are full, the shard first
-//! evicts as many keys, or another shard evicts, and its pages are reused. *Shrinking the extents* moves
-//! the last blocks of the extent region to holes further down, and evicts blocks until there are
-//! such holes. The policy says which keys are evicted: an entry that may not be evicted is moved,
-//! or stays where it is, and its segment with it.
+//! evicts as many keys, or another shard evicts, and its pages are reused. *Shrinking the extents*
+//! moves the last blocks of the extent region to holes further down, and evicts blocks until there
+//! are such holes. The policy says which keys are evicted: an entry that may not be evicted is
+//! moved, or stays where it is, and its segment with it.
 //!
 //! One thread at a time does either; others that need memory wait for it.
 

@@ -35,7 +35,7 @@ pub const CHORES: &[Chore] = &[
     Chore {
         name: "test",
         arguments: "",
-        summary: "check, every test, loom, miri, and the stress tests and fuzz targets in short form",
+        summary: "check, every test, loom, miri, the stress tests and fuzz targets in short form",
         run: steps::test,
     },
     Chore {

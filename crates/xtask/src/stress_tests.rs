@@ -1,5 +1,4 @@
-//! The table of stress tests: each checks one promise many times under random
-//! histories.
+//! The table of stress tests: each checks one promise many times under random histories.
 //!
 //! The short form runs in every `cargo xtask test` and takes a minute at most; the full one is for
 //! `cargo xtask torture` and takes as long as the promise deserves. Both print the seed that

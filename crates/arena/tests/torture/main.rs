@@ -7,8 +7,8 @@
 //! is long enough must have had every kind of change and every kind of outcome.
 //!
 //! `FOREBAY_TORTURE_READS` sets the number of reads (a million), `FOREBAY_TORTURE_SEED` the random
-//! choices. With the feature `protocol-mutations` each rule of the protocol is broken once, and each time the
-//! reader must notice: a test that cannot fail proves nothing.
+//! choices. With the feature `protocol-mutations` each rule of the protocol is broken once, and
+//! each time the reader must notice: a test that cannot fail proves nothing.
 
 mod content;
 mod link;

@@ -1,7 +1,8 @@
 //! The coding rules, checked over every file that git tracks.
 //!
 //! A rule is a row of a table or one short function, and each has a test that shows it a violating
-//! sample. Sizes are a baseline: `size_baseline.txt` lists the exceptions, and that list only shrinks.
+//! sample. Sizes are a baseline: `size_baseline.txt` lists the exceptions, and that list only
+//! shrinks.
 
 mod dependencies;
 mod headers;
