@@ -23,13 +23,11 @@ pub enum CountedStep {
 }
 
 #[cfg(any(test, feature = "step-counters"))]
-const STEP_KIND_COUNT: usize = CountedStep::Lock as usize + 1;
+const STEP_KINDS: usize = CountedStep::Lock as usize + 1;
 
 #[cfg(any(test, feature = "step-counters"))]
 thread_local! {
-    static COUNTS:
-        [Cell<u64>; STEP_KIND_COUNT] =
-        const { [const { Cell::new(0) }; STEP_KIND_COUNT] };
+    static COUNTS: [Cell<u64>; STEP_KINDS] = const { [const { Cell::new(0) }; STEP_KINDS] };
 }
 
 /// Counts one `step` of this thread, with the feature.
