@@ -15,7 +15,7 @@ use base::prng::Prng;
 use harness::{Kind, Launch, SILENCE_MAX, Server, number, poll_until, words};
 use resp::{Value, ValueDecoder, encode_command};
 use ring::lane::{LaneEnd, LaneMemory, LaneShape, ROOM, SharedLane, Side};
-use sys::memory::close_for_writers;
+use sys::memfd_segments::close_for_writers;
 use sys::poll::Waker;
 
 use super::script::{Script, report};

@@ -12,7 +12,7 @@ use base::prng::Prng;
 use client::Attached;
 use harness::{Connection, Kind, Launch, Server, bytes, number, poll_until, request};
 use resp::Value;
-use sys::memory::{SharedBlock, close_for_writers};
+use sys::memfd_segments::{SharedBlock, close_for_writers};
 
 use super::hostile_lanes::ask_for_descriptors;
 use super::script::Script;

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicU64;
 
+use crate::atomic_copy::{store_bytes, word};
 use crate::layout::{LINE_BYTES, LINK_SPILLED, SLOTS_PER_BUCKET};
-use crate::rules::{Rule, holds, linger};
+use crate::protocol_rules::{Rule, holds, linger};
 use crate::sequence;
-use crate::words::{store_bytes, word};
 
 const TAGS_AT: usize = 5;
 const LINK_AT: usize = 14;

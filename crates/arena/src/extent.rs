@@ -2,7 +2,7 @@
 //!
 //! *Layout*: `extent/tag.rs` shows the two words of a block that the allocator owns,
 //! `extent/tiles.rs` keeps the tiling of the region, `extent/bins.rs` the holes by size,
-//! `extent/slide.rs` finds the blocks whose moves merge holes, `extent/retire.rs` releases
+//! `extent/slide.rs` finds the blocks whose moves merge holes, `extent/segment_release.rs` releases
 //! segments, this file allocates.
 //! *Invariants*: blocks, holes and gaps tile the region. A hole is free memory that was written
 //! before; a gap is addresses without memory, whole pages of 4 KiB. A block's tag names its tile,
@@ -13,27 +13,28 @@
 //! would have to give. docs/decisions/0001-extents.md says what else was tried and measured.
 
 mod bins;
-mod retire;
+mod segment_release;
 mod slide;
 mod tag;
 mod tiles;
 
 #[cfg(test)]
-mod campaign;
+mod stress;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::arena::Arena;
 use crate::layout::{LINE_BYTES, block};
-use crate::memory::{Arena, Memory, NeedRoom, Region, Room};
+use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom, Region};
 
 use tag::Tag;
 use tiles::{Kind, Tile, TileId, Tiles};
 
 pub use slide::{Extension, SlideBudget, SlideStep, TopStep};
-pub use tag::Owner;
+pub use tag::BlockOwner;
 
 /// The granule in which the system gives memory and in which touched memory is counted.
 const TOUCH_BYTES: u64 = 4096;
@@ -92,7 +93,7 @@ impl Arena {
 
     /// Returns the offset and the owner of a block chosen by `random`, every block about as likely;
     /// `None` when there are hardly any. A moment later it may have moved or be gone.
-    pub fn sample_block(&self, random: u64) -> Option<(u64, Owner)> {
+    pub fn sample_block(&self, random: u64) -> Option<(u64, BlockOwner)> {
         let extents = self.extents();
         let block = extents.tiles.some_block(random)?;
         Some((block.offset, extents.owner(block.offset)))
@@ -107,7 +108,7 @@ impl Arena {
 
 /// The allocator of the extent region. The caller serialises all calls.
 pub(crate) struct ExtentSpace {
-    memory: Arc<Memory>,
+    memory: Arc<MappedRange>,
     base: u64,
     end: u64,
     tiles: Tiles,
@@ -123,7 +124,7 @@ pub(crate) struct ExtentSpace {
 
 impl ExtentSpace {
     /// Takes `base..end` of `memory`: whole segments, none committed yet.
-    pub fn new(memory: Arc<Memory>, base: u64, end: u64) -> ExtentSpace {
+    pub fn new(memory: Arc<MappedRange>, base: u64, end: u64) -> ExtentSpace {
         let segment = memory.segment_bytes();
         assert!(base < end, "an empty extent region");
         assert_eq!((base % segment, end % segment), (0, 0), "the region is whole segments");
@@ -150,8 +151,13 @@ impl ExtentSpace {
     ///
     /// # Panics
     /// When `bytes` is 0 or above 256 GiB.
-    pub fn allocate(&mut self, bytes: u64, owner: Owner, room: Room) -> Result<u64, NeedRoom> {
-        let offset = self.take(bytes, Kind::Block, room)?;
+    pub fn allocate(
+        &mut self,
+        bytes: u64,
+        owner: BlockOwner,
+        policy: LimitPolicy,
+    ) -> Result<u64, NeedRoom> {
+        let offset = self.take(bytes, Kind::Block, policy)?;
         self.set_owner(offset, owner);
         Ok(offset)
     }
@@ -161,8 +167,8 @@ impl ExtentSpace {
     ///
     /// # Errors
     /// As [`ExtentSpace::allocate`].
-    pub fn reserve(&mut self, bytes: u64, room: Room) -> Result<u64, NeedRoom> {
-        let offset = self.take(bytes, Kind::Reserved, room)?;
+    pub fn reserve(&mut self, bytes: u64, policy: LimitPolicy) -> Result<u64, NeedRoom> {
+        let offset = self.take(bytes, Kind::Reserved, policy)?;
         self.reserved_bytes += block_size(bytes);
         Ok(offset)
     }
@@ -171,7 +177,7 @@ impl ExtentSpace {
     ///
     /// # Panics
     /// When no block is reserved at `offset`.
-    pub fn link(&mut self, offset: u64, owner: Owner) {
+    pub fn link(&mut self, offset: u64, owner: BlockOwner) {
         let (id, tile) = self.block(offset);
         assert_eq!(tile.kind, Kind::Reserved, "the block at {offset:#x} is linked twice");
         self.tiles.turn(id, tile.bytes, Kind::Block);
@@ -179,11 +185,11 @@ impl ExtentSpace {
         self.set_owner(offset, owner);
     }
 
-    fn take(&mut self, bytes: u64, kind: Kind, room: Room) -> Result<u64, NeedRoom> {
+    fn take(&mut self, bytes: u64, kind: Kind, policy: LimitPolicy) -> Result<u64, NeedRoom> {
         let bytes = block_size(bytes);
         let hole = match self.tiles.best_fit(bytes) {
             Some(hole) => hole,
-            None => self.warm_up(bytes, room)?,
+            None => self.warm_up(bytes, policy)?,
         };
         let tile = self.tiles.turn(hole, bytes, kind);
         let offset = self.tiles.get(tile).offset;
@@ -214,7 +220,7 @@ impl ExtentSpace {
     ///
     /// # Panics
     /// When no block starts at `offset`.
-    pub fn extend(&mut self, offset: u64, bytes: u64, room: Room) -> bool {
+    pub fn extend(&mut self, offset: u64, bytes: u64, policy: LimitPolicy) -> bool {
         let ((id, tile), bytes) = (self.block(offset), block_size(bytes));
         let missing = bytes.saturating_sub(tile.bytes);
         if missing == 0 {
@@ -227,7 +233,7 @@ impl ExtentSpace {
                 return false;
             };
             let fits = warm + self.tiles.get(gap).bytes + self.hole_behind(gap) >= missing;
-            if !fits || self.touch(gap, tile.end() + missing, room).is_err() {
+            if !fits || self.touch(gap, tile.end() + missing, policy).is_err() {
                 return false;
             }
         }
@@ -280,12 +286,12 @@ impl ExtentSpace {
     }
 
     /// Returns who refers to the block at `offset`.
-    pub fn owner(&self, offset: u64) -> Owner {
-        Owner::from_word(self.memory.word(offset + block::OWNER).load(Ordering::Relaxed))
+    pub fn owner(&self, offset: u64) -> BlockOwner {
+        BlockOwner::from_word(self.memory.word(offset + block::OWNER).load(Ordering::Relaxed))
     }
 
     /// Replaces the owner of the block at `offset`.
-    pub fn set_owner(&mut self, offset: u64, owner: Owner) {
+    pub fn set_owner(&mut self, offset: u64, owner: BlockOwner) {
         self.memory.word(offset + block::OWNER).store(owner.to_word(), Ordering::Relaxed);
     }
 
@@ -335,7 +341,7 @@ impl ExtentSpace {
     /// Touches as much of a gap as a block of `bytes` needs, and returns the hole that it makes
     /// with the holes on its sides. The lowest gap that suffices is taken, so that the upper end of
     /// the region stays empty.
-    fn warm_up(&mut self, bytes: u64, room: Room) -> Result<TileId, NeedRoom> {
+    fn warm_up(&mut self, bytes: u64, policy: LimitPolicy) -> Result<TileId, NeedRoom> {
         let need = NeedRoom { bytes, region: Region::Extent };
         let before = |gap| {
             let hole = self.tiles.previous_of(gap, Kind::Hole);
@@ -349,16 +355,16 @@ impl ExtentSpace {
         let last = last.filter(|&id| self.tiles.get(id).kind == Kind::Gap).filter(fits);
         let gap = some.chain(last).min_by_key(|&gap| self.tiles.get(gap).offset).ok_or(need)?;
         let start = self.tiles.get(gap).offset - before(gap);
-        self.touch(gap, start + bytes, room).map_err(|_| need)
+        self.touch(gap, start + bytes, policy).map_err(|_| need)
     }
 
     /// Makes a hole of the pages of `gap` from its start up to `end`, which may lie behind it, and
     /// returns it.
-    fn touch(&mut self, gap: TileId, end: u64, room: Room) -> Result<TileId, NeedRoom> {
+    fn touch(&mut self, gap: TileId, end: u64, policy: LimitPolicy) -> Result<TileId, NeedRoom> {
         let tile = self.tiles.get(gap);
         let end = end.next_multiple_of(TOUCH_BYTES).min(tile.end());
         let bytes = end - tile.offset;
-        self.memory.touch(bytes, Region::Extent, room)?;
+        self.memory.touch(bytes, Region::Extent, policy)?;
         if let Err(need) = self.commit(tile.offset, end) {
             self.memory.untouch(bytes);
             return Err(need);

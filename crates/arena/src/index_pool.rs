@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use crate::atomic_copy::store_zeroes;
 use crate::layout::PAGE_BYTES;
-use crate::memory::{Memory, NeedRoom, Region, Room};
+use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom, Region};
 use crate::sequence;
-use crate::words::store_zeroes;
 
 /// The smallest chunk: 512 bytes.
 const CHUNK_LOG2_MIN: u32 = 9;
@@ -20,7 +20,7 @@ const CHUNK_LOG2_MAX: u32 = 32;
 
 /// Hands out zeroed chunks of `2^log2` bytes of the index region.
 pub(crate) struct IndexPool {
-    memory: Arc<Memory>,
+    memory: Arc<MappedRange>,
     /// Free chunks by size, last in first out.
     free: [Vec<u64>; (CHUNK_LOG2_MAX + 1) as usize],
     next: u64,
@@ -31,7 +31,7 @@ pub(crate) struct IndexPool {
 
 impl IndexPool {
     /// Starts behind the root, whose segments are committed.
-    pub fn new(memory: Arc<Memory>, root_bytes: u64, region_end: u64) -> IndexPool {
+    pub fn new(memory: Arc<MappedRange>, root_bytes: u64, region_end: u64) -> IndexPool {
         let committed_end = root_bytes.next_multiple_of(memory.segment_bytes());
         IndexPool {
             memory,
@@ -64,12 +64,12 @@ impl IndexPool {
     ///
     /// # Errors
     /// NeedRoom when the limit, the region or the system has no more.
-    pub fn allocate(&mut self, log2: u32, room: Room) -> Result<u64, NeedRoom> {
+    pub fn allocate(&mut self, log2: u32, policy: LimitPolicy) -> Result<u64, NeedRoom> {
         assert!((CHUNK_LOG2_MIN..=CHUNK_LOG2_MAX).contains(&log2), "chunk of 2^{log2} bytes");
         let offset = match self.free[log2 as usize].pop() {
             Some(offset) => self.zeroed(offset, log2),
-            None if log2 < PAGE_LOG2 => self.cut(log2, room)?,
-            None => self.extend(1 << log2, room)?,
+            None if log2 < PAGE_LOG2 => self.cut(log2, policy)?,
+            None => self.extend(1 << log2, policy)?,
         };
         self.used_bytes += 1 << log2;
         Ok(offset)
@@ -91,11 +91,11 @@ impl IndexPool {
     }
 
     /// Halves a larger chunk until one of `2^log2` bytes is left over.
-    fn cut(&mut self, log2: u32, room: Room) -> Result<u64, NeedRoom> {
+    fn cut(&mut self, log2: u32, policy: LimitPolicy) -> Result<u64, NeedRoom> {
         let from = (log2 + 1..=PAGE_LOG2).find(|&size| !self.free[size as usize].is_empty());
         let (offset, size) = match from {
             Some(size) => (self.free[size as usize].pop().expect("not empty"), size),
-            None => (self.extend(PAGE_BYTES, room)?, PAGE_LOG2),
+            None => (self.extend(PAGE_BYTES, policy)?, PAGE_LOG2),
         };
         for half in (log2..size).rev() {
             self.free[half as usize].push(offset + (1 << half));
@@ -104,12 +104,12 @@ impl IndexPool {
     }
 
     /// Takes fresh memory, which the system hands out zeroed.
-    fn extend(&mut self, bytes: u64, room: Room) -> Result<u64, NeedRoom> {
+    fn extend(&mut self, bytes: u64, policy: LimitPolicy) -> Result<u64, NeedRoom> {
         let offset = self.next;
         if offset + bytes > self.region_end {
             return Err(NeedRoom { bytes, region: Region::Index });
         }
-        self.memory.touch_index(bytes, room)?;
+        self.memory.touch_index(bytes, policy)?;
         while self.committed_end < offset + bytes {
             if let Err(need) = self.memory.commit(self.committed_end, Region::Index) {
                 self.memory.untouch(bytes);

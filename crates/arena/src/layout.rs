@@ -112,7 +112,7 @@ pub mod root {
     pub const EXTENT_BASE: u64 = 72;
     /// The size of the whole range.
     pub const SPAN_BYTES: u64 = 80;
-    /// For how many reads each touch that a reader reports stands; 0 where none is wanted.
+    /// For how many reads each access that a reader reports stands; 0 where none is wanted.
     pub const TOUCH_PERIOD: u64 = 88;
     /// The offset of the upload region; the end of the range where there is none.
     pub const UPLOAD_BASE: u64 = 96;

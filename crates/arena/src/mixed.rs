@@ -18,8 +18,9 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::arena::Arena;
 use crate::layout::{LINE_BYTES, TYPE_FREE};
-use crate::memory::{Arena, Memory, NeedRoom, Region, Room};
+use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom, Region};
 use crate::page_list;
 use crate::page_pool::{PageOwner, QUARTER_BYTES, QUARTERS};
 use crate::size_class::{ITEM_ROOM, class_bytes, class_of_entry};
@@ -50,7 +51,7 @@ const SPARE_BYTES_MIN: u64 = ITEM_ROOM + 2048;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// Whether memory may pass the limit.
-    pub room: Room,
+    pub policy: LimitPolicy,
     /// Whether a mixed page may be added.
     pub may_grow: bool,
     /// How many entries compaction may move.
@@ -90,7 +91,7 @@ struct State {
 }
 
 impl State {
-    fn load(memory: &Memory, page: u64) -> State {
+    fn load(memory: &MappedRange, page: u64) -> State {
         let word = memory.word(page).load(Ordering::Relaxed);
         debug_assert_eq!(word as u8, MIXED, "the page is mixed");
         State {
@@ -101,7 +102,7 @@ impl State {
         }
     }
 
-    fn store(self, memory: &Memory, page: u64) {
+    fn store(self, memory: &MappedRange, page: u64) {
         let word = u64::from(MIXED)
             | u64::from(self.list) << 8
             | u64::from(self.used) << 16
@@ -159,7 +160,8 @@ impl MixedPages {
             return Ok(self.place_on(memory, page, bytes));
         }
         let need = NeedRoom { bytes: bytes.max(NEED_BYTES_MIN), region: Region::Slab };
-        let grown = if terms.may_grow { self.grow(arena, owner, bytes, terms.room) } else { None };
+        let grown =
+            if terms.may_grow { self.grow(arena, owner, bytes, terms.policy) } else { None };
         match grown.or_else(|| self.page_with(memory, units, units, terms)) {
             Some(page) => Ok(self.place_on(memory, page, bytes)),
             None => Err(need),
@@ -167,7 +169,7 @@ impl MixedPages {
     }
 
     /// Puts an item of `bytes` at the end of `page`, where there is room; returns it.
-    pub fn push(&mut self, memory: &Memory, page: u64, bytes: u64) -> u64 {
+    pub fn push(&mut self, memory: &MappedRange, page: u64, bytes: u64) -> u64 {
         let units = bytes / UNIT_BYTES;
         let mut state = State::load(memory, page);
         assert!(units <= room_at_end(memory, state, page), "the end of the page has room");
@@ -182,7 +184,7 @@ impl MixedPages {
 
     /// Takes back an item of `bytes`. Where its page holds nothing any more and is none of these
     /// now, returns how many quarters of it were in use.
-    pub fn free(&mut self, memory: &Memory, page: u64, item: u64, bytes: u64) -> Option<u8> {
+    pub fn free(&mut self, memory: &MappedRange, page: u64, item: u64, bytes: u64) -> Option<u8> {
         let units = bytes / UNIT_BYTES;
         let mut state = State::load(memory, page);
         memory.word(item).store(TYPE_FREE | units << 16, Ordering::Relaxed);
@@ -204,7 +206,7 @@ impl MixedPages {
     }
 
     /// Notes that the live items of `page` now stand one behind the other from its start.
-    pub fn compacted(&mut self, memory: &Memory, page: u64) {
+    pub fn compacted(&mut self, memory: &MappedRange, page: u64) {
         self.forget_spare_of(page);
         let mut state = State::load(memory, page);
         state.used -= state.dead;
@@ -213,7 +215,7 @@ impl MixedPages {
     }
 
     /// Returns the live items of `page`, in their order.
-    pub fn live_items(memory: &Memory, page: u64) -> Vec<u64> {
+    pub fn live_items(memory: &MappedRange, page: u64) -> Vec<u64> {
         let state = State::load(memory, page);
         let mut items = Vec::with_capacity(usize::from(state.in_use));
         let mut item = page + LINE_BYTES;
@@ -233,7 +235,7 @@ impl MixedPages {
 
     /// Returns the page with the most room, if all of its items have a place on others and the room
     /// is at least `1 / share` of all.
-    pub fn page_to_empty(&self, memory: &Memory, share: u64) -> Option<u64> {
+    pub fn page_to_empty(&self, memory: &MappedRange, share: u64) -> Option<u64> {
         let free = self.free_bytes();
         if self.pages < 2
             || free < SPARE_BYTES_MIN
@@ -247,7 +249,7 @@ impl MixedPages {
     }
 
     /// Takes `page` out of the lists that new items come from, until it is empty or taken back.
-    pub fn set_aside(&mut self, memory: &Memory, page: u64) {
+    pub fn set_aside(&mut self, memory: &MappedRange, page: u64) {
         if self.open == page {
             self.open = 0;
         }
@@ -256,21 +258,21 @@ impl MixedPages {
     }
 
     /// Puts a page that was set aside and not emptied back.
-    pub fn take_back(&mut self, memory: &Memory, page: u64) {
+    pub fn take_back(&mut self, memory: &MappedRange, page: u64) {
         let state = State::load(memory, page);
         self.relist(memory, page, state, right_list(memory, state, page));
     }
 
     /// Returns all pages, which are none of these any more, and how many quarters of each were in
     /// use.
-    pub fn take_all(&mut self, memory: &Memory) -> Vec<(u64, u8)> {
+    pub fn take_all(&mut self, memory: &MappedRange) -> Vec<(u64, u8)> {
         let pages = self.pages(memory).map(|page| (page, quarters_of(memory, page))).collect();
         *self = MixedPages::new();
         pages
     }
 
     /// Returns the pages.
-    pub fn pages(&self, memory: &Memory) -> impl Iterator<Item = u64> {
+    pub fn pages(&self, memory: &MappedRange) -> impl Iterator<Item = u64> {
         self.heads.iter().flat_map(move |&head| page_list::pages(memory, head))
     }
 
@@ -280,7 +282,7 @@ impl MixedPages {
     }
 
     /// Puts an item of `bytes` on `page`, or says that it has to be compacted first.
-    fn place_on(&mut self, memory: &Memory, page: u64, bytes: u64) -> Place {
+    fn place_on(&mut self, memory: &MappedRange, page: u64, bytes: u64) -> Place {
         let fits = room_at_end(memory, State::load(memory, page), page) >= bytes / UNIT_BYTES;
         match fits {
             true => Place::At(self.push(memory, page, bytes)),
@@ -290,7 +292,7 @@ impl MixedPages {
 
     /// Returns a page with room for `room` units, one of those with the most, which has them at
     /// its end for an item of `units`, or may be compacted.
-    fn page_with(&self, memory: &Memory, room: u64, units: u64, terms: Terms) -> Option<u64> {
+    fn page_with(&self, memory: &MappedRange, room: u64, units: u64, terms: Terms) -> Option<u64> {
         let lowest = (room / ROOM_STEP_UNITS) as usize;
         let serves = |page: &u64| {
             let state = State::load(memory, *page);
@@ -305,13 +307,19 @@ impl MixedPages {
 
     /// Returns a page whose end has room for an item of `bytes`: the partial one with one more
     /// quarter, or a new one. `None` when no memory is to be had.
-    fn grow(&mut self, arena: &Arena, owner: PageOwner, bytes: u64, room: Room) -> Option<u64> {
-        if self.partial != 0 && self.extend(arena, room) {
+    fn grow(
+        &mut self,
+        arena: &Arena,
+        owner: PageOwner,
+        bytes: u64,
+        policy: LimitPolicy,
+    ) -> Option<u64> {
+        if self.partial != 0 && self.extend(arena, policy) {
             return Some(self.open);
         }
         let memory = &*arena.memory;
         let needed = (LINE_BYTES + bytes).div_ceil(QUARTER_BYTES) as u8;
-        let page = arena.pages().allocate(needed, room).ok()?;
+        let page = arena.pages().allocate(needed, policy).ok()?;
         owner.store(memory, page);
         set_quarters(memory, page, needed);
         self.pages += 1;
@@ -326,11 +334,11 @@ impl MixedPages {
     }
 
     /// Opens the partial page with one more quarter, which any item fits; returns whether it could.
-    fn extend(&mut self, arena: &Arena, room: Room) -> bool {
+    fn extend(&mut self, arena: &Arena, policy: LimitPolicy) -> bool {
         let (memory, page) = (&*arena.memory, self.partial);
         let (state, quarters) = (State::load(memory, page), quarters_of(memory, page));
         let is_aside = usize::from(state.list) == LIST_ASIDE;
-        if is_aside || arena.pages().extend(page, quarters, room).is_err() {
+        if is_aside || arena.pages().extend(page, quarters, policy).is_err() {
             return false;
         }
         let quarters = quarters + 1;
@@ -345,7 +353,7 @@ impl MixedPages {
     }
 
     /// Returns the dead item that went last, if it has `units`: in use again.
-    fn take_spare(&mut self, memory: &Memory, units: u64) -> Option<u64> {
+    fn take_spare(&mut self, memory: &MappedRange, units: u64) -> Option<u64> {
         let item = self.spare;
         if item == 0 || dead_units(memory.word(item).load(Ordering::Relaxed)) != units {
             return None;
@@ -366,7 +374,7 @@ impl MixedPages {
         }
     }
 
-    fn remove(&mut self, memory: &Memory, page: u64, state: State) {
+    fn remove(&mut self, memory: &MappedRange, page: u64, state: State) {
         self.forget_spare_of(page);
         page_list::unlink(memory, &mut self.heads[usize::from(state.list)], page);
         self.pages -= 1;
@@ -380,7 +388,7 @@ impl MixedPages {
     }
 
     /// Stores `state` and moves the page to the list it belongs in, unless it is set aside.
-    fn store(&mut self, memory: &Memory, page: u64, state: State) {
+    fn store(&mut self, memory: &MappedRange, page: u64, state: State) {
         let list = right_list(memory, state, page);
         if list != usize::from(state.list) && usize::from(state.list) != LIST_ASIDE {
             return self.relist(memory, page, state, list);
@@ -389,7 +397,7 @@ impl MixedPages {
     }
 
     /// Stores `state` and moves the page to `list`.
-    fn relist(&mut self, memory: &Memory, page: u64, mut state: State, list: usize) {
+    fn relist(&mut self, memory: &MappedRange, page: u64, mut state: State, list: usize) {
         page_list::unlink(memory, &mut self.heads[usize::from(state.list)], page);
         state.list = list as u8;
         page_list::link(memory, &mut self.heads[list], page);
@@ -405,27 +413,27 @@ fn dead_units(word: u64) -> u64 {
 const QUARTERS_AT: u64 = 16;
 const QUARTERS_SHIFT: u32 = 32;
 
-fn quarters_of(memory: &Memory, page: u64) -> u8 {
+fn quarters_of(memory: &MappedRange, page: u64) -> u8 {
     (memory.word(page + QUARTERS_AT).load(Ordering::Relaxed) >> QUARTERS_SHIFT) as u8
 }
 
-fn set_quarters(memory: &Memory, page: u64, quarters: u8) {
+fn set_quarters(memory: &MappedRange, page: u64, quarters: u8) {
     let word = memory.word(page + QUARTERS_AT);
     let owner = word.load(Ordering::Relaxed) & !(0xFF << QUARTERS_SHIFT);
     word.store(owner | u64::from(quarters) << QUARTERS_SHIFT, Ordering::Relaxed);
 }
 
 /// Returns the units behind the last item.
-fn room_at_end(memory: &Memory, state: State, page: u64) -> u64 {
+fn room_at_end(memory: &MappedRange, state: State, page: u64) -> u64 {
     let bytes = u64::from(quarters_of(memory, page)) * QUARTER_BYTES - LINE_BYTES;
     bytes / UNIT_BYTES - u64::from(state.used)
 }
 
 /// Returns the units that no live item has.
-fn room_of(memory: &Memory, state: State, page: u64) -> u64 {
+fn room_of(memory: &MappedRange, state: State, page: u64) -> u64 {
     room_at_end(memory, state, page) + u64::from(state.dead)
 }
 
-fn right_list(memory: &Memory, state: State, page: u64) -> usize {
+fn right_list(memory: &MappedRange, state: State, page: u64) -> usize {
     (room_of(memory, state, page) / ROOM_STEP_UNITS) as usize
 }

@@ -6,13 +6,13 @@
 use std::sync::atomic::Ordering;
 
 use crate::layout::PAGE_BYTES;
-use crate::memory::Memory;
+use crate::mapped_range::MappedRange;
 
 /// How many pages of a list a search looks at.
 const LOOKED_AT_MAX: usize = 8;
 
 /// Puts `page` before the first page of the list of `head`.
-pub(crate) fn link(memory: &Memory, head: &mut u32, page: u64) {
+pub(crate) fn link(memory: &MappedRange, head: &mut u32, page: u64) {
     let next = *head;
     *head = page_number(page);
     memory.word(page + 8).store(u64::from(next) << 32, Ordering::Relaxed);
@@ -24,7 +24,7 @@ pub(crate) fn link(memory: &Memory, head: &mut u32, page: u64) {
 }
 
 /// Takes `page` out of the list of `head`.
-pub(crate) fn unlink(memory: &Memory, head: &mut u32, page: u64) {
+pub(crate) fn unlink(memory: &MappedRange, head: &mut u32, page: u64) {
     let links = memory.word(page + 8).load(Ordering::Relaxed);
     let (previous, next) = (links as u32, (links >> 32) as u32);
     if previous == 0 {
@@ -49,7 +49,7 @@ pub(crate) fn first(head: u32) -> Option<u64> {
 
 /// Returns the pages of a list in their order. The next one is read before a page is returned, so
 /// that the caller may free it.
-pub(crate) fn pages(memory: &Memory, head: u32) -> impl Iterator<Item = u64> {
+pub(crate) fn pages(memory: &MappedRange, head: u32) -> impl Iterator<Item = u64> {
     let mut next = head;
     std::iter::from_fn(move || {
         let page = first(next)?;
@@ -59,7 +59,7 @@ pub(crate) fn pages(memory: &Memory, head: u32) -> impl Iterator<Item = u64> {
 }
 
 /// Returns the first pages of a list: as many as a search looks at.
-pub(crate) fn first_pages(memory: &Memory, head: u32) -> impl Iterator<Item = u64> {
+pub(crate) fn first_pages(memory: &MappedRange, head: u32) -> impl Iterator<Item = u64> {
     pages(memory, head).take(LOOKED_AT_MAX)
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::layout::PAGE_BYTES;
-use crate::memory::{Memory, NeedRoom, Region, Room};
+use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom, Region};
 
 /// What a page is touched by: a fourth of it, one page of the system.
 pub(crate) const QUARTER_BYTES: u64 = PAGE_BYTES / QUARTERS as u64;
@@ -33,21 +33,21 @@ impl PageOwner {
     const PRESENT: u64 = 1;
 
     /// Returns the owner of `page`, as it was at some moment since the page was last handed out.
-    pub(crate) fn of(memory: &Memory, page: u64) -> Option<PageOwner> {
+    pub(crate) fn of(memory: &MappedRange, page: u64) -> Option<PageOwner> {
         let word = memory.word(page + PageOwner::WORD_AT).load(Ordering::Relaxed);
         let owner = PageOwner { shard: (word >> 16) as u16, table: (word >> 8) as u8 };
         (word & PageOwner::PRESENT != 0).then_some(owner)
     }
 
     /// Writes the owner of a page just handed out.
-    pub(crate) fn store(self, memory: &Memory, page: u64) {
+    pub(crate) fn store(self, memory: &MappedRange, page: u64) {
         let word = u64::from(self.shard) << 16 | u64::from(self.table) << 8 | PageOwner::PRESENT;
         memory.word(page + PageOwner::WORD_AT).store(word, Ordering::Relaxed);
     }
 
     /// Takes the owner off a page before the page returns to the pool. The next owner takes the
     /// pool's lock too, so that no thread sees the page as still owned.
-    pub(crate) fn clear(memory: &Memory, page: u64) {
+    pub(crate) fn clear(memory: &MappedRange, page: u64) {
         memory.word(page + PageOwner::WORD_AT).store(0, Ordering::Relaxed);
     }
 }
@@ -62,7 +62,7 @@ pub struct DrainStep {
 
 /// Hands out pages.
 pub(crate) struct PagePool {
-    memory: Arc<Memory>,
+    memory: Arc<MappedRange>,
     base: u64,
     region_end: u64,
     /// The segments from `base` on that were ever committed.
@@ -101,7 +101,7 @@ struct Drain {
 
 impl PagePool {
     /// Returns an empty pool over `base..region_end`.
-    pub fn new(memory: Arc<Memory>, base: u64, region_end: u64) -> PagePool {
+    pub fn new(memory: Arc<MappedRange>, base: u64, region_end: u64) -> PagePool {
         PagePool {
             memory,
             base,
@@ -131,11 +131,11 @@ impl PagePool {
     ///
     /// # Errors
     /// NeedRoom when the limit, the region or the system has no more.
-    pub fn allocate(&mut self, quarters: u8, room: Room) -> Result<u64, NeedRoom> {
+    pub fn allocate(&mut self, quarters: u8, policy: LimitPolicy) -> Result<u64, NeedRoom> {
         debug_assert!((1..=QUARTERS).contains(&quarters), "{quarters} quarters of a page");
-        let (segment, index) = match self.touched_page(quarters, room) {
+        let (segment, index) = match self.touched_page(quarters, policy) {
             Some(found) => found,
-            None => self.fresh_page(quarters, room)?,
+            None => self.fresh_page(quarters, policy)?,
         };
         if self.segments[segment].used_pages == 0 {
             self.empty_segments -= 1;
@@ -149,10 +149,10 @@ impl PagePool {
     ///
     /// # Errors
     /// NeedRoom when it was never touched and the limit has no more.
-    pub fn extend(&mut self, page: u64, quarters: u8, room: Room) -> Result<(), NeedRoom> {
+    pub fn extend(&mut self, page: u64, quarters: u8, policy: LimitPolicy) -> Result<(), NeedRoom> {
         let (segment, index) = self.place_of(page);
         if self.segments[segment].quarters_of(index) == quarters {
-            self.memory.touch(QUARTER_BYTES, Region::Slab, room)?;
+            self.memory.touch(QUARTER_BYTES, Region::Slab, policy)?;
             self.segments[segment].touch(index, 1);
             self.segments[segment].taken_quarters += 1;
         }
@@ -264,14 +264,14 @@ impl PagePool {
 
     /// Returns the lowest free page that was touched, with at least `quarters` of it touched. What
     /// it lacks is touched where there is room; where there is none, a later page may have all.
-    fn touched_page(&mut self, quarters: u8, room: Room) -> Option<(usize, u32)> {
+    fn touched_page(&mut self, quarters: u8, policy: LimitPolicy) -> Option<(usize, u32)> {
         let (segment, page) = self.lowest_free_page()?;
         let lacking = quarters.saturating_sub(self.segments[segment].quarters_of(page));
         if lacking == 0 {
             return Some((segment, page));
         }
         let bytes = u64::from(lacking) * QUARTER_BYTES;
-        if self.memory.touch(bytes, Region::Slab, room).is_ok() {
+        if self.memory.touch(bytes, Region::Slab, policy).is_ok() {
             self.segments[segment].touch(page, lacking);
             return Some((segment, page));
         }
@@ -302,9 +302,9 @@ impl PagePool {
     }
 
     /// Returns a page that was never touched, of the lowest segment that has one.
-    fn fresh_page(&mut self, quarters: u8, room: Room) -> Result<(usize, u32), NeedRoom> {
+    fn fresh_page(&mut self, quarters: u8, policy: LimitPolicy) -> Result<(usize, u32), NeedRoom> {
         let bytes = u64::from(quarters) * QUARTER_BYTES;
-        self.memory.touch(bytes, Region::Slab, room)?;
+        self.memory.touch(bytes, Region::Slab, policy)?;
         let pages = (self.memory.segment_bytes() / PAGE_BYTES) as u32;
         let has_fresh = |it: &Segment| it.is_committed && it.touched_pages < pages;
         let lowest = (0..self.segments.len())
@@ -416,8 +416,8 @@ mod tests {
     use base::prng::Prng;
 
     use super::*;
-    use crate::memory::{Arena, ArenaConfig};
-    use crate::source::HeapSource;
+    use crate::arena::{Arena, ArenaConfig};
+    use crate::segment_source::HeapSource;
 
     #[test]
     fn touched_quarters_agree_with_a_model() {
@@ -432,11 +432,11 @@ mod tests {
         let mut used: Vec<(u64, u8)> = Vec::new();
         let (mut refused, mut partial) = (0, 0);
         for _ in 0..20_000 {
-            let room = if random.one_in(8) { Room::Warm } else { Room::Limited };
+            let policy = if random.one_in(8) { LimitPolicy::Warm } else { LimitPolicy::Limited };
             match random.below(8) {
                 0..=2 => {
                     let wanted = 1 + random.below(4) as u8;
-                    match arena.pages().allocate(wanted, room) {
+                    match arena.pages().allocate(wanted, policy) {
                         Ok(page) => {
                             assert!(used.iter().all(|&(offset, _)| offset != page));
                             partial += u64::from(wanted < QUARTERS);
@@ -449,9 +449,12 @@ mod tests {
                     let index = random.below(used.len() as u64) as usize;
                     let (page, quarters) = used[index];
                     let touched = arena.usage().touched_bytes;
-                    if quarters < QUARTERS && arena.pages().extend(page, quarters, room).is_ok() {
+                    if quarters < QUARTERS && arena.pages().extend(page, quarters, policy).is_ok() {
                         let is_warm = arena.usage().touched_bytes == touched;
-                        assert!(room != Room::Warm || is_warm, "warm memory is touched already");
+                        assert!(
+                            policy != LimitPolicy::Warm || is_warm,
+                            "warm memory is touched already"
+                        );
                         used[index].1 += 1;
                     }
                 }

@@ -5,9 +5,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::access_reports::AccessReport;
 use crate::pins::{self, PIN_SLOTS, PinMemory};
-use crate::rules::{Rule, holds};
-use crate::touches::Touch;
+use crate::protocol_rules::{Rule, holds};
 
 const GROUPS: usize = PIN_SLOTS.div_ceil(64);
 
@@ -81,8 +81,8 @@ impl PinSlots {
     }
 
     /// Tells the server of a use.
-    pub fn report(&self, touch: Touch) {
-        pins::report(self.memory.words(), touch);
+    pub fn report(&self, access: AccessReport) {
+        pins::report(self.memory.words(), access);
     }
 
     /// The lowest free slot: the writer's walk over the table stays short.

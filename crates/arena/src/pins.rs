@@ -22,33 +22,34 @@
 //! Pin table, 12,288 bytes:
 //! ```text
 //! word 0       limit: every slot in use lies below it; a hint that saves the writer a walk
-//! word 1       how many touches were ever reported
+//! word 1       how many access reports were ever made
 //! words 8..    504 slots: the pinned block's offset, 0 where free
-//! words 512..  1,024 touches, a ring: `touches.rs`
+//! words 512..  1,024 access reports, a ring: `access_reports.rs`
 //! ```
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::facade::AtomicWord;
-use crate::touches::{self, TOUCH_WORDS, Touch};
+use crate::access_reports::{self, AccessReport, REPORT_WORDS};
+use crate::atomic_word::AtomicWord;
 
 /// The size of a pin table in bytes.
-pub const PIN_TABLE_BYTES: u64 = (TOUCHES_AT + TOUCH_WORDS) as u64 * 8;
+pub const PIN_TABLE_BYTES: u64 = (REPORTS_AT + REPORT_WORDS) as u64 * 8;
 /// The slots of a pin table: the most blocks that one session can hold at a time.
-pub const PIN_SLOTS: usize = TOUCHES_AT - SLOTS_AT;
+pub const PIN_SLOTS: usize = REPORTS_AT - SLOTS_AT;
 
 const LIMIT_AT: usize = 0;
 /// In the line of the limit, which is as seldom written.
-const TOUCH_CURSOR_AT: usize = 1;
+const REPORT_CURSOR_AT: usize = 1;
 const SLOTS_AT: usize = 8;
-const TOUCHES_AT: usize = 512;
+const REPORTS_AT: usize = 512;
 
 const _: () = assert!(PIN_TABLE_BYTES == 12_288, "whole pages, as the drawing says");
 
-/// What a look for one block reads at most, in slots: as much as four full tables.
-const LOOK_SLOTS_MAX: usize = 4 * (PIN_SLOTS + TABLE_SLOTS);
-/// What a table counts for in a look besides its slots: its first line is read for the limit.
+/// What the search for the pins of one block reads at most, in slots: as much as four full tables.
+const STATE_SLOTS_MAX: usize = 4 * (PIN_SLOTS + TABLE_SLOTS);
+/// What a table counts for in such a search besides its slots: its first line is read for the
+/// limit.
 const TABLE_SLOTS: usize = 8;
 
 /// Publishes a pin on the block at `offset` in `slot` of the table `words`. It holds from the
@@ -91,14 +92,14 @@ pub fn for_each_pinned<W: AtomicWord>(words: &[W], mut visit: impl FnMut(u64)) {
 /// Returns the slots of the table `words` below its limit.
 #[inline]
 fn slots_in_use<W: AtomicWord>(words: &[W]) -> &[W] {
-    let slots = &words[SLOTS_AT..words.len().min(TOUCHES_AT)];
+    let slots = &words[SLOTS_AT..words.len().min(REPORTS_AT)];
     let limit = usize::try_from(words[LIMIT_AT].load(Ordering::Relaxed)).unwrap_or(usize::MAX);
     &slots[..limit.min(slots.len())]
 }
 
-/// Adds `touch` to the ring of the table `words`.
-pub fn report(words: &[AtomicU64], touch: Touch) {
-    touches::report(&words[TOUCH_CURSOR_AT], &words[TOUCHES_AT..], touch);
+/// Adds `access` to the ring of the table `words`.
+pub fn report(words: &[AtomicU64], access: AccessReport) {
+    access_reports::add(&words[REPORT_CURSOR_AT], &words[REPORTS_AT..], access);
 }
 
 /// Calls `mark` with the index of each offset in `offsets` (ascending) that is pinned in one of
@@ -123,7 +124,7 @@ pub fn mark_pinned<'t, W: AtomicWord + 't>(
     }
 }
 
-/// Orders what the writer did to the blocks in question before its look at the pins.
+/// Orders what the writer did to the blocks in question before its scan of the pins.
 #[inline(always)]
 pub fn before_scan<W: AtomicWord>() {
     // SYNC POINT: pinned or seen to change. Pairs with the fence in `publish`.
@@ -163,14 +164,14 @@ unsafe impl PinMemory for HeapPins {
     }
 }
 
-/// What [`PinTables::look`] found.
+/// Whether a session holds a block, as [`PinTables::state_of`] found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum PinState {
     /// No session holds the block.
     Free,
     /// A session holds it.
     Pinned,
-    /// The tables have too much in use to look at for one block.
+    /// The tables have too much in use to search for one block.
     Unknown,
 }
 
@@ -186,25 +187,25 @@ pub struct PinTables {
 struct Table {
     session: u64,
     memory: Arc<dyn PinMemory>,
-    /// How many touches were reported when the server looked last, as the session said.
-    touches_seen: AtomicU64,
+    /// How many access reports there were when the server read them last, as the session said.
+    reports_seen: AtomicU64,
     /// Whether what it reads shall not count as used.
     no_touch: Arc<AtomicBool>,
 }
 
 impl Table {
-    /// Appends to `touches` what the session has reported since the last call.
-    fn take_touches(&self, touches: &mut Vec<Touch>) {
+    /// Appends to `reports` what the session has reported since the last call.
+    fn take_access_reports(&self, reports: &mut Vec<AccessReport>) {
         let words = self.memory.words();
-        let mut seen = self.touches_seen.load(Ordering::Relaxed);
-        let (cursor, ring) = (&words[TOUCH_CURSOR_AT], &words[TOUCHES_AT..]);
+        let mut seen = self.reports_seen.load(Ordering::Relaxed);
+        let (cursor, ring) = (&words[REPORT_CURSOR_AT], &words[REPORTS_AT..]);
         let leaves_none = self.no_touch.load(Ordering::Relaxed);
-        touches::take(cursor, ring, &mut seen, |touch| {
+        access_reports::take(cursor, ring, &mut seen, |access| {
             if !leaves_none {
-                touches.push(touch);
+                reports.push(access);
             }
         });
-        self.touches_seen.store(seen, Ordering::Relaxed);
+        self.reports_seen.store(seen, Ordering::Relaxed);
     }
 }
 
@@ -222,26 +223,26 @@ impl PinTables {
     /// As [`PinTables::add`]; while `no_touch` is set, what the session reports is thrown
     /// away.
     pub fn add_session(&self, session: u64, memory: Arc<dyn PinMemory>, no_touch: Arc<AtomicBool>) {
-        let touches_seen = AtomicU64::new(0);
-        self.write().push(Table { session, memory, touches_seen, no_touch });
+        let reports_seen = AtomicU64::new(0);
+        self.write().push(Table { session, memory, reports_seen, no_touch });
     }
 
     /// Takes the table of a session that has ended out; its pins hold no more. Returns what the
     /// session has reported since it was asked last.
-    pub fn remove(&self, table: &Arc<dyn PinMemory>) -> Vec<Touch> {
+    pub fn remove(&self, table: &Arc<dyn PinMemory>) -> Vec<AccessReport> {
         let mut tables = self.write();
         let index = tables.iter().position(|other| Arc::ptr_eq(&other.memory, table));
         let removed = index.map(|index| tables.remove(index));
         drop(tables);
         // It is nobody else's by now, so that none comes twice.
-        let mut touches = Vec::new();
-        removed.iter().for_each(|table| table.take_touches(&mut touches));
-        touches
+        let mut reports = Vec::new();
+        removed.iter().for_each(|table| table.take_access_reports(&mut reports));
+        reports
     }
 
     /// Returns whether a session holds the block at `offset`, which the caller has made
     /// unreachable or marked as changing. Costs a walk over all tables, whatever their clients have
-    /// written there: where the answer can wait, [`PinTables::look`] and
+    /// written there: where the answer can wait, [`PinTables::state_of`] and
     /// [`PinTables::mark_pinned`] do.
     pub fn is_pinned(&self, offset: u64) -> bool {
         before_scan::<AtomicU64>();
@@ -252,27 +253,27 @@ impl PinTables {
     /// As [`PinTables::is_pinned`], unless that takes more than a bounded number of slots: then
     /// none is looked at. Sessions are many and hostile ones fill their tables, and whoever asks
     /// holds a shard.
-    pub fn look(&self, offset: u64) -> Look {
+    pub fn state_of(&self, offset: u64) -> PinState {
         before_scan::<AtomicU64>();
         let tables = self.read();
         if is_crowd(&tables) {
-            return Look::Unknown;
+            return PinState::Unknown;
         }
-        let mut left = LOOK_SLOTS_MAX;
+        let mut left = STATE_SLOTS_MAX;
         for table in &*tables {
             let slots = slots_in_use(table.memory.words());
             // Counted again: a client may have raised its limit since.
             if !take_slots(&mut left, slots) {
-                return Look::Unknown;
+                return PinState::Unknown;
             }
             if hold(slots, offset) {
-                return Look::Pinned;
+                return PinState::Pinned;
             }
         }
-        Look::Free
+        PinState::Free
     }
 
-    /// Returns whether the tables have more in use than [`PinTables::look`] looks at.
+    /// Returns whether the tables have more in use than [`PinTables::state_of`] looks at.
     pub fn are_crowded(&self) -> bool {
         is_crowd(&self.read())
     }
@@ -298,22 +299,22 @@ impl PinTables {
         }
     }
 
-    /// Appends to `touches` what the sessions have reported since the last call, as long as those
-    /// of one more session are no more than `touches_max`; begins with session `first` and returns
+    /// Appends to `reports` what the sessions have reported since the last call, as long as those
+    /// of one more session are no more than `reports_max`; begins with session `first` and returns
     /// the one to begin with next. One caller at a time, or some come twice.
-    pub fn take_touches(
+    pub fn take_access_reports(
         &self,
         first: usize,
-        touches_max: usize,
-        touches: &mut Vec<Touch>,
+        reports_max: usize,
+        reports: &mut Vec<AccessReport>,
     ) -> usize {
         let tables = self.read();
         for number in 0..tables.len() {
             let index = first.wrapping_add(number) % tables.len();
-            if touches.len() + TOUCH_WORDS > touches_max {
+            if reports.len() + REPORT_WORDS > reports_max {
                 return index;
             }
-            tables[index].take_touches(touches);
+            tables[index].take_access_reports(reports);
         }
         first
     }
@@ -327,14 +328,14 @@ impl PinTables {
     }
 }
 
-/// Returns whether `tables` have more in use than one look may read.
+/// Returns whether `tables` have more in use than one search may read.
 fn is_crowd(tables: &[Table]) -> bool {
-    let mut left = LOOK_SLOTS_MAX;
+    let mut left = STATE_SLOTS_MAX;
     // Ends with the table that is one too many: the rest cost nothing.
     !tables.iter().all(|table| take_slots(&mut left, slots_in_use(table.memory.words())))
 }
 
-/// Takes a table whose `slots` are read off what is `left` of a look; returns whether it fits.
+/// Takes a table whose `slots` are read off what is `left` of a search; returns whether it fits.
 fn take_slots(left: &mut usize, slots: &[AtomicU64]) -> bool {
     let rest = left.checked_sub(slots.len() + TABLE_SLOTS);
     *left = rest.unwrap_or(0);
@@ -430,14 +431,17 @@ mod tests {
         }
         let looked_at =
             || -> u64 { hostile.iter().map(|it| it.1.swap(0, Ordering::Relaxed)).sum() };
-        // Empty tables are read for their limits, as many as a look is worth.
-        assert_eq!(tables.look(64), Look::Unknown);
-        assert!(looked_at() <= (LOOK_SLOTS_MAX / TABLE_SLOTS + 1) as u64);
+        // Empty tables are read for their limits, as many as a search is worth.
+        assert_eq!(tables.state_of(64), PinState::Unknown);
+        assert!(looked_at() <= (STATE_SLOTS_MAX / TABLE_SLOTS + 1) as u64);
         for table in &hostile {
             publish(table.0.words(), PIN_SLOTS - 1, 640);
         }
         looked_at();
-        assert_eq!((tables.look(64), tables.look(640)), (Look::Unknown, Look::Unknown));
+        assert_eq!(
+            (tables.state_of(64), tables.state_of(640)),
+            (PinState::Unknown, PinState::Unknown)
+        );
         assert!(tables.are_crowded() && looked_at() <= 3 * 5);
         assert!(tables.is_pinned(640) && !tables.is_pinned(64));
     }
@@ -447,9 +451,9 @@ mod tests {
         let (tables, table) = with_table();
         assert!(!tables.are_crowded());
         publish(table.words(), PIN_SLOTS - 1, 640);
-        assert_eq!((tables.look(640), tables.look(64)), (Look::Pinned, Look::Free));
+        assert_eq!((tables.state_of(640), tables.state_of(64)), (PinState::Pinned, PinState::Free));
         release(table.words(), PIN_SLOTS - 1);
-        assert_eq!(tables.look(640), Look::Free);
+        assert_eq!(tables.state_of(640), PinState::Free);
     }
 
     #[test]
@@ -488,32 +492,32 @@ mod tests {
         let second: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
         tables.add(2, second.clone());
         let key = base::KeyHasher::new([1; 4], 64).key(b"key");
-        let touch = Touch::new(base::DatabaseIndex(1), &key);
-        report(first.words(), touch);
-        (0..2).for_each(|_| report(second.words(), touch));
-        let mut touches = Vec::new();
-        assert_eq!(tables.take_touches(1, TOUCH_WORDS, &mut touches), 0);
-        assert_eq!(touches, [touch, touch]);
-        assert_eq!(tables.take_touches(0, 3 * TOUCH_WORDS, &mut touches), 0);
-        assert_eq!(touches, [touch, touch, touch]);
-        assert!(!tables.is_pinned(64), "a touch is no pin");
+        let access = AccessReport::new(base::DatabaseIndex(1), &key);
+        report(first.words(), access);
+        (0..2).for_each(|_| report(second.words(), access));
+        let mut reports = Vec::new();
+        assert_eq!(tables.take_access_reports(1, REPORT_WORDS, &mut reports), 0);
+        assert_eq!(reports, [access, access]);
+        assert_eq!(tables.take_access_reports(0, 3 * REPORT_WORDS, &mut reports), 0);
+        assert_eq!(reports, [access, access, access]);
+        assert!(!tables.is_pinned(64), "an access report is no pin");
     }
 
     #[test]
-    fn session_that_ends_hands_over_its_own_touches_alone() {
+    fn session_that_ends_hands_over_its_own_access_reports_alone() {
         let (tables, first) = with_table();
         let second: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
         tables.add(2, second.clone());
         let hasher = base::KeyHasher::new([1; 4], 64);
-        let touch = |name: &[u8]| Touch::new(base::DatabaseIndex(1), &hasher.key(name));
-        report(first.words(), touch(b"seen"));
-        let mut touches = Vec::new();
-        tables.take_touches(0, usize::MAX, &mut touches);
-        report(first.words(), touch(b"last"));
-        report(second.words(), touch(b"other"));
-        assert_eq!(tables.remove(&first), [touch(b"last")]);
+        let access = |name: &[u8]| AccessReport::new(base::DatabaseIndex(1), &hasher.key(name));
+        report(first.words(), access(b"seen"));
+        let mut reports = Vec::new();
+        tables.take_access_reports(0, usize::MAX, &mut reports);
+        report(first.words(), access(b"last"));
+        report(second.words(), access(b"other"));
+        assert_eq!(tables.remove(&first), [access(b"last")]);
         assert_eq!(tables.remove(&first), []);
-        assert_eq!(tables.remove(&second), [touch(b"other")]);
+        assert_eq!(tables.remove(&second), [access(b"other")]);
     }
 
     #[test]
@@ -521,16 +525,18 @@ mod tests {
         let (tables, table, silent) = (PinTables::new(), HeapPins::new(), Arc::default());
         let table: Arc<dyn PinMemory> = Arc::new(table);
         tables.add_session(1, table.clone(), Arc::clone(&silent));
-        let touch =
-            Touch::new(base::DatabaseIndex(1), &base::KeyHasher::new([1; 4], 64).key(b"key"));
+        let access = AccessReport::new(
+            base::DatabaseIndex(1),
+            &base::KeyHasher::new([1; 4], 64).key(b"key"),
+        );
         for (is_silent, expected) in [(false, 1), (true, 0), (false, 1), (true, 0)] {
             silent.store(is_silent, Ordering::Relaxed);
-            report(table.words(), touch);
-            let mut touches = Vec::new();
-            tables.take_touches(0, usize::MAX, &mut touches);
-            assert_eq!(touches.len(), expected);
+            report(table.words(), access);
+            let mut reports = Vec::new();
+            tables.take_access_reports(0, usize::MAX, &mut reports);
+            assert_eq!(reports.len(), expected);
         }
-        report(table.words(), touch);
+        report(table.words(), access);
         assert_eq!(tables.remove(&table), []);
     }
 }

@@ -30,8 +30,8 @@ use crate::layout::{self, root, table_header_offset};
 use crate::pin_slots::{Pin, PinSlots};
 use crate::pins::PinMemory;
 
-use crate::rules::{Rule, linger};
-use crate::touches::{self, Touch};
+use crate::access_reports::{self, AccessReport};
+use crate::protocol_rules::{Rule, linger};
 
 use walk::{Chained, Found, Mapping, Stop, Walk};
 
@@ -147,12 +147,10 @@ pub struct Reader<V> {
     slots: Option<PinSlots>,
 }
 
-/// Whether a read is a use of the entry, as eviction counts them.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
-    Yes,
-    No,
-}
+/// A read that is an access of its key: the server may be told of it.
+const COUNTED: bool = true;
+/// A read that is none.
+const UNCOUNTED: bool = false;
 
 /// A value that is held: copied into the caller's buffer, or pinned where it lies.
 enum Held<S: Deref<Target = PinSlots>> {
@@ -303,7 +301,7 @@ impl<V: SegmentView> Reader<V> {
         key: &[u8],
         now: impl Fn() -> UnixMs,
     ) -> Outcome<()> {
-        self.attempt(database, key, now, Use::No, |_, _| Ok(()))
+        self.attempt(database, key, now, UNCOUNTED, |_, _| Ok(()))
     }
 
     /// Returns the length of the value of `key` in bytes.
@@ -313,7 +311,7 @@ impl<V: SegmentView> Reader<V> {
         key: &[u8],
         now: impl Fn() -> UnixMs,
     ) -> Outcome<u64> {
-        self.attempt(database, key, now, Use::Yes, |walk, found| {
+        self.attempt(database, key, now, COUNTED, |walk, found| {
             walk.need_string(found)?;
             Ok(found.value_length)
         })
@@ -326,7 +324,7 @@ impl<V: SegmentView> Reader<V> {
         key: &[u8],
         now: impl Fn() -> UnixMs,
     ) -> Outcome<Option<UnixMs>> {
-        self.attempt(database, key, now, Use::No, |_, found| Ok(found.expiry))
+        self.attempt(database, key, now, UNCOUNTED, |_, found| Ok(found.expiry))
     }
 
     #[inline]
@@ -373,7 +371,7 @@ impl<V: SegmentView> Reader<V> {
         buffer: &mut Vec<u8>,
         pin: impl Fn(u64, u64) -> Option<Pin<S>>,
     ) -> Outcome<Held<S>> {
-        self.attempt(database, key, now, Use::Yes, |walk, found| {
+        self.attempt(database, key, now, COUNTED, |walk, found| {
             walk.need_string(found)?;
             let part = part(found.value_length);
             let (offset, length) = (found.value_at + part.start, part.end - part.start);
@@ -401,7 +399,7 @@ impl<V: SegmentView> Reader<V> {
         database: DatabaseIndex,
         key: &[u8],
         now: impl Fn() -> UnixMs,
-        usage: Use,
+        counts_access: bool,
         mut act: impl FnMut(&Walk, &Found) -> Result<T, Stop>,
     ) -> Outcome<T> {
         if u64::from(database.0) >= self.database_count {
@@ -413,7 +411,7 @@ impl<V: SegmentView> Reader<V> {
         for _ in 0..ATTEMPTS_MAX {
             match self.read_once(header, &key, &now, &mut act) {
                 Ok(value) => {
-                    if usage == Use::Yes && touches::is_chosen() {
+                    if counts_access && access_reports::is_chosen() {
                         self.report(database, &key);
                     }
                     return Outcome::Found(value);
@@ -432,9 +430,9 @@ impl<V: SegmentView> Reader<V> {
     #[cold]
     fn report(&self, database: DatabaseIndex, key: &Key<'_>) {
         let period = self.mapping.load(root::TOUCH_PERIOD).unwrap_or(0);
-        touches::choose_next(period, key.hash);
+        access_reports::choose_next(period, key.hash);
         if let (Some(slots), 1..) = (&self.slots, period) {
-            slots.report(Touch::new(database, key));
+            slots.report(AccessReport::new(database, key));
         }
     }
 

@@ -6,12 +6,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::arena::Arena;
+use crate::atomic_copy::store_bytes;
 use crate::layout::{SMALL_ENTRY_BYTES_MAX, block, block_value_offset};
-use crate::memory::{Arena, NeedRoom, Room};
+use crate::mapped_range::{LimitPolicy, NeedRoom};
 use crate::sequence;
 use crate::table::{HeldUpload, HeldValue};
-use crate::upload::{Claim, Uploaded};
-use crate::words::store_bytes;
+use crate::upload_region::{Claim, Uploaded};
 
 /// The block of a value that arrives piece by piece, before any entry refers to it. It is neither
 /// moved nor evicted, counts as used, and is given back when this is dropped, unless an entry has
@@ -44,7 +45,7 @@ impl Arena {
     ) -> Result<ReservedBlock, NeedRoom> {
         assert!(length >= SMALL_ENTRY_BYTES_MAX, "a value of {length} bytes may be a small entry");
         let value_offset = block_value_offset(key_length);
-        let start = self.extents().reserve(value_offset + length, Room::Limited)?;
+        let start = self.extents().reserve(value_offset + length, LimitPolicy::Limited)?;
         sequence::before_reuse::<AtomicU64>();
         // Whoever frees a block looks there whether its value lies elsewhere.
         self.memory.word(start + block::VALUE_AT).store(0, Ordering::Relaxed);
@@ -243,9 +244,9 @@ mod tests {
     use base::{DatabaseIndex, ShardIndex};
 
     use super::*;
+    use crate::arena::ArenaConfig;
     use crate::layout::AccessMark;
-    use crate::memory::ArenaConfig;
-    use crate::source::HeapSource;
+    use crate::segment_source::HeapSource;
     use crate::table::{NewValue, Source, Table};
     use crate::{Encoding, ValueType};
 
@@ -256,7 +257,7 @@ mod tests {
         let source = Box::new(HeapSource::new(1 << 16, 64));
         let arena = Arena::new(source, config).expect("the range is large enough");
         let (shard, database) = (ShardIndex(0), DatabaseIndex(0));
-        let table = Table::new(arena.clone(), shard, database, Room::Limited);
+        let table = Table::new(arena.clone(), shard, database, LimitPolicy::Limited);
         let mut table = table.expect("there is room");
         let hash = arena.hasher().hash(b"key");
         let value: Vec<u8> = (0..5_000_u32).map(|at| (at % 251) as u8).collect();

@@ -23,7 +23,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::facade::AtomicWord;
+use crate::atomic_word::AtomicWord;
 
 /// The mask of a sequence that has its word to itself.
 pub const WHOLE: u64 = u64::MAX;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::layout::{Header, LINE_BYTES, PAGE_BYTES, SMALL_ENTRY_BYTES_MAX};
-use crate::memory::Memory;
+use crate::mapped_range::MappedRange;
 
 /// Size classes: every 8 bytes up to 256, then steps of at least 6 % that fill a page well.
 pub(crate) const CLASS_COUNT: usize = CLASSES.1;
@@ -69,7 +69,7 @@ pub(crate) fn items_per_page(class: u8) -> u64 {
 
 /// Returns the class of the small entry at `item`, from its lengths: an item is always of the
 /// smallest class that its entry fits.
-pub(crate) fn class_of_entry(memory: &Memory, item: u64) -> u8 {
+pub(crate) fn class_of_entry(memory: &MappedRange, item: u64) -> u8 {
     let header = Header(memory.word(item).load(Ordering::Relaxed));
     let (key_length, value_length) = if header.is_long() {
         let lengths = memory.word(item + 8).load(Ordering::Relaxed);

@@ -15,8 +15,9 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::arena::Arena;
 use crate::layout::{LINE_BYTES, PAGE_BYTES, TYPE_FREE};
-use crate::memory::{Arena, Memory, NeedRoom, Region, Room};
+use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom, Region};
 use crate::mixed::{MIXED, MixedPages, Place, Terms};
 use crate::page_list;
 use crate::page_pool::{PageOwner, QUARTERS};
@@ -131,7 +132,7 @@ impl Slabs {
         if let Some(classes) = &self.classes
             && classes[usize::from(class)].has_own
         {
-            return self.allocate_own(arena, class, terms.room).map(Place::At);
+            return self.allocate_own(arena, class, terms.policy).map(Place::At);
         }
         let place = self.mixed.allocate(arena, self.owner, class_bytes(class), terms)?;
         if matches!(place, Place::At(_)) {
@@ -142,7 +143,7 @@ impl Slabs {
 
     /// Returns an item of `class` at the end of `page`, which [`Slabs::allocate`] named and which
     /// was compacted since.
-    pub fn allocate_on(&mut self, memory: &Memory, page: u64, class: u8) -> u64 {
+    pub fn allocate_on(&mut self, memory: &MappedRange, page: u64, class: u8) -> u64 {
         self.mixed.compacted(memory, page);
         self.count_mixed(class);
         self.mixed.push(memory, page, class_bytes(class))
@@ -181,19 +182,19 @@ impl Slabs {
     }
 
     /// Returns whether `page`, one of a table, holds items of several classes.
-    pub fn is_mixed(memory: &Memory, page: u64) -> bool {
+    pub fn is_mixed(memory: &MappedRange, page: u64) -> bool {
         memory.word(page).load(Ordering::Relaxed) as u8 == MIXED
     }
 
     /// Returns whether `item`, of `class`, lies on a page for items of that class.
-    pub fn serves_class(memory: &Memory, item: u64, class: u8) -> bool {
+    pub fn serves_class(memory: &MappedRange, item: u64, class: u8) -> bool {
         let page_class = memory.word(page_of(item)).load(Ordering::Relaxed) as u8;
         page_class == class || page_class == MIXED
     }
 
     /// Returns the page to empty of the class with the most free room, or of the mixed pages where
     /// these have more, when that room is at least one page and `1 / share` of the whole.
-    pub fn page_to_empty(&self, memory: &Memory, share: u64) -> Option<u64> {
+    pub fn page_to_empty(&self, memory: &MappedRange, share: u64) -> Option<u64> {
         let most = (0..CLASS_COUNT).max_by_key(|&class| self.free_bytes(class))?;
         let of_class = || self.own_page_to_empty(memory, most as u8, share);
         let of_mixed = || self.mixed.page_to_empty(memory, share);
@@ -204,7 +205,7 @@ impl Slabs {
     }
 
     /// As [`Slabs::page_to_empty`], where an item of `class` has gone.
-    pub fn page_to_empty_of(&self, memory: &Memory, class: u8, share: u64) -> Option<u64> {
+    pub fn page_to_empty_of(&self, memory: &MappedRange, class: u8, share: u64) -> Option<u64> {
         let has_own = |classes: &[Class; CLASS_COUNT]| classes[usize::from(class)].pages > 0;
         match self.classes.as_deref().is_some_and(has_own) {
             true => self.own_page_to_empty(memory, class, share),
@@ -213,7 +214,7 @@ impl Slabs {
     }
 
     /// Returns the live items of `page`.
-    pub fn live_items(memory: &Memory, page: u64) -> Vec<u64> {
+    pub fn live_items(memory: &MappedRange, page: u64) -> Vec<u64> {
         if Slabs::is_mixed(memory, page) {
             return MixedPages::live_items(memory, page);
         }
@@ -223,7 +224,7 @@ impl Slabs {
     }
 
     /// Takes `page` out of the lists that new items come from, until it is empty or taken back.
-    pub fn set_aside(&mut self, memory: &Memory, page: u64) {
+    pub fn set_aside(&mut self, memory: &MappedRange, page: u64) {
         if Slabs::is_mixed(memory, page) {
             return self.mixed.set_aside(memory, page);
         }
@@ -231,7 +232,7 @@ impl Slabs {
     }
 
     /// Puts a page that was set aside and not emptied back.
-    pub fn take_back(&mut self, memory: &Memory, page: u64) {
+    pub fn take_back(&mut self, memory: &MappedRange, page: u64) {
         if Slabs::is_mixed(memory, page) {
             return self.mixed.take_back(memory, page);
         }
@@ -263,7 +264,7 @@ impl Slabs {
 
     /// Begins to count the items of each class, all of which are on mixed pages.
     #[cold]
-    fn count_classes(&mut self, memory: &Memory) {
+    fn count_classes(&mut self, memory: &MappedRange) {
         let mut classes = Box::new([Class::default(); CLASS_COUNT]);
         for page in self.mixed.pages(memory) {
             for item in MixedPages::live_items(memory, page) {
@@ -282,12 +283,17 @@ impl Slabs {
         }
     }
 
-    fn allocate_own(&mut self, arena: &Arena, class: u8, room: Room) -> Result<u64, NeedRoom> {
+    fn allocate_own(
+        &mut self,
+        arena: &Arena,
+        class: u8,
+        policy: LimitPolicy,
+    ) -> Result<u64, NeedRoom> {
         let memory = &*arena.memory;
         let heads = self.class_mut(class).heads;
         let page = match heads[..LIST_FULL].iter().rev().find_map(|&head| page_list::first(head)) {
             Some(page) => page,
-            None => self.add_page(arena, class, room)?,
+            None => self.add_page(arena, class, policy)?,
         };
         let mut state = load_state(memory, page);
         let item = if state.free != 0 {
@@ -306,7 +312,7 @@ impl Slabs {
 
     /// As [`Slabs::page_to_empty`], of the own pages of `class`: any page where new items go to
     /// mixed ones.
-    fn own_page_to_empty(&self, memory: &Memory, class: u8, share: u64) -> Option<u64> {
+    fn own_page_to_empty(&self, memory: &MappedRange, class: u8, share: u64) -> Option<u64> {
         let totals = &self.classes.as_ref()?[usize::from(class)];
         let per_page = items_per_page(class);
         let total = u64::from(totals.pages) * per_page;
@@ -334,9 +340,9 @@ impl Slabs {
         (items - u64::from(classes[class].used_items)) * class_bytes(class as u8)
     }
 
-    fn add_page(&mut self, arena: &Arena, class: u8, room: Room) -> Result<u64, NeedRoom> {
+    fn add_page(&mut self, arena: &Arena, class: u8, policy: LimitPolicy) -> Result<u64, NeedRoom> {
         let need = NeedRoom { bytes: class_bytes(class), region: Region::Slab };
-        let page = arena.pages().allocate(QUARTERS, room).map_err(|_| need)?;
+        let page = arena.pages().allocate(QUARTERS, policy).map_err(|_| need)?;
         self.owner.store(&arena.memory, page);
         let state = PageState { class, list: 0, free: 0, used_ever: 0, in_use: 0 };
         let counts = self.class_mut(class);
@@ -355,7 +361,7 @@ impl Slabs {
     }
 
     /// Stores `state` and moves the page to the list it belongs in, unless it is set aside.
-    fn store_state(&mut self, memory: &Memory, page: u64, state: PageState) {
+    fn store_state(&mut self, memory: &MappedRange, page: u64, state: PageState) {
         let list = state.right_list();
         if list != usize::from(state.list) && usize::from(state.list) != LIST_ASIDE {
             return self.relist(memory, page, state, list);
@@ -364,7 +370,7 @@ impl Slabs {
     }
 
     /// Stores `state` and moves the page to `list`.
-    fn relist(&mut self, memory: &Memory, page: u64, mut state: PageState, list: usize) {
+    fn relist(&mut self, memory: &MappedRange, page: u64, mut state: PageState, list: usize) {
         let counts = self.class_mut(state.class);
         page_list::unlink(memory, &mut counts.heads[usize::from(state.list)], page);
         page_list::link(memory, &mut counts.heads[list], page);
@@ -373,7 +379,7 @@ impl Slabs {
     }
 }
 
-fn load_state(memory: &Memory, page: u64) -> PageState {
+fn load_state(memory: &MappedRange, page: u64) -> PageState {
     let word = memory.word(page).load(Ordering::Relaxed);
     debug_assert_ne!(word as u8, MIXED, "the page is a class's own");
     PageState::unpack(word)

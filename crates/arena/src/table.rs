@@ -27,22 +27,23 @@ mod uploaded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::probes::{self, Probe};
+use base::step_counters::{self, CountedStep};
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 
+use crate::arena::Arena;
+use crate::atomic_copy::{copy_block, store_bytes};
 use crate::bucket::{Bucket, Next};
 use crate::layout::{
     AccessMark, BUCKETS_PER_BLOCK, Encoding, Header, LINE_BYTES, ValueType, home_bucket,
     small_entry_bytes, table_header, table_header_offset, tag_of,
 };
-use crate::memory::{Arena, Memory, NeedRoom, Room};
+use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom};
 use crate::page_pool::PageOwner;
-use crate::rules::{Rule, holds, linger};
+use crate::protocol_rules::{Rule, holds, linger};
 use crate::sequence;
 use crate::size_class::{class_bytes, class_of};
 use crate::slab::Slabs;
-use crate::upload::Uploaded;
-use crate::words::{copy_block, store_bytes};
+use crate::upload_region::Uploaded;
 
 pub use entry::Entry;
 pub use held::HeldValue;
@@ -92,7 +93,7 @@ pub type Fill<'a> = &'a dyn Fn(usize, &mut [u8]);
 /// The index and entries of one (shard, database).
 pub struct Table {
     arena: Arc<Arena>,
-    memory: Arc<Memory>,
+    memory: Arc<MappedRange>,
     shard: ShardIndex,
     /// Which of the shard's tables this is; it travels with the content when databases swap.
     identity: u8,
@@ -100,7 +101,7 @@ pub struct Table {
     header: u64,
     /// How many reasons hold the header's sequence odd.
     header_depth: u32,
-    room: Room,
+    policy: LimitPolicy,
     /// The offset of each block of buckets; the shared directory holds the same words.
     directory: Vec<u64>,
     directory_chunk: (u64, u32),
@@ -161,7 +162,7 @@ impl Content<'_> {
 
 impl Table {
     /// Makes the table of (`shard`, `database`), empty. There is one at a time for each pair. Its
-    /// first buckets may pass the limit as `room` says, later memory as [`Table::set_overshoot`].
+    /// first buckets may pass the limit as `policy` says, later memory as [`Table::set_overshoot`].
     ///
     /// # Errors
     /// NeedRoom when the first buckets cannot be had.
@@ -169,7 +170,7 @@ impl Table {
         arena: Arc<Arena>,
         shard: ShardIndex,
         database: DatabaseIndex,
-        room: Room,
+        policy: LimitPolicy,
     ) -> Result<Table, NeedRoom> {
         let config = arena.config();
         assert!(u32::from(shard.0) < config.shard_count, "shard {} exists", shard.0);
@@ -183,7 +184,7 @@ impl Table {
             identity: database.0,
             header,
             header_depth: 0,
-            room,
+            policy,
             directory: Vec::new(),
             directory_chunk: (0, 0),
             bucket_count: 0,
@@ -205,7 +206,7 @@ impl Table {
             spill: Spill::default(),
         };
         table.open_directory()?;
-        table.room = Room::Limited;
+        table.policy = LimitPolicy::Limited;
         Ok(table)
     }
 
@@ -258,7 +259,7 @@ impl Table {
         bytes as u64 + self.slabs.private_bytes() + self.spill.private_bytes()
     }
 
-    /// Returns which of the shard's tables this is, as [`crate::extent::Owner`] names it.
+    /// Returns which of the shard's tables this is, as [`crate::extent::BlockOwner`] names it.
     pub fn identity(&self) -> u8 {
         self.identity
     }
@@ -304,7 +305,7 @@ impl Table {
             while slots != 0 {
                 let slot = slots.trailing_zeros();
                 let reference = bucket.reference(slot as usize);
-                probes::note(Probe::Entry);
+                step_counters::count_step(CountedStep::Entry);
                 if self.entry_at(reference).key() == key {
                     return Some(EntryId {
                         home,
@@ -568,12 +569,12 @@ impl Table {
 
     /// Lets allocations pass the arena's limit, as inside MULTI, or not.
     pub fn set_overshoot(&mut self, allowed: bool) {
-        self.room = if allowed { Room::Overshoot } else { Room::Limited };
+        self.policy = if allowed { LimitPolicy::Overshoot } else { LimitPolicy::Limited };
     }
 
-    /// Lets the table pass the limit as `room` says, and returns as what it could before.
-    pub fn replace_room(&mut self, room: Room) -> Room {
-        std::mem::replace(&mut self.room, room)
+    /// Lets the table pass the limit as `policy` says, and returns as what it could before.
+    pub fn replace_policy(&mut self, policy: LimitPolicy) -> LimitPolicy {
+        std::mem::replace(&mut self.policy, policy)
     }
 
     /// Stores `content` as the entry at `id`: in its memory, or in new memory that takes its slot.
@@ -750,7 +751,7 @@ impl Table {
     fn write_zeroes(&self, offset: u64, length: u64) {
         // SAFETY: the range belongs to an item or block of this table, as in `write_bytes`: whole
         // words of committed memory, which only the holder of `&mut` or of the shard's lock writes.
-        unsafe { crate::words::store_zeroes(self.memory.pointer(offset), length) };
+        unsafe { crate::atomic_copy::store_zeroes(self.memory.pointer(offset), length) };
     }
 
     /// Frees the memory of an entry whose slot is gone; returns whether it is free now.

@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use arena::facade::AtomicWord;
+use arena::atomic_word::AtomicWord;
 use arena::pins::{before_scan, for_each_pinned, mark_pinned, publish, release};
 use arena::sequence::{LOW_HALF, WHOLE, before_reuse, begin, end, end_with, enter, settle, still};
 use loom::cell::UnsafeCell;

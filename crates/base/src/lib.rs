@@ -1,5 +1,5 @@
 //! What every other crate shares: identities, hashing, cluster slots, numbers, patterns, when to
-//! spin, and counters for tests (`probes.rs`).
+//! spin, and counters for tests (`step_counters.rs`).
 //!
 //! *Layout*: one file per idea; each is pure.
 //! *Invariants*: no I/O, no clock, no randomness of its own, no unsafe.
@@ -15,9 +15,9 @@ mod natural;
 pub mod number;
 pub mod number_text;
 pub mod prng;
-pub mod probes;
 pub mod slot;
 pub mod spin_policy;
+pub mod step_counters;
 
 pub use hash::{HashKeys, Key, KeyHasher, SecretHasher};
 pub use ids::{DATABASE_COUNT_MAX, DatabaseIndex, Lsn, ShardIndex, UnixMs};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use resp::{Value as Reply, encode_command};
 use ring::Mapped;
-use sys::memory::LiveSegment;
+use sys::memfd_segments::LiveSegment;
 
 use crate::error::{AttachError, accepted, unexpected};
 use crate::replies::Replies;

@@ -277,7 +277,7 @@ mod tests {
     use std::thread;
 
     use sys::descriptors::SharedDescriptor;
-    use sys::memory::{Backing, OwnedSegments};
+    use sys::memfd_segments::{Backing, OwnedSegments};
     use sys::socket::Stream;
 
     use super::*;

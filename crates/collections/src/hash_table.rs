@@ -5,7 +5,7 @@
 //! hashing: buckets split and merge one at a time, so that no change moves more than a chain, at
 //! any size.
 
-use base::probes::{self, Probe};
+use base::step_counters::{self, CountedStep};
 
 use crate::chunked::Chunked;
 
@@ -90,7 +90,7 @@ impl<P: Payload> HashTable<P> {
         let hash = hash as u32;
         let mut position = *self.heads.get(self.bucket_of(hash));
         while position != NONE {
-            probes::note(Probe::Member);
+            step_counters::count_step(CountedStep::Member);
             let entry = self.entries.get(position as usize);
             if entry.hash == hash && entry.payload.name() == name {
                 return Some(position as usize);
@@ -244,7 +244,7 @@ mod tests {
         let families: [&dyn Fn(u64) -> Vec<u8>; 2] = [&chosen, &|number| same.key(number).to_vec()];
         for name in families {
             let mut table = HashTable::default();
-            let looks = probes::count(Probe::Member, || {
+            let looks = step_counters::steps_of(CountedStep::Member, || {
                 for number in 0..20_000 {
                     let name = name(number);
                     assert_eq!(table.find(hasher.hash(&name), &name), None);

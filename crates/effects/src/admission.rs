@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// Why no write is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Refused {
+pub enum WriteRefusal {
     /// Another server is the primary of these data.
     Fenced = 1,
     /// The disk that keeps the effects is full, or has failed.
@@ -24,7 +24,7 @@ pub struct Admission {
 impl Admission {
     /// Returns why no write is taken, the weightiest reason first; none where writes are.
     #[inline]
-    pub fn refused(&self) -> Option<Refused> {
+    pub fn refused(&self) -> Option<WriteRefusal> {
         match self.reasons.load(Ordering::Relaxed) {
             0 => None,
             reasons => Some(weightiest(reasons)),
@@ -32,19 +32,19 @@ impl Admission {
     }
 
     /// Takes no write from now on, for this reason. What is under way completes.
-    pub fn refuse(&self, reason: Refused) {
+    pub fn refuse(&self, reason: WriteRefusal) {
         self.reasons.fetch_or(reason as u8, Ordering::Relaxed);
     }
 
     /// Ends this reason.
-    pub fn allow(&self, reason: Refused) {
+    pub fn allow(&self, reason: WriteRefusal) {
         self.reasons.fetch_and(!(reason as u8), Ordering::Relaxed);
     }
 }
 
 #[cold]
-fn weightiest(reasons: u8) -> Refused {
-    let by_weight = [Refused::Fenced, Refused::DiskFull, Refused::LogFull];
+fn weightiest(reasons: u8) -> WriteRefusal {
+    let by_weight = [WriteRefusal::Fenced, WriteRefusal::DiskFull, WriteRefusal::LogFull];
     let weightiest = by_weight.into_iter().find(|reason| reasons & *reason as u8 != 0);
     weightiest.expect("each bit is that of a reason")
 }
@@ -57,13 +57,13 @@ mod tests {
     fn writes_are_refused_until_the_last_reason_is_gone() {
         let admission = Admission::default();
         assert_eq!(admission.refused(), None);
-        admission.refuse(Refused::LogFull);
-        admission.refuse(Refused::Fenced);
-        assert_eq!(admission.refused(), Some(Refused::Fenced));
-        admission.allow(Refused::Fenced);
-        admission.refuse(Refused::LogFull);
-        assert_eq!(admission.refused(), Some(Refused::LogFull));
-        admission.allow(Refused::LogFull);
+        admission.refuse(WriteRefusal::LogFull);
+        admission.refuse(WriteRefusal::Fenced);
+        assert_eq!(admission.refused(), Some(WriteRefusal::Fenced));
+        admission.allow(WriteRefusal::Fenced);
+        admission.refuse(WriteRefusal::LogFull);
+        assert_eq!(admission.refused(), Some(WriteRefusal::LogFull));
+        admission.allow(WriteRefusal::LogFull);
         assert_eq!(admission.refused(), None);
     }
 }

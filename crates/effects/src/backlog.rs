@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use base::Lsn;
 
-use crate::admission::{Admission, Refused};
+use crate::admission::{Admission, WriteRefusal};
 use crate::record::{EffectSink, Record, RecordHeader};
 
 /// The least that a backlog may be told to keep, in bytes: one in each half.
@@ -27,10 +27,10 @@ pub struct Backlog {
     halves: Mutex<Halves>,
     half_bytes: usize,
     admission: Arc<Admission>,
-    /// The memory that was told of last.
-    told_bytes: Mutex<u64>,
+    /// The memory that was reported last.
+    reported_bytes: Mutex<u64>,
     /// The memory may have changed since.
-    is_untold: AtomicBool,
+    has_unreported: AtomicBool,
 }
 
 struct Halves {
@@ -87,8 +87,8 @@ impl Backlog {
             halves: Mutex::new(halves),
             half_bytes,
             admission,
-            told_bytes: Mutex::new(0),
-            is_untold: AtomicBool::new(true),
+            reported_bytes: Mutex::new(0),
+            has_unreported: AtomicBool::new(true),
         }
     }
 
@@ -129,19 +129,20 @@ impl Backlog {
         Consumer { backlog: Arc::clone(self), position: Lsn(position), required: Some(id) }
     }
 
-    /// Calls `tell` with how many bytes the memory has grown and shrunk since the last call. Costs
-    /// one load where it has not changed.
-    pub fn tell_memory(&self, tell: impl FnOnce(u64, u64)) {
-        if !self.is_untold.load(Ordering::Relaxed) {
+    /// Calls `report` with how many bytes the memory has grown and shrunk since the last call.
+    /// Costs one load where it has not changed.
+    pub fn report_memory(&self, report: impl FnOnce(u64, u64)) {
+        if !self.has_unreported.load(Ordering::Relaxed) {
             return;
         }
-        // Held until it is told: what one thread says has grown, another may say has shrunk next.
-        let mut told = self.told_bytes.lock().expect("telling of memory does not panic");
-        // Before the look: a change from here on is told of again.
-        self.is_untold.store(false, Ordering::Relaxed);
+        // Held until it is reported: what one thread says has grown, another may say has shrunk
+        // next.
+        let mut reported = self.reported_bytes.lock().expect("reporting memory does not panic");
+        // Before the look: a change from here on is reported again.
+        self.has_unreported.store(false, Ordering::Relaxed);
         let bytes = self.lock().memory_bytes();
-        tell(bytes.saturating_sub(*told), told.saturating_sub(bytes));
-        *told = bytes;
+        report(bytes.saturating_sub(*reported), reported.saturating_sub(bytes));
+        *reported = bytes;
     }
 
     fn lock(&self) -> MutexGuard<'_, Halves> {
@@ -155,9 +156,9 @@ impl Backlog {
         // Twice as near as it has to be, so that writes do not stop and go with each record.
         let is_near = |consumer: &RequiredConsumer| lag(consumer) <= consumer.lag_bytes_max / 2;
         if halves.required.iter().any(is_behind) {
-            self.admission.refuse(Refused::LogFull);
+            self.admission.refuse(WriteRefusal::LogFull);
         } else if halves.required.iter().all(is_near) {
-            self.admission.allow(Refused::LogFull);
+            self.admission.allow(WriteRefusal::LogFull);
         }
     }
 }
@@ -286,7 +287,7 @@ impl EffectSink for Backlog {
             self.settle_admission(&halves);
         }
         if halves.memory_bytes() != memory_bytes {
-            self.is_untold.store(true, Ordering::Relaxed);
+            self.has_unreported.store(true, Ordering::Relaxed);
         }
         lsn
     }
@@ -377,19 +378,19 @@ mod tests {
             append(&backlog, written.last().unwrap().as_bytes());
             assert!(written.len() < 1000, "writes are refused in the end");
         }
-        assert_eq!(admission.refused(), Some(Refused::LogFull));
+        assert_eq!(admission.refused(), Some(WriteRefusal::LogFull));
         // What was admitted before is kept too.
         written.push("more".to_owned());
         append(&backlog, b"more");
         let mut piece = Vec::new();
         log.read(1, &mut piece).unwrap();
-        assert_eq!(admission.refused(), Some(Refused::LogFull), "still far behind");
+        assert_eq!(admission.refused(), Some(WriteRefusal::LogFull), "still far behind");
         assert_eq!(read(&mut log, 100).unwrap(), written[1..]);
         assert_eq!(admission.refused(), None);
         for number in 0..1000 {
             append(&backlog, number.to_string().as_bytes());
         }
-        assert_eq!(admission.refused(), Some(Refused::LogFull));
+        assert_eq!(admission.refused(), Some(WriteRefusal::LogFull));
         drop(log);
         assert_eq!(admission.refused(), None, "nobody is waited for any more");
         append(&backlog, b"x");
@@ -413,20 +414,20 @@ mod tests {
         const BYTES: usize = 1 << 20;
         let (backlog, _) = backlog(BYTES as u64);
         let empty = backlog.lock().memory_bytes();
-        let mut told = 0;
-        let mut tell = || {
-            backlog.tell_memory(|grown, shrunk| told = told + grown - shrunk);
-            told
+        let mut reported = 0;
+        let mut report = || {
+            backlog.report_memory(|grown, shrunk| reported = reported + grown - shrunk);
+            reported
         };
-        assert_eq!(tell(), empty);
+        assert_eq!(report(), empty);
         append(&backlog, &vec![b'x'; BYTES + 1]);
-        assert_eq!(tell(), empty, "dropped at once");
+        assert_eq!(report(), empty, "dropped at once");
         append(&backlog, &vec![b'x'; BYTES - 200]);
-        assert!(tell() > empty);
+        assert!(report() > empty);
         append(&backlog, &vec![b'x'; BYTES / 2]);
         append(&backlog, b"a");
         append(&backlog, &vec![b'x'; BYTES / 2]);
         append(&backlog, b"a");
-        assert_eq!(tell(), empty);
+        assert_eq!(report(), empty);
     }
 }

@@ -50,7 +50,7 @@ pub struct Change<'a> {
     /// The key does not exist any more: a collection is deleted with its last element.
     pub removes: bool,
     /// Only how the value is stored has changed: clients see no difference.
-    pub is_form: bool,
+    pub changes_encoding_only: bool,
 }
 
 impl<'a> Change<'a> {
@@ -68,7 +68,7 @@ impl<'a> Change<'a> {
             event: "",
             creates: false,
             removes: false,
-            is_form: false,
+            changes_encoding_only: false,
         }
     }
 }

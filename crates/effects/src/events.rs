@@ -85,7 +85,7 @@ pub fn keyspace_events<'a>(change: &Change<'a>) -> Vec<KeyspaceEvent<'a>> {
         here(change.class, name, key)
     };
     let mut events = match change.effect {
-        _ if change.is_form => Vec::new(),
+        _ if change.changes_encoding_only => Vec::new(),
         Effect::Set { key, expiry: Expiry::At(_), .. } => {
             vec![named("set", key), generic("expire", key)]
         }
@@ -165,7 +165,7 @@ mod tests {
             (Change { creates: true, ..of_string }, vec!["n new@0 k", "$ set@0 k"]),
             (Change { event: "incrby", ..of_string }, vec!["$ incrby@0 k"]),
             (Change { effect: until, ..of_string }, vec!["$ set@0 k", "g expire@0 k"]),
-            (Change { is_form: true, ..of_string }, vec![]),
+            (Change { changes_encoding_only: true, ..of_string }, vec![]),
             (of_list, vec!["l lpop@0 k"]),
             (Change { removes: true, ..of_list }, vec!["l lpop@0 k", "g del@0 k"]),
             (Change { removes: true, ..delete }, vec!["g del@2 k"]),

@@ -23,7 +23,7 @@ mod record;
 mod recording;
 mod replication;
 
-pub use admission::{Admission, Refused};
+pub use admission::{Admission, WriteRefusal};
 pub use backlog::{BACKLOG_BYTES_MIN, Backlog, BacklogExtent, Consumer, Lost};
 pub use change::{Cause, Change};
 pub use effect::{Arguments, Effect, Expiry, StoredForm};

@@ -53,7 +53,7 @@ const LONG: u32 = u32::MAX;
 
 const CREATES: u8 = 1;
 const REMOVES: u8 = 2;
-const FORM: u8 = 4;
+const ENCODING_ONLY: u8 = 4;
 
 /// The kinds of changes, as numbered in records: never renumbered.
 mod kind {
@@ -115,7 +115,7 @@ impl<'a> Record<'a> {
             Content::One(time, change) => {
                 begin(time, out);
                 put_change(change, out);
-                finish(&Shared::of(change), &mut out[start..]);
+                finish(&CommonFields::of(change), &mut out[start..]);
             }
         }
         let lsn = Lsn(before.0 + (out.len() - start) as u64);
@@ -128,7 +128,7 @@ impl<'a> Record<'a> {
 #[derive(Debug, Default)]
 pub struct RecordBuilder {
     bytes: Vec<u8>,
-    shared: Option<Shared>,
+    shared: Option<CommonFields>,
 }
 
 impl RecordBuilder {
@@ -138,7 +138,7 @@ impl RecordBuilder {
             begin(time, &mut self.bytes);
         }
         put_change(change, &mut self.bytes);
-        let of_this = Shared::of(change);
+        let of_this = CommonFields::of(change);
         self.shared = Some(self.shared.map_or(of_this, |shared| shared.with(&of_this)));
     }
 
@@ -151,23 +151,23 @@ impl RecordBuilder {
 
 /// What the changes of a record have in common.
 #[derive(Clone, Copy, Debug)]
-struct Shared {
+struct CommonFields {
     cause: Cause,
     database: u8,
     slot: u16,
 }
 
-impl Shared {
-    fn of(change: &Change<'_>) -> Shared {
+impl CommonFields {
+    fn of(change: &Change<'_>) -> CommonFields {
         let database = match change.effect.crosses_databases() {
             true => DATABASES,
             false => change.database.0,
         };
-        Shared { cause: change.cause, database, slot: slot_number(change.slot) }
+        CommonFields { cause: change.cause, database, slot: slot_number(change.slot) }
     }
 
-    fn with(self, other: &Shared) -> Shared {
-        Shared {
+    fn with(self, other: &CommonFields) -> CommonFields {
+        CommonFields {
             cause: if self.cause == other.cause { self.cause } else { Cause::Command },
             database: if self.database == other.database { self.database } else { DATABASES },
             slot: if self.slot == other.slot { self.slot } else { SLOTS },
@@ -188,7 +188,7 @@ fn begin(time: UnixMs, out: &mut Vec<u8>) {
 }
 
 /// Completes the header of `record`, all bytes of which are there.
-fn finish(shared: &Shared, record: &mut [u8]) {
+fn finish(shared: &CommonFields, record: &mut [u8]) {
     let length = record.len() as u64;
     record[..8].copy_from_slice(&length.to_le_bytes());
     record[25] = shared.cause as u8;
@@ -200,7 +200,11 @@ fn put_change(change: &Change<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     let mut header = [0; CHANGE_HEADER_BYTES];
     header[9] = change.cause as u8;
-    let marks = [(change.creates, CREATES), (change.removes, REMOVES), (change.is_form, FORM)];
+    let marks = [
+        (change.creates, CREATES),
+        (change.removes, REMOVES),
+        (change.changes_encoding_only, ENCODING_ONLY),
+    ];
     header[10] = marks.iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| mark).sum();
     header[11] = change.database.0;
     header[12..14].copy_from_slice(&slot_number(change.slot).to_le_bytes());
@@ -471,7 +475,7 @@ fn split_change(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
     let content = change.get(CHANGE_HEADER_BYTES..)?;
     let (event, arguments) = content.split_at_checked(usize::from(header[14]))?;
     let marks = header[10];
-    if marks & !(CREATES | REMOVES | FORM) != 0 {
+    if marks & !(CREATES | REMOVES | ENCODING_ONLY) != 0 {
         return None;
     }
     let change = Change {
@@ -483,7 +487,7 @@ fn split_change(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
         event: str::from_utf8(event).ok()?,
         creates: marks & CREATES != 0,
         removes: marks & REMOVES != 0,
-        is_form: marks & FORM != 0,
+        changes_encoding_only: marks & ENCODING_ONLY != 0,
     };
     Some((change, behind))
 }
@@ -637,7 +641,7 @@ mod tests {
             event: ["", "incrby"][random.below(2) as usize],
             creates: random.one_in(2),
             removes: random.one_in(2),
-            is_form: random.one_in(2),
+            changes_encoding_only: random.one_in(2),
             ..Change::new(a, EventClass::List, effect)
         });
     }

@@ -2,7 +2,7 @@
 //! request that fails several gets the same answer as from Redis.
 
 use command::{Command, CommandError, Flags, Pause, SessionState};
-use effects::Refused;
+use effects::WriteRefusal;
 use keyspace::{Keyspace, SweepContext};
 use resp::RequestView;
 
@@ -92,11 +92,11 @@ pub(crate) fn write_refusal(keyspace: &Keyspace) -> Option<CommandError> {
 ///
 /// Source: Redis, `writeCommandsDeniedByDiskError` and `shared.roslaveerr`.
 #[cold]
-fn refusal_of(reason: Refused) -> CommandError {
+fn refusal_of(reason: WriteRefusal) -> CommandError {
     CommandError::Fixed(match reason {
-        Refused::Fenced => "READONLY You can't write against a read only replica.",
-        Refused::DiskFull => "MISCONF Errors writing to the AOF file: No space left on device",
-        Refused::LogFull => {
+        WriteRefusal::Fenced => "READONLY You can't write against a read only replica.",
+        WriteRefusal::DiskFull => "MISCONF Errors writing to the AOF file: No space left on device",
+        WriteRefusal::LogFull => {
             "MISCONF Errors writing to the AOF file: it is too far behind what was written"
         }
     })

@@ -15,8 +15,8 @@ use crate::keyspace::Keyspace;
 use crate::object::Object;
 use crate::recorder::Recorder;
 use crate::shard::{Shard, is_expired};
-use crate::view::{Touch, count_lookup};
-use crate::write::{Place, WriteView};
+use crate::view::count_lookup;
+use crate::write::{KeyWriter, WriteView};
 
 /// How many expired keys RANDOMKEY meets before it says that there is none.
 const RANDOM_KEY_TRIES_MAX: u32 = 100;
@@ -397,8 +397,8 @@ fn remove_expired(
     }
     shard.freeze_if_atomic(database, recorder);
     for name in names {
-        let (key, touch) = (shard.key(name), Touch::No);
-        Place { shard, recorder, database, now, touch, event: "" }.live(&key);
+        let (key, counts_access) = (shard.key(name), false);
+        KeyWriter { shard, recorder, database, now, counts_access, event: "" }.live(&key);
     }
 }
 
@@ -477,6 +477,6 @@ fn emit(
     effect: Effect<'_>,
 ) {
     let shard = shards.shard_mut(ShardIndex(0));
-    let mut place = Place { shard, recorder, database, now, touch: Touch::No, event: "" };
-    place.emit(EventClass::Generic, effect);
+    let mut writer = KeyWriter { shard, recorder, database, now, counts_access: false, event: "" };
+    writer.emit(EventClass::Generic, effect);
 }

@@ -16,8 +16,8 @@ mod ttl;
 
 use std::sync::atomic::Ordering;
 
-use arena::pins::Look;
-use arena::{Entry, Owner};
+use arena::pins::PinState;
+use arena::{BlockOwner, Entry};
 use base::prng::Prng;
 use base::{DatabaseIndex, KeyHasher, ShardIndex, UnixMs};
 use effects::Cause;
@@ -25,12 +25,11 @@ use effects::Cause;
 use crate::eviction::policy::{Candidate, EvictionPolicy};
 use crate::eviction::spared::Spared;
 use crate::keyspace::Keyspace;
+use crate::memory_limit::SweepContext;
 use crate::published::DatabaseCounts;
 use crate::recorder::Recorder;
-use crate::room::SweepContext;
 use crate::shard::{Shard, is_expired};
-use crate::view::Touch;
-use crate::write::Place;
+use crate::write::KeyWriter;
 
 /// How many keys a choice looks at unless told: Redis's maxmemory-samples.
 pub(crate) const SAMPLES_DEFAULT: u32 = 5;
@@ -227,7 +226,7 @@ impl Freed {
 #[derive(Clone, Copy)]
 struct Block {
     offset: u64,
-    owner: Owner,
+    owner: BlockOwner,
     rank: u64,
     /// Its value lies elsewhere.
     is_adopted: bool,
@@ -321,11 +320,11 @@ impl Keyspace {
     fn ranked(
         &self,
         offset: u64,
-        owner: Owner,
+        owner: BlockOwner,
         choice: Choice<'_>,
         context: &mut SweepContext<'_>,
     ) -> Option<Block> {
-        if self.arena().pins().look(offset) == Look::Pinned {
+        if self.arena().pins().state_of(offset) == PinState::Pinned {
             return None;
         }
         let index = ShardIndex(owner.shard);
@@ -343,7 +342,12 @@ impl Keyspace {
 
     /// Removes the entry of the block at `offset` if it is still there and may go; returns the
     /// bytes that are free now.
-    pub(crate) fn evict_block(&self, offset: u64, owner: Owner, context: &SweepContext<'_>) -> u64 {
+    pub(crate) fn evict_block(
+        &self,
+        offset: u64,
+        owner: BlockOwner,
+        context: &SweepContext<'_>,
+    ) -> u64 {
         let choice = self.choice(Victims::Any, context.spared);
         let index = ShardIndex(owner.shard);
         let mut guard = self.lock(index);
@@ -471,10 +475,11 @@ impl Shard {
         let bytes = entry.arena_bytes();
         let cause = if is_expired(&entry, now) { Cause::Expired } else { Cause::Evicted };
         let mut recorder = Recorder::default();
-        let touch = Touch::No;
+        let counts_access = false;
         let recorder = &mut recorder;
-        let mut place = Place { shard: self, recorder, database, now, touch, event: "" };
-        if place.remove(key, id, cause) { bytes } else { 0 }
+        let mut writer =
+            KeyWriter { shard: self, recorder, database, now, counts_access, event: "" };
+        if writer.remove(key, id, cause) { bytes } else { 0 }
     }
 
     /// Gives memory back: of slab pages that have become sparse, and of tables without keys.

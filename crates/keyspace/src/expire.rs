@@ -6,8 +6,7 @@ use effects::Cause;
 use crate::keyspace::Keyspace;
 use crate::recorder::Recorder;
 use crate::shard::{Shard, is_expired};
-use crate::view::Touch;
-use crate::write::Place;
+use crate::write::KeyWriter;
 
 /// What one step of the sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,11 +122,11 @@ impl Sweep<'_> {
         let id = table.volatile_at(position);
         let bytes = table.entry(id).key().to_vec();
         let key = self.shard.key(&bytes);
-        let (database, now, touch) = (self.database, self.now, Touch::No);
+        let (database, now, counts_access) = (self.database, self.now, false);
         let mut recorder = Recorder::default();
         let (shard, recorder) = (&mut *self.shard, &mut recorder);
-        let mut place = Place { shard, recorder, database, now, touch, event: "" };
-        place.remove(&key, id, Cause::Expired);
+        let mut writer = KeyWriter { shard, recorder, database, now, counts_access, event: "" };
+        writer.remove(&key, id, Cause::Expired);
         None
     }
 

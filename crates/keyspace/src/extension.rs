@@ -8,9 +8,9 @@
 use arena::{Extension, NeedRoom, Region, Slid, TopStep};
 use base::{DatabaseIndex, Key, ShardIndex};
 
-use crate::drain::Means;
 use crate::keyspace::Keyspace;
-use crate::room::SweepContext;
+use crate::memory_limit::SweepContext;
+use crate::segment_rebalance::ReclaimBy;
 
 /// A smaller value finds another place soon.
 const EXTENDED_BYTES_MIN: u64 = 1 << 20;
@@ -36,16 +36,17 @@ impl Keyspace {
         if bytes < EXTENDED_BYTES_MIN || bytes >= need.bytes {
             return false;
         }
-        let means = match self.candidate_count() {
-            0 => Means::Moves,
-            _ => Means::Evictions,
+        let reclaim_by = match self.candidate_count() {
+            0 => ReclaimBy::Moves,
+            _ => ReclaimBy::Evictions,
         };
         let (mut has_cleared, mut stuck_at) = (false, None);
         for _ in 0..STEPS_MAX {
             let step = match self.arena().plan_extension(offset, need.bytes) {
                 Extension::Free if has_cleared => return true,
                 Extension::Free => {
-                    return has_no_other_place && self.untouch(need.bytes - bytes, means, context);
+                    return has_no_other_place
+                        && self.untouch(need.bytes - bytes, reclaim_by, context);
                 }
                 Extension::Blocked(step) => step,
             };
@@ -58,7 +59,7 @@ impl Keyspace {
                     has_cleared = true;
                 }
                 TopStep::Nothing => return false,
-                TopStep::Stuck { .. } if means == Means::Moves => return false,
+                TopStep::Stuck { .. } if reclaim_by == ReclaimBy::Moves => return false,
                 // As where the end of the region is cleared: the oldest go first, once.
                 TopStep::Stuck { offset, bytes, is_movable: true, .. }
                     if stuck_at != Some(offset) =>
@@ -80,11 +81,11 @@ impl Keyspace {
 
     /// Gives back segments of about `bytes` that blocks or slab pages lie in; returns whether it
     /// was as much.
-    fn untouch(&self, bytes: u64, means: Means, context: &mut SweepContext<'_>) -> bool {
+    fn untouch(&self, bytes: u64, reclaim_by: ReclaimBy, context: &mut SweepContext<'_>) -> bool {
         let mut given_back = self.arena().give_back(bytes);
         while given_back < bytes {
-            let cleared = match self.clear_top(means, context) {
-                0 => self.drain(means, context),
+            let cleared = match self.shrink_extents(reclaim_by, context) {
+                0 => self.drain(reclaim_by, context),
                 cleared => cleared,
             };
             if cleared == 0 {

@@ -7,7 +7,7 @@ use arena::{NeedRoom, Region};
 use collections::Collection;
 
 use crate::keyspace::Keyspace;
-use crate::room::SweepContext;
+use crate::memory_limit::SweepContext;
 
 impl Keyspace {
     /// Returns whether `need` would fit within the memory limit once every key was gone that is not
@@ -57,7 +57,7 @@ impl Keyspace {
     }
 }
 
-impl crate::room::MemoryAccount {
+impl crate::memory_limit::MemoryAccount {
     /// Returns the private bytes that no key is the reason of.
     fn lasting_bytes(&self) -> u64 {
         let of_keys = self.of_keys.load(Ordering::Relaxed);

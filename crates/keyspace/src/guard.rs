@@ -325,12 +325,12 @@ impl<'k> Guard<'k> {
     /// [`Guard::remove_expired`].
     #[inline]
     pub fn has_met_expired(&self) -> bool {
-        self.recorder.met_expired().get()
+        self.recorder.saw_expired().get()
     }
 
     /// Removes those of `keys` that have expired at `now` in `database`, each with its effect.
     pub fn remove_expired(&mut self, keys: &[Key<'_>], database: DatabaseIndex, now: UnixMs) {
-        self.recorder.met_expired().set(false);
+        self.recorder.saw_expired().set(false);
         let mut view = self.write(database, now);
         for key in keys {
             view.contains(key);
@@ -339,7 +339,7 @@ impl<'k> Guard<'k> {
 
     /// Forgets that a lookup has met an expired key, which stays.
     pub fn leave_expired(&mut self) {
-        self.recorder.met_expired().set(false);
+        self.recorder.saw_expired().set(false);
     }
 
     /// Lets changes of the atomic record whose bytes no request brings, such as the gap of

@@ -20,10 +20,10 @@ impl WriteView<'_> {
         key: &Key<'_>,
         parts: impl Iterator<Item = &'e [u8]> + Clone,
     ) -> Result<usize, Refusal> {
-        let mut place = self.place(key);
-        let found = place.find::<Hash>(key)?;
-        place.admit(|| hash_growth_bound(parts.clone()))?;
-        let rules = place.shard.rules;
+        let mut writer = self.writer(key);
+        let found = writer.find::<Hash>(key)?;
+        writer.admit(|| hash_growth_bound(parts.clone()))?;
+        let rules = writer.shard.rules;
         let set_all = |hash: &mut Hash| {
             hash.prepare(parts.clone(), &rules);
             let (mut rest, mut added) = (parts.clone(), 0);
@@ -33,15 +33,15 @@ impl WriteView<'_> {
             added
         };
         let added = match found {
-            Some(id) => place.change_collection(key, id, |hash: &mut Hash, _| set_all(hash)).0,
+            Some(id) => writer.change_collection(key, id, |hash: &mut Hash, _| set_all(hash)).0,
             None => {
                 let mut hash = Hash::default();
                 let added = set_all(&mut hash);
-                place.insert_collection(key, hash, None)?;
+                writer.insert_collection(key, hash, None)?;
                 added
             }
         };
-        place.changed_by(key, true, (CLASS, "HSET"), parts);
+        writer.changed_by(key, true, (CLASS, "HSET"), parts);
         Ok(added)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::{Arena, Table};
-use base::probes::{self, Probe};
+use base::step_counters::{self, CountedStep};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, KeyHasher, SecretHasher, ShardIndex};
 use collections::Limits;
 use effects::{Admission, EffectSink};
@@ -12,12 +12,12 @@ use effects::{Admission, EffectSink};
 use crate::eviction::SAMPLES_DEFAULT;
 use crate::eviction::policy::EvictionPolicy;
 use crate::guard::Guard;
+use crate::key_waits::UnservedKeys;
+use crate::memory_limit::{MemoryAccount, TENACITY_DEFAULT};
 use crate::published::{Counters, DatabaseCounts, Published};
-use crate::room::{MemoryAccount, TENACITY_DEFAULT};
+use crate::reader_accesses::AccessReportInbox;
 use crate::shard::Shard;
 use crate::shard_set::ShardSet;
-use crate::touch::TouchInbox;
-use crate::wait::UnservedKeys;
 
 /// The fewest shards of a server: enough that two workers seldom meet.
 const SHARD_COUNT_MIN: usize = 64;
@@ -48,8 +48,8 @@ pub struct Keyspace {
     /// What [`Keyspace::keys_per_shard_bound`] returns of each database.
     keys_per_shard_bounds: [AtomicU64; DATABASE_COUNT_MAX],
     /// Held by the thread that takes a segment from one region for another. Taken before any shard.
-    pub(crate) turn: Mutex<()>,
-    pub(crate) touches: TouchInbox,
+    pub(crate) rebalance_lock: Mutex<()>,
+    pub(crate) access_reports: AccessReportInbox,
     admission: Arc<Admission>,
     pub(crate) unserved: UnservedKeys,
 }
@@ -83,8 +83,8 @@ impl Keyspace {
             slab_debt: AtomicU64::new(0),
             extent_debt: AtomicU64::new(0),
             keys_per_shard_bounds: Default::default(),
-            turn: Mutex::new(()),
-            touches: TouchInbox::default(),
+            rebalance_lock: Mutex::new(()),
+            access_reports: AccessReportInbox::default(),
             admission: Arc::default(),
             unserved: UnservedKeys::default(),
         }
@@ -288,7 +288,7 @@ impl Keyspace {
     /// Locks one shard, waiting for it: the only place that waits.
     #[inline]
     pub(crate) fn acquire(&self, shard: ShardIndex) -> MutexGuard<'_, Shard> {
-        probes::note(Probe::Lock);
+        step_counters::count_step(CountedStep::Lock);
         let cell = &self.shards[shard.position()];
         cell.shard.lock().expect("nobody has panicked while changing this shard")
     }

@@ -6,13 +6,14 @@
 //! keys and databases, `restore.rs` turns values into bytes and back, `access.rs` works on the
 //! whole keyspace; `shard.rs` is what a lock protects, `store.rs` its collections, `published.rs`
 //! what any thread may read without the lock. `recorder.rs` hands changes to the sink, and makes
-//! one record of several. `expire.rs`, `eviction.rs`, `room.rs`, `drain.rs` and `retire.rs` free
-//! memory; the policies of `eviction/` say which keys may be evicted and which first, by the marks
-//! of `tracking.rs` or by what they remember themselves. `touch.rs` reads what readers in other
-//! processes report of their accesses; `uploads.rs` stores values from upload memory, and
-//! `reserve.rs` reserves blocks for long values; `watch.rs` serves WATCH and `wait.rs` the sessions
-//! that wait for a key, which `ready.rs` keeps once it is there, both registered in
-//! `registered.rs`. The other files are helpers of these.
+//! one record of several. `expire.rs`, `eviction.rs`, `memory_limit.rs`, `segment_rebalance.rs` and
+//! `deferred_free.rs` free memory; the policies of `eviction/` say which keys may be evicted and
+//! which first, by the marks of `access_mark.rs` or by what they remember themselves.
+//! `reader_accesses.rs` reads what readers in other processes report of their accesses;
+//! `adopted_values.rs` stores values from upload memory, and `reserve.rs` reserves blocks for long
+//! values; `key_watches.rs` serves WATCH and `key_waits.rs` the sessions that wait for a key, which
+//! `ready.rs` keeps once it is there, both registered in `key_registrations.rs`. The other files
+//! are helpers of these.
 //! *Invariants*: data is reachable only through a guard; several shards are locked by `Guard::few`
 //! and `Guard::many` alone, both in ascending order; a change emits its effect before the lock is
 //! released; reads never change the dataset; nothing here reads a clock or draws a random number.
@@ -20,29 +21,34 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod access_mark;
+mod adopted_values;
+mod deferred_free;
 mod digest;
-mod drain;
 mod encoding;
 mod eviction;
 mod expire;
 mod extension;
 mod fit;
-mod growth;
 mod guard;
 mod hashes;
+mod index_growth_cost;
+mod key_registrations;
+mod key_waits;
+mod key_watches;
 mod keyspace;
 mod lists;
+mod memory_limit;
 mod object;
 mod published;
+mod reader_accesses;
 mod ready;
 mod recorder;
-mod registered;
 mod relocate;
 mod reserve;
 mod restore;
-mod retire;
-mod room;
 mod scratch;
+mod segment_rebalance;
 mod sets;
 mod shard;
 mod shard_set;
@@ -50,15 +56,11 @@ mod sorted_sets;
 mod store;
 #[cfg(test)]
 mod tests;
-mod touch;
-mod tracking;
-mod uploads;
 mod view;
-mod wait;
-mod watch;
 mod write;
 
 pub use access::{Access, ScanQuery};
+pub use adopted_values::COPIED_UNLOCKED_BYTES_MIN;
 pub use arena::pins::SessionPins;
 pub use arena::{
     Claim, Encoding, Entry, Fill, HeldValue, NeedRoom, Region, ReservedBlock, UploadError,
@@ -66,26 +68,25 @@ pub use arena::{
 };
 pub use digest::DatasetDigest;
 pub use effects::{
-    Admission, Effect, EffectSink, EventClass, Expiry, Record, RecordView, Refused, StoredForm,
+    Admission, Effect, EffectSink, EventClass, Expiry, Record, RecordView, StoredForm, WriteRefusal,
 };
 pub use encoding::EMBSTR_BYTES_MAX;
 pub use eviction::policy::EvictionPolicy;
 pub use eviction::spared::Spared;
 pub use expire::SweepOutcome;
 pub use guard::Guard;
+pub use key_waits::{NewWait, QueuePlace, Served, Service, WaitState, Waiter, Waits};
+pub use key_watches::{WatchMark, Watches};
 pub use keyspace::{Keyspace, shard_count_for_workers};
 pub use lists::WhenAbsent;
+pub use memory_limit::SweepContext;
 pub use object::{Content, Kind, Object};
 pub use published::{Counters, DatabaseCounts};
 pub use ready::{AwaitedNames, ReadyKey, ReadyKeys};
 pub use restore::{LastUse, RestoreError, Restored};
-pub use room::SweepContext;
 pub use scratch::Scratch;
 pub use shard::{SlotCount, is_expired};
 pub use shard_set::ShardSet;
 pub use sorted_sets::Scored;
-pub use uploads::COPIED_UNLOCKED_BYTES_MIN;
 pub use view::{PrivateCopies, ReadView, WrongType};
-pub use wait::{NewWait, QueuePlace, Served, Service, WaitState, Waiter, Waits};
-pub use watch::{WatchMark, Watches};
 pub use write::{Refusal, WriteView};

@@ -42,14 +42,14 @@ impl WriteView<'_> {
         elements: impl Iterator<Item = &'e [u8]> + Clone,
         when_absent: WhenAbsent,
     ) -> Result<usize, Refusal> {
-        let mut place = self.place(key);
-        let found = place.find::<List>(key)?;
+        let mut writer = self.writer(key);
+        let found = writer.find::<List>(key)?;
         if found.is_none() && when_absent == WhenAbsent::Skip {
             return Ok(0);
         }
-        let limit = place.shard.rules.limits.list;
-        place.admit(|| match found {
-            Some(id) => place.collection::<List>(id).growth_bound(end, elements.clone(), limit),
+        let limit = writer.shard.rules.limits.list;
+        writer.admit(|| match found {
+            Some(id) => writer.collection::<List>(id).growth_bound(end, elements.clone(), limit),
             None => PART_BYTES + List::default().growth_bound(end, elements.clone(), limit),
         })?;
         let add = |list: &mut List| {
@@ -58,16 +58,16 @@ impl WriteView<'_> {
             list.len()
         };
         let length = match found {
-            Some(id) => place.change_collection(key, id, |list: &mut List, _| add(list)).0,
+            Some(id) => writer.change_collection(key, id, |list: &mut List, _| add(list)).0,
             None => {
                 let mut list = List::default();
                 let length = add(&mut list);
-                place.insert_collection(key, list, None)?;
+                writer.insert_collection(key, list, None)?;
                 length
             }
         };
         let name = if end == End::Head { "LPUSH" } else { "RPUSH" };
-        place.changed_by(key, true, (CLASS, name), elements);
+        writer.changed_by(key, true, (CLASS, name), elements);
         Ok(length)
     }
 
@@ -84,10 +84,10 @@ impl WriteView<'_> {
         count: usize,
         read: impl FnOnce(&List, usize) -> R,
     ) -> Result<Option<R>, WrongType> {
-        let mut place = self.place(key);
-        let Some(id) = place.find::<List>(key)? else { return Ok(None) };
+        let mut writer = self.writer(key);
+        let Some(id) = writer.find::<List>(key)? else { return Ok(None) };
         let ((result, count), exists) =
-            place.change_collection(key, id, |list: &mut List, rules| {
+            writer.change_collection(key, id, |list: &mut List, rules| {
                 let count = count.min(list.len());
                 let result = read(list, count);
                 list.remove_end(end, count, rules.limits.list);
@@ -95,7 +95,7 @@ impl WriteView<'_> {
             });
         let name = if end == End::Head { "LPOP" } else { "RPOP" };
         let text = IntegerText::new(count as i64);
-        place.changed_by(key, exists, (CLASS, name), [text.as_bytes()].into_iter());
+        writer.changed_by(key, exists, (CLASS, name), [text.as_bytes()].into_iter());
         Ok(Some(result))
     }
 
@@ -110,15 +110,15 @@ impl WriteView<'_> {
         index: usize,
         element: &[u8],
     ) -> Result<bool, Refusal> {
-        let mut place = self.place(key);
-        let Some(id) = place.find::<List>(key)? else { return Ok(false) };
-        place.admit(|| growth_bound(element))?;
-        let (is_set, exists) = place.change_collection(key, id, |list: &mut List, rules| {
+        let mut writer = self.writer(key);
+        let Some(id) = writer.find::<List>(key)? else { return Ok(false) };
+        writer.admit(|| growth_bound(element))?;
+        let (is_set, exists) = writer.change_collection(key, id, |list: &mut List, rules| {
             list.set(index, element, rules.limits.list)
         });
         if is_set {
             let text = IntegerText::new(index as i64);
-            place.changed_by(key, exists, (CLASS, "LSET"), [text.as_bytes(), element].into_iter());
+            writer.changed_by(key, exists, (CLASS, "LSET"), [text.as_bytes(), element].into_iter());
         }
         Ok(is_set)
     }
@@ -129,9 +129,9 @@ impl WriteView<'_> {
     /// # Errors
     /// When the key holds another type.
     pub fn trim(&mut self, key: &Key<'_>, start: usize, count: usize) -> Result<(), WrongType> {
-        let mut place = self.place(key);
-        let Some(id) = place.find::<List>(key)? else { return Ok(()) };
-        let ((), exists) = place.change_collection(key, id, |list: &mut List, rules| {
+        let mut writer = self.writer(key);
+        let Some(id) = writer.find::<List>(key)? else { return Ok(()) };
+        let ((), exists) = writer.change_collection(key, id, |list: &mut List, rules| {
             let behind = list.len().saturating_sub(start.saturating_add(count));
             list.remove_end(End::Tail, behind, rules.limits.list);
             list.remove_end(End::Head, start.min(list.len()), rules.limits.list);
@@ -139,7 +139,7 @@ impl WriteView<'_> {
         // Nothing is kept by a range that ends before it begins.
         let range = [start as i64, (start + count) as i64 - 1];
         let [start, stop] = if count == 0 { [1, 0] } else { range }.map(IntegerText::new);
-        place.changed_by(
+        writer.changed_by(
             key,
             exists,
             (CLASS, "LTRIM"),
@@ -160,21 +160,21 @@ impl WriteView<'_> {
         pivot: &[u8],
         element: &[u8],
     ) -> Result<Option<Option<usize>>, Refusal> {
-        let mut place = self.place(key);
-        let Some(id) = place.find::<List>(key)? else { return Ok(None) };
-        place.admit(|| growth_bound(element))?;
+        let mut writer = self.writer(key);
+        let Some(id) = writer.find::<List>(key)? else { return Ok(None) };
+        writer.admit(|| growth_bound(element))?;
         let change = |list: &mut List, rules: &Rules| {
             let was_small = list.is_small();
             let is_inserted = list.insert(beside, pivot, element, rules.limits.list);
             (is_inserted.then_some(list.len()), was_small != list.is_small())
         };
-        let ((length, is_remade), exists) = place.change_collection(key, id, change);
+        let ((length, is_remade), exists) = writer.change_collection(key, id, change);
         let word: &[u8] = if beside == Place::Before { b"BEFORE" } else { b"AFTER" };
         let arguments = [word, pivot, element].into_iter();
         if length.is_some() {
-            place.changed_by(key, exists, (CLASS, "LINSERT"), arguments);
+            writer.changed_by(key, exists, (CLASS, "LINSERT"), arguments);
         } else if is_remade {
-            place.formed_by(key, (CLASS, "LINSERT"), arguments);
+            writer.reencoded_by(key, (CLASS, "LINSERT"), arguments);
         }
         Ok(Some(length))
     }
@@ -191,15 +191,15 @@ impl WriteView<'_> {
         count: usize,
         element: &[u8],
     ) -> Result<usize, WrongType> {
-        let mut place = self.place(key);
-        let Some(id) = place.find::<List>(key)? else { return Ok(0) };
-        let (removed, exists) = place.change_collection(key, id, |list: &mut List, rules| {
+        let mut writer = self.writer(key);
+        let Some(id) = writer.find::<List>(key)? else { return Ok(0) };
+        let (removed, exists) = writer.change_collection(key, id, |list: &mut List, rules| {
             list.remove(end, element, count, rules.limits.list)
         });
         if removed > 0 {
             let count = removed as i64;
             let text = IntegerText::new(if end == End::Head { count } else { -count });
-            place.changed_by(key, exists, (CLASS, "LREM"), [text.as_bytes(), element].into_iter());
+            writer.changed_by(key, exists, (CLASS, "LREM"), [text.as_bytes(), element].into_iter());
         }
         Ok(removed)
     }

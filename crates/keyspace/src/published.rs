@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{DATABASE_COUNT_MAX, DatabaseIndex};
 
-use crate::tracking::Tracking;
+use crate::access_mark::Tracking;
 
 /// A number with one writer at a time (the holder of the shard) and any number of readers. Relaxed
 /// loads and stores suffice and cost what plain ones do.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::probes::{self, Probe};
+use base::step_counters::{self, CountedStep};
 use base::{DatabaseIndex, Key, ShardIndex};
 
 use crate::keyspace::Keyspace;
@@ -58,7 +58,7 @@ impl ReadyKeys {
     /// Returns whether key `name` of `database`, whose secret hash is `secret`, is among them. Of
     /// two keys with one hash it may not find the second.
     fn contains(&self, database: DatabaseIndex, secret: u64, name: &[u8]) -> bool {
-        probes::note(Probe::Registration);
+        step_counters::count_step(CountedStep::Registration);
         let found = self.order.get(&(database, secret));
         found.is_some_and(|&index| *self.keys[index].name == *name)
     }
@@ -145,7 +145,7 @@ impl AwaitedNames {
 
     /// Returns where `key` is among the keys of the request.
     fn find<'a>(&self, key: &ReadyKey, name: &impl Fn(usize) -> &'a [u8]) -> Option<usize> {
-        probes::note(Probe::Registration);
+        step_counters::count_step(CountedStep::Registration);
         let first = self.order.partition_point(|&(secret, _)| secret < key.secret);
         let alike = self.order[first..].iter().take_while(|&&(secret, _)| secret == key.secret);
         let mut indexes = alike.map(|&(_, index)| index as usize);

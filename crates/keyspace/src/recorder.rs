@@ -87,7 +87,7 @@ impl Recorder {
 
     /// Returns where lookups note that they have met an expired key.
     #[inline]
-    pub fn met_expired(&self) -> &Cell<bool> {
+    pub fn saw_expired(&self) -> &Cell<bool> {
         &self.has_met_expired
     }
 

@@ -12,20 +12,20 @@ use effects::{Cause, Effect, EventClass};
 use crate::eviction::policy::KeyEvent;
 use crate::object::handle_of;
 use crate::scratch::SCRATCH_BYTES_MIN;
-use crate::write::{Place, WriteView};
+use crate::write::{KeyWriter, WriteView};
 
-/// The longest string that is carried without memory of its own, in bytes.
+/// The longest string that is moved without memory of its own, in bytes.
 const SHORT_BYTES_MAX: usize = 64;
 
 /// A key of a database.
 #[derive(Clone, Copy)]
-struct Spot<'a> {
+struct KeyLocation<'a> {
     database: DatabaseIndex,
     key: &'a Key<'a>,
 }
 
 /// A value that is stored once more.
-struct Carried {
+struct MovedValue {
     value: Value,
     value_type: ValueType,
     encoding: Encoding,
@@ -77,8 +77,8 @@ impl WriteView<'_> {
     pub fn rename(&mut self, source: &Key<'_>, target: &Key<'_>) -> Result<bool, NeedRoom> {
         let database = self.database();
         let effect = Effect::Rename { source: source.bytes, target: target.bytes };
-        let [source, target] = [source, target].map(|key| Spot { database, key });
-        self.hand_on(source, target, effect)
+        let [source, target] = [source, target].map(|key| KeyLocation { database, key });
+        self.move_value(source, target, effect)
     }
 
     /// Takes `key` to `database`, another one, in place of what it is there. Returns whether it was
@@ -88,8 +88,8 @@ impl WriteView<'_> {
     /// NeedRoom before any change.
     pub fn move_to(&mut self, key: &Key<'_>, database: DatabaseIndex) -> Result<bool, NeedRoom> {
         let effect = Effect::Move { key: key.bytes, database };
-        let source = Spot { database: self.database(), key };
-        self.hand_on(source, Spot { database, key }, effect)
+        let source = KeyLocation { database: self.database(), key };
+        self.move_value(source, KeyLocation { database, key }, effect)
     }
 
     /// Makes `target` of `database` what `source` is, in place of what it was. Returns whether
@@ -103,46 +103,46 @@ impl WriteView<'_> {
         target: &Key<'_>,
         database: DatabaseIndex,
     ) -> Result<bool, NeedRoom> {
-        let from = Spot { database: self.database(), key: source };
-        let mut place = self.at(from);
-        let Some(id) = place.live(source) else { return Ok(false) };
-        place.mark_used(source, id);
-        let mut carried = place.carried(id);
-        carried.mark = place.shard.published.tracking.first(place.now);
-        let to = Spot { database, key: target };
-        self.at(to).store_carried(target, &mut carried)?;
+        let from = KeyLocation { database: self.database(), key: source };
+        let mut writer = self.at(from);
+        let Some(id) = writer.live(source) else { return Ok(false) };
+        writer.mark_used(source, id);
+        let mut moved = writer.read_value(id);
+        moved.mark = writer.shard.published.tracking.first(writer.now);
+        let to = KeyLocation { database, key: target };
+        self.at(to).store_moved(target, &mut moved)?;
         let effect = Effect::Copy { source: source.bytes, target: target.bytes, database };
         self.at(from).emit(EventClass::Generic, effect);
-        self.at(to).tell(target, true);
+        self.at(to).notify_watchers(target, true);
         Ok(true)
     }
 
     /// Returns whether `key` exists in `database`, without marking it as used.
     pub fn contains_in(&mut self, database: DatabaseIndex, key: &Key<'_>) -> bool {
-        self.at(Spot { database, key }).live(key).is_some()
+        self.at(KeyLocation { database, key }).live(key).is_some()
     }
 
     /// Returns how much what `key` holds takes where there is no room for it a second time: memory
     /// would pass the limit by more than `overshoot` bytes.
     pub fn lacks_room_for_copy(&mut self, key: &Key<'_>, overshoot: u64) -> Option<u64> {
-        let mut place = self.at(Spot { database: self.database(), key });
-        if !place.shard.account().is_limited() {
+        let mut writer = self.at(KeyLocation { database: self.database(), key });
+        if !writer.shard.account().is_limited() {
             return None;
         }
-        let id = place.live(key)?;
-        let bytes = place.part().object(id).memory_bytes();
-        place.shard.lacks_room(bytes, overshoot).then_some(bytes)
+        let id = writer.live(key)?;
+        let bytes = writer.part().object(id).memory_bytes();
+        writer.shard.lacks_room(bytes, overshoot).then_some(bytes)
     }
 
-    fn at(&mut self, spot: Spot<'_>) -> Place<'_> {
-        self.place_in(spot.database, spot.key)
+    fn at(&mut self, location: KeyLocation<'_>) -> KeyWriter<'_> {
+        self.writer_in(location.database, location.key)
     }
 
     /// Gives what `source` holds to `target`.
-    fn hand_on(
+    fn move_value(
         &mut self,
-        source: Spot<'_>,
-        target: Spot<'_>,
+        source: KeyLocation<'_>,
+        target: KeyLocation<'_>,
         effect: Effect<'_>,
     ) -> Result<bool, NeedRoom> {
         if self.at(source).live(source.key).is_none() {
@@ -151,104 +151,108 @@ impl WriteView<'_> {
         // Where it has expired it is removed first, with an effect of its own; other entries may
         // move then.
         self.at(target).live(target.key);
-        let mut place = self.at(source);
-        let id = place.live(source.key).expect("it was there just now");
-        place.mark_used(source.key, id);
-        let place = self.at(target);
-        place.shard.ensure_database(target.database, place.recorder)?;
+        let mut writer = self.at(source);
+        let id = writer.live(source.key).expect("it was there just now");
+        writer.mark_used(source.key, id);
+        let writer = self.at(target);
+        writer.shard.ensure_database(target.database, writer.recorder)?;
         let is_alone = !self.recorder.is_atomic();
-        let spots = [source, target];
+        let locations = [source, target];
         if is_alone {
-            spots.iter().for_each(|spot| self.at(*spot).shard.hide(spot.database));
+            locations.iter().for_each(|location| self.at(*location).shard.hide(location.database));
         }
-        let handed_on = self.hand_on_hidden(source, id, target);
+        let result = self.move_value_hidden(source, id, target);
         if is_alone {
-            spots.iter().for_each(|spot| self.at(*spot).shard.show(spot.database));
+            locations.iter().for_each(|location| self.at(*location).shard.show(location.database));
         }
-        handed_on?;
-        let mut place = self.at(source);
-        place.emit(EventClass::Generic, effect);
-        place.tell(source.key, false);
-        self.at(target).tell(target.key, true);
+        result?;
+        let mut writer = self.at(source);
+        writer.emit(EventClass::Generic, effect);
+        writer.notify_watchers(source.key, false);
+        self.at(target).notify_watchers(target.key, true);
         Ok(true)
     }
 
-    /// As [`WriteView::hand_on`] of the entry at `id`, while nobody looks.
-    fn hand_on_hidden(
+    /// As [`WriteView::move_value`] of the entry at `id`, while nobody looks.
+    fn move_value_hidden(
         &mut self,
-        source: Spot<'_>,
+        source: KeyLocation<'_>,
         id: EntryId,
-        target: Spot<'_>,
+        target: KeyLocation<'_>,
     ) -> Result<(), NeedRoom> {
-        let mut place = self.at(source);
-        let entry = place.part().table.entry(id);
+        let mut writer = self.at(source);
+        let entry = writer.part().table.entry(id);
         let may_stay = entry.header().is_large() && handle_of(&entry).is_none();
         if may_stay && self.adopt(source, target)? {
             return Ok(());
         }
-        let mut place = self.at(source);
+        let mut writer = self.at(source);
         let id = match may_stay {
-            true => place.live(source.key).expect("it was there before"),
+            true => writer.live(source.key).expect("it was there before"),
             false => id,
         };
-        let bytes = place.part().object(id).memory_bytes();
-        let mut carried = place.taken(id);
-        if let Err(need) = self.at(target).store_carried(target.key, &mut carried) {
-            self.at(source).give_back(source.key, carried);
+        let bytes = writer.part().object(id).memory_bytes();
+        let mut moved = writer.take_value(id);
+        if let Err(need) = self.at(target).store_moved(target.key, &mut moved) {
+            self.at(source).give_back(source.key, moved);
             return Err(need);
         }
         self.at(source).drop_entry(source.key, bytes);
         Ok(())
     }
 
-    /// As [`WriteView::hand_on_hidden`], for a value that may stay where it lies; returns whether
-    /// it may.
-    fn adopt(&mut self, source: Spot<'_>, target: Spot<'_>) -> Result<bool, NeedRoom> {
+    /// As [`WriteView::move_value_hidden`], for a value that may stay where it lies; returns
+    /// whether it may.
+    fn adopt(
+        &mut self,
+        source: KeyLocation<'_>,
+        target: KeyLocation<'_>,
+    ) -> Result<bool, NeedRoom> {
         self.at(target).part().table.prepare_adoption()?;
-        let mut place = self.at(source);
-        let id = place.live(source.key).expect("it was there before");
-        let part = place.part();
+        let mut writer = self.at(source);
+        let id = writer.live(source.key).expect("it was there before");
+        let part = writer.part();
         let bytes = part.table.entry(id).memory_bytes();
         let Some(detached) = part.table.detach(id, target.key.bytes) else { return Ok(false) };
         part.slots.remove(source.key.slot, bytes);
-        place.shard.tell_policy(source.key.hash, KeyEvent::Removed(bytes, Cause::Command));
-        let mut place = self.at(target);
-        if let Some(id) = place.live(target.key) {
-            place.make_way(target.key, id);
+        writer.shard.tell_policy(source.key.hash, KeyEvent::Removed(bytes, Cause::Command));
+        let mut writer = self.at(target);
+        if let Some(id) = writer.live(target.key) {
+            writer.remove_for_adoption(target.key, id);
         }
-        let part = place.part();
+        let part = writer.part();
         let id = part.table.adopt(target.key.hash, target.key.bytes, detached);
         let bytes = part.table.entry(id).memory_bytes();
         part.slots.add(target.key.slot, bytes);
-        place.shard.tell_policy(target.key.hash, KeyEvent::Inserted(bytes));
-        place.shard.publish_counts(target.database);
-        place.appear(target.key);
-        let place = self.at(source);
-        place.shard.settle(source.database);
+        writer.shard.tell_policy(target.key.hash, KeyEvent::Inserted(bytes));
+        writer.shard.publish_counts(target.database);
+        writer.appear(target.key);
+        let writer = self.at(source);
+        writer.shard.settle(source.database);
         Ok(true)
     }
 }
 
-impl Place<'_> {
+impl KeyWriter<'_> {
     /// Returns what the entry at `id` holds, which stays there; a large string is held where it
     /// lies.
-    fn carried(&mut self, id: EntryId) -> Carried {
+    fn read_value(&mut self, id: EntryId) -> MovedValue {
         let part = self.part();
         let collection = part.object(id).collection().cloned();
         let value = collection.map(|collection| Value::Collection(Some(collection)));
-        self.carry(id, value)
+        self.moved_value(id, value)
     }
 
     /// Returns what the entry at `id` holds; a collection is not there any more.
-    fn taken(&mut self, id: EntryId) -> Carried {
+    fn take_value(&mut self, id: EntryId) -> MovedValue {
         let part = self.part();
         let handle = handle_of(&part.table.entry(id));
         let value = handle.map(|handle| Value::Collection(Some(part.store.take(handle))));
-        self.carry(id, value)
+        self.moved_value(id, value)
     }
 
     /// Returns `value`, or the string of the entry at `id`, with what that is like.
-    fn carry(&mut self, id: EntryId, value: Option<Value>) -> Carried {
+    fn moved_value(&mut self, id: EntryId, value: Option<Value>) -> MovedValue {
         let table = &self.part().table;
         let entry = table.entry(id);
         let value = value.unwrap_or_else(|| match table.hold(id) {
@@ -257,30 +261,30 @@ impl Place<'_> {
         });
         let (value_type, encoding) = (entry.value_type(), entry.encoding());
         let (expiry, mark) = (entry.expiry(), entry.mark());
-        Carried { value, value_type, encoding, expiry, mark }
+        MovedValue { value, value_type, encoding, expiry, mark }
     }
 
-    /// Stores `carried` at `key`, without an effect; leaves it as it is where there is no room.
-    fn store_carried(&mut self, key: &Key<'_>, carried: &mut Carried) -> Result<(), NeedRoom> {
+    /// Stores `moved` at `key`, without an effect; leaves it as it is where there is no room.
+    fn store_moved(&mut self, key: &Key<'_>, moved: &mut MovedValue) -> Result<(), NeedRoom> {
         let found = self.live(key);
-        let Carried { value, value_type, encoding, expiry, mark } = carried;
+        let MovedValue { value, value_type, encoding, expiry, mark } = moved;
         let (value_type, encoding, expiry, mark) = (*value_type, *encoding, *expiry, *mark);
         let new = |bytes| NewValue { bytes, value_type, encoding, expiry, mark };
         match value {
             Value::String(bytes) => {
                 let bytes = bytes.as_slice();
-                let store = |place: &mut Self| place.put_value(key, found, &new(bytes));
+                let store = |writer: &mut Self| writer.put_value(key, found, &new(bytes));
                 // What it is of goes right after: only a large one could take much meanwhile.
                 match (bytes.len() as u64) < SCRATCH_BYTES_MIN {
                     true => store(self),
                     false => self.bounded(store),
                 }
             }
-            Value::Collection(carried) => {
-                let collection = carried.take().expect("it is stored once");
+            Value::Collection(moved) => {
+                let collection = moved.take().expect("it is stored once");
                 let stored = self.put_collection(key, found, collection, &new(&[]));
                 stored.map_err(|(need, collection)| {
-                    *carried = Some(collection);
+                    *moved = Some(collection);
                     need
                 })
             }
@@ -313,9 +317,9 @@ impl Place<'_> {
         result
     }
 
-    /// Undoes [`Place::taken`] of the entry of `key`.
-    fn give_back(&mut self, key: &Key<'_>, carried: Carried) {
-        let Value::Collection(Some(collection)) = carried.value else { return };
+    /// Undoes [`KeyWriter::take_value`] of the entry of `key`.
+    fn give_back(&mut self, key: &Key<'_>, moved: MovedValue) {
+        let Value::Collection(Some(collection)) = moved.value else { return };
         let part = self.part();
         let id = part.table.find(key.hash, key.bytes).expect("only its value was taken");
         let handle = part.store.insert(collection).to_bytes();
@@ -342,7 +346,7 @@ impl Place<'_> {
     }
 
     /// Removes the entry at `id`, which is that of `key`, for a value that is to be adopted.
-    fn make_way(&mut self, key: &Key<'_>, id: EntryId) {
+    fn remove_for_adoption(&mut self, key: &Key<'_>, id: EntryId) {
         let part = self.part();
         let object = part.object(id);
         let (bytes, handle) = (object.memory_bytes(), handle_of(&object));

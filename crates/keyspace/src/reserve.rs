@@ -4,7 +4,7 @@ use arena::{Claim, HeldUpload, NeedRoom, ReservedBlock};
 use base::{Key, ShardIndex};
 
 use crate::keyspace::Keyspace;
-use crate::room::SweepContext;
+use crate::memory_limit::SweepContext;
 
 /// How often a block is asked for anew after room was made for it.
 const ATTEMPTS_MAX: u32 = 16;

@@ -10,7 +10,7 @@ use rdb::{DecodeError, Forms, PayloadError, Stored, Value};
 use crate::encoding::{EMBSTR_BYTES_MAX, encoding_of};
 use crate::object::{Content, Object};
 use crate::scratch::Scratch;
-use crate::write::{Place, WriteView};
+use crate::write::{KeyWriter, WriteView};
 
 /// When a value that is restored was used last, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl WriteView<'_> {
         form: Option<StoredForm>,
     ) -> Result<Restored<'p>, RestoreError> {
         let bytes = rdb::open(payload).map_err(RestoreError::Payload)?;
-        let shard = self.place(key).shard;
+        let shard = self.writer(key).shard;
         shard.refresh_rules();
         let rules = shard.rules;
         let encoding = form.and_then(collection_encoding_of);
@@ -131,9 +131,9 @@ impl WriteView<'_> {
         last_use: LastUse,
     ) -> Result<(), NeedRoom> {
         let Restored { payload, value, form, scratch } = restored;
-        let mut place = self.place(key);
-        let mark = place.mark_of(last_use);
-        let found = place.live(key);
+        let mut writer = self.writer(key);
+        let mark = writer.mark_of(last_use);
+        let found = writer.live(key);
         let new = |value_type, encoding| NewValue {
             bytes: &[],
             value_type,
@@ -146,27 +146,27 @@ impl WriteView<'_> {
                 let like = new(ValueType::String, encoding_of_form(form));
                 let value = NewValue { bytes: &bytes, ..like };
                 match scratch {
-                    None => place.put_value(key, found, &value)?,
+                    None => writer.put_value(key, found, &value)?,
                     // The request brings fewer bytes than are stored.
-                    Some(_) => place.bounded(|place| place.put_value(key, found, &value))?,
+                    Some(_) => writer.bounded(|writer| writer.put_value(key, found, &value))?,
                 }
             }
             Value::Collection(collection) => {
                 // From here on they are the collection's.
                 drop(scratch);
-                place.admit_unbrought(collection.memory_bytes())?;
+                writer.admit_unbrought(collection.memory_bytes())?;
                 let like = new(type_of(&collection), Encoding::Handle);
-                let stored = place.put_collection(key, found, collection, &like);
+                let stored = writer.put_collection(key, found, collection, &like);
                 stored.map_err(|(need, _)| need)?;
             }
         }
         let effect = Effect::Restore { key: key.bytes, payload, form, expires_at };
-        place.changed(key, EventClass::Generic, effect);
+        writer.changed(key, EventClass::Generic, effect);
         Ok(())
     }
 }
 
-impl Place<'_> {
+impl KeyWriter<'_> {
     /// Refuses `bytes` more of collections, which the request does not bring: within an atomic
     /// record they pass the memory limit by no more than the record may.
     fn admit_unbrought(&self, bytes: u64) -> Result<(), NeedRoom> {

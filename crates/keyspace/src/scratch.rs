@@ -8,7 +8,7 @@ use base::Key;
 
 use crate::guard::ShardsRef;
 use crate::keyspace::Keyspace;
-use crate::room::MemoryAccount;
+use crate::memory_limit::MemoryAccount;
 use crate::view::ReadView;
 use crate::write::WriteView;
 

@@ -20,10 +20,10 @@ impl WriteView<'_> {
         key: &Key<'_>,
         members: impl ExactSizeIterator<Item = &'e [u8]> + Clone,
     ) -> Result<usize, Refusal> {
-        let mut place = self.place(key);
-        let found = place.find::<Set>(key)?;
-        place.admit(|| set_growth_bound(members.clone()))?;
-        let rules = place.shard.rules;
+        let mut writer = self.writer(key);
+        let found = writer.find::<Set>(key)?;
+        writer.admit(|| set_growth_bound(members.clone()))?;
+        let rules = writer.shard.rules;
         let count = members.len() as u64;
         let add =
             |set: &mut Set| members.clone().filter(|member| set.insert(member, &rules)).count();
@@ -33,20 +33,20 @@ impl WriteView<'_> {
                     let is_remade = set.prepare(count, &rules);
                     (add(set), is_remade)
                 };
-                place.change_collection(key, id, change).0
+                writer.change_collection(key, id, change).0
             }
             None => {
                 let first = members.clone().next().expect("there is a member");
                 let mut set = Set::for_members(first, count, &rules);
                 let added = add(&mut set);
-                place.insert_collection(key, set, None)?;
+                writer.insert_collection(key, set, None)?;
                 (added, true)
             }
         };
         if added > 0 {
-            place.changed_by(key, true, (CLASS, "SADD"), members);
+            writer.changed_by(key, true, (CLASS, "SADD"), members);
         } else if is_remade {
-            place.formed_by(key, (CLASS, "SADD"), members);
+            writer.reencoded_by(key, (CLASS, "SADD"), members);
         }
         Ok(added)
     }
@@ -60,13 +60,13 @@ impl WriteView<'_> {
         key: &Key<'_>,
         members: impl Iterator<Item = &'e [u8]> + Clone,
     ) -> Result<usize, WrongType> {
-        let mut place = self.place(key);
-        let Some(id) = place.find::<Set>(key)? else { return Ok(0) };
-        let (removed, exists) = place.change_collection(key, id, |set: &mut Set, rules| {
+        let mut writer = self.writer(key);
+        let Some(id) = writer.find::<Set>(key)? else { return Ok(0) };
+        let (removed, exists) = writer.change_collection(key, id, |set: &mut Set, rules| {
             members.clone().filter(|member| set.remove(member, rules)).count()
         });
         if removed > 0 {
-            place.changed_by(key, exists, (CLASS, "SREM"), members);
+            writer.changed_by(key, exists, (CLASS, "SREM"), members);
         }
         Ok(removed)
     }

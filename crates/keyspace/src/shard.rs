@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arena::{
-    AccessMark, DrainStep, Drained, Entry, EntryId, NeedRoom, Region, Room, Slid, SlideStep, Spill,
-    Table,
+    AccessMark, DrainStep, Drained, Entry, EntryId, LimitPolicy, NeedRoom, Region, Slid, SlideStep,
+    Spill, Table,
 };
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, Lsn, SLOT_COUNT, ShardIndex, Slot, UnixMs};
 
@@ -13,13 +13,13 @@ use effects::EffectSink;
 
 use crate::eviction::EvictionPool;
 use crate::eviction::policy::{EvictionPolicy, KeyEvent, ShardPolicy};
+use crate::key_waits::WaitTable;
+use crate::key_watches::WatchTable;
+use crate::memory_limit::MemoryAccount;
 use crate::object::Object;
 use crate::published::{DatabaseCounts, Published};
 use crate::recorder::Recorder;
-use crate::room::MemoryAccount;
 use crate::store::Store;
-use crate::wait::WaitTable;
-use crate::watch::WatchTable;
 
 const _: () = assert!(DATABASE_COUNT_MAX <= u16::BITS as usize, "a bit for each database");
 
@@ -199,7 +199,7 @@ impl Shard {
             return Ok(());
         }
         // What belongs to an atomic record passes the limit, because nothing is evicted meanwhile.
-        let room = if recorder.is_atomic() { Room::Overshoot } else { Room::Limited };
+        let room = if recorder.is_atomic() { LimitPolicy::Overshoot } else { LimitPolicy::Limited };
         let identity = self.free_identity();
         let table = Table::new(self.account.arena().clone(), self.index, database, room)?
             .with_identity(identity);

@@ -35,13 +35,13 @@ impl WriteView<'_> {
         when_absent: WhenAbsent,
         mut rule: impl FnMut(Option<f64>, f64) -> Option<f64>,
     ) -> Result<Scored, Refusal> {
-        let mut place = self.place(key);
-        let found = place.find::<SortedSet>(key)?;
+        let mut writer = self.writer(key);
+        let found = writer.find::<SortedSet>(key)?;
         if found.is_none() && when_absent == WhenAbsent::Skip {
             return Ok(Scored::default());
         }
-        place.admit(|| sorted_set_growth_bound(pairs.iter().map(|(_, member)| *member)))?;
-        let rules = place.shard.rules;
+        writer.admit(|| sorted_set_growth_bound(pairs.iter().map(|(_, member)| *member)))?;
+        let rules = writer.shard.rules;
         let (mut scored, mut changed) = (Scored::default(), Vec::new());
         let is_new = found.is_none();
         let mut give = |set: &mut SortedSet| {
@@ -63,7 +63,7 @@ impl WriteView<'_> {
         };
         match found {
             Some(id) => {
-                place.change_collection(key, id, |set: &mut SortedSet, _| give(set));
+                writer.change_collection(key, id, |set: &mut SortedSet, _| give(set));
             }
             None => {
                 let first = pairs.first().map_or(0, |(_, member)| member.len());
@@ -72,12 +72,12 @@ impl WriteView<'_> {
                 if set.is_empty() {
                     return Ok(Scored::default());
                 }
-                place.insert_collection(key, set, None)?;
+                writer.insert_collection(key, set, None)?;
             }
         }
         if !changed.is_empty() {
             let parts = changed.iter().flat_map(|(score, member)| [score.as_bytes(), member]);
-            place.changed_by(key, true, (CLASS, "ZADD"), parts);
+            writer.changed_by(key, true, (CLASS, "ZADD"), parts);
         }
         Ok(scored)
     }
@@ -91,13 +91,13 @@ impl WriteView<'_> {
         key: &Key<'_>,
         members: impl Iterator<Item = &'e [u8]> + Clone,
     ) -> Result<usize, WrongType> {
-        let mut place = self.place(key);
-        let Some(id) = place.find::<SortedSet>(key)? else { return Ok(0) };
-        let (removed, exists) = place.change_collection(key, id, |set: &mut SortedSet, rules| {
+        let mut writer = self.writer(key);
+        let Some(id) = writer.find::<SortedSet>(key)? else { return Ok(0) };
+        let (removed, exists) = writer.change_collection(key, id, |set: &mut SortedSet, rules| {
             members.clone().filter(|member| set.remove(member, rules).is_some()).count()
         });
         if removed > 0 {
-            place.changed_by(key, exists, (CLASS, "ZREM"), members);
+            writer.changed_by(key, exists, (CLASS, "ZREM"), members);
         }
         Ok(removed)
     }
@@ -115,9 +115,9 @@ impl WriteView<'_> {
         count: usize,
         read: impl FnOnce(&SortedSet, usize, usize) -> R,
     ) -> Result<Option<R>, WrongType> {
-        let mut place = self.place(key);
-        let Some(id) = place.find::<SortedSet>(key)? else { return Ok(None) };
-        let is_heard = place.shard.sink.is_some();
+        let mut writer = self.writer(key);
+        let Some(id) = writer.find::<SortedSet>(key)? else { return Ok(None) };
+        let is_heard = writer.shard.sink.is_some();
         let mut gone: Vec<Vec<u8>> = Vec::new();
         let change = |set: &mut SortedSet, _: &_| {
             let count = count.min(set.len());
@@ -129,8 +129,8 @@ impl WriteView<'_> {
             set.remove_range(first, count);
             result
         };
-        let (result, exists) = place.change_collection(key, id, change);
-        place.changed_by(key, exists, (CLASS, "ZREM"), gone.iter().map(Vec::as_slice));
+        let (result, exists) = writer.change_collection(key, id, change);
+        writer.changed_by(key, exists, (CLASS, "ZREM"), gone.iter().map(Vec::as_slice));
         Ok(Some(result))
     }
 
@@ -144,15 +144,15 @@ impl WriteView<'_> {
         start: usize,
         count: usize,
     ) -> Result<(), WrongType> {
-        let mut place = self.place(key);
-        let Some(id) = place.find::<SortedSet>(key)? else { return Ok(()) };
+        let mut writer = self.writer(key);
+        let Some(id) = writer.find::<SortedSet>(key)? else { return Ok(()) };
         if count == 0 {
             return Ok(());
         }
-        let ((), exists) = place
+        let ((), exists) = writer
             .change_collection(key, id, |set: &mut SortedSet, _| set.remove_range(start, count));
         let range = [start, start + count - 1].map(|rank| IntegerText::new(rank as i64));
-        place.changed_by(
+        writer.changed_by(
             key,
             exists,
             (CLASS, "ZREMRANGEBYRANK"),

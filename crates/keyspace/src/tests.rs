@@ -1,5 +1,6 @@
 //! The keyspace's promises, on an arena over the heap.
 
+mod access_reports;
 mod accounting;
 mod atomicity;
 mod expiry;
@@ -7,7 +8,6 @@ mod parts;
 mod policies;
 mod relocation;
 mod strings;
-mod touches;
 mod walks;
 mod watching;
 
@@ -28,31 +28,31 @@ fn later(ms: i64) -> UnixMs {
 }
 
 /// A keyspace, and all records that it wrote.
-struct World {
+struct Fixture {
     keyspace: Keyspace,
     sink: Arc<Recording>,
 }
 
-impl World {
-    fn new() -> World {
-        World::with_segments(1 << 16, 256)
+impl Fixture {
+    fn new() -> Fixture {
+        Fixture::with_segments(1 << 16, 256)
     }
 
-    fn with_segments(segment_bytes: u64, segment_count: u32) -> World {
-        World::over(HeapSource::new(segment_bytes, segment_count))
+    fn with_segments(segment_bytes: u64, segment_count: u32) -> Fixture {
+        Fixture::over(HeapSource::new(segment_bytes, segment_count))
     }
 
-    fn over(source: HeapSource) -> World {
-        World::with_shards(source, 8)
+    fn over(source: HeapSource) -> Fixture {
+        Fixture::with_shards(source, 8)
     }
 
-    fn with_shards(source: HeapSource, shard_count: u32) -> World {
+    fn with_shards(source: HeapSource, shard_count: u32) -> Fixture {
         let hash_keys = base::HashKeys::fixed(7);
         let config = ArenaConfig { shard_count, database_count: 16, hash_keys };
         let keyspace = Keyspace::new(Arena::new(Box::new(source), config).unwrap());
         let sink = Arc::new(Recording::default());
         keyspace.set_sink(Some(sink.clone()));
-        World { keyspace, sink }
+        Fixture { keyspace, sink }
     }
 
     fn key<'a>(&self, name: &'a str) -> Key<'a> {

@@ -10,12 +10,12 @@ use base::{DatabaseIndex, Key, UnixMs};
 
 use collections::Rules;
 
+use crate::access_mark::idle_seconds;
 use crate::eviction::policy::KeyEvent;
 use crate::guard::ShardsRef;
 use crate::object::{Content, Kind, Object, kind_of};
 use crate::recorder::Recorder;
 use crate::shard::{DatabaseShard, Shard, SlotCount, is_expired};
-use crate::tracking::idle_seconds;
 
 /// The key holds a value of another type than the operation works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +35,10 @@ pub struct ReadView<'g> {
     shards: ShardsRef<'g>,
     database: DatabaseIndex,
     now: UnixMs,
-    touch: Touch,
+    counts_access: bool,
     copies: Option<&'g PrivateCopies>,
     /// Set by a lookup that meets an expired key.
-    met_expired: &'g Cell<bool>,
+    saw_expired: &'g Cell<bool>,
 }
 
 /// Copies of values that clients can write, for one read that found no room to own them.
@@ -63,8 +63,8 @@ impl<'g> ReadView<'g> {
         database: DatabaseIndex,
         now: UnixMs,
     ) -> Self {
-        let met_expired = recorder.met_expired();
-        ReadView { shards, database, now, touch: Touch::Yes, copies: None, met_expired }
+        let saw_expired = recorder.saw_expired();
+        ReadView { shards, database, now, counts_access: true, copies: None, saw_expired }
     }
 
     /// Returns copies of those of the values at `keys` that a client can write.
@@ -90,18 +90,18 @@ impl<'g> ReadView<'g> {
 
     /// Returns the same view, whose lookups do not count as uses.
     pub fn without_touch(self) -> ReadView<'g> {
-        self.touching(Touch::No)
+        self.counting_access(false)
     }
 
     /// Returns the same view, whose lookups count as uses: TOUCH is for nothing else.
     pub fn with_touch(self) -> ReadView<'g> {
-        self.touching(Touch::Yes)
+        self.counting_access(true)
     }
 
     /// Returns the same view, whose lookups count as uses or not.
     #[inline]
-    pub(crate) fn touching(self, touch: Touch) -> ReadView<'g> {
-        ReadView { touch, ..self }
+    pub(crate) fn counting_access(self, counts_access: bool) -> ReadView<'g> {
+        ReadView { counts_access, ..self }
     }
 
     /// Returns the database.
@@ -118,7 +118,7 @@ impl<'g> ReadView<'g> {
     #[inline]
     pub fn entry(&self, key: &Key<'_>) -> Option<Entry<'g>> {
         let shard = self.shards.shard(key.shard);
-        let found = find(shard, self.database, key, self.now, self.touch, self.met_expired);
+        let found = find(shard, self.database, key, self.now, self.counts_access, self.saw_expired);
         count_lookup(shard, key, found.is_some());
         found
     }
@@ -126,7 +126,8 @@ impl<'g> ReadView<'g> {
     /// As [`ReadView::entry`], but leaves no mark: TTL, TYPE, EXISTS and OBJECT look without use.
     pub fn peek(&self, key: &Key<'_>) -> Option<Object<'g>> {
         let shard = self.shards.shard(key.shard);
-        let found = find(shard, self.database, key, self.now, Touch::No, self.met_expired);
+        let counts_access = false;
+        let found = find(shard, self.database, key, self.now, counts_access, self.saw_expired);
         count_lookup(shard, key, found.is_some());
         let part = shard.database(self.database)?;
         Some(part.object_of(found?))
@@ -232,31 +233,25 @@ impl<'g> ReadView<'g> {
     }
 }
 
-/// Whether a lookup counts as a use of the entry.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Touch {
-    Yes,
-    No,
-}
-
-/// Returns the entry at `key` unless it has expired at `now`, which is noted in `met_expired`.
+/// Returns the entry at `key` unless it has expired at `now`, which is noted in `saw_expired`;
+/// marks it as used where the lookup `counts_access`.
 #[inline]
 pub(crate) fn find<'s>(
     shard: &'s Shard,
     database: DatabaseIndex,
     key: &Key<'_>,
     now: UnixMs,
-    touch: Touch,
-    met_expired: &Cell<bool>,
+    counts_access: bool,
+    saw_expired: &Cell<bool>,
 ) -> Option<Entry<'s>> {
     let part = shard.database(database)?;
     let id = part.table.find(key.hash, key.bytes)?;
     let entry = part.table.entry(id);
     if is_expired(&entry, now) {
-        met_expired.set(true);
+        saw_expired.set(true);
         return None;
     }
-    if touch == Touch::Yes {
+    if counts_access {
         // Written only when it has changed: a hot entry's line stays clean between.
         part.table.touch(id, shard.used(key.hash, entry.mark(), now));
     }

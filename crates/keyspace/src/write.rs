@@ -1,7 +1,7 @@
 //! Changing one database through a guard. Every change emits its effect here, and nowhere else.
 
 use arena::{
-    Encoding, Entry, EntryId, Fill, NeedRoom, NewValue, ReservedBlock, Room, Source, Table,
+    Encoding, Entry, EntryId, Fill, LimitPolicy, NeedRoom, NewValue, ReservedBlock, Source, Table,
     ValueType,
 };
 use base::{DatabaseIndex, Key, ShardIndex, UnixMs};
@@ -16,7 +16,7 @@ use crate::object::{Kind, handle_of, kind_of};
 use crate::recorder::Recorder;
 use crate::shard::{DatabaseShard, Shard, is_expired};
 use crate::store::Handle;
-use crate::view::{ReadView, Touch, WrongType, count_lookup, find, string_length_of, string_of};
+use crate::view::{ReadView, WrongType, count_lookup, find, string_length_of, string_of};
 
 /// Why a change was not made. Nothing has changed but that an expired key may be gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct WriteView<'g> {
     pub(crate) recorder: &'g mut Recorder,
     database: DatabaseIndex,
     now: UnixMs,
-    touch: Touch,
+    counts_access: bool,
     event: &'static str,
 }
 
@@ -61,7 +61,7 @@ impl<'g> WriteView<'g> {
         database: DatabaseIndex,
         now: UnixMs,
     ) -> WriteView<'g> {
-        WriteView { shards, recorder, database, now, touch: Touch::Yes, event: "" }
+        WriteView { shards, recorder, database, now, counts_access: true, event: "" }
     }
 
     /// Returns whether the guard holds `shard`.
@@ -72,7 +72,7 @@ impl<'g> WriteView<'g> {
     /// Returns the same view, whose lookups do not count as uses. What is stored counts as used
     /// when it is stored, though not as used once more.
     pub fn without_touch(self) -> WriteView<'g> {
-        WriteView { touch: Touch::No, ..self }
+        WriteView { counts_access: false, ..self }
     }
 
     /// Gives the changes that follow this keyspace event, where theirs would be that of another
@@ -94,14 +94,14 @@ impl<'g> WriteView<'g> {
     /// Returns this view, to read: lookups count hits and misses, and remove nothing.
     pub fn as_read(&self) -> ReadView<'_> {
         ReadView::new(self.shards.as_ref(), self.recorder, self.database, self.now)
-            .touching(self.touch)
+            .counting_access(self.counts_access)
     }
 
     /// Returns the entry at `key`, marked as used; counts neither hit nor miss, as Redis does not
     /// for the lookups of writes.
     #[inline]
     pub fn entry(&mut self, key: &Key<'_>) -> Option<Entry<'_>> {
-        self.place(key).into_entry(key)
+        self.writer(key).into_entry(key)
     }
 
     /// Returns the string at `key` as [`WriteView::entry`] does.
@@ -121,8 +121,9 @@ impl<'g> WriteView<'g> {
     pub fn collection<K: Kind>(&self, key: &Key<'_>) -> Result<Option<&K>, WrongType> {
         let shards = self.shards.as_ref();
         let shard = shards.shard(key.shard);
-        let met = self.recorder.met_expired();
-        let Some(entry) = find(shard, self.database, key, self.now, Touch::No, met) else {
+        let met = self.recorder.saw_expired();
+        let counts_access = false;
+        let Some(entry) = find(shard, self.database, key, self.now, counts_access, met) else {
             return Ok(None);
         };
         let part = shard.database(self.database).expect("it has an entry");
@@ -141,7 +142,7 @@ impl<'g> WriteView<'g> {
     /// When the key holds another type.
     pub fn string_counted(&mut self, key: &Key<'_>) -> Result<Option<&[u8]>, WrongType> {
         let found = self.contains(key);
-        count_lookup(self.place(key).shard, key, found);
+        count_lookup(self.writer(key).shard, key, found);
         self.string(key)
     }
 
@@ -156,7 +157,7 @@ impl<'g> WriteView<'g> {
 
     /// Returns whether `key` exists, without marking it as used.
     pub fn contains(&mut self, key: &Key<'_>) -> bool {
-        self.place(key).live(key).is_some()
+        self.writer(key).live(key).is_some()
     }
 
     /// Makes `key` hold the string `value`, encoded as an integer where it is one.
@@ -165,7 +166,7 @@ impl<'g> WriteView<'g> {
     /// NeedRoom before any change.
     #[inline]
     pub fn set(&mut self, key: &Key<'_>, value: &[u8], expiry: Expiry) -> Result<(), NeedRoom> {
-        self.place(key).store(key, value, encoding_of(value), expiry)
+        self.writer(key).store(key, value, encoding_of(value), expiry)
     }
 
     /// As [`WriteView::set`], but never encoded as an integer: INCRBYFLOAT stores its result so.
@@ -178,9 +179,9 @@ impl<'g> WriteView<'g> {
         value: &[u8],
         expiry: Expiry,
     ) -> Result<(), NeedRoom> {
-        let (mut place, encoding) = (self.place(key), encoding_of_text(value));
-        place.store(key, value, encoding, expiry)?;
-        place.tell_encoding(key, value, encoding);
+        let (mut writer, encoding) = (self.writer(key), encoding_of_text(value));
+        writer.store(key, value, encoding, expiry)?;
+        writer.tell_encoding(key, value, encoding);
         Ok(())
     }
 
@@ -196,7 +197,7 @@ impl<'g> WriteView<'g> {
         length: usize,
         fill: Fill<'_>,
     ) -> Result<(), NeedRoom> {
-        self.place(key).store_filled(key, length, fill)
+        self.writer(key).store_filled(key, length, fill)
     }
 
     /// Encodes the string at `key` as one that was changed in place, where it is there. That is no
@@ -208,7 +209,7 @@ impl<'g> WriteView<'g> {
     /// # Panics
     /// When the string is empty.
     pub fn make_raw(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
-        self.place(key).make_raw(key)
+        self.writer(key).make_raw(key)
     }
 
     /// Encodes the string at `key` as [`WriteView::set_text`] does, where it is there. That is no
@@ -217,7 +218,7 @@ impl<'g> WriteView<'g> {
     /// # Errors
     /// NeedRoom before any change.
     pub fn make_text(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
-        self.place(key).make_text(key)
+        self.writer(key).make_text(key)
     }
 
     /// Appends `suffix` to the string at `key`, which is empty where absent, and returns the new
@@ -229,7 +230,7 @@ impl<'g> WriteView<'g> {
     /// # Panics
     /// When the key holds another type: the caller looks first.
     pub fn append(&mut self, key: &Key<'_>, suffix: &[u8]) -> Result<usize, NeedRoom> {
-        self.place(key).append(key, suffix)
+        self.writer(key).append(key, suffix)
     }
 
     /// Writes `bytes` from `offset` on into the string at `key`, filling a gap with zeroes, and
@@ -246,7 +247,7 @@ impl<'g> WriteView<'g> {
         offset: usize,
         bytes: &[u8],
     ) -> Result<usize, NeedRoom> {
-        self.place(key).set_range(key, offset, bytes)
+        self.writer(key).set_range(key, offset, bytes)
     }
 
     /// Runs `change` on the collection at `key`, which returns whether it has changed anything; if
@@ -264,20 +265,20 @@ impl<'g> WriteView<'g> {
         arguments: impl Iterator<Item = &'e [u8]>,
         change: impl FnOnce(&mut K, &Rules) -> (R, bool),
     ) -> Result<Option<R>, WrongType> {
-        let mut place = self.place(key);
-        let Some(id) = place.find::<K>(key)? else { return Ok(None) };
-        let ((result, has_changed), exists) = place.change_collection(key, id, change);
+        let mut writer = self.writer(key);
+        let Some(id) = writer.find::<K>(key)? else { return Ok(None) };
+        let ((result, has_changed), exists) = writer.change_collection(key, id, change);
         if has_changed {
-            place.changed_by(key, exists, (K::CLASS, effect), arguments);
+            writer.changed_by(key, exists, (K::CLASS, effect), arguments);
         }
         Ok(Some(result))
     }
 
     /// Removes `key` and returns whether it was there.
     pub fn remove(&mut self, key: &Key<'_>) -> bool {
-        let mut place = self.place(key);
-        let Some(id) = place.live(key) else { return false };
-        place.remove(key, id, Cause::Command);
+        let mut writer = self.writer(key);
+        let Some(id) = writer.live(key) else { return false };
+        writer.remove(key, id, Cause::Command);
         true
     }
 
@@ -286,7 +287,7 @@ impl<'g> WriteView<'g> {
     /// # Errors
     /// NeedRoom before any change.
     pub fn set_expiry(&mut self, key: &Key<'_>, at: UnixMs) -> Result<bool, NeedRoom> {
-        self.place(key).set_expiry(key, Some(at))
+        self.writer(key).set_expiry(key, Some(at))
     }
 
     /// Takes the time to live from `key` and returns whether there was one.
@@ -294,42 +295,42 @@ impl<'g> WriteView<'g> {
     /// # Errors
     /// NeedRoom before any change: an entry without a time to live may need a place of its own.
     pub fn persist(&mut self, key: &Key<'_>) -> Result<bool, NeedRoom> {
-        self.place(key).set_expiry(key, None)
+        self.writer(key).set_expiry(key, None)
     }
 
     /// Returns where `key` lives.
     #[inline]
-    pub(crate) fn place(&mut self, key: &Key<'_>) -> Place<'_> {
-        self.place_in(self.database, key)
+    pub(crate) fn writer(&mut self, key: &Key<'_>) -> KeyWriter<'_> {
+        self.writer_in(self.database, key)
     }
 
     /// Returns where `key` of `database` lives.
     #[inline]
-    pub(crate) fn place_in(&mut self, database: DatabaseIndex, key: &Key<'_>) -> Place<'_> {
+    pub(crate) fn writer_in(&mut self, database: DatabaseIndex, key: &Key<'_>) -> KeyWriter<'_> {
         let shard = self.shards.shard(key.shard);
         shard.freeze_if_atomic(database, self.recorder);
-        Place {
+        KeyWriter {
             shard,
             recorder: self.recorder,
             database,
             now: self.now,
-            touch: self.touch,
+            counts_access: self.counts_access,
             event: self.event,
         }
     }
 }
 
 /// One database within one shard, to change: each method is one whole change with its effect.
-pub(crate) struct Place<'p> {
+pub(crate) struct KeyWriter<'p> {
     pub shard: &'p mut Shard,
     pub recorder: &'p mut Recorder,
     pub database: DatabaseIndex,
     pub now: UnixMs,
-    pub touch: Touch,
+    pub counts_access: bool,
     pub event: &'static str,
 }
 
-impl<'p> Place<'p> {
+impl<'p> KeyWriter<'p> {
     /// Returns where `key` is; an expired entry is removed first, and is absent.
     #[inline]
     pub fn live(&mut self, key: &Key<'_>) -> Option<EntryId> {
@@ -352,7 +353,7 @@ impl<'p> Place<'p> {
     /// Marks the entry at `id` as used.
     #[inline]
     pub fn mark_used(&self, key: &Key<'_>, id: EntryId) {
-        if self.touch == Touch::No {
+        if !self.counts_access {
             return;
         }
         let part = self.shard.database(self.database).expect("it has an entry");
@@ -407,8 +408,8 @@ impl<'p> Place<'p> {
     ) -> Result<(), NeedRoom> {
         let found = self.live(key);
         let value = self.new_value(key, found, &[], Encoding::Raw, None);
-        self.bounded(|place| {
-            place.put_from(key, found, Source::Made(length as u64, fill), &value)
+        self.bounded(|writer| {
+            writer.put_from(key, found, Source::Made(length as u64, fill), &value)
         })?;
         // The effect has the value in one piece, which only a sink needs.
         let mut copy = vec![0; if self.shard.sink.is_some() { length } else { 0 }];
@@ -425,8 +426,8 @@ impl<'p> Place<'p> {
         match found {
             None => self.put(key, None, suffix, encoding_of(suffix), None)?,
             // What was there may have to be copied.
-            Some(id) => self.bounded(|place| {
-                place.resize(key, id, |table| table.append(id, suffix, Encoding::Raw))
+            Some(id) => self.bounded(|writer| {
+                writer.resize(key, id, |table| table.append(id, suffix, Encoding::Raw))
             })?,
         }
         self.changed(key, EventClass::String, Effect::Append { key: key.bytes, suffix });
@@ -440,9 +441,9 @@ impl<'p> Place<'p> {
             return Ok(length);
         }
         let offset_wide = offset as u64;
-        self.bounded(|place| match found {
-            None => place.insert(key, offset_wide, bytes, Encoding::Raw, None),
-            Some(id) => place
+        self.bounded(|writer| match found {
+            None => writer.insert(key, offset_wide, bytes, Encoding::Raw, None),
+            Some(id) => writer
                 .resize(key, id, |table| table.overwrite(id, offset_wide, bytes, Encoding::Raw)),
         })?;
         let effect = Effect::SetRange { key: key.bytes, offset: offset_wide, bytes };
@@ -458,8 +459,8 @@ impl<'p> Place<'p> {
         }
         // Written over by itself, as every change in place sets the encoding.
         let first = entry.value()[0];
-        self.bounded(|place| {
-            place.resize(key, id, |table| table.overwrite(id, 0, &[first], Encoding::Raw))
+        self.bounded(|writer| {
+            writer.resize(key, id, |table| table.overwrite(id, 0, &[first], Encoding::Raw))
         })?;
         self.emit_as_raw(key, &[first]);
         Ok(())
@@ -483,12 +484,12 @@ impl<'p> Place<'p> {
     fn emit_as_raw(&mut self, key: &Key<'_>, value: &[u8]) {
         let bytes = &value[..1];
         let effect = Effect::SetRange { key: key.bytes, offset: 0, bytes };
-        self.record_form(EventClass::String, effect);
+        self.record_encoding(EventClass::String, effect);
     }
 
     /// Tells the sink that the number at `key` is encoded as text.
     fn emit_as_text(&mut self, key: &Key<'_>) {
-        self.record_form(EventClass::String, Effect::MakeText { key: key.bytes });
+        self.record_encoding(EventClass::String, Effect::MakeText { key: key.bytes });
     }
 
     fn set_expiry(&mut self, key: &Key<'_>, at: Option<UnixMs>) -> Result<bool, NeedRoom> {
@@ -525,7 +526,7 @@ impl<'p> Place<'p> {
             removes: true,
             ..change
         });
-        self.tell(key, false);
+        self.notify_watchers(key, false);
         is_free
     }
 
@@ -573,7 +574,7 @@ impl<'p> Place<'p> {
         }
     }
 
-    /// As [`Place::put_value`], with a value that lies in `block` already.
+    /// As [`KeyWriter::put_value`], with a value that lies in `block` already.
     #[cold]
     fn link(
         &mut self,
@@ -591,7 +592,7 @@ impl<'p> Place<'p> {
         linked
     }
 
-    /// As [`Place::put`], with what the value is like.
+    /// As [`KeyWriter::put`], with what the value is like.
     pub fn put_value(
         &mut self,
         key: &Key<'_>,
@@ -604,7 +605,7 @@ impl<'p> Place<'p> {
         }
     }
 
-    /// As [`Place::put_value`], with the bytes of `source`.
+    /// As [`KeyWriter::put_value`], with the bytes of `source`.
     pub(crate) fn put_from(
         &mut self,
         key: &Key<'_>,
@@ -652,14 +653,14 @@ impl<'p> Place<'p> {
         change: impl FnOnce(&mut Self) -> Result<(), NeedRoom>,
     ) -> Result<(), NeedRoom> {
         self.shard.ensure_database(self.database, self.recorder)?;
-        let most = Room::OvershootBy(self.recorder.overshoot_bytes_max());
+        let most = LimitPolicy::OvershootBy(self.recorder.overshoot_bytes_max());
         let table = &mut self.part().table;
-        let room = table.replace_room(Room::Limited);
-        if room == Room::Overshoot {
-            table.replace_room(most);
+        let room = table.replace_policy(LimitPolicy::Limited);
+        if room == LimitPolicy::Overshoot {
+            table.replace_policy(most);
         }
         let changed = change(self);
-        self.part().table.replace_room(room);
+        self.part().table.replace_policy(room);
         changed
     }
 
@@ -714,10 +715,10 @@ impl<'p> Place<'p> {
         let mark = match found.zip(part) {
             Some((id, part)) => {
                 let mark = part.table.entry(id).mark();
-                match self.touch {
-                    Touch::Yes => self.shard.used(key.hash, mark, self.now),
-                    Touch::No if tracking.does_count() => mark,
-                    Touch::No => tracking.next(mark, self.now),
+                match self.counts_access {
+                    true => self.shard.used(key.hash, mark, self.now),
+                    false if tracking.does_count() => mark,
+                    false => tracking.next(mark, self.now),
                 }
             }
             None => tracking.first(self.now),
@@ -763,7 +764,7 @@ impl<'p> Place<'p> {
         Ok(Some(id))
     }
 
-    /// Returns the collection of type `K` at `id`, where [`Place::find`] has found it.
+    /// Returns the collection of type `K` at `id`, where [`KeyWriter::find`] has found it.
     pub fn collection<K: Kind>(&self, id: EntryId) -> &K {
         let part = self.shard.database(self.database).expect("it has an entry");
         kind_of(&part.table.entry(id), &part.store).expect("the caller looked at the type")
@@ -855,7 +856,7 @@ impl<'p> Place<'p> {
             let effect = Effect::Command { name, key: key.bytes, arguments };
             self.record(class, effect, |change| Change { removes: !exists, ..change });
         }
-        self.tell(key, exists);
+        self.notify_watchers(key, exists);
     }
 
     pub(crate) fn part(&mut self) -> &mut DatabaseShard {
@@ -866,20 +867,20 @@ impl<'p> Place<'p> {
     #[inline]
     pub(crate) fn changed(&mut self, key: &Key<'_>, class: EventClass, effect: Effect<'_>) {
         self.emit(class, effect);
-        self.tell(key, true);
+        self.notify_watchers(key, true);
     }
 
     /// Tells the watchers that `key` has changed, and whether it exists. All changes of one key
     /// pass here.
     #[inline]
-    pub(crate) fn tell(&mut self, key: &Key<'_>, exists: bool) {
+    pub(crate) fn notify_watchers(&mut self, key: &Key<'_>, exists: bool) {
         if !self.shard.watches.is_empty() {
-            self.tell_watchers(key.bytes, exists);
+            self.notify_key_watchers(key.bytes, exists);
         }
     }
 
     #[cold]
-    fn tell_watchers(&mut self, key: &[u8], exists: bool) {
+    fn notify_key_watchers(&mut self, key: &[u8], exists: bool) {
         let secret = self.shard.account().arena().secret_hasher().hash(key);
         self.shard.watches.touch(self.database, secret, key, exists);
     }
@@ -888,12 +889,12 @@ impl<'p> Place<'p> {
     #[inline]
     pub(crate) fn appear(&mut self, key: &Key<'_>) {
         if !self.shard.waits.is_empty() {
-            self.tell_waiters(key.bytes);
+            self.notify_waiters(key.bytes);
         }
     }
 
     #[cold]
-    fn tell_waiters(&mut self, key: &[u8]) {
+    fn notify_waiters(&mut self, key: &[u8]) {
         let secret = self.shard.account().arena().secret_hasher().hash(key);
         let shard = self.shard.index();
         if let Some(ready) = self.shard.waits.ready(self.database, shard, secret, key) {
@@ -912,7 +913,7 @@ impl<'p> Place<'p> {
         Some((entry.value_type(), entry.expiry().is_some()))
     }
 
-    /// Tells those who await `key`, which was `before` when [`Place::look`] looked, where it is
+    /// Tells those who await `key`, which was `before` when [`KeyWriter::look`] looked, where it is
     /// something else for them now.
     #[cold]
     fn reappear(&mut self, key: &Key<'_>, before: (ValueType, bool)) {
@@ -923,10 +924,10 @@ impl<'p> Place<'p> {
         }
     }
 
-    /// As [`Place::changed_by`], for a command that has changed how `key` is stored and nothing
+    /// As [`KeyWriter::changed_by`], for a command that has changed how `key` is stored and nothing
     /// else.
     #[cold]
-    pub fn formed_by<'e>(
+    pub fn reencoded_by<'e>(
         &mut self,
         key: &Key<'_>,
         (class, name): (EventClass, &str),
@@ -934,7 +935,7 @@ impl<'p> Place<'p> {
     ) {
         let arguments: Vec<&[u8]> = arguments.collect();
         let arguments = Arguments::Slices(&arguments);
-        self.record_form(class, Effect::Command { name, key: key.bytes, arguments });
+        self.record_encoding(class, Effect::Command { name, key: key.bytes, arguments });
     }
 
     /// Counts a change, and hands it to the sink where one listens.
@@ -946,8 +947,8 @@ impl<'p> Place<'p> {
 
     /// Hands to the sink, where one listens, what changes how a value is stored; the dataset is as
     /// it was, so that it is not counted.
-    fn record_form(&mut self, class: EventClass, effect: Effect<'_>) {
-        self.record(class, effect, |change| Change { is_form: true, ..change });
+    fn record_encoding(&mut self, class: EventClass, effect: Effect<'_>) {
+        self.record(class, effect, |change| Change { changes_encoding_only: true, ..change });
     }
 
     /// Hands `effect` to the sink, where one listens, with what `complete` says of it.

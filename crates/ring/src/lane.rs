@@ -20,7 +20,7 @@ pub use stream::{Reader, Ring, Writer};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arena::facade::AtomicWord;
+use arena::atomic_word::AtomicWord;
 
 use lane_layout::{
     CLIENT_STATE_AT, CLOSED_AT, REPLY_HEAD_AT, REPLY_TAIL_AT, REQUEST_HEAD_AT, REQUEST_TAIL_AT,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arena::reader::SegmentView;
 use arena::{SegmentError, SegmentSource};
-use sys::memory::{ForeignSegments, LiveSegment, OwnedSegments};
+use sys::memfd_segments::{ForeignSegments, LiveSegment, OwnedSegments};
 
 /// Sealed shared memory as the arena's source of segments.
 pub struct SharedSegments {
@@ -177,7 +177,7 @@ unsafe impl SegmentView for Mapped {
 #[cfg(test)]
 mod tests {
     use sys::descriptors::SharedDescriptor;
-    use sys::memory::Backing;
+    use sys::memfd_segments::Backing;
 
     use super::*;
 

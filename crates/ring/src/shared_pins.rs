@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use arena::pins::{PIN_TABLE_BYTES, PinMemory};
 use sys::descriptors::SharedDescriptor;
 use sys::fork::Generation;
-use sys::memory::SharedBlock;
+use sys::memfd_segments::SharedBlock;
 
 /// A pin table in memory that both processes map.
 ///

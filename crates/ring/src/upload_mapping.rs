@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use sys::memory::WritableSegments;
+use sys::memfd_segments::WritableSegments;
 
 /// One run of upload memory, mapped for writing.
 pub struct UploadMemory {
@@ -130,7 +130,7 @@ impl fmt::Debug for UploadBuffer {
 
 #[cfg(test)]
 mod tests {
-    use sys::memory::{Backing, OwnedSegments};
+    use sys::memfd_segments::{Backing, OwnedSegments};
 
     use super::*;
 

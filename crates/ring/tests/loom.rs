@@ -9,7 +9,7 @@
 
 use std::sync::atomic::Ordering;
 
-use arena::facade::AtomicWord;
+use arena::atomic_word::AtomicWord;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, fence};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use sys::memory::{Backing, OwnedSegments};
+use sys::memfd_segments::{Backing, OwnedSegments};
 
 /// The addresses that the arena reserves: 1 TiB of references, or what an address-space limit
 /// leaves, by halves down to the least.

@@ -11,7 +11,7 @@ use base::prng::Prng;
 use engine::{Clock, Engine};
 use keyspace::{Keyspace, shard_count_for_workers};
 use ring::SharedSegments;
-use sys::memory::{Backing, OwnedSegments};
+use sys::memfd_segments::{Backing, OwnedSegments};
 
 use crate::address_space;
 use crate::environment::Environment;

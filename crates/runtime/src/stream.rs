@@ -36,7 +36,7 @@ impl Runtime {
     /// where that is none.
     pub fn count_backlog(&self) {
         if let Some(backlog) = self.kept_backlog() {
-            backlog.tell_memory(|grown, shrunk| self.recharge(shrunk, grown));
+            backlog.report_memory(|grown, shrunk| self.recharge(shrunk, grown));
         }
     }
 }

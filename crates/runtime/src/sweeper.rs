@@ -58,7 +58,7 @@ impl Sweeper {
         runtime.count_backlog();
         keyspace.arena().reclaim();
         keyspace.drop_retired();
-        keyspace.take_touches(runtime.clock().wall());
+        keyspace.take_access_reports(runtime.clock().wall());
         let is_over_limit = options.evicts && self.repay(runtime, options, observer);
         runtime.note_memory(keyspace.used_memory());
         is_over_limit

@@ -22,7 +22,7 @@ impl Clock for SystemClock {
     }
 
     fn steady_ns(&self) -> u64 {
-        sys::stopwatch::nanoseconds()
+        sys::tsc_clock::nanoseconds()
     }
 
     fn sleep(&self, duration: Duration) {

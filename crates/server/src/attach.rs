@@ -3,7 +3,7 @@
 //! A process maps its pin table and seals it, and the server populates the table's pages, before
 //! the session gets a segment; until then the server reads no word of the table. The session ends
 //! with its connection, or with its process, whichever is first; its pins end with it. What a
-//! session tells of its uses lies in its pin table: `keyspace/touch.rs`.
+//! session tells of its uses lies in its pin table: `keyspace/reader_accesses.rs`.
 //!
 //! What views may hold is shared out among the sessions that read, and left to their clients to
 //! keep to: nobody asks for a pin, and to end a session is to reuse what its views show
@@ -22,7 +22,7 @@ use command::{MemoryGeometry, MemoryRefusal, MemorySegments};
 use keyspace::Keyspace;
 use ring::SharedPins;
 use sys::descriptors::DESCRIPTORS_MAX;
-use sys::memory::OwnedSegments;
+use sys::memfd_segments::OwnedSegments;
 use sys::socket::Peer;
 
 use crate::config::Settings;

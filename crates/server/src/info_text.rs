@@ -402,7 +402,7 @@ fn shared_memory(shared: &ServerState, fields: &mut Fields) {
     fields.add("shm_pins", pinned);
     fields.add("shm_retired_bytes", shared.keyspace().arena().retired_bytes());
     fields.add("shm_view_share", shared.keyspace().arena().view_share());
-    fields.add("shm_touches", shared.keyspace().touch_count());
+    fields.add("shm_touches", shared.keyspace().access_report_count());
     fields.add("shm_lanes", lane_count);
     fields.add("shm_lane_bytes", lane_bytes);
     fields.add("shm_lane_wakeups_sent", totals.lane_wakes);

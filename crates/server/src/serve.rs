@@ -126,7 +126,7 @@ fn serve(mut config: Config, start: &Start) -> Result<(), String> {
     let _stack = AlternateStack::for_this_thread().map_err(|error| format!("no stack: {error}"))?;
     log_start(&config, start);
     fit_clients_to_descriptors(&mut config)?;
-    sys::stopwatch::calibrate();
+    sys::tsc_clock::calibrate();
     let signals = Signals::divert().map_err(|error| format!("no signals: {error}"))?;
     let origin =
         Origin { config_file: start.config_file.clone(), supervisor: start.supervisor.name() };

@@ -11,7 +11,7 @@ use effects::BACKLOG_BYTES_MIN;
 use engine::{CommandStats, Position, TimingSettings};
 use keyspace::Keyspace;
 use runtime::{Environment, Memory, Options, Runtime};
-use sys::memory::OwnedSegments;
+use sys::memfd_segments::OwnedSegments;
 use sys::poll::Waker;
 use sys::process::{descriptor_limit, raise_descriptor_limit};
 use sys::socket::Closer;

@@ -393,7 +393,7 @@ fn descriptors_of_one_reply_at_most_wait_for_a_client() {
     client.write_all(b"SHM ATTACH\r\n").unwrap();
     let mut descriptors = Vec::new();
     sys::descriptors::receive(&client, &mut [0; 4096], &mut descriptors).unwrap();
-    sys::memory::close_for_writers(&descriptors[0]).unwrap();
+    sys::memfd_segments::close_for_writers(&descriptors[0]).unwrap();
     let mut say = |lines: &str| {
         client.write_all(format!("{lines}ECHO end\r\n").as_bytes()).unwrap();
         let mut said = Vec::new();

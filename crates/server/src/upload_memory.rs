@@ -14,7 +14,7 @@ use arena::{UploadError, UploadRun, Uploader};
 use command::{MemoryRefusal, UploadOffer};
 use keyspace::SweepContext;
 use sys::descriptors::{DESCRIPTORS_MAX, SharedDescriptor};
-use sys::memory::OwnedSegments;
+use sys::memfd_segments::OwnedSegments;
 
 use crate::attach::may_adopt;
 use crate::config::Settings;

@@ -1,6 +1,6 @@
 //! The table of chores: the commands of `cargo xtask`.
 
-use crate::{campaigns, dictionary, docs, fuzz, setup, steps, tidy};
+use crate::{dictionary, docs, fuzz, setup, steps, stress_tests, tidy};
 
 /// A thing to do in this repository.
 pub struct Chore {
@@ -23,7 +23,7 @@ pub const CHORES: &[Chore] = &[
     Chore {
         name: "tidy",
         arguments: "[--bless]",
-        summary: "the house rules alone; --bless lowers the ratchet list",
+        summary: "the house rules alone; --bless lowers the baseline",
         run: tidy::run,
     },
     Chore {
@@ -35,14 +35,14 @@ pub const CHORES: &[Chore] = &[
     Chore {
         name: "test",
         arguments: "",
-        summary: "check, every test, loom, miri, and the campaigns and fuzz targets in short form",
+        summary: "check, every test, loom, miri, the stress tests and fuzz targets in short form",
         run: steps::test,
     },
     Chore {
         name: "torture",
         arguments: "[--short] [name[=count]...]",
-        summary: "the long campaigns, or those named; --short is what `test` runs",
-        run: campaigns::run,
+        summary: "the long stress tests, or those named; --short is what `test` runs",
+        run: stress_tests::run,
     },
     Chore {
         name: "fuzz",

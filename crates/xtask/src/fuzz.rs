@@ -11,9 +11,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::campaigns::split_short;
 use crate::dictionary;
-use crate::process::{self, Tally, output_of, side_by_side};
+use crate::process::{self, TestCounts, output_of, side_by_side};
+use crate::stress_tests::split_short;
 use crate::workspace::Workspace;
 
 /// Executions of each target in the short form, and the seconds after which it ends anyway.
@@ -41,9 +41,9 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     }
     let chosen: Vec<String> =
         known.into_iter().filter(|name| names.is_empty() || names.contains(&&**name)).collect();
-    let tally = run_targets(&workspace, &chosen, short)?;
-    println!("{} passed, {} failed", tally.passed, tally.failed);
-    if tally.failed == 0 { Ok(()) } else { Err("a fuzz target found a failure".to_owned()) }
+    let counts = run_targets(&workspace, &chosen, short)?;
+    println!("{} passed, {} failed", counts.passed, counts.failed);
+    if counts.failed == 0 { Ok(()) } else { Err("a fuzz target found a failure".to_owned()) }
 }
 
 /// Returns the names of the fuzz targets.
@@ -67,7 +67,11 @@ pub fn targets(workspace: &Workspace) -> Result<Vec<String>, String> {
 ///
 /// # Errors
 /// When the build fails.
-pub fn run_targets(workspace: &Workspace, names: &[String], short: bool) -> Result<Tally, String> {
+pub fn run_targets(
+    workspace: &Workspace,
+    names: &[String],
+    short: bool,
+) -> Result<TestCounts, String> {
     let host = host_triple()?;
     let target_folder = workspace.target.join("fuzz");
     let mut build = Command::new("cargo");
@@ -84,7 +88,7 @@ pub fn run_targets(workspace: &Workspace, names: &[String], short: bool) -> Resu
         outcome.is_ok()
     });
     let passed = survived.iter().filter(|survived| **survived).count() as u64;
-    Ok(Tally { passed, failed: survived.len() as u64 - passed })
+    Ok(TestCounts { passed, failed: survived.len() as u64 - passed })
 }
 
 /// Runs one target: new inputs go to a corpus in the target folder, the checked-in ones seed it,

@@ -8,16 +8,16 @@ use std::thread;
 
 /// What one or more programs reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct TestCounts {
     /// Tests that passed.
     pub passed: u64,
     /// Tests that failed, and programs that failed without naming a test.
     pub failed: u64,
 }
 
-impl Tally {
+impl TestCounts {
     /// Adds what another program reported.
-    pub fn add(&mut self, other: Tally) {
+    pub fn add(&mut self, other: TestCounts) {
         self.passed += other.passed;
         self.failed += other.failed;
     }
@@ -29,22 +29,22 @@ impl Tally {
 ///
 /// # Errors
 /// When the program cannot be started.
-pub fn run_counted(command: &mut Command) -> Result<Tally, String> {
+pub fn run_counted(command: &mut Command) -> Result<TestCounts, String> {
     announce(command);
     let name = command.get_program().to_string_lossy().into_owned();
     let fail = |error: std::io::Error| format!("cannot run {name}: {error}");
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(fail)?;
     let output = child.stdout.take().expect("standard output was piped just above");
-    let mut tally = Tally::default();
+    let mut counts = TestCounts::default();
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line.map_err(fail)?).into_owned();
-        tally.add(result_line(&line).unwrap_or_default());
+        counts.add(result_line(&line).unwrap_or_default());
         println!("{line}");
     }
-    if !child.wait().map_err(fail)?.success() && tally.failed == 0 {
-        tally.failed = 1;
+    if !child.wait().map_err(fail)?.success() && counts.failed == 0 {
+        counts.failed = 1;
     }
-    Ok(tally)
+    Ok(counts)
 }
 
 /// Runs `command` with its output kept back, prints all of it at once when the program has ended,
@@ -52,18 +52,18 @@ pub fn run_counted(command: &mut Command) -> Result<Tally, String> {
 ///
 /// # Errors
 /// When the program cannot be started.
-pub fn run_counted_whole(command: &mut Command) -> Result<Tally, String> {
+pub fn run_counted_whole(command: &mut Command) -> Result<TestCounts, String> {
     let line = line_of(command);
     let output = command.output().map_err(|error| format!("cannot run {line}: {error}"))?;
     let [shown, errors] =
         [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     println!("$ {line}\n{errors}{shown}");
-    let mut tally = Tally::default();
-    shown.lines().filter_map(result_line).for_each(|reported| tally.add(reported));
-    if !output.status.success() && tally.failed == 0 {
-        tally.failed = 1;
+    let mut counts = TestCounts::default();
+    shown.lines().filter_map(result_line).for_each(|reported| counts.add(reported));
+    if !output.status.success() && counts.failed == 0 {
+        counts.failed = 1;
     }
-    Ok(tally)
+    Ok(counts)
 }
 
 /// Calls `work` on each of `items`, as many at a time as this machine has processors, and returns
@@ -179,13 +179,13 @@ fn line_of(command: &Command) -> String {
 }
 
 /// Returns the counts of a line such as `test result: ok. 3 passed; 0 failed; 0 ignored; ...`.
-fn result_line(line: &str) -> Option<Tally> {
+fn result_line(line: &str) -> Option<TestCounts> {
     let counts = line.trim().strip_prefix("test result: ")?.split_once(". ")?.1;
     let count = |word: &str| {
         let part = counts.split(';').find(|part| part.trim().ends_with(word))?;
         part.trim().strip_suffix(word)?.trim().parse().ok()
     };
-    Some(Tally { passed: count("passed")?, failed: count("failed")? })
+    Some(TestCounts { passed: count("passed")?, failed: count("failed")? })
 }
 
 #[cfg(test)]
@@ -196,10 +196,10 @@ mod tests {
     fn result_lines_are_summed_and_a_silent_failure_counts() {
         let script = "echo 'test result: ok. 3 passed; 0 failed; 0 ignored';\
              echo 'test result: FAILED. 2 passed; 1 failed; 0 ignored'; exit 1";
-        let tally = run_counted(Command::new("sh").args(["-c", script])).expect("sh runs");
-        assert_eq!(tally, Tally { passed: 5, failed: 1 });
-        let tally = run_counted(Command::new("sh").args(["-c", "exit 3"])).expect("sh runs");
-        assert_eq!(tally, Tally { passed: 0, failed: 1 });
+        let counts = run_counted(Command::new("sh").args(["-c", script])).expect("sh runs");
+        assert_eq!(counts, TestCounts { passed: 5, failed: 1 });
+        let counts = run_counted(Command::new("sh").args(["-c", "exit 3"])).expect("sh runs");
+        assert_eq!(counts, TestCounts { passed: 0, failed: 1 });
     }
 
     #[test]
@@ -208,9 +208,9 @@ mod tests {
             run_counted_whole(Command::new("sh").args(["-c", script])).expect("sh runs")
         };
         let passed = run("echo 'test result: ok. 3 passed; 0 failed; 0 ignored'");
-        assert_eq!(passed, Tally { passed: 3, failed: 0 });
-        assert_eq!(run("exit 3"), Tally { passed: 0, failed: 1 });
-        assert_eq!(run("true"), Tally::default());
+        assert_eq!(passed, TestCounts { passed: 3, failed: 0 });
+        assert_eq!(run("exit 3"), TestCounts { passed: 0, failed: 1 });
+        assert_eq!(run("true"), TestCounts::default());
     }
 
     #[test]

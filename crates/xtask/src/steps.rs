@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::process::{Tally, processor_seconds, run, run_counted};
+use crate::process::{TestCounts, processor_seconds, run, run_counted};
 use crate::workspace::Workspace;
-use crate::{campaigns, docs, fuzz, models, setup, tidy};
+use crate::{docs, fuzz, loom_and_miri, setup, stress_tests, tidy};
 
 /// What became of a step that did not fail to start.
 pub enum Report {
-    /// It ran; the tally is empty for a step that has no tests in it.
-    Ran(Tally),
+    /// It ran; the counts is empty for a step that has no tests in it.
+    Ran(TestCounts),
     /// This machine or this tree lacks something that the step needs.
     CannotRun(String),
 }
@@ -24,7 +24,7 @@ struct Step {
 
 const CHECK: &[Step] = &[
     Step { name: "format", run: format },
-    Step { name: "tidy", run: |_| tidy::run(&[]).map(|()| Report::Ran(Tally::default())) },
+    Step { name: "tidy", run: |_| tidy::run(&[]).map(|()| Report::Ran(TestCounts::default())) },
     Step { name: "lints", run: lints },
     Step { name: "links", run: links },
 ];
@@ -32,9 +32,9 @@ const CHECK: &[Step] = &[
 const TEST: &[Step] = &[
     Step { name: "tests", run: tests },
     Step { name: "docs", run: docs::check },
-    Step { name: "loom", run: models::loom },
-    Step { name: "miri", run: models::miri },
-    Step { name: "campaigns", run: short_campaigns },
+    Step { name: "loom", run: loom_and_miri::loom },
+    Step { name: "miri", run: loom_and_miri::miri },
+    Step { name: "stress tests", run: short_stress_tests },
     Step { name: "fuzz", run: short_fuzz },
 ];
 
@@ -131,33 +131,33 @@ fn bench_calls(arguments: &[String]) -> Vec<Vec<&str>> {
 fn run_steps(groups: &[&[Step]], strict: bool) -> Result<(), String> {
     let mut workspace = Workspace::load()?;
     workspace.is_strict = strict;
-    let mut tally = Tally::default();
+    let mut counts = TestCounts::default();
     let mut account = Vec::new();
     for step in groups.iter().flat_map(|group| group.iter()) {
         println!("\n== {}", step.name);
         let (start, processor_start) = (Instant::now(), processor_seconds()?);
         let (reported, result) = judge((step.run)(&workspace), strict);
-        tally.add(reported);
+        counts.add(reported);
         let seconds = start.elapsed().as_secs();
         let of_processors = processor_seconds()? - processor_start;
         account.push(format!("{:<10} {seconds:>5} s {of_processors:>5} s  {result}", step.name));
     }
     println!("\nstep        passed  worked\n{}", account.join("\n"));
-    println!("{} passed, {} failed", tally.passed, tally.failed);
-    if tally.failed == 0 { Ok(()) } else { Err("not everything passed".to_owned()) }
+    println!("{} passed, {} failed", counts.passed, counts.failed);
+    if counts.failed == 0 { Ok(()) } else { Err("not everything passed".to_owned()) }
 }
 
 /// Returns what a step adds to the count, and its line in the closing table. A step without tests
 /// adds nothing when it holds and one failure when it does not.
-fn judge(outcome: Result<Report, String>, strict: bool) -> (Tally, String) {
-    let failure = Tally { passed: 0, failed: 1 };
+fn judge(outcome: Result<Report, String>, strict: bool) -> (TestCounts, String) {
+    let failure = TestCounts { passed: 0, failed: 1 };
     match outcome {
-        Ok(Report::Ran(tally)) if tally == Tally::default() => (tally, "holds".to_owned()),
-        Ok(Report::Ran(tally)) => {
-            (tally, format!("{} passed, {} failed", tally.passed, tally.failed))
+        Ok(Report::Ran(counts)) if counts == TestCounts::default() => (counts, "holds".to_owned()),
+        Ok(Report::Ran(counts)) => {
+            (counts, format!("{} passed, {} failed", counts.passed, counts.failed))
         }
         Ok(Report::CannotRun(reason)) if strict => (failure, format!("DID NOT RUN: {reason}")),
-        Ok(Report::CannotRun(reason)) => (Tally::default(), format!("DID NOT RUN: {reason}")),
+        Ok(Report::CannotRun(reason)) => (TestCounts::default(), format!("DID NOT RUN: {reason}")),
         Err(message) => (failure, format!("FAILED: {message}")),
     }
 }
@@ -181,7 +181,7 @@ fn format(workspace: &Workspace) -> Result<Report, String> {
     if workspace.has("fuzz/Cargo.toml") {
         run(cargo(workspace).args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))?;
     }
-    Ok(Report::Ran(Tally::default()))
+    Ok(Report::Ran(TestCounts::default()))
 }
 
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
@@ -201,14 +201,14 @@ fn lints(workspace: &Workspace) -> Result<Report, String> {
         targets.args(["clippy", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]);
         run(targets.arg(&workspace.target).args(["--", "--deny", "warnings"]))?;
     }
-    Ok(Report::Ran(Tally::default()))
+    Ok(Report::Ran(TestCounts::default()))
 }
 
 /// Builds the documentation of the source: a link in it that leads nowhere is an error.
 fn links(workspace: &Workspace) -> Result<Report, String> {
     let scope = ["doc", "--quiet", "--workspace", "--all-features", "--no-deps"];
     run(cargo(workspace).args(scope).env("RUSTDOCFLAGS", "--deny warnings"))?;
-    Ok(Report::Ran(Tally::default()))
+    Ok(Report::Ran(TestCounts::default()))
 }
 
 /// Builds the programs that the integration tests start, then runs every test of the workspace.
@@ -223,8 +223,8 @@ fn tests(workspace: &Workspace) -> Result<Report, String> {
     Ok(Report::Ran(run_counted(&mut command)?))
 }
 
-fn short_campaigns(workspace: &Workspace) -> Result<Report, String> {
-    Ok(Report::Ran(campaigns::run_named(workspace, true, &[])?))
+fn short_stress_tests(workspace: &Workspace) -> Result<Report, String> {
+    Ok(Report::Ran(stress_tests::run_named(workspace, true, &[])?))
 }
 
 fn short_fuzz(workspace: &Workspace) -> Result<Report, String> {
@@ -241,11 +241,14 @@ mod tests {
     #[test]
     fn a_step_that_fails_or_cannot_run_is_never_counted_as_passed() {
         let failed = judge(Err("broken".to_owned()), false);
-        assert_eq!(failed, (Tally { passed: 0, failed: 1 }, "FAILED: broken".to_owned()));
+        assert_eq!(failed, (TestCounts { passed: 0, failed: 1 }, "FAILED: broken".to_owned()));
         let absent = || Ok(Report::CannotRun("no miri".to_owned()));
-        assert_eq!(judge(absent(), false), (Tally::default(), "DID NOT RUN: no miri".to_owned()));
+        assert_eq!(
+            judge(absent(), false),
+            (TestCounts::default(), "DID NOT RUN: no miri".to_owned())
+        );
         assert_eq!(judge(absent(), true).0.failed, 1);
-        assert_eq!(judge(Ok(Report::Ran(Tally { passed: 2, failed: 1 })), false).0.failed, 1);
+        assert_eq!(judge(Ok(Report::Ran(TestCounts { passed: 2, failed: 1 })), false).0.failed, 1);
     }
 
     #[test]

@@ -10,10 +10,10 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
 use super::bins::bin_of;
-use super::{ExtentSpace, Kind, Owner, Tag, Tile, TileId, Tiles, block_size};
-use crate::memory::Room;
+use super::{BlockOwner, ExtentSpace, Kind, Tag, Tile, TileId, Tiles, block_size};
+use crate::atomic_copy::move_words;
+use crate::mapped_range::LimitPolicy;
 use crate::sequence;
-use crate::words::move_words;
 
 /// The most bytes that one round moves, whatever is wanted; a larger block is never moved. At
 /// 5 GB/s, memory that no cache holds, this is under a millisecond.
@@ -77,7 +77,7 @@ pub struct SlideStep {
     /// Where the block lies.
     pub offset: u64,
     /// Who refers to it.
-    pub owner: Owner,
+    pub owner: BlockOwner,
     bytes: u64,
     block: TileId,
     target: u64,
@@ -94,7 +94,7 @@ pub enum TopStep {
         /// Where the block lies.
         offset: u64,
         /// Who refers to it.
-        owner: Owner,
+        owner: BlockOwner,
         /// Its size.
         bytes: u64,
         /// Whether a hole of that size would do.
@@ -241,7 +241,8 @@ impl ExtentSpace {
                 && gap_tile.offset >= window.end
                 && gap_tile.bytes >= bytes;
             // A hole before it becomes one with what is touched.
-            fits.then(|| self.touch(gap, gap_tile.offset + bytes, Room::Limited).ok()).flatten()
+            fits.then(|| self.touch(gap, gap_tile.offset + bytes, LimitPolicy::Limited).ok())
+                .flatten()
         });
         match place.filter(|&hole| is_outside(&self.tiles.get(hole))) {
             Some(hole) => {

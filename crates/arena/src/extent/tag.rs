@@ -12,7 +12,7 @@ use crate::layout::LINE_BYTES;
 
 /// Who refers to a block, and so which shard's lock a move of it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct BlockOwner {
     /// The offset of the descriptor that holds the block's location: a multiple of 16.
     pub descriptor: u64,
     /// The shard whose lock guards the descriptor.
@@ -21,20 +21,20 @@ pub struct Owner {
     pub database: u8,
 }
 
-impl Owner {
+impl BlockOwner {
     const DESCRIPTOR_UNIT: u64 = 16;
 
     pub(super) fn to_word(self) -> u64 {
-        assert_eq!(self.descriptor % Owner::DESCRIPTOR_UNIT, 0, "descriptors are two words");
+        assert_eq!(self.descriptor % BlockOwner::DESCRIPTOR_UNIT, 0, "descriptors are two words");
         assert!(self.descriptor < 1 << 48 && self.database < 16, "{self:?} has no packed form");
-        (self.descriptor / Owner::DESCRIPTOR_UNIT) << 20
+        (self.descriptor / BlockOwner::DESCRIPTOR_UNIT) << 20
             | u64::from(self.shard) << 4
             | u64::from(self.database)
     }
 
-    pub(super) fn from_word(word: u64) -> Owner {
-        Owner {
-            descriptor: (word >> 20) * Owner::DESCRIPTOR_UNIT,
+    pub(super) fn from_word(word: u64) -> BlockOwner {
+        BlockOwner {
+            descriptor: (word >> 20) * BlockOwner::DESCRIPTOR_UNIT,
             shard: (word >> 4) as u16,
             database: (word & 0xF) as u8,
         }
@@ -71,8 +71,8 @@ mod tests {
     #[test]
     fn words_give_back_what_was_packed() {
         for (descriptor, shard, database) in [(0, 0, 0), (1 << 47, u16::MAX, 15), (16, 1, 2)] {
-            let owner = Owner { descriptor, shard, database };
-            assert_eq!(Owner::from_word(owner.to_word()), owner);
+            let owner = BlockOwner { descriptor, shard, database };
+            assert_eq!(BlockOwner::from_word(owner.to_word()), owner);
         }
         for (bytes, tile) in [(64, 0), (Tag::BYTES_MAX, u32::MAX - 1)] {
             let tag = Tag { bytes, tile: TileId(tile) };

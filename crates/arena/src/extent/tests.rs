@@ -11,9 +11,9 @@ use std::sync::atomic::AtomicBool;
 use base::prng::Prng;
 
 use super::*;
+use crate::arena::ArenaConfig;
 use crate::layout::root;
-use crate::memory::ArenaConfig;
-use crate::source::{HeapSource, SegmentError, SegmentSource};
+use crate::segment_source::{HeapSource, SegmentError, SegmentSource};
 
 use bins::bin_of;
 
@@ -37,15 +37,15 @@ pub(super) fn number_from(name: &str, default: u64) -> u64 {
 /// How far apart the words are that are filled and checked.
 const STRIDE: usize = if cfg!(miri) { 256 } else { 8 };
 
-fn owner(number: u64) -> Owner {
-    Owner { descriptor: number * 16, shard: number as u16 % 64, database: number as u8 % 16 }
+fn owner(number: u64) -> BlockOwner {
+    BlockOwner { descriptor: number * 16, shard: number as u16 % 64, database: number as u8 % 16 }
 }
 
 /// What a block must be.
 #[derive(Clone, Copy)]
 struct Expected {
     bytes: u64,
-    owner: Owner,
+    owner: BlockOwner,
     kind: Kind,
     seed: u64,
 }
@@ -126,8 +126,8 @@ impl Pair {
         1 + self.random.below(max)
     }
 
-    fn room(&mut self) -> Room {
-        if self.random.one_in(4) { Room::Overshoot } else { Room::Limited }
+    fn room(&mut self) -> LimitPolicy {
+        if self.random.one_in(4) { LimitPolicy::Overshoot } else { LimitPolicy::Limited }
     }
 
     fn set_limit(&mut self) {
@@ -456,15 +456,15 @@ fn a_refused_segment_changes_nothing() {
     let arena = arena_over(Refusing { heap, refuses: refuses.clone() });
     let (base, end) = base_and_end(&arena);
     let mut space = ExtentSpace::new(arena.memory.clone(), base, end);
-    let block = space.allocate(10_000, owner(1), Room::Limited).expect("there is room");
+    let block = space.allocate(10_000, owner(1), LimitPolicy::Limited).expect("there is room");
     let before = (arena.usage().touched_bytes, space.touched_bytes(), space.free_bytes());
     refuses.store(true, Ordering::Relaxed);
-    let refused = space.allocate(20_000, owner(2), Room::Overshoot);
+    let refused = space.allocate(20_000, owner(2), LimitPolicy::Overshoot);
     assert_eq!(refused, Err(NeedRoom { bytes: 20_032, region: Region::Extent }));
-    assert!(!space.extend(block, 20_000, Room::Overshoot));
+    assert!(!space.extend(block, 20_000, LimitPolicy::Overshoot));
     assert_eq!(before, (arena.usage().touched_bytes, space.touched_bytes(), space.free_bytes()));
     refuses.store(false, Ordering::Relaxed);
-    assert!(space.extend(block, 20_000, Room::Limited));
+    assert!(space.extend(block, 20_000, LimitPolicy::Limited));
     assert_eq!((space.block_bytes(block), space.touched_bytes()), (20_032, 20_480));
 }
 
@@ -478,17 +478,17 @@ fn small_space() -> (Arc<Arena>, ExtentSpace) {
 #[test]
 fn a_block_spans_segments_and_memory_comes_back_warm() {
     let (arena, mut space) = small_space();
-    let block = space.allocate(50_000, owner(1), Room::Limited).expect("there is room");
+    let block = space.allocate(50_000, owner(1), LimitPolicy::Limited).expect("there is room");
     assert_eq!(space.touched_bytes(), 53_248, "whole pages");
     space.free(block);
     arena.set_limit(arena.usage().touched_bytes);
-    let again = space.allocate(53_248, owner(2), Room::Limited);
+    let again = space.allocate(53_248, owner(2), LimitPolicy::Limited);
     assert_eq!(again, Ok(block), "touched memory counts once");
     assert_eq!(
-        space.allocate(64, owner(3), Room::Limited),
+        space.allocate(64, owner(3), LimitPolicy::Limited),
         Err(NeedRoom { bytes: 64, region: Region::Extent })
     );
-    assert!(space.allocate(64, owner(3), Room::Overshoot).is_ok());
+    assert!(space.allocate(64, owner(3), LimitPolicy::Overshoot).is_ok());
     space.free(block);
     assert_eq!(space.retire_segments(u64::MAX), 3 << 14);
     assert_eq!((space.touched_bytes(), space.used_bytes()), (8192, 64));
@@ -499,7 +499,9 @@ fn last_block_goes_to_a_hole_below_it_or_is_stuck() {
     let (_arena, mut space) = small_space();
     assert_eq!(space.plan_top(u64::MAX), TopStep::Nothing);
     let blocks: Vec<u64> = (0..3)
-        .map(|number| space.allocate(8192, owner(number), Room::Limited).expect("there is room"))
+        .map(|number| {
+            space.allocate(8192, owner(number), LimitPolicy::Limited).expect("there is room")
+        })
         .collect();
     let stuck = |number: u64| TopStep::Stuck {
         offset: blocks[number as usize],
@@ -519,7 +521,9 @@ fn last_block_goes_to_a_hole_below_it_or_is_stuck() {
 fn what_lies_behind_a_block_makes_way_for_it() {
     let (arena, mut space) = small_space();
     let blocks: Vec<u64> = (0..3)
-        .map(|number| space.allocate(8192, owner(number), Room::Limited).expect("there is room"))
+        .map(|number| {
+            space.allocate(8192, owner(number), LimitPolicy::Limited).expect("there is room")
+        })
         .collect();
     assert_eq!(space.plan_extension(blocks[2], 16_384), Extension::Free);
     arena.set_limit(arena.usage().touched_bytes);
@@ -534,7 +538,7 @@ fn what_lies_behind_a_block_makes_way_for_it() {
     let moved = space.slide(&step).expect("nothing has changed");
     assert!(moved > blocks[2] && space.owner(moved) == owner);
     assert_eq!(space.plan_extension(blocks[0], 12_288), Extension::Free);
-    assert!(space.extend(blocks[0], 12_288, Room::Limited));
+    assert!(space.extend(blocks[0], 12_288, LimitPolicy::Limited));
     space.retire(blocks[2]);
     let fixed = Extension::Blocked(TopStep::Nothing);
     assert_eq!(space.plan_extension(blocks[0], 30_000), fixed, "a pin may hold what is behind");
@@ -550,7 +554,9 @@ fn what_lies_behind_a_block_makes_way_for_it() {
 fn pinned_and_large_blocks_stay_where_they_are() {
     let (_arena, mut space) = small_space();
     let blocks: Vec<u64> = (0..9)
-        .map(|number| space.allocate(4096, owner(number), Room::Limited).expect("there is room"))
+        .map(|number| {
+            space.allocate(4096, owner(number), LimitPolicy::Limited).expect("there is room")
+        })
         .collect();
     for index in [0, 2, 4, 6, 8] {
         space.free(blocks[index]);
@@ -576,7 +582,7 @@ fn pinned_and_large_blocks_stay_where_they_are() {
 #[should_panic(expected = "no block at")]
 fn a_block_is_freed_once() {
     let (_arena, mut space) = small_space();
-    let blocks = [1, 2].map(|number| space.allocate(4096, owner(number), Room::Limited));
+    let blocks = [1, 2].map(|number| space.allocate(4096, owner(number), LimitPolicy::Limited));
     let first = blocks[0].expect("there is room");
     space.free(first);
     space.free(first);
@@ -586,7 +592,7 @@ fn a_block_is_freed_once() {
 #[should_panic(expected = "no block at")]
 fn a_value_past_its_end_is_noticed() {
     let (arena, mut space) = small_space();
-    let blocks = [1, 2].map(|number| space.allocate(4096, owner(number), Room::Limited));
+    let blocks = [1, 2].map(|number| space.allocate(4096, owner(number), LimitPolicy::Limited));
     let [first, second] = blocks.map(|block| block.expect("there is room"));
     arena.memory.word(first + 4096).store(u64::MAX / 3, Ordering::Relaxed);
     space.free(second);

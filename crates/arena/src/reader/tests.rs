@@ -8,11 +8,12 @@ use base::ShardIndex;
 use base::prng::Prng;
 
 use super::*;
-use crate::memory::{Arena, ArenaConfig, Room};
+use crate::arena::{Arena, ArenaConfig};
+use crate::atomic_copy::word;
+use crate::mapped_range::LimitPolicy;
 use crate::pins::{HeapPins, PIN_SLOTS};
-use crate::source::{HeapSource, SegmentSource};
+use crate::segment_source::{HeapSource, SegmentSource};
 use crate::table::{EntryId, NewValue, Table};
-use crate::words::word;
 use crate::{AccessMark, Encoding, ValueType};
 
 const DATABASE: DatabaseIndex = DatabaseIndex(0);
@@ -61,7 +62,8 @@ impl Fixture {
         let config =
             ArenaConfig { shard_count: 1, database_count: 2, hash_keys: base::HashKeys::fixed(11) };
         let arena = Arena::new(Box::new(source), config).unwrap();
-        let table = Table::new(arena.clone(), ShardIndex(0), DATABASE, Room::Limited).unwrap();
+        let table =
+            Table::new(arena.clone(), ShardIndex(0), DATABASE, LimitPolicy::Limited).unwrap();
         let pins: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
         arena.pins().add(1, pins.clone());
         let view = OwnMemory { base, span_bytes, epoch: AtomicU64::new(0) };
@@ -125,14 +127,14 @@ fn uses_are_reported_one_in_so_many_and_only_where_they_are_wanted() {
     let key = fixture.arena.hasher().key(b"key");
     let reads = if cfg!(miri) { 1_000 } else { 40_000 };
     let reported = |wanted: bool, read: &dyn Fn(&Reader<OwnMemory>)| {
-        fixture.arena.want_touches(wanted);
-        let mut touches = Vec::new();
+        fixture.arena.want_access_reports(wanted);
+        let mut reports = Vec::new();
         for _ in 0..reads / 500 {
             (0..500).for_each(|_| read(&fixture.reader));
-            fixture.arena.pins().take_touches(0, usize::MAX, &mut touches);
+            fixture.arena.pins().take_access_reports(0, usize::MAX, &mut reports);
         }
-        assert!(touches.iter().all(|touch| *touch == Touch::new(DATABASE, &key)));
-        touches.len()
+        assert!(reports.iter().all(|access| *access == AccessReport::new(DATABASE, &key)));
+        reports.len()
     };
     let get = |reader: &Reader<OwnMemory>| {
         assert_eq!(reader.get(DATABASE, b"key", never, &mut Vec::new()), Outcome::Found(()));
@@ -521,7 +523,7 @@ fn miri_nonsense_misleads_but_never_faults() {
 fn reader_beside_values_that_change_keys_and_tables_sees_them_in_order() {
     let Fixture { reader, mut table, arena } = Fixture::new();
     let mut other =
-        Table::new(arena.clone(), ShardIndex(0), DatabaseIndex(1), Room::Limited).unwrap();
+        Table::new(arena.clone(), ShardIndex(0), DatabaseIndex(1), LimitPolicy::Limited).unwrap();
     // New values come to the first key, and go from each to the next.
     let row: [(&[u8], u8); 3] = [(b"one", 0), (b"two", 0), (b"three", 1)];
     let (last, done) = (5_000, AtomicBool::new(false));

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{Key, UnixMs};
 
+use crate::atomic_copy::{load_bytes, word};
 use crate::layout::{
     BLOCK_HEADER_BYTES, BUCKETS_PER_BLOCK, CHAIN_BUCKETS_MAX, Header, LINE_BYTES, LINK_SPILLED,
     Location, SLOTS_PER_BUCKET, SMALL_ENTRY_BYTES_MAX, ValueType, block, block_value_offset,
     home_bucket, root, table_header, tag_of,
 };
-use crate::rules::{Rule, holds, linger};
+use crate::protocol_rules::{Rule, holds, linger};
 use crate::sequence::{LOW_HALF, WHOLE, settle, still};
-use crate::words::{load_bytes, word};
 
 /// Why an attempt ends without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

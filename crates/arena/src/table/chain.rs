@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use crate::bucket::Next;
 use crate::index_pool::IndexPool;
 use crate::layout::{CHAIN_BUCKETS_MAX, LINE_BYTES};
-use crate::memory::NeedRoom;
-use crate::rules::Rule;
+use crate::mapped_range::NeedRoom;
+use crate::protocol_rules::Rule;
 use crate::sequence;
 
 use super::spill::NOWHERE;
@@ -221,7 +221,7 @@ impl Table {
 
     /// Adds a chunk's overflow buckets to those that are free.
     pub(super) fn add_overflow_chunk(&mut self) -> Result<(), NeedRoom> {
-        let chunk = self.arena.index().allocate(OVERFLOW_CHUNK_LOG2, self.room)?;
+        let chunk = self.arena.index().allocate(OVERFLOW_CHUNK_LOG2, self.policy)?;
         self.index_bytes += 1 << OVERFLOW_CHUNK_LOG2;
         self.overflow_chunks.push(chunk);
         let count = (1 << OVERFLOW_CHUNK_LOG2) / LINE_BYTES;

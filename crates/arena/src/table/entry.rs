@@ -9,7 +9,7 @@ use crate::layout::{
     AccessMark, BLOCK_HEADER_BYTES, Encoding, Header, Location, ValueType, block,
     block_value_offset,
 };
-use crate::memory::Memory;
+use crate::mapped_range::MappedRange;
 use crate::pins::SessionPins;
 use crate::size_class::{class_bytes, class_of};
 use crate::slab::Slabs;
@@ -17,7 +17,7 @@ use crate::slab::Slabs;
 /// An entry, for as long as its table is not changed.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
-    memory: &'a Memory,
+    memory: &'a MappedRange,
     reference: u64,
     header: Header,
     borrow: PhantomData<&'a [u8]>,
@@ -29,7 +29,7 @@ impl<'a> Entry<'a> {
     const INDEX_BYTES: u64 = 11;
 
     #[inline(always)]
-    pub(super) fn at(memory: &'a Memory, reference: u64) -> Entry<'a> {
+    pub(super) fn at(memory: &'a MappedRange, reference: u64) -> Entry<'a> {
         let header = Header(memory.word(reference).load(Ordering::Relaxed));
         Entry { memory, reference, header, borrow: PhantomData }
     }
@@ -212,7 +212,7 @@ impl<'a> Entry<'a> {
 }
 
 /// Returns where an entry with a time to live keeps it; the volatile position is the word behind.
-pub(super) fn expiry_word(memory: &Memory, reference: u64, header: Header) -> u64 {
+pub(super) fn expiry_word(memory: &MappedRange, reference: u64, header: Header) -> u64 {
     if header.is_large() {
         let location = Location(memory.word(reference + 8).load(Ordering::Relaxed));
         location.offset() + block::EXPIRY

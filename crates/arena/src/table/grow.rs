@@ -3,15 +3,15 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::atomic_copy::move_words;
 use crate::bucket::Next;
 use crate::index_pool::IndexPool;
 use crate::layout::{
     BUCKETS_PER_BLOCK, CHAIN_BUCKETS_MAX, CHAIN_ENTRIES_MAX, LINE_BYTES, PAGE_BYTES,
     SLOTS_PER_BUCKET, table_header,
 };
-use crate::memory::{NeedRoom, Room};
-use crate::rules::Rule;
-use crate::words::move_words;
+use crate::mapped_range::{LimitPolicy, NeedRoom};
+use crate::protocol_rules::Rule;
 
 use super::chain::ALIKE_MAX;
 use super::spill::BUCKET_COUNT_MAX;
@@ -30,7 +30,7 @@ const DIRECTORY_LOG2_MIN: u32 = 9;
 impl Table {
     /// Makes the first directory and the first buckets.
     pub(super) fn open_directory(&mut self) -> Result<(), NeedRoom> {
-        let first = FirstChunks::allocate(&mut self.arena.index(), self.room)?;
+        let first = FirstChunks::allocate(&mut self.arena.index(), self.policy)?;
         self.open_with(first);
         Ok(())
     }
@@ -41,7 +41,7 @@ impl Table {
         let mut pool = arena.index();
         self.close_into(&mut pool);
         // Within the same hold of the pool: nobody else has taken what was just freed.
-        let first = FirstChunks::allocate(&mut pool, Room::Overshoot);
+        let first = FirstChunks::allocate(&mut pool, LimitPolicy::Overshoot);
         drop(pool);
         self.open_with(first.expect("an index leaves a directory and a block at least"));
     }
@@ -229,7 +229,7 @@ impl Table {
         if position == (1 << self.directory_chunk.1) / 8 {
             self.widen_directory()?;
         }
-        let block = self.arena.index().allocate(PAGE_BYTES.trailing_zeros(), self.room)?;
+        let block = self.arena.index().allocate(PAGE_BYTES.trailing_zeros(), self.policy)?;
         self.index_bytes += PAGE_BYTES;
         // No reader looks at this word before the bucket count says so.
         self.memory.word(self.directory_chunk.0 + position * 8).store(block, Ordering::Relaxed);
@@ -240,7 +240,7 @@ impl Table {
     /// Moves the only block, which is full and smaller than a page, to one of four times its size.
     fn widen_first_block(&mut self) -> Result<(), NeedRoom> {
         let (old, log2) = (self.directory[0], first_block_log2(self.bucket_count));
-        let block = self.arena.index().allocate(log2 + 2, self.room)?;
+        let block = self.arena.index().allocate(log2 + 2, self.policy)?;
         self.begin_header(Rule::OddWhileSplitting);
         self.copy_chunk(old, block, log2);
         self.memory.word(self.directory_chunk.0).store(block, Ordering::Relaxed);
@@ -262,7 +262,7 @@ impl Table {
     /// Doubles the directory.
     fn widen_directory(&mut self) -> Result<(), NeedRoom> {
         let (old, log2) = self.directory_chunk;
-        let chunk = self.arena.index().allocate(log2 + 1, self.room)?;
+        let chunk = self.arena.index().allocate(log2 + 1, self.policy)?;
         self.begin_header(Rule::OddWhileSplitting);
         self.copy_chunk(old, chunk, log2);
         self.directory_chunk = (chunk, log2 + 1);
@@ -307,9 +307,9 @@ struct FirstChunks {
 }
 
 impl FirstChunks {
-    fn allocate(pool: &mut IndexPool, room: Room) -> Result<FirstChunks, NeedRoom> {
-        let directory = pool.allocate(DIRECTORY_LOG2_MIN, room)?;
-        match pool.allocate(first_block_log2(BUCKET_COUNT_MIN), room) {
+    fn allocate(pool: &mut IndexPool, policy: LimitPolicy) -> Result<FirstChunks, NeedRoom> {
+        let directory = pool.allocate(DIRECTORY_LOG2_MIN, policy)?;
+        match pool.allocate(first_block_log2(BUCKET_COUNT_MIN), policy) {
             Ok(block) => Ok(FirstChunks { directory, block }),
             Err(need) => {
                 pool.free(directory, DIRECTORY_LOG2_MIN);

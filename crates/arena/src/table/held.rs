@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::memory::Arena;
+use crate::arena::Arena;
 use crate::pin_slots::{Pin, PinSlots};
 
 use super::{EntryId, Table};

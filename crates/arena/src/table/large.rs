@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::UnixMs;
 
-use crate::extent::{Owner, SlideStep};
+use crate::extent::{BlockOwner, SlideStep};
 use crate::layout::{BLOCK_HEADER_BYTES, Encoding, Header, Location, block, block_value_offset};
-use crate::memory::NeedRoom;
-use crate::pins::Look;
-use crate::rules::{Rule, holds, linger};
+use crate::mapped_range::NeedRoom;
+use crate::pins::PinState;
+use crate::protocol_rules::{Rule, holds, linger};
 use crate::sequence;
 
 use super::{Content, Entry, EntryId, Table};
@@ -152,7 +152,7 @@ impl Table {
         let spare = length.min(APPEND_SPARE_BYTES_MAX);
         let mut extend = |room: u64| {
             let bytes = (value_at + room).next_multiple_of(64);
-            extents.extend(start, bytes, self.room)
+            extents.extend(start, bytes, self.policy)
         };
         if !extend(length + spare) && !extend(length) {
             return None;
@@ -188,7 +188,7 @@ impl Table {
             return false;
         }
         let location = Location(self.memory.word(id.reference + 8).load(Ordering::Relaxed));
-        self.arena.pins().look(location.offset()) == Look::Pinned
+        self.arena.pins().state_of(location.offset()) == PinState::Pinned
     }
 
     /// Returns the offset and the size of the block of the entry at `id`, where it has one that
@@ -214,7 +214,7 @@ impl Table {
     /// Moves the block of `step` into the hole beside it, if this table still owns it and no reader
     /// holds it. The caller holds this shard and no other lock.
     pub fn slide(&mut self, step: &SlideStep) -> Slid {
-        let Owner { descriptor, shard, database } = step.owner;
+        let BlockOwner { descriptor, shard, database } = step.owner;
         if (database, shard) != (self.identity, self.shard.0) {
             return Slid::Gone;
         }
@@ -266,13 +266,13 @@ impl Table {
         let elsewhere = content.stays_at();
         let room = if elsewhere == 0 { length + content.spare } else { 0 };
         let bytes = (value_at + room).next_multiple_of(64);
-        let owner = Owner { descriptor, shard: self.shard.0, database: self.identity };
+        let owner = BlockOwner { descriptor, shard: self.shard.0, database: self.identity };
         let start = match content.reserved_block() {
             Some(reserved) => {
                 self.arena.extents().link(reserved, owner);
                 reserved
             }
-            None => self.arena.extents().allocate(bytes, owner, self.room)?,
+            None => self.arena.extents().allocate(bytes, owner, self.policy)?,
         };
         let got = self.arena.extents().block_bytes(start);
         sequence::before_reuse::<AtomicU64>();
@@ -299,7 +299,7 @@ impl Table {
 
     pub(super) fn take_descriptor(&mut self) -> Result<u64, NeedRoom> {
         if self.free_descriptors.is_empty() {
-            let chunk = self.arena.index().allocate(DESCRIPTOR_CHUNK_LOG2, self.room)?;
+            let chunk = self.arena.index().allocate(DESCRIPTOR_CHUNK_LOG2, self.policy)?;
             self.index_bytes += 1 << DESCRIPTOR_CHUNK_LOG2;
             self.descriptor_chunks.push(chunk);
             let count = (1 << DESCRIPTOR_CHUNK_LOG2) / DESCRIPTOR_BYTES;

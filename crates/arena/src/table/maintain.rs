@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::UnixMs;
 
-use crate::extent::Owner;
+use crate::atomic_copy::move_words;
+use crate::extent::BlockOwner;
 use crate::layout::{CHAIN_ENTRIES_MAX, Header, LINE_BYTES, home_bucket, table_header};
-use crate::memory::{NeedRoom, Room};
+use crate::mapped_range::{LimitPolicy, NeedRoom};
 use crate::mixed::{Place, Terms};
 use crate::page_pool::DrainStep;
-use crate::rules::{Rule, linger};
+use crate::protocol_rules::{Rule, linger};
 use crate::sequence;
 use crate::size_class::{class_bytes, class_of_entry};
 use crate::slab::Slabs;
-use crate::words::move_words;
 
 use super::entry::expiry_word;
 use super::spill::{self, ScanPlace, ScanStep, Spill};
@@ -60,10 +60,10 @@ impl Table {
     ///
     /// # Panics
     /// When there are not that many.
-    pub fn volatile_block(&self, position: u64) -> Option<(u64, Owner)> {
+    pub fn volatile_block(&self, position: u64) -> Option<(u64, BlockOwner)> {
         let entry = self.volatile_entry(position);
         let descriptor = entry.reference();
-        let owner = Owner { descriptor, shard: self.shard.0, database: self.identity };
+        let owner = BlockOwner { descriptor, shard: self.shard.0, database: self.identity };
         entry.large_block().map(|block| (block, owner))
     }
 
@@ -172,7 +172,7 @@ impl Table {
         std::mem::swap(first, second);
         std::mem::swap(&mut first.header, &mut second.header);
         std::mem::swap(&mut first.header_depth, &mut second.header_depth);
-        std::mem::swap(&mut first.room, &mut second.room);
+        std::mem::swap(&mut first.policy, &mut second.policy);
         first.publish();
         second.publish();
         second.end_header(Rule::OddWhileSwapping);
@@ -205,9 +205,9 @@ impl Table {
         if !self.slabs.owns(&self.arena, step.page) {
             return Drained::Gone;
         }
-        let room = std::mem::replace(&mut self.room, Room::Warm);
+        let policy = std::mem::replace(&mut self.policy, LimitPolicy::Warm);
         let is_emptied = self.evacuate_page(step.page, u64::MAX);
-        self.room = room;
+        self.policy = policy;
         if is_emptied { Drained::Emptied } else { Drained::NoRoom }
     }
 
@@ -231,7 +231,7 @@ impl Table {
     /// transaction moves would be charged to its time with all of its shards held.
     pub(super) fn terms(&self) -> Terms {
         let moves_max = if self.header_depth == 0 { MOVED_ITEMS_MAX } else { 0 };
-        Terms { room: self.room, may_grow: true, moves_max }
+        Terms { policy: self.policy, may_grow: true, moves_max }
     }
 
     /// Returns an item of `class` with undefined content. May move other entries of the table,
@@ -265,7 +265,7 @@ impl Table {
         for item in items {
             let moved = self.moved_entries - moved_before;
             let moves_max = items_max.min(MOVED_ITEMS_MAX).saturating_sub(moved);
-            let terms = Terms { room: self.room, may_grow, moves_max };
+            let terms = Terms { policy: self.policy, may_grow, moves_max };
             let class = class_of_entry(&self.memory, item);
             let Ok(target) = self.take_item(class, terms) else {
                 self.slabs.take_back(&self.memory, page);

@@ -1,7 +1,7 @@
 //! Values whose bytes the caller does not have: made where they stay, received there, or in upload
 //! memory.
 
-use crate::memory::NeedRoom;
+use crate::mapped_range::NeedRoom;
 use crate::reserved::ReservedBlock;
 
 use super::{ADOPTED_BYTES_MIN, EntryId, Fill, Filling, NewValue, Table, Uploaded};

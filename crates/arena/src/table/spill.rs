@@ -24,12 +24,12 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use base::probes::{self, Probe};
+use base::step_counters::{self, CountedStep};
 use base::{KeyHasher, SecretHasher};
 
 use crate::bucket::Next;
 use crate::layout::{CHAIN_BUCKETS_MAX, CHAIN_ENTRIES_MAX, home_bucket, tag_of};
-use crate::rules::Rule;
+use crate::protocol_rules::Rule;
 
 use super::chain::ALIKE_MAX;
 use super::{EntryId, Table};
@@ -156,7 +156,7 @@ impl Spill {
     }
 
     fn range(&self, places: RangeInclusive<ScanPlace>) -> impl DoubleEndedIterator<Item = Spilled> {
-        probes::note(Probe::Descent);
+        step_counters::count_step(CountedStep::Descent);
         let [first, last] = [places.start(), places.end()].map(|at| u128::from(*at) << u64::BITS);
         let rest = (1 << u64::BITS << PLACE_ZEROES) - 1;
         self.all.range(Spilled(first)..=Spilled(last | rest)).copied()
@@ -164,7 +164,7 @@ impl Spill {
 
     /// Returns the references of the entries that may be those of a key with these hashes.
     fn alike(&self, hash: u64, secret: u64) -> impl Iterator<Item = u64> {
-        probes::note(Probe::Descent);
+        step_counters::count_step(CountedStep::Descent);
         let range = Spilled::new(hash, secret, 0).alike();
         self.all.range(range).map(|spilled| spilled.reference())
     }
@@ -180,13 +180,13 @@ impl Spill {
     }
 
     fn insert(&mut self, spilled: Spilled) {
-        probes::note(Probe::Descent);
+        step_counters::count_step(CountedStep::Descent);
         let is_new = self.all.insert(spilled);
         assert!(is_new, "an entry is spilled once");
     }
 
     fn remove(&mut self, spilled: Spilled) {
-        probes::note(Probe::Descent);
+        step_counters::count_step(CountedStep::Descent);
         let was_there = self.all.remove(&spilled);
         self.witness = self.witness.filter(|witness| *witness != spilled);
         assert!(was_there, "the entry is spilled");
@@ -206,7 +206,7 @@ impl Table {
         let secret = self.arena.secret_hasher().hash(key);
         let mut alike = self.spill.alike(hash, secret);
         let reference = alike.find(|reference| {
-            probes::note(Probe::Entry);
+            step_counters::count_step(CountedStep::Entry);
             self.entry_at(*reference).key() == key
         })?;
         Some(self.spilled_at(hash, reference))

@@ -11,13 +11,14 @@ use base::prng::Prng;
 
 use super::chain::ALIKE_MAX;
 use super::*;
+use crate::arena::ArenaConfig;
 use crate::layout::{
     AccessMark, CHAIN_BUCKETS_MAX, PAGE_BYTES, SLOTS_PER_BUCKET, SMALL_ENTRY_BYTES_MAX, TYPE_FREE,
     root,
 };
-use crate::memory::{ArenaConfig, Room};
+use crate::mapped_range::LimitPolicy;
 use crate::reserved::ReservedBlock;
-use crate::source::HeapSource;
+use crate::segment_source::HeapSource;
 
 fn arena(segment_bytes: u64, segments: u32) -> Arc<Arena> {
     let source = Box::new(HeapSource::new(segment_bytes, segments));
@@ -27,7 +28,7 @@ fn arena(segment_bytes: u64, segments: u32) -> Arc<Arena> {
 }
 
 fn table(arena: &Arc<Arena>, database: u8) -> Table {
-    Table::new(arena.clone(), ShardIndex(0), DatabaseIndex(database), Room::Limited)
+    Table::new(arena.clone(), ShardIndex(0), DatabaseIndex(database), LimitPolicy::Limited)
         .expect("there is room")
 }
 
@@ -620,7 +621,7 @@ fn spread(count: u32, entries: u64) -> f64 {
     let config =
         ArenaConfig { shard_count: count, database_count: 1, hash_keys: base::HashKeys::fixed(7) };
     let arena = Arena::new(source, config).expect("the range is large enough");
-    let new = |shard| Table::new(arena.clone(), shard, DatabaseIndex(0), Room::Limited);
+    let new = |shard| Table::new(arena.clone(), shard, DatabaseIndex(0), LimitPolicy::Limited);
     let mut tables: Vec<Table> =
         (0..count).map(|shard| new(ShardIndex(shard as u16)).expect("there is room")).collect();
     let (mut random, mut data) = (Prng::new(u64::from(count) + entries), 0);

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::UnixMs;
 
-use crate::extent::Owner;
+use crate::extent::BlockOwner;
 use crate::layout::{BLOCK_HEADER_BYTES, Header, Location, block, block_value_offset, tag_of};
-use crate::memory::NeedRoom;
-use crate::rules::{Rule, holds};
+use crate::mapped_range::NeedRoom;
+use crate::protocol_rules::{Rule, holds};
 use crate::sequence;
 
 use super::large::{mark, unmark};
@@ -87,7 +87,7 @@ impl Table {
         let home = self.home(hash);
         let (bucket, slot) = self.free_slot(home, tag_of(hash)).expect("a bucket was made ready");
         let descriptor = self.take_descriptor().expect("a descriptor was made ready");
-        let owner = Owner { descriptor, shard: self.shard.0, database: self.identity };
+        let owner = BlockOwner { descriptor, shard: self.shard.0, database: self.identity };
         self.arena.extents().set_owner(start, owner);
         sequence::before_reuse::<AtomicU64>();
         let store =

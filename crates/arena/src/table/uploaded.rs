@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::memory::{Memory, NeedRoom};
+use crate::mapped_range::{MappedRange, NeedRoom};
 use crate::pin_slots::{Pin, PinSlots};
 use crate::reserved::ReservedBlock;
 
@@ -116,7 +116,7 @@ impl Table {
     }
 }
 
-impl Memory {
+impl MappedRange {
     /// Copies `value` to new memory at `offset` that nothing refers to yet.
     pub(crate) fn copy_uploaded(&self, offset: u64, value: Uploaded<'_>) {
         let (target, source) = (self.pointer(offset), self.pointer(value.offset));

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use arena::Arena;
 use ring::{Mapped, SharedPins};
 use sys::descriptors::{self, SharedDescriptor};
-use sys::memory::{LiveSegment, OwnedSegments};
+use sys::memfd_segments::{LiveSegment, OwnedSegments};
 use sys::socket::{Sent, Stream};
 
 /// The most descriptors in one answer.

@@ -7,8 +7,8 @@
 //! is long enough must have had every kind of change and every kind of outcome.
 //!
 //! `FOREBAY_TORTURE_READS` sets the number of reads (a million), `FOREBAY_TORTURE_SEED` the random
-//! choices. With the feature `sabotage` each rule of the protocol is broken once, and each time the
-//! reader must notice: a test that cannot fail proves nothing.
+//! choices. With the feature `protocol-mutations` each rule of the protocol is broken once, and
+//! each time the reader must notice: a test that cannot fail proves nothing.
 
 mod content;
 mod link;
@@ -25,12 +25,12 @@ use std::thread;
 use arena::reader::Reader;
 use arena::{Arena, ArenaConfig};
 use ring::{SharedPins, SharedSegments};
-use sys::memory::{Backing, OwnedSegments};
+use sys::memfd_segments::{Backing, OwnedSegments};
 
 const ROLE: &str = "FOREBAY_TORTURE_ROLE";
 const READS: &str = "FOREBAY_TORTURE_READS";
 const SEED: &str = "FOREBAY_TORTURE_SEED";
-#[cfg(feature = "sabotage")]
+#[cfg(feature = "protocol-mutations")]
 const RULE: &str = "FOREBAY_TORTURE_RULE";
 
 /// The exit code of a reader that met something that must not be.
@@ -88,12 +88,12 @@ fn reader_in_another_process_sees_whole_values_in_order() {
     println!("{text}");
 }
 
-#[cfg(feature = "sabotage")]
+#[cfg(feature = "protocol-mutations")]
 #[test]
 fn every_broken_rule_is_noticed_by_the_reader() {
     let reads = number(READS, 20_000_000);
     let mut missed = Vec::new();
-    for rule in arena::rules::Rule::ALL {
+    for rule in arena::protocol_rules::Rule::ALL {
         let (mut command, start) = (run(reads, number(SEED, 1)), std::time::Instant::now());
         let output = command.env(RULE, (rule as u8).to_string()).output().expect("it starts");
         let (text, time) = (text(&output), start.elapsed().as_secs_f32());
@@ -106,15 +106,17 @@ fn every_broken_rule_is_noticed_by_the_reader() {
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
-#[cfg(feature = "sabotage")]
+#[cfg(feature = "protocol-mutations")]
 fn break_rule() {
     let number = number(RULE, 0);
-    if let Some(rule) = arena::rules::Rule::ALL.into_iter().find(|rule| *rule as u64 == number) {
-        arena::rules::break_rule(rule);
+    if let Some(rule) =
+        arena::protocol_rules::Rule::ALL.into_iter().find(|rule| *rule as u64 == number)
+    {
+        arena::protocol_rules::break_rule(rule);
     }
 }
 
-#[cfg(not(feature = "sabotage"))]
+#[cfg(not(feature = "protocol-mutations"))]
 fn break_rule() {}
 
 /// Ends this process as incomplete if there are `absent` kinds after a run that is long enough.

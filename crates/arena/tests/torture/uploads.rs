@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arena::{Arena, Uploader};
 use ring::UploadMemory;
-use sys::memory::OwnedSegments;
+use sys::memfd_segments::OwnedSegments;
 
 use crate::SEGMENT_BYTES;
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use arena::{
-    ADOPTED_BYTES_MIN, AccessMark, Arena, Encoding, EntryId, NeedRoom, NewValue, Room, Slid,
+    ADOPTED_BYTES_MIN, AccessMark, Arena, Encoding, EntryId, LimitPolicy, NeedRoom, NewValue, Slid,
     SlideBudget, SlideStep, Source, Table, ValueType,
 };
 use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 
-use sys::memory::OwnedSegments;
+use sys::memfd_segments::OwnedSegments;
 
 use crate::SEGMENT_BYTES;
 use crate::content::{
@@ -118,7 +118,7 @@ impl Writer {
     pub fn new(arena: Arc<Arena>, segments: Arc<OwnedSegments>, seed: u64) -> Writer {
         let table = |database| {
             let database = DatabaseIndex(database);
-            Table::new(arena.clone(), ShardIndex(0), database, Room::Limited)
+            Table::new(arena.clone(), ShardIndex(0), database, LimitPolicy::Limited)
                 .expect("there is room")
         };
         let mut writer = Writer {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use sys::futex::{self, Waited};
-use sys::memory::SharedBlock;
+use sys::memfd_segments::SharedBlock;
 
 /// The hidden subcommand that is the partner.
 pub const PARTNER_COMMAND: &str = "floor-partner";

@@ -2,7 +2,7 @@
 
 use keyspace::EvictionPolicy;
 
-use effects::Refused;
+use effects::WriteRefusal;
 
 use super::*;
 
@@ -355,7 +355,7 @@ fn nothing_changes_while_no_write_is_admitted() {
     let sink = recording_of(engine.keyspace());
     let before = digest(engine.keyspace());
     let admission = engine.keyspace().admission();
-    admission.refuse(Refused::Fenced);
+    admission.refuse(WriteRefusal::Fenced);
     let read_only = "-READONLY You can't write against a read only replica.";
     for write in ["SET k w", "DEL k", "FLUSHALL", "HSET h f w", "MSET a 1 b 2", "RENAME k l"] {
         client.check(write, read_only);
@@ -372,9 +372,9 @@ fn nothing_changes_while_no_write_is_admitted() {
         engine.keyspace().expire_step(shard, client.execution.now, 100);
     }
     // What was queued before the refusal is refused as a whole.
-    admission.allow(Refused::Fenced);
+    admission.allow(WriteRefusal::Fenced);
     client.run_all(&["MULTI", "SET k w"]);
-    admission.refuse(Refused::LogFull);
+    admission.refuse(WriteRefusal::LogFull);
     let text = "MISCONF Errors writing to the AOF file: it is too far behind what was written";
     client.check("EXEC", &format!("-EXECABORT Transaction discarded because of: {text}"));
     engine.keyspace().set_eviction_policy(EvictionPolicy::ALLKEYS_RANDOM);
@@ -382,7 +382,7 @@ fn nothing_changes_while_no_write_is_admitted() {
     client.check("GET k", "$1 v");
     assert_eq!(digest(engine.keyspace()), before);
     assert_eq!(sink.commands(), Vec::<String>::new());
-    admission.allow(Refused::LogFull);
+    admission.allow(WriteRefusal::LogFull);
     engine.keyspace().set_maxmemory(0);
     client.check("SET k w", "+OK");
     client.check("GET gone", "$-1");

@@ -1,9 +1,9 @@
 //! Sessions that wait, and those who serve them: what it costs, what it takes, and what has changed
 //! since the wait began.
 
-use base::probes::{self, Probe};
+use base::step_counters::{self, CountedStep};
 use command::{Pause, Wake};
-use effects::Refused;
+use effects::WriteRefusal;
 
 use super::awaits::{block, numbered, take_served, try_wake, wake};
 use super::blocked_sessions::{MOVE, blocked, run};
@@ -42,7 +42,8 @@ fn keys_that_become_ready_together_cost_each_what_one_costs() {
         let ahead: Vec<&str> = ahead.iter().map(String::as_str).collect();
         other.run_all(&ahead);
         let requests: Vec<&str> = requests.iter().map(String::as_str).collect();
-        let looks = probes::count(Probe::Registration, || drop(other.run_all(&requests)));
+        let looks =
+            step_counters::steps_of(CountedStep::Registration, || drop(other.run_all(&requests)));
         assert!(looks <= 16 * COUNT as u64, "{looks} looks for {waits_for}, {:.40}", requests[0]);
         let mut served = take_served(&host);
         served.sort();
@@ -57,7 +58,8 @@ fn one_key_of_many_serves_without_a_look_at_the_others() {
     let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
     let mut waiters = blocked(&engine, &host, 3, &format!("AWAIT {} 0", names(2_000).join(" ")));
     let mut other = numbered(&engine, &host, 9);
-    let looks = probes::count(Probe::Registration, || drop(other.run("SET name:77 v")));
+    let looks =
+        step_counters::steps_of(CountedStep::Registration, || drop(other.run("SET name:77 v")));
     assert!(looks < 30, "{looks} looks");
     assert_eq!(take_served(&host), [1, 2, 3]);
     assert_eq!(wake(&mut waiters[2], Wake::Served), "$7 name:77");
@@ -75,7 +77,7 @@ fn many_who_wait_for_one_key_each_cost_each_what_one_costs() {
     }
     let mut other = numbered(&engine, &host, 999);
     let mset = format!("MSET {} v", names.join(" v "));
-    let looks = probes::count(Probe::Registration, || drop(other.run(&mset)));
+    let looks = step_counters::steps_of(CountedStep::Registration, || drop(other.run(&mset)));
     assert!(looks <= 8 * COUNT as u64, "{looks} looks");
     assert_eq!(take_served(&host).len(), COUNT);
 }
@@ -89,7 +91,7 @@ fn who_was_served_by_one_key_is_passed_over_once_at_each_other() {
     assert_eq!(take_served(&host).len(), 500);
     other.run("SET l v");
     other.run("DEL l");
-    let looks = probes::count(Probe::Registration, || drop(other.run("SET l v")));
+    let looks = step_counters::steps_of(CountedStep::Registration, || drop(other.run("SET l v")));
     assert!(looks < 10, "{looks} looks");
     assert_eq!(wake(&mut waiters[0], Wake::Served), "$1 k");
 }
@@ -188,7 +190,7 @@ fn a_request_that_runs_again_is_refused_where_writes_are() {
     block(&mut second, "BLPOP k 0");
     let mut other = numbered(&engine, &host, 9);
     other.check("RPUSH k a", ":1");
-    engine.keyspace().admission().refuse(Refused::Fenced);
+    engine.keyspace().admission().refuse(WriteRefusal::Fenced);
     assert_eq!(wake(&mut first, Wake::Served), READONLY);
     assert_eq!(take_served(&host), [1, 2]);
     assert_eq!(wake(&mut second, Wake::Served), READONLY);
@@ -219,7 +221,7 @@ fn records_from_elsewhere_serve_who_waits_as_soon_as_they_are_applied() {
     // Where nobody may write, nothing is taken.
     block(&mut pops[0], "BLPOP l 0");
     numbered(&origin, &host, 9).run_all(&["RPUSH l a", "SET k v"]);
-    engine.keyspace().admission().refuse(Refused::Fenced);
+    engine.keyspace().admission().refuse(WriteRefusal::Fenced);
     apply_all(&mut other, &mut applier);
     assert_eq!(take_served(&host), [1, 3]);
     assert_eq!(wake(&mut pops[0], Wake::Served), READONLY);

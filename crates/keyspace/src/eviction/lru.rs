@@ -2,8 +2,8 @@
 
 use base::prng::Prng;
 
+use crate::access_mark::last_access;
 use crate::eviction::policy::{Candidate, Marks, Ranking, Row, Scope};
-use crate::tracking::last_access;
 
 pub(crate) const ALLKEYS: Row = Row {
     name: "allkeys-lru",

@@ -11,14 +11,14 @@ use base::prng::Prng;
 use base::{KeyHasher, UnixMs};
 use effects::Cause;
 
+use crate::access_mark::Tracking;
 #[cfg(test)]
 use crate::eviction::recorded;
 use crate::eviction::{lfu, lru, random, ttl};
 use crate::keyspace::Keyspace;
+use crate::memory_limit::MemoryAccount;
 use crate::published::DatabaseCounts;
-use crate::room::MemoryAccount;
 use crate::shard::is_expired;
-use crate::tracking::Tracking;
 
 /// One policy.
 pub(crate) struct Row {
@@ -277,7 +277,7 @@ impl Keyspace {
                 shard.policy = ShardPolicy::new(policy);
             }
         }
-        self.want_touches();
+        self.want_access_reports();
     }
 
     /// Sets how seldom the counters of accesses grow (lfu-log-factor) and after how many minutes

@@ -5,28 +5,28 @@ use crate::{Access, Expiry};
 
 #[test]
 fn expired_key_is_absent_before_sweep() {
-    let world = World::new();
-    world.set_until("k", "v", later(10));
-    assert_eq!(world.get("k", later(10)).as_deref(), Some("v"), "the moment itself is alive");
-    world.records();
-    assert_eq!(world.get("k", later(11)), None);
-    let key = world.key("k");
-    let guard = world.keyspace.lock(key.shard);
+    let fixture = Fixture::new();
+    fixture.set_until("k", "v", later(10));
+    assert_eq!(fixture.get("k", later(10)).as_deref(), Some("v"), "the moment itself is alive");
+    fixture.records();
+    assert_eq!(fixture.get("k", later(11)), None);
+    let key = fixture.key("k");
+    let guard = fixture.keyspace.lock(key.shard);
     assert!(guard.read(DB0, later(11)).peek(&key).is_none());
     assert!(guard.read(DB0, later(11)).inspect(&key).is_some(), "it is still there");
     drop(guard);
-    assert_eq!(world.keyspace.counts(DB0).keys, 1);
-    assert_eq!(world.records(), Vec::<String>::new(), "reads never delete");
+    assert_eq!(fixture.keyspace.counts(DB0).keys, 1);
+    assert_eq!(fixture.records(), Vec::<String>::new(), "reads never delete");
 }
 
 #[test]
 fn expired_key_is_removed_behind_the_read_that_met_it() {
-    let world = World::new();
-    world.set_until("k", "v", later(10));
-    world.set("{k}live", "v");
-    world.records();
-    let keys = [world.key("{k}live"), world.key("k")];
-    let mut guard = world.keyspace.lock(keys[0].shard);
+    let fixture = Fixture::new();
+    fixture.set_until("k", "v", later(10));
+    fixture.set("{k}live", "v");
+    fixture.records();
+    let keys = [fixture.key("{k}live"), fixture.key("k")];
+    let mut guard = fixture.keyspace.lock(keys[0].shard);
     assert!(guard.read(DB0, later(11)).entry(&keys[0]).is_some());
     assert!(!guard.has_met_expired());
     assert!(guard.read(DB0, later(11)).peek(&keys[1]).is_none());
@@ -39,22 +39,25 @@ fn expired_key_is_removed_behind_the_read_that_met_it() {
     guard.remove_expired(&keys, DB0, later(11));
     assert!(!guard.has_met_expired() && guard.read(DB0, later(11)).inspect(&keys[1]).is_none());
     drop(guard);
-    assert_eq!((world.keyspace.counts(DB0).keys, world.keyspace.counters().expired_keys), (1, 1));
-    assert_eq!(world.records(), ["DEL k"]);
+    assert_eq!(
+        (fixture.keyspace.counts(DB0).keys, fixture.keyspace.counters().expired_keys),
+        (1, 1)
+    );
+    assert_eq!(fixture.records(), ["DEL k"]);
 }
 
 #[test]
 fn write_over_an_expired_key_emits_its_deletion_first() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let write = |change: &dyn Fn(&mut crate::WriteView<'_>, &Key<'_>)| {
-        world.set_until("k", "v", later(10));
-        world.records();
-        world.write("k", later(11), |view, key| change(view, key));
-        world.records()
+        fixture.set_until("k", "v", later(10));
+        fixture.records();
+        fixture.write("k", later(11), |view, key| change(view, key));
+        fixture.records()
     };
     let set = write(&|view, key| view.set(key, b"w", Expiry::Keep).unwrap());
     assert_eq!(set, ["DEL k", "SET k w KEEPTTL"]);
-    assert_eq!(world.get("k", later(100)).as_deref(), Some("w"), "the old time to live is gone");
+    assert_eq!(fixture.get("k", later(100)).as_deref(), Some("w"), "the old time to live is gone");
     let append = write(&|view, key| assert_eq!(view.append(key, b"w"), Ok(1)));
     assert_eq!(append, ["DEL k", "APPEND k w"]);
     let range = write(&|view, key| assert_eq!(view.set_range(key, 1, b"w"), Ok(2)));
@@ -65,47 +68,47 @@ fn write_over_an_expired_key_emits_its_deletion_first() {
     assert_eq!(remove, ["DEL k"]);
     let look = write(&|view, key| assert!(view.entry(key).is_none()));
     assert_eq!(look, ["DEL k"]);
-    assert_eq!(world.keyspace.counters().expired_keys, 6);
+    assert_eq!(fixture.keyspace.counters().expired_keys, 6);
 }
 
 #[test]
 fn sweep_is_bounded_and_comes_round() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let names: Vec<String> = (0..100).map(|number| format!("{{tag}}{number}")).collect();
     for (index, name) in names.iter().enumerate() {
-        world.set_until(name, "v", if index % 2 == 0 { later(10) } else { later(1000) });
+        fixture.set_until(name, "v", if index % 2 == 0 { later(10) } else { later(1000) });
     }
-    world.set("{tag}persistent", "v");
-    world.records();
-    let shard = world.key("{tag}").shard;
+    fixture.set("{tag}persistent", "v");
+    fixture.records();
+    let shard = fixture.key("{tag}").shard;
     let (mut expired, mut steps) = (0, 0);
     while expired < 50 {
-        let outcome = world.keyspace.expire_step(shard, later(11), 7);
+        let outcome = fixture.keyspace.expire_step(shard, later(11), 7);
         assert!(outcome.examined <= 7);
         expired += outcome.expired;
         steps += 1;
         assert!(steps < 50, "every entry is looked at in turn");
     }
-    assert_eq!(world.keyspace.counts(DB0).keys, 51);
-    assert_eq!(world.keyspace.counts(DB0).volatile, 50);
-    assert_eq!(world.records().len(), 50);
-    assert_eq!(world.keyspace.counters().expired_keys, 50);
-    let outcome = world.keyspace.expire_step(shard, later(11), 1000);
+    assert_eq!(fixture.keyspace.counts(DB0).keys, 51);
+    assert_eq!(fixture.keyspace.counts(DB0).volatile, 50);
+    assert_eq!(fixture.records().len(), 50);
+    assert_eq!(fixture.keyspace.counters().expired_keys, 50);
+    let outcome = fixture.keyspace.expire_step(shard, later(11), 1000);
     assert_eq!((outcome.examined, outcome.expired, outcome.volatile_left), (50, 0, 50));
 }
 
 #[test]
 fn sweep_visits_every_database() {
-    let world = World::new();
-    let key = world.key("k");
+    let fixture = Fixture::new();
+    let key = fixture.key("k");
     for database in [DB0, DatabaseIndex(15)] {
-        let mut guard = world.keyspace.lock(key.shard);
+        let mut guard = fixture.keyspace.lock(key.shard);
         guard.write(database, NOW).set(&key, b"v", Expiry::At(NOW)).unwrap();
     }
-    world.records();
-    assert_eq!(world.keyspace.expire_step(key.shard, later(1), 10).expired, 2);
+    fixture.records();
+    assert_eq!(fixture.keyspace.expire_step(key.shard, later(1), 10).expired, 2);
     assert_eq!(
-        world.records(),
+        fixture.records(),
         ["DEL k", "SELECT DEL k"].map(|text| text.replace("SELECT", "SELECT 15"))
     );
 }
@@ -114,17 +117,17 @@ fn sweep_visits_every_database() {
 fn sweep_reaches_a_database_behind_one_that_takes_the_whole_budget() {
     const BUDGET: u64 = 8;
     for live_in_first in [BUDGET - 1, BUDGET, 10 * BUDGET] {
-        let world = World::new();
-        let shard = world.key("{tag}").shard;
+        let fixture = Fixture::new();
+        let shard = fixture.key("{tag}").shard;
         for number in 0..live_in_first {
-            world.set_until(&format!("{{tag}}{number}"), "v", later(1000));
+            fixture.set_until(&format!("{{tag}}{number}"), "v", later(1000));
         }
         for number in 0..4 * BUDGET {
             let name = format!("{{tag}}{number}");
-            let mut guard = world.keyspace.lock(shard);
-            guard.write(DB1, NOW).set(&world.key(&name), b"v", Expiry::At(NOW)).unwrap();
+            let mut guard = fixture.keyspace.lock(shard);
+            guard.write(DB1, NOW).set(&fixture.key(&name), b"v", Expiry::At(NOW)).unwrap();
         }
-        let steps = (0..16).map(|_| world.keyspace.expire_step(shard, later(1), BUDGET));
+        let steps = (0..16).map(|_| fixture.keyspace.expire_step(shard, later(1), BUDGET));
         let expired: u64 = steps
             .map(|outcome| {
                 assert!(outcome.examined <= BUDGET);
@@ -138,34 +141,34 @@ fn sweep_reaches_a_database_behind_one_that_takes_the_whole_budget() {
 
 #[test]
 fn past_expiry_stays_stored_until_time_is_asked() {
-    let world = World::new();
-    world.write("k", NOW, |view, key| view.set(key, b"v", Expiry::At(UnixMs(5)))).unwrap();
-    assert_eq!(world.get("k", NOW), None);
-    assert_eq!(world.get("k", UnixMs(5)).as_deref(), Some("v"));
-    assert_eq!(Access::free(&world.keyspace).key_count(DB0), 1);
+    let fixture = Fixture::new();
+    fixture.write("k", NOW, |view, key| view.set(key, b"v", Expiry::At(UnixMs(5)))).unwrap();
+    assert_eq!(fixture.get("k", NOW), None);
+    assert_eq!(fixture.get("k", UnixMs(5)).as_deref(), Some("v"));
+    assert_eq!(Access::free(&fixture.keyspace).key_count(DB0), 1);
 }
 
 #[test]
 fn sweep_learns_how_long_keys_live_on_average() {
-    let world = World::new();
+    let fixture = Fixture::new();
     for (index, seconds) in [(0, 10), (1, 20), (2, 60), (3, 70)] {
         let name = format!("k{index}");
-        let key = world.key(&name);
-        let mut guard = world.keyspace.lock(key.shard);
+        let key = fixture.key(&name);
+        let mut guard = fixture.keyspace.lock(key.shard);
         guard.write(DB0, NOW).set(&key, b"v", Expiry::At(later(seconds))).unwrap();
     }
-    assert_eq!(world.keyspace.ttl_mean_ms(DB0), 0);
+    assert_eq!(fixture.keyspace.ttl_mean_ms(DB0), 0);
     let sweep = |now| {
-        for shard in world.keyspace.shard_indexes() {
-            world.keyspace.expire_step(shard, now, 100);
+        for shard in fixture.keyspace.shard_indexes() {
+            fixture.keyspace.expire_step(shard, now, 100);
         }
     };
     sweep(NOW);
-    assert_eq!(world.keyspace.ttl_mean_ms(DB0), (later(40).0 - NOW.0) as u64);
+    assert_eq!(fixture.keyspace.ttl_mean_ms(DB0), (later(40).0 - NOW.0) as u64);
     // Each further step moves it by a 50th.
     sweep(later(5));
-    let moved = (later(40).0 - NOW.0) as u64 - world.keyspace.ttl_mean_ms(DB0);
+    let moved = (later(40).0 - NOW.0) as u64 - fixture.keyspace.ttl_mean_ms(DB0);
     let step = (later(5).0 - NOW.0) as u64 / 50;
     assert!(moved.abs_diff(step) <= 1, "{moved}, {step}");
-    assert_eq!(world.keyspace.ttl_mean_ms(DatabaseIndex(1)), 0);
+    assert_eq!(fixture.keyspace.ttl_mean_ms(DatabaseIndex(1)), 0);
 }

@@ -62,11 +62,11 @@ struct Model {
     refused: u64,
 }
 
-fn run(policy: EvictionPolicy, sizes: Sizes, seed: u64) -> (World, Model) {
-    let world = World::with_segments(1 << 16, 2048);
-    world.keyspace.set_eviction_policy(policy);
-    let limit = world.keyspace.used_memory() + sizes.limit();
-    world.keyspace.set_maxmemory(limit);
+fn run(policy: EvictionPolicy, sizes: Sizes, seed: u64) -> (Fixture, Model) {
+    let fixture = Fixture::with_segments(1 << 16, 2048);
+    fixture.keyspace.set_eviction_policy(policy);
+    let limit = fixture.keyspace.used_memory() + sizes.limit();
+    fixture.keyspace.set_maxmemory(limit);
     let mut random = Prng::new(seed);
     let mut model = Model::default();
     let mut number = 0_i64;
@@ -83,7 +83,7 @@ fn run(policy: EvictionPolicy, sizes: Sizes, seed: u64) -> (World, Model) {
             true => Expiry::Clear,
             false => Expiry::At(later(1_000_000_000 + random.below(1_000_000) as i64)),
         };
-        match set_with_room_until(&world, &name, &value, expiry, now, &mut random) {
+        match set_with_room_until(&fixture, &name, &value, expiry, now, &mut random) {
             Ok(()) => {
                 model.written_bytes += value.len() as u64 + 40;
                 if lasts {
@@ -93,13 +93,13 @@ fn run(policy: EvictionPolicy, sizes: Sizes, seed: u64) -> (World, Model) {
             Err(_) => model.refused += 1,
         }
         if random.one_in(3) {
-            world.get(&format!("passing:{}", random.below(100_000)), now);
+            fixture.get(&format!("passing:{}", random.below(100_000)), now);
         }
         if number % 16 == 0 {
-            assert_within(&world, limit);
+            assert_within(&fixture, limit);
         }
     }
-    (world, model)
+    (fixture, model)
 }
 
 #[test]
@@ -107,14 +107,14 @@ fn no_policy_evicts_what_it_may_not_or_passes_the_limit() {
     for policy in EvictionPolicy::ALL.iter().copied() {
         for sizes in Sizes::ALL {
             for round in 0..history_count() {
-                let (world, model) = run(policy, sizes, round + 1);
+                let (fixture, model) = run(policy, sizes, round + 1);
                 let what = format!("{policy:?} {sizes:?} {round}");
                 for name in &model.lasting {
-                    assert!(world.get(name, NOW).is_some(), "{what}: {name} is gone");
+                    assert!(fixture.get(name, NOW).is_some(), "{what}: {name} is gone");
                 }
-                let counters = world.keyspace.counters();
+                let counters = fixture.keyspace.counters();
                 let deleted =
-                    world.records().iter().filter(|record| record.starts_with("DEL")).count();
+                    fixture.records().iter().filter(|record| record.starts_with("DEL")).count();
                 assert_eq!(counters.evicted_keys, deleted as u64, "{what}");
                 if policy == EvictionPolicy::NO_EVICTION {
                     assert_eq!(counters.evicted_keys, 0, "{what}");
@@ -128,28 +128,28 @@ fn no_policy_evicts_what_it_may_not_or_passes_the_limit() {
     }
 }
 
-/// Fills a world until a tenth of `names` had to go, and returns which are left.
+/// Fills a fixture until a tenth of `names` had to go, and returns which are left.
 fn survivors(
     policy: EvictionPolicy,
     names: &[String],
-    prepare: impl Fn(&World),
+    prepare: impl Fn(&Fixture),
 ) -> HashSet<String> {
-    let world = World::with_segments(1 << 16, 1024);
-    world.keyspace.set_eviction_policy(policy);
-    world.keyspace.set_eviction_samples(10);
+    let fixture = Fixture::with_segments(1 << 16, 1024);
+    fixture.keyspace.set_eviction_policy(policy);
+    fixture.keyspace.set_eviction_samples(10);
     names.iter().enumerate().for_each(|(index, name)| {
-        world.set_until(name, &"x".repeat(100), later(10_000_000 + index as i64 * 1000));
+        fixture.set_until(name, &"x".repeat(100), later(10_000_000 + index as i64 * 1000));
     });
-    prepare(&world);
+    prepare(&fixture);
     let mut random = Prng::new(5);
     let now = later(5_000_000);
     let goal = names.len() as u64 * 9 / 10;
-    while world.keyspace.counts(DB0).keys > goal {
-        world.keyspace.set_maxmemory(world.keyspace.used_memory() - 200);
-        world.keyspace.repay(&mut SweepContext::new(now, &mut random)).unwrap();
-        world.keyspace.set_maxmemory(0);
+    while fixture.keyspace.counts(DB0).keys > goal {
+        fixture.keyspace.set_maxmemory(fixture.keyspace.used_memory() - 200);
+        fixture.keyspace.repay(&mut SweepContext::new(now, &mut random)).unwrap();
+        fixture.keyspace.set_maxmemory(0);
     }
-    names.iter().filter(|name| world.get(name, now).is_some()).cloned().collect()
+    names.iter().filter(|name| fixture.get(name, now).is_some()).cloned().collect()
 }
 
 fn names(count: usize) -> Vec<String> {
@@ -169,9 +169,9 @@ fn assert_first_go(names: &[String], left: &HashSet<String>) {
 fn lru_takes_what_was_not_used_for_longest() {
     for policy in [EvictionPolicy::ALLKEYS_LRU, EvictionPolicy::VOLATILE_LRU] {
         let names = names(6_000);
-        let left = survivors(policy, &names, |world| {
+        let left = survivors(policy, &names, |fixture| {
             for (index, name) in names.iter().enumerate() {
-                world.get(name, later(1_000 + index as i64 * 100));
+                fixture.get(name, later(1_000 + index as i64 * 100));
             }
         });
         assert_first_go(&names, &left);
@@ -182,11 +182,11 @@ fn lru_takes_what_was_not_used_for_longest() {
 fn lfu_takes_what_was_used_least() {
     for policy in [EvictionPolicy::ALLKEYS_LFU, EvictionPolicy::VOLATILE_LFU] {
         let names = names(6_000);
-        let left = survivors(policy, &names, |world| {
+        let left = survivors(policy, &names, |fixture| {
             for (index, name) in names.iter().enumerate() {
                 // The first third is used once and later, the others more often and before.
                 let (count, at) = if index < 2_000 { (1, 4_990_000) } else { (60, 4_950_000) };
-                (0..count).for_each(|_| drop(world.get(name, later(at))));
+                (0..count).for_each(|_| drop(fixture.get(name, later(at))));
             }
         });
         assert_first_go(&names, &left);
@@ -220,30 +220,31 @@ fn one_volatile_key_among_many_is_found_at_once() {
         (EvictionPolicy::VOLATILE_TTL, 70_000),
         (EvictionPolicy::VOLATILE_LFU, 70_000),
     ] {
-        let world = World::with_segments(1 << 20, 256);
+        let fixture = Fixture::with_segments(1 << 20, 256);
         let lasting = if value_bytes > 4096 { 300 } else { 50_000 };
-        (0..lasting).for_each(|index| world.set(&format!("key:{index}"), &"x".repeat(value_bytes)));
-        world.set_until("one", &"x".repeat(value_bytes), later(1_000_000));
-        world.keyspace.set_eviction_policy(policy);
-        world.keyspace.set_maxmemory(world.keyspace.used_memory() - 1);
+        (0..lasting)
+            .for_each(|index| fixture.set(&format!("key:{index}"), &"x".repeat(value_bytes)));
+        fixture.set_until("one", &"x".repeat(value_bytes), later(1_000_000));
+        fixture.keyspace.set_eviction_policy(policy);
+        fixture.keyspace.set_maxmemory(fixture.keyspace.used_memory() - 1);
         let mut random = Prng::new(1);
-        world.keyspace.repay(&mut SweepContext::new(NOW, &mut random)).unwrap();
-        assert_eq!(world.get("one", NOW), None, "{policy:?}");
-        assert_eq!(world.keyspace.counts(DB0).keys, lasting as u64);
+        fixture.keyspace.repay(&mut SweepContext::new(NOW, &mut random)).unwrap();
+        assert_eq!(fixture.get("one", NOW), None, "{policy:?}");
+        assert_eq!(fixture.keyspace.counts(DB0).keys, lasting as u64);
         // None is left that may go.
-        world.keyspace.set_maxmemory(world.keyspace.used_memory() - 1);
+        fixture.keyspace.set_maxmemory(fixture.keyspace.used_memory() - 1);
         let repaid: Result<(), NeedRoom> =
-            world.keyspace.repay(&mut SweepContext::new(NOW, &mut random));
+            fixture.keyspace.repay(&mut SweepContext::new(NOW, &mut random));
         assert!(repaid.is_err(), "{policy:?}");
-        assert_eq!(world.keyspace.counts(DB0).keys, lasting as u64);
+        assert_eq!(fixture.keyspace.counts(DB0).keys, lasting as u64);
     }
 }
 
 #[test]
 fn policy_may_change_at_any_time() {
-    let world = World::with_segments(1 << 17, 1024);
-    let limit = world.keyspace.used_memory() + (4 << 20);
-    world.keyspace.set_maxmemory(limit);
+    let fixture = Fixture::with_segments(1 << 17, 1024);
+    let limit = fixture.keyspace.used_memory() + (4 << 20);
+    fixture.keyspace.set_maxmemory(limit);
     let mut random = Prng::new(13);
     let mut lasting: HashMap<String, usize> = HashMap::new();
     for number in 0..60_000_i64 {
@@ -251,28 +252,28 @@ fn policy_may_change_at_any_time() {
             // Under the policies of all keys none is promised to stay.
             lasting.clear();
             let policy = EvictionPolicy::ALL[random.below(7) as usize];
-            world.keyspace.set_eviction_policy(policy);
-            Access::free(&world.keyspace).flush_all(NOW);
+            fixture.keyspace.set_eviction_policy(policy);
+            Access::free(&fixture.keyspace).flush_all(NOW);
         }
-        let policy = world.keyspace.eviction_policy();
+        let policy = fixture.keyspace.eviction_policy();
         let lasts = policy.is_volatile() && lasting.len() < 2_000 && number % 2 == 0;
         let name = format!("{lasts}:{}", random.below(30_000));
         let expiry = if lasts { Expiry::Clear } else { Expiry::At(later(1_000_000_000)) };
         let value = vec![b'v'; [10, 90, 1_000][random.below(3) as usize]];
         let now = later(number * 10);
-        set_with_room_until(&world, &name, &value, expiry, now, &mut random).unwrap();
+        set_with_room_until(&fixture, &name, &value, expiry, now, &mut random).unwrap();
         if lasts {
             lasting.insert(name, value.len());
         }
         if number % 1_000 == 999 {
             for (name, bytes) in &lasting {
                 assert_eq!(
-                    world.get(name, now).map(|value| value.len()),
+                    fixture.get(name, now).map(|value| value.len()),
                     Some(*bytes),
                     "{policy:?}"
                 );
             }
-            assert_within(&world, limit);
+            assert_within(&fixture, limit);
         }
     }
 }
@@ -282,100 +283,103 @@ fn index_that_lacks_room_does_not_empty_a_small_arena() {
     const LIMIT: u64 = 1500 << 10;
     for policy in [EvictionPolicy::VOLATILE_LRU, EvictionPolicy::ALLKEYS_RANDOM] {
         // All slab pages lie in one segment, and as many shards as a server of two workers has.
-        let world = World::with_shards(arena::HeapSource::new(1 << 20, 256), 64);
-        world.keyspace.set_sink(None);
-        world.keyspace.set_eviction_policy(policy);
-        world.keyspace.set_maxmemory(LIMIT);
+        let fixture = Fixture::with_shards(arena::HeapSource::new(1 << 20, 256), 64);
+        fixture.keyspace.set_sink(None);
+        fixture.keyspace.set_eviction_policy(policy);
+        fixture.keyspace.set_maxmemory(LIMIT);
         let mut random = Prng::new(1);
         let (mut least, mut is_full) = (u64::MAX, false);
         for number in 0..30_000 {
             let value = vec![b'v'; 1 + random.below(100) as usize];
             let (name, now) = (format!("key:{number}"), later(number / 50));
             let expiry = Expiry::At(later(10_000_000));
-            set_with_room_until(&world, &name, &value, expiry, now, &mut random).unwrap();
-            is_full |= world.keyspace.counters().evicted_keys > 500;
+            set_with_room_until(&fixture, &name, &value, expiry, now, &mut random).unwrap();
+            is_full |= fixture.keyspace.counters().evicted_keys > 500;
             if is_full {
-                least = least.min(world.keyspace.used_memory());
+                least = least.min(fixture.keyspace.used_memory());
             }
         }
         assert!(is_full);
         let percent = least * 100 / LIMIT;
-        println!("{policy:?}: {} keys, at least {percent} % in use", world.keyspace.key_count(DB0));
+        println!(
+            "{policy:?}: {} keys, at least {percent} % in use",
+            fixture.keyspace.key_count(DB0)
+        );
         assert!(percent >= 70, "{policy:?}: {percent} % of the limit were in use");
-        assert_within(&world, LIMIT);
+        assert_within(&fixture, LIMIT);
     }
 }
 
-/// A world whose policy remembers all that it is told.
-fn recorded_world() -> World {
-    let world = World::with_segments(1 << 16, 1024);
+/// A fixture whose policy remembers all that it is told.
+fn recorded_world() -> Fixture {
+    let fixture = Fixture::with_segments(1 << 16, 1024);
     let mut policies = EvictionPolicy::ALL.iter().copied();
     let policy = policies.find(|policy| policy.name() == recorded::ALLKEYS.name);
-    world.keyspace.set_eviction_policy(policy.expect("it is in the list"));
+    fixture.keyspace.set_eviction_policy(policy.expect("it is in the list"));
     take_events();
-    world
+    fixture
 }
 
 #[test]
 fn policy_with_memory_sees_uses_misses_insertions_and_removals() {
-    let world = recorded_world();
-    let hash = |name: &str| world.key(name).hash;
-    world.set("a", "one");
+    let fixture = recorded_world();
+    let hash = |name: &str| fixture.key(name).hash;
+    fixture.set("a", "one");
     let events = take_events();
     let [(of, KeyEvent::Inserted(bytes))] = events[..] else { panic!("{events:?}") };
     assert_eq!(of, hash("a"));
     let removed = |name: &str, cause| (hash(name), KeyEvent::Removed(bytes, cause));
     let check = |expected: &[(u64, KeyEvent)]| assert_eq!(take_events(), expected);
-    world.get("a", NOW);
+    fixture.get("a", NOW);
     check(&[(hash("a"), KeyEvent::Used(1))]);
-    world.get("b", NOW);
+    fixture.get("b", NOW);
     check(&[(hash("b"), KeyEvent::Missed)]);
-    world.set("a", "two");
+    fixture.set("a", "two");
     check(&[(hash("a"), KeyEvent::Used(1))]);
-    world.write("a", NOW, |view, key| assert!(view.remove(key)));
+    fixture.write("a", NOW, |view, key| assert!(view.remove(key)));
     check(&[removed("a", Cause::Command)]);
-    world.set_until("a", "six", later(10));
+    fixture.set_until("a", "six", later(10));
     let events = take_events();
     let [(_, KeyEvent::Inserted(bytes))] = events[..] else { panic!("{events:?}") };
-    world.write("a", later(11), |view, key| assert!(!view.remove(key)));
+    fixture.write("a", later(11), |view, key| assert!(!view.remove(key)));
     check(&[(hash("a"), KeyEvent::Removed(bytes, Cause::ExpiredOnAccess))]);
-    world.set("a", "ten");
+    fixture.set("a", "ten");
     take_events();
-    Access::free(&world.keyspace).flush_all(NOW);
+    Access::free(&fixture.keyspace).flush_all(NOW);
     assert!(take_events().contains(&(0, KeyEvent::Flushed)));
 }
 
 #[test]
 fn policy_with_memory_decides_by_it_and_is_charged_for_it() {
-    let world = recorded_world();
-    world.keyspace.set_eviction_samples(10);
-    let limit = world.keyspace.used_memory() + (1 << 20);
-    world.keyspace.set_maxmemory(limit);
+    let fixture = recorded_world();
+    fixture.keyspace.set_eviction_samples(10);
+    let limit = fixture.keyspace.used_memory() + (1 << 20);
+    fixture.keyspace.set_maxmemory(limit);
     let mut random = Prng::new(3);
     let hot = names(100);
     for index in 0..20_000 {
         let name = format!("cold:{index}");
-        set_with_room_until(&world, &name, &[b'v'; 100], Expiry::Clear, NOW, &mut random)
+        set_with_room_until(&fixture, &name, &[b'v'; 100], Expiry::Clear, NOW, &mut random)
             .expect("keys that may go are there");
         let hot = &hot[index % hot.len()];
-        if world.get(hot, NOW).is_none() {
-            set_with_room_until(&world, hot, &[b'v'; 100], Expiry::Clear, NOW, &mut random)
+        if fixture.get(hot, NOW).is_none() {
+            set_with_room_until(&fixture, hot, &[b'v'; 100], Expiry::Clear, NOW, &mut random)
                 .expect("keys that may go are there");
         }
     }
     let events = take_events();
     let count = |is: fn(&KeyEvent) -> bool| events.iter().filter(|(_, event)| is(event)).count();
     let evicted = count(|event| matches!(event, KeyEvent::Removed(_, Cause::Evicted)));
-    assert_eq!(evicted as u64, world.keyspace.counters().evicted_keys);
-    let hot_hashes: HashSet<u64> = hot.iter().map(|name| world.key(name).hash).collect();
+    assert_eq!(evicted as u64, fixture.keyspace.counters().evicted_keys);
+    let hot_hashes: HashSet<u64> = hot.iter().map(|name| fixture.key(name).hash).collect();
     let hot_misses = events
         .iter()
         .filter(|(hash, event)| *event == KeyEvent::Missed && hot_hashes.contains(hash))
         .count();
     // Each is missed once before it is there.
     assert!(hot_misses < hot.len() * 2, "{hot_misses} misses of {} hot keys", hot.len());
-    let (key_count, before) = (world.keyspace.counts(DB0).keys, world.keyspace.used_memory());
-    world.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
-    let freed = before - world.keyspace.used_memory();
+    let (key_count, before) = (fixture.keyspace.counts(DB0).keys, fixture.keyspace.used_memory());
+    fixture.keyspace.set_eviction_policy(EvictionPolicy::ALLKEYS_LRU);
+    let freed = before - fixture.keyspace.used_memory();
     assert_eq!(freed, key_count * recorded::BYTES_PER_KEY);
 }

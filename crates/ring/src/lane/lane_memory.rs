@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arena::facade::AtomicWord;
+use arena::atomic_word::AtomicWord;
 
 use super::doorbell::NEWS;
 use super::lane_layout::{

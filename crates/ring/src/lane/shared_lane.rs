@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sys::descriptors::SharedDescriptor;
-use sys::memory::SharedBlock;
+use sys::memfd_segments::SharedBlock;
 
 use super::lane_layout::{
     HEADER_BYTES, HEADER_WORDS, LaneShape, MAGIC, MAGIC_AT, REPLY_BYTES_AT, REQUEST_BYTES_AT,

@@ -19,7 +19,7 @@
 
 use std::sync::atomic::Ordering;
 
-use arena::facade::AtomicWord;
+use arena::atomic_word::AtomicWord;
 
 use super::lane_layout::LaneError;
 use super::lane_memory::Cell;

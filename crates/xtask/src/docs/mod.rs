@@ -74,7 +74,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 /// When one is, or when the tables cannot be had.
 pub fn check(workspace: &Workspace) -> Result<Report, String> {
     run_with_tables(workspace, "docs", &["--check".to_owned()])?;
-    Ok(Report::Ran(crate::process::Tally::default()))
+    Ok(Report::Ran(crate::process::TestCounts::default()))
 }
 
 fn stale_message(pages: &[&str]) -> String {

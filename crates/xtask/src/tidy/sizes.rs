@@ -1,4 +1,4 @@
-//! How long functions and files may be, and the ratchet: the list of those that are longer.
+//! How long functions and files may be, and the baseline: the list of those that are longer.
 //!
 //! The list only shrinks. An entry higher than what the source has today is a finding, as is an
 //! entry that the list's previous revision in git did not have; `--bless` lowers and drops entries
@@ -17,8 +17,8 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// The most lines of a Rust file, its tests excluded.
 const FILE_LINES_MAX: usize = 1000;
 
-const RATCHET_PATH: &str = "crates/xtask/ratchet.txt";
-const RATCHET_HEADER: &str = "\
+const BASELINE_PATH: &str = "crates/xtask/size_baseline.txt";
+const BASELINE_HEADER: &str = "\
 # Longer than the house rules allow, and by how much at most: `path[ function] = lines`.
 # This list only shrinks: `cargo xtask tidy --bless` lowers and drops entries, nothing adds one.
 ";
@@ -27,7 +27,7 @@ const RATCHET_HEADER: &str = "\
 /// function.
 type Sizes = BTreeMap<String, usize>;
 
-/// Compares the sizes in `files` with the limits and the ratchet list; with `bless`, first lowers
+/// Compares the sizes in `files` with the limits and the baseline; with `bless`, first lowers
 /// the list to what `files` need.
 ///
 /// # Errors
@@ -37,13 +37,13 @@ pub fn check(
     files: &[RustFile<'_>],
     bless: bool,
 ) -> Result<Vec<Finding>, String> {
-    let path = workspace.root.join(RATCHET_PATH);
-    let text = fs::read_to_string(&path).map_err(|error| format!("{RATCHET_PATH}: {error}"))?;
+    let path = workspace.root.join(BASELINE_PATH);
+    let text = fs::read_to_string(&path).map_err(|error| format!("{BASELINE_PATH}: {error}"))?;
     let mut allowed = parse(&text)?;
     let found = over_limits(files);
     if bless {
         allowed = lowered(&allowed, &found);
-        fs::write(&path, print(&allowed)).map_err(|error| format!("{RATCHET_PATH}: {error}"))?;
+        fs::write(&path, print(&allowed)).map_err(|error| format!("{BASELINE_PATH}: {error}"))?;
     }
     let mut findings = compare(&found, &allowed);
     if let Some(previous) = previous_revision(workspace, &print(&allowed))? {
@@ -78,7 +78,7 @@ fn compare(found: &Sizes, allowed: &Sizes) -> Vec<Finding> {
             None => findings.push(finding(key, format!("{lines} lines; at most {}", limit(key)))),
             Some(&most) if lines > most => {
                 findings
-                    .push(finding(key, format!("grew to {lines} lines; the ratchet is {most}")));
+                    .push(finding(key, format!("grew to {lines} lines; the baseline is {most}")));
             }
             Some(_) => {}
         }
@@ -96,7 +96,7 @@ fn compare(found: &Sizes, allowed: &Sizes) -> Vec<Finding> {
 fn growth(previous: &Sizes, allowed: &Sizes) -> Vec<Finding> {
     let grew = |key: &String, most: usize| previous.get(key).is_none_or(|&before| most > before);
     let entries = allowed.iter().filter(|(key, most)| grew(key, **most));
-    entries.map(|(key, _)| finding(key, "was added to the ratchet list".to_owned())).collect()
+    entries.map(|(key, _)| finding(key, "was added to the baseline".to_owned())).collect()
 }
 
 fn lowered(allowed: &Sizes, found: &Sizes) -> Sizes {
@@ -119,9 +119,9 @@ fn finding(key: &str, message: String) -> Finding {
 /// Returns the newest committed revision of the list that differs from `current`.
 fn previous_revision(workspace: &Workspace, current: &str) -> Result<Option<String>, String> {
     let root = workspace.root.to_string_lossy();
-    let log = ["-C", &root, "log", "-n", "2", "--format=%H", "--", RATCHET_PATH];
+    let log = ["-C", &root, "log", "-n", "2", "--format=%H", "--", BASELINE_PATH];
     for commit in output_of("git", &log)?.lines() {
-        let revision = format!("{commit}:{RATCHET_PATH}");
+        let revision = format!("{commit}:{BASELINE_PATH}");
         let text = output_of("git", &["-C", &root, "show", &revision])?;
         if parse(&text)? != parse(current)? {
             return Ok(Some(text));
@@ -138,12 +138,12 @@ fn parse(text: &str) -> Result<Sizes, String> {
             Some((key.to_owned(), lines.parse().ok()?))
         })
         .collect::<Option<Sizes>>()
-        .ok_or_else(|| format!("{RATCHET_PATH} has a line that is not `path[ function] = lines`"))
+        .ok_or_else(|| format!("{BASELINE_PATH} has a line that is not `path[ function] = lines`"))
 }
 
 fn print(sizes: &Sizes) -> String {
     let entries: String = sizes.iter().map(|(key, lines)| format!("{key} = {lines}\n")).collect();
-    format!("{RATCHET_HEADER}{entries}")
+    format!("{BASELINE_HEADER}{entries}")
 }
 
 #[cfg(test)]

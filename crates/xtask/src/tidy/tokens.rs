@@ -13,7 +13,7 @@ const UNSAFE_CRATES: &[&str] = &["arena", "ring", "sys"];
 const INSTANCE_CRATES: &[&str] = &["engine", "runtime"];
 const SYSTEM_FILE: &str = "crates/runtime/src/system.rs";
 
-enum Place {
+enum RuleScope {
     Everywhere,
     /// Outside of these crates and files.
     OutsideOf(&'static [&'static str]),
@@ -26,7 +26,7 @@ enum Place {
 struct TokenRule {
     /// The tokens in a row, with one space between two.
     pattern: &'static str,
-    place: Place,
+    scope: RuleScope,
     in_tests: bool,
     instead: &'static str,
 }
@@ -34,13 +34,13 @@ struct TokenRule {
 const RULES: &[TokenRule] = &[
     TokenRule {
         pattern: UNSAFE,
-        place: Place::OutsideOf(UNSAFE_CRATES),
+        scope: RuleScope::OutsideOf(UNSAFE_CRATES),
         in_tests: true,
         instead: "unsafe code lives in arena, ring and sys only",
     },
     TokenRule {
         pattern: ". unwrap ( )",
-        place: Place::Everywhere,
+        scope: RuleScope::Everywhere,
         in_tests: false,
         instead: "say why it cannot fail: expect(\"the invariant\")",
     },
@@ -59,27 +59,27 @@ const RULES: &[TokenRule] = &[
     pure("rand ::", "randomness is a parameter: base::prng::Prng"),
     pure("RandomState", "a hasher takes its seed from the caller"),
     instance("sys :: clock", "an instance has its time by the trait Clock"),
-    instance("sys :: stopwatch", "an instance has its time by the trait Clock"),
+    instance("sys :: tsc_clock", "an instance has its time by the trait Clock"),
     instance("sys :: random", "an instance has its randomness by the trait Randomness"),
 ];
 
 const fn everywhere(pattern: &'static str, instead: &'static str) -> TokenRule {
-    TokenRule { pattern, place: Place::Everywhere, in_tests: true, instead }
+    TokenRule { pattern, scope: RuleScope::Everywhere, in_tests: true, instead }
 }
 
 const fn pure(pattern: &'static str, instead: &'static str) -> TokenRule {
-    TokenRule { pattern, place: Place::In(&PURE_CRATES), in_tests: false, instead }
+    TokenRule { pattern, scope: RuleScope::In(&PURE_CRATES), in_tests: false, instead }
 }
 
 const fn instance(pattern: &'static str, instead: &'static str) -> TokenRule {
-    let place = Place::InBut(INSTANCE_CRATES, SYSTEM_FILE);
-    TokenRule { pattern, place, in_tests: true, instead }
+    let scope = RuleScope::InBut(INSTANCE_CRATES, SYSTEM_FILE);
+    TokenRule { pattern, scope, in_tests: true, instead }
 }
 
 /// Returns every place in `file` that matches a rule.
 pub fn check(file: &RustFile<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for rule in RULES.iter().filter(|rule| applies(&rule.place, file)) {
+    for rule in RULES.iter().filter(|rule| applies(&rule.scope, file)) {
         let pattern: Vec<&str> = rule.pattern.split(' ').collect();
         for tokens in file.imports.iter().chain([&file.tokens]) {
             let lines = matches_in(tokens, &pattern);
@@ -90,16 +90,16 @@ pub fn check(file: &RustFile<'_>) -> Vec<Finding> {
     findings
 }
 
-fn applies(place: &Place, file: &RustFile<'_>) -> bool {
+fn applies(scope: &RuleScope, file: &RustFile<'_>) -> bool {
     let crate_name = file.source.crate_name().unwrap_or_default();
     let is_among = |places: &[&str]| {
         places.contains(&crate_name) || places.contains(&file.source.path.as_str())
     };
-    match place {
-        Place::Everywhere => true,
-        Place::OutsideOf(places) => !is_among(places),
-        Place::In(crates) => is_among(crates),
-        Place::InBut(crates, path) => is_among(crates) && file.source.path != *path,
+    match scope {
+        RuleScope::Everywhere => true,
+        RuleScope::OutsideOf(places) => !is_among(places),
+        RuleScope::In(crates) => is_among(crates),
+        RuleScope::InBut(crates, path) => is_among(crates) && file.source.path != *path,
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
             ("rand ::", "rand::random::<u8>()"),
             ("RandomState", "use std::hash::RandomState;"),
             ("sys :: clock", "sys::clock::realtime()"),
-            ("sys :: stopwatch", "use sys::stopwatch::nanoseconds;"),
+            ("sys :: tsc_clock", "use sys::tsc_clock::nanoseconds;"),
             ("sys :: random", "sys::random::seed()"),
         ];
         assert_eq!(samples.map(|sample| sample.0).to_vec(), patterns());

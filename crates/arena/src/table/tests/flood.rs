@@ -104,7 +104,7 @@ fn a_key_costs_a_bounded_number_of_comparisons_whatever_the_keys_are() {
     for keys in families {
         let mut table = table(&arena, 0);
         let worst = |act: &mut dyn FnMut()| {
-            let compared = probes::count(Probe::Entry, act);
+            let compared = step_counters::steps_of(CountedStep::Entry, act);
             assert!(compared <= ALIKE_MAX as u64 + 1, "{compared} keys");
         };
         for key in &keys {
@@ -135,7 +135,7 @@ fn a_spilled_entry_is_added_found_and_removed_by_one_way_down_the_tree_each() {
     let mut table = table(&arena, 0);
     let each = |table: &mut Table, act: &dyn Fn(&mut Table, &[u8])| {
         let all = || keys.iter().for_each(|key| act(table, key));
-        probes::count(Probe::Descent, all) as f64 / keys.len() as f64
+        step_counters::steps_of(CountedStep::Descent, all) as f64 / keys.len() as f64
     };
     let find = |table: &mut Table, key: &[u8]| {
         assert!(table.find(arena.hasher().hash(key), key).is_some());

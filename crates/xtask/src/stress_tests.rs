@@ -1,5 +1,4 @@
-//! The table of stress tests (campaigns): each checks one promise many times under random
-//! histories.
+//! The table of stress tests: each checks one promise many times under random histories.
 //!
 //! The short form runs in every `cargo xtask test` and takes a minute at most; the full one is for
 //! `cargo xtask torture` and takes as long as the promise deserves. Both print the seed that
@@ -7,18 +6,18 @@
 
 use std::process::Command;
 
-use crate::process::{Tally, run_counted};
+use crate::process::{TestCounts, run_counted};
 use crate::workspace::Workspace;
 
 /// A test of the workspace that has more to do here than in every test run.
-pub struct Campaign {
+pub struct StressTest {
     /// The name on the command line.
     pub name: &'static str,
     /// What holds if it passes.
     pub promise: &'static str,
     /// Whether the short form runs by itself; of the others the workspace's tests have it in them.
     pub has_short: bool,
-    /// How much there is to do in the full campaign, by variables of the environment.
+    /// How much there is to do in the full stress test, by variables of the environment.
     pub amounts: &'static [(&'static str, u64)],
     /// The package without its prefix, and what to run of it, as cargo's arguments say.
     pub target: (&'static str, &'static str),
@@ -28,16 +27,16 @@ pub struct Campaign {
 
 const ARENA: (&str, &str) = ("arena", "--lib");
 const TORTURE: (&str, &str) = ("arena", "--test torture");
-const SABOTAGE: (&str, &str) = ("arena", "--features sabotage --test torture");
+const PROTOCOL_MUTATIONS: (&str, &str) = ("arena", "--features protocol-mutations --test torture");
 const KEYSPACE: (&str, &str) = ("keyspace", "--lib");
 const GROWTH: (&str, &str) = ("keyspace", "--test growth");
 const ENGINE: (&str, &str) = ("engine", "--lib");
 const SIM: (&str, &str) = ("runtime", "--test sim");
 const TESTS: (&str, &str) = ("tests", "--test tests");
 
-/// Every campaign.
-pub const CAMPAIGNS: &[Campaign] = &[
-    Campaign {
+/// Every stress test.
+pub const STRESS_TESTS: &[StressTest] = &[
+    StressTest {
         name: "reader",
         promise: "a reader in another process sees whole values in order, whatever the writer does",
         has_short: false,
@@ -45,15 +44,15 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: TORTURE,
         filter: "",
     },
-    Campaign {
-        name: "sabotage",
+    StressTest {
+        name: "mutations",
         promise: "that reader notices each rule of the protocol when the writer breaks it",
         has_short: true,
         amounts: &[("FOREBAY_TORTURE_READS", 100_000_000)],
-        target: SABOTAGE,
+        target: PROTOCOL_MUTATIONS,
         filter: "every_broken_rule",
     },
-    Campaign {
+    StressTest {
         name: "allocator",
         promise: "any history leaves the extents' tiles sound, their accounting exact",
         has_short: false,
@@ -61,7 +60,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: ARENA,
         filter: "the_tiles_sound",
     },
-    Campaign {
+    StressTest {
         name: "table",
         promise: "any history leaves a table with the content of a model",
         has_short: false,
@@ -69,7 +68,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: ARENA,
         filter: "table::tests::table_agrees_with_a_model",
     },
-    Campaign {
+    StressTest {
         name: "extents",
         promise: "values of any size fill 97.5 % of a gibibyte under churn",
         has_short: false,
@@ -78,9 +77,9 @@ pub const CAMPAIGNS: &[Campaign] = &[
             ("FOREBAY_EXTENT_CAMPAIGN_WRITES", 60_000),
         ],
         target: ARENA,
-        filter: "extent::campaign",
+        filter: "extent::stress",
     },
-    Campaign {
+    StressTest {
         name: "growth",
         promise: "no operation moves more than 1,024 index entries up to 8 million keys",
         has_short: false,
@@ -88,7 +87,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: GROWTH,
         filter: "",
     },
-    Campaign {
+    StressTest {
         name: "effects",
         promise: "the effects of any history, of one thread and of four, give the same dataset",
         has_short: false,
@@ -96,7 +95,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: ENGINE,
         filter: "same_dataset",
     },
-    Campaign {
+    StressTest {
         name: "sim",
         promise: "a million commands on four instances with own clocks follow from one seed",
         has_short: false,
@@ -104,7 +103,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: SIM,
         filter: "",
     },
-    Campaign {
+    StressTest {
         name: "eviction",
         promise: "no policy evicts a key that may stay or lets memory pass its limit",
         has_short: false,
@@ -112,7 +111,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: KEYSPACE,
         filter: "tests::policies",
     },
-    Campaign {
+    StressTest {
         name: "differential",
         promise: "a million random requests have the replies and leave the data of redis-server",
         has_short: false,
@@ -120,7 +119,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: TESTS,
         filter: "replies_and_data_equal",
     },
-    Campaign {
+    StressTest {
         name: "streams",
         promise: "random bytes have the replies of redis-server and close the connection as there",
         has_short: false,
@@ -128,7 +127,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: TESTS,
         filter: "random_streams",
     },
-    Campaign {
+    StressTest {
         name: "lanes",
         promise: "ten million words that no client writes end the lanes that they are in alone",
         has_short: false,
@@ -136,7 +135,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: TESTS,
         filter: "random_words_ends",
     },
-    Campaign {
+    StressTest {
         name: "tables",
         promise: "ten million words over pin slots and touches harm no other session",
         has_short: false,
@@ -144,7 +143,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: TESTS,
         filter: "over_its_table",
     },
-    Campaign {
+    StressTest {
         name: "floods",
         promise: "a million keys or members chosen to collide cost at most 5 x what others do",
         has_short: false,
@@ -152,7 +151,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: TESTS,
         filter: "floods_of",
     },
-    Campaign {
+    StressTest {
         name: "peaks",
         promise: "no request of any command takes memory beyond the limit and what may pass it",
         has_short: false,
@@ -160,7 +159,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: TESTS,
         filter: "no_row_passes_the_limit",
     },
-    Campaign {
+    StressTest {
         name: "descriptors",
         promise: "descriptors that linger when closed hold up nobody; the longest wait is printed",
         has_short: false,
@@ -168,7 +167,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: TESTS,
         filter: "lingering_descriptors",
     },
-    Campaign {
+    StressTest {
         name: "kills",
         promise: "a thousand clients killed at any step leave nothing, and others notice nothing",
         has_short: false,
@@ -176,7 +175,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: TESTS,
         filter: "killed_clients_leave",
     },
-    Campaign {
+    StressTest {
         name: "lane-kills",
         promise: "clients killed at any step of making and using a lane leave no lane",
         has_short: false,
@@ -184,7 +183,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
         target: TESTS,
         filter: "killed_client_leaves_no_lane",
     },
-    Campaign {
+    StressTest {
         name: "upload-kills",
         promise: "a thousand clients killed at any step of an upload leave what they committed",
         has_short: false,
@@ -194,8 +193,8 @@ pub const CAMPAIGNS: &[Campaign] = &[
     },
 ];
 
-impl Campaign {
-    /// Returns the command of the short form, or of the full campaign, where `count` takes the
+impl StressTest {
+    /// Returns the command of the short form, or of the full stress test, where `count` takes the
     /// place of the first amount.
     fn command(&self, short: bool, count: Option<u64>) -> Command {
         let (package, target) = self.target;
@@ -215,29 +214,29 @@ impl Campaign {
     }
 }
 
-/// Runs the long campaigns, or the short ones with `--short`; all, or those named. `name=count`
-/// runs the campaign with another amount of work.
+/// Runs the long stress tests, or the short ones with `--short`; all, or those named. `name=count`
+/// runs the stress test with another amount of work.
 ///
 /// # Errors
-/// When a name is unknown, or has no amount to set, a program cannot be started, or a campaign
+/// When a name is unknown, or has no amount to set, a program cannot be started, or a stress test
 /// fails.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let (short, names) = split_short(arguments);
-    let tally = run_named(&Workspace::load()?, short, &names)?;
-    println!("{} passed, {} failed", tally.passed, tally.failed);
-    if tally.failed == 0 { Ok(()) } else { Err("a campaign failed".to_owned()) }
+    let counts = run_named(&Workspace::load()?, short, &names)?;
+    println!("{} passed, {} failed", counts.passed, counts.failed);
+    if counts.failed == 0 { Ok(()) } else { Err("a stress test failed".to_owned()) }
 }
 
-/// Runs the campaigns in `names`, all if there is none, and returns what their tests reported.
+/// Runs the stress tests in `names`, all if there is none, and returns what their tests reported.
 ///
 /// # Errors
 /// When a name is unknown, or a program cannot be started.
-pub fn run_named(workspace: &Workspace, short: bool, names: &[&str]) -> Result<Tally, String> {
-    let asked: Vec<(&Campaign, Option<u64>)> = match names {
-        [] => CAMPAIGNS.iter().map(|row| (row, None)).collect(),
+pub fn run_named(workspace: &Workspace, short: bool, names: &[&str]) -> Result<TestCounts, String> {
+    let asked: Vec<(&StressTest, Option<u64>)> = match names {
+        [] => STRESS_TESTS.iter().map(|row| (row, None)).collect(),
         _ => names.iter().map(|word| parse(word, short)).collect::<Result<_, _>>()?,
     };
-    let mut tally = Tally::default();
+    let mut counts = TestCounts::default();
     for (row, count) in asked {
         if short && !row.has_short {
             continue;
@@ -245,22 +244,22 @@ pub fn run_named(workspace: &Workspace, short: bool, names: &[&str]) -> Result<T
         println!("-- {}: {}", row.name, row.promise);
         let mut command = row.command(short, count);
         let mut reported = run_counted(command.current_dir(&workspace.root))?;
-        if reported == Tally::default() {
+        if reported == TestCounts::default() {
             // A filter that matches nothing must not look like success.
-            println!("campaign {} ran no test", row.name);
+            println!("stress test {} ran no test", row.name);
             reported.failed = 1;
         }
-        tally.add(reported);
+        counts.add(reported);
     }
-    Ok(tally)
+    Ok(counts)
 }
 
-/// Returns the campaign that `word` names, and the amount behind its `=`.
-fn parse(word: &str, short: bool) -> Result<(&'static Campaign, Option<u64>), String> {
+/// Returns the stress test that `word` names, and the amount behind its `=`.
+fn parse(word: &str, short: bool) -> Result<(&'static StressTest, Option<u64>), String> {
     let (name, count) = word.split_once('=').map_or((word, None), |(a, b)| (a, Some(b)));
-    let Some(row) = CAMPAIGNS.iter().find(|row| row.name == name) else {
-        let known: Vec<&str> = CAMPAIGNS.iter().map(|row| row.name).collect();
-        return Err(format!("no campaign is called '{name}'; there are: {}", known.join(", ")));
+    let Some(row) = STRESS_TESTS.iter().find(|row| row.name == name) else {
+        let known: Vec<&str> = STRESS_TESTS.iter().map(|row| row.name).collect();
+        return Err(format!("no stress test is called '{name}'; there are: {}", known.join(", ")));
     };
     if short && count.is_some() {
         return Err(format!("'{name}' has no amount to set in its short form"));
@@ -282,15 +281,19 @@ mod tests {
 
     #[test]
     fn rows_are_complete_and_named_once() {
-        for (index, row) in CAMPAIGNS.iter().enumerate() {
-            assert!(CAMPAIGNS[..index].iter().all(|other| other.name != row.name), "{}", row.name);
+        for (index, row) in STRESS_TESTS.iter().enumerate() {
+            assert!(
+                STRESS_TESTS[..index].iter().all(|other| other.name != row.name),
+                "{}",
+                row.name
+            );
             assert!(!row.promise.is_empty() && !row.amounts.is_empty(), "{}", row.name);
         }
     }
 
     #[test]
     fn a_row_becomes_environment_and_arguments() {
-        let row = &Campaign {
+        let row = &StressTest {
             name: "a",
             promise: "it holds",
             has_short: true,
@@ -318,10 +321,10 @@ mod tests {
         let found = parse("differential=10000000", false).unwrap();
         assert_eq!((found.0.name, found.1), ("differential", Some(10_000_000)));
         for (word, short) in [
-            ("no-such-campaign", false),
+            ("no-such-test", false),
             ("differential=many", false),
             ("differential=", false),
-            ("sabotage=9", true),
+            ("mutations=9", true),
         ] {
             assert!(parse(word, short).is_err(), "{word}");
         }

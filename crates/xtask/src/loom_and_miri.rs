@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use crate::process::{Tally, printed, run, run_counted, run_counted_whole, side_by_side, succeeds};
+use crate::process::{
+    TestCounts, printed, run, run_counted, run_counted_whole, side_by_side, succeeds,
+};
 use crate::steps::Report;
 use crate::workspace::Workspace;
 
@@ -18,19 +20,19 @@ pub fn loom(workspace: &Workspace) -> Result<Report, String> {
     if let Some(name) = MODELLED_CRATES.iter().find(is_absent) {
         return Ok(Report::CannotRun(format!("crates/{name}/tests/loom.rs does not exist")));
     }
-    let mut sum = Tally::default();
+    let mut sum = TestCounts::default();
     for package in MODELLED_CRATES.map(|name| format!("forebay-{name}")) {
         let mut command = Command::new("cargo");
         command.args(["test", "--package", &package, "--release", "--test", "loom"]);
         // A folder of its own: the flag would otherwise rebuild everything on each change of side.
         let target = workspace.target.join("loom");
         command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target);
-        let tally = run_counted(command.current_dir(&workspace.root))?;
+        let counts = run_counted(command.current_dir(&workspace.root))?;
         // A cfg that matches nothing must not look like success.
-        if tally == Tally::default() {
+        if counts == TestCounts::default() {
             return Err(format!("loom ran no test of {package}"));
         }
-        sum.add(tally);
+        sum.add(counts);
     }
     Ok(Report::Ran(sum))
 }
@@ -80,15 +82,15 @@ pub fn miri(workspace: &Workspace) -> Result<Report, String> {
     parts.sort_by_key(|part| !is_long(&part.names[0]));
     let tallies = side_by_side(&parts, |part| {
         let mut command = miri_test(workspace, &part.package);
-        let tally = run_counted_whole(command.arg("--exact").args(&part.names))?;
-        let (ran, asked) = (tally.passed + tally.failed, part.names.len() as u64);
+        let counts = run_counted_whole(command.arg("--exact").args(&part.names))?;
+        let (ran, asked) = (counts.passed + counts.failed, part.names.len() as u64);
         // A process that fails before its tests counts as one failure.
-        let is_whole = ran == asked || tally.failed > 0;
-        if is_whole { Ok(tally) } else { Err(format!("miri ran {ran} tests of {asked}")) }
+        let is_whole = ran == asked || counts.failed > 0;
+        if is_whole { Ok(counts) } else { Err(format!("miri ran {ran} tests of {asked}")) }
     });
-    let mut sum = Tally::default();
-    for tally in tallies {
-        sum.add(tally?);
+    let mut sum = TestCounts::default();
+    for counts in tallies {
+        sum.add(counts?);
     }
     Ok(Report::Ran(sum))
 }

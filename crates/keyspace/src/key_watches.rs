@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use base::probes::{self, Probe};
+use base::step_counters::{self, CountedStep};
 use base::{DatabaseIndex, Key, ShardIndex, Slot, UnixMs};
 
 use crate::guard::Guard;
+use crate::key_registrations::{Registered, Registration};
 use crate::keyspace::Keyspace;
-use crate::registered::{Registered, Registration};
 use crate::shard::{Shard, is_expired};
 
 /// Bytes that one watch of one key costs beside the key's own, in shard and session together.
@@ -57,7 +57,7 @@ impl WatchedKey {
     }
 
     fn is(&self, database: DatabaseIndex, key: &[u8]) -> bool {
-        probes::note(Probe::Registration);
+        step_counters::count_step(CountedStep::Registration);
         self.registration.database == database && *self.bytes == *key
     }
 }

@@ -9,10 +9,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::memory::Memory;
+use crate::mapped_range::MappedRange;
 
-/// How many bytes of blocks may be put off before a look at the pins is due. Writing as much takes
-/// longer than the look at the tables of a thousand sessions.
+/// How many bytes of blocks may be put off before a scan of the pins is due. Writing as much takes
+/// longer than the scan of the tables of a thousand sessions.
 const DEFERRED_BYTES_MAX: u64 = 16 << 20;
 
 /// The lists, and what is known of them without their lock.
@@ -21,11 +21,11 @@ pub(crate) struct Retired {
     /// Held by the thread that scans the pins: a thread that comes meanwhile needs what is about to
     /// be freed, and waits.
     turn: Mutex<()>,
-    /// Of both lists, and of those taken out for a look.
+    /// Of both lists, and of those taken out for a scan.
     count: AtomicU64,
     /// Of the blocks whose release is put off.
     deferred_bytes: AtomicU64,
-    memory: Arc<Memory>,
+    memory: Arc<MappedRange>,
 }
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ struct Lists {
 
 impl Retired {
     /// Returns empty lists, whose private bytes `memory` is told of.
-    pub fn new(memory: Arc<Memory>) -> Retired {
+    pub fn new(memory: Arc<MappedRange>) -> Retired {
         Retired {
             lists: Mutex::default(),
             turn: Mutex::default(),
@@ -54,11 +54,11 @@ impl Retired {
         self.change(|lists| lists.held.push(block));
     }
 
-    /// Adds a block of `bytes` whose pins are to be looked for later.
+    /// Adds a block of `bytes` whose pins are to be checked later.
     pub fn defer(&self, block: u64, bytes: u64) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.change(|lists| {
-            // Under the lock, or a look could take the block for one of none.
+            // Under the lock, or a scan could take the block for one of none.
             self.deferred_bytes.fetch_add(bytes, Ordering::Relaxed);
             lists.deferred.push(block);
         });
@@ -74,16 +74,16 @@ impl Retired {
         self.deferred_bytes.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns whether so much is put off that a look is due.
+    /// Returns whether so much is put off that a scan is due.
     #[inline]
-    pub fn is_look_due(&self) -> bool {
+    pub fn is_scan_due(&self) -> bool {
         self.deferred_bytes.load(Ordering::Relaxed) >= DEFERRED_BYTES_MAX
     }
 
     /// Takes the blocks whose release was put off out, and those that a pin held last too where
-    /// `all` are to be looked at; has `keep_pinned` free what no pin holds of them (ascending), and
+    /// `all` are to be checked; has `keep_pinned` free what no pin holds of them (ascending), and
     /// returns what `weigh` makes of those that it leaves. One caller at a time, holding no shard.
-    pub fn look(
+    pub fn recheck(
         &self,
         all: bool,
         keep_pinned: impl FnOnce(&mut Vec<u64>),

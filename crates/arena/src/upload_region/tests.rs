@@ -7,9 +7,10 @@ use base::prng::Prng;
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 
 use super::*;
-use crate::memory::{Arena, ArenaConfig, NeedRoom, Room};
+use crate::arena::{Arena, ArenaConfig};
+use crate::mapped_range::{LimitPolicy, NeedRoom};
 use crate::pins::{HeapPins, PinMemory, publish, release};
-use crate::source::HeapSource;
+use crate::segment_source::HeapSource;
 use crate::table::{ADOPTED_BYTES_MIN, EntryId, NewValue, Source, Table};
 use crate::{AccessMark, Encoding, ValueType};
 
@@ -41,7 +42,7 @@ fn uploader(arena: &Arena) -> Uploader<'_> {
 /// Writes what a client would.
 fn write(arena: &Arena, offset: u64, bytes: &[u8]) {
     // SAFETY: the tests write inside of runs, from the only thread that does.
-    unsafe { crate::words::store_bytes(arena.memory.pointer(offset), bytes) };
+    unsafe { crate::atomic_copy::store_bytes(arena.memory.pointer(offset), bytes) };
 }
 
 fn bytes(seed: u64, length: u64) -> Vec<u8> {
@@ -62,7 +63,8 @@ struct Fixture {
 impl Fixture {
     fn new() -> Fixture {
         let arena = arena();
-        let table = Table::new(arena.clone(), ShardIndex(0), DatabaseIndex(0), Room::Limited);
+        let table =
+            Table::new(arena.clone(), ShardIndex(0), DatabaseIndex(0), LimitPolicy::Limited);
         let pins: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
         arena.pins().add(1, pins.clone());
         Fixture { table: table.unwrap(), arena, pins }

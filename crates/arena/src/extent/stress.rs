@@ -9,7 +9,7 @@ use base::prng::Prng;
 use super::tests::{arena_over, base_and_end, number_from};
 use super::*;
 use crate::layout::SMALL_ENTRY_BYTES_MAX;
-use crate::source::HeapSource;
+use crate::segment_source::HeapSource;
 
 /// The part of the region that blocks must fill on average; headers and rounding take 0.03 % of it
 /// at the full size.
@@ -34,7 +34,7 @@ struct Live {
 }
 
 /// A region, its entries by descriptor, and the counts of the run.
-struct Campaign {
+struct ChurnRun {
     space: ExtentSpace,
     random: Prng,
     entries: Vec<Option<Live>>,
@@ -45,8 +45,8 @@ struct Campaign {
     evictions: u64,
 }
 
-impl Campaign {
-    fn new(region_bytes: u64, seed: u64) -> Campaign {
+impl ChurnRun {
+    fn new(region_bytes: u64, seed: u64) -> ChurnRun {
         let segment_bytes = (region_bytes / 16).min(64 << 20);
         let segment_count = (region_bytes * 2 / segment_bytes) as u32 + 2;
         let arena = arena_over(HeapSource::new(segment_bytes, segment_count));
@@ -54,7 +54,7 @@ impl Campaign {
         assert!(end - base >= region_bytes);
         let touched = arena.usage().touched_bytes;
         arena.set_limit(touched + region_bytes);
-        Campaign {
+        ChurnRun {
             space: ExtentSpace::new(arena.memory.clone(), base, end),
             random: Prng::new(seed),
             entries: Vec::new(),
@@ -70,11 +70,11 @@ impl Campaign {
     /// the value that it replaces. Returns how many bytes were slid for it.
     fn write(&mut self, key: usize, value_bytes: u64) -> u64 {
         let bytes = value_bytes + BLOCK_OVERHEAD_BYTES;
-        let owner = Owner { descriptor: key as u64 * 16, shard: 0, database: 0 };
+        let owner = BlockOwner { descriptor: key as u64 * 16, shard: 0, database: 0 };
         let mut budget = SlideBudget::new();
         let moved_before = self.moved_bytes;
         let offset = loop {
-            if let Ok(offset) = self.space.allocate(bytes, owner, Room::Limited) {
+            if let Ok(offset) = self.space.allocate(bytes, owner, LimitPolicy::Limited) {
                 break offset;
             }
             self.slide(bytes, &mut budget);
@@ -136,21 +136,21 @@ struct Figures {
 }
 
 impl Figures {
-    fn add(&mut self, campaign: &Campaign, moved: u64) {
+    fn add(&mut self, run: &ChurnRun, moved: u64) {
         let first = self.writes == 0;
         self.writes += 1;
-        self.block_bytes += campaign.space.used_bytes();
-        self.value_bytes += campaign.value_bytes;
+        self.block_bytes += run.space.used_bytes();
+        self.value_bytes += run.value_bytes;
         self.moved_bytes_max = self.moved_bytes_max.max(moved);
         let least = if first { u64::MAX } else { self.value_bytes_min };
-        self.value_bytes_min = least.min(campaign.value_bytes);
+        self.value_bytes_min = least.min(run.value_bytes);
     }
 }
 
 /// Runs `churn` over a region of `region_bytes`, prints the figures, and returns the part of the
 /// region that blocks fill on average.
 fn run(churn: Churn, region_bytes: u64, writes: u64, seed: u64) -> f64 {
-    let mut campaign = Campaign::new(region_bytes, seed);
+    let mut run = ChurnRun::new(region_bytes, seed);
     let largest = number_from("FOREBAY_EXTENT_CAMPAIGN_VALUE_BYTES", region_bytes / 1024);
     let keys = region_bytes * 4 / 3 / (largest / 2);
     let mut figures = Figures::default();
@@ -159,17 +159,17 @@ fn run(churn: Churn, region_bytes: u64, writes: u64, seed: u64) -> f64 {
     for write in 0..settled + writes {
         let key = match churn {
             Churn::Insert => write % (2 * keys),
-            Churn::Overwrite => campaign.random.below(keys),
+            Churn::Overwrite => run.random.below(keys),
         };
         // Smaller values live in slab pages.
         let smallest = SMALL_ENTRY_BYTES_MAX.min(largest / 16);
-        let value_bytes = smallest + campaign.random.below(largest - smallest + 1);
+        let value_bytes = smallest + run.random.below(largest - smallest + 1);
         if write == settled {
-            (campaign.moved_bytes, campaign.steps, campaign.evictions) = (0, 0, 0);
+            (run.moved_bytes, run.steps, run.evictions) = (0, 0, 0);
         }
-        let moved = campaign.write(key as usize, value_bytes);
+        let moved = run.write(key as usize, value_bytes);
         if write >= settled {
-            figures.add(&campaign, moved);
+            figures.add(&run, moved);
         }
     }
     let per = |count: u64| count as f64 / figures.writes as f64;
@@ -181,14 +181,14 @@ fn run(churn: Churn, region_bytes: u64, writes: u64, seed: u64) -> f64 {
         percent(per(figures.value_bytes)),
         percent(figures.value_bytes_min as f64),
         percent(per(figures.block_bytes)),
-        per(campaign.moved_bytes),
+        per(run.moved_bytes),
         figures.moved_bytes_max,
-        per(campaign.steps),
-        per(campaign.evictions),
-        campaign.space.figures().block_count,
-        campaign.space.figures().hole_count,
+        per(run.steps),
+        per(run.evictions),
+        run.space.figures().block_count,
+        run.space.figures().hole_count,
     );
-    assert!(campaign.space.touched_bytes() <= region_bytes);
+    assert!(run.space.touched_bytes() <= region_bytes);
     per(figures.block_bytes) / region_bytes as f64
 }
 

@@ -1,5 +1,5 @@
-//! Touches: how a reader in another process reports which keys it uses, so that eviction spares
-//! them.
+//! Access reports: how a reader in another process reports which keys it uses, so that eviction
+//! spares them.
 //!
 //! A read makes no request, so that the server cannot see it. One in so many successful reads,
 //! chosen at random, leaves a word in a ring in the session's writable memory; the server reads the
@@ -8,16 +8,16 @@
 //! ```text
 //! reader                                      server
 //! cursor += 1, was i   (relaxed)              cursor, less what it was when looked at last: the
-//! ring[i % 1024] = touch (relaxed)            words that are new, the latest 1024 of them
+//! ring[i % 1024] = report (relaxed)           words that are new, the latest 1024 of them
 //! ```
 //! Each word is complete by itself and tied to no moment, so that no order between words is needed.
-//! Where the reader overtakes the server the oldest touches are lost. A word whose reader has not
-//! yet stored it is read as what was there before: an old touch, or 0, which is none.
+//! Where the reader overtakes the server the oldest reports are lost. A word whose reader has not
+//! yet stored it is read as what was there before: an old report, or 0, which is none.
 //!
 //! The words are input from a process that may be hostile: each is copied once. The hash in it is
 //! looked up, never followed; nonsense marks an entry as used or finds none.
 //!
-//! Touch, one word (bit 0 is the lowest):
+//! AccessReport, one word (bit 0 is the lowest):
 //! ```text
 //! 0  40 lowest bits of the key's hash | 40 8 its highest bits | 48 4 database | 52 12 shard
 //! ```
@@ -30,27 +30,27 @@ use base::prng::Prng;
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, ShardIndex};
 
 /// The words of a session's ring.
-pub const TOUCH_WORDS: usize = 1024;
-/// For how many reads one touch stands, where the server wants any.
-pub const TOUCH_PERIOD: u32 = 64;
+pub const REPORT_WORDS: usize = 1024;
+/// For how many reads one report stands, where the server wants any.
+pub const REPORT_PERIOD: u32 = 64;
 /// The longest period that a reader follows.
-const TOUCH_PERIOD_MAX: u64 = 1 << 20;
+const REPORT_PERIOD_MAX: u64 = 1 << 20;
 
-const _: () = assert!(TOUCH_WORDS.is_power_of_two());
-const _: () = assert!(DATABASE_COUNT_MAX <= 16, "a touch has four bits for the database");
+const _: () = assert!(REPORT_WORDS.is_power_of_two());
+const _: () = assert!(DATABASE_COUNT_MAX <= 16, "a report has four bits for the database");
 
 /// A key that was used: enough of its hash to find its bucket and its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Touch(u64);
+pub struct AccessReport(u64);
 
 const LOW_BITS: u32 = 40;
 const LOW: u64 = (1 << LOW_BITS) - 1;
 
-impl Touch {
-    /// Returns the touch of `key` in `database`.
-    pub fn new(database: DatabaseIndex, key: &Key<'_>) -> Touch {
+impl AccessReport {
+    /// Returns the report of a use of `key` in `database`.
+    pub fn new(database: DatabaseIndex, key: &Key<'_>) -> AccessReport {
         let hash = key.hash & LOW | key.hash >> 56 << LOW_BITS;
-        Touch(hash | u64::from(database.0) << 48 | u64::from(key.shard.0) << 52)
+        AccessReport(hash | u64::from(database.0) << 48 | u64::from(key.shard.0) << 52)
     }
 
     /// Returns the shard, which may be none of the keyspace's.
@@ -69,15 +69,20 @@ impl Touch {
     }
 }
 
-/// Adds `touch` to the ring of `words` behind `cursor`. Any number of threads may do so at once.
-pub fn report(cursor: &AtomicU64, words: &[AtomicU64], touch: Touch) {
+/// Adds `report` to the ring of `words` behind `cursor`. Any number of threads may do so at once.
+pub fn add(cursor: &AtomicU64, words: &[AtomicU64], report: AccessReport) {
     let index = cursor.fetch_add(1, Ordering::Relaxed) as usize % words.len();
-    words[index].store(touch.0, Ordering::Relaxed);
+    words[index].store(report.0, Ordering::Relaxed);
 }
 
-/// Calls `visit` with the touches that have come since the cursor was `seen`, the latest that the
+/// Calls `visit` with the reports that have come since the cursor was `seen`, the latest that the
 /// ring has, and moves `seen` up. At most one call for each word of the ring.
-pub fn take(cursor: &AtomicU64, words: &[AtomicU64], seen: &mut u64, mut visit: impl FnMut(Touch)) {
+pub fn take(
+    cursor: &AtomicU64,
+    words: &[AtomicU64],
+    seen: &mut u64,
+    mut visit: impl FnMut(AccessReport),
+) {
     let end = cursor.load(Ordering::Relaxed);
     let count = end.wrapping_sub(*seen).min(words.len() as u64);
     *seen = end;
@@ -85,7 +90,7 @@ pub fn take(cursor: &AtomicU64, words: &[AtomicU64], seen: &mut u64, mut visit: 
         let index = end.wrapping_sub(age) as usize % words.len();
         match words[index].load(Ordering::Relaxed) {
             0 => {}
-            word => visit(Touch(word)),
+            word => visit(AccessReport(word)),
         }
     }
 }
@@ -110,11 +115,11 @@ pub(crate) fn is_chosen() -> bool {
 }
 
 /// Chooses the next read to report, one in `period` on average (0: as rarely as if it were
-/// [`TOUCH_PERIOD`]): evenly among all distances up to twice that, so that a pattern of reads is
+/// [`REPORT_PERIOD`]): evenly among all distances up to twice that, so that a pattern of reads is
 /// met at all of its places. `salt` is anything that differs from call to call.
 #[cold]
 pub(crate) fn choose_next(period: u64, salt: u64) {
-    let period = if period == 0 { u64::from(TOUCH_PERIOD) } else { period.min(TOUCH_PERIOD_MAX) };
+    let period = if period == 0 { u64::from(REPORT_PERIOD) } else { period.min(REPORT_PERIOD_MAX) };
     let mut random = Prng::new(CHANCE.get().wrapping_add(salt));
     LEFT.set(random.below(2 * period - 1) as u32);
     CHANCE.set(random.rest());
@@ -129,43 +134,43 @@ mod tests {
     use crate::layout::{home_bucket, tag_of};
 
     fn ring() -> (AtomicU64, Vec<AtomicU64>) {
-        (AtomicU64::new(0), (0..TOUCH_WORDS).map(|_| AtomicU64::new(0)).collect())
+        (AtomicU64::new(0), (0..REPORT_WORDS).map(|_| AtomicU64::new(0)).collect())
     }
 
     fn taken(cursor: &AtomicU64, words: &[AtomicU64], seen: &mut u64) -> Vec<u64> {
         let mut all = Vec::new();
-        take(cursor, words, seen, |touch| all.push(touch.0));
+        take(cursor, words, seen, |report| all.push(report.0));
         all
     }
 
     #[test]
-    fn touch_leads_to_the_bucket_and_tag_of_its_key() {
+    fn report_leads_to_the_bucket_and_tag_of_its_key() {
         let hasher = KeyHasher::new([3; 4], 4096);
         for number in 0..1_000 {
             let name = format!("key:{number}");
             let key = hasher.key(name.as_bytes());
-            let touch = Touch::new(DatabaseIndex(15), &key);
-            assert_eq!((touch.shard(), touch.database()), (key.shard, DatabaseIndex(15)));
-            assert_eq!(tag_of(touch.hash()), tag_of(key.hash));
+            let report = AccessReport::new(DatabaseIndex(15), &key);
+            assert_eq!((report.shard(), report.database()), (key.shard, DatabaseIndex(15)));
+            assert_eq!(tag_of(report.hash()), tag_of(key.hash));
             for bucket_count in [1, 3, 1_000, 1 << 30, (1 << 40) - 5] {
                 let home = |hash: u64| home_bucket(hash, bucket_count);
-                assert_eq!(home(touch.hash()), home(key.hash));
+                assert_eq!(home(report.hash()), home(key.hash));
             }
         }
     }
 
     #[test]
-    fn miri_touches_come_once_in_order_and_the_oldest_are_lost() {
+    fn miri_reports_come_once_in_order_and_the_oldest_are_lost() {
         let (cursor, words) = ring();
         let mut seen = 0;
         assert!(taken(&cursor, &words, &mut seen).is_empty());
-        (1..=3).for_each(|number| report(&cursor, &words, Touch(number)));
+        (1..=3).for_each(|number| add(&cursor, &words, AccessReport(number)));
         assert_eq!(taken(&cursor, &words, &mut seen), [1, 2, 3]);
         assert!(taken(&cursor, &words, &mut seen).is_empty());
-        let count = 2 * TOUCH_WORDS as u64 + 5;
-        (1..=count).for_each(|number| report(&cursor, &words, Touch(number)));
+        let count = 2 * REPORT_WORDS as u64 + 5;
+        (1..=count).for_each(|number| add(&cursor, &words, AccessReport(number)));
         let all = taken(&cursor, &words, &mut seen);
-        assert_eq!(all, (count - TOUCH_WORDS as u64 + 1..=count).collect::<Vec<_>>());
+        assert_eq!(all, (count - REPORT_WORDS as u64 + 1..=count).collect::<Vec<_>>());
     }
 
     #[test]
@@ -173,7 +178,7 @@ mod tests {
         let (cursor, words) = ring();
         let mut seen = 0;
         let report_some = |thread: u64| {
-            (1..=100).for_each(|number| report(&cursor, &words, Touch(thread * 1000 + number)));
+            (1..=100).for_each(|number| add(&cursor, &words, AccessReport(thread * 1000 + number)));
         };
         let mut met = Vec::new();
         std::thread::scope(|scope| {
@@ -194,9 +199,9 @@ mod tests {
         let (mut seen, mut random) = (0, Prng::new(1));
         for _ in 0..100 {
             cursor.store(random.next(), Ordering::Relaxed);
-            words[random.below(TOUCH_WORDS as u64) as usize]
+            words[random.below(REPORT_WORDS as u64) as usize]
                 .store(random.next(), Ordering::Relaxed);
-            assert!(taken(&cursor, &words, &mut seen).len() <= TOUCH_WORDS);
+            assert!(taken(&cursor, &words, &mut seen).len() <= REPORT_WORDS);
         }
     }
 

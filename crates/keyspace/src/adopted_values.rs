@@ -17,7 +17,7 @@ use base::Key;
 use effects::{Effect, EventClass, Expiry};
 
 use crate::view::ReadView;
-use crate::write::{Place, WriteView};
+use crate::write::{KeyWriter, WriteView};
 
 /// From this length on a value is copied while no shard is held. A shorter one that comes with its
 /// request is copied under the guard too.
@@ -52,10 +52,10 @@ impl WriteView<'_> {
             self.set(key, &claim.copied(), expiry)?;
             return Ok(false);
         }
-        let mut place = self.place(key);
-        let stays = place.may_stay(stays);
-        if stays || !place.store_copy(key, claim, expiry)? {
-            place.store_uploaded(key, claim.uploaded(stays), expiry)?;
+        let mut writer = self.writer(key);
+        let stays = writer.may_stay(stays);
+        if stays || !writer.store_copy(key, claim, expiry)? {
+            writer.store_uploaded(key, claim.uploaded(stays), expiry)?;
         }
         Ok(stays)
     }
@@ -64,7 +64,7 @@ impl WriteView<'_> {
     /// before, while no shard is held, and offered: [`crate::Keyspace::copy_upload`],
     /// [`crate::Guard::offer`].
     pub fn copies_long(&mut self, key: &Key<'_>, claim: &Claim<'_>, stays: bool) -> bool {
-        claim.len() >= COPIED_UNLOCKED_BYTES_MIN && !self.place(key).may_stay(stays)
+        claim.len() >= COPIED_UNLOCKED_BYTES_MIN && !self.writer(key).may_stay(stays)
     }
 
     /// Makes sure that nobody else can write the value at `key`, so that its bytes can be used.
@@ -73,7 +73,7 @@ impl WriteView<'_> {
     /// NeedRoom before any change.
     #[inline]
     pub fn own(&mut self, key: &Key<'_>) -> Result<(), NeedRoom> {
-        self.place(key).own(key)
+        self.writer(key).own(key)
     }
 
     /// As [`WriteView::own`], with the copy of the `held` value in `copy`, unless the key has
@@ -87,15 +87,15 @@ impl WriteView<'_> {
         held: HeldUpload,
         copy: &mut ReservedBlock,
     ) -> Result<(), NeedRoom> {
-        let mut place = self.place(key);
-        let Some(id) = place.adopted(key) else { return Ok(()) };
-        place.resize(key, id, |table| table.own_with(id, held, copy).map(|()| id))
+        let mut writer = self.writer(key);
+        let Some(id) = writer.adopted(key) else { return Ok(()) };
+        writer.resize(key, id, |table| table.own_with(id, held, copy).map(|()| id))
     }
 
     /// Returns whether [`WriteView::own`] of one of `keys` copies so much that it is to be done
     /// while no shard is held.
     pub fn owns_long(&mut self, keys: &[Key<'_>]) -> bool {
-        keys.iter().any(|key| self.place(key).adopted_bytes(key) >= COPIED_UNLOCKED_BYTES_MIN)
+        keys.iter().any(|key| self.writer(key).adopted_bytes(key) >= COPIED_UNLOCKED_BYTES_MIN)
     }
 
     /// Returns how many bytes [`WriteView::own`] of all `keys` copies, where so much passes the
@@ -103,7 +103,7 @@ impl WriteView<'_> {
     pub fn lacks_room_to_own(&mut self, keys: &[Key<'_>], overshoot: u64) -> Option<u64> {
         let mut bytes = 0;
         for (index, key) in keys.iter().enumerate() {
-            let adopted = self.place(key).adopted_bytes(key);
+            let adopted = self.writer(key).adopted_bytes(key);
             // In this order: of many keys few are adopted, and to hold each against all takes long.
             if adopted > 0 && keys[..index].iter().all(|other| other.bytes != key.bytes) {
                 bytes += adopted;
@@ -114,11 +114,11 @@ impl WriteView<'_> {
 
     /// Returns whether `bytes` more for `key` pass the memory limit by more than `overshoot` bytes.
     pub fn lacks_room(&mut self, key: &Key<'_>, bytes: u64, overshoot: u64) -> bool {
-        self.place(key).shard.lacks_room(bytes, overshoot)
+        self.writer(key).shard.lacks_room(bytes, overshoot)
     }
 }
 
-impl Place<'_> {
+impl KeyWriter<'_> {
     /// Returns whether an upload that is to stay may.
     fn may_stay(&self, stays: bool) -> bool {
         stays && self.shard.sink.is_none()

@@ -29,8 +29,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::memory::Memory;
-use crate::source::SegmentError;
+use crate::mapped_range::MappedRange;
+use crate::segment_source::SegmentError;
 
 pub use claim::{Claim, Uploaded, Uploader};
 use space::RunSpace;
@@ -45,7 +45,7 @@ const RECORD_BYTES: u64 = 128;
 /// Why upload memory cannot be had or named so. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UploadError {
-    /// There is no such run, or it is not at this stage.
+    /// There is no such run, or it is not in this state.
     NoRun,
     /// The session has as many runs, or the region as many segments, as there may be.
     TooManyRuns,
@@ -114,7 +114,7 @@ pub struct UploadRun {
 
 /// All upload memory of an arena. Any thread may call it.
 pub struct Uploads {
-    memory: Arc<Memory>,
+    memory: Arc<MappedRange>,
     base: u64,
     state: Mutex<State>,
     adopted_count: AtomicU64,
@@ -143,7 +143,7 @@ struct State {
 struct Run {
     session: u64,
     bytes: u64,
-    stage: Stage,
+    state: RunState,
     /// Whether values may stay in it.
     may_adopt: bool,
     space: RunSpace,
@@ -156,7 +156,7 @@ struct Run {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum RunState {
     /// The client has not mapped it yet.
     Offered,
     /// A thread seals it.
@@ -181,7 +181,7 @@ enum RangeState {
 }
 
 impl Uploads {
-    pub(crate) fn new(memory: Arc<Memory>, base: u64) -> Uploads {
+    pub(crate) fn new(memory: Arc<MappedRange>, base: u64) -> Uploads {
         let segments = (memory.span_bytes() - base) / memory.segment_bytes();
         let state = State { taken: vec![false; segments as usize], ..State::default() };
         Uploads {
@@ -264,7 +264,7 @@ impl Uploads {
             Run {
                 session,
                 bytes: run.bytes,
-                stage: Stage::Offered,
+                state: RunState::Offered,
                 may_adopt,
                 space: RunSpace::new(run.bytes),
                 ranges: BTreeMap::new(),
@@ -282,10 +282,10 @@ impl Uploads {
     pub fn begin_seal(&self, session: u64, offset: u64) -> Result<UploadRun, UploadError> {
         let mut state = self.state();
         let run = state.runs.get_mut(&offset).ok_or(UploadError::NoRun)?;
-        if run.session != session || run.stage != Stage::Offered {
+        if run.session != session || run.state != RunState::Offered {
             return Err(UploadError::NoRun);
         }
-        run.stage = Stage::Sealing;
+        run.state = RunState::Sealing;
         Ok(UploadRun { offset, bytes: run.bytes })
     }
 
@@ -293,8 +293,8 @@ impl Uploads {
     pub fn cancel_seal(&self, offset: u64) {
         let mut state = self.state();
         let run = state.runs.get_mut(&offset).expect("a run that is being sealed stays");
-        match run.stage {
-            Stage::Sealing => run.stage = Stage::Offered,
+        match run.state {
+            RunState::Sealing => run.state = RunState::Offered,
             _ => self.close(&mut state, offset),
         }
     }
@@ -305,8 +305,11 @@ impl Uploads {
     pub fn end_seal(&self, offset: u64, is_sealed: bool) -> bool {
         let mut state = self.state();
         let run = state.runs.get_mut(&offset).expect("a run that is being sealed stays");
-        if !is_sealed || run.stage != Stage::Sealing {
-            assert!(matches!(run.stage, Stage::Sealing | Stage::Ended { .. }), "it was sealing");
+        if !is_sealed || run.state != RunState::Sealing {
+            assert!(
+                matches!(run.state, RunState::Sealing | RunState::Ended { .. }),
+                "it was sealing"
+            );
             self.close(&mut state, offset);
             return false;
         }
@@ -314,7 +317,7 @@ impl Uploads {
             self.memory.publish_upload(offset + segment);
         }
         // Last, as readers need the segments before they meet a value there.
-        run.stage = Stage::Open;
+        run.state = RunState::Open;
         true
     }
 
@@ -322,7 +325,7 @@ impl Uploads {
     pub fn is_open(&self, session: u64, offset: u64) -> Option<bool> {
         let state = self.state();
         let run = state.runs.get(&offset).filter(|run| run.session == session)?;
-        Some(run.stage == Stage::Open)
+        Some(run.state == RunState::Open)
     }
 
     /// Ends the runs of `session`: what it has not committed is gone, what it has stays. Returns
@@ -331,8 +334,8 @@ impl Uploads {
         let mut state = self.state();
         for offset in state.sessions.remove(&session).unwrap_or_default() {
             let run = state.runs.get_mut(&offset).expect("a session's run exists");
-            let is_sealing = run.stage == Stage::Sealing;
-            run.stage = Stage::Ended { is_sealing };
+            let is_sealing = run.state == RunState::Sealing;
+            run.state = RunState::Ended { is_sealing };
             let before = run.ranges.len();
             // Nobody is given what they leave: the run only waits for its end.
             run.ranges.retain(|_, range| range.state != RangeState::Open);
@@ -381,7 +384,7 @@ impl Uploads {
         if open >= OPEN_RANGES_MAX {
             return Err(UploadError::TooManyRanges);
         }
-        let usable = || own.iter().filter(|offset| runs[offset].stage == Stage::Open);
+        let usable = || own.iter().filter(|offset| runs[offset].state == RunState::Open);
         let warm =
             usable().filter_map(|offset| Some((runs[offset].space.warm_fit(bytes)?, *offset)));
         let warm = warm.min().map(|(_, offset)| offset);
@@ -427,7 +430,7 @@ impl Uploads {
     fn remove(&self, state: &mut State, offset: u64) {
         let (&start, run) = state.runs.range_mut(..=offset).next_back().expect("a range's run");
         let range = run.ranges.remove(&offset).expect("a range is given back once");
-        let has_ended = matches!(run.stage, Stage::Ended { .. });
+        let has_ended = matches!(run.state, RunState::Ended { .. });
         if !has_ended {
             run.space.free(offset - start, range.bytes);
         }
@@ -512,7 +515,7 @@ impl Run {
         Run {
             session,
             bytes,
-            stage: Stage::Ended { is_sealing: false },
+            state: RunState::Ended { is_sealing: false },
             may_adopt: false,
             space: RunSpace::new(0),
             ranges,
@@ -533,7 +536,7 @@ impl State {
     fn own_range(&mut self, session: u64, offset: u64) -> Result<(&mut Range, bool), UploadError> {
         let found = self.runs.range_mut(..=offset).next_back();
         let run = found.map(|(_, run)| run).filter(|run| run.session == session);
-        let run = run.filter(|run| run.stage == Stage::Open).ok_or(UploadError::NoRange)?;
+        let run = run.filter(|run| run.state == RunState::Open).ok_or(UploadError::NoRange)?;
         let may_adopt = run.may_adopt;
         let range = run.ranges.get_mut(&offset);
         let range = range.filter(|range| range.state == RangeState::Open);

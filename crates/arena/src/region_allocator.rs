@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::memory::Memory;
+use crate::mapped_range::MappedRange;
 
 /// What knows how many bytes of its region are in use.
 pub(crate) trait Allocator {
@@ -17,31 +17,31 @@ pub(crate) trait Allocator {
 }
 
 /// A region's allocator and its lock.
-pub(crate) struct Pool<R> {
+pub(crate) struct RegionAllocator<R> {
     region: Mutex<R>,
     used_bytes: AtomicU64,
     /// What `memory` was told of the private bytes.
     private_bytes: AtomicU64,
-    memory: Arc<Memory>,
+    memory: Arc<MappedRange>,
 }
 
-impl<R: Allocator> Pool<R> {
+impl<R: Allocator> RegionAllocator<R> {
     /// Puts a lock around an allocator of `memory`, which is told of the private bytes.
-    pub fn new(region: R, memory: Arc<Memory>) -> Pool<R> {
-        let pool = Pool {
+    pub fn new(region: R, memory: Arc<MappedRange>) -> RegionAllocator<R> {
+        let allocator = RegionAllocator {
             region: Mutex::new(region),
             used_bytes: AtomicU64::new(0),
             private_bytes: AtomicU64::new(0),
             memory,
         };
-        drop(pool.lock());
-        pool
+        drop(allocator.lock());
+        allocator
     }
 
-    /// Locks the allocator. A holder takes no shard, and no other pool after this one.
-    pub fn lock(&self) -> Held<'_, R> {
+    /// Locks the allocator. A holder takes no shard, and no other allocator after this one.
+    pub fn lock(&self) -> LockedAllocator<'_, R> {
         let region = self.region.lock().expect("no holder of an allocator panics");
-        Held { region, pool: self }
+        LockedAllocator { region, allocator: self }
     }
 
     /// Returns the bytes in use when the lock was last let go.
@@ -61,12 +61,12 @@ impl<R: Allocator> Pool<R> {
 }
 
 /// A locked allocator; publishes its figures when it goes.
-pub(crate) struct Held<'a, R: Allocator> {
+pub(crate) struct LockedAllocator<'a, R: Allocator> {
     region: MutexGuard<'a, R>,
-    pool: &'a Pool<R>,
+    allocator: &'a RegionAllocator<R>,
 }
 
-impl<R: Allocator> Deref for Held<'_, R> {
+impl<R: Allocator> Deref for LockedAllocator<'_, R> {
     type Target = R;
 
     fn deref(&self) -> &R {
@@ -74,14 +74,14 @@ impl<R: Allocator> Deref for Held<'_, R> {
     }
 }
 
-impl<R: Allocator> DerefMut for Held<'_, R> {
+impl<R: Allocator> DerefMut for LockedAllocator<'_, R> {
     fn deref_mut(&mut self) -> &mut R {
         &mut self.region
     }
 }
 
-impl<R: Allocator> Drop for Held<'_, R> {
+impl<R: Allocator> Drop for LockedAllocator<'_, R> {
     fn drop(&mut self) {
-        self.pool.publish(&self.region);
+        self.allocator.publish(&self.region);
     }
 }

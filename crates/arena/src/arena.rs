@@ -1,25 +1,24 @@
-//! The mapped range, its regions and budget, and the arena that owns them.
+//! The arena: the allocators of its regions over the mapped range, its limit and its root.
 
 use std::fmt;
-use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use base::{HashKeys, KeyHasher, SecretHasher};
 
+use crate::access_reports::REPORT_PERIOD;
 use crate::extent::{Extension, ExtentSpace, SlideBudget, SlideStep, TopStep};
 use crate::index_pool::IndexPool;
 use crate::layout::{self, LINE_BYTES, PAGE_BYTES, block, root, table_header_offset};
+use crate::mapped_range::{MappedRange, Region};
 use crate::page_pool::{DrainStep, PagePool};
 use crate::pin_slots::PinSlots;
-use crate::pins::{HeapPins, Look, PinMemory, PinTables};
-use crate::pool::{Allocator, Held, Pool};
-use crate::retired::Retired;
-use crate::rules::{Rule, holds};
-use crate::source::{SegmentError, SegmentSource};
-use crate::touches::TOUCH_PERIOD;
-use crate::upload::Uploads;
-use crate::words::word;
+use crate::pins::{HeapPins, PinMemory, PinState, PinTables};
+use crate::protocol_rules::{Rule, holds};
+use crate::region_allocator::{Allocator, LockedAllocator, RegionAllocator};
+use crate::retired_blocks::Retired;
+use crate::segment_source::{SegmentError, SegmentSource};
+use crate::upload_region::Uploads;
 
 /// What an arena is made with.
 #[derive(Clone, Copy, Debug)]
@@ -30,44 +29,6 @@ pub struct ArenaConfig {
     pub database_count: u32,
     /// What the hashes are keyed with; readers in other processes learn the key of the index.
     pub hash_keys: HashKeys,
-}
-
-/// An allocation would take the arena above its limit, or the system has no more memory. Nothing
-/// has changed. The caller makes room (evicts, slides, evacuates) and tries again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NeedRoom {
-    /// How many bytes were wanted.
-    pub bytes: u64,
-    /// Where.
-    pub region: Region,
-}
-
-impl NeedRoom {
-    /// Returns how much memory to free after `attempts` were not enough. In the slab and index
-    /// regions the amount doubles with each attempt, up to some pages: the small entries evicted so
-    /// far may have been of other size classes, or have left the index as it was. In the other
-    /// regions it stays.
-    pub fn after(self, attempts: u32) -> NeedRoom {
-        match self.region {
-            Region::Slab | Region::Index => {
-                NeedRoom { bytes: self.bytes << attempts.min(10), ..self }
-            }
-            Region::Extent | Region::Private => self,
-        }
-    }
-}
-
-/// A part of the arena with an allocator of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Region {
-    /// Directories, buckets, descriptors.
-    Index,
-    /// Pages of small entries.
-    Slab,
-    /// Blocks of large entries.
-    Extent,
-    /// None of these: memory that the arena's user has outside of it, under the same limit.
-    Private,
 }
 
 /// Why an arena cannot be made.
@@ -119,186 +80,15 @@ impl Usage {
     }
 }
 
-/// The index may pass the limit by this part of it,
-const SLACK_SHARE: u64 = 32;
-/// but by no more than this many bytes.
-const SLACK_BYTES_MAX: u64 = 12 << 20;
-
 /// What this process's own pins are registered as: no session has this number.
 const OWN_SESSION: u64 = u64::MAX;
 
-/// Whether an allocation may pass the limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// It answers [`NeedRoom`] instead.
-    Limited,
-    /// It may: nothing is evicted inside MULTI, and the overshoot is repaid after.
-    Overshoot,
-    /// It may by so many bytes, and answers [`NeedRoom`] beyond.
-    OvershootBy(u64),
-    /// It takes memory that was touched before, or none: what makes room must not use it up.
-    Warm,
-}
-
-/// The mapped range and how much of it is used.
-pub(crate) struct Memory {
-    source: Box<dyn SegmentSource>,
-    base: NonNull<u8>,
-    span_bytes: u64,
-    segment_bytes: u64,
-    limit: AtomicU64,
-    touched: AtomicU64,
-    /// The private memory of the allocators, which the limit covers too.
-    private: AtomicU64,
-}
-
-// SAFETY: the source may be sent, as every `SegmentSource` may, and `base` is the address of its
-// memory, which it keeps wherever it is.
-unsafe impl Send for Memory {}
-// SAFETY: the source may be shared. Memory behind `base` is reached by atomics, or by the holder of
-// the lock that the arena's rules name for it, and so by one thread at a time.
-unsafe impl Sync for Memory {}
-
-impl Memory {
-    fn new(source: Box<dyn SegmentSource>) -> Memory {
-        let (base, span_bytes) = (source.base(), source.span_bytes());
-        let segment_bytes = source.segment_bytes();
-        Memory {
-            source,
-            base,
-            span_bytes,
-            segment_bytes,
-            limit: AtomicU64::new(0),
-            touched: AtomicU64::new(0),
-            private: AtomicU64::new(0),
-        }
-    }
-
-    /// Returns whether other processes may read by themselves now.
-    pub(crate) fn allows_readers(&self) -> bool {
-        self.word(root::GENERATION).load(Ordering::Relaxed).is_multiple_of(2)
-    }
-
-    /// Returns the address of `offset`.
-    #[inline(always)]
-    pub fn pointer(&self, offset: u64) -> *mut u8 {
-        debug_assert!(offset < self.span_bytes, "offset {offset:#x} is outside the arena");
-        self.base.as_ptr().wrapping_add(offset as usize)
-    }
-
-    /// Returns the word at `offset`.
-    #[inline(always)]
-    pub fn word(&self, offset: u64) -> &AtomicU64 {
-        // SAFETY: offsets come from this arena's allocators, which hand out committed memory only,
-        // and are multiples of 8; so is the base's address. Memory that was committed stays mapped
-        // for as long as the source, which `self` owns.
-        unsafe { word(self.pointer(offset)) }
-    }
-
-    /// Returns the size of a segment.
-    pub fn segment_bytes(&self) -> u64 {
-        self.segment_bytes
-    }
-
-    /// Commits the segment that holds `offset`.
-    pub fn commit(&self, offset: u64, region: Region) -> Result<(), NeedRoom> {
-        let need = NeedRoom { bytes: self.segment_bytes, region };
-        if offset + self.segment_bytes > self.span_bytes {
-            return Err(need);
-        }
-        let index = (offset / self.segment_bytes) as u32;
-        self.source.commit(index).map_err(|_| need)?;
-        self.bump_segment_epoch();
-        Ok(())
-    }
-
-    /// Makes the segment at `offset` for uploads.
-    pub fn commit_upload(&self, offset: u64) -> Result<(), SegmentError> {
-        self.source.commit_upload((offset / self.segment_bytes) as u32)
-    }
-
-    /// Lets readers have the segment at `offset`, which was made for uploads and is sealed.
-    pub fn publish_upload(&self, offset: u64) {
-        self.source.publish_upload((offset / self.segment_bytes) as u32);
-        self.bump_segment_epoch();
-    }
-
-    /// Gives the segment at `offset`, of which `touched` bytes were in use, back to the system.
-    pub fn retire(&self, offset: u64, touched: u64) {
-        assert_eq!(offset % self.segment_bytes, 0, "a whole segment is retired");
-        self.bump_segment_epoch();
-        self.source.retire((offset / self.segment_bytes) as u32);
-        self.untouch(touched);
-    }
-
-    /// Gives the segment at `offset`, which was made for uploads, back to the system.
-    pub fn retire_upload(&self, offset: u64) {
-        self.retire(offset, 0);
-    }
-
-    /// Returns the size of the whole range.
-    pub fn span_bytes(&self) -> u64 {
-        self.span_bytes
-    }
-
-    /// Counts `bytes` of memory about to be written for the first time.
-    pub fn touch(&self, bytes: u64, region: Region, room: Room) -> Result<(), NeedRoom> {
-        self.touch_below(self.limit.load(Ordering::Relaxed), NeedRoom { bytes, region }, room)
-    }
-
-    /// As [`Memory::touch`], for the index. It may pass the limit a little: what it needs to grow
-    /// is a few KiB at a time, and other regions leave their memory in whole segments only.
-    pub fn touch_index(&self, bytes: u64, room: Room) -> Result<(), NeedRoom> {
-        let limit = self.limit.load(Ordering::Relaxed) + self.slack_bytes();
-        self.touch_below(limit, NeedRoom { bytes, region: Region::Index }, room)
-    }
-
-    /// Returns by how much the index may pass the limit.
-    fn slack_bytes(&self) -> u64 {
-        (self.limit.load(Ordering::Relaxed) / SLACK_SHARE).min(SLACK_BYTES_MAX)
-    }
-
-    fn touch_below(&self, limit: u64, need: NeedRoom, room: Room) -> Result<(), NeedRoom> {
-        let touched = self.touched.fetch_add(need.bytes, Ordering::Relaxed) + need.bytes;
-        let private = self.private.load(Ordering::Relaxed);
-        let is_refused = match room {
-            Room::Limited => limit != 0 && touched + private > limit,
-            Room::Overshoot => false,
-            Room::OvershootBy(more) => limit != 0 && touched + private > limit.saturating_add(more),
-            Room::Warm => true,
-        };
-        if is_refused {
-            self.untouch(need.bytes);
-            return Err(need);
-        }
-        Ok(())
-    }
-
-    /// Takes back a [`Memory::touch`] whose memory is gone or was not written.
-    pub fn untouch(&self, bytes: u64) {
-        let before = self.touched.fetch_sub(bytes, Ordering::Relaxed);
-        debug_assert!(before >= bytes, "more memory given back than was touched");
-    }
-
-    /// Notes that an allocator's private memory has changed from `before` bytes to `after`.
-    pub fn change_private(&self, before: u64, after: u64) {
-        self.private.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
-    }
-
-    fn bump_segment_epoch(&self) {
-        if self.touched.load(Ordering::Relaxed) != 0 && holds(Rule::EpochGrows) {
-            // SYNC POINT: a reader that sees the new epoch asks for the segments again.
-            self.word(root::SEGMENT_EPOCH).fetch_add(1, Ordering::Release);
-        }
-    }
-}
-
 /// The shared memory of one server or embedded engine: allocators, budget and the root.
 pub struct Arena {
-    pub(crate) memory: Arc<Memory>,
-    index: Pool<IndexPool>,
-    pages: Pool<PagePool>,
-    extents: Pool<ExtentSpace>,
+    pub(crate) memory: Arc<MappedRange>,
+    index: RegionAllocator<IndexPool>,
+    pages: RegionAllocator<PagePool>,
+    extents: RegionAllocator<ExtentSpace>,
     uploads: Uploads,
     pins: PinTables,
     /// The pins of this process itself: values that are being sent from where they lie.
@@ -319,23 +109,29 @@ impl Arena {
         source: Box<dyn SegmentSource>,
         config: ArenaConfig,
     ) -> Result<Arc<Arena>, ArenaError> {
-        let memory = Arc::new(Memory::new(source));
+        let memory = Arc::new(MappedRange::new(source));
         let [slab_base, extent_base, upload_base] = regions(&memory, &config)?;
         let root_bytes = root_bytes(&config);
-        for offset in (0..root_bytes).step_by(memory.segment_bytes as usize) {
+        for offset in (0..root_bytes).step_by(memory.segment_bytes() as usize) {
             memory
                 .commit(offset, Region::Index)
                 .map_err(|_| ArenaError::Segment(SegmentError("root".into())))?;
         }
-        memory.touched.store(root_bytes, Ordering::Relaxed);
+        memory.begin_with(root_bytes);
         let own_table: Arc<dyn PinMemory> = Arc::new(HeapPins::new());
         let pins = PinTables::new();
         pins.add(OWN_SESSION, own_table.clone());
         let extents = ExtentSpace::new(memory.clone(), extent_base, upload_base);
         let arena = Arena {
-            index: Pool::new(IndexPool::new(memory.clone(), root_bytes, slab_base), memory.clone()),
-            pages: Pool::new(PagePool::new(memory.clone(), slab_base, extent_base), memory.clone()),
-            extents: Pool::new(extents, memory.clone()),
+            index: RegionAllocator::new(
+                IndexPool::new(memory.clone(), root_bytes, slab_base),
+                memory.clone(),
+            ),
+            pages: RegionAllocator::new(
+                PagePool::new(memory.clone(), slab_base, extent_base),
+                memory.clone(),
+            ),
+            extents: RegionAllocator::new(extents, memory.clone()),
             uploads: Uploads::new(memory.clone(), upload_base),
             own_pins: Arc::new(PinSlots::new(own_table)),
             pins,
@@ -359,11 +155,11 @@ impl Arena {
         }
         set(root::SHARD_COUNT, u64::from(self.config.shard_count));
         set(root::DATABASE_COUNT, u64::from(self.config.database_count));
-        set(root::SEGMENT_BYTES, self.memory.segment_bytes);
+        set(root::SEGMENT_BYTES, self.memory.segment_bytes());
         set(root::SLAB_BASE, slab_base);
         set(root::EXTENT_BASE, extent_base);
         set(root::UPLOAD_BASE, upload_base);
-        set(root::SPAN_BYTES, self.memory.span_bytes);
+        set(root::SPAN_BYTES, self.memory.span_bytes());
         set(root::VERSION, layout::VERSION);
         set(root::MAGIC, layout::MAGIC);
     }
@@ -391,7 +187,7 @@ impl Arena {
     /// Limits the memory that the arena may touch, its allocators' private memory included, in
     /// bytes; 0 is no limit. Memory in use above a new, lower limit stays until the caller evicts.
     pub fn set_limit(&self, bytes: u64) {
-        self.memory.limit.store(bytes, Ordering::Relaxed);
+        self.memory.set_limit(bytes);
     }
 
     /// Returns by how many bytes the index may pass the limit.
@@ -405,7 +201,7 @@ impl Arena {
         (root_bytes(&self.config), self.index().touched_bytes())
     }
 
-    /// Returns the bytes of the blocks that are pinned now. Costs a look at every pin.
+    /// Returns the bytes of the blocks that are pinned now. Costs a scan of all pins.
     pub fn pinned_bytes(&self) -> u64 {
         let mut offsets = Vec::new();
         self.pins.for_each(|offset| offsets.push(offset));
@@ -427,8 +223,8 @@ impl Arena {
             index_bytes: self.index.used_bytes(),
             slab_bytes: self.pages.used_bytes(),
             extent_bytes: self.extents.used_bytes(),
-            private_bytes: self.memory.private.load(Ordering::Relaxed),
-            touched_bytes: self.memory.touched.load(Ordering::Relaxed),
+            private_bytes: self.memory.private_bytes(),
+            touched_bytes: self.memory.touched_bytes(),
         }
     }
 
@@ -443,8 +239,8 @@ impl Arena {
     }
 
     /// Tells readers whether they are to report what they use: [`crate::touches`].
-    pub fn want_touches(&self, wanted: bool) {
-        let period = if wanted { u64::from(TOUCH_PERIOD) } else { 0 };
+    pub fn want_access_reports(&self, wanted: bool) {
+        let period = if wanted { u64::from(REPORT_PERIOD) } else { 0 };
         self.memory.word(root::TOUCH_PERIOD).store(period, Ordering::Relaxed);
     }
 
@@ -530,14 +326,14 @@ impl Arena {
     }
 
     /// Frees the retired blocks that no pin holds any more, and closes upload memory that nothing
-    /// is left in. Costs one look at every pin. The caller holds no shard.
+    /// is left in. Costs a scan of all pins. The caller holds no shard.
     pub fn reclaim(&self) {
         self.reclaim_blocks(true);
         self.uploads.close_ended();
     }
 
     /// Frees those of the blocks whose release was put off that no pin holds, and returns the bytes
-    /// of the others. Costs one look at every pin where there are such blocks. The caller holds no
+    /// of the others. Costs a scan of all pins where there are such blocks. The caller holds no
     /// shard.
     pub fn reclaim_deferred(&self) -> u64 {
         if self.retired.is_any_deferred() { self.reclaim_blocks(false) } else { 0 }
@@ -547,16 +343,16 @@ impl Arena {
     /// due.
     #[inline]
     pub fn is_reclaim_due(&self) -> bool {
-        self.retired.is_look_due()
+        self.retired.is_scan_due()
     }
 
-    /// Returns whether blocks wait for their last pins, or for a look at them: nobody tells when
-    /// those go, so that [`Arena::reclaim`] has to be called now and then.
+    /// Returns whether blocks wait for their last pins, or for a scan of the pins: nobody tells
+    /// when those go, so that [`Arena::reclaim`] has to be called now and then.
     pub fn has_retired(&self) -> bool {
         self.retired.is_any()
     }
 
-    /// Looks once at every pin for the blocks whose release was put off, and for `all` that wait
+    /// Scans all pins once for the blocks whose release was put off, and for `all` that wait
     /// where asked to; frees those that none holds, and returns the bytes of the others.
     fn reclaim_blocks(&self, all: bool) -> u64 {
         let free_unpinned = |blocks: &mut Vec<u64>| {
@@ -571,16 +367,17 @@ impl Arena {
                 is_pinned
             });
         };
-        self.retired.look(all, free_unpinned, |block| self.extents().block_bytes(block))
+        self.retired.recheck(all, free_unpinned, |block| self.extents().block_bytes(block))
     }
 
     /// Frees a block that nothing refers to any more, now or when its last pin is gone; returns
     /// whether it is free now, or is at the next [`Arena::reclaim_deferred`] unless a pin holds it:
-    /// where the tables have too much in use to look through for each block, one look is to do for
+    /// where the tables have too much in use to look through for each block, one scan is to do for
     /// many, and nobody is to hold a shard for it.
     pub(crate) fn release_block(&self, block: u64) -> bool {
-        let look = if holds(Rule::PinnedKept) { self.pins.look(block) } else { Look::Free };
-        if look == Look::Free {
+        let state =
+            if holds(Rule::PinnedKept) { self.pins.state_of(block) } else { PinState::Free };
+        if state == PinState::Free {
             self.free_block(block);
             return true;
         }
@@ -589,11 +386,11 @@ impl Arena {
             extents.retire(block);
             extents.block_bytes(block)
         };
-        match look {
-            Look::Unknown => self.retired.defer(block, bytes),
-            Look::Pinned | Look::Free => self.retired.hold(block),
+        match state {
+            PinState::Unknown => self.retired.defer(block, bytes),
+            PinState::Pinned | PinState::Free => self.retired.hold(block),
         }
-        look == Look::Unknown
+        state == PinState::Unknown
     }
 
     /// Frees a block, and the upload memory of its value, which nobody can reach any more.
@@ -605,15 +402,15 @@ impl Arena {
         }
     }
 
-    pub(crate) fn extents(&self) -> Held<'_, ExtentSpace> {
+    pub(crate) fn extents(&self) -> LockedAllocator<'_, ExtentSpace> {
         self.extents.lock()
     }
 
-    pub(crate) fn index(&self) -> Held<'_, IndexPool> {
+    pub(crate) fn index(&self) -> LockedAllocator<'_, IndexPool> {
         self.index.lock()
     }
 
-    pub(crate) fn pages(&self) -> Held<'_, PagePool> {
+    pub(crate) fn pages(&self) -> LockedAllocator<'_, PagePool> {
         self.pages.lock()
     }
 }
@@ -654,15 +451,15 @@ fn root_bytes(config: &ArenaConfig) -> u64 {
 }
 
 /// Returns where the slab, the extent and the upload region start.
-fn regions(memory: &Memory, config: &ArenaConfig) -> Result<[u64; 3], ArenaError> {
-    let segment = memory.segment_bytes;
+fn regions(memory: &MappedRange, config: &ArenaConfig) -> Result<[u64; 3], ArenaError> {
+    let segment = memory.segment_bytes();
     let root = root_bytes(config).next_multiple_of(segment);
-    let upload_bytes = u64::from(memory.source.upload_segments()) * segment;
+    let upload_bytes = memory.upload_bytes();
     let expected = root + 3 * segment + upload_bytes;
-    if memory.span_bytes < expected {
-        return Err(ArenaError::SpanTooSmall { expected, found: memory.span_bytes });
+    if memory.span_bytes() < expected {
+        return Err(ArenaError::SpanTooSmall { expected, found: memory.span_bytes() });
     }
-    let upload = memory.span_bytes - upload_bytes;
+    let upload = memory.span_bytes() - upload_bytes;
     let segments = (upload - root) / segment;
     let index = root + (segments / 8).max(1) * segment;
     let slab = index + (segments * 3 / 8).max(1) * segment;

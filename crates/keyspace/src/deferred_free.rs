@@ -43,7 +43,7 @@ impl Shard {
     }
 }
 
-impl crate::room::MemoryAccount {
+impl crate::memory_limit::MemoryAccount {
     fn retire(&self, retired: Retired, bytes: u64) {
         let mut waiting = self.retired.waiting.lock().expect("no holder of the list panics");
         if waiting.len() < RETIRED_COUNT_MAX {

@@ -3,7 +3,7 @@
 //!
 //! A session that finds none of its keys registers under the same guard under which it found
 //! nothing, so it misses no write. A change that makes a key exist, makes it one of another type or
-//! keeps it from expiring says so (`Place::appear`, and SWAPDB for all its keys). If a session
+//! keeps it from expiring says so (`KeyWriter::appear`, and SWAPDB for all its keys). If a session
 //! waits for the key, the key is marked ready; other changes of a key that exists notify no one.
 //! The command that made it ready, or its EXEC, serves the waiting sessions one after the other
 //! when it is done, while it still holds the guard: a key that was deleted by then was never there.
@@ -26,9 +26,9 @@ use arena::ValueType;
 use base::{DatabaseIndex, Key, Lsn, ShardIndex, UnixMs};
 
 use crate::guard::Guard;
+use crate::key_registrations::{Registered, Registration};
 use crate::keyspace::Keyspace;
 use crate::ready::{AwaitedNames, ReadyKey, ReadyKeys};
-use crate::registered::{Registered, Registration};
 use crate::shard::{Shard, is_expired};
 
 /// Bytes that one key of a wait costs in addition to its name, in shard and session together.

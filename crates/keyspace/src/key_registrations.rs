@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use base::DatabaseIndex;
-use base::probes::{self, Probe};
+use base::step_counters::{self, CountedStep};
 
 /// Where something is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +76,7 @@ impl<T> Registered<T> {
         let last = Registration { group: u8::MAX, arrival: u64::MAX, ..first };
         self.all
             .range_mut(first..=last)
-            .inspect(|_| probes::note(Probe::Registration))
+            .inspect(|_| step_counters::count_step(CountedStep::Registration))
             .map(|(registration, what)| (*registration, what))
     }
 
@@ -96,7 +96,7 @@ impl<T> Registered<T> {
         };
         let range = self.all.range((start, Bound::Included(at(u64::MAX))));
         range
-            .inspect(|_| probes::note(Probe::Registration))
+            .inspect(|_| step_counters::count_step(CountedStep::Registration))
             .map(|(registration, what)| (*registration, what))
     }
 

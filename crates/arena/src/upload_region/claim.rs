@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
-use crate::words::load_bytes;
+use crate::atomic_copy::load_bytes;
 
-use super::{RangeState, Stage, UploadError, Uploads};
+use super::{RangeState, RunState, UploadError, Uploads};
 
 /// Upload memory as one session sees it.
 #[derive(Clone, Copy)]
@@ -140,7 +140,7 @@ impl Drop for Claim<'_> {
         }
         let mut state = self.uploads.state();
         let (_, run) = state.runs.range_mut(..=self.offset).next_back().expect("a range's run");
-        if matches!(run.stage, Stage::Ended { .. }) {
+        if matches!(run.state, RunState::Ended { .. }) {
             return self.uploads.remove(&mut state, self.offset);
         }
         let range = run.ranges.get_mut(&self.offset).expect("a claimed range exists");
@@ -148,7 +148,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-impl crate::memory::Memory {
+impl crate::mapped_range::MappedRange {
     /// Copies upload memory, which its client may change meanwhile.
     pub(crate) fn load_upload(&self, offset: u64, target: &mut [u8]) {
         // SAFETY: a claimed range lies in a run, whose segments are mapped, and stay so for as long

@@ -12,8 +12,8 @@ static SCALE: AtomicU64 = AtomicU64::new(0);
 /// For how long the counter is compared with the steady clock: a reading that is 50 ns off makes an
 /// error of 0.003 %.
 const CALIBRATION: Duration = Duration::from_millis(2);
-/// Looks at both clocks, of which the closest counts.
-const LOOKS: usize = 8;
+/// How often both clocks are read together; the closest pair counts.
+const SAMPLES: usize = 8;
 
 /// Returns the nanoseconds since an arbitrary start, which differs from that of any other clock.
 /// Steps back, if at all, only once: when [`calibrate`] is called.
@@ -31,12 +31,12 @@ pub fn calibrate() {
     if !is_trusted() {
         return;
     }
-    let (start, end) = (look(), {
+    let (start, end) = (sample(), {
         let end = clock::monotonic_ns() + CALIBRATION.as_nanos() as u64;
         while clock::monotonic_ns() < end {
             std::hint::spin_loop();
         }
-        look()
+        sample()
     });
     let (nanoseconds, ticks) = (end.0.saturating_sub(start.0), end.1.saturating_sub(start.1));
     if ticks > 0 {
@@ -46,12 +46,12 @@ pub fn calibrate() {
 }
 
 /// Returns both clocks at about the same moment: (nanoseconds, ticks).
-fn look() -> (u64, u64) {
+fn sample() -> (u64, u64) {
     let once = |_| {
         let (before, ticks, after) = (clock::monotonic_ns(), ticks(), clock::monotonic_ns());
         (after - before, before.midpoint(after), ticks)
     };
-    let (_, nanoseconds, ticks) = (0..LOOKS).map(once).min().expect("there are looks");
+    let (_, nanoseconds, ticks) = (0..SAMPLES).map(once).min().expect("there are looks");
     (nanoseconds, ticks)
 }
 

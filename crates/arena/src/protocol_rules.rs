@@ -1,9 +1,9 @@
 //! The rules that keep a reader in another process safe, by name, and a way to break one.
 //!
 //! The test that shows that readers never see a torn or a foreign value proves something only if it
-//! fails when a rule is broken. With the feature `sabotage`, which only that test enables,
-//! [`break_rule`] breaks one for the whole process; without it every rule is kept and the check
-//! costs nothing.
+//! fails when a rule is broken. With the feature `protocol-mutations`, which only that test
+//! enables, [`break_rule`] breaks one for the whole process; without it every rule is kept and the
+//! check costs nothing.
 
 /// A rule of the protocol between the writer and readers in other processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum Rule {
     ReaderMindsOdd,
 }
 
-#[cfg(feature = "sabotage")]
+#[cfg(feature = "protocol-mutations")]
 impl Rule {
     /// Every rule.
     pub const ALL: [Rule; 20] = [
@@ -80,24 +80,24 @@ impl Rule {
     ];
 }
 
-#[cfg(feature = "sabotage")]
+#[cfg(feature = "protocol-mutations")]
 static BROKEN: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
 /// Breaks `rule`, and no other, from now on in this process.
-#[cfg(feature = "sabotage")]
+#[cfg(feature = "protocol-mutations")]
 pub fn break_rule(rule: Rule) {
     BROKEN.store(rule as u8, std::sync::atomic::Ordering::SeqCst);
 }
 
 /// Returns whether `rule` holds: always, outside of the one test that breaks rules.
-#[cfg(feature = "sabotage")]
+#[cfg(feature = "protocol-mutations")]
 #[inline(always)]
 pub(crate) fn holds(rule: Rule) -> bool {
     BROKEN.load(std::sync::atomic::Ordering::Relaxed) != rule as u8
 }
 
 /// Returns whether `rule` holds: always, outside of the one test that breaks rules.
-#[cfg(not(feature = "sabotage"))]
+#[cfg(not(feature = "protocol-mutations"))]
 #[inline(always)]
 pub(crate) fn holds(_rule: Rule) -> bool {
     true
@@ -106,7 +106,7 @@ pub(crate) fn holds(_rule: Rule) -> bool {
 /// Lingers for a moment where a change or a read is half done that `rule` protects: seldom while
 /// the rule holds, so that the test that breaks rules meets rare orders, often while it is broken.
 /// Does nothing outside of that test.
-#[cfg(feature = "sabotage")]
+#[cfg(feature = "protocol-mutations")]
 #[inline(always)]
 pub(crate) fn linger(rule: Rule) {
     use std::cell::Cell;
@@ -127,6 +127,6 @@ pub(crate) fn linger(rule: Rule) {
 }
 
 /// Does nothing outside of the one test that breaks rules.
-#[cfg(not(feature = "sabotage"))]
+#[cfg(not(feature = "protocol-mutations"))]
 #[inline(always)]
 pub(crate) fn linger(_rule: Rule) {}

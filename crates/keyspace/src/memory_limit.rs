@@ -14,11 +14,11 @@ use base::{SLOT_COUNT, ShardIndex, UnixMs};
 
 use collections::Limits;
 
-use crate::drain::Means;
+use crate::deferred_free::RetiredList;
 use crate::eviction::Victims;
 use crate::eviction::spared::Spared;
 use crate::keyspace::Keyspace;
-use crate::retire::RetiredList;
+use crate::segment_rebalance::ReclaimBy;
 
 /// maxmemory-eviction-tenacity unless told.
 pub(crate) const TENACITY_DEFAULT: u32 = 10;
@@ -267,8 +267,8 @@ impl Keyspace {
         (self.maxmemory() / 100 * OVERSHOOT_PERCENT_MAX).max(OVERSHOOT_BYTES_MIN)
     }
 
-    /// Returns how much of that the commands of one EXEC may take: seven eighths, because the system
-    /// gives whole pages, and its allocator keeps some of what was freed.
+    /// Returns how much of that the commands of one EXEC may take: seven eighths, because the
+    /// system gives whole pages, and its allocator keeps some of what was freed.
     pub fn transaction_overshoot_bytes_max(&self) -> u64 {
         let most = self.overshoot_bytes_max();
         most - most / 8
@@ -295,7 +295,7 @@ impl Keyspace {
     /// commands make room.
     pub fn set_maxmemory(&self, bytes: u64) {
         self.account.set_maxmemory(bytes);
-        self.want_touches();
+        self.want_access_reports();
     }
 
     /// Sets how long a command evicts before it goes on, from 0 to 100:
@@ -410,10 +410,10 @@ impl Keyspace {
             }
         }
         if self.candidate_count() == 0 {
-            let shifted = need.bytes > 0 && self.shift(need.region, Means::Moves, context) > 0;
+            let shifted = need.bytes > 0 && self.shift(need.region, ReclaimBy::Moves, context) > 0;
             return if shifted { Ok(()) } else { Err(need) };
         }
-        self.take_recent_touches(context.now);
+        self.take_recent_access_reports(context.now);
         if need.bytes == 0 {
             // First, as entries that are moved may take a little more than they did.
             self.repay_touched(context);
@@ -446,7 +446,7 @@ impl Keyspace {
         let mut moved = self.compact(need);
         if freed == 0 && need.bytes > 0 && !moved {
             // None of the keys that may go has memory of this kind; other keys can be moved.
-            moved = self.shift(need.region, Means::Moves, context) > 0;
+            moved = self.shift(need.region, ReclaimBy::Moves, context) > 0;
         }
         // Where nothing was left to evict here, another worker may have made the room.
         let is_within = || self.excess_bytes() == 0 && (need.bytes == 0 || moved);
@@ -489,7 +489,7 @@ impl Keyspace {
         if freed.small > 0 && before + freed.large < segment_bytes {
             return freed.bytes();
         }
-        let cleared = self.clear_top(Means::Evictions, context);
+        let cleared = self.shrink_extents(ReclaimBy::Evictions, context);
         pay(&self.extent_debt, cleared);
         freed.bytes() + cleared
     }
@@ -504,7 +504,7 @@ impl Keyspace {
         bytes: u64,
         context: &mut SweepContext<'_>,
     ) -> u64 {
-        let shifted = self.shift(Region::Index, Means::Moves, context);
+        let shifted = self.shift(Region::Index, ReclaimBy::Moves, context);
         if shifted > 0 {
             return shifted;
         }
@@ -523,19 +523,23 @@ impl Keyspace {
                 return freed;
             }
         }
-        self.shift(Region::Index, Means::Evictions, context)
+        self.shift(Region::Index, ReclaimBy::Evictions, context)
     }
 
     /// Frees memory that `region` can have, by taking a segment from the region that has more;
     /// returns how many bytes that was.
-    fn shift(&self, region: Region, means: Means, context: &mut SweepContext<'_>) -> u64 {
+    fn shift(&self, region: Region, reclaim_by: ReclaimBy, context: &mut SweepContext<'_>) -> u64 {
         let usage = self.arena().usage();
         let is_slab = match region {
             Region::Index => usage.slab_bytes >= usage.extent_bytes,
             Region::Extent => true,
             Region::Slab | Region::Private => false,
         };
-        if is_slab { self.drain(means, context) } else { self.clear_top(means, context) }
+        if is_slab {
+            self.drain(reclaim_by, context)
+        } else {
+            self.shrink_extents(reclaim_by, context)
+        }
     }
 
     /// Gives memory back that was touched above the limit, by a transaction, and that nothing uses
@@ -546,7 +550,7 @@ impl Keyspace {
         }
         let (slab, extent) = (self.arena().slab_free_bytes(), self.arena().extent_free_bytes());
         let region = if slab >= extent { Region::Extent } else { Region::Slab };
-        if self.shift(region, Means::Moves, context) == 0 {
+        if self.shift(region, ReclaimBy::Moves, context) == 0 {
             // Emptying a segment by force would evict all that lies there, a collection for each
             // small entry. What goes in the policy's order leaves room to move the rest, or is
             // private memory, which has the same limit.
@@ -572,7 +576,7 @@ impl Keyspace {
         if evicted.freed > 0 && before + evicted.unfair < segment_bytes {
             return evicted.freed;
         }
-        let drained = self.drain(Means::Evictions, context);
+        let drained = self.drain(ReclaimBy::Evictions, context);
         pay(&self.slab_debt, drained);
         evicted.freed + drained
     }
@@ -597,7 +601,7 @@ impl Keyspace {
             if !self.may_ever_fit(need, context) {
                 return Err(need);
             }
-            self.take_recent_touches(context.now);
+            self.take_recent_access_reports(context.now);
         }
         let mut fruitless = 0;
         for _ in 0..self.rounds(bytes) {

@@ -3,10 +3,10 @@
 //! Memory leaves a region in whole segments, because a sealed segment cannot be punched. *Draining*
 //! empties the slab pages of a segment, one by one, each under the lock of its owner's shard. Their
 //! entries move to other pages of the same table; where those pages are full, the shard first
-//! evicts as many keys, or another shard evicts, and its pages are reused. *Clearing the top* moves
-//! the last blocks of the extent region to holes further down, and evicts blocks until there are
-//! such holes. The policy says which keys are evicted: an entry that may not be evicted is moved,
-//! or stays where it is, and its segment with it.
+//! evicts as many keys, or another shard evicts, and its pages are reused. *Shrinking the extents*
+//! moves the last blocks of the extent region to holes further down, and evicts blocks until there
+//! are such holes. The policy says which keys are evicted: an entry that may not be evicted is
+//! moved, or stays where it is, and its segment with it.
 //!
 //! One thread at a time does either; others that need memory wait for it.
 
@@ -14,13 +14,13 @@ use std::ops::Range;
 use std::sync::PoisonError;
 
 use arena::layout::PAGE_BYTES;
-use arena::pins::Look;
+use arena::pins::PinState;
 use arena::{DrainStep, Drained, Slid, TopStep};
 use base::ShardIndex;
 
 use crate::eviction::Victims;
 use crate::keyspace::Keyspace;
-use crate::room::SweepContext;
+use crate::memory_limit::SweepContext;
 
 /// How often a shard evicts for the entries of one page; each time a bounded number of keys.
 const EVICTIONS_PER_PAGE_MAX: u32 = 32;
@@ -29,7 +29,7 @@ const TOP_STEPS_MAX: u32 = 4096;
 
 /// Whether entries may go for want of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Means {
+pub(crate) enum ReclaimBy {
     /// They are moved, or nothing is done.
     Moves,
     /// They are moved where that is possible, and evicted where not.
@@ -38,17 +38,17 @@ pub(crate) enum Means {
 
 impl Keyspace {
     /// Empties a segment of slab pages and gives it back; returns how many bytes that was.
-    pub(crate) fn drain(&self, means: Means, context: &mut SweepContext<'_>) -> u64 {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn drain(&self, reclaim_by: ReclaimBy, context: &mut SweepContext<'_>) -> u64 {
+        let _lock = self.rebalance_lock.lock().unwrap_or_else(PoisonError::into_inner);
         match self.arena().begin_drain() {
-            Some(has_room) if has_room || means == Means::Evictions => {}
+            Some(has_room) if has_room || reclaim_by == ReclaimBy::Evictions => {}
             _ => {
                 self.arena().end_drain();
                 return 0;
             }
         }
         while let Some(step) = self.arena().plan_drain() {
-            if !self.empty(&step, means, context) {
+            if !self.empty(&step, reclaim_by, context) {
                 break;
             }
         }
@@ -57,14 +57,19 @@ impl Keyspace {
         given_back
     }
 
-    /// Empties the page of `step`, whatever it takes within `means`; returns whether it did.
-    fn empty(&self, step: &DrainStep, means: Means, context: &mut SweepContext<'_>) -> bool {
+    /// Empties the page of `step`, whatever it takes within `reclaim_by`; returns whether it did.
+    fn empty(
+        &self,
+        step: &DrainStep,
+        reclaim_by: ReclaimBy,
+        context: &mut SweepContext<'_>,
+    ) -> bool {
         let index = ShardIndex(step.owner.shard);
         for _ in 0..EVICTIONS_PER_PAGE_MAX {
             if self.lock(index).shard_mut(index).drain(step) != Drained::NoRoom {
                 return true;
             }
-            if means == Means::Moves {
+            if reclaim_by == ReclaimBy::Moves {
                 return false;
             }
             let freed = self.evict_from(index, PAGE_BYTES, Victims::Small, context).bytes();
@@ -96,8 +101,12 @@ impl Keyspace {
     /// Takes the blocks away that reach into the last segment of the extent region, a bounded
     /// number, and gives it back; returns how many bytes that was. A segment is passed over where a
     /// reader holds a block, or one neither finds another place nor may go.
-    pub(crate) fn clear_top(&self, means: Means, context: &mut SweepContext<'_>) -> u64 {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn shrink_extents(
+        &self,
+        reclaim_by: ReclaimBy,
+        context: &mut SweepContext<'_>,
+    ) -> u64 {
+        let _lock = self.rebalance_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let segment_bytes = self.arena().segment_bytes();
         // Where the segment starts, and before what it ends.
         let (mut start, mut below, mut stuck_at) = (None, u64::MAX, None);
@@ -109,7 +118,7 @@ impl Keyspace {
                 break;
             }
             let mut pass_over = || (start, below) = (None, offset / segment_bytes * segment_bytes);
-            if self.arena().pins().look(offset) == Look::Pinned {
+            if self.arena().pins().state_of(offset) == PinState::Pinned {
                 pass_over();
                 continue;
             }
@@ -122,7 +131,7 @@ impl Keyspace {
                     }
                 }
                 TopStep::Nothing => break,
-                TopStep::Stuck { .. } if means == Means::Moves => break,
+                TopStep::Stuck { .. } if reclaim_by == ReclaimBy::Moves => break,
                 // The oldest blocks go first, once; then the block itself, if that was not enough.
                 TopStep::Stuck { bytes, is_movable: true, .. } if stuck_at != Some(offset) => {
                     stuck_at = Some(offset);
