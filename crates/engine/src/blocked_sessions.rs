@@ -363,8 +363,9 @@ impl Engine {
         match dispatch::check(command, &session.state, keyspace, is_over_limit, execution) {
             Ok(Verdict::Run) => {
                 let mut runner = Runner::new(keyspace, session, execution, true);
+                runner.is_again = true;
                 let keys = runner.keys_of(command, request.view());
-                runner.answer_again(command, request.view(), &keys, &mut reply);
+                runner.answer(command, request.view(), &keys, &mut reply);
                 let end = runner.end(1);
                 if end.ending == Ending::Blocked {
                     return None;

@@ -56,6 +56,9 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     /// Where the reply of the last EXEC ends: its parts are settled one by one.
     pub(crate) settled_to: usize,
     pub(crate) retries: Retries,
+    /// The request has waited and is run once more. It was counted and shown when it came: only its
+    /// time is added.
+    pub(crate) is_again: bool,
     /// Sessions whose waits were served, to be told once nothing is locked.
     pub(crate) served: Vec<Served>,
 }
@@ -91,6 +94,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             lsn: Lsn(0),
             settled_to: 0,
             retries: Retries::default(),
+            is_again: false,
             served: Vec::new(),
         }
     }
@@ -235,7 +239,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         }
         let args = Args::new(request, keys);
         self.run_to_end(command, args, reply);
-        if self.execution.monitor_feed.is_there() {
+        if self.execution.monitor_feed.is_there() && !self.is_again {
             self.execution.monitor_feed.show(command, request, &self.session.state);
         }
         // After it ran: INFO does not count itself, nor RESETSTAT forget itself.
@@ -246,28 +250,14 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         }
     }
 
-    /// Runs the request of a session that has waited once more. It was counted and shown when it
-    /// came: only its time is added.
-    #[cold]
-    pub(crate) fn answer_again(
-        &mut self,
-        command: &'static Command,
-        request: RequestView<'_>,
-        keys: &[Key<'_>],
-        reply: &mut Reply<'_>,
-    ) {
-        self.command_timer.end(self.execution);
-        let began = self.command_timer.began();
-        self.run_to_end(command, Args::new(request, keys), reply);
-        let nanoseconds = self.command_timer.lap(began, self.execution);
-        self.execution.command_stats.count_time(command, nanoseconds);
-        self.report_slow(command, request, nanoseconds);
-    }
-
     /// Counts the time of a command since `began` for itself, and reports it where it is long.
     #[inline]
     fn time_alone(&mut self, began: u64, command: &'static Command, request: RequestView<'_>) {
         let nanoseconds = self.command_timer.lap(began, self.execution);
+        if self.is_again {
+            self.execution.command_stats.count_time(command, nanoseconds);
+            return self.report_slow(command, request, nanoseconds);
+        }
         self.is_time_old =
             self.command_timer.began().saturating_sub(self.first_began) >= TIME_OLD_NS;
         let ExecutionContext { command_stats, timing, .. } = *self.execution;

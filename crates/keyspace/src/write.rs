@@ -498,10 +498,11 @@ impl<'p> KeyWriter<'p> {
         if at.is_none() && self.part().table.entry(id).expiry().is_none() {
             return Ok(false);
         }
-        let before = self.look(id);
+        let volatile = self.part().table.volatile_len();
         self.resize(key, id, |table| table.set_expiry(id, at))?;
-        if let Some(before) = before {
-            self.reappear(key, before);
+        if at.is_none() || self.part().table.volatile_len() == volatile {
+            // It may have expired for somebody whose time is another.
+            self.appear(key);
         }
         self.shard.publish_counts(self.database);
         let effect = match at {
@@ -631,13 +632,13 @@ impl<'p> KeyWriter<'p> {
     ) -> Result<(), NeedRoom> {
         let volatile = self.part().table.volatile_len();
         let handle = handle_of(&self.part().table.entry(id));
-        let before = self.look(id);
         self.resize(key, id, replace)?;
-        if let Some(before) = before {
-            self.reappear(key, before);
-        }
-        if self.part().table.volatile_len() != volatile {
+        let has_other_expiry = self.part().table.volatile_len() != volatile;
+        if has_other_expiry {
             self.shard.publish_counts(self.database);
+        }
+        if !self.shard.waits.is_empty() {
+            self.reappear(key, has_other_expiry || handle.is_some());
         }
         if let Some(handle) = handle {
             self.release(key, handle);
@@ -902,24 +903,15 @@ impl<'p> KeyWriter<'p> {
         }
     }
 
-    /// Returns the type of the entry at `id`, and whether it may have expired for somebody whose
-    /// time is another, where anybody awaits a key.
-    #[inline]
-    fn look(&mut self, id: EntryId) -> Option<(ValueType, bool)> {
-        if self.shard.waits.is_empty() {
-            return None;
-        }
-        let entry = self.part().table.entry(id);
-        Some((entry.value_type(), entry.expiry().is_some()))
-    }
-
-    /// Tells those who await `key`, which was `before` when [`KeyWriter::look`] looked, where it is
-    /// something else for them now.
+    /// Tells those who await `key`, whose value was replaced, unless it was a string that does not
+    /// expire and is one: `is_other` says that it was a collection, or began or ceased to expire.
+    /// What may have expired was absent for those whose time is another.
     #[cold]
-    fn reappear(&mut self, key: &Key<'_>, before: (ValueType, bool)) {
+    fn reappear(&mut self, key: &Key<'_>, is_other: bool) {
         let table = &self.part().table;
         let id = table.find(key.hash, key.bytes).expect("its value was replaced just now");
-        if (table.entry(id).value_type(), false) != before {
+        let entry = table.entry(id);
+        if is_other || entry.value_type() != ValueType::String || entry.expiry().is_some() {
             self.appear(key);
         }
     }
