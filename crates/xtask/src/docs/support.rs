@@ -51,6 +51,7 @@ const OURS: &[(&str, &str)] = &[
     ("SHM", "working through shared memory"),
     ("SHM ", "working through shared memory"),
     ("DEBUG ", "Redis has it and does not document it"),
+    ("HGETDEL", "Redis 8"),
     ("MSETEX", "Redis 8.4"),
     ("DELIFEQ", "Valkey 9.0"),
 ];
