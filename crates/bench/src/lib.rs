@@ -3,10 +3,10 @@
 //! *Layout*: `load.rs` drives `connection.rs` with the requests of `workload.rs` (keys from
 //! `key_distribution.rs`) and checks replies with `skim.rs`. `server_process.rs` starts servers and
 //! `accounting.rs` reads what they used. `compare.rs`, `memory_per_key.rs`, `small.rs`, `churn.rs`,
-//! `memory_limits.rs`, `hit_rate.rs`, `one_sided_reads.rs`, `kills.rs`,
-//! `local.rs`, `pipeline.rs`,
+//! `memory_limits.rs`, `hit_rate.rs`, `one_sided_reads.rs`, `kills.rs`, `local.rs`, `pipeline.rs`,
 //! `instructions.rs` and `demo.rs` are the commands, `read_cost.rs` times one read for the last;
-//! `tables.rs` and `recipes.rs` hold the rows that are published, `record.rs` writes them down.
+//! `tables.rs` and `recipes.rs` hold the rows that are published, each a cycle of one connection;
+//! `cli.rs` is the command line, `record.rs` writes them down.
 //! *Invariants*: nothing is allocated per operation while a load runs. A server that this crate
 //! starts ends with the process, however that ends, and its folder is removed.
 //! *Not here*: anything that a server needs. No crate imports this one.

@@ -16,7 +16,7 @@ pub enum Cause {
     Expired = 1,
     /// The key's time was over, and a command met it.
     ExpiredOnAccess = 2,
-    /// The key went to make room.
+    /// The key went to make room; for which memory is not told.
     Evicted = 3,
 }
 

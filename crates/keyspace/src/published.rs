@@ -40,6 +40,7 @@ pub(crate) struct Published {
     pub evicted: Gauge,
     /// How accesses are tracked; here because every read has this line at hand.
     pub tracking: Tracking,
+    // What reads need is above, in one line of the cache: further counters follow here.
     /// The keys of all databases, and those of them with a time to live.
     all_keys: Gauge,
     all_volatile: Gauge,

@@ -1,4 +1,5 @@
-//! A consumer that follows the changes of an embedded instance as they happen.
+//! A consumer that follows the changes of an embedded instance as they happen. A server's consumers
+//! take [`Runtime::backlog`](crate::Runtime::backlog) themselves.
 
 use effects::{Change, Consumer, Filter, Lost, RecordHeader, RecordView};
 

@@ -37,7 +37,7 @@ type Open = fn(&Settings, &Arc<dyn Closer>) -> Result<Vec<(sys::socket::Listener
 pub struct Accepted {
     /// The connection.
     pub stream: Stream,
-    /// The peer's address in a network; none on this host.
+    /// The peer's address in a network; none on this host, which lets the peer pass protected mode.
     pub from: Option<SocketAddr>,
     /// The address that its listener is known by: `ip:port`, or the path.
     pub listener: Arc<str>,

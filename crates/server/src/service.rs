@@ -52,8 +52,8 @@ impl ServiceWaker {
         self.changed.notify_one();
     }
 
-    /// Sleeps until `interval` has passed or the service_waker rings; without an interval until it
-    /// rings or there has been activity.
+    /// Sleeps until `interval` has passed or another thread wakes it; without an interval until it
+    /// is woken or there has been activity.
     fn wait(&self, interval: Option<Duration>) {
         let mut is_woken = self.is_woken.lock().expect("no holder of the waker panics");
         match interval {

@@ -1,7 +1,8 @@
 //! The eviction policies: which keys may be evicted, and which of them first.
 //!
-//! A policy is a file of this folder with its rows and its [`Ranking`], and a line for each row in
-//! [`EvictionPolicy::ALL`].
+//! A policy is a file of this folder with its rows and its [`Ranking`], its `mod` line in
+//! `eviction.rs`, and a line for each row in [`EvictionPolicy::ALL`]. A ranking that observes is
+//! told what happens, not when. `spared.rs` is no policy: it keeps a command's keys from going.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
