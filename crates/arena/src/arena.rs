@@ -238,7 +238,7 @@ impl Arena {
         }
     }
 
-    /// Tells readers whether they are to report what they use: [`crate::touches`].
+    /// Tells readers whether they are to report what they use: [`crate::access_reports`].
     pub fn want_access_reports(&self, wanted: bool) {
         let period = if wanted { u64::from(REPORT_PERIOD) } else { 0 };
         self.memory.word(root::TOUCH_PERIOD).store(period, Ordering::Relaxed);

@@ -49,7 +49,7 @@ fn random_change(view: &mut WriteView<'_>, key: &Key<'_>, random: &mut Prng) {
         _ => drop(view.change(
             key,
             "HDEL",
-            parts.clone().into_iter(),
+            parts.into_iter(),
             |hash: &mut collections::Hash, rules| {
                 let removed = parts.iter().filter(|field| hash.remove(field, rules)).count();
                 (removed, removed > 0)
