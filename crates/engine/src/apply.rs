@@ -151,13 +151,26 @@ impl Applier {
                 let mut view = guard.write(database, NO_TIME);
                 match effect {
                     Effect::Set { key, value, expiry } => view.set(&hash(key), value, expiry)?,
-                    Effect::Append { key, suffix } => drop(view.append(&hash(key), suffix)?),
-                    Effect::SetRange { key, offset, bytes } => {
-                        let offset =
-                            usize::try_from(offset).map_err(|_| CommandError::STRING_TOO_LONG)?;
-                        view.set_range(&hash(key), offset, bytes)?;
+                    // Whoever changes a part of a string looks first whether it is one.
+                    Effect::Append { key, suffix } => {
+                        let key = hash(key);
+                        view.string_length(&key)?;
+                        view.append(&key, suffix)?;
                     }
-                    Effect::MakeText { key } => view.make_text(&hash(key))?,
+                    Effect::SetRange { key, offset, bytes } => {
+                        let key = hash(key);
+                        view.string_length(&key)?;
+                        let end = offset.checked_add(bytes.len() as u64);
+                        if end.is_none_or(|end| end > u64::from(u32::MAX)) {
+                            return Err(CommandError::STRING_TOO_LONG.into());
+                        }
+                        view.set_range(&key, offset as usize, bytes)?;
+                    }
+                    Effect::MakeText { key } => {
+                        let key = hash(key);
+                        view.string_length(&key)?;
+                        view.make_text(&key)?;
+                    }
                     Effect::Restore { key, payload, form, expires_at } => {
                         let key = hash(key);
                         let restored = view.read_payload(&key, payload, u64::MAX, Some(form))?;

@@ -337,6 +337,22 @@ fn what_cannot_be_applied_is_refused_before_any_change() {
     let record = record_of(&[set, command("LPUSH", &[b"a".as_slice()])]);
     let misfit = applier.apply(&copy, &RecordView::read(&record).unwrap());
     assert!(matches!(misfit, Err(ApplyError::Misfit { position: 1, .. })), "{misfit:?}");
+    let elements = [b"a".as_slice()];
+    let list = command("RPUSH", &elements);
+    for part in [
+        Effect::Append { key, suffix: b"x" },
+        Effect::SetRange { key, offset: 0, bytes: b"x" },
+        Effect::MakeText { key },
+    ] {
+        let record = record_of(&[list, part]);
+        let misfit = applier.apply(&keyspace_of(8, 4), &RecordView::read(&record).unwrap());
+        assert!(matches!(misfit, Err(ApplyError::Misfit { position: 1, .. })), "{misfit:?}");
+    }
+    for offset in [u64::MAX, u64::MAX - 1, 1 << 40] {
+        let record = record_of(&[set, Effect::SetRange { key, offset, bytes: b"x" }]);
+        let misfit = applier.apply(&keyspace_of(8, 4), &RecordView::read(&record).unwrap());
+        assert!(matches!(misfit, Err(ApplyError::Misfit { position: 1, .. })), "{offset}");
+    }
 }
 
 /// Adding a command whose requests are effects is its row: its replay is tested from here on.
