@@ -15,7 +15,7 @@ use command::{
     Args, Command, CommandError, Flags, Handler, MemoryPolicy, Need, Unfinished, WriteContext,
 };
 use effects::{Change, Effect, RecordView};
-use keyspace::{Guard, Keyspace, LastUse, NeedRoom, ShardSet, Uploader};
+use keyspace::{Guard, Keyspace, LastUse, NeedRoom, ShardSet, Uploader, WriteView};
 use resp::{OwnedRequest, Protocol, Reply};
 
 use crate::engine::Engine;
@@ -23,6 +23,9 @@ use crate::execution_context::ExecutionContext;
 
 /// Before all time: nothing has expired.
 const NO_TIME: UnixMs = UnixMs(i64::MIN);
+
+/// The longest string that a record may make, in bytes: `proto-max-bulk-len` at most.
+const STRING_BYTES_MAX: u64 = u32::MAX as u64;
 
 /// Replays records; keeps its buffer from one to the next.
 #[derive(Debug, Default)]
@@ -39,10 +42,8 @@ pub enum ApplyError {
         /// Which of the record's changes, counted from 0.
         position: usize,
     },
-    /// A command refused its change, because the keyspace is no copy of the one that the record
-    /// comes from; some of the record's changes have been made. Changes of whole values are not
-    /// checked like this: a change of an absent key does nothing, and one of a string panics where
-    /// the key holds a collection.
+    /// A change does not fit what the keyspace holds, which is therefore no copy of the one that
+    /// the record comes from; some of the record's changes have been made.
     Misfit {
         /// Which of the record's changes, counted from 0.
         position: usize,
@@ -114,6 +115,9 @@ impl Applier {
             prepare(keyspace, change).ok_or(ApplyError::Unknown { position })
         });
         let steps: Vec<Step<'_>> = steps.collect::<Result<_, _>>()?;
+        if steps.is_empty() {
+            return Ok(());
+        }
         let mut guard = lock(keyspace, &steps);
         guard.begin_atomic();
         guard.replay_at(record.header().time);
@@ -138,62 +142,69 @@ impl Applier {
         guard: &mut Guard<'_>,
         step: &Step<'_>,
     ) -> Result<(), Unfinished> {
-        if let Some((command, request)) = &step.command {
-            return self.run_command(keyspace, guard, step.change.database, command, request);
-        }
         let database = step.change.database;
         let hash = |key| keyspace.hasher().key(key);
-        match step.change.effect {
-            Effect::FlushDatabase => guard.access().flush_database(database, NO_TIME),
-            Effect::FlushAll => guard.access().flush_all(NO_TIME),
-            Effect::SwapDatabases { a, b } => guard.access().swap_databases(a, b, NO_TIME)?,
-            effect => {
-                let mut view = guard.write(database, NO_TIME);
-                match effect {
-                    Effect::Set { key, value, expiry } => view.set(&hash(key), value, expiry)?,
-                    // Whoever changes a part of a string looks first whether it is one.
-                    Effect::Append { key, suffix } => {
-                        let key = hash(key);
-                        view.string_length(&key)?;
-                        view.append(&key, suffix)?;
-                    }
-                    Effect::SetRange { key, offset, bytes } => {
-                        let key = hash(key);
-                        view.string_length(&key)?;
-                        let end = offset.checked_add(bytes.len() as u64);
-                        if end.is_none_or(|end| end > u64::from(u32::MAX)) {
-                            return Err(CommandError::STRING_TOO_LONG.into());
-                        }
-                        view.set_range(&key, offset as usize, bytes)?;
-                    }
-                    Effect::MakeText { key } => {
-                        let key = hash(key);
-                        view.string_length(&key)?;
-                        view.make_text(&key)?;
-                    }
-                    Effect::Restore { key, payload, form, expires_at } => {
-                        let key = hash(key);
-                        let restored = view.read_payload(&key, payload, u64::MAX, Some(form))?;
-                        view.restore(&key, restored, expires_at, LastUse::Now)?;
-                    }
-                    Effect::Delete { key } => drop(view.remove(&hash(key))),
-                    Effect::ExpireAt { key, at } => drop(view.set_expiry(&hash(key), at)?),
-                    Effect::Persist { key } => drop(view.persist(&hash(key))?),
-                    Effect::Rename { source, target } => {
-                        view.rename(&hash(source), &hash(target))?;
-                    }
-                    Effect::Move { key, database } => drop(view.move_to(&hash(key), database)?),
-                    Effect::Copy { source, target, database } => {
-                        view.copy_to(&hash(source), &hash(target), database)?;
-                    }
-                    Effect::Command { .. }
-                    | Effect::FlushDatabase
-                    | Effect::FlushAll
-                    | Effect::SwapDatabases { .. } => unreachable!("done above"),
-                }
+        // Whether what is changed is there, as it was where the record was made.
+        let is_there = match step.change.effect {
+            Effect::FlushDatabase => {
+                guard.access().flush_database(database, NO_TIME);
+                true
             }
-        }
-        Ok(())
+            Effect::FlushAll => {
+                guard.access().flush_all(NO_TIME);
+                true
+            }
+            Effect::SwapDatabases { a, b } => {
+                guard.access().swap_databases(a, b, NO_TIME)?;
+                true
+            }
+            Effect::Command { .. } => {
+                let (command, request) = step.command.as_ref().expect("it was resolved");
+                return self.run_command(keyspace, guard, database, command, request);
+            }
+            Effect::Set { key, value, expiry } => {
+                guard.write(database, NO_TIME).set(&hash(key), value, expiry)?;
+                true
+            }
+            Effect::Append { key, suffix } => {
+                let (key, mut view) = (hash(key), guard.write(database, NO_TIME));
+                // A part of a string changes where nothing but a string was seen to be.
+                view.string_length(&key)?;
+                view.append(&key, suffix)?;
+                true
+            }
+            Effect::SetRange { key, offset, bytes } => {
+                set_range(&mut guard.write(database, NO_TIME), &hash(key), offset, bytes)?;
+                true
+            }
+            Effect::MakeText { key } => {
+                let (key, mut view) = (hash(key), guard.write(database, NO_TIME));
+                let is_there = view.string_length(&key)?.is_some();
+                view.make_text(&key)?;
+                is_there
+            }
+            Effect::Restore { key, payload, form, expires_at } => {
+                let (key, mut view) = (hash(key), guard.write(database, NO_TIME));
+                let restored = view.read_payload(&key, payload, u64::MAX, Some(form))?;
+                view.restore(&key, restored, expires_at, LastUse::Now)?;
+                true
+            }
+            Effect::Delete { key } => guard.write(database, NO_TIME).remove(&hash(key)),
+            Effect::ExpireAt { key, at } => {
+                guard.write(database, NO_TIME).set_expiry(&hash(key), at)?
+            }
+            Effect::Persist { key } => guard.write(database, NO_TIME).persist(&hash(key))?,
+            Effect::Rename { source, target } => {
+                guard.write(database, NO_TIME).rename(&hash(source), &hash(target))?
+            }
+            Effect::Move { key, database: to } => {
+                guard.write(database, NO_TIME).move_to(&hash(key), to)?
+            }
+            Effect::Copy { source, target, database: to } => {
+                guard.write(database, NO_TIME).copy_to(&hash(source), &hash(target), to)?
+            }
+        };
+        if is_there { Ok(()) } else { Err(CommandError::NO_SUCH_KEY.into()) }
     }
 
     fn run_command(
@@ -227,6 +238,22 @@ impl Applier {
     }
 }
 
+/// Writes `bytes` into the string at `key` from byte `offset` on.
+fn set_range(
+    view: &mut WriteView<'_>,
+    key: &Key<'_>,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<(), Unfinished> {
+    view.string_length(key)?;
+    let end = offset.checked_add(bytes.len() as u64);
+    if end.is_none_or(|end| end > STRING_BYTES_MAX) {
+        return Err(CommandError::STRING_TOO_LONG.into());
+    }
+    view.set_range(key, offset as usize, bytes)?;
+    Ok(())
+}
+
 /// Returns `change` as a step; none where this keyspace cannot make it.
 fn prepare<'a>(keyspace: &Keyspace, change: Change<'a>) -> Option<Step<'a>> {
     let is_there = |database: DatabaseIndex| database.position() < keyspace.database_count();
@@ -253,9 +280,8 @@ fn lock<'k>(keyspace: &'k Keyspace, steps: &[Step<'_>]) -> Guard<'k> {
         if is_of_all {
             return keyspace.lock_all();
         }
-        let keys: Vec<Key<'_>> =
-            step.change.effect.keys().map(|key| keyspace.hasher().key(key)).collect();
-        keys.iter().for_each(|key| shards.insert(key.shard));
+        let keys = step.change.effect.keys().map(|key| keyspace.hasher().key(key));
+        keys.for_each(|key| shards.insert(key.shard));
     }
-    if shards.is_empty() { keyspace.lock_all() } else { keyspace.lock_set(&shards) }
+    keyspace.lock_set(&shards)
 }

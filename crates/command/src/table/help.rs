@@ -4,18 +4,33 @@ use std::fmt::Write;
 
 use resp::Reply;
 
+use crate::handler::context::{Next, SessionContext};
+use crate::handler::outcome::Unfinished;
+use crate::handler::request::Args;
 use crate::table::argument::{Arg, ArgKind};
 use crate::table::arity::Arity;
 use crate::table::flags::Flags;
-use crate::table::row::Command;
+use crate::table::lookup::lookup;
+use crate::table::row::{Command, Handler};
 
 /// What the rows of HELP have in common.
 pub(crate) const ROW: Command = Command {
     summary: "Returns the subcommands and what they do.",
     arity: Arity::exactly(2),
     flags: Flags::LOADING.with(Flags::STALE),
+    handler: Handler::Session(run),
     ..Command::DEFAULT
 };
+
+fn run(
+    _: &mut SessionContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<Next, Unfinished> {
+    let container = lookup(args.at(0)).expect("its subcommand was found in it");
+    reply_help(container.name, container.subcommands, reply);
+    Ok(Next::Done)
+}
 
 /// Replies with the subcommands of `container`: of each the syntax and the summary.
 pub(crate) fn reply_help(

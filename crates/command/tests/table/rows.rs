@@ -197,9 +197,13 @@ fn collect(folder: &Path, container: &str, written: &mut BTreeSet<String>) {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();
-        let named =
-            text.lines().filter_map(|line| line.strip_prefix("    name: \"")?.strip_suffix("\","));
-        for name in named {
+        // A short row stands on one line.
+        let named = text.lines().filter_map(|line| {
+            let row = line.strip_prefix("    ")?;
+            let row = row.strip_prefix("Command { ").unwrap_or(row);
+            row.strip_prefix("name: \"")?.split_once("\",")
+        });
+        for (name, _) in named {
             let is_placed = name.split_once('|').map_or("", |(first, _)| first) == container;
             assert!(is_placed || name == container, "{name} stands in {}", path.display());
             written.insert(name.to_owned());

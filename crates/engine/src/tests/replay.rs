@@ -348,6 +348,21 @@ fn what_cannot_be_applied_is_refused_before_any_change() {
         let misfit = applier.apply(&keyspace_of(8, 4), &RecordView::read(&record).unwrap());
         assert!(matches!(misfit, Err(ApplyError::Misfit { position: 1, .. })), "{misfit:?}");
     }
+    // What is changed was there where the record was made.
+    let at = UnixMs(NOW.0 + 1);
+    for change in [
+        Effect::Delete { key: b"none" },
+        Effect::ExpireAt { key: b"none", at },
+        Effect::Persist { key: b"none" },
+        Effect::MakeText { key: b"none" },
+        Effect::Rename { source: b"none", target: key },
+        Effect::Move { key: b"none", database: DatabaseIndex(1) },
+        Effect::Copy { source: b"none", target: key, database: DatabaseIndex(0) },
+    ] {
+        let record = record_of(&[set, change]);
+        let misfit = applier.apply(&keyspace_of(8, 4), &RecordView::read(&record).unwrap());
+        assert!(matches!(misfit, Err(ApplyError::Misfit { position: 1, .. })), "{misfit:?}");
+    }
     for offset in [u64::MAX, u64::MAX - 1, 1 << 40] {
         let record = record_of(&[set, Effect::SetRange { key, offset, bytes: b"x" }]);
         let misfit = applier.apply(&keyspace_of(8, 4), &RecordView::read(&record).unwrap());

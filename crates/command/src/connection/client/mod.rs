@@ -19,7 +19,7 @@ mod unblock;
 mod unpause;
 
 use crate::prelude::*;
-use crate::table::help::{self, reply_help};
+use crate::table::help;
 
 pub(super) static CLIENT: Command = Command {
     name: "client",
@@ -57,10 +57,6 @@ static HELP: Command = Command {
     since: "5.0.0",
     group: Group::Connection,
     example: "> CLIENT HELP\n...",
-    handler: Handler::Session(|_, _, reply| {
-        reply_help("client", CLIENT.subcommands, reply);
-        Ok(Next::Done)
-    }),
     ..help::ROW
 };
 

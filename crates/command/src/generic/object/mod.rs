@@ -6,7 +6,7 @@ mod idletime;
 mod refcount;
 
 use crate::prelude::*;
-use crate::table::help::{self, reply_help};
+use crate::table::help;
 
 pub(super) static OBJECT: Command = Command {
     name: "object",
@@ -25,13 +25,5 @@ pub(super) static OBJECT: Command = Command {
     ..Command::DEFAULT
 };
 
-static HELP: Command = Command {
-    name: "object|help",
-    since: "6.2.0",
-    example: "> OBJECT HELP\n...",
-    handler: Handler::Session(|_, _, reply| {
-        reply_help("object", OBJECT.subcommands, reply);
-        Ok(Next::Done)
-    }),
-    ..help::ROW
-};
+static HELP: Command =
+    Command { name: "object|help", since: "6.2.0", example: "> OBJECT HELP\n...", ..help::ROW };

@@ -8,7 +8,7 @@ mod list;
 
 use crate::prelude::*;
 use crate::table::describe::reply_row;
-use crate::table::help::{self, reply_help};
+use crate::table::help;
 use crate::table::table;
 
 pub(super) static COMMAND: Command = Command {
@@ -45,9 +45,5 @@ static HELP: Command = Command {
     group: Group::Server,
     categories: Categories::CONNECTION,
     example: "> COMMAND HELP\n...",
-    handler: Handler::Session(|_, _, reply| {
-        reply_help("command", COMMAND.subcommands, reply);
-        Ok(Next::Done)
-    }),
     ..help::ROW
 };

@@ -6,7 +6,7 @@ mod rewrite;
 mod set;
 
 use crate::prelude::*;
-use crate::table::help::{self, reply_help};
+use crate::table::help;
 
 pub(super) static CONFIG: Command = Command {
     name: "config",
@@ -25,9 +25,5 @@ static HELP: Command = Command {
     since: "5.0.0",
     group: Group::Server,
     example: "> CONFIG HELP\n...",
-    handler: Handler::Session(|_, _, reply| {
-        reply_help("config", CONFIG.subcommands, reply);
-        Ok(Next::Done)
-    }),
     ..help::ROW
 };

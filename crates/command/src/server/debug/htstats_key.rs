@@ -3,7 +3,7 @@
 use keyspace::Object;
 
 use super::htstats::stats;
-use super::{NO_KEY, peek};
+use super::peek;
 use crate::prelude::*;
 
 const NO_TABLE: CommandError = CommandError::Fixed(
@@ -31,7 +31,7 @@ fn run(
     if args.len() > 4 {
         return Err(CommandError::subcommand_syntax("DEBUG", args.at(1)).into());
     }
-    reply.verbatim(*b"txt", peek(cx, args.at(2), describe).ok_or(NO_KEY)??);
+    reply.verbatim(*b"txt", peek(cx, args.at(2), describe).ok_or(CommandError::NO_SUCH_KEY)??);
     Ok(())
 }
 

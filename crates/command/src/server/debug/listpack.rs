@@ -5,7 +5,7 @@ use std::fmt::Write;
 use collections::{Collection, Direction, Element};
 use keyspace::Object;
 
-use super::{NO_KEY, peek};
+use super::peek;
 use crate::prelude::*;
 
 const NO_LISTPACK: CommandError = CommandError::Fixed("ERR Not a listpack encoded object.");
@@ -31,7 +31,7 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Unfinished> {
-    let text = peek(cx, args.at(2), describe).ok_or(NO_KEY)??;
+    let text = peek(cx, args.at(2), describe).ok_or(CommandError::NO_SUCH_KEY)??;
     cx.host.process()?.print(&text);
     reply.simple("Listpack structure printed on stdout");
     Ok(())

@@ -163,8 +163,6 @@ fn chosen(name: &[u8], length: usize) -> Option<&'static Command> {
     SUBCOMMANDS.iter().find(is_meant).copied()
 }
 
-const NO_KEY: CommandError = CommandError::Fixed("ERR no such key");
-
 /// Returns what `look` makes of the entry at the key `name`, if there is one.
 fn peek<R>(
     cx: &mut ControlContext<'_>,

@@ -5,7 +5,6 @@ use keyspace::{Encoding, Object};
 
 use crate::prelude::*;
 
-const NO_KEY: CommandError = CommandError::Fixed("ERR no such key");
 /// The clock of accesses has 24 bits of seconds.
 const CLOCK_MASK: i64 = 0x00ff_ffff;
 /// A longer text is not written as a number.
@@ -53,7 +52,7 @@ fn run(
         }
         Some(line)
     });
-    reply.simple(line.ok_or(NO_KEY)?);
+    reply.simple(line.ok_or(CommandError::NO_SUCH_KEY)?);
     Ok(())
 }
 

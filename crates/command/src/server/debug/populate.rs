@@ -1,6 +1,5 @@
 //! DEBUG POPULATE: many keys.
 
-use base::number::parse_i64;
 use keyspace::Expiry;
 
 use crate::handler::error::quoted;
@@ -47,9 +46,9 @@ fn run(
     if args.len() > ARGUMENTS_MAX {
         return Err(CommandError::subcommand_syntax("DEBUG", args.at(1)).into());
     }
-    let count = not_negative(args, 2)?;
+    let count = args.count(2)? as u64;
     let prefix = if args.len() > 3 { quoted(args.at(3), usize::MAX) } else { b"key" };
-    let size = if args.len() > 4 { not_negative(args, 4)? } else { 0 };
+    let size = if args.len() > 4 { args.count(4)? as u64 } else { 0 };
     if size > VALUE_BYTES_MAX {
         return Err(CommandError::STRING_TOO_LONG.into());
     }
@@ -59,11 +58,6 @@ fn run(
     }
     reply.ok();
     Ok(())
-}
-
-fn not_negative(args: Args<'_>, index: usize) -> Result<u64, CommandError> {
-    let number = parse_i64(args.at(index)).and_then(|number| u64::try_from(number).ok());
-    number.ok_or(CommandError::NOT_POSITIVE)
 }
 
 /// Makes key `prefix:number` hold `value:number`, cut or filled with zeroes to `size` bytes where

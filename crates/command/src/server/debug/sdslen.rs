@@ -2,7 +2,7 @@
 
 use keyspace::Object;
 
-use super::{NO_KEY, peek};
+use super::peek;
 use crate::prelude::*;
 
 const NO_STRING: CommandError = CommandError::Fixed("ERR Not an sds encoded string.");
@@ -18,7 +18,7 @@ pub(super) static SDSLEN: Command = Command {
         the key is counted for the value.",
     example: "> SET lake deep\nOK\n> DEBUG SDSLEN lake\n...",
     handler: Handler::Control(|cx, args, reply| {
-        reply.simple(peek(cx, args.at(2), describe).ok_or(NO_KEY)??);
+        reply.simple(peek(cx, args.at(2), describe).ok_or(CommandError::NO_SUCH_KEY)??);
         Ok(())
     }),
     ..Command::DEFAULT

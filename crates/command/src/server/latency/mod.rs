@@ -9,7 +9,7 @@ mod reset;
 
 use crate::host::observe::LatencySeries;
 use crate::prelude::*;
-use crate::table::help::{self, reply_help};
+use crate::table::help;
 
 pub(super) static LATENCY: Command = Command {
     name: "latency",
@@ -36,10 +36,6 @@ static HELP: Command = Command {
     since: "2.8.13",
     group: Group::Server,
     example: "> LATENCY HELP\n...",
-    handler: Handler::Session(|_, _, reply| {
-        reply_help("latency", LATENCY.subcommands, reply);
-        Ok(Next::Done)
-    }),
     ..help::ROW
 };
 

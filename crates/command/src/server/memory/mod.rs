@@ -7,7 +7,7 @@ mod stats;
 mod usage;
 
 use crate::prelude::*;
-use crate::table::help::{self, reply_help};
+use crate::table::help;
 
 pub(super) static MEMORY: Command = Command {
     name: "memory",
@@ -33,9 +33,5 @@ static HELP: Command = Command {
     since: "4.0.0",
     group: Group::Server,
     example: "> MEMORY HELP\n...",
-    handler: Handler::Session(|_, _, reply| {
-        reply_help("memory", MEMORY.subcommands, reply);
-        Ok(Next::Done)
-    }),
     ..help::ROW
 };

@@ -15,7 +15,7 @@ mod take;
 mod upload;
 
 use crate::prelude::*;
-use crate::table::help::{self, reply_help};
+use crate::table::help;
 
 pub(super) static SHM: Command = Command {
     name: "shm",
@@ -48,10 +48,6 @@ static HELP: Command = Command {
     since: "7.2.4",
     group: Group::Server,
     example: "> SHM HELP\n...",
-    handler: Handler::Session(|_, _, reply| {
-        reply_help("shm", SHM.subcommands, reply);
-        Ok(Next::Done)
-    }),
     ..help::ROW
 };
 

@@ -5,7 +5,7 @@ mod len;
 mod reset;
 
 use crate::prelude::*;
-use crate::table::help::{self, reply_help};
+use crate::table::help;
 
 pub(super) static SLOWLOG: Command = Command {
     name: "slowlog",
@@ -24,9 +24,5 @@ static HELP: Command = Command {
     since: "6.2.0",
     group: Group::Server,
     example: "> SLOWLOG HELP\n...",
-    handler: Handler::Session(|_, _, reply| {
-        reply_help("slowlog", SLOWLOG.subcommands, reply);
-        Ok(Next::Done)
-    }),
     ..help::ROW
 };
