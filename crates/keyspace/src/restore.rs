@@ -4,11 +4,11 @@
 use arena::{AccessMark, Encoding, NeedRoom, NewValue, ValueType};
 use base::{Key, UnixMs};
 use collections::{Collection, CollectionEncoding};
-use effects::{Effect, EventClass, StoredForm};
+use effects::{Cause, Effect, EventClass, StoredForm};
 use rdb::{DecodeError, Forms, PayloadError, Stored, Value};
 
 use crate::encoding::{EMBSTR_BYTES_MAX, encoding_of};
-use crate::object::{Content, Object};
+use crate::object::{Content, Kind, Object};
 use crate::scratch::Scratch;
 use crate::write::{KeyWriter, WriteView};
 
@@ -162,6 +162,43 @@ impl WriteView<'_> {
         }
         let effect = Effect::Restore { key: key.bytes, payload, form, expires_at };
         writer.changed(key, EventClass::Generic, effect);
+        Ok(())
+    }
+}
+
+impl WriteView<'_> {
+    /// Makes `key` hold `value`, which a command has worked out, in place of what it holds, without
+    /// a time to live: an empty one removes the key. The effect is the whole value.
+    ///
+    /// # Errors
+    /// NeedRoom before any change: the caller drops the value and works it out again.
+    pub fn store_collection<K: Kind>(&mut self, key: &Key<'_>, value: K) -> Result<(), NeedRoom> {
+        let collection = value.into_collection();
+        let mut writer = self.writer(key);
+        let found = writer.live(key);
+        if collection.is_empty() {
+            if let Some(id) = found {
+                writer.remove(key, id, Cause::Command);
+            }
+            return Ok(());
+        }
+        writer.admit_unbrought(collection.memory_bytes())?;
+        let form = form_of_collection(collection.encoding());
+        let mut payload = Vec::new();
+        if writer.shard.sink.is_some() {
+            rdb::encode(Stored::Collection(&collection), &mut payload);
+        }
+        let new = NewValue {
+            bytes: &[],
+            value_type: K::TYPE,
+            encoding: Encoding::Handle,
+            expiry: None,
+            mark: writer.mark_of(LastUse::Now),
+        };
+        let stored = writer.put_collection(key, found, collection, &new);
+        stored.map_err(|(need, _)| need)?;
+        let effect = Effect::Restore { key: key.bytes, payload: &payload, form, expires_at: None };
+        writer.changed(key, K::CLASS, effect);
         Ok(())
     }
 }
