@@ -1,13 +1,14 @@
 //! The arena: the allocators of its regions over the mapped range, its limit and its root.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::{HashKeys, KeyHasher, SecretHasher};
 
 use crate::access_reports::REPORT_PERIOD;
-use crate::extent::{Extension, ExtentSpace, SlideBudget, SlideStep, TopStep};
+use crate::extent::{ExtentSpace, Obstacle, SlideBudget, SlideStep, TopStep};
 use crate::index_pool::IndexPool;
 use crate::layout::{self, LINE_BYTES, PAGE_BYTES, block, root, table_header_offset};
 use crate::mapped_range::{MappedRange, Region};
@@ -213,7 +214,7 @@ impl Arena {
 
     /// Returns what is in the way of the block at `offset` becoming `bytes` large where it lies.
     /// The caller holds no shard; it locks that of the owner to move or evict what is.
-    pub fn plan_extension(&self, offset: u64, bytes: u64) -> Extension {
+    pub fn plan_extension(&self, offset: u64, bytes: u64) -> Obstacle {
         self.extents().plan_extension(offset, bytes)
     }
 
@@ -304,6 +305,22 @@ impl Arena {
     /// shard, locks that of the owner and calls [`crate::Table::slide`] on its table.
     pub fn plan_slide(&self, bytes: u64, budget: &mut SlideBudget) -> Option<SlideStep> {
         self.extents().plan(bytes, budget)
+    }
+
+    /// Returns a part of the extent region that is to be cleared for an extent of `bytes`.
+    pub fn find_part_to_clear(&self, bytes: u64) -> Option<Range<u64>> {
+        self.extents().find_part_to_clear(bytes)
+    }
+
+    /// Returns what is in the way of `part` becoming one hole. The caller holds no shard; it locks
+    /// that of the owner to move or evict the block.
+    pub fn plan_clearing(&self, part: &Range<u64>) -> Obstacle {
+        self.extents().plan_clearing(part)
+    }
+
+    /// Has the next search for a part to clear begin behind `part`.
+    pub fn pass_part(&self, part: &Range<u64>) {
+        self.extents().pass_part(part);
     }
 
     /// Returns how to take the last block before offset `below` away from the end of the extent

@@ -2,8 +2,8 @@
 //!
 //! *Layout*: `extent/tag.rs` shows the two words of a block that the allocator owns,
 //! `extent/tiles.rs` keeps the tiling of the region, `extent/bins.rs` the holes by size,
-//! `extent/slide.rs` finds the blocks whose moves merge holes, `extent/segment_release.rs` releases
-//! segments, this file allocates.
+//! `extent/slide.rs` finds the blocks whose moves merge holes, `extent/clear.rs` those that leave a
+//! part of the region, `extent/segment_release.rs` releases segments, this file allocates.
 //! *Invariants*: blocks, holes and gaps tile the region. A hole is free memory that was written
 //! before; a gap is addresses without memory, whole pages of 4 KiB. A block's tag names its tile,
 //! and both say the same size whenever the block is used.
@@ -13,6 +13,7 @@
 //! would have to give. docs/decisions/0001-extents.md says what else was tried and measured.
 
 mod bins;
+mod clear;
 mod segment_release;
 mod slide;
 mod tag;
@@ -33,7 +34,7 @@ use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom, Region};
 use tag::Tag;
 use tiles::{Kind, Tile, TileId, Tiles};
 
-pub use slide::{Extension, SlideBudget, SlideStep, TopStep};
+pub use slide::{Obstacle, SlideBudget, SlideStep, TopStep};
 pub use tag::BlockOwner;
 
 /// The granule in which the system gives memory and in which touched memory is counted.

@@ -43,7 +43,7 @@ mod table;
 mod upload_region;
 
 pub use arena::{Arena, ArenaConfig, ArenaError, Usage};
-pub use extent::{BlockOwner, Extension, SlideBudget, SlideStep, TopStep};
+pub use extent::{BlockOwner, Obstacle, SlideBudget, SlideStep, TopStep};
 pub use layout::{AccessMark, Encoding, ValueType};
 pub use mapped_range::{LimitPolicy, NeedRoom, Region};
 pub use page_pool::{DrainStep, PageOwner};

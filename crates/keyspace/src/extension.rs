@@ -5,9 +5,10 @@
 //! behind it is moved to other places instead, for which the keys go that the policy would have go
 //! first.
 
-use arena::{Extension, NeedRoom, Region, Slid, TopStep};
-use base::{DatabaseIndex, Key, ShardIndex};
+use arena::{NeedRoom, Obstacle, Region};
+use base::{DatabaseIndex, Key};
 
+use crate::clearing::Removal;
 use crate::keyspace::Keyspace;
 use crate::memory_limit::SweepContext;
 use crate::segment_rebalance::ReclaimBy;
@@ -43,37 +44,17 @@ impl Keyspace {
         let (mut has_cleared, mut stuck_at) = (false, None);
         for _ in 0..STEPS_MAX {
             let step = match self.arena().plan_extension(offset, need.bytes) {
-                Extension::Free if has_cleared => return true,
-                Extension::Free => {
+                Obstacle::None if has_cleared => return true,
+                Obstacle::None => {
                     return has_no_other_place
                         && self.untouch(need.bytes - bytes, reclaim_by, context);
                 }
-                Extension::Blocked(step) => step,
+                Obstacle::Block(step) => step,
             };
-            match step {
-                TopStep::Move(step) => {
-                    let index = ShardIndex(step.owner.shard);
-                    if self.lock(index).shard_mut(index).slide(&step) == Slid::Pinned {
-                        return false;
-                    }
-                    has_cleared = true;
-                }
-                TopStep::Nothing => return false,
-                TopStep::Stuck { .. } if reclaim_by == ReclaimBy::Moves => return false,
-                // As where the end of the region is cleared: the oldest go first, once.
-                TopStep::Stuck { offset, bytes, is_movable: true, .. }
-                    if stuck_at != Some(offset) =>
-                {
-                    stuck_at = Some(offset);
-                    self.evict_blocks(bytes, context);
-                }
-                TopStep::Stuck { offset, owner, .. } => {
-                    let freed = self.evict_block(offset, owner, context);
-                    if freed <= self.arena().reclaim_deferred() {
-                        return false;
-                    }
-                    has_cleared = true;
-                }
+            match self.take_away(step, &mut stuck_at, reclaim_by, context) {
+                Removal::Done => has_cleared = true,
+                Removal::Again => {}
+                Removal::Stays => return false,
             }
         }
         false

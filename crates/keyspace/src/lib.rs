@@ -23,6 +23,7 @@
 mod access;
 mod access_mark;
 mod adopted_values;
+mod clearing;
 mod deferred_free;
 mod digest;
 mod encoding;

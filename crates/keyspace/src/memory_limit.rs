@@ -28,6 +28,8 @@ const EVICTION_ROUNDS: u64 = 64;
 /// As above, at any tenacity.
 const EVICTION_ROUNDS_MIN: u64 = 8;
 const EVICTION_ROUNDS_MAX: u64 = 1 << 20;
+/// The share of these for what earlier commands have brought above the limit.
+const REPAYING_SHARE: u64 = 8;
 /// One hold more for so many bytes that are wanted.
 const BYTES_PER_EXTRA_ROUND: u64 = 1024;
 /// How many holds may bring nothing before room is given up.
@@ -410,23 +412,61 @@ impl Keyspace {
             }
         }
         if self.candidate_count() == 0 {
-            let shifted = need.bytes > 0 && self.shift(need.region, ReclaimBy::Moves, context) > 0;
-            return if shifted { Ok(()) } else { Err(need) };
+            let is_scattered =
+                need.region == Region::Extent && self.arena().extent_free_bytes() >= need.bytes;
+            let has_moved = is_scattered && self.clear(need.bytes, ReclaimBy::Moves, context)
+                || need.bytes > 0 && self.shift(need.region, ReclaimBy::Moves, context) > 0;
+            return if has_moved { Ok(()) } else { Err(need) };
         }
         self.take_recent_access_reports(context.now);
         if need.bytes == 0 {
             // First, as entries that are moved may take a little more than they did.
             self.repay_touched(context);
         }
-        let (mut freed, mut fruitless) = (0, 0);
+        let freed = self.evict_for(need, shard, context);
+        let mut moved = self.compact(need);
+        if freed == 0 && need.bytes > 0 && !moved {
+            // None of the keys that may go has memory of this kind; other keys can be moved.
+            moved = self.shift(need.region, ReclaimBy::Moves, context) > 0;
+        }
+        // Where nothing was left to evict here, another worker may have made the room.
+        let is_within = || self.excess_bytes() == 0 && (need.bytes == 0 || moved);
+        if freed > 0 || is_within() { Ok(()) } else { Err(need) }
+    }
+
+    /// Evicts until `need` is freed, of a block as much as all holes together lack, and memory is
+    /// within the limit; returns the bytes that are free now.
+    fn evict_for(
+        &self,
+        need: NeedRoom,
+        shard: Option<ShardIndex>,
+        context: &mut SweepContext<'_>,
+    ) -> u64 {
+        let (mut freed, mut fruitless, mut uses_holes) = (0, 0, need.region == Region::Extent);
         for _ in 0..self.rounds(need.bytes) {
             let excess = self.excess_bytes();
-            let wanted = if need.region == Region::Index { 1 } else { need.bytes };
-            if (freed >= wanted && excess == 0) || fruitless == context.fruitless_rounds_max() {
+            let lacked = match uses_holes {
+                true => need.bytes.saturating_sub(self.arena().extent_free_bytes()),
+                false if need.region == Region::Index => u64::from(freed == 0) * need.bytes,
+                false => need.bytes.saturating_sub(freed),
+            };
+            if fruitless == context.fruitless_rounds_max() {
                 break;
             }
+            if lacked == 0 && excess == 0 {
+                if !uses_holes {
+                    break;
+                }
+                if self.compact(need) || self.clear(need.bytes, ReclaimBy::Evictions, context) {
+                    freed = freed.max(need.bytes);
+                    break;
+                }
+                // What is free lies among blocks that stay: as much of others goes.
+                (uses_holes, freed) = (false, 0);
+                continue;
+            }
             let candidate_count = self.candidate_count();
-            let goal = need.bytes.saturating_sub(freed).max(excess);
+            let goal = lacked.max(excess);
             let got = match need.region {
                 Region::Extent => self.free_extents(goal, context),
                 Region::Index => self.free_index(shard, need.bytes, context),
@@ -443,14 +483,7 @@ impl Keyspace {
             freed += got;
             fruitless = if got == 0 { fruitless + 1 } else { 0 };
         }
-        let mut moved = self.compact(need);
-        if freed == 0 && need.bytes > 0 && !moved {
-            // None of the keys that may go has memory of this kind; other keys can be moved.
-            moved = self.shift(need.region, ReclaimBy::Moves, context) > 0;
-        }
-        // Where nothing was left to evict here, another worker may have made the room.
-        let is_within = || self.excess_bytes() == 0 && (need.bytes == 0 || moved);
-        if freed > 0 || is_within() { Ok(()) } else { Err(need) }
+        freed
     }
 
     /// Returns how often a shard is locked to free `bytes`, before the caller has to ask again.
@@ -462,6 +495,8 @@ impl Keyspace {
             11..100 => (11..=tenacity).fold(EVICTION_ROUNDS, |rounds, _| rounds * 115 / 100),
             _ => EVICTION_ROUNDS_MAX,
         };
+        // What is above the limit is no matter of the command that meets it: each repays a part.
+        let rounds = if bytes == 0 { rounds / REPAYING_SHARE } else { rounds };
         rounds.max(EVICTION_ROUNDS_MIN) + bytes / BYTES_PER_EXTRA_ROUND
     }
 
@@ -542,21 +577,32 @@ impl Keyspace {
         }
     }
 
-    /// Gives memory back that was touched above the limit, by a transaction, and that nothing uses
-    /// any more: a segment at a time.
+    /// Gives memory back that was touched above the limit, by a transaction or as the limit was
+    /// lowered, and that nothing uses any more: a segment at a time, by moving what lies there.
     fn repay_touched(&self, context: &mut SweepContext<'_>) {
         if self.touched_excess() == 0 {
             return;
         }
         let (slab, extent) = (self.arena().slab_free_bytes(), self.arena().extent_free_bytes());
         let region = if slab >= extent { Region::Extent } else { Region::Slab };
-        if self.shift(region, ReclaimBy::Moves, context) == 0 {
+        if self.shift(region, ReclaimBy::Moves, context) == 0 && self.should_evict_for_touched() {
             // Emptying a segment by force would evict all that lies there, a collection for each
             // small entry. What goes in the policy's order leaves room to move the rest, or is
             // private memory, which has the same limit.
             let victim = self.random_shard(self.candidate_count(), context.random);
             self.evict_from(victim, self.touched_excess(), Victims::Any, context);
         }
+    }
+
+    /// Returns whether keys go so that touched memory can be given back: whole segments of it are
+    /// above the limit, and what is in use leaves less than a segment of the limit free. Where
+    /// there is more, what lies scattered is all that keeps a segment from being given back, and
+    /// every key might go before one is.
+    fn should_evict_for_touched(&self) -> bool {
+        let segment_bytes = self.arena().segment_bytes();
+        self.touched_excess() >= segment_bytes
+            && self.used_memory() + segment_bytes > self.maxmemory()
+            && self.candidate_count() > 0
     }
 
     /// Returns by how much touched memory is above the limit and what the index may pass it by.
@@ -569,7 +615,7 @@ impl Keyspace {
 
     /// Frees memory that extents can have: evicts large entries, and takes a segment from the slab
     /// pages when that has been unfair to the large ones for as much, or none of them is left.
-    fn free_extents(&self, goal: u64, context: &mut SweepContext<'_>) -> u64 {
+    pub(crate) fn free_extents(&self, goal: u64, context: &mut SweepContext<'_>) -> u64 {
         let evicted = self.evict_blocks(goal, context);
         let segment_bytes = self.arena().segment_bytes();
         let before = self.slab_debt.fetch_add(evicted.unfair, Ordering::Relaxed);
@@ -699,7 +745,7 @@ impl Keyspace {
         let used = self.used_memory();
         // Memory that an overshoot touched and nothing uses any more goes back where it can.
         self.account.give_back_excess();
-        let over = used > maxmemory || self.touched_excess() > 0 && self.candidate_count() > 0;
+        let over = used > maxmemory || self.should_evict_for_touched();
         if !over {
             // Those that have come since stay.
             self.account.cleared.fetch_max(suspicions, Ordering::Relaxed);

@@ -131,12 +131,16 @@ impl Keyspace {
                     }
                 }
                 TopStep::Nothing => break,
-                TopStep::Stuck { .. } if reclaim_by == ReclaimBy::Moves => break,
-                // The oldest blocks go first, once; then the block itself, if that was not enough.
+                // Free memory further down may be scattered. Else the oldest blocks go first, once;
+                // then the block itself, if that was not enough.
                 TopStep::Stuck { bytes, is_movable: true, .. } if stuck_at != Some(offset) => {
                     stuck_at = Some(offset);
-                    self.evict_blocks(bytes, context);
+                    let has_hole = self.clear(bytes, ReclaimBy::Moves, context);
+                    if !has_hole && reclaim_by == ReclaimBy::Evictions {
+                        self.evict_blocks(bytes, context);
+                    }
                 }
+                TopStep::Stuck { .. } if reclaim_by == ReclaimBy::Moves => break,
                 TopStep::Stuck { owner, .. } => {
                     let freed = self.evict_block(offset, owner, context);
                     if freed <= self.arena().reclaim_deferred() {

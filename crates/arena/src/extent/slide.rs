@@ -15,9 +15,12 @@ use crate::atomic_copy::move_words;
 use crate::mapped_range::LimitPolicy;
 use crate::sequence;
 
-/// The most bytes that one round moves, whatever is wanted; a larger block is never moved. At
-/// 5 GB/s, memory that no cache holds, this is under a millisecond.
+/// The most bytes that one round slides, whatever is wanted. At 5 GB/s, memory that no cache holds,
+/// this is under a millisecond.
 const SLIDE_BYTES_MAX: u64 = 4 << 20;
+/// The largest block that is ever moved, where there is no other way: some 7 ms, during which its
+/// shard and this allocator are locked.
+pub(super) const MOVED_BYTES_MAX: u64 = 32 << 20;
 /// What a round may move however little is wanted: the hole serves the next ones too.
 const SLIDE_BYTES_MIN: u64 = 64 << 10;
 /// The most steps of one round: small blocks are cheap to copy, but each step takes two locks.
@@ -25,11 +28,11 @@ const STEPS_MAX: u32 = 256;
 /// How many blocks that cannot be moved now one round remembers.
 const AVOID_MAX: usize = 16;
 /// How many tiles one search looks at; a window that was found by then is taken.
-const SCAN_TILES: usize = 1024;
+pub(super) const SCAN_TILES: usize = 1024;
 /// How many free tiles are passed from the end of the region down to its last block.
 const TOP_TILES_MAX: usize = 4 * SCAN_TILES;
 /// How many it looks at while it finds none.
-const SCAN_TILES_MAX: usize = 4 * SCAN_TILES;
+pub(super) const SCAN_TILES_MAX: usize = 4 * SCAN_TILES;
 
 /// What one round, a call of `reserve`, has moved so far. It may move as many bytes as it makes
 /// room for, yet at least 64 KiB and at most 4 MiB: above that, evicting is cheaper.
@@ -116,13 +119,13 @@ impl TopStep {
     }
 }
 
-/// What is in the way of a block that is to grow where it lies.
+/// What is in the way where a part of the region is to become free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extension {
-    /// Nothing: the memory behind it is free, if the limit lets it be touched.
-    Free,
+pub enum Obstacle {
+    /// Nothing: it is free, if the limit lets it be touched.
+    None,
     /// A block, with which this is to be done.
-    Blocked(TopStep),
+    Block(TopStep),
 }
 
 /// A tile and what it adds to a window: free memory, and bytes to move.
@@ -177,7 +180,7 @@ impl ExtentSpace {
             return TopStep::Nothing;
         }
         let owner = self.owner(tile.offset);
-        let is_movable = tile.bytes <= SLIDE_BYTES_MAX;
+        let is_movable = tile.bytes <= MOVED_BYTES_MAX;
         let largest =
             Some(self.tiles.largest_hole()).filter(|&most| is_movable && most >= tile.bytes);
         let mut holes =
@@ -194,13 +197,13 @@ impl ExtentSpace {
     /// Returns what is in the way of the block at `offset` becoming `bytes` large where it lies:
     /// the first block behind it goes to a hole beyond what is wanted, or to the end of the region.
     /// [`TopStep::Nothing`] is what cannot be moved, or the end of the region.
-    pub fn plan_extension(&mut self, offset: u64, bytes: u64) -> Extension {
+    pub fn plan_extension(&mut self, offset: u64, bytes: u64) -> Obstacle {
         let Some((id, grown)) = self.block_at(offset) else {
-            return Extension::Blocked(TopStep::Nothing);
+            return Obstacle::Block(TopStep::Nothing);
         };
         let end = offset + block_size(bytes);
         if end <= grown.end() {
-            return Extension::Free;
+            return Obstacle::None;
         }
         let behind = std::iter::successors(self.tiles.next(id), |&id| self.tiles.next(id));
         let mut last_end = grown.end();
@@ -210,21 +213,21 @@ impl ExtentSpace {
                 break;
             }
             if !tile.is_free() {
-                return Extension::Blocked(self.plan_away(block, tile, offset..end));
+                return Obstacle::Block(self.plan_away(block, tile, offset..end));
             }
             last_end = tile.end();
         }
-        if last_end >= end { Extension::Free } else { Extension::Blocked(TopStep::Nothing) }
+        if last_end >= end { Obstacle::None } else { Obstacle::Block(TopStep::Nothing) }
     }
 
     /// Returns how to take `block` away from within `window`.
-    fn plan_away(&mut self, block: TileId, tile: Tile, window: Range<u64>) -> TopStep {
+    pub(super) fn plan_away(&mut self, block: TileId, tile: Tile, window: Range<u64>) -> TopStep {
         if tile.kind != Kind::Block {
             return TopStep::Nothing;
         }
         let Tile { offset, bytes, .. } = tile;
         let owner = self.owner(offset);
-        if bytes > SLIDE_BYTES_MAX {
+        if bytes > MOVED_BYTES_MAX {
             return TopStep::Stuck { offset, owner, bytes, is_movable: false };
         }
         let is_outside = |hole: &Tile| hole.end() <= window.start || hole.offset >= window.end;
@@ -264,7 +267,7 @@ impl ExtentSpace {
         let hole = self.tiles.check(step.hole, step.target).filter(|it| is(it, Kind::Hole))?;
         let slides = hole.end() == block.offset;
         let fits = slides || hole.bytes >= block.bytes;
-        if !fits || block.bytes > SLIDE_BYTES_MAX || self.owner(block.offset) != step.owner {
+        if !fits || block.bytes > MOVED_BYTES_MAX || self.owner(block.offset) != step.owner {
             return None;
         }
         assert_eq!(self.block(block.offset), (step.block, block), "the tag names another tile");

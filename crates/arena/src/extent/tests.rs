@@ -110,7 +110,8 @@ impl Pair {
             50..53 => self.with_any(Pair::shrink),
             53 => self.with_any(Pair::link),
             54..56 => self.with_any(Pair::retire),
-            56..61 => self.make_room(),
+            56..59 => self.make_room(),
+            59..61 => self.clear_part(),
             61 => self.slide_stale(),
             62 => self.returned += self.space.retire_segments(self.bytes_max),
             _ => self.set_limit(),
@@ -236,6 +237,34 @@ impl Pair {
             }
         }
         panic!("a round does not end");
+    }
+
+    /// Clears a part as far as it can be, with steps that are overtaken by other changes.
+    fn clear_part(&mut self) {
+        let bytes = 1 + self.random.below(self.bytes_max / 4);
+        let Some(part) = self.space.find_part_to_clear(bytes) else { return };
+        assert!(part.end - part.start >= block_size(bytes));
+        let mut moved = 0;
+        for _ in 0..300 {
+            match self.space.plan_clearing(&part) {
+                Obstacle::None => {
+                    let holes = self.space.figures().largest_hole_bytes;
+                    assert!(holes >= bytes, "{part:x?} is free, and no hole has {bytes} bytes");
+                    return;
+                }
+                Obstacle::Block(TopStep::Move(step)) => {
+                    moved += self.space.block_bytes(step.offset);
+                    assert!(moved <= part.end - part.start, "no more is moved than lies there");
+                    if self.random.one_in(8) {
+                        self.stale.push(step);
+                        return;
+                    }
+                    assert!(self.slide(&step), "nothing has changed since the plan");
+                }
+                Obstacle::Block(_) => return self.space.pass_part(&part),
+            }
+        }
+        panic!("clearing does not end");
     }
 
     fn slide_stale(&mut self) {
@@ -525,22 +554,22 @@ fn what_lies_behind_a_block_makes_way_for_it() {
             space.allocate(8192, owner(number), LimitPolicy::Limited).expect("there is room")
         })
         .collect();
-    assert_eq!(space.plan_extension(blocks[2], 16_384), Extension::Free);
+    assert_eq!(space.plan_extension(blocks[2], 16_384), Obstacle::None);
     arena.set_limit(arena.usage().touched_bytes);
     let (offset, owner) = (blocks[1], owner(1));
     let stuck = TopStep::Stuck { offset, owner, bytes: 8192, is_movable: true };
-    let blocked = Extension::Blocked(stuck);
+    let blocked = Obstacle::Block(stuck);
     assert_eq!(space.plan_extension(blocks[0], 12_288), blocked, "no more may be touched");
     arena.set_limit(0);
-    let Extension::Blocked(TopStep::Move(step)) = space.plan_extension(blocks[0], 12_288) else {
+    let Obstacle::Block(TopStep::Move(step)) = space.plan_extension(blocks[0], 12_288) else {
         panic!("there is room at the end")
     };
     let moved = space.slide(&step).expect("nothing has changed");
     assert!(moved > blocks[2] && space.owner(moved) == owner);
-    assert_eq!(space.plan_extension(blocks[0], 12_288), Extension::Free);
+    assert_eq!(space.plan_extension(blocks[0], 12_288), Obstacle::None);
     assert!(space.extend(blocks[0], 12_288, LimitPolicy::Limited));
     space.retire(blocks[2]);
-    let fixed = Extension::Blocked(TopStep::Nothing);
+    let fixed = Obstacle::Block(TopStep::Nothing);
     assert_eq!(space.plan_extension(blocks[0], 30_000), fixed, "a pin may hold what is behind");
     // Blocks that moved meanwhile, and what pin tables of clients may say.
     for offset in [0, 1, blocks[0] + 64, blocks[1], moved + 1, u64::MAX - 63] {
@@ -548,6 +577,36 @@ fn what_lies_behind_a_block_makes_way_for_it() {
         assert_eq!(space.bytes_at(offset), None);
     }
     assert_eq!(space.bytes_at(blocks[2]), Some(8192));
+}
+
+#[test]
+fn scattered_holes_become_one_by_moving_no_more_than_is_wanted() {
+    let (arena, mut space) = small_space();
+    let mut allocate =
+        |number| space.allocate(4096, owner(number), LimitPolicy::Limited).expect("there is room");
+    let blocks: Vec<u64> = (0..24).map(&mut allocate).collect();
+    arena.set_limit(arena.usage().touched_bytes);
+    // Every fourth one: no two neighbours.
+    blocks.iter().step_by(4).for_each(|&block| space.free(block));
+    let wanted = 4 * 4096;
+    assert!(!space.fits(wanted));
+    let part = space.find_part_to_clear(wanted).expect("nothing here is fixed");
+    let mut moved = 0;
+    while let Obstacle::Block(step) = space.plan_clearing(&part) {
+        let TopStep::Move(step) = step else { panic!("a hole elsewhere holds each block") };
+        moved += space.block_bytes(step.offset);
+        space.slide(&step).expect("nothing has changed");
+    }
+    assert_eq!(moved, 3 * 4096, "one of the four places was free");
+    assert!(space.fits(wanted));
+    // What is fixed is no part of any.
+    let left = blocks.into_iter().filter(|block| !part.contains(block));
+    for block in left.collect::<Vec<_>>() {
+        if space.bytes_at(block).is_some() {
+            space.retire(block);
+        }
+    }
+    assert_eq!(space.find_part_to_clear(2 * wanted), None);
 }
 
 #[test]

@@ -181,6 +181,47 @@ fn what_never_fits_evicts_nothing() {
 }
 
 #[test]
+fn a_large_value_costs_others_about_its_own_size() {
+    for request in
+        ["SETRANGE big 2999999 x".to_owned(), format!("SET big {}", "x".repeat(3_000_000))]
+    {
+        let engine = filled(16 << 20, 0, EvictionPolicy::ALLKEYS_LRU);
+        let host = TestHost::default();
+        let mut client = Client::new(&engine, &host);
+        let evicted = engine.keyspace().counters().evicted_keys;
+        assert_ne!(client.run(&request), OOM);
+        client.check("STRLEN big", ":3000000");
+        let evicted = engine.keyspace().counters().evicted_keys - evicted;
+        // 46 have as many bytes; some of those that were in the way found no other place.
+        assert!((30..70).contains(&evicted), "{evicted} values of 64 KiB went for 3 MB");
+    }
+}
+
+#[test]
+fn memory_that_a_transaction_has_touched_is_given_back_without_emptying_the_store() {
+    let engine = filled(24 << 20, 0, EvictionPolicy::ALLKEYS_LRU);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    client.run_all(&["MULTI", "SETRANGE big 5999999 x", "EXEC"]);
+    (0..500).for_each(|_| drop(client.run("GET absent")));
+    let (used, limit) = (engine.keyspace().used_memory(), engine.keyspace().maxmemory());
+    assert!(used <= limit && used > limit - (2 << 20), "{used} of {limit} bytes are used");
+    client.check("STRLEN big", ":6000000");
+}
+
+#[test]
+fn a_lower_limit_leaves_what_it_has_room_for() {
+    let engine = filled(24 << 20, 0, EvictionPolicy::ALLKEYS_LRU);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    let limit = engine.keyspace().maxmemory() / 2;
+    engine.keyspace().set_maxmemory(limit);
+    (0..500).for_each(|_| drop(client.run("GET absent")));
+    let used = engine.keyspace().used_memory();
+    assert!(used <= limit && used > limit - (2 << 20), "{used} of {limit} bytes are used");
+}
+
+#[test]
 fn keys_of_a_command_stay_while_room_is_made_for_it() {
     for policy in EvictionPolicy::ALL.iter().filter(|policy| !policy.is_volatile()) {
         if *policy == EvictionPolicy::NO_EVICTION {
