@@ -75,7 +75,7 @@ counters! {
     rounds,
     /// How long they took, without the waits between them.
     round_nanoseconds,
-    /// Connections accepted and served.
+    /// Connections that a worker has begun to serve.
     connections,
     /// Connections refused because there were too many.
     rejected,

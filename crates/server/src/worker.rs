@@ -552,7 +552,6 @@ impl<'s> Worker<'s> {
     /// Gives connections to the workers in turn.
     fn distribute(&mut self, accepted: Vec<Pending>) {
         for pending in accepted {
-            self.counters.connections.add(1);
             let target = self.shared.next_worker();
             if target == self.index {
                 self.add(pending);
@@ -564,13 +563,10 @@ impl<'s> Worker<'s> {
 
     /// Begins to serve a connection that the registry has counted in, unless it is over.
     fn add(&mut self, pending: Pending) {
-        let context = OpenContext {
-            worker: self.index,
-            settings: &self.settings,
-            shared: self.shared,
-            counters: self.counters,
-        };
+        let context =
+            OpenContext { worker: self.index, settings: &self.settings, shared: self.shared };
         let Some((transport, endpoint)) = pending.open(&context) else { return };
+        self.counters.connections.add(1);
         let Endpoint { id, parent, origin, is_unix, address, local_address } = endpoint;
         let info = ClientInfo {
             id,

@@ -79,7 +79,6 @@ impl Transport for Lane {
         if !shared.begin_lane(parent, id, context.worker) {
             return None;
         }
-        context.counters.connections.add(1);
         let endpoint = Endpoint {
             id,
             parent: Some(parent),

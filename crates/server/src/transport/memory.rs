@@ -247,6 +247,7 @@ mod tests {
         }
         let totals = worker.shared.totals_since_start();
         assert!(totals.reads >= 40_000 && totals.direct_values == 1, "{totals:?}");
+        assert_eq!(totals.connections, 1, "counted by whoever serves it");
     }
 
     #[test]
