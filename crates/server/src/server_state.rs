@@ -91,7 +91,7 @@ pub struct ServerState {
     /// Wakes the service thread.
     pub service_waker: Arc<ServiceWaker>,
     /// Reasons to look at all connections each second: those whose replies the kernel did not
-    /// take at once, and an acceptor that pauses.
+    /// take at once or that wait for their release, and an acceptor that pauses.
     pub pending_checks: AtomicUsize,
     /// What DEBUG has turned off.
     pub switches: Switches,

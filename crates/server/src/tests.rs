@@ -509,3 +509,75 @@ fn replies_of_served_waits_leave_when_their_records_are_released() {
     receive(&mut pusher, b":1\r\n");
     receive(&mut waiter, b"*2\r\n$4\r\nlist\r\n$1\r\na\r\n");
 }
+
+#[test]
+fn requests_behind_held_replies_are_executed_though_the_peer_sends_no_more() {
+    let server = TestServer::start("workers 1\neffect-backlog-size 1mb");
+    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    let mut client = server.client();
+    client.write_all(b"SET a 1\r\n").unwrap();
+    wait_until(&server, || server.shared.keyspace().counters().changes == 1);
+    client.write_all(b"SET b 2\r\n").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    server.shared.release_replies(None);
+    assert_eq!(read_to_end(&mut client), b"+OK\r\n+OK\r\n");
+}
+
+#[test]
+fn client_that_hangs_up_while_its_replies_are_held_is_closed() {
+    let server = TestServer::start("workers 1\neffect-backlog-size 1mb");
+    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    let checks = || server.shared.pending_checks.load(Ordering::Relaxed);
+    let mut clients = [(); 2].map(|()| server.client());
+    // One has ended its session besides, and waits for its last reply.
+    for (client, requests) in clients.iter_mut().zip(["SET a 1\r\n", "SET b 2\r\nQUIT\r\n"]) {
+        client.write_all(requests.as_bytes()).unwrap();
+    }
+    wait_until(&server, || checks() == 2);
+    drop(clients);
+    wait_until(&server, || checks() == 0 && server.shared.clients.len() == 1);
+}
+
+#[test]
+fn held_replies_above_the_soft_output_limit_for_too_long_end_their_client() {
+    let options = "client-output-buffer-limit normal 0 64kb 1\neffect-backlog-size 1mb";
+    let server = TestServer::start(options);
+    let mut client = server.client();
+    ask(&mut client, &set("key", 100_000), b"+OK\r\n");
+    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    client.write_all(b"SET a 1\r\nGET key\r\n").unwrap();
+    wait_until(&server, || server.shared.totals_since_start().output_limit_closes == 1);
+    assert_eq!(read_to_end(&mut client), b"");
+}
+
+#[test]
+fn client_whose_replies_are_held_is_not_idle() {
+    let server = TestServer::start("workers 1\ntimeout 1\neffect-backlog-size 1mb");
+    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    let [mut held, mut idle] = [(); 2].map(|()| server.client());
+    held.write_all(b"SET a 1\r\n").unwrap();
+    wait_until(&server, || server.shared.keyspace().counters().changes == 1);
+    ask(&mut idle, b"PING\r\n", b"+PONG\r\n");
+    // The other was active before, and would have been closed in the same round.
+    assert_eq!(read_to_end(&mut idle), b"");
+    ask(&mut server.client(), b"PING\r\n", b"+PONG\r\n");
+    server.shared.release_replies(None);
+    receive(&mut held, b"+OK\r\n");
+}
+
+#[test]
+fn held_replies_leave_while_the_server_shuts_down() {
+    let server = TestServer::start("workers 1\neffect-backlog-size 1mb");
+    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    let mut held = server.client();
+    held.write_all(b"SET a 1\r\n").unwrap();
+    wait_until(&server, || server.shared.keyspace().counters().changes == 1);
+    let mut last = server.client();
+    ask(&mut last, b"PING\r\n", b"+PONG\r\n");
+    server.shared.begin_shutdown(ShutdownRequest::default()).unwrap();
+    // It was the last one to be told, so that the worker waits for the other alone.
+    assert_eq!(read_to_end(&mut last), b"");
+    assert_silent(&held);
+    server.shared.release_replies(None);
+    assert_eq!(read_to_end(&mut held), b"+OK\r\n");
+}

@@ -9,6 +9,7 @@ use command::Wake;
 use resp::{Decoder, Requests, encode_command};
 
 use super::{CloseReason, Connection, Turn, WorkerContext};
+use crate::transport::TransportEnd;
 use crate::wait_claim::{WaitCounts, WaitReason};
 
 impl Connection {
@@ -43,6 +44,18 @@ impl Connection {
         self.input_start = put_before(&mut self.input, self.input_start, held);
         // What it knew of an unfinished request was where that began.
         self.decoder = Decoder::new();
+    }
+
+    /// Returns how the turn of a connection ends whose replies are held. Nothing more is executed
+    /// before they have left, also where they may by now: what that wrote would keep them here
+    /// longer. Where they can arrive nowhere there is nothing to wait for.
+    #[cold]
+    pub(super) fn held_turn(&mut self) -> Turn {
+        if self.input_state.is_over {
+            return Turn::Ended(CloseReason::Transport(TransportEnd::Closed));
+        }
+        self.expect_input();
+        Turn::Waits
     }
 
     /// Returns how the turn of a connection that waits ends: as `turn`, unless its peer has gone.
