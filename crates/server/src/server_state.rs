@@ -261,8 +261,10 @@ impl ServerState {
     /// Does what can fail for `next` to take the place of `current`: all of it, or nothing.
     fn prepared(&self, current: &Config, next: &mut Config) -> Result<Settings, ConfigError> {
         let (before, settings) = (current.settings(), next.settings());
-        let wanted = descriptor_limits::descriptors_wanted(&settings);
-        let most = descriptor_limits::clients_within(raise_descriptor_limit(wanted), &settings);
+        let segment_bytes = self.segments.segment_bytes();
+        let wanted = descriptor_limits::descriptors_wanted(&settings, segment_bytes);
+        let allowed = raise_descriptor_limit(wanted);
+        let most = descriptor_limits::clients_within(allowed, &settings, segment_bytes);
         if most < settings.network.max_clients {
             return Err(refused(
                 Network::max_clients(),
@@ -343,10 +345,15 @@ impl ServerState {
         self.runtime.tune(&settings.tuning());
         let keyspace = self.keyspace();
         keyspace.arena().allow_readers(settings.sharing.allows_reads);
-        let descriptor_count = descriptor_limit();
-        self.segments
-            .reserve_descriptors(descriptor_limits::memory_descriptors(descriptor_count, settings));
-        for (resource, limit) in descriptor_limits::quotas(descriptor_count, settings) {
+        let (descriptor_count, segment_bytes) = (descriptor_limit(), self.segments.segment_bytes());
+        self.segments.reserve_descriptors(descriptor_limits::memory_descriptors(
+            descriptor_count,
+            settings,
+            segment_bytes,
+        ));
+        for (resource, limit) in
+            descriptor_limits::quotas(descriptor_count, settings, segment_bytes)
+        {
             self.quotas.limit(resource, limit);
         }
         self.attachments.limit_views(settings, keyspace.arena());

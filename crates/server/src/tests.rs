@@ -16,11 +16,12 @@ use command::ShutdownRequest;
 
 use crate::accept::Acceptor;
 use crate::config::{Config, read_text};
-use crate::listen;
 use crate::log::LogControl;
 use crate::server_state::{Origin, ServerState};
 use crate::service::Service;
+use crate::user_quotas::Resource;
 use crate::worker::Worker;
+use crate::{descriptor_limits, listen};
 
 /// How long a test waits before it takes silence for a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -580,4 +581,22 @@ fn held_replies_leave_while_the_server_shuts_down() {
     assert_silent(&held);
     server.shared.release_replies(None);
     assert_eq!(read_to_end(&mut held), b"+OK\r\n");
+}
+
+#[test]
+fn descriptors_for_memory_follow_the_segments_that_there_are() {
+    let server = TestServer::start("segment-size 0\nmaxmemory 100mb");
+    let shared = &server.shared;
+    let segment_bytes = shared.segments.segment_bytes();
+    assert_eq!(segment_bytes, 1 << 20);
+    shared.change_config(&[(b"maxmemory", b"0")], false).unwrap();
+    let settings = shared.settings();
+    let descriptor_count = sys::process::descriptor_limit();
+    let quotas = descriptor_limits::quotas(descriptor_count, &settings, segment_bytes);
+    let (resource, limit) = quotas[3];
+    assert_eq!(resource, Resource::Descriptors);
+    // One user may have half, the larger one of an odd number.
+    let (owner, half) = (shared.quotas.owner(0), limit.total.div_ceil(2));
+    assert!(shared.quotas.take(resource, owner, half + 1).is_none());
+    assert!(shared.quotas.take(resource, owner, half).is_some());
 }
