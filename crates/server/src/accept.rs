@@ -75,14 +75,14 @@ impl Acceptor {
         watched
     }
 
-    /// Takes the listeners `next` instead of those that follow the settings.
+    /// Takes the listeners `next` instead of those that it has.
     ///
     /// # Errors
     /// When the system has no memory to watch them.
     pub fn exchange(&mut self, next: Vec<Arc<Listener>>, poller: &Poller) -> io::Result<()> {
         self.unwatch(poller);
-        self.listeners.retain(|listener| !listener.follows_settings());
-        self.listeners.extend(next.into_iter().take(LISTENERS_MAX - self.listeners.len()));
+        self.listeners = next;
+        self.listeners.truncate(LISTENERS_MAX);
         // One that pauses watches them when it goes on.
         if self.is_paused { Ok(()) } else { self.watch(poller) }
     }

@@ -31,8 +31,7 @@ pub enum Message {
     Resume,
     /// Replies that waited for their release may leave.
     Released,
-    /// Accept from these listeners from now on instead of others that follow the settings. For the
-    /// worker that accepts.
+    /// Accept from these listeners from now on and from no others. For the worker that accepts.
     Listen(Vec<Arc<Listener>>),
 }
 

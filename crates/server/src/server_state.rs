@@ -27,7 +27,7 @@ use crate::descriptor_limits;
 use crate::descriptors_in_flight::DescriptorsInFlight;
 use crate::lane_lifecycle::Lanes;
 use crate::latency::LatencyMonitor;
-use crate::listen::Listeners;
+use crate::listen::{Listeners, Refusal};
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
 use crate::monitor::Monitors;
@@ -62,7 +62,7 @@ pub struct ServerState {
     pub in_flight: DescriptorsInFlight,
     /// Closes what may take long to close.
     pub closer: Arc<dyn Closer>,
-    /// The TCP listeners.
+    /// The open listeners.
     pub listeners: Listeners,
     /// The connected clients.
     pub clients: Registry,
@@ -287,28 +287,22 @@ impl ServerState {
             return Err(refused(Process::oom_score_mode(), why));
         }
         // Last, as connections that wait are lost.
-        if (settings.network.port, &settings.network.bind)
-            != (before.network.port, &before.network.bind)
-            && !self.listen_as(&before, &settings)
-        {
+        self.listen_as(&before, &settings).map_err(|(row, why)| {
             return_to(&before);
             // It was set before, so it can be again.
             let _ = self.oom_score.set(before.derived.oom_score);
-            return Err(match settings.network.bind == before.network.bind {
-                true => {
-                    refused(Network::port(), "Unable to listen on this port. Check server logs.")
-                }
-                false => refused(Network::bind(), "Failed to bind to specified addresses."),
-            });
-        }
+            refused(row, why)
+        })?;
         Ok(next.settings())
     }
 
-    /// Listens as `after` says and no longer as `before` does; returns whether that was possible.
-    fn listen_as(&self, before: &Settings, after: &Settings) -> bool {
-        let (listeners, is_done) = self.listeners.exchange(before, after, &self.closer);
-        self.mailboxes[ACCEPTING_WORKER].post(Message::Listen(listeners));
-        is_done
+    /// Listens as `after` says and no longer as `before` does, where that is something else.
+    fn listen_as(&self, before: &Settings, after: &Settings) -> Result<(), Refusal> {
+        let Some(exchanged) = self.listeners.exchange(before, after, &self.closer) else {
+            return Ok(());
+        };
+        self.mailboxes[ACCEPTING_WORKER].post(Message::Listen(exchanged.listeners));
+        exchanged.listened
     }
 
     /// Writes the configuration back to its file; `with_defaults` also what is as by default.

@@ -1,7 +1,7 @@
 //! The server's threads in this process, and clients that treat them badly.
 
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use sys::poll::{Events, Interest, Poller};
 
-use command::ShutdownRequest;
+use command::{ConfigError, ShutdownRequest};
 
 use crate::accept::Acceptor;
 use crate::config::{Config, read_text};
@@ -47,6 +47,7 @@ impl TestServer {
         let shared =
             Arc::new(ServerState::new(config, Origin::default(), LogControl::detached()).unwrap());
         let listeners = listen::open(&shared.settings(), &shared.closer).unwrap();
+        shared.listeners.take(&listeners);
         let mut acceptor = Some(Acceptor::new(listeners).unwrap());
         let mut threads: Vec<JoinHandle<()>> = (0..shared.identity.worker_count)
             .map(|index| {
@@ -599,4 +600,24 @@ fn descriptors_for_memory_follow_the_segments_that_there_are() {
     let (owner, half) = (shared.quotas.owner(0), limit.total.div_ceil(2));
     assert!(shared.quotas.take(resource, owner, half + 1).is_none());
     assert!(shared.quotas.take(resource, owner, half).is_some());
+}
+
+#[test]
+fn only_the_listeners_that_change_are_exchanged_and_those_before_stay_where_that_fails() {
+    let server = TestServer::start("bind 127.0.0.1");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let set = || server.shared.change_config(&[(b"port", port.as_bytes())], false);
+    let refused = set().unwrap_err();
+    let reason = "Unable to listen on this port. Check server logs.".to_owned();
+    assert_eq!(refused, ConfigError::Refused { name: "port".to_owned(), reason });
+    ask(&mut server.client(), b"CONFIG GET port\r\n", b"*2\r\n$4\r\nport\r\n$1\r\n0\r\n");
+    drop(taken);
+    set().unwrap();
+    let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    client.write_all(b"PING\r\n").unwrap();
+    let mut reply = [0; 7];
+    client.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+PONG\r\n");
+    ask(&mut server.client(), b"PING\r\n", b"+PONG\r\n");
 }
