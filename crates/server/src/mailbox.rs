@@ -48,7 +48,7 @@ impl Message {
     }
 }
 
-/// What a worker that does not look may be shown, in bytes. Beyond that its monitors are slow
+/// What a worker may be shown before it takes it, in bytes. Beyond that its monitors are slow
 /// readers, whatever their peers do, and are closed.
 pub const SHOWN_BYTES_MAX: usize = 64 << 20;
 
