@@ -169,6 +169,11 @@ impl Consumer {
         self.position
     }
 
+    /// Returns the LSN of the latest record, read or not.
+    pub fn latest(&self) -> Lsn {
+        self.backlog.extent().end
+    }
+
     /// Appends the next records to `out`, whole ones of at most `bytes_max` together, but one at
     /// least where there is any; returns the bytes appended.
     ///

@@ -1,6 +1,7 @@
 //! A consumer that follows the changes of an embedded instance as they happen. A server's consumers
 //! take [`Runtime::backlog`](crate::Runtime::backlog) themselves.
 
+use base::Lsn;
 use effects::{Change, Consumer, Filter, Lost, RecordHeader, RecordView};
 
 use crate::embedded::Embedded;
@@ -10,6 +11,9 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// The changes of an instance, from a position of its own on. Whoever follows them keeps nobody
 /// waiting: one that is slower than the backlog is long loses changes, and is told.
+///
+/// Who needs the data too calls [`Embedded::changes`] first, then reads the data, then follows: so
+/// nothing is missed, and what happened between the two is both in the data and among the changes.
 pub struct Changes {
     consumer: Consumer,
     filter: Filter,
@@ -20,24 +24,43 @@ impl Embedded {
     /// Returns the changes that `filter` accepts, from now on. The first call makes the instance
     /// keep its latest changes, which takes memory.
     pub fn changes(&self, filter: Filter) -> Changes {
-        Changes { consumer: self.runtime.backlog().consumer(), filter, bytes: Vec::new() }
+        Changes::new(self.runtime.backlog().consumer(), filter)
+    }
+
+    /// Returns the changes that `filter` accepts and that came behind `position`: where other
+    /// [`Changes`] had come to, or [`Lost::oldest`], behind which is all that is kept.
+    ///
+    /// # Errors
+    /// When not all of that is kept, or `position` is in the future. Then what happened before the
+    /// oldest that is kept has to be read as data, once there are changes from there on.
+    pub fn changes_from(&self, position: Lsn, filter: Filter) -> Result<Changes, Lost> {
+        Ok(Changes::new(self.runtime.backlog().consumer_from(position)?, filter))
     }
 }
 
 impl Changes {
+    fn new(consumer: Consumer, filter: Filter) -> Changes {
+        Changes { consumer, filter, bytes: Vec::new() }
+    }
+
+    /// Returns the LSN of the last record that was read, or behind which reading began.
+    pub fn position(&self) -> Lsn {
+        self.consumer.position()
+    }
+
     /// Hands `visit` each change that happened since the last call, in order, with the head of its
-    /// record: what has one LSN happened at once. Returns how many there were.
+    /// record: what has one LSN happened at once. Returns how many there were. Of what happens
+    /// meanwhile, by `visit` itself too, most is left for the next call, so that this one ends.
     ///
     /// # Errors
-    /// When changes that were not read are not kept any more. What is kept can be followed by
-    /// another call of [`Embedded::changes`]; what happened before it has to be read as data.
+    /// When changes that were not read are not kept any more, and from then on.
+    /// [`Embedded::changes_from`] goes on with what is kept.
     pub fn read(&mut self, mut visit: impl FnMut(&RecordHeader, &Change<'_>)) -> Result<u64, Lost> {
         let mut count = 0;
-        loop {
+        let end = self.consumer.latest();
+        while self.consumer.position() < end {
             self.bytes.clear();
-            if self.consumer.read(READ_BYTES, &mut self.bytes)? == 0 {
-                return Ok(count);
-            }
+            self.consumer.read(READ_BYTES, &mut self.bytes)?;
             let mut rest = self.bytes.as_slice();
             while !rest.is_empty() {
                 let record = RecordView::read(rest).expect("the backlog has whole records");
@@ -52,5 +75,6 @@ impl Changes {
                 rest = &rest[header.length as usize..];
             }
         }
+        Ok(count)
     }
 }

@@ -95,4 +95,33 @@ fn follower_that_is_too_slow_is_told_and_what_happens_at_once_has_one_lsn() {
     }
     let lost = changes.read(|_, _| panic!("it is lost")).expect_err("it is lost");
     assert!(lost.oldest > seen[0]);
+    assert_eq!(changes.read(|_, _| panic!("it is lost")), Err(lost), "it stays so");
+    let mut kept = embedded.changes_from(lost.oldest, Filter::default()).expect("so much is kept");
+    assert!((1..30).contains(&read(&mut kept).len()));
+    session.run(&["SET", "last", "1"]);
+    assert_eq!(read(&mut kept), [(Cause::Command, "last".to_owned())]);
+    // As does one that remembers where it was.
+    let position = kept.position();
+    session.run(&["DEL", "last"]);
+    let mut again = embedded.changes_from(position, Filter::default()).expect("it is kept");
+    assert_eq!(read(&mut again), read(&mut kept));
+    assert!(embedded.changes_from(seen[0], Filter::default()).is_err());
+}
+
+#[test]
+fn one_read_ends_though_changes_go_on() {
+    let embedded = embedded();
+    let mut session = embedded.session();
+    let mut changes = embedded.changes(Filter::default());
+    session.run(&["SET", "key", "first"]);
+    // Each change that is seen makes another one, as that of a writer that never rests.
+    let value = "x".repeat(100_000);
+    let mut visited = 0;
+    let count = changes.read(|_, _| {
+        visited += 1;
+        assert!(visited < 10, "it does not end");
+        session.run(&["SET", "key", &value]);
+    });
+    assert_eq!(count, Ok(1));
+    assert_eq!(changes.read(|_, _| ()), Ok(1), "the others are not lost");
 }

@@ -62,23 +62,27 @@ impl Acceptor {
     /// Has `poller` tell when connections wait.
     ///
     /// # Errors
-    /// When the system has no memory for it.
+    /// When the system has no memory for it. Then it tells of none, and this can be tried again.
     pub fn watch(&mut self, poller: &Poller) -> io::Result<()> {
-        for (index, listener) in self.listeners.iter().enumerate() {
-            poller.add(listener, LISTENER_TOKEN - index as u64, Interest::ReadableLevel)?;
+        let mut listeners = self.listeners.iter().enumerate();
+        let watched = listeners.try_for_each(|(index, listener)| {
+            poller.add(listener, LISTENER_TOKEN - index as u64, Interest::ReadableLevel)
+        });
+        match watched {
+            Ok(()) => self.is_paused = false,
+            Err(_) => self.unwatch(poller),
         }
-        self.is_paused = false;
-        Ok(())
+        watched
     }
 
-    /// Takes the listeners `next` instead of those that follow the settings.
+    /// Takes the listeners `next` instead of those that it has.
     ///
     /// # Errors
     /// When the system has no memory to watch them.
     pub fn exchange(&mut self, next: Vec<Arc<Listener>>, poller: &Poller) -> io::Result<()> {
         self.unwatch(poller);
-        self.listeners.retain(|listener| !listener.follows_settings());
-        self.listeners.extend(next.into_iter().take(LISTENERS_MAX - self.listeners.len()));
+        self.listeners = next;
+        self.listeners.truncate(LISTENERS_MAX);
         // One that pauses watches them when it goes on.
         if self.is_paused { Ok(()) } else { self.watch(poller) }
     }
@@ -196,6 +200,29 @@ fn reserve() -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Config, read_text};
+    use crate::descriptor_closer::DescriptorCloser;
+    use crate::listen;
+    use sys::socket::Closer;
+
+    #[test]
+    fn watching_that_failed_halfway_can_be_tried_again() {
+        let mut config = Config::default();
+        config.load(read_text(b"port 0\nbind 127.0.0.1", None, 1)).unwrap();
+        let mut settings = config.settings();
+        let folder = std::env::temp_dir();
+        let socket = folder.join(format!("forebay-accept-{}", std::process::id()));
+        settings.network.unix_socket = Some(socket);
+        let closer: Arc<dyn Closer> = Arc::new(DescriptorCloser::default());
+        let mut listeners = listen::open(&settings, &closer).unwrap();
+        // A set has nothing twice.
+        listeners.push(Arc::clone(&listeners[0]));
+        let mut acceptor = Acceptor::new(listeners).unwrap();
+        let poller = Poller::new().unwrap();
+        assert!(acceptor.watch(&poller).is_err());
+        acceptor.listeners.truncate(1);
+        acceptor.watch(&poller).unwrap();
+    }
 
     #[test]
     fn loopback_is_told_in_every_form() {

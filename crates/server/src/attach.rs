@@ -28,7 +28,7 @@ use sys::socket::Peer;
 use crate::config::Settings;
 use crate::descriptors_in_flight::DescriptorsInFlight;
 use crate::page_population::{Maker, PagePopulation};
-use crate::user_quotas::{QuotaGrant, Resource, UserQuotas};
+use crate::user_quotas::{QuotaGrant, Resource};
 
 /// Sessions that may be attached at once: each costs the server a walk over its pin table
 /// whenever memory is about to be reused.
@@ -63,7 +63,7 @@ struct Session {
     no_touch: Arc<AtomicBool>,
     state: AttachState,
     /// What its user has of the sessions, and of the descriptors that are kept for them.
-    _quotas: [QuotaGrant; 2],
+    _grants: [QuotaGrant; 2],
 }
 
 /// How far it has come.
@@ -91,7 +91,7 @@ impl Attachments {
         client: Option<(Peer, Arc<AtomicBool>)>,
         settings: &Settings,
         segments: &OwnedSegments,
-        (quotas, in_flight): (&Arc<UserQuotas>, &DescriptorsInFlight),
+        in_flight: &DescriptorsInFlight,
     ) -> Result<MemoryGeometry, MemoryRefusal> {
         let (peer, no_touch) = client.ok_or(MemoryRefusal::NotUnix)?;
         if !may_read(peer.user_id, settings) {
@@ -109,6 +109,7 @@ impl Attachments {
         {
             return Err(MemoryRefusal::TooManyOfProcess);
         }
+        let quotas = in_flight.quotas();
         let owner = quotas.owner(peer.user_id);
         let take = |resource, amount| quotas.take(resource, owner, amount);
         let own = take(Resource::Sessions, 1).ok_or(MemoryRefusal::TooManyOfUser)?;
@@ -117,11 +118,11 @@ impl Attachments {
             take(Resource::Descriptors, SESSION_DESCRIPTORS)
         });
         let kept = kept.ok_or(MemoryRefusal::Descriptors)?;
-        let way = in_flight.admit(id, owner, 1)?;
+        let grant = in_flight.admit(id, owner, 1)?;
         let table = SharedPins::create()?;
-        in_flight.send(id, vec![table.descriptor()], way);
-        let (pins, state, _quotas) = (Arc::new(table), AttachState::Offered, [own, kept]);
-        sessions.insert(id, Session { pins, peer, no_touch, state, _quotas });
+        in_flight.send(id, vec![table.descriptor()], grant);
+        let (pins, state, _grants) = (Arc::new(table), AttachState::Offered, [own, kept]);
+        sessions.insert(id, Session { pins, peer, no_touch, state, _grants });
         Ok(MemoryGeometry {
             span_bytes: segments.span_bytes(),
             segment_bytes: segments.segment_bytes(),
@@ -141,7 +142,7 @@ impl Attachments {
         known: u64,
         arena: &Arena,
         segments: &OwnedSegments,
-        (quotas, in_flight): (&Arc<UserQuotas>, &DescriptorsInFlight),
+        in_flight: &DescriptorsInFlight,
     ) -> Result<MemorySegments, MemoryRefusal> {
         let user = match self.sessions().get(&id).map(|session| (session.peer, &session.state)) {
             None => return Err(MemoryRefusal::NotAttached),
@@ -154,8 +155,8 @@ impl Attachments {
         // Read first: a segment made meanwhile is in the list, though the epoch does not say so.
         let epoch = arena.segment_epoch();
         let (live, mut descriptors) = segments.live_since(known, DESCRIPTORS_MAX);
-        let owner = quotas.owner(user);
-        let way = loop {
+        let owner = in_flight.quotas().owner(user);
+        let grant = loop {
             match in_flight.admit(id, owner, descriptors.len()) {
                 // Some of them: the peer asks for the rest.
                 Err(MemoryRefusal::InFlight) if descriptors.len() > 1 => {
@@ -165,7 +166,7 @@ impl Attachments {
             }
         };
         let descriptor_count = descriptors.len();
-        in_flight.send(id, descriptors, way);
+        in_flight.send(id, descriptors, grant);
         let live = live.iter().map(|segment| (segment.index, segment.serial)).collect();
         Ok(MemorySegments { epoch, live, descriptor_count })
     }
@@ -181,7 +182,7 @@ impl Attachments {
         id: u64,
         arena: &Arc<Arena>,
         page_population: &Arc<PagePopulation>,
-        (quotas, in_flight): (&Arc<UserQuotas>, &DescriptorsInFlight),
+        in_flight: &DescriptorsInFlight,
     ) -> Result<(), MemoryRefusal> {
         let mut sessions = self.sessions();
         let Some(session) = sessions.get_mut(&id) else { return Ok(()) };
@@ -190,17 +191,18 @@ impl Attachments {
         }
         session.pins.check_closed().map_err(|_| MemoryRefusal::NotClosed)?;
         session.state = AttachState::Populating;
-        let maker = Maker { session: id, owner: quotas.owner(session.peer.user_id) };
+        let owner = in_flight.quotas().owner(session.peer.user_id);
+        let maker = Maker { session: id, owner };
         let pins = Arc::clone(&session.pins);
         drop(sessions);
         let (attachments, arena) = (Arc::clone(self), Arc::clone(arena));
-        let seal = move |is_wanted| {
+        let populate = move |is_wanted| {
             // Where it is not, the session has ended.
             if is_wanted {
                 attachments.end_seal(id, pins.bring_pages(), &arena);
             }
         };
-        let begun = page_population.begin(maker, seal).inspect_err(|_| {
+        let begun = page_population.begin(maker, populate).inspect_err(|_| {
             if let Some(session) = self.sessions().get_mut(&id) {
                 session.state = AttachState::Offered;
             }

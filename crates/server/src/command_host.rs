@@ -179,15 +179,14 @@ impl Process for ServerState {
 impl SharedMemory for ServerState {
     fn attach_memory(&self, id: u64) -> Result<MemoryGeometry, MemoryRefusal> {
         let client = self.clients.peer(id).zip(self.clients.no_touch(id));
-        let ways = (&self.quotas, &self.in_flight);
-        self.attachments.begin(id, client, &self.settings(), &self.segments, ways)
+        let (settings, segments) = (self.settings(), &self.segments);
+        self.attachments.begin(id, client, &settings, segments, &self.in_flight)
     }
 
     fn memory_segments(&self, id: u64, known: u64) -> Result<MemorySegments, MemoryRefusal> {
         let arena = self.keyspace().arena();
-        let ways = (&self.quotas, &self.in_flight);
-        self.attachments.seal(id, arena, &self.page_population, ways)?;
-        self.attachments.segments(id, known, arena, &self.segments, ways)
+        self.attachments.seal(id, arena, &self.page_population, &self.in_flight)?;
+        self.attachments.segments(id, known, arena, &self.segments, &self.in_flight)
     }
 
     fn open_lane(

@@ -187,12 +187,19 @@ struct InputState {
     may_receive: bool,
     /// The peer has closed, so the kernel holds the end at least.
     end: bool,
+    /// The peer receives nothing any more either.
+    is_over: bool,
     /// How many bytes more the unfinished request needs, at least.
     wanted_bytes: usize,
 }
 
-const NO_INPUT: InputState =
-    InputState { has_requests: false, may_receive: false, end: false, wanted_bytes: 1 };
+const NO_INPUT: InputState = InputState {
+    has_requests: false,
+    may_receive: false,
+    end: false,
+    is_over: false,
+    wanted_bytes: 1,
+};
 
 impl Connection {
     /// Returns a connection that has received nothing yet.
@@ -235,14 +242,19 @@ impl Connection {
         self.input_state.may_receive = true;
     }
 
-    /// Notes that the peer has closed: a receive will tell, after the bytes before it.
-    pub fn expect_end(&mut self) {
+    /// Notes that the peer has closed: a receive will tell, after the bytes before it. With
+    /// `is_over` it receives nothing any more either.
+    pub fn expect_end(&mut self, is_over: bool) {
         self.input_state.may_receive = true;
         self.input_state.end = true;
+        self.input_state.is_over |= is_over;
     }
 
     /// Executes what is there or receives once, as far as one turn goes.
     pub fn serve(&mut self, context: &mut WorkerContext<'_, '_>) -> Turn {
+        if self.is_held {
+            return self.held_turn();
+        }
         if self.is_closing {
             return Turn::Waits;
         }
@@ -250,12 +262,6 @@ impl Connection {
             return Turn::Ended(CloseReason::Killed);
         }
         if self.wait_reason.is_some() {
-            self.expect_input();
-            return self.waiting_turn(Turn::Waits);
-        }
-        if self.is_held {
-            // Nothing more is executed before they have left, also where they may by now: what
-            // that wrote would keep them here longer.
             self.expect_input();
             return self.waiting_turn(Turn::Waits);
         }
@@ -546,8 +552,9 @@ impl Connection {
         if self.over_soft_since.is_some_and(|then| since(then) >= soft_ms) {
             return Some(CloseReason::OutputLimit);
         }
-        // A monitor sends nothing, and whoever waits may not be expected to.
-        if self.is_monitor() || self.wait_reason.is_some() {
+        // A monitor sends nothing, and whoever waits, if only for replies that are held, may not be
+        // expected to.
+        if self.is_monitor() || self.wait_reason.is_some() || self.is_held {
             return None;
         }
         let timeout_ms = settings.network.timeout?.as_millis() as u64;
@@ -570,7 +577,7 @@ impl Connection {
     /// Returns whether its next turn would receive something.
     #[inline]
     pub fn wants_input(&self) -> bool {
-        !self.is_closing && self.wait_reason.is_none()
+        !self.is_closing && self.wait_reason.is_none() && !self.is_held
     }
 
     /// Returns the number of its session.

@@ -1,4 +1,7 @@
 //! How many descriptors so many clients and so much memory take.
+//!
+//! The size of a segment is given beside the settings: the arena keeps the one that it started
+//! with, while that which would follow from the settings changes with `maxmemory`.
 
 use crate::attach::{SESSION_DESCRIPTORS, SESSIONS_MAX};
 use crate::config::Settings;
@@ -23,21 +26,26 @@ const LANE_BYTES_SHARE: u64 = 4;
 const LANE_BYTES_UNLIMITED: u64 = 4 << 30;
 
 /// Returns the descriptors that a server with these settings needs at most: one for each client,
-/// some more for each lane and session, and one for each segment of memory.
-pub fn descriptors_wanted(settings: &Settings) -> u64 {
-    u64::from(settings.network.max_clients) + reserve(settings) + shared_descriptors(settings)
+/// some more for each lane and session, and one for each segment of memory, of `segment_bytes`.
+pub fn descriptors_wanted(settings: &Settings, segment_bytes: u64) -> u64 {
+    let clients = u64::from(settings.network.max_clients);
+    clients + reserve(settings, segment_bytes) + shared_descriptors(settings)
 }
 
 /// Returns how many of `descriptor_count` descriptors are for the arena's memory alone.
-pub fn memory_descriptors(descriptor_count: u64, settings: &Settings) -> usize {
-    memory_segments(settings).min(descriptor_count / FEW_SHARE) as usize
+pub fn memory_descriptors(descriptor_count: u64, settings: &Settings, segment_bytes: u64) -> usize {
+    memory_segments(settings, segment_bytes).min(descriptor_count / FEW_SHARE) as usize
 }
 
 /// Returns how much there is of what users share, where the process may have `descriptor_count`
 /// descriptors.
-pub fn quotas(descriptor_count: u64, settings: &Settings) -> [(Resource, Limit); 5] {
+pub fn quotas(
+    descriptor_count: u64,
+    settings: &Settings,
+    segment_bytes: u64,
+) -> [(Resource, Limit); 5] {
     let max_clients = u64::from(settings.network.max_clients);
-    let of_memory = memory_descriptors(descriptor_count, settings) as u64;
+    let of_memory = memory_descriptors(descriptor_count, settings, segment_bytes) as u64;
     let others = max_clients + of_memory + RESERVED_DESCRIPTORS;
     let left = descriptor_count.saturating_sub(others).max(descriptor_count / FEW_SHARE);
     let lanes = settings.sharing.lanes_max.min(max_clients.div_ceil(LANE_CLIENTS_SHARE));
@@ -58,23 +66,24 @@ pub fn quotas(descriptor_count: u64, settings: &Settings) -> [(Resource, Limit);
 
 /// Returns how many clients fit into `descriptor_count` descriptors, at least one. Where there are
 /// few, the reserve is a quarter of them: memory then grows as far as descriptors go.
-pub fn clients_within(descriptor_count: u64, settings: &Settings) -> u32 {
+pub fn clients_within(descriptor_count: u64, settings: &Settings, segment_bytes: u64) -> u32 {
     let most = (descriptor_count / 4).max(RESERVED_DESCRIPTORS_MIN);
-    let count = descriptor_count.saturating_sub(reserve(settings).min(most)).max(1);
+    let reserve = reserve(settings, segment_bytes).min(most);
+    let count = descriptor_count.saturating_sub(reserve).max(1);
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-fn reserve(settings: &Settings) -> u64 {
-    RESERVED_DESCRIPTORS + memory_segments(settings)
+fn reserve(settings: &Settings, segment_bytes: u64) -> u64 {
+    RESERVED_DESCRIPTORS + memory_segments(settings, segment_bytes)
 }
 
 /// Returns how many segments the memory may have.
-fn memory_segments(settings: &Settings) -> u64 {
+fn memory_segments(settings: &Settings, segment_bytes: u64) -> u64 {
     let memory = match settings.memory.max_bytes {
         0 => crate::info_text::system_memory_bytes(),
         bytes => bytes,
     };
-    memory / settings.derived.segment_bytes
+    memory / segment_bytes
 }
 
 /// What lanes and sessions take beside the one descriptor of each client.
@@ -91,24 +100,27 @@ mod tests {
     #[test]
     fn what_is_wanted_fits_and_few_descriptors_leave_some_clients() {
         let settings = Config::default().settings();
-        let wanted = descriptors_wanted(&settings);
-        assert!(clients_within(wanted, &settings) >= settings.network.max_clients);
-        assert_eq!(clients_within(100, &settings), 68);
-        assert_eq!(clients_within(20, &settings), 1);
+        let segment_bytes = settings.derived.segment_bytes;
+        let within = |count| clients_within(count, &settings, segment_bytes);
+        let wanted = descriptors_wanted(&settings, segment_bytes);
+        assert!(within(wanted) >= settings.network.max_clients);
+        assert_eq!(within(100), 68);
+        assert_eq!(within(20), 1);
     }
 
     #[test]
     fn what_users_share_follows_from_descriptors_clients_and_memory() {
         let mut settings = Config::default().settings();
         (settings.network.max_clients, settings.sharing.lanes_max) = (1000, 1024);
-        (settings.memory.max_bytes, settings.derived.segment_bytes) = (64 << 20, 1 << 20);
-        let totals =
-            |descriptor_count| quotas(descriptor_count, &settings).map(|(_, limit)| limit.total);
-        assert_eq!(memory_descriptors(8000, &settings), 64);
+        settings.memory.max_bytes = 64 << 20;
+        let segment_bytes = 1 << 20;
+        let of_memory = |count| memory_descriptors(count, &settings, segment_bytes);
+        let totals = |count| quotas(count, &settings, segment_bytes).map(|(_, limit)| limit.total);
+        assert_eq!(of_memory(8000), 64);
         assert_eq!(totals(8000), [1024, 500, 16 << 20, 8000 - 1000 - 64 - 64, 4000]);
-        assert_eq!(memory_descriptors(400, &settings), 50);
+        assert_eq!(of_memory(400), 50);
         assert_eq!(totals(400), [1024, 500, 16 << 20, 50, 200]);
         (settings.memory.max_bytes, settings.sharing.lane_total_max) = (0, 0);
-        assert_eq!(quotas(8000, &settings)[2].1.total, LANE_BYTES_UNLIMITED);
+        assert_eq!(quotas(8000, &settings, segment_bytes)[2].1.total, LANE_BYTES_UNLIMITED);
     }
 }

@@ -65,6 +65,11 @@ impl DescriptorsInFlight {
         }
     }
 
+    /// Returns what it takes of.
+    pub fn quotas(&self) -> &Arc<UserQuotas> {
+        &self.quotas
+    }
+
     /// Takes the right to send session `id` `count` descriptors.
     ///
     /// # Errors
@@ -107,7 +112,7 @@ impl DescriptorsInFlight {
     }
 
     /// Leaves `descriptors` for session `id`, which [`DescriptorsInFlight::admit`] has given
-    /// `share`. For the worker that runs the command: it sends the reply as well, and so sees at
+    /// `grant`. For the worker that runs the command: it sends the reply as well, and so sees at
     /// once that there are some.
     pub fn send(&self, id: u64, descriptors: Vec<SharedDescriptor>, grant: QuotaGrant) {
         if descriptors.is_empty() {

@@ -53,7 +53,7 @@ struct Lane {
     bytes: u64,
     state: LaneState,
     /// What its user has of the lanes, of their memory, and of the descriptors kept for them.
-    _quotas: [QuotaGrant; 3],
+    _grants: [QuotaGrant; 3],
 }
 
 enum LaneState {
@@ -116,12 +116,12 @@ impl ServerState {
         }
         let (owner, bytes) = (self.quotas.owner(peer.user_id), shape.memory_bytes());
         let take = |resource, amount| self.quotas.take(resource, owner, amount);
-        let _quotas = [
+        let _grants = [
             take(Resource::Lanes, 1).ok_or(MemoryRefusal::TooManyLanes)?,
             take(Resource::LaneBytes, bytes).ok_or(MemoryRefusal::TooManyLanes)?,
             take(Resource::Descriptors, KEPT_DESCRIPTORS).ok_or(MemoryRefusal::Descriptors)?,
         ];
-        let way = self.in_flight.admit(parent, owner, LANE_DESCRIPTORS)?;
+        let grant = self.in_flight.admit(parent, owner, LANE_DESCRIPTORS)?;
         self.reserve_for_request(bytes)?;
         let address = self.clients.address(parent).unwrap_or_default();
         let id = self.clients.next_id();
@@ -134,9 +134,9 @@ impl ServerState {
         }
         self.runtime.note_client_bytes(bytes as isize);
         let lane_state = LaneState::Offered(Box::new(lane));
-        state.lanes.insert((parent, id), Lane { bytes, state: lane_state, _quotas });
+        state.lanes.insert((parent, id), Lane { bytes, state: lane_state, _grants });
         drop(state);
-        self.in_flight.send(parent, descriptors, way);
+        self.in_flight.send(parent, descriptors, grant);
         Ok(LaneOffer { lane: id, descriptor_count: LANE_DESCRIPTORS })
     }
 
@@ -154,14 +154,14 @@ impl ServerState {
         let owner = self.quotas.owner(lane.peer.user_id);
         let maker = page_population::Maker { session: parent, owner };
         let mailbox = Arc::clone(&self.mailboxes[self.next_worker()]);
-        let seal = move |is_wanted| {
+        let populate = move |is_wanted| {
             if is_wanted {
                 lane.ready = lane.end.memory().bring_pages();
             }
             // Where it is not wanted, it is over, as the worker will find.
             mailbox.post(Message::Serve(Pending::Lane(lane)));
         };
-        let begun = self.page_population.begin(maker, seal);
+        let begun = self.page_population.begin(maker, populate);
         Ok(begun.inspect_err(|_| self.give_up_lane(parent, id))?)
     }
 

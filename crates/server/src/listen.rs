@@ -1,11 +1,12 @@
 //! The listeners: which the configuration asks for, and their exchange while the server runs.
 //!
-//! CONFIG SET of `port` and `bind` exchanges those that follow the settings. The old ones stop
-//! first, as an address can be bound again only then; where a new one cannot be opened, the old
-//! addresses are opened again. Connections that wait to be accepted are lost, as in Redis; those
-//! that are accepted are not touched.
+//! CONFIG SET of what a transport listens by, such as `port` and `bind`, exchanges its listeners.
+//! The old ones stop first, as an address can be bound again only then; where a new one cannot be
+//! opened, the old addresses are opened again. Connections that wait to be accepted are lost, as in
+//! Redis; those that are accepted are not touched, nor are the listeners of other transports.
 //!
-//! *Not here*: how those of a transport are opened (its file), what is accepted (`accept.rs`).
+//! *Not here*: how those of a transport are opened and what they depend on (its file), what is
+//! accepted (`accept.rs`).
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,14 +16,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sys::socket::{Closer, Stream};
 
 use crate::config::Settings;
+use crate::config::row::Row;
 use crate::transport::{LISTENS, Pending};
 
 /// How the connections by a transport are listened for.
 pub struct Listens {
     /// What the log calls the transport.
     pub name: &'static str,
-    /// Its listeners are exchanged when the settings change.
-    pub follows_settings: bool,
+    /// Returns whether the settings after a change ask for other listeners than those before it: by
+    /// the option that is refused where they cannot be opened, and why.
+    pub change: fn(&Settings, &Settings) -> Option<Refusal>,
     /// Opens the listeners that the settings ask for, each with the address that it is known by. A
     /// failure is a sentence for the log, and closes those already open. What they accept is closed
     /// by the closer where a close may take long.
@@ -30,6 +33,9 @@ pub struct Listens {
     /// Makes a connection of what has been accepted.
     pub pending: fn(Accepted) -> Pending,
 }
+
+/// The option that cannot be set, and why, in the words of Redis.
+pub type Refusal = (&'static Row, &'static str);
 
 type Open = fn(&Settings, &Arc<dyn Closer>) -> Result<Vec<(sys::socket::Listener, String)>, String>;
 
@@ -65,11 +71,6 @@ impl Listener {
     pub fn pending(&self, accepted: Accepted) -> Pending {
         (self.listens.pending)(accepted)
     }
-
-    /// Returns whether it is exchanged when the settings change.
-    pub fn follows_settings(&self) -> bool {
-        self.listens.follows_settings
-    }
 }
 
 impl AsFd for Listener {
@@ -83,21 +84,24 @@ impl AsFd for Listener {
 /// # Errors
 /// A sentence for the log that says which address failed and why.
 pub fn open(settings: &Settings, closer: &Arc<dyn Closer>) -> Result<Vec<Arc<Listener>>, String> {
-    let listeners = open_those(settings, closer, |_| true)?;
+    let opened = open_those(settings, closer, |_| true);
+    let listeners = opened.map_err(|(_, message)| message)?;
     if listeners.is_empty() {
         return Err("Configured to not listen anywhere, exiting.".to_owned());
     }
     Ok(listeners)
 }
 
+/// Opens the listeners of those transports that are wanted; or none, and says by which it cannot.
 fn open_those(
     settings: &Settings,
     closer: &Arc<dyn Closer>,
     are_wanted: impl Fn(&Listens) -> bool,
-) -> Result<Vec<Arc<Listener>>, String> {
+) -> Result<Vec<Arc<Listener>>, (&'static Listens, String)> {
     let mut listeners = Vec::new();
     for listens in LISTENS.iter().flatten().filter(|listens| are_wanted(listens)) {
-        for (socket, name) in (listens.open)(settings, closer)? {
+        let opened = (listens.open)(settings, closer).map_err(|message| (listens, message))?;
+        for (socket, name) in opened {
             listeners.push(Arc::new(Listener { socket, name: Arc::from(name), listens }));
         }
     }
@@ -111,7 +115,15 @@ pub fn kinds(listeners: &[Arc<Listener>]) -> Vec<&'static str> {
     names
 }
 
-/// The open listeners that follow the settings. The acceptor has them, too.
+/// What has come of an exchange.
+pub struct Exchanged {
+    /// All listeners that are open from now on.
+    pub listeners: Vec<Arc<Listener>>,
+    /// Whether they are those of the settings after the change.
+    pub listened: Result<(), Refusal>,
+}
+
+/// The open listeners. The acceptor has them, too.
 #[derive(Default)]
 pub struct Listeners {
     open: Mutex<Vec<Arc<Listener>>>,
@@ -120,32 +132,39 @@ pub struct Listeners {
 impl Listeners {
     /// Takes those of the start.
     pub fn take(&self, listeners: &[Arc<Listener>]) {
-        let following = listeners.iter().filter(|listener| listener.follows_settings());
-        *self.open() = following.cloned().collect();
+        *self.open() = listeners.to_vec();
     }
 
-    /// Exchanges the listeners of `before` for those of `after`, and returns the ones that are
-    /// open from now on, with whether they are those of `after`. The log tells why they are not.
+    /// Exchanges listeners of `before` for those of `after`; none where these are the same. The log
+    /// tells why it was not possible.
     pub fn exchange(
         &self,
         before: &Settings,
         after: &Settings,
         closer: &Arc<dyn Closer>,
-    ) -> (Vec<Arc<Listener>>, bool) {
+    ) -> Option<Exchanged> {
+        let change = |listens: &Listens| (listens.change)(before, after);
+        let changes = |listens: &Listens| change(listens).is_some();
+        if !LISTENS.iter().flatten().any(changes) {
+            return None;
+        }
         let mut open = self.open();
-        for listener in open.drain(..) {
+        for listener in open.extract_if(.., |listener| changes(listener.listens)) {
             // One that cannot stop keeps its address, which the next step then finds taken.
             let _ = listener.socket.stop();
         }
-        let (listeners, is_done) = match open_those(after, closer, |one| one.follows_settings) {
-            Ok(listeners) => (listeners, true),
-            Err(message) => {
+        let listened = match open_those(after, closer, changes) {
+            Ok(opened) => {
+                open.extend(opened);
+                Ok(())
+            }
+            Err((listens, message)) => {
                 tracing::warn!("{message}");
-                (reopened(before, closer), false)
+                open.extend(reopened(before, closer, changes));
+                Err(change(listens).expect("only those that change are opened"))
             }
         };
-        open.clone_from(&listeners);
-        (listeners, is_done)
+        Some(Exchanged { listeners: open.clone(), listened })
     }
 
     /// Lets go of the listeners.
@@ -159,8 +178,12 @@ impl Listeners {
     }
 }
 
-fn reopened(before: &Settings, closer: &Arc<dyn Closer>) -> Vec<Arc<Listener>> {
-    open_those(before, closer, |listens| listens.follows_settings).unwrap_or_else(|message| {
+fn reopened(
+    before: &Settings,
+    closer: &Arc<dyn Closer>,
+    are_wanted: impl Fn(&Listens) -> bool,
+) -> Vec<Arc<Listener>> {
+    open_those(before, closer, are_wanted).unwrap_or_else(|(_, message)| {
         tracing::error!(%message, "The former addresses cannot be listened on again");
         Vec::new()
     })

@@ -31,8 +31,7 @@ pub enum Message {
     Resume,
     /// Replies that waited for their release may leave.
     Released,
-    /// Accept from these listeners from now on instead of others that follow the settings. For the
-    /// worker that accepts.
+    /// Accept from these listeners from now on and from no others. For the worker that accepts.
     Listen(Vec<Arc<Listener>>),
 }
 
@@ -49,7 +48,7 @@ impl Message {
     }
 }
 
-/// What a worker that does not look may be shown, in bytes. Beyond that its monitors are slow
+/// What a worker may be shown before it takes it, in bytes. Beyond that its monitors are slow
 /// readers, whatever their peers do, and are closed.
 pub const SHOWN_BYTES_MAX: usize = 64 << 20;
 

@@ -68,7 +68,7 @@ impl PagePopulation {
             let _stack = sys::crash::AlternateStack::for_this_thread();
             page_population.run(maker, Box::new(task));
         };
-        thread::Builder::new().name("seal".to_owned()).spawn(run)?;
+        thread::Builder::new().name("populate-pages".to_owned()).spawn(run)?;
         state.underway.push(maker);
         Ok(())
     }
@@ -90,7 +90,7 @@ impl PagePopulation {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no holder of the page_population panics")
+        self.state.lock().expect("no holder of the page population panics")
     }
 }
 

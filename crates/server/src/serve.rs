@@ -227,10 +227,12 @@ fn log_banner(settings: &Settings) {
 /// Lowers `maxclients` to what the limit of descriptors leaves, as Redis does.
 fn fit_clients_to_descriptors(config: &mut Config) -> Result<(), String> {
     let settings = config.settings();
-    let wanted = settings.network.max_clients;
-    let allowed =
-        sys::process::raise_descriptor_limit(descriptor_limits::descriptors_wanted(&settings));
-    let most = descriptor_limits::clients_within(allowed, &settings);
+    let (wanted, segment_bytes) = (settings.network.max_clients, settings.derived.segment_bytes);
+    let allowed = sys::process::raise_descriptor_limit(descriptor_limits::descriptors_wanted(
+        &settings,
+        segment_bytes,
+    ));
+    let most = descriptor_limits::clients_within(allowed, &settings, segment_bytes);
     if most >= wanted {
         return Ok(());
     }

@@ -27,7 +27,7 @@ use crate::descriptor_limits;
 use crate::descriptors_in_flight::DescriptorsInFlight;
 use crate::lane_lifecycle::Lanes;
 use crate::latency::LatencyMonitor;
-use crate::listen::Listeners;
+use crate::listen::{Listeners, Refusal};
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
 use crate::monitor::Monitors;
@@ -62,7 +62,7 @@ pub struct ServerState {
     pub in_flight: DescriptorsInFlight,
     /// Closes what may take long to close.
     pub closer: Arc<dyn Closer>,
-    /// The TCP listeners.
+    /// The open listeners.
     pub listeners: Listeners,
     /// The connected clients.
     pub clients: Registry,
@@ -91,7 +91,7 @@ pub struct ServerState {
     /// Wakes the service thread.
     pub service_waker: Arc<ServiceWaker>,
     /// Reasons to look at all connections each second: those whose replies the kernel did not
-    /// take at once, and an acceptor that pauses.
+    /// take at once or that wait for their release, and an acceptor that pauses.
     pub pending_checks: AtomicUsize,
     /// What DEBUG has turned off.
     pub switches: Switches,
@@ -261,8 +261,10 @@ impl ServerState {
     /// Does what can fail for `next` to take the place of `current`: all of it, or nothing.
     fn prepared(&self, current: &Config, next: &mut Config) -> Result<Settings, ConfigError> {
         let (before, settings) = (current.settings(), next.settings());
-        let wanted = descriptor_limits::descriptors_wanted(&settings);
-        let most = descriptor_limits::clients_within(raise_descriptor_limit(wanted), &settings);
+        let segment_bytes = self.segments.segment_bytes();
+        let wanted = descriptor_limits::descriptors_wanted(&settings, segment_bytes);
+        let allowed = raise_descriptor_limit(wanted);
+        let most = descriptor_limits::clients_within(allowed, &settings, segment_bytes);
         if most < settings.network.max_clients {
             return Err(refused(
                 Network::max_clients(),
@@ -285,28 +287,22 @@ impl ServerState {
             return Err(refused(Process::oom_score_mode(), why));
         }
         // Last, as connections that wait are lost.
-        if (settings.network.port, &settings.network.bind)
-            != (before.network.port, &before.network.bind)
-            && !self.listen_as(&before, &settings)
-        {
+        self.listen_as(&before, &settings).map_err(|(row, why)| {
             return_to(&before);
             // It was set before, so it can be again.
             let _ = self.oom_score.set(before.derived.oom_score);
-            return Err(match settings.network.bind == before.network.bind {
-                true => {
-                    refused(Network::port(), "Unable to listen on this port. Check server logs.")
-                }
-                false => refused(Network::bind(), "Failed to bind to specified addresses."),
-            });
-        }
+            refused(row, why)
+        })?;
         Ok(next.settings())
     }
 
-    /// Listens as `after` says and no longer as `before` does; returns whether that was possible.
-    fn listen_as(&self, before: &Settings, after: &Settings) -> bool {
-        let (listeners, is_done) = self.listeners.exchange(before, after, &self.closer);
-        self.mailboxes[ACCEPTING_WORKER].post(Message::Listen(listeners));
-        is_done
+    /// Listens as `after` says and no longer as `before` does, where that is something else.
+    fn listen_as(&self, before: &Settings, after: &Settings) -> Result<(), Refusal> {
+        let Some(exchanged) = self.listeners.exchange(before, after, &self.closer) else {
+            return Ok(());
+        };
+        self.mailboxes[ACCEPTING_WORKER].post(Message::Listen(exchanged.listeners));
+        exchanged.listened
     }
 
     /// Writes the configuration back to its file; `with_defaults` also what is as by default.
@@ -343,10 +339,15 @@ impl ServerState {
         self.runtime.tune(&settings.tuning());
         let keyspace = self.keyspace();
         keyspace.arena().allow_readers(settings.sharing.allows_reads);
-        let descriptor_count = descriptor_limit();
-        self.segments
-            .reserve_descriptors(descriptor_limits::memory_descriptors(descriptor_count, settings));
-        for (resource, limit) in descriptor_limits::quotas(descriptor_count, settings) {
+        let (descriptor_count, segment_bytes) = (descriptor_limit(), self.segments.segment_bytes());
+        self.segments.reserve_descriptors(descriptor_limits::memory_descriptors(
+            descriptor_count,
+            settings,
+            segment_bytes,
+        ));
+        for (resource, limit) in
+            descriptor_limits::quotas(descriptor_count, settings, segment_bytes)
+        {
             self.quotas.limit(resource, limit);
         }
         self.attachments.limit_views(settings, keyspace.arena());

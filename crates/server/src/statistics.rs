@@ -75,7 +75,7 @@ counters! {
     rounds,
     /// How long they took, without the waits between them.
     round_nanoseconds,
-    /// Connections accepted and served.
+    /// Connections that a worker has begun to serve.
     connections,
     /// Connections refused because there were too many.
     rejected,
@@ -87,9 +87,9 @@ counters! {
     evicted,
     /// Times that a client of a lane was woken.
     lane_wakes,
-    /// Times that a client of a lane rang.
+    /// Times that a client of a lane woke its worker.
     lane_rings,
-    /// Times that a worker looked for more before it slept.
+    /// Times that a worker polled for more before it slept.
     busy_polls,
     /// Those of them that found something.
     busy_poll_hits,

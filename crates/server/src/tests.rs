@@ -1,7 +1,7 @@
 //! The server's threads in this process, and clients that treat them badly.
 
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -12,15 +12,16 @@ use std::time::{Duration, Instant};
 
 use sys::poll::{Events, Interest, Poller};
 
-use command::ShutdownRequest;
+use command::{ConfigError, ShutdownRequest};
 
 use crate::accept::Acceptor;
 use crate::config::{Config, read_text};
-use crate::listen;
 use crate::log::LogControl;
 use crate::server_state::{Origin, ServerState};
 use crate::service::Service;
+use crate::user_quotas::Resource;
 use crate::worker::Worker;
+use crate::{descriptor_limits, listen};
 
 /// How long a test waits before it takes silence for a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -46,6 +47,7 @@ impl TestServer {
         let shared =
             Arc::new(ServerState::new(config, Origin::default(), LogControl::detached()).unwrap());
         let listeners = listen::open(&shared.settings(), &shared.closer).unwrap();
+        shared.listeners.take(&listeners);
         let mut acceptor = Some(Acceptor::new(listeners).unwrap());
         let mut threads: Vec<JoinHandle<()>> = (0..shared.identity.worker_count)
             .map(|index| {
@@ -508,4 +510,114 @@ fn replies_of_served_waits_leave_when_their_records_are_released() {
     server.shared.release_replies(Some(end()));
     receive(&mut pusher, b":1\r\n");
     receive(&mut waiter, b"*2\r\n$4\r\nlist\r\n$1\r\na\r\n");
+}
+
+#[test]
+fn requests_behind_held_replies_are_executed_though_the_peer_sends_no_more() {
+    let server = TestServer::start("workers 1\neffect-backlog-size 1mb");
+    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    let mut client = server.client();
+    client.write_all(b"SET a 1\r\n").unwrap();
+    wait_until(&server, || server.shared.keyspace().counters().changes == 1);
+    client.write_all(b"SET b 2\r\n").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    server.shared.release_replies(None);
+    assert_eq!(read_to_end(&mut client), b"+OK\r\n+OK\r\n");
+}
+
+#[test]
+fn client_that_hangs_up_while_its_replies_are_held_is_closed() {
+    let server = TestServer::start("workers 1\neffect-backlog-size 1mb");
+    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    let checks = || server.shared.pending_checks.load(Ordering::Relaxed);
+    let mut clients = [(); 2].map(|()| server.client());
+    // One has ended its session besides, and waits for its last reply.
+    for (client, requests) in clients.iter_mut().zip(["SET a 1\r\n", "SET b 2\r\nQUIT\r\n"]) {
+        client.write_all(requests.as_bytes()).unwrap();
+    }
+    wait_until(&server, || checks() == 2);
+    drop(clients);
+    wait_until(&server, || checks() == 0 && server.shared.clients.len() == 1);
+}
+
+#[test]
+fn held_replies_above_the_soft_output_limit_for_too_long_end_their_client() {
+    let options = "client-output-buffer-limit normal 0 64kb 1\neffect-backlog-size 1mb";
+    let server = TestServer::start(options);
+    let mut client = server.client();
+    ask(&mut client, &set("key", 100_000), b"+OK\r\n");
+    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    client.write_all(b"SET a 1\r\nGET key\r\n").unwrap();
+    wait_until(&server, || server.shared.totals_since_start().output_limit_closes == 1);
+    assert_eq!(read_to_end(&mut client), b"");
+}
+
+#[test]
+fn client_whose_replies_are_held_is_not_idle() {
+    let server = TestServer::start("workers 1\ntimeout 1\neffect-backlog-size 1mb");
+    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    let [mut held, mut idle] = [(); 2].map(|()| server.client());
+    held.write_all(b"SET a 1\r\n").unwrap();
+    wait_until(&server, || server.shared.keyspace().counters().changes == 1);
+    ask(&mut idle, b"PING\r\n", b"+PONG\r\n");
+    // The other was active before, and would have been closed in the same round.
+    assert_eq!(read_to_end(&mut idle), b"");
+    ask(&mut server.client(), b"PING\r\n", b"+PONG\r\n");
+    server.shared.release_replies(None);
+    receive(&mut held, b"+OK\r\n");
+}
+
+#[test]
+fn held_replies_leave_while_the_server_shuts_down() {
+    let server = TestServer::start("workers 1\neffect-backlog-size 1mb");
+    server.shared.release_replies(Some(server.shared.runtime.backlog().extent().end));
+    let mut held = server.client();
+    held.write_all(b"SET a 1\r\n").unwrap();
+    wait_until(&server, || server.shared.keyspace().counters().changes == 1);
+    let mut last = server.client();
+    ask(&mut last, b"PING\r\n", b"+PONG\r\n");
+    server.shared.begin_shutdown(ShutdownRequest::default()).unwrap();
+    // It was the last one to be told, so that the worker waits for the other alone.
+    assert_eq!(read_to_end(&mut last), b"");
+    assert_silent(&held);
+    server.shared.release_replies(None);
+    assert_eq!(read_to_end(&mut held), b"+OK\r\n");
+}
+
+#[test]
+fn descriptors_for_memory_follow_the_segments_that_there_are() {
+    let server = TestServer::start("segment-size 0\nmaxmemory 100mb");
+    let shared = &server.shared;
+    let segment_bytes = shared.segments.segment_bytes();
+    assert_eq!(segment_bytes, 1 << 20);
+    shared.change_config(&[(b"maxmemory", b"0")], false).unwrap();
+    let settings = shared.settings();
+    let descriptor_count = sys::process::descriptor_limit();
+    let quotas = descriptor_limits::quotas(descriptor_count, &settings, segment_bytes);
+    let (resource, limit) = quotas[3];
+    assert_eq!(resource, Resource::Descriptors);
+    // One user may have half, the larger one of an odd number.
+    let (owner, half) = (shared.quotas.owner(0), limit.total.div_ceil(2));
+    assert!(shared.quotas.take(resource, owner, half + 1).is_none());
+    assert!(shared.quotas.take(resource, owner, half).is_some());
+}
+
+#[test]
+fn only_the_listeners_that_change_are_exchanged_and_those_before_stay_where_that_fails() {
+    let server = TestServer::start("bind 127.0.0.1");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let set = || server.shared.change_config(&[(b"port", port.as_bytes())], false);
+    let refused = set().unwrap_err();
+    let reason = "Unable to listen on this port. Check server logs.".to_owned();
+    assert_eq!(refused, ConfigError::Refused { name: "port".to_owned(), reason });
+    ask(&mut server.client(), b"CONFIG GET port\r\n", b"*2\r\n$4\r\nport\r\n$1\r\n0\r\n");
+    drop(taken);
+    set().unwrap();
+    let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    client.write_all(b"PING\r\n").unwrap();
+    let mut reply = [0; 7];
+    client.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+PONG\r\n");
+    ask(&mut server.client(), b"PING\r\n", b"+PONG\r\n");
 }

@@ -150,8 +150,6 @@ pub struct OpenContext<'w> {
     pub settings: &'w Settings,
     /// What all workers share.
     pub shared: &'w ServerState,
-    /// What the worker counts.
-    pub counters: &'w WorkerCounters,
 }
 
 /// Who is at the other end of a connection.

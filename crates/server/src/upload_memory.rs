@@ -53,14 +53,15 @@ impl ServerState {
             return Err(MemoryRefusal::UploadLimit);
         }
         let may_adopt = may_adopt(peer.user_id, &settings);
-        let way = self.in_flight.admit(id, self.quotas.owner(peer.user_id), count as usize)?;
+        let owner = self.quotas.owner(peer.user_id);
+        let grant = self.in_flight.admit(id, owner, count as usize)?;
         self.reserve_for_request(wanted)?;
         let run = uploads.make(id, wanted, may_adopt)?;
         // It counts from now on, whatever others have taken of the room meanwhile.
         self.keyspace().suspect_overshoot();
         let descriptors = descriptors_of(&self.segments, run);
         let descriptor_count = descriptors.len();
-        self.in_flight.send(id, descriptors, way);
+        self.in_flight.send(id, descriptors, grant);
         let UploadRun { offset, bytes } = run;
         Ok(UploadOffer { offset, bytes, segment_bytes, may_adopt, descriptor_count })
     }
@@ -91,14 +92,14 @@ impl ServerState {
         }
         let (arena, segments) = (Arc::clone(self.keyspace().arena()), Arc::clone(&self.segments));
         let service_waker = Arc::clone(&self.service_waker);
-        let seal = move |is_wanted| {
+        let populate = move |is_wanted| {
             let is_sealed = is_wanted && bring_run(&segments, run, id);
             if !arena.uploads().end_seal(offset, is_sealed) {
                 // Its memory is given back by the service thread, which may be asleep by now.
                 service_waker.wake();
             }
         };
-        let begun = self.page_population.begin(Maker { session: id, owner }, seal);
+        let begun = self.page_population.begin(Maker { session: id, owner }, populate);
         begun.inspect_err(|_| uploads.cancel_seal(offset))?;
         Ok(false)
     }

@@ -4,7 +4,7 @@
 //! brought is executed), then sends each connection's replies with one call. A connection that
 //! has more input than its turn takes is queued for the next round, behind the ready ones.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -61,8 +61,8 @@ pub struct Worker<'s> {
     queued: VecDeque<Token>,
     /// Connections whose replies have not been sent in this round.
     unflushed: Vec<Token>,
-    /// Connections whose replies wait for their release.
-    held: Vec<Token>,
+    /// Connections whose replies wait for their release: the bits of their tokens.
+    held: BTreeSet<u64>,
     /// Connections that are polled: they were served since the worker slept last.
     awake: Vec<Token>,
     /// Keys of the waits that this round has ended.
@@ -193,7 +193,7 @@ impl<'s> Worker<'s> {
             settings_version: shared.settings_version(),
             queued: VecDeque::new(),
             unflushed: Vec::new(),
-            held: Vec::new(),
+            held: BTreeSet::new(),
             awake: Vec::new(),
             ended_keys: 0,
             unreported_bytes: 0,
@@ -354,7 +354,7 @@ impl<'s> Worker<'s> {
         }
         let ready = member.connection.transport().interpret(ready, self.counters);
         if ready.hangup {
-            member.connection.expect_end();
+            member.connection.expect_end(ready.is_over);
         }
         if ready.writable && member.awaits_room && !member.is_unflushed {
             member.is_unflushed = true;
@@ -498,6 +498,7 @@ impl<'s> Worker<'s> {
         if member.awaits_room {
             self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
         }
+        self.forget_held(token);
         if member.connection.is_monitor() {
             self.shared.monitors.count(self.mailbox, false);
             note_monitor(&mut self.monitors, token, false);
@@ -552,7 +553,6 @@ impl<'s> Worker<'s> {
     /// Gives connections to the workers in turn.
     fn distribute(&mut self, accepted: Vec<Pending>) {
         for pending in accepted {
-            self.counters.connections.add(1);
             let target = self.shared.next_worker();
             if target == self.index {
                 self.add(pending);
@@ -564,13 +564,10 @@ impl<'s> Worker<'s> {
 
     /// Begins to serve a connection that the registry has counted in, unless it is over.
     fn add(&mut self, pending: Pending) {
-        let context = OpenContext {
-            worker: self.index,
-            settings: &self.settings,
-            shared: self.shared,
-            counters: self.counters,
-        };
+        let context =
+            OpenContext { worker: self.index, settings: &self.settings, shared: self.shared };
         let Some((transport, endpoint)) = pending.open(&context) else { return };
+        self.counters.connections.add(1);
         let Endpoint { id, parent, origin, is_unix, address, local_address } = endpoint;
         let info = ClientInfo {
             id,
@@ -672,10 +669,19 @@ impl<'s> Worker<'s> {
     fn drain_ready(&mut self, ready: Ready) {
         let (token, is_process) = Token::from_bits(ready.token);
         match ready.token {
-            // Left as it is, it would end each wait at once. Nobody in it is served any more.
-            MAILBOX_TOKEN => drop(self.mailbox.take()),
+            MAILBOX_TOKEN => self.drain_mailbox(),
             _ if is_process => self.close(token, CloseReason::ProcessEnded),
+            _ if ready.is_over => self.close(token, CloseReason::Transport(TransportEnd::Closed)),
             _ => self.flush(token),
+        }
+    }
+
+    /// Takes what is in the mailbox, which left as it is would end each wait at once, and sends
+    /// replies that have been released. Nobody in it is served any more.
+    fn drain_mailbox(&mut self) {
+        let (messages, _) = self.mailbox.take();
+        if messages.iter().any(|message| matches!(message, Message::Released)) {
+            self.flush_held();
         }
     }
 }

@@ -51,6 +51,8 @@ pub struct Ready {
     /// The peer has closed, or the descriptor has an error. A read shows it once it has returned
     /// all bytes; where it came together with the last bytes nothing tells of it again.
     pub hangup: bool,
+    /// The connection is over in both directions: nothing that is sent would arrive.
+    pub is_over: bool,
 }
 
 /// A set of descriptors to wait for.
@@ -160,6 +162,7 @@ impl Events {
             hangup: flags.intersects(
                 epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR,
             ),
+            is_over: flags.contains(epoll::EventFlags::HUP),
         }
     }
 }
@@ -241,8 +244,21 @@ mod tests {
         one.send(b"bye").unwrap();
         drop(one);
         poller.wait(&mut events, None).unwrap();
-        assert!(events.at(0).readable && events.at(0).hangup);
+        assert!(events.at(0).readable && events.at(0).hangup && events.at(0).is_over);
         poller.wait(&mut events, Some(Duration::ZERO)).unwrap();
         assert!(events.is_empty());
+    }
+
+    #[test]
+    fn peer_that_sends_no_more_and_still_receives_is_not_over() {
+        let (one, two) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (poller, mut events) = (Poller::new().unwrap(), Events::with_capacity(4));
+        poller.add(&two, 1, Interest::Readable).unwrap();
+        one.shutdown(std::net::Shutdown::Write).unwrap();
+        poller.wait(&mut events, None).unwrap();
+        assert!(events.at(0).hangup && !events.at(0).is_over);
+        drop(one);
+        poller.wait(&mut events, None).unwrap();
+        assert!(events.at(0).is_over);
     }
 }

@@ -51,7 +51,7 @@ fn sample() -> (u64, u64) {
         let (before, ticks, after) = (clock::monotonic_ns(), ticks(), clock::monotonic_ns());
         (after - before, before.midpoint(after), ticks)
     };
-    let (_, nanoseconds, ticks) = (0..SAMPLES).map(once).min().expect("there are looks");
+    let (_, nanoseconds, ticks) = (0..SAMPLES).map(once).min().expect("there are samples");
     (nanoseconds, ticks)
 }
 

@@ -1,7 +1,5 @@
 //! The steps of a full test run, and the table that it prints at the end.
 
-use std::fs::{self, DirEntry};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -11,7 +9,7 @@ use crate::{docs, fuzz, loom_and_miri, setup, stress_tests, tidy};
 
 /// What became of a step that did not fail to start.
 pub enum Report {
-    /// It ran; the counts is empty for a step that has no tests in it.
+    /// It ran; the counts are zero for a step that has no tests in it.
     Ran(TestCounts),
     /// This machine or this tree lacks something that the step needs.
     CannotRun(String),
@@ -168,13 +166,11 @@ fn cargo(workspace: &Workspace) -> Command {
     command
 }
 
-/// Folders of files that a macro declares as modules: `cargo fmt` does not find them.
-const DECLARED_BY_MACROS: [&str; 1] = ["crates/server/src/transport"];
-
 fn format(workspace: &Workspace) -> Result<Report, String> {
     run(cargo(workspace).args(["fmt", "--all", "--check"]))?;
-    for folder in DECLARED_BY_MACROS {
-        let files = files_of(&workspace.root.join(folder))?;
+    // `cargo fmt` does not find these.
+    let files = tidy::files_declared_by_macros(workspace)?;
+    if !files.is_empty() {
         let options = ["--check", "--edition", "2024"];
         run(Command::new("rustfmt").current_dir(&workspace.root).args(options).args(files))?;
     }
@@ -182,13 +178,6 @@ fn format(workspace: &Workspace) -> Result<Report, String> {
         run(cargo(workspace).args(["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))?;
     }
     Ok(Report::Ran(TestCounts::default()))
-}
-
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = fs::read_dir(folder).and_then(Iterator::collect);
-    let entries: Vec<DirEntry> =
-        entries.map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(entries.iter().map(DirEntry::path).collect())
 }
 
 fn lints(workspace: &Workspace) -> Result<Report, String> {

@@ -343,15 +343,15 @@ options! {
         /// limit where that has none.
         view_total_max: u64 = "shm-view-total-max", ALL_BYTES, "0";
     }
-    /// Whether workers look for more requests before they sleep.
+    /// Whether workers poll for more requests before they sleep.
     polling: Polling {
-        /// Whether a worker looks for more requests before it sleeps, which spares a client that
+        /// Whether a worker polls for more requests before it sleeps, which spares a client that
         /// waits for each reply the time of waking the worker, and takes a processor meanwhile.
         /// `lone`: where one client asks and no other, as long as it pays, on hosts with at least
         /// twice as many processors as workers; `always`: behind all requests; `no`: never.
         mode: PollMode = "busy-poll", Choice::<PollMode>::of_all(), "lone";
-        /// Microseconds for which a worker looks for more requests before it sleeps, where
-        /// `busy-poll` has it look.
+        /// Microseconds for which a worker polls for more requests before it sleeps, where
+        /// `busy-poll` has it poll.
         limit: Duration = "busy-poll-us",
             Time { of: Duration::from_micros, min: 0, max: 10_000 }, "100";
     }

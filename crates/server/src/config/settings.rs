@@ -50,7 +50,8 @@ impl Collections {
 pub struct Derived {
     /// Bytes that all clients may take together, where there is a limit.
     pub clients_bytes_max: Option<u64>,
-    /// Bytes of a segment of memory.
+    /// Bytes of a segment of the memory that an instance starts with under these settings. One that
+    /// runs keeps its own: see [`sys::memfd_segments::OwnedSegments::segment_bytes`].
     pub segment_bytes: u64,
     /// The score by which the kernel chooses a process to kill.
     pub oom_score: OomScore,

@@ -79,7 +79,6 @@ impl Transport for Lane {
         if !shared.begin_lane(parent, id, context.worker) {
             return None;
         }
-        context.counters.connections.add(1);
         let endpoint = Endpoint {
             id,
             parent: Some(parent),
@@ -155,7 +154,7 @@ impl Transport for Lane {
     /// The client wakes the server for what it waits for, and does not tell which that is.
     fn interpret(&self, ready: Ready, counters: &WorkerCounters) -> Ready {
         counters.lane_rings.add(1);
-        Ready { readable: true, writable: true, hangup: false, ..ready }
+        Ready { readable: true, writable: true, hangup: false, is_over: false, ..ready }
     }
 
     /// A broken lane has requests, so that its turn ends it.

@@ -38,6 +38,8 @@ struct State {
     send_bytes_max: usize,
     /// Once so many bytes of replies have been taken, a send fails.
     reply_bytes_max: usize,
+    /// The worker polls it no more, and is told of what comes.
+    is_armed: bool,
 }
 
 impl Transport for Memory {
@@ -107,11 +109,14 @@ impl Transport for Memory {
     }
 
     fn has_room(&mut self) -> bool {
-        true
+        self.0.state().send_bytes_max > 0
     }
 
     fn arm(&mut self, wants_requests: bool, wants_room: bool) -> bool {
-        wants_requests && self.has_requests() || wants_room
+        let is_there = wants_requests && self.has_requests() || wants_room && self.has_room();
+        self.0.state().is_armed = !is_there;
+        self.0.has_changed.notify_all();
+        is_there
     }
 
     fn forget(&self, _: u64, poller: &Poller, _: &ServerState) {
@@ -142,6 +147,7 @@ impl Wire {
 #[cfg(test)]
 mod tests {
     use std::thread::JoinHandle;
+    use std::time::Instant;
 
     use command::ShutdownRequest;
 
@@ -203,13 +209,20 @@ mod tests {
 
     impl Client {
         fn say(&self, requests: &[u8]) {
-            self.0.state().requests.extend(requests);
+            self.change(|state| state.requests.extend(requests));
+        }
+
+        /// Does something that the worker is told of.
+        fn change(&self, change: impl FnOnce(&mut State)) {
+            let mut state = self.0.state();
+            change(&mut state);
+            state.is_armed = false;
+            drop(state);
             self.0.wakeup.wake();
         }
 
         fn close(&self) {
-            self.0.state().is_closed = true;
-            self.0.wakeup.wake();
+            self.change(|state| state.is_closed = true);
         }
 
         fn wait_until(&self, holds: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
@@ -247,6 +260,49 @@ mod tests {
         }
         let totals = worker.shared.totals_since_start();
         assert!(totals.reads >= 40_000 && totals.direct_values == 1, "{totals:?}");
+        assert_eq!(totals.connections, 1, "counted by whoever serves it");
+    }
+
+    #[test]
+    fn replies_are_held_and_released_and_the_worker_sleeps_meanwhile() {
+        let worker = TestWorker::start();
+        let shared = &worker.shared;
+        let end = || shared.runtime.backlog().extent().end;
+        shared.release_replies(Some(end()));
+        let [first, second, reader] = [(); 3].map(|()| worker.client(|_| {}));
+        let await_changes = |count| {
+            let start = Instant::now();
+            while shared.keyspace().counters().changes < count {
+                assert!(start.elapsed() < PATIENCE, "it should have been executed");
+                reader.say(b"PING\r\n");
+                reader.hear(b"+PONG\r\n");
+            }
+        };
+        first.say(b"SET a 1\r\n");
+        await_changes(1);
+        let after_first = end();
+        // There is room for nothing when its first reply is to leave, and then it is held.
+        second.change(|state| state.send_bytes_max = 0);
+        second.say(b"PING\r\n");
+        drop(second.wait_until(|state| state.is_armed && state.requests.is_empty()));
+        second.say(b"APPEND b 22\r\nGET b\r\n");
+        await_changes(2);
+        second.change(|state| state.send_bytes_max = usize::MAX);
+        first.say(b"GET a\r\nSET a 3\r\n");
+        for client in [&first, &second] {
+            let state = client.wait_until(|state| state.is_armed);
+            assert!(state.replies.is_empty(), "{}", state.replies.escape_ascii());
+        }
+        shared.release_replies(Some(after_first));
+        first.hear(b"+OK\r\n");
+        // What came meanwhile is executed now, and held in its turn.
+        await_changes(3);
+        assert!(second.0.state().replies.is_empty());
+        shared.release_replies(None);
+        first.hear(b"$1\r\n1\r\n+OK\r\n");
+        second.hear(b"+PONG\r\n:2\r\n$2\r\n22\r\n");
+        first.say(b"SET a 4\r\n");
+        first.hear(b"+OK\r\n");
     }
 
     #[test]

@@ -13,8 +13,9 @@ use sys::socket::{Closer, Listener, Stream};
 
 use super::{Endpoint, OpenContext, Pending, Sent, Transport, TransportEnd, socket};
 use crate::accept::is_loopback;
+use crate::config::options::Network;
 use crate::config::{Settings, base_text};
-use crate::listen::{Accepted, Listens};
+use crate::listen::{Accepted, Listens, Refusal};
 use crate::registry::ClientOrigin;
 use crate::statistics::WorkerCounters;
 
@@ -27,7 +28,7 @@ impl Transport for Tcp {
     type Pending = Accepted;
 
     const LISTENS: Option<Listens> =
-        Some(Listens { name: "tcp", follows_settings: true, open, pending: Pending::Tcp });
+        Some(Listens { name: "tcp", change, open, pending: Pending::Tcp });
     const RECEIVES_HEAD_FIRST: bool = true;
 
     fn open(pending: Accepted, context: &OpenContext<'_>) -> Option<(Tcp, Endpoint)> {
@@ -101,6 +102,16 @@ fn tune(stream: &Stream, settings: &Settings) -> io::Result<()> {
         Some(idle) => stream.set_keep_alive(idle),
         None => Ok(()),
     }
+}
+
+/// Says what has changed of `port` and `bind`.
+fn change(before: &Settings, after: &Settings) -> Option<Refusal> {
+    let (before, after) = (&before.network, &after.network);
+    if after.bind != before.bind {
+        return Some((Network::bind(), "Failed to bind to specified addresses."));
+    }
+    let refusal = (Network::port(), "Unable to listen on this port. Check server logs.");
+    (after.port != before.port).then_some(refusal)
 }
 
 /// Opens the listeners of `port` and `bind`, none if the port is 0.

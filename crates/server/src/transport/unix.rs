@@ -24,8 +24,9 @@ pub struct Unix {
 impl Transport for Unix {
     type Pending = Accepted;
 
+    /// Its options are set at start only.
     const LISTENS: Option<Listens> =
-        Some(Listens { name: "unix", follows_settings: false, open, pending: Pending::Unix });
+        Some(Listens { name: "unix", change: |_, _| None, open, pending: Pending::Unix });
     const RECEIVES_HEAD_FIRST: bool = true;
 
     fn open(pending: Accepted, context: &OpenContext<'_>) -> Option<(Unix, Endpoint)> {

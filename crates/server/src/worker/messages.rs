@@ -1,5 +1,7 @@
 //! What other workers ask of the connections of this one.
 
+use std::sync::atomic::Ordering;
+
 use command::Wake;
 use keyspace::Served;
 
@@ -38,12 +40,14 @@ impl Worker<'_> {
         }
     }
 
-    /// Keeps the replies of a connection until their release.
+    /// Keeps the replies of a connection until their release. Meanwhile it is checked each second,
+    /// as they may be too many for too long.
     #[cold]
     pub(super) fn hold(&mut self, token: Token) {
         let Some(member) = self.connections.get_mut(token) else { return };
         if !std::mem::replace(&mut member.is_held, true) {
-            self.held.push(token);
+            self.held.insert(token.to_bits());
+            self.shared.pending_checks.fetch_add(1, Ordering::Relaxed);
         }
         self.mailbox.hold_replies(true);
         if !member.connection.awaits_release(&context!(self)) {
@@ -52,16 +56,36 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends the replies that were held and may leave; the others are held again.
+    /// Notes that the replies of a connection are not held any more, if they were.
+    pub(super) fn forget_held(&mut self, token: Token) {
+        if self.held.remove(&token.to_bits()) {
+            self.shared.pending_checks.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends the replies that were held and may leave, and gives their connections a turn; the
+    /// others are held again.
     pub(super) fn send_released(&mut self) {
-        self.mailbox.hold_replies(false);
-        for token in std::mem::take(&mut self.held) {
-            let Some(member) = self.connections.get_mut(token) else { continue };
-            member.is_held = false;
-            // Before its next turn, which may write what is to be released in turn.
-            self.flush(token);
+        // Before their next turns, which may write what is to be released in turn.
+        for token in self.flush_held() {
             self.queue_turn(token);
         }
+    }
+
+    /// Sends the replies that were held and may leave, and returns whose they were; the others are
+    /// held again.
+    pub(super) fn flush_held(&mut self) -> Vec<Token> {
+        self.mailbox.hold_replies(false);
+        let mut held: Vec<Token> = self.held.iter().map(|&bits| Token::from_bits(bits).0).collect();
+        for &token in &held {
+            self.forget_held(token);
+            if let Some(member) = self.connections.get_mut(token) {
+                member.is_held = false;
+                self.flush(token);
+            }
+        }
+        held.retain(|token| !self.held.contains(&token.to_bits()));
+        held
     }
 
     /// Shows the monitors what has run, and closes those that read too slowly.

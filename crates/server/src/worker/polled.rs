@@ -60,7 +60,7 @@ impl Worker<'_> {
     #[inline]
     fn poll(&mut self, token: Token) {
         let Some(member) = self.connections.get_mut(token) else { return };
-        let (wants_requests, wants_room) = (member.wants_requests(), member.awaits_room);
+        let (wants_requests, wants_room) = (member.wants_requests(), member.wants_room());
         let transport = member.connection.transport();
         if wants_room && transport.has_room() && !member.is_unflushed {
             member.is_unflushed = true;
@@ -93,10 +93,15 @@ impl Member {
         self.connection.wants_input() && !self.is_queued
     }
 
+    /// Returns whether replies are sent as soon as there is room. Those that are held are not.
+    fn wants_room(&self) -> bool {
+        self.awaits_room && !self.is_held
+    }
+
     /// Has the peer cause an event for what the worker waits for; returns whether that is there
     /// already.
     fn arm(&mut self) -> bool {
-        let (wants_requests, wants_room) = (self.wants_requests(), self.awaits_room);
+        let (wants_requests, wants_room) = (self.wants_requests(), self.wants_room());
         self.connection.transport().arm(wants_requests, wants_room)
     }
 }

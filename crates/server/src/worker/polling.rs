@@ -1,9 +1,9 @@
-//! Whether a worker looks for more requests for a while before it sleeps.
+//! Whether a worker polls for more requests for a while before it sleeps.
 //!
 //! A client that waits for each reply spends most of its time in waking the server and in being
-//! woken. A worker that looks for the next request spares it the first half, and takes a processor
-//! while it looks. So unless it is told to look always, it does so only for a client that is alone
-//! and asks one thing after the other, as long as that pays.
+//! woken. A worker that polls for the next request spares it the first half, and takes a processor
+//! meanwhile. So unless it is told to poll always, it does so only for a client that is alone and
+//! asks one thing after the other, as long as that pays.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use base::spin_policy::SpinPolicy;
 use crate::config::kind::Named;
 use crate::token_table::Token;
 
-/// When workers look before they sleep.
+/// When workers poll before they sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollMode {
     /// Never.
@@ -45,7 +45,7 @@ pub struct Polling {
     lone: Option<Token>,
     /// Rounds in a row that it was the only one.
     rounds: u32,
-    /// Whether it paid to look for it.
+    /// Whether it paid to poll for it.
     spin_policy: SpinPolicy,
     /// The last wait brought something to do.
     has_worked: bool,
@@ -75,7 +75,7 @@ impl Polling {
         self.lone
     }
 
-    /// Returns whether the worker is to look before the wait that comes now.
+    /// Returns whether the worker is to poll before the wait that comes now.
     #[inline]
     pub fn is_due(&mut self, mode: PollMode) -> bool {
         match mode {
@@ -85,17 +85,17 @@ impl Polling {
         }
     }
 
-    /// Takes note of whether a look brought something.
+    /// Takes note of whether polling brought something.
     #[inline]
     pub fn learn(&mut self, brought_something: bool) {
         self.spin_policy.learn(brought_something);
     }
 }
 
-/// Returns how long workers look where the options say `mode` and `limit`; zero for not at all.
+/// Returns how long workers poll where the options say `mode` and `limit`; zero for not at all.
 ///
-/// They look for a lone client by themselves only where as many processors are left as there are
-/// workers, so that nobody who looks keeps the client from running.
+/// They poll for a lone client by themselves only where as many processors are left as there are
+/// workers, so that none that polls keeps the client from running.
 pub fn limit_of(mode: PollMode, limit: Duration, worker_count: usize) -> Duration {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     match mode {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_client_that_has_been_alone_for_long_is_looked_for() {
+    fn only_a_client_that_has_been_alone_for_long_is_polled_for() {
         let mut polling = Polling::default();
         for _ in 0..ROUNDS_ALONE {
             polling.note(client(7), true);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_in_vain_count_against_their_client_alone() {
+    fn polling_in_vain_counts_against_its_client_alone() {
         let mut polling = alone();
         polling.learn(false);
         assert!(!polling.is_due(PollMode::Lone));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_options_say_when_to_look() {
+    fn the_options_say_when_to_poll() {
         let limit = Duration::from_micros(100);
         assert_eq!(limit_of(PollMode::No, limit, 1), Duration::ZERO);
         assert_eq!(limit_of(PollMode::Always, limit, usize::MAX / 4), limit);

@@ -50,6 +50,8 @@ struct Module {
     /// Its name, with those of the modules around it in the same file in front.
     name: String,
     is_test: bool,
+    /// A macro declares it.
+    is_of_macro: bool,
 }
 
 impl<'a> RustFile<'a> {
@@ -105,6 +107,14 @@ pub fn check_reached(files: &[RustFile<'_>]) -> Vec<Finding> {
     };
     let dead = files.iter().filter(|file| !is_reached(file));
     dead.map(|file| file.source.finding(0, "no `mod` declares this file: it is dead")).collect()
+}
+
+/// Returns the paths of the files whose modules a macro declares.
+pub fn declared_by_macros<'a>(files: &[RustFile<'a>]) -> Vec<&'a str> {
+    let modules = module_paths(files, |module| module.is_of_macro);
+    let sources = files.iter().map(|file| file.source);
+    let declared = sources.filter(|source| modules.iter().any(|path| path == source.module_path()));
+    declared.map(|source| source.path.as_str()).collect()
 }
 
 /// Returns where the files of the chosen modules are, without `.rs`.
@@ -201,7 +211,7 @@ impl<'ast> Visit<'ast> for Collector {
         let name = format!("{}{}", self.around, module.ident.unraw());
         if module.content.is_none() {
             let is_test = module.attrs.iter().any(is_test_attribute);
-            self.modules.push(Module { name, is_test });
+            self.modules.push(Module { name, is_test, is_of_macro: false });
             return;
         }
         let outer = std::mem::replace(&mut self.around, format!("{name}/"));
@@ -263,7 +273,8 @@ fn module_list(body: syn::parse::ParseStream<'_>) -> syn::Result<Vec<Module>> {
             body.parse::<TokenTree>()?;
         }
         body.parse::<syn::Token![;]>()?;
-        modules.push(Module { name, is_test: attributes.iter().any(is_test_attribute) });
+        let is_test = attributes.iter().any(is_test_attribute);
+        modules.push(Module { name, is_test, is_of_macro: true });
     }
     Ok(modules)
 }
@@ -428,6 +439,7 @@ mod tests {
         let counts: Vec<usize> = files[2..].iter().map(RustFile::line_count).collect();
         assert_eq!(counts, [1, 0]);
         assert_eq!(check_reached(&files), []);
+        assert_eq!(declared_by_macros(&files), [&*set.path, &*probe.path]);
     }
 
     #[test]
