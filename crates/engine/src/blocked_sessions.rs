@@ -81,6 +81,15 @@ impl BlockedRequest {
         }
     }
 
+    /// Has the host give the right to end the wait back, which it took so that the session runs its
+    /// request itself. To be done before the wait is open: who serves passes over a session whose
+    /// host has that right, and the key that was ready for it would have served nobody.
+    fn give_wait_back(&self) {
+        if let Some(attendance) = &self.attendance {
+            attendance.waits_on();
+        }
+    }
+
     fn memory_bytes(&self) -> usize {
         size_of::<BlockedRequest>() + self.request.memory_bytes() + size_of_val(&*self.positions)
     }
@@ -227,6 +236,7 @@ impl Runner<'_, '_, '_, '_> {
         guard.end_record();
         guard.renew_ready(&self.session.waits, self.execution.now);
         self.serve_ready();
+        BlockedRequest::of(waiter).give_wait_back();
         *waiter.state() = WaitState::Open;
     }
 
@@ -354,7 +364,8 @@ impl Engine {
         out: &mut Output,
         execution: &mut ExecutionContext<'_>,
     ) -> Option<Release> {
-        let BlockedRequest { command, ref request, .. } = *BlockedRequest::of(waiter);
+        let blocked = BlockedRequest::of(waiter);
+        let BlockedRequest { command, ref request, .. } = *blocked;
         let keyspace = self.keyspace();
         let mut reply = out.reply(session.state.protocol);
         let start = reply.position();
@@ -373,6 +384,7 @@ impl Engine {
                 release = end.release;
             }
             Ok(Verdict::Wait) => {
+                blocked.give_wait_back();
                 keyspace.leave_unserved(&session.waits);
                 return None;
             }
