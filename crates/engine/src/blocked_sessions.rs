@@ -235,9 +235,12 @@ impl Runner<'_, '_, '_, '_> {
         let guard = self.guard.as_mut().expect("a command that waits for keys keeps their guard");
         guard.end_record();
         guard.renew_ready(&self.session.waits, self.execution.now);
-        self.serve_ready();
+        let ready = guard.take_ready();
+        serve_keys(&ready, guard, self.keyspace, self.execution, &mut self.served);
         BlockedRequest::of(waiter).give_wait_back();
         *waiter.state() = WaitState::Open;
+        // What those behind it have made ready came after it looked, and may serve it.
+        self.serve_ready();
     }
 
     /// Serves the sessions that wait for keys which have become ready under the current guard,

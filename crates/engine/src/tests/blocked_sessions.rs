@@ -179,7 +179,10 @@ impl Attendance for Claimed {
 
     fn waits_on(&self) {
         let waiter = self.waiter.get().expect("it waits");
-        assert!(!matches!(*waiter.state(), WaitState::Open), "whoever finds it open passes it over");
+        assert!(
+            !matches!(*waiter.state(), WaitState::Open),
+            "whoever finds it open passes it over"
+        );
         self.is_claimed.store(false, Ordering::Relaxed);
     }
 
@@ -244,6 +247,30 @@ fn run_move(
     let element = element.expect("it has one");
     reply.bulk(&element);
     cx.view.push(&target, End::Tail, [element.as_slice()].into_iter(), WhenAbsent::Create)?;
+    Ok(())
+}
+
+/// Waits for two keys and takes an element from the second.
+static TAKE_SECOND: Command = Command {
+    name: "test-take-second",
+    arity: Arity::exactly(3),
+    flags: Flags::BLOCKING,
+    keys: &[KeySpec::at(1, KeyFlags::RW), KeySpec::at(2, KeyFlags::RW)],
+    handler: Handler::Write(run_take_second),
+    ..Command::DEFAULT
+};
+
+fn run_take_second(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Unfinished> {
+    // Whoever serves it passes only the keys that are ready.
+    let [key] = cx.undeclared_keys([args.at(2)])?;
+    if cx.view.collection::<List>(&key)?.is_none() {
+        return Err(Wait::new(Duration::ZERO, |reply| reply.null(), 2).into());
+    }
+    cx.view.pop(&key, End::Head, 1, |list, _| list.for_each(0, 1, |it| reply.bulk(it.to_vec())))?;
     Ok(())
 }
 
@@ -366,6 +393,25 @@ fn who_needs_more_than_is_locked_runs_its_request_itself_in_its_turn() {
     assert_eq!(take_served(&host), [2], "what it left is for the next");
     assert_eq!(wake(&mut second, Wake::Served), "*2 $1 k $1 c");
     other.check("LRANGE far 0 -1", "*1 $1 b");
+}
+
+#[test]
+fn a_session_that_waits_on_is_served_for_what_those_behind_it_do() {
+    let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
+    host.command_stats.add_row(&MOVE);
+    host.command_stats.add_row(&TAKE_SECOND);
+    let mut first = numbered(&engine, &host, 1);
+    let (_, end) = run(&mut first, &TAKE_SECOND, "test-take-second k far");
+    assert_eq!(end.ending, Ending::Blocked);
+    let mut second = numbered(&engine, &host, 2);
+    assert_eq!(run(&mut second, &MOVE, "test-move k far").1.ending, Ending::Blocked);
+    numbered(&engine, &host, 9).check("RPUSH k a", ":1");
+    assert_eq!(take_served(&host), [1]);
+    // It finds nothing itself, and the second moves the element to where it is wanted.
+    assert_eq!(try_wake(&mut first, Wake::Served), None);
+    assert_eq!(take_served(&host), [2, 1]);
+    assert_eq!(wake(&mut second, Wake::Served), "$1 a");
+    assert_eq!(wake(&mut first, Wake::Served), "$1 a");
 }
 
 #[test]
