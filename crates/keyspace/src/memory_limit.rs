@@ -17,6 +17,7 @@ use collections::Limits;
 use crate::deferred_free::RetiredList;
 use crate::eviction::Victims;
 use crate::eviction::spared::Spared;
+use crate::fit::Fit;
 use crate::keyspace::Keyspace;
 use crate::segment_rebalance::ReclaimBy;
 
@@ -400,12 +401,15 @@ impl Keyspace {
             return Ok(());
         }
         if need.bytes > 0 {
-            let fits = self.may_ever_fit(need, context);
-            if self.extend(need, !fits, context) {
+            let fit = self.fit(need, context);
+            if fit == Fit::Nowhere {
+                // No key has to go for what never fits.
+                return Err(need);
+            }
+            if self.extend(need, fit == Fit::InPlace, context) {
                 return Ok(());
             }
-            if !fits {
-                // No key has to go for what never fits.
+            if fit == Fit::InPlace {
                 return Err(need);
             }
         }
@@ -598,7 +602,7 @@ impl Keyspace {
             _ => (self.used_memory() + bytes).saturating_sub(maxmemory),
         };
         if lacking() > 0 {
-            if !self.may_ever_fit(need, context) {
+            if self.fit(need, context) != Fit::Anywhere {
                 return Err(need);
             }
             self.take_recent_access_reports(context.now);
