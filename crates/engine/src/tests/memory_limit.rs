@@ -211,6 +211,17 @@ fn a_long_value_that_never_fits_as_it_is_to_grow_evicts_nothing() {
 }
 
 #[test]
+fn a_key_that_a_command_names_twice_takes_its_room_once() {
+    let engine = filled(16 << 20, 7 << 20, EvictionPolicy::ALLKEYS_LRU);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    client.check("SETRANGE k 5999999 x", ":6000000");
+    fill(&engine, 0);
+    client.check("BITOP OR target k k", ":6000000");
+    client.check("STRLEN k", ":6000000");
+}
+
+#[test]
 fn keys_of_a_command_stay_while_room_is_made_for_it() {
     for policy in EvictionPolicy::ALL.iter().filter(|policy| !policy.is_volatile()) {
         if *policy == EvictionPolicy::NO_EVICTION {
