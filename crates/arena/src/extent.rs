@@ -226,14 +226,9 @@ impl ExtentSpace {
         if missing == 0 {
             return true;
         }
-        let hole = self.tiles.next_of(id, Kind::Hole);
-        let warm = hole.map_or(0, |hole| self.tiles.get(hole).bytes);
-        if warm < missing {
-            let Some(gap) = self.tiles.next_of(hole.unwrap_or(id), Kind::Gap) else {
-                return false;
-            };
-            let fits = warm + self.tiles.get(gap).bytes + self.hole_behind(gap) >= missing;
-            if !fits || self.touch(gap, tile.end() + missing, policy).is_err() {
+        if self.hole_behind(id) < missing {
+            let end = offset + bytes;
+            if self.free_up_to(id, end).is_err() || self.touch_up_to(id, end, policy).is_err() {
                 return false;
             }
         }
@@ -370,6 +365,60 @@ impl ExtentSpace {
             return Err(need);
         }
         Ok(self.tiles.turn(gap, bytes, Kind::Hole))
+    }
+
+    /// Checks that everything between the tile `id` and `end` is free.
+    ///
+    /// # Errors
+    /// The first tile there that is not; none where the region ends before.
+    fn free_up_to(&self, id: TileId, end: u64) -> Result<(), Option<TileId>> {
+        let mut last = id;
+        while self.tiles.get(last).end() < end {
+            last = self.tiles.next(last).ok_or(None)?;
+            if !self.tiles.get(last).is_free() {
+                return Err(Some(last));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one hole of what is between the tile `id` and `end`, which is free; changes nothing
+    /// where it fails.
+    fn touch_up_to(
+        &mut self,
+        id: TileId,
+        end: u64,
+        policy: LimitPolicy,
+    ) -> Result<(), NeedRoom> {
+        let end = end.next_multiple_of(TOUCH_BYTES);
+        let touched = |gap: Tile| gap.end().min(end) - gap.offset;
+        let mut bytes = 0;
+        let mut last = id;
+        while let Some((next, gap)) = self.gap_behind(last, end) {
+            bytes += touched(gap);
+            last = next;
+        }
+        self.memory.touch(bytes, Region::Extent, policy)?;
+        last = id;
+        while let Some((next, gap)) = self.gap_behind(last, end) {
+            if let Err(need) = self.commit(gap.offset, gap.offset + touched(gap)) {
+                self.memory.untouch(bytes);
+                return Err(need);
+            }
+            last = next;
+        }
+        while let Some((next, gap)) = self.gap_behind(id, end) {
+            self.tiles.turn(next, touched(gap), Kind::Hole);
+        }
+        Ok(())
+    }
+
+    /// Returns the next gap behind the tile `id`, if it begins before `end`.
+    fn gap_behind(&self, id: TileId, end: u64) -> Option<(TileId, Tile)> {
+        let behind = std::iter::successors(self.tiles.next(id), |&id| self.tiles.next(id));
+        let mut behind = behind.map(|id| (id, self.tiles.get(id)));
+        behind.find(|(_, tile)| tile.kind == Kind::Gap || tile.offset >= end)
+            .filter(|(_, tile)| tile.offset < end)
     }
 
     /// Returns the size of the hole behind `tile`; 0 where there is none.

@@ -195,26 +195,18 @@ impl ExtentSpace {
     /// the first block behind it goes to a hole beyond what is wanted, or to the end of the region.
     /// [`TopStep::Nothing`] is what cannot be moved, or the end of the region.
     pub fn plan_extension(&mut self, offset: u64, bytes: u64) -> Extension {
-        let Some((id, grown)) = self.block_at(offset) else {
+        let Some((id, _)) = self.block_at(offset) else {
             return Extension::Blocked(TopStep::Nothing);
         };
         let end = offset + block_size(bytes);
-        if end <= grown.end() {
-            return Extension::Free;
-        }
-        let behind = std::iter::successors(self.tiles.next(id), |&id| self.tiles.next(id));
-        let mut last_end = grown.end();
-        for block in behind {
-            let tile = self.tiles.get(block);
-            if tile.offset >= end {
-                break;
+        match self.free_up_to(id, end) {
+            Ok(()) => Extension::Free,
+            Err(Some(block)) => {
+                let tile = self.tiles.get(block);
+                Extension::Blocked(self.plan_away(block, tile, offset..end))
             }
-            if !tile.is_free() {
-                return Extension::Blocked(self.plan_away(block, tile, offset..end));
-            }
-            last_end = tile.end();
+            Err(None) => Extension::Blocked(TopStep::Nothing),
         }
-        if last_end >= end { Extension::Free } else { Extension::Blocked(TopStep::Nothing) }
     }
 
     /// Returns how to take `block` away from within `window`.

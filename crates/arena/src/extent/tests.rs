@@ -551,6 +551,34 @@ fn what_lies_behind_a_block_makes_way_for_it() {
 }
 
 #[test]
+fn a_block_grows_over_whatever_free_memory_is_behind_it() {
+    const SEGMENT: u64 = 1 << 14;
+    let (arena, mut space) = small_space();
+    let sizes = [SEGMENT / 2, SEGMENT / 2, SEGMENT, SEGMENT, SEGMENT, SEGMENT];
+    let blocks = sizes.map(|bytes| {
+        space.allocate(bytes, owner(bytes), LimitPolicy::Limited).expect("there is room")
+    });
+    // Behind the first block a hole, a segment without memory, a hole, and no memory from there on.
+    for index in [3, 4, 5, 2, 1] {
+        space.free(blocks[index]);
+        if [3, 5].contains(&index) {
+            assert_eq!(space.retire_segments(1), SEGMENT);
+        }
+    }
+    assert_eq!(space.touched_bytes(), 3 * SEGMENT);
+    let wanted = 4 * SEGMENT + 5000;
+    assert_eq!(space.plan_extension(blocks[0], wanted), Extension::Free);
+    arena.set_limit(arena.usage().touched_bytes + SEGMENT);
+    assert!(!space.extend(blocks[0], wanted, LimitPolicy::Limited), "it may touch one of the two");
+    assert_eq!((space.touched_bytes(), space.block_bytes(blocks[0])), (3 * SEGMENT, SEGMENT / 2));
+    arena.set_limit(0);
+    assert!(space.extend(blocks[0], wanted, LimitPolicy::Limited));
+    assert_eq!(space.block_bytes(blocks[0]), wanted.next_multiple_of(64));
+    assert_eq!(space.touched_bytes(), 4 * SEGMENT + 8192);
+    assert!(!space.extend(blocks[0], 1 << 30, LimitPolicy::Limited), "the region is smaller");
+}
+
+#[test]
 fn pinned_and_large_blocks_stay_where_they_are() {
     let (_arena, mut space) = small_space();
     let blocks: Vec<u64> = (0..9)
