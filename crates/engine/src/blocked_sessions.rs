@@ -18,7 +18,7 @@ use command::{
     Unfinished, Wait, Wake,
 };
 use keyspace::{
-    AwaitedNames, Guard, Keyspace, NewWait, ReadyKeys, Served, Service, ShardSet, WaitState, Waiter,
+    AwaitedNames, Guard, Keyspace, NewWait, ReadyKeys, Served, Service, WaitState, Waiter,
 };
 use resp::{Output, OwnedRequest, Protocol, Reply};
 
@@ -100,13 +100,14 @@ impl BlockedRequest {
     }
 
     /// Returns the keys to run it with: of those that it waits for the ones that are ready, in the
-    /// order of the request, and all others; none where `guard` lacks the shard of one.
+    /// order of the request, and all others; none where `guard` lacks the shard of one, or may.
     fn keys(&self, ready: &ReadyKeys, guard: &Guard<'_>, keyspace: &Keyspace) -> Vec<Key<'_>> {
         let request = self.request.view();
         let name = |index: usize| request.at(self.positions[index] as usize);
         let key = |index: usize| keyspace.hasher().key(name(index));
         let others: Vec<Key<'_>> = (self.key_count..self.positions.len()).map(key).collect();
-        if !others.iter().all(|key| guard.holds(key.shard)) {
+        let may_lack_ready = ready.is_part() && self.names.len() > 1;
+        if may_lack_ready || !others.iter().all(|key| guard.holds(key.shard)) {
             return Vec::new();
         }
         let awaited = self.names.among(ready, self.caller.database, name);
@@ -388,7 +389,7 @@ impl Engine {
             }
             Ok(Verdict::Wait) => {
                 blocked.give_wait_back();
-                keyspace.leave_unserved(&session.waits);
+                keyspace.leave_unserved(&mut session.waits, execution.now);
                 return None;
             }
             Ok(Verdict::Queue) => unreachable!("within MULTI nothing waits"),
@@ -415,8 +416,9 @@ impl Engine {
     }
 
     /// Serves those who wait for keys that were ready when a guard went, under a guard of all of
-    /// these keys; during a pause nobody, which keeps the data as it is, so that it is to be called
-    /// behind one. The caller holds no guard.
+    /// these keys, or of one shard after the other where they are very many; during a pause nobody,
+    /// which keeps the data as it is, so that it is to be called behind one. The caller holds no
+    /// guard.
     #[inline]
     pub fn serve_left(&self, execution: &mut ExecutionContext<'_>) {
         if self.keyspace().has_unserved() && execution.pause.get().is_none() {
@@ -426,18 +428,18 @@ impl Engine {
 
     #[cold]
     fn serve_unserved(&self, execution: &mut ExecutionContext<'_>) {
-        let left = self.keyspace().take_unserved();
-        let mut shards = ShardSet::new();
-        left.iter().for_each(|key| shards.insert(key.shard()));
-        if shards.is_empty() {
-            // Another thread has taken them since.
-            return;
-        }
+        let keyspace = self.keyspace();
         let mut served = Vec::new();
-        let mut guard = self.keyspace().lock_set(&shards);
-        serve_keys(&left, &mut guard, self.keyspace(), execution, &mut served);
-        serve(&mut guard, self.keyspace(), execution, &mut served);
-        drop(guard);
-        served.into_iter().for_each(|served| execution.host.notify_served(served));
+        for (shards, ready) in keyspace.take_unserved().in_holds() {
+            if execution.pause.get().is_some() {
+                keyspace.add_unserved(ready);
+                continue;
+            }
+            let mut guard = keyspace.lock_set(&shards);
+            serve_keys(&ready, &mut guard, keyspace, execution, &mut served);
+            serve(&mut guard, keyspace, execution, &mut served);
+            drop(guard);
+            served.drain(..).for_each(|served| execution.host.notify_served(served));
+        }
     }
 }
