@@ -336,7 +336,7 @@ impl Keyspace {
         if !choice.allows(database, &entry) {
             return None;
         }
-        let rank = shard.eviction_rank(&entry, context);
+        let rank = shard.eviction_rank(database, &entry, context);
         Some(Block { offset, owner, rank, is_adopted: entry.is_adopted() })
     }
 
@@ -395,14 +395,19 @@ impl Shard {
         if !choice.allows(database, &entry) {
             return None;
         }
-        let rank = self.eviction_rank(&entry, context);
+        let rank = self.eviction_rank(database, &entry, context);
         Some(Sample { database, key: entry.key(), rank })
     }
 
-    /// Returns how soon `entry` should go.
-    fn eviction_rank(&self, entry: &Entry<'_>, context: &mut SweepContext<'_>) -> u64 {
+    /// Returns how soon `entry` of `database` should go.
+    fn eviction_rank(
+        &self,
+        database: DatabaseIndex,
+        entry: &Entry<'_>,
+        context: &mut SweepContext<'_>,
+    ) -> u64 {
         let (tracking, hasher) = (&self.published.tracking, self.account().arena().hasher());
-        let candidate = Candidate { entry, tracking, hasher, now: context.now };
+        let candidate = Candidate { database, entry, tracking, hasher, now: context.now };
         self.policy.rank(&candidate, context.random)
     }
 
@@ -453,7 +458,7 @@ impl Shard {
         if !choice.allows(candidate.database, &entry) || table.is_pinned(id) {
             return None;
         }
-        let rank = self.eviction_rank(&entry, context);
+        let rank = self.eviction_rank(candidate.database, &entry, context);
         if rank < candidate.rank && !choice.policy.is_random() {
             return None;
         }
