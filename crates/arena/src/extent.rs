@@ -26,6 +26,8 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use base::step_counters::{self, CountedStep};
+
 use crate::arena::Arena;
 use crate::layout::{LINE_BYTES, block};
 use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom, Region};
@@ -274,10 +276,18 @@ impl ExtentSpace {
         self.block(offset).1.bytes
     }
 
-    /// Returns the size of the block at `offset`, wherever that comes from; `None` where no block
-    /// starts there.
-    pub fn bytes_at(&self, offset: u64) -> Option<u64> {
-        self.block_at(offset).map(|(_, tile)| tile.bytes)
+    /// Returns the bytes of the blocks at `offsets`, wherever those come from: what is no block
+    /// counts nothing. Costs a sort of the gaps.
+    pub fn bytes_at(&self, offsets: impl IntoIterator<Item = u64>) -> u64 {
+        let gaps = self.tiles.gaps().iter().map(|&gap| self.tiles.get(gap));
+        let mut gaps: Vec<Tile> = gaps.collect();
+        gaps.sort_unstable_by_key(|gap| gap.offset);
+        let is_in_gap = |offset: u64| {
+            let behind = gaps.partition_point(|gap| gap.offset <= offset);
+            gaps[..behind].last().is_some_and(|gap| offset < gap.end())
+        };
+        let outside = offsets.into_iter().filter(|&offset| !is_in_gap(offset));
+        outside.filter_map(|offset| self.block_outside_gaps(offset)).map(|(_, tile)| tile.bytes).sum()
     }
 
     /// Returns who refers to the block at `offset`.
@@ -467,8 +477,16 @@ impl ExtentSpace {
         }
     }
 
-    /// As [`ExtentSpace::block`], where `offset` may be out of date, or anything.
+    /// As [`ExtentSpace::block`], where `offset` may be out of date.
     fn block_at(&self, offset: u64) -> Option<(TileId, Tile)> {
+        let mut gaps = self.tiles.gaps().iter().map(|&gap| self.tiles.get(gap));
+        let is_in_gap = gaps.any(|gap| (gap.offset..gap.end()).contains(&offset));
+        if is_in_gap { None } else { self.block_outside_gaps(offset) }
+    }
+
+    /// As [`ExtentSpace::block`], where `offset` may be anything but in a gap: to read there has
+    /// the system give a page.
+    fn block_outside_gaps(&self, offset: u64) -> Option<(TileId, Tile)> {
         if !(self.base..self.end).contains(&offset) || !offset.is_multiple_of(LINE_BYTES) {
             return None;
         }
@@ -476,6 +494,7 @@ impl ExtentSpace {
         if !*self.committed.get(segment)? {
             return None;
         }
+        step_counters::count_step(CountedStep::Tag);
         let word = self.memory.word(offset + block::TAG).load(Ordering::Relaxed);
         let tag = Tag::from_word(word);
         let tile = self.tiles.check(tag.tile, offset)?;

@@ -545,9 +545,24 @@ fn what_lies_behind_a_block_makes_way_for_it() {
     // Blocks that moved meanwhile, and what pin tables of clients may say.
     for offset in [0, 1, blocks[0] + 64, blocks[1], moved + 1, u64::MAX - 63] {
         assert_eq!(space.plan_extension(offset, 1 << 20), fixed);
-        assert_eq!(space.bytes_at(offset), None);
+        assert_eq!(space.bytes_at([offset]), 0);
     }
-    assert_eq!(space.bytes_at(blocks[2]), Some(8192));
+    assert_eq!(space.bytes_at([blocks[2], 64, blocks[0]]), 8192 + 12_288);
+}
+
+#[test]
+fn no_memory_is_read_where_a_client_says_that_a_block_is_and_none_can_be() {
+    let (_arena, mut space) = small_space();
+    let blocks = [1, 2].map(|number| {
+        space.allocate(4096, owner(number), LimitPolicy::Limited).expect("there is room")
+    });
+    // Behind the last block its segment goes on, without memory.
+    let behind = (blocks[1] + 4096..blocks[1] + 8192).step_by(64);
+    let reads = step_counters::steps_of(CountedStep::Tag, || {
+        assert_eq!(space.bytes_at(blocks.into_iter().chain(behind.clone())), 8192);
+        behind.for_each(|offset| assert_eq!(space.block_at(offset), None));
+    });
+    assert_eq!(reads, 2);
 }
 
 #[test]
