@@ -37,11 +37,11 @@ pub(crate) struct BlockedRequest {
     caller: Caller,
     protocol: Protocol,
     attendance: Option<Arc<dyn Attendance>>,
-    /// Which arguments are its keys; those that are waited for come first,
+    /// Which arguments are its keys; those that are waited for come first.
     positions: Box<[u32]>,
-    /// so many,
+    /// How many of the keys are waited for.
     key_count: usize,
-    /// and these are their names.
+    /// The names of the keys that are waited for.
     names: Arc<AwaitedNames>,
 }
 

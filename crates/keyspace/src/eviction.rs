@@ -44,9 +44,9 @@ const CANDIDATE_KEY_BYTES_MAX: usize = 1024;
 const VICTIMS_PER_HOLD_MAX: u32 = 32;
 /// How many adopted values go for each time that extents are wanted: no extent is free afterwards.
 const ADOPTED_VICTIMS_MAX: u32 = 8;
-/// What of large entries goes at a time where the pins of many sessions have to be looked through,
+/// What of large entries goes at a time where the pins of many sessions have to be looked through.
 const CROWDED_GOAL_BYTES: u64 = 4 << 20;
-/// though no more than this part of the memory limit.
+/// The part of the memory limit that goes at such a time at most.
 const CROWDED_GOAL_SHARE: u64 = 128;
 /// How many slab pages are emptied during one hold of a shard.
 const EVACUATIONS_PER_HOLD_MAX: u32 = 4;

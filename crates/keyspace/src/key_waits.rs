@@ -74,9 +74,9 @@ pub struct NewWait<'a> {
     pub place: usize,
     /// The database of the keys.
     pub database: DatabaseIndex,
-    /// The keys of the request that are waited for,
+    /// The keys of the request that are waited for.
     pub keys: &'a [Key<'a>],
-    /// and their names.
+    /// The names of these keys.
     pub names: &'a AwaitedNames,
     /// Which type a key has to have, if one in particular.
     pub value_type: Option<ValueType>,
