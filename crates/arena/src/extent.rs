@@ -230,7 +230,8 @@ impl ExtentSpace {
         }
         if self.hole_behind(id) < missing {
             let end = offset + bytes;
-            if self.free_up_to(id, end).is_err() || self.touch_up_to(id, end, policy).is_err() {
+            let Ok(untouched) = self.free_up_to(id, end) else { return false };
+            if self.touch_up_to(id, end, untouched, policy).is_err() {
                 return false;
             }
         }
@@ -287,7 +288,10 @@ impl ExtentSpace {
             gaps[..behind].last().is_some_and(|gap| offset < gap.end())
         };
         let outside = offsets.into_iter().filter(|&offset| !is_in_gap(offset));
-        outside.filter_map(|offset| self.block_outside_gaps(offset)).map(|(_, tile)| tile.bytes).sum()
+        outside
+            .filter_map(|offset| self.block_outside_gaps(offset))
+            .map(|(_, tile)| tile.bytes)
+            .sum()
     }
 
     /// Returns who refers to the block at `offset`.
@@ -367,7 +371,7 @@ impl ExtentSpace {
     /// returns it.
     fn touch(&mut self, gap: TileId, end: u64, policy: LimitPolicy) -> Result<TileId, NeedRoom> {
         let tile = self.tiles.get(gap);
-        let end = end.next_multiple_of(TOUCH_BYTES).min(tile.end());
+        let end = page_end(end).min(tile.end());
         let bytes = end - tile.offset;
         self.memory.touch(bytes, Region::Extent, policy)?;
         if let Err(need) = self.commit(tile.offset, end) {
@@ -377,42 +381,41 @@ impl ExtentSpace {
         Ok(self.tiles.turn(gap, bytes, Kind::Hole))
     }
 
-    /// Checks that everything between the tile `id` and `end` is free.
+    /// Checks that everything between the tile `id` and `end` is free, and returns the bytes of the
+    /// gaps there.
     ///
     /// # Errors
-    /// The first tile there that is not; none where the region ends before.
-    fn free_up_to(&self, id: TileId, end: u64) -> Result<(), Option<TileId>> {
-        let mut last = id;
+    /// The first tile there that is not free; none where the region ends before.
+    fn free_up_to(&self, id: TileId, end: u64) -> Result<u64, Option<TileId>> {
+        let (mut last, mut untouched) = (id, 0);
         while self.tiles.get(last).end() < end {
             last = self.tiles.next(last).ok_or(None)?;
-            if !self.tiles.get(last).is_free() {
-                return Err(Some(last));
+            let tile = self.tiles.get(last);
+            match tile.kind {
+                Kind::Hole => {}
+                Kind::Gap => untouched += tile.end().min(page_end(end)) - tile.offset,
+                Kind::Block | Kind::Retired | Kind::Reserved => return Err(Some(last)),
             }
         }
-        Ok(())
+        Ok(untouched)
     }
 
-    /// Makes one hole of what is between the tile `id` and `end`, which is free; changes nothing
-    /// where it fails.
+    /// Makes one hole of what is between the tile `id` and `end`, which is free and has
+    /// `untouched` bytes of gaps; changes nothing where it fails.
     fn touch_up_to(
         &mut self,
         id: TileId,
         end: u64,
+        untouched: u64,
         policy: LimitPolicy,
     ) -> Result<(), NeedRoom> {
-        let end = end.next_multiple_of(TOUCH_BYTES);
+        let end = page_end(end);
         let touched = |gap: Tile| gap.end().min(end) - gap.offset;
-        let mut bytes = 0;
+        self.memory.touch(untouched, Region::Extent, policy)?;
         let mut last = id;
         while let Some((next, gap)) = self.gap_behind(last, end) {
-            bytes += touched(gap);
-            last = next;
-        }
-        self.memory.touch(bytes, Region::Extent, policy)?;
-        last = id;
-        while let Some((next, gap)) = self.gap_behind(last, end) {
             if let Err(need) = self.commit(gap.offset, gap.offset + touched(gap)) {
-                self.memory.untouch(bytes);
+                self.memory.untouch(untouched);
                 return Err(need);
             }
             last = next;
@@ -427,7 +430,8 @@ impl ExtentSpace {
     fn gap_behind(&self, id: TileId, end: u64) -> Option<(TileId, Tile)> {
         let behind = std::iter::successors(self.tiles.next(id), |&id| self.tiles.next(id));
         let mut behind = behind.map(|id| (id, self.tiles.get(id)));
-        behind.find(|(_, tile)| tile.kind == Kind::Gap || tile.offset >= end)
+        behind
+            .find(|(_, tile)| tile.kind == Kind::Gap || tile.offset >= end)
             .filter(|(_, tile)| tile.offset < end)
     }
 
@@ -504,6 +508,11 @@ impl ExtentSpace {
     fn write_tag(&self, offset: u64, tag: Tag) {
         self.memory.word(offset + block::TAG).store(tag.to_word(), Ordering::Relaxed);
     }
+}
+
+/// Returns the first end of a page that is not before `end`.
+fn page_end(end: u64) -> u64 {
+    end.next_multiple_of(TOUCH_BYTES)
 }
 
 fn block_size(bytes: u64) -> u64 {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use arena::layout::PAGE_BYTES;
-use arena::{NeedRoom, Region};
+use arena::{APPEND_SPARE_BYTES_MAX, NeedRoom, Region};
 use collections::Collection;
 
 use crate::keyspace::Keyspace;
@@ -42,19 +42,21 @@ impl Keyspace {
             Region::Private => (need.bytes, root, 0),
         };
         let private = self.account.lasting_bytes() + arena.uploads().usage().bytes;
-        let wanted = (private + index + arena.reserved_bytes()).saturating_add(bytes);
+        let beside = private + index + arena.reserved_bytes();
+        let wanted = beside.saturating_add(bytes);
+        let in_place = beside.saturating_add(bytes_in_place(need).min(bytes));
         let most = maxmemory + slack;
-        if wanted > most {
+        if in_place > most {
             return Fit::Nowhere;
         }
-        if bytes < arena.segment_bytes() {
+        if bytes < arena.segment_bytes() && wanted <= most {
             return Fit::Anywhere;
         }
         // Only here, as this costs a look at every pin: keys that are spared may be pinned too.
         let (spared, pinned) = (self.spared_bytes(context), arena.pinned_bytes());
         if wanted.saturating_add(spared.max(pinned)) <= most {
             Fit::Anywhere
-        } else if wanted.saturating_add(pinned.saturating_sub(spared)) <= most {
+        } else if in_place.saturating_add(pinned.saturating_sub(spared)) <= most {
             Fit::InPlace
         } else {
             Fit::Nowhere
@@ -74,6 +76,15 @@ impl Keyspace {
             Some(value + object.collection().map_or(0, Collection::memory_bytes))
         });
         bytes.flatten().sum()
+    }
+}
+
+/// Returns how large the block of a value has to become that has asked for `need`, where it grows
+/// without room to spare.
+pub(crate) fn bytes_in_place(need: NeedRoom) -> u64 {
+    match need.region {
+        Region::Extent => need.bytes.saturating_sub(APPEND_SPARE_BYTES_MAX),
+        _ => need.bytes,
     }
 }
 

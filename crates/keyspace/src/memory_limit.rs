@@ -565,10 +565,18 @@ impl Keyspace {
 
     /// Returns by how much touched memory is above the limit and what the index may pass it by.
     fn touched_excess(&self) -> u64 {
-        let usage = self.arena().usage();
-        let private = self.account.private.load(Ordering::Relaxed) + usage.private_bytes;
-        let touched = usage.touched_bytes + private;
-        touched.saturating_sub(self.maxmemory() + self.arena().slack_bytes())
+        self.touched_bytes().saturating_sub(self.maxmemory() + self.arena().slack_bytes())
+    }
+
+    /// Returns by how much touched memory would be above the limit with `bytes` more.
+    pub(crate) fn touched_excess_with(&self, bytes: u64) -> u64 {
+        (self.touched_bytes() + bytes).saturating_sub(self.maxmemory())
+    }
+
+    /// Returns the bytes that the arena has ever taken from the system and has, and the private
+    /// ones.
+    fn touched_bytes(&self) -> u64 {
+        self.arena().usage().touched_bytes + self.private_bytes()
     }
 
     /// Frees memory that extents can have: evicts large entries, and takes a segment from the slab

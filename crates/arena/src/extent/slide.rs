@@ -119,8 +119,11 @@ impl TopStep {
 /// What is in the way of a block that is to grow where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
-    /// Nothing: the memory behind it is free, if the limit lets it be touched.
-    Free,
+    /// Nothing: the memory behind it is free, if the limit lets so much of it be touched.
+    Free {
+        /// The bytes of it that the system has yet to give.
+        untouched_bytes: u64,
+    },
     /// A block, with which this is to be done.
     Blocked(TopStep),
 }
@@ -200,7 +203,7 @@ impl ExtentSpace {
         };
         let end = offset + block_size(bytes);
         match self.free_up_to(id, end) {
-            Ok(()) => Extension::Free,
+            Ok(untouched_bytes) => Extension::Free { untouched_bytes },
             Err(Some(block)) => {
                 let tile = self.tiles.get(block);
                 Extension::Blocked(self.plan_away(block, tile, offset..end))

@@ -525,7 +525,8 @@ fn what_lies_behind_a_block_makes_way_for_it() {
             space.allocate(8192, owner(number), LimitPolicy::Limited).expect("there is room")
         })
         .collect();
-    assert_eq!(space.plan_extension(blocks[2], 16_384), Extension::Free);
+    let free = |untouched_bytes| Extension::Free { untouched_bytes };
+    assert_eq!(space.plan_extension(blocks[2], 16_384), free(8192));
     arena.set_limit(arena.usage().touched_bytes);
     let (offset, owner) = (blocks[1], owner(1));
     let stuck = TopStep::Stuck { offset, owner, bytes: 8192, is_movable: true };
@@ -537,7 +538,7 @@ fn what_lies_behind_a_block_makes_way_for_it() {
     };
     let moved = space.slide(&step).expect("nothing has changed");
     assert!(moved > blocks[2] && space.owner(moved) == owner);
-    assert_eq!(space.plan_extension(blocks[0], 12_288), Extension::Free);
+    assert_eq!(space.plan_extension(blocks[0], 12_288), free(0));
     assert!(space.extend(blocks[0], 12_288, LimitPolicy::Limited));
     space.retire(blocks[2]);
     let fixed = Extension::Blocked(TopStep::Nothing);
@@ -582,7 +583,8 @@ fn a_block_grows_over_whatever_free_memory_is_behind_it() {
     }
     assert_eq!(space.touched_bytes(), 3 * SEGMENT);
     let wanted = 4 * SEGMENT + 5000;
-    assert_eq!(space.plan_extension(blocks[0], wanted), Extension::Free);
+    let free = Extension::Free { untouched_bytes: SEGMENT + 8192 };
+    assert_eq!(space.plan_extension(blocks[0], wanted), free);
     arena.set_limit(arena.usage().touched_bytes + SEGMENT);
     assert!(!space.extend(blocks[0], wanted, LimitPolicy::Limited), "it may touch one of the two");
     assert_eq!((space.touched_bytes(), space.block_bytes(blocks[0])), (3 * SEGMENT, SEGMENT / 2));
