@@ -385,11 +385,11 @@ fn policy_with_memory_knows_what_each_key_takes() {
         guard.read(DB0, NOW).peek(&key).map(|object| object.memory_bytes())
     };
     let told = |events: Vec<Seen>| {
-        let sizes = events.into_iter().filter_map(|(.., event)| match event {
+        let mut sizes = events.into_iter().filter_map(|(.., event)| match event {
             KeyEvent::Inserted(bytes) | KeyEvent::Resized(bytes) => Some(bytes),
             _ => None,
         });
-        sizes.last()
+        sizes.next_back()
     };
     let push = |name: &str, bytes: usize| {
         let element = vec![b'e'; bytes];
