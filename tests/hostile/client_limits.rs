@@ -79,13 +79,18 @@ fn what_never_fits_costs_nobody_his_keys() {
     client.send(&encode(&[vec![b"SET".to_vec(), b"long".to_vec(), value]])).unwrap();
     assert!(client.read().unwrap().error().is_none());
     client.call("SET one x");
-    for hopeless in ["LCS long one", "BITFIELD bf OVERFLOW FAIL SET u8 0 300 SET u8 4294967288 300"]
-    {
+    client.call("SETRANGE grown 2000000 x");
+    client.call("SETRANGE behind 2000000 x");
+    for hopeless in [
+        "LCS long one",
+        "BITFIELD bf OVERFLOW FAIL SET u8 0 300 SET u8 4294967288 300",
+        "SETRANGE grown 500000000 x",
+    ] {
         client.send(format!("{hopeless}\r\n").as_bytes()).unwrap();
         let reply = client.read().unwrap();
         assert!(reply.error().is_some_and(|text| text.starts_with(b"OOM")), "{hopeless}");
     }
-    assert_eq!(client.call("DBSIZE"), Value::Integer(2));
+    assert_eq!(client.call("DBSIZE"), Value::Integer(4));
 }
 
 #[test]

@@ -202,14 +202,14 @@ impl Arena {
         (root_bytes(&self.config), self.index().touched_bytes())
     }
 
-    /// Returns the bytes of the blocks that are pinned now. Costs a scan of all pins.
+    /// Returns the bytes of the blocks that are pinned now. Costs a scan of all pins. What a client
+    /// has written there is looked up in the server's own records before memory is read.
     pub fn pinned_bytes(&self) -> u64 {
         let mut offsets = Vec::new();
         self.pins.for_each(|offset| offsets.push(offset));
         offsets.sort_unstable();
         offsets.dedup();
-        let extents = self.extents();
-        offsets.into_iter().filter_map(|offset| extents.bytes_at(offset)).sum()
+        self.extents().bytes_at(offsets)
     }
 
     /// Returns what is in the way of the block at `offset` becoming `bytes` large where it lies.

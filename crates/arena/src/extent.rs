@@ -27,6 +27,8 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use base::step_counters::{self, CountedStep};
+
 use crate::arena::Arena;
 use crate::layout::{LINE_BYTES, block};
 use crate::mapped_range::{LimitPolicy, MappedRange, NeedRoom, Region};
@@ -227,14 +229,10 @@ impl ExtentSpace {
         if missing == 0 {
             return true;
         }
-        let hole = self.tiles.next_of(id, Kind::Hole);
-        let warm = hole.map_or(0, |hole| self.tiles.get(hole).bytes);
-        if warm < missing {
-            let Some(gap) = self.tiles.next_of(hole.unwrap_or(id), Kind::Gap) else {
-                return false;
-            };
-            let fits = warm + self.tiles.get(gap).bytes + self.hole_behind(gap) >= missing;
-            if !fits || self.touch(gap, tile.end() + missing, policy).is_err() {
+        if self.hole_behind(id) < missing {
+            let end = offset + bytes;
+            let Ok(untouched) = self.free_up_to(id, end) else { return false };
+            if self.touch_up_to(id, end, untouched, policy).is_err() {
                 return false;
             }
         }
@@ -280,10 +278,21 @@ impl ExtentSpace {
         self.block(offset).1.bytes
     }
 
-    /// Returns the size of the block at `offset`, wherever that comes from; `None` where no block
-    /// starts there.
-    pub fn bytes_at(&self, offset: u64) -> Option<u64> {
-        self.block_at(offset).map(|(_, tile)| tile.bytes)
+    /// Returns the bytes of the blocks at `offsets`, wherever those come from: what is no block
+    /// counts nothing. Costs a sort of the gaps.
+    pub fn bytes_at(&self, offsets: impl IntoIterator<Item = u64>) -> u64 {
+        let gaps = self.tiles.gaps().iter().map(|&gap| self.tiles.get(gap));
+        let mut gaps: Vec<Tile> = gaps.collect();
+        gaps.sort_unstable_by_key(|gap| gap.offset);
+        let is_in_gap = |offset: u64| {
+            let behind = gaps.partition_point(|gap| gap.offset <= offset);
+            gaps[..behind].last().is_some_and(|gap| offset < gap.end())
+        };
+        let outside = offsets.into_iter().filter(|&offset| !is_in_gap(offset));
+        outside
+            .filter_map(|offset| self.block_outside_gaps(offset))
+            .map(|(_, tile)| tile.bytes)
+            .sum()
     }
 
     /// Returns who refers to the block at `offset`.
@@ -363,7 +372,7 @@ impl ExtentSpace {
     /// returns it.
     fn touch(&mut self, gap: TileId, end: u64, policy: LimitPolicy) -> Result<TileId, NeedRoom> {
         let tile = self.tiles.get(gap);
-        let end = end.next_multiple_of(TOUCH_BYTES).min(tile.end());
+        let end = page_end(end).min(tile.end());
         let bytes = end - tile.offset;
         self.memory.touch(bytes, Region::Extent, policy)?;
         if let Err(need) = self.commit(tile.offset, end) {
@@ -371,6 +380,60 @@ impl ExtentSpace {
             return Err(need);
         }
         Ok(self.tiles.turn(gap, bytes, Kind::Hole))
+    }
+
+    /// Checks that everything between the tile `id` and `end` is free, and returns the bytes of the
+    /// gaps there.
+    ///
+    /// # Errors
+    /// The first tile there that is not free; none where the region ends before.
+    fn free_up_to(&self, id: TileId, end: u64) -> Result<u64, Option<TileId>> {
+        let (mut last, mut untouched) = (id, 0);
+        while self.tiles.get(last).end() < end {
+            last = self.tiles.next(last).ok_or(None)?;
+            let tile = self.tiles.get(last);
+            match tile.kind {
+                Kind::Hole => {}
+                Kind::Gap => untouched += tile.end().min(page_end(end)) - tile.offset,
+                Kind::Block | Kind::Retired | Kind::Reserved => return Err(Some(last)),
+            }
+        }
+        Ok(untouched)
+    }
+
+    /// Makes one hole of what is between the tile `id` and `end`, which is free and has
+    /// `untouched` bytes of gaps; changes nothing where it fails.
+    fn touch_up_to(
+        &mut self,
+        id: TileId,
+        end: u64,
+        untouched: u64,
+        policy: LimitPolicy,
+    ) -> Result<(), NeedRoom> {
+        let end = page_end(end);
+        let touched = |gap: Tile| gap.end().min(end) - gap.offset;
+        self.memory.touch(untouched, Region::Extent, policy)?;
+        let mut last = id;
+        while let Some((next, gap)) = self.gap_behind(last, end) {
+            if let Err(need) = self.commit(gap.offset, gap.offset + touched(gap)) {
+                self.memory.untouch(untouched);
+                return Err(need);
+            }
+            last = next;
+        }
+        while let Some((next, gap)) = self.gap_behind(id, end) {
+            self.tiles.turn(next, touched(gap), Kind::Hole);
+        }
+        Ok(())
+    }
+
+    /// Returns the next gap behind the tile `id`, if it begins before `end`.
+    fn gap_behind(&self, id: TileId, end: u64) -> Option<(TileId, Tile)> {
+        let behind = std::iter::successors(self.tiles.next(id), |&id| self.tiles.next(id));
+        let mut behind = behind.map(|id| (id, self.tiles.get(id)));
+        behind
+            .find(|(_, tile)| tile.kind == Kind::Gap || tile.offset >= end)
+            .filter(|(_, tile)| tile.offset < end)
     }
 
     /// Returns the size of the hole behind `tile`; 0 where there is none.
@@ -419,8 +482,16 @@ impl ExtentSpace {
         }
     }
 
-    /// As [`ExtentSpace::block`], where `offset` may be out of date, or anything.
+    /// As [`ExtentSpace::block`], where `offset` may be out of date.
     fn block_at(&self, offset: u64) -> Option<(TileId, Tile)> {
+        let mut gaps = self.tiles.gaps().iter().map(|&gap| self.tiles.get(gap));
+        let is_in_gap = gaps.any(|gap| (gap.offset..gap.end()).contains(&offset));
+        if is_in_gap { None } else { self.block_outside_gaps(offset) }
+    }
+
+    /// As [`ExtentSpace::block`], where `offset` may be anything but in a gap: to read there has
+    /// the system give a page.
+    fn block_outside_gaps(&self, offset: u64) -> Option<(TileId, Tile)> {
         if !(self.base..self.end).contains(&offset) || !offset.is_multiple_of(LINE_BYTES) {
             return None;
         }
@@ -428,6 +499,7 @@ impl ExtentSpace {
         if !*self.committed.get(segment)? {
             return None;
         }
+        step_counters::count_step(CountedStep::Tag);
         let word = self.memory.word(offset + block::TAG).load(Ordering::Relaxed);
         let tag = Tag::from_word(word);
         let tile = self.tiles.check(tag.tile, offset)?;
@@ -437,6 +509,11 @@ impl ExtentSpace {
     fn write_tag(&self, offset: u64, tag: Tag) {
         self.memory.word(offset + block::TAG).store(tag.to_word(), Ordering::Relaxed);
     }
+}
+
+/// Returns the first end of a page that is not before `end`.
+fn page_end(end: u64) -> u64 {
+    end.next_multiple_of(TOUCH_BYTES)
 }
 
 fn block_size(bytes: u64) -> u64 {

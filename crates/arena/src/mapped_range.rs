@@ -46,9 +46,9 @@ pub enum Region {
     Private,
 }
 
-/// The index may pass the limit by this part of it,
+/// The index may pass the limit by this part of it.
 const SLACK_SHARE: u64 = 32;
-/// but by no more than this many bytes.
+/// The index may pass the limit by no more than this many bytes.
 const SLACK_BYTES_MAX: u64 = 12 << 20;
 
 /// Whether an allocation may pass the limit.

@@ -47,7 +47,7 @@ use crate::upload_region::Uploaded;
 
 pub use entry::Entry;
 pub use held::HeldValue;
-pub use large::Slid;
+pub use large::{APPEND_SPARE_BYTES_MAX, Slid};
 pub use maintain::Drained;
 pub use sourced::Source;
 pub use spill::Spill;
@@ -492,7 +492,7 @@ impl Table {
         let total = (kept + bytes.len() + tail.len()) as u64 + gap;
         let grows = total > old.len() as u64;
         let parts = [&old[..kept], bytes, tail];
-        let spare = if grows { total.min(large::APPEND_SPARE_BYTES_MAX) } else { 0 };
+        let spare = if grows { total.min(APPEND_SPARE_BYTES_MAX) } else { 0 };
         let header = header.with_encoding(encoding);
         let content = Content { header, expiry, key, parts, gap, fill: None, spare };
         let result = self.put(id, &content);

@@ -323,7 +323,6 @@ mod tests {
         }
     }
 
-    /// The results of a C program with `long double` on x86.
     #[test]
     fn a_product_is_rounded_up_to_a_whole_number_and_above_zero_to_one_at_least() {
         let ceiling = |text: &[u8]| Extended::parse(text).unwrap().ceiling_of_product(1_000);
@@ -353,6 +352,7 @@ mod tests {
         }
     }
 
+    /// The results of a C program with `long double` on x86.
     #[test]
     fn sums_are_those_of_the_x87() {
         check_sum("0", "0", "0");

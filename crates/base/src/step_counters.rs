@@ -20,10 +20,12 @@ pub enum CountedStep {
     Registration,
     /// A shard that is locked.
     Lock,
+    /// A tag that is read where a block may begin.
+    Tag,
 }
 
 #[cfg(any(test, feature = "step-counters"))]
-const STEP_KINDS: usize = CountedStep::Lock as usize + 1;
+const STEP_KINDS: usize = CountedStep::Tag as usize + 1;
 
 #[cfg(any(test, feature = "step-counters"))]
 thread_local! {

@@ -21,9 +21,9 @@ use crate::session_uploads::Runs;
 
 /// How many lists of segments one refresh asks for: 250 new segments come with each.
 const LISTS_MAX: u32 = 1024;
-/// How long the client waits between two questions whether its pin table is sealed,
+/// How long the client waits between two questions whether its pin table is sealed.
 const SEAL_INTERVAL: Duration = Duration::from_millis(1);
-/// and for how long it asks where it has no timeout.
+/// For how long the client asks that where it has no timeout.
 const SEAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// What one receive takes from the socket.
 const RECEIVE_BYTES: usize = 16 * 1024;

@@ -18,7 +18,7 @@ use command::{
     Unfinished, Wait, Wake,
 };
 use keyspace::{
-    AwaitedNames, Guard, Keyspace, NewWait, ReadyKeys, Served, Service, ShardSet, WaitState, Waiter,
+    AwaitedNames, Guard, Keyspace, NewWait, ReadyKeys, Served, Service, WaitState, Waiter,
 };
 use resp::{Output, OwnedRequest, Protocol, Reply};
 
@@ -37,11 +37,11 @@ pub(crate) struct BlockedRequest {
     caller: Caller,
     protocol: Protocol,
     attendance: Option<Arc<dyn Attendance>>,
-    /// Which arguments are its keys; those that are waited for come first,
+    /// Which arguments are its keys; those that are waited for come first.
     positions: Box<[u32]>,
-    /// so many,
+    /// How many of the keys are waited for.
     key_count: usize,
-    /// and these are their names.
+    /// The names of the keys that are waited for.
     names: Arc<AwaitedNames>,
 }
 
@@ -81,6 +81,15 @@ impl BlockedRequest {
         }
     }
 
+    /// Has the host give the right to end the wait back, which it took so that the session runs its
+    /// request itself. To be done before the wait is open: who serves passes over a session whose
+    /// host has that right, and the key that was ready for it would have served nobody.
+    fn give_wait_back(&self) {
+        if let Some(attendance) = &self.attendance {
+            attendance.waits_on();
+        }
+    }
+
     fn memory_bytes(&self) -> usize {
         size_of::<BlockedRequest>() + self.request.memory_bytes() + size_of_val(&*self.positions)
     }
@@ -91,13 +100,14 @@ impl BlockedRequest {
     }
 
     /// Returns the keys to run it with: of those that it waits for the ones that are ready, in the
-    /// order of the request, and all others; none where `guard` lacks the shard of one.
+    /// order of the request, and all others; none where `guard` lacks the shard of one, or may.
     fn keys(&self, ready: &ReadyKeys, guard: &Guard<'_>, keyspace: &Keyspace) -> Vec<Key<'_>> {
         let request = self.request.view();
         let name = |index: usize| request.at(self.positions[index] as usize);
         let key = |index: usize| keyspace.hasher().key(name(index));
         let others: Vec<Key<'_>> = (self.key_count..self.positions.len()).map(key).collect();
-        if !others.iter().all(|key| guard.holds(key.shard)) {
+        let may_lack_ready = ready.is_part() && self.names.len() > 1;
+        if may_lack_ready || !others.iter().all(|key| guard.holds(key.shard)) {
             return Vec::new();
         }
         let awaited = self.names.among(ready, self.caller.database, name);
@@ -226,8 +236,12 @@ impl Runner<'_, '_, '_, '_> {
         let guard = self.guard.as_mut().expect("a command that waits for keys keeps their guard");
         guard.end_record();
         guard.renew_ready(&self.session.waits, self.execution.now);
-        self.serve_ready();
+        let ready = guard.take_ready();
+        serve_keys(&ready, guard, self.keyspace, self.execution, &mut self.served);
+        BlockedRequest::of(waiter).give_wait_back();
         *waiter.state() = WaitState::Open;
+        // What those behind it have made ready came after it looked, and may serve it.
+        self.serve_ready();
     }
 
     /// Serves the sessions that wait for keys which have become ready under the current guard,
@@ -354,7 +368,8 @@ impl Engine {
         out: &mut Output,
         execution: &mut ExecutionContext<'_>,
     ) -> Option<Release> {
-        let BlockedRequest { command, ref request, .. } = *BlockedRequest::of(waiter);
+        let blocked = BlockedRequest::of(waiter);
+        let BlockedRequest { command, ref request, .. } = *blocked;
         let keyspace = self.keyspace();
         let mut reply = out.reply(session.state.protocol);
         let start = reply.position();
@@ -373,7 +388,8 @@ impl Engine {
                 release = end.release;
             }
             Ok(Verdict::Wait) => {
-                keyspace.leave_unserved(&session.waits);
+                blocked.give_wait_back();
+                keyspace.leave_unserved(&mut session.waits, execution.now);
                 return None;
             }
             Ok(Verdict::Queue) => unreachable!("within MULTI nothing waits"),
@@ -400,8 +416,9 @@ impl Engine {
     }
 
     /// Serves those who wait for keys that were ready when a guard went, under a guard of all of
-    /// these keys; during a pause nobody, which keeps the data as it is, so that it is to be called
-    /// behind one. The caller holds no guard.
+    /// these keys, or of one shard after the other where they are very many; during a pause nobody,
+    /// which keeps the data as it is, so that it is to be called behind one. The caller holds no
+    /// guard.
     #[inline]
     pub fn serve_left(&self, execution: &mut ExecutionContext<'_>) {
         if self.keyspace().has_unserved() && execution.pause.get().is_none() {
@@ -411,18 +428,18 @@ impl Engine {
 
     #[cold]
     fn serve_unserved(&self, execution: &mut ExecutionContext<'_>) {
-        let left = self.keyspace().take_unserved();
-        let mut shards = ShardSet::new();
-        left.iter().for_each(|key| shards.insert(key.shard()));
-        if shards.is_empty() {
-            // Another thread has taken them since.
-            return;
-        }
+        let keyspace = self.keyspace();
         let mut served = Vec::new();
-        let mut guard = self.keyspace().lock_set(&shards);
-        serve_keys(&left, &mut guard, self.keyspace(), execution, &mut served);
-        serve(&mut guard, self.keyspace(), execution, &mut served);
-        drop(guard);
-        served.into_iter().for_each(|served| execution.host.notify_served(served));
+        for (shards, ready) in keyspace.take_unserved().in_holds() {
+            if execution.pause.get().is_some() {
+                keyspace.add_unserved(ready);
+                continue;
+            }
+            let mut guard = keyspace.lock_set(&shards);
+            serve_keys(&ready, &mut guard, keyspace, execution, &mut served);
+            serve(&mut guard, keyspace, execution, &mut served);
+            drop(guard);
+            served.drain(..).for_each(|served| execution.host.notify_served(served));
+        }
     }
 }

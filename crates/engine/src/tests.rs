@@ -46,7 +46,12 @@ fn keyspace(shard_count: u32) -> Keyspace {
 }
 
 fn keyspace_of(shard_count: u32, database_count: u32) -> Keyspace {
-    let source = Box::new(HeapSource::new(1 << 16, 1024));
+    keyspace_in(shard_count, database_count, 1024)
+}
+
+/// Returns a keyspace whose memory may grow to `segment_count` segments of 64 KiB.
+fn keyspace_in(shard_count: u32, database_count: u32, segment_count: u32) -> Keyspace {
+    let source = Box::new(HeapSource::new(1 << 16, segment_count));
     let config = ArenaConfig {
         shard_count,
         database_count,

@@ -125,10 +125,10 @@ impl<'g> Access<'g> {
             }
             let chains = chains_left.min(SCAN_CHAINS_PER_HOLD);
             let expired = Vec::new();
-            let mut step = ScanStep { position, chains, found, query, now, expired };
+            let mut step = ScanStep { database, position, chains, found, query, now, expired };
             let removes_expired = self.removes_expired;
             self.with_shard_mut(index, |shard, recorder| {
-                step.run(shard, database, visit);
+                step.run(shard, visit);
                 if removes_expired {
                     remove_expired(shard, recorder, database, now, &step.expired);
                 }
@@ -345,6 +345,7 @@ impl<'g> Access<'g> {
 
 /// One hold of a shard during SCAN.
 struct ScanStep<'q> {
+    database: DatabaseIndex,
     position: u64,
     chains: u64,
     found: u64,
@@ -355,8 +356,8 @@ struct ScanStep<'q> {
 }
 
 impl ScanStep<'_> {
-    fn run(&mut self, shard: &Shard, database: DatabaseIndex, visit: &mut dyn FnMut(Entry<'_>)) {
-        let Some(part) = shard.database(database) else { return self.position = 0 };
+    fn run(&mut self, shard: &Shard, visit: &mut dyn FnMut(Entry<'_>)) {
+        let Some(part) = shard.database(self.database) else { return self.position = 0 };
         while self.chains > 0 && self.found < self.query.count {
             self.chains -= 1;
             self.position = part.table.scan(self.position, &mut |entry| {
@@ -375,7 +376,7 @@ impl ScanStep<'_> {
             return;
         }
         if self.query.counts_lookups {
-            count_lookup(shard, &shard.key(entry.key()), is_live);
+            count_lookup(shard, self.database, &shard.key(entry.key()), is_live);
         }
         match is_live {
             true => visit(entry),
@@ -425,7 +426,7 @@ fn flush(shard: &mut Shard, recorder: &mut Recorder, database: DatabaseIndex, no
     if let Some(part) = shard.database_mut(database) {
         let cleared = part.clear();
         shard.publish_counts(database);
-        shard.tell_policy(0, KeyEvent::Flushed);
+        shard.tell_policy(database, 0, KeyEvent::Flushed);
         shard.retire_all(cleared);
     }
 }
@@ -461,6 +462,7 @@ fn swap(
         shard.touch_all(b, Some(a), now);
     }
     shard.swap(a, b);
+    shard.tell_policy(a, 0, KeyEvent::Swapped(b));
     for database in [a, b] {
         shard.publish_counts(database);
         if !shard.waits.is_empty() {

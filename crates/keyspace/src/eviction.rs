@@ -44,9 +44,9 @@ const CANDIDATE_KEY_BYTES_MAX: usize = 1024;
 const VICTIMS_PER_HOLD_MAX: u32 = 32;
 /// How many adopted values go for each time that extents are wanted: no extent is free afterwards.
 const ADOPTED_VICTIMS_MAX: u32 = 8;
-/// What of large entries goes at a time where the pins of many sessions have to be looked through,
+/// What of large entries goes at a time where the pins of many sessions have to be looked through.
 const CROWDED_GOAL_BYTES: u64 = 4 << 20;
-/// though no more than this part of the memory limit.
+/// The part of the memory limit that goes at such a time at most.
 const CROWDED_GOAL_SHARE: u64 = 128;
 /// How many slab pages are emptied during one hold of a shard.
 const EVACUATIONS_PER_HOLD_MAX: u32 = 4;
@@ -336,7 +336,7 @@ impl Keyspace {
         if !choice.allows(database, &entry) {
             return None;
         }
-        let rank = shard.eviction_rank(&entry, context);
+        let rank = shard.eviction_rank(database, &entry, context);
         Some(Block { offset, owner, rank, is_adopted: entry.is_adopted() })
     }
 
@@ -395,14 +395,19 @@ impl Shard {
         if !choice.allows(database, &entry) {
             return None;
         }
-        let rank = self.eviction_rank(&entry, context);
+        let rank = self.eviction_rank(database, &entry, context);
         Some(Sample { database, key: entry.key(), rank })
     }
 
-    /// Returns how soon `entry` should go.
-    fn eviction_rank(&self, entry: &Entry<'_>, context: &mut SweepContext<'_>) -> u64 {
+    /// Returns how soon `entry` of `database` should go.
+    fn eviction_rank(
+        &self,
+        database: DatabaseIndex,
+        entry: &Entry<'_>,
+        context: &mut SweepContext<'_>,
+    ) -> u64 {
         let (tracking, hasher) = (&self.published.tracking, self.account().arena().hasher());
-        let candidate = Candidate { entry, tracking, hasher, now: context.now };
+        let candidate = Candidate { database, entry, tracking, hasher, now: context.now };
         self.policy.rank(&candidate, context.random)
     }
 
@@ -453,7 +458,7 @@ impl Shard {
         if !choice.allows(candidate.database, &entry) || table.is_pinned(id) {
             return None;
         }
-        let rank = self.eviction_rank(&entry, context);
+        let rank = self.eviction_rank(candidate.database, &entry, context);
         if rank < candidate.rank && !choice.policy.is_random() {
             return None;
         }

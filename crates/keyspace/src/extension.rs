@@ -9,6 +9,7 @@ use arena::{NeedRoom, Obstacle, Region};
 use base::{DatabaseIndex, Key};
 
 use crate::clearing::Removal;
+use crate::fit::bytes_in_place;
 use crate::keyspace::Keyspace;
 use crate::memory_limit::SweepContext;
 use crate::segment_rebalance::ReclaimBy;
@@ -20,9 +21,10 @@ const STEPS_MAX: u32 = 4096;
 
 impl Keyspace {
     /// Makes room behind the value of the one key that is spared, where `need` is that of a value
-    /// which has grown out of it; returns whether it is worth trying again. Where the value has
-    /// nothing behind it but memory that the limit keeps from being touched, other segments are
-    /// given back for it if it `has_no_other_place`. The caller holds no guard.
+    /// which has grown out of it; returns whether it is worth trying again. If the value
+    /// `has_no_other_place` it gets no room to spare, and where it has nothing behind it but memory
+    /// that the limit keeps from being touched, other segments are given back for it. The caller
+    /// holds no guard.
     pub(crate) fn extend(
         &self,
         need: NeedRoom,
@@ -34,7 +36,8 @@ impl Keyspace {
             return false;
         }
         let Some((offset, bytes)) = self.block_of(database, &key) else { return false };
-        if bytes < EXTENDED_BYTES_MIN || bytes >= need.bytes {
+        let wanted = if has_no_other_place { bytes_in_place(need) } else { need.bytes };
+        if bytes < EXTENDED_BYTES_MIN || bytes >= wanted {
             return false;
         }
         let reclaim_by = match self.candidate_count() {
@@ -43,11 +46,14 @@ impl Keyspace {
         };
         let (mut has_cleared, mut stuck_at) = (false, None);
         for _ in 0..STEPS_MAX {
-            let step = match self.arena().plan_extension(offset, need.bytes) {
-                Obstacle::None if has_cleared => return true,
-                Obstacle::None => {
-                    return has_no_other_place
-                        && self.untouch(need.bytes - bytes, reclaim_by, context);
+            let step = match self.arena().plan_extension(offset, wanted) {
+                Obstacle::None { .. } if !has_no_other_place => return has_cleared,
+                Obstacle::None { untouched_bytes } => {
+                    match self.touched_excess_with(untouched_bytes) {
+                        0 => return true,
+                        excess if self.untouch(excess, reclaim_by, context) == 0 => return false,
+                        _ => continue,
+                    }
                 }
                 Obstacle::Block(step) => step,
             };
@@ -60,21 +66,17 @@ impl Keyspace {
         false
     }
 
-    /// Gives back segments of about `bytes` that blocks or slab pages lie in; returns whether it
-    /// was as much.
-    fn untouch(&self, bytes: u64, reclaim_by: ReclaimBy, context: &mut SweepContext<'_>) -> bool {
-        let mut given_back = self.arena().give_back(bytes);
-        while given_back < bytes {
-            let cleared = match self.shrink_extents(reclaim_by, context) {
-                0 => self.drain(reclaim_by, context),
-                cleared => cleared,
-            };
-            if cleared == 0 {
-                return false;
-            }
-            given_back += cleared;
+    /// Gives back free segments of `bytes`, or one that blocks or slab pages lie in; returns how
+    /// many bytes it was.
+    fn untouch(&self, bytes: u64, reclaim_by: ReclaimBy, context: &mut SweepContext<'_>) -> u64 {
+        let free = self.arena().give_back(bytes);
+        if free > 0 {
+            return free;
         }
-        true
+        match self.shrink_extents(reclaim_by, context) {
+            0 => self.drain(reclaim_by, context),
+            cleared => cleared,
+        }
     }
 
     /// Returns where the block of the value at `key` lies, if it has one, and its size.

@@ -3,22 +3,33 @@
 use std::sync::atomic::Ordering;
 
 use arena::layout::PAGE_BYTES;
-use arena::{NeedRoom, Region};
+use arena::{APPEND_SPARE_BYTES_MAX, NeedRoom, Region};
 use collections::Collection;
 
 use crate::keyspace::Keyspace;
 use crate::memory_limit::SweepContext;
 
+/// Where a need can be met within the memory limit, once whatever may go for it is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// Nowhere: no key is to go for it.
+    Nowhere,
+    /// Only where the value of a spared key lies, which grows to what is needed.
+    InPlace,
+    /// Beside the values of the keys that are spared.
+    Anywhere,
+}
+
 impl Keyspace {
-    /// Returns whether `need` would fit within the memory limit once every key was gone that is not
+    /// Returns where `need` would fit within the memory limit once every key was gone that is not
     /// spared. What stays in any case is what no key refers to, such as the buffers of
     /// connections, the index as far as it was ever touched, upload memory, and blocks that are
     /// reserved or pinned. Keys that the policy does not evict are taken for such as go: they are
     /// not counted. The caller holds no guard.
-    pub(crate) fn may_ever_fit(&self, need: NeedRoom, context: &SweepContext<'_>) -> bool {
+    pub(crate) fn fit(&self, need: NeedRoom, context: &SweepContext<'_>) -> Fit {
         let (arena, maxmemory) = (self.arena(), self.maxmemory());
         if maxmemory == 0 {
-            return true;
+            return Fit::Anywhere;
         }
         let (root, touched_index) = arena.index_floor();
         let (bytes, index, slack) = match need.region {
@@ -31,14 +42,25 @@ impl Keyspace {
             Region::Private => (need.bytes, root, 0),
         };
         let private = self.account.lasting_bytes() + arena.uploads().usage().bytes;
-        let wanted = (private + index + arena.reserved_bytes()).saturating_add(bytes);
+        let beside = private + index + arena.reserved_bytes();
+        let wanted = beside.saturating_add(bytes);
+        let in_place = beside.saturating_add(bytes_in_place(need).min(bytes));
         let most = maxmemory + slack;
-        if wanted > most || bytes < arena.segment_bytes() {
-            return wanted <= most;
+        if in_place > most {
+            return Fit::Nowhere;
+        }
+        if bytes < arena.segment_bytes() && wanted <= most {
+            return Fit::Anywhere;
         }
         // Only here, as this costs a look at every pin: keys that are spared may be pinned too.
-        let kept = self.spared_bytes(context).max(arena.pinned_bytes());
-        wanted.saturating_add(kept) <= most
+        let (spared, pinned) = (self.spared_bytes(context), arena.pinned_bytes());
+        if wanted.saturating_add(spared.max(pinned)) <= most {
+            Fit::Anywhere
+        } else if in_place.saturating_add(pinned.saturating_sub(spared)) <= most {
+            Fit::InPlace
+        } else {
+            Fit::Nowhere
+        }
     }
 
     /// Returns the bytes of the values of keys that are spared.
@@ -54,6 +76,15 @@ impl Keyspace {
             Some(value + object.collection().map_or(0, Collection::memory_bytes))
         });
         bytes.flatten().sum()
+    }
+}
+
+/// Returns how large the block of a value has to become that has asked for `need`, where it grows
+/// without room to spare.
+pub(crate) fn bytes_in_place(need: NeedRoom) -> u64 {
+    match need.region {
+        Region::Extent => need.bytes.saturating_sub(APPEND_SPARE_BYTES_MAX),
+        _ => need.bytes,
     }
 }
 

@@ -361,11 +361,6 @@ impl<'k> Guard<'k> {
         self.recorder.offer.take()
     }
 
-    /// Returns the LSN of the last record that this guard wrote; 0 is none.
-    pub fn last_lsn(&self) -> Lsn {
-        self.recorder.last_lsn()
-    }
-
     /// Completes the atomic record, where one began, and returns the LSN of the last record; 0 is
     /// none. The shards stay locked.
     #[inline]

@@ -8,7 +8,7 @@
 //! The command that made it ready, or its EXEC, serves the waiting sessions one after the other
 //! when it is done, while it still holds the guard: a key that was deleted by then was never there.
 //! Keys that are ready when a guard is dropped are left with the keyspace, and are served under a
-//! guard of their own.
+//! guard of their own, or of one shard after the other where they are very many.
 //!
 //! Sessions that wait for a key of one type are apart from those that want another type, so that a
 //! key of a type that no session wants costs no step.
@@ -33,8 +33,8 @@ use crate::shard::{Shard, is_expired};
 
 /// Bytes that one key of a wait costs in addition to its name, in shard and session together.
 const WAIT_BYTES: usize = 224;
-/// How many keys of a wait that ends are taken out of their shard in one hold of it.
-const KEYS_PER_HOLD_MAX: usize = 1024;
+/// How many keys of a wait, or keys that are ready, are worked on in one hold of their shard.
+pub(crate) const KEYS_PER_HOLD_MAX: usize = 1024;
 /// Those who wait for a key of any type.
 const ANY_TYPE: u8 = 0;
 
@@ -51,6 +51,7 @@ pub struct Waits {
     /// The number of the latest wait.
     number: u64,
     current: Option<Arc<Waiter>>,
+    /// In any order.
     keys: Vec<AwaitedKey>,
     /// What the wait is charged with.
     bytes: u64,
@@ -65,14 +66,6 @@ struct AwaitedKey {
     name: Arc<[u8]>,
 }
 
-impl AwaitedKey {
-    fn as_ready(&self) -> ReadyKey {
-        let AwaitedKey { registration: Registration { database, secret, .. }, shard, hash, .. } =
-            *self;
-        ReadyKey { database, shard, hash, secret, name: Arc::clone(&self.name) }
-    }
-}
-
 /// A wait that is to begin.
 pub struct NewWait<'a> {
     /// The number of the session.
@@ -81,9 +74,9 @@ pub struct NewWait<'a> {
     pub place: usize,
     /// The database of the keys.
     pub database: DatabaseIndex,
-    /// The keys of the request that are waited for,
+    /// The keys of the request that are waited for.
     pub keys: &'a [Key<'a>],
-    /// and their names.
+    /// The names of these keys.
     pub names: &'a AwaitedNames,
     /// Which type a key has to have, if one in particular.
     pub value_type: Option<ValueType>,
@@ -371,18 +364,12 @@ impl Keyspace {
         let waiter = waits.current.take()?;
         let state = std::mem::replace(&mut *waiter.state(), WaitState::Closed);
         let mut keys = std::mem::take(&mut waits.keys);
-        keys.sort_unstable_by_key(|key| (key.shard, key.registration));
-        let of_shards = keys.chunk_by(|one, other| one.shard == other.shard);
-        for keys in of_shards.flat_map(|keys| keys.chunks(KEYS_PER_HOLD_MAX)) {
-            let shard = keys[0].shard;
-            let mut guard = self.lock(shard);
-            for key in keys {
-                guard.shard_mut(shard).waits.waiting.remove(key.registration);
-                if matches!(state, WaitState::Told) {
-                    guard.note_there(key, now);
-                }
+        self.for_each_hold(&mut keys, |guard, key| {
+            guard.shard_mut(key.shard).waits.waiting.remove(key.registration);
+            if matches!(state, WaitState::Told) {
+                guard.note_there(key, now);
             }
-        }
+        });
         self.discharge(std::mem::take(&mut waits.bytes));
         match state {
             WaitState::Served(service) => Some(service),
@@ -391,12 +378,30 @@ impl Keyspace {
         }
     }
 
-    /// Has a session that was told to run its request itself wait on, as it may not run it now: its
-    /// keys are left as ready, for it and for those behind it.
-    pub fn leave_unserved(&self, waits: &Waits) {
+    /// Has a session that was told to run its request itself wait on, as it may not run it now:
+    /// those of its keys that are there at `now` are left as ready, for it and for those behind it.
+    /// Costs what [`Keyspace::end_wait`] does. The caller holds no guard.
+    pub fn leave_unserved(&self, waits: &mut Waits, now: UnixMs) {
         let Some(waiter) = &waits.current else { return };
+        // Before its keys are looked at: whoever makes one exist from here on serves it.
         *waiter.state() = WaitState::Open;
-        self.unserved.add(waits.keys.iter().map(AwaitedKey::as_ready));
+        self.for_each_hold(&mut waits.keys, |guard, key| guard.note_there(key, now));
+    }
+
+    /// Calls `act` with each of `keys`, which it sorts, under a guard of its shard: one for 1,024
+    /// keys of a shard. What becomes ready is left unserved.
+    fn for_each_hold(&self, keys: &mut [AwaitedKey], act: impl Fn(&mut Guard<'_>, &AwaitedKey)) {
+        keys.sort_unstable_by_key(|key| (key.shard, key.registration));
+        let of_shards = keys.chunk_by(|one, other| one.shard == other.shard);
+        for keys in of_shards.flat_map(|keys| keys.chunks(KEYS_PER_HOLD_MAX)) {
+            let mut guard = self.lock(keys[0].shard);
+            keys.iter().for_each(|key| act(&mut guard, key));
+        }
+    }
+
+    /// Leaves `ready` for whoever takes unserved keys next.
+    pub fn add_unserved(&self, ready: ReadyKeys) {
+        self.unserved.add(ready);
     }
 
     /// Returns whether [`Keyspace::take_unserved`] would return keys. Whoever writes asks once he

@@ -17,6 +17,7 @@ use collections::Limits;
 use crate::deferred_free::RetiredList;
 use crate::eviction::Victims;
 use crate::eviction::spared::Spared;
+use crate::fit::Fit;
 use crate::keyspace::Keyspace;
 use crate::segment_rebalance::ReclaimBy;
 
@@ -402,12 +403,15 @@ impl Keyspace {
             return Ok(());
         }
         if need.bytes > 0 {
-            let fits = self.may_ever_fit(need, context);
-            if self.extend(need, !fits, context) {
+            let fit = self.fit(need, context);
+            if fit == Fit::Nowhere {
+                // No key has to go for what never fits.
+                return Err(need);
+            }
+            if self.extend(need, fit == Fit::InPlace, context) {
                 return Ok(());
             }
-            if !fits {
-                // No key has to go for what never fits.
+            if fit == Fit::InPlace {
                 return Err(need);
             }
         }
@@ -607,10 +611,18 @@ impl Keyspace {
 
     /// Returns by how much touched memory is above the limit and what the index may pass it by.
     fn touched_excess(&self) -> u64 {
-        let usage = self.arena().usage();
-        let private = self.account.private.load(Ordering::Relaxed) + usage.private_bytes;
-        let touched = usage.touched_bytes + private;
-        touched.saturating_sub(self.maxmemory() + self.arena().slack_bytes())
+        self.touched_bytes().saturating_sub(self.maxmemory() + self.arena().slack_bytes())
+    }
+
+    /// Returns by how much touched memory would be above the limit with `bytes` more.
+    pub(crate) fn touched_excess_with(&self, bytes: u64) -> u64 {
+        (self.touched_bytes() + bytes).saturating_sub(self.maxmemory())
+    }
+
+    /// Returns the bytes that the arena has ever taken from the system and has, and the private
+    /// ones.
+    fn touched_bytes(&self) -> u64 {
+        self.arena().usage().touched_bytes + self.private_bytes()
     }
 
     /// Frees memory that extents can have: evicts large entries, and takes a segment from the slab
@@ -644,7 +656,7 @@ impl Keyspace {
             _ => (self.used_memory() + bytes).saturating_sub(maxmemory),
         };
         if lacking() > 0 {
-            if !self.may_ever_fit(need, context) {
+            if self.fit(need, context) != Fit::Anywhere {
                 return Err(need);
             }
             self.take_recent_access_reports(context.now);

@@ -122,7 +122,7 @@ impl Shard {
             part.table.touch_alike(report.hash(), |entry| {
                 if self.policy.observes {
                     let hash = self.key(entry.key()).hash;
-                    self.tell_policy(hash, KeyEvent::Used(REPORT_PERIOD));
+                    self.tell_policy(report.database(), hash, KeyEvent::Used(REPORT_PERIOD));
                 }
                 tracking.next_of(entry.mark(), now, REPORT_PERIOD)
             });

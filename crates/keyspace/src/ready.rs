@@ -8,7 +8,9 @@ use std::sync::Arc;
 use base::step_counters::{self, CountedStep};
 use base::{DatabaseIndex, Key, ShardIndex};
 
+use crate::key_waits::KEYS_PER_HOLD_MAX;
 use crate::keyspace::Keyspace;
+use crate::shard_set::ShardSet;
 
 /// An awaited key that was seen to be there.
 #[derive(Clone, Debug)]
@@ -20,13 +22,6 @@ pub struct ReadyKey {
     pub(crate) name: Arc<[u8]>,
 }
 
-impl ReadyKey {
-    /// Returns the shard.
-    pub fn shard(&self) -> ShardIndex {
-        self.shard
-    }
-}
-
 /// The keys that have become ready, in the order in which they did; each once.
 #[derive(Debug, Default)]
 pub struct ReadyKeys {
@@ -34,6 +29,8 @@ pub struct ReadyKeys {
     /// Where the first key of each database and secret hash is. A second key of one hash, which
     /// chance alone makes, is in the list only.
     order: BTreeMap<(DatabaseIndex, u64), usize>,
+    /// Others are ready as well, in shards that are not locked with those of these.
+    is_part: bool,
 }
 
 impl ReadyKeys {
@@ -45,6 +42,35 @@ impl ReadyKeys {
     /// Returns the keys in their order.
     pub fn iter(&self) -> impl Iterator<Item = &ReadyKey> {
         self.keys.iter()
+    }
+
+    /// Returns whether others are ready as well, in shards that are not locked with those of these:
+    /// which of its keys is to serve a session that waits for several cannot be told then.
+    pub fn is_part(&self) -> bool {
+        self.is_part
+    }
+
+    /// Returns the keys in parts of which each can be served in one hold, and their shards: all
+    /// together up to 1,024, else as many of one shard. Of each shard they are in their order.
+    pub fn in_holds(self) -> impl Iterator<Item = (ShardSet, ReadyKeys)> {
+        let mut keys = self.keys;
+        let is_part = keys.len() > KEYS_PER_HOLD_MAX;
+        if is_part {
+            keys.sort_by_key(|key| key.shard);
+        }
+        let mut rest = keys.into_iter().peekable();
+        std::iter::from_fn(move || {
+            let first = rest.peek()?.shard;
+            let (mut shards, mut ready) = (ShardSet::new(), ReadyKeys::default());
+            ready.is_part = is_part;
+            while ready.keys.len() < KEYS_PER_HOLD_MAX
+                && let Some(key) = rest.next_if(|key| !is_part || key.shard == first)
+            {
+                shards.insert(key.shard);
+                ready.add(key);
+            }
+            Some((shards, ready))
+        })
     }
 
     /// Adds `key`, unless it is there.

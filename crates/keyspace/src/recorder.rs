@@ -17,9 +17,9 @@ use crate::ready::{ReadyKey, ReadyKeys};
 pub(crate) struct Recorder {
     last_lsn: Lsn,
     is_atomic: bool,
-    /// By how much a change that no request brings the bytes of may pass the memory limit,
+    /// By how much a change that no request brings the bytes of may pass the memory limit.
     overshoot_bytes_max: u64,
-    /// and by how much collections may that grow by what a request brings.
+    /// By how much collections that grow by what a request brings may pass the memory limit.
     growth_bytes_max: u64,
     /// Awaited keys that exist now, in the order in which they came.
     ready: Option<Box<ReadyKeys>>,

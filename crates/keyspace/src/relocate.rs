@@ -215,7 +215,8 @@ impl WriteView<'_> {
         let bytes = part.table.entry(id).memory_bytes();
         let Some(detached) = part.table.detach(id, target.key.bytes) else { return Ok(false) };
         part.slots.remove(source.key.slot, bytes);
-        writer.shard.tell_policy(source.key.hash, KeyEvent::Removed(bytes, Cause::Command));
+        let removed = KeyEvent::Removed(bytes, Cause::Command);
+        writer.shard.tell_policy(source.database, source.key.hash, removed);
         let mut writer = self.at(target);
         if let Some(id) = writer.live(target.key) {
             writer.remove_for_adoption(target.key, id);
@@ -224,7 +225,7 @@ impl WriteView<'_> {
         let id = part.table.adopt(target.key.hash, target.key.bytes, detached);
         let bytes = part.table.entry(id).memory_bytes();
         part.slots.add(target.key.slot, bytes);
-        writer.shard.tell_policy(target.key.hash, KeyEvent::Inserted(bytes));
+        writer.shard.tell_policy(target.database, target.key.hash, KeyEvent::Inserted(bytes));
         writer.shard.publish_counts(target.database);
         writer.appear(target.key);
         let writer = self.at(source);
@@ -314,6 +315,9 @@ impl KeyWriter<'_> {
             Err(need) => Err((need, part.store.take(handle))),
         };
         self.shard.charge_growth(self.database);
+        if result.is_ok() {
+            self.tell_size(key, KeyEvent::Resized);
+        }
         result
     }
 
@@ -341,7 +345,8 @@ impl KeyWriter<'_> {
         let id = part.table.find(key.hash, key.bytes).expect("only its value was taken");
         part.table.remove(id);
         part.slots.remove(key.slot, bytes);
-        self.shard.tell_policy(key.hash, KeyEvent::Removed(bytes, Cause::Command));
+        let removed = KeyEvent::Removed(bytes, Cause::Command);
+        self.shard.tell_policy(self.database, key.hash, removed);
         self.shard.publish_counts(self.database);
     }
 
@@ -353,7 +358,8 @@ impl KeyWriter<'_> {
         part.table.remove_for_adoption(id);
         part.slots.remove(key.slot, bytes);
         let collection = handle.map(|handle| part.store.take(handle));
-        self.shard.tell_policy(key.hash, KeyEvent::Removed(bytes, Cause::Command));
+        let removed = KeyEvent::Removed(bytes, Cause::Command);
+        self.shard.tell_policy(self.database, key.hash, removed);
         if let Some(collection) = collection {
             self.shard.retire(collection);
         }

@@ -129,18 +129,24 @@ impl Shard {
     }
 
     /// Tells the eviction policy, where it has memory of its own, what happened to the key of
-    /// `hash`.
+    /// `hash` in `database`.
     #[inline]
-    pub fn tell_policy(&self, hash: u64, event: KeyEvent) {
+    pub fn tell_policy(&self, database: DatabaseIndex, hash: u64, event: KeyEvent) {
         if self.policy.observes {
-            self.policy.tell(hash, event, &self.account);
+            self.policy.tell(database, hash, event, &self.account);
         }
     }
 
-    /// Returns the mark of the entry of `hash` with `mark` once it is used at `now`.
+    /// Returns the mark of the entry of `hash` in `database` with `mark` once it is used at `now`.
     #[inline]
-    pub fn used(&self, hash: u64, mark: AccessMark, now: UnixMs) -> AccessMark {
-        self.tell_policy(hash, KeyEvent::Used(1));
+    pub fn used(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        mark: AccessMark,
+        now: UnixMs,
+    ) -> AccessMark {
+        self.tell_policy(database, hash, KeyEvent::Used(1));
         self.published.tracking.next(mark, now)
     }
 

@@ -119,7 +119,7 @@ impl<'g> ReadView<'g> {
     pub fn entry(&self, key: &Key<'_>) -> Option<Entry<'g>> {
         let shard = self.shards.shard(key.shard);
         let found = find(shard, self.database, key, self.now, self.counts_access, self.saw_expired);
-        count_lookup(shard, key, found.is_some());
+        count_lookup(shard, self.database, key, found.is_some());
         found
     }
 
@@ -128,7 +128,7 @@ impl<'g> ReadView<'g> {
         let shard = self.shards.shard(key.shard);
         let counts_access = false;
         let found = find(shard, self.database, key, self.now, counts_access, self.saw_expired);
-        count_lookup(shard, key, found.is_some());
+        count_lookup(shard, self.database, key, found.is_some());
         let part = shard.database(self.database)?;
         Some(part.object_of(found?))
     }
@@ -253,19 +253,19 @@ pub(crate) fn find<'s>(
     }
     if counts_access {
         // Written only when it has changed: a hot entry's line stays clean between.
-        part.table.touch(id, shard.used(key.hash, entry.mark(), now));
+        part.table.touch(id, shard.used(database, key.hash, entry.mark(), now));
     }
     Some(entry)
 }
 
 #[inline]
-pub(crate) fn count_lookup(shard: &Shard, key: &Key<'_>, found: bool) {
+pub(crate) fn count_lookup(shard: &Shard, database: DatabaseIndex, key: &Key<'_>, found: bool) {
     let published = &shard.published;
     if found {
         published.hits.add(1);
     } else {
         published.misses.add(1);
-        shard.tell_policy(key.hash, KeyEvent::Missed);
+        shard.tell_policy(database, key.hash, KeyEvent::Missed);
     }
 }
 

@@ -142,7 +142,8 @@ impl<'g> WriteView<'g> {
     /// When the key holds another type.
     pub fn string_counted(&mut self, key: &Key<'_>) -> Result<Option<&[u8]>, WrongType> {
         let found = self.contains(key);
-        count_lookup(self.writer(key).shard, key, found);
+        let database = self.database;
+        count_lookup(self.writer(key).shard, database, key, found);
         self.string(key)
     }
 
@@ -357,7 +358,8 @@ impl<'p> KeyWriter<'p> {
             return;
         }
         let part = self.shard.database(self.database).expect("it has an entry");
-        let mark = self.shard.used(key.hash, part.table.entry(id).mark(), self.now);
+        let mark = part.table.entry(id).mark();
+        let mark = self.shard.used(self.database, key.hash, mark, self.now);
         part.table.touch(id, mark);
     }
 
@@ -542,7 +544,7 @@ impl<'p> KeyWriter<'p> {
         part.slots.remove(key.slot, bytes);
         let collection = handle.map(|handle| part.store.take(handle));
         self.shard.publish_counts(self.database);
-        self.shard.tell_policy(key.hash, KeyEvent::Removed(bytes, cause));
+        self.shard.tell_policy(self.database, key.hash, KeyEvent::Removed(bytes, cause));
         if let Some(collection) = collection {
             self.shard.retire(collection);
         }
@@ -556,6 +558,7 @@ impl<'p> KeyWriter<'p> {
         let collection = part.store.take(handle);
         part.slots.resize(key.slot, collection.memory_bytes(), 0);
         self.shard.charge_growth(self.database);
+        self.tell_size(key, KeyEvent::Resized);
         self.shard.retire(collection);
     }
 
@@ -696,7 +699,7 @@ impl<'p> KeyWriter<'p> {
         let bytes = part.table.entry(id).memory_bytes();
         part.slots.add(key.slot, bytes);
         self.shard.publish_counts(self.database);
-        self.shard.tell_policy(key.hash, KeyEvent::Inserted(bytes));
+        self.tell_size(key, KeyEvent::Inserted);
         self.recorder.has_added = true;
         self.appear(key);
         Ok(())
@@ -717,7 +720,7 @@ impl<'p> KeyWriter<'p> {
             Some((id, part)) => {
                 let mark = part.table.entry(id).mark();
                 match self.counts_access {
-                    true => self.shard.used(key.hash, mark, self.now),
+                    true => self.shard.used(self.database, key.hash, mark, self.now),
                     false if tracking.does_count() => mark,
                     false => tracking.next(mark, self.now),
                 }
@@ -742,8 +745,26 @@ impl<'p> KeyWriter<'p> {
         part.slots.resize(key.slot, before, after);
         if before != after || changed.is_err() {
             self.shard.charge_growth(self.database);
+            self.tell_size(key, KeyEvent::Resized);
         }
         changed.map(drop)
+    }
+
+    /// Tells the eviction policy, where it has memory of its own, by `event` how many bytes `key`
+    /// takes now.
+    #[inline]
+    pub(crate) fn tell_size(&self, key: &Key<'_>, event: fn(u64) -> KeyEvent) {
+        if self.shard.policy.observes {
+            self.tell_size_of(key, event);
+        }
+    }
+
+    #[cold]
+    fn tell_size_of(&self, key: &Key<'_>, event: fn(u64) -> KeyEvent) {
+        let part = self.shard.database(self.database).expect("a table with an entry exists");
+        let id = part.table.find(key.hash, key.bytes).expect("the key is there");
+        let bytes = part.object(id).memory_bytes();
+        self.shard.tell_policy(self.database, key.hash, event(bytes));
     }
 
     fn string_length(&mut self, id: EntryId) -> usize {
@@ -832,6 +853,7 @@ impl<'p> KeyWriter<'p> {
             (result, !collection.is_empty())
         });
         part.slots.resize(key.slot, before, after);
+        self.tell_size(key, KeyEvent::Resized);
         if exists {
             self.shard.charge_growth(self.database);
         } else {

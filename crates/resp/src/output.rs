@@ -31,16 +31,16 @@ pub struct Output {
 /// The references between the bytes of an output, in order, and how much both may come to.
 pub(crate) struct References {
     list: VecDeque<Reference>,
-    /// The sum of their lengths,
+    /// The sum of their lengths.
     bytes: usize,
     /// How many of them are copies in memory of the output, and the sum of their lengths.
     own_values: (usize, usize),
     /// The most that the bytes of the output, sent ones included, and those of the references may
-    /// come to,
+    /// come to.
     bytes_max: usize,
-    /// and those of the output alone,
+    /// The most that the bytes of the output alone may come to.
     own_bytes_max: usize,
-    /// which something that was left out would have passed.
+    /// Whether something was left out that would have passed one of these.
     is_over_limit: bool,
 }
 

@@ -18,11 +18,11 @@ const FEW_SHARE: u64 = 8;
 /// The part of the descriptors that may be on their way at once: the kernel counts those of all
 /// processes of a user against the limit of the one that sends.
 const IN_FLIGHT_SHARE: u64 = 2;
-/// Lanes may be this part of the clients,
+/// Lanes may be this part of the clients.
 const LANE_CLIENTS_SHARE: u64 = 2;
-/// their memory this part of `maxmemory`,
+/// The memory of lanes may be this part of `maxmemory`.
 const LANE_BYTES_SHARE: u64 = 4;
-/// and this many bytes where there is no such limit.
+/// The memory of lanes may be this many bytes where there is no `maxmemory`.
 const LANE_BYTES_UNLIMITED: u64 = 4 << 30;
 
 /// Returns the descriptors that a server with these settings needs at most: one for each client,

@@ -14,11 +14,11 @@ use std::{io, thread};
 
 use crate::user_quotas::QuotaOwner;
 
-/// Memories whose pages are brought at once, each by a thread,
+/// Memories whose pages are brought at once, each by a thread.
 const UNDERWAY_MAX: usize = 64;
-/// of these of one session,
+/// Those of one session among them.
 const PER_SESSION_MAX: usize = 2;
-/// and of one user, as `user_quotas.rs` tells users apart, ended sessions included.
+/// Those of one user, as `user_quotas.rs` tells users apart, ended sessions included.
 const PER_USER_MAX: usize = 8;
 
 /// What is underway, and what waits for its turn.

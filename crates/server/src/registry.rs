@@ -149,6 +149,10 @@ impl Attendance for ClientRecord {
         !self.is_ended() && !self.wait.is_claimed()
     }
 
+    fn waits_on(&self) {
+        self.wait.unclaim();
+    }
+
     fn place(&self) -> usize {
         self.worker
     }
@@ -178,7 +182,7 @@ pub struct Registry {
     latest_id: AtomicU64,
     count: AtomicUsize,
     /// How many wait, and how many of them for no longer than some time.
-    pub waits: WaitCounts,
+    pub waits: Arc<WaitCounts>,
 }
 
 impl Registry {
@@ -227,7 +231,7 @@ impl Registry {
             referenced_bytes: AtomicUsize::new(0),
             created: now,
             worker,
-            wait: WaitMark::default(),
+            wait: WaitMark::new(Arc::clone(&self.waits)),
             is_ended: AtomicBool::new(false),
             no_touch: Arc::default(),
             known: Mutex::new(Known { info, watches: WatchMark::default() }),
@@ -247,7 +251,7 @@ impl Registry {
         let record = self.take(id)?;
         record.is_ended.store(true, Ordering::Relaxed);
         // For all who look from outside it waits no longer; nor may a wake-up find it.
-        record.wait.end(&self.waits);
+        record.wait.end();
         Some(record)
     }
 
@@ -255,7 +259,7 @@ impl Registry {
     /// none where it does not wait in a blocking command.
     pub fn claim(&self, id: u64) -> Option<usize> {
         let record = self.clients().get(&id).cloned()?;
-        record.wait.claim(&self.waits).then_some(record.worker)
+        record.wait.claim().then_some(record.worker)
     }
 
     /// Returns the largest clients without which the rest takes less than `limit` bytes, as far as
@@ -383,11 +387,11 @@ mod tests {
         let id = registry.next_id();
         let info = ClientInfo { id, ..ClientInfo::default() };
         let record = registry.add(info, ClientOrigin::Local, 3, UnixMs(0));
-        record.wait().begin(WaitReason::Blocked, true, &registry.waits);
+        record.wait().begin(WaitReason::Blocked, true);
         assert!(registry.waits.all() == 1 && record.may_serve());
         assert_eq!(registry.end(id).map(|record| record.worker()), Some(3));
         assert!(record.is_ended() && !record.may_serve() && registry.end(id).is_none());
-        assert!(registry.claim(id).is_none() && !record.wait().claim(&registry.waits));
+        assert!(registry.claim(id).is_none() && !record.wait().claim());
         assert_eq!((registry.len(), registry.waits.all(), registry.waits.timed()), (0, 0, 0));
         registry.remove(id);
         assert_eq!(registry.len(), 0);

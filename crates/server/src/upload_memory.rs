@@ -21,9 +21,9 @@ use crate::config::Settings;
 use crate::page_population::Maker;
 use crate::server_state::ServerState;
 
-/// All upload memory together may take this part of `maxmemory`,
+/// All upload memory together may take this part of `maxmemory`.
 const TOTAL_SHARE: u64 = 4;
-/// and this many bytes where there is no such limit.
+/// All upload memory together may take this many bytes where there is no `maxmemory`.
 const TOTAL_BYTES_UNLIMITED: u64 = 4 << 30;
 
 impl ServerState {

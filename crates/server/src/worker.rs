@@ -391,7 +391,7 @@ impl<'s> Worker<'s> {
                 self.queued.push_back(token);
             }
             Turn::Waiting(wait_reason) => {
-                member.connection.note_wait(wait_reason, &context!(self));
+                member.connection.note_wait(wait_reason);
                 member.place =
                     self.waiting.begin(wait_reason, token, member.connection.wait_limit());
             }
@@ -503,7 +503,7 @@ impl<'s> Worker<'s> {
             self.shared.monitors.count(self.mailbox, false);
             note_monitor(&mut self.monitors, token, false);
         }
-        member.connection.abandon(&self.shared.clients.waits);
+        member.connection.abandon();
         self.waiting.forget(token, member.place);
         self.tokens.remove(&id);
         self.shared.runtime.engine().close(member.connection.session_mut(), &mut self.execution);

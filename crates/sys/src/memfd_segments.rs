@@ -133,9 +133,9 @@ struct Made {
     segments: BTreeMap<u32, Segment>,
     /// The serial number given last.
     serial: u64,
-    /// How many segments of this process's own are to find a descriptor whatever else takes some,
+    /// How many segments of this process's own are to find a descriptor whatever else takes some.
     reserved_count: usize,
-    /// and what keeps descriptors for those of them that do not exist yet.
+    /// What keeps descriptors for those of them that do not exist yet.
     spares: Vec<OwnedFd>,
 }
 

@@ -52,7 +52,7 @@ impl ExtentSpace {
         });
         match block {
             Some((block, tile)) => Obstacle::Block(self.plan_away(block, tile, part.clone())),
-            None => Obstacle::None,
+            None => Obstacle::None { untouched_bytes: 0 },
         }
     }
 

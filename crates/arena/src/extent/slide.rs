@@ -122,8 +122,11 @@ impl TopStep {
 /// What is in the way where a part of the region is to become free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// Nothing: it is free, if the limit lets it be touched.
-    None,
+    /// Nothing: it is free, if the limit lets so much of it be touched.
+    None {
+        /// The bytes of it that the system has yet to give.
+        untouched_bytes: u64,
+    },
     /// A block, with which this is to be done.
     Block(TopStep),
 }
@@ -198,26 +201,18 @@ impl ExtentSpace {
     /// the first block behind it goes to a hole beyond what is wanted, or to the end of the region.
     /// [`TopStep::Nothing`] is what cannot be moved, or the end of the region.
     pub fn plan_extension(&mut self, offset: u64, bytes: u64) -> Obstacle {
-        let Some((id, grown)) = self.block_at(offset) else {
+        let Some((id, _)) = self.block_at(offset) else {
             return Obstacle::Block(TopStep::Nothing);
         };
         let end = offset + block_size(bytes);
-        if end <= grown.end() {
-            return Obstacle::None;
-        }
-        let behind = std::iter::successors(self.tiles.next(id), |&id| self.tiles.next(id));
-        let mut last_end = grown.end();
-        for block in behind {
-            let tile = self.tiles.get(block);
-            if tile.offset >= end {
-                break;
+        match self.free_up_to(id, end) {
+            Ok(untouched_bytes) => Obstacle::None { untouched_bytes },
+            Err(Some(block)) => {
+                let tile = self.tiles.get(block);
+                Obstacle::Block(self.plan_away(block, tile, offset..end))
             }
-            if !tile.is_free() {
-                return Obstacle::Block(self.plan_away(block, tile, offset..end));
-            }
-            last_end = tile.end();
+            Err(None) => Obstacle::Block(TopStep::Nothing),
         }
-        if last_end >= end { Obstacle::None } else { Obstacle::Block(TopStep::Nothing) }
     }
 
     /// Returns how to take `block` away from within `window`.

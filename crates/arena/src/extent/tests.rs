@@ -247,7 +247,7 @@ impl Pair {
         let mut moved = 0;
         for _ in 0..300 {
             match self.space.plan_clearing(&part) {
-                Obstacle::None => {
+                Obstacle::None { .. } => {
                     let holes = self.space.figures().largest_hole_bytes;
                     assert!(holes >= bytes, "{part:x?} is free, and no hole has {bytes} bytes");
                     return;
@@ -554,7 +554,8 @@ fn what_lies_behind_a_block_makes_way_for_it() {
             space.allocate(8192, owner(number), LimitPolicy::Limited).expect("there is room")
         })
         .collect();
-    assert_eq!(space.plan_extension(blocks[2], 16_384), Obstacle::None);
+    let free = |untouched_bytes| Obstacle::None { untouched_bytes };
+    assert_eq!(space.plan_extension(blocks[2], 16_384), free(8192));
     arena.set_limit(arena.usage().touched_bytes);
     let (offset, owner) = (blocks[1], owner(1));
     let stuck = TopStep::Stuck { offset, owner, bytes: 8192, is_movable: true };
@@ -566,7 +567,7 @@ fn what_lies_behind_a_block_makes_way_for_it() {
     };
     let moved = space.slide(&step).expect("nothing has changed");
     assert!(moved > blocks[2] && space.owner(moved) == owner);
-    assert_eq!(space.plan_extension(blocks[0], 12_288), Obstacle::None);
+    assert_eq!(space.plan_extension(blocks[0], 12_288), free(0));
     assert!(space.extend(blocks[0], 12_288, LimitPolicy::Limited));
     space.retire(blocks[2]);
     let fixed = Obstacle::Block(TopStep::Nothing);
@@ -574,9 +575,53 @@ fn what_lies_behind_a_block_makes_way_for_it() {
     // Blocks that moved meanwhile, and what pin tables of clients may say.
     for offset in [0, 1, blocks[0] + 64, blocks[1], moved + 1, u64::MAX - 63] {
         assert_eq!(space.plan_extension(offset, 1 << 20), fixed);
-        assert_eq!(space.bytes_at(offset), None);
+        assert_eq!(space.bytes_at([offset]), 0);
     }
-    assert_eq!(space.bytes_at(blocks[2]), Some(8192));
+    assert_eq!(space.bytes_at([blocks[2], 64, blocks[0]]), 8192 + 12_288);
+}
+
+#[test]
+fn no_memory_is_read_where_a_client_says_that_a_block_is_and_none_can_be() {
+    let (_arena, mut space) = small_space();
+    let blocks = [1, 2].map(|number| {
+        space.allocate(4096, owner(number), LimitPolicy::Limited).expect("there is room")
+    });
+    // Behind the last block its segment goes on, without memory.
+    let behind = (blocks[1] + 4096..blocks[1] + 8192).step_by(64);
+    let reads = step_counters::steps_of(CountedStep::Tag, || {
+        assert_eq!(space.bytes_at(blocks.into_iter().chain(behind.clone())), 8192);
+        behind.for_each(|offset| assert_eq!(space.block_at(offset), None));
+    });
+    assert_eq!(reads, 2);
+}
+
+#[test]
+fn a_block_grows_over_whatever_free_memory_is_behind_it() {
+    const SEGMENT: u64 = 1 << 14;
+    let (arena, mut space) = small_space();
+    let sizes = [SEGMENT / 2, SEGMENT / 2, SEGMENT, SEGMENT, SEGMENT, SEGMENT];
+    let blocks = sizes.map(|bytes| {
+        space.allocate(bytes, owner(bytes), LimitPolicy::Limited).expect("there is room")
+    });
+    // Behind the first block a hole, a segment without memory, a hole, and no memory from there on.
+    for index in [3, 4, 5, 2, 1] {
+        space.free(blocks[index]);
+        if [3, 5].contains(&index) {
+            assert_eq!(space.retire_segments(1), SEGMENT);
+        }
+    }
+    assert_eq!(space.touched_bytes(), 3 * SEGMENT);
+    let wanted = 4 * SEGMENT + 5000;
+    let free = Obstacle::None { untouched_bytes: SEGMENT + 8192 };
+    assert_eq!(space.plan_extension(blocks[0], wanted), free);
+    arena.set_limit(arena.usage().touched_bytes + SEGMENT);
+    assert!(!space.extend(blocks[0], wanted, LimitPolicy::Limited), "it may touch one of the two");
+    assert_eq!((space.touched_bytes(), space.block_bytes(blocks[0])), (3 * SEGMENT, SEGMENT / 2));
+    arena.set_limit(0);
+    assert!(space.extend(blocks[0], wanted, LimitPolicy::Limited));
+    assert_eq!(space.block_bytes(blocks[0]), wanted.next_multiple_of(64));
+    assert_eq!(space.touched_bytes(), 4 * SEGMENT + 8192);
+    assert!(!space.extend(blocks[0], 1 << 30, LimitPolicy::Limited), "the region is smaller");
 }
 
 #[test]
@@ -602,7 +647,7 @@ fn scattered_holes_become_one_by_moving_no_more_than_is_wanted() {
     // What is fixed is no part of any.
     let left = blocks.into_iter().filter(|block| !part.contains(block));
     for block in left.collect::<Vec<_>>() {
-        if space.bytes_at(block).is_some() {
+        if space.bytes_at([block]) > 0 {
             space.retire(block);
         }
     }

@@ -13,8 +13,9 @@ use crate::sequence;
 
 use super::{Content, Entry, EntryId, Table};
 
-/// The most room that APPEND leaves behind a value, as Redis does: 1 MiB.
-pub(super) const APPEND_SPARE_BYTES_MAX: u64 = 1 << 20;
+/// The most room that APPEND leaves behind a value, as Redis does: 1 MiB. A value of as much that
+/// finds no place has asked for it; where it lies it grows without, too.
+pub const APPEND_SPARE_BYTES_MAX: u64 = 1 << 20;
 /// Descriptors come in chunks of 4 KiB: 256 of them.
 const DESCRIPTOR_CHUNK_LOG2: u32 = 12;
 /// Header word and location word.

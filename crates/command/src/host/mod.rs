@@ -128,6 +128,10 @@ pub trait Attendance: Debug + Send + Sync {
     /// Asked for each session that waits while shards are locked, so that it is a load or two.
     fn may_serve(&self) -> bool;
 
+    /// Gives the right to end its wait back, which the host took so that it runs its request
+    /// itself: it has done so, and waits on. Called before the wait may be served again.
+    fn waits_on(&self);
+
     /// Returns where the host finds it: [`Served::place`] of what it is told.
     fn place(&self) -> usize;
 }

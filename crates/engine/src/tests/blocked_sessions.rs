@@ -4,14 +4,14 @@
 //! A command of these tests, which moves an element to a key that its request does not declare,
 //! shows what scripts and BLMOVE need: locks that a command requests while it runs.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use collections::{End, List};
 use command::{
-    Args, Arity, Attendance, Flags, Handler, KeyFlags, KeySpec, Unfinished, Wait, Wake,
+    Args, Arity, Attendance, Flags, Handler, KeyFlags, KeySpec, Pause, Unfinished, Wait, Wake,
     WriteContext,
 };
-use keyspace::WhenAbsent;
+use keyspace::{WaitState, Waiter, WhenAbsent};
 use resp::{OwnedRequest, Reply};
 
 use super::awaits::{block, numbered, take_served, try_wake, wake};
@@ -140,6 +140,8 @@ impl Attendance for Killed {
         false
     }
 
+    fn waits_on(&self) {}
+
     fn place(&self) -> usize {
         0
     }
@@ -160,6 +162,61 @@ fn nothing_is_taken_for_a_session_that_is_gone() {
     assert_eq!(take_served(&host), [4]);
     assert_eq!(wake(&mut waiters[3], Wake::Refused), "*2 $1 k $1 a");
     other.check("LRANGE k 0 -1", "*1 $1 b");
+}
+
+/// How a session stands whose host takes the right to end its wait before it has it run its
+/// request, as a server does.
+#[derive(Debug, Default)]
+struct Claimed {
+    is_claimed: AtomicBool,
+    waiter: OnceLock<Arc<Waiter>>,
+}
+
+impl Attendance for Claimed {
+    fn may_serve(&self) -> bool {
+        !self.is_claimed.load(Ordering::Relaxed)
+    }
+
+    fn waits_on(&self) {
+        let waiter = self.waiter.get().expect("it waits");
+        assert!(
+            !matches!(*waiter.state(), WaitState::Open),
+            "whoever finds it open passes it over"
+        );
+        self.is_claimed.store(false, Ordering::Relaxed);
+    }
+
+    fn place(&self) -> usize {
+        0
+    }
+}
+
+#[test]
+fn a_session_that_waits_on_is_served_before_its_host_does_anything_more() {
+    for is_paused in [false, true] {
+        let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
+        host.command_stats.add_row(&MOVE);
+        let claimed = Arc::new(Claimed::default());
+        let mut first = numbered(&engine, &host, 1);
+        first.session.attendance = Some(claimed.clone());
+        assert_eq!(run(&mut first, &MOVE, "test-move k far").1.ending, Ending::Blocked);
+        claimed.waiter.set(Arc::clone(first.session.waits.current().unwrap())).unwrap();
+        let mut other = numbered(&engine, &host, 9);
+        other.check("RPUSH k a", ":1");
+        assert_eq!(take_served(&host), [1]);
+        claimed.is_claimed.store(true, Ordering::Relaxed);
+        if is_paused {
+            host.pause.set(Some(Pause::Writes));
+            assert_eq!(try_wake(&mut first, Wake::Served), None);
+            host.pause.set(None);
+            engine.serve_left(&mut other.execution);
+        } else {
+            other.check("LPOP k", "$1 a");
+            assert_eq!(try_wake(&mut first, Wake::Served), None);
+            other.check("RPUSH k b", ":1");
+        }
+        assert_eq!(take_served(&host), [1], "paused: {is_paused}");
+    }
 }
 
 /// Moves an element from its key to another, which only its argument names; waits for one.
@@ -190,6 +247,30 @@ fn run_move(
     let element = element.expect("it has one");
     reply.bulk(&element);
     cx.view.push(&target, End::Tail, [element.as_slice()].into_iter(), WhenAbsent::Create)?;
+    Ok(())
+}
+
+/// Waits for two keys and takes an element from the second.
+static TAKE_SECOND: Command = Command {
+    name: "test-take-second",
+    arity: Arity::exactly(3),
+    flags: Flags::BLOCKING,
+    keys: &[KeySpec::at(1, KeyFlags::RW), KeySpec::at(2, KeyFlags::RW)],
+    handler: Handler::Write(run_take_second),
+    ..Command::DEFAULT
+};
+
+fn run_take_second(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    reply: &mut Reply<'_>,
+) -> Result<(), Unfinished> {
+    // Whoever serves it passes only the keys that are ready.
+    let [key] = cx.undeclared_keys([args.at(2)])?;
+    if cx.view.collection::<List>(&key)?.is_none() {
+        return Err(Wait::new(Duration::ZERO, |reply| reply.null(), 2).into());
+    }
+    cx.view.pop(&key, End::Head, 1, |list, _| list.for_each(0, 1, |it| reply.bulk(it.to_vec())))?;
     Ok(())
 }
 
@@ -312,6 +393,25 @@ fn who_needs_more_than_is_locked_runs_its_request_itself_in_its_turn() {
     assert_eq!(take_served(&host), [2], "what it left is for the next");
     assert_eq!(wake(&mut second, Wake::Served), "*2 $1 k $1 c");
     other.check("LRANGE far 0 -1", "*1 $1 b");
+}
+
+#[test]
+fn a_session_that_waits_on_is_served_for_what_those_behind_it_do() {
+    let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
+    host.command_stats.add_row(&MOVE);
+    host.command_stats.add_row(&TAKE_SECOND);
+    let mut first = numbered(&engine, &host, 1);
+    let (_, end) = run(&mut first, &TAKE_SECOND, "test-take-second k far");
+    assert_eq!(end.ending, Ending::Blocked);
+    let mut second = numbered(&engine, &host, 2);
+    assert_eq!(run(&mut second, &MOVE, "test-move k far").1.ending, Ending::Blocked);
+    numbered(&engine, &host, 9).check("RPUSH k a", ":1");
+    assert_eq!(take_served(&host), [1]);
+    // It finds nothing itself, and the second moves the element to where it is wanted.
+    assert_eq!(try_wake(&mut first, Wake::Served), None);
+    assert_eq!(take_served(&host), [2, 1]);
+    assert_eq!(wake(&mut second, Wake::Served), "$1 a");
+    assert_eq!(wake(&mut first, Wake::Served), "$1 a");
 }
 
 #[test]

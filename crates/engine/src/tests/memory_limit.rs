@@ -18,7 +18,11 @@ pub(super) fn assert_within_limit(engine: &Engine) {
 }
 
 pub(super) fn limited(spare: u64, policy: EvictionPolicy) -> Engine {
-    let engine = Engine::new(keyspace(8));
+    limited_of(keyspace(8), spare, policy)
+}
+
+fn limited_of(keyspace: Keyspace, spare: u64, policy: EvictionPolicy) -> Engine {
+    let engine = Engine::new(keyspace);
     let host = TestHost::default();
     let mut client = Client::new(&engine, &host);
     // Every shard has its tables.
@@ -134,8 +138,14 @@ fn requests_of_many_keys_that_store_nothing_evict_nothing() {
 /// them, as far as `left` of them.
 fn filled(spare: u64, left: u64, policy: EvictionPolicy) -> Engine {
     let engine = limited(spare, policy);
+    fill(&engine, left);
+    engine
+}
+
+/// Sets values of 64 KiB until no more than `left` bytes are left of the limit.
+fn fill(engine: &Engine, left: u64) {
     let host = TestHost::default();
-    let mut client = Client::new(&engine, &host);
+    let mut client = Client::new(engine, &host);
     let value = "v".repeat(64 << 10);
     let limit = engine.keyspace().maxmemory();
     for number in 0.. {
@@ -144,8 +154,6 @@ fn filled(spare: u64, left: u64, policy: EvictionPolicy) -> Engine {
         }
         client.check(&format!("SET filler:{number} {value}"), "+OK");
     }
-    drop(client);
-    engine
 }
 
 #[test]
@@ -198,6 +206,30 @@ fn a_large_value_costs_others_about_its_own_size() {
 }
 
 #[test]
+fn a_long_value_that_never_fits_as_it_is_to_grow_evicts_nothing() {
+    for is_behind in [false, true] {
+        // The region has room for what the limit never allows.
+        let engine = limited_of(keyspace_in(8, 16, 1 << 14), 16 << 20, EvictionPolicy::ALLKEYS_LRU);
+        let host = TestHost::default();
+        let mut client = Client::new(&engine, &host);
+        if is_behind {
+            fill(&engine, 3 << 20);
+        }
+        client.check("SETRANGE grown 2000000 x", ":2000001");
+        fill(&engine, 0);
+        let before = digest(engine.keyspace());
+        let evicted = engine.keyspace().counters().evicted_keys;
+        for never in ["SETRANGE grown 18000000 x", "SETBIT grown 400000000 1"] {
+            client.check(never, OOM);
+        }
+        assert_eq!(engine.keyspace().counters().evicted_keys, evicted, "behind: {is_behind}");
+        assert_eq!(digest(engine.keyspace()), before);
+        // Beside itself it has no room for this, but it has where it lies.
+        client.check("SETRANGE grown 15000000 x", ":15000001");
+    }
+}
+
+#[test]
 fn memory_that_a_transaction_has_touched_is_given_back_without_emptying_the_store() {
     let engine = filled(24 << 20, 0, EvictionPolicy::ALLKEYS_LRU);
     let host = TestHost::default();
@@ -219,6 +251,17 @@ fn a_lower_limit_leaves_what_it_has_room_for() {
     (0..500).for_each(|_| drop(client.run("GET absent")));
     let used = engine.keyspace().used_memory();
     assert!(used <= limit && used > limit - (2 << 20), "{used} of {limit} bytes are used");
+}
+
+#[test]
+fn a_key_that_a_command_names_twice_takes_its_room_once() {
+    let engine = filled(16 << 20, 7 << 20, EvictionPolicy::ALLKEYS_LRU);
+    let host = TestHost::default();
+    let mut client = Client::new(&engine, &host);
+    client.check("SETRANGE k 5999999 x", ":6000000");
+    fill(&engine, 0);
+    client.check("BITOP OR target k k", ":6000000");
+    client.check("STRLEN k", ":6000000");
 }
 
 #[test]

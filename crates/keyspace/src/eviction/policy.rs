@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use arena::Entry;
 use base::prng::Prng;
-use base::{KeyHasher, UnixMs};
+use base::{DatabaseIndex, KeyHasher, UnixMs};
 use effects::Cause;
 
 use crate::access_mark::Tracking;
@@ -63,9 +63,9 @@ pub(crate) trait Ranking: Send {
     /// higher rank, below `u64::MAX`. As long as an entry is not used its rank does not fall.
     fn rank(&self, candidate: &Candidate<'_>, random: &mut Prng) -> u64;
 
-    /// Learns what happened to the key of this hash, in whichever database; only where the row says
-    /// that the ranking observes.
-    fn see(&mut self, _hash: u64, _event: KeyEvent) {}
+    /// Learns what happened to the key of this hash in `database`; only where the row says that the
+    /// ranking observes. It has not seen the keys that were there when the policy was chosen.
+    fn see(&mut self, _database: DatabaseIndex, _hash: u64, _event: KeyEvent) {}
 
     /// Returns the memory of its own, in bytes; it is counted in the memory limit.
     fn memory_bytes(&self) -> u64 {
@@ -73,24 +73,32 @@ pub(crate) trait Ranking: Send {
     }
 }
 
-/// What happens to keys, for the policies that have memory of their own.
+/// What happens to keys, for the policies that have memory of their own. The bytes of a key are
+/// those of its entry and its collection together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyEvent {
     /// The key was read or written over, so many times: readers in other processes report but a
     /// sample of their reads.
     Used(u32),
-    /// A lookup did not find the key.
+    /// A lookup did not find the key, or found that it has expired.
     Missed,
-    /// The key is there now, with an entry of so many bytes.
+    /// The key is there now, and takes so many bytes.
     Inserted(u64),
-    /// The key has gone, with an entry of so many bytes. A flush is not told key by key.
+    /// The key takes so many bytes now, perhaps as many as before.
+    Resized(u64),
+    /// The key has gone, with so many bytes: those that it took when its size was told last. A
+    /// flush is not told key by key.
     Removed(u64, Cause),
-    /// Keys have gone all at once; the hash means nothing.
+    /// All keys of the database have gone at once; the hash means nothing.
     Flushed,
+    /// All keys of the database are those of this other one now, and the other way round; the hash
+    /// means nothing.
+    Swapped(DatabaseIndex),
 }
 
 /// An entry that may be evicted.
 pub(crate) struct Candidate<'c> {
+    pub database: DatabaseIndex,
     pub entry: &'c Entry<'c>,
     pub tracking: &'c Tracking,
     pub hasher: &'c KeyHasher,
@@ -99,9 +107,9 @@ pub(crate) struct Candidate<'c> {
 
 #[cfg_attr(not(test), expect(dead_code, reason = "no policy of Redis's has memory of its own"))]
 impl Candidate<'_> {
-    /// Returns the hash by which [`Ranking::see`] knows the key.
-    pub fn hash(&self) -> u64 {
-        self.hasher.key(self.entry.key()).hash
+    /// Returns the database and the hash by which [`Ranking::see`] knows the key.
+    pub fn identity(&self) -> (DatabaseIndex, u64) {
+        (self.database, self.hasher.key(self.entry.key()).hash)
     }
 }
 
@@ -237,11 +245,18 @@ impl ShardPolicy {
         }
     }
 
-    /// Tells the ranking what happened to the key of `hash`, and charges what it remembers.
+    /// Tells the ranking what happened to the key of `hash` in `database`, and charges what it
+    /// remembers.
     #[cold]
-    pub fn tell(&self, hash: u64, event: KeyEvent, account: &MemoryAccount) {
+    pub fn tell(
+        &self,
+        database: DatabaseIndex,
+        hash: u64,
+        event: KeyEvent,
+        account: &MemoryAccount,
+    ) {
         let mut ranking = self.ranking.borrow_mut();
-        ranking.see(hash, event);
+        ranking.see(database, hash, event);
         self.charge(ranking.memory_bytes(), account);
     }
 

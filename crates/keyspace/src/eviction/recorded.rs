@@ -1,9 +1,10 @@
 //! A policy for tests alone: it remembers all notifications, and evicts first the key that was used
-//! or inserted longest ago by its own account.
+//! or inserted longest ago by its own account. It checks that the notifications fit together.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use base::DatabaseIndex;
 use base::prng::Prng;
 
 use crate::eviction::policy::{Candidate, KeyEvent, Marks, Ranking, Row, Scope};
@@ -17,51 +18,74 @@ pub(crate) const ALLKEYS: Row = Row {
     ranking: || Box::new(Recorded::default()),
 };
 
+/// A notification: the database, the hash of the key, and what happened to it.
+pub(crate) type Seen = (DatabaseIndex, u64, KeyEvent);
+
 thread_local! {
-    static EVENTS: RefCell<Vec<(u64, KeyEvent)>> = const { RefCell::new(Vec::new()) };
+    static EVENTS: RefCell<Vec<Seen>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Returns what the policies of this thread have been told since the last call.
-pub(crate) fn take_events() -> Vec<(u64, KeyEvent)> {
+pub(crate) fn take_events() -> Vec<Seen> {
     EVENTS.take()
 }
 
 /// The memory that each key takes that is remembered.
 pub(crate) const BYTES_PER_KEY: u64 = 24;
 
-/// When each key was used last, by hash: the number of events before.
+/// The keys, by database and hash.
 #[derive(Default)]
 struct Recorded {
-    last_uses: HashMap<u64, u64>,
+    keys: HashMap<(DatabaseIndex, u64), Known>,
     event_count: u64,
+}
+
+/// What is known of a key.
+struct Known {
+    /// The number of events before it was used last.
+    last_use: u64,
+    bytes: u64,
 }
 
 impl Ranking for Recorded {
     fn rank(&self, candidate: &Candidate<'_>, _random: &mut Prng) -> u64 {
-        u64::MAX - 1 - self.last_uses[&candidate.hash()]
+        u64::MAX - 1 - self.keys[&candidate.identity()].last_use
     }
 
-    fn see(&mut self, hash: u64, event: KeyEvent) {
-        EVENTS.with_borrow_mut(|events| events.push((hash, event)));
+    fn see(&mut self, database: DatabaseIndex, hash: u64, event: KeyEvent) {
+        EVENTS.with_borrow_mut(|events| events.push((database, hash, event)));
         self.event_count += 1;
+        let (key, last_use) = ((database, hash), self.event_count);
         match event {
             KeyEvent::Used(_) => {
-                let known = self.last_uses.insert(hash, self.event_count);
-                assert!(known.is_some(), "a key is inserted before it is used");
+                self.keys.get_mut(&key).expect("it is inserted before").last_use = last_use;
             }
-            KeyEvent::Inserted(_) => {
-                let known = self.last_uses.insert(hash, self.event_count);
-                assert_eq!(known, None, "a key goes before it is inserted again");
+            KeyEvent::Resized(bytes) => {
+                self.keys.get_mut(&key).expect("it is inserted before").bytes = bytes;
             }
-            KeyEvent::Missed => assert_eq!(self.last_uses.get(&hash), None, "it is there"),
-            KeyEvent::Removed(..) => {
-                assert!(self.last_uses.remove(&hash).is_some(), "what is not there does not go");
+            KeyEvent::Inserted(bytes) => {
+                let known = self.keys.insert(key, Known { last_use, bytes });
+                assert!(known.is_none(), "a key goes before it is inserted again");
             }
-            KeyEvent::Flushed => self.last_uses.clear(),
+            KeyEvent::Missed => assert!(!self.keys.contains_key(&key), "it is there"),
+            KeyEvent::Removed(bytes, _) => {
+                let known = self.keys.remove(&key).expect("what is not there does not go");
+                assert_eq!(known.bytes, bytes, "it goes with what it had");
+            }
+            KeyEvent::Flushed => self.keys.retain(|(of, _), _| *of != database),
+            KeyEvent::Swapped(other) => {
+                let other_of = |of| match of {
+                    _ if of == database => other,
+                    _ if of == other => database,
+                    _ => of,
+                };
+                let all = std::mem::take(&mut self.keys).into_iter();
+                self.keys = all.map(|((of, hash), known)| ((other_of(of), hash), known)).collect();
+            }
         }
     }
 
     fn memory_bytes(&self) -> u64 {
-        self.last_uses.len() as u64 * BYTES_PER_KEY
+        self.keys.len() as u64 * BYTES_PER_KEY
     }
 }

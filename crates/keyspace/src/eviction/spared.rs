@@ -11,7 +11,7 @@ use base::{DatabaseIndex, Key, KeyHasher};
 #[derive(Clone, Copy, Debug)]
 pub struct Spared<'k> {
     database: DatabaseIndex,
-    /// In the order of their hashes.
+    /// In the order of their hashes; each once.
     keys: &'k [Key<'k>],
 }
 
@@ -19,9 +19,10 @@ impl<'k> Spared<'k> {
     /// No key.
     pub const NONE: Spared<'static> = Spared { database: DatabaseIndex(0), keys: &[] };
 
-    /// Returns that `keys` of `database` stay; sorts them.
-    pub fn of<'b: 'k>(database: DatabaseIndex, keys: &'k mut [Key<'b>]) -> Spared<'k> {
-        keys.sort_unstable_by_key(|key| key.hash);
+    /// Returns that `keys` of `database` stay; sorts them, and leaves each once.
+    pub fn of<'b: 'k>(database: DatabaseIndex, keys: &'k mut Vec<Key<'b>>) -> Spared<'k> {
+        keys.sort_unstable_by_key(|key| (key.hash, key.bytes));
+        keys.dedup_by_key(|key| (key.hash, key.bytes));
         Spared { database, keys }
     }
 

@@ -4,12 +4,13 @@
 use std::collections::{HashMap, HashSet};
 
 use base::prng::Prng;
+use collections::End;
 
 use super::accounting::{assert_within, set_with_room_until};
 use super::*;
 use crate::eviction::policy::KeyEvent;
-use crate::eviction::recorded::{self, take_events};
-use crate::{Access, EvictionPolicy, Expiry, NeedRoom, SweepContext};
+use crate::eviction::recorded::{self, Seen, take_events};
+use crate::{Access, EvictionPolicy, Expiry, NeedRoom, SweepContext, WhenAbsent};
 
 /// What a history writes.
 #[derive(Clone, Copy, Debug)]
@@ -323,30 +324,102 @@ fn recorded_world() -> Fixture {
 #[test]
 fn policy_with_memory_sees_uses_misses_insertions_and_removals() {
     let fixture = recorded_world();
-    let hash = |name: &str| fixture.key(name).hash;
+    let seen = |name: &str, event| (DB0, fixture.key(name).hash, event);
+    let check = |expected: &[Seen]| assert_eq!(take_events(), expected);
     fixture.set("a", "one");
     let events = take_events();
-    let [(of, KeyEvent::Inserted(bytes))] = events[..] else { panic!("{events:?}") };
-    assert_eq!(of, hash("a"));
-    let removed = |name: &str, cause| (hash(name), KeyEvent::Removed(bytes, cause));
-    let check = |expected: &[(u64, KeyEvent)]| assert_eq!(take_events(), expected);
+    let [(.., KeyEvent::Inserted(bytes))] = events[..] else { panic!("{events:?}") };
+    assert_eq!(events, [seen("a", KeyEvent::Inserted(bytes))]);
     fixture.get("a", NOW);
-    check(&[(hash("a"), KeyEvent::Used(1))]);
+    check(&[seen("a", KeyEvent::Used(1))]);
     fixture.get("b", NOW);
-    check(&[(hash("b"), KeyEvent::Missed)]);
+    check(&[seen("b", KeyEvent::Missed)]);
     fixture.set("a", "two");
-    check(&[(hash("a"), KeyEvent::Used(1))]);
+    check(&[seen("a", KeyEvent::Used(1))]);
     fixture.write("a", NOW, |view, key| assert!(view.remove(key)));
-    check(&[removed("a", Cause::Command)]);
+    check(&[seen("a", KeyEvent::Removed(bytes, Cause::Command))]);
     fixture.set_until("a", "six", later(10));
     let events = take_events();
-    let [(_, KeyEvent::Inserted(bytes))] = events[..] else { panic!("{events:?}") };
+    let [(.., KeyEvent::Inserted(bytes))] = events[..] else { panic!("{events:?}") };
     fixture.write("a", later(11), |view, key| assert!(!view.remove(key)));
-    check(&[(hash("a"), KeyEvent::Removed(bytes, Cause::ExpiredOnAccess))]);
-    fixture.set("a", "ten");
-    take_events();
-    Access::free(&fixture.keyspace).flush_all(NOW);
-    assert!(take_events().contains(&(0, KeyEvent::Flushed)));
+    check(&[seen("a", KeyEvent::Removed(bytes, Cause::ExpiredOnAccess))]);
+}
+
+#[test]
+fn policy_with_memory_tells_databases_apart() {
+    let fixture = recorded_world();
+    let key = fixture.key("a");
+    let set_in = |database| {
+        let mut guard = fixture.keyspace.lock(key.shard);
+        guard.write(database, NOW).set(&key, b"v", Expiry::Clear).unwrap();
+    };
+    let events_of = |database| {
+        let events = take_events().into_iter().filter(|(of, ..)| *of == database);
+        events.map(|(.., event)| event).collect::<Vec<_>>()
+    };
+    [DB0, DB1].into_iter().for_each(set_in);
+    let mut access = Access::free(&fixture.keyspace);
+    access.flush_database(DB1, NOW);
+    assert!(events_of(DB1).contains(&KeyEvent::Flushed));
+    // The policy itself checks that no key is inserted twice, and that what it knows is there.
+    fixture.get("a", NOW).expect("it is in another database");
+    set_in(DB1);
+    access.swap_databases(DB0, DB1, NOW).unwrap();
+    assert!(events_of(DB0).contains(&KeyEvent::Swapped(DB1)));
+    fixture.write("a", NOW, |view, key| assert!(view.remove(key)));
+    let mut guard = fixture.keyspace.lock(key.shard);
+    assert!(guard.write(DB1, NOW).move_to(&key, DB0).unwrap());
+    drop(guard);
+    assert!(matches!(events_of(DB1)[..], [.., KeyEvent::Removed(_, Cause::Command)]));
+    access.flush_all(NOW);
+    assert!(events_of(DB0).contains(&KeyEvent::Flushed));
+    set_in(DB0);
+}
+
+#[test]
+fn policy_with_memory_knows_what_each_key_takes() {
+    let fixture = recorded_world();
+    let size = |name: &str| {
+        let key = fixture.key(name);
+        let guard = fixture.keyspace.lock(key.shard);
+        guard.read(DB0, NOW).peek(&key).map(|object| object.memory_bytes())
+    };
+    let told = |events: Vec<Seen>| {
+        let mut sizes = events.into_iter().filter_map(|(.., event)| match event {
+            KeyEvent::Inserted(bytes) | KeyEvent::Resized(bytes) => Some(bytes),
+            _ => None,
+        });
+        sizes.next_back()
+    };
+    let push = |name: &str, bytes: usize| {
+        let element = vec![b'e'; bytes];
+        let create = WhenAbsent::Create;
+        fixture.write(name, NOW, |view, key| {
+            view.push(key, End::Tail, [element.as_slice()].into_iter(), create).unwrap();
+        });
+    };
+    let mut before = 0;
+    for bytes in [10, 1_000, 20_000, 9_000] {
+        push("list", bytes);
+        let now = told(take_events()).expect("it has grown");
+        assert_eq!(Some(now), size("list"));
+        assert!(now > before + bytes as u64 / 2, "{now} bytes behind {before}");
+        before = now;
+    }
+    fixture.set("string", "short");
+    fixture.write("string", NOW, |view, key| view.append(key, &[b'x'; 5_000])).unwrap();
+    assert_eq!(told(take_events()), size("string"));
+    // A value of another kind takes their places; what goes had what was told last.
+    fixture.set("list", "a string now");
+    assert_eq!(told(take_events()), size("list"));
+    push("other", 3_000);
+    fixture.write("other", NOW, |view, key| {
+        view.pop(key, End::Head, 1, |_, _| ()).unwrap();
+    });
+    assert_eq!(size("other"), None);
+    for name in ["list", "string"] {
+        fixture.write(name, NOW, |view, key| assert!(view.remove(key)));
+    }
 }
 
 #[test]
@@ -368,13 +441,13 @@ fn policy_with_memory_decides_by_it_and_is_charged_for_it() {
         }
     }
     let events = take_events();
-    let count = |is: fn(&KeyEvent) -> bool| events.iter().filter(|(_, event)| is(event)).count();
+    let count = |is: fn(&KeyEvent) -> bool| events.iter().filter(|(.., event)| is(event)).count();
     let evicted = count(|event| matches!(event, KeyEvent::Removed(_, Cause::Evicted)));
     assert_eq!(evicted as u64, fixture.keyspace.counters().evicted_keys);
     let hot_hashes: HashSet<u64> = hot.iter().map(|name| fixture.key(name).hash).collect();
     let hot_misses = events
         .iter()
-        .filter(|(hash, event)| *event == KeyEvent::Missed && hot_hashes.contains(hash))
+        .filter(|(_, hash, event)| *event == KeyEvent::Missed && hot_hashes.contains(hash))
         .count();
     // Each is missed once before it is there.
     assert!(hot_misses < hot.len() * 2, "{hot_misses} misses of {} hot keys", hot.len());

@@ -1,7 +1,9 @@
 //! WATCH, as Redis has it.
 
 use super::*;
-use crate::{Access, AwaitedNames, Expiry, Guard, NewWait, QueuePlace, ValueType, Waits, Watches};
+use crate::{
+    Access, AwaitedNames, Expiry, Guard, NewWait, QueuePlace, ValueType, WaitState, Waits, Watches,
+};
 use base::step_counters::{self, CountedStep};
 
 /// Watches "k" at `now`, lets `change` happen, and returns whether EXEC at `exec_at` would run.
@@ -331,4 +333,23 @@ fn a_wait_that_ends_takes_each_shard_once_for_a_thousand_keys() {
     assert_eq!(locks, fixture.keyspace.shard_count() as u64);
     let mut guard = fixture.keyspace.lock(keys[0].shard);
     assert!(guard.shard_mut(keys[0].shard).waits.is_empty() && waits.bytes() == 0);
+}
+
+#[test]
+fn a_wait_that_goes_on_leaves_those_of_its_keys_that_are_there() {
+    let fixture = Fixture::new();
+    let names: Vec<String> = (0..3_000).map(|number| format!("{{t}}{number}")).collect();
+    let keys: Vec<Key<'_>> = names.iter().map(|name| fixture.key(name)).collect();
+    let mut waits = Waits::default();
+    begin_wait(&mut fixture.keyspace.lock(keys[0].shard), &mut waits, 1, &keys, None);
+    fixture.set(&names[7], "v");
+    assert_eq!(fixture.keyspace.take_unserved().iter().count(), 1);
+    *waits.current().unwrap().state() = WaitState::Told;
+    let locks = step_counters::steps_of(CountedStep::Lock, || {
+        fixture.keyspace.leave_unserved(&mut waits, NOW);
+    });
+    assert_eq!(locks, 3);
+    assert!(matches!(*waits.current().unwrap().state(), WaitState::Open));
+    assert_eq!(fixture.keyspace.take_unserved().iter().count(), 1);
+    fixture.keyspace.end_wait(&mut waits, NOW);
 }

@@ -10,7 +10,7 @@ use resp::{Decoder, Requests, encode_command};
 
 use super::{CloseReason, Connection, Turn, WorkerContext};
 use crate::transport::TransportEnd;
-use crate::wait_claim::{WaitCounts, WaitReason};
+use crate::wait_claim::WaitReason;
 
 impl Connection {
     /// Begins to wait and keeps the requests from `first` on. To be followed by a
@@ -79,9 +79,8 @@ impl Connection {
     }
 
     /// Tells everybody that the wait begins.
-    pub fn note_wait(&self, wait_reason: WaitReason, context: &WorkerContext<'_, '_>) {
-        let is_timed = self.wait_limit().is_some();
-        self.record.wait().begin(wait_reason, is_timed, &context.shared.clients.waits);
+    pub fn note_wait(&self, wait_reason: WaitReason) {
+        self.record.wait().begin(wait_reason, self.wait_limit().is_some());
     }
 
     /// Returns whether it is in its wait of this number, for a key.
@@ -95,49 +94,43 @@ impl Connection {
     }
 
     /// Takes the right to end the wait, for its worker.
-    pub fn claim(&self, context: &WorkerContext<'_, '_>) -> bool {
-        self.record.wait().claim(&context.shared.clients.waits)
+    pub fn claim(&self) -> bool {
+        self.record.wait().claim()
     }
 
     /// Ends the wait of a blocking command and writes its reply. Returns false where it does not
-    /// wait for one, or has run its request again and waits on.
+    /// wait for one, or has run its request again and waits on: then the engine has given the right
+    /// to end the wait back, and another may have taken it since.
     pub fn wake(&mut self, wake: Wake, context: &mut WorkerContext<'_, '_>) -> bool {
         if self.wait_reason != Some(WaitReason::Blocked) || self.is_closing {
             return false;
         }
         self.provide_output(context);
-        match context.shared.runtime.engine().wake(
-            &mut self.session,
-            wake,
-            &mut self.output,
-            context.execution,
-        ) {
-            Some(release) => {
-                self.release = self.release.max(release);
-                self.end_wait(context);
-            }
-            None => self.note_wait(WaitReason::Blocked, context),
-        }
-        self.wait_reason.is_none()
+        let engine = context.shared.runtime.engine();
+        let release = engine.wake(&mut self.session, wake, &mut self.output, context.execution);
+        let Some(release) = release else { return false };
+        self.release = self.release.max(release);
+        self.end_wait();
+        true
     }
 
     /// Goes on after a pause. Returns false where it does not wait for the end of one.
-    pub fn resume(&mut self, context: &WorkerContext<'_, '_>) -> bool {
+    pub fn resume(&mut self) -> bool {
         if self.wait_reason != Some(WaitReason::Paused) || self.is_closing {
             return false;
         }
-        self.end_wait(context);
+        self.end_wait();
         true
     }
 
     /// Tells everybody that it waits for nothing: it is closed.
-    pub fn abandon(&self, counts: &WaitCounts) {
-        self.record.wait().end(counts);
+    pub fn abandon(&self) {
+        self.record.wait().end();
     }
 
-    fn end_wait(&mut self, context: &WorkerContext<'_, '_>) {
+    fn end_wait(&mut self) {
         self.wait_reason = None;
-        self.record.wait().end(&context.shared.clients.waits);
+        self.record.wait().end();
     }
 
     /// Appends lines of a monitor, unless it wants no replies.

@@ -35,7 +35,7 @@ impl Worker<'_> {
         }
         let Some(&token) = self.tokens.get(&served.session) else { return };
         let Some(member) = self.connections.get_mut(token) else { return };
-        if member.connection.is_in_wait(served.wait) && member.connection.claim(&context!(self)) {
+        if member.connection.is_in_wait(served.wait) && member.connection.claim() {
             self.go_on(token, Wake::Served);
         }
     }

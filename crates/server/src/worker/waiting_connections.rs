@@ -103,7 +103,7 @@ impl Worker<'_> {
             let Some(member) = self.connections.get_mut(token) else { continue };
             member.place = WaitPlace::Nowhere;
             // Another may have ended the wait just now: its message says how.
-            if member.connection.claim(&context!(self)) {
+            if member.connection.claim() {
                 self.go_on(token, Wake::TimedOut);
             }
         }
@@ -128,7 +128,7 @@ impl Worker<'_> {
         for token in self.waiting.take_paused() {
             let Some(member) = self.connections.get_mut(token) else { continue };
             member.place = WaitPlace::Nowhere;
-            if member.connection.resume(&context!(self)) {
+            if member.connection.resume() {
                 self.queue_turn(token);
             }
         }
