@@ -13,7 +13,8 @@
 //! claim is left; the rest becomes shorter runs. Until then readers map them. A thread that holds
 //! no lock releases their memory soon after.
 //!
-//! *Layout*: `upload/space.rs` is what is free in a run, `upload/claim.rs` the right to one range.
+//! *Layout*: `upload_region/space.rs` is what is free in a run, `upload_region/claim.rs` the right
+//! to one range.
 //! *Invariants*: nothing that a client can write is read here but values, which are copied once and
 //! mean nothing to the copier. Offsets and lengths that a client names are checked against the
 //! ranges of its own session.

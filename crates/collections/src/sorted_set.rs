@@ -1,5 +1,5 @@
 //! A sorted set: members with scores, in one listpack while they are few and short, then in a table
-//! and an order (`order.rs`).
+//! and an order (`score_tree.rs`).
 
 use std::cmp::Ordering;
 

@@ -96,7 +96,8 @@ pub fn keyspace_events<'a>(change: &Change<'a>) -> Vec<KeyspaceEvent<'a>> {
         Effect::MakeText { .. } => Vec::new(),
         Effect::Restore { key, .. } => vec![generic("restore", key)],
         Effect::Delete { key } => match change.cause {
-            Cause::Command => vec![generic("del", key)],
+            Cause::Command if change.event.is_empty() => vec![generic("del", key)],
+            Cause::Command => vec![named("del", key), generic("del", key)],
             Cause::Expired | Cause::ExpiredOnAccess => {
                 vec![here(EventClass::Expired, "expired", key)]
             }
@@ -133,7 +134,7 @@ mod tests {
     use base::UnixMs;
 
     use super::*;
-    use crate::{Arguments, StoredForm};
+    use crate::{Arguments, LastUse, StoredForm};
 
     const DB0: DatabaseIndex = DatabaseIndex(0);
 
@@ -157,8 +158,13 @@ mod tests {
         let change = |effect| Change::new(DatabaseIndex(2), EventClass::Generic, effect);
         let delete = change(Effect::Delete { key });
         let until = Effect::Set { key, value: b"1", expiry: Expiry::At(UnixMs(9)) };
-        let (form, expires_at) = (StoredForm::Raw, Some(UnixMs(9)));
-        let restore = change(Effect::Restore { key, payload: b"", form, expires_at });
+        let restore = change(Effect::Restore {
+            key,
+            payload: b"",
+            form: StoredForm::Raw,
+            expires_at: Some(UnixMs(9)),
+            last_use: LastUse::Now,
+        });
         let rename = change(Effect::Rename { source: key, target: b"l" });
         for (change, expected) in [
             (of_string, vec!["$ set@0 k"]),
@@ -169,6 +175,10 @@ mod tests {
             (of_list, vec!["l lpop@0 k"]),
             (Change { removes: true, ..of_list }, vec!["l lpop@0 k", "g del@0 k"]),
             (Change { removes: true, ..delete }, vec!["g del@2 k"]),
+            (
+                Change { removes: true, event: "spop", class: EventClass::Set, ..delete },
+                vec!["s spop@2 k", "g del@2 k"],
+            ),
             (Change { cause: Cause::Evicted, ..delete }, vec!["e evicted@2 k"]),
             (Change { cause: Cause::Expired, ..delete }, vec!["x expired@2 k"]),
             (Change { cause: Cause::ExpiredOnAccess, ..delete }, vec!["x expired@2 k"]),

@@ -1,5 +1,5 @@
-//! Every record of a run that ends, for whoever looks at it as a whole, shows it or replays it: a
-//! test, or a capture of an embedded instance.
+//! Every record of a test: the tests of this workspace look at what a command has recorded, and
+//! replay it. No program uses it.
 //!
 //! *Not here*: following for as long as a server runs. A recording grows with each record; a
 //! [`crate::Backlog`] has a bound.

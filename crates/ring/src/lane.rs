@@ -136,16 +136,16 @@ impl<M: LaneMemory> LaneEnd<M> {
         Ok(reasons & NEWS != 0 && self.there()? > 0 || reasons & ROOM != 0 && self.has_room()?)
     }
 
-    /// Says for how long the server looks for what this client does next before it sleeps: the
-    /// client, which waits for an answer that comes soon, does well to look for as long.
+    /// Says for how long the server spins for this client's next request before it sleeps: the
+    /// client, which waits for a reply that comes soon, does well to spin for as long.
     pub fn set_spin_limit(&self, limit: Duration) {
-        debug_assert_eq!(self.side, Side::Server, "the server says whom it looks for");
+        debug_assert_eq!(self.side, Side::Server, "the server says how long it spins");
         let microseconds = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
         self.memory.header()[SPIN_US_AT].store(microseconds, Ordering::Relaxed);
     }
 
-    /// Returns for how long the server looks for what this client does next; zero when it sleeps
-    /// at once.
+    /// Returns for how long the server spins for this client's next request; zero when it sleeps at
+    /// once.
     #[inline]
     pub fn spin_limit(&self) -> Duration {
         Duration::from_micros(self.memory.header()[SPIN_US_AT].load(Ordering::Relaxed))

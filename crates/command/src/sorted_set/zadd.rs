@@ -81,7 +81,7 @@ fn score(
         false => WhenAbsent::Create,
     };
     if options.increments {
-        check_sum(cx, key, pairs[0])?;
+        check_sum(cx, key, &options, pairs[0])?;
         cx.view.name_event("zincr");
     }
     let mut result = None;
@@ -175,10 +175,11 @@ impl ScoreOptions {
     }
 }
 
-/// Refuses a sum that is no number.
+/// Refuses a sum that is no number, where the conditions have it stored.
 fn check_sum(
     cx: &WriteContext<'_>,
     key: &Key<'_>,
+    options: &ScoreOptions,
     (increment, member): (f64, &[u8]),
 ) -> Result<(), Unfinished> {
     if increment.is_finite() {
@@ -187,7 +188,7 @@ fn check_sum(
     let view = &cx.view;
     let set = view.collection::<SortedSet>(key)?;
     let old = set.and_then(|set| set.score(member, view.rules(key)));
-    match old.is_some_and(|old| (old + increment).is_nan()) {
+    match options.decide(old, increment).is_some_and(f64::is_nan) {
         true => Err(NOT_A_NUMBER.into()),
         false => Ok(()),
     }
