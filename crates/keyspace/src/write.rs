@@ -499,12 +499,14 @@ impl<'p> KeyWriter<'p> {
             return Ok(false);
         }
         let volatile = self.part().table.volatile_len();
-        self.resize(key, id, |table| table.set_expiry(id, at))?;
+        let (resized, _) = self.resize_uncharged(key, id, |table| table.set_expiry(id, at));
+        // A list may have grown before the room ran out, too.
+        self.shard.publish_counts(self.database);
+        resized?;
         if at.is_none() || self.part().table.volatile_len() == volatile {
             // It may have expired for somebody whose time is another.
             self.appear(key);
         }
-        self.shard.publish_counts(self.database);
         let effect = match at {
             Some(at) => Effect::ExpireAt { key: key.bytes, at },
             None => Effect::Persist { key: key.bytes },
@@ -735,15 +737,28 @@ impl<'p> KeyWriter<'p> {
         id: EntryId,
         change: impl FnOnce(&mut Table) -> Result<EntryId, NeedRoom>,
     ) -> Result<(), NeedRoom> {
+        let (changed, has_new_size) = self.resize_uncharged(key, id, change);
+        if has_new_size || changed.is_err() {
+            self.shard.charge_growth(self.database);
+        }
+        changed
+    }
+
+    /// As [`KeyWriter::resize`], for a caller who charges the memory that lists have grown by;
+    /// returns beside whether the entry has another size.
+    #[inline]
+    fn resize_uncharged(
+        &mut self,
+        key: &Key<'_>,
+        id: EntryId,
+        change: impl FnOnce(&mut Table) -> Result<EntryId, NeedRoom>,
+    ) -> (Result<(), NeedRoom>, bool) {
         let part = self.part();
         let before = part.table.entry(id).memory_bytes();
         let changed = change(&mut part.table);
         let after = changed.map_or(before, |id| part.table.entry(id).memory_bytes());
         part.slots.resize(key.slot, before, after);
-        if before != after || changed.is_err() {
-            self.shard.charge_growth(self.database);
-        }
-        changed.map(drop)
+        (changed.map(drop), before != after)
     }
 
     fn string_length(&mut self, id: EntryId) -> usize {
@@ -809,9 +824,11 @@ impl<'p> KeyWriter<'p> {
         let part = self.part();
         match inserted {
             Ok(()) => part.slots.resize(key.slot, 0, bytes),
-            Err(_) => drop(part.store.take(handle)),
+            Err(_) => {
+                drop(part.store.take(handle));
+                self.shard.charge_growth(self.database);
+            }
         }
-        self.shard.charge_growth(self.database);
         inserted
     }
 
