@@ -16,6 +16,7 @@
 //! nibble and its units in bits 16..32 of its first word, a live one tells its class by its
 //! lengths, so that a walk from the first item on finds each.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crate::arena::Arena;
@@ -205,10 +206,12 @@ impl MixedPages {
         None
     }
 
-    /// Notes that the live items of `page` now stand one behind the other from its start.
-    pub fn compacted(&mut self, memory: &MappedRange, page: u64) {
+    /// Notes that the live items of `page`, which have `live_bytes`, now stand one behind the other
+    /// from its start.
+    pub fn compacted(&mut self, memory: &MappedRange, page: u64, live_bytes: u64) {
         self.forget_spare_of(page);
         let mut state = State::load(memory, page);
+        assert_eq!(live_bytes / UNIT_BYTES, u64::from(state.used - state.dead), "all were met");
         state.used -= state.dead;
         state.dead = 0;
         self.store(memory, page, state);
@@ -218,19 +221,35 @@ impl MixedPages {
     pub fn live_items(memory: &MappedRange, page: u64) -> Vec<u64> {
         let state = State::load(memory, page);
         let mut items = Vec::with_capacity(usize::from(state.in_use));
-        let mut item = page + LINE_BYTES;
-        let end = item + u64::from(state.used) * UNIT_BYTES;
-        while item < end {
-            let word = memory.word(item).load(Ordering::Relaxed);
-            if word & 0xF == TYPE_FREE {
-                item += dead_units(word) * UNIT_BYTES;
-            } else {
-                items.push(item);
-                item += class_bytes(class_of_entry(memory, item));
-            }
+        let mut rest = MixedPages::items(memory, page);
+        while let Some((item, _)) = MixedPages::next_live(memory, &mut rest) {
+            items.push(item);
         }
         assert_eq!(items.len(), usize::from(state.in_use), "a walk meets every live item");
         items
+    }
+
+    /// Returns where the items of `page` lie, dead ones included.
+    pub fn items(memory: &MappedRange, page: u64) -> Range<u64> {
+        let first = page + LINE_BYTES;
+        first..first + u64::from(State::load(memory, page).used) * UNIT_BYTES
+    }
+
+    /// Returns the first live one of `items` and its bytes, and leaves what is behind it. What is
+    /// before that may change meanwhile.
+    #[inline]
+    pub fn next_live(memory: &MappedRange, items: &mut Range<u64>) -> Option<(u64, u64)> {
+        while !items.is_empty() {
+            let item = items.start;
+            let word = memory.word(item).load(Ordering::Relaxed);
+            if word & 0xF != TYPE_FREE {
+                let bytes = class_bytes(class_of_entry(memory, item));
+                items.start += bytes;
+                return Some((item, bytes));
+            }
+            items.start += dead_units(word) * UNIT_BYTES;
+        }
+        None
     }
 
     /// Returns the page with the most room, if all of its items have a place on others and the room

@@ -69,6 +69,7 @@ pub(crate) fn items_per_page(class: u8) -> u64 {
 
 /// Returns the class of the small entry at `item`, from its lengths: an item is always of the
 /// smallest class that its entry fits.
+#[inline]
 pub(crate) fn class_of_entry(memory: &MappedRange, item: u64) -> u8 {
     let header = Header(memory.word(item).load(Ordering::Relaxed));
     let (key_length, value_length) = if header.is_long() {

@@ -142,9 +142,15 @@ impl Slabs {
     }
 
     /// Returns an item of `class` at the end of `page`, which [`Slabs::allocate`] named and which
-    /// was compacted since.
-    pub fn allocate_on(&mut self, memory: &MappedRange, page: u64, class: u8) -> u64 {
-        self.mixed.compacted(memory, page);
+    /// was compacted since: its live items have `live_bytes`.
+    pub fn allocate_on(
+        &mut self,
+        memory: &MappedRange,
+        page: u64,
+        live_bytes: u64,
+        class: u8,
+    ) -> u64 {
+        self.mixed.compacted(memory, page, live_bytes);
         self.count_mixed(class);
         self.mixed.push(memory, page, class_bytes(class))
     }

@@ -56,7 +56,7 @@ pub use table::categories::Categories;
 pub use table::flags::Flags;
 pub use table::generate;
 pub use table::key_spec::{Extent, KeyFlags, KeySpec, KeyUse};
-pub use table::lookup::{find_for, lookup, resolve};
+pub use table::lookup::{find_for, lookup, resolve, resolve_quietly};
 pub use table::row::{Command, Group, Handler};
 pub use table::{rows, table, vocabulary};
 

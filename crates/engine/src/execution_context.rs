@@ -14,8 +14,8 @@ use crate::timing_settings::TimingSettings;
 
 /// One worker's view of the world during a call of the engine.
 pub struct ExecutionContext<'h> {
-    /// The wall clock, read before each call. A call ends early once its commands have taken a
-    /// millisecond.
+    /// The wall clock, read before each call, with no other call in between. A call ends early once
+    /// its commands have taken a millisecond.
     pub now: UnixMs,
     /// Random numbers, for eviction and commands that pick at random.
     pub random: Prng,

@@ -27,8 +27,8 @@ const NOT_LOCKED: CommandError = CommandError::Fixed(
     "ERR inside a transaction a command may only use keys that the queued requests declare",
 );
 
-/// What the earlier attempts of a command leave for the next one. Kept in the runner: a command
-/// that succeeds at once reads only `count`.
+/// What the earlier attempts of a command leave for the next one. Kept in the runner, and all but
+/// unread by a command that succeeds at once.
 #[derive(Default)]
 pub(crate) struct Retries {
     /// How many there were.
@@ -56,17 +56,45 @@ impl Runner<'_, '_, '_, '_> {
         reply: &mut Reply<'_>,
     ) {
         let start = reply.position();
+        if let Err(unfinished) = self.run_once(command, args, reply) {
+            self.finish(unfinished, command, args, start, reply);
+        }
+    }
+
+    #[inline(always)]
+    fn run_once(
+        &mut self,
+        command: &'static Command,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Unfinished> {
+        match command.handler {
+            Handler::Read(handler) => self.read(command, handler, args, reply),
+            Handler::Write(handler) => self.write(command, handler, args, reply),
+            Handler::Session(_) | Handler::Control(_) => self.beyond_keys(command, args, reply),
+            Handler::Container => panic!("the arity of {} asks for a subcommand", command.name),
+        }
+    }
+
+    /// Runs a command until it is done that has answered `unfinished`, and whose reply begins at
+    /// `start`. Not one loop with the first attempt: that would carry along what only this needs.
+    #[cold]
+    fn finish(
+        &mut self,
+        mut unfinished: Unfinished,
+        command: &'static Command,
+        args: Args<'_>,
+        start: usize,
+        reply: &mut Reply<'_>,
+    ) {
         loop {
-            let result = match command.handler {
-                Handler::Read(handler) => self.read(command, handler, args, reply),
-                Handler::Write(handler) => self.write(command, handler, args, reply),
-                Handler::Session(_) | Handler::Control(_) => self.beyond_keys(command, args, reply),
-                Handler::Container => panic!("the arity of {} asks for a subcommand", command.name),
-            };
-            let Err(unfinished) = result else { break };
             reply.rewind(start);
             if self.act_on(unfinished, command, args, reply).is_break() {
                 break;
+            }
+            match self.run_once(command, args, reply) {
+                Ok(()) => break,
+                Err(again) => unfinished = again,
             }
         }
         if self.retries.count > 0 {
@@ -75,7 +103,6 @@ impl Runner<'_, '_, '_, '_> {
     }
 
     /// Acts on the answer of a command that is not done. Breaks where it is not to be run again.
-    #[cold]
     fn act_on(
         &mut self,
         unfinished: Unfinished,
@@ -174,7 +201,6 @@ impl Runner<'_, '_, '_, '_> {
     }
 
     /// Ends what was provided for one command only.
-    #[cold]
     fn end_retries(&mut self) {
         let retries = std::mem::take(&mut self.retries);
         if retries.has_copy {

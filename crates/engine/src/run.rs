@@ -316,8 +316,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         self.is_locked_for_command = true;
     }
 
-    /// Returns the guard of `keys`: the one at hand where it fits.
-    #[inline]
+    /// Returns the guard of `keys`: the one at hand where it fits. Always inlined, as reads are.
+    #[inline(always)]
     fn lock(&mut self, keys: &[Key<'_>]) -> &mut Guard<'e> {
         if !self.is_locked_for_command {
             match keys {
@@ -358,17 +358,39 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         args: Args<'_>,
         reply: &mut Reply<'_>,
     ) -> Result<(), Unfinished> {
+        self.lock(args.keys());
+        match self.keyspace.has_adopted() && command.uses_values(args.request()) {
+            true => self.read_with_copies(handler, args, reply),
+            false => self.read_locked(handler, None, args, reply),
+        }
+    }
+
+    /// Runs a read that may meet values that clients can write.
+    #[cold]
+    fn read_with_copies(
+        &mut self,
+        handler: ReadHandler,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Unfinished> {
+        let copies = self.materialize_for_read(args)?;
+        self.read_locked(handler, copies.as_ref(), args, reply)
+    }
+
+    /// Runs a read under the current guard; it finds `copies` where no value is that it may use.
+    #[inline]
+    fn read_locked(
+        &mut self,
+        handler: ReadHandler,
+        copies: Option<&PrivateCopies>,
+        args: Args<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Unfinished> {
         let (database, now) = (self.session.state.database, self.execution.now);
         let value_bytes_max = self.execution.value_bytes_max;
-        let no_touch = self.session.state.no_touch;
-        self.lock(args.keys());
-        let copies = match self.keyspace.has_adopted() && command.uses_values(args.request()) {
-            true => self.materialize_for_read(args)?,
-            false => None,
-        };
-        let view = self.guard.as_ref().expect("locked just now").read(database, now);
+        let view = self.guard.as_ref().expect("the caller has locked it").read(database, now);
         let view = copies.iter().fold(view, |view, copies| view.with_copies(copies));
-        let view = if no_touch { view.without_touch() } else { view };
+        let view = if self.session.state.no_touch { view.without_touch() } else { view };
         let random = Cell::from_mut(&mut self.execution.random);
         let result = handler(&ReadContext { view, value_bytes_max, random }, args, reply);
         self.settle_expired(args.keys());
@@ -398,7 +420,6 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// for want of room: it asks for it once, or for copies of long values, and what there is no
     /// room for then is copied for this read alone. So is everything within EXEC, which makes no
     /// room.
-    #[cold]
     fn materialize_for_read(
         &mut self,
         args: Args<'_>,
@@ -478,8 +499,8 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         result
     }
 
-    /// Runs a write once, under the current guard.
-    #[inline]
+    /// Runs a write once, under the current guard. Always inlined, as reads are.
+    #[inline(always)]
     fn attempt(
         &mut self,
         command: &Command,
@@ -510,6 +531,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// where the system itself has no memory is an error left to give. What stores more than that
     /// says so before it changes anything, and is tried again; within EXEC it may pass the limit by
     /// so much, and is refused beyond that.
+    #[inline(never)]
     fn write_atomically(
         &mut self,
         command: &Command,
@@ -549,7 +571,9 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         Uploader::new(self.keyspace.arena().uploads(), self.session.state.uploader)
     }
 
-    /// Runs a command that works on the session or on the whole keyspace.
+    /// Runs a command that works on the session or on the whole keyspace. Never inlined: the
+    /// others would carry its state along.
+    #[inline(never)]
     pub(crate) fn beyond_keys(
         &mut self,
         command: &'static Command,

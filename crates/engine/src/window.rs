@@ -65,7 +65,7 @@ impl<'a> Window<'a> {
 fn prepare<'a>(keyspace: &Keyspace, requests: Requests<'a>, index: usize) -> Prepared<'a> {
     let request = requests.at(index);
     // A request that is refused is looked at again when its turn comes, to say why.
-    let Ok(command) = command::resolve(request) else { return Prepared::default() };
+    let Some(command) = command::resolve_quietly(request) else { return Prepared::default() };
     let position = command.only_key().or_else(|| sole_key(command, request));
     let key = position.map(|position| keyspace.hasher().key(request.at(position)));
     Prepared { command: Some(command), key }

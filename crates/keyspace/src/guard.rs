@@ -429,6 +429,19 @@ impl<'k> Guard<'k> {
         self.for_each_shard(|shard| shard.complete(lsn));
     }
 
+    /// Does what the holder of the guard has left to do, unless he panics.
+    #[cold]
+    fn end_unfinished(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        self.end_record();
+        let ready = self.recorder.take_ready();
+        if !ready.is_empty() {
+            self.keyspace.unserved.add(ready);
+        }
+    }
+
     /// Calls `visit` with each shard that is held.
     pub(crate) fn for_each_shard(&mut self, mut visit: impl FnMut(&mut Shard)) {
         match &mut self.held {
@@ -453,12 +466,8 @@ impl Held<'_> {
 impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
-        if (self.recorder.is_atomic() || self.recorder.has_ready()) && !std::thread::panicking() {
-            self.end_record();
-            let ready = self.recorder.take_ready();
-            if !ready.is_empty() {
-                self.keyspace.unserved.add(ready);
-            }
+        if self.recorder.is_atomic() || self.recorder.has_ready() {
+            self.end_unfinished();
         }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Handle {
 #[derive(Default)]
 pub(crate) struct Store {
     slots: Chunked<Slot>,
+    /// What the slots take: every change asks for it, and few change it.
+    slot_bytes: u64,
     /// The first of the free slots; each has the index of the next.
     free: Option<u32>,
     /// The bytes that the collections take in addition to their slots.
@@ -57,6 +59,7 @@ impl Store {
         self.add_bytes(0, collection.memory_bytes());
         let index = self.free.unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, content: Content::Free { next: NONE } });
+            self.slot_bytes = self.slots.memory_bytes();
             u32::try_from(self.slots.len() - 1).expect("entries are fewer")
         });
         let slot = self.slots.get_mut(index as usize);
@@ -121,7 +124,7 @@ impl Store {
     /// Returns the bytes that count as private memory.
     #[inline]
     pub fn private_bytes(&self) -> u64 {
-        self.slots.memory_bytes() + self.charged_bytes
+        self.slot_bytes + self.charged_bytes
     }
 
     /// Returns by how much the collections may grow before more has to be charged.

@@ -501,12 +501,14 @@ impl<'p> KeyWriter<'p> {
             return Ok(false);
         }
         let volatile = self.part().table.volatile_len();
-        self.resize(key, id, |table| table.set_expiry(id, at))?;
+        let (resized, _) = self.resize_uncharged(key, id, |table| table.set_expiry(id, at));
+        // A list may have grown before the room ran out, too.
+        self.shard.publish_counts(self.database);
+        resized?;
         if at.is_none() || self.part().table.volatile_len() == volatile {
             // It may have expired for somebody whose time is another.
             self.appear(key);
         }
-        self.shard.publish_counts(self.database);
         let effect = match at {
             Some(at) => Effect::ExpireAt { key: key.bytes, at },
             None => Effect::Persist { key: key.bytes },
@@ -750,16 +752,32 @@ impl<'p> KeyWriter<'p> {
         id: EntryId,
         change: impl FnOnce(&mut Table) -> Result<EntryId, NeedRoom>,
     ) -> Result<(), NeedRoom> {
+        let (changed, has_new_size) = self.resize_uncharged(key, id, change);
+        if has_new_size || changed.is_err() {
+            self.shard.charge_growth(self.database);
+        }
+        changed
+    }
+
+    /// As [`KeyWriter::resize`], for a caller who charges the memory that lists have grown by;
+    /// returns beside whether the entry has another size.
+    #[inline]
+    fn resize_uncharged(
+        &mut self,
+        key: &Key<'_>,
+        id: EntryId,
+        change: impl FnOnce(&mut Table) -> Result<EntryId, NeedRoom>,
+    ) -> (Result<(), NeedRoom>, bool) {
         let part = self.part();
         let before = part.table.entry(id).memory_bytes();
         let changed = change(&mut part.table);
         let after = changed.map_or(before, |id| part.table.entry(id).memory_bytes());
         part.slots.resize(key.slot, before, after);
-        if before != after || changed.is_err() {
-            self.shard.charge_growth(self.database);
+        let has_new_size = before != after;
+        if has_new_size || changed.is_err() {
             self.tell_size(key, KeyEvent::Resized);
         }
-        changed.map(drop)
+        (changed.map(drop), has_new_size)
     }
 
     /// Tells the eviction policy, where it has memory of its own, by `event` how many bytes `key`
@@ -842,9 +860,11 @@ impl<'p> KeyWriter<'p> {
         let part = self.part();
         match inserted {
             Ok(()) => part.slots.resize(key.slot, 0, bytes),
-            Err(_) => drop(part.store.take(handle)),
+            Err(_) => {
+                drop(part.store.take(handle));
+                self.shard.charge_growth(self.database);
+            }
         }
-        self.shard.charge_growth(self.database);
         inserted
     }
 

@@ -427,9 +427,28 @@ fn decode_whole(buffer: &[u8], start: usize, limits: &Limits, batch: &mut Batch)
 }
 
 /// Reads `marker`, a number of at most nine digits and a line end; returns the number and the
-/// position behind the line.
+/// position behind the line. The number of most lines has one digit or two.
 #[inline]
 fn length_line(buffer: &[u8], start: usize, marker: u8) -> Option<(u32, usize)> {
+    let digit = |byte: u8| u32::from(byte.wrapping_sub(b'0'));
+    if let Some(&[found, first, second, third, _]) = buffer.get(start..)?.first_chunk()
+        && found == marker
+        && digit(first) <= 9
+    {
+        if second == b'\r' {
+            return Some((digit(first), start + 4));
+        }
+        // No digit may follow a leading zero: `string2ll` refuses that.
+        if third == b'\r' && first != b'0' && digit(second) <= 9 {
+            return Some((digit(first) * 10 + digit(second), start + 5));
+        }
+    }
+    any_length_line(buffer, start, marker)
+}
+
+/// As [`length_line`], whatever the number of digits.
+#[inline(never)]
+fn any_length_line(buffer: &[u8], start: usize, marker: u8) -> Option<(u32, usize)> {
     const DIGITS_MAX: usize = 9;
     let line = buffer.get(start..)?;
     let [found, first_digit, rest @ ..] = line else { return None };

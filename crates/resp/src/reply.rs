@@ -350,10 +350,13 @@ impl<'a> Reply<'a> {
 
     #[inline]
     fn number(&mut self, marker: u8, value: i64) {
-        if (0..10).contains(&value) {
-            self.out.extend_from_slice(&[marker, b'0' + value as u8, b'\r', b'\n']);
-        } else {
-            self.line(marker, IntegerText::new(value).as_bytes());
+        match value {
+            0..10 => self.out.extend_from_slice(&[marker, b'0' + value as u8, b'\r', b'\n']),
+            10..100 => {
+                let [tens, ones] = [b'0' + value as u8 / 10, b'0' + value as u8 % 10];
+                self.out.extend_from_slice(&[marker, tens, ones, b'\r', b'\n']);
+            }
+            _ => self.line(marker, IntegerText::new(value).as_bytes()),
         }
     }
 

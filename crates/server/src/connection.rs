@@ -65,6 +65,8 @@ pub struct WorkerContext<'w, 'h> {
     pub buffers: &'w mut BufferPool,
     /// The time, chance and host of the engine.
     pub execution: &'w mut ExecutionContext<'h>,
+    /// The time in it is that of this round, of which nothing has run.
+    pub is_time_new: &'w mut bool,
     /// What all workers share.
     pub shared: &'h ServerState,
     /// The configuration of this round.
@@ -457,8 +459,10 @@ impl Connection {
             context.execution.references_max =
                 self.output.reference_count() + REFERENCES_PER_CALL_MAX;
             self.output.limit(self.output_bytes_max(context), self.own_output_bytes_max(context));
-            // Others had their turns before this one, and the call before may have been long.
-            context.execution.now = context.execution.clock.wall();
+            // Others had their turns before this one, or the call before may have been long.
+            if !std::mem::take(context.is_time_new) {
+                context.execution.now = context.execution.clock.wall();
+            }
             let (session, output) = (&mut self.session, &mut self.output);
             let running =
                 Running { requests, position: context.execution.position, client, descriptor };

@@ -55,6 +55,8 @@ pub struct Worker<'s> {
     batch: Batch,
     buffers: BufferPool,
     execution: ExecutionContext<'s>,
+    /// The time of `execution` was read in this round and nothing has run since.
+    is_time_new: bool,
     settings: Arc<Settings>,
     settings_version: u64,
     /// Connections with more input than their turn took.
@@ -133,6 +135,7 @@ macro_rules! context {
             batch: &mut $worker.batch,
             buffers: &mut $worker.buffers,
             execution: &mut $worker.execution,
+            is_time_new: &mut $worker.is_time_new,
             shared: $worker.shared,
             settings: &$worker.settings,
             counters: $worker.counters,
@@ -188,6 +191,7 @@ impl<'s> Worker<'s> {
                 output_bytes_max: 0,
                 references_max: 0,
             },
+            is_time_new: false,
             busy_poll_limit: busy_poll_limit(&settings, shared),
             settings,
             settings_version: shared.settings_version(),
@@ -307,6 +311,7 @@ impl<'s> Worker<'s> {
 
     fn round(&mut self, events: &Events) {
         self.execution.now = self.execution.clock.wall();
+        self.is_time_new = true;
         if self.shared.settings_version() != self.settings_version {
             self.settings_version = self.shared.settings_version();
             self.settings = self.shared.settings();
@@ -337,11 +342,13 @@ impl<'s> Worker<'s> {
 
     fn on_ready(&mut self, ready: Ready) {
         if ready.token == MAILBOX_TOKEN {
+            self.is_time_new = false;
             return self.read_mailbox();
         }
         if let Some(acceptor) = &mut self.acceptor
             && acceptor.is_token(ready.token)
         {
+            self.is_time_new = false;
             let accepted =
                 acceptor.on_ready(ready.token, &self.poller, self.shared, &self.settings);
             self.distribute(accepted);

@@ -7,9 +7,9 @@ use base::UnixMs;
 
 use crate::atomic_copy::move_words;
 use crate::extent::BlockOwner;
-use crate::layout::{CHAIN_ENTRIES_MAX, Header, LINE_BYTES, home_bucket, table_header};
+use crate::layout::{CHAIN_ENTRIES_MAX, Header, home_bucket, table_header};
 use crate::mapped_range::{LimitPolicy, NeedRoom};
-use crate::mixed::{Place, Terms};
+use crate::mixed::{MixedPages, Place, Terms};
 use crate::page_pool::DrainStep;
 use crate::protocol_rules::{Rule, linger};
 use crate::sequence;
@@ -243,8 +243,8 @@ impl Table {
         match self.slabs.allocate(&self.arena, class, terms)? {
             Place::At(item) => Ok(item),
             Place::OnCompacted(page) => {
-                self.compact_page(page);
-                Ok(self.slabs.allocate_on(&self.memory, page, class))
+                let live_bytes = self.compact_page(page);
+                Ok(self.slabs.allocate_on(&self.memory, page, live_bytes, class))
             }
         }
     }
@@ -277,20 +277,23 @@ impl Table {
         true
     }
 
-    /// Moves the live items of a mixed page together, to its start.
-    fn compact_page(&mut self, page: u64) {
-        let items = Slabs::live_items(&self.memory, page);
-        self.moved_entries += items.len() as u64;
-        self.compacted_pages += 1;
-        self.note_moved(items.len() as u64);
-        let mut target = page + LINE_BYTES;
-        for item in items {
-            let bytes = class_bytes(class_of_entry(&self.memory, item));
+    /// Moves the live items of a mixed page together, to its start, and returns their bytes.
+    fn compact_page(&mut self, page: u64) -> u64 {
+        let mut items = MixedPages::items(&self.memory, page);
+        let first = items.start;
+        let (mut target, mut count) = (first, 0);
+        // An item moves over what is behind the walk, never over what is before it.
+        while let Some((item, bytes)) = MixedPages::next_live(&self.memory, &mut items) {
             if item != target {
                 self.slide_item(item, target, bytes);
             }
             target += bytes;
+            count += 1;
         }
+        self.moved_entries += count;
+        self.compacted_pages += 1;
+        self.note_moved(count);
+        target - first
     }
 
     /// Moves an item of `bytes` towards the start of its page, over free memory and over itself.

@@ -24,6 +24,7 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
 }
 
 /// Returns the row that would run `request`, whatever the number of its arguments.
+#[inline]
 pub fn find_for(request: RequestView<'_>) -> Option<&'static Command> {
     let command = lookup(request.at(0))?;
     if command.subcommands.is_empty() || request.len() == 1 {
@@ -37,20 +38,19 @@ pub fn find_for(request: RequestView<'_>) -> Option<&'static Command> {
 ///
 /// # Errors
 /// With Redis's text where there is no such command or subcommand, or its arity is wrong.
-#[inline]
 pub fn resolve(request: RequestView<'_>) -> Result<&'static Command, CommandError> {
-    let Some(mut command) = lookup(request.at(0)) else {
-        return Err(CommandError::unknown_command(request));
-    };
-    if !command.subcommands.is_empty() && request.len() > 1 {
-        command = command
-            .subcommand(request.at(1))
-            .ok_or_else(|| CommandError::unknown_subcommand(command, request.at(1)))?;
-    }
-    if !command.arity.accepts(request.len()) {
-        return Err(CommandError::WrongArity(command));
-    }
-    Ok(command)
+    resolve_quietly(request).ok_or_else(|| match (lookup(request.at(0)), find_for(request)) {
+        (None, _) => CommandError::unknown_command(request),
+        (Some(container), None) => CommandError::unknown_subcommand(container, request.at(1)),
+        (_, Some(command)) => CommandError::WrongArity(command),
+    })
+}
+
+/// As [`resolve`], for one who leaves the error to another: what makes no error needs no room for
+/// one.
+#[inline]
+pub fn resolve_quietly(request: RequestView<'_>) -> Option<&'static Command> {
+    find_for(request).filter(|command| command.arity.accepts(request.len()))
 }
 
 /// The first and the last eight bytes of a name in lower case (four, or one and the middle one, of
