@@ -131,13 +131,13 @@ impl Keyspace {
                     }
                 }
                 TopStep::Nothing => break,
-                // Free memory further down may be scattered. Else the oldest blocks go first, once;
-                // then the block itself, if that was not enough.
+                // The oldest blocks go first, once; then the block itself, if that was not enough.
+                // Where nothing may go, free memory further down may be scattered.
                 TopStep::Stuck { bytes, is_movable: true, .. } if stuck_at != Some(offset) => {
                     stuck_at = Some(offset);
-                    let has_hole = self.clear(bytes, ReclaimBy::Moves, context);
-                    if !has_hole && reclaim_by == ReclaimBy::Evictions {
-                        self.evict_blocks(bytes, context);
+                    match reclaim_by {
+                        ReclaimBy::Moves => drop(self.clear(bytes, ReclaimBy::Moves, context)),
+                        ReclaimBy::Evictions => drop(self.evict_blocks(bytes, context)),
                     }
                 }
                 TopStep::Stuck { .. } if reclaim_by == ReclaimBy::Moves => break,
