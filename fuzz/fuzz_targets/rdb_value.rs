@@ -1,50 +1,99 @@
-//! Bytes as the value of a payload: a value or an error, never a panic, and no more memory than was
-//! asked for, which the bytes bound; what is read can be written, and is read again as itself.
+//! Bytes as the value of a payload: a value or an error, never a panic, and at no time more memory
+//! than was asked for until then, which the bytes bound; what is read can be written, and is read
+//! again as itself. The first byte says how long collections stay compact, and at which ask there
+//! is no room.
 #![no_main]
 
-use base::SecretHasher;
-use collections::{Collection, Direction, Limits, Rules};
+use collections::{ListLimit, Rules};
 use libfuzzer_sys::fuzz_target;
-use rdb::{DecodeError, Forms, Stored, Value};
+use rdb::samples::{default_rules, parts};
+use rdb::{DecodeError, DecodeOptions, Stored, Value};
+use sys::allocations::{self, Counting};
+
+/// Tells how much memory a value takes.
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 /// Beyond it nothing is made: the inputs are small, and what they expand to need not be large.
 const ROOM_BYTES: u64 = 8 << 20;
+/// What may be taken that was not asked for: the first blocks of what grows.
+const SLACK_BYTES: u64 = 8192;
 
 fuzz_target!(|input: &[u8]| {
     let _ = rdb::open(input);
-    let rules = Rules { limits: Limits::default(), hasher: SecretHasher::new([1, 1]) };
-    let by_rules = Forms { rules: &rules, encoding: None, string_bytes_max: ROOM_BYTES };
-    let Some(first) = read(input, &by_rules) else { return };
+    let Some((&choice, input)) = input.split_first() else { return };
+    let rules = rules(choice);
+    let by_rules = DecodeOptions { rules: &rules, encoding: None, string_bytes_max: ROOM_BYTES };
+    let _ = read(input, &by_rules, ROOM_BYTES, usize::from(choice >> 6));
+    let Some(first) = read(input, &by_rules, ROOM_BYTES, usize::MAX) else { return };
     let payload = written(&first);
     let value = rdb::open(&payload).expect("it was sealed");
-    let second = read(value, &by_rules).expect("what is written can be read");
-    assert!(parts(&first) == parts(&second), "{input:?}");
+    let second = read(value, &by_rules, u64::MAX, usize::MAX).expect("what is written can be read");
+    match (&first, &second) {
+        (Value::String(first), Value::String(second)) => assert!(first == second, "{input:?}"),
+        (Value::Collection(first), Value::Collection(second)) => {
+            assert!(parts(first) == parts(second), "{input:?}");
+        }
+        _ => panic!("it is of another type: {input:?}"),
+    }
     if let Value::Collection(collection) = &first {
         let encoding = Some(collection.encoding());
-        let kept = Forms { encoding, ..by_rules };
-        let kept = read(value, &kept).expect("it can be stored as it was");
+        let kept = DecodeOptions { encoding, ..by_rules };
+        let kept = read(value, &kept, u64::MAX, usize::MAX).expect("it can be stored as it was");
         let Value::Collection(kept) = kept else { panic!("it was a collection") };
         assert_eq!(Some(kept.encoding()), encoding);
         assert!(written(&Value::Collection(kept)) == payload, "{input:?}");
     }
 });
 
-/// Reads `value`; none where it is none, or asks for too much.
-fn read<'a>(value: &'a [u8], forms: &Forms<'_>) -> Option<Value<'a>> {
-    let mut asked = 0;
-    let read = rdb::decode(value, forms, &mut |bytes| {
-        asked = bytes;
-        if bytes > ROOM_BYTES { Err(()) } else { Ok(()) }
+/// Returns the rules that `choice` stands for.
+fn rules(choice: u8) -> Rules {
+    let mut rules = default_rules();
+    rules.limits.list = ListLimit([-2, 1, -1, 3][usize::from(choice & 3)]);
+    for (bit, limit) in [
+        (2, &mut rules.limits.hash_entries),
+        (2, &mut rules.limits.set_entries),
+        (2, &mut rules.limits.sorted_set_entries),
+        (3, &mut rules.limits.hash_value_bytes),
+        (3, &mut rules.limits.set_value_bytes),
+        (3, &mut rules.limits.sorted_set_value_bytes),
+        (4, &mut rules.limits.set_integers),
+    ] {
+        if choice >> bit & 1 == 1 {
+            *limit = u64::MAX;
+        }
+    }
+    rules
+}
+
+/// Reads `value`, where up to `room_bytes` are granted, `granted` times; none where it is none, or
+/// asks for more.
+fn read<'a>(
+    value: &'a [u8],
+    options: &DecodeOptions<'_>,
+    room_bytes: u64,
+    granted: usize,
+) -> Option<Value<'a>> {
+    let (mut asked, mut bytes_max, mut count) = (0, 0, 0);
+    let check = |bytes_max: u64| {
+        let taken = allocations::bytes_max();
+        assert!(taken <= bytes_max + SLACK_BYTES, "{taken} of {bytes_max}");
+    };
+    allocations::watch_bytes();
+    let read = rdb::decode(value, options, &mut |bytes| {
+        check(bytes_max);
+        (asked, count) = (bytes, count + 1);
+        if bytes > room_bytes || count > granted {
+            return Err(());
+        }
+        bytes_max = bytes;
+        Ok(())
     });
+    check(bytes_max);
     // A compressed byte stands for 88 at most, and each two of them may be a part of a table.
     assert!(asked <= 4096 + 88 * 80 * value.len() as u64, "{asked} for {}", value.len());
     match read {
-        Ok(value) => {
-            if let Value::Collection(collection) = &value {
-                assert!(collection.memory_bytes() <= asked + 4096);
-            }
-            Some(value)
-        }
+        Ok(value) => Some(value),
         Err(DecodeError::Malformed | DecodeError::NoRoom(())) => None,
     }
 }
@@ -59,29 +108,4 @@ fn written(value: &Value<'_>) -> Vec<u8> {
         &mut payload,
     );
     payload
-}
-
-/// Returns the parts of `value`, sorted where they have no order.
-fn parts(value: &Value<'_>) -> Vec<Vec<u8>> {
-    let mut parts = Vec::new();
-    match value {
-        Value::String(bytes) => parts.push(bytes.to_vec()),
-        Value::Collection(Collection::List(list)) => {
-            parts.extend(list.iter().map(|element| element.to_vec()));
-        }
-        Value::Collection(Collection::Set(set)) => {
-            set.for_each(|member| parts.push(member.to_vec()));
-            parts.sort();
-        }
-        Value::Collection(Collection::Hash(hash)) => {
-            hash.for_each(|field, value| parts.push([field.to_vec(), value.to_vec()].join(&0)));
-            parts.sort();
-        }
-        Value::Collection(Collection::SortedSet(set)) => {
-            set.for_each(0, usize::MAX, Direction::Up, |member, score| {
-                parts.push([member.to_vec(), score.to_le_bytes().to_vec()].concat());
-            });
-        }
-    }
-    parts
 }

@@ -4,10 +4,9 @@
 //! redis-server 7.0 writes version 10 of the format and reads no newer one, and knows no sets as
 //! listpacks: payloads for it get a footer of that version.
 
-use base::SecretHasher;
-use collections::{Collection, Direction, Limits, Rules};
+use collections::Collection;
 use harness::{Connection, Kind, Launch, request};
-use rdb::{Forms, Value, decode};
+use rdb::{DecodeOptions, Value, decode, samples};
 use resp::Value as Reply;
 
 const VERSION_OF_REDIS_7_0: u16 = 10;
@@ -27,37 +26,22 @@ pub fn for_redis_7_0(payload: &[u8]) -> Option<Vec<u8>> {
 /// Returns the parts of the value of `payload`, behind a word for its type; sorted where they have
 /// no order.
 pub fn parts(payload: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let rules = Rules { limits: Limits::default(), hasher: SecretHasher::new([1, 1]) };
-    let forms = Forms { rules: &rules, encoding: None, string_bytes_max: 1 << 30 };
-    let mut parts = Vec::new();
-    let value = decode(rdb::open(payload).ok()?, &forms, &mut |_| Ok::<(), ()>(()));
-    let name: &[u8] = match value.ok()? {
-        Value::String(bytes) => {
-            parts.push(bytes.into_owned());
-            b"string"
-        }
-        Value::Collection(Collection::List(list)) => {
-            parts.extend(list.iter().map(|element| element.to_vec()));
-            b"list"
-        }
-        Value::Collection(Collection::Set(set)) => {
-            set.for_each(|member| parts.push(member.to_vec()));
-            parts.sort();
-            b"set"
-        }
-        Value::Collection(Collection::Hash(hash)) => {
-            hash.for_each(|field, value| parts.push([field.to_vec(), value.to_vec()].join(&b'=')));
-            parts.sort();
-            b"hash"
-        }
-        Value::Collection(Collection::SortedSet(set)) => {
-            set.for_each(0, usize::MAX, Direction::Up, |member, score| {
-                parts.push([member.to_vec(), score.to_le_bytes().to_vec()].concat());
-            });
-            b"zset"
+    let rules = samples::default_rules();
+    let options = DecodeOptions { rules: &rules, encoding: None, string_bytes_max: 1 << 30 };
+    let value = decode(rdb::open(payload).ok()?, &options, &mut |_| Ok::<(), ()>(()));
+    let (name, mut parts) = match value.ok()? {
+        Value::String(bytes) => ("string", vec![bytes.into_owned()]),
+        Value::Collection(collection) => {
+            let name = match collection {
+                Collection::List(_) => "list",
+                Collection::Set(_) => "set",
+                Collection::Hash(_) => "hash",
+                Collection::SortedSet(_) => "zset",
+            };
+            (name, samples::parts(&collection))
         }
     };
-    parts.insert(0, name.to_vec());
+    parts.insert(0, name.into());
     Some(parts)
 }
 

@@ -5,9 +5,8 @@
 //! A failure prints the seed: `FOREBAY_PEAKS_SEED=<seed>` repeats it. `FOREBAY_PEAKS_REQUESTS` is
 //! the number of requests of each row.
 
-use base::SecretHasher;
 use base::prng::Prng;
-use collections::{Collection, End, Hash, Limits, List, Listpack, Rules, Set};
+use collections::{Collection, End, Hash, List, Listpack, Set};
 use command::generate::{Draw, PAYLOAD_NAME, payload};
 use command::{Arg, ArgKind, Command, Group, Handler, rows};
 use harness::{
@@ -15,6 +14,7 @@ use harness::{
     request, words,
 };
 use rdb::Stored;
+use rdb::samples::{default_rules, ziplist};
 use resp::Value;
 
 use super::assert_healthy;
@@ -196,9 +196,10 @@ struct World {
 }
 
 impl World {
-    fn start(policy: &str) -> World {
+    fn start(policy: &str, list_limit: &str) -> World {
         let launch = Launch::new(Kind::Forebay).option("maxmemory", &LIMIT.to_string());
         let launch = launch.option("enable-debug-command", "yes");
+        let launch = launch.option("list-max-listpack-size", list_limit);
         let server = launch.option("maxmemory-policy", policy).start();
         let mut client = server.unix();
         client.call("PING");
@@ -312,7 +313,10 @@ fn has_other_keys(client: &mut Connection) -> bool {
 /// Asserts that memory stays within the limit under `policy` whichever of `requests` runs; `origin`
 /// says where they come from.
 fn check(policy: &str, origin: &str, requests: impl Iterator<Item = (Request, bool)>) {
-    let world = World::start(policy);
+    check_world(&World::start(policy, LIST_LIMIT), origin, requests);
+}
+
+fn check_world(world: &World, origin: &str, requests: impl Iterator<Item = (Request, bool)>) {
     let excesses: Vec<String> =
         requests.flat_map(|(drawn, full)| world.excesses(&drawn, full)).collect();
     assert!(excesses.is_empty(), "{origin}:\n{}", excesses.join("\n"));
@@ -329,11 +333,7 @@ fn shown(request: &Request) -> String {
 fn written(fulls: &[bool]) -> impl Iterator<Item = (Request, bool)> {
     let pairs = ["new", "newer"].map(|name| [name.as_bytes().to_vec(), vec![b'v'; 7_000_000]]);
     let set = [b"MSET".to_vec()].into_iter().chain(pairs.into_iter().flatten()).collect();
-    let restores = payloads().into_iter().flat_map(|payload| {
-        ["new", "big"].map(|key| {
-            request(&[b"RESTORE".as_slice(), key.as_bytes(), b"0", &payload, b"REPLACE"])
-        })
-    });
+    let restores = payloads().into_iter().flat_map(|payload| restores(&payload));
     let requests: Vec<Request> =
         WRITTEN.into_iter().map(words).chain([set]).chain(restores).collect();
     fulls
@@ -341,14 +341,35 @@ fn written(fulls: &[bool]) -> impl Iterator<Item = (Request, bool)> {
         .flat_map(move |&full| requests.clone().into_iter().map(move |request| (request, full)))
 }
 
+/// Returns the requests that restore `payload` to a key that is new, and to one that is large.
+fn restores(payload: &[u8]) -> [Request; 2] {
+    ["new", "big"]
+        .map(|key| request(&[b"RESTORE".as_slice(), key.as_bytes(), b"0", payload, b"REPLACE"]))
+}
+
+/// Returns the payload of the value that is `parts`, one after the other: its type, its lengths and
+/// its strings.
+fn sealed(parts: &[&[u8]]) -> Vec<u8> {
+    let mut payload = parts.concat();
+    rdb::seal(&mut payload);
+    payload
+}
+
+/// Returns `bytes` as a string within a value, compressed.
+fn compressed(bytes: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    rdb::encode(Stored::String(bytes), &mut payload);
+    // All but its type.
+    rdb::open(&payload).expect("it was just made")[1..].to_vec()
+}
+
 /// Returns payloads that expand to much more than they are, and one that says that it does. Their
 /// parts are of the size that the allocator gives back once they are freed.
 fn payloads() -> Vec<Vec<u8>> {
     const EXPANDED_BYTES: usize = 40_000_000;
     let zeroes = vec![0; EXPANDED_BYTES];
-    let mut rules = Limits::default();
-    (rules.hash_entries, rules.set_entries) = (u64::MAX, u64::MAX);
-    let rules = Rules { limits: rules, hasher: SecretHasher::new([1, 1]) };
+    let mut rules = default_rules();
+    (rules.limits.hash_entries, rules.limits.set_entries) = (u64::MAX, u64::MAX);
     let mut hash = Hash::default();
     for number in 0..30_u32 {
         hash.set(format!("{number:03}").as_bytes(), &vec![b'v'; 1_000_000], &rules);
@@ -379,8 +400,16 @@ fn payloads() -> Vec<Vec<u8>> {
     longer[at + 3] += 1;
     rdb::seal(&mut longer);
     payloads.push(longer);
+    // A list of one node that is one element, and a hash of one field.
+    let element = compressed(&vec![0; 45_000_000]);
+    payloads.push(sealed(&[&[18, 1, 1], &element]));
+    let part = compressed(&vec![0; 17_000_000]);
+    payloads.push(sealed(&[&[4, 1], &part, &part]));
     payloads
 }
+
+/// `list-max-listpack-size` as in Redis.
+const LIST_LIMIT: &str = "-2";
 
 /// Asserts that memory stays within the limit under `policy` whichever row has requests drawn.
 fn check_rows(policy: &str) {
@@ -414,6 +443,18 @@ fn scratch_values_evict_before_they_are_built() {
 }
 
 #[test]
+fn a_list_of_many_nodes_finds_room_before_it_is_built() {
+    let entries: Vec<&[u8]> = vec![b"\xF1"; 1_000_000];
+    let payload = sealed(&[&[10], &compressed(&ziplist(&entries))]);
+    let world = World::start("noeviction", "1");
+    let requests = restores(&payload);
+    let reply = world.server.unix().ask(&requests[0]);
+    assert!(reply.error().is_some_and(|error| error.starts_with(b"OOM")), "{reply:?}");
+    let requests = requests.map(|request| (request, false));
+    check_world(&world, "a ziplist", requests.into_iter());
+}
+
+#[test]
 fn no_row_passes_the_limit_without_eviction() {
     check_rows("noeviction");
 }
@@ -434,7 +475,7 @@ fn rows_that_are_passed_over_exist() {
 /// more than the limit leaves.
 #[test]
 fn replies_of_one_pipeline_count_before_it_has_ended() {
-    let world = World::start("noeviction");
+    let world = World::start("noeviction", LIST_LIMIT);
     let reads = vec![words("HGETALL hash"); 400];
     let mut client = world.server.unix();
     world.mend(&mut client, false);

@@ -90,6 +90,18 @@ impl ListLimit {
         }
     }
 
+    /// Returns a bound of how many listpacks `count` elements fill, each added behind the last,
+    /// that are `bytes` bytes as one listpack.
+    pub fn pack_count_max(self, count: usize, bytes: usize) -> usize {
+        /// A listpack is full where another element would bring its bytes above the bound. What an
+        /// element is taken for beside what it then is: its frame, and a number's digits.
+        const ESTIMATE_BYTES_MAX: usize = 64;
+        let (bytes_max, count_max) = self.bounds();
+        let bytes_max = bytes_max.unwrap_or(ListLimit::SAFE_BYTES) - ESTIMATE_BYTES_MAX;
+        // One that is full by its bytes and the next have more than one may have.
+        count.min(count / count_max + 2 * bytes / bytes_max + 2)
+    }
+
     fn bounds(self) -> (Option<usize>, usize) {
         match self.0 {
             count @ 1.. => (None, count as usize),

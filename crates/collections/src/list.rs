@@ -676,6 +676,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn elements_fill_no_more_listpacks_than_their_limit_says() {
+        let mut random = Prng::new(9);
+        for limit in [1, 2, 100, 0, -1, -3].map(ListLimit) {
+            for length in [1, 12, 60, 3000, 9000] {
+                let (mut list, mut pack) = (List::large(), Listpack::new());
+                for count in 1..600 {
+                    let element = match random.below(2) {
+                        0 => vec![b'1'; 1 + random.below(19) as usize],
+                        _ => vec![b'e'; random.below(length) as usize],
+                    };
+                    list.push(End::Tail, &element, limit);
+                    pack.push_back(&element);
+                    let most = limit.pack_count_max(count, pack.bytes().len());
+                    assert!(list.packs().len() <= most.min(count), "{limit:?} {length}");
+                    assert!(most <= 5 * list.packs().len() + 2, "{limit:?} {length}: {most}");
+                }
+            }
+        }
+    }
+
     fn step(list: &mut List, model: &mut VecDeque<Vec<u8>>, limit: ListLimit, random: &mut Prng) {
         let word = |random: &mut Prng| match random.below(30) {
             0 => vec![b'w'; 9000],

@@ -5,7 +5,7 @@ use arena::{AccessMark, Encoding, NeedRoom, NewValue, ValueType};
 use base::{Key, UnixMs};
 use collections::{Collection, CollectionEncoding};
 use effects::{Cause, Effect, EventClass, StoredForm};
-use rdb::{DecodeError, Forms, PayloadError, Stored, Value};
+use rdb::{DecodeError, DecodeOptions, PayloadError, Stored, Value};
 
 use crate::encoding::{EMBSTR_BYTES_MAX, encoding_of};
 use crate::object::{Content, Kind, Object};
@@ -98,7 +98,7 @@ impl WriteView<'_> {
         shard.refresh_rules();
         let rules = shard.rules;
         let encoding = form.and_then(collection_encoding_of);
-        let forms = Forms { rules: &rules, encoding, string_bytes_max };
+        let options = DecodeOptions { rules: &rules, encoding, string_bytes_max };
         let is_string = rdb::is_string(bytes);
         let mut scratch = None;
         let mut ask = |bytes: u64| {
@@ -110,7 +110,7 @@ impl WriteView<'_> {
             scratch = Some(self.scratch(key, bytes, stored_bytes)?);
             Ok(())
         };
-        let value = rdb::decode(bytes, &forms, &mut ask).map_err(|error| match error {
+        let value = rdb::decode(bytes, &options, &mut ask).map_err(|error| match error {
             DecodeError::Malformed => RestoreError::Malformed,
             DecodeError::NoRoom(need) => RestoreError::NeedRoom(need),
         })?;

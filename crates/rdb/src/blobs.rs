@@ -11,8 +11,8 @@ use collections::{
     Listpack, Set, SortedSet,
 };
 
-use crate::decode::{DecodeError, Forms, PART_BYTES, Room};
-use crate::reader::Reader;
+use crate::decode::{Budget, DecodeError, DecodeOptions, PART_BYTES};
+use crate::reader::{Reader, Text};
 use crate::strings::{settle_list, settled};
 use crate::{container, kind, ziplist, zipmap};
 
@@ -22,12 +22,12 @@ const SORTED_BYTES: u64 = 40;
 /// A collection in one block.
 #[derive(Clone, Copy)]
 pub(crate) struct Blob {
-    form: Form,
+    format: BlockFormat,
     content: Content,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum BlockFormat {
     Intset,
     Listpack,
     Ziplist,
@@ -45,97 +45,97 @@ enum Content {
 impl Blob {
     /// Returns what a value of `kind` is, if it lies in one block.
     pub fn of(kind: u8) -> Option<Blob> {
-        let (form, content) = match kind {
-            kind::SET_INTSET => (Form::Intset, Content::Set),
-            kind::SET_LISTPACK => (Form::Listpack, Content::Set),
-            kind::HASH_LISTPACK => (Form::Listpack, Content::Hash),
-            kind::SORTED_SET_LISTPACK => (Form::Listpack, Content::SortedSet),
-            kind::LIST_ZIPLIST => (Form::Ziplist, Content::List),
-            kind::HASH_ZIPLIST => (Form::Ziplist, Content::Hash),
-            kind::SORTED_SET_ZIPLIST => (Form::Ziplist, Content::SortedSet),
-            kind::HASH_ZIPMAP => (Form::Zipmap, Content::Hash),
+        let (format, content) = match kind {
+            kind::SET_INTSET => (BlockFormat::Intset, Content::Set),
+            kind::SET_LISTPACK => (BlockFormat::Listpack, Content::Set),
+            kind::HASH_LISTPACK => (BlockFormat::Listpack, Content::Hash),
+            kind::SORTED_SET_LISTPACK => (BlockFormat::Listpack, Content::SortedSet),
+            kind::LIST_ZIPLIST => (BlockFormat::Ziplist, Content::List),
+            kind::HASH_ZIPLIST => (BlockFormat::Ziplist, Content::Hash),
+            kind::SORTED_SET_ZIPLIST => (BlockFormat::Ziplist, Content::SortedSet),
+            kind::HASH_ZIPMAP => (BlockFormat::Zipmap, Content::Hash),
             _ => return None,
         };
-        Some(Blob { form, content })
+        Some(Blob { format, content })
     }
 
     /// Reads the block and makes a collection of it.
     pub fn read<E>(
         self,
         reader: &mut Reader<'_>,
-        forms: &Forms<'_>,
-        room: &mut Room<'_, E>,
+        options: &DecodeOptions<'_>,
+        budget: &mut Budget<'_, E>,
     ) -> Result<Collection, DecodeError<E>> {
         let bytes = reader.text().and_then(|text| text.expand()).ok_or(DecodeError::Malformed)?;
-        if self.form == Form::Intset {
+        if self.format == BlockFormat::Intset {
             let set = Intset::from_bytes(bytes).ok_or(DecodeError::Malformed)?;
-            return self.of_integers(set, forms, room);
+            return self.of_integers(set, options, budget);
         }
-        let pack = pack_of(self.form, bytes).filter(|pack| !pack.is_empty());
+        let pack = pack_of(self.format, bytes).filter(|pack| !pack.is_empty());
         let pack = pack.ok_or(DecodeError::Malformed)?;
         match self.content {
-            Content::List => list_of(&pack, forms).ok_or(DecodeError::Malformed),
-            _ => self.of_pack(pack, forms, room),
+            Content::List => list_of(&pack, options, budget),
+            _ => self.of_pack(pack, options, budget),
         }
     }
 
     fn of_integers<E>(
         self,
         integers: Intset,
-        forms: &Forms<'_>,
-        room: &mut Room<'_, E>,
+        options: &DecodeOptions<'_>,
+        budget: &mut Budget<'_, E>,
     ) -> Result<Collection, DecodeError<E>> {
         let count = integers.count() as u64;
-        let is_small = count <= forms.rules.limits.set_integers;
+        let is_small = count <= options.rules.limits.set_integers;
         let by_rules =
             if is_small { CollectionEncoding::Intset } else { CollectionEncoding::HashTable };
-        let encoding = forms.encoding.unwrap_or(by_rules);
+        let encoding = options.encoding.unwrap_or(by_rules);
         let set = match encoding {
             CollectionEncoding::Intset => Set::from_integers(integers),
             _ => {
-                room.take(count * PART_BYTES)?;
+                budget.ask_for(count * PART_BYTES)?;
                 let mut set = Set::large();
                 for integer in integers.iter() {
-                    Element::Integer(integer).with_bytes(|text| set.insert(text, forms.rules));
+                    Element::Integer(integer).with_bytes(|text| set.insert(text, options.rules));
                 }
                 set
             }
         };
-        settled(Collection::Set(set), encoding, forms).ok_or(DecodeError::Malformed)
+        settled(Collection::Set(set), encoding, options).ok_or(DecodeError::Malformed)
     }
 
     fn of_pack<E>(
         self,
         pack: Listpack,
-        forms: &Forms<'_>,
-        room: &mut Room<'_, E>,
+        options: &DecodeOptions<'_>,
+        budget: &mut Budget<'_, E>,
     ) -> Result<Collection, DecodeError<E>> {
         let (count, bytes) = (pack.count() as u64, pack.bytes().len() as u64);
-        let encoding = forms.encoding.unwrap_or_else(|| self.encoding(&pack, forms));
+        let encoding = options.encoding.unwrap_or_else(|| self.encoding(&pack, options));
         let is_small = encoding == CollectionEncoding::Listpack;
-        room.take(match is_small {
+        budget.ask_for(match is_small {
             true => bytes + count * SORTED_BYTES,
             false => bytes + bytes / 4 + count * PART_BYTES,
         })?;
         let collection = match (self.content, is_small) {
             (Content::Set, true) => Set::from_pack(pack).map(Collection::Set),
-            (Content::Set, false) => large_set(&pack, forms).map(Collection::Set),
+            (Content::Set, false) => large_set(&pack, options).map(Collection::Set),
             (Content::Hash, true) => Hash::from_pack(pack).map(Collection::Hash),
-            (Content::Hash, false) => large_hash(&pack, forms).map(Collection::Hash),
+            (Content::Hash, false) => large_hash(&pack, options).map(Collection::Hash),
             // As a listpack first, whose scores are numbers then.
             (Content::SortedSet, _) => SortedSet::from_pack(pack)
-                .map(|set| if is_small { set } else { large_sorted_set(&set, forms) })
+                .map(|set| if is_small { set } else { large_sorted_set(&set, options) })
                 .map(Collection::SortedSet),
             (Content::List, _) => unreachable!("a list is made of listpacks"),
         };
-        let collection = collection.and_then(|made| settled(made, encoding, forms));
+        let collection = collection.and_then(|made| settled(made, encoding, options));
         collection.ok_or(DecodeError::Malformed)
     }
 
     /// Returns how the rules have the collection of `pack` stored: for all but zipmaps the number
     /// of its parts decides, not how long they are.
-    fn encoding(self, pack: &Listpack, forms: &Forms<'_>) -> CollectionEncoding {
-        let limits = &forms.rules.limits;
+    fn encoding(self, pack: &Listpack, options: &DecodeOptions<'_>) -> CollectionEncoding {
+        let limits = &options.rules.limits;
         let count = pack.count() as u64;
         let (is_small, large) = match self.content {
             Content::SortedSet => {
@@ -144,7 +144,7 @@ impl Blob {
             Content::Hash => {
                 let is_short =
                     |part: Element<'_>| part.byte_count() as u64 <= limits.hash_value_bytes;
-                let are_short = self.form != Form::Zipmap || pack.iter().all(is_short);
+                let are_short = self.format != BlockFormat::Zipmap || pack.iter().all(is_short);
                 (count / 2 <= limits.hash_entries && are_short, CollectionEncoding::HashTable)
             }
             Content::Set | Content::List => {
@@ -157,34 +157,36 @@ impl Blob {
 }
 
 /// Reads a list of blocks.
-pub(crate) fn list(reader: &mut Reader<'_>, kind: u8, forms: &Forms<'_>) -> Option<Collection> {
-    let mut list = List::large();
+pub(crate) fn list(
+    reader: &mut Reader<'_>,
+    kind: u8,
+    options: &DecodeOptions<'_>,
+) -> Option<Collection> {
+    let (mut list, mut buffer) = (List::large(), Vec::new());
     let mut has_plain = false;
     for _ in 0..reader.count()? {
         let container = match kind {
             kind::LIST_LISTPACKS => reader.number()?,
             _ => container::PACKED,
         };
-        let bytes = reader.text()?.expand()?;
+        let text = reader.text()?;
         list.append_pack(match (container, kind) {
             (container::PLAIN, _) => {
                 has_plain = true;
-                let mut pack = Listpack::with_room(1, bytes.len())?;
-                pack.push_back(&bytes);
-                pack
+                pack_of_one(&text, &mut buffer)?
             }
-            (_, kind::LIST_LISTPACKS) => pack_of(Form::Listpack, bytes)?,
-            _ => pack_of(Form::Ziplist, bytes)?,
+            (_, kind::LIST_LISTPACKS) => pack_of(BlockFormat::Listpack, text.expand()?)?,
+            _ => pack_of(BlockFormat::Ziplist, text.expand()?)?,
         });
     }
     if list.is_empty() {
         return None;
     }
     // One element that is a node of its own stays one, as in Redis.
-    if has_plain && forms.encoding.is_none() {
+    if has_plain && options.encoding.is_none() {
         return Some(Collection::List(list));
     }
-    settle_list(list, forms)
+    settle_list(list, options)
 }
 
 /// Returns a bound of what a value of `kind`, of a block of `bytes`, takes beside the block while
@@ -199,20 +201,27 @@ pub(crate) fn extra_bytes(kind: u8, bytes: u64) -> u64 {
     }
 }
 
-/// Returns the listpack that a block of `form` is, or becomes.
-fn pack_of(form: Form, bytes: Vec<u8>) -> Option<Listpack> {
-    let is_whole = match form {
-        Form::Listpack => return Listpack::from_bytes(bytes),
-        Form::Ziplist => ziplist::is_whole(&bytes),
-        Form::Zipmap => zipmap::is_whole(&bytes),
-        Form::Intset => unreachable!("integers are no listpack"),
+/// Returns a listpack of `text` alone, which is expanded into `buffer` where it has to be.
+fn pack_of_one(text: &Text<'_>, buffer: &mut Vec<u8>) -> Option<Listpack> {
+    let mut pack = Listpack::with_room(1, text.len())?;
+    text.with_bytes(buffer, |bytes| pack.push_back(bytes))?;
+    Some(pack)
+}
+
+/// Returns the listpack that a block of `format` is, or becomes.
+fn pack_of(format: BlockFormat, bytes: Vec<u8>) -> Option<Listpack> {
+    let is_whole = match format {
+        BlockFormat::Listpack => return Listpack::from_bytes(bytes),
+        BlockFormat::Ziplist => ziplist::is_whole(&bytes),
+        BlockFormat::Zipmap => zipmap::is_whole(&bytes),
+        BlockFormat::Intset => unreachable!("integers are no listpack"),
     };
     if !is_whole {
         return None;
     }
     let mut pack = Listpack::with_room(0, listpack_bytes_max(bytes.len()))?;
-    match form {
-        Form::Ziplist => ziplist::for_each(&bytes, |text| pack.push_back(text)),
+    match format {
+        BlockFormat::Ziplist => ziplist::for_each(&bytes, |text| pack.push_back(text)),
         _ => zipmap::for_each(&bytes, |text| pack.push_back(text)),
     }
     pack.shrink();
@@ -226,31 +235,39 @@ const fn listpack_bytes_max(bytes: usize) -> usize {
 }
 
 /// Returns the list of the elements of `pack`: several listpacks even where one would do, as in
-/// Redis.
-fn list_of(pack: &Listpack, forms: &Forms<'_>) -> Option<Collection> {
+/// Redis. How many is known here first.
+fn list_of<E>(
+    pack: &Listpack,
+    options: &DecodeOptions<'_>,
+    budget: &mut Budget<'_, E>,
+) -> Result<Collection, DecodeError<E>> {
+    let limit = options.rules.limits.list;
+    let pack_count_max = limit.pack_count_max(pack.count(), pack.bytes().len());
+    budget.ask_for(pack_count_max as u64 * PART_BYTES)?;
     let mut list = List::large();
     for element in pack.iter() {
-        element.with_bytes(|bytes| list.push(End::Tail, bytes, forms.rules.limits.list));
+        element.with_bytes(|bytes| list.push(End::Tail, bytes, limit));
     }
-    match forms.encoding {
-        None => Some(Collection::List(list)),
-        Some(_) => settle_list(list, forms),
+    match options.encoding {
+        None => Ok(Collection::List(list)),
+        Some(_) => settle_list(list, options).ok_or(DecodeError::Malformed),
     }
 }
 
-fn large_set(pack: &Listpack, forms: &Forms<'_>) -> Option<Set> {
+fn large_set(pack: &Listpack, options: &DecodeOptions<'_>) -> Option<Set> {
     let mut set = Set::large();
     let mut members = pack.iter();
-    let are_new = members.all(|member| member.with_bytes(|member| set.insert(member, forms.rules)));
+    let are_new =
+        members.all(|member| member.with_bytes(|member| set.insert(member, options.rules)));
     are_new.then_some(set)
 }
 
-fn large_hash(pack: &Listpack, forms: &Forms<'_>) -> Option<Hash> {
+fn large_hash(pack: &Listpack, options: &DecodeOptions<'_>) -> Option<Hash> {
     let (mut hash, mut parts) = (Hash::large(), pack.iter());
     while let Some(field) = parts.next() {
         let value = parts.next()?;
-        let is_new =
-            field.with_bytes(|field| value.with_bytes(|value| hash.set(field, value, forms.rules)));
+        let is_new = field
+            .with_bytes(|field| value.with_bytes(|value| hash.set(field, value, options.rules)));
         if !is_new {
             return None;
         }
@@ -258,10 +275,10 @@ fn large_hash(pack: &Listpack, forms: &Forms<'_>) -> Option<Hash> {
     Some(hash)
 }
 
-fn large_sorted_set(pack: &SortedSet, forms: &Forms<'_>) -> SortedSet {
+fn large_sorted_set(pack: &SortedSet, options: &DecodeOptions<'_>) -> SortedSet {
     let mut set = SortedSet::large();
     pack.for_each(0, usize::MAX, Direction::Up, |member, score| {
-        member.with_bytes(|member| set.insert(member, score, forms.rules));
+        member.with_bytes(|member| set.insert(member, score, options.rules));
     });
     set
 }

@@ -18,7 +18,7 @@ pub(crate) const PART_BYTES: u64 = 128;
 
 /// How a value is stored that was read.
 #[derive(Clone, Copy, Debug)]
-pub struct Forms<'r> {
+pub struct DecodeOptions<'r> {
     /// How long each type stays compact.
     pub rules: &'r Rules,
     /// The encoding of a collection, where it is not for the rules to say.
@@ -69,32 +69,33 @@ pub fn is_string(bytes: &[u8]) -> bool {
 /// [`DecodeError`].
 pub fn decode<'a, E>(
     bytes: &'a [u8],
-    forms: &Forms<'_>,
+    options: &DecodeOptions<'_>,
     ask: &mut dyn FnMut(u64) -> Result<(), E>,
 ) -> Result<Value<'a>, DecodeError<E>> {
-    let mut reader = Reader::new(bytes, forms.string_bytes_max);
+    let mut reader = Reader::new(bytes, options.string_bytes_max);
     let kind = reader.byte().ok_or(DecodeError::Malformed)?;
     if kind == kind::STRING {
         return decode_string(reader, ask);
     }
-    let string_bytes_max = forms.string_bytes_max.min(ELEMENT_BYTES_MAX as u64);
+    let string_bytes_max = options.string_bytes_max.min(ELEMENT_BYTES_MAX as u64);
     let mut reader = Reader::new(&bytes[1..], string_bytes_max);
     let bytes = measure(kind, reader).ok_or(DecodeError::Malformed)?;
-    let mut room = Room { bytes, ask };
-    room.take(0)?;
+    let mut budget = Budget::granted(bytes, ask)?;
+    let (reader, budget) = (&mut reader, &mut budget);
     let collection = match kind {
-        kind::LIST => strings::list(&mut reader, forms),
-        kind::SET => strings::set(&mut reader, forms),
-        kind::HASH => strings::hash(&mut reader, forms),
-        kind::SORTED_SET => strings::sorted_set(&mut reader, Reader::double, forms),
-        kind::SORTED_SET_IN_TEXT => strings::sorted_set(&mut reader, Reader::double_in_text, forms),
-        kind::LIST_ZIPLISTS | kind::LIST_LISTPACKS => blobs::list(&mut reader, kind, forms),
-        _ => {
-            let blob = Blob::of(kind).ok_or(DecodeError::Malformed)?;
-            return blob.read(&mut reader, forms, &mut room).map(Value::Collection);
+        kind::LIST => strings::list(reader, options).ok_or(DecodeError::Malformed),
+        kind::SET => strings::set(reader, options, budget),
+        kind::HASH => strings::hash(reader, options, budget),
+        kind::SORTED_SET => strings::sorted_set(reader, Reader::double, options, budget),
+        kind::SORTED_SET_IN_TEXT => {
+            strings::sorted_set(reader, Reader::double_in_text, options, budget)
         }
+        kind::LIST_ZIPLISTS | kind::LIST_LISTPACKS => {
+            blobs::list(reader, kind, options).ok_or(DecodeError::Malformed)
+        }
+        _ => Blob::of(kind).ok_or(DecodeError::Malformed)?.read(reader, options, budget),
     };
-    Ok(Value::Collection(collection.ok_or(DecodeError::Malformed)?))
+    collection.map(Value::Collection)
 }
 
 fn decode_string<'a, E>(
@@ -113,14 +114,23 @@ fn decode_string<'a, E>(
 }
 
 /// The memory that may be taken, and whoever is asked for more.
-pub(crate) struct Room<'r, E> {
+pub(crate) struct Budget<'r, E> {
     bytes: u64,
     ask: &'r mut dyn FnMut(u64) -> Result<(), E>,
 }
 
-impl<E> Room<'_, E> {
+impl<'r, E> Budget<'r, E> {
+    /// Asks for `bytes`, and returns the right to them.
+    fn granted(
+        bytes: u64,
+        ask: &'r mut dyn FnMut(u64) -> Result<(), E>,
+    ) -> Result<Budget<'r, E>, DecodeError<E>> {
+        ask(bytes).map_err(DecodeError::NoRoom)?;
+        Ok(Budget { bytes, ask })
+    }
+
     /// Asks for `more` bytes beside what was asked for.
-    pub fn take(&mut self, more: u64) -> Result<(), DecodeError<E>> {
+    pub fn ask_for(&mut self, more: u64) -> Result<(), DecodeError<E>> {
         self.bytes += more;
         (self.ask)(self.bytes).map_err(DecodeError::NoRoom)
     }
@@ -138,10 +148,13 @@ fn measure(kind: u8, mut reader: Reader<'_>) -> Option<u64> {
             }
         }
         kind::HASH => {
+            // A field is expanded beside its value, each into a buffer of its own.
+            let mut values = Sum::default();
             for _ in 0..reader.count()? {
                 sum.add(&reader.text()?);
-                sum.add(&reader.text()?);
+                values.add(&reader.text()?);
             }
+            sum.bytes += values.bytes + values.buffer_bytes;
         }
         kind::SORTED_SET | kind::SORTED_SET_IN_TEXT => {
             for _ in 0..reader.count()? {
@@ -166,6 +179,9 @@ fn measure(kind: u8, mut reader: Reader<'_>) -> Option<u64> {
                     return None;
                 }
                 sum.add_block(kind, &text);
+                if container == container::PLAIN {
+                    sum.add_buffer(&text);
+                }
             }
         }
         _ => {
@@ -188,8 +204,13 @@ impl Sum {
     fn add(&mut self, text: &Text<'_>) {
         let bytes = text.len() as u64;
         self.bytes += bytes + bytes / 4 + PART_BYTES;
-        if let Text::Compressed { .. } = text {
-            self.buffer_bytes = self.buffer_bytes.max(bytes);
+        self.add_buffer(text);
+    }
+
+    /// Adds what expanding `text` takes, before it is stored elsewhere.
+    fn add_buffer(&mut self, text: &Text<'_>) {
+        if let Text::Compressed { length, .. } = text {
+            self.buffer_bytes = self.buffer_bytes.max(*length as u64);
         }
     }
 

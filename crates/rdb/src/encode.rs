@@ -2,8 +2,9 @@
 
 use collections::{Collection, Direction, Element, Hash, List, Set, SortedSet};
 
+use crate::payload::{FOOTER_BYTES, seal};
 use crate::writer::{LENGTH_BYTES_MAX, Writer};
-use crate::{FOOTER_BYTES, container, kind, seal};
+use crate::{container, kind};
 
 /// A value to write.
 #[derive(Clone, Copy)]

@@ -6,7 +6,8 @@
 //! *Layout*: `payload.rs` is the footer. `encode.rs` writes a value, `writer.rs` the lengths and
 //! strings that it is made of. `decode.rs` reads one, `reader.rs` lengths and strings, `strings.rs`
 //! what a value of single strings becomes, `blobs.rs` values that lie in one block; `ziplist.rs`
-//! and `zipmap.rs` are the blocks of older versions. `lzf.rs` compresses.
+//! and `zipmap.rs` are the blocks of older versions. `lzf.rs` compresses. `samples.rs` is for
+//! tests.
 //! *Invariants*: no bytes make reading panic; nothing is allocated that was not asked for before,
 //! and a length that the bytes cannot justify is refused; the cost is linear in the bytes, but for
 //! a sort.
@@ -21,14 +22,15 @@ mod encode;
 mod lzf;
 mod payload;
 mod reader;
+pub mod samples;
 mod strings;
 mod writer;
 mod ziplist;
 mod zipmap;
 
-pub use decode::{DecodeError, Forms, Value, decode, is_string};
+pub use decode::{DecodeError, DecodeOptions, Value, decode, is_string};
 pub use encode::{Stored, encode, encoded_bytes_max};
-pub use payload::{FOOTER_BYTES, PayloadError, VERSION, open, seal, seal_as};
+pub use payload::{PayloadError, open, seal, seal_as};
 
 /// The kinds of values, as their first byte says.
 ///

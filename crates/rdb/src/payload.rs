@@ -11,10 +11,10 @@ use std::fmt;
 use crc::{CRC_64_REDIS, Crc, Table};
 
 /// The version of the format that is written, and the newest that is read: that of Redis 7.2.
-pub const VERSION: u16 = 11;
+pub(crate) const VERSION: u16 = 11;
 
 /// Bytes of the footer.
-pub const FOOTER_BYTES: usize = VERSION_BYTES + CHECKSUM_BYTES;
+pub(crate) const FOOTER_BYTES: usize = VERSION_BYTES + CHECKSUM_BYTES;
 const VERSION_BYTES: usize = 2;
 const CHECKSUM_BYTES: usize = 8;
 

@@ -2,7 +2,8 @@
 //! first versions.
 //!
 //! Each is made as a table first, which finds what is there twice, and becomes compact where the
-//! rules have it so. What it is in the end depends on its parts and the rules alone.
+//! rules have it so: for a moment it is there in both forms. What it is in the end depends on its
+//! parts and the rules alone.
 //!
 //! Source: Redis 7.2, `rdbLoadObject`.
 
@@ -10,39 +11,49 @@ use collections::{
     Collection, CollectionEncoding, Element, End, Hash, Limits, List, Set, SortedSet,
 };
 
-use crate::decode::Forms;
+use crate::decode::{Budget, DecodeError, DecodeOptions};
 use crate::reader::Reader;
+
+/// What a compact form takes for each member beside its bytes, at most: two frames and a score.
+const COMPACT_MEMBER_BYTES: u64 = 48;
 
 /// What decides whether parts fit a compact form.
 #[derive(Clone, Copy, Default)]
 struct Sizes {
     count: u64,
     longest: u64,
+    bytes: u64,
 }
 
 impl Sizes {
     fn note(&mut self, bytes: &[u8]) {
         self.longest = self.longest.max(bytes.len() as u64);
+        self.bytes += bytes.len() as u64;
+    }
+
+    /// Returns a bound of the compact form.
+    fn compact_bytes(self) -> u64 {
+        self.bytes + self.count * COMPACT_MEMBER_BYTES
     }
 }
 
-pub(crate) fn list(reader: &mut Reader<'_>, forms: &Forms<'_>) -> Option<Collection> {
+pub(crate) fn list(reader: &mut Reader<'_>, options: &DecodeOptions<'_>) -> Option<Collection> {
     // Elsewhere the limit may be another than where the list was one listpack.
-    let is_one = forms.encoding == Some(CollectionEncoding::Listpack);
+    let is_one = options.encoding == Some(CollectionEncoding::Listpack);
     let mut list = if is_one { List::default() } else { List::large() };
     let mut buffer = Vec::new();
-    let limit = forms.rules.limits.list;
+    let limit = options.rules.limits.list;
     for _ in 0..reader.count()? {
         reader.text()?.with_bytes(&mut buffer, |element| list.push(End::Tail, element, limit))?;
     }
-    settle_list(list, forms)
+    settle_list(list, options)
 }
 
 /// Returns `list`, which is one of several listpacks, in the form that it is to have.
-pub(crate) fn settle_list(mut list: List, forms: &Forms<'_>) -> Option<Collection> {
-    let is_small = match forms.encoding {
+pub(crate) fn settle_list(mut list: List, options: &DecodeOptions<'_>) -> Option<Collection> {
+    let is_small = match options.encoding {
         None => {
-            list.compact(Some(forms.rules.limits.list));
+            list.compact(Some(options.rules.limits.list));
             return Some(Collection::List(list));
         }
         Some(CollectionEncoding::Listpack) => true,
@@ -55,31 +66,49 @@ pub(crate) fn settle_list(mut list: List, forms: &Forms<'_>) -> Option<Collectio
     (list.is_small() == is_small).then_some(Collection::List(list))
 }
 
-pub(crate) fn set(reader: &mut Reader<'_>, forms: &Forms<'_>) -> Option<Collection> {
+pub(crate) fn set<E>(
+    reader: &mut Reader<'_>,
+    options: &DecodeOptions<'_>,
+    budget: &mut Budget<'_, E>,
+) -> Result<Collection, DecodeError<E>> {
+    let read = read_set(reader, options).ok_or(DecodeError::Malformed)?;
+    let (mut set, sizes, are_integers) = read;
+    let encoding = options.encoding.unwrap_or(set_encoding(sizes, are_integers, options));
+    if encoding != CollectionEncoding::HashTable {
+        budget.ask_for(sizes.compact_bytes())?;
+    }
+    match encoding {
+        CollectionEncoding::Intset => set.make_integers(),
+        CollectionEncoding::Listpack => set.make_pack(),
+        _ => {}
+    }
+    settled(Collection::Set(set), encoding, options).ok_or(DecodeError::Malformed)
+}
+
+/// Returns a set in a table, and whether its members are integers.
+fn read_set(reader: &mut Reader<'_>, options: &DecodeOptions<'_>) -> Option<(Set, Sizes, bool)> {
     let (mut set, mut buffer) = (Set::large(), Vec::new());
     let (mut sizes, mut are_integers) = (Sizes::default(), true);
     for _ in 0..reader.count()? {
         let is_new = reader.text()?.with_bytes(&mut buffer, |member| {
             sizes.note(member);
             are_integers &= matches!(Element::of(member), Element::Integer(_));
-            set.insert(member, forms.rules)
+            set.insert(member, options.rules)
         })?;
         if !is_new {
             return None;
         }
     }
     sizes.count = set.len() as u64;
-    let encoding = forms.encoding.unwrap_or(set_encoding(sizes, are_integers, forms));
-    match encoding {
-        CollectionEncoding::Intset => set.make_integers(),
-        CollectionEncoding::Listpack => set.make_pack(),
-        _ => {}
-    }
-    settled(Collection::Set(set), encoding, forms)
+    Some((set, sizes, are_integers))
 }
 
-fn set_encoding(sizes: Sizes, are_integers: bool, forms: &Forms<'_>) -> CollectionEncoding {
-    let Limits { set_integers, set_entries, set_value_bytes, .. } = forms.rules.limits;
+fn set_encoding(
+    sizes: Sizes,
+    are_integers: bool,
+    options: &DecodeOptions<'_>,
+) -> CollectionEncoding {
+    let Limits { set_integers, set_entries, set_value_bytes, .. } = options.rules.limits;
     if are_integers && sizes.count <= set_integers.max(set_entries) {
         CollectionEncoding::Intset
     } else if sizes.count <= set_entries && sizes.longest <= set_value_bytes {
@@ -89,7 +118,28 @@ fn set_encoding(sizes: Sizes, are_integers: bool, forms: &Forms<'_>) -> Collecti
     }
 }
 
-pub(crate) fn hash(reader: &mut Reader<'_>, forms: &Forms<'_>) -> Option<Collection> {
+pub(crate) fn hash<E>(
+    reader: &mut Reader<'_>,
+    options: &DecodeOptions<'_>,
+    budget: &mut Budget<'_, E>,
+) -> Result<Collection, DecodeError<E>> {
+    let (mut hash, sizes) = read_hash(reader, options).ok_or(DecodeError::Malformed)?;
+    let Limits { hash_entries, hash_value_bytes, .. } = options.rules.limits;
+    let is_small = sizes.count <= hash_entries && sizes.longest <= hash_value_bytes;
+    let small_or_large = match is_small {
+        true => CollectionEncoding::Listpack,
+        false => CollectionEncoding::HashTable,
+    };
+    let encoding = options.encoding.unwrap_or(small_or_large);
+    if encoding == CollectionEncoding::Listpack {
+        budget.ask_for(sizes.compact_bytes())?;
+        hash.make_pack();
+    }
+    settled(Collection::Hash(hash), encoding, options).ok_or(DecodeError::Malformed)
+}
+
+/// Returns a hash in a table.
+fn read_hash(reader: &mut Reader<'_>, options: &DecodeOptions<'_>) -> Option<(Hash, Sizes)> {
     let (mut hash, mut sizes) = (Hash::large(), Sizes::default());
     let [mut field_buffer, mut value_buffer] = [const { Vec::new() }; 2];
     for _ in 0..reader.count()? {
@@ -98,31 +148,45 @@ pub(crate) fn hash(reader: &mut Reader<'_>, forms: &Forms<'_>) -> Option<Collect
             value.with_bytes(&mut value_buffer, |value| {
                 sizes.note(field);
                 sizes.note(value);
-                hash.set(field, value, forms.rules)
+                hash.set(field, value, options.rules)
             })
         })??;
         if !is_new {
             return None;
         }
     }
-    let Limits { hash_entries, hash_value_bytes, .. } = forms.rules.limits;
-    let is_small = hash.len() as u64 <= hash_entries && sizes.longest <= hash_value_bytes;
-    let small_or_large = match is_small {
-        true => CollectionEncoding::Listpack,
-        false => CollectionEncoding::HashTable,
-    };
-    let encoding = forms.encoding.unwrap_or(small_or_large);
-    if encoding == CollectionEncoding::Listpack {
-        hash.make_pack();
-    }
-    settled(Collection::Hash(hash), encoding, forms)
+    sizes.count = hash.len() as u64;
+    Some((hash, sizes))
 }
 
-pub(crate) fn sorted_set<'a>(
+pub(crate) fn sorted_set<'a, E>(
     reader: &mut Reader<'a>,
     score: impl Fn(&mut Reader<'a>) -> Option<f64>,
-    forms: &Forms<'_>,
-) -> Option<Collection> {
+    options: &DecodeOptions<'_>,
+    budget: &mut Budget<'_, E>,
+) -> Result<Collection, DecodeError<E>> {
+    let read = read_sorted_set(reader, score, options).ok_or(DecodeError::Malformed)?;
+    let (mut set, sizes) = read;
+    let Limits { sorted_set_entries, sorted_set_value_bytes, .. } = options.rules.limits;
+    let is_small = sizes.count <= sorted_set_entries && sizes.longest <= sorted_set_value_bytes;
+    let small_or_large = match is_small {
+        true => CollectionEncoding::Listpack,
+        false => CollectionEncoding::Skiplist,
+    };
+    let encoding = options.encoding.unwrap_or(small_or_large);
+    if encoding == CollectionEncoding::Listpack {
+        budget.ask_for(sizes.compact_bytes())?;
+        set.make_pack();
+    }
+    settled(Collection::SortedSet(set), encoding, options).ok_or(DecodeError::Malformed)
+}
+
+/// Returns a sorted set in a table with an order.
+fn read_sorted_set<'a>(
+    reader: &mut Reader<'a>,
+    score: impl Fn(&mut Reader<'a>) -> Option<f64>,
+    options: &DecodeOptions<'_>,
+) -> Option<(SortedSet, Sizes)> {
     let (mut set, mut buffer) = (SortedSet::large(), Vec::new());
     let mut sizes = Sizes::default();
     for _ in 0..reader.count()? {
@@ -130,24 +194,14 @@ pub(crate) fn sorted_set<'a>(
         let score = score(reader).filter(|score| !score.is_nan())?;
         let old = member.with_bytes(&mut buffer, |member| {
             sizes.note(member);
-            set.insert(member, score, forms.rules)
+            set.insert(member, score, options.rules)
         })?;
         if old.is_some() {
             return None;
         }
     }
-    let Limits { sorted_set_entries, sorted_set_value_bytes, .. } = forms.rules.limits;
-    let is_small =
-        set.len() as u64 <= sorted_set_entries && sizes.longest <= sorted_set_value_bytes;
-    let small_or_large = match is_small {
-        true => CollectionEncoding::Listpack,
-        false => CollectionEncoding::Skiplist,
-    };
-    let encoding = forms.encoding.unwrap_or(small_or_large);
-    if encoding == CollectionEncoding::Listpack {
-        set.make_pack();
-    }
-    settled(Collection::SortedSet(set), encoding, forms)
+    sizes.count = set.len() as u64;
+    Some((set, sizes))
 }
 
 /// Returns `collection`, which was to become one of `encoding`, unless that had to be and it is
@@ -155,8 +209,8 @@ pub(crate) fn sorted_set<'a>(
 pub(crate) fn settled(
     collection: Collection,
     encoding: CollectionEncoding,
-    forms: &Forms<'_>,
+    options: &DecodeOptions<'_>,
 ) -> Option<Collection> {
-    let is_right = forms.encoding.is_none() || collection.encoding() == encoding;
+    let is_right = options.encoding.is_none() || collection.encoding() == encoding;
     is_right.then_some(collection)
 }

@@ -1,29 +1,23 @@
 //! Values to bytes and back, old forms, and bytes of any kind.
 
-use base::SecretHasher;
 use base::prng::Prng;
-use collections::{
-    Collection, CollectionEncoding, Direction, End, Hash, Limits, List, ListLimit, Listpack, Rules,
-    Set, SortedSet,
-};
+use collections::{Collection, CollectionEncoding, ListLimit, Listpack, Rules};
+use sys::allocations::{self, Counting};
 
 use super::*;
+use crate::samples::{default_rules as rules, parts, ziplist};
 
-fn rules() -> Rules {
-    Rules { limits: Limits::default(), hasher: SecretHasher::new([1, 1]) }
+fn options(rules: &Rules) -> DecodeOptions<'_> {
+    DecodeOptions { rules, encoding: None, string_bytes_max: 1 << 20 }
 }
 
-fn forms(rules: &Rules) -> Forms<'_> {
-    Forms { rules, encoding: None, string_bytes_max: 1 << 20 }
-}
-
-fn read<'a>(value: &'a [u8], forms: &Forms<'_>) -> Option<Value<'a>> {
-    decode(value, forms, &mut |_| Ok::<(), ()>(())).ok()
+fn read<'a>(value: &'a [u8], options: &DecodeOptions<'_>) -> Option<Value<'a>> {
+    decode(value, options, &mut |_| Ok::<(), ()>(())).ok()
 }
 
 /// Returns the collection of `value`, in the encoding that the rules give it.
 fn collection(value: &[u8]) -> Option<Collection> {
-    match read(value, &forms(&rules()))? {
+    match read(value, &options(&rules()))? {
         Value::Collection(collection) => Some(collection),
         Value::String(_) => None,
     }
@@ -36,26 +30,6 @@ fn payload(value: Stored<'_>) -> Vec<u8> {
     out
 }
 
-/// Returns all parts as text, in an order of their own where the type has none.
-fn text(collection: &Collection) -> Vec<Vec<u8>> {
-    let mut parts = Vec::new();
-    match collection {
-        Collection::List(list) => return list.iter().map(|one| one.to_vec()).collect(),
-        Collection::Set(set) => set.for_each(|member| parts.push(member.to_vec())),
-        Collection::Hash(hash) => hash.for_each(|field, value| {
-            parts.push([field.to_vec(), b"=".to_vec(), value.to_vec()].concat());
-        }),
-        Collection::SortedSet(set) => {
-            set.for_each(0, usize::MAX, Direction::Up, |member, score| {
-                parts.push([member.to_vec(), format!("={score:e}").into_bytes()].concat());
-            });
-            return parts;
-        }
-    }
-    parts.sort();
-    parts
-}
-
 fn part(random: &mut Prng) -> Vec<u8> {
     match random.below(5) {
         0 => (random.next() as i64 >> random.below(64)).to_string().into_bytes(),
@@ -66,64 +40,17 @@ fn part(random: &mut Prng) -> Vec<u8> {
     }
 }
 
-/// Draws a collection of any type, by a history that may leave a large one with few parts.
+/// Draws a collection of any type.
 fn draw(random: &mut Prng) -> Collection {
-    let rules = rules();
     let most = [5, 100, 700][random.below(3) as usize];
     let count = 1 + random.below(most);
     let are_integers = random.one_in(4);
-    let mut part = || match are_integers {
+    let part = |random: &mut Prng| match are_integers {
         true => (random.next() as i64 >> random.below(64)).to_string().into_bytes(),
         false => part(random),
     };
-    let parts: Vec<Vec<u8>> = (0..count).map(|_| part()).collect();
-    let kept = 1 + random.below(count) as usize;
-    let scores = [0.0, -0.0, 1.5, 1e300, f64::INFINITY, -7.0, 0.1];
-    match random.below(4) {
-        0 => {
-            let (mut list, limit) = (List::default(), ListLimit(-1 - random.below(2) as i32));
-            for part in &parts {
-                list.prepare([part.as_slice()].into_iter(), limit);
-                list.push(End::Tail, part, limit);
-            }
-            list.remove_end(End::Head, parts.len() - kept, limit);
-            Collection::List(list)
-        }
-        1 => {
-            let mut set = Set::for_members(&parts[0], 1, &rules);
-            for member in &parts {
-                set.insert(member, &rules);
-            }
-            for member in &parts[kept..] {
-                set.remove(member, &rules);
-            }
-            set.insert(&parts[0], &rules);
-            Collection::Set(set)
-        }
-        2 => {
-            let mut hash = Hash::default();
-            for field in &parts {
-                hash.prepare([field.as_slice()].into_iter(), &rules);
-                hash.set(field, &parts[random.below(count) as usize], &rules);
-            }
-            for field in &parts[kept..] {
-                hash.remove(field, &rules);
-            }
-            hash.set(&parts[0], b"value", &rules);
-            Collection::Hash(hash)
-        }
-        _ => {
-            let mut set = SortedSet::for_members(1, parts[0].len(), &rules);
-            for member in &parts {
-                set.insert(member, scores[random.below(7) as usize], &rules);
-            }
-            for member in &parts[kept..] {
-                set.remove(member, &rules);
-            }
-            set.insert(&parts[0], 3.0, &rules);
-            Collection::SortedSet(set)
-        }
-    }
+    let parts: Vec<Vec<u8>> = (0..count).map(|_| part(random)).collect();
+    samples::collection(random, &parts)
 }
 
 #[test]
@@ -136,15 +63,15 @@ fn collections_come_back_as_they_were_stored() {
         let encoding = before.encoding();
         let payload = payload(Stored::Collection(&before));
         let value = open(&payload).unwrap();
-        let kept = Forms { encoding: Some(encoding), ..forms(&rules) };
+        let kept = DecodeOptions { encoding: Some(encoding), ..options(&rules) };
         let Some(Value::Collection(after)) = read(value, &kept) else { panic!("{encoding:?}") };
-        assert_eq!((text(&before), encoding), (text(&after), after.encoding()));
+        assert_eq!((parts(&before), encoding), (parts(&after), after.encoding()));
         let mut again = Vec::new();
         encode(Stored::Collection(&after), &mut again);
         assert_eq!(again, payload);
         // The rules may have it stored otherwise, but not as something else.
         let by_rules = collection(value).unwrap();
-        assert_eq!(text(&before), text(&by_rules));
+        assert_eq!(parts(&before), parts(&by_rules));
         seen.push((payload[0], encoding.name(), by_rules.encoding().name()));
     }
     seen.sort_unstable();
@@ -158,7 +85,7 @@ fn strings_come_back_and_lie_in_the_payload_where_they_can() {
     for _ in 0..1_000 {
         let before = part(&mut random);
         let payload = payload(Stored::String(&before));
-        let Some(Value::String(after)) = read(open(&payload).unwrap(), &forms(&rules)) else {
+        let Some(Value::String(after)) = read(open(&payload).unwrap(), &options(&rules)) else {
             panic!("a string stays one")
         };
         assert_eq!(*after, before);
@@ -199,7 +126,7 @@ fn rules_decide_on_the_encoding_of_single_strings() {
     assert!(collection(&twice).is_none());
     let twice = strings(kind::HASH, 6, &|index| (index % 4).to_string());
     assert!(collection(&twice).is_none());
-    assert!(read(&strings(kind::SET, 1, &word), &forms(&rules)).is_some());
+    assert!(read(&strings(kind::SET, 1, &word), &options(&rules)).is_some());
 }
 
 fn listpack(parts: &[&str]) -> Listpack {
@@ -228,7 +155,7 @@ fn blocks_larger_than_the_rules_allow_become_tables() {
         assert_eq!((collection.encoding().name(), collection.len()), (expected, count));
     }
     let rules = rules();
-    let wrong = Forms { encoding: Some(CollectionEncoding::Skiplist), ..forms(&rules) };
+    let wrong = DecodeOptions { encoding: Some(CollectionEncoding::Skiplist), ..options(&rules) };
     assert!(read(&block(kind::HASH_LISTPACK, pack.bytes()), &wrong).is_none());
 }
 
@@ -245,29 +172,6 @@ fn blocks_with_something_twice_or_nothing_are_refused() {
     let words = listpack(&["a", "b"]);
     assert!(collection(&block(kind::HASH_LISTPACK, words.bytes())).is_some());
     assert!(collection(&block(kind::SORTED_SET_LISTPACK, words.bytes())).is_none());
-}
-
-/// Returns a ziplist of `entries`, each an encoding and content.
-fn ziplist(entries: &[&[u8]]) -> Vec<u8> {
-    let mut body = Vec::new();
-    let (mut before, mut last) = (0, 10);
-    for entry in entries {
-        last = 10 + body.len();
-        let start = body.len();
-        match before {
-            0..254 => body.push(before as u8),
-            _ => body.extend_from_slice(&[&[254][..], &(before as u32).to_le_bytes()].concat()),
-        }
-        body.extend_from_slice(entry);
-        before = body.len() - start;
-    }
-    let total = (body.len() + 11) as u32;
-    let count = entries.len() as u16;
-    let mut out = [total.to_le_bytes(), (last as u32).to_le_bytes()].concat();
-    out.extend_from_slice(&count.to_le_bytes());
-    out.extend_from_slice(&body);
-    out.push(0xFF);
-    out
 }
 
 #[test]
@@ -298,13 +202,13 @@ fn ziplists_and_zipmaps_are_read() {
         "12",
     ];
     let list = collection(&block(kind::LIST_ZIPLIST, &ziplist(&entries))).unwrap();
-    assert_eq!(text(&list), expected.map(|text| text.as_bytes().to_vec()));
+    assert_eq!(parts(&list), expected.map(|text| text.as_bytes().to_vec()));
     assert_eq!(list.encoding(), CollectionEncoding::Quicklist);
     let hash = collection(&block(kind::HASH_ZIPLIST, &ziplist(&entries[..8]))).unwrap();
     assert_eq!((hash.len(), hash.encoding()), (4, CollectionEncoding::Listpack));
     let scored = [b"\x01b".as_slice(), b"\x032.5", b"\x01a", b"\xF3"];
     let set = collection(&block(kind::SORTED_SET_ZIPLIST, &ziplist(&scored))).unwrap();
-    assert_eq!(text(&set), [b"a=2e0".to_vec(), b"b=2.5e0".to_vec()]);
+    assert_eq!(parts(&set), [b"a=2e0".to_vec(), b"b=2.5e0".to_vec()]);
     let several = ziplist(&entries[..3]);
     let mut value = vec![kind::LIST_ZIPLISTS];
     let mut writer = writer::Writer::new(&mut value);
@@ -313,7 +217,7 @@ fn ziplists_and_zipmaps_are_read() {
     assert_eq!(collection(&value).map(|list| list.len()), Some(6));
     let map = b"\x02\x01a\x02\x01xy?\x01b\x00\x00\xFF";
     let hash = collection(&block(kind::HASH_ZIPMAP, map)).unwrap();
-    assert_eq!(text(&hash), [b"a=xy".to_vec(), b"b=".to_vec()]);
+    assert_eq!(parts(&hash), [b"a=xy".to_vec(), b"b=".to_vec()]);
     assert!(collection(&block(kind::HASH_ZIPMAP, b"\x02\x01a\x00\x00\x01a\x00\x00\xFF")).is_none());
     let long = [b"\x01\x01a\x41\x00".as_slice(), &[b'v'; 65], b"\xFF"].concat();
     let hash = collection(&block(kind::HASH_ZIPMAP, &long)).unwrap();
@@ -324,7 +228,7 @@ fn ziplists_and_zipmaps_are_read() {
 fn scores_in_text_and_sorted_sets_in_any_order_are_read() {
     let value = b"\x03\x03\x01a\x031.5\x01b\xFF\x01c\xFE";
     let set = collection(value).unwrap();
-    assert_eq!(text(&set), [b"b=-inf".to_vec(), b"a=1.5e0".to_vec(), b"c=inf".to_vec()]);
+    assert_eq!(parts(&set), [b"b=-inf".to_vec(), b"a=1.5e0".to_vec(), b"c=inf".to_vec()]);
     assert!(collection(b"\x03\x01\x01a\xFD").is_none(), "it is no number");
     assert!(collection(b"\x03\x02\x01a\x011\x01a\x012").is_none(), "it is there twice");
     assert!(collection(&[&b"\x05\x01\x01a"[..], &f64::NAN.to_le_bytes()].concat()).is_none());
@@ -336,8 +240,8 @@ fn an_encoding_that_is_asked_for_is_had_whatever_the_rules_say() {
     rules.limits.list = ListLimit(1);
     rules.limits.set_integers = 0;
     let of = |value: &[u8], encoding| {
-        let forms = Forms { encoding: Some(encoding), ..forms(&rules) };
-        match read(value, &forms)? {
+        let options = DecodeOptions { encoding: Some(encoding), ..options(&rules) };
+        match read(value, &options)? {
             Value::Collection(collection) => Some((collection.encoding(), collection.len())),
             Value::String(_) => None,
         }
@@ -359,19 +263,186 @@ fn an_encoding_that_is_asked_for_is_had_whatever_the_rules_say() {
 #[test]
 fn an_element_that_is_a_node_of_its_own_is_read() {
     let list = collection(b"\x12\x01\x01\x05alone").unwrap();
-    assert_eq!((text(&list), list.encoding().name()), (vec![b"alone".to_vec()], "quicklist"));
+    assert_eq!((parts(&list), list.encoding().name()), (vec![b"alone".to_vec()], "quicklist"));
     assert!(collection(b"\x12\x01\x03\x05alone").is_none());
     assert!(collection(b"\x12\x01\x01\x00").is_none());
 }
 
-/// What is asked for is a bound of what is taken, and follows from the bytes.
+/// Tells how much memory the tests take.
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What may be taken that was not asked for: the first blocks of what grows.
+const SLACK_BYTES: u64 = 8192;
+
+/// Reads `value`, where memory is granted `granted` times; returns how much was asked for last.
+/// Asserts that at no time more is taken than was granted until then.
+fn decode_within<'a>(
+    value: &'a [u8],
+    options: &DecodeOptions<'_>,
+    granted: usize,
+) -> (Result<Value<'a>, DecodeError<()>>, u64) {
+    let (mut asked, mut bytes_max, mut count) = (0, 0, 0);
+    let check = |bytes_max: u64| {
+        let taken = allocations::bytes_max();
+        let limits = &options.rules.limits;
+        assert!(taken <= bytes_max + SLACK_BYTES, "{taken} of {bytes_max}: {limits:?}");
+    };
+    allocations::watch_bytes();
+    let result = decode(value, options, &mut |bytes| {
+        check(bytes_max);
+        (asked, count) = (bytes, count + 1);
+        if count > granted {
+            return Err(());
+        }
+        bytes_max = bytes;
+        Ok(())
+    });
+    check(bytes_max);
+    if let Ok(Value::Collection(collection)) = &result {
+        assert!(collection.memory_bytes() <= bytes_max + SLACK_BYTES);
+    }
+    (result, asked)
+}
+
+/// Asserts that `value` is read, and that it is refused at whichever ask there is no room.
+fn check_asks(value: &[u8], rules: &Rules) {
+    let options = options(rules);
+    let mut granted = 0;
+    loop {
+        match decode_within(value, &options, granted) {
+            (Err(DecodeError::NoRoom(())), 1..) => granted += 1,
+            (Ok(Value::Collection(_)), _) => break,
+            (Ok(Value::String(_)) | Err(_), asked) => panic!("{asked} for {:x?}", value.get(..9)),
+        }
+    }
+    assert!((1..4).contains(&granted), "{granted}");
+}
+
+/// Returns a value of `kind` of `count` strings, or pairs of them, which are `texts`.
+fn strings(kind: u8, count: usize, texts: &[&[u8]]) -> Vec<u8> {
+    let mut value = vec![kind];
+    let mut writer = writer::Writer::new(&mut value);
+    writer.length(count);
+    texts.iter().for_each(|text| writer.text(text));
+    value
+}
+
+#[test]
+fn a_node_of_one_element_is_expanded_beside_itself_alone() {
+    let elements = [300_000, 1_000_000, 900_000].map(|bytes| vec![0; bytes]);
+    let value = plain_nodes(elements.iter().map(Vec::as_slice));
+    assert!(value.len() < 60_000);
+    check_asks(&value, &rules());
+}
+
+/// Returns a list of `elements`, each a node of its own.
+fn plain_nodes<'e>(elements: impl ExactSizeIterator<Item = &'e [u8]>) -> Vec<u8> {
+    let mut value = strings(kind::LIST_LISTPACKS, elements.len(), &[]);
+    let mut writer = writer::Writer::new(&mut value);
+    for element in elements {
+        writer.length(container::PLAIN as usize);
+        writer.text(element);
+    }
+    value
+}
+
+#[test]
+fn a_field_and_its_value_are_expanded_at_once() {
+    let (short, long) = (vec![b'f'; 500_000], vec![b'v'; 1_000_000]);
+    let texts = [&short[..], b"value", b"field", &long, &long, &short];
+    check_asks(&strings(kind::HASH, 3, &texts), &rules());
+}
+
+#[test]
+fn a_ziplist_becomes_as_many_listpacks_as_the_rules_have_it() {
+    let entries: Vec<&[u8]> = vec![b"\xF1"; 70_000];
+    let value = block(kind::LIST_ZIPLIST, &ziplist(&entries));
+    for limit in [1, 2, 100, 0, -1, -5] {
+        let mut rules = rules();
+        rules.limits.list = ListLimit(limit);
+        check_asks(&value, &rules);
+    }
+}
+
+#[test]
+fn a_table_that_becomes_compact_is_there_twice_for_a_moment() {
+    let mut rules = rules();
+    let limits = &mut rules.limits;
+    for limit in [
+        &mut limits.hash_entries,
+        &mut limits.hash_value_bytes,
+        &mut limits.set_integers,
+        &mut limits.set_entries,
+        &mut limits.set_value_bytes,
+        &mut limits.sorted_set_entries,
+        &mut limits.sorted_set_value_bytes,
+    ] {
+        *limit = u64::MAX;
+    }
+    for bytes in [0, 20, 400] {
+        let parts: Vec<Vec<u8>> =
+            (0..2_000).map(|number| format!("{number:0bytes$}").into_bytes()).collect();
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        check_asks(&strings(kind::SET, 2_000, &parts), &rules);
+        check_asks(&strings(kind::HASH, 1_000, &parts), &rules);
+        let mut value = strings(kind::SORTED_SET, 2_000, &[]);
+        for part in parts {
+            writer::Writer::new(&mut value).text(part);
+            value.extend_from_slice(&(1.0 / part.len() as f64).to_le_bytes());
+        }
+        check_asks(&value, &rules);
+    }
+}
+
+/// Returns rules of any kind.
+fn draw_rules(random: &mut Prng) -> Rules {
+    let mut rules = rules();
+    rules.limits.list = ListLimit(random.pick(&[1, 7, 0, -1, -2, -5]));
+    for limit in [
+        &mut rules.limits.hash_entries,
+        &mut rules.limits.hash_value_bytes,
+        &mut rules.limits.set_integers,
+        &mut rules.limits.set_entries,
+        &mut rules.limits.sorted_set_entries,
+        &mut rules.limits.sorted_set_value_bytes,
+    ] {
+        *limit = random.pick(&[*limit, 0, 50, u64::MAX]);
+    }
+    rules
+}
+
+/// Returns a value that is a collection, also one of those that only older versions write.
+fn draw_value(random: &mut Prng) -> Vec<u8> {
+    if !random.one_in(3) {
+        let payload = payload(Stored::Collection(&draw(random)));
+        return open(&payload).unwrap().to_vec();
+    }
+    let parts: Vec<Vec<u8>> = (0..=2 * random.below(300)).map(|_| part(random)).collect();
+    let entry =
+        |part: &Vec<u8>| [&[0x40 | (part.len() >> 8) as u8, part.len() as u8], &**part].concat();
+    let entries: Vec<Vec<u8>> = parts.iter().map(entry).collect();
+    let entries: Vec<&[u8]> = entries.iter().map(Vec::as_slice).collect();
+    match random.below(4) {
+        0 => block(kind::LIST_ZIPLIST, &ziplist(&entries)),
+        1 => block(kind::HASH_ZIPLIST, &ziplist(&entries[1..])),
+        2 => {
+            let mut value = strings(kind::LIST_ZIPLISTS, entries.len().div_ceil(9), &[]);
+            let mut writer = writer::Writer::new(&mut value);
+            entries.chunks(9).for_each(|chunk| writer.text(&ziplist(chunk)));
+            value
+        }
+        _ => plain_nodes(parts.iter().map(|part| if part.is_empty() { b"-" } else { &part[..] })),
+    }
+}
+
+/// What is asked for is a bound of what is taken at any time, and follows from the bytes.
 #[test]
 fn bytes_of_any_kind_are_a_value_or_an_error_and_ask_for_what_they_take() {
-    let (mut random, rules) = (Prng::new(3), rules());
+    let mut random = Prng::new(3);
     let (mut read_count, mut refused) = (0, 0);
-    for _ in 0..1_000 {
-        let payload = payload(Stored::Collection(&draw(&mut random)));
-        let mut value = open(&payload).unwrap().to_vec();
+    for _ in 0..1_500 {
+        let mut value = draw_value(&mut random);
         for _ in 0..random.below(4) {
             let at = random.below(value.len().min(60) as u64) as usize;
             match random.below(3) {
@@ -380,38 +451,42 @@ fn bytes_of_any_kind_are_a_value_or_an_error_and_ask_for_what_they_take() {
                 _ => value.truncate(1 + at),
             }
         }
-        let mut asked = 0;
-        let forms = forms(&rules);
-        let mut ask = |bytes| {
-            asked = bytes;
-            Ok::<(), ()>(())
-        };
-        match decode(&value, &forms, &mut ask) {
+        let rules = draw_rules(&mut random);
+        let (result, asked) = decode_within(&value, &options(&rules), usize::MAX);
+        match result {
             Ok(Value::String(_)) => {}
             Ok(Value::Collection(collection)) => {
-                let bytes = collection.memory_bytes();
-                assert!(bytes <= asked + 4096, "{bytes} of {asked}");
-                let again = self::payload(Stored::Collection(&collection));
+                let again = payload(Stored::Collection(&collection));
                 let again = self::collection(open(&again).unwrap()).unwrap();
-                assert_eq!(text(&collection), text(&again));
+                assert_eq!(parts(&collection), parts(&again));
                 read_count += 1;
             }
             Err(_) => refused += 1,
         }
-        // An LZF byte stands for 88 others at most, and a part of two bytes takes 128.
-        assert!(asked <= 300 * (value.len() as u64 + 1) * 5 / 4 + 4096, "{asked} {}", value.len());
+        // An LZF byte stands for 88 others at most, and each two of them for a part.
+        assert!(asked <= 4096 + 88 * 80 * value.len() as u64, "{asked} {}", value.len());
     }
-    assert!(read_count > 150 && refused > 150, "{read_count} {refused}");
+    assert!(read_count > 300 && refused > 300, "{read_count} {refused}");
 }
 
 #[test]
 fn nothing_is_taken_where_there_is_no_room() {
-    let (mut random, rules) = (Prng::new(4), rules());
-    for _ in 0..200 {
-        let payload = payload(Stored::Collection(&draw(&mut random)));
-        let refused = decode(open(&payload).unwrap(), &forms(&rules), &mut |bytes| Err(bytes));
-        assert!(matches!(refused, Err(DecodeError::NoRoom(1..))));
+    let (mut random, mut most) = (Prng::new(4), 0);
+    for _ in 0..400 {
+        let value = draw_value(&mut random);
+        let rules = draw_rules(&mut random);
+        let mut granted = 0;
+        while let (Err(DecodeError::NoRoom(())), asked) =
+            decode_within(&value, &options(&rules), granted)
+        {
+            assert!(asked > 0);
+            granted += 1;
+        }
+        assert!(granted < 4, "{granted}");
+        most = most.max(granted);
     }
+    assert_eq!(most, 2, "what becomes compact, and what is unpacked, is asked for on its own");
+    let rules = rules();
     // A length far beyond the bytes is refused before anybody is asked.
     for value in [
         &b"\x02\x80\xFF\xFF\xFF\xFF\x01a"[..],
@@ -420,7 +495,7 @@ fn nothing_is_taken_where_there_is_no_room() {
         b"\x00\xC3\x05\x80\x1F\xFF\xFF\xFF\x00a\xE0\xFF\x00",
         b"\x00\x80\x1F\xFF\xFF\xFFa",
     ] {
-        let asked = decode(value, &forms(&rules), &mut |bytes| Err(bytes));
+        let asked = decode(value, &options(&rules), &mut |bytes| Err(bytes));
         assert!(matches!(asked, Err(DecodeError::Malformed)), "{value:x?}");
     }
 }

@@ -4,10 +4,8 @@
 //! What a row's `args` say is all that is known here: a request follows them, so that its command
 //! accepts its form, whatever the data then make of it.
 
-use base::SecretHasher;
 use base::prng::Prng;
-use collections::{Collection, End, Hash, Limits, List, Rules, Set, SortedSet};
-use rdb::Stored;
+use rdb::{Stored, samples};
 
 use crate::table::argument::{Arg, ArgKind};
 use crate::table::row::{Command, Group};
@@ -174,49 +172,15 @@ pub fn payload(random: &mut Prng, part_bytes_max: u64) -> Vec<u8> {
         false => vec![b'a' + random.below(26) as u8; random.below(part_bytes_max + 1) as usize],
     };
     let parts: Vec<Vec<u8>> = (0..=random.below(most)).map(|_| part(random)).collect();
-    let collection = collection(random, &parts);
-    let stored = collection.as_ref().map_or(Stored::String(&parts[0]), Stored::Collection);
     let mut payload = Vec::new();
-    rdb::encode(stored, &mut payload);
-    payload
-}
-
-/// Returns a collection of `parts`, or none for a string.
-fn collection(random: &mut Prng, parts: &[Vec<u8>]) -> Option<Collection> {
-    let rules = Rules { limits: Limits::default(), hasher: SecretHasher::new([1, 1]) };
-    let (first, count) = (&parts[0], parts.len() as u64);
-    let slices = parts.iter().map(Vec::as_slice);
-    match random.below(5) {
-        0 => None,
-        1 => {
-            let mut list = List::default();
-            list.prepare(slices.clone(), rules.limits.list);
-            slices.for_each(|part| list.push(End::Tail, part, rules.limits.list));
-            Some(Collection::List(list))
-        }
-        2 => {
-            let mut set = Set::for_members(first, count, &rules);
-            for member in slices {
-                set.insert(member, &rules);
-            }
-            Some(Collection::Set(set))
-        }
-        3 => {
-            let mut hash = Hash::default();
-            hash.prepare(slices.clone(), &rules);
-            for field in slices {
-                hash.set(field, first, &rules);
-            }
-            Some(Collection::Hash(hash))
-        }
-        _ => {
-            let mut set = SortedSet::for_members(count, first.len(), &rules);
-            for member in slices {
-                set.insert(member, random.below(100) as f64 / 8.0, &rules);
-            }
-            Some(Collection::SortedSet(set))
+    match random.one_in(5) {
+        true => rdb::encode(Stored::String(&parts[0]), &mut payload),
+        false => {
+            let collection = samples::collection(random, &parts);
+            rdb::encode(Stored::Collection(&collection), &mut payload);
         }
     }
+    payload
 }
 
 impl Generator {

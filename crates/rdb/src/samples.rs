@@ -1,0 +1,117 @@
+//! Collections that are drawn at random, what a collection holds laid flat, and a form of older
+//! versions that nobody writes: for the tests of all who store, write or carry values.
+
+use base::SecretHasher;
+use base::prng::Prng;
+use collections::{
+    Collection, Direction, End, Hash, Limits, List, ListLimit, Rules, Set, SortedSet,
+};
+
+const SCORES: [f64; 7] = [0.0, -0.0, 1.5, 1e300, f64::INFINITY, -7.0, 0.1];
+
+/// Returns the rules that hold unless an option says otherwise.
+pub fn default_rules() -> Rules {
+    Rules { limits: Limits::default(), hasher: SecretHasher::new([1, 1]) }
+}
+
+/// Returns a collection of some of `parts`, with a type and a history drawn from `random`: it may
+/// be large and have few parts left.
+///
+/// # Panics
+/// When there are no parts.
+pub fn collection(random: &mut Prng, parts: &[Vec<u8>]) -> Collection {
+    let rules = default_rules();
+    let (first, count) = (&parts[0], parts.len() as u64);
+    let kept = 1 + random.below(count) as usize;
+    match random.below(4) {
+        0 => {
+            let (mut list, limit) = (List::default(), ListLimit(-1 - random.below(2) as i32));
+            for part in parts {
+                list.prepare([part.as_slice()].into_iter(), limit);
+                list.push(End::Tail, part, limit);
+            }
+            list.remove_end(End::Head, parts.len() - kept, limit);
+            Collection::List(list)
+        }
+        1 => {
+            let mut set = Set::for_members(first, 1, &rules);
+            for member in parts {
+                set.insert(member, &rules);
+            }
+            for member in &parts[kept..] {
+                set.remove(member, &rules);
+            }
+            set.insert(first, &rules);
+            Collection::Set(set)
+        }
+        2 => {
+            let mut hash = Hash::default();
+            for field in parts {
+                let value = &parts[random.below(count) as usize];
+                hash.prepare([field.as_slice(), value].into_iter(), &rules);
+                hash.set(field, value, &rules);
+            }
+            for field in &parts[kept..] {
+                hash.remove(field, &rules);
+            }
+            hash.set(first, b"value", &rules);
+            Collection::Hash(hash)
+        }
+        _ => {
+            let mut set = SortedSet::for_members(1, first.len(), &rules);
+            for member in parts {
+                set.insert(member, random.pick(&SCORES), &rules);
+            }
+            for member in &parts[kept..] {
+                set.remove(member, &rules);
+            }
+            set.insert(first, 3.0, &rules);
+            Collection::SortedSet(set)
+        }
+    }
+}
+
+/// Returns the parts of `collection`, each a text: sorted where the type has no order.
+pub fn parts(collection: &Collection) -> Vec<Vec<u8>> {
+    let mut parts = Vec::new();
+    match collection {
+        Collection::List(list) => parts.extend(list.iter().map(|element| element.to_vec())),
+        Collection::Set(set) => set.for_each(|member| parts.push(member.to_vec())),
+        Collection::Hash(hash) => hash.for_each(|field, value| {
+            parts.push([field.to_vec(), value.to_vec()].join(&b'='));
+        }),
+        Collection::SortedSet(set) => {
+            set.for_each(0, usize::MAX, Direction::Up, |member, score| {
+                parts.push([member.to_vec(), format!("{score:e}").into_bytes()].join(&b'='));
+            });
+        }
+    }
+    if matches!(collection, Collection::Set(_) | Collection::Hash(_)) {
+        parts.sort();
+    }
+    parts
+}
+
+/// Returns a ziplist of `entries`, each an encoding and content.
+pub fn ziplist(entries: &[&[u8]]) -> Vec<u8> {
+    let mut body = Vec::new();
+    let (mut before, mut last) = (0, 10);
+    for entry in entries {
+        last = 10 + body.len();
+        let start = body.len();
+        match before {
+            0..254 => body.push(before as u8),
+            _ => body.extend_from_slice(&[&[254][..], &(before as u32).to_le_bytes()].concat()),
+        }
+        body.extend_from_slice(entry);
+        before = body.len() - start;
+    }
+    let total = (body.len() + 11) as u32;
+    // More are counted by who reads them.
+    let count = u16::try_from(entries.len()).unwrap_or(u16::MAX);
+    let mut out = [total.to_le_bytes(), (last as u32).to_le_bytes()].concat();
+    out.extend_from_slice(&count.to_le_bytes());
+    out.extend_from_slice(&body);
+    out.push(0xFF);
+    out
+}
