@@ -47,6 +47,20 @@ impl StoredForm {
     }
 }
 
+/// When a value that is restored was used last, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastUse {
+    /// When it is restored, as a value that is new.
+    Now,
+    /// So many seconds before, where that is tracked.
+    Ago {
+        /// How many.
+        seconds: u64,
+    },
+    /// With this counter of accesses, where they are counted.
+    Counted(u8),
+}
+
 /// One change to one database, or to all. Never depends on time, chance or the state before it,
 /// beyond what the earlier effects made. Borrows from the request that caused it, or from the bytes
 /// of a record.
@@ -87,6 +101,8 @@ pub enum Effect<'a> {
         form: StoredForm,
         /// When the key expires, if it does; this may have passed already.
         expires_at: Option<UnixMs>,
+        /// When the value was used last, by the time of the record.
+        last_use: LastUse,
     },
     /// The key is gone.
     Delete { key: &'a [u8] },

@@ -133,7 +133,7 @@ mod tests {
     use base::UnixMs;
 
     use super::*;
-    use crate::{Arguments, StoredForm};
+    use crate::{Arguments, LastUse, StoredForm};
 
     const DB0: DatabaseIndex = DatabaseIndex(0);
 
@@ -157,8 +157,13 @@ mod tests {
         let change = |effect| Change::new(DatabaseIndex(2), EventClass::Generic, effect);
         let delete = change(Effect::Delete { key });
         let until = Effect::Set { key, value: b"1", expiry: Expiry::At(UnixMs(9)) };
-        let (form, expires_at) = (StoredForm::Raw, Some(UnixMs(9)));
-        let restore = change(Effect::Restore { key, payload: b"", form, expires_at });
+        let restore = change(Effect::Restore {
+            key,
+            payload: b"",
+            form: StoredForm::Raw,
+            expires_at: Some(UnixMs(9)),
+            last_use: LastUse::Now,
+        });
         let rename = change(Effect::Rename { source: key, target: b"l" });
         for (change, expected) in [
             (of_string, vec!["$ set@0 k"]),

@@ -26,7 +26,7 @@ mod replication;
 pub use admission::{Admission, WriteRefusal};
 pub use backlog::{BACKLOG_BYTES_MIN, Backlog, BacklogExtent, Consumer, Lost};
 pub use change::{Cause, Change};
-pub use effect::{Arguments, Effect, Expiry, StoredForm};
+pub use effect::{Arguments, Effect, Expiry, LastUse, StoredForm};
 pub use events::{EventClass, KeyspaceEvent, keyspace_events};
 pub use filter::Filter;
 pub use record::{EffectSink, Record, RecordBuilder, RecordError, RecordHeader, RecordView};

@@ -33,7 +33,7 @@ use std::{fmt, str};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Lsn, SLOT_COUNT, Slot, UnixMs};
 
 use crate::change::{Cause, Change};
-use crate::effect::{Arguments, Effect, Expiry, StoredForm};
+use crate::effect::{Arguments, Effect, Expiry, LastUse, StoredForm};
 use crate::events::EventClass;
 
 /// The version of the format.
@@ -238,13 +238,9 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) -> u8 {
             put(&[key]);
             kind::MAKE_TEXT
         }
-        Effect::Restore { key, payload, form, expires_at: None } => {
+        Effect::Restore { key, payload, form, expires_at, last_use } => {
             put(&[key, payload, &[form as u8]]);
-            kind::RESTORE
-        }
-        Effect::Restore { key, payload, form, expires_at: Some(at) } => {
-            put(&[key, payload, &[form as u8], &at.0.to_le_bytes()]);
-            kind::RESTORE_UNTIL
+            put_use_and_expiry(last_use, expires_at, &mut put)
         }
         Effect::Delete { key } => {
             put(&[key]);
@@ -301,6 +297,22 @@ fn put_set(key: &[u8], value: &[u8], expiry: Expiry, put: &mut impl FnMut(&[&[u8
             kind::SET_UNTIL
         }
     }
+}
+
+/// Puts the last arguments of [`Effect::Restore`] and returns its kind.
+fn put_use_and_expiry(
+    last_use: LastUse,
+    expires_at: Option<UnixMs>,
+    put: &mut impl FnMut(&[&[u8]]),
+) -> u8 {
+    match last_use {
+        LastUse::Now => put(&[&[]]),
+        LastUse::Ago { seconds } => put(&[&seconds.to_le_bytes()]),
+        LastUse::Counted(counter) => put(&[&[counter]]),
+    }
+    let Some(at) = expires_at else { return kind::RESTORE };
+    put(&[&at.0.to_le_bytes()]);
+    kind::RESTORE_UNTIL
 }
 
 #[inline]
@@ -523,6 +535,11 @@ fn read_effect(kind: u8, bytes: &[u8]) -> Option<Effect<'_>> {
                 [number] => StoredForm::of(*number)?,
                 _ => return None,
             },
+            last_use: match rest.next()? {
+                [] => LastUse::Now,
+                [counter] => LastUse::Counted(*counter),
+                seconds => LastUse::Ago { seconds: u64::from_le_bytes(seconds.try_into().ok()?) },
+            },
             expires_at: match kind {
                 kind::RESTORE => None,
                 _ => Some(time(rest.next()?)?),
@@ -609,6 +626,8 @@ mod tests {
         let at = UnixMs(random.next() as i64);
         let [a, b] = [(); 2].map(|()| DatabaseIndex(random.below(16) as u8));
         let (key, value) = (key.as_slice(), value.as_slice());
+        let seconds = random.next();
+        let counted = LastUse::Counted(random.next() as u8);
         let effects = [
             Effect::Set { key, value, expiry: Expiry::Clear },
             Effect::Set { key, value, expiry: Expiry::Keep },
@@ -616,12 +635,19 @@ mod tests {
             Effect::Append { key, suffix: value },
             Effect::SetRange { key, offset: random.next(), bytes: &some },
             Effect::MakeText { key },
-            Effect::Restore { key, payload: value, form: StoredForm::Raw, expires_at: None },
+            Effect::Restore {
+                key,
+                payload: value,
+                form: StoredForm::Raw,
+                expires_at: None,
+                last_use: random.pick(&[LastUse::Now, counted]),
+            },
             Effect::Restore {
                 key,
                 payload: value,
                 form: StoredForm::of(1 + random.below(8) as u8).expect("there are eight"),
                 expires_at: Some(at),
+                last_use: random.pick(&[LastUse::Now, LastUse::Ago { seconds }, counted]),
             },
             Effect::Delete { key },
             Effect::ExpireAt { key, at },

@@ -1,11 +1,11 @@
 //! Records as Redis's replication stream: RESP commands, with SELECT where the database changes
 //! and MULTI around what happens together.
 
-use base::DatabaseIndex;
 use base::number_text::IntegerText;
+use base::{DatabaseIndex, UnixMs};
 
 use crate::change::Change;
-use crate::effect::{Effect, Expiry};
+use crate::effect::{Effect, Expiry, LastUse};
 use crate::record::RecordView;
 
 /// The stream to one replica.
@@ -73,11 +73,8 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) {
         }
         // Nothing is added to the number, which Redis stores as text then.
         Effect::MakeText { key } => put(&[b"INCRBYFLOAT", key, b"0"]),
-        Effect::Restore { key, payload, expires_at, .. } => {
-            // Zero would be for ever, and less is refused: what is long over is as long over then.
-            let at = expires_at.map_or(0, |at| at.0.max(1));
-            let at = IntegerText::new(at);
-            put(&[b"RESTORE", key, at.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
+        Effect::Restore { key, payload, expires_at, last_use, .. } => {
+            put_restore(key, payload, expires_at, last_use, out);
         }
         Effect::Delete { key } => put(&[b"DEL", key]),
         Effect::ExpireAt { key, at } => {
@@ -101,6 +98,28 @@ fn put_effect(effect: &Effect<'_>, out: &mut Vec<u8>) {
     }
 }
 
+fn put_restore(
+    key: &[u8],
+    payload: &[u8],
+    expires_at: Option<UnixMs>,
+    last_use: LastUse,
+    out: &mut Vec<u8>,
+) {
+    // Zero would be for ever, and less is refused: what is long over is as long over then.
+    let at = expires_at.map_or(0, |at| at.0.max(1));
+    let at = IntegerText::new(at);
+    let words = [b"RESTORE".as_slice(), key, at.as_bytes(), payload, b"REPLACE", b"ABSTTL"];
+    let last_use = match last_use {
+        LastUse::Now => None,
+        // More seconds than Redis reads are as long as it can tell.
+        LastUse::Ago { seconds } => Some((b"IDLETIME".as_slice(), seconds.min(i64::MAX as u64))),
+        LastUse::Counted(counter) => Some((b"FREQ".as_slice(), u64::from(counter))),
+    };
+    let last_use = last_use.map(|(name, number)| (name, IntegerText::unsigned(number)));
+    let option = last_use.as_ref().map(|(name, number)| [*name, number.as_bytes()]);
+    put_command(out, words.into_iter().chain(option.into_iter().flatten()));
+}
+
 fn put_command<'a>(out: &mut Vec<u8>, words: impl Iterator<Item = &'a [u8]> + Clone) {
     let put_line = |sign: u8, number: usize, out: &mut Vec<u8>| {
         out.push(sign);
@@ -117,7 +136,7 @@ fn put_command<'a>(out: &mut Vec<u8>, words: impl Iterator<Item = &'a [u8]> + Cl
 
 #[cfg(test)]
 mod tests {
-    use base::{Lsn, UnixMs};
+    use base::Lsn;
 
     use super::*;
     use crate::{Arguments, EventClass, RecordBuilder, StoredForm};
@@ -155,24 +174,6 @@ mod tests {
                 "*4 $8 SETRANGE $1 k $20 18446744073709551615 $1 x ",
             ),
             (Effect::MakeText { key }, "*3 $11 INCRBYFLOAT $1 k $1 0 "),
-            (
-                Effect::Restore {
-                    key,
-                    payload: value,
-                    form: StoredForm::Listpack,
-                    expires_at: None,
-                },
-                "*6 $7 RESTORE $1 k $1 0 $10 0123456789 $7 REPLACE $6 ABSTTL ",
-            ),
-            (
-                Effect::Restore {
-                    key,
-                    payload: b"x",
-                    form: StoredForm::Raw,
-                    expires_at: Some(UnixMs(-9)),
-                },
-                "*6 $7 RESTORE $1 k $1 1 $1 x $7 REPLACE $6 ABSTTL ",
-            ),
             (Effect::Delete { key }, "*2 $3 DEL $1 k "),
             (Effect::ExpireAt { key, at: UnixMs(5) }, "*3 $9 PEXPIREAT $1 k $1 5 "),
             (Effect::Persist { key }, "*2 $7 PERSIST $1 k "),
@@ -197,6 +198,29 @@ mod tests {
                 "*3 $6 SWAPDB $1 0 $2 15 ",
             ),
         ] {
+            assert_eq!(text(&mut stream, &[(0, effect)]), expected);
+        }
+    }
+
+    #[test]
+    fn whole_values_come_with_their_expiry_and_use() {
+        let mut stream = ReplicationStream::in_database(DatabaseIndex(0));
+        for (expires_at, last_use, expected) in [
+            (None, LastUse::Now, "*6 $7 RESTORE $1 k $1 0 $1 x $7 REPLACE $6 ABSTTL "),
+            (
+                None,
+                LastUse::Ago { seconds: u64::MAX },
+                "*8 $7 RESTORE $1 k $1 0 $1 x $7 REPLACE $6 ABSTTL $8 IDLETIME \
+                 $19 9223372036854775807 ",
+            ),
+            (
+                Some(UnixMs(-9)),
+                LastUse::Counted(77),
+                "*8 $7 RESTORE $1 k $1 1 $1 x $7 REPLACE $6 ABSTTL $4 FREQ $2 77 ",
+            ),
+        ] {
+            let (payload, form) = (b"x".as_slice(), StoredForm::Listpack);
+            let effect = Effect::Restore { key: b"k", payload, form, expires_at, last_use };
             assert_eq!(text(&mut stream, &[(0, effect)]), expected);
         }
     }

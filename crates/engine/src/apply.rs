@@ -15,7 +15,7 @@ use command::{
     Args, Command, CommandError, Flags, Handler, MemoryPolicy, Need, Unfinished, WriteContext,
 };
 use effects::{Change, Effect, RecordView};
-use keyspace::{Guard, Keyspace, LastUse, NeedRoom, ShardSet, Uploader, WriteView};
+use keyspace::{Guard, Keyspace, NeedRoom, ShardSet, Uploader, WriteView};
 use resp::{OwnedRequest, Protocol, Reply};
 
 use crate::engine::Engine;
@@ -183,10 +183,10 @@ impl Applier {
                 view.make_text(&key)?;
                 is_there
             }
-            Effect::Restore { key, payload, form, expires_at } => {
+            Effect::Restore { key, payload, form, expires_at, last_use } => {
                 let (key, mut view) = (hash(key), guard.write(database, NO_TIME));
                 let restored = view.read_payload(&key, payload, u64::MAX, Some(form))?;
-                view.restore(&key, restored, expires_at, LastUse::Now)?;
+                view.restore(&key, restored, expires_at, last_use)?;
                 true
             }
             Effect::Delete { key } => guard.write(database, NO_TIME).remove(&hash(key)),

@@ -68,7 +68,8 @@ pub use arena::{
 };
 pub use digest::DatasetDigest;
 pub use effects::{
-    Admission, Effect, EffectSink, EventClass, Expiry, Record, RecordView, StoredForm, WriteRefusal,
+    Admission, Effect, EffectSink, EventClass, Expiry, LastUse, Record, RecordView, StoredForm,
+    WriteRefusal,
 };
 pub use encoding::EMBSTR_BYTES_MAX;
 pub use eviction::policy::EvictionPolicy;
@@ -83,7 +84,7 @@ pub use memory_limit::SweepContext;
 pub use object::{Content, Kind, Object};
 pub use published::{Counters, DatabaseCounts};
 pub use ready::{AwaitedNames, ReadyKey, ReadyKeys};
-pub use restore::{LastUse, RestoreError, Restored};
+pub use restore::{RestoreError, Restored};
 pub use scratch::Scratch;
 pub use shard::{SlotCount, is_expired};
 pub use shard_set::ShardSet;

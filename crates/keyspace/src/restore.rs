@@ -4,27 +4,13 @@
 use arena::{AccessMark, Encoding, NeedRoom, NewValue, ValueType};
 use base::{Key, UnixMs};
 use collections::{Collection, CollectionEncoding};
-use effects::{Cause, Effect, EventClass, StoredForm};
+use effects::{Cause, Effect, EventClass, LastUse, StoredForm};
 use rdb::{DecodeError, DecodeOptions, PayloadError, Stored, Value};
 
 use crate::encoding::{EMBSTR_BYTES_MAX, encoding_of};
 use crate::object::{Content, Kind, Object};
 use crate::scratch::Scratch;
 use crate::write::{KeyWriter, WriteView};
-
-/// When a value that is restored was used last, and how often.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LastUse {
-    /// Now, as a value that is new.
-    Now,
-    /// So many seconds ago, where that is tracked.
-    Ago {
-        /// How many.
-        seconds: u64,
-    },
-    /// With this counter of accesses, where they are counted.
-    Counted(u8),
-}
 
 /// Why a payload is not restored. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,14 +54,20 @@ impl<'a> Object<'a> {
     }
 
     /// Returns the effect that makes the key what it is now: its value, how that is stored, and
-    /// when it expires. Whoever applies it needs nothing else. The payload is written to
-    /// `payload`, which is empty; [`rdb::encoded_bytes_max`] bounds it.
+    /// when it expires; not when it was used. Whoever applies it needs nothing else. The payload is
+    /// written to `payload`, which is empty; [`rdb::encoded_bytes_max`] bounds it.
     pub fn restoring_effect<'e>(&self, payload: &'e mut Vec<u8>) -> Effect<'e>
     where
         'a: 'e,
     {
         rdb::encode(self.content().stored(), payload);
-        Effect::Restore { key: self.key(), payload, form: self.form(), expires_at: self.expiry() }
+        Effect::Restore {
+            key: self.key(),
+            payload,
+            form: self.form(),
+            expires_at: self.expiry(),
+            last_use: LastUse::Now,
+        }
     }
 }
 
@@ -160,7 +152,7 @@ impl WriteView<'_> {
                 stored.map_err(|(need, _)| need)?;
             }
         }
-        let effect = Effect::Restore { key: key.bytes, payload, form, expires_at };
+        let effect = Effect::Restore { key: key.bytes, payload, form, expires_at, last_use };
         writer.changed(key, EventClass::Generic, effect);
         Ok(())
     }
@@ -197,7 +189,13 @@ impl WriteView<'_> {
         };
         let stored = writer.put_collection(key, found, collection, &new);
         stored.map_err(|(need, _)| need)?;
-        let effect = Effect::Restore { key: key.bytes, payload: &payload, form, expires_at: None };
+        let effect = Effect::Restore {
+            key: key.bytes,
+            payload: &payload,
+            form,
+            expires_at: None,
+            last_use: LastUse::Now,
+        };
         writer.changed(key, K::CLASS, effect);
         Ok(())
     }
@@ -216,10 +214,11 @@ impl KeyWriter<'_> {
     /// Returns the mark of an entry that was used so.
     fn mark_of(&self, last_use: LastUse) -> AccessMark {
         let tracking = &self.shard.published.tracking;
+        let now = self.recorder.replayed_at.unwrap_or(self.now);
         match last_use {
-            LastUse::Now => tracking.first(self.now),
-            LastUse::Ago { seconds } => tracking.used_ago(self.now, seconds),
-            LastUse::Counted(counter) => tracking.counted(self.now, counter),
+            LastUse::Now => tracking.first(now),
+            LastUse::Ago { seconds } => tracking.used_ago(now, seconds),
+            LastUse::Counted(counter) => tracking.counted(now, counter),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! DUMP and RESTORE, and the effect that makes a key what it is.
 
-use effects::{Change, Effect, EventClass, Record, RecordView, StoredForm, keyspace_events};
+use effects::{
+    Change, Effect, EventClass, LastUse, Record, RecordView, StoredForm, keyspace_events,
+};
 
 use super::*;
 use crate::ApplyError;
@@ -180,6 +182,31 @@ fn use_is_restored_as_the_policy_tells_it() {
 }
 
 #[test]
+fn use_is_part_of_the_effect_and_counts_from_the_time_of_the_record() {
+    for (policy, option, asked, expected) in [
+        (EvictionPolicy::ALLKEYS_LRU, "IDLETIME 1000", "OBJECT IDLETIME l", ":1000"),
+        (EvictionPolicy::ALLKEYS_LRU, "", "OBJECT IDLETIME l", ":0"),
+        (EvictionPolicy::ALLKEYS_LFU, "FREQ 77", "OBJECT FREQ l", ":77"),
+    ] {
+        let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+        let mut client = Client::new(&engine, &host);
+        engine.keyspace().set_eviction_policy(policy);
+        client.run("SET k deep");
+        let payload = dump(&mut client, "k");
+        let sink = recording_of(engine.keyspace());
+        assert_eq!(restore(&mut client, "l", "0", &payload, option), "+OK");
+        let told = sink.commands();
+        assert!(told[0].ends_with(format!("ABSTTL {option}").trim_end()), "{told:?}");
+        let copy = keyspace(8);
+        copy.set_eviction_policy(policy);
+        let mut applier = Applier::new();
+        sink.for_each(|record| applier.apply(&copy, record).unwrap());
+        let copy = Engine::new(copy);
+        Client::new(&copy, &host).check(asked, expected);
+    }
+}
+
+#[test]
 fn a_value_that_expands_finds_room_before_it_is_made_or_is_refused() {
     let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
     let mut client = Client::new(&engine, &host);
@@ -203,7 +230,8 @@ fn an_effect_that_is_no_value_is_a_misfit() {
     let mut payload = Vec::new();
     rdb::encode(rdb::Stored::String(b"deep"), &mut payload);
     let apply = |payload: &[u8], form| {
-        let effect = Effect::Restore { key: b"k", payload, form, expires_at: None };
+        let last_use = LastUse::Now;
+        let effect = Effect::Restore { key: b"k", payload, form, expires_at: None, last_use };
         let change = Change::new(DatabaseIndex(0), EventClass::Generic, effect);
         let mut bytes = Vec::new();
         Record::one(NOW, &change).encode(Lsn(0), &mut bytes);
