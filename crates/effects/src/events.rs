@@ -96,7 +96,8 @@ pub fn keyspace_events<'a>(change: &Change<'a>) -> Vec<KeyspaceEvent<'a>> {
         Effect::MakeText { .. } => Vec::new(),
         Effect::Restore { key, .. } => vec![generic("restore", key)],
         Effect::Delete { key } => match change.cause {
-            Cause::Command => vec![generic("del", key)],
+            Cause::Command if change.event.is_empty() => vec![generic("del", key)],
+            Cause::Command => vec![named("del", key), generic("del", key)],
             Cause::Expired | Cause::ExpiredOnAccess => {
                 vec![here(EventClass::Expired, "expired", key)]
             }
@@ -174,6 +175,10 @@ mod tests {
             (of_list, vec!["l lpop@0 k"]),
             (Change { removes: true, ..of_list }, vec!["l lpop@0 k", "g del@0 k"]),
             (Change { removes: true, ..delete }, vec!["g del@2 k"]),
+            (
+                Change { removes: true, event: "spop", class: EventClass::Set, ..delete },
+                vec!["s spop@2 k", "g del@2 k"],
+            ),
             (Change { cause: Cause::Evicted, ..delete }, vec!["e evicted@2 k"]),
             (Change { cause: Cause::Expired, ..delete }, vec!["x expired@2 k"]),
             (Change { cause: Cause::ExpiredOnAccess, ..delete }, vec!["x expired@2 k"]),

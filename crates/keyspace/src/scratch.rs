@@ -44,6 +44,17 @@ impl Scratch {
     }
 }
 
+impl Scratch {
+    /// Gives back the right to all but `bytes`, where it is one to more.
+    pub fn shrink(&mut self, bytes: u64) {
+        if let Some(account) = &self.account {
+            let kept = bytes.min(self.bytes);
+            account.discharge(self.bytes - kept);
+            self.bytes = kept;
+        }
+    }
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Some(account) = &self.account {

@@ -2,7 +2,7 @@
 
 use base::Key;
 use collections::{Set, set_growth_bound};
-use effects::EventClass;
+use effects::{Cause, EventClass};
 
 use crate::view::WrongType;
 use crate::write::{Refusal, WriteView};
@@ -69,5 +69,13 @@ impl WriteView<'_> {
             writer.changed_by(key, exists, (CLASS, "SREM"), members);
         }
         Ok(removed)
+    }
+
+    /// Takes all members out of the set at `key`, and with them the key: the effect names none.
+    pub fn remove_all_members(&mut self, key: &Key<'_>) {
+        let mut writer = self.writer(key);
+        if let Some(id) = writer.live(key) {
+            writer.remove_as(key, id, Cause::Command, CLASS);
+        }
     }
 }

@@ -515,6 +515,18 @@ impl<'p> KeyWriter<'p> {
 
     /// Removes the entry at `id`, which is that of `key`, and returns whether its memory is free.
     pub fn remove(&mut self, key: &Key<'_>, id: EntryId, cause: Cause) -> bool {
+        self.remove_as(key, id, cause, EventClass::Generic)
+    }
+
+    /// As [`KeyWriter::remove`]; of another class than the generic one the event that was named
+    /// comes before that of the key.
+    pub fn remove_as(
+        &mut self,
+        key: &Key<'_>,
+        id: EntryId,
+        cause: Cause,
+        class: EventClass,
+    ) -> bool {
         let is_free = self.unlink(key, id, cause);
         match cause {
             Cause::Command => {}
@@ -522,7 +534,7 @@ impl<'p> KeyWriter<'p> {
             Cause::Evicted => self.shard.published.evicted.add(1),
         }
         self.shard.published.changes.add(1);
-        self.record(EventClass::Generic, Effect::Delete { key: key.bytes }, |change| Change {
+        self.record(class, Effect::Delete { key: key.bytes }, |change| Change {
             cause,
             removes: true,
             ..change
@@ -962,7 +974,10 @@ impl<'p> KeyWriter<'p> {
     fn record_heard(&mut self, mut change: Change<'_>) {
         let sink = self.shard.sink.as_deref().expect("the caller has looked");
         change.creates = std::mem::take(&mut self.recorder.has_added);
-        if change.cause == Cause::Command && !matches!(change.effect, Effect::Delete { .. }) {
+        // A key that goes because of what a command stores has no event but its own.
+        let is_plain =
+            matches!(change.effect, Effect::Delete { .. }) && change.class == EventClass::Generic;
+        if change.cause == Cause::Command && !is_plain {
             change.event = self.event;
         }
         if let Some(lsn) = self.recorder.record(sink, self.now, &change) {

@@ -15,6 +15,8 @@ pub(super) static DUMP: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
     args: &[Arg::key("key")],
     tips: &["nondeterministic_output"],
+    note: "Room for a payload of 64 KiB and more is asked for first: at the memory limit keys are \
+           evicted for it, or it is refused with the error of `maxmemory`.",
     example: "> SET lake deep\nOK\n> DUMP lake\n...\n> DUMP hill\n(nil)",
     handler: Handler::Read(run),
     ..Command::DEFAULT
@@ -40,13 +42,14 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         return Ok(());
     };
     let bytes_max = rdb::encoded_bytes_max(content.stored());
-    let scratch = cx.scratch(key, bytes_max)?;
+    let mut scratch = cx.scratch(key, bytes_max)?;
     let mut bytes = Vec::with_capacity(bytes_max as usize);
     rdb::encode(content.stored(), &mut bytes);
     if bytes.len() < REFERENCED_BYTES_MIN {
         reply.bulk(&bytes);
     } else {
         bytes.shrink_to_fit();
+        scratch.shrink(bytes.len() as u64);
         reply.bulk_referenced(Box::new(Payload { bytes, scratch }));
     }
     Ok(())

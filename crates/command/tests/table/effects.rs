@@ -83,6 +83,8 @@ fn values_go_to_other_keys_as_they_are() {
 #[test]
 fn parts_that_were_drawn_or_computed_are_named() {
     check(&["SADD k a"], "SPOP k", "SREM k a");
+    check(&["SADD k a a a"], "SPOP k 1", "DEL k");
+    check(&["SADD k 1 2 3"], "SPOP k 4", "DEL k");
     check(&["ZADD k 1 a 2 b 3 c"], "ZPOPMIN k 2", "ZREM k a b");
     check(&["ZADD k 1 a 2 b"], "ZPOPMAX k", "ZREM k b");
     check(&["HSET k f 10"], "HINCRBY k f 5", "HSET k f 15");

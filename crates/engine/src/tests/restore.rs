@@ -207,6 +207,27 @@ fn use_is_part_of_the_effect_and_counts_from_the_time_of_the_record() {
 }
 
 #[test]
+fn a_payload_that_waits_to_be_sent_counts_as_long_as_it_is() {
+    let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    client.run(&format!("SET k {}", "x".repeat(4_000_000)));
+    let keyspace = engine.keyspace();
+    let before = keyspace.used_memory();
+    let (mut bytes, mut batch) = (Vec::new(), Batch::new());
+    encode_command(&[b"DUMP".as_slice(), b"k"], &mut bytes);
+    let decoded = Decoder::new().decode(&mut bytes, &mut batch, usize::MAX, &Limits::default());
+    assert_eq!(decoded.consumed, bytes.len());
+    let mut out = Output::default();
+    let requests = batch.view(&bytes);
+    let end = engine.execute(&mut client.session, requests, 0, &mut out, &mut client.execution);
+    assert_eq!(end.executed, 1);
+    let (held, sent) = (keyspace.used_memory() - before, out.to_vec().len() as u64);
+    assert!(sent > 40_000 && held.abs_diff(sent) < 1_000, "{held} for {sent}");
+    drop(out);
+    assert_eq!(keyspace.used_memory(), before);
+}
+
+#[test]
 fn a_value_that_expands_finds_room_before_it_is_made_or_is_refused() {
     let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
     let mut client = Client::new(&engine, &host);
