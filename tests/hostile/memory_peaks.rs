@@ -446,8 +446,12 @@ fn scratch_values_evict_before_they_are_built() {
 fn a_list_of_many_nodes_finds_room_before_it_is_built() {
     let entries: Vec<&[u8]> = vec![b"\xF1"; 1_000_000];
     let payload = sealed(&[&[10], &compressed(&ziplist(&entries))]);
-    let requests = restores(&payload).map(|request| (request, false));
-    check_world(&World::start("noeviction", "1"), "a ziplist", requests.into_iter());
+    let world = World::start("noeviction", "1");
+    let requests = restores(&payload);
+    let reply = world.server.unix().ask(&requests[0]);
+    assert!(reply.error().is_some_and(|error| error.starts_with(b"OOM")), "{reply:?}");
+    let requests = requests.map(|request| (request, false));
+    check_world(&world, "a ziplist", requests.into_iter());
 }
 
 #[test]

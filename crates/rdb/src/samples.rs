@@ -107,7 +107,8 @@ pub fn ziplist(entries: &[&[u8]]) -> Vec<u8> {
         before = body.len() - start;
     }
     let total = (body.len() + 11) as u32;
-    let count = entries.len() as u16;
+    // More are counted by who reads them.
+    let count = u16::try_from(entries.len()).unwrap_or(u16::MAX);
     let mut out = [total.to_le_bytes(), (last as u32).to_le_bytes()].concat();
     out.extend_from_slice(&count.to_le_bytes());
     out.extend_from_slice(&body);

@@ -356,7 +356,7 @@ fn a_field_and_its_value_are_expanded_at_once() {
 
 #[test]
 fn a_ziplist_becomes_as_many_listpacks_as_the_rules_have_it() {
-    let entries: Vec<&[u8]> = vec![b"\xF1"; 60_000];
+    let entries: Vec<&[u8]> = vec![b"\xF1"; 70_000];
     let value = block(kind::LIST_ZIPLIST, &ziplist(&entries));
     for limit in [1, 2, 100, 0, -1, -5] {
         let mut rules = rules();
