@@ -94,7 +94,7 @@ pub fn keyspace_events<'a>(change: &Change<'a>) -> Vec<KeyspaceEvent<'a>> {
         Effect::SetRange { key, .. } => vec![named("setrange", key)],
         Effect::Command { name, key, .. } => vec![named(name, key)],
         Effect::MakeText { .. } => Vec::new(),
-        Effect::Restore { key, .. } => vec![generic("restore", key)],
+        Effect::Restore { key, .. } => vec![named("restore", key)],
         Effect::Delete { key } => match change.cause {
             Cause::Command => vec![generic("del", key)],
             Cause::Expired | Cause::ExpiredOnAccess => {
@@ -159,6 +159,8 @@ mod tests {
         let until = Effect::Set { key, value: b"1", expiry: Expiry::At(UnixMs(9)) };
         let (form, expires_at) = (StoredForm::Raw, Some(UnixMs(9)));
         let restore = change(Effect::Restore { key, payload: b"", form, expires_at });
+        let store = Effect::Restore { key, payload: b"", form, expires_at: None };
+        let store = Change::new(DB0, EventClass::SortedSet, store);
         let rename = change(Effect::Rename { source: key, target: b"l" });
         for (change, expected) in [
             (of_string, vec!["$ set@0 k"]),
@@ -175,6 +177,7 @@ mod tests {
             (change(Effect::ExpireAt { key, at: UnixMs(1) }), vec!["g expire@2 k"]),
             (change(Effect::Persist { key }), vec!["g persist@2 k"]),
             (Change { creates: true, ..restore }, vec!["n new@2 k", "g restore@2 k"]),
+            (Change { event: "zunionstore", ..store }, vec!["z zunionstore@0 k"]),
             (
                 Change { creates: true, ..rename },
                 vec!["n new@2 l", "g rename_from@2 k", "g rename_to@2 l"],
