@@ -394,11 +394,11 @@ fn what_is_worked_out_finds_room_before_it_is_made_or_is_refused() {
     let members: Vec<String> = (0..2_000).map(|number| format!("{number} m{number}")).collect();
     let fill = format!("ZADD source {}", members.join(" "));
     for policy in [EvictionPolicy::NO_EVICTION, EvictionPolicy::ALLKEYS_LRU] {
-        let engine = limited(350_000, policy);
+        let engine = limited(600_000, policy);
         let host = TestHost::default();
         let mut client = Client::new(&engine, &host);
         client.check(&fill, ":2000");
-        let filler = format!("SET filler {}", "x".repeat(100_000));
+        let filler = format!("SET filler {}", "x".repeat(250_000));
         client.check(&filler, "+OK");
         client.run("TOUCH source");
         let is_evicting = policy != EvictionPolicy::NO_EVICTION;
