@@ -33,7 +33,7 @@ const PASSED_OVER: [(&str, &str); 2] =
     [("shutdown", "it ends the server"), ("config|set", "it moves the limit")];
 
 /// Requests that bring little and ask for much.
-const WRITTEN: [&str; 22] = [
+const WRITTEN: [&str; 27] = [
     "BITFIELD new OVERFLOW FAIL SET u8 0 300 SET u8 4294967288 300",
     "BITFIELD new SET u8 0 1 SET u8 240000000 1",
     "BITFIELD big SET u8 0 1 SET u8 159999992 1 GET u8 0",
@@ -51,6 +51,11 @@ const WRITTEN: [&str; 22] = [
     "LCS long one IDX",
     "LCS long one",
     "SRANDMEMBER set -1000000",
+    "ZUNION 3 sorted set sorted WITHSCORES",
+    "ZUNIONSTORE new 2 sorted set",
+    "ZINTERSTORE sorted 2 sorted set",
+    "ZDIFFSTORE new 1 sorted",
+    "ZRANGESTORE new sorted 0 -1",
     "DEBUG POPULATE 5 new 60000000",
     "DEBUG POPULATE 3 new 536870912",
     "DUMP big",

@@ -126,7 +126,8 @@ impl Comparison {
         if self.table == Table::Commands {
             let mut wire = Wire::connect(&server.unix())?;
             for fixture in FIXTURES {
-                wire.call(&[b"SET", fixture.key.as_bytes(), &fixture.value()])?;
+                let request = fixture.request();
+                wire.call(&request.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
             }
         }
         Ok(Side { name: spec.name.clone(), has_lanes, server })

@@ -140,7 +140,7 @@ pub static COUNTED: &[Recipe] = &[
     one("DEL", &[("DEL key:*", NUMBER)]),
 ];
 
-/// Commands on values of a mebibyte, and LCS on what its table of lengths allows: Redis keeps all
+/// Commands on values of a mebibyte and on sorted sets of a thousand members, and LCS on what its table of lengths allows: Redis keeps all
 /// of it, four bytes for each pair of bytes and at most 512 MiB.
 pub static LARGE: &[Recipe] = &[
     one("SET 64 KiB", &[("SET target VALUE:65536", OK)]),
@@ -160,52 +160,74 @@ pub static LARGE: &[Recipe] = &[
     one("LCS 1 MiB, 16 B", &[("LCS big:1 line:1", BULK)]),
     one("LCS 1 MiB, 16 B LEN", &[("LCS big:1 line:1 LEN", NUMBER)]),
     one("LCS 1 MiB, 16 B IDX", &[("LCS line:1 big:1 IDX", ARRAY)]),
+    one("ZUNION 1000, 1000", &[("ZUNION 2 rank:1 rank:2 WITHSCORES", ARRAY)]),
+    one("ZINTER 1000, 1000", &[("ZINTER 2 rank:1 rank:2 WITHSCORES", ARRAY)]),
+    one("ZDIFF 1000, 1000", &[("ZDIFF 2 rank:1 rank:2 WITHSCORES", ARRAY)]),
+    one("ZUNIONSTORE 1000, 1000", &[("ZUNIONSTORE target 2 rank:1 rank:2", NUMBER)]),
+    one("ZINTERSTORE 1000, 1000", &[("ZINTERSTORE target 2 rank:1 rank:2", NUMBER)]),
+    one("ZDIFFSTORE 1000, 1000", &[("ZDIFFSTORE target 2 rank:1 rank:2", NUMBER)]),
+    one("ZRANGESTORE 1000", &[("ZRANGESTORE target rank:1 0 -1", NUMBER)]),
+    one("ZINTERCARD 1000, 1000", &[("ZINTERCARD 2 rank:1 rank:2", NUMBER)]),
 ];
 
 /// A key that [`LARGE`] names.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixture {
     pub key: &'static str,
-    /// Bytes of its value.
-    pub bytes: usize,
+    /// Bytes of its value, or members.
+    pub size: usize,
     /// What they are.
     pub content: Content,
 }
 
-/// The bytes of a fixture.
+/// The bytes or members of a fixture.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
     /// Random letters of an alphabet of 26.
     Letters,
     /// The one byte.
     Same(u8),
+    /// Members of a sorted set, numbered from this one on, with scores in another order.
+    Members(usize),
 }
 
 const MEBIBYTE: usize = 1 << 20;
 
 /// The keys that [`LARGE`] names.
-pub const FIXTURES: [Fixture; 8] = [
-    Fixture { key: "big:1", bytes: MEBIBYTE, content: Content::Letters },
-    Fixture { key: "big:2", bytes: MEBIBYTE, content: Content::Letters },
-    Fixture { key: "big:3", bytes: MEBIBYTE - 4321, content: Content::Letters },
-    Fixture { key: "zero:1", bytes: MEBIBYTE, content: Content::Same(0x00) },
-    Fixture { key: "ones:1", bytes: MEBIBYTE, content: Content::Same(0xff) },
-    Fixture { key: "page:1", bytes: 4096, content: Content::Letters },
-    Fixture { key: "page:2", bytes: 4096, content: Content::Letters },
-    Fixture { key: "line:1", bytes: 16, content: Content::Letters },
+pub const FIXTURES: [Fixture; 10] = [
+    Fixture { key: "big:1", size: MEBIBYTE, content: Content::Letters },
+    Fixture { key: "big:2", size: MEBIBYTE, content: Content::Letters },
+    Fixture { key: "big:3", size: MEBIBYTE - 4321, content: Content::Letters },
+    Fixture { key: "zero:1", size: MEBIBYTE, content: Content::Same(0x00) },
+    Fixture { key: "ones:1", size: MEBIBYTE, content: Content::Same(0xff) },
+    Fixture { key: "page:1", size: 4096, content: Content::Letters },
+    Fixture { key: "page:2", size: 4096, content: Content::Letters },
+    Fixture { key: "line:1", size: 16, content: Content::Letters },
+    // Half of their members are in both.
+    Fixture { key: "rank:1", size: 1_000, content: Content::Members(0) },
+    Fixture { key: "rank:2", size: 1_000, content: Content::Members(500) },
 ];
 
 impl Fixture {
-    /// Returns the value: the same in every run.
-    pub fn value(&self) -> Vec<u8> {
+    /// Returns the request that makes it: the same in every run.
+    pub fn request(&self) -> Vec<Vec<u8>> {
+        let seed = self.key.bytes().fold(0, |seed, byte| seed << 8 | u64::from(byte));
+        let mut prng = base::prng::Prng::new(seed);
+        let name = if matches!(self.content, Content::Members(_)) { "ZADD" } else { "SET" };
+        let mut request = vec![name.into(), self.key.into()];
         match self.content {
-            Content::Same(byte) => vec![byte; self.bytes],
+            Content::Same(byte) => request.push(vec![byte; self.size]),
             Content::Letters => {
-                let seed = self.key.bytes().fold(0, |seed, byte| seed << 8 | u64::from(byte));
-                let mut prng = base::prng::Prng::new(seed);
-                (0..self.bytes).map(|_| b'a' + prng.below(26) as u8).collect()
+                request.push((0..self.size).map(|_| b'a' + prng.below(26) as u8).collect());
+            }
+            Content::Members(first) => {
+                for number in first..first + self.size {
+                    request.push(prng.below(1_000_000).to_string().into());
+                    request.push(format!("member:{number:06}").into());
+                }
             }
         }
+        request
     }
 }
 
@@ -242,10 +264,14 @@ mod tests {
             |word: &str| word == "target" || FIXTURES.iter().any(|known| known.key == word);
         for (request, _) in LARGE.iter().flat_map(|recipe| recipe.steps) {
             let command = request.split(' ').next().unwrap();
-            let first = if command == "BITOP" { 2 } else { 1 };
+            let has_word_first = ["BITOP", "ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD"];
+            let first = if has_word_first.contains(&command) { 2 } else { 1 };
             assert!(is_known(request.split(' ').nth(first).unwrap()), "{request}");
         }
-        let sizes: Vec<usize> = FIXTURES.iter().map(|fixture| fixture.value().len()).collect();
-        assert_eq!(sizes, FIXTURES.map(|fixture| fixture.bytes));
+        for fixture in FIXTURES {
+            let parts = fixture.request().split_off(2);
+            let size = if parts.len() == 1 { parts[0].len() } else { parts.len() / 2 };
+            assert_eq!(size, fixture.size, "{}", fixture.key);
+        }
     }
 }

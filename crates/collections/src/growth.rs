@@ -6,6 +6,7 @@
 
 use crate::chunked::CHUNK_ITEMS;
 use crate::heap_bytes;
+use crate::score_tree::Item;
 
 /// The slot of an entry and its part of the buckets.
 const SLOT_BYTES: u64 = 32 + 4;
@@ -36,13 +37,26 @@ pub fn sorted_set_growth_bound<'e>(members: impl Iterator<Item = &'e [u8]>) -> u
     bound(SCORED_BYTES, members.map(<[u8]>::len))
 }
 
+/// Returns a bound of what `count` members take in a sorted set that is worked out, which are in an
+/// order of their own meanwhile; those that lie beyond their slots have blocks of `heap_bytes`
+/// together.
+pub(crate) fn ranked_growth_bound(count: usize, heap_bytes: u64) -> u64 {
+    let slots = SCORED_BYTES * (count + count.min(CHUNK_ITEMS)) as u64;
+    slots + (size_of::<Item>() * count) as u64 + heap_bytes
+}
+
+/// Returns a bound of the block of one member of `length` bytes, where it lies beyond its slot.
+#[inline]
+pub(crate) fn block_bytes(length: usize) -> u64 {
+    if length <= INLINE_BYTES_MAX { 0 } else { heap_bytes(length) }
+}
+
 /// Returns a bound of what entries of these `lengths` take, each of which has a slot of
 /// `slot_bytes`.
 fn bound(slot_bytes: u64, lengths: impl Iterator<Item = usize>) -> u64 {
     let (mut bytes, mut count) = (0, 0);
     for length in lengths {
-        let is_inline = length <= INLINE_BYTES_MAX;
-        bytes += slot_bytes + if is_inline { 0 } else { heap_bytes(length) };
+        bytes += slot_bytes + block_bytes(length);
         count += 1;
     }
     // The first piece doubles.

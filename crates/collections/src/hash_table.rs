@@ -51,6 +51,14 @@ impl<P> Default for HashTable<P> {
 }
 
 impl<P: Payload> HashTable<P> {
+    /// Returns an empty table with buckets for `count` entries, so that none has to be split until
+    /// they are more.
+    pub fn with_buckets(count: usize) -> HashTable<P> {
+        let mut table = HashTable::default();
+        (1..count.min(ENTRY_COUNT_MAX)).for_each(|_| table.heads.push(NONE));
+        table
+    }
+
     /// Returns the number of entries.
     #[inline]
     pub fn len(&self) -> usize {
@@ -61,6 +69,11 @@ impl<P: Payload> HashTable<P> {
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
         self.entries.memory_bytes() + self.heads.memory_bytes() + self.heap_bytes
+    }
+
+    /// Returns the bytes of memory beyond the entries.
+    pub fn payload_heap_bytes(&self) -> u64 {
+        self.heap_bytes
     }
 
     /// Returns the entry at `position`.
@@ -82,6 +95,18 @@ impl<P: Payload> HashTable<P> {
     /// Returns the entries in the order of their positions.
     pub fn iter(&self) -> impl Iterator<Item = &P> {
         self.entries.iter().map(|entry| &entry.payload)
+    }
+
+    /// As [`HashTable::iter`], each with the low half of its name's hash: all that
+    /// [`HashTable::find`] looks at.
+    pub fn iter_hashed(&self) -> impl Iterator<Item = (u32, &P)> {
+        self.entries.iter().map(|entry| (entry.hash, &entry.payload))
+    }
+
+    /// Returns the low half of the hash of the name of the entry at `position`.
+    #[inline]
+    pub fn hash_at(&self, position: usize) -> u32 {
+        self.entries.get(position).hash
     }
 
     /// Returns the position of `name`, whose hash is `hash`.
@@ -304,6 +329,33 @@ mod tests {
                 table.remove(random.below(table.len() as u64) as usize);
             }
             assert!(table.heads.len() <= 2 && table.memory_bytes() < 1000);
+        }
+    }
+
+    #[test]
+    fn buckets_made_in_advance_hold_what_comes() {
+        let hasher = SecretHasher::new([7, 1]);
+        for count in [0, 1, 5, 300, 2000] {
+            let mut table = HashTable::with_buckets(count);
+            for number in 0..300 {
+                table.insert(hasher.hash(&name(number)), Blob::of(&[&name(number)]));
+            }
+            assert_eq!(table.heads.len(), count.max(300));
+            let mut visited = HashSet::new();
+            let mut cursor = 0;
+            loop {
+                cursor = table.scan(cursor, &mut |blob| {
+                    visited.insert(blob.bytes().to_vec());
+                });
+                if cursor == 0 {
+                    break;
+                }
+            }
+            assert_eq!(visited, (0..300).map(name).collect());
+            for (position, (hash, blob)) in table.iter_hashed().enumerate() {
+                assert_eq!(hash, table.hash_at(position));
+                assert_eq!(table.find(hash.into(), blob.bytes()), Some(position));
+            }
         }
     }
 

@@ -3,7 +3,8 @@
 //! *Layout*: `collection.rs` is any of them, `compact_limits.rs` says how long each stays compact.
 //! `list.rs`, `hash.rs`, `set.rs` and `sorted_set.rs` are the four types; `listpack.rs` and
 //! `intset.rs` are their compact forms, byte for byte Redis's; `hash_table.rs` is the hash table of
-//! large ones, `score_tree.rs` the order of large sorted sets. `element.rs` is one element as a
+//! large ones, `score_tree.rs` the order of large sorted sets, `combination.rs` unions and the like
+//! of sets and sorted sets. `element.rs` is one element as a
 //! compact form stores it, `blob.rs` one in a table, `chunked.rs` an array that grows a piece at a
 //! time.
 //! *Invariants*: each knows the bytes of memory that it takes; no operation on a single element
@@ -15,6 +16,7 @@
 mod blob;
 mod chunked;
 mod collection;
+mod combination;
 mod compact_limits;
 mod element;
 mod growth;
@@ -29,6 +31,7 @@ mod sorted_set;
 
 pub use chunked::Chunked;
 pub use collection::{Collection, CollectionEncoding};
+pub use combination::{Aggregate, RankedMembers, ScoreSource, Weighted, intersection_count};
 pub use compact_limits::{Limits, ListLimit, Rules};
 pub use element::Element;
 pub use growth::{hash_growth_bound, set_growth_bound, sorted_set_growth_bound};

@@ -50,6 +50,33 @@ impl Default for ScoreTree {
 }
 
 impl ScoreTree {
+    /// Returns the tree of `items`, which are in order: all nodes but the last of each level are
+    /// full.
+    pub fn from_ordered(items: &[Item]) -> ScoreTree {
+        let full_leaf = |items: &[Item]| {
+            let mut leaf = Vec::with_capacity(LEAF_ITEMS);
+            leaf.extend_from_slice(items);
+            Node::Leaf(leaf)
+        };
+        let mut level: Vec<Node> = items.chunks(LEAF_ITEMS).map(full_leaf).collect();
+        let (leaf_count, mut inner_count) = (level.len() as u64, 0);
+        while level.len() > 1 {
+            let above = level.len().div_ceil(BRANCHES);
+            let mut below = level.into_iter();
+            let inner = |_| {
+                let mut branches = Vec::with_capacity(BRANCHES + 1);
+                branches.extend(below.by_ref().take(BRANCHES).map(Branch::of));
+                Node::Inner(branches)
+            };
+            level = (0..above).map(inner).collect();
+            inner_count += above as u64;
+        }
+        match level.pop() {
+            Some(root) => ScoreTree { root, leaf_count, inner_count },
+            None => ScoreTree::default(),
+        }
+    }
+
     /// Returns the bytes of memory that it takes beside itself.
     pub fn memory_bytes(&self) -> u64 {
         let leaf = heap_bytes(LEAF_ITEMS * size_of::<Item>());
@@ -469,6 +496,39 @@ mod tests {
             }
             check(&tree, &model, &mut random);
             assert_eq!(tree.leaf_count + tree.inner_count, 1);
+        }
+    }
+
+    #[test]
+    fn a_tree_of_items_in_order_is_one_that_can_be_changed() {
+        let mut random = Prng::new(2);
+        for count in [0, 1, 64, 65, 130, 2048, 2049, 70_000] {
+            let item = |position: u32| Item { score: f64::from(position / 3), position };
+            let mut model: Vec<Item> = (0..count).map(|number| item(2 * number)).collect();
+            let mut tree = ScoreTree::from_ordered(&model);
+            check(&tree, &model, &mut random);
+            for step in 0..600 {
+                let item = item(2 * random.below(u64::from(count) + 1) as u32 + 1);
+                let order = compare(item.score, item.position);
+                let rank = tree.partition_point(|one| order(one).is_lt());
+                match model.get(rank) {
+                    Some(found) if *found == item => {
+                        tree.remove(&order);
+                        model.remove(rank);
+                    }
+                    _ => {
+                        tree.insert(item, &order);
+                        model.insert(rank, item);
+                    }
+                }
+                if !model.is_empty() && step % 2 == 0 {
+                    let rank = random.below(model.len() as u64) as usize;
+                    assert_eq!(tree.remove_at(rank), model.remove(rank));
+                }
+                if step % 50 == 0 {
+                    check(&tree, &model, &mut random);
+                }
+            }
         }
     }
 

@@ -1,8 +1,12 @@
 //! A set: integers in one block, or few short members in one listpack, then a table.
 
+use std::ops::ControlFlow;
+
 use crate::blob::Blob;
+use crate::combination::HashedName;
 use crate::compact_limits::Rules;
 use crate::element::{Element, Needle, integer_of};
+use crate::growth::block_bytes;
 use crate::hash_table::{HashTable, Payload};
 use crate::heap_bytes;
 use crate::intset::Intset;
@@ -285,6 +289,45 @@ impl Set {
             });
         });
         self.body = Body::Large(Box::new(table));
+    }
+}
+
+/// As other collections ask it for members.
+impl Set {
+    /// Visits all members, each with its hash, in no order, until `visit` breaks.
+    pub(crate) fn try_for_each_hashed(
+        &self,
+        rules: &Rules,
+        mut visit: impl FnMut(HashedName<'_>) -> ControlFlow<()>,
+    ) {
+        let mut visit_element =
+            |element: Element<'_>| element.with_bytes(|bytes| visit(HashedName::of(bytes, rules)));
+        // A break ends it, and is no answer.
+        let _ = match &self.body {
+            Body::Integers(set) => set.iter().map(Element::Integer).try_for_each(visit_element),
+            Body::Small(pack) => pack.iter().try_for_each(&mut visit_element),
+            Body::Large(table) => table.iter_hashed().try_for_each(|(hash, member)| {
+                visit(HashedName { bytes: member.0.bytes(), hash: hash.into() })
+            }),
+        };
+    }
+
+    /// Returns whether `member` is there.
+    #[inline]
+    pub(crate) fn contains_hashed(&self, member: HashedName<'_>, rules: &Rules) -> bool {
+        match &self.body {
+            Body::Large(table) => table.find(member.hash, member.bytes).is_some(),
+            _ => self.contains(member.bytes, rules),
+        }
+    }
+
+    /// Returns a bound of the blocks that members have beyond their slots in a table.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        match &self.body {
+            Body::Integers(_) => 0,
+            Body::Small(pack) => pack.iter().map(|member| block_bytes(member.byte_count())).sum(),
+            Body::Large(table) => table.payload_heap_bytes(),
+        }
     }
 }
 

@@ -2,12 +2,15 @@
 //! and an order (`score_tree.rs`).
 
 use std::cmp::Ordering;
+use std::ops::ControlFlow;
 
 use base::number_text::{DoubleText, IntegerText};
 
 use crate::blob::Blob;
+use crate::combination::HashedName;
 use crate::compact_limits::Rules;
 use crate::element::{Element, Needle};
+use crate::growth::block_bytes;
 use crate::hash_table::{HashTable, Payload};
 use crate::heap_bytes;
 use crate::listpack::{At, Listpack, SAFE_BYTES};
@@ -32,10 +35,11 @@ struct Large {
     tree: ScoreTree,
 }
 
+/// An entry of the table.
 #[derive(Clone)]
-struct Scored {
-    score: f64,
-    member: Blob,
+pub(crate) struct Scored {
+    pub score: f64,
+    pub member: Blob,
 }
 
 /// A direction of the order.
@@ -300,6 +304,90 @@ impl SortedSet {
             member.with_bytes(|member| large.insert(member, score, rules));
         }
         self.body = Body::Large(large);
+    }
+}
+
+/// As other collections ask it for members, and what is worked out from them.
+impl SortedSet {
+    /// Returns the sorted set of the members of `table`, which `order` has by their positions, in
+    /// order.
+    ///
+    /// Source: Redis 7.2, `zsetConvertToListpackIfNeeded`.
+    pub(crate) fn from_ranked(
+        table: HashTable<Scored>,
+        order: &[Item],
+        rules: &Rules,
+    ) -> SortedSet {
+        let limits = &rules.limits;
+        let is_short =
+            |scored: &Scored| scored.member.bytes().len() as u64 <= limits.sorted_set_value_bytes;
+        let is_small =
+            table.len() as u64 <= limits.sorted_set_entries && table.iter().all(is_short);
+        let large = Box::new(Large { tree: ScoreTree::from_ordered(order), table });
+        let mut set = SortedSet { body: Body::Large(large) };
+        if is_small {
+            set.make_pack();
+        }
+        set
+    }
+
+    /// Visits all members, each with its hash, in no order, until `visit` breaks.
+    pub(crate) fn try_for_each_hashed(
+        &self,
+        rules: &Rules,
+        mut visit: impl FnMut(HashedName<'_>, f64) -> ControlFlow<()>,
+    ) {
+        // A break ends it, and is no answer.
+        let _ = match &self.body {
+            Body::Small(pack) => pairs(pack).try_for_each(|(member, score)| {
+                member.with_bytes(|bytes| visit(HashedName::of(bytes, rules), score))
+            }),
+            Body::Large(large) => large.table.iter_hashed().try_for_each(|(hash, scored)| {
+                let member = HashedName { bytes: scored.member.bytes(), hash: hash.into() };
+                visit(member, scored.score)
+            }),
+        };
+    }
+
+    /// Visits up to `count` members from rank `start` on, each with its hash.
+    pub(crate) fn for_each_hashed(
+        &self,
+        start: usize,
+        count: usize,
+        rules: &Rules,
+        mut visit: impl FnMut(HashedName<'_>, f64),
+    ) {
+        match &self.body {
+            Body::Small(_) => self.for_each(start, count, Direction::Up, |member, score| {
+                member.with_bytes(|bytes| visit(HashedName::of(bytes, rules), score));
+            }),
+            Body::Large(large) => large.tree.for_each(start, count, &mut |item| {
+                let position = item.position as usize;
+                let bytes = large.table.get(position).member.bytes();
+                let hash = large.table.hash_at(position).into();
+                visit(HashedName { bytes, hash }, item.score);
+            }),
+        }
+    }
+
+    /// Returns the score of `member`.
+    #[inline]
+    pub(crate) fn score_hashed(&self, member: HashedName<'_>, rules: &Rules) -> Option<f64> {
+        match &self.body {
+            Body::Small(_) => self.score(member.bytes, rules),
+            Body::Large(large) => {
+                let position = large.table.find(member.hash, member.bytes)?;
+                Some(large.table.get(position).score)
+            }
+        }
+    }
+
+    /// Returns a bound of the blocks that members have beyond their slots in a table.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        match &self.body {
+            Body::Small(pack) => pairs(pack).map(|(one, _)| block_bytes(one.byte_count())).sum(),
+            Body::Large(large) => large.table.payload_heap_bytes(),
+        }
     }
 }
 

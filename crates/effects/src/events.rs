@@ -94,7 +94,7 @@ pub fn keyspace_events<'a>(change: &Change<'a>) -> Vec<KeyspaceEvent<'a>> {
         Effect::SetRange { key, .. } => vec![named("setrange", key)],
         Effect::Command { name, key, .. } => vec![named(name, key)],
         Effect::MakeText { .. } => Vec::new(),
-        Effect::Restore { key, .. } => vec![generic("restore", key)],
+        Effect::Restore { key, .. } => vec![named("restore", key)],
         Effect::Delete { key } => match change.cause {
             Cause::Command if change.event.is_empty() => vec![generic("del", key)],
             Cause::Command => vec![named("del", key), generic("del", key)],
@@ -158,13 +158,10 @@ mod tests {
         let change = |effect| Change::new(DatabaseIndex(2), EventClass::Generic, effect);
         let delete = change(Effect::Delete { key });
         let until = Effect::Set { key, value: b"1", expiry: Expiry::At(UnixMs(9)) };
-        let restore = change(Effect::Restore {
-            key,
-            payload: b"",
-            form: StoredForm::Raw,
-            expires_at: Some(UnixMs(9)),
-            last_use: LastUse::Now,
-        });
+        let (form, expires_at, last_use) = (StoredForm::Raw, Some(UnixMs(9)), LastUse::Now);
+        let restore = change(Effect::Restore { key, payload: b"", form, expires_at, last_use });
+        let store = Effect::Restore { key, payload: b"", form, expires_at: None, last_use };
+        let store = Change::new(DB0, EventClass::SortedSet, store);
         let rename = change(Effect::Rename { source: key, target: b"l" });
         for (change, expected) in [
             (of_string, vec!["$ set@0 k"]),
@@ -185,6 +182,7 @@ mod tests {
             (change(Effect::ExpireAt { key, at: UnixMs(1) }), vec!["g expire@2 k"]),
             (change(Effect::Persist { key }), vec!["g persist@2 k"]),
             (Change { creates: true, ..restore }, vec!["n new@2 k", "g restore@2 k"]),
+            (Change { event: "zunionstore", ..store }, vec!["z zunionstore@0 k"]),
             (
                 Change { creates: true, ..rename },
                 vec!["n new@2 l", "g rename_from@2 k", "g rename_to@2 l"],

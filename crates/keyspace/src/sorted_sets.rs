@@ -1,11 +1,13 @@
 //! Changing sorted sets: each method is one whole change with its effect.
 
+use arena::NeedRoom;
 use base::Key;
 use base::number_text::{DoubleText, IntegerText};
-use collections::{Direction, SortedSet, sorted_set_growth_bound};
+use collections::{Direction, RankedMembers, SortedSet, sorted_set_growth_bound};
 use effects::EventClass;
 
 use crate::lists::WhenAbsent;
+use crate::scratch::Scratch;
 use crate::view::WrongType;
 use crate::write::{Refusal, WriteView};
 
@@ -80,6 +82,25 @@ impl WriteView<'_> {
             writer.changed_by(key, true, (CLASS, "ZADD"), parts);
         }
         Ok(scored)
+    }
+
+    /// Makes `key` hold `ranked`, which a command has worked out, in place of what it holds; no
+    /// members remove the key. The memory that they take until then is that of `scratch`.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn store_ranked(
+        &mut self,
+        key: &Key<'_>,
+        ranked: RankedMembers,
+        scratch: Scratch,
+    ) -> Result<(), NeedRoom> {
+        let shard = self.writer(key).shard;
+        shard.refresh_rules();
+        let set = ranked.into_sorted_set(&shard.rules);
+        // From here on it is the collection's.
+        drop(scratch);
+        self.store_collection(key, set)
     }
 
     /// Takes `members` out of the sorted set at `key`; returns how many were there.

@@ -8,7 +8,7 @@ use std::fmt;
 use arena::{Entry, HeldValue, ValueType};
 use base::{DatabaseIndex, Key, UnixMs};
 
-use collections::Rules;
+use collections::{Rules, ScoreSource};
 
 use crate::access_mark::idle_seconds;
 use crate::eviction::policy::KeyEvent;
@@ -196,6 +196,19 @@ impl<'g> ReadView<'g> {
     pub fn collection<K: Kind>(&self, key: &Key<'_>) -> Result<Option<&'g K>, WrongType> {
         let Some(entry) = self.entry(key) else { return Ok(None) };
         kind_of(&entry, &self.part(key).expect("it has an entry").store).map(Some)
+    }
+
+    /// Returns the set or the sorted set at `key`, marked as used; counts a hit or a miss.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn scores(&self, key: &Key<'_>) -> Result<Option<ScoreSource<'g>>, WrongType> {
+        let Some(entry) = self.entry(key) else { return Ok(None) };
+        let store = &self.part(key).expect("it has an entry").store;
+        match entry.value_type() {
+            ValueType::Set => kind_of(&entry, store).map(|set| Some(ScoreSource::Set(set))),
+            _ => kind_of(&entry, store).map(|set| Some(ScoreSource::SortedSet(set))),
+        }
     }
 
     /// Returns how collections in the shard of `key` are stored.

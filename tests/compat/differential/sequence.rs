@@ -57,8 +57,11 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("await", "Forebay's own"),
     ("bgrewriteaof", "Redis writes to disk; compat/observation.rs has the refusal"),
     ("bgsave", "Redis writes to disk; compat/observation.rs has the refusal"),
-    ("blpop", "would make sessions wait; compat/blocking_lists.rs has it"),
-    ("brpop", "would make sessions wait; compat/blocking_lists.rs has it"),
+    ("blpop", "would make sessions wait; compat/blocking_pops.rs has it"),
+    ("brpop", "would make sessions wait; compat/blocking_pops.rs has it"),
+    ("bzmpop", "would make sessions wait; compat/blocking_pops.rs has it"),
+    ("bzpopmax", "would make sessions wait; compat/blocking_pops.rs has it"),
+    ("bzpopmin", "would make sessions wait; compat/blocking_pops.rs has it"),
     ("client|info", "shows addresses and ages; compat/information.rs compares its fields"),
     ("client|list", "shows addresses and ages; compat/information.rs compares its fields"),
     ("client|kill", "would end sessions; compat/sessions.rs has it"),
@@ -242,7 +245,7 @@ fn comparable(mut request: Request) -> Request {
         // Redis 7.0 does not know WITHSCORE; compat/scripts/sorted_sets.txt has it.
         request.truncate(3);
     }
-    if request[0].eq_ignore_ascii_case(b"zrange") {
+    if [&b"zrange"[..], b"zrangestore"].iter().any(|name| request[0].eq_ignore_ascii_case(name)) {
         // Ranges of names are not specified where scores differ.
         let words = request.iter_mut().filter(|word| word.eq_ignore_ascii_case(b"bylex"));
         words.for_each(|word| *word = b"BYSCORE".to_vec());

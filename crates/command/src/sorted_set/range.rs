@@ -137,7 +137,7 @@ impl<'a> NameBound<'a> {
 
 /// Which members are asked for, in which order, and with what.
 #[derive(Clone, Copy, Debug)]
-struct RangeRequest<'a> {
+pub(super) struct RangeRequest<'a> {
     range: Range<'a>,
     direction: Direction,
     offset: i64,
@@ -147,16 +147,25 @@ struct RangeRequest<'a> {
 }
 
 impl<'a> RangeRequest<'a> {
-    /// Reads the arguments of a request; where `by` or `direction` is none, its options say it.
+    /// Reads the arguments of a request that stores what it asks for: behind the target, without an
+    /// option for scores.
+    pub fn of_store(args: Args<'a>) -> Result<RangeRequest<'a>, CommandError> {
+        RangeRequest::parse(args, 2, None, None)
+    }
+
+    /// Reads the arguments of a request from its source on, which is at `source_at`; where `by` or
+    /// `direction` is none, its options say it.
     fn parse(
         args: Args<'a>,
+        source_at: usize,
         mut by: Option<By>,
         mut direction: Option<Direction>,
     ) -> Result<RangeRequest<'a>, CommandError> {
         let (mut offset, mut count, mut with_scores) = (0, -1, false);
-        let mut index = 4;
+        let (start_at, stop_at, stores) = (source_at + 1, source_at + 2, source_at > 1);
+        let mut index = stop_at + 1;
         while index < args.len() {
-            if args.is(index, "WITHSCORES") {
+            if !stores && args.is(index, "WITHSCORES") {
                 with_scores = true;
             } else if args.is(index, "LIMIT") && index + 2 < args.len() {
                 (offset, count) = (args.integer(index + 1)?, args.integer(index + 2)?);
@@ -181,11 +190,20 @@ impl<'a> RangeRequest<'a> {
         }
         // Downwards the higher bound comes first, but for ranks, which count from that end.
         let (low, high) = match (direction, by) {
-            (Direction::Down, By::Score | By::Lex) => (3, 2),
-            _ => (2, 3),
+            (Direction::Down, By::Score | By::Lex) => (stop_at, start_at),
+            _ => (start_at, stop_at),
         };
         let range = Range::between(args, by, low, high)?;
         Ok(RangeRequest { range, direction, offset, count, with_scores })
+    }
+
+    /// Returns the ranks of the members, counted from the lowest score.
+    pub fn ranks(&self, set: &SortedSet) -> std::ops::Range<usize> {
+        let (start, count) = self.part(set);
+        match self.direction {
+            Direction::Down if count > 0 => start + 1 - count..start + 1,
+            _ => start..start + count,
+        }
     }
 
     /// Returns the rank to start with, in the request's direction, and how many members follow.
@@ -218,7 +236,7 @@ pub(super) fn reply_range(
     by: Option<By>,
     direction: Option<Direction>,
 ) -> Result<(), Unfinished> {
-    let request = RangeRequest::parse(args, by, direction)?;
+    let request = RangeRequest::parse(args, 1, by, direction)?;
     let Some(set) = cx.view.collection::<SortedSet>(args.key(0))? else {
         reply.array(0);
         return Ok(());

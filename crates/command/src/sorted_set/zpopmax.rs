@@ -1,6 +1,8 @@
 //! ZPOPMAX and ZPOPMIN: take the members with the highest scores, or the lowest.
 
+use base::Key;
 use collections::{Direction, SortedSet};
+use keyspace::WrongType;
 use resp::Protocol;
 
 use crate::handler::element::reply_element;
@@ -50,9 +52,28 @@ fn pop(
     }
     // Each member with its score is an array of its own where several are asked for.
     let is_nested = args.len() == 3 && reply.protocol() == Protocol::Resp3;
+    let head =
+        |reply: &mut Reply<'_>, count| reply.array(if is_nested { count } else { 2 * count });
+    if !pop_members(cx, key, (direction, count), is_nested, reply, head)? {
+        reply.array(0);
+    }
+    Ok(())
+}
+
+/// Takes up to `count` members, at least one, from one end of the sorted set at `key` and replies
+/// with them: after `head`, which is given their number, each with its score, in an array of its
+/// own where the reply is nested. Returns whether there is a sorted set.
+pub(super) fn pop_members(
+    cx: &mut WriteContext<'_>,
+    key: &Key<'_>,
+    (direction, count): (Direction, usize),
+    is_nested: bool,
+    reply: &mut Reply<'_>,
+    head: impl FnOnce(&mut Reply<'_>, usize),
+) -> Result<bool, WrongType> {
     cx.view.name_event(if direction == Direction::Up { "zpopmin" } else { "zpopmax" });
     let popped = cx.view.pop_scored(key, direction, count, |set, first, count| {
-        reply.array(if is_nested { count } else { 2 * count });
+        head(reply, count);
         let start = if direction == Direction::Up { first } else { first + count - 1 };
         set.for_each(start, count, direction, |member, score| {
             if is_nested {
@@ -62,8 +83,5 @@ fn pop(
             reply.double(score);
         });
     })?;
-    if popped.is_none() {
-        reply.array(0);
-    }
-    Ok(())
+    Ok(popped.is_some())
 }

@@ -19,6 +19,8 @@ pub struct Arg {
     pub since: &'static str,
     /// It is the number of times that the next argument is there.
     pub counts_next: bool,
+    /// It is there as often as the argument that was counted last.
+    pub repeats_count: bool,
     /// The numbers that make sense, both included: generators draw from them. Not a check.
     pub range: (i64, i64),
     /// Generators never leave the range: a command may do as much work as the number says.
@@ -109,6 +111,7 @@ impl Arg {
             token_each: false,
             since: "",
             counts_next: false,
+            repeats_count: false,
             range: (i64::MIN, i64::MAX),
             is_bounded: false,
             is_open: false,
@@ -184,6 +187,11 @@ impl Arg {
     /// As it is, and may be repeated.
     pub const fn multiple(self) -> Arg {
         Arg { multiple: true, ..self }
+    }
+
+    /// As it is, and is there as often as the argument that was counted last.
+    pub const fn as_often_as_counted(self) -> Arg {
+        Arg { multiple: true, repeats_count: true, ..self }
     }
 
     /// As it is, and each repetition begins with the token.

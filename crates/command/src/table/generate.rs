@@ -67,15 +67,20 @@ fn names<D: Draw + ?Sized>(draw: &mut D, command: &Command) -> Vec<Vec<u8>> {
 }
 
 fn append_all<D: Draw + ?Sized>(draw: &mut D, args: &[Arg], request: &mut Vec<Vec<u8>>) {
-    // Where the number of the next argument stands.
-    let mut count_index = None;
+    // Where the number of the next argument stands, and which number stood there last.
+    let (mut count_index, mut counted) = (None, 1);
     for arg in args {
         if arg.optional && !draw.random().one_in(D::OPTION_ONE_IN) {
             continue;
         }
-        let count = if arg.multiple { 1 + draw.random().below(REPEATS_MAX) } else { 1 };
+        let count = match (arg.repeats_count, arg.multiple) {
+            (true, _) => counted,
+            (false, true) => 1 + draw.random().below(REPEATS_MAX),
+            (false, false) => 1,
+        };
         if let Some(index) = count_index.take() {
             request[index] = count.to_string().into();
+            counted = count;
         }
         count_index = arg.counts_next.then_some(request.len());
         for index in 0..count {

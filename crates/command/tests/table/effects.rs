@@ -99,6 +99,37 @@ fn parts_that_were_drawn_or_computed_are_named() {
 }
 
 #[test]
+fn what_is_worked_out_is_stored_as_it_is() {
+    let stored = |before: &[&str], line: &str| {
+        let mut world = World::new();
+        before.iter().for_each(|line| drop(world.ask(line)));
+        world.effects();
+        world.ask(line);
+        let effects = world.effects();
+        let is_one = effects.matches("RESTORE ").count() == 1;
+        assert!(is_one && effects.ends_with(" REPLACE ABSTTL"), "{line}: {effects}");
+        effects.split(' ').take(3).collect::<Vec<_>>().join(" ")
+    };
+    let sources = ["ZADD k 1 a 2 b", "SADD s b c", "SET t x EX 9"];
+    for line in [
+        "ZUNIONSTORE t 2 k s",
+        "ZINTERSTORE t 2 k s WEIGHTS 2 3 AGGREGATE MAX",
+        "ZDIFFSTORE t 2 k s",
+        "ZRANGESTORE t k 0 0",
+        "ZRANGESTORE t k +inf 1 BYSCORE REV LIMIT 0 1",
+    ] {
+        assert_eq!(stored(&sources, line), "RESTORE t 0");
+    }
+    for line in ["ZINTERSTORE t 2 k none", "ZDIFFSTORE t 1 none", "ZRANGESTORE t none 0 -1"] {
+        check(&sources, line, "DEL t");
+        check(&sources[..2], line, "");
+    }
+    check(&["ZADD k 1 a 2 b 3 c"], "ZMPOP 2 none k MAX COUNT 2", "ZREM k b c");
+    check(&["ZADD k 1 a 2 b"], "BZPOPMIN none k 0", "ZREM k a");
+    check(&["ZADD k 1 a 2 b"], "BZMPOP 0 1 k MAX COUNT 9", "ZREM k a b");
+}
+
+#[test]
 fn what_changes_nothing_has_no_effect() {
     check(&["SET k v"], "RENAME k k", "");
     check(&["MSET k v l w"], "RENAMENX k l", "");

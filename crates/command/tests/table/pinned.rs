@@ -13,10 +13,12 @@ use crate::support::World;
 const PINNED: &str = include_str!("redis-7.0.15-command-info.json");
 
 /// Rows that differ on purpose: (name, what differs, why).
-const EXCEPTIONS: [(&str, &str, &str); 26] = [
+const EXCEPTIONS: [(&str, &str, &str); 28] = [
     ("await", "absent there", "Forebay's own"),
     ("blpop", "flags", "Redis 7.2 lets scripts run it"),
     ("brpop", "flags", "Redis 7.2 lets scripts run it"),
+    ("bzpopmax", "flags", "Redis 7.2 lets scripts run it"),
+    ("bzpopmin", "flags", "Redis 7.2 lets scripts run it"),
     ("client|no-touch", "absent there", "Redis 7.2 has it first"),
     ("client|setinfo", "absent there", "Redis 7.2 has it first"),
     ("delifeq", "absent there", "Valkey 9.0 has it"),

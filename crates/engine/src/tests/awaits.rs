@@ -65,6 +65,8 @@ fn whatever_makes_the_key_exist_serves_who_awaits_it() {
         &["SADD a v", "SMOVE a k v"],
         &["ZADD k 1 v"],
         &["ZINCRBY k 1 v"],
+        &["ZADD a 1 v", "ZUNIONSTORE k 1 a"],
+        &["ZADD a 1 v", "ZRANGESTORE k a 0 -1"],
         &["MULTI", "SET k v", "EXEC"],
         &["MULTI", "SELECT 1", "SET k v", "SWAPDB 0 1", "EXEC"],
         // It was there, be it for a moment.
@@ -88,6 +90,7 @@ fn what_leaves_no_key_serves_nobody() {
         &["MULTI", "SET k v", "DEL k", "EXEC"],
         &["SET k v PXAT 1"],
         &["SET a v PXAT 1", "RENAME a k"],
+        &["ZUNIONSTORE k 1 none", "ZRANGESTORE k none 0 -1"],
         &["SETRANGE k 3 ", "SADD k", "SWAPDB 0 1", "SWAPDB 2 3", "FLUSHALL"],
     ] {
         let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());

@@ -1,4 +1,4 @@
-//! Sessions that wait for an element that only one of them can pop: which one gets it, and that
+//! Sessions that wait for an element that only one of them can take: which one gets it, and that
 //! nothing is lost.
 //!
 //! A command of these tests, which moves an element to a key that its request does not declare,
@@ -30,42 +30,188 @@ pub(super) fn blocked<'e>(
     clients
 }
 
+/// One of the commands that take an element of `k` or wait for one.
+struct Family {
+    /// It waits for `k`.
+    wait: &'static str,
+    /// It does not wait any longer.
+    wait_briefly: &'static str,
+    /// Gives `k` three elements; the reply is 3.
+    fill: &'static str,
+    /// The effects of taking them, one by one.
+    effects: [&'static str; 3],
+    /// What those who wait are told.
+    replies: [&'static str; 3],
+    /// The first of them in RESP3.
+    third_version: &'static str,
+}
+
+const FAMILIES: [Family; 5] = [
+    Family {
+        wait: "BLPOP none k 0",
+        wait_briefly: "BLPOP k 0.5",
+        fill: "RPUSH k a b c",
+        effects: ["LPOP k 1", "LPOP k 1", "LPOP k 1"],
+        replies: ["*2 $1 k $1 a", "*2 $1 k $1 b", "*2 $1 k $1 c"],
+        third_version: "*2 $1 k $1 a",
+    },
+    Family {
+        wait: "BRPOP none k 0",
+        wait_briefly: "BRPOP k 0.5",
+        fill: "RPUSH k a b c",
+        effects: ["RPOP k 1", "RPOP k 1", "RPOP k 1"],
+        replies: ["*2 $1 k $1 c", "*2 $1 k $1 b", "*2 $1 k $1 a"],
+        third_version: "*2 $1 k $1 c",
+    },
+    Family {
+        wait: "BZPOPMIN none k 0",
+        wait_briefly: "BZPOPMIN k 0.5",
+        fill: "ZADD k 1 a 2 b 2.5 c",
+        effects: ["ZREM k a", "ZREM k b", "ZREM k c"],
+        replies: ["*3 $1 k $1 a $1 1", "*3 $1 k $1 b $1 2", "*3 $1 k $1 c $3 2.5"],
+        third_version: "*3 $1 k $1 a ,1",
+    },
+    Family {
+        wait: "BZPOPMAX none k 0",
+        wait_briefly: "BZPOPMAX k 0.5",
+        fill: "ZADD k 1 a 2 b 2.5 c",
+        effects: ["ZREM k c", "ZREM k b", "ZREM k a"],
+        replies: ["*3 $1 k $1 c $3 2.5", "*3 $1 k $1 b $1 2", "*3 $1 k $1 a $1 1"],
+        third_version: "*3 $1 k $1 c ,2.5",
+    },
+    Family {
+        wait: "BZMPOP 0 2 none k MIN",
+        wait_briefly: "BZMPOP 0.5 1 k MIN",
+        fill: "ZADD k 1 a 2 b 2.5 c",
+        effects: ["ZREM k a", "ZREM k b", "ZREM k c"],
+        replies: [
+            "*2 $1 k *1 *2 $1 a $1 1",
+            "*2 $1 k *1 *2 $1 b $1 2",
+            "*2 $1 k *1 *2 $1 c $3 2.5",
+        ],
+        third_version: "*2 $1 k *1 *2 $1 a ,1",
+    },
+];
+
 #[test]
-fn a_push_serves_those_who_wait_in_their_order() {
-    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
-    let sink = recording_of(engine.keyspace());
-    let mut waiters = blocked(&engine, &host, 4, "BLPOP none k 0");
-    let mut other = numbered(&engine, &host, 9);
-    // The reply is the length before anyone is served.
-    other.check("RPUSH k a b c", ":3");
-    assert_eq!(take_served(&host), [1, 2, 3]);
-    assert_eq!(sink.commands(), ["RPUSH k a b c", "LPOP k 1", "LPOP k 1", "LPOP k 1"]);
-    for (waiter, element) in waiters.iter_mut().zip(["a", "b", "c"]) {
-        assert_eq!(wake(waiter, Wake::Served), format!("*2 $1 k $1 {element}"));
+fn what_comes_serves_those_who_wait_in_their_order() {
+    for Family { wait, fill, effects, replies, .. } in FAMILIES {
+        let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+        let sink = recording_of(engine.keyspace());
+        let mut waiters = blocked(&engine, &host, 4, wait);
+        let mut other = numbered(&engine, &host, 9);
+        // The reply is what was added before anyone is served.
+        other.check(fill, ":3");
+        assert_eq!(take_served(&host), [1, 2, 3], "{wait}");
+        let recorded = [&[fill][..], &effects].concat();
+        assert_eq!(sink.commands(), recorded);
+        for (waiter, reply) in waiters.iter_mut().zip(replies) {
+            assert_eq!(wake(waiter, Wake::Served), reply);
+        }
+        other.check("EXISTS k", ":0");
+        other.check(fill, ":3");
+        assert_eq!(take_served(&host), [4], "{wait}");
+        assert_eq!(wake(&mut waiters[3], Wake::Served), replies[0]);
+        other.check("EXISTS k", ":1");
+        assert_same_data(&replayed(&sink), engine.keyspace());
     }
-    other.check("EXISTS k", ":0");
-    other.check("LPUSH k d e", ":2");
-    assert_eq!(take_served(&host), [4]);
-    assert_eq!(wake(&mut waiters[3], Wake::Served), "*2 $1 k $1 e");
-    other.check("LRANGE k 0 -1", "*1 $1 d");
-    assert_same_data(&replayed(&sink), engine.keyspace());
 }
 
 #[test]
 fn the_reply_to_who_waited_follows_his_own_protocol_and_record() {
+    for Family { wait, wait_briefly, fill, effects, third_version, .. } in FAMILIES {
+        let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+        let sink = recording_of(engine.keyspace());
+        let mut waiter = numbered(&engine, &host, 7);
+        waiter.run("HELLO 3");
+        block(&mut waiter, wait_briefly);
+        assert_eq!(wake(&mut waiter, Wake::TimedOut), "_");
+        block(&mut waiter, wait);
+        numbered(&engine, &host, 9).check(fill, ":3");
+        let mut out = Output::default();
+        let Client { session, execution, .. } = &mut waiter;
+        let release = engine.wake(session, Wake::Served, &mut out, execution);
+        let reply = String::from_utf8(out.to_vec()).unwrap();
+        assert_eq!(reply.replace("\r\n", " ").trim_end(), third_version);
+        assert_eq!(sink.commands(), [fill, effects[0]]);
+        assert_eq!(release.expect("it was served").lsn, sink.end());
+    }
+}
+
+#[test]
+fn several_are_taken_at_once_where_several_are_asked_for() {
     let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
     let sink = recording_of(engine.keyspace());
-    let mut waiter = numbered(&engine, &host, 7);
-    waiter.run("HELLO 3");
-    block(&mut waiter, "BRPOP k 0.5");
-    assert_eq!(wake(&mut waiter, Wake::TimedOut), "_");
-    block(&mut waiter, "BRPOP k 0");
-    numbered(&engine, &host, 9).check("RPUSH k a b", ":2");
-    let mut out = Output::default();
-    let release = engine.wake(&mut waiter.session, Wake::Served, &mut out, &mut waiter.execution);
-    assert_eq!(out.to_vec(), b"*2\r\n$1\r\nk\r\n$1\r\nb\r\n");
-    assert_eq!(sink.commands(), ["RPUSH k a b", "RPOP k 1"]);
-    assert_eq!(release.expect("it was served").lsn, sink.end());
+    let mut waiters = blocked(&engine, &host, 3, "BZMPOP 0 2 k l MAX COUNT 2");
+    let mut other = numbered(&engine, &host, 9);
+    other.check("ZADD l 1 a 2 b 3 c", ":3");
+    assert_eq!(take_served(&host), [1, 2]);
+    assert_eq!(sink.commands(), ["ZADD l 1 a 2 b 3 c", "ZREM l b c", "ZREM l a"]);
+    let reply = wake(&mut waiters[0], Wake::Served);
+    assert_eq!(reply, "*2 $1 l *2 *2 $1 c $1 3 *2 $1 b $1 2");
+    assert_eq!(wake(&mut waiters[1], Wake::Served), "*2 $1 l *1 *2 $1 a $1 1");
+    assert_eq!(wake(&mut waiters[2], Wake::TimedOut), "*-1");
+}
+
+#[test]
+fn whatever_makes_a_sorted_set_serves_who_waits_for_one() {
+    for requests in [
+        &["ZADD k 1 a"][..],
+        &["ZINCRBY k 1 a"],
+        &["ZADD s 1 a", "ZUNIONSTORE k 1 s"],
+        &["SADD s a", "ZINTERSTORE k 2 s s WEIGHTS 1 0"],
+        &["ZADD s 1 a 2 b", "ZADD t 1 b", "ZDIFFSTORE k 2 s t"],
+        &["ZADD s 1 a 2 b", "ZRANGESTORE k s 0 0"],
+        &["ZADD s 1 a", "RENAME s k"],
+        &["ZADD s 1 a", "RENAMENX s k"],
+        &["ZADD s 1 a", "COPY s k"],
+        &["SELECT 1", "ZADD s 1 a", "COPY s k DB 0"],
+        &["SELECT 1", "ZADD k 1 a", "MOVE k 0"],
+        &["SELECT 1", "ZADD k 1 a", "SELECT 0", "SWAPDB 0 1"],
+        &["MULTI", "ZADD k 1 a", "SET x v", "EXEC"],
+        // In place of another type.
+        &["SET k v", "ZADD s 1 a", "ZUNIONSTORE k 1 s"],
+        &["RPUSH k v", "ZADD s 1 a", "ZRANGESTORE k s 0 -1"],
+        &["SET k v", "ZADD s 1 a", "RENAME s k"],
+        &["HSET k f v", "ZADD s 1 a", "COPY s k REPLACE"],
+        &["MULTI", "SET k v", "DEL k", "ZADD k 1 a", "EXEC"],
+    ] {
+        for (wait, reply) in [
+            ("BZPOPMIN none k 0", "*3 $1 k $1 a $1 1"),
+            ("BZMPOP 0 2 none k MAX COUNT 5", "*2 $1 k *1 *2 $1 a $1 1"),
+        ] {
+            let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+            let mut waiters = blocked(&engine, &host, 2, wait);
+            let mut other = numbered(&engine, &host, 9);
+            other.run_all(requests);
+            assert_eq!(take_served(&host), [1], "{requests:?}");
+            assert_eq!(wake(&mut waiters[0], Wake::Served), reply, "{requests:?}");
+            other.run("SELECT 0");
+            other.check("EXISTS k", ":0");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_sorted_set_leaves_those_waiting_who_want_one() {
+    let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
+    let mut waiters = blocked(&engine, &host, 1, "BZPOPMIN k 0");
+    let mut lists = numbered(&engine, &host, 2);
+    block(&mut lists, "BLPOP k 0");
+    let mut other = numbered(&engine, &host, 9);
+    other.run_all(&["SET k v", "DEL k", "SADD k m", "DEL k", "ZUNIONSTORE k 1 none"]);
+    assert_eq!(take_served(&host), []);
+    other.run_all(&["RPUSH k a"]);
+    assert_eq!(take_served(&host), [2]);
+    assert_eq!(wake(&mut lists, Wake::Served), "*2 $1 k $1 a");
+    other.run("SET s v");
+    other.check("BZPOPMAX none s k 0", WRONG_TYPE);
+    other.check("BZMPOP 0 3 none s k MIN", WRONG_TYPE);
+    other.check("MULTI", "+OK");
+    other.run_all(&["BZPOPMIN none 0", "BZMPOP 0 1 s MIN", "ZADD k 1 a 2 b", "BZPOPMAX k 0"]);
+    other.check("EXEC", &format!("*4 *-1 {WRONG_TYPE} :2 *3 $1 k $1 b $1 2"));
+    assert_eq!(take_served(&host), [1]);
+    assert_eq!(wake(&mut waiters[0], Wake::Served), "*3 $1 k $1 a $1 1");
 }
 
 #[test]
@@ -434,12 +580,40 @@ fn who_is_told_and_goes_leaves_it_to_the_next() {
     }
 }
 
+/// What elements are put into three keys with, and taken from.
+struct Kept {
+    /// Returns the request that adds an element to a key.
+    put: fn(key: &str, element: &str) -> String,
+    take: &'static str,
+    /// Returns the request for all elements of a key.
+    all: fn(key: &str) -> String,
+}
+
+const KEPT: [Kept; 2] = [
+    Kept {
+        put: |key, element| format!("RPUSH {key} {element}"),
+        take: "BLPOP a b {a}c 0",
+        all: |key| format!("LRANGE {key} 0 -1"),
+    },
+    Kept {
+        put: |key, element| format!("ZADD {key} 1 {element}"),
+        take: "BZMPOP 0 3 a b {a}c MIN COUNT 1",
+        all: |key| format!("ZRANGE {key} 0 -1"),
+    },
+];
+
+/// Returns the elements in a reply: they have a colon inside.
+fn elements(reply: &str) -> impl Iterator<Item = String> {
+    reply.split(' ').filter(|word| word.trim_start_matches(':').contains(':')).map(str::to_owned)
+}
+
 /// Each element is taken once, or is still there, and nobody waits while there is one: many short
 /// histories, as it is at their ends that it shows.
 #[test]
 fn every_element_goes_to_one_session() {
     const KEYS: [&str; 3] = ["a", "b", "{a}c"];
     for seed in 0..if cfg!(debug_assertions) { 40 } else { 400 } {
+        let kept = &KEPT[seed as usize % KEPT.len()];
         let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
         let writers = AtomicUsize::new(3);
         let (mut taken, waiting) = std::thread::scope(|scope| {
@@ -450,18 +624,17 @@ fn every_element_goes_to_one_session() {
                     let mut random = Prng::new(seed * 100 + number);
                     for element in 0..40 {
                         let key = KEYS[random.below(3) as usize];
-                        let push = format!("RPUSH {key} {number}:{element}");
+                        let put = (kept.put)(key, &format!("{number}:{element}"));
                         match random.below(3) {
-                            0 => drop(client.run_all(&["MULTI", &push, "SET x v", "EXEC"])),
-                            _ => drop(client.run(&push)),
+                            0 => drop(client.run_all(&["MULTI", &put, "SET x v", "EXEC"])),
+                            _ => drop(client.run(&put)),
                         }
                     }
                     writers.fetch_sub(1, Ordering::SeqCst);
                 });
             }
-            let takers: Vec<_> = (1..=5)
-                .map(|id| scope.spawn(move || take(&mut numbered(engine, host, id), host, writers)))
-                .collect();
+            let take = |id| take(&mut numbered(engine, host, id), kept.take, host, writers);
+            let takers: Vec<_> = (1..=5).map(|id| scope.spawn(move || take(id))).collect();
             let results = takers.into_iter().map(|taker| taker.join().unwrap());
             results.fold((Vec::new(), 0), |(mut all, waiting), (taken, waits)| {
                 all.extend(taken);
@@ -471,11 +644,10 @@ fn every_element_goes_to_one_session() {
         let mut client = numbered(&engine, &host, 99);
         let mut left = 0;
         for key in KEYS {
-            let reply = client.run(&format!("LRANGE {key} 0 -1"));
-            let elements = reply.split(' ').filter(|word| word.contains(':') && word.len() > 2);
-            let elements: Vec<String> = elements.map(str::to_owned).collect();
-            left += elements.len();
-            taken.extend(elements);
+            let reply = client.run(&(kept.all)(key));
+            let before = taken.len();
+            taken.extend(elements(&reply));
+            left += taken.len() - before;
         }
         assert!(left == 0 || waiting == 0, "seed {seed}: {left} are left, {waiting} wait");
         taken.sort();
@@ -486,15 +658,20 @@ fn every_element_goes_to_one_session() {
     }
 }
 
-/// Takes elements until `writers` are gone and it would wait; returns them, and whether it did.
-fn take(client: &mut Client<'_>, host: &TestHost, writers: &AtomicUsize) -> (Vec<String>, bool) {
+/// Takes elements by `request` until `writers` are gone and it would wait; returns them, and
+/// whether it did.
+fn take(
+    client: &mut Client<'_>,
+    request: &str,
+    host: &TestHost,
+    writers: &AtomicUsize,
+) -> (Vec<String>, bool) {
     let id = client.session.state.id;
     let mut taken = Vec::new();
-    let mut keep = |reply: &str| taken.extend(reply.split(' ').next_back().map(str::to_owned));
     loop {
-        let (reply, end) = client.batch(&["BLPOP a b {a}c 0"]);
+        let (reply, end) = client.batch(&[request]);
         if end.ending == Ending::Open {
-            keep(&reply);
+            taken.extend(elements(&reply));
             continue;
         }
         loop {
@@ -503,18 +680,15 @@ fn take(client: &mut Client<'_>, host: &TestHost, writers: &AtomicUsize) -> (Vec
             if let Some(mine) = served.iter().position(|one| one.session == id) {
                 served.remove(mine);
                 drop(served);
-                keep(&wake(client, Wake::Served));
+                taken.extend(elements(&wake(client, Wake::Served)));
                 break;
             }
             drop(served);
             if is_over {
                 // It may have been served just now.
                 let reply = wake(client, Wake::TimedOut);
-                match reply.as_str() {
-                    "*-1" => return (taken, true),
-                    reply => keep(reply),
-                }
-                return (taken, false);
+                taken.extend(elements(&reply));
+                return (taken, reply == "*-1");
             }
             std::thread::yield_now();
         }

@@ -472,3 +472,31 @@ fn nothing_changes_while_no_write_is_admitted() {
     client.check("GET gone", "$-1");
     assert_eq!(sink.commands(), ["SET k w", "DEL gone"]);
 }
+
+#[test]
+fn what_is_worked_out_finds_room_before_it_is_made_or_is_refused() {
+    let members: Vec<String> = (0..2_000).map(|number| format!("{number} m{number}")).collect();
+    let fill = format!("ZADD source {}", members.join(" "));
+    for policy in [EvictionPolicy::NO_EVICTION, EvictionPolicy::ALLKEYS_LRU] {
+        let engine = limited(600_000, policy);
+        let host = TestHost::default();
+        let mut client = Client::new(&engine, &host);
+        client.check(&fill, ":2000");
+        let filler = format!("SET filler {}", "x".repeat(250_000));
+        client.check(&filler, "+OK");
+        client.run("TOUCH source");
+        let is_evicting = policy != EvictionPolicy::NO_EVICTION;
+        for request in
+            ["ZUNIONSTORE k 1 source", "ZINTERSTORE k 2 source source", "ZRANGESTORE k source 0 -1"]
+        {
+            let expected = if is_evicting { ":2000" } else { OOM };
+            client.check(request, expected);
+            client.check("EXISTS k", if is_evicting { ":1" } else { ":0" });
+            assert_within_limit(&engine);
+        }
+        client.check("ZCARD source", ":2000");
+        // What is small does not need the room of all.
+        client.check("ZRANGESTORE k source 0 9", ":10");
+        client.check("ZINTERCARD 2 source source", ":2000");
+    }
+}
