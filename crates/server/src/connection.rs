@@ -260,8 +260,8 @@ impl Connection {
         if self.is_closing {
             return Turn::Waits;
         }
-        if self.record.is_ended() {
-            return Turn::Ended(CloseReason::Killed);
+        if let Some(reason) = self.record.end_reason() {
+            return Turn::Ended(reason);
         }
         if self.wait_reason.is_some() {
             self.expect_input();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use base::UnixMs;
 use command::{Attendance, ClientInfo};
@@ -11,6 +11,7 @@ use engine::Session;
 use keyspace::WatchMark;
 use sys::socket::Peer;
 
+use crate::connection::CloseReason;
 use crate::wait_claim::{WaitCounts, WaitMark};
 
 /// What others may know of one client. Its worker keeps it up to date.
@@ -29,7 +30,7 @@ pub struct ClientRecord {
     /// What it waits for.
     wait: WaitMark,
     /// Another session has ended it; its worker is about to learn of it.
-    is_ended: AtomicBool,
+    end_reason: OnceLock<CloseReason>,
     /// CLIENT NO-TOUCH, as its session with the arena is to follow it.
     no_touch: Arc<AtomicBool>,
     known: Mutex<Known>,
@@ -85,7 +86,13 @@ impl ClientRecord {
     /// Returns whether another session has ended it.
     #[inline]
     pub fn is_ended(&self) -> bool {
-        self.is_ended.load(Ordering::Relaxed)
+        self.end_reason().is_some()
+    }
+
+    /// Returns why another session has ended it, if one has.
+    #[inline]
+    pub fn end_reason(&self) -> Option<CloseReason> {
+        self.end_reason.get().copied()
     }
 
     /// Returns what it waits for.
@@ -232,7 +239,7 @@ impl Registry {
             created: now,
             worker,
             wait: WaitMark::new(Arc::clone(&self.waits)),
-            is_ended: AtomicBool::new(false),
+            end_reason: OnceLock::new(),
             no_touch: Arc::default(),
             known: Mutex::new(Known { info, watches: WatchMark::default() }),
         });
@@ -246,10 +253,11 @@ impl Registry {
     }
 
     /// Removes client `id` and counts it out, though it is still served, and returns what was
-    /// known of it: its worker is to be told.
-    pub fn end(&self, id: u64) -> Option<Arc<ClientRecord>> {
+    /// known of it: its worker is to be told. A turn that it has before then ends for the same
+    /// `reason`.
+    pub fn end(&self, id: u64, reason: CloseReason) -> Option<Arc<ClientRecord>> {
         let record = self.take(id)?;
-        record.is_ended.store(true, Ordering::Relaxed);
+        record.end_reason.set(reason).expect("a client is taken out of the registry once");
         // For all who look from outside it waits no longer; nor may a wake-up find it.
         record.wait.end();
         Some(record)
@@ -389,8 +397,10 @@ mod tests {
         let record = registry.add(info, ClientOrigin::Local, 3, UnixMs(0));
         record.wait().begin(WaitReason::Blocked, true);
         assert!(registry.waits.all() == 1 && record.may_serve());
-        assert_eq!(registry.end(id).map(|record| record.worker()), Some(3));
-        assert!(record.is_ended() && !record.may_serve() && registry.end(id).is_none());
+        let reason = CloseReason::Evicted;
+        assert_eq!(registry.end(id, reason).map(|record| record.worker()), Some(3));
+        assert_eq!(record.end_reason(), Some(reason));
+        assert!(!record.may_serve() && registry.end(id, CloseReason::Killed).is_none());
         assert!(registry.claim(id).is_none() && !record.wait().claim());
         assert_eq!((registry.len(), registry.waits.all(), registry.waits.timed()), (0, 0, 0));
         registry.remove(id);

@@ -420,7 +420,7 @@ impl ServerState {
 
     /// Ends the clients of `ids` for the reason `end`, and returns how many of them there were.
     pub fn end_clients(&self, ids: &[u64], reason: CloseReason) -> usize {
-        let records = ids.iter().filter_map(|&id| Some((id, self.clients.end(id)?)));
+        let records = ids.iter().filter_map(|&id| Some((id, self.clients.end(id, reason)?)));
         let tell = |(id, record): (u64, Arc<ClientRecord>)| {
             self.mailboxes[record.worker()].post(Message::Close(id, reason));
         };
