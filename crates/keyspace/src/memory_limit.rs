@@ -403,16 +403,12 @@ impl Keyspace {
             return Ok(());
         }
         if need.bytes > 0 {
-            let fit = self.fit(need, context);
-            if fit == Fit::Nowhere {
+            match self.fit(need, context) {
                 // No key has to go for what never fits.
-                return Err(need);
-            }
-            if self.extend(need, fit == Fit::InPlace, context) {
-                return Ok(());
-            }
-            if fit == Fit::InPlace {
-                return Err(need);
+                Fit::Nowhere => return Err(need),
+                fit if self.extend(need, fit == Fit::InPlace, context) => return Ok(()),
+                Fit::InPlace => return Err(need),
+                Fit::Anywhere => {}
             }
         }
         if self.candidate_count() == 0 {
