@@ -93,26 +93,27 @@ fn score(element: &str) -> String {
     element.as_bytes()[0].to_string()
 }
 
-/// Runs `check` for each family on redis-server, and on Forebay over each transport.
-fn on_all(check: fn(&Server, fn(&Server) -> Connection, &Family)) {
+/// Runs `check` on redis-server, and on Forebay over each transport.
+pub(super) fn on_each_transport(mut check: impl FnMut(&Server, fn(&Server) -> Connection)) {
     let lane: fn(&Server) -> Connection = |server| server.lane(RING_BYTES);
-    let servers = [
-        (Kind::Redis, Server::tcp as fn(&Server) -> Connection),
-        (Kind::Forebay, Server::tcp),
-        (Kind::Forebay, Server::unix),
-        (Kind::Forebay, lane),
-    ];
-    for (kind, connect) in servers {
-        let server = start(kind, &[]);
-        for family in &FAMILIES {
-            check(&server, connect, family);
-            server.tcp().call("FLUSHALL");
-        }
+    check(&start(Kind::Redis, &[]), Server::tcp);
+    for connect in [Server::tcp, Server::unix, lane] {
+        check(&start(Kind::Forebay, &[]), connect);
     }
 }
 
+/// Runs `check` for each family on redis-server, and on Forebay over each transport.
+fn on_all(check: fn(&Server, fn(&Server) -> Connection, &Family)) {
+    on_each_transport(|server, connect| {
+        for family in &FAMILIES {
+            check(server, connect, family);
+            server.tcp().call("FLUSHALL");
+        }
+    });
+}
+
 /// Returns sessions that wait by `request`, in their order.
-fn waiting(
+pub(super) fn waiting(
     server: &Server,
     connect: fn(&Server) -> Connection,
     count: usize,

@@ -16,6 +16,12 @@ struct VersionDifference {
 
 const VERSION_DIFFERENCES: &[VersionDifference] = &[
     VersionDifference {
+        command: "blmove",
+        field: "flags",
+        source: "src/commands/blmove.json",
+        what: "scripts may use it",
+    },
+    VersionDifference {
         command: "blpop",
         field: "flags",
         source: "src/commands/blpop.json",
@@ -25,6 +31,12 @@ const VERSION_DIFFERENCES: &[VersionDifference] = &[
         command: "brpop",
         field: "flags",
         source: "src/commands/brpop.json",
+        what: "scripts may use it",
+    },
+    VersionDifference {
+        command: "brpoplpush",
+        field: "flags",
+        source: "src/commands/brpoplpush.json",
         what: "scripts may use it",
     },
     at_7_2("bitcount", "src/commands/bitcount.json", "the block is called 'range'"),
@@ -56,6 +68,8 @@ const VERSION_DIFFERENCES: &[VersionDifference] = &[
     at_7_2("lcs", "src/commands/lcs.json", "the number is called 'min-match-len'"),
     at_7_2("mset", "src/commands/mset.json", "the block is called 'data'"),
     at_7_2("msetnx", "src/commands/msetnx.json", "the block is called 'data'"),
+    at_7_2("sort", "src/commands/sort.json", "patterns and the block have names of their own"),
+    at_7_2("sort_ro", "src/commands/sort_ro.json", "as those of sort"),
     VersionDifference {
         command: "wait",
         field: "flags",
@@ -112,7 +126,7 @@ const DEPARTURES: &[Departure] = &[
     departure("command|getkeys", "7.0 has none, 7.2 lets 'arg' be absent; the arity does not"),
     departure("command|getkeysandflags", "as those of command|getkeys"),
     departure("debug", "Redis documents none; requests are drawn from those of the row"),
-    departure("set", "IFEQ is Valkey's"),
+    departure("set", "IFEQ is Valkey's and Redis 8.4's, as are its like"),
     departure("shutdown", "Redis lists ABORT beside the others, but takes it alone only"),
 ];
 

@@ -1,6 +1,7 @@
 //! Forebay compared with redis-server 7.0.15: the same requests, the same replies.
 
 mod awaits;
+mod blocking_moves;
 mod blocking_pops;
 mod command_rows;
 mod config_table;

@@ -33,7 +33,7 @@ const PASSED_OVER: [(&str, &str); 2] =
     [("shutdown", "it ends the server"), ("config|set", "it moves the limit")];
 
 /// Requests that bring little and ask for much.
-const WRITTEN: [&str; 27] = [
+const WRITTEN: [&str; 32] = [
     "BITFIELD new OVERFLOW FAIL SET u8 0 300 SET u8 4294967288 300",
     "BITFIELD new SET u8 0 1 SET u8 240000000 1",
     "BITFIELD big SET u8 0 1 SET u8 159999992 1 GET u8 0",
@@ -61,6 +61,11 @@ const WRITTEN: [&str; 27] = [
     "DUMP big",
     "DUMP list",
     "DUMP hash",
+    "SORT list ALPHA",
+    "SORT set ALPHA DESC STORE new",
+    "SORT sorted BY nosort GET # GET # GET # GET # GET # GET # GET # GET # GET # GET #",
+    "SORT list BY nosort GET # GET # GET # GET # GET # GET # GET # GET # GET # GET # STORE new",
+    "SORT_RO list BY *->x ALPHA GET *",
 ];
 
 /// The keys that requests find.
@@ -164,7 +169,7 @@ impl Draw for Large {
             ArgKind::Integer | ArgKind::UnixTime if is_bounded => arg.range.1.to_string().into(),
             ArgKind::Integer | ArgKind::UnixTime => self.number().to_string().into(),
             ArgKind::Double => b"1e300".to_vec(),
-            ArgKind::Pattern => b"*".to_vec(),
+            ArgKind::Pattern | ArgKind::KeyPattern(_) => b"*".to_vec(),
             _ if self.random.one_in(3) => vec![b'x'; MEBIBYTE as usize],
             _ => part(self.random.below(2 * PART_COUNT as u64) as usize),
         }

@@ -7,6 +7,8 @@
 //! A finite number is `mantissa x 2^scale`. The mantissa's top bit is set unless the number is
 //! denormal (`scale` at its least) or zero.
 
+use std::cmp::Ordering;
+
 use crate::natural::Natural;
 
 /// The least exponent of the lowest mantissa bit: that of denormal numbers.
@@ -42,6 +44,17 @@ struct Finite {
 impl Extended {
     /// Positive zero.
     pub const ZERO: Extended = Extended(Value::Finite(Finite::ZERO));
+    /// One.
+    pub const ONE: Extended = Extended(Value::Finite(Finite {
+        negative: false,
+        mantissa: 1 << (MANTISSA_BITS - 1),
+        scale: 1 - MANTISSA_BITS as i32,
+    }));
+    /// The greatest finite number.
+    pub const MAX: Extended = Extended(Value::Finite(Finite::GREATEST));
+    /// The least finite number.
+    pub const MIN: Extended =
+        Extended(Value::Finite(Finite { negative: true, ..Finite::GREATEST }));
 
     /// Reads `text` as Redis does: a decimal or hexadecimal number as `strtold` takes it, or
     /// `inf`; nothing before or after it, no NaN, no overflow, no underflow to zero.
@@ -76,6 +89,30 @@ impl Extended {
             (Value::Finite(a), Value::Finite(b)) => Some(Extended(a.add(b))),
             (Value::Finite(_), infinite) | (infinite, Value::Finite(_)) => Some(Extended(infinite)),
             (a, b) => (a == b).then_some(self),
+        }
+    }
+
+    /// Returns the number with the other sign.
+    pub fn negated(self) -> Extended {
+        Extended(match self.0 {
+            Value::Finite(number) => Value::Finite(Finite { negative: !number.negative, ..number }),
+            Value::Infinite { negative } => Value::Infinite { negative: !negative },
+        })
+    }
+
+    /// Compares two numbers; both zeroes are equal.
+    pub fn order(self, other: Extended) -> Ordering {
+        // The top bit of a mantissa is set but in the numbers of the least scale.
+        let magnitude = |number: Extended| match number.0 {
+            Value::Finite(Finite { mantissa, scale, .. }) => (scale, mantissa),
+            Value::Infinite { .. } => (i32::MAX, 0),
+        };
+        let by_magnitude = magnitude(self).cmp(&magnitude(other));
+        match (self.is_negative(), other.is_negative()) {
+            (false, false) => by_magnitude,
+            (true, true) => by_magnitude.reverse(),
+            (true, false) => Ordering::Less,
+            (false, true) => Ordering::Greater,
         }
     }
 
@@ -127,6 +164,7 @@ impl Extended {
 
 impl Finite {
     const ZERO: Finite = Finite { negative: false, mantissa: 0, scale: SCALE_MIN };
+    const GREATEST: Finite = Finite { negative: false, mantissa: u64::MAX, scale: SCALE_MAX };
 
     /// Both mantissas get 62 more bits. What the smaller number loses below them counts as one
     /// more low bit: a sum needs no more than that, and a difference loses at most one bit of
@@ -321,6 +359,41 @@ mod tests {
             let sum = sum.expect("a number").to_text();
             assert_eq!(sum, expected, "{a} + {b}");
         }
+    }
+
+    #[test]
+    fn numbers_are_in_order_and_negated() {
+        let texts = [
+            "-inf",
+            "-1e4932",
+            "-2",
+            "-1.5",
+            "-1",
+            "-1e-4950",
+            "0",
+            "3.6e-4951",
+            "1e-4950",
+            "0.5",
+            "1",
+            "1.0000000000000000002",
+            "1e4000",
+            "1.18e4932",
+            "inf",
+        ];
+        let numbers = texts.map(|text| Extended::parse(text.as_bytes()).expect("a number"));
+        for (index, one) in numbers.into_iter().enumerate() {
+            for (other_index, other) in numbers.into_iter().enumerate() {
+                let expected = index.cmp(&other_index);
+                assert_eq!(one.order(other), expected, "{} {}", texts[index], texts[other_index]);
+                assert_eq!(other.negated().order(one.negated()), expected);
+            }
+        }
+        let minus_zero = Extended::parse(b"-0").unwrap();
+        assert!(minus_zero.order(Extended::ZERO).is_eq() && Extended::ONE == numbers[10]);
+        let half_a_step = Extended::parse(b"1.18973149535723176502e4932").unwrap();
+        assert_eq!(half_a_step, Extended::MAX);
+        assert!(!Extended::MAX.checked_add(Extended::MAX).unwrap().is_finite());
+        assert_eq!(Extended::MIN.negated(), Extended::MAX);
     }
 
     #[test]

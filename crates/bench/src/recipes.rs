@@ -109,6 +109,15 @@ pub static SMALL: &[Recipe] = &[
             ("SELECT 0", OK),
         ],
     ),
+    cycle(
+        "RPUSH, LMOVE, LPOS, LMPOP",
+        &[
+            ("RPUSH own:* VALUE", NUMBER),
+            ("LMOVE own:* lst:* LEFT RIGHT", BULK),
+            ("LPOS lst:* VALUE", NUMBER),
+            ("LMPOP 1 lst:* RIGHT", ARRAY),
+        ],
+    ),
     one("OBJECT ENCODING", &[("OBJECT ENCODING key:*", BULK)]),
     one("OBJECT REFCOUNT", &[("OBJECT REFCOUNT key:*", NUMBER)]),
     one("MEMORY USAGE", &[("MEMORY USAGE key:*", NUMBER)]),

@@ -204,6 +204,20 @@ impl List {
         }
     }
 
+    /// Adds `element` behind the last. One listpack becomes one of several only once it is longer
+    /// than `limit` lets it be: a list that is worked out is one listpack if all of it fits.
+    ///
+    /// Source: Redis 7.2, `sortCommandGeneric` and `listTypeTryConvertListpack`.
+    pub fn append(&mut self, element: &[u8], limit: ListLimit) {
+        self.push(End::Tail, element, limit);
+        if let Body::Small(pack) = &mut self.body
+            && limit.is_exceeded_by(pack.bytes().len(), pack.count())
+        {
+            let pack = std::mem::take(pack);
+            self.body = Body::Large(Box::new(Quicklist::of(pack)));
+        }
+    }
+
     /// Takes up to `count` elements away from `end`, without a look at them.
     pub fn remove_end(&mut self, end: End, count: usize, limit: ListLimit) {
         match (&mut self.body, end) {
@@ -211,6 +225,23 @@ impl List {
             (Body::Small(pack), End::Tail) => remove_back(pack, count),
             (Body::Large(large), end) => large.remove_end(end, count),
         }
+        self.shrink(limit);
+    }
+
+    /// Moves the element at `from` to `to`, as if it was taken away and added again; the list becomes
+    /// one listpack again only after both.
+    ///
+    /// Source: Redis 7.2, `lmoveGenericCommand`.
+    pub fn rotate(&mut self, from: End, to: End, limit: ListLimit) {
+        let index = if from == End::Head { 0 } else { self.len().saturating_sub(1) };
+        let Some(element) = self.get(index).map(|element| element.to_vec()) else { return };
+        match (&mut self.body, from) {
+            (Body::Small(pack), End::Head) => remove_front(pack, 1),
+            (Body::Small(pack), End::Tail) => remove_back(pack, 1),
+            (Body::Large(large), end) => large.remove_end(end, 1),
+        }
+        self.prepare(std::iter::once(element.as_slice()), limit);
+        self.push(to, &element, limit);
         self.shrink(limit);
     }
 

@@ -92,6 +92,14 @@ pub fn keyspace_events<'a>(change: &Change<'a>) -> Vec<KeyspaceEvent<'a>> {
         Effect::Set { key, .. } => vec![named("set", key)],
         Effect::Append { key, .. } => vec![named("append", key)],
         Effect::SetRange { key, .. } => vec![named("setrange", key)],
+        Effect::Command { name: "LMOVE", key, mut arguments } => {
+            // Within one list: it names its key twice, and then the ends.
+            let (from, to) = (arguments.nth(1), arguments.next());
+            let is_head = |end| end == Some(b"LEFT".as_slice());
+            let push = if is_head(to) { "lpush" } else { "rpush" };
+            let pop = if is_head(from) { "lpop" } else { "rpop" };
+            vec![here(change.class, push, key), here(change.class, pop, key)]
+        }
         Effect::Command { name, key, .. } => vec![named(name, key)],
         Effect::MakeText { .. } => Vec::new(),
         Effect::Restore { key, .. } => vec![named("restore", key)],
@@ -155,6 +163,10 @@ mod tests {
         let pop =
             Effect::Command { name: "LPOP", key, arguments: Arguments::Slices(&[b"1".as_slice()]) };
         let of_list = Change::new(DB0, EventClass::List, pop);
+        let words: [&[u8]; 3] = [key, b"LEFT", b"RIGHT"];
+        let arguments = Arguments::Slices(&words);
+        let rotation = Effect::Command { name: "LMOVE", key, arguments };
+        let rotation = Change::new(DB0, EventClass::List, rotation);
         let change = |effect| Change::new(DatabaseIndex(2), EventClass::Generic, effect);
         let delete = change(Effect::Delete { key });
         let until = Effect::Set { key, value: b"1", expiry: Expiry::At(UnixMs(9)) };
@@ -162,6 +174,7 @@ mod tests {
         let restore = change(Effect::Restore { key, payload: b"", form, expires_at, last_use });
         let store = Effect::Restore { key, payload: b"", form, expires_at: None, last_use };
         let store = Change::new(DB0, EventClass::SortedSet, store);
+        let stored = Change { event: "sortstore", class: EventClass::List, ..restore };
         let rename = change(Effect::Rename { source: key, target: b"l" });
         for (change, expected) in [
             (of_string, vec!["$ set@0 k"]),
@@ -170,6 +183,7 @@ mod tests {
             (Change { effect: until, ..of_string }, vec!["$ set@0 k", "g expire@0 k"]),
             (Change { changes_encoding_only: true, ..of_string }, vec![]),
             (of_list, vec!["l lpop@0 k"]),
+            (rotation, vec!["l rpush@0 k", "l lpop@0 k"]),
             (Change { removes: true, ..of_list }, vec!["l lpop@0 k", "g del@0 k"]),
             (Change { removes: true, ..delete }, vec!["g del@2 k"]),
             (
@@ -183,6 +197,7 @@ mod tests {
             (change(Effect::Persist { key }), vec!["g persist@2 k"]),
             (Change { creates: true, ..restore }, vec!["n new@2 k", "g restore@2 k"]),
             (Change { event: "zunionstore", ..store }, vec!["z zunionstore@0 k"]),
+            (stored, vec!["l sortstore@2 k"]),
             (
                 Change { creates: true, ..rename },
                 vec!["n new@2 l", "g rename_from@2 k", "g rename_to@2 l"],

@@ -219,6 +219,8 @@ impl Applier {
             unreachable!("a command that is an effect writes")
         };
         let key = keyspace.hasher().key(request.view().at(1));
+        // LMOVE may name its key twice.
+        let keys = vec![key; command.key_positions(request.view()).count()];
         // Effects ask for no chance.
         let mut random = Prng::new(0);
         let mut context = WriteContext {
@@ -234,7 +236,7 @@ impl Applier {
         };
         self.replies.clear();
         let mut reply = Reply::new(&mut self.replies, Protocol::Resp2);
-        handler(&mut context, Args::new(request.view(), &[key]), &mut reply)
+        handler(&mut context, Args::new(request.view(), &keys), &mut reply)
     }
 }
 
@@ -270,7 +272,10 @@ fn prepare<'a>(keyspace: &Keyspace, change: Change<'a>) -> Option<Step<'a>> {
     };
     let request = OwnedRequest::new([name.as_bytes(), key].into_iter().chain(arguments));
     let command = command::resolve(request.view()).ok()?;
-    command.is(Flags::EFFECT).then_some(Step { change, command: Some((command, request)) })
+    let names_key = |position| request.view().at(position) == key;
+    let is_effect =
+        command.is(Flags::EFFECT) && command.key_positions(request.view()).all(names_key);
+    is_effect.then_some(Step { change, command: Some((command, request)) })
 }
 
 fn lock<'k>(keyspace: &'k Keyspace, steps: &[Step<'_>]) -> Guard<'k> {

@@ -68,7 +68,8 @@ impl BlockedRequest {
     ) -> BlockedRequest {
         let request = args.request();
         let positions = command.key_positions(request).map(|position| position as u32).collect();
-        let names = AwaitedNames::of(&args.keys()[..wait.key_count], keyspace);
+        let key_count = wait.key_count as usize;
+        let names = AwaitedNames::of(&args.keys()[..key_count], keyspace);
         BlockedRequest {
             command,
             request: OwnedRequest::new(request.iter()),
@@ -76,7 +77,7 @@ impl BlockedRequest {
             protocol: session.state.protocol,
             attendance: session.attendance.clone(),
             positions,
-            key_count: wait.key_count,
+            key_count,
             names: Arc::new(names),
         }
     }
@@ -189,7 +190,7 @@ impl Runner<'_, '_, '_, '_> {
     ) -> ControlFlow<Result<(), CommandError>> {
         const WAITS: ControlFlow<Result<(), CommandError>> = ControlFlow::Break(Ok(()));
         if self.in_transaction {
-            (wait.at_timeout)(reply);
+            (wait.at_refusal)(reply);
             return WAITS;
         }
         if let Some(waiter) = self.session.waits.current().cloned() {
@@ -199,7 +200,7 @@ impl Runner<'_, '_, '_, '_> {
         }
         if wait.key_count > 0 {
             let blocked = BlockedRequest::new(command, args, &wait, self.session, self.keyspace);
-            let keys = &args.keys()[..wait.key_count];
+            let keys = &args.keys()[..wait.key_count as usize];
             let bytes = blocked.memory_bytes() as u64 + Keyspace::wait_bytes(&blocked.names, keys);
             if bytes >= RESERVED_BYTES_MIN as u64 && self.keyspace.lacks_room(bytes) {
                 return self.provide(Need::Reserve(bytes), command, args, reply);

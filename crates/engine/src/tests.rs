@@ -4,6 +4,7 @@
 //! `FOREBAY_EFFECTS_SEED` repeats one.
 
 mod awaits;
+mod blocked_moves;
 mod blocked_sessions;
 mod checks;
 mod expiry;

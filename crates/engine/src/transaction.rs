@@ -203,6 +203,8 @@ fn lock<'k>(
     (!shards.is_empty()).then(|| keyspace.lock_set(&shards))
 }
 
-fn concerns_all_keys(queued: Queued<'_>) -> bool {
-    matches!(queued.command.handler, Handler::Control(_))
+/// Returns whether the command may look at any key: it works on all, or its request does not name
+/// those that it looks at.
+fn concerns_all_keys(Queued { command, request }: Queued<'_>) -> bool {
+    matches!(command.handler, Handler::Control(_)) || command.uses_unknown_keys(request)
 }

@@ -26,6 +26,11 @@ fn growth_bound(element: &[u8]) -> u64 {
     element.len() as u64 * 5 / 4 + PART_BYTES
 }
 
+/// Returns the index of the element at `end` of a list of `length`, which is not empty.
+fn index_at(end: End, length: usize) -> usize {
+    if end == End::Head { 0 } else { length - 1 }
+}
+
 /// The class of the keyspace events.
 const CLASS: EventClass = EventClass::List;
 
@@ -96,6 +101,43 @@ impl WriteView<'_> {
         let name = if end == End::Head { "LPOP" } else { "RPOP" };
         let text = IntegerText::new(count as i64);
         writer.changed_by(key, exists, (CLASS, name), [text.as_bytes()].into_iter());
+        Ok(Some(result))
+    }
+
+    /// Moves the element at `from` of the list at `key` to `to`; `read` is called with it first, and
+    /// its result comes back, `None` where there is no list. One effect, as a pop would remove a key
+    /// with one element, and its time to live with it.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn rotate<R>(
+        &mut self,
+        key: &Key<'_>,
+        from: End,
+        to: End,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, Refusal> {
+        let mut writer = self.writer(key);
+        let Some(id) = writer.find::<List>(key)? else { return Ok(None) };
+        let limit = writer.shard.rules.limits.list;
+        writer.admit(|| {
+            let list = writer.collection::<List>(id);
+            let element = list.get(index_at(from, list.len())).expect("a list has an element");
+            // A listpack of its own may be made for it.
+            element.with_bytes(|bytes| {
+                PART_BYTES + list.growth_bound(to, std::iter::once(bytes), limit)
+            })
+        })?;
+        let change = |list: &mut List, rules: &Rules| {
+            let element = list.get(index_at(from, list.len())).expect("a list has an element");
+            let result = element.with_bytes(read);
+            list.rotate(from, to, rules.limits.list);
+            result
+        };
+        let (result, exists) = writer.change_collection(key, id, change);
+        let word = |end| if end == End::Head { b"LEFT".as_slice() } else { b"RIGHT" };
+        let arguments = [key.bytes, word(from), word(to)].into_iter();
+        writer.changed_by(key, exists, (CLASS, "LMOVE"), arguments);
         Ok(Some(result))
     }
 

@@ -3,7 +3,7 @@
 
 use arena::{AccessMark, Encoding, NeedRoom, NewValue, ValueType};
 use base::{Key, UnixMs};
-use collections::{Collection, CollectionEncoding};
+use collections::{Collection, CollectionEncoding, Rules};
 use effects::{Cause, Effect, EventClass, LastUse, StoredForm};
 use rdb::{DecodeError, DecodeOptions, PayloadError, Stored, Value};
 
@@ -159,6 +159,13 @@ impl WriteView<'_> {
 }
 
 impl WriteView<'_> {
+    /// Returns how collections are stored at `key` now, for one that is to be worked out.
+    pub fn current_rules(&mut self, key: &Key<'_>) -> Rules {
+        let shard = self.writer(key).shard;
+        shard.refresh_rules();
+        shard.rules
+    }
+
     /// Makes `key` hold `value`, which a command has worked out, in place of what it holds, without
     /// a time to live: an empty one removes the key. The effect is the whole value.
     ///

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::fmt;
 
 use arena::{Entry, HeldValue, ValueType};
-use base::{DatabaseIndex, Key, UnixMs};
+use base::{DatabaseIndex, Key, KeyHasher, ShardIndex, UnixMs};
 
 use collections::{Rules, ScoreSource};
 
@@ -215,6 +215,16 @@ impl<'g> ReadView<'g> {
     #[inline]
     pub fn rules(&self, key: &Key<'_>) -> &'g Rules {
         &self.shards.shard(key.shard).rules
+    }
+
+    /// Returns whether the shard is locked, so that its keys can be read.
+    pub fn holds(&self, shard: ShardIndex) -> bool {
+        self.shards.holds(shard)
+    }
+
+    /// Returns what makes keys out of bytes. `key` is one whose shard is locked.
+    pub fn hasher(&self, key: &Key<'_>) -> &'g KeyHasher {
+        self.shards.shard(key.shard).account().arena().hasher()
     }
 
     /// Returns for how many seconds `entry` has not been used.

@@ -186,6 +186,28 @@ impl<'g> WriteView<'g> {
         Ok(())
     }
 
+    /// As [`WriteView::set`], or where `is_text` as [`WriteView::set_text`], for a key that has a
+    /// time to live: that ends too, which is an effect of its own.
+    ///
+    /// # Errors
+    /// NeedRoom before any change.
+    pub fn set_persisting(
+        &mut self,
+        key: &Key<'_>,
+        value: &[u8],
+        is_text: bool,
+    ) -> Result<(), NeedRoom> {
+        let encoding = if is_text { encoding_of_text(value) } else { encoding_of(value) };
+        let mut writer = self.writer(key);
+        let found = writer.live(key);
+        writer.put(key, found, value, encoding, None)?;
+        let set = Effect::Set { key: key.bytes, value, expiry: Expiry::Keep };
+        writer.changed(key, EventClass::String, set);
+        writer.tell_encoding(key, value, encoding);
+        writer.changed(key, EventClass::Generic, Effect::Persist { key: key.bytes });
+        Ok(())
+    }
+
     /// Makes `key` hold a string of `length` bytes, more than none, that `fill` writes where they
     /// stay: a large one is neither built elsewhere nor copied. It has no time to live, and is
     /// encoded as a string that was changed in place: BITOP stores its result so.

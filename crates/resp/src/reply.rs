@@ -108,6 +108,12 @@ impl<'a> Reply<'a> {
         self.references.as_ref().is_some_and(|references| references.is_over_limit())
     }
 
+    /// Returns whether the output takes more; where it does not, it cuts the reply. Whoever writes
+    /// numbers without end asks: only strings ask by themselves.
+    pub fn takes_more(&mut self) -> bool {
+        self.admits(0)
+    }
+
     /// Returns how many values the output refers to where they lie.
     pub fn reference_count(&self) -> usize {
         self.references.as_ref().map_or(0, |references| references.elsewhere_count())
@@ -290,6 +296,14 @@ impl<'a> Reply<'a> {
         let text = DoubleText::new(value);
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp3 => self.line(b',', text.as_bytes()),
+        }
+    }
+
+    /// Appends a double that is written as `text`.
+    pub fn double_text(&mut self, text: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text),
             Protocol::Resp3 => self.line(b',', text.as_bytes()),
         }
     }

@@ -59,7 +59,7 @@ impl Draw for Words {
             ArgKind::Key(_) => self.key(),
             ArgKind::Integer | ArgKind::UnixTime => self.integer(arg),
             ArgKind::Double => self.double(),
-            ArgKind::Pattern => self.pattern(),
+            ArgKind::Pattern | ArgKind::KeyPattern(_) => self.pattern(),
             ArgKind::String if arg.name == PAYLOAD_NAME => self.payload(),
             ArgKind::String => self.string(),
             ArgKind::PureToken | ArgKind::Block(_) | ArgKind::OneOf(_) => {

@@ -15,6 +15,8 @@ mod rename;
 mod renamenx;
 mod restore;
 mod scan;
+mod sort;
+mod sort_values;
 mod touch;
 mod ttl;
 mod r#type;
@@ -45,6 +47,8 @@ pub(crate) static GENERIC: &[&Command] = &[
     &renamenx::RENAMENX,
     &restore::RESTORE,
     &scan::SCAN,
+    &sort::SORT,
+    &sort::SORT_RO,
     &touch::TOUCH,
     &ttl::TTL,
     &r#type::TYPE,

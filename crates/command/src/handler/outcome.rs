@@ -71,11 +71,13 @@ pub struct PartialUploadCopy {
 pub struct Wait {
     /// How long it waits; without it, until something happens.
     pub timeout: Option<Duration>,
-    /// Writes the reply once that time has passed, and at once within EXEC, where nothing waits.
+    /// Writes the reply once that time has passed.
     pub at_timeout: fn(&mut Reply<'_>),
+    /// Writes the reply within EXEC, where nothing waits.
+    pub at_refusal: fn(&mut Reply<'_>),
     /// How many of the request's keys it waits for, from the first one on. Any of them may end the
     /// wait. A command that waits for no key is not run again.
-    pub key_count: usize,
+    pub key_count: u32,
     /// Which type a key has to have to end the wait, if one in particular.
     pub value_type: Option<ValueType>,
 }
@@ -97,9 +99,18 @@ impl Wait {
 
     /// Returns a wait for the first `key_count` keys of the request for as long as `timeout`; zero
     /// is for ever.
+    ///
+    /// # Panics
+    /// When the keys are more than a request can have.
     pub fn new(timeout: Duration, at_timeout: fn(&mut Reply<'_>), key_count: usize) -> Wait {
         let timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
-        Wait { timeout, at_timeout, key_count, value_type: None }
+        let key_count = u32::try_from(key_count).expect("a request is below 4 GiB");
+        Wait { timeout, at_timeout, at_refusal: at_timeout, key_count, value_type: None }
+    }
+
+    /// Returns the same wait, whose reply within EXEC is another.
+    pub fn refused_by(self, at_refusal: fn(&mut Reply<'_>)) -> Wait {
+        Wait { at_refusal, ..self }
     }
 
     /// Returns the same wait, which only a key of `value_type` ends.

@@ -1,7 +1,10 @@
 //! The commands of strings.
 
 mod append;
+mod comparison;
+mod delex;
 mod delifeq;
+mod digest;
 mod get;
 mod getdel;
 mod getex;
@@ -9,6 +12,7 @@ mod getrange;
 mod getset;
 mod incr;
 mod incrbyfloat;
+mod increx;
 mod lcs;
 mod mget;
 mod mset;
@@ -27,7 +31,9 @@ pub(crate) static STRING: &[&Command] = &[
     &append::APPEND,
     &incr::DECR,
     &incr::DECRBY,
+    &delex::DELEX,
     &delifeq::DELIFEQ,
+    &digest::DIGEST,
     &get::GET,
     &getdel::GETDEL,
     &getex::GETEX,
@@ -36,6 +42,7 @@ pub(crate) static STRING: &[&Command] = &[
     &incr::INCR,
     &incr::INCRBY,
     &incrbyfloat::INCRBYFLOAT,
+    &increx::INCREX,
     &lcs::LCS,
     &mget::MGET,
     &mset::MSET,

@@ -34,7 +34,7 @@ pub(super) fn reply_string(
 /// Replies with `range` of `value`, which is the string at `key`; a large one is not copied, unless
 /// the reply refers to so many that too few could be held for others.
 #[inline]
-pub(super) fn reply_part(
+pub(crate) fn reply_part(
     view: ReadView<'_>,
     key: &Key<'_>,
     value: &[u8],

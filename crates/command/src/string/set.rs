@@ -4,6 +4,7 @@ use base::Key;
 use keyspace::Expiry;
 use resp::RequestView;
 
+use super::comparison::{Comparison, IFDEQ, IFDNE, IFEQ, IFNE};
 use super::reply::reply_string;
 use super::set_options::{Condition, SetOptions};
 use crate::parse::time_to_live::{EX, EXAT, PX, PXAT};
@@ -18,7 +19,10 @@ pub(crate) const CONDITION: Arg = Arg::one_of(
     &[
         Arg::word("nx", "NX"),
         Arg::word("xx", "XX"),
-        Arg::string("comparison-value").token("IFEQ").since("8.1.0"),
+        IFEQ.since("8.1.0"),
+        IFNE.since("8.4.0"),
+        IFDEQ.since("8.4.0"),
+        IFDNE.since("8.4.0"),
     ],
 )
 .optional()
@@ -61,7 +65,8 @@ pub(super) static SET: Command = Command {
         ("6.2.0", "Added the `GET`, `EXAT` and `PXAT` option."),
         ("7.0.0", "Allowed the `NX` and `GET` options to be used together."),
     ],
-    note: "Valkey 8.1 has IFEQ, Redis does not.",
+    note: "IFEQ is of Valkey 8.1 and Redis 8.4, IFNE, IFDEQ and IFDNE are of Redis 8.4; Redis 7.2 has \
+        none of them.",
     example: "> SET lake deep\nOK\n> SET lake wide GET EX 60\n\"deep\"\n> SET lake dry NX\n(nil)",
     handler: Handler::Write(run),
     ..Command::DEFAULT
@@ -100,9 +105,12 @@ pub(crate) fn run_with(
         None => true,
         Some(Condition::Absent) => !cx.view.contains(key),
         Some(Condition::Present) => cx.view.contains(key),
-        Some(Condition::Equal(expected)) => {
+        Some(Condition::Compared(comparison)) => {
             cx.own(args.keys())?;
-            cx.view.string(key)? == Some(expected)
+            match cx.view.string(key)? {
+                Some(value) => comparison.holds(value)?,
+                None => comparison.holds_without_value(),
+            }
         }
     };
     if is_wanted {
@@ -116,14 +124,16 @@ pub(crate) fn run_with(
     Ok(())
 }
 
-/// Only GET reads the key.
+/// Only GET and comparisons read the key.
 fn key_flags(request: RequestView<'_>) -> KeyFlags {
     key_flags_from(OPTIONS_AT, request)
 }
 
 /// As SET's, for options from argument `first` on.
 pub(crate) fn key_flags_from(first: usize, request: RequestView<'_>) -> KeyFlags {
-    let reads = request.iter().skip(first).any(|option| option.eq_ignore_ascii_case(b"GET"));
+    let mut options = request.iter().skip(first);
+    let reads =
+        options.any(|option| option.eq_ignore_ascii_case(b"GET") || Comparison::is_option(option));
     match reads {
         true => KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::UPDATE),
         false => KeyFlags::OW.with(KeyFlags::UPDATE),

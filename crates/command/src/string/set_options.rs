@@ -3,6 +3,7 @@
 use base::UnixMs;
 use keyspace::Expiry;
 
+use super::comparison::Comparison;
 use crate::handler::error::CommandError;
 use crate::handler::request::Args;
 use crate::parse::time_to_live::TimeForm;
@@ -11,7 +12,8 @@ use crate::table::row::Command;
 /// What SET and MSETEX ask for beyond keys and values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SetOptions<'a> {
-    /// NX: only an absent key. XX: only an existing one. IFEQ: only one that holds this string.
+    /// NX: only an absent key. XX: only an existing one. IFEQ and its like: only one whose string
+    /// compares so.
     pub condition: Option<Condition<'a>>,
     /// GET: replies with the old value.
     pub get: bool,
@@ -24,7 +26,7 @@ pub(super) struct SetOptions<'a> {
 pub(super) enum Condition<'a> {
     Absent,
     Present,
-    Equal(&'a [u8]),
+    Compared(Comparison<'a>),
 }
 
 /// What becomes of the time to live.
@@ -74,12 +76,17 @@ impl<'a> SetOptions<'a> {
             } else if args.is(index, "XX") && matches!(condition, None | Some(Condition::Present)) {
                 options.condition = Some(Condition::Present);
             } else if is_of_one
-                && args.is(index, "IFEQ")
-                && matches!(condition, None | Some(Condition::Equal(_)))
                 && index + 1 < args.len()
+                && let Some(comparison) = Comparison::named(args.at(index), args.at(index + 1))
             {
+                // Said twice, the later one counts; another beside it contradicts it.
+                match condition {
+                    None => {}
+                    Some(Condition::Compared(earlier)) if earlier.has_form_of(&comparison) => {}
+                    Some(_) => return Err(CommandError::Syntax),
+                }
                 index += 1;
-                options.condition = Some(Condition::Equal(args.at(index)));
+                options.condition = Some(Condition::Compared(comparison));
             } else if is_of_one && args.is(index, "GET") {
                 options.get = true;
             } else if args.is(index, "KEEPTTL") && matches!(options.time, Time::Unsaid | Time::Keep)

@@ -72,6 +72,8 @@ pub enum ArgKind {
     Double,
     /// A glob pattern.
     Pattern,
+    /// Names of keys of the key specification with this index, as a pattern.
+    KeyPattern(u8),
     /// A time as seconds or milliseconds since the Unix epoch.
     UnixTime,
     /// A fixed word: [`Arg::token`].
@@ -90,7 +92,7 @@ impl ArgKind {
             ArgKind::String => "string",
             ArgKind::Integer => "integer",
             ArgKind::Double => "double",
-            ArgKind::Pattern => "pattern",
+            ArgKind::Pattern | ArgKind::KeyPattern(_) => "pattern",
             ArgKind::UnixTime => "unix-time",
             ArgKind::PureToken => "pure-token",
             ArgKind::OneOf(_) => "oneof",
@@ -152,6 +154,11 @@ impl Arg {
     /// A glob pattern.
     pub const fn pattern(name: &'static str) -> Arg {
         Arg::new(name, ArgKind::Pattern)
+    }
+
+    /// Names of keys of the key specification `index`, as a pattern.
+    pub const fn key_pattern(name: &'static str, index: u8) -> Arg {
+        Arg::new(name, ArgKind::KeyPattern(index))
     }
 
     /// A point in time.

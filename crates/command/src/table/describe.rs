@@ -49,6 +49,10 @@ fn reply_key_spec(spec: &KeySpec, reply: &mut Reply<'_>) {
     }
     reply.bulk("flags");
     reply_words(spec.flags.names(), reply);
+    if matches!(spec.extent, Extent::BehindWord { .. } | Extent::Unknown) {
+        reply_part("begin_search", "unknown", &[], reply);
+        return reply_part("find_keys", "unknown", &[], reply);
+    }
     reply_part("begin_search", "index", &[("index", i64::from(spec.first))], reply);
     let step = ("keystep", i64::from(spec.step));
     match spec.extent {
@@ -60,6 +64,7 @@ fn reply_key_spec(spec: &KeySpec, reply: &mut Reply<'_>) {
             // Both positions count from where the search begins.
             reply_part("find_keys", "keynum", &[("keynumidx", 0), ("firstkey", 1), step], reply);
         }
+        Extent::BehindWord { .. } | Extent::Unknown => {}
     }
 }
 
@@ -124,7 +129,7 @@ fn reply_arg(arg: &Arg, reply: &mut Reply<'_>) {
     if !is_group {
         map.text("display_text", arg.name);
     }
-    if let ArgKind::Key(spec) = arg.kind {
+    if let ArgKind::Key(spec) | ArgKind::KeyPattern(spec) = arg.kind {
         map.key("key_spec_index").integer(i64::from(spec));
     }
     if !arg.token.is_empty() {

@@ -154,7 +154,7 @@ impl Draw for Generator {
             ArgKind::Key(_) => format!("key:{}", self.key_number()).into(),
             ArgKind::Integer | ArgKind::UnixTime => self.integer_of(arg).to_string().into(),
             ArgKind::Double => self.double().into(),
-            ArgKind::Pattern => self.pattern(),
+            ArgKind::Pattern | ArgKind::KeyPattern(_) => self.pattern(),
             ArgKind::String if arg.name == PAYLOAD_NAME => self.payload(),
             ArgKind::String => self.string(),
             ArgKind::PureToken | ArgKind::Block(_) | ArgKind::OneOf(_) => {

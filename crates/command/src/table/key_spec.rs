@@ -26,6 +26,15 @@ pub enum Extent {
     To(i8),
     /// As many as the argument at [`KeySpec::first`] says; they begin right behind it.
     Counted,
+    /// The one behind the last `word`, which stands anywhere behind [`KeySpec::first`].
+    BehindWord {
+        /// The word.
+        word: &'static str,
+        /// Other words, each with how many arguments follow it that are no such word.
+        passed: &'static [(&'static str, usize)],
+    },
+    /// Some, whose names are not in the request.
+    Unknown,
 }
 
 /// What a command does with the keys of a [`KeySpec`], as Redis's key specifications put it.
@@ -148,6 +157,10 @@ impl KeySpec {
             Extent::To(last @ 0..) => (begin, (begin + last as usize + 1).min(count)),
             Extent::To(last) => (begin, (count + 1).saturating_sub(last.unsigned_abs().into())),
             Extent::Counted => self.counted(request).unwrap_or_default(),
+            Extent::BehindWord { word, passed } => {
+                behind_word(request, begin + 1, word, passed).unwrap_or_default()
+            }
+            Extent::Unknown => (0, 0),
         };
         (first..end).step_by(usize::from(self.step))
     }
@@ -160,6 +173,30 @@ impl KeySpec {
         let last = count.checked_sub(1)?.checked_mul(self.step.into())?.checked_add(at + 1)?;
         (last < request.len()).then_some((at + 1, last + 1))
     }
+}
+
+/// Returns the position of the key behind the last `word` from position `first` on, and one beyond
+/// it.
+fn behind_word(
+    request: RequestView<'_>,
+    first: usize,
+    word: &str,
+    passed: &[(&str, usize)],
+) -> Option<(usize, usize)> {
+    let (mut found, mut index) = (None, first);
+    while index < request.len() {
+        let is = |word: &str| request.at(index).eq_ignore_ascii_case(word.as_bytes());
+        let following = match passed.iter().find(|(word, _)| is(word)) {
+            Some((_, count)) => *count,
+            None if is(word) && index + 1 < request.len() => {
+                found = Some((index + 1, index + 2));
+                1
+            }
+            None => 0,
+        };
+        index += 1 + following;
+    }
+    found
 }
 
 #[cfg(test)]
@@ -195,6 +232,28 @@ mod tests {
         assert_eq!(positions_in(pairs(keys, 2), "msetex 2 a 1 b 2"), [2, 4]);
         assert_eq!(positions_in(pairs(keys, 2), "msetex 2 a 1 b"), [2, 4]);
         assert_eq!(positions_in(pairs(keys, 2), "msetex 2 a 1"), []);
+    }
+
+    #[test]
+    fn a_key_stands_behind_its_last_word() {
+        let extent = Extent::BehindWord { word: "STORE", passed: &[("LIMIT", 2), ("BY", 1)] };
+        let spec = KeySpec { extent, ..KeySpec::at(1, KeyFlags::OW) };
+        for (words, expected) in [
+            ("sort k", &[][..]),
+            ("sort store a", &[]),
+            ("sort k store", &[]),
+            ("sort k store a", &[3]),
+            ("sort k alpha Store a desc", &[4]),
+            ("sort k store a store b", &[5]),
+            ("sort k store store", &[3]),
+            ("sort k store by store b", &[5]),
+            ("sort k by store alpha", &[]),
+            ("sort k by store store a", &[5]),
+            ("sort k limit store a", &[]),
+        ] {
+            assert_eq!(positions_in(spec, words), expected, "{words}");
+        }
+        assert_eq!(positions_in(KeySpec { extent: Extent::Unknown, ..spec }, "sort k by *"), []);
     }
 
     #[test]

@@ -145,8 +145,8 @@ impl Command {
     /// Returns the flags that users see: those, and whether one has to read a request to know where
     /// its keys are.
     pub fn shown_flags(&self) -> Flags {
-        let is_counted = self.keys.iter().any(|spec| spec.extent == Extent::Counted);
-        self.effective_flags().with(if is_counted { Flags::MOVABLEKEYS } else { Flags::NONE })
+        let is_fixed = self.keys.iter().all(|spec| matches!(spec.extent, Extent::To(_)));
+        self.effective_flags().with(if is_fixed { Flags::NONE } else { Flags::MOVABLEKEYS })
     }
 
     /// Returns whether the command has every property of `flags`.
@@ -168,9 +168,11 @@ impl Command {
         let admin = Categories::ADMIN.with(Categories::DANGEROUS);
         of_speed
             .with(self.categories)
-            .with(match self.is(Flags::OF_SESSION) {
-                true => Categories::CONNECTION,
-                false => self.group.categories(),
+            .with(match self.group {
+                _ if self.is(Flags::OF_SESSION) => Categories::CONNECTION,
+                // SORT is documented with the commands of any type, and has three.
+                Group::Generic if self.categories.contains(Categories::LIST) => Categories::NONE,
+                group => group.categories(),
             })
             .with_if(self.is(Flags::READONLY), Categories::READ)
             .with_if(self.is(Flags::WRITE), Categories::WRITE)
@@ -219,6 +221,13 @@ impl Command {
         }
     }
 
+    /// Returns whether `request` may use keys whose names are not in it.
+    pub fn uses_unknown_keys(&self, request: RequestView<'_>) -> bool {
+        let has_unknown = self.keys.iter().any(|spec| spec.extent == Extent::Unknown);
+        // All that is known of them is a pattern.
+        has_unknown && request.iter().skip(2).any(|argument| argument.contains(&b'*'))
+    }
+
     /// Returns whether `request` may use the bytes of its keys' values, and not only lengths, types
     /// and times: what the generic commands change are those.
     pub fn uses_values(&self, request: RequestView<'_>) -> bool {
@@ -265,7 +274,7 @@ impl Command {
     pub fn key_range(&self) -> (i64, i64, i64) {
         let mut ranges = self.keys.iter().filter_map(|spec| match spec.extent {
             Extent::To(last) => Some((spec, last)),
-            Extent::Counted => None,
+            Extent::Counted | Extent::BehindWord { .. } | Extent::Unknown => None,
         });
         // The keys of several specifications follow each other.
         let Some((first, _)) = ranges.clone().next() else { return (0, 0, 0) };

@@ -191,3 +191,46 @@ fn many_keys_are_one_record() {
 fn names_of_databases_are_in_the_stream() {
     check(&["SELECT 3"], "SET k v", "SELECT 3 SET k v");
 }
+
+#[test]
+fn elements_that_move_are_pushed_and_popped() {
+    check(&["RPUSH k a b"], "LMOVE k l LEFT RIGHT", "RPUSH l a LPOP k 1");
+    check(&["RPUSH k a b"], "RPOPLPUSH k l", "LPUSH l b RPOP k 1");
+    check(&["RPUSH k a b"], "BLMOVE k l RIGHT RIGHT 0", "RPUSH l b RPOP k 1");
+    check(&["RPUSH k a b"], "BRPOPLPUSH k l 0", "LPUSH l b RPOP k 1");
+    check(&["RPUSH k a b"], "RPOPLPUSH k k", "LMOVE k k RIGHT LEFT");
+    check(&["RPUSH k a b"], "BLMOVE k k LEFT RIGHT 0", "LMOVE k k LEFT RIGHT");
+    check(&["RPUSH k a b c"], "LMPOP 2 l k RIGHT COUNT 2", "RPOP k 2");
+    check(&["RPUSH k a b c"], "BLMPOP 0 2 l k LEFT", "LPOP k 1");
+    check(&[], "LMOVE k l LEFT RIGHT", "");
+    check(&["RPUSH k a", "SET l v"], "LPOS k a", "");
+}
+
+#[test]
+fn comparisons_with_strings_leave_what_they_do() {
+    check(&["SET k mine"], "SET k other IFNE yours", "SET k other");
+    check(&[], "SET k other IFNE yours", "SET k other");
+    check(&[], "SET k other IFDNE short", "SET k other");
+    check(&["SET k mine"], "SET k other IFNE mine", "");
+    check(&[], "SET k other IFDEQ 2d06800538d394c2", "");
+    check(&["SET k mine"], "DELEX k IFEQ mine", "DEL k");
+    check(&["SET k mine"], "DELEX k IFNE mine", "");
+    check(&["RPUSH k a"], "DELEX k", "DEL k");
+}
+
+#[test]
+fn bounded_sums_are_results() {
+    check(&["SET k 10 EX 9"], "INCREX k BYINT 5", "SET k 15 KEEPTTL");
+    check(&["SET k 10"], "INCREX k BYFLOAT 0.5", "SET k 10.5 KEEPTTL");
+    check(&["SET k 10"], "INCREX k EX 9", "SET k 11 PXAT 1700000009000");
+    check(&["SET k 10 EX 9"], "INCREX k EX 99 ENX", "SET k 11 KEEPTTL");
+    check(&["SET k 10"], "INCREX k EX 9 ENX", "SET k 11 PXAT 1700000009000");
+    check(&["SET k 10 EX 9"], "INCREX k PERSIST", "SET k 11 KEEPTTL PERSIST k");
+    check(&["SET k 10"], "INCREX k PERSIST", "SET k 11 KEEPTTL");
+    check(&["SET k 10"], "INCREX k EXAT 1", "DEL k");
+    check(&["SET k 10 EX 9"], "INCREX k EXAT 1 ENX", "SET k 11 KEEPTTL");
+    check(&["SET k 10"], "INCREX k UBOUND 9 SATURATE", "SET k 9 KEEPTTL");
+    check(&["SET k 10"], "INCREX k UBOUND 10 EX 9", "");
+    check(&[], "INCREX k UBOUND 0", "");
+    check(&[], "INCREX k EXAT 1", "");
+}

@@ -63,7 +63,8 @@ fn requests_that_follow_the_arguments_are_accepted() {
 }
 
 /// Options that Redis's documentation lists side by side, and that do not go together.
-const APART: [(&str, [&str; 2]); 1] = [("restore", ["IDLETIME", "FREQ"])];
+const APART: [(&str, [&str; 2]); 2] =
+    [("increx", ["PERSIST", "ENX"]), ("restore", ["IDLETIME", "FREQ"])];
 
 fn has_apart(request: &[Vec<u8>]) -> bool {
     let has = |word: &str| request.iter().any(|it| it.eq_ignore_ascii_case(word.as_bytes()));

@@ -107,7 +107,7 @@ fn counts(args: &[Arg]) -> bool {
 
 fn names_key(args: &[Arg], spec: u8) -> bool {
     args.iter().any(|arg| match arg.kind {
-        ArgKind::Key(index) => index == spec,
+        ArgKind::Key(index) | ArgKind::KeyPattern(index) => index == spec,
         ArgKind::OneOf(args) | ArgKind::Block(args) => names_key(args, spec),
         _ => false,
     })

@@ -10,6 +10,7 @@ use command::generate::{Draw, Generator, Profile};
 use command::{Flags, rows};
 use effects::{Arguments, Change, Effect, EventClass, RecordBuilder, RecordView};
 use keyspace::{Expiry, SweepContext, WriteView};
+use resp::OwnedRequest;
 
 use super::*;
 use crate::ApplyError;
@@ -326,6 +327,8 @@ fn what_cannot_be_applied_is_refused_before_any_change() {
         command("NOSUCH", &[]),
         command("LSET", &zero),
         command("RESTORE", &zero),
+        // It names a second key, which is not locked.
+        command("LMOVE", &[b"other".as_slice(), b"LEFT".as_slice(), b"RIGHT".as_slice()]),
         Effect::Move { key, database: beyond },
         Effect::SwapDatabases { a: DatabaseIndex(0), b: beyond },
     ] {
@@ -380,7 +383,13 @@ fn requests_that_are_effects_give_the_same_wherever_they_are_applied() {
     let (here, there) = (keyspace(8), keyspace(64));
     let mut applied = 0;
     for round in 0..200 * effects.len() {
-        let request = draw.request(effects[round % effects.len()]);
+        let row = effects[round % effects.len()];
+        let mut request = draw.request(row);
+        // LMOVE is an effect where it names one key twice.
+        let owned = OwnedRequest::new(request.iter().map(Vec::as_slice));
+        for position in row.key_positions(owned.view()).skip(1) {
+            request[position] = request[1].clone();
+        }
         let name = String::from_utf8(request[0].to_ascii_uppercase()).unwrap();
         let arguments: Vec<&[u8]> = request[2..].iter().map(Vec::as_slice).collect();
         let arguments = Arguments::Slices(&arguments);
@@ -391,5 +400,5 @@ fn requests_that_are_effects_give_the_same_wherever_they_are_applied() {
         applied += usize::from(results[0].is_ok());
         assert_eq!(digest(&here), digest(&there), "{request:?}");
     }
-    assert!(applied > 100 * effects.len(), "{applied}");
+    assert!(applied > 90 * effects.len(), "{applied}");
 }

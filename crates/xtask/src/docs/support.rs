@@ -16,7 +16,6 @@ const WAITS: &[(&[&str], &str)] = &[
     (&["BGREWRITEAOF", "BGSAVE", "LASTSAVE", "SAVE"], "persistence"),
     (&["RESTORE-ASKING", "MIGRATE"], "handing keys to another server"),
     (&["FAILOVER", "PSYNC", "REPLCONF", "REPLICAOF", "SLAVEOF", "SYNC", "ROLE"], "replication"),
-    (&["SORT", "SORT_RO"], "sorting"),
     (&["OBJECT ", "COPY", "MOVE", "RENAME", "RENAMENX"], "renaming, moving and copying"),
     (
         &["SLOWLOG", "SLOWLOG ", "LATENCY", "LATENCY ", "MEMORY ", "COMMAND ", "CONFIG ", "LOLWUT"],
@@ -53,6 +52,9 @@ const OURS: &[(&str, &str)] = &[
     ("DEBUG ", "Redis has it and does not document it"),
     ("HGETDEL", "Redis 8"),
     ("MSETEX", "Redis 8.4"),
+    ("DELEX", "Redis 8.4"),
+    ("DIGEST", "Redis 8.4"),
+    ("INCREX", "Redis 8.8"),
     ("DELIFEQ", "Valkey 9.0"),
 ];
 

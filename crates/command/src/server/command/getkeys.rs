@@ -4,6 +4,7 @@ use resp::RequestView;
 
 use crate::prelude::*;
 use crate::table::describe::reply_words;
+use crate::table::key_spec::Extent;
 use crate::table::lookup::find_for;
 
 /// Where the request begins in `COMMAND GETKEYS request...`.
@@ -82,7 +83,8 @@ impl<'a> RequestWithKeys<'a> {
         if !command.arity.accepts(request.len()) {
             return Err(WRONG_ARITY);
         }
-        if command.keys.iter().any(|spec| spec.positions(request).next().is_none()) {
+        let mut counted = command.keys.iter().filter(|spec| spec.extent == Extent::Counted);
+        if counted.any(|spec| spec.positions(request).next().is_none()) {
             return Err(WRONG_COUNT);
         }
         Ok(RequestWithKeys { command, request })

@@ -15,7 +15,7 @@ use command::{
     ReadContext, SessionContext, SessionState, Transaction, Unfinished, WriteContext,
 };
 use effects::Recording;
-use keyspace::{Access, Keyspace, Uploader, Watches};
+use keyspace::{Access, Guard, Keyspace, Uploader, Watches};
 use resp::{OwnedRequest, Reply, RequestView, Value};
 
 pub use host::TestHost;
@@ -117,13 +117,13 @@ impl World {
         let (database, now) = (self.session.database, self.now);
         match command.handler {
             Handler::Read(run) => {
-                let guard = self.keyspace.lock_keys(&keys);
+                let guard = lock(&self.keyspace, command, request, &keys);
                 let view = guard.read(database, now);
                 let random = Cell::from_mut(&mut self.random);
                 run(&ReadContext { view, value_bytes_max: 512 << 20, random }, args, reply)
             }
             Handler::Write(run) => {
-                let mut guard = self.keyspace.lock_keys(&keys);
+                let mut guard = lock(&self.keyspace, command, request, &keys);
                 if keys.len() > 1 {
                     guard.begin_atomic();
                 }
@@ -193,6 +193,19 @@ impl World {
                 finish(error, reply);
             }
         }
+    }
+}
+
+/// Returns the guard of `keys`, or of all where the command may use others.
+fn lock<'k>(
+    keyspace: &'k Keyspace,
+    command: &Command,
+    request: RequestView<'_>,
+    keys: &[Key<'_>],
+) -> Guard<'k> {
+    match command.uses_unknown_keys(request) {
+        true => keyspace.lock_all(),
+        false => keyspace.lock_keys(keys),
     }
 }
 
