@@ -150,5 +150,5 @@ fn every_element_arrives() {
         assert_eq!(all, (0..COUNT).collect::<Vec<_>>());
         assert_eq!(server.tcp().call("EXISTS a b {a}c"), Value::Integer(0));
     }
-    on_all(check);
+    on_each_transport(check);
 }

@@ -149,8 +149,9 @@ pub static COUNTED: &[Recipe] = &[
     one("DEL", &[("DEL key:*", NUMBER)]),
 ];
 
-/// Commands on values of a mebibyte and on sorted sets of a thousand members, and LCS on what its table of lengths allows: Redis keeps all
-/// of it, four bytes for each pair of bytes and at most 512 MiB.
+/// Commands on values of a mebibyte and on sorted sets of a thousand members, and LCS on what its
+/// table of lengths allows: Redis keeps all of it, four bytes for each pair of bytes and at most
+/// 512 MiB.
 pub static LARGE: &[Recipe] = &[
     one("SET 64 KiB", &[("SET target VALUE:65536", OK)]),
     one("SET 1 MiB", &[("SET target VALUE:1048576", OK)]),

@@ -1,6 +1,6 @@
 //! Unions, intersections and differences of sorted sets, and parts of them: members that are worked
-//! out from others before they make a sorted set, or a reply. A set takes part as a sorted set whose
-//! scores are all 1.
+//! out from others before they make a sorted set, or a reply. A set takes part as a sorted set
+//! whose scores are all 1.
 
 use std::ops::{ControlFlow, Range};
 

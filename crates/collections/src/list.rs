@@ -228,8 +228,8 @@ impl List {
         self.shrink(limit);
     }
 
-    /// Moves the element at `from` to `to`, as if it was taken away and added again; the list becomes
-    /// one listpack again only after both.
+    /// Moves the element at `from` to `to`, as if it was taken away and added again; the list
+    /// becomes one listpack again only after both.
     ///
     /// Source: Redis 7.2, `lmoveGenericCommand`.
     pub fn rotate(&mut self, from: End, to: End, limit: ListLimit) {

@@ -40,6 +40,7 @@ mod key_watches;
 mod keyspace;
 mod lists;
 mod memory_limit;
+mod notice;
 mod object;
 mod published;
 mod reader_accesses;

@@ -104,9 +104,9 @@ impl WriteView<'_> {
         Ok(Some(result))
     }
 
-    /// Moves the element at `from` of the list at `key` to `to`; `read` is called with it first, and
-    /// its result comes back, `None` where there is no list. One effect, as a pop would remove a key
-    /// with one element, and its time to live with it.
+    /// Moves the element at `from` of the list at `key` to `to`; `read` is called with it first,
+    /// and its result comes back, `None` where there is no list. One effect, as a pop would remove
+    /// a key with one element, and its time to live with it.
     ///
     /// # Errors
     /// [`Refusal`].

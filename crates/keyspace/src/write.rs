@@ -1,4 +1,5 @@
-//! Changing one database through a guard. Every change emits its effect here, and nowhere else.
+//! Changing one database through a guard. Every change emits its effect on this way, and on no
+//! other; `notice.rs` has who is told.
 
 use arena::{
     Encoding, Entry, EntryId, Fill, LimitPolicy, NeedRoom, NewValue, ReservedBlock, Source, Table,
@@ -802,23 +803,6 @@ impl<'p> KeyWriter<'p> {
         (changed.map(drop), has_new_size)
     }
 
-    /// Tells the eviction policy, where it has memory of its own, by `event` how many bytes `key`
-    /// takes now.
-    #[inline]
-    pub(crate) fn tell_size(&self, key: &Key<'_>, event: fn(u64) -> KeyEvent) {
-        if self.shard.policy.observes {
-            self.tell_size_of(key, event);
-        }
-    }
-
-    #[cold]
-    fn tell_size_of(&self, key: &Key<'_>, event: fn(u64) -> KeyEvent) {
-        let part = self.shard.database(self.database).expect("a table with an entry exists");
-        let id = part.table.find(key.hash, key.bytes).expect("the key is there");
-        let bytes = part.object(id).memory_bytes();
-        self.shard.tell_policy(self.database, key.hash, event(bytes));
-    }
-
     fn string_length(&mut self, id: EntryId) -> usize {
         let entry = self.part().table.entry(id);
         string_length_of(entry).expect("the caller looked at the type") as usize
@@ -938,114 +922,5 @@ impl<'p> KeyWriter<'p> {
 
     pub(crate) fn part(&mut self) -> &mut DatabaseShard {
         self.shard.database_mut(self.database).expect("a table with an entry exists")
-    }
-
-    /// Tells the sink and the watchers that `key` has changed and exists.
-    #[inline]
-    pub(crate) fn changed(&mut self, key: &Key<'_>, class: EventClass, effect: Effect<'_>) {
-        self.emit(class, effect);
-        self.notify_watchers(key, true);
-    }
-
-    /// Tells the watchers that `key` has changed, and whether it exists. All changes of one key
-    /// pass here.
-    #[inline]
-    pub(crate) fn notify_watchers(&mut self, key: &Key<'_>, exists: bool) {
-        if !self.shard.watches.is_empty() {
-            self.notify_key_watchers(key.bytes, exists);
-        }
-    }
-
-    #[cold]
-    fn notify_key_watchers(&mut self, key: &[u8], exists: bool) {
-        let secret = self.shard.account().arena().secret_hasher().hash(key);
-        self.shard.watches.touch(self.database, secret, key, exists);
-    }
-
-    /// Tells those who await `key` that it is there, where it was not before, or not for all.
-    #[inline]
-    pub(crate) fn appear(&mut self, key: &Key<'_>) {
-        if !self.shard.waits.is_empty() {
-            self.notify_waiters(key.bytes);
-        }
-    }
-
-    #[cold]
-    fn notify_waiters(&mut self, key: &[u8]) {
-        let secret = self.shard.account().arena().secret_hasher().hash(key);
-        let shard = self.shard.index();
-        if let Some(ready) = self.shard.waits.ready(self.database, shard, secret, key) {
-            self.recorder.note_ready(ready);
-        }
-    }
-
-    /// Tells those who await `key`, whose value was replaced, unless it was a string that does not
-    /// expire and is one: `is_other` says that it was a collection, or began or ceased to expire.
-    /// What may have expired was absent for those whose time is another.
-    #[cold]
-    fn reappear(&mut self, key: &Key<'_>, is_other: bool) {
-        let table = &self.part().table;
-        let id = table.find(key.hash, key.bytes).expect("its value was replaced just now");
-        let entry = table.entry(id);
-        if is_other || entry.value_type() != ValueType::String || entry.expiry().is_some() {
-            self.appear(key);
-        }
-    }
-
-    /// As [`KeyWriter::changed_by`], for a command that has changed how `key` is stored and nothing
-    /// else.
-    #[cold]
-    pub fn reencoded_by<'e>(
-        &mut self,
-        key: &Key<'_>,
-        (class, name): (EventClass, &str),
-        arguments: impl Iterator<Item = &'e [u8]>,
-    ) {
-        let arguments: Vec<&[u8]> = arguments.collect();
-        let arguments = Arguments::Slices(&arguments);
-        self.record_encoding(class, Effect::Command { name, key: key.bytes, arguments });
-    }
-
-    /// Counts a change, and hands it to the sink where one listens.
-    #[inline]
-    pub fn emit(&mut self, class: EventClass, effect: Effect<'_>) {
-        self.shard.published.changes.add(1);
-        self.record(class, effect, |change| change);
-    }
-
-    /// Hands to the sink, where one listens, what changes how a value is stored; the dataset is as
-    /// it was, so that it is not counted.
-    fn record_encoding(&mut self, class: EventClass, effect: Effect<'_>) {
-        self.record(class, effect, |change| Change { changes_encoding_only: true, ..change });
-    }
-
-    /// Hands `effect` to the sink, where one listens, with what `complete` says of it.
-    #[inline]
-    fn record<'e>(
-        &mut self,
-        class: EventClass,
-        effect: Effect<'e>,
-        complete: impl FnOnce(Change<'e>) -> Change<'e>,
-    ) {
-        if self.shard.sink.is_some() {
-            let change = complete(Change::new(self.database, class, effect));
-            self.record_heard(change);
-        }
-    }
-
-    /// Hands `change` to the sink.
-    #[inline(never)]
-    fn record_heard(&mut self, mut change: Change<'_>) {
-        let sink = self.shard.sink.as_deref().expect("the caller has looked");
-        change.creates = std::mem::take(&mut self.recorder.has_added);
-        // A key that goes because of what a command stores has no event but its own.
-        let is_plain =
-            matches!(change.effect, Effect::Delete { .. }) && change.class == EventClass::Generic;
-        if change.cause == Cause::Command && !is_plain {
-            change.event = self.event;
-        }
-        if let Some(lsn) = self.recorder.record(sink, self.now, &change) {
-            self.shard.last_write_lsn = lsn;
-        }
     }
 }

@@ -286,8 +286,8 @@ fn comparable(mut request: Request) -> Request {
 
 /// Returns a SORT without what Redis does not specify: the order of equal texts of other keys, and
 /// that of a set; compat/scripts/sort.txt has them for lists. Redis refuses numbers that are text
-/// once any command has met one out of range (src/sort.c reads an `errno` that nobody has reset), so
-/// that what is stored is sorted as text.
+/// once any command has met one out of range (src/sort.c reads an `errno` that nobody has reset),
+/// so that what is stored is sorted as text.
 fn comparable_sort(mut request: Request) -> Request {
     let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
     let stores = request.iter().skip(2).any(|word| is(word, "store"));

@@ -313,7 +313,7 @@ impl Sorted<'_> {
 
     /// Returns the same as a list, in which a value that is not there is empty.
     fn to_list(&self, limit: ListLimit, ask: &Ask<'_>) -> Result<(List, Scratch), Unfinished> {
-        // What an element takes beside its bytes, the frame of a listpack and of its place included.
+        // What an element takes beside its bytes, the frame of a listpack and its place included.
         const ELEMENT_BYTES: u64 = 32;
         let mut bytes = 0;
         self.for_each(&mut |element| bytes += element.len() as u64 * 5 / 4 + ELEMENT_BYTES);

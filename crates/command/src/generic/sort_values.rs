@@ -1,5 +1,5 @@
-//! What SORT looks up: the values of other keys, or of fields of hashes, whose names follow from the
-//! elements.
+//! What SORT looks up: the values of other keys, or of fields of hashes, whose names follow from
+//! the elements.
 
 use base::number::{parse_f64, parse_i64};
 use base::{Key, KeyHasher};

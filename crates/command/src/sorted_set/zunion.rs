@@ -1,4 +1,5 @@
-//! ZUNION, ZINTER and ZDIFF: members of several sorted sets, or sets, with what their scores come to.
+//! ZUNION, ZINTER and ZDIFF: members of several sorted sets, or sets, with what their scores come
+//! to.
 
 use resp::Protocol;
 

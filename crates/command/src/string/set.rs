@@ -65,8 +65,8 @@ pub(super) static SET: Command = Command {
         ("6.2.0", "Added the `GET`, `EXAT` and `PXAT` option."),
         ("7.0.0", "Allowed the `NX` and `GET` options to be used together."),
     ],
-    note: "IFEQ is of Valkey 8.1 and Redis 8.4, IFNE, IFDEQ and IFDNE are of Redis 8.4; Redis 7.2 has \
-        none of them.",
+    note: "IFEQ is of Valkey 8.1 and Redis 8.4, IFNE, IFDEQ and IFDNE are of Redis 8.4; Redis 7.2 \
+        has none of them.",
     example: "> SET lake deep\nOK\n> SET lake wide GET EX 60\n\"deep\"\n> SET lake dry NX\n(nil)",
     handler: Handler::Write(run),
     ..Command::DEFAULT

@@ -57,7 +57,8 @@ impl Flags {
     pub const UNGUARDED: Flags = Flags(1 << 27);
 
     /// Its requests are effects as they are, where they name one key: they ask neither time nor
-    /// chance. Records have them, and are replayed by running the command. Forebay's own, not shown.
+    /// chance. Records have them, and are replayed by running the command. Forebay's own, not
+    /// shown.
     pub const EFFECT: Flags = Flags(1 << 28);
 
     /// The names that COMMAND INFO prints, in its order. PROTECTED is hidden there as in Redis.

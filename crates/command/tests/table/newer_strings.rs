@@ -33,7 +33,8 @@ fn a_digest_is_that_of_xxh3() {
         ("SET k v8", "OK"),
         ("DIGEST k", "\"0cc76dbb41381419\""),
         (
-            "SET k v8lf0c11xh8ymlqztfd3eeq16kfn4sspw7fqmnuuq3k3t75em5wdizgcdw7uc26nnf961u2jkfzkjytls2kwlj7626sd",
+            "SET k v8lf0c11xh8ymlqztfd3eeq16kfn4sspw7fqmnuuq3k3t75em5wdizgcdw\
+             7uc26nnf961u2jkfzkjytls2kwlj7626sd",
             "OK",
         ),
         ("DIGEST k", "\"00006c38adf31777\""),

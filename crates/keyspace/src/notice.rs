@@ -1,0 +1,137 @@
+//! Who is told of a change of a key: the sink of effects, sessions that watch the key or wait for
+//! it, and an eviction policy with memory of its own. Nobody who listens costs one branch each.
+
+use arena::ValueType;
+use base::Key;
+use effects::{Arguments, Cause, Change, Effect, EventClass};
+
+use crate::eviction::policy::KeyEvent;
+use crate::write::KeyWriter;
+
+impl KeyWriter<'_> {
+    /// Tells the eviction policy, where it has memory of its own, by `event` how many bytes `key`
+    /// takes now.
+    #[inline]
+    pub(crate) fn tell_size(&self, key: &Key<'_>, event: fn(u64) -> KeyEvent) {
+        if self.shard.policy.observes {
+            self.tell_size_of(key, event);
+        }
+    }
+
+    #[cold]
+    fn tell_size_of(&self, key: &Key<'_>, event: fn(u64) -> KeyEvent) {
+        let part = self.shard.database(self.database).expect("a table with an entry exists");
+        let id = part.table.find(key.hash, key.bytes).expect("the key is there");
+        let bytes = part.object(id).memory_bytes();
+        self.shard.tell_policy(self.database, key.hash, event(bytes));
+    }
+
+    /// Tells the sink and the watchers that `key` has changed and exists.
+    #[inline]
+    pub(crate) fn changed(&mut self, key: &Key<'_>, class: EventClass, effect: Effect<'_>) {
+        self.emit(class, effect);
+        self.notify_watchers(key, true);
+    }
+
+    /// Tells the watchers that `key` has changed, and whether it exists. All changes of one key
+    /// pass here.
+    #[inline]
+    pub(crate) fn notify_watchers(&mut self, key: &Key<'_>, exists: bool) {
+        if !self.shard.watches.is_empty() {
+            self.notify_key_watchers(key.bytes, exists);
+        }
+    }
+
+    #[cold]
+    fn notify_key_watchers(&mut self, key: &[u8], exists: bool) {
+        let secret = self.shard.account().arena().secret_hasher().hash(key);
+        self.shard.watches.touch(self.database, secret, key, exists);
+    }
+
+    /// Tells those who await `key` that it is there, where it was not before, or not for all.
+    #[inline]
+    pub(crate) fn appear(&mut self, key: &Key<'_>) {
+        if !self.shard.waits.is_empty() {
+            self.notify_waiters(key.bytes);
+        }
+    }
+
+    #[cold]
+    fn notify_waiters(&mut self, key: &[u8]) {
+        let secret = self.shard.account().arena().secret_hasher().hash(key);
+        let shard = self.shard.index();
+        if let Some(ready) = self.shard.waits.ready(self.database, shard, secret, key) {
+            self.recorder.note_ready(ready);
+        }
+    }
+
+    /// Tells those who await `key`, whose value was replaced, unless it was a string that does not
+    /// expire and is one: `is_other` says that it was a collection, or began or ceased to expire.
+    /// What may have expired was absent for those whose time is another.
+    #[cold]
+    pub(crate) fn reappear(&mut self, key: &Key<'_>, is_other: bool) {
+        let table = &self.part().table;
+        let id = table.find(key.hash, key.bytes).expect("its value was replaced just now");
+        let entry = table.entry(id);
+        if is_other || entry.value_type() != ValueType::String || entry.expiry().is_some() {
+            self.appear(key);
+        }
+    }
+
+    /// As [`KeyWriter::changed_by`], for a command that has changed how `key` is stored and nothing
+    /// else.
+    #[cold]
+    pub fn reencoded_by<'e>(
+        &mut self,
+        key: &Key<'_>,
+        (class, name): (EventClass, &str),
+        arguments: impl Iterator<Item = &'e [u8]>,
+    ) {
+        let arguments: Vec<&[u8]> = arguments.collect();
+        let arguments = Arguments::Slices(&arguments);
+        self.record_encoding(class, Effect::Command { name, key: key.bytes, arguments });
+    }
+
+    /// Counts a change, and hands it to the sink where one listens.
+    #[inline]
+    pub fn emit(&mut self, class: EventClass, effect: Effect<'_>) {
+        self.shard.published.changes.add(1);
+        self.record(class, effect, |change| change);
+    }
+
+    /// Hands to the sink, where one listens, what changes how a value is stored; the dataset is as
+    /// it was, so that it is not counted.
+    pub(crate) fn record_encoding(&mut self, class: EventClass, effect: Effect<'_>) {
+        self.record(class, effect, |change| Change { changes_encoding_only: true, ..change });
+    }
+
+    /// Hands `effect` to the sink, where one listens, with what `complete` says of it.
+    #[inline]
+    pub(crate) fn record<'e>(
+        &mut self,
+        class: EventClass,
+        effect: Effect<'e>,
+        complete: impl FnOnce(Change<'e>) -> Change<'e>,
+    ) {
+        if self.shard.sink.is_some() {
+            let change = complete(Change::new(self.database, class, effect));
+            self.record_heard(change);
+        }
+    }
+
+    /// Hands `change` to the sink.
+    #[inline(never)]
+    fn record_heard(&mut self, mut change: Change<'_>) {
+        let sink = self.shard.sink.as_deref().expect("the caller has looked");
+        change.creates = std::mem::take(&mut self.recorder.has_added);
+        // A key that goes because of what a command stores has no event but its own.
+        let is_plain =
+            matches!(change.effect, Effect::Delete { .. }) && change.class == EventClass::Generic;
+        if change.cause == Cause::Command && !is_plain {
+            change.event = self.event;
+        }
+        if let Some(lsn) = self.recorder.record(sink, self.now, &change) {
+            self.shard.last_write_lsn = lsn;
+        }
+    }
+}
