@@ -7,9 +7,12 @@ use resp::Value;
 use super::blocking_pops::{on_each_transport, waiting};
 use super::sessions::{id, info, is_closed, poll_blocked, read, send};
 
+/// A request, its reply where it gets an element, and whether it moves that.
+type Waiting = (&'static str, fn(&str) -> String, bool);
+
 /// A request of each kind that waits for a list `k`, the reply when it gets `element`, and whether
 /// it moves it.
-const WAITING: [(&str, fn(&str) -> String, bool); 3] = [
+const WAITING: [Waiting; 3] = [
     (
         "BLMPOP 0 2 none k LEFT",
         |element| format!("*2\r\n$1\r\nk\r\n*1\r\n$1\r\n{element}\r\n"),

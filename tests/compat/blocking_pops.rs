@@ -8,6 +8,9 @@ use super::sessions::{flags, id, info, is_closed, poll_blocked, read, send, star
 
 const RING_BYTES: u64 = 4096;
 
+/// Makes a connection over one transport.
+type Connect = fn(&Server) -> Connection;
+
 /// A command that waits, and how keys of its type are filled. Elements of a sorted set have scores
 /// in the order of their first letters.
 struct Family {
@@ -94,8 +97,8 @@ fn score(element: &str) -> String {
 }
 
 /// Runs `check` on redis-server, and on Forebay over each transport.
-pub(super) fn on_each_transport(mut check: impl FnMut(&Server, fn(&Server) -> Connection)) {
-    let lane: fn(&Server) -> Connection = |server| server.lane(RING_BYTES);
+pub(super) fn on_each_transport(mut check: impl FnMut(&Server, Connect)) {
+    let lane: Connect = |server| server.lane(RING_BYTES);
     check(&start(Kind::Redis, &[]), Server::tcp);
     for connect in [Server::tcp, Server::unix, lane] {
         check(&start(Kind::Forebay, &[]), connect);
@@ -103,7 +106,7 @@ pub(super) fn on_each_transport(mut check: impl FnMut(&Server, fn(&Server) -> Co
 }
 
 /// Runs `check` for each family on redis-server, and on Forebay over each transport.
-fn on_all(check: fn(&Server, fn(&Server) -> Connection, &Family)) {
+fn on_all(check: fn(&Server, Connect, &Family)) {
     on_each_transport(|server, connect| {
         for family in &FAMILIES {
             check(server, connect, family);
