@@ -405,7 +405,10 @@ mod tests {
     }
 
     fn pairs(ranked: &RankedMembers) -> Vec<(Vec<u8>, f64)> {
-        assert_eq!((ranked.len(), ranked.is_empty()), (ranked.order.len(), ranked.len() == 0));
+        assert_eq!(
+            (ranked.len(), ranked.is_empty()),
+            (ranked.order.len(), ranked.order.is_empty())
+        );
         ranked.iter().map(|(member, score)| (member.to_vec(), score)).collect()
     }
 

@@ -7,8 +7,11 @@ use super::awaits::{block, numbered, take_served, wake};
 use super::blocked_sessions::blocked;
 use super::*;
 
+/// A request that waits, and its reply where it gets an element.
+type Waiting = (&'static str, fn(&str) -> String);
+
 /// A request of each kind that waits for a list `k`, and the reply when it gets `element`.
-const WAITING: [(&str, fn(&str) -> String); 6] = [
+const WAITING: [Waiting; 6] = [
     ("BLPOP none k 0", |element| format!("*2 $1 k $1 {element}")),
     ("BRPOP k 0", |element| format!("*2 $1 k $1 {element}")),
     ("BLMPOP 0 2 none k LEFT", |element| format!("*2 $1 k *1 $1 {element}")),
