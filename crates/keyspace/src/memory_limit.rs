@@ -446,7 +446,8 @@ impl Keyspace {
         for _ in 0..self.rounds(need.bytes) {
             let excess = self.excess_bytes();
             let lacked = match uses_holes {
-                true => need.bytes.saturating_sub(self.arena().extent_free_bytes()),
+                // What a drained segment brings is no hole.
+                true => need.bytes.saturating_sub(self.arena().extent_free_bytes().max(freed)),
                 false if need.region == Region::Index => u64::from(freed == 0) * need.bytes,
                 false => need.bytes.saturating_sub(freed),
             };
@@ -454,7 +455,7 @@ impl Keyspace {
                 break;
             }
             if lacked == 0 && excess == 0 {
-                if !uses_holes {
+                if !uses_holes || freed >= need.bytes {
                     break;
                 }
                 if self.compact(need) || self.clear(need.bytes, ReclaimBy::Evictions, context) {
