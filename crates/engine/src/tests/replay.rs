@@ -400,5 +400,5 @@ fn requests_that_are_effects_give_the_same_wherever_they_are_applied() {
         applied += usize::from(results[0].is_ok());
         assert_eq!(digest(&here), digest(&there), "{request:?}");
     }
-    assert!(applied > 80 * effects.len(), "{applied}");
+    assert!(applied > 60 * effects.len(), "{applied}");
 }
