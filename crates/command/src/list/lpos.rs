@@ -24,7 +24,7 @@ pub(super) static LPOS: Command = Command {
     args: &[
         Arg::key("key"),
         Arg::part("element"),
-        Arg::integer("rank").token("RANK").within(-3, 3).optional(),
+        Arg::integer("rank").token("RANK").only_within(-3, 3).optional(),
         Arg::integer("num-matches").token("COUNT").within(0, 3).optional(),
         Arg::integer("len").token("MAXLEN").within(0, 10).optional(),
     ],
