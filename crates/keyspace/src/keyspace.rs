@@ -224,12 +224,14 @@ impl Keyspace {
     }
 
     /// Returns the time to live that the keys of `database` which have one had on average when the
-    /// sweep met them, in milliseconds; takes no lock.
+    /// sweep met them, in milliseconds, 0 before it has met any; takes no lock. Shards that the
+    /// sweep has not come to yet have no part in it.
     pub fn ttl_mean_ms(&self, database: DatabaseIndex) -> u64 {
-        let weights = self.shard_indexes().map(|index| {
+        let weights = self.shard_indexes().filter_map(|index| {
             let published = self.published(index);
             let volatile = u128::from(published.counts(database).volatile);
-            (volatile, u128::from(published.ttl_mean_ms(database)) * volatile)
+            let mean = u128::from(published.ttl_mean_ms(database));
+            (mean > 0).then_some((volatile, mean * volatile))
         });
         let (count, sum) = weights.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         u64::try_from(sum.checked_div(count).unwrap_or(0)).unwrap_or(u64::MAX)

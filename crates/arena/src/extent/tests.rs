@@ -416,15 +416,20 @@ fn check_seeds(seeds: Range<u64>, operations: u64, segment_bytes: u64, segment_c
     let first = number_from("FOREBAY_EXTENT_SEED", 0);
     let count = number_from("FOREBAY_EXTENT_HISTORIES", seeds.end - seeds.start);
     let seeds = if first == 0 { seeds.start..seeds.start + count } else { first..first + 1 };
-    let (mut slides, mut returned) = (0, 0);
-    for seed in seeds.clone() {
+    let (mut histories, mut slides, mut returned) = (0, 0, 0);
+    // Of short histories only some meet both a slide and a segment to give back.
+    let further = if first == 0 { 16 } else { 0 };
+    for seed in seeds.start..seeds.end + further {
+        if seed >= seeds.end && slides > 0 && returned > 0 {
+            break;
+        }
         let _seed = Seed(seed);
         let mut pair = Pair::new(seed, segment_bytes, segment_count);
         pair.run(operations);
+        histories += 1;
         slides += pair.slides;
         returned += pair.returned;
     }
-    let histories = seeds.end - seeds.start;
     println!("{histories} histories of {operations} operations: {slides} slides, {returned} bytes");
     assert!(slides > 0 && returned > 0, "{slides} slides, {returned} bytes returned");
 }
@@ -441,8 +446,7 @@ fn many_blocks_keep_the_tiles_sound_and_the_content() {
 
 #[test]
 fn miri_any_sequence_keeps_the_tiles_sound_and_the_content() {
-    // In so short a run only some seeds meet both a slide and a segment to give back.
-    let (seeds, operations) = if cfg!(miri) { (4..5, 200) } else { (1..3, 3000) };
+    let (seeds, operations) = if cfg!(miri) { (2..3, 200) } else { (1..3, 3000) };
     check_seeds(seeds, operations, 1 << 14, 17);
 }
 
