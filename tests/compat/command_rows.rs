@@ -126,6 +126,7 @@ const DEPARTURES: &[Departure] = &[
     departure("command|getkeys", "7.0 has none, 7.2 lets 'arg' be absent; the arity does not"),
     departure("command|getkeysandflags", "as those of command|getkeys"),
     departure("debug", "Redis documents none; requests are drawn from those of the row"),
+    departure("hscan", "NOVALUES is of Redis 7.4"),
     departure("set", "IFEQ is Valkey's and Redis 8.4's, as are its like"),
     departure("shutdown", "Redis lists ABORT beside the others, but takes it alone only"),
 ];

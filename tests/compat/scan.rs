@@ -1,5 +1,5 @@
-//! The promise of SCAN: an element that exists from the start of a full iteration to its end is
-//! returned, whatever happens to the others.
+//! The promise of SCAN, SSCAN, HSCAN and ZSCAN: an element that exists from the start of a full
+//! iteration to its end is returned, whatever happens to the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -106,6 +106,146 @@ fn at_rest_every_key_comes_once() {
     let found = scan(&mut connection, &["MATCH", "stable:1?", "COUNT", "50"]);
     assert_eq!(found.len(), 10);
     assert!(scan(&mut connection, &["TYPE", "list"]).is_empty());
+}
+
+#[test]
+fn keys_of_a_type_come_alone() {
+    let server = Server::start(Kind::Forebay);
+    let mut connection = server.tcp();
+    fill(&mut connection);
+    for (name, request) in [
+        ("list", "RPUSH a:list x"),
+        ("set", "SADD a:set x"),
+        ("zset", "ZADD a:zset 1 x"),
+        ("hash", "HSET a:hash f x"),
+    ] {
+        connection.call(request);
+        let found = scan(&mut connection, &["TYPE", name, "COUNT", "7"]);
+        assert!(found.keys().eq([format!("a:{name}").as_bytes()]), "{name}: {found:?}");
+    }
+    let strings = scan(&mut connection, &["TYPE", "STRING"]);
+    assert!(strings.keys().eq((0..STABLE).map(stable).collect::<BTreeSet<_>>().iter()));
+}
+
+/// A type whose elements are scanned: the command, how many parts an element has in its reply, and
+/// a request that adds an element or removes it.
+struct Scanned {
+    command: &'static str,
+    parts: usize,
+    add: &'static [&'static str],
+    remove: &'static str,
+}
+
+const SCANNED: [Scanned; 3] = [
+    Scanned { command: "SSCAN", parts: 1, add: &["SADD", "k"], remove: "SREM" },
+    Scanned { command: "HSCAN", parts: 2, add: &["HSETNX", "k"], remove: "HDEL" },
+    Scanned { command: "ZSCAN", parts: 2, add: &["ZADD", "k", "1"], remove: "ZREM" },
+];
+
+impl Scanned {
+    fn add(&self, element: &[u8]) -> Request {
+        let mut request = request(self.add);
+        request.push(element.to_vec());
+        if self.command == "HSCAN" {
+            request.push(b"v".to_vec());
+        }
+        request
+    }
+
+    /// Returns what one call from `cursor` on finds, and the next cursor.
+    fn call(&self, connection: &mut Connection, cursor: &[u8]) -> (BTreeSet<Vec<u8>>, Vec<u8>) {
+        let call = request(&[self.command.as_bytes(), b"k", cursor, b"COUNT", b"5"]);
+        let Value::Array(parts) = connection.ask(&call).value else { panic!("no array") };
+        let [Value::Bulk(next), Value::Array(found)] = parts.as_slice() else {
+            panic!("{}: {parts:?}", self.command);
+        };
+        let names = found.iter().step_by(self.parts);
+        (names.map(|name| name.as_bytes().expect("a bulk").to_vec()).collect(), next.clone())
+    }
+}
+
+fn passing(number: usize) -> Vec<u8> {
+    format!("passing:{number}").into_bytes()
+}
+
+/// Scans a collection that has `start` passing elements beside stable ones; `step` changes it
+/// between the calls.
+fn check_elements(
+    kind: Kind,
+    scanned: &Scanned,
+    start: usize,
+    mut step: impl FnMut(&mut Connection, usize),
+) {
+    const STABLE_ELEMENTS: usize = 100;
+    let server = Server::start(kind);
+    let mut connection = server.tcp();
+    let stable: BTreeSet<Vec<u8>> = (0..STABLE_ELEMENTS).map(stable).collect();
+    let all = stable.iter().cloned().chain((0..start).map(passing));
+    connection.pipeline(&all.map(|element| scanned.add(&element)).collect::<Vec<_>>());
+    let (mut found, mut cursor) = (BTreeSet::new(), b"0".to_vec());
+    for calls in 0..CALLS_MAX {
+        let (more, next) = scanned.call(&mut connection, &cursor);
+        found.extend(more);
+        cursor = next;
+        if cursor == b"0" {
+            assert!(calls > 0, "{} is not scanned at once", scanned.command);
+            let missing: Vec<_> = stable.difference(&found).collect();
+            assert!(missing.is_empty(), "{}: {missing:?}", scanned.command);
+            return;
+        }
+        step(&mut connection, calls);
+    }
+    panic!("the iteration does not end");
+}
+
+#[test]
+fn elements_that_stay_are_returned_while_a_collection_grows() {
+    for scanned in &SCANNED {
+        check_elements(Kind::Forebay, scanned, 500, |connection, call| {
+            // Twice as large as it was, and then no more, or the scan would have no end.
+            let more = (500 + 50 * call)..(500 + 50 * (call + 1));
+            let adds: Vec<_> = more.map(|number| scanned.add(&passing(number))).collect();
+            if call < 40 {
+                connection.pipeline(&adds);
+            }
+        });
+    }
+}
+
+#[test]
+fn elements_that_stay_are_returned_while_a_collection_shrinks() {
+    for scanned in &SCANNED {
+        check_elements(Kind::Forebay, scanned, 2_000, |connection, call| {
+            let mut request = request(&[scanned.remove, "k"]);
+            request.extend((100 * call..100 * (call + 1)).map(passing));
+            connection.ask(&request);
+        });
+    }
+}
+
+#[test]
+fn members_that_stay_are_returned_when_a_result_takes_the_place_of_a_set() {
+    for kind in [Kind::Forebay, Kind::Redis] {
+        check_elements(kind, &SCANNED[0], 2_000, |connection, call| {
+            if call == 0 {
+                let mut add = request(&["SADD", "others"]);
+                add.extend((5_000..9_000).map(passing));
+                connection.ask(&add);
+            }
+            // Larger, as before, and in the end compact.
+            match call {
+                3 => connection.call("SUNIONSTORE k k others"),
+                9 => connection.call("SDIFFSTORE k k others"),
+                15 => {
+                    let mut add = request(&["SADD", "stable"]);
+                    add.extend((0..100).map(stable));
+                    connection.ask(&add);
+                    connection.call("SINTERSTORE k k stable")
+                }
+                _ => return,
+            };
+        });
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ const PASSED_OVER: [(&str, &str); 2] =
     [("shutdown", "it ends the server"), ("config|set", "it moves the limit")];
 
 /// Requests that bring little and ask for much.
-const WRITTEN: [&str; 32] = [
+const WRITTEN: [&str; 41] = [
     "BITFIELD new OVERFLOW FAIL SET u8 0 300 SET u8 4294967288 300",
     "BITFIELD new SET u8 0 1 SET u8 240000000 1",
     "BITFIELD big SET u8 0 1 SET u8 159999992 1 GET u8 0",
@@ -56,6 +56,15 @@ const WRITTEN: [&str; 32] = [
     "ZINTERSTORE sorted 2 sorted set",
     "ZDIFFSTORE new 1 sorted",
     "ZRANGESTORE new sorted 0 -1",
+    "HRANDFIELD hash -1000000 WITHVALUES",
+    "ZRANDMEMBER sorted -1000000 WITHSCORES",
+    "SINTERSTORE new set set",
+    "SUNIONSTORE new set set",
+    "SDIFFSTORE new set new",
+    "SUNIONSTORE set set new",
+    "SUNION set set set set set set",
+    "SDIFF set new new new",
+    "SSCAN set 0 COUNT 1000000",
     "DEBUG POPULATE 5 new 60000000",
     "DEBUG POPULATE 3 new 536870912",
     "DUMP big",

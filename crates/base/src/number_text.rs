@@ -96,7 +96,10 @@ impl DoubleText {
 
 /// Returns `value` as C's `printf` writes it for `%.17g`.
 pub fn double_in_17_digits(value: f64) -> String {
-    if !value.is_finite() || value == 0.0 {
+    const WHOLE_MAX: f64 = 1e17;
+    // A whole number of so many digits has no others.
+    let is_whole = value.abs() < WHOLE_MAX && value.trunc() == value;
+    if !value.is_finite() || is_whole {
         let text = DoubleText::new(value);
         return String::from_utf8_lossy(text.as_bytes()).into_owned();
     }

@@ -149,9 +149,9 @@ pub static COUNTED: &[Recipe] = &[
     one("DEL", &[("DEL key:*", NUMBER)]),
 ];
 
-/// Commands on values of a mebibyte and on sorted sets of a thousand members, and LCS on what its
-/// table of lengths allows: Redis keeps all of it, four bytes for each pair of bytes and at most
-/// 512 MiB.
+/// Commands on values of a mebibyte, on sets in each of their forms and on sorted sets of a
+/// thousand members, and LCS on what its table of lengths allows: Redis keeps all of it, four bytes
+/// for each pair of bytes and at most 512 MiB.
 pub static LARGE: &[Recipe] = &[
     one("SET 64 KiB", &[("SET target VALUE:65536", OK)]),
     one("SET 1 MiB", &[("SET target VALUE:1048576", OK)]),
@@ -178,66 +178,86 @@ pub static LARGE: &[Recipe] = &[
     one("ZDIFFSTORE 1000, 1000", &[("ZDIFFSTORE target 2 rank:1 rank:2", NUMBER)]),
     one("ZRANGESTORE 1000", &[("ZRANGESTORE target rank:1 0 -1", NUMBER)]),
     one("ZINTERCARD 1000, 1000", &[("ZINTERCARD 2 rank:1 rank:2", NUMBER)]),
+    one("SINTER of 1,000", &[("SINTER set:1 set:2", ARRAY)]),
+    one("SINTER of 100", &[("SINTER few:1 few:2", ARRAY)]),
+    one("SINTER of 500 integers", &[("SINTER int:1 int:2", ARRAY)]),
+    one("SINTERCARD of 1,000", &[("SINTERCARD 2 set:1 set:2", NUMBER)]),
+    one("SUNION of 1,000", &[("SUNION set:1 set:2", ARRAY)]),
+    one("SUNION of 100", &[("SUNION few:1 few:2", ARRAY)]),
+    one("SDIFF of 1,000", &[("SDIFF set:1 set:2", ARRAY)]),
+    one("SINTERSTORE of 1,000", &[("SINTERSTORE target set:1 set:2", NUMBER)]),
+    one("SUNIONSTORE of 1,000", &[("SUNIONSTORE target set:1 set:2", NUMBER)]),
+    one("SSCAN of 1,000", &[("SSCAN set:1 0 COUNT 100", ARRAY)]),
 ];
 
 /// A key that [`LARGE`] names.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixture {
     pub key: &'static str,
-    /// Bytes of its value, or members.
-    pub size: usize,
-    /// What they are.
     pub content: Content,
 }
 
-/// The bytes or members of a fixture.
+/// What a fixture holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
-    /// Random letters of an alphabet of 26.
-    Letters,
-    /// The one byte.
-    Same(u8),
-    /// Members of a sorted set, numbered from this one on, with scores in another order.
-    Members(usize),
+    /// So many random letters of an alphabet of 26.
+    Letters(usize),
+    /// So many of the one byte.
+    Same(usize, u8),
+    /// A set of so many members: the text, and numbers from `first` on.
+    Members { text: &'static str, first: usize, count: usize },
+    /// A sorted set of so many members, numbered from `first` on, with scores in another order.
+    Ranked { first: usize, count: usize },
 }
 
 const MEBIBYTE: usize = 1 << 20;
 
+const fn members(key: &'static str, text: &'static str, (first, count): (usize, usize)) -> Fixture {
+    Fixture { key, content: Content::Members { text, first, count } }
+}
+
 /// The keys that [`LARGE`] names.
-pub const FIXTURES: [Fixture; 10] = [
-    Fixture { key: "big:1", size: MEBIBYTE, content: Content::Letters },
-    Fixture { key: "big:2", size: MEBIBYTE, content: Content::Letters },
-    Fixture { key: "big:3", size: MEBIBYTE - 4321, content: Content::Letters },
-    Fixture { key: "zero:1", size: MEBIBYTE, content: Content::Same(0x00) },
-    Fixture { key: "ones:1", size: MEBIBYTE, content: Content::Same(0xff) },
-    Fixture { key: "page:1", size: 4096, content: Content::Letters },
-    Fixture { key: "page:2", size: 4096, content: Content::Letters },
-    Fixture { key: "line:1", size: 16, content: Content::Letters },
-    // Half of their members are in both.
-    Fixture { key: "rank:1", size: 1_000, content: Content::Members(0) },
-    Fixture { key: "rank:2", size: 1_000, content: Content::Members(500) },
+pub const FIXTURES: [Fixture; 16] = [
+    Fixture { key: "big:1", content: Content::Letters(MEBIBYTE) },
+    Fixture { key: "big:2", content: Content::Letters(MEBIBYTE) },
+    Fixture { key: "big:3", content: Content::Letters(MEBIBYTE - 4321) },
+    Fixture { key: "zero:1", content: Content::Same(MEBIBYTE, 0x00) },
+    Fixture { key: "ones:1", content: Content::Same(MEBIBYTE, 0xff) },
+    Fixture { key: "page:1", content: Content::Letters(4096) },
+    Fixture { key: "page:2", content: Content::Letters(4096) },
+    Fixture { key: "line:1", content: Content::Letters(16) },
+    members("set:1", "member:", (0, 1_000)),
+    members("set:2", "member:", (500, 1_000)),
+    members("few:1", "member:", (0, 100)),
+    members("few:2", "member:", (50, 100)),
+    members("int:1", "", (1_000, 500)),
+    members("int:2", "", (1_250, 500)),
+    Fixture { key: "rank:1", content: Content::Ranked { first: 0, count: 1_000 } },
+    Fixture { key: "rank:2", content: Content::Ranked { first: 500, count: 1_000 } },
 ];
 
 impl Fixture {
-    /// Returns the request that makes it: the same in every run.
+    /// Returns the request that makes the key: the same in every run.
     pub fn request(&self) -> Vec<Vec<u8>> {
         let seed = self.key.bytes().fold(0, |seed, byte| seed << 8 | u64::from(byte));
         let mut prng = base::prng::Prng::new(seed);
-        let name = if matches!(self.content, Content::Members(_)) { "ZADD" } else { "SET" };
-        let mut request = vec![name.into(), self.key.into()];
-        match self.content {
-            Content::Same(byte) => request.push(vec![byte; self.size]),
-            Content::Letters => {
-                request.push((0..self.size).map(|_| b'a' + prng.below(26) as u8).collect());
+        let (command, parts): (&str, Vec<Vec<u8>>) = match self.content {
+            Content::Same(bytes, byte) => ("SET", vec![vec![byte; bytes]]),
+            Content::Letters(bytes) => {
+                ("SET", vec![(0..bytes).map(|_| b'a' + prng.below(26) as u8).collect()])
             }
-            Content::Members(first) => {
-                for number in first..first + self.size {
-                    request.push(prng.below(1_000_000).to_string().into());
-                    request.push(format!("member:{number:06}").into());
-                }
+            Content::Members { text, first, count } => {
+                let members = (first..first + count).map(|number| format!("{text}{number}"));
+                ("SADD", members.map(String::into_bytes).collect())
             }
-        }
-        request
+            Content::Ranked { first, count } => {
+                let pairs = (first..first + count).flat_map(|number| {
+                    [prng.below(1_000_000).to_string(), format!("member:{number:06}")]
+                });
+                ("ZADD", pairs.map(String::into_bytes).collect())
+            }
+        };
+        [command.into(), self.key.into()].into_iter().chain(parts).collect()
     }
 }
 
@@ -274,14 +294,18 @@ mod tests {
             |word: &str| word == "target" || FIXTURES.iter().any(|known| known.key == word);
         for (request, _) in LARGE.iter().flat_map(|recipe| recipe.steps) {
             let command = request.split(' ').next().unwrap();
-            let has_word_first = ["BITOP", "ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD"];
+            let has_word_first = ["BITOP", "SINTERCARD", "ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD"];
             let first = if has_word_first.contains(&command) { 2 } else { 1 };
             assert!(is_known(request.split(' ').nth(first).unwrap()), "{request}");
         }
         for fixture in FIXTURES {
-            let parts = fixture.request().split_off(2);
-            let size = if parts.len() == 1 { parts[0].len() } else { parts.len() / 2 };
-            assert_eq!(size, fixture.size, "{}", fixture.key);
+            let request = fixture.request();
+            let (found, expected) = match fixture.content {
+                Content::Letters(bytes) | Content::Same(bytes, _) => (request[2].len(), bytes),
+                Content::Members { count, .. } => (request.len() - 2, count),
+                Content::Ranked { count, .. } => ((request.len() - 2) / 2, count),
+            };
+            assert_eq!(found, expected, "{}", fixture.key);
         }
     }
 }

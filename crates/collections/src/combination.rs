@@ -14,6 +14,8 @@ use crate::sorted_set::{Direction, Scored, SortedSet};
 
 /// The score of each member of a set.
 const SET_SCORE: f64 = 1.0;
+/// So few members are looked for one by one, whatever that costs.
+const FEW_MEMBERS: usize = 8;
 
 /// What members with scores are taken from.
 #[derive(Clone, Copy)]
@@ -79,6 +81,15 @@ impl ScoreSource<'_> {
             ScoreSource::SortedSet(set) => set.block_bytes(),
         };
         ranked_growth_bound(self.len(), blocks)
+    }
+
+    /// Returns how many members a look for one of them may meet.
+    fn lookup_steps(&self) -> usize {
+        let is_scanned = match self {
+            ScoreSource::Set(set) => set.is_listpack(),
+            ScoreSource::SortedSet(set) => set.is_small(),
+        };
+        if is_scanned { self.len() } else { 1 }
     }
 
     /// Visits all members until `visit` breaks.
@@ -176,32 +187,23 @@ impl RankedMembers {
         rules: &Rules,
     ) -> RankedMembers {
         let sources = by_length(sources);
-        let mut table = HashTable::default();
-        if let Some((Weighted { source: Some(least), weight }, others)) = sources.split_first() {
-            least.for_each(rules, |member, score| {
-                let mut sum = number_or_zero(weight * score);
-                let is_in_all = others.iter().all(|other| {
-                    let score = other.score(member, rules);
-                    score.inspect(|score| sum = aggregate.of(sum, other.weight * score)).is_some()
-                });
-                if is_in_all {
-                    add(&mut table, member, sum);
-                }
-            });
-        }
+        let Some((least, others)) = sources.split_first() else { return RankedMembers::default() };
+        let table = match are_scanned(least, others) {
+            true => narrowed(least, others, aggregate, rules),
+            false => found_in_all(least, others, aggregate, rules),
+        };
         RankedMembers::of(table)
     }
 
     /// Returns the members of the first of `sources` that no other has, with their scores there.
-    ///
-    /// Source: Redis 7.2, `zsetChooseDiffAlgorithm`.
     pub fn difference(sources: &[Option<ScoreSource<'_>>], rules: &Rules) -> RankedMembers {
         let Some((Some(first), others)) = sources.split_first() else {
             return RankedMembers::default();
         };
         let others: Vec<ScoreSource<'_>> = others.iter().flatten().copied().collect();
+        let lookup_steps: usize = others.iter().map(ScoreSource::lookup_steps).sum();
         let all: usize = others.iter().map(ScoreSource::len).sum();
-        let table = match first.len().saturating_mul(others.len()) / 2 <= all {
+        let table = match first.len().saturating_mul(lookup_steps) / 2 <= first.len() + all {
             true => not_in_any(first, &others, rules),
             false => without_all(first, &others, rules),
         };
@@ -271,18 +273,36 @@ pub fn intersection_count(
     count_max: usize,
     rules: &Rules,
 ) -> usize {
+    let sources = unweighted(sources);
+    let Some((least, others)) = sources.split_first() else { return 0 };
+    if are_scanned(least, others) {
+        return narrowed(least, others, Aggregate::Min, rules).len().min(count_max);
+    }
+    let mut count = 0;
+    if let Some(source) = least.source {
+        source.try_for_each(rules, |member, _| {
+            count += usize::from(others.iter().all(|other| other.score(member, rules).is_some()));
+            if count < count_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+    }
+    count
+}
+
+/// Returns a bound of the memory that [`intersection_count`] takes.
+pub fn intersection_count_bytes_max(sources: &[Option<ScoreSource<'_>>]) -> u64 {
+    match unweighted(sources).split_first() {
+        Some((least, others)) if are_scanned(least, others) => {
+            least.source.map_or(0, |source| source.ranked_bytes_max())
+        }
+        _ => 0,
+    }
+}
+
+/// Returns `sources`, those with few members first, with scores as they are.
+fn unweighted<'a>(sources: &[Option<ScoreSource<'a>>]) -> Vec<Weighted<'a>> {
     let all: Vec<Weighted<'_>> =
         sources.iter().map(|&source| Weighted { source, weight: 1.0 }).collect();
-    let sources = by_length(&all);
-    let Some((Weighted { source: Some(least), .. }, others)) = sources.split_first() else {
-        return 0;
-    };
-    let mut count = 0;
-    least.try_for_each(rules, |member, _| {
-        count += usize::from(others.iter().all(|other| other.score(member, rules).is_some()));
-        if count < count_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    });
-    count
+    by_length(&all)
 }
 
 /// Returns `sources`, those with few members first.
@@ -290,6 +310,82 @@ fn by_length<'a>(sources: &[Weighted<'a>]) -> Vec<Weighted<'a>> {
     let mut sources = sources.to_vec();
     sources.sort_by_key(Weighted::len);
     sources
+}
+
+/// Returns whether to look for each member of `least` in all of `others` would go over one of them
+/// again and again.
+fn are_scanned(least: &Weighted<'_>, others: &[Weighted<'_>]) -> bool {
+    let is_scanned = |other: &Weighted<'_>| {
+        other.source.is_some_and(|source| source.lookup_steps() > FEW_MEMBERS)
+    };
+    least.len() > FEW_MEMBERS && others.iter().any(is_scanned)
+}
+
+/// Looks for each member of `least` in the others.
+fn found_in_all(
+    least: &Weighted<'_>,
+    others: &[Weighted<'_>],
+    aggregate: Aggregate,
+    rules: &Rules,
+) -> HashTable<Scored> {
+    let mut table = HashTable::default();
+    let Some(source) = least.source else { return table };
+    source.for_each(rules, |member, score| {
+        let mut sum = number_or_zero(least.weight * score);
+        let is_in_all = others.iter().all(|other| {
+            let score = other.score(member, rules);
+            score.inspect(|score| sum = aggregate.of(sum, other.weight * score)).is_some()
+        });
+        if is_in_all {
+            add(&mut table, member, sum);
+        }
+    });
+    table
+}
+
+/// Takes out of the members of `least` what one of the others does not have after the other: one
+/// that would be scanned for each member is gone through once.
+fn narrowed(
+    least: &Weighted<'_>,
+    others: &[Weighted<'_>],
+    aggregate: Aggregate,
+    rules: &Rules,
+) -> HashTable<Scored> {
+    let mut table = HashTable::with_buckets(least.len());
+    let Some(source) = least.source else { return table };
+    source.for_each(rules, |member, score| {
+        add(&mut table, member, number_or_zero(least.weight * score));
+    });
+    // The score of each member in the source that is looked at.
+    let mut scores: Vec<Option<f64>> = Vec::with_capacity(table.len());
+    for Weighted { source, weight } in others {
+        let source = source.expect("the least has members, and the others no fewer");
+        scores.clear();
+        if source.lookup_steps() > 1 {
+            scores.resize(table.len(), None);
+            source.for_each(rules, |member, score| {
+                if let Some(position) = table.find(member.hash, member.bytes) {
+                    scores[position] = Some(score);
+                }
+            });
+        } else {
+            let names = table.iter_hashed().map(|(hash, scored)| HashedName {
+                bytes: scored.member.bytes(),
+                hash: hash.into(),
+            });
+            scores.extend(names.map(|member| source.score(member, rules)));
+        }
+        // From the last on: whatever takes the place of one that goes was looked at before.
+        for (position, score) in scores.iter().enumerate().rev() {
+            match score {
+                Some(score) => table.change(position, |scored: &mut Scored| {
+                    scored.score = aggregate.of(scored.score, weight * score);
+                }),
+                None => drop(table.remove(position)),
+            }
+        }
+    }
+    table
 }
 
 fn add(table: &mut HashTable<Scored>, member: HashedName<'_>, score: f64) {
@@ -468,10 +564,16 @@ mod tests {
                 }
                 common.retain(|member, _| model.contains_key(member));
             }
+            let sorted = by_length(&sources);
             let optional: Vec<_> = sources.iter().map(|one| one.source).collect();
             assert_eq!(intersection_count(&optional, usize::MAX, &rules()), common.len());
             assert_eq!(intersection_count(&optional, 3, &rules()), common.len().min(3));
             check(RankedMembers::union(&sources, aggregate, &rules()), union);
+            let (least, others) = sorted.split_first().unwrap();
+            for way in [found_in_all, narrowed] {
+                let table = way(least, others, aggregate, &rules());
+                check(RankedMembers::of(table), common.clone());
+            }
             check(RankedMembers::intersection(&sources, aggregate, &rules()), common);
         }
     }
@@ -511,6 +613,7 @@ mod tests {
         check(RankedMembers::union(&sources, sum, &rules), made.model().clone());
         assert!(RankedMembers::intersection(&sources, sum, &rules).is_empty());
         assert_eq!(intersection_count(&[None, there.source], 9, &rules), 0);
+        assert_eq!(intersection_count_bytes_max(&[None, there.source]), 0);
         assert!(RankedMembers::difference(&[None, there.source], &rules).is_empty());
         check(RankedMembers::difference(&[there.source, None], &rules), made.model().clone());
     }

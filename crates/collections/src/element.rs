@@ -34,6 +34,14 @@ impl Element<'_> {
         }
     }
 
+    /// Returns the integer, where it is stored as one.
+    pub(crate) fn integer(&self) -> Option<i64> {
+        match *self {
+            Element::Integer(integer) => Some(integer),
+            Element::Bytes(_) => None,
+        }
+    }
+
     /// Returns a copy of the bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         self.with_bytes(<[u8]>::to_vec)
@@ -42,6 +50,15 @@ impl Element<'_> {
     /// Returns the number of bytes.
     pub fn byte_count(&self) -> usize {
         self.with_bytes(<[u8]>::len)
+    }
+
+    /// Returns a bound of the number of bytes, without counting digits.
+    #[inline]
+    pub fn byte_count_max(&self) -> usize {
+        match self {
+            Element::Bytes(bytes) => bytes.len(),
+            Element::Integer(_) => INTEGER_TEXT_BYTES_MAX,
+        }
     }
 
     /// Compares the bytes with `other`.
@@ -75,7 +92,13 @@ impl<'a> Needle<'a> {
     #[inline]
     pub fn is(&self, element: Element<'_>) -> bool {
         match element {
-            Element::Bytes(bytes) => self.integer.is_none() && bytes == self.bytes,
+            // Members often begin alike, so that the last byte tells most of them apart.
+            Element::Bytes(bytes) => {
+                self.integer.is_none()
+                    && bytes.len() == self.bytes.len()
+                    && bytes.last() == self.bytes.last()
+                    && bytes == self.bytes
+            }
             Element::Integer(integer) => self.integer == Some(integer),
         }
     }

@@ -173,6 +173,14 @@ impl Hash {
         }
     }
 
+    /// Returns the fields of a listpack by their indexes, for who wants many: [`Hash::at`] walks to
+    /// each. Returns none of a table, where it takes one step.
+    pub fn listpack_fields(&self) -> Vec<(Element<'_>, Element<'_>)> {
+        let Body::Small(pack) = &self.body else { return Vec::new() };
+        let mut parts = pack.iter();
+        std::iter::from_fn(|| Some((parts.next()?, parts.next()?))).collect()
+    }
+
     /// Visits some fields with their values and returns the cursor to go on with; see HSCAN.
     pub fn scan(&self, cursor: u64, mut visit: impl FnMut(Element<'_>, Element<'_>)) -> u64 {
         match &self.body {
@@ -335,6 +343,9 @@ mod tests {
         assert_eq!(found, *model);
         let by_index = (0..=hash.len()).map_while(|index| hash.at(index));
         assert!(by_index.map(|(field, value)| (field.to_vec(), value.to_vec())).eq(found_in(hash)));
+        let listed = hash.listpack_fields();
+        assert_eq!(listed.len(), if hash.is_small() { hash.len() } else { 0 });
+        assert!((0..).map_while(|index| hash.at(index)).take(listed.len()).eq(listed));
     }
 
     fn found_in(hash: &Hash) -> Vec<(Vec<u8>, Vec<u8>)> {

@@ -3,10 +3,10 @@
 //! *Layout*: `collection.rs` is any of them, `compact_limits.rs` says how long each stays compact.
 //! `list.rs`, `hash.rs`, `set.rs` and `sorted_set.rs` are the four types; `listpack.rs` and
 //! `intset.rs` are their compact forms, byte for byte Redis's; `hash_table.rs` is the hash table of
-//! large ones, `score_tree.rs` the order of large sorted sets, `combination.rs` unions and the like
-//! of sets and sorted sets. `element.rs` is one element as a
-//! compact form stores it, `blob.rs` one in a table, `chunked.rs` an array that grows a piece at a
-//! time.
+//! large ones, `score_tree.rs` the order of large sorted sets. `set/lookups.rs` asks sets for many
+//! members, `combination.rs` works out unions and the like of sorted sets. `element.rs` is one
+//! element as a compact form stores it, `blob.rs` one in a table, `chunked.rs` an array that grows
+//! a piece at a time.
 //! *Invariants*: each knows the bytes of memory that it takes; no operation on a single element
 //! moves more than one compact form's bytes, however large the collection is; random numbers are
 //! parameters, hashes are keyed by the caller's seed.
@@ -31,7 +31,10 @@ mod sorted_set;
 
 pub use chunked::Chunked;
 pub use collection::{Collection, CollectionEncoding};
-pub use combination::{Aggregate, RankedMembers, ScoreSource, Weighted, intersection_count};
+pub use combination::{
+    Aggregate, RankedMembers, ScoreSource, Weighted, intersection_count,
+    intersection_count_bytes_max,
+};
 pub use compact_limits::{Limits, ListLimit, Rules};
 pub use element::Element;
 pub use growth::{hash_growth_bound, set_growth_bound, sorted_set_growth_bound};
@@ -39,7 +42,7 @@ pub use hash::Hash;
 pub use intset::Intset;
 pub use list::{End, List, Place};
 pub use listpack::Listpack;
-pub use set::Set;
+pub use set::{Lookups, Set, SetMember};
 pub use sorted_set::{Direction, SortedSet};
 
 /// The longest part of a collection, in bytes: what a compact form's 32-bit sizes can count.

@@ -1,5 +1,7 @@
 //! A set: integers in one block, or few short members in one listpack, then a table.
 
+mod lookups;
+
 use std::ops::ControlFlow;
 
 use crate::blob::Blob;
@@ -11,6 +13,8 @@ use crate::hash_table::{HashTable, Payload};
 use crate::heap_bytes;
 use crate::intset::Intset;
 use crate::listpack::{Listpack, SAFE_BYTES};
+
+pub use lookups::Lookups;
 
 /// Members, each once.
 #[derive(Clone)]
@@ -28,10 +32,21 @@ enum Body {
 #[derive(Clone)]
 struct Member(Blob);
 
+/// A member as its set shows it to other sets, with what is known of it.
+#[derive(Clone, Copy, Debug)]
+pub struct SetMember<'a> {
+    element: Element<'a>,
+    /// The low half of the hash of its bytes, once it is known: all sets of a keyspace hash alike.
+    hash: Option<u32>,
+}
+
 /// The most integers that a block of them holds whatever the options say.
 ///
 /// Source: Redis 7.2, `intsetMaxEntries`.
 const INTEGERS_MAX: u64 = 1 << 30;
+/// The most that a member of a compact form takes more in a table: its slot, its part of the
+/// buckets, room for as many, and what an allocator adds.
+const TABLE_BYTES_MAX: u64 = 96;
 
 /// How a set is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +80,11 @@ impl Set {
     /// Returns the set of `integers`.
     pub fn from_integers(integers: Intset) -> Set {
         Set { body: Body::Integers(integers) }
+    }
+
+    /// Returns an empty set that is a listpack, whatever its first member.
+    pub fn small() -> Set {
+        Set { body: Body::Small(Listpack::new()) }
     }
 
     /// Returns the set of the elements of `pack`; `None` where one is there twice.
@@ -121,6 +141,14 @@ impl Set {
         }
     }
 
+    /// Returns a bound of what it takes beside itself, in the form that it has and in a table.
+    pub fn memory_bytes_max(&self) -> u64 {
+        match &self.body {
+            Body::Large(_) => self.memory_bytes(),
+            _ => self.memory_bytes() + self.len() as u64 * TABLE_BYTES_MAX,
+        }
+    }
+
     /// Makes ready for `count` members that will be added together: more than a compact form holds
     /// make a table of it first, as in Redis. Returns whether it has become one.
     ///
@@ -149,19 +177,37 @@ impl Set {
 
     /// Adds `member`; returns whether it was not there.
     pub fn insert(&mut self, member: &[u8], rules: &Rules) -> bool {
+        self.add(member, None, false, rules)
+    }
+
+    /// As [`Set::insert`], for a member of another set.
+    pub fn insert_member(&mut self, member: SetMember<'_>, rules: &Rules) -> bool {
+        member.element.with_bytes(|bytes| self.add(bytes, member.hash, false, rules))
+    }
+
+    /// As [`Set::insert_member`], where the caller knows that it is not there.
+    pub fn insert_new_member(&mut self, member: SetMember<'_>, rules: &Rules) {
+        let is_new = member.element.with_bytes(|bytes| self.add(bytes, member.hash, true, rules));
+        assert!(is_new, "the caller knows");
+    }
+
+    /// Adds `member`, whose hash may be known, and of which it may be known that it is not there;
+    /// returns whether it was not there.
+    #[inline]
+    fn add(&mut self, member: &[u8], hash: Option<u32>, is_new: bool, rules: &Rules) -> bool {
         if let Body::Integers(set) = &mut self.body {
             if let Some(integer) = integer_of(member) {
-                let is_new = set.insert(integer);
+                let is_added = set.insert(integer);
                 let count = set.count() as u64;
-                if is_new && count > rules.limits.set_integers.min(INTEGERS_MAX) {
+                if is_added && count > rules.limits.set_integers.min(INTEGERS_MAX) {
                     self.enlarge(rules);
                 }
-                return is_new;
+                return is_added;
             }
             self.leave_integers(member, rules);
         }
         if let Body::Small(pack) = &mut self.body {
-            if pack.find(pack.first(), &Needle::new(member), 1).is_some() {
+            if !is_new && pack.find(pack.first(), &Needle::new(member), 1).is_some() {
                 return false;
             }
             let limits = &rules.limits;
@@ -175,8 +221,8 @@ impl Set {
             self.enlarge(rules);
         }
         let Body::Large(table) = &mut self.body else { panic!("no compact form is left") };
-        let hash = rules.hasher.hash(member);
-        if table.find(hash, member).is_some() {
+        let hash = hash.map_or_else(|| rules.hasher.hash(member), u64::from);
+        if !is_new && table.find(hash, member).is_some() {
             return false;
         }
         table.insert(hash, Member(Blob::of(&[member])));
@@ -204,6 +250,16 @@ impl Set {
         }
     }
 
+    /// As [`Set::remove`], for a member of another set.
+    pub fn remove_member(&mut self, mut member: SetMember<'_>, rules: &Rules) -> bool {
+        let Body::Large(table) = &mut self.body else {
+            return member.element.with_bytes(|bytes| self.remove(bytes, rules));
+        };
+        let hash = u64::from(member.hash(rules));
+        let found = member.element.with_bytes(|bytes| table.find(hash, bytes));
+        found.map(|position| table.remove(position)).is_some()
+    }
+
     /// Visits all members.
     pub fn for_each(&self, mut visit: impl FnMut(Element<'_>)) {
         match &self.body {
@@ -212,6 +268,22 @@ impl Set {
             Body::Large(table) => {
                 table.iter().for_each(|member| visit(Element::Bytes(member.0.bytes())));
             }
+        }
+    }
+
+    /// Visits members, as other sets are asked for them, until `visit` breaks.
+    pub fn try_for_each<B>(
+        &self,
+        mut visit: impl FnMut(SetMember<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        match &self.body {
+            Body::Integers(set) => {
+                set.iter().try_for_each(|one| visit(SetMember::of(Element::Integer(one))))
+            }
+            Body::Small(pack) => pack.iter().try_for_each(|element| visit(SetMember::of(element))),
+            Body::Large(table) => table.iter_hashed().try_for_each(|(hash, member)| {
+                visit(SetMember { element: Element::Bytes(member.0.bytes()), hash: Some(hash) })
+            }),
         }
     }
 
@@ -224,6 +296,15 @@ impl Set {
             Body::Integers(set) => Some(Element::Integer(set.get(index))),
             Body::Small(pack) => Some(pack.get(pack.seek(index, pack.count())?)),
             Body::Large(table) => Some(Element::Bytes(table.get(index).0.bytes())),
+        }
+    }
+
+    /// Returns the members of a listpack by their indexes, for who wants many: [`Set::at`] walks to
+    /// each. Returns none in other forms, where it takes one step.
+    pub fn listpack_members(&self) -> Vec<Element<'_>> {
+        match &self.body {
+            Body::Small(pack) => pack.iter().collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -268,14 +349,17 @@ impl Set {
         self.body = Body::Small(pack);
     }
 
-    /// Becomes one block of integers, where it is a table and all members are integers.
+    /// Becomes one block of integers, where all members are integers.
     pub fn make_integers(&mut self) {
-        let Body::Large(table) = &self.body else { return };
-        if table.len() as u64 > INTEGERS_MAX {
+        if self.len() as u64 > INTEGERS_MAX {
             return;
         }
-        let integers = table.iter().map(|member| integer_of(member.0.bytes()));
-        let Some(integers) = integers.collect() else { return };
+        let integers: Option<Vec<i64>> = match &self.body {
+            Body::Integers(_) => return,
+            Body::Small(pack) => pack.iter().map(|element| element.integer()).collect(),
+            Body::Large(table) => table.iter().map(|member| integer_of(member.0.bytes())).collect(),
+        };
+        let Some(integers) = integers else { return };
         let integers = Intset::from_integers(integers).expect("a member is there once");
         self.body = Body::Integers(integers);
     }
@@ -294,6 +378,10 @@ impl Set {
 
 /// As other collections ask it for members.
 impl Set {
+    pub(crate) fn is_listpack(&self) -> bool {
+        matches!(self.body, Body::Small(_))
+    }
+
     /// Visits all members, each with its hash, in no order, until `visit` breaks.
     pub(crate) fn try_for_each_hashed(
         &self,
@@ -328,6 +416,27 @@ impl Set {
             Body::Small(pack) => pack.iter().map(|member| block_bytes(member.byte_count())).sum(),
             Body::Large(table) => table.payload_heap_bytes(),
         }
+    }
+}
+
+impl<'a> SetMember<'a> {
+    /// Returns `element` as a member of which nothing else is known.
+    fn of(element: Element<'a>) -> SetMember<'a> {
+        SetMember { element, hash: None }
+    }
+
+    /// Returns what it is.
+    #[inline]
+    pub fn element(&self) -> Element<'a> {
+        self.element
+    }
+
+    /// Returns its hash, as tables have it.
+    #[inline]
+    fn hash(&mut self, rules: &Rules) -> u32 {
+        let element = self.element;
+        let hash = || element.with_bytes(|bytes| rules.hasher.hash(bytes)) as u32;
+        *self.hash.get_or_insert_with(hash)
     }
 }
 
@@ -445,5 +554,72 @@ mod tests {
         assert_eq!(Set::from_pack(pack.clone()).map(|set| set.len()), Some(5));
         pack.push_back(b"member 3");
         assert!(Set::from_pack(pack).is_none());
+    }
+
+    fn forms(rules: &Rules) -> [Set; 4] {
+        let mut long = all_members(40);
+        long.push(vec![b'm'; 100]);
+        let of = |members: &[Vec<u8>]| {
+            let mut set = Set::for_members(&members[0], members.len() as u64, rules);
+            assert!(members.iter().all(|member| set.insert(member, rules)));
+            set
+        };
+        let integers: Vec<Vec<u8>> = (0..300).map(|n| (n * n).to_string().into_bytes()).collect();
+        let sets = [of(&integers), of(&all_members(100)), of(&all_members(1_000)), of(&long)];
+        let forms = [SetForm::Integers, SetForm::Small, SetForm::Large, SetForm::Large];
+        assert_eq!(sets.each_ref().map(Set::form), forms);
+        sets
+    }
+
+    #[test]
+    fn members_of_a_set_of_any_form_are_added_to_another_and_taken_out() {
+        let rules = rules();
+        for set in forms(&rules) {
+            for mut copy in [Set::small(), Set::large(), Set::from_integers(Intset::default())] {
+                let added = set.try_for_each(|member| {
+                    assert!(copy.insert_member(member, &rules));
+                    assert!(!copy.insert_member(member, &rules));
+                    ControlFlow::<()>::Continue(())
+                });
+                assert!(added.is_continue());
+                assert_eq!(members(&copy), members(&set));
+                assert!(members(&set).iter().all(|member| copy.contains(member, &rules)));
+                let removed = set.try_for_each(|member| {
+                    assert!(copy.remove_member(member, &rules));
+                    assert!(!copy.remove_member(member, &rules));
+                    copy.insert_new_member(member, &rules);
+                    assert!(copy.remove_member(member, &rules));
+                    ControlFlow::<()>::Continue(())
+                });
+                assert!(removed.is_continue() && copy.is_empty());
+            }
+            let first = set.try_for_each(|member| ControlFlow::Break(member.element().to_vec()));
+            assert_eq!(first.break_value(), set.at(0).map(|member| member.to_vec()));
+        }
+    }
+
+    #[test]
+    fn a_bound_of_the_memory_holds_in_a_table_too() {
+        /// What tables of no members take.
+        const EMPTY_BYTES_MAX: u64 = 1024;
+        let rules = rules();
+        for set in forms(&rules) {
+            let mut table = Set::large();
+            set.for_each(|member| assert!(table.insert(&member.to_vec(), &rules)));
+            let bound = set.memory_bytes_max();
+            assert!(table.memory_bytes() <= bound + EMPTY_BYTES_MAX, "{bound}");
+            assert!(set.memory_bytes() <= bound);
+        }
+    }
+
+    #[test]
+    fn members_of_a_listpack_are_listed_by_their_indexes() {
+        for set in forms(&rules()) {
+            let listed = set.listpack_members();
+            assert_eq!(listed.is_empty(), set.form() != SetForm::Small);
+            for (index, member) in listed.into_iter().enumerate() {
+                assert_eq!(Some(member), set.at(index));
+            }
+        }
     }
 }

@@ -268,6 +268,31 @@ impl SortedSet {
         }
     }
 
+    /// Returns member `index` with its score, in no order: all indexes below the length are all
+    /// members.
+    pub fn at(&self, index: usize) -> Option<(Element<'_>, f64)> {
+        match &self.body {
+            Body::Small(pack) => {
+                let at = pack.seek(2 * index, pack.count())?;
+                Some((pack.get(at), score_of(pack.get(pack.next(at)?))))
+            }
+            Body::Large(large) if index < large.table.len() => {
+                let scored = large.table.get(index);
+                Some((Element::Bytes(scored.member.bytes()), scored.score))
+            }
+            Body::Large(_) => None,
+        }
+    }
+
+    /// Returns the members of a listpack by their indexes, for who wants many: [`SortedSet::at`]
+    /// walks to each. Returns none of a table, where it takes one step.
+    pub fn listpack_members(&self) -> Vec<(Element<'_>, f64)> {
+        match &self.body {
+            Body::Small(pack) => pairs(pack).collect(),
+            Body::Large(_) => Vec::new(),
+        }
+    }
+
     /// Visits some members with their scores and returns the cursor to go on with; see ZSCAN.
     pub fn scan(&self, cursor: u64, mut visit: impl FnMut(Element<'_>, f64)) -> u64 {
         match &self.body {
@@ -552,6 +577,12 @@ mod tests {
     fn check(set: &SortedSet, model: &HashMap<Vec<u8>, f64>, random: &mut Prng) {
         let (rules, all) = (rules(), in_order(model));
         assert_eq!(set.len(), all.len());
+        let by_index = (0..=set.len()).map_while(|index| set.at(index));
+        let by_index: HashMap<_, _> = by_index.map(|(one, score)| (one.to_vec(), score)).collect();
+        assert_eq!(by_index, *model);
+        let listed = set.listpack_members();
+        assert_eq!(listed.len(), if set.is_small() { set.len() } else { 0 });
+        assert!((0..).map_while(|index| set.at(index)).take(listed.len()).eq(listed));
         let start = random.below(all.len() as u64 + 2) as usize;
         let count = random.below(60) as usize;
         let part = |direction| {

@@ -175,6 +175,7 @@ mod tests {
         let store = Effect::Restore { key, payload: b"", form, expires_at: None, last_use };
         let store = Change::new(DB0, EventClass::SortedSet, store);
         let stored = Change { event: "sortstore", class: EventClass::List, ..restore };
+        let union = Change { event: "sunionstore", class: EventClass::Set, ..restore };
         let rename = change(Effect::Rename { source: key, target: b"l" });
         for (change, expected) in [
             (of_string, vec!["$ set@0 k"]),
@@ -198,6 +199,7 @@ mod tests {
             (Change { creates: true, ..restore }, vec!["n new@2 k", "g restore@2 k"]),
             (Change { event: "zunionstore", ..store }, vec!["z zunionstore@0 k"]),
             (stored, vec!["l sortstore@2 k"]),
+            (union, vec!["s sunionstore@2 k"]),
             (
                 Change { creates: true, ..rename },
                 vec!["n new@2 l", "g rename_from@2 k", "g rename_to@2 l"],

@@ -14,6 +14,7 @@ mod replay;
 mod reserve_value;
 mod restore;
 mod serving;
+mod set_operations;
 mod times;
 mod transactions;
 mod upload_copies;

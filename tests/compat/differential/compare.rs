@@ -20,6 +20,10 @@ enum How {
     Presence,
     /// Numbers within are equal as numbers, however they are written.
     Numbers,
+    /// The same, and elements may come in any order.
+    UnorderedNumbers,
+    /// Both have as many elements, or both are nothing, or something.
+    AsMany,
     /// Names of encodings: Redis 7.2 keeps small lists and sets as listpacks, 7.0 did not.
     Encoding,
     /// Payloads of the same value: of other versions, compressed otherwise, in another order.
@@ -75,7 +79,12 @@ const ROWS: &[Row] = &[
     always("object|encoding", How::Encoding, "lists and sets: src/t_set.c, src/t_list.c of 7.2"),
     always("sort", How::Sorted, "src/sort.c refuses by an old errno"),
     always("sort_ro", How::Sorted, "src/sort.c refuses by an old errno"),
-    always("srandmember", How::Never, "each server draws by itself"),
+    always("srandmember", How::AsMany, "each server draws by itself"),
+    always("hrandfield", How::AsMany, "each server draws by itself"),
+    always("zrandmember", How::AsMany, "each server draws by itself"),
+    always("sscan", How::Unordered, "its order is the hash table's"),
+    always("hscan", How::Unordered, "its order is the hash table's"),
+    always("zscan", How::UnorderedNumbers, "its order is the hash table's; as for zscore"),
     always("time", How::Never, "the clock goes on"),
     always("hello", How::MapWithout(&["version", "id"]), "another version, another connection"),
     expired("dbsize", "a key may expire between the two servers' looks"),
@@ -188,6 +197,8 @@ fn agree(
         How::Exact | How::Numbers | How::Sorted => false,
         How::Never => true,
         How::Unordered => sorted(ours) == sorted(oracle),
+        How::UnorderedNumbers => sorted(&numbered(ours)) == sorted(&numbered(oracle)),
+        How::AsMany => shape(ours) == shape(oracle),
         How::Presence => is_nothing(ours) == is_nothing(oracle),
         How::Payload => match (ours.as_bytes(), oracle.as_bytes()) {
             (Some(ours), Some(oracle)) => {
@@ -258,6 +269,15 @@ fn numbered(value: &Value) -> Value {
 
 fn is_nothing(value: &Value) -> bool {
     matches!(value, Value::Null | Value::NullArray)
+}
+
+/// Returns the value without what its elements are, but for their number.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Array(values) => Value::Array(values.iter().map(shape).collect()),
+        Value::Bulk(_) | Value::Double(_) => Value::Bulk(Vec::new()),
+        other => other.clone(),
+    }
 }
 
 /// Returns the value with every aggregate in it sorted.
@@ -345,6 +365,16 @@ mod tests {
         assert!(check("KEYS *", ab, ba).is_ok());
         assert!(check("MGET a b", ab, ba).is_err());
         assert!(check("KEYS *", ab, b"*2\r\n$1\r\na\r\n$1\r\na\r\n").is_err());
+    }
+
+    #[test]
+    fn what_is_drawn_has_as_many_elements() {
+        let (one, other) = (b"*2\r\n$1\r\na\r\n$1\r\nb\r\n", b"*2\r\n$1\r\nb\r\n$1\r\nb\r\n");
+        assert!(check("HRANDFIELD h 2", one, other).is_ok());
+        assert!(check("HRANDFIELD h 2", one, b"*1\r\n$1\r\na\r\n").is_err());
+        assert!(check("HRANDFIELD h 2", one, b"*2\r\n$1\r\na\r\n$-1\r\n").is_err());
+        assert!(check("HRANDFIELD h", b"$1\r\na\r\n", b"$1\r\nb\r\n").is_ok());
+        assert!(check("HRANDFIELD h", b"$1\r\na\r\n", b"$-1\r\n").is_err());
     }
 
     #[test]

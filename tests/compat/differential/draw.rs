@@ -28,9 +28,9 @@ impl Draw for Words {
         &mut self.prng
     }
 
-    /// What came after Redis 7, or with Valkey, the other server does not know.
+    /// What came after Redis 7.0, or with Valkey, the other server does not know.
     fn knows(&self, arg: &Arg) -> bool {
-        !arg.since.starts_with(['8', '9'])
+        !arg.since.starts_with(['8', '9']) && !arg.since.starts_with("7.4")
     }
 
     fn begin(&mut self, command: &Command) {

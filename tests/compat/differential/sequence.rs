@@ -268,13 +268,18 @@ fn comparable(mut request: Request) -> Request {
             request.extend(harness::words("AUTH default anything"));
         }
     }
-    if request[0].eq_ignore_ascii_case(b"scan") && request.len() > 1 {
-        request[1] = b"0".to_vec();
+    let cursor = match request[0].to_ascii_lowercase().as_slice() {
+        b"scan" => 1,
+        b"sscan" | b"hscan" | b"zscan" => 2,
+        _ => request.len(),
+    };
+    if request.len() > cursor {
+        request[cursor] = b"0".to_vec();
         let is_count = |word: &Vec<u8>| word.eq_ignore_ascii_case(b"count");
         if !request.iter().any(is_count) {
             request.extend([b"COUNT".to_vec(), b"100000".to_vec()]);
         }
-        for index in 2..request.len() {
+        for index in cursor + 1..request.len() {
             let is_number = request[index].iter().all(u8::is_ascii_digit);
             if is_number && is_count(&request[index - 1]) && request[index] != b"0" {
                 request[index] = b"100000".to_vec();

@@ -1,15 +1,10 @@
 //! SCAN: the keys of a database, some at a time.
 
-use base::glob::matches;
-use base::number::parse_cursor;
 use keyspace::ScanQuery;
 
 use super::r#type::type_name;
+use crate::parse::scan_options::{COUNT, CURSOR, MATCH, ScanOptions, Scanned, cursor};
 use crate::prelude::*;
-
-const INVALID_CURSOR: CommandError = CommandError::Fixed("ERR invalid cursor");
-/// About how many keys a call visits unless COUNT says otherwise.
-const COUNT_DEFAULT: u64 = 10;
 
 pub(super) static SCAN: Command = Command {
     name: "scan",
@@ -19,12 +14,12 @@ pub(super) static SCAN: Command = Command {
     arity: Arity::at_least(2),
     flags: Flags::READONLY,
     args: &[
-        Arg::integer("cursor").within(0, 1 << 20),
-        Arg::pattern("pattern").token("MATCH").optional(),
-        Arg::integer("count").token("COUNT").within(1, 1000).optional(),
+        CURSOR,
+        MATCH,
+        COUNT,
         Arg::string("type")
             .token("TYPE")
-            .among(&["string", "list", "hash"])
+            .among(&["string", "list", "set", "zset", "hash", "none"])
             .optional()
             .since("6.0.0"),
     ],
@@ -40,15 +35,15 @@ fn run(
     args: Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<(), Unfinished> {
-    let cursor = parse_cursor(args.at(1)).ok_or(INVALID_CURSOR)?;
-    let options = Options::parse(args)?;
+    let cursor = cursor(args, 1)?;
+    let options = ScanOptions::parse(args, 2, Scanned::Keys)?;
     let mut count = 0;
     let whole = reply.deferred();
     let keys = reply.deferred();
     let database = cx.session.database;
     let query = ScanQuery {
         count: options.count,
-        wants: &|key| options.pattern.is_none_or(|pattern| matches(pattern, key, false)),
+        wants: &|key| options.wants(key),
         counts_lookups: options.type_name.is_some(),
     };
     let next = cx.access.scan(database, cursor, &query, cx.now, &mut |entry| {
@@ -64,37 +59,4 @@ fn run(
         reply.bulk(next.to_string());
     });
     Ok(())
-}
-
-/// What is wanted of the keys.
-struct Options<'a> {
-    pattern: Option<&'a [u8]>,
-    type_name: Option<&'a [u8]>,
-    count: u64,
-}
-
-impl<'a> Options<'a> {
-    fn parse(args: Args<'a>) -> Result<Options<'a>, CommandError> {
-        let mut options = Options { pattern: None, type_name: None, count: COUNT_DEFAULT };
-        let mut index = 2;
-        while index < args.len() {
-            if index + 1 == args.len() {
-                return Err(CommandError::Syntax);
-            }
-            let value = args.at(index + 1);
-            if args.is(index, "COUNT") {
-                let count = args.integer(index + 1)?;
-                let count = u64::try_from(count).ok().filter(|&count| count > 0);
-                options.count = count.ok_or(CommandError::Syntax)?;
-            } else if args.is(index, "MATCH") {
-                options.pattern = (value != b"*").then_some(value);
-            } else if args.is(index, "TYPE") {
-                options.type_name = Some(value);
-            } else {
-                return Err(CommandError::Syntax);
-            }
-            index += 2;
-        }
-        Ok(options)
-    }
 }

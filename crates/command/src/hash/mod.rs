@@ -9,6 +9,8 @@ mod hincrby;
 mod hincrbyfloat;
 mod hlen;
 mod hmget;
+mod hrandfield;
+mod hscan;
 mod hset;
 mod hsetnx;
 mod hstrlen;
@@ -27,6 +29,8 @@ pub(crate) static HASH: &[&Command] = &[
     &hlen::HLEN,
     &hmget::HMGET,
     &hset::HMSET,
+    &hrandfield::HRANDFIELD,
+    &hscan::HSCAN,
     &hset::HSET,
     &hsetnx::HSETNX,
     &hstrlen::HSTRLEN,

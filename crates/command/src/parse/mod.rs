@@ -2,5 +2,6 @@
 
 pub(crate) mod database_number;
 pub(crate) mod index_range;
+pub(crate) mod scan_options;
 pub(crate) mod time_to_live;
 pub(crate) mod timeout;

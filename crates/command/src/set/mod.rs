@@ -1,8 +1,11 @@
 //! The commands of sets.
 
-mod chance;
+mod algebra;
 mod sadd;
 mod scard;
+mod sinter;
+mod sintercard;
+mod sinterstore;
 mod sismember;
 mod smembers;
 mod smismember;
@@ -10,12 +13,18 @@ mod smove;
 mod spop;
 mod srandmember;
 mod srem;
+mod sscan;
 
 use crate::table::row::Command;
 
 pub(crate) static SETS: &[&Command] = &[
     &sadd::SADD,
     &scard::SCARD,
+    &sinter::SDIFF,
+    &sinterstore::SDIFFSTORE,
+    &sinter::SINTER,
+    &sintercard::SINTERCARD,
+    &sinterstore::SINTERSTORE,
     &sismember::SISMEMBER,
     &smembers::SMEMBERS,
     &smismember::SMISMEMBER,
@@ -23,4 +32,7 @@ pub(crate) static SETS: &[&Command] = &[
     &spop::SPOP,
     &srandmember::SRANDMEMBER,
     &srem::SREM,
+    &sscan::SSCAN,
+    &sinter::SUNION,
+    &sinterstore::SUNIONSTORE,
 ];

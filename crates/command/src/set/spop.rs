@@ -3,7 +3,7 @@
 use base::Key;
 use collections::{Element, Set};
 
-use super::chance::{by_chance, distinct};
+use crate::handler::chance::{by_chance, distinct};
 use crate::handler::element::reply_element;
 use crate::prelude::*;
 

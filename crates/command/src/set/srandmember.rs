@@ -2,7 +2,7 @@
 
 use collections::Set;
 
-use super::chance::{by_chance, distinct};
+use crate::handler::chance::{BELOW_LENGTH, PickCount, by_chance};
 use crate::handler::element::reply_element;
 use crate::prelude::*;
 
@@ -28,38 +28,28 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     if args.len() > 3 {
         return Err(CommandError::Syntax.into());
     }
-    let count = match args.len() {
-        3 => Some(args.integer_in(2, -i64::MAX, i64::MAX)?),
-        _ => None,
-    };
-    let found = cx.view.collection::<Set>(args.key(0))?;
-    let Some(set) = found else {
-        match count {
-            Some(_) => reply.array(0),
-            None => reply.null(),
+    let count = if args.len() == 3 { Some(PickCount::parse(args)?) } else { None };
+    let key = args.key(0);
+    let found = cx.view.collection::<Set>(key)?;
+    match (found, count) {
+        (None, None) => reply.null(),
+        (None, Some(_)) => reply.array(0),
+        (Some(set), None) => {
+            let index = by_chance(cx.random, |random| random.below(set.len() as u64));
+            reply_element(set.at(index as usize).expect(BELOW_LENGTH), reply);
         }
-        return Ok(());
-    };
-    by_chance(cx.random, |random| match count {
-        None => reply_at(set, random.below(set.len() as u64) as usize, reply),
-        Some(count @ 0..) => {
-            let indexes = distinct(set.len(), count as usize, random);
-            reply.array(indexes.len());
-            indexes.into_iter().for_each(|index| reply_at(set, index, reply));
+        (Some(set), Some(count)) => {
+            let wanted = count.of(set.len());
+            let listed_bytes = count.listed_bytes(set.len(), set.pack().is_some());
+            let _scratch = cx.scratch(key, listed_bytes)?;
+            let listed = if listed_bytes > 0 { set.listpack_members() } else { Vec::new() };
+            reply.array(wanted);
+            let scratch = |bytes| cx.scratch(key, bytes);
+            count.for_each(set.len(), cx.random, reply, scratch, |index, reply| {
+                let member = listed.get(index).copied().or_else(|| set.at(index));
+                reply_element(member.expect(BELOW_LENGTH), reply);
+            })?;
         }
-        Some(count) => {
-            reply.array(count.unsigned_abs() as usize);
-            for _ in 0..count.unsigned_abs() {
-                if reply.is_cut() {
-                    break;
-                }
-                reply_at(set, random.below(set.len() as u64) as usize, reply);
-            }
-        }
-    });
+    }
     Ok(())
-}
-
-fn reply_at(set: &Set, index: usize, reply: &mut Reply<'_>) {
-    reply_element(set.at(index).expect("the index is below the length"), reply);
 }

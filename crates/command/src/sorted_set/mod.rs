@@ -10,6 +10,7 @@ mod zintercard;
 mod zmpop;
 mod zmscore;
 mod zpopmax;
+mod zrandmember;
 mod zrange;
 mod zrangebylex;
 mod zrangebyscore;
@@ -17,6 +18,7 @@ mod zrangestore;
 mod zrank;
 mod zrem;
 mod zremrangebylex;
+mod zscan;
 mod zscore;
 mod zunion;
 mod zunionstore;
@@ -41,6 +43,7 @@ pub(crate) static SORTED_SET: &[&Command] = &[
     &zmscore::ZMSCORE,
     &zpopmax::ZPOPMAX,
     &zpopmax::ZPOPMIN,
+    &zrandmember::ZRANDMEMBER,
     &zrange::ZRANGE,
     &zrangebylex::ZRANGEBYLEX,
     &zrangebyscore::ZRANGEBYSCORE,
@@ -54,6 +57,7 @@ pub(crate) static SORTED_SET: &[&Command] = &[
     &zrangebylex::ZREVRANGEBYLEX,
     &zrangebyscore::ZREVRANGEBYSCORE,
     &zrank::ZREVRANK,
+    &zscan::ZSCAN,
     &zscore::ZSCORE,
     &zunion::ZUNION,
     &zunionstore::ZUNIONSTORE,

@@ -1,6 +1,6 @@
 //! ZINTERCARD: how many members several sorted sets, or sets, have in common.
 
-use collections::intersection_count;
+use collections::{intersection_count, intersection_count_bytes_max};
 
 use super::combine::{options_at, sources};
 use crate::prelude::*;
@@ -35,6 +35,8 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         0 => usize::MAX,
         count => count,
     };
+    let bytes = intersection_count_bytes_max(&sources);
+    let _scratch = cx.scratch(args.key(0), bytes)?;
     let count = intersection_count(&sources, count_max, cx.view.rules(args.key(0)));
     reply.integer(count as i64);
     Ok(())

@@ -70,7 +70,7 @@ fn append_all<D: Draw + ?Sized>(draw: &mut D, args: &[Arg], request: &mut Vec<Ve
     // Where the number of the next argument stands, and which number stood there last.
     let (mut count_index, mut counted) = (None, 1);
     for arg in args {
-        if arg.optional && !draw.random().one_in(D::OPTION_ONE_IN) {
+        if arg.optional && (!draw.knows(arg) || !draw.random().one_in(D::OPTION_ONE_IN)) {
             continue;
         }
         let count = match (arg.repeats_count, arg.multiple) {

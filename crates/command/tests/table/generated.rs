@@ -107,8 +107,10 @@ fn with_values(args: &'static [Arg]) -> Vec<&'static Arg> {
 }
 
 fn check_cut(request: &[Vec<u8>], command: &Command) {
-    // A word without its number is ignored, as anything is that it does not know.
-    if command.name == "lolwut" {
+    // LOLWUT ignores a word without its number, as anything that it does not know; the others read
+    // no options where there is no such key.
+    const LENIENT: [&str; 4] = ["lolwut", "sscan", "hscan", "zscan"];
+    if LENIENT.contains(&command.name) && request.len() > command.arity.count_min() {
         return;
     }
     let cut = &request[..request.len() - 1];

@@ -13,8 +13,8 @@ const HISTORY_COUNT: u64 = if cfg!(debug_assertions) { 3 } else { 40 };
 const REQUESTS_PER_CLIENT: u32 = 3000;
 
 /// What ends the session, or stops the process, has no place in a history.
-const LEFT_OUT: [&str; 7] =
-    ["quit", "shutdown", "debug|sleep", "reset", "monitor", "wait", "await"];
+const LEFT_OUT: [&str; 8] =
+    ["quit", "shutdown", "debug|sleep", "reset", "monitor", "wait", "waitaof", "await"];
 
 fn drawn() -> Vec<&'static Command> {
     let runs = |row: &&Command| !matches!(row.handler, Handler::Container);

@@ -1,0 +1,72 @@
+//! HRANDFIELD: random fields.
+
+use collections::Hash;
+use resp::Protocol;
+
+use crate::handler::chance::{BELOW_LENGTH, PickCount, by_chance};
+use crate::handler::element::reply_element;
+use crate::prelude::*;
+
+pub(super) static HRANDFIELD: Command = Command {
+    name: "hrandfield",
+    summary: "Returns a random field of a hash, or several of them, with their values.",
+    since: "6.2.0",
+    complexity: "O(N), N being the fields that are returned",
+    group: Group::Hash,
+    arity: Arity::at_least(2),
+    keys: &[KeySpec::at(1, KeyFlags::RO.with(KeyFlags::ACCESS))],
+    args: &[
+        Arg::key("key"),
+        Arg::block(
+            "options",
+            &[
+                Arg::integer("count").only_within(-10, 10),
+                Arg::word("withvalues", "WITHVALUES").optional(),
+            ],
+        )
+        .optional(),
+    ],
+    tips: &["nondeterministic_output"],
+    example: "> HSET lake depth 12\n(integer) 1\n\
+        > HRANDFIELD lake\n\"depth\"\n\
+        > HRANDFIELD lake -2 WITHVALUES\n1) \"depth\"\n2) \"12\"\n3) \"depth\"\n4) \"12\"",
+    handler: Handler::Read(run),
+    ..Command::DEFAULT
+};
+
+fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
+    if args.len() == 2 {
+        match cx.view.collection::<Hash>(args.key(0))? {
+            None => reply.null(),
+            Some(hash) => {
+                let index = by_chance(cx.random, |random| random.below(hash.len() as u64));
+                reply_element(hash.at(index as usize).expect(BELOW_LENGTH).0, reply);
+            }
+        }
+        return Ok(());
+    }
+    let (count, with_values) = PickCount::parse_with(args, "WITHVALUES")?;
+    let key = args.key(0);
+    let Some(hash) = cx.view.collection::<Hash>(key)? else {
+        reply.array(0);
+        return Ok(());
+    };
+    let wanted = count.of(hash.len());
+    let listed_bytes = count.listed_bytes(hash.len(), hash.is_small());
+    let _scratch = cx.scratch(key, listed_bytes)?;
+    let listed = if listed_bytes > 0 { hash.listpack_fields() } else { Vec::new() };
+    let is_nested = with_values && reply.protocol() == Protocol::Resp3;
+    reply.array(if with_values && !is_nested { 2 * wanted } else { wanted });
+    let scratch = |bytes| cx.scratch(key, bytes);
+    count.for_each(hash.len(), cx.random, reply, scratch, |index, reply| {
+        let pair = listed.get(index).copied().or_else(|| hash.at(index));
+        let (field, value) = pair.expect(BELOW_LENGTH);
+        if is_nested {
+            reply.array(2);
+        }
+        reply_element(field, reply);
+        if with_values {
+            reply_element(value, reply);
+        }
+    })
+}
