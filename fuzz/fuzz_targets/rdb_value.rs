@@ -103,7 +103,7 @@ fn written(value: &Value<'_>) -> Vec<u8> {
     rdb::encode(
         match value {
             Value::String(bytes) => Stored::String(bytes),
-            Value::Collection(collection) => Stored::Collection(collection),
+            Value::Collection(collection) => Stored::Collection(collection.view()),
         },
         &mut payload,
     );

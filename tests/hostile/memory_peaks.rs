@@ -402,9 +402,9 @@ fn payloads() -> Vec<Vec<u8>> {
     let (list, set) = (Collection::List(list), Collection::Set(set));
     let values = [
         Stored::String(&zeroes),
-        Stored::Collection(&hash),
-        Stored::Collection(&list),
-        Stored::Collection(&set),
+        Stored::Collection(hash.view()),
+        Stored::Collection(list.view()),
+        Stored::Collection(set.view()),
     ];
     let payload = |value: Stored<'_>| {
         let mut payload = Vec::new();

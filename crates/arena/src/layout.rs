@@ -43,6 +43,15 @@
 //! 0  4 type | 4 4 encoding | 8 TTL | 9 2 lease | 11 cold | 12 large | 13 long
 //! 14 1 mark counts | 15 1 zero | 16 32 mark | 48 8 key length | 56 8 value length
 //! ```
+//! The encoding says what the value is (`Encoding`). A small collection is the value itself, which
+//! begins with a listpack or an intset of Redis, byte for byte. Any other lies in the server's
+//! private memory, and the value begins with a handle:
+//! ```text
+//! 0 handle, which means something to the server alone | 1 number of elements (small entries)
+//! ```
+//! Behind a listpack, an intset or a handle there may be bytes that mean nothing: the value was
+//! longer once.
+//!
 //! Small entry (slab page), from its reference on:
 //! ```text
 //! header | [long: key length u32, value length u32] | [TTL: expiry ms | volatile position]
@@ -64,7 +73,7 @@
 /// "FOREBAY\0" read as a little-endian word.
 pub const MAGIC: u64 = 0x0059_4142_4552_4F46;
 /// The version of this layout; a reader refuses any other.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 
 /// The size of a slab page and of the index pool's blocks, in bytes.
 pub const PAGE_BYTES: u64 = 16 * 1024;
@@ -179,7 +188,7 @@ pub fn tag_of(hash: u64) -> u8 {
 pub enum ValueType {
     /// Bytes.
     String = 1,
-    /// Elements in order; this and the following types lie in the server's private memory.
+    /// Elements in order.
     List = 2,
     /// Members, each once.
     Set = 3,
@@ -202,8 +211,12 @@ pub enum Encoding {
     Embstr = 2,
     /// Any other string.
     Raw = 3,
-    /// No string: the value says where the server keeps it, and means nothing to anybody else.
+    /// No string: the value says where the server keeps it, and how many elements it has.
     Handle = 4,
+    /// No string: the value begins with a listpack of Redis.
+    Listpack = 5,
+    /// No string: the value begins with an intset of Redis.
+    Intset = 6,
 }
 
 /// What an entry remembers of its accesses: a word whose meaning is its caller's, in one of two
@@ -263,6 +276,8 @@ impl Header {
             2 => Encoding::Embstr,
             3 => Encoding::Raw,
             4 => Encoding::Handle,
+            5 => Encoding::Listpack,
+            6 => Encoding::Intset,
             bits => panic!("encoding {bits} does not exist"),
         }
     }

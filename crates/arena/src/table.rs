@@ -7,7 +7,8 @@
 //! *Layout*: this file finds and changes entries; `entry.rs` is the view of one; `chain.rs` keeps
 //! slots and overflow buckets; `spill.rs` keeps the entries that do not fit into full chains;
 //! `grow.rs` splits, merges and extends the directory; `large.rs` keeps descriptors and blocks;
-//! `sourced.rs` stores values whose bytes come from elsewhere, `uploaded.rs` keeps those in upload
+//! `sourced.rs` stores values whose bytes come from elsewhere, `rewritten.rs` those that tell their
+//! own length, `uploaded.rs` keeps those in upload
 //! memory; `transfer.rs` hands a large value on; `maintain.rs` is expiry's array, scan, sampling,
 //! evacuation, compaction, sliding.
 
@@ -17,6 +18,7 @@ mod grow;
 mod held;
 mod large;
 mod maintain;
+mod rewritten;
 mod sourced;
 mod spill;
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! One type for a collection of any kind.
 
-use crate::hash::Hash;
-use crate::list::List;
-use crate::set::{Set, SetForm};
-use crate::sorted_set::SortedSet;
+use crate::compact::Compact;
+use crate::hash::{Hash, HashView};
+use crate::list::{List, ListView};
+use crate::set::{Set, SetView};
+use crate::sorted_set::{SortedSet, SortedSetView};
 
 /// A value of many parts.
 #[derive(Clone)]
@@ -16,6 +17,19 @@ pub enum Collection {
     Hash(Hash),
     /// Members with scores.
     SortedSet(SortedSet),
+}
+
+/// A collection of any kind to read, wherever it lies.
+#[derive(Clone, Copy)]
+pub enum CollectionView<'a> {
+    /// Elements in order.
+    List(ListView<'a>),
+    /// Members, each once.
+    Set(SetView<'a>),
+    /// Fields, each with a value.
+    Hash(HashView<'a>),
+    /// Members with scores.
+    SortedSet(SortedSetView<'a>),
 }
 
 /// How a collection is stored.
@@ -47,7 +61,19 @@ impl CollectionEncoding {
 }
 
 impl Collection {
+    /// Returns it, to read.
+    #[inline]
+    pub fn view(&self) -> CollectionView<'_> {
+        match self {
+            Collection::List(list) => CollectionView::List(list.view()),
+            Collection::Set(set) => CollectionView::Set(set.view()),
+            Collection::Hash(hash) => CollectionView::Hash(hash.view()),
+            Collection::SortedSet(set) => CollectionView::SortedSet(set.view()),
+        }
+    }
+
     /// Returns the number of elements, members or fields.
+    #[inline]
     pub fn len(&self) -> usize {
         match self {
             Collection::List(list) => list.len(),
@@ -75,19 +101,61 @@ impl Collection {
 
     /// Returns how it is stored.
     pub fn encoding(&self) -> CollectionEncoding {
+        self.view().encoding()
+    }
+}
+
+impl<'a> CollectionView<'a> {
+    /// Returns the number of elements, members or fields.
+    #[inline]
+    pub fn len(self) -> usize {
+        match self {
+            CollectionView::List(list) => list.len(),
+            CollectionView::Set(set) => set.len(),
+            CollectionView::Hash(hash) => hash.len(),
+            CollectionView::SortedSet(set) => set.len(),
+        }
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the bytes that its parts take: of a compact form, those of the block alone.
+    pub fn memory_bytes(self) -> u64 {
+        match self {
+            CollectionView::List(list) => list.memory_bytes(),
+            CollectionView::Set(set) => set.memory_bytes(),
+            CollectionView::Hash(hash) => hash.memory_bytes(),
+            CollectionView::SortedSet(set) => set.memory_bytes(),
+        }
+    }
+
+    /// Returns the compact form, where it has one.
+    #[inline]
+    pub fn compact(self) -> Option<Compact<'a>> {
+        match self {
+            CollectionView::List(list) => list.compact(),
+            CollectionView::Set(set) => set.compact(),
+            CollectionView::Hash(hash) => hash.compact(),
+            CollectionView::SortedSet(set) => set.compact(),
+        }
+    }
+
+    /// Returns how it is stored.
+    pub fn encoding(self) -> CollectionEncoding {
         let small_or = |is_small: bool, large: CollectionEncoding| match is_small {
             true => CollectionEncoding::Listpack,
             false => large,
         };
         match self {
-            Collection::List(list) => small_or(list.is_small(), CollectionEncoding::Quicklist),
-            Collection::Hash(hash) => small_or(hash.is_small(), CollectionEncoding::HashTable),
-            Collection::SortedSet(set) => small_or(set.is_small(), CollectionEncoding::Skiplist),
-            Collection::Set(set) => match set.form() {
-                SetForm::Integers => CollectionEncoding::Intset,
-                SetForm::Small => CollectionEncoding::Listpack,
-                SetForm::Large => CollectionEncoding::HashTable,
-            },
+            CollectionView::List(list) => small_or(list.is_small(), CollectionEncoding::Quicklist),
+            CollectionView::Hash(hash) => small_or(hash.is_small(), CollectionEncoding::HashTable),
+            CollectionView::SortedSet(set) => {
+                small_or(set.is_small(), CollectionEncoding::Skiplist)
+            }
+            CollectionView::Set(set) => set.encoding(),
         }
     }
 }

@@ -9,8 +9,8 @@ use crate::compact_limits::Rules;
 use crate::growth::{block_bytes, ranked_growth_bound};
 use crate::hash_table::HashTable;
 use crate::score_tree::Item;
-use crate::set::Set;
-use crate::sorted_set::{Direction, Scored, SortedSet};
+use crate::set::SetView;
+use crate::sorted_set::{Direction, Scored, SortedSet, SortedSetView};
 
 /// The score of each member of a set.
 const SET_SCORE: f64 = 1.0;
@@ -20,8 +20,8 @@ const FEW_MEMBERS: usize = 8;
 /// What members with scores are taken from.
 #[derive(Clone, Copy)]
 pub enum ScoreSource<'a> {
-    Set(&'a Set),
-    SortedSet(&'a SortedSet),
+    Set(SetView<'a>),
+    SortedSet(SortedSetView<'a>),
 }
 
 /// A source, where there is one, and what its scores are multiplied by.
@@ -211,7 +211,7 @@ impl RankedMembers {
     }
 
     /// Returns the members of `set` at `ranks`.
-    pub fn of_range(set: &SortedSet, ranks: Range<usize>, rules: &Rules) -> RankedMembers {
+    pub fn of_range(set: SortedSetView<'_>, ranks: Range<usize>, rules: &Rules) -> RankedMembers {
         let count = ranks.len();
         let mut table = HashTable::with_buckets(count);
         let mut order = Vec::with_capacity(count);
@@ -223,7 +223,7 @@ impl RankedMembers {
     }
 
     /// Returns a bound of what the members of `set` at `ranks` take.
-    pub fn range_bytes_max(set: &SortedSet, ranks: Range<usize>) -> u64 {
+    pub fn range_bytes_max(set: SortedSetView<'_>, ranks: Range<usize>) -> u64 {
         let mut blocks = 0;
         set.for_each(ranks.start, ranks.len(), Direction::Up, |member, _| {
             blocks += block_bytes(member.byte_count());
@@ -433,7 +433,7 @@ mod tests {
     use base::prng::Prng;
 
     use super::*;
-    use crate::Limits;
+    use crate::{Limits, Set};
 
     type Model = BTreeMap<Vec<u8>, f64>;
 
@@ -446,8 +446,8 @@ mod tests {
     impl Made {
         fn source(&self) -> ScoreSource<'_> {
             match self {
-                Made::Set(set, _) => ScoreSource::Set(set),
-                Made::SortedSet(set, _) => ScoreSource::SortedSet(set),
+                Made::Set(set, _) => ScoreSource::Set(set.view()),
+                Made::SortedSet(set, _) => ScoreSource::SortedSet(set.view()),
             }
         }
 
@@ -516,13 +516,13 @@ mod tests {
         let mut set = ranked.into_sorted_set(&rules());
         assert_eq!(set.is_small(), is_small);
         let mut found = Vec::new();
-        set.for_each(0, usize::MAX, Direction::Up, |member, score| {
+        set.view().for_each(0, usize::MAX, Direction::Up, |member, score| {
             found.push((member.to_vec(), score));
         });
         assert_eq!(found, expected);
         // It is one that can be changed.
         for (index, (member, score)) in expected.iter().enumerate() {
-            assert_eq!(set.rank(member, &rules()), Some((index, *score)));
+            assert_eq!(set.view().rank(member, &rules()), Some((index, *score)));
         }
         for (member, score) in &expected {
             assert_eq!(set.remove(member, &rules()), Some(*score));
@@ -633,7 +633,7 @@ mod tests {
                 let start = random.below(all.len() as u64 + 1) as usize;
                 let end = start + random.below((all.len() - start) as u64 + 1) as usize;
                 let expected: Model = all[start..end].iter().cloned().collect();
-                check(RankedMembers::of_range(&set, start..end, &rules()), expected);
+                check(RankedMembers::of_range(set.view(), start..end, &rules()), expected);
             }
         }
     }

@@ -1,11 +1,13 @@
 //! A hash: fields and their values, in one listpack while they are few and short, then in a table.
 
 use crate::blob::Blob;
+use crate::compact::Compact;
 use crate::compact_limits::Rules;
 use crate::element::{Element, Needle};
 use crate::hash_table::{HashTable, Payload};
 use crate::heap_bytes;
-use crate::listpack::{At, Listpack, SAFE_BYTES};
+use crate::listpack::{Listpack, SAFE_BYTES};
+use crate::listpack_view::{At, ListpackView};
 
 /// Fields, each with a value.
 #[derive(Clone)]
@@ -18,6 +20,18 @@ enum Body {
     /// Field, value, field, value.
     Small(Listpack),
     Large(Box<HashTable<Pair>>),
+}
+
+/// A hash to read, wherever it lies.
+#[derive(Clone, Copy)]
+pub struct HashView<'a> {
+    body: BodyView<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum BodyView<'a> {
+    Small(ListpackView<'a>),
+    Large(&'a HashTable<Pair>),
 }
 
 /// A field and its value in one piece: the field's length first, seven bits a byte, lowest first.
@@ -39,25 +53,45 @@ impl Hash {
     /// Returns the hash of `pack`: a field, its value, a field, its value. `None` where the last
     /// field has no value, or one is there twice.
     pub fn from_pack(pack: Listpack) -> Option<Hash> {
-        let is_whole = pack.count().is_multiple_of(2) && !pack.has_twice(2);
+        let is_whole = pack.count().is_multiple_of(2) && !pack.view().has_twice(2);
         is_whole.then_some(Hash { body: Body::Small(pack) })
     }
 
-    /// Returns the listpack, unless it is a table.
-    pub fn pack(&self) -> Option<&Listpack> {
-        match &self.body {
-            Body::Small(pack) => Some(pack),
-            Body::Large(_) => None,
+    /// Returns an empty hash in the memory of `buffer`, whose bytes go.
+    #[inline]
+    pub fn empty_in(buffer: Vec<u8>) -> Hash {
+        Hash { body: Body::Small(Listpack::empty_in(buffer)) }
+    }
+
+    /// Returns the hash of `compact`, copied to the memory of `buffer`, whose bytes go.
+    #[inline]
+    pub fn copy_in(compact: Compact<'_>, buffer: Vec<u8>) -> Hash {
+        Hash { body: Body::Small(Listpack::copy_in(compact.pack(), buffer)) }
+    }
+
+    /// Returns the memory of the listpack; none where it is a table.
+    #[inline]
+    pub fn into_buffer(self) -> Vec<u8> {
+        match self.body {
+            Body::Small(pack) => pack.into_buffer(),
+            Body::Large(_) => Vec::new(),
         }
+    }
+
+    /// Returns it, to read.
+    #[inline]
+    pub fn view(&self) -> HashView<'_> {
+        let body = match &self.body {
+            Body::Small(pack) => BodyView::Small(pack.view()),
+            Body::Large(table) => BodyView::Large(table),
+        };
+        HashView { body }
     }
 
     /// Returns the number of fields.
     #[inline]
     pub fn len(&self) -> usize {
-        match &self.body {
-            Body::Small(pack) => pack.count() / 2,
-            Body::Large(table) => table.len(),
-        }
+        self.view().len()
     }
 
     /// Returns whether there are no fields.
@@ -75,7 +109,15 @@ impl Hash {
     pub fn memory_bytes(&self) -> u64 {
         match &self.body {
             Body::Small(pack) => pack.memory_bytes(),
-            Body::Large(table) => heap_bytes(size_of::<HashTable<Pair>>()) + table.memory_bytes(),
+            Body::Large(table) => table_bytes(table),
+        }
+    }
+
+    /// Gives memory back when half of a listpack is unused: removing fields does not.
+    #[inline]
+    pub fn give_back(&mut self) {
+        if let Body::Small(pack) = &mut self.body {
+            pack.give_back();
         }
     }
 
@@ -92,21 +134,6 @@ impl Hash {
             total += part.len();
             if part.len() as u64 > longest || total > SAFE_BYTES {
                 return self.enlarge(rules);
-            }
-        }
-    }
-
-    /// Returns the value of `field`.
-    #[inline]
-    pub fn get(&self, field: &[u8], rules: &Rules) -> Option<Element<'_>> {
-        match &self.body {
-            Body::Small(pack) => {
-                let at = find(pack, field)?;
-                Some(pack.get(pack.next(at)?))
-            }
-            Body::Large(table) => {
-                let position = table.find(rules.hasher.hash(field), field)?;
-                Some(Element::Bytes(table.get(position).value()))
             }
         }
     }
@@ -128,7 +155,7 @@ impl Hash {
     pub fn remove(&mut self, field: &[u8], rules: &Rules) -> bool {
         match &mut self.body {
             Body::Small(pack) => {
-                let Some(at) = find(pack, field) else { return false };
+                let Some(at) = find(pack.view(), field) else { return false };
                 pack.remove(at, 2);
                 true
             }
@@ -139,58 +166,6 @@ impl Hash {
                 table.remove(position);
                 true
             }
-        }
-    }
-
-    /// Visits all fields with their values.
-    pub fn for_each(&self, mut visit: impl FnMut(Element<'_>, Element<'_>)) {
-        match &self.body {
-            Body::Small(pack) => {
-                let mut parts = pack.iter();
-                while let (Some(field), Some(value)) = (parts.next(), parts.next()) {
-                    visit(field, value);
-                }
-            }
-            Body::Large(table) => table.iter().for_each(|pair| {
-                visit(Element::Bytes(pair.field()), Element::Bytes(pair.value()));
-            }),
-        }
-    }
-
-    /// Returns field `index` with its value, in no order: all indexes below the length are all
-    /// fields.
-    pub fn at(&self, index: usize) -> Option<(Element<'_>, Element<'_>)> {
-        match &self.body {
-            Body::Small(pack) => {
-                let at = pack.seek(2 * index, pack.count())?;
-                Some((pack.get(at), pack.get(pack.next(at)?)))
-            }
-            Body::Large(table) if index < table.len() => {
-                let pair = table.get(index);
-                Some((Element::Bytes(pair.field()), Element::Bytes(pair.value())))
-            }
-            Body::Large(_) => None,
-        }
-    }
-
-    /// Returns the fields of a listpack by their indexes, for who wants many: [`Hash::at`] walks to
-    /// each. Returns none of a table, where it takes one step.
-    pub fn listpack_fields(&self) -> Vec<(Element<'_>, Element<'_>)> {
-        let Body::Small(pack) = &self.body else { return Vec::new() };
-        let mut parts = pack.iter();
-        std::iter::from_fn(|| Some((parts.next()?, parts.next()?))).collect()
-    }
-
-    /// Visits some fields with their values and returns the cursor to go on with; see HSCAN.
-    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(Element<'_>, Element<'_>)) -> u64 {
-        match &self.body {
-            Body::Small(_) => {
-                self.for_each(visit);
-                0
-            }
-            Body::Large(table) => table.scan(cursor, &mut |pair| {
-                visit(Element::Bytes(pair.field()), Element::Bytes(pair.value()));
-            }),
         }
     }
 
@@ -223,15 +198,138 @@ impl Hash {
     }
 }
 
+impl<'a> HashView<'a> {
+    /// Returns the hash whose compact form this is.
+    #[inline]
+    pub fn of_compact(compact: Compact<'a>) -> HashView<'a> {
+        HashView { body: BodyView::Small(compact.pack()) }
+    }
+
+    /// Returns the compact form, unless it is a table.
+    #[inline]
+    pub fn compact(self) -> Option<Compact<'a>> {
+        self.pack().map(Compact::Listpack)
+    }
+
+    /// Returns the listpack, unless it is a table.
+    #[inline]
+    pub fn pack(self) -> Option<ListpackView<'a>> {
+        match self.body {
+            BodyView::Small(pack) => Some(pack),
+            BodyView::Large(_) => None,
+        }
+    }
+
+    /// Returns the number of fields.
+    #[inline]
+    pub fn len(self) -> usize {
+        match self.body {
+            BodyView::Small(pack) => pack.count() / 2,
+            BodyView::Large(table) => table.len(),
+        }
+    }
+
+    /// Returns whether there are no fields.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns whether it is one listpack.
+    pub fn is_small(self) -> bool {
+        matches!(self.body, BodyView::Small(_))
+    }
+
+    /// Returns the bytes that its parts take: of a listpack, those of the listpack alone.
+    pub fn memory_bytes(self) -> u64 {
+        match self.body {
+            BodyView::Small(pack) => pack.bytes().len() as u64,
+            BodyView::Large(table) => table_bytes(table),
+        }
+    }
+
+    /// Returns the value of `field`.
+    #[inline]
+    pub fn get(self, field: &[u8], rules: &Rules) -> Option<Element<'a>> {
+        match self.body {
+            BodyView::Small(pack) => {
+                let at = find(pack, field)?;
+                Some(pack.get(pack.next(at)?))
+            }
+            BodyView::Large(table) => {
+                let position = table.find(rules.hasher.hash(field), field)?;
+                Some(Element::Bytes(table.get(position).value()))
+            }
+        }
+    }
+
+    /// Visits all fields with their values.
+    pub fn for_each(self, mut visit: impl FnMut(Element<'_>, Element<'_>)) {
+        match self.body {
+            BodyView::Small(pack) => {
+                let mut parts = pack.iter();
+                while let (Some(field), Some(value)) = (parts.next(), parts.next()) {
+                    visit(field, value);
+                }
+            }
+            BodyView::Large(table) => table.iter().for_each(|pair| {
+                visit(Element::Bytes(pair.field()), Element::Bytes(pair.value()));
+            }),
+        }
+    }
+
+    /// Returns field `index` with its value, in no order: all indexes below the length are all
+    /// fields.
+    pub fn at(self, index: usize) -> Option<(Element<'a>, Element<'a>)> {
+        match self.body {
+            BodyView::Small(pack) => {
+                let at = pack.seek(2 * index, pack.count())?;
+                Some((pack.get(at), pack.get(pack.next(at)?)))
+            }
+            BodyView::Large(table) if index < table.len() => {
+                let pair = table.get(index);
+                Some((Element::Bytes(pair.field()), Element::Bytes(pair.value())))
+            }
+            BodyView::Large(_) => None,
+        }
+    }
+
+    /// Returns the fields of a listpack by their indexes, for who wants many: [`HashView::at`]
+    /// walks to each. Returns none of a table, where it takes one step.
+    pub fn listpack_fields(self) -> Vec<(Element<'a>, Element<'a>)> {
+        let BodyView::Small(pack) = self.body else { return Vec::new() };
+        let mut parts = pack.iter();
+        std::iter::from_fn(|| Some((parts.next()?, parts.next()?))).collect()
+    }
+
+    /// Visits some fields with their values and returns the cursor to go on with; see HSCAN.
+    pub fn scan(self, cursor: u64, mut visit: impl FnMut(Element<'_>, Element<'_>)) -> u64 {
+        match self.body {
+            BodyView::Small(_) => {
+                self.for_each(visit);
+                0
+            }
+            BodyView::Large(table) => table.scan(cursor, &mut |pair| {
+                visit(Element::Bytes(pair.field()), Element::Bytes(pair.value()));
+            }),
+        }
+    }
+}
+
+/// Returns the bytes that a table takes.
 #[inline]
-fn find(pack: &Listpack, field: &[u8]) -> Option<At> {
+fn table_bytes(table: &HashTable<Pair>) -> u64 {
+    heap_bytes(size_of::<HashTable<Pair>>()) + table.memory_bytes()
+}
+
+#[inline]
+fn find(pack: ListpackView<'_>, field: &[u8]) -> Option<At> {
     pack.find(pack.first(), &Needle::new(field), 2)
 }
 
 fn set_in_pack(pack: &mut Listpack, field: &[u8], value: &[u8]) -> bool {
-    match find(pack, field) {
+    match find(pack.view(), field) {
         Some(at) => {
-            let at = pack.next(at).expect("a field has a value");
+            let at = pack.view().next(at).expect("a field has a value");
             pack.replace(at, value);
             false
         }
@@ -337,20 +435,20 @@ mod tests {
     fn check(hash: &Hash, model: &HashMap<Vec<u8>, Vec<u8>>) {
         assert_eq!(hash.len(), model.len());
         let mut found = HashMap::new();
-        hash.for_each(|field, value| {
+        hash.view().for_each(|field, value| {
             assert!(found.insert(field.to_vec(), value.to_vec()).is_none());
         });
         assert_eq!(found, *model);
-        let by_index = (0..=hash.len()).map_while(|index| hash.at(index));
+        let by_index = (0..=hash.len()).map_while(|index| hash.view().at(index));
         assert!(by_index.map(|(field, value)| (field.to_vec(), value.to_vec())).eq(found_in(hash)));
-        let listed = hash.listpack_fields();
+        let listed = hash.view().listpack_fields();
         assert_eq!(listed.len(), if hash.is_small() { hash.len() } else { 0 });
-        assert!((0..).map_while(|index| hash.at(index)).take(listed.len()).eq(listed));
+        assert!((0..).map_while(|index| hash.view().at(index)).take(listed.len()).eq(listed));
     }
 
     fn found_in(hash: &Hash) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found = Vec::new();
-        hash.for_each(|field, value| found.push((field.to_vec(), value.to_vec())));
+        hash.view().for_each(|field, value| found.push((field.to_vec(), value.to_vec())));
         found
     }
 
@@ -374,7 +472,7 @@ mod tests {
                     let is_new = model.insert(field.clone(), value.clone()).is_none();
                     assert_eq!(hash.set(&field, &value, &rules), is_new);
                 }
-                let found = hash.get(&field, &rules).map(|value| value.to_vec());
+                let found = hash.view().get(&field, &rules).map(|value| value.to_vec());
                 assert_eq!(found, model.get(&field).cloned());
                 if step % 50 == 0 {
                     check(&hash, &model);
@@ -411,7 +509,7 @@ mod tests {
         hash.make_pack();
         assert!(hash.is_small());
         assert_eq!(found_in(&hash), all);
-        let pack = hash.pack().unwrap();
+        let pack = Listpack::copy_in(hash.view().pack().unwrap(), Vec::new());
         let mut again = Hash::from_pack(pack.clone()).unwrap();
         assert!(!again.set(b"f7", b"other", &rules) && again.len() == 300);
         let mut odd = pack.clone();

@@ -15,6 +15,12 @@ pub struct Intset {
     bytes: Vec<u8>,
 }
 
+/// The bytes of an [`Intset`], wherever they lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntsetView<'a> {
+    bytes: &'a [u8],
+}
+
 impl Default for Intset {
     fn default() -> Intset {
         Intset { bytes: vec![2, 0, 0, 0, 0, 0, 0, 0] }
@@ -37,7 +43,7 @@ impl Intset {
         }
         let mut set = Intset { bytes };
         set.bytes.shrink_to_fit();
-        set.iter().is_sorted_by(|a, b| a < b).then_some(set)
+        set.view().iter().is_sorted_by(|a, b| a < b).then_some(set)
     }
 
     /// Returns the set of `integers`, in any order; `None` where one is there twice.
@@ -55,6 +61,31 @@ impl Intset {
         Some(set)
     }
 
+    /// Returns an empty one in the memory of `buffer`, whose bytes go.
+    pub fn empty_in(mut buffer: Vec<u8>) -> Intset {
+        buffer.clear();
+        buffer.extend_from_slice(&[2, 0, 0, 0, 0, 0, 0, 0]);
+        Intset { bytes: buffer }
+    }
+
+    /// Returns a copy of `set` in the memory of `buffer`, whose bytes go.
+    pub fn copy_in(set: IntsetView<'_>, mut buffer: Vec<u8>) -> Intset {
+        buffer.clear();
+        buffer.extend_from_slice(set.bytes);
+        Intset { bytes: buffer }
+    }
+
+    /// Returns its memory.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Returns it, to read.
+    #[inline]
+    pub fn view(&self) -> IntsetView<'_> {
+        IntsetView { bytes: &self.bytes }
+    }
+
     /// Returns the block.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -63,7 +94,7 @@ impl Intset {
     /// Returns the number of integers.
     #[inline]
     pub fn count(&self) -> usize {
-        (self.bytes.len() - HEADER_BYTES) / self.width()
+        self.view().count()
     }
 
     /// Returns the bytes of memory that it takes.
@@ -71,34 +102,9 @@ impl Intset {
         heap_bytes(self.bytes.capacity())
     }
 
-    /// Returns integer `index` in order.
-    ///
-    /// # Panics
-    /// When there are not so many.
-    #[inline]
-    pub fn get(&self, index: usize) -> i64 {
-        let width = self.width();
-        let bytes = &self.bytes[HEADER_BYTES + index * width..][..width];
-        match *bytes {
-            [a, b] => i64::from(i16::from_le_bytes([a, b])),
-            [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
-            _ => i64::from_le_bytes(bytes.try_into().expect("the width is 2, 4 or 8")),
-        }
-    }
-
-    /// Returns the integers in order.
-    pub fn iter(&self) -> impl Iterator<Item = i64> + Clone {
-        (0..self.count()).map(|index| self.get(index))
-    }
-
-    /// Returns whether `integer` is there.
-    pub fn contains(&self, integer: i64) -> bool {
-        self.search(integer).is_ok()
-    }
-
     /// Adds `integer`; returns whether it was not there.
     pub fn insert(&mut self, integer: i64) -> bool {
-        let Err(index) = self.search(integer) else { return false };
+        let Err(index) = self.view().search(integer) else { return false };
         let width = width_of(integer);
         if width > self.width() {
             self.widen(width);
@@ -117,18 +123,89 @@ impl Intset {
 
     /// Takes `integer` out; returns whether it was there.
     pub fn remove(&mut self, integer: i64) -> bool {
-        let Ok(index) = self.search(integer) else { return false };
+        let Ok(index) = self.view().search(integer) else { return false };
         let at = HEADER_BYTES + index * self.width();
         self.bytes.drain(at..at + self.width());
-        if self.bytes.len() < self.bytes.capacity() / 2 {
-            self.bytes.shrink_to_fit();
-        }
         self.settle();
         true
     }
 
+    /// Gives memory back when half of it is unused: removing integers does not.
+    pub(crate) fn give_back(&mut self) {
+        if self.bytes.len() < self.bytes.capacity() / 2 {
+            self.bytes.shrink_to_fit();
+        }
+    }
+
+    /// Makes each integer `width` bytes wide, the last one first, as it is written behind itself.
+    fn widen(&mut self, width: usize) {
+        let (count, before) = (self.count(), self.width());
+        let bytes = HEADER_BYTES + count * width;
+        self.bytes.reserve_exact(bytes + width - self.bytes.len());
+        self.bytes.resize(bytes, 0);
+        for index in (0..count).rev() {
+            let integer = integer_at(&self.bytes, index, before);
+            let at = HEADER_BYTES + index * width;
+            self.bytes[at..at + width].copy_from_slice(&integer.to_le_bytes()[..width]);
+        }
+        self.bytes[0] = width as u8;
+    }
+
+    fn settle(&mut self) {
+        let count = self.count() as u32;
+        self.bytes[4..8].copy_from_slice(&count.to_le_bytes());
+    }
+
+    #[inline]
+    fn width(&self) -> usize {
+        self.view().width()
+    }
+}
+
+impl<'a> IntsetView<'a> {
+    /// Returns the set that `bytes` begin with: it says itself how long it is.
+    ///
+    /// # Panics
+    /// When it is longer than `bytes`; what is inside has to be a set of this crate.
+    #[inline]
+    pub fn at_start_of(bytes: &'a [u8]) -> IntsetView<'a> {
+        let count = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+        IntsetView { bytes: &bytes[..HEADER_BYTES + count as usize * usize::from(bytes[0])] }
+    }
+
+    /// Returns the block.
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Returns the number of integers.
+    #[inline]
+    pub fn count(self) -> usize {
+        (self.bytes.len() - HEADER_BYTES) / self.width()
+    }
+
+    /// Returns integer `index` in order.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    #[inline]
+    pub fn get(self, index: usize) -> i64 {
+        integer_at(self.bytes, index, self.width())
+    }
+
+    /// Returns the integers in order.
+    pub fn iter(self) -> impl Iterator<Item = i64> + Clone + use<'a> {
+        (0..self.count()).map(move |index| self.get(index))
+    }
+
+    /// Returns whether `integer` is there.
+    pub fn contains(self, integer: i64) -> bool {
+        self.search(integer).is_ok()
+    }
+
     /// Returns where `integer` is, or where it belongs.
-    fn search(&self, integer: i64) -> Result<usize, usize> {
+    fn search(self, integer: i64) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.count());
         // Integers often come in order.
         if high > 0 && integer > self.get(high - 1) {
@@ -145,21 +222,20 @@ impl Intset {
         Err(low)
     }
 
-    fn widen(&mut self, width: usize) {
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + (self.count() + 1) * width);
-        bytes.extend_from_slice(&[width as u8, 0, 0, 0, 0, 0, 0, 0]);
-        self.iter().for_each(|integer| bytes.extend_from_slice(&integer.to_le_bytes()[..width]));
-        self.bytes = bytes;
-    }
-
-    fn settle(&mut self) {
-        let count = self.count() as u32;
-        self.bytes[4..8].copy_from_slice(&count.to_le_bytes());
-    }
-
     #[inline]
-    fn width(&self) -> usize {
+    fn width(self) -> usize {
         usize::from(self.bytes[0])
+    }
+}
+
+/// Returns integer `index` of a block of integers that are `width` bytes wide.
+#[inline]
+fn integer_at(block: &[u8], index: usize, width: usize) -> i64 {
+    let bytes = &block[HEADER_BYTES + index * width..][..width];
+    match *bytes {
+        [a, b] => i64::from(i16::from_le_bytes([a, b])),
+        [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
+        _ => i64::from_le_bytes(bytes.try_into().expect("the width is 2, 4 or 8")),
     }
 }
 
@@ -203,8 +279,8 @@ mod tests {
                 } else {
                     assert_eq!(set.insert(integer), model.insert(integer));
                 }
-                assert!(set.iter().eq(model.iter().copied()));
-                assert_eq!(set.contains(integer), model.contains(&integer));
+                assert!(set.view().iter().eq(model.iter().copied()));
+                assert_eq!(set.view().contains(integer), model.contains(&integer));
                 assert_eq!(set.count(), model.len());
             }
         }
@@ -221,7 +297,7 @@ mod tests {
             let made = Intset::from_integers(integers);
             assert_eq!(made.is_some(), model.len() == 5, "{model:?}");
             let Some(made) = made else { continue };
-            assert!(made.iter().eq(model));
+            assert!(made.view().iter().eq(model));
             let mut bytes = made.bytes().to_vec();
             assert_eq!(Intset::from_bytes(bytes.clone()), Some(made));
             for _ in 0..10 {
@@ -229,8 +305,8 @@ mod tests {
                 bytes[at] = random.next() as u8;
                 bytes.truncate(bytes.len() - usize::from(random.one_in(20)));
                 let Some(set) = Intset::from_bytes(bytes.clone()) else { continue };
-                assert!(set.iter().is_sorted_by(|a, b| a < b));
-                assert!(set.iter().all(|integer| set.contains(integer)));
+                assert!(set.view().iter().is_sorted_by(|a, b| a < b));
+                assert!(set.view().iter().all(|integer| set.view().contains(integer)));
                 read += 1;
             }
         }

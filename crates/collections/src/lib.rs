@@ -1,10 +1,11 @@
 //! Values with several elements: lists, hashes, sets, sorted sets, each compact while it is small.
 //!
 //! *Layout*: `collection.rs` is any of them, `compact_limits.rs` says how long each stays compact.
-//! `list.rs`, `hash.rs`, `set.rs` and `sorted_set.rs` are the four types; `listpack.rs` and
-//! `intset.rs` are their compact forms, byte for byte Redis's; `hash_table.rs` is the hash table of
-//! large ones, `score_tree.rs` the order of large sorted sets. `set/lookups.rs` asks sets for many
-//! members, `combination.rs` works out unions and the like of sorted sets. `element.rs` is one
+//! `list.rs`, `hash.rs`, `set.rs` and `sorted_set.rs` are the four types, each with a view for
+//! reading, whose compact form may lie anywhere (`compact.rs`); `listpack.rs`, `listpack_view.rs`
+//! and `intset.rs` are the compact forms, byte for byte Redis's; `hash_table.rs` is the hash table
+//! of large ones, `score_tree.rs` the order of large sorted sets. `set/lookups.rs` asks sets for
+//! many members, `combination.rs` works out unions and the like of sorted sets. `element.rs` is one
 //! element as a compact form stores it, `blob.rs` one in a table, `chunked.rs` an array that grows
 //! a piece at a time.
 //! *Invariants*: each knows the bytes of memory that it takes; no operation on a single element
@@ -17,6 +18,7 @@ mod blob;
 mod chunked;
 mod collection;
 mod combination;
+mod compact;
 mod compact_limits;
 mod element;
 mod growth;
@@ -25,25 +27,28 @@ mod hash_table;
 mod intset;
 mod list;
 mod listpack;
+mod listpack_view;
 mod score_tree;
 mod set;
 mod sorted_set;
 
 pub use chunked::Chunked;
-pub use collection::{Collection, CollectionEncoding};
+pub use collection::{Collection, CollectionEncoding, CollectionView};
 pub use combination::{
     Aggregate, RankedMembers, ScoreSource, Weighted, intersection_count,
     intersection_count_bytes_max,
 };
+pub use compact::Compact;
 pub use compact_limits::{Limits, ListLimit, Rules};
 pub use element::Element;
 pub use growth::{hash_growth_bound, set_growth_bound, sorted_set_growth_bound};
-pub use hash::Hash;
-pub use intset::Intset;
-pub use list::{End, List, Place};
+pub use hash::{Hash, HashView};
+pub use intset::{Intset, IntsetView};
+pub use list::{End, List, ListView, Place};
 pub use listpack::Listpack;
-pub use set::{Lookups, Set, SetMember};
-pub use sorted_set::{Direction, SortedSet};
+pub use listpack_view::ListpackView;
+pub use set::{Lookups, Set, SetMember, SetView};
+pub use sorted_set::{Direction, SortedSet, SortedSetView};
 
 /// The longest part of a collection, in bytes: what a compact form's 32-bit sizes can count.
 pub const ELEMENT_BYTES_MAX: usize = 1 << 30;

@@ -7,17 +7,13 @@
 //! ```
 //! Source: the listpack specification, <https://github.com/antirez/listpack>.
 
-use std::cmp::Ordering;
-
-use crate::element::{Element, Needle, integer_of};
+use crate::element::{Element, integer_of};
 use crate::heap_bytes;
+use crate::listpack_view::{
+    At, COUNT_UNKNOWN, EMPTY_BYTES, END, HEADER_BYTES, Iter, IterBack, ListpackView,
+    backward_bytes, long_length,
+};
 
-const HEADER_BYTES: usize = 6;
-/// The bytes of a listpack without elements.
-pub(crate) const EMPTY_BYTES: usize = HEADER_BYTES + 1;
-const END: u8 = 0xFF;
-/// The count that says that the elements are to be counted.
-const COUNT_UNKNOWN: u16 = u16::MAX;
 /// The most room that is kept for further elements.
 const SPARE_BYTES_MAX: usize = 4096;
 
@@ -31,10 +27,6 @@ const FRAME_BYTES_MAX: usize = 10;
 pub struct Listpack {
     bytes: Vec<u8>,
 }
-
-/// Where an element is, until the next change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct At(usize);
 
 impl Default for Listpack {
     fn default() -> Listpack {
@@ -88,7 +80,7 @@ impl Listpack {
             if self.bytes[behind..end].get(..back_bytes)? != &back[..back_bytes] {
                 return None;
             }
-            let encoded = match self.get(At(from)) {
+            let encoded = match self.view().get(At(from)) {
                 Element::Integer(integer) => Encoded::of_integer(integer),
                 Element::Bytes(bytes) => Encoded::new(bytes),
             };
@@ -123,21 +115,32 @@ impl Listpack {
         pack
     }
 
-    /// Returns whether an element is there twice, looking at every `step`th.
-    pub(crate) fn has_twice(&self, step: usize) -> bool {
-        let mut elements: Vec<Element<'_>> = self.iter().step_by(step).collect();
-        // A number is never written as bytes, so that the two forms need no comparison.
-        elements.sort_unstable_by(|a, b| match (a, b) {
-            (Element::Integer(a), Element::Integer(b)) => a.cmp(b),
-            (Element::Bytes(a), Element::Bytes(b)) => a.cmp(b),
-            (Element::Integer(_), Element::Bytes(_)) => Ordering::Less,
-            (Element::Bytes(_), Element::Integer(_)) => Ordering::Greater,
-        });
-        elements.windows(2).any(|pair| match (pair[0], pair[1]) {
-            (Element::Integer(a), Element::Integer(b)) => a == b,
-            (Element::Bytes(a), Element::Bytes(b)) => a == b,
-            _ => false,
-        })
+    /// Returns an empty one in the memory of `buffer`, whose bytes go.
+    #[inline]
+    pub fn empty_in(mut buffer: Vec<u8>) -> Listpack {
+        buffer.clear();
+        buffer.extend_from_slice(&[EMPTY_BYTES as u8, 0, 0, 0, 0, 0, END]);
+        Listpack { bytes: buffer }
+    }
+
+    /// Returns a copy of `pack` in the memory of `buffer`, whose bytes go.
+    #[inline]
+    pub fn copy_in(pack: ListpackView<'_>, mut buffer: Vec<u8>) -> Listpack {
+        buffer.clear();
+        buffer.extend_from_slice(pack.bytes());
+        Listpack { bytes: buffer }
+    }
+
+    /// Returns its memory.
+    #[inline]
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Returns it, to read.
+    #[inline]
+    pub fn view(&self) -> ListpackView<'_> {
+        ListpackView::new(&self.bytes)
     }
 
     /// Returns the block.
@@ -148,39 +151,28 @@ impl Listpack {
     /// Returns the number of elements; from 65,535 on they are counted one by one.
     #[inline]
     pub fn count(&self) -> usize {
-        match self.count_word() {
-            COUNT_UNKNOWN => self.iter().count(),
-            count => usize::from(count),
-        }
+        self.view().count()
     }
 
     /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
-        self.bytes.len() == EMPTY_BYTES
+        self.view().is_empty()
+    }
+
+    /// Returns the elements in order.
+    pub fn iter(&self) -> Iter<'_> {
+        self.view().iter()
+    }
+
+    /// Returns the elements from the last to the first.
+    pub fn iter_back(&self) -> IterBack<'_> {
+        self.view().iter_back()
     }
 
     /// Returns the bytes of memory that it takes.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
         heap_bytes(self.bytes.capacity())
-    }
-
-    /// Returns the elements in order.
-    pub fn iter(&self) -> Iter<'_> {
-        Iter { pack: self, at: self.first() }
-    }
-
-    /// Returns the elements from the last to the first.
-    pub fn iter_back(&self) -> IterBack<'_> {
-        IterBack { pack: self, at: self.last() }
-    }
-
-    pub(crate) fn iter_from(&self, at: Option<At>) -> Iter<'_> {
-        Iter { pack: self, at }
-    }
-
-    pub(crate) fn iter_back_from(&self, at: Option<At>) -> IterBack<'_> {
-        IterBack { pack: self, at }
     }
 
     /// Appends `element` behind the last.
@@ -211,14 +203,14 @@ impl Listpack {
 
     /// Puts `element` behind the element at `at`.
     pub(crate) fn insert_after(&mut self, at: At, element: &[u8]) {
-        let end = self.end_of(at);
+        let end = self.view().end_of(at);
         self.splice(end, end, &Encoded::new(element));
         self.settle(1);
     }
 
     /// Puts `element` in place of that at `at`.
     pub(crate) fn replace(&mut self, at: At, element: &[u8]) {
-        let end = self.end_of(at);
+        let end = self.view().end_of(at);
         self.splice(at.0, end, &Encoded::new(element));
         self.settle(0);
     }
@@ -227,13 +219,12 @@ impl Listpack {
     pub(crate) fn remove(&mut self, at: At, count: usize) -> Option<At> {
         let (mut end, mut removed) = (at.0, 0);
         while removed < count && self.bytes[end] != END {
-            end = self.end_of(At(end));
+            end = self.view().end_of(At(end));
             removed += 1;
         }
         self.bytes.drain(at.0..end);
-        self.give_back();
         self.settle(-(removed as isize));
-        self.existing(at.0)
+        self.view().existing(at.0)
     }
 
     /// Moves the elements from that at `at` on to a listpack of their own; `count` is how many.
@@ -252,139 +243,6 @@ impl Listpack {
     /// Gives memory back that is kept for more elements.
     pub fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
-    }
-
-    /// Returns where the first element is.
-    #[inline]
-    pub(crate) fn first(&self) -> Option<At> {
-        self.existing(HEADER_BYTES)
-    }
-
-    /// Returns where the last element is.
-    #[inline]
-    pub(crate) fn last(&self) -> Option<At> {
-        self.before(self.bytes.len() - 1)
-    }
-
-    #[inline]
-    pub(crate) fn next(&self, at: At) -> Option<At> {
-        self.existing(self.end_of(at))
-    }
-
-    #[inline]
-    pub(crate) fn previous(&self, at: At) -> Option<At> {
-        self.before(at.0)
-    }
-
-    /// Returns where element `index` of `count` is: walks from the nearer end.
-    pub(crate) fn seek(&self, index: usize, count: usize) -> Option<At> {
-        if index >= count {
-            return None;
-        }
-        if index <= count / 2 {
-            let mut at = self.first()?;
-            for _ in 0..index {
-                at = self.next(at)?;
-            }
-            return Some(at);
-        }
-        let mut at = self.last()?;
-        for _ in index + 1..count {
-            at = self.previous(at)?;
-        }
-        Some(at)
-    }
-
-    /// Returns where `needle` is, looking at every `step`th element from that at `at` on.
-    #[inline]
-    pub(crate) fn find(&self, at: Option<At>, needle: &Needle<'_>, step: usize) -> Option<At> {
-        let mut at = at?;
-        loop {
-            if needle.is(self.get(at)) {
-                return Some(at);
-            }
-            for _ in 0..step {
-                at = self.next(at)?;
-            }
-        }
-    }
-
-    /// Returns the element at `at`.
-    #[inline]
-    pub(crate) fn get(&self, at: At) -> Element<'_> {
-        let bytes = &self.bytes[at.0..];
-        let number = |width: usize| {
-            let mut word = [0; 8];
-            word[..width].copy_from_slice(&bytes[1..=width]);
-            let unused = 64 - 8 * width as u32;
-            (i64::from_le_bytes(word) << unused) >> unused
-        };
-        match bytes[0] {
-            first @ 0..=0x7F => Element::Integer(i64::from(first)),
-            first @ 0x80..=0xBF => Element::Bytes(&bytes[1..][..usize::from(first & 0x3F)]),
-            first @ 0xC0..=0xDF => {
-                let bits = u16::from(first & 0x1F) << 8 | u16::from(bytes[1]);
-                Element::Integer(i64::from((bits << 3) as i16 >> 3))
-            }
-            first @ 0xE0..=0xEF => {
-                let length = usize::from(first & 0xF) << 8 | usize::from(bytes[1]);
-                Element::Bytes(&bytes[2..][..length])
-            }
-            0xF0 => Element::Bytes(&bytes[5..][..long_length(bytes)]),
-            0xF1 => Element::Integer(number(2)),
-            0xF2 => Element::Integer(number(3)),
-            0xF3 => Element::Integer(number(4)),
-            0xF4 => Element::Integer(number(8)),
-            first => panic!("no element begins with {first:#x}"),
-        }
-    }
-
-    /// Returns the bytes of the element at `at` without the length behind it.
-    #[inline]
-    fn length_of(&self, at: usize) -> usize {
-        let bytes = &self.bytes[at..];
-        match bytes[0] {
-            0..=0x7F => 1,
-            first @ 0x80..=0xBF => 1 + usize::from(first & 0x3F),
-            0xC0..=0xDF => 2,
-            first @ 0xE0..=0xEF => 2 + (usize::from(first & 0xF) << 8 | usize::from(bytes[1])),
-            0xF0 => 5 + long_length(bytes),
-            0xF1 => 3,
-            0xF2 => 4,
-            0xF3 => 5,
-            0xF4 => 9,
-            first => panic!("no element begins with {first:#x}"),
-        }
-    }
-
-    #[inline]
-    fn end_of(&self, at: At) -> usize {
-        let length = self.length_of(at.0);
-        at.0 + length + backward_bytes(length)
-    }
-
-    #[inline]
-    fn existing(&self, at: usize) -> Option<At> {
-        (self.bytes[at] != END).then_some(At(at))
-    }
-
-    /// Returns where the element is that ends at `end`.
-    #[inline]
-    fn before(&self, end: usize) -> Option<At> {
-        if end == HEADER_BYTES {
-            return None;
-        }
-        let (mut length, mut shift, mut at) = (0, 0, end);
-        loop {
-            at -= 1;
-            let byte = self.bytes[at];
-            length |= usize::from(byte & 0x7F) << shift;
-            if byte & 0x80 == 0 {
-                break;
-            }
-            shift += 7;
-        }
-        Some(At(at - length))
     }
 
     /// Puts `encoded` in place of the bytes from `start` to `end`.
@@ -423,8 +281,9 @@ impl Listpack {
         heap_bytes(capacity_for(bytes)).saturating_sub(self.memory_bytes())
     }
 
-    /// Gives memory back when half of it is unused.
-    fn give_back(&mut self) {
+    /// Gives memory back when half of it is unused: removing elements does not.
+    #[inline]
+    pub(crate) fn give_back(&mut self) {
         if self.bytes.capacity() > 64 && self.bytes.len() < self.bytes.capacity() / 2 {
             let spare = (self.bytes.len() / 4).min(SPARE_BYTES_MAX);
             self.bytes.shrink_to(self.bytes.len() + spare);
@@ -436,55 +295,14 @@ impl Listpack {
     fn settle(&mut self, change: isize) {
         let total = u32::try_from(self.bytes.len()).expect("elements are bounded");
         self.bytes[..4].copy_from_slice(&total.to_le_bytes());
-        let count = match self.count_word() {
+        let count = match self.view().count_word() {
             // It may have become small enough to be told.
-            COUNT_UNKNOWN if change < 0 => self.iter().count(),
+            COUNT_UNKNOWN if change < 0 => self.view().iter().count(),
             COUNT_UNKNOWN => usize::from(COUNT_UNKNOWN),
             count => usize::from(count).checked_add_signed(change).expect("elements are counted"),
         };
         let word = u16::try_from(count).unwrap_or(COUNT_UNKNOWN);
         self.bytes[4..6].copy_from_slice(&word.to_le_bytes());
-    }
-
-    #[inline]
-    fn count_word(&self) -> u16 {
-        u16::from_le_bytes([self.bytes[4], self.bytes[5]])
-    }
-}
-
-/// The elements of a listpack in order.
-#[derive(Clone, Debug)]
-pub struct Iter<'l> {
-    pack: &'l Listpack,
-    at: Option<At>,
-}
-
-impl<'l> Iterator for Iter<'l> {
-    type Item = Element<'l>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Element<'l>> {
-        let at = self.at?;
-        self.at = self.pack.next(at);
-        Some(self.pack.get(at))
-    }
-}
-
-/// The elements of a listpack, the last first.
-#[derive(Clone, Debug)]
-pub struct IterBack<'l> {
-    pack: &'l Listpack,
-    at: Option<At>,
-}
-
-impl<'l> Iterator for IterBack<'l> {
-    type Item = Element<'l>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Element<'l>> {
-        let at = self.at?;
-        self.at = self.pack.previous(at);
-        Some(self.pack.get(at))
     }
 }
 
@@ -606,23 +424,6 @@ fn checked_length(bytes: &[u8]) -> Option<usize> {
     (length <= bytes.len()).then_some(length)
 }
 
-fn long_length(bytes: &[u8]) -> usize {
-    let length: [u8; 4] = bytes[1..5].try_into().expect("four bytes");
-    u32::from_le_bytes(length) as usize
-}
-
-/// Returns how many bytes the backward form of `length` has. The bounds are Redis's.
-#[inline]
-fn backward_bytes(length: usize) -> usize {
-    match length {
-        0..=127 => 1,
-        128..=16_382 => 2,
-        16_383..=2_097_150 => 3,
-        2_097_151..=268_435_454 => 4,
-        _ => 5,
-    }
-}
-
 /// Returns `length` to be read backwards, seven bits a byte: all but the first byte say that one
 /// more comes before them.
 #[inline]
@@ -645,6 +446,7 @@ mod tests {
     use base::prng::Prng;
 
     use super::*;
+    use crate::element::Needle;
 
     fn of(elements: &[&str]) -> Listpack {
         let mut pack = Listpack::new();
@@ -711,7 +513,7 @@ mod tests {
             for _ in 0..100 {
                 let element = random_element(&mut random);
                 let index = random.below(model.len() as u64 + 1) as usize;
-                let at = pack.seek(index, model.len());
+                let at = pack.view().seek(index, model.len());
                 match (random.below(7), at) {
                     (0, _) => {
                         pack.push_front(&element);
@@ -807,18 +609,18 @@ mod tests {
 
     #[test]
     fn what_is_there_twice_is_seen() {
-        assert!(!of(&["a", "1", "b", "1"]).has_twice(2));
-        assert!(of(&["a", "1", "b", "1"]).has_twice(1));
-        assert!(of(&["a", "1", "b", "2", "a", "3"]).has_twice(2));
-        assert!(!Listpack::new().has_twice(1));
+        assert!(!of(&["a", "1", "b", "1"]).view().has_twice(2));
+        assert!(of(&["a", "1", "b", "1"]).view().has_twice(1));
+        assert!(of(&["a", "1", "b", "2", "a", "3"]).view().has_twice(2));
+        assert!(!Listpack::new().view().has_twice(1));
     }
 
     #[test]
     fn finding_compares_integers_and_bytes() {
         let pack = of(&["a", "1", "b", "2", "a", "3"]);
         let value = |needle: &str| {
-            let at = pack.find(pack.first(), &Needle::new(needle.as_bytes()), 2)?;
-            Some(pack.get(pack.next(at)?).to_vec())
+            let at = pack.view().find(pack.view().first(), &Needle::new(needle.as_bytes()), 2)?;
+            Some(pack.view().get(pack.view().next(at)?).to_vec())
         };
         assert_eq!(value("b"), Some(b"2".to_vec()));
         assert_eq!(value("a"), Some(b"1".to_vec()));
@@ -831,7 +633,7 @@ mod tests {
         let mut pack = Listpack::new();
         (0..65_540).for_each(|_| pack.push_back(b"1"));
         assert_eq!((pack.count(), &pack.bytes()[4..6]), (65_540, [0xFF, 0xFF].as_slice()));
-        let first = pack.first().unwrap();
+        let first = pack.view().first().unwrap();
         pack.remove(first, 10);
         assert_eq!((pack.count(), &pack.bytes()[4..6]), (65_530, [0xFA, 0xFF].as_slice()));
     }

@@ -5,14 +5,17 @@ mod lookups;
 use std::ops::ControlFlow;
 
 use crate::blob::Blob;
+use crate::collection::CollectionEncoding;
 use crate::combination::HashedName;
+use crate::compact::Compact;
 use crate::compact_limits::Rules;
 use crate::element::{Element, Needle, integer_of};
 use crate::growth::block_bytes;
 use crate::hash_table::{HashTable, Payload};
 use crate::heap_bytes;
-use crate::intset::Intset;
+use crate::intset::{Intset, IntsetView};
 use crate::listpack::{Listpack, SAFE_BYTES};
+use crate::listpack_view::{At, ListpackView};
 
 pub use lookups::Lookups;
 
@@ -27,6 +30,19 @@ enum Body {
     Integers(Intset),
     Small(Listpack),
     Large(Box<HashTable<Member>>),
+}
+
+/// A set to read, wherever it lies.
+#[derive(Clone, Copy)]
+pub struct SetView<'a> {
+    body: BodyView<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum BodyView<'a> {
+    Integers(IntsetView<'a>),
+    Small(ListpackView<'a>),
+    Large(&'a HashTable<Member>),
 }
 
 #[derive(Clone)]
@@ -48,24 +64,21 @@ const INTEGERS_MAX: u64 = 1 << 30;
 /// buckets, room for as many, and what an allocator adds.
 const TABLE_BYTES_MAX: u64 = 96;
 
-/// How a set is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SetForm {
-    Integers,
-    Small,
-    Large,
-}
-
 impl Set {
     /// Returns an empty set for about `count` members, the first of which is `first`.
+    pub fn for_members(first: &[u8], count: u64, rules: &Rules) -> Set {
+        Set::for_members_in(Vec::new(), first, count, rules)
+    }
+
+    /// As [`Set::for_members`], in the memory of `buffer`, whose bytes go, while it is compact.
     ///
     /// Source: Redis 7.2, `setTypeCreate`.
-    pub fn for_members(first: &[u8], count: u64, rules: &Rules) -> Set {
+    pub fn for_members_in(buffer: Vec<u8>, first: &[u8], count: u64, rules: &Rules) -> Set {
         let limits = &rules.limits;
         let body = if integer_of(first).is_some() && count <= limits.set_integers {
-            Body::Integers(Intset::default())
+            Body::Integers(Intset::empty_in(buffer))
         } else if count <= limits.set_entries {
-            Body::Small(Listpack::new())
+            Body::Small(Listpack::empty_in(buffer))
         } else {
             Body::Large(Box::default())
         };
@@ -89,46 +102,49 @@ impl Set {
 
     /// Returns the set of the elements of `pack`; `None` where one is there twice.
     pub fn from_pack(pack: Listpack) -> Option<Set> {
-        (!pack.has_twice(1)).then_some(Set { body: Body::Small(pack) })
+        (!pack.view().has_twice(1)).then_some(Set { body: Body::Small(pack) })
     }
 
-    /// Returns the integers, where all are in one block.
-    pub fn integers(&self) -> Option<&Intset> {
-        match &self.body {
-            Body::Integers(set) => Some(set),
-            _ => None,
+    /// Returns the set of `compact`, copied to the memory of `buffer`, whose bytes go.
+    #[inline]
+    pub fn copy_in(compact: Compact<'_>, buffer: Vec<u8>) -> Set {
+        let body = match compact {
+            Compact::Listpack(pack) => Body::Small(Listpack::copy_in(pack, buffer)),
+            Compact::Intset(set) => Body::Integers(Intset::copy_in(set, buffer)),
+        };
+        Set { body }
+    }
+
+    /// Returns the memory of the compact form; none where it is a table.
+    #[inline]
+    pub fn into_buffer(self) -> Vec<u8> {
+        match self.body {
+            Body::Integers(set) => set.into_buffer(),
+            Body::Small(pack) => pack.into_buffer(),
+            Body::Large(_) => Vec::new(),
         }
     }
 
-    /// Returns the listpack, where it is one.
-    pub fn pack(&self) -> Option<&Listpack> {
-        match &self.body {
-            Body::Small(pack) => Some(pack),
-            _ => None,
-        }
+    /// Returns it, to read.
+    #[inline]
+    pub fn view(&self) -> SetView<'_> {
+        let body = match &self.body {
+            Body::Integers(set) => BodyView::Integers(set.view()),
+            Body::Small(pack) => BodyView::Small(pack.view()),
+            Body::Large(table) => BodyView::Large(table),
+        };
+        SetView { body }
     }
 
     /// Returns the number of members.
     #[inline]
     pub fn len(&self) -> usize {
-        match &self.body {
-            Body::Integers(set) => set.count(),
-            Body::Small(pack) => pack.count(),
-            Body::Large(table) => table.len(),
-        }
+        self.view().len()
     }
 
     /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    pub(crate) fn form(&self) -> SetForm {
-        match self.body {
-            Body::Integers(_) => SetForm::Integers,
-            Body::Small(_) => SetForm::Small,
-            Body::Large(_) => SetForm::Large,
-        }
     }
 
     /// Returns the bytes of memory that it takes beside itself.
@@ -137,7 +153,17 @@ impl Set {
         match &self.body {
             Body::Integers(set) => set.memory_bytes(),
             Body::Small(pack) => pack.memory_bytes(),
-            Body::Large(table) => heap_bytes(size_of::<HashTable<Member>>()) + table.memory_bytes(),
+            Body::Large(table) => table_bytes(table),
+        }
+    }
+
+    /// Gives memory back when half of a compact form is unused: removing members does not.
+    #[inline]
+    pub fn give_back(&mut self) {
+        match &mut self.body {
+            Body::Integers(set) => set.give_back(),
+            Body::Small(pack) => pack.give_back(),
+            Body::Large(_) => {}
         }
     }
 
@@ -163,16 +189,6 @@ impl Set {
             self.enlarge(rules);
         }
         is_too_many
-    }
-
-    /// Returns whether `member` is there.
-    #[inline]
-    pub fn contains(&self, member: &[u8], rules: &Rules) -> bool {
-        match &self.body {
-            Body::Integers(set) => integer_of(member).is_some_and(|one| set.contains(one)),
-            Body::Small(pack) => pack.find(pack.first(), &Needle::new(member), 1).is_some(),
-            Body::Large(table) => table.find(rules.hasher.hash(member), member).is_some(),
-        }
     }
 
     /// Adds `member`; returns whether it was not there.
@@ -207,7 +223,7 @@ impl Set {
             self.leave_integers(member, rules);
         }
         if let Body::Small(pack) = &mut self.body {
-            if !is_new && pack.find(pack.first(), &Needle::new(member), 1).is_some() {
+            if !is_new && find(pack.view(), member).is_some() {
                 return false;
             }
             let limits = &rules.limits;
@@ -234,7 +250,7 @@ impl Set {
         match &mut self.body {
             Body::Integers(set) => integer_of(member).is_some_and(|one| set.remove(one)),
             Body::Small(pack) => {
-                let Some(at) = pack.find(pack.first(), &Needle::new(member), 1) else {
+                let Some(at) = find(pack.view(), member) else {
                     return false;
                 };
                 pack.remove(at, 1);
@@ -260,73 +276,12 @@ impl Set {
         found.map(|position| table.remove(position)).is_some()
     }
 
-    /// Visits all members.
-    pub fn for_each(&self, mut visit: impl FnMut(Element<'_>)) {
-        match &self.body {
-            Body::Integers(set) => set.iter().for_each(|one| visit(Element::Integer(one))),
-            Body::Small(pack) => pack.iter().for_each(visit),
-            Body::Large(table) => {
-                table.iter().for_each(|member| visit(Element::Bytes(member.0.bytes())));
-            }
-        }
-    }
-
-    /// Visits members, as other sets are asked for them, until `visit` breaks.
-    pub fn try_for_each<B>(
-        &self,
-        mut visit: impl FnMut(SetMember<'_>) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
-        match &self.body {
-            Body::Integers(set) => {
-                set.iter().try_for_each(|one| visit(SetMember::of(Element::Integer(one))))
-            }
-            Body::Small(pack) => pack.iter().try_for_each(|element| visit(SetMember::of(element))),
-            Body::Large(table) => table.iter_hashed().try_for_each(|(hash, member)| {
-                visit(SetMember { element: Element::Bytes(member.0.bytes()), hash: Some(hash) })
-            }),
-        }
-    }
-
-    /// Returns member `index`, in no order: all indexes below the length are all members.
-    pub fn at(&self, index: usize) -> Option<Element<'_>> {
-        if index >= self.len() {
-            return None;
-        }
-        match &self.body {
-            Body::Integers(set) => Some(Element::Integer(set.get(index))),
-            Body::Small(pack) => Some(pack.get(pack.seek(index, pack.count())?)),
-            Body::Large(table) => Some(Element::Bytes(table.get(index).0.bytes())),
-        }
-    }
-
-    /// Returns the members of a listpack by their indexes, for who wants many: [`Set::at`] walks to
-    /// each. Returns none in other forms, where it takes one step.
-    pub fn listpack_members(&self) -> Vec<Element<'_>> {
-        match &self.body {
-            Body::Small(pack) => pack.iter().collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Visits some members and returns the cursor to go on with; see SSCAN.
-    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(Element<'_>)) -> u64 {
-        match &self.body {
-            Body::Large(table) => {
-                table.scan(cursor, &mut |member| visit(Element::Bytes(member.0.bytes())))
-            }
-            _ => {
-                self.for_each(visit);
-                0
-            }
-        }
-    }
-
     /// A member that is no integer comes: becomes a listpack where all fit one, else a table.
     fn leave_integers(&mut self, member: &[u8], rules: &Rules) {
         let Body::Integers(set) = &self.body else { return };
         let limits = &rules.limits;
         let ends = [0, set.count().saturating_sub(1)];
-        let ends = ends.into_iter().filter(|_| set.count() > 0).map(|index| set.get(index));
+        let ends = ends.into_iter().filter(|_| set.count() > 0).map(|index| set.view().get(index));
         let longest = ends.map(|one| Element::Integer(one).byte_count()).max().unwrap_or(0);
         let fits = (set.count() as u64) < limits.set_entries
             && member.len() as u64 <= limits.set_value_bytes
@@ -335,7 +290,9 @@ impl Set {
             return self.enlarge(rules);
         }
         let mut pack = Listpack::new();
-        set.iter().for_each(|one| Element::Integer(one).with_bytes(|bytes| pack.push_back(bytes)));
+        set.view()
+            .iter()
+            .for_each(|one| Element::Integer(one).with_bytes(|bytes| pack.push_back(bytes)));
         self.body = Body::Small(pack);
     }
 
@@ -367,7 +324,7 @@ impl Set {
     /// Becomes a table.
     fn enlarge(&mut self, rules: &Rules) {
         let mut table = HashTable::default();
-        self.for_each(|member| {
+        self.view().for_each(|member| {
             member.with_bytes(|bytes| {
                 table.insert(rules.hasher.hash(bytes), Member(Blob::of(&[bytes])));
             });
@@ -376,25 +333,161 @@ impl Set {
     }
 }
 
+impl<'a> SetView<'a> {
+    /// Returns the set whose compact form this is.
+    #[inline]
+    pub fn of_compact(compact: Compact<'a>) -> SetView<'a> {
+        let body = match compact {
+            Compact::Listpack(pack) => BodyView::Small(pack),
+            Compact::Intset(set) => BodyView::Integers(set),
+        };
+        SetView { body }
+    }
+
+    /// Returns the compact form, unless it is a table.
+    #[inline]
+    pub fn compact(self) -> Option<Compact<'a>> {
+        match self.body {
+            BodyView::Integers(set) => Some(Compact::Intset(set)),
+            BodyView::Small(pack) => Some(Compact::Listpack(pack)),
+            BodyView::Large(_) => None,
+        }
+    }
+
+    /// Returns the number of members.
+    #[inline]
+    pub fn len(self) -> usize {
+        match self.body {
+            BodyView::Integers(set) => set.count(),
+            BodyView::Small(pack) => pack.count(),
+            BodyView::Large(table) => table.len(),
+        }
+    }
+
+    /// Returns whether there are no members.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns how it is stored.
+    pub fn encoding(self) -> CollectionEncoding {
+        match self.body {
+            BodyView::Integers(_) => CollectionEncoding::Intset,
+            BodyView::Small(_) => CollectionEncoding::Listpack,
+            BodyView::Large(_) => CollectionEncoding::HashTable,
+        }
+    }
+
+    /// Returns the bytes that its parts take: of a compact form, those of the block alone.
+    pub fn memory_bytes(self) -> u64 {
+        match self.body {
+            BodyView::Integers(set) => set.bytes().len() as u64,
+            BodyView::Small(pack) => pack.bytes().len() as u64,
+            BodyView::Large(table) => table_bytes(table),
+        }
+    }
+
+    /// Returns a bound of what a set of its members takes, in the form that it has and in a table.
+    pub fn memory_bytes_max(self) -> u64 {
+        match self.body {
+            BodyView::Large(_) => self.memory_bytes(),
+            _ => self.memory_bytes() + self.len() as u64 * TABLE_BYTES_MAX,
+        }
+    }
+
+    /// Returns whether `member` is there.
+    #[inline]
+    pub fn contains(self, member: &[u8], rules: &Rules) -> bool {
+        match self.body {
+            BodyView::Integers(set) => integer_of(member).is_some_and(|one| set.contains(one)),
+            BodyView::Small(pack) => find(pack, member).is_some(),
+            BodyView::Large(table) => table.find(rules.hasher.hash(member), member).is_some(),
+        }
+    }
+
+    /// Visits all members.
+    pub fn for_each(self, mut visit: impl FnMut(Element<'_>)) {
+        match self.body {
+            BodyView::Integers(set) => set.iter().for_each(|one| visit(Element::Integer(one))),
+            BodyView::Small(pack) => pack.iter().for_each(visit),
+            BodyView::Large(table) => {
+                table.iter().for_each(|member| visit(Element::Bytes(member.0.bytes())));
+            }
+        }
+    }
+
+    /// Visits members, as other sets are asked for them, until `visit` breaks.
+    pub fn try_for_each<B>(
+        self,
+        mut visit: impl FnMut(SetMember<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        match self.body {
+            BodyView::Integers(set) => {
+                set.iter().try_for_each(|one| visit(SetMember::of(Element::Integer(one))))
+            }
+            BodyView::Small(pack) => {
+                pack.iter().try_for_each(|element| visit(SetMember::of(element)))
+            }
+            BodyView::Large(table) => table.iter_hashed().try_for_each(|(hash, member)| {
+                visit(SetMember { element: Element::Bytes(member.0.bytes()), hash: Some(hash) })
+            }),
+        }
+    }
+
+    /// Returns member `index`, in no order: all indexes below the length are all members.
+    pub fn at(self, index: usize) -> Option<Element<'a>> {
+        if index >= self.len() {
+            return None;
+        }
+        match self.body {
+            BodyView::Integers(set) => Some(Element::Integer(set.get(index))),
+            BodyView::Small(pack) => Some(pack.get(pack.seek(index, pack.count())?)),
+            BodyView::Large(table) => Some(Element::Bytes(table.get(index).0.bytes())),
+        }
+    }
+
+    /// Returns the members of a listpack by their indexes, for who wants many: [`SetView::at`]
+    /// walks to each. Returns none in other forms, where it takes one step.
+    pub fn listpack_members(self) -> Vec<Element<'a>> {
+        match self.body {
+            BodyView::Small(pack) => pack.iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Visits some members and returns the cursor to go on with; see SSCAN.
+    pub fn scan(self, cursor: u64, mut visit: impl FnMut(Element<'_>)) -> u64 {
+        match self.body {
+            BodyView::Large(table) => {
+                table.scan(cursor, &mut |member| visit(Element::Bytes(member.0.bytes())))
+            }
+            _ => {
+                self.for_each(visit);
+                0
+            }
+        }
+    }
+}
+
 /// As other collections ask it for members.
-impl Set {
-    pub(crate) fn is_listpack(&self) -> bool {
-        matches!(self.body, Body::Small(_))
+impl SetView<'_> {
+    pub(crate) fn is_listpack(self) -> bool {
+        matches!(self.body, BodyView::Small(_))
     }
 
     /// Visits all members, each with its hash, in no order, until `visit` breaks.
     pub(crate) fn try_for_each_hashed(
-        &self,
+        self,
         rules: &Rules,
         mut visit: impl FnMut(HashedName<'_>) -> ControlFlow<()>,
     ) {
         let mut visit_element =
             |element: Element<'_>| element.with_bytes(|bytes| visit(HashedName::of(bytes, rules)));
         // A break ends it, and is no answer.
-        let _ = match &self.body {
-            Body::Integers(set) => set.iter().map(Element::Integer).try_for_each(visit_element),
-            Body::Small(pack) => pack.iter().try_for_each(&mut visit_element),
-            Body::Large(table) => table.iter_hashed().try_for_each(|(hash, member)| {
+        let _ = match self.body {
+            BodyView::Integers(set) => set.iter().map(Element::Integer).try_for_each(visit_element),
+            BodyView::Small(pack) => pack.iter().try_for_each(&mut visit_element),
+            BodyView::Large(table) => table.iter_hashed().try_for_each(|(hash, member)| {
                 visit(HashedName { bytes: member.0.bytes(), hash: hash.into() })
             }),
         };
@@ -402,19 +495,21 @@ impl Set {
 
     /// Returns whether `member` is there.
     #[inline]
-    pub(crate) fn contains_hashed(&self, member: HashedName<'_>, rules: &Rules) -> bool {
-        match &self.body {
-            Body::Large(table) => table.find(member.hash, member.bytes).is_some(),
+    pub(crate) fn contains_hashed(self, member: HashedName<'_>, rules: &Rules) -> bool {
+        match self.body {
+            BodyView::Large(table) => table.find(member.hash, member.bytes).is_some(),
             _ => self.contains(member.bytes, rules),
         }
     }
 
     /// Returns a bound of the blocks that members have beyond their slots in a table.
-    pub(crate) fn block_bytes(&self) -> u64 {
-        match &self.body {
-            Body::Integers(_) => 0,
-            Body::Small(pack) => pack.iter().map(|member| block_bytes(member.byte_count())).sum(),
-            Body::Large(table) => table.payload_heap_bytes(),
+    pub(crate) fn block_bytes(self) -> u64 {
+        match self.body {
+            BodyView::Integers(_) => 0,
+            BodyView::Small(pack) => {
+                pack.iter().map(|member| block_bytes(member.byte_count())).sum()
+            }
+            BodyView::Large(table) => table.payload_heap_bytes(),
         }
     }
 }
@@ -440,6 +535,12 @@ impl<'a> SetMember<'a> {
     }
 }
 
+/// Returns the bytes that a table takes.
+#[inline]
+fn table_bytes(table: &HashTable<Member>) -> u64 {
+    heap_bytes(size_of::<HashTable<Member>>()) + table.memory_bytes()
+}
+
 impl Payload for Member {
     #[inline]
     fn name(&self) -> &[u8] {
@@ -450,6 +551,11 @@ impl Payload for Member {
     fn heap_bytes(&self) -> u64 {
         self.0.heap_bytes()
     }
+}
+
+#[inline]
+fn find(pack: ListpackView<'_>, member: &[u8]) -> Option<At> {
+    pack.find(pack.first(), &Needle::new(member), 1)
 }
 
 #[cfg(test)]
@@ -468,7 +574,8 @@ mod tests {
 
     fn members(set: &Set) -> BTreeSet<Vec<u8>> {
         let mut all = BTreeSet::new();
-        set.for_each(|member| assert!(all.insert(member.to_vec()), "a member is there once"));
+        set.view()
+            .for_each(|member| assert!(all.insert(member.to_vec()), "a member is there once"));
         all
     }
 
@@ -489,11 +596,11 @@ mod tests {
                 } else {
                     assert_eq!(set.insert(&member, &rules), model.insert(member.clone()));
                 }
-                assert_eq!(set.contains(&member, &rules), model.contains(&member));
+                assert_eq!(set.view().contains(&member, &rules), model.contains(&member));
                 assert_eq!(set.len(), model.len());
                 if step % 50 == 0 {
                     assert_eq!(members(&set), model);
-                    let by_index = (0..=set.len()).map_while(|index| set.at(index));
+                    let by_index = (0..=set.len()).map_while(|index| set.view().at(index));
                     assert_eq!(by_index.map(|one| one.to_vec()).collect::<BTreeSet<_>>(), model);
                 }
             }
@@ -507,22 +614,22 @@ mod tests {
         for number in 0..512 {
             set.insert(number.to_string().as_bytes(), &rules);
         }
-        assert_eq!(set.form(), SetForm::Integers);
+        assert_eq!(set.view().encoding(), CollectionEncoding::Intset);
         set.insert(b"512", &rules);
-        assert_eq!((set.form(), set.len()), (SetForm::Large, 513));
+        assert_eq!((set.view().encoding(), set.len()), (CollectionEncoding::HashTable, 513));
         let mut set = Set::for_members(b"1", 1, &rules);
         for number in 0..127 {
             set.insert(number.to_string().as_bytes(), &rules);
         }
         set.insert(b"x", &rules);
-        assert_eq!((set.form(), set.len()), (SetForm::Small, 128));
+        assert_eq!((set.view().encoding(), set.len()), (CollectionEncoding::Listpack, 128));
         set.insert(b"y", &rules);
-        assert_eq!((set.form(), set.len()), (SetForm::Large, 129));
+        assert_eq!((set.view().encoding(), set.len()), (CollectionEncoding::HashTable, 129));
         let mut set = Set::for_members(b"x", 1, &rules);
         set.insert(&[b'x'; 64], &rules);
-        assert_eq!(set.form(), SetForm::Small);
+        assert_eq!(set.view().encoding(), CollectionEncoding::Listpack);
         set.insert(&[b'x'; 65], &rules);
-        assert_eq!(set.form(), SetForm::Large);
+        assert_eq!(set.view().encoding(), CollectionEncoding::HashTable);
     }
 
     fn all_members(count: u64) -> Vec<Vec<u8>> {
@@ -533,17 +640,20 @@ mod tests {
     fn a_table_becomes_a_compact_form_of_the_same_members() {
         let rules = rules();
         for (all, form) in [
-            (all_members(300), SetForm::Small),
-            ((0..300).map(|number| number.to_string().into_bytes()).collect(), SetForm::Integers),
+            (all_members(300), CollectionEncoding::Listpack),
+            (
+                (0..300).map(|number| number.to_string().into_bytes()).collect(),
+                CollectionEncoding::Intset,
+            ),
         ] {
             let mut set = Set::large();
             assert!(all.iter().all(|member| set.insert(member, &rules)));
-            assert_eq!(set.form(), SetForm::Large);
+            assert_eq!(set.view().encoding(), CollectionEncoding::HashTable);
             set.make_integers();
             set.make_pack();
-            assert_eq!(set.form(), form);
+            assert_eq!(set.view().encoding(), form);
             assert_eq!(members(&set), all.iter().cloned().collect());
-            assert!(all.iter().all(|member| set.contains(member, &rules)));
+            assert!(all.iter().all(|member| set.view().contains(member, &rules)));
         }
     }
 
@@ -566,8 +676,13 @@ mod tests {
         };
         let integers: Vec<Vec<u8>> = (0..300).map(|n| (n * n).to_string().into_bytes()).collect();
         let sets = [of(&integers), of(&all_members(100)), of(&all_members(1_000)), of(&long)];
-        let forms = [SetForm::Integers, SetForm::Small, SetForm::Large, SetForm::Large];
-        assert_eq!(sets.each_ref().map(Set::form), forms);
+        let forms = [
+            CollectionEncoding::Intset,
+            CollectionEncoding::Listpack,
+            CollectionEncoding::HashTable,
+            CollectionEncoding::HashTable,
+        ];
+        assert_eq!(sets.each_ref().map(|set| set.view().encoding()), forms);
         sets
     }
 
@@ -576,15 +691,15 @@ mod tests {
         let rules = rules();
         for set in forms(&rules) {
             for mut copy in [Set::small(), Set::large(), Set::from_integers(Intset::default())] {
-                let added = set.try_for_each(|member| {
+                let added = set.view().try_for_each(|member| {
                     assert!(copy.insert_member(member, &rules));
                     assert!(!copy.insert_member(member, &rules));
                     ControlFlow::<()>::Continue(())
                 });
                 assert!(added.is_continue());
                 assert_eq!(members(&copy), members(&set));
-                assert!(members(&set).iter().all(|member| copy.contains(member, &rules)));
-                let removed = set.try_for_each(|member| {
+                assert!(members(&set).iter().all(|member| copy.view().contains(member, &rules)));
+                let removed = set.view().try_for_each(|member| {
                     assert!(copy.remove_member(member, &rules));
                     assert!(!copy.remove_member(member, &rules));
                     copy.insert_new_member(member, &rules);
@@ -593,6 +708,7 @@ mod tests {
                 });
                 assert!(removed.is_continue() && copy.is_empty());
             }
+            let set = set.view();
             let first = set.try_for_each(|member| ControlFlow::Break(member.element().to_vec()));
             assert_eq!(first.break_value(), set.at(0).map(|member| member.to_vec()));
         }
@@ -605,18 +721,19 @@ mod tests {
         let rules = rules();
         for set in forms(&rules) {
             let mut table = Set::large();
-            set.for_each(|member| assert!(table.insert(&member.to_vec(), &rules)));
+            set.view().for_each(|member| assert!(table.insert(&member.to_vec(), &rules)));
             let bound = set.memory_bytes_max();
             assert!(table.memory_bytes() <= bound + EMPTY_BYTES_MAX, "{bound}");
-            assert!(set.memory_bytes() <= bound);
+            assert!(set.memory_bytes() <= bound && set.view().memory_bytes_max() <= bound);
         }
     }
 
     #[test]
     fn members_of_a_listpack_are_listed_by_their_indexes() {
         for set in forms(&rules()) {
+            let set = set.view();
             let listed = set.listpack_members();
-            assert_eq!(listed.is_empty(), set.form() != SetForm::Small);
+            assert_eq!(listed.is_empty(), set.encoding() != CollectionEncoding::Listpack);
             for (index, member) in listed.into_iter().enumerate() {
                 assert_eq!(Some(member), set.at(index));
             }

@@ -8,12 +8,14 @@ use base::number_text::{DoubleText, IntegerText};
 
 use crate::blob::Blob;
 use crate::combination::HashedName;
+use crate::compact::Compact;
 use crate::compact_limits::Rules;
 use crate::element::{Element, Needle};
 use crate::growth::block_bytes;
 use crate::hash_table::{HashTable, Payload};
 use crate::heap_bytes;
-use crate::listpack::{At, Listpack, SAFE_BYTES};
+use crate::listpack::{Listpack, SAFE_BYTES};
+use crate::listpack_view::{At, ListpackView};
 use crate::score_tree::{Item, ScoreTree};
 
 /// Members, each with a score that is a number, in the order of scores and then of bytes.
@@ -27,6 +29,18 @@ enum Body {
     /// Member, score, member, score, in order.
     Small(Listpack),
     Large(Box<Large>),
+}
+
+/// A sorted set to read, wherever it lies.
+#[derive(Clone, Copy)]
+pub struct SortedSetView<'a> {
+    body: BodyView<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum BodyView<'a> {
+    Small(ListpackView<'a>),
+    Large(&'a Large),
 }
 
 #[derive(Clone, Default)]
@@ -53,14 +67,20 @@ pub enum Direction {
 
 impl SortedSet {
     /// Returns an empty sorted set for about `count` members of up to `bytes` bytes.
+    pub fn for_members(count: u64, bytes: usize, rules: &Rules) -> SortedSet {
+        SortedSet::for_members_in(Vec::new(), count, bytes, rules)
+    }
+
+    /// As [`SortedSet::for_members`], in the memory of `buffer`, whose bytes go, while it is
+    /// compact.
     ///
     /// Source: Redis 7.2, `zsetTypeCreate`.
-    pub fn for_members(count: u64, bytes: usize, rules: &Rules) -> SortedSet {
+    pub fn for_members_in(buffer: Vec<u8>, count: u64, bytes: usize, rules: &Rules) -> SortedSet {
         let limits = &rules.limits;
         let is_small =
             count <= limits.sorted_set_entries && bytes as u64 <= limits.sorted_set_value_bytes;
         let body = match is_small {
-            true => Body::Small(Listpack::new()),
+            true => Body::Small(Listpack::empty_in(buffer)),
             false => Body::Large(Box::default()),
         };
         SortedSet { body }
@@ -74,33 +94,47 @@ impl SortedSet {
     /// Returns the sorted set of `pack`: a member, its score, a member, its score, in any order.
     /// `None` where the last member has no score, a score is no number, or a member is there twice.
     pub fn from_pack(pack: Listpack) -> Option<SortedSet> {
-        if !pack.count().is_multiple_of(2) || pack.has_twice(2) {
+        if !pack.count().is_multiple_of(2) || pack.view().has_twice(2) {
             return None;
         }
         let scores = pack.iter().skip(1).step_by(2);
         if !scores.clone().all(|score| checked_score(score).is_some()) {
             return None;
         }
-        let is_in_order = pairs(&pack).is_sorted_by(|a, b| order_of_pairs(a, b).is_lt());
-        let pack = if is_in_order { pack } else { in_order(&pack) };
+        let is_in_order = pairs(pack.view()).is_sorted_by(|a, b| order_of_pairs(a, b).is_lt());
+        let pack = if is_in_order { pack } else { in_order(pack.view()) };
         Some(SortedSet { body: Body::Small(pack) })
     }
 
-    /// Returns the listpack, unless it is a table.
-    pub fn pack(&self) -> Option<&Listpack> {
-        match &self.body {
-            Body::Small(pack) => Some(pack),
-            Body::Large(_) => None,
+    /// Returns the sorted set of `compact`, copied to the memory of `buffer`, whose bytes go.
+    #[inline]
+    pub fn copy_in(compact: Compact<'_>, buffer: Vec<u8>) -> SortedSet {
+        SortedSet { body: Body::Small(Listpack::copy_in(compact.pack(), buffer)) }
+    }
+
+    /// Returns the memory of the listpack; none where it is a table.
+    #[inline]
+    pub fn into_buffer(self) -> Vec<u8> {
+        match self.body {
+            Body::Small(pack) => pack.into_buffer(),
+            Body::Large(_) => Vec::new(),
         }
+    }
+
+    /// Returns it, to read.
+    #[inline]
+    pub fn view(&self) -> SortedSetView<'_> {
+        let body = match &self.body {
+            Body::Small(pack) => BodyView::Small(pack.view()),
+            Body::Large(large) => BodyView::Large(large),
+        };
+        SortedSetView { body }
     }
 
     /// Returns the number of members.
     #[inline]
     pub fn len(&self) -> usize {
-        match &self.body {
-            Body::Small(pack) => pack.count() / 2,
-            Body::Large(large) => large.table.len(),
-        }
+        self.view().len()
     }
 
     /// Returns whether there are no members.
@@ -118,25 +152,15 @@ impl SortedSet {
     pub fn memory_bytes(&self) -> u64 {
         match &self.body {
             Body::Small(pack) => pack.memory_bytes(),
-            Body::Large(large) => {
-                let own = heap_bytes(size_of::<Large>());
-                own + large.table.memory_bytes() + large.tree.memory_bytes()
-            }
+            Body::Large(large) => large.memory_bytes(),
         }
     }
 
-    /// Returns the score of `member`.
+    /// Gives memory back when half of a listpack is unused: removing members does not.
     #[inline]
-    pub fn score(&self, member: &[u8], rules: &Rules) -> Option<f64> {
-        match &self.body {
-            Body::Small(pack) => {
-                let at = find(pack, member)?;
-                Some(score_of(pack.get(pack.next(at)?)))
-            }
-            Body::Large(large) => {
-                let position = large.table.find(rules.hasher.hash(member), member)?;
-                Some(large.table.get(position).score)
-            }
+    pub fn give_back(&mut self) {
+        if let Body::Small(pack) = &mut self.body {
+            pack.give_back();
         }
     }
 
@@ -144,8 +168,9 @@ impl SortedSet {
     pub fn insert(&mut self, member: &[u8], score: f64, rules: &Rules) -> Option<f64> {
         assert!(!score.is_nan(), "scores are numbers");
         if let Body::Small(pack) = &mut self.body {
-            if let Some(at) = find(pack, member) {
-                let old = score_of(pack.get(pack.next(at).expect("a member has a score")));
+            if let Some(at) = find(pack.view(), member) {
+                let old =
+                    score_of(pack.view().get(pack.view().next(at).expect("a member has a score")));
                 if old != score {
                     pack.remove(at, 2);
                     insert_in_pack(pack, member, score);
@@ -170,8 +195,8 @@ impl SortedSet {
     pub fn remove(&mut self, member: &[u8], rules: &Rules) -> Option<f64> {
         match &mut self.body {
             Body::Small(pack) => {
-                let at = find(pack, member)?;
-                let score = score_of(pack.get(pack.next(at)?));
+                let at = find(pack.view(), member)?;
+                let score = score_of(pack.view().get(pack.view().next(at)?));
                 pack.remove(at, 2);
                 Some(score)
             }
@@ -186,7 +211,7 @@ impl SortedSet {
     pub fn remove_range(&mut self, start: usize, count: usize) {
         match &mut self.body {
             Body::Small(pack) => {
-                if let Some(at) = pack.seek(2 * start, pack.count()) {
+                if let Some(at) = pack.view().seek(2 * start, pack.count()) {
                     pack.remove(at, 2 * count);
                 }
             }
@@ -199,17 +224,107 @@ impl SortedSet {
         }
     }
 
+    /// Becomes one listpack, where all members fit one.
+    pub fn make_pack(&mut self) {
+        let Body::Large(large) = &self.body else { return };
+        let members = large.table.iter().map(|scored| scored.member.bytes().len());
+        // Beside its member, each pair has a score of at most 25 digits and signs.
+        let bytes = members.map(|bytes| bytes + 25).sum();
+        let Some(mut pack) = Listpack::with_room(2 * self.len(), bytes) else { return };
+        self.view().for_each(0, usize::MAX, Direction::Up, |member, score| {
+            member.with_bytes(|member| pack.push_back(member));
+            with_score_text(score, |text| pack.push_back(text));
+        });
+        pack.shrink();
+        self.body = Body::Small(pack);
+    }
+
+    /// Becomes a table with an order.
+    fn enlarge(&mut self, rules: &Rules) {
+        let Body::Small(pack) = &self.body else { return };
+        let mut large = Box::<Large>::default();
+        for (member, score) in pairs(pack.view()) {
+            member.with_bytes(|member| large.insert(member, score, rules));
+        }
+        self.body = Body::Large(large);
+    }
+}
+
+impl<'a> SortedSetView<'a> {
+    /// Returns the sorted set whose compact form this is.
+    #[inline]
+    pub fn of_compact(compact: Compact<'a>) -> SortedSetView<'a> {
+        SortedSetView { body: BodyView::Small(compact.pack()) }
+    }
+
+    /// Returns the compact form, unless it is a table.
+    #[inline]
+    pub fn compact(self) -> Option<Compact<'a>> {
+        self.pack().map(Compact::Listpack)
+    }
+
+    /// Returns the listpack, unless it is a table.
+    #[inline]
+    pub fn pack(self) -> Option<ListpackView<'a>> {
+        match self.body {
+            BodyView::Small(pack) => Some(pack),
+            BodyView::Large(_) => None,
+        }
+    }
+
+    /// Returns the number of members.
+    #[inline]
+    pub fn len(self) -> usize {
+        match self.body {
+            BodyView::Small(pack) => pack.count() / 2,
+            BodyView::Large(large) => large.table.len(),
+        }
+    }
+
+    /// Returns whether there are no members.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns whether it is one listpack.
+    pub fn is_small(self) -> bool {
+        matches!(self.body, BodyView::Small(_))
+    }
+
+    /// Returns the bytes that its parts take: of a listpack, those of the listpack alone.
+    pub fn memory_bytes(self) -> u64 {
+        match self.body {
+            BodyView::Small(pack) => pack.bytes().len() as u64,
+            BodyView::Large(large) => large.memory_bytes(),
+        }
+    }
+
+    /// Returns the score of `member`.
+    #[inline]
+    pub fn score(self, member: &[u8], rules: &Rules) -> Option<f64> {
+        match self.body {
+            BodyView::Small(pack) => {
+                let at = find(pack, member)?;
+                Some(score_of(pack.get(pack.next(at)?)))
+            }
+            BodyView::Large(large) => {
+                let position = large.table.find(rules.hasher.hash(member), member)?;
+                Some(large.table.get(position).score)
+            }
+        }
+    }
+
     /// Returns the rank and the score of `member`.
-    pub fn rank(&self, member: &[u8], rules: &Rules) -> Option<(usize, f64)> {
-        match &self.body {
-            Body::Small(pack) => {
+    pub fn rank(self, member: &[u8], rules: &Rules) -> Option<(usize, f64)> {
+        match self.body {
+            BodyView::Small(pack) => {
                 let needle = Needle::new(member);
                 let mut members = pack.iter().step_by(2);
                 let rank = members.position(|one| needle.is(one))?;
                 let score = pack.seek(2 * rank + 1, pack.count())?;
                 Some((rank, score_of(pack.get(score))))
             }
-            Body::Large(large) => {
+            BodyView::Large(large) => {
                 let position = large.table.find(rules.hasher.hash(member), member)?;
                 let score = large.table.get(position).score;
                 let order = order(&large.table, score, member);
@@ -220,12 +335,12 @@ impl SortedSet {
 
     /// Returns how many members come first for which `is_before` holds: it holds for none behind
     /// one for which it does not.
-    pub fn partition_point(&self, is_before: impl Fn(Element<'_>, f64) -> bool) -> usize {
-        match &self.body {
-            Body::Small(pack) => {
+    pub fn partition_point(self, is_before: impl Fn(Element<'_>, f64) -> bool) -> usize {
+        match self.body {
+            BodyView::Small(pack) => {
                 pairs(pack).take_while(|(one, score)| is_before(*one, *score)).count()
             }
-            Body::Large(large) => large.tree.partition_point(|item| {
+            BodyView::Large(large) => large.tree.partition_point(|item| {
                 let member = large.table.get(item.position as usize).member.bytes();
                 is_before(Element::Bytes(member), item.score)
             }),
@@ -234,28 +349,28 @@ impl SortedSet {
 
     /// Visits up to `count` members from rank `start` on, up or down.
     pub fn for_each(
-        &self,
+        self,
         start: usize,
         count: usize,
         direction: Direction,
         mut visit: impl FnMut(Element<'_>, f64),
     ) {
-        match (&self.body, direction) {
-            (Body::Small(pack), Direction::Up) => {
+        match (self.body, direction) {
+            (BodyView::Small(pack), Direction::Up) => {
                 let mut parts = pack.iter_from(pack.seek(2 * start, pack.count()));
                 for _ in 0..count {
                     let (Some(member), Some(score)) = (parts.next(), parts.next()) else { return };
                     visit(member, score_of(score));
                 }
             }
-            (Body::Small(pack), Direction::Down) => {
+            (BodyView::Small(pack), Direction::Down) => {
                 let mut parts = pack.iter_back_from(pack.seek(2 * start + 1, pack.count()));
                 for _ in 0..count {
                     let (Some(score), Some(member)) = (parts.next(), parts.next()) else { return };
                     visit(member, score_of(score));
                 }
             }
-            (Body::Large(large), direction) => {
+            (BodyView::Large(large), direction) => {
                 let mut visit = |item: Item| {
                     let member = large.table.get(item.position as usize).member.bytes();
                     visit(Element::Bytes(member), item.score);
@@ -270,69 +385,44 @@ impl SortedSet {
 
     /// Returns member `index` with its score, in no order: all indexes below the length are all
     /// members.
-    pub fn at(&self, index: usize) -> Option<(Element<'_>, f64)> {
-        match &self.body {
-            Body::Small(pack) => {
+    pub fn at(self, index: usize) -> Option<(Element<'a>, f64)> {
+        match self.body {
+            BodyView::Small(pack) => {
                 let at = pack.seek(2 * index, pack.count())?;
                 Some((pack.get(at), score_of(pack.get(pack.next(at)?))))
             }
-            Body::Large(large) if index < large.table.len() => {
+            BodyView::Large(large) if index < large.table.len() => {
                 let scored = large.table.get(index);
                 Some((Element::Bytes(scored.member.bytes()), scored.score))
             }
-            Body::Large(_) => None,
+            BodyView::Large(_) => None,
         }
     }
 
-    /// Returns the members of a listpack by their indexes, for who wants many: [`SortedSet::at`]
-    /// walks to each. Returns none of a table, where it takes one step.
-    pub fn listpack_members(&self) -> Vec<(Element<'_>, f64)> {
-        match &self.body {
-            Body::Small(pack) => pairs(pack).collect(),
-            Body::Large(_) => Vec::new(),
+    /// Returns the members of a listpack by their indexes, for who wants many:
+    /// [`SortedSetView::at`] walks to each. Returns none of a table, where it takes one step.
+    pub fn listpack_members(self) -> Vec<(Element<'a>, f64)> {
+        match self.body {
+            BodyView::Small(pack) => pairs(pack).collect(),
+            BodyView::Large(_) => Vec::new(),
         }
     }
 
     /// Visits some members with their scores and returns the cursor to go on with; see ZSCAN.
-    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(Element<'_>, f64)) -> u64 {
-        match &self.body {
-            Body::Small(pack) => {
+    pub fn scan(self, cursor: u64, mut visit: impl FnMut(Element<'_>, f64)) -> u64 {
+        match self.body {
+            BodyView::Small(pack) => {
                 pairs(pack).for_each(|(member, score)| visit(member, score));
                 0
             }
-            Body::Large(large) => large.table.scan(cursor, &mut |scored| {
+            BodyView::Large(large) => large.table.scan(cursor, &mut |scored| {
                 visit(Element::Bytes(scored.member.bytes()), scored.score);
             }),
         }
     }
-
-    /// Becomes one listpack, where all members fit one.
-    pub fn make_pack(&mut self) {
-        let Body::Large(large) = &self.body else { return };
-        let members = large.table.iter().map(|scored| scored.member.bytes().len());
-        // Beside its member, each pair has a score of at most 25 digits and signs.
-        let bytes = members.map(|bytes| bytes + 25).sum();
-        let Some(mut pack) = Listpack::with_room(2 * self.len(), bytes) else { return };
-        self.for_each(0, usize::MAX, Direction::Up, |member, score| {
-            member.with_bytes(|member| pack.push_back(member));
-            with_score_text(score, |text| pack.push_back(text));
-        });
-        pack.shrink();
-        self.body = Body::Small(pack);
-    }
-
-    /// Becomes a table with an order.
-    fn enlarge(&mut self, rules: &Rules) {
-        let Body::Small(pack) = &self.body else { return };
-        let mut large = Box::<Large>::default();
-        for (member, score) in pairs(pack) {
-            member.with_bytes(|member| large.insert(member, score, rules));
-        }
-        self.body = Body::Large(large);
-    }
 }
 
-/// As other collections ask it for members, and what is worked out from them.
+/// What is worked out from others.
 impl SortedSet {
     /// Returns the sorted set of the members of `table`, which `order` has by their positions, in
     /// order.
@@ -355,19 +445,22 @@ impl SortedSet {
         }
         set
     }
+}
 
+/// As other collections ask it for members.
+impl SortedSetView<'_> {
     /// Visits all members, each with its hash, in no order, until `visit` breaks.
     pub(crate) fn try_for_each_hashed(
-        &self,
+        self,
         rules: &Rules,
         mut visit: impl FnMut(HashedName<'_>, f64) -> ControlFlow<()>,
     ) {
         // A break ends it, and is no answer.
-        let _ = match &self.body {
-            Body::Small(pack) => pairs(pack).try_for_each(|(member, score)| {
+        let _ = match self.body {
+            BodyView::Small(pack) => pairs(pack).try_for_each(|(member, score)| {
                 member.with_bytes(|bytes| visit(HashedName::of(bytes, rules), score))
             }),
-            Body::Large(large) => large.table.iter_hashed().try_for_each(|(hash, scored)| {
+            BodyView::Large(large) => large.table.iter_hashed().try_for_each(|(hash, scored)| {
                 let member = HashedName { bytes: scored.member.bytes(), hash: hash.into() };
                 visit(member, scored.score)
             }),
@@ -376,17 +469,17 @@ impl SortedSet {
 
     /// Visits up to `count` members from rank `start` on, each with its hash.
     pub(crate) fn for_each_hashed(
-        &self,
+        self,
         start: usize,
         count: usize,
         rules: &Rules,
         mut visit: impl FnMut(HashedName<'_>, f64),
     ) {
-        match &self.body {
-            Body::Small(_) => self.for_each(start, count, Direction::Up, |member, score| {
+        match self.body {
+            BodyView::Small(_) => self.for_each(start, count, Direction::Up, |member, score| {
                 member.with_bytes(|bytes| visit(HashedName::of(bytes, rules), score));
             }),
-            Body::Large(large) => large.tree.for_each(start, count, &mut |item| {
+            BodyView::Large(large) => large.tree.for_each(start, count, &mut |item| {
                 let position = item.position as usize;
                 let bytes = large.table.get(position).member.bytes();
                 let hash = large.table.hash_at(position).into();
@@ -397,10 +490,10 @@ impl SortedSet {
 
     /// Returns the score of `member`.
     #[inline]
-    pub(crate) fn score_hashed(&self, member: HashedName<'_>, rules: &Rules) -> Option<f64> {
-        match &self.body {
-            Body::Small(_) => self.score(member.bytes, rules),
-            Body::Large(large) => {
+    pub(crate) fn score_hashed(self, member: HashedName<'_>, rules: &Rules) -> Option<f64> {
+        match self.body {
+            BodyView::Small(_) => self.score(member.bytes, rules),
+            BodyView::Large(large) => {
                 let position = large.table.find(member.hash, member.bytes)?;
                 Some(large.table.get(position).score)
             }
@@ -408,15 +501,23 @@ impl SortedSet {
     }
 
     /// Returns a bound of the blocks that members have beyond their slots in a table.
-    pub(crate) fn block_bytes(&self) -> u64 {
-        match &self.body {
-            Body::Small(pack) => pairs(pack).map(|(one, _)| block_bytes(one.byte_count())).sum(),
-            Body::Large(large) => large.table.payload_heap_bytes(),
+    pub(crate) fn block_bytes(self) -> u64 {
+        match self.body {
+            BodyView::Small(pack) => {
+                pairs(pack).map(|(one, _)| block_bytes(one.byte_count())).sum()
+            }
+            BodyView::Large(large) => large.table.payload_heap_bytes(),
         }
     }
 }
 
 impl Large {
+    #[inline]
+    fn memory_bytes(&self) -> u64 {
+        let own = heap_bytes(size_of::<Large>());
+        own + self.table.memory_bytes() + self.tree.memory_bytes()
+    }
+
     fn insert(&mut self, member: &[u8], score: f64, rules: &Rules) -> Option<f64> {
         let hash = rules.hasher.hash(member);
         let Some(position) = self.table.find(hash, member) else {
@@ -477,26 +578,26 @@ impl Payload for Scored {
 }
 
 #[inline]
-fn find(pack: &Listpack, member: &[u8]) -> Option<At> {
+fn find(pack: ListpackView<'_>, member: &[u8]) -> Option<At> {
     pack.find(pack.first(), &Needle::new(member), 2)
 }
 
-fn pairs(pack: &Listpack) -> impl Iterator<Item = (Element<'_>, f64)> {
+fn pairs(pack: ListpackView<'_>) -> impl Iterator<Item = (Element<'_>, f64)> {
     let mut parts = pack.iter();
     std::iter::from_fn(move || Some((parts.next()?, score_of(parts.next()?))))
 }
 
 fn insert_in_pack(pack: &mut Listpack, member: &[u8], score: f64) {
-    let mut at = pack.first();
+    let mut at = pack.view().first();
     while let Some(here) = at {
-        let behind = pack.next(here).expect("a member has a score");
-        let other = score_of(pack.get(behind));
-        if other > score || other == score && pack.get(here).order(member).is_gt() {
+        let behind = pack.view().next(here).expect("a member has a score");
+        let other = score_of(pack.view().get(behind));
+        if other > score || other == score && pack.view().get(here).order(member).is_gt() {
             with_score_text(score, |text| pack.insert(here, text));
             pack.insert(here, member);
             return;
         }
-        at = pack.next(behind);
+        at = pack.view().next(behind);
     }
     pack.push_back(member);
     with_score_text(score, |text| pack.push_back(text));
@@ -529,7 +630,7 @@ fn order_of_pairs(a: &(Element<'_>, f64), b: &(Element<'_>, f64)) -> Ordering {
 }
 
 /// Returns `pack` with its members in order.
-fn in_order(pack: &Listpack) -> Listpack {
+fn in_order(pack: ListpackView<'_>) -> Listpack {
     let mut all: Vec<(Element<'_>, f64)> = pairs(pack).collect();
     all.sort_unstable_by(order_of_pairs);
     // Scores may be written in fewer bytes here, or in more.
@@ -577,17 +678,17 @@ mod tests {
     fn check(set: &SortedSet, model: &HashMap<Vec<u8>, f64>, random: &mut Prng) {
         let (rules, all) = (rules(), in_order(model));
         assert_eq!(set.len(), all.len());
-        let by_index = (0..=set.len()).map_while(|index| set.at(index));
+        let by_index = (0..=set.len()).map_while(|index| set.view().at(index));
         let by_index: HashMap<_, _> = by_index.map(|(one, score)| (one.to_vec(), score)).collect();
         assert_eq!(by_index, *model);
-        let listed = set.listpack_members();
+        let listed = set.view().listpack_members();
         assert_eq!(listed.len(), if set.is_small() { set.len() } else { 0 });
-        assert!((0..).map_while(|index| set.at(index)).take(listed.len()).eq(listed));
+        assert!((0..).map_while(|index| set.view().at(index)).take(listed.len()).eq(listed));
         let start = random.below(all.len() as u64 + 2) as usize;
         let count = random.below(60) as usize;
         let part = |direction| {
             let mut part = Vec::new();
-            set.for_each(start, count, direction, |member, score| {
+            set.view().for_each(start, count, direction, |member, score| {
                 part.push((member.to_vec(), score));
             });
             part
@@ -596,9 +697,9 @@ mod tests {
         let below = if start < all.len() { &all[..=start] } else { &[] };
         assert!(part(Direction::Down).iter().eq(below.iter().rev().take(count)));
         if let Some((member, score)) = all.get(start) {
-            assert_eq!(set.rank(member, &rules), Some((start, *score)));
+            assert_eq!(set.view().rank(member, &rules), Some((start, *score)));
             let first = all.partition_point(|(_, other)| other < score);
-            assert_eq!(set.partition_point(|_, other| other < *score), first);
+            assert_eq!(set.view().partition_point(|_, other| other < *score), first);
         }
     }
 
@@ -633,7 +734,7 @@ mod tests {
                         model.remove(member);
                     }
                 }
-                assert_eq!(set.score(&member, &rules), model.get(&member).copied());
+                assert_eq!(set.view().score(&member, &rules), model.get(&member).copied());
                 if step % 100 == 0 {
                     check(&set, &model, &mut random);
                 }
@@ -668,7 +769,7 @@ mod tests {
     fn a_listpack_of_pairs_is_a_sorted_set_in_order() {
         let texts = |set: &SortedSet| {
             let mut all = String::new();
-            set.for_each(0, 9, Direction::Up, |member, score| {
+            set.view().for_each(0, 9, Direction::Up, |member, score| {
                 all += &format!("{}:{score} ", String::from_utf8(member.to_vec()).unwrap());
             });
             all
@@ -699,14 +800,18 @@ mod tests {
         }
         let pairs = |set: &SortedSet| {
             let mut all = Vec::new();
-            set.for_each(0, 99, Direction::Up, |member, score| all.push((member.to_vec(), score)));
+            set.view()
+                .for_each(0, 99, Direction::Up, |member, score| all.push((member.to_vec(), score)));
             all
         };
         let before = pairs(&set);
         set.make_pack();
         assert!(set.is_small());
         assert_eq!(pairs(&set), before);
-        let again = SortedSet::from_pack(set.pack().unwrap().clone()).unwrap();
-        assert_eq!(again.pack(), set.pack());
+        let again = SortedSet::from_pack(
+            Listpack::from_bytes(set.view().pack().unwrap().bytes().to_vec()).unwrap(),
+        )
+        .unwrap();
+        assert_eq!(again.view().pack(), set.view().pack());
     }
 }

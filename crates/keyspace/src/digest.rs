@@ -4,7 +4,7 @@ use std::fmt;
 
 use base::prng::mix;
 use base::{DatabaseIndex, SecretHasher};
-use collections::{Collection, Direction, Element};
+use collections::{CollectionView, Direction, Element};
 
 use crate::object::{Content, Object};
 
@@ -49,20 +49,20 @@ fn lane(seed: u64, database: DatabaseIndex, object: &Object<'_>) -> u64 {
 }
 
 /// Returns the hash of a collection: parts that have no order are summed.
-fn of_collection(hasher: &SecretHasher, collection: &Collection) -> u64 {
+fn of_collection(hasher: &SecretHasher, collection: CollectionView<'_>) -> u64 {
     let hash = |element: Element<'_>| element.with_bytes(|bytes| hasher.hash(bytes));
     let mut sum = 0_u64;
     match collection {
-        Collection::List(list) => {
+        CollectionView::List(list) => {
             list.iter().for_each(|element| sum = mix(sum ^ hash(element)).wrapping_add(1));
         }
-        Collection::Set(set) => {
+        CollectionView::Set(set) => {
             set.for_each(|member| sum = sum.wrapping_add(mix(hash(member))));
         }
-        Collection::Hash(fields) => fields.for_each(|field, value| {
+        CollectionView::Hash(fields) => fields.for_each(|field, value| {
             sum = sum.wrapping_add(mix(mix(hash(field)) ^ hash(value)));
         }),
-        Collection::SortedSet(set) => {
+        CollectionView::SortedSet(set) => {
             set.for_each(0, usize::MAX, Direction::Up, |member, score| {
                 // The two zeroes are one score.
                 let score = (score + 0.0).to_bits();

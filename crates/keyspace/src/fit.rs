@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use arena::layout::PAGE_BYTES;
 use arena::{APPEND_SPARE_BYTES_MAX, NeedRoom, Region};
-use collections::Collection;
 
 use crate::keyspace::Keyspace;
 use crate::memory_limit::SweepContext;
@@ -73,7 +72,7 @@ impl Keyspace {
             let object = part.object(id);
             // One in upload memory counts there.
             let value = if object.is_adopted() { 0 } else { object.value_length() };
-            Some(value + object.collection().map_or(0, Collection::memory_bytes))
+            Some(value + object.private_bytes())
         });
         bytes.flatten().sum()
     }

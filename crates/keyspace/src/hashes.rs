@@ -22,7 +22,7 @@ impl WriteView<'_> {
     ) -> Result<usize, Refusal> {
         let mut writer = self.writer(key);
         let found = writer.find::<Hash>(key)?;
-        writer.admit(|| hash_growth_bound(parts.clone()))?;
+        writer.admit(found, || hash_growth_bound(parts.clone()))?;
         let rules = writer.shard.rules;
         let set_all = |hash: &mut Hash| {
             hash.prepare(parts.clone(), &rules);
@@ -33,9 +33,9 @@ impl WriteView<'_> {
             added
         };
         let added = match found {
-            Some(id) => writer.change_collection(key, id, |hash: &mut Hash, _| set_all(hash)).0,
+            Some(id) => writer.change_collection(key, id, |hash: &mut Hash, _| set_all(hash))?.0,
             None => {
-                let mut hash = Hash::default();
+                let mut hash = Hash::empty_in(writer.take_memory());
                 let added = set_all(&mut hash);
                 writer.insert_collection(key, hash, None)?;
                 added

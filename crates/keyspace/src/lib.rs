@@ -24,6 +24,7 @@ mod access;
 mod access_mark;
 mod adopted_values;
 mod clearing;
+mod collection_writer;
 mod deferred_free;
 mod digest;
 mod encoding;

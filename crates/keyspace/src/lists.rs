@@ -2,7 +2,7 @@
 
 use base::Key;
 use base::number_text::IntegerText;
-use collections::{End, List, Place, Rules};
+use collections::{End, List, ListView, Place, Rules};
 use effects::EventClass;
 
 use crate::view::WrongType;
@@ -31,6 +31,9 @@ fn index_at(end: End, length: usize) -> usize {
     if end == End::Head { 0 } else { length - 1 }
 }
 
+/// What `expect` says of a list that is there.
+const NOT_EMPTY: &str = "a list has an element";
+
 /// The class of the keyspace events.
 const CLASS: EventClass = EventClass::List;
 
@@ -53,8 +56,9 @@ impl WriteView<'_> {
             return Ok(0);
         }
         let limit = writer.shard.rules.limits.list;
-        writer.admit(|| match found {
-            Some(id) => writer.collection::<List>(id).growth_bound(end, elements.clone(), limit),
+        let stored = found.and_then(|id| writer.stored_collection::<List>(id));
+        writer.admit(found, || match stored {
+            Some(list) => list.growth_bound(end, elements.clone(), limit),
             None => PART_BYTES + List::default().growth_bound(end, elements.clone(), limit),
         })?;
         let add = |list: &mut List| {
@@ -63,9 +67,9 @@ impl WriteView<'_> {
             list.len()
         };
         let length = match found {
-            Some(id) => writer.change_collection(key, id, |list: &mut List, _| add(list)).0,
+            Some(id) => writer.change_collection(key, id, |list: &mut List, _| add(list))?.0,
             None => {
-                let mut list = List::default();
+                let mut list = List::empty_in(writer.take_memory());
                 let length = add(&mut list);
                 writer.insert_collection(key, list, None)?;
                 length
@@ -87,14 +91,14 @@ impl WriteView<'_> {
         key: &Key<'_>,
         end: End,
         count: usize,
-        read: impl FnOnce(&List, usize) -> R,
+        read: impl FnOnce(ListView<'_>, usize) -> R,
     ) -> Result<Option<R>, WrongType> {
         let mut writer = self.writer(key);
         let Some(id) = writer.find::<List>(key)? else { return Ok(None) };
         let ((result, count), exists) =
-            writer.change_collection(key, id, |list: &mut List, rules| {
+            writer.shrink_collection(key, id, |list: &mut List, rules| {
                 let count = count.min(list.len());
-                let result = read(list, count);
+                let result = read(list.view(), count);
                 list.remove_end(end, count, rules.limits.list);
                 (result, count)
             });
@@ -104,8 +108,8 @@ impl WriteView<'_> {
         Ok(Some(result))
     }
 
-    /// Moves the element at `from` of the list at `key` to `to`; `read` is called with it first,
-    /// and its result comes back, `None` where there is no list. One effect, as a pop would remove
+    /// Moves the element at `from` of the list at `key` to `to`; `read` is called with it then, and
+    /// its result comes back, `None` where there is no list. One effect, as a pop would remove
     /// a key with one element, and its time to live with it.
     ///
     /// # Errors
@@ -120,21 +124,19 @@ impl WriteView<'_> {
         let mut writer = self.writer(key);
         let Some(id) = writer.find::<List>(key)? else { return Ok(None) };
         let limit = writer.shard.rules.limits.list;
-        writer.admit(|| {
-            let list = writer.collection::<List>(id);
-            let element = list.get(index_at(from, list.len())).expect("a list has an element");
+        let stored = writer.stored_collection::<List>(id);
+        writer.admit(Some(id), || {
+            // A small one takes as much as before.
+            let Some(list) = stored else { return 0 };
+            let element = list.view().get(index_at(from, list.len())).expect(NOT_EMPTY);
             // A listpack of its own may be made for it.
             element.with_bytes(|bytes| {
                 PART_BYTES + list.growth_bound(to, std::iter::once(bytes), limit)
             })
         })?;
-        let change = |list: &mut List, rules: &Rules| {
-            let element = list.get(index_at(from, list.len())).expect("a list has an element");
-            let result = element.with_bytes(read);
-            list.rotate(from, to, rules.limits.list);
-            result
-        };
-        let (result, exists) = writer.change_collection(key, id, change);
+        let change = |list: &mut List, rules: &Rules| list.rotate(from, to, rules.limits.list);
+        let (element, exists) = writer.change_collection(key, id, change)?;
+        let result = read(&element.expect(NOT_EMPTY));
         let word = |end| if end == End::Head { b"LEFT".as_slice() } else { b"RIGHT" };
         let arguments = [key.bytes, word(from), word(to)].into_iter();
         writer.changed_by(key, exists, (CLASS, "LMOVE"), arguments);
@@ -154,10 +156,10 @@ impl WriteView<'_> {
     ) -> Result<bool, Refusal> {
         let mut writer = self.writer(key);
         let Some(id) = writer.find::<List>(key)? else { return Ok(false) };
-        writer.admit(|| growth_bound(element))?;
+        writer.admit(Some(id), || growth_bound(element))?;
         let (is_set, exists) = writer.change_collection(key, id, |list: &mut List, rules| {
             list.set(index, element, rules.limits.list)
-        });
+        })?;
         if is_set {
             let text = IntegerText::new(index as i64);
             writer.changed_by(key, exists, (CLASS, "LSET"), [text.as_bytes(), element].into_iter());
@@ -173,7 +175,7 @@ impl WriteView<'_> {
     pub fn trim(&mut self, key: &Key<'_>, start: usize, count: usize) -> Result<(), WrongType> {
         let mut writer = self.writer(key);
         let Some(id) = writer.find::<List>(key)? else { return Ok(()) };
-        let ((), exists) = writer.change_collection(key, id, |list: &mut List, rules| {
+        let ((), exists) = writer.shrink_collection(key, id, |list: &mut List, rules| {
             let behind = list.len().saturating_sub(start.saturating_add(count));
             list.remove_end(End::Tail, behind, rules.limits.list);
             list.remove_end(End::Head, start.min(list.len()), rules.limits.list);
@@ -204,13 +206,13 @@ impl WriteView<'_> {
     ) -> Result<Option<Option<usize>>, Refusal> {
         let mut writer = self.writer(key);
         let Some(id) = writer.find::<List>(key)? else { return Ok(None) };
-        writer.admit(|| growth_bound(element))?;
+        writer.admit(Some(id), || growth_bound(element))?;
         let change = |list: &mut List, rules: &Rules| {
             let was_small = list.is_small();
             let is_inserted = list.insert(beside, pivot, element, rules.limits.list);
             (is_inserted.then_some(list.len()), was_small != list.is_small())
         };
-        let ((length, is_remade), exists) = writer.change_collection(key, id, change);
+        let ((length, is_remade), exists) = writer.change_collection(key, id, change)?;
         let word: &[u8] = if beside == Place::Before { b"BEFORE" } else { b"AFTER" };
         let arguments = [word, pivot, element].into_iter();
         if length.is_some() {
@@ -235,7 +237,7 @@ impl WriteView<'_> {
     ) -> Result<usize, WrongType> {
         let mut writer = self.writer(key);
         let Some(id) = writer.find::<List>(key)? else { return Ok(0) };
-        let (removed, exists) = writer.change_collection(key, id, |list: &mut List, rules| {
+        let (removed, exists) = writer.shrink_collection(key, id, |list: &mut List, rules| {
             list.remove(end, element, count, rules.limits.list)
         });
         if removed > 0 {

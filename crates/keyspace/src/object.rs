@@ -3,8 +3,12 @@
 use std::borrow::Cow;
 use std::ops::Deref;
 
+use arena::layout::{SMALL_ENTRY_BYTES_MAX, small_entry_bytes};
 use arena::{Encoding, Entry, ValueType};
-use collections::{Collection, Hash, List, Set, SortedSet};
+use collections::{
+    Collection, CollectionView, Compact, Hash, HashView, IntsetView, List, ListView, ListpackView,
+    Set, SetView, SortedSet, SortedSetView,
+};
 use effects::EventClass;
 
 use crate::store::{Handle, Store};
@@ -22,7 +26,7 @@ pub enum Content<'a> {
     /// A string; a copy of one that a client can write.
     String(Cow<'a, [u8]>),
     /// A value of many parts.
-    Collection(&'a Collection),
+    Collection(CollectionView<'a>),
 }
 
 impl<'a> Object<'a> {
@@ -32,26 +36,33 @@ impl<'a> Object<'a> {
 
     /// Returns the value.
     pub fn content(&self) -> Content<'a> {
-        match handle_of(&self.entry) {
+        match self.collection() {
+            Some(collection) => Content::Collection(collection),
             None if self.entry.is_adopted() => {
                 let mut copy = Vec::new();
                 self.entry.value_or_copy(&mut copy);
                 Content::String(Cow::Owned(copy))
             }
             None => Content::String(Cow::Borrowed(self.entry.value())),
-            Some(handle) => Content::Collection(self.store.get(handle)),
         }
     }
 
     /// Returns the collection, unless it is a string.
-    pub fn collection(&self) -> Option<&'a Collection> {
-        handle_of(&self.entry).map(|handle| self.store.get(handle))
+    pub fn collection(&self) -> Option<CollectionView<'a>> {
+        match handle_of(&self.entry) {
+            Some(handle) => Some(self.store.get(handle).view()),
+            None => Some(view_of(self.entry.value_type(), compact_of(&self.entry)?)),
+        }
+    }
+
+    /// Returns the bytes of private memory that the value takes.
+    pub fn private_bytes(&self) -> u64 {
+        handle_of(&self.entry).map_or(0, |handle| self.store.get(handle).memory_bytes())
     }
 
     /// Returns the bytes of memory that the key and its value take.
     pub fn memory_bytes(&self) -> u64 {
-        let collection = self.collection().map_or(0, Collection::memory_bytes);
-        self.entry.memory_bytes() + collection
+        self.entry.memory_bytes() + self.private_bytes()
     }
 
     /// Returns the name in OBJECT ENCODING.
@@ -60,7 +71,7 @@ impl<'a> Object<'a> {
             (_, Some(collection)) => collection.encoding().name(),
             (Encoding::Int, _) => "int",
             (Encoding::Embstr, _) => "embstr",
-            (Encoding::Raw | Encoding::Handle, _) => "raw",
+            _ => "raw",
         }
     }
 }
@@ -73,21 +84,97 @@ impl<'a> Deref for Object<'a> {
     }
 }
 
-/// Returns where the value of `entry` is, unless it is a string.
+/// Returns where the value of `entry` is, where it is a collection in private memory.
 #[inline]
 pub(crate) fn handle_of(entry: &Entry<'_>) -> Option<Handle> {
-    match entry.header().type_bits() == ValueType::String as u64 {
-        true => None,
-        false => Some(Handle::of(entry.value())),
+    (entry.encoding() == Encoding::Handle).then(|| Handle::of(entry.value()))
+}
+
+/// Returns the collection that is the value of `entry` itself, if it is one.
+#[inline]
+pub(crate) fn compact_of<'a>(entry: &Entry<'a>) -> Option<Compact<'a>> {
+    match entry.encoding() {
+        encoding @ (Encoding::Listpack | Encoding::Intset) => compact_in(encoding, entry.value()),
+        _ => None,
+    }
+}
+
+/// Returns the collection that `value`, which is in `encoding`, begins with, if it is one.
+#[inline]
+pub(crate) fn compact_in(encoding: Encoding, value: &[u8]) -> Option<Compact<'_>> {
+    match encoding {
+        Encoding::Listpack => Some(Compact::Listpack(ListpackView::at_start_of(value))),
+        Encoding::Intset => Some(Compact::Intset(IntsetView::at_start_of(value))),
+        _ => None,
+    }
+}
+
+/// Returns the encoding of an entry whose value is `compact`.
+#[inline]
+pub(crate) fn encoding_of_compact(compact: Compact<'_>) -> Encoding {
+    match compact {
+        Compact::Listpack(_) => Encoding::Listpack,
+        Compact::Intset(_) => Encoding::Intset,
+    }
+}
+
+/// Returns the most bytes of the compact form of a collection that is the value of its entry. At an
+/// end of a list a change touches a few bytes, so that copying many would be most of its cost;
+/// elsewhere it looks at half of them anyway.
+#[inline]
+pub(crate) const fn compact_bytes_max(value_type: ValueType) -> usize {
+    match value_type {
+        ValueType::List => 1024,
+        _ => SMALL_ENTRY_BYTES_MAX as usize,
+    }
+}
+
+/// Returns whether a collection of `value_type` whose compact form has `bytes` bytes is the value
+/// of the entry of `key`.
+#[inline]
+pub(crate) fn fits_entry(value_type: ValueType, key: &[u8], bytes: usize) -> bool {
+    bytes <= compact_bytes_max(value_type) && stays_small(key, bytes)
+}
+
+/// Returns whether the entry of `key` with a value of `bytes` bytes stays in a slab page, even once
+/// the key expires.
+#[inline]
+pub(crate) fn stays_small(key: &[u8], bytes: usize) -> bool {
+    small_entry_bytes(key.len() as u64, bytes as u64, true).is_some()
+}
+
+/// Returns the collection of type `value_type` whose compact form is `compact`, to read.
+fn view_of(value_type: ValueType, compact: Compact<'_>) -> CollectionView<'_> {
+    match value_type {
+        ValueType::List => CollectionView::List(ListView::of_compact(compact)),
+        ValueType::Set => CollectionView::Set(SetView::of_compact(compact)),
+        ValueType::Hash => CollectionView::Hash(HashView::of_compact(compact)),
+        ValueType::SortedSet => CollectionView::SortedSet(SortedSetView::of_compact(compact)),
+        ValueType::String => panic!("a string is no collection"),
+    }
+}
+
+/// Returns a collection of type `value_type` of its own whose compact form is `compact`.
+pub(crate) fn copy_of(value_type: ValueType, compact: Compact<'_>) -> Collection {
+    let memory = Vec::with_capacity(compact.bytes().len());
+    match value_type {
+        ValueType::List => Collection::List(List::copy_in(compact, memory)),
+        ValueType::Set => Collection::Set(Set::copy_in(compact, memory)),
+        ValueType::Hash => Collection::Hash(Hash::copy_in(compact, memory)),
+        ValueType::SortedSet => Collection::SortedSet(SortedSet::copy_in(compact, memory)),
+        ValueType::String => panic!("a string is no collection"),
     }
 }
 
 /// A type of collection.
-pub trait Kind: Sized {
+pub trait Kind: Sized + 'static {
     /// The type's mark in an entry.
     const TYPE: ValueType;
     /// The class of the keyspace events of its changes.
     const CLASS: EventClass;
+
+    /// A collection of this type to read, wherever it lies.
+    type View<'a>: Copy;
 
     /// Returns `collection` as this type.
     fn of(collection: &Collection) -> Option<&Self>;
@@ -95,15 +182,38 @@ pub trait Kind: Sized {
     /// As [`Kind::of`], to change it.
     fn of_mut(collection: &mut Collection) -> Option<&mut Self>;
 
+    /// Returns it, to read.
+    fn view(&self) -> Self::View<'_>;
+
+    /// Returns the collection whose compact form this is, to read.
+    fn of_compact(compact: Compact<'_>) -> Self::View<'_>;
+
+    /// Returns the same of its own, in the memory of `buffer`, whose bytes go.
+    fn copy_in(compact: Compact<'_>, buffer: Vec<u8>) -> Self;
+
+    /// Returns the compact form, where it has one.
+    fn compact(&self) -> Option<Compact<'_>>;
+
+    /// Returns the memory of the compact form; none where it has none.
+    fn into_buffer(self) -> Vec<u8>;
+
+    /// Returns the number of its parts.
+    fn part_count(&self) -> usize;
+
+    /// Gives memory back when half of a compact form is unused: taking parts out does not.
+    fn give_back(&mut self);
+
     /// Returns it as a collection.
     fn into_collection(self) -> Collection;
 }
 
 macro_rules! kind {
-    ($type:ident) => {
+    ($type:ident, $view:ident) => {
         impl Kind for $type {
             const TYPE: ValueType = ValueType::$type;
             const CLASS: EventClass = EventClass::$type;
+
+            type View<'a> = $view<'a>;
 
             #[inline]
             fn of(collection: &Collection) -> Option<&Self> {
@@ -121,6 +231,41 @@ macro_rules! kind {
                 }
             }
 
+            #[inline]
+            fn view(&self) -> $view<'_> {
+                self.view()
+            }
+
+            #[inline]
+            fn of_compact(compact: Compact<'_>) -> $view<'_> {
+                $view::of_compact(compact)
+            }
+
+            #[inline]
+            fn copy_in(compact: Compact<'_>, buffer: Vec<u8>) -> $type {
+                $type::copy_in(compact, buffer)
+            }
+
+            #[inline]
+            fn compact(&self) -> Option<Compact<'_>> {
+                self.view().compact()
+            }
+
+            #[inline]
+            fn into_buffer(self) -> Vec<u8> {
+                self.into_buffer()
+            }
+
+            #[inline]
+            fn part_count(&self) -> usize {
+                self.len()
+            }
+
+            #[inline]
+            fn give_back(&mut self) {
+                self.give_back();
+            }
+
             fn into_collection(self) -> Collection {
                 Collection::$type(self)
             }
@@ -128,20 +273,23 @@ macro_rules! kind {
     };
 }
 
-kind!(List);
-kind!(Set);
-kind!(Hash);
-kind!(SortedSet);
+kind!(List, ListView);
+kind!(Set, SetView);
+kind!(Hash, HashView);
+kind!(SortedSet, SortedSetView);
 
-/// Returns the collection in `entry` as the type `K`.
+/// Returns the collection in `entry` as the type `K`, to read.
 #[inline]
 pub(crate) fn kind_of<'a, K: Kind>(
-    entry: &Entry<'_>,
+    entry: &Entry<'a>,
     store: &'a Store,
-) -> Result<&'a K, WrongType> {
+) -> Result<K::View<'a>, WrongType> {
     if entry.header().type_bits() != K::TYPE as u64 {
         return Err(WrongType);
     }
+    if let Some(compact) = compact_of(entry) {
+        return Ok(K::of_compact(compact));
+    }
     let collection = store.get(Handle::of(entry.value()));
-    Ok(K::of(collection).expect("the entry's type is that of its collection"))
+    Ok(K::of(collection).expect("the entry's type is that of its collection").view())
 }

@@ -1,16 +1,16 @@
 //! Moves values to another key or another database: RENAME, MOVE, COPY.
 //!
-//! A large string that only changes its key stays where it lies, and so do the elements of a
-//! collection; other strings are copied. No client sees an intermediate state: the locks are held,
+//! A large string that only changes its key stays where it lies, and so do the elements of a large
+//! collection; other values are copied. No client sees an intermediate state: the locks are held,
 //! and readers in other processes are kept out of both tables.
 
 use arena::{AccessMark, Encoding, EntryId, HeldValue, NeedRoom, NewValue, ValueType};
 use base::{DatabaseIndex, Key, UnixMs};
-use collections::Collection;
+use collections::{Collection, Compact};
 use effects::{Cause, Effect, EventClass};
 
 use crate::eviction::policy::KeyEvent;
-use crate::object::handle_of;
+use crate::object::{compact_in, compact_of, copy_of, fits_entry, handle_of};
 use crate::scratch::SCRATCH_BYTES_MIN;
 use crate::write::{KeyWriter, WriteView};
 
@@ -34,12 +34,13 @@ struct MovedValue {
 }
 
 enum Value {
-    String(Bytes),
-    /// `None` once it is stored.
+    /// A string, or a small collection.
+    InEntry(Bytes),
+    /// One in private memory; `None` once it is stored.
     Collection(Option<Collection>),
 }
 
-/// The bytes of a string.
+/// The bytes of a value that lies in its entry.
 enum Bytes {
     /// A large one, where it lies.
     Held(HeldValue),
@@ -239,7 +240,8 @@ impl KeyWriter<'_> {
     /// lies.
     fn read_value(&mut self, id: EntryId) -> MovedValue {
         let part = self.part();
-        let collection = part.object(id).collection().cloned();
+        let handle = handle_of(&part.table.entry(id));
+        let collection = handle.map(|handle| part.store.get(handle).clone());
         let value = collection.map(|collection| Value::Collection(Some(collection)));
         self.moved_value(id, value)
     }
@@ -252,13 +254,16 @@ impl KeyWriter<'_> {
         self.moved_value(id, value)
     }
 
-    /// Returns `value`, or the string of the entry at `id`, with what that is like.
+    /// Returns `value`, or the bytes of the entry at `id`, with what that is like.
     fn moved_value(&mut self, id: EntryId, value: Option<Value>) -> MovedValue {
         let table = &self.part().table;
         let entry = table.entry(id);
         let value = value.unwrap_or_else(|| match table.hold(id) {
-            Some(held) => Value::String(Bytes::Held(held)),
-            None => Value::String(Bytes::copied(entry.value())),
+            Some(held) => Value::InEntry(Bytes::Held(held)),
+            None => {
+                let compact = compact_of(&entry);
+                Value::InEntry(Bytes::copied(compact.map_or_else(|| entry.value(), Compact::bytes)))
+            }
         });
         let (value_type, encoding) = (entry.value_type(), entry.encoding());
         let (expiry, mark) = (entry.expiry(), entry.mark());
@@ -272,8 +277,17 @@ impl KeyWriter<'_> {
         let (value_type, encoding, expiry, mark) = (*value_type, *encoding, *expiry, *mark);
         let new = |bytes| NewValue { bytes, value_type, encoding, expiry, mark };
         match value {
-            Value::String(bytes) => {
+            Value::InEntry(bytes) => {
                 let bytes = bytes.as_slice();
+                let compact = compact_in(encoding, bytes);
+                if let Some(compact) =
+                    compact.filter(|_| !fits_entry(value_type, key.bytes, bytes.len()))
+                {
+                    // The key is longer than the one before.
+                    let collection = copy_of(value_type, compact);
+                    let stored = self.put_private(key, found, collection, &new(&[]));
+                    return stored.map_err(|(need, _)| need);
+                }
                 let store = |writer: &mut Self| writer.put_value(key, found, &new(bytes));
                 // What it is of goes right after: only a large one could take much meanwhile.
                 match (bytes.len() as u64) < SCRATCH_BYTES_MIN {
@@ -292,51 +306,15 @@ impl KeyWriter<'_> {
         }
     }
 
-    /// Stores `collection` at `key`, where `found` was, in an entry like `new`.
-    pub(crate) fn put_collection(
-        &mut self,
-        key: &Key<'_>,
-        found: Option<EntryId>,
-        collection: Collection,
-        new: &NewValue<'_>,
-    ) -> Result<(), (NeedRoom, Collection)> {
-        if let Err(need) = self.shard.ensure_database(self.database, self.recorder) {
-            return Err((need, collection));
-        }
-        let bytes = collection.memory_bytes();
-        let handle = self.part().store.insert(collection);
-        let stored = self.put_value(key, found, &NewValue { bytes: &handle.to_bytes(), ..*new });
-        let part = self.part();
-        let result = match stored {
-            Ok(()) => {
-                part.slots.resize(key.slot, 0, bytes);
-                Ok(())
-            }
-            Err(need) => Err((need, part.store.take(handle))),
-        };
-        self.shard.charge_growth(self.database);
-        if result.is_ok() {
-            self.tell_size(key, KeyEvent::Resized);
-        }
-        result
-    }
-
     /// Undoes [`KeyWriter::take_value`] of the entry of `key`.
     fn give_back(&mut self, key: &Key<'_>, moved: MovedValue) {
         let Value::Collection(Some(collection)) = moved.value else { return };
         let part = self.part();
         let id = part.table.find(key.hash, key.bytes).expect("only its value was taken");
-        let handle = part.store.insert(collection).to_bytes();
-        let entry = part.table.entry(id);
-        let new = NewValue {
-            bytes: &handle,
-            value_type: entry.value_type(),
-            encoding: entry.encoding(),
-            expiry: entry.expiry(),
-            mark: entry.mark(),
-        };
-        let replaced = part.table.replace(id, key.bytes, &new);
-        replaced.expect("a value of the same length takes the same place");
+        let count = collection.len();
+        let value = part.store.insert(collection).to_value(key.bytes, count);
+        let rewritten = self.rewrite_entry(key, id, &value, Encoding::Handle);
+        rewritten.expect("a handle was there, which was as long");
     }
 
     /// Removes the entry of `key`, whose value was taken: with it they had `bytes`.

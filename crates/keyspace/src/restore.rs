@@ -37,7 +37,7 @@ impl<'a> Content<'a> {
     pub fn stored(&self) -> Stored<'_> {
         match self {
             Content::String(bytes) => Stored::String(bytes),
-            Content::Collection(collection) => Stored::Collection(collection),
+            Content::Collection(collection) => Stored::Collection(*collection),
         }
     }
 }
@@ -49,7 +49,7 @@ impl<'a> Object<'a> {
             (_, Some(collection)) => form_of_collection(collection.encoding()),
             (Encoding::Int, _) => StoredForm::Int,
             (Encoding::Embstr, _) => StoredForm::Embstr,
-            (Encoding::Raw | Encoding::Handle, _) => StoredForm::Raw,
+            _ => StoredForm::Raw,
         }
     }
 
@@ -185,7 +185,7 @@ impl WriteView<'_> {
         let form = form_of_collection(collection.encoding());
         let mut payload = Vec::new();
         if writer.shard.sink.is_some() {
-            rdb::encode(Stored::Collection(&collection), &mut payload);
+            rdb::encode(Stored::Collection(collection.view()), &mut payload);
         }
         let new = NewValue {
             bytes: &[],
@@ -240,7 +240,7 @@ fn form_to_store(value: &Value<'_>, wanted: Option<StoredForm>) -> Option<Stored
             (_, Some(StoredForm::Embstr)) if bytes.len() <= EMBSTR_BYTES_MAX => StoredForm::Embstr,
             (Encoding::Int, _) => StoredForm::Int,
             (Encoding::Embstr, _) => StoredForm::Embstr,
-            (Encoding::Raw | Encoding::Handle, _) => StoredForm::Raw,
+            _ => StoredForm::Raw,
         },
     };
     wanted.is_none_or(|wanted| wanted == by_value).then_some(by_value)

@@ -22,7 +22,7 @@ impl WriteView<'_> {
     ) -> Result<usize, Refusal> {
         let mut writer = self.writer(key);
         let found = writer.find::<Set>(key)?;
-        writer.admit(|| set_growth_bound(members.clone()))?;
+        writer.admit(found, || set_growth_bound(members.clone()))?;
         let rules = writer.shard.rules;
         let count = members.len() as u64;
         let add =
@@ -33,11 +33,12 @@ impl WriteView<'_> {
                     let is_remade = set.prepare(count, &rules);
                     (add(set), is_remade)
                 };
-                writer.change_collection(key, id, change).0
+                writer.change_collection(key, id, change)?.0
             }
             None => {
                 let first = members.clone().next().expect("there is a member");
-                let mut set = Set::for_members(first, count, &rules);
+                let memory = writer.take_memory();
+                let mut set = Set::for_members_in(memory, first, count, &rules);
                 let added = add(&mut set);
                 writer.insert_collection(key, set, None)?;
                 (added, true)
@@ -62,7 +63,7 @@ impl WriteView<'_> {
     ) -> Result<usize, WrongType> {
         let mut writer = self.writer(key);
         let Some(id) = writer.find::<Set>(key)? else { return Ok(0) };
-        let (removed, exists) = writer.change_collection(key, id, |set: &mut Set, rules| {
+        let (removed, exists) = writer.shrink_collection(key, id, |set: &mut Set, rules| {
             members.clone().filter(|member| set.remove(member, rules)).count()
         });
         if removed > 0 {

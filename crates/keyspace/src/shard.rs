@@ -55,6 +55,10 @@ pub(crate) struct Shard {
     /// How collections are stored; the same in all shards, soon after a change.
     pub rules: Rules,
     rules_version: u64,
+    /// Where small collections are changed.
+    pub copy_memory: Vec<u8>,
+    /// How much of it is charged.
+    copy_memory_charged: u64,
     /// The databases whose tables are frozen for readers in other processes until the atomic record
     /// is complete: a bit each.
     frozen: u16,
@@ -93,6 +97,8 @@ impl Shard {
             last_write_lsn: Lsn(0),
             rules,
             rules_version: 0,
+            copy_memory: Vec::new(),
+            copy_memory_charged: 0,
             frozen: 0,
             databases: Default::default(),
             account,
@@ -148,6 +154,17 @@ impl Shard {
     ) -> AccessMark {
         self.tell_policy(database, hash, KeyEvent::Used(1));
         self.published.tracking.next(mark, now)
+    }
+
+    /// Keeps `memory` for the next change of a small collection, and charges it.
+    #[inline]
+    pub fn keep_copy_memory(&mut self, memory: Vec<u8>) {
+        let (before, after) = (self.copy_memory_charged, memory.capacity() as u64);
+        self.copy_memory = memory;
+        if before != after {
+            self.copy_memory_charged = after;
+            self.account.recharge(before, after);
+        }
     }
 
     /// Learns of a change of the options of collections.

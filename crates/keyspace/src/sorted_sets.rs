@@ -3,7 +3,9 @@
 use arena::NeedRoom;
 use base::Key;
 use base::number_text::{DoubleText, IntegerText};
-use collections::{Direction, RankedMembers, SortedSet, sorted_set_growth_bound};
+use collections::{
+    Direction, Element, RankedMembers, SortedSet, SortedSetView, sorted_set_growth_bound,
+};
 use effects::EventClass;
 
 use crate::lists::WhenAbsent;
@@ -42,13 +44,13 @@ impl WriteView<'_> {
         if found.is_none() && when_absent == WhenAbsent::Skip {
             return Ok(Scored::default());
         }
-        writer.admit(|| sorted_set_growth_bound(pairs.iter().map(|(_, member)| *member)))?;
+        writer.admit(found, || sorted_set_growth_bound(pairs.iter().map(|(_, member)| *member)))?;
         let rules = writer.shard.rules;
         let (mut scored, mut changed) = (Scored::default(), Vec::new());
         let is_new = found.is_none();
         let mut give = |set: &mut SortedSet| {
             for &(given, member) in pairs {
-                let old = set.score(member, &rules);
+                let old = set.view().score(member, &rules);
                 let next = rule(old, given).or(old);
                 if let Some(score) = next.filter(|_| next != old) {
                     set.insert(member, score, &rules);
@@ -65,13 +67,15 @@ impl WriteView<'_> {
         };
         match found {
             Some(id) => {
-                writer.change_collection(key, id, |set: &mut SortedSet, _| give(set));
+                writer.change_collection(key, id, |set: &mut SortedSet, _| give(set))?;
             }
             None => {
                 let first = pairs.first().map_or(0, |(_, member)| member.len());
-                let mut set = SortedSet::for_members(pairs.len() as u64, first, &rules);
+                let (memory, count) = (writer.take_memory(), pairs.len() as u64);
+                let mut set = SortedSet::for_members_in(memory, count, first, &rules);
                 give(&mut set);
                 if set.is_empty() {
+                    writer.keep_memory(set.into_buffer());
                     return Ok(Scored::default());
                 }
                 writer.insert_collection(key, set, None)?;
@@ -114,7 +118,7 @@ impl WriteView<'_> {
     ) -> Result<usize, WrongType> {
         let mut writer = self.writer(key);
         let Some(id) = writer.find::<SortedSet>(key)? else { return Ok(0) };
-        let (removed, exists) = writer.change_collection(key, id, |set: &mut SortedSet, rules| {
+        let (removed, exists) = writer.shrink_collection(key, id, |set: &mut SortedSet, rules| {
             members.clone().filter(|member| set.remove(member, rules).is_some()).count()
         });
         if removed > 0 {
@@ -134,7 +138,7 @@ impl WriteView<'_> {
         key: &Key<'_>,
         direction: Direction,
         count: usize,
-        read: impl FnOnce(&SortedSet, usize, usize) -> R,
+        read: impl FnOnce(SortedSetView<'_>, usize, usize) -> R,
     ) -> Result<Option<R>, WrongType> {
         let mut writer = self.writer(key);
         let Some(id) = writer.find::<SortedSet>(key)? else { return Ok(None) };
@@ -143,14 +147,15 @@ impl WriteView<'_> {
         let change = |set: &mut SortedSet, _: &_| {
             let count = count.min(set.len());
             let first = if direction == Direction::Up { 0 } else { set.len() - count };
-            let result = read(set, first, count);
+            let result = read(set.view(), first, count);
             if is_heard {
-                set.for_each(first, count, Direction::Up, |member, _| gone.push(member.to_vec()));
+                let mut keep = |member: Element<'_>| gone.push(member.to_vec());
+                set.view().for_each(first, count, Direction::Up, |member, _| keep(member));
             }
             set.remove_range(first, count);
             result
         };
-        let (result, exists) = writer.change_collection(key, id, change);
+        let (result, exists) = writer.shrink_collection(key, id, change);
         writer.changed_by(key, exists, (CLASS, "ZREM"), gone.iter().map(Vec::as_slice));
         Ok(Some(result))
     }
@@ -171,7 +176,7 @@ impl WriteView<'_> {
             return Ok(());
         }
         let ((), exists) = writer
-            .change_collection(key, id, |set: &mut SortedSet, _| set.remove_range(start, count));
+            .shrink_collection(key, id, |set: &mut SortedSet, _| set.remove_range(start, count));
         let range = [start, start + count - 1].map(|rank| IntegerText::new(rank as i64));
         writer.changed_by(
             key,

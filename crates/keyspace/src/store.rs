@@ -1,6 +1,10 @@
 //! The collections of one database within one shard: private memory that entries refer to.
 
+use std::ops::Deref;
+
 use collections::{Chunked, Collection};
+
+use crate::object::stays_small;
 
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -13,6 +17,20 @@ const CHARGE_STEP_BYTES: u64 = 4096;
 pub(crate) struct Handle {
     index: u32,
     generation: u32,
+}
+
+/// The value of an entry that has a handle.
+pub(crate) struct HandleValue {
+    bytes: [u8; Handle::COUNTED_BYTES as usize],
+    length: usize,
+}
+
+impl Deref for HandleValue {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
 }
 
 /// Collections, each in a slot of its own until it is taken out.
@@ -40,15 +58,28 @@ enum Content {
 }
 
 impl Handle {
-    /// Returns the bytes that an entry keeps.
-    pub fn to_bytes(self) -> [u8; 8] {
-        (u64::from(self.generation) << 32 | u64::from(self.index)).to_le_bytes()
+    /// The bytes of the value of an entry with a handle alone.
+    pub const BYTES: u64 = 8;
+    /// The bytes of one with the number of parts behind it.
+    pub const COUNTED_BYTES: u64 = 16;
+
+    /// Returns the value of the entry of `key`, whose collection has `count` parts: the handle, and
+    /// the count for readers in other processes. A long key, which may not stay in a slab page with
+    /// both, has the handle alone.
+    #[inline]
+    pub fn to_value(self, key: &[u8], count: usize) -> HandleValue {
+        let word = u64::from(self.generation) << 32 | u64::from(self.index);
+        let bytes = (u128::from(count as u64) << 64 | u128::from(word)).to_le_bytes();
+        let is_counted = stays_small(key, bytes.len());
+        let length = if is_counted { Handle::COUNTED_BYTES } else { Handle::BYTES } as usize;
+        HandleValue { bytes, length }
     }
 
     /// Returns the handle of an entry's value.
     #[inline]
     pub fn of(value: &[u8]) -> Handle {
-        let word = u64::from_le_bytes(value.try_into().expect("a handle is a word"));
+        let word = value.first_chunk().expect("a handle is a word");
+        let word = u64::from_le_bytes(*word);
         Handle { index: word as u32, generation: (word >> 32) as u32 }
     }
 }
@@ -158,7 +189,7 @@ mod tests {
 
     fn text(collection: &Collection) -> Vec<u8> {
         let Collection::List(list) = collection else { panic!("a list was stored") };
-        list.get(0).expect("it has an element").to_vec()
+        list.view().get(0).expect("it has an element").to_vec()
     }
 
     #[test]
@@ -167,7 +198,7 @@ mod tests {
         let handles: Vec<Handle> =
             (0..1000).map(|number| store.insert(list(&number.to_string()))).collect();
         for (number, handle) in handles.iter().enumerate() {
-            assert_eq!(Handle::of(&handle.to_bytes()), *handle);
+            assert_eq!(Handle::of(&handle.to_value(b"k", 1)), *handle);
             assert_eq!(text(store.get(*handle)), number.to_string().into_bytes());
         }
         assert_eq!(text(&store.take(handles[7])), b"7");

@@ -3,6 +3,7 @@
 mod access_reports;
 mod accounting;
 mod atomicity;
+mod compact;
 mod expiry;
 mod parts;
 mod policies;

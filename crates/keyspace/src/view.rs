@@ -8,7 +8,7 @@ use std::fmt;
 use arena::{Entry, HeldValue, ValueType};
 use base::{DatabaseIndex, Key, KeyHasher, ShardIndex, UnixMs};
 
-use collections::{Rules, ScoreSource};
+use collections::{Rules, ScoreSource, Set, SortedSet};
 
 use crate::access_mark::idle_seconds;
 use crate::eviction::policy::KeyEvent;
@@ -193,9 +193,9 @@ impl<'g> ReadView<'g> {
     /// # Errors
     /// When the key holds another type.
     #[inline]
-    pub fn collection<K: Kind>(&self, key: &Key<'_>) -> Result<Option<&'g K>, WrongType> {
+    pub fn collection<K: Kind>(&self, key: &Key<'_>) -> Result<Option<K::View<'g>>, WrongType> {
         let Some(entry) = self.entry(key) else { return Ok(None) };
-        kind_of(&entry, &self.part(key).expect("it has an entry").store).map(Some)
+        kind_of::<K>(&entry, &self.part(key).expect("it has an entry").store).map(Some)
     }
 
     /// Returns the set or the sorted set at `key`, marked as used; counts a hit or a miss.
@@ -206,8 +206,8 @@ impl<'g> ReadView<'g> {
         let Some(entry) = self.entry(key) else { return Ok(None) };
         let store = &self.part(key).expect("it has an entry").store;
         match entry.value_type() {
-            ValueType::Set => kind_of(&entry, store).map(|set| Some(ScoreSource::Set(set))),
-            _ => kind_of(&entry, store).map(|set| Some(ScoreSource::SortedSet(set))),
+            ValueType::Set => kind_of::<Set>(&entry, store).map(|set| Some(ScoreSource::Set(set))),
+            _ => kind_of::<SortedSet>(&entry, store).map(|set| Some(ScoreSource::SortedSet(set))),
         }
     }
 

@@ -119,7 +119,7 @@ impl<'g> WriteView<'g> {
     ///
     /// # Errors
     /// When the key holds another type.
-    pub fn collection<K: Kind>(&self, key: &Key<'_>) -> Result<Option<&K>, WrongType> {
+    pub fn collection<K: Kind>(&self, key: &Key<'_>) -> Result<Option<K::View<'_>>, WrongType> {
         let shards = self.shards.as_ref();
         let shard = shards.shard(key.shard);
         let met = self.recorder.saw_expired();
@@ -128,7 +128,7 @@ impl<'g> WriteView<'g> {
             return Ok(None);
         };
         let part = shard.database(self.database).expect("it has an entry");
-        kind_of(&entry, &part.store).map(Some)
+        kind_of::<K>(&entry, &part.store).map(Some)
     }
 
     /// Returns how collections in the shard of `key` are stored.
@@ -277,8 +277,8 @@ impl<'g> WriteView<'g> {
     /// Runs `change` on the collection at `key`, which returns whether it has changed anything; if
     /// it has, the effect is the command `effect` on the key with `arguments`, whose row says that
     /// its requests are effects. A collection that has lost its last element is removed. Returns
-    /// what `change` returns beside; none where the key is not there. For changes that take no
-    /// memory.
+    /// what `change` returns beside; none where the key is not there. For changes that take nothing
+    /// but parts away, and so need no memory.
     ///
     /// # Errors
     /// When the key holds another type.
@@ -291,7 +291,7 @@ impl<'g> WriteView<'g> {
     ) -> Result<Option<R>, WrongType> {
         let mut writer = self.writer(key);
         let Some(id) = writer.find::<K>(key)? else { return Ok(None) };
-        let ((result, has_changed), exists) = writer.change_collection(key, id, change);
+        let ((result, has_changed), exists) = writer.shrink_collection(key, id, change);
         if has_changed {
             writer.changed_by(key, exists, (K::CLASS, effect), arguments);
         }
@@ -572,7 +572,7 @@ impl<'p> KeyWriter<'p> {
 
     /// Removes the entry at `id`, which is that of `key`, and its value; tells nobody. Returns
     /// whether the entry's memory is free.
-    fn unlink(&mut self, key: &Key<'_>, id: EntryId, cause: Cause) -> bool {
+    pub(crate) fn unlink(&mut self, key: &Key<'_>, id: EntryId, cause: Cause) -> bool {
         let part = self.part();
         let object = part.object(id);
         let bytes = object.memory_bytes();
@@ -671,14 +671,16 @@ impl<'p> KeyWriter<'p> {
         replace: impl FnOnce(&mut Table) -> Result<EntryId, NeedRoom>,
     ) -> Result<(), NeedRoom> {
         let volatile = self.part().table.volatile_len();
-        let handle = handle_of(&self.part().table.entry(id));
+        let entry = self.part().table.entry(id);
+        let handle = handle_of(&entry);
+        let was_string = entry.header().type_bits() == ValueType::String as u64;
         self.resize(key, id, replace)?;
         let has_other_expiry = self.part().table.volatile_len() != volatile;
         if has_other_expiry {
             self.shard.publish_counts(self.database);
         }
         if !self.shard.waits.is_empty() {
-            self.reappear(key, has_other_expiry || handle.is_some());
+            self.reappear(key, has_other_expiry || !was_string);
         }
         if let Some(handle) = handle {
             self.release(key, handle);
@@ -806,98 +808,6 @@ impl<'p> KeyWriter<'p> {
     fn string_length(&mut self, id: EntryId) -> usize {
         let entry = self.part().table.entry(id);
         string_length_of(entry).expect("the caller looked at the type") as usize
-    }
-
-    /// Returns where the collection of type `K` at `key` is, marked as used.
-    #[inline]
-    pub fn find<K: Kind>(&mut self, key: &Key<'_>) -> Result<Option<EntryId>, WrongType> {
-        self.shard.refresh_rules();
-        let Some(id) = self.live(key) else { return Ok(None) };
-        let part = self.shard.database(self.database).expect("it has an entry");
-        let entry = part.table.entry(id);
-        if entry.header().type_bits() != K::TYPE as u64 {
-            return Err(WrongType);
-        }
-        self.mark_used(key, id);
-        Ok(Some(id))
-    }
-
-    /// Returns the collection of type `K` at `id`, where [`KeyWriter::find`] has found it.
-    pub fn collection<K: Kind>(&self, id: EntryId) -> &K {
-        let part = self.shard.database(self.database).expect("it has an entry");
-        kind_of(&part.table.entry(id), &part.store).expect("the caller looked at the type")
-    }
-
-    /// Refuses a change that may make collections as many bytes larger as `bound` returns, where
-    /// that would pass the memory limit, and within an atomic record by more than that may. Without
-    /// a limit nobody asks `bound`, which goes over all parts.
-    #[inline]
-    pub fn admit(&self, bound: impl FnOnce() -> u64) -> Result<(), NeedRoom> {
-        if !self.shard.account().is_limited() {
-            return Ok(());
-        }
-        let bytes = bound();
-        match self.recorder.is_atomic() {
-            true => self.shard.admit_beyond(bytes, self.recorder.growth_bytes_max()),
-            false => self.shard.admit(self.database, bytes),
-        }
-    }
-
-    /// Adds an entry for `collection`, which is not empty, and returns where it is.
-    pub fn insert_collection<K: Kind>(
-        &mut self,
-        key: &Key<'_>,
-        collection: K,
-        expiry: Option<UnixMs>,
-    ) -> Result<(), NeedRoom> {
-        self.shard.ensure_database(self.database, self.recorder)?;
-        let mark = self.shard.published.tracking.first(self.now);
-        let collection = collection.into_collection();
-        let bytes = collection.memory_bytes();
-        let handle = self.part().store.insert(collection);
-        let value = NewValue {
-            bytes: &handle.to_bytes(),
-            value_type: K::TYPE,
-            encoding: Encoding::Handle,
-            expiry,
-            mark,
-        };
-        let inserted = self.add(key, |table| table.insert(key.hash, key.bytes, &value));
-        let part = self.part();
-        match inserted {
-            Ok(()) => part.slots.resize(key.slot, 0, bytes),
-            Err(_) => {
-                drop(part.store.take(handle));
-                self.shard.charge_growth(self.database);
-            }
-        }
-        inserted
-    }
-
-    /// Changes the collection at `id`, which is that of `key`; the key goes with its last part.
-    /// Returns whether it is still there. Tells nobody.
-    #[inline]
-    pub fn change_collection<K: Kind, R>(
-        &mut self,
-        key: &Key<'_>,
-        id: EntryId,
-        change: impl FnOnce(&mut K, &Rules) -> R,
-    ) -> (R, bool) {
-        let (part, rules) = self.shard.part_and_rules(self.database);
-        let handle = Handle::of(part.table.entry(id).value());
-        let ((result, exists), before, after) = part.store.change(handle, |collection| {
-            let kind = K::of_mut(collection).expect("the caller looked at the type");
-            let result = change(kind, rules);
-            (result, !collection.is_empty())
-        });
-        part.slots.resize(key.slot, before, after);
-        self.tell_size(key, KeyEvent::Resized);
-        if exists {
-            self.shard.charge_growth(self.database);
-        } else {
-            self.unlink(key, id, Cause::Command);
-        }
-        (result, exists)
     }
 
     /// Tells the sink and the watchers of a command that has changed `key`, which `exists` now.

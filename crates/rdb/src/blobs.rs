@@ -95,7 +95,7 @@ impl Blob {
             _ => {
                 budget.ask_for(count * PART_BYTES)?;
                 let mut set = Set::large();
-                for integer in integers.iter() {
+                for integer in integers.view().iter() {
                     Element::Integer(integer).with_bytes(|text| set.insert(text, options.rules));
                 }
                 set
@@ -277,7 +277,7 @@ fn large_hash(pack: &Listpack, options: &DecodeOptions<'_>) -> Option<Hash> {
 
 fn large_sorted_set(pack: &SortedSet, options: &DecodeOptions<'_>) -> SortedSet {
     let mut set = SortedSet::large();
-    pack.for_each(0, usize::MAX, Direction::Up, |member, score| {
+    pack.view().for_each(0, usize::MAX, Direction::Up, |member, score| {
         member.with_bytes(|member| set.insert(member, score, options.rules));
     });
     set

@@ -1,6 +1,8 @@
 //! Values to bytes: a collection is written as it is stored, so that one which is compact stays so.
 
-use collections::{Collection, Direction, Element, Hash, List, Set, SortedSet};
+use collections::{
+    CollectionView, Compact, Direction, Element, HashView, ListView, SetView, SortedSetView,
+};
 
 use crate::payload::{FOOTER_BYTES, seal};
 use crate::writer::{LENGTH_BYTES_MAX, Writer};
@@ -12,7 +14,7 @@ pub enum Stored<'a> {
     /// A string.
     String(&'a [u8]),
     /// A value of many parts.
-    Collection(&'a Collection),
+    Collection(CollectionView<'a>),
 }
 
 /// Returns a bound of the bytes of the payload of `value`.
@@ -42,17 +44,17 @@ pub fn encode(value: Stored<'_>, out: &mut Vec<u8>) {
         Stored::Collection(collection) => {
             assert!(!collection.is_empty(), "a key goes with its last part");
             match collection {
-                Collection::List(list) => put_list(list, &mut writer),
-                Collection::Set(set) => put_set(set, &mut writer),
-                Collection::Hash(hash) => put_hash(hash, &mut writer),
-                Collection::SortedSet(set) => put_sorted_set(set, &mut writer),
+                CollectionView::List(list) => put_list(list, &mut writer),
+                CollectionView::Set(set) => put_set(set, &mut writer),
+                CollectionView::Hash(hash) => put_hash(hash, &mut writer),
+                CollectionView::SortedSet(set) => put_sorted_set(set, &mut writer),
             }
         }
     }
     seal(out);
 }
 
-fn put_list(list: &List, writer: &mut Writer<'_>) {
+fn put_list(list: ListView<'_>, writer: &mut Writer<'_>) {
     writer.out.push(kind::LIST_LISTPACKS);
     writer.length(list.packs().len());
     for pack in list.packs() {
@@ -61,12 +63,11 @@ fn put_list(list: &List, writer: &mut Writer<'_>) {
     }
 }
 
-fn put_set(set: &Set, writer: &mut Writer<'_>) {
-    let blob = match (set.integers(), set.pack()) {
-        (Some(integers), _) => Some((kind::SET_INTSET, integers.bytes())),
-        (None, Some(pack)) => Some((kind::SET_LISTPACK, pack.bytes())),
-        (None, None) => None,
-    };
+fn put_set(set: SetView<'_>, writer: &mut Writer<'_>) {
+    let blob = set.compact().map(|compact| match compact {
+        Compact::Intset(integers) => (kind::SET_INTSET, integers.bytes()),
+        Compact::Listpack(pack) => (kind::SET_LISTPACK, pack.bytes()),
+    });
     if put_blob(blob, writer) {
         return;
     }
@@ -75,7 +76,7 @@ fn put_set(set: &Set, writer: &mut Writer<'_>) {
     set.for_each(|member| put_element(member, writer));
 }
 
-fn put_hash(hash: &Hash, writer: &mut Writer<'_>) {
+fn put_hash(hash: HashView<'_>, writer: &mut Writer<'_>) {
     if put_blob(hash.pack().map(|pack| (kind::HASH_LISTPACK, pack.bytes())), writer) {
         return;
     }
@@ -87,7 +88,7 @@ fn put_hash(hash: &Hash, writer: &mut Writer<'_>) {
     });
 }
 
-fn put_sorted_set(set: &SortedSet, writer: &mut Writer<'_>) {
+fn put_sorted_set(set: SortedSetView<'_>, writer: &mut Writer<'_>) {
     if put_blob(set.pack().map(|pack| (kind::SORTED_SET_LISTPACK, pack.bytes())), writer) {
         return;
     }

@@ -4,7 +4,8 @@
 use base::SecretHasher;
 use base::prng::Prng;
 use collections::{
-    Collection, Direction, End, Hash, Limits, List, ListLimit, Rules, Set, SortedSet,
+    Collection, CollectionView, Direction, End, Hash, Limits, List, ListLimit, Rules, Set,
+    SortedSet,
 };
 
 const SCORES: [f64; 7] = [0.0, -0.0, 1.5, 1e300, f64::INFINITY, -7.0, 0.1];
@@ -74,13 +75,13 @@ pub fn collection(random: &mut Prng, parts: &[Vec<u8>]) -> Collection {
 /// Returns the parts of `collection`, each a text: sorted where the type has no order.
 pub fn parts(collection: &Collection) -> Vec<Vec<u8>> {
     let mut parts = Vec::new();
-    match collection {
-        Collection::List(list) => parts.extend(list.iter().map(|element| element.to_vec())),
-        Collection::Set(set) => set.for_each(|member| parts.push(member.to_vec())),
-        Collection::Hash(hash) => hash.for_each(|field, value| {
+    match collection.view() {
+        CollectionView::List(list) => parts.extend(list.iter().map(|element| element.to_vec())),
+        CollectionView::Set(set) => set.for_each(|member| parts.push(member.to_vec())),
+        CollectionView::Hash(hash) => hash.for_each(|field, value| {
             parts.push([field.to_vec(), value.to_vec()].join(&b'='));
         }),
-        Collection::SortedSet(set) => {
+        CollectionView::SortedSet(set) => {
             set.for_each(0, usize::MAX, Direction::Up, |member, score| {
                 parts.push([member.to_vec(), format!("{score:e}").into_bytes()].join(&b'='));
             });

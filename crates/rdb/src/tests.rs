@@ -61,13 +61,13 @@ fn collections_come_back_as_they_were_stored() {
     for _ in 0..400 {
         let before = draw(&mut random);
         let encoding = before.encoding();
-        let payload = payload(Stored::Collection(&before));
+        let payload = payload(Stored::Collection(before.view()));
         let value = open(&payload).unwrap();
         let kept = DecodeOptions { encoding: Some(encoding), ..options(&rules) };
         let Some(Value::Collection(after)) = read(value, &kept) else { panic!("{encoding:?}") };
         assert_eq!((parts(&before), encoding), (parts(&after), after.encoding()));
         let mut again = Vec::new();
-        encode(Stored::Collection(&after), &mut again);
+        encode(Stored::Collection(after.view()), &mut again);
         assert_eq!(again, payload);
         // The rules may have it stored otherwise, but not as something else.
         let by_rules = collection(value).unwrap();
@@ -415,7 +415,7 @@ fn draw_rules(random: &mut Prng) -> Rules {
 /// Returns a value that is a collection, also one of those that only older versions write.
 fn draw_value(random: &mut Prng) -> Vec<u8> {
     if !random.one_in(3) {
-        let payload = payload(Stored::Collection(&draw(random)));
+        let payload = payload(Stored::Collection(draw(random).view()));
         return open(&payload).unwrap().to_vec();
     }
     let parts: Vec<Vec<u8>> = (0..=2 * random.below(300)).map(|_| part(random)).collect();
@@ -456,7 +456,7 @@ fn bytes_of_any_kind_are_a_value_or_an_error_and_ask_for_what_they_take() {
         match result {
             Ok(Value::String(_)) => {}
             Ok(Value::Collection(collection)) => {
-                let again = payload(Stored::Collection(&collection));
+                let again = payload(Stored::Collection(collection.view()));
                 let again = self::collection(open(&again).unwrap()).unwrap();
                 assert_eq!(parts(&collection), parts(&again));
                 read_count += 1;

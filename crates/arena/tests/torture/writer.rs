@@ -265,7 +265,12 @@ impl Writer {
             let (id, table) = writer.find(DATABASE).expect("it is never deleted");
             let table = &mut writer.tables[table];
             let place = table.entry(id).value_offset();
-            let id = table.overwrite(id, 0, &writer.value, Encoding::Raw)?;
+            // One that grows may get bytes behind the value, which no stamp has.
+            let has_length = table.entry(id).value().len() as u64 == length;
+            let id = match index.is_multiple_of(4) && has_length {
+                true => table.rewrite(id, &writer.name, &writer.value, Encoding::Raw)?,
+                false => table.overwrite(id, 0, &writer.value, Encoding::Raw)?,
+            };
             if place == table.entry(id).value_offset() {
                 writer.effects[OVERWRITTEN_IN_PLACE] += 1;
             }

@@ -4,12 +4,12 @@
 //! integers often come in order. A listpack that is asked often gets an index of its elements, as
 //! long as all indexes together stay small; else it is walked.
 
-use super::{Body, Member, Set, SetMember};
+use super::{BodyView, Member, SetMember, SetView};
 use crate::compact_limits::Rules;
 use crate::element::{Element, Needle, integer_of};
 use crate::hash_table::HashTable;
-use crate::intset::Intset;
-use crate::listpack::Listpack;
+use crate::intset::IntsetView;
+use crate::listpack_view::ListpackView;
 
 /// Walks of a listpack that cost about as much as its index.
 const WALKS_MAX: usize = 3;
@@ -26,12 +26,12 @@ pub struct Lookups<'s> {
 
 enum Lookup<'s> {
     Integers {
-        integers: &'s Intset,
+        integers: IntsetView<'s>,
         /// Where the last search ended.
         at: usize,
     },
     Small {
-        pack: &'s Listpack,
+        pack: ListpackView<'s>,
         /// How often it is walked before it gets an index.
         walks_left: usize,
     },
@@ -41,12 +41,16 @@ enum Lookup<'s> {
 
 impl<'s> Lookups<'s> {
     /// Returns lookups in `sets`, of which one at least is going to be asked `count` times.
-    pub fn new(sets: impl Iterator<Item = &'s Set>, count: usize, rules: &'s Rules) -> Lookups<'s> {
+    pub fn new(
+        sets: impl Iterator<Item = SetView<'s>>,
+        count: usize,
+        rules: &'s Rules,
+    ) -> Lookups<'s> {
         let walks_left = if count > WALKS_MAX { 0 } else { WALKS_MAX };
-        let lookups = sets.map(|set| match &set.body {
-            Body::Integers(integers) => Lookup::Integers { integers, at: 0 },
-            Body::Small(pack) => Lookup::Small { pack, walks_left },
-            Body::Large(table) => Lookup::Large(table),
+        let lookups = sets.map(|set| match set.body {
+            BodyView::Integers(integers) => Lookup::Integers { integers, at: 0 },
+            BodyView::Small(pack) => Lookup::Small { pack, walks_left },
+            BodyView::Large(table) => Lookup::Large(table),
         });
         Lookups { lookups: lookups.collect(), rules, index_bytes_left: INDEX_BYTES_MAX }
     }
@@ -81,7 +85,7 @@ impl<'s> Lookups<'s> {
                 member.element.with_bytes(|bytes| table.find(hash, bytes).is_some())
             }
             Lookup::Integers { integers, at } => match integer_in(member.element) {
-                Some(integer) => search(integers, at, integer),
+                Some(integer) => search(*integers, at, integer),
                 None => false,
             },
             Lookup::Indexed(elements) => elements.has(member, self.rules),
@@ -92,14 +96,14 @@ impl<'s> Lookups<'s> {
             }
             Lookup::Small { pack, walks_left } => {
                 *walks_left -= 1;
-                walk(pack, member.element)
+                walk(*pack, member.element)
             }
         }
     }
 
     /// Makes an index of `pack`, which is that at `index`, where there is room for it.
     #[cold]
-    fn index_pack(&mut self, index: usize, pack: &'s Listpack) {
+    fn index_pack(&mut self, index: usize, pack: ListpackView<'s>) {
         let bytes = Index::bytes(pack.count());
         match self.index_bytes_left.checked_sub(bytes) {
             Some(left) => {
@@ -131,14 +135,14 @@ fn needle(element: Element<'_>) -> Needle<'_> {
 }
 
 #[inline]
-fn walk(pack: &Listpack, element: Element<'_>) -> bool {
+fn walk(pack: ListpackView<'_>, element: Element<'_>) -> bool {
     pack.find(pack.first(), &needle(element), 1).is_some()
 }
 
 /// Returns whether `integer` is in `integers`. The search begins at `at`, in steps that double, and
 /// leaves there where it ends.
 #[inline]
-fn search(integers: &Intset, at: &mut usize, integer: i64) -> bool {
+fn search(integers: IntsetView<'_>, at: &mut usize, integer: i64) -> bool {
     let count = integers.count();
     let mut low = *at;
     if low > 0 && integers.get(low - 1) >= integer {
@@ -176,7 +180,7 @@ impl<'s> Index<'s> {
         slot_count(count) * size_of::<Option<(u32, Element<'_>)>>()
     }
 
-    fn new(pack: &'s Listpack, rules: &Rules) -> Index<'s> {
+    fn new(pack: ListpackView<'s>, rules: &Rules) -> Index<'s> {
         let mut slots = vec![None; slot_count(pack.count())];
         let mask = slots.len() - 1;
         for element in pack.iter() {
@@ -218,7 +222,7 @@ mod tests {
     use base::prng::Prng;
 
     use super::*;
-    use crate::Limits;
+    use crate::{Limits, Set};
 
     fn rules() -> Rules {
         Rules { limits: Limits::default(), hasher: SecretHasher::new([1, 1]) }
@@ -250,8 +254,8 @@ mod tests {
             let models: Vec<BTreeSet<Vec<u8>>> =
                 (0..1 + random.below(4)).map(|_| draw(&mut random)).collect();
             let sets: Vec<Set> = models.iter().map(|model| set_of(model, &rules)).collect();
-            let (first, others) = (&sets[0], &models[1..]);
-            let mut lookups = Lookups::new(sets[1..].iter(), first.len(), &rules);
+            let (first, others) = (sets[0].view(), &models[1..]);
+            let mut lookups = Lookups::new(sets[1..].iter().map(Set::view), first.len(), &rules);
             let (mut common, mut own) = (BTreeSet::new(), BTreeSet::new());
             let visited = first.try_for_each(|member| {
                 if lookups.all_have(member) {
@@ -277,9 +281,9 @@ mod tests {
         let rules = rules();
         let members: BTreeSet<Vec<u8>> = (0..100).map(|n| format!("m{n}").into_bytes()).collect();
         let sets: Vec<Set> = (0..40).map(|_| set_of(&members, &rules)).collect();
-        let mut lookups = Lookups::new(sets.iter(), 100, &rules);
+        let mut lookups = Lookups::new(sets.iter().map(Set::view), 100, &rules);
         for _ in 0..3 {
-            let all = sets[0].try_for_each(|member| match lookups.all_have(member) {
+            let all = sets[0].view().try_for_each(|member| match lookups.all_have(member) {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             });

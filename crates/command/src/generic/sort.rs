@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use base::Key;
-use collections::{Collection, Direction, Element, List, ListLimit};
+use collections::{CollectionView, Direction, Element, List, ListLimit};
 use keyspace::{Content, ReadView, Scratch};
 
 use super::sort_values::{Found, Pattern, Values, score_of};
@@ -235,13 +235,13 @@ fn sorted<'v>(
 ) -> Result<Sorted<'v>, Unfinished> {
     let collection = match view.content(key) {
         None => None,
-        Some(Content::Collection(Collection::Hash(_)) | Content::String(_)) => {
+        Some(Content::Collection(CollectionView::Hash(_)) | Content::String(_)) => {
             return Err(CommandError::WrongType.into());
         }
         Some(Content::Collection(collection)) => Some(collection),
     };
     // A set has no order of its own, and what is stored does not depend on how it is kept.
-    let is_set = matches!(collection, Some(Collection::Set(_)));
+    let is_set = matches!(collection, Some(CollectionView::Set(_)));
     let is_forced = options.stays && options.stores && is_set;
     let stays = options.stays && !is_forced;
     let is_text = options.is_text || is_forced;
@@ -366,7 +366,7 @@ impl Parts {
     /// memory of the text.
     fn load(
         &mut self,
-        collection: &Collection,
+        collection: CollectionView<'_>,
         taken: Range<usize>,
         is_reversed: bool,
         keeps_integers: bool,
@@ -392,7 +392,7 @@ impl Parts {
             });
         });
         // A list is visited from its head on.
-        if is_reversed && matches!(collection, Collection::List(_)) {
+        if is_reversed && matches!(collection, CollectionView::List(_)) {
             order.reverse();
         }
         Ok(scratch)
@@ -508,36 +508,36 @@ fn rank_of(score: f64, is_descending: bool) -> i64 {
     if is_descending { !rank } else { rank }
 }
 
-fn count_of(collection: &Collection) -> usize {
+fn count_of(collection: CollectionView<'_>) -> usize {
     match collection {
-        Collection::List(list) => list.len(),
-        Collection::Set(set) => set.len(),
-        Collection::SortedSet(set) => set.len(),
-        Collection::Hash(_) => unreachable!("a hash is not sorted"),
+        CollectionView::List(list) => list.len(),
+        CollectionView::Set(set) => set.len(),
+        CollectionView::SortedSet(set) => set.len(),
+        CollectionView::Hash(_) => unreachable!("a hash is not sorted"),
     }
 }
 
 /// Visits the elements of `collection` in the range `taken`, which counts from the other end where
 /// `is_reversed`, which a set has not. A list is visited from its head on all the same.
 fn for_each(
-    collection: &Collection,
+    collection: CollectionView<'_>,
     taken: Range<usize>,
     is_reversed: bool,
     visit: &mut dyn FnMut(Element<'_>),
 ) {
     let (start, count) = (taken.start, taken.len());
     match collection {
-        Collection::List(list) if is_reversed => {
+        CollectionView::List(list) if is_reversed => {
             list.for_each(list.len() - taken.end, count, visit)
         }
-        Collection::List(list) => list.for_each(start, count, visit),
-        Collection::SortedSet(set) => {
+        CollectionView::List(list) => list.for_each(start, count, visit),
+        CollectionView::SortedSet(set) => {
             let direction = if is_reversed { Direction::Down } else { Direction::Up };
             let length = set.len();
             let rank = if is_reversed && count > 0 { length - 1 - start } else { start };
             set.for_each(rank, count, direction, |member, _| visit(member));
         }
-        Collection::Set(set) => {
+        CollectionView::Set(set) => {
             let mut index = 0;
             set.for_each(|member| {
                 if taken.contains(&index) {
@@ -546,6 +546,6 @@ fn for_each(
                 index += 1;
             });
         }
-        Collection::Hash(_) => unreachable!("a hash is not sorted"),
+        CollectionView::Hash(_) => unreachable!("a hash is not sorted"),
     }
 }

@@ -52,7 +52,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
         reply.array(fields.len());
         let mut has_removed = false;
         for field in fields.clone() {
-            match hash.get(field, rules) {
+            match hash.view().get(field, rules) {
                 Some(value) => reply_element(value, reply),
                 None => reply.null(),
             }

@@ -16,7 +16,7 @@ pub(super) static HLEN: Command = Command {
     example: "> HSET lake depth 12\n(integer) 1\n> HLEN lake\n(integer) 1",
     handler: Handler::Read(|cx, args, reply| {
         let hash = cx.view.collection::<Hash>(args.key(0))?;
-        reply.integer(hash.map_or(0, Hash::len) as i64);
+        reply.integer(hash.map_or(0, |hash| hash.len()) as i64);
         Ok(())
     }),
     ..Command::DEFAULT

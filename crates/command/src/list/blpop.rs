@@ -1,6 +1,6 @@
 //! BLPOP and BRPOP: take an element from an end of the first list that has one; wait for one.
 
-use collections::{End, List};
+use collections::End;
 use keyspace::ValueType;
 
 use super::lpop::reply_end;
@@ -48,7 +48,7 @@ fn pop_first(
 ) -> Result<(), Unfinished> {
     let timeout = timeout::seconds(args, args.len() - 1, cx.now())?;
     for key in args.keys() {
-        let popped = cx.view.pop(key, end, 1, |list: &List, _| {
+        let popped = cx.view.pop(key, end, 1, |list, _| {
             reply.array(2);
             reply.bulk(key.bytes);
             reply_end(list, end, 1, reply);

@@ -16,7 +16,7 @@ pub(super) static LLEN: Command = Command {
     example: "> RPUSH boats oar mast\n(integer) 2\n> LLEN boats\n(integer) 2",
     handler: Handler::Read(|cx, args, reply| {
         let list = cx.view.collection::<List>(args.key(0))?;
-        reply.integer(list.map_or(0, List::len) as i64);
+        reply.integer(list.map_or(0, |list| list.len()) as i64);
         Ok(())
     }),
     ..Command::DEFAULT

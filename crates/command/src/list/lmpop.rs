@@ -1,6 +1,6 @@
 //! LMPOP and BLMPOP: take elements from an end of the first list that is there; wait for one.
 
-use collections::{End, List};
+use collections::End;
 use keyspace::ValueType;
 
 use super::end_at;
@@ -99,7 +99,7 @@ fn pop_first(
     reply: &mut Reply<'_>,
 ) -> Result<bool, Unfinished> {
     for key in args.keys() {
-        let popped = cx.view.pop(key, end, count, |list: &List, count| {
+        let popped = cx.view.pop(key, end, count, |list, count| {
             reply.array(2);
             reply.bulk(key.bytes);
             reply.array(count);

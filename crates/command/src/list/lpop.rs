@@ -1,6 +1,6 @@
 //! LPOP and RPOP: take elements from an end of a list.
 
-use collections::{End, List};
+use collections::{End, List, ListView};
 
 use crate::handler::element::reply_element;
 use crate::prelude::*;
@@ -70,7 +70,7 @@ fn pop(
 }
 
 /// Replies with `count` elements from `end` on, each on its own.
-pub(super) fn reply_end(list: &List, end: End, count: usize, reply: &mut Reply<'_>) {
+pub(super) fn reply_end(list: ListView<'_>, end: End, count: usize, reply: &mut Reply<'_>) {
     match end {
         End::Head => list.for_each(0, count, |element| reply_element(element, reply)),
         End::Tail => {

@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 
 use base::Key;
-use collections::{Intset, Lookups, Rules, Set, SetMember};
+use collections::{CollectionEncoding, Intset, Lookups, Rules, Set, SetMember, SetView};
 use keyspace::{ReadView, Scratch, WrongType};
 
 use crate::handler::outcome::Unfinished;
@@ -29,7 +29,7 @@ pub(super) type Ask<'a> = &'a dyn Fn(u64) -> Result<Scratch, Unfinished>;
 
 /// The sets that a request names, in its order; none for an absent key.
 pub(super) struct Sources<'g> {
-    sets: Vec<Option<&'g Set>>,
+    sets: Vec<Option<SetView<'g>>>,
     rules: &'g Rules,
     /// The first key is there again, so that a difference is empty.
     has_first_again: bool,
@@ -67,7 +67,7 @@ impl<'g> Sources<'g> {
             Operation::Difference if self.is_filtered() => self.subtract(visit),
             Operation::Union | Operation::Difference => {
                 let (result, _scratch) = self.build(operation, ask)?;
-                result.try_for_each(visit)
+                result.view().try_for_each(visit)
             }
         };
         visited.break_value().unwrap_or(Ok(()))
@@ -86,12 +86,14 @@ impl<'g> Sources<'g> {
         let (set, bound) = match operation {
             Operation::Intersection => {
                 let smallest = self.present().min_by_key(|set| set.len());
-                let has_text = smallest.is_some_and(|set| set.integers().is_none());
+                let has_text = smallest.is_some_and(|set| !are_integers(set));
                 let set = if has_text { Set::small() } else { integers() };
-                (set, smallest.map_or(0, Set::memory_bytes_max))
+                (set, smallest.map_or(0, SetView::memory_bytes_max))
             }
-            Operation::Union => (integers(), self.present().map(Set::memory_bytes_max).sum()),
-            Operation::Difference => (integers(), self.sets[0].map_or(0, Set::memory_bytes_max)),
+            Operation::Union => (integers(), self.present().map(SetView::memory_bytes_max).sum()),
+            Operation::Difference => {
+                (integers(), self.sets[0].map_or(0, SetView::memory_bytes_max))
+            }
         };
         let mut result = Growing { set, rules: self.rules, room: Room::new(ask, bound) };
         let built = match operation {
@@ -117,7 +119,7 @@ impl<'g> Sources<'g> {
 
     /// Visits what all sets have: each member of the smallest that the others have.
     pub fn intersect(&self, mut visit: impl FnMut(SetMember<'_>) -> Visit) -> Visit {
-        let sets: Option<Vec<&Set>> = self.sets.iter().copied().collect();
+        let sets: Option<Vec<SetView<'_>>> = self.sets.iter().copied().collect();
         let Some(mut sets) = sets else { return Visit::Continue(()) };
         sets.sort_by_key(|set| set.len());
         let mut others = Lookups::new(sets[1..].iter().copied(), sets[0].len(), self.rules);
@@ -145,7 +147,7 @@ impl<'g> Sources<'g> {
         let Some(first) = self.sets[0].filter(|_| !self.has_first_again) else {
             return Visit::Continue(());
         };
-        let mut sets: Vec<&Set> = self.sets[1..].iter().flatten().copied().collect();
+        let mut sets: Vec<SetView<'_>> = self.sets[1..].iter().flatten().copied().collect();
         sets.sort_by_key(|set| std::cmp::Reverse(set.len()));
         let mut others = Lookups::new(sets.into_iter(), first.len(), self.rules);
         first.try_for_each(|member| match others.any_of_first_has(others.len(), member) {
@@ -183,8 +185,7 @@ impl<'g> Sources<'g> {
     /// block, in which they are built.
     fn is_ordered(&self) -> bool {
         let total: u64 = self.present().map(|set| set.len() as u64).sum();
-        total <= self.rules.limits.set_integers
-            && self.present().all(|set| set.integers().is_some())
+        total <= self.rules.limits.set_integers && self.present().all(are_integers)
     }
 
     /// Returns whether a difference is what remains of the first set when each member is looked up
@@ -199,9 +200,13 @@ impl<'g> Sources<'g> {
         first.len() as u64 * count / 2 <= total
     }
 
-    fn present(&self) -> impl Iterator<Item = &'g Set> {
+    fn present(&self) -> impl Iterator<Item = SetView<'g>> {
         self.sets.iter().flatten().copied()
     }
+}
+
+fn are_integers(set: SetView<'_>) -> bool {
+    set.encoding() == CollectionEncoding::Intset
 }
 
 fn integers() -> Set {
@@ -216,7 +221,7 @@ struct Growing<'a> {
 }
 
 impl Growing<'_> {
-    fn insert_all(&mut self, set: &Set) -> Visit {
+    fn insert_all(&mut self, set: SetView<'_>) -> Visit {
         set.try_for_each(|member| {
             self.make_room(member)?;
             self.set.insert_member(member, self.rules);

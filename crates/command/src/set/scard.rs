@@ -16,7 +16,7 @@ pub(super) static SCARD: Command = Command {
     example: "> SADD fish pike perch\n(integer) 2\n> SCARD fish\n(integer) 2",
     handler: Handler::Read(|cx, args, reply| {
         let set = cx.view.collection::<Set>(args.key(0))?;
-        reply.integer(set.map_or(0, Set::len) as i64);
+        reply.integer(set.map_or(0, |set| set.len()) as i64);
         Ok(())
     }),
     ..Command::DEFAULT

@@ -23,7 +23,7 @@ pub(super) static SMEMBERS: Command = Command {
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let set = cx.view.collection::<Set>(args.key(0))?;
-    reply.set(set.map_or(0, Set::len));
+    reply.set(set.map_or(0, |set| set.len()));
     if let Some(set) = set {
         set.for_each(|member| reply_element(member, reply));
     }

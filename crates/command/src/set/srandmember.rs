@@ -1,6 +1,6 @@
 //! SRANDMEMBER: random members.
 
-use collections::Set;
+use collections::{CollectionEncoding, Set};
 
 use crate::handler::chance::{BELOW_LENGTH, PickCount, by_chance};
 use crate::handler::element::reply_element;
@@ -40,7 +40,8 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         }
         (Some(set), Some(count)) => {
             let wanted = count.of(set.len());
-            let listed_bytes = count.listed_bytes(set.len(), set.pack().is_some());
+            let is_listpack = set.encoding() == CollectionEncoding::Listpack;
+            let listed_bytes = count.listed_bytes(set.len(), is_listpack);
             let _scratch = cx.scratch(key, listed_bytes)?;
             let listed = if listed_bytes > 0 { set.listpack_members() } else { Vec::new() };
             reply.array(wanted);

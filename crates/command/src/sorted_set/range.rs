@@ -1,7 +1,7 @@
 //! Ranges of sorted sets: by rank, by score, by name.
 
 use base::number::parse_f64_loosely;
-use collections::{Direction, SortedSet};
+use collections::{Direction, SortedSet, SortedSetView};
 use resp::Protocol;
 
 use crate::handler::element::reply_element;
@@ -82,7 +82,7 @@ impl<'a> Range<'a> {
     }
 
     /// Returns the ranks that are in the range, counted from the lowest score.
-    pub fn ranks(&self, set: &SortedSet) -> std::ops::Range<usize> {
+    pub fn ranks(&self, set: SortedSetView<'_>) -> std::ops::Range<usize> {
         let (start, end) = match *self {
             Range::Ranks(start, stop) => return index_range(start, stop, set.len()),
             Range::Scores(min, max) => (
@@ -198,7 +198,7 @@ impl<'a> RangeRequest<'a> {
     }
 
     /// Returns the ranks of the members, counted from the lowest score.
-    pub fn ranks(&self, set: &SortedSet) -> std::ops::Range<usize> {
+    pub fn ranks(&self, set: SortedSetView<'_>) -> std::ops::Range<usize> {
         let (start, count) = self.part(set);
         match self.direction {
             Direction::Down if count > 0 => start + 1 - count..start + 1,
@@ -207,7 +207,7 @@ impl<'a> RangeRequest<'a> {
     }
 
     /// Returns the rank to start with, in the request's direction, and how many members follow.
-    fn part(&self, set: &SortedSet) -> (usize, usize) {
+    fn part(&self, set: SortedSetView<'_>) -> (usize, usize) {
         let ranks = self.range.ranks(set);
         if let Range::Ranks(..) = self.range {
             let start = match self.direction {

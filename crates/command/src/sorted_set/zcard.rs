@@ -16,7 +16,7 @@ pub(super) static ZCARD: Command = Command {
     example: "> ZADD depths 1 shore 5 reef\n(integer) 2\n> ZCARD depths\n(integer) 2",
     handler: Handler::Read(|cx, args, reply| {
         let set = cx.view.collection::<SortedSet>(args.key(0))?;
-        reply.integer(set.map_or(0, SortedSet::len) as i64);
+        reply.integer(set.map_or(0, |set| set.len()) as i64);
         Ok(())
     }),
     ..Command::DEFAULT

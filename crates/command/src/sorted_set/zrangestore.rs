@@ -39,8 +39,9 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     let (target, source) = (args.key(0), args.key(1));
     let view = cx.view.as_read();
     let found = view.collection::<SortedSet>(source)?.map(|set| (set, request.ranks(set)));
-    let bytes =
-        found.as_ref().map_or(0, |(set, ranks)| RankedMembers::range_bytes_max(set, ranks.clone()));
+    let bytes = found
+        .as_ref()
+        .map_or(0, |(set, ranks)| RankedMembers::range_bytes_max(*set, ranks.clone()));
     let scratch = cx.scratch(target, bytes, 0)?;
     let ranked = found.map_or_else(RankedMembers::default, |(set, ranks)| {
         RankedMembers::of_range(set, ranks, view.rules(source))

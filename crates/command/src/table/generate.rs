@@ -182,7 +182,7 @@ pub fn payload(random: &mut Prng, part_bytes_max: u64) -> Vec<u8> {
         true => rdb::encode(Stored::String(&parts[0]), &mut payload),
         false => {
             let collection = samples::collection(random, &parts);
-            rdb::encode(Stored::Collection(&collection), &mut payload);
+            rdb::encode(Stored::Collection(collection.view()), &mut payload);
         }
     }
     payload

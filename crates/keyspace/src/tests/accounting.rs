@@ -14,6 +14,12 @@ use crate::{Access, EvictionPolicy, Expiry, NeedRoom, Region, SlotCount, SweepCo
 
 /// Compares the kept counts of every slot with a walk over all entries.
 fn assert_slot_counts_exact(fixture: &Fixture) {
+    let names: Vec<String> = (0..400).map(|number| format!("key:{number}")).collect();
+    assert_slot_counts_of(fixture, &names);
+}
+
+/// As [`assert_slot_counts_exact`], of the slots of the keys of these `names`.
+pub(super) fn assert_slot_counts_of(fixture: &Fixture, names: &[String]) {
     for database in fixture.keyspace.databases() {
         let mut expected: HashMap<u16, SlotCount> = HashMap::new();
         Access::free(&fixture.keyspace).for_each_entry(database, &mut |entry| {
@@ -21,8 +27,7 @@ fn assert_slot_counts_exact(fixture: &Fixture) {
             count.keys += 1;
             count.bytes += entry.memory_bytes();
         });
-        let names: Vec<String> = (0..400).map(|number| format!("key:{number}")).collect();
-        for name in &names {
+        for name in names {
             let key = fixture.key(name);
             let guard = fixture.keyspace.lock(key.shard);
             let found = guard.read(database, NOW).slot_count(&key);

@@ -1,7 +1,7 @@
 //! Collections: their memory is counted, freed once, and bounded.
 
 use base::prng::Prng;
-use collections::{Collection, Direction, End, List};
+use collections::{Direction, End, List, ListView};
 
 use super::*;
 use crate::{
@@ -18,7 +18,7 @@ fn assert_exact(fixture: &Fixture) {
     let mut held = 0;
     for database in fixture.keyspace.databases() {
         Access::free(&fixture.keyspace).for_each_entry(database, &mut |object| {
-            held += object.collection().map_or(0, Collection::memory_bytes);
+            held += object.private_bytes();
         });
     }
     let stored = fixture.keyspace.shard_indexes().map(|index| {
@@ -115,7 +115,7 @@ fn change_that_would_pass_the_limit_is_refused_before_it_is_made() {
     assert!(bytes >= 30_000);
     assert_eq!(fixture.records(), Vec::<String>::new());
     let length = fixture.write("k", NOW, |view, key| {
-        view.as_read().collection::<List>(key).unwrap().map(List::len)
+        view.as_read().collection::<List>(key).unwrap().map(ListView::len)
     });
     assert_eq!(length, Some(1));
     push(&fixture, "k", &[b'x'; 1000]).unwrap();

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use base::number_text::double_in_17_digits;
-use collections::{Collection, Direction};
+use collections::{CollectionView, Direction};
 use keyspace::{Content, Object, ValueType};
 use sha1::{Digest as _, Sha1};
 
@@ -109,19 +109,19 @@ impl Digest {
         self.mix(&[0, 0, 0, type_number(entry.value_type())]);
         match entry.content() {
             Content::String(value) => self.mix(&value),
-            Content::Collection(Collection::List(list)) => {
+            Content::Collection(CollectionView::List(list)) => {
                 list.iter().for_each(|element| element.with_bytes(|bytes| self.mix(bytes)));
             }
-            Content::Collection(Collection::Set(set)) => {
+            Content::Collection(CollectionView::Set(set)) => {
                 set.for_each(|member| self.add(&member.with_bytes(Digest::sum)));
             }
-            Content::Collection(Collection::Hash(hash)) => hash.for_each(|field, value| {
+            Content::Collection(CollectionView::Hash(hash)) => hash.for_each(|field, value| {
                 let mut pair = Digest::default();
                 field.with_bytes(|bytes| pair.mix(bytes));
                 value.with_bytes(|bytes| pair.mix(bytes));
                 self.add(&Digest::sum(&pair.0));
             }),
-            Content::Collection(Collection::SortedSet(set)) => {
+            Content::Collection(CollectionView::SortedSet(set)) => {
                 set.for_each(0, usize::MAX, Direction::Up, |member, score| {
                     let mut pair = Digest::default();
                     member.with_bytes(|bytes| pair.mix(bytes));

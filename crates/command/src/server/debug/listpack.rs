@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use collections::{Collection, Direction, Element};
+use collections::{CollectionView, Direction, Element};
 use keyspace::Object;
 
 use super::peek;
@@ -51,13 +51,13 @@ fn describe(entry: &Object<'_>) -> Result<String, CommandError> {
         count += 1;
     };
     match collection {
-        Collection::List(list) => list.iter().for_each(show),
-        Collection::Set(set) => set.for_each(show),
-        Collection::Hash(hash) => hash.for_each(|field, value| {
+        CollectionView::List(list) => list.iter().for_each(show),
+        CollectionView::Set(set) => set.for_each(show),
+        CollectionView::Hash(hash) => hash.for_each(|field, value| {
             show(field);
             show(value);
         }),
-        Collection::SortedSet(set) => {
+        CollectionView::SortedSet(set) => {
             set.for_each(0, usize::MAX, Direction::Up, |member, score| {
                 show(member);
                 show(Element::Bytes(base::number_text::double_in_17_digits(score).as_bytes()));

@@ -1,0 +1,287 @@
+//! A listpack to read, wherever its bytes lie.
+
+use std::cmp::Ordering;
+
+use crate::element::{Element, Needle};
+
+pub(crate) const HEADER_BYTES: usize = 6;
+/// The bytes of a listpack without elements.
+pub(crate) const EMPTY_BYTES: usize = HEADER_BYTES + 1;
+pub(crate) const END: u8 = 0xFF;
+/// The count that says that the elements are to be counted.
+pub(crate) const COUNT_UNKNOWN: u16 = u16::MAX;
+
+/// The bytes of a listpack that was made here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListpackView<'a> {
+    bytes: &'a [u8],
+}
+
+/// Where an element is, until the next change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct At(pub usize);
+
+impl<'a> ListpackView<'a> {
+    /// Returns the listpack that `bytes` begin with: it says itself how long it is.
+    ///
+    /// # Panics
+    /// When it is longer than `bytes`; what is inside has to be a listpack of this crate.
+    #[inline]
+    pub fn at_start_of(bytes: &'a [u8]) -> ListpackView<'a> {
+        let total = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        ListpackView { bytes: &bytes[..total as usize] }
+    }
+
+    /// Returns the listpack that `bytes` are, one of this crate.
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8]) -> ListpackView<'a> {
+        ListpackView { bytes }
+    }
+
+    /// Returns the bytes.
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Returns the number of elements; from 65,535 on they are counted one by one.
+    #[inline]
+    pub fn count(self) -> usize {
+        match self.count_word() {
+            COUNT_UNKNOWN => self.iter().count(),
+            count => usize::from(count),
+        }
+    }
+
+    /// Returns whether there are no elements.
+    pub fn is_empty(self) -> bool {
+        self.bytes.len() == EMPTY_BYTES
+    }
+
+    /// Returns the elements in order.
+    pub fn iter(self) -> Iter<'a> {
+        Iter { pack: self, at: self.first() }
+    }
+
+    /// Returns the elements from the last to the first.
+    pub fn iter_back(self) -> IterBack<'a> {
+        IterBack { pack: self, at: self.last() }
+    }
+
+    pub(crate) fn iter_from(self, at: Option<At>) -> Iter<'a> {
+        Iter { pack: self, at }
+    }
+
+    pub(crate) fn iter_back_from(self, at: Option<At>) -> IterBack<'a> {
+        IterBack { pack: self, at }
+    }
+
+    /// Returns where the first element is.
+    #[inline]
+    pub(crate) fn first(self) -> Option<At> {
+        self.existing(HEADER_BYTES)
+    }
+
+    /// Returns where the last element is.
+    #[inline]
+    pub(crate) fn last(self) -> Option<At> {
+        self.before(self.bytes.len() - 1)
+    }
+
+    #[inline]
+    pub(crate) fn next(self, at: At) -> Option<At> {
+        self.existing(self.end_of(at))
+    }
+
+    #[inline]
+    pub(crate) fn previous(self, at: At) -> Option<At> {
+        self.before(at.0)
+    }
+
+    /// Returns where element `index` of `count` is: walks from the nearer end.
+    pub(crate) fn seek(self, index: usize, count: usize) -> Option<At> {
+        if index >= count {
+            return None;
+        }
+        if index <= count / 2 {
+            let mut at = self.first()?;
+            for _ in 0..index {
+                at = self.next(at)?;
+            }
+            return Some(at);
+        }
+        let mut at = self.last()?;
+        for _ in index + 1..count {
+            at = self.previous(at)?;
+        }
+        Some(at)
+    }
+
+    /// Returns where `needle` is, looking at every `step`th element from that at `at` on.
+    #[inline]
+    pub(crate) fn find(self, at: Option<At>, needle: &Needle<'_>, step: usize) -> Option<At> {
+        let mut at = at?;
+        loop {
+            if needle.is(self.get(at)) {
+                return Some(at);
+            }
+            for _ in 0..step {
+                at = self.next(at)?;
+            }
+        }
+    }
+
+    /// Returns the element at `at`.
+    #[inline]
+    pub(crate) fn get(self, at: At) -> Element<'a> {
+        let bytes = &self.bytes[at.0..];
+        let number = |width: usize| {
+            let mut word = [0; 8];
+            word[..width].copy_from_slice(&bytes[1..=width]);
+            let unused = 64 - 8 * width as u32;
+            (i64::from_le_bytes(word) << unused) >> unused
+        };
+        match bytes[0] {
+            first @ 0..=0x7F => Element::Integer(i64::from(first)),
+            first @ 0x80..=0xBF => Element::Bytes(&bytes[1..][..usize::from(first & 0x3F)]),
+            first @ 0xC0..=0xDF => {
+                let bits = u16::from(first & 0x1F) << 8 | u16::from(bytes[1]);
+                Element::Integer(i64::from((bits << 3) as i16 >> 3))
+            }
+            first @ 0xE0..=0xEF => {
+                let length = usize::from(first & 0xF) << 8 | usize::from(bytes[1]);
+                Element::Bytes(&bytes[2..][..length])
+            }
+            0xF0 => Element::Bytes(&bytes[5..][..long_length(bytes)]),
+            0xF1 => Element::Integer(number(2)),
+            0xF2 => Element::Integer(number(3)),
+            0xF3 => Element::Integer(number(4)),
+            0xF4 => Element::Integer(number(8)),
+            first => panic!("no element begins with {first:#x}"),
+        }
+    }
+
+    /// Returns the bytes of the element at `at` without the length behind it.
+    #[inline]
+    fn length_of(self, at: usize) -> usize {
+        let bytes = &self.bytes[at..];
+        match bytes[0] {
+            0..=0x7F => 1,
+            first @ 0x80..=0xBF => 1 + usize::from(first & 0x3F),
+            0xC0..=0xDF => 2,
+            first @ 0xE0..=0xEF => 2 + (usize::from(first & 0xF) << 8 | usize::from(bytes[1])),
+            0xF0 => 5 + long_length(bytes),
+            0xF1 => 3,
+            0xF2 => 4,
+            0xF3 => 5,
+            0xF4 => 9,
+            first => panic!("no element begins with {first:#x}"),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn end_of(self, at: At) -> usize {
+        let length = self.length_of(at.0);
+        at.0 + length + backward_bytes(length)
+    }
+
+    #[inline]
+    pub(crate) fn existing(self, at: usize) -> Option<At> {
+        (self.bytes[at] != END).then_some(At(at))
+    }
+
+    /// Returns where the element is that ends at `end`.
+    #[inline]
+    fn before(self, end: usize) -> Option<At> {
+        if end == HEADER_BYTES {
+            return None;
+        }
+        let (mut length, mut shift, mut at) = (0, 0, end);
+        loop {
+            at -= 1;
+            let byte = self.bytes[at];
+            length |= usize::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+            shift += 7;
+        }
+        Some(At(at - length))
+    }
+
+    /// Returns whether an element is there twice, looking at every `step`th.
+    pub(crate) fn has_twice(self, step: usize) -> bool {
+        let mut elements: Vec<Element<'a>> = self.iter().step_by(step).collect();
+        // A number is never written as bytes, so that the two forms need no comparison.
+        elements.sort_unstable_by(|a, b| match (a, b) {
+            (Element::Integer(a), Element::Integer(b)) => a.cmp(b),
+            (Element::Bytes(a), Element::Bytes(b)) => a.cmp(b),
+            (Element::Integer(_), Element::Bytes(_)) => Ordering::Less,
+            (Element::Bytes(_), Element::Integer(_)) => Ordering::Greater,
+        });
+        elements.windows(2).any(|pair| match (pair[0], pair[1]) {
+            (Element::Integer(a), Element::Integer(b)) => a == b,
+            (Element::Bytes(a), Element::Bytes(b)) => a == b,
+            _ => false,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn count_word(self) -> u16 {
+        u16::from_le_bytes([self.bytes[4], self.bytes[5]])
+    }
+}
+
+/// The elements of a listpack in order.
+#[derive(Clone, Debug)]
+pub struct Iter<'l> {
+    pack: ListpackView<'l>,
+    at: Option<At>,
+}
+
+impl<'l> Iterator for Iter<'l> {
+    type Item = Element<'l>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'l>> {
+        let at = self.at?;
+        self.at = self.pack.next(at);
+        Some(self.pack.get(at))
+    }
+}
+
+/// The elements of a listpack, the last first.
+#[derive(Clone, Debug)]
+pub struct IterBack<'l> {
+    pack: ListpackView<'l>,
+    at: Option<At>,
+}
+
+impl<'l> Iterator for IterBack<'l> {
+    type Item = Element<'l>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'l>> {
+        let at = self.at?;
+        self.at = self.pack.previous(at);
+        Some(self.pack.get(at))
+    }
+}
+
+/// Returns the length of an element of more than 4,095 bytes.
+pub(crate) fn long_length(bytes: &[u8]) -> usize {
+    let length: [u8; 4] = bytes[1..5].try_into().expect("four bytes");
+    u32::from_le_bytes(length) as usize
+}
+
+/// Returns how many bytes the backward form of `length` has. The bounds are Redis's.
+#[inline]
+pub(crate) fn backward_bytes(length: usize) -> usize {
+    match length {
+        0..=127 => 1,
+        128..=16_382 => 2,
+        16_383..=2_097_150 => 3,
+        2_097_151..=268_435_454 => 4,
+        _ => 5,
+    }
+}
