@@ -10,7 +10,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use base::prng::Prng;
-use client::{AsyncClient, Client, ClientError, Reply, SetOptions, TimeToLive, Transport, View};
+use client::{
+    AsyncClient, Client, ClientError, Elements, Reply, SetOptions, SortedSetRange, TimeToLive,
+    Transport, View,
+};
 use harness::{Kind, Launch, Server, TempFolder, bytes, free_port, kernel, poll_until};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
@@ -52,6 +55,51 @@ fn created_value_stays_where_it_was_written_and_a_put_one_is_copied_once() {
         let zero = SetOptions::new().expires_in(Duration::ZERO);
         let refusal = client.put_with(b"put", &bytes(1, 100_000), &zero).await.unwrap_err();
         assert_eq!(refusal.code(), Some("ERR"));
+    });
+}
+
+/// In the memory where they are small, else by the server.
+#[test]
+fn collections_are_read_over_each_transport() {
+    let server = Server::start(Kind::Forebay);
+    let mut writer = server.unix();
+    for size in [3, 2000] {
+        for index in 0..size {
+            writer.call(&format!("HSET hash:{size} f{index} {index}"));
+            writer.call(&format!("SADD set:{size} m{index}"));
+            writer.call(&format!("ZADD sorted:{size} {index} m{index}"));
+            writer.call(&format!("RPUSH list:{size} e{index}"));
+        }
+    }
+    let read_all = async |client: AsyncClient, size: u64| {
+        let key = |name: &str| format!("{name}:{size}").into_bytes();
+        let (mut parts, mut scores) = (Elements::new(), Vec::new());
+        client.hmget(&key("hash"), &[b"f1", b"none", b"f2"], &mut parts).await.unwrap();
+        let all = [parts.get(0), parts.get(1), parts.get(2)];
+        assert_eq!(all, [Some(b"1".as_slice()), None, Some(b"2")]);
+        assert_eq!(client.hget(&key("hash"), b"f0").await.unwrap(), Some(b"0".to_vec()));
+        assert_eq!(client.hlen(&key("hash")).await.unwrap(), size);
+        assert!(client.sismember(&key("set"), b"m2").await.unwrap());
+        client.smembers(&key("set"), &mut parts).await.unwrap();
+        assert_eq!(parts.len() as u64, size);
+        assert_eq!(client.zscore(&key("sorted"), b"m2").await.unwrap(), Some(2.0));
+        let range = SortedSetRange::ranks(0, 1).reversed();
+        let sorted = key("sorted");
+        client.zrange_with_scores(&sorted, &range, &mut parts, &mut scores).await.unwrap();
+        assert_eq!(scores, [size as f64 - 1.0, size as f64 - 2.0]);
+        client.lrange(&key("list"), -2, -1, &mut parts).await.unwrap();
+        assert_eq!(parts.get(1), Some(format!("e{}", size - 1).as_bytes()));
+        let refusal = client.llen(&key("hash")).await.unwrap_err();
+        assert_eq!(refusal.code(), Some("WRONGTYPE"));
+    };
+    run(async {
+        for url in urls(&server, "") {
+            let client = connect(&url).await;
+            for size in [3, 2000] {
+                // Other tasks may run it on their threads.
+                tokio::spawn(read_all(client.clone(), size)).await.expect("it agrees");
+            }
+        }
     });
 }
 

@@ -173,7 +173,19 @@ pub unsafe fn load_bytes(source: *const u8, target: &mut [u8]) {
         // SAFETY: `head` is at most the length of the range: one past its end at most.
         source = unsafe { source.add(head) };
     }
-    let mut chunks = target.chunks_exact_mut(8);
+    // Four words in one round: the loop would cost as much as the loads.
+    let mut rounds = target.chunks_exact_mut(32);
+    for round in &mut rounds {
+        for (index, chunk) in round.as_chunks_mut().0.iter_mut().enumerate() {
+            // SAFETY: aligned, as the head is done and steps are words; a whole round of four words
+            // is left, so that this one is inside the range, which is mapped by the contract.
+            let image = unsafe { word(source.add(8 * index)) }.load(Ordering::Relaxed);
+            *chunk = image.to_le_bytes();
+        }
+        // SAFETY: past a round of the range: at its end at most.
+        source = unsafe { source.add(32) };
+    }
+    let mut chunks = rounds.into_remainder().chunks_exact_mut(8);
     for chunk in &mut chunks {
         // SAFETY: aligned, as the head is done and steps are words; a whole chunk is left, so that
         // the word is inside the range, which is mapped by the contract.

@@ -266,12 +266,18 @@ impl Header {
         }
     }
 
+    /// Returns the bits of the encoding; unchecked, where a reader may see anything.
+    #[inline(always)]
+    pub fn encoding_bits(self) -> u64 {
+        (self.0 >> 4) & 0xF
+    }
+
     /// Returns the encoding.
     ///
     /// # Panics
     /// When the bits name no encoding.
     pub fn encoding(self) -> Encoding {
-        match (self.0 >> 4) & 0xF {
+        match self.encoding_bits() {
             1 => Encoding::Int,
             2 => Encoding::Embstr,
             3 => Encoding::Raw,

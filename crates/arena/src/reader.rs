@@ -26,7 +26,7 @@ use std::sync::Arc;
 use base::hash::INDEX_HASH;
 use base::{DatabaseIndex, Key, KeyHasher, UnixMs};
 
-use crate::layout::{self, root, table_header_offset};
+use crate::layout::{self, Encoding, ValueType, root, table_header_offset};
 use crate::pin_slots::{Pin, PinSlots};
 use crate::pins::PinMemory;
 
@@ -66,7 +66,7 @@ pub enum Outcome<T> {
     Found(T),
     /// There is no such key, or it has expired.
     Absent,
-    /// The key holds another type than a string.
+    /// The key holds another type than the one that was asked for.
     WrongType,
     /// The entry changes too fast, its chain is full, its shard is in MULTI, or one-sided reads are
     /// off: ask the server instead.
@@ -86,6 +86,18 @@ impl<T> Outcome<T> {
             Outcome::NeedSegments => Outcome::NeedSegments,
         }
     }
+}
+
+/// A collection as a read found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundCollection {
+    /// The caller's buffer begins with its compact form: a listpack or an intset of Redis.
+    Compact(Encoding),
+    /// It lies in the server's private memory.
+    Private {
+        /// How many elements it has, where the entry says so.
+        count: Option<u64>,
+    },
 }
 
 /// Why a mapping cannot be read.
@@ -312,8 +324,38 @@ impl<V: SegmentView> Reader<V> {
         now: impl Fn() -> UnixMs,
     ) -> Outcome<u64> {
         self.attempt(database, key, now, COUNTED, |walk, found| {
-            walk.need_string(found)?;
+            walk.need_type(found, ValueType::String)?;
             Ok(found.value_length)
+        })
+    }
+
+    /// Looks up the collection of `value_type` at `key`; copies the compact form of a small one to
+    /// `compact`, replacing what is in it. Behind its last element may be bytes that mean nothing.
+    #[inline]
+    pub fn collection(
+        &self,
+        database: DatabaseIndex,
+        key: &[u8],
+        value_type: ValueType,
+        now: impl Fn() -> UnixMs,
+        compact: &mut Vec<u8>,
+    ) -> Outcome<FoundCollection> {
+        self.attempt(database, key, now, COUNTED, |walk, found| {
+            walk.need_type(found, value_type)?;
+            if found.large.is_some() {
+                // One with so long a key has a handle alone.
+                return Ok(FoundCollection::Private { count: None });
+            }
+            self.mapping.copy(found.value_at, found.value_length, compact)?;
+            Ok(match found.encoding_bits() {
+                bits if bits == Encoding::Listpack as u64 => {
+                    FoundCollection::Compact(Encoding::Listpack)
+                }
+                bits if bits == Encoding::Intset as u64 => {
+                    FoundCollection::Compact(Encoding::Intset)
+                }
+                _ => FoundCollection::Private { count: count_beside_handle(compact) },
+            })
         })
     }
 
@@ -372,7 +414,7 @@ impl<V: SegmentView> Reader<V> {
         pin: impl Fn(u64, u64) -> Option<Pin<S>>,
     ) -> Outcome<Held<S>> {
         self.attempt(database, key, now, COUNTED, |walk, found| {
-            walk.need_string(found)?;
+            walk.need_type(found, ValueType::String)?;
             let part = part(found.value_length);
             let (offset, length) = (found.value_at + part.start, part.end - part.start);
             let pinned = found.large.and_then(|large| pin(large.block(), found.value_length));
@@ -468,6 +510,11 @@ impl<V: SegmentView> Reader<V> {
 
 /// The most shards that an arena has.
 const SHARD_COUNT_MAX: u64 = 4096;
+
+/// Returns the number of elements that stands behind a handle, if it does.
+fn count_beside_handle(value: &[u8]) -> Option<u64> {
+    value.get(8..16)?.try_into().ok().map(u64::from_le_bytes)
+}
 
 /// Returns which bytes GETRANGE with `start` and `end` means in a value of `length` bytes.
 fn part_of(length: u64, start: i64, end: i64) -> Range<u64> {

@@ -118,11 +118,6 @@ impl KeyHasher {
         ShardIndex(slot.0 >> self.slots_per_shard_log2)
     }
 
-    /// Returns how many shards there are.
-    pub fn shard_count(&self) -> usize {
-        SLOT_COUNT >> self.slots_per_shard_log2
-    }
-
     /// Returns the seed and the secrets of the hash function, as whoever knows the key can compute
     /// them too.
     pub fn secrets(&self) -> (u64, [u64; 7]) {

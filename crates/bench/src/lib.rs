@@ -15,7 +15,8 @@
 pub mod accounting;
 pub mod churn;
 pub mod cli;
-pub mod compare;
+pub mod collection_reads;
+mod compare;
 mod connection;
 pub mod demo;
 pub mod hit_rate;

@@ -12,6 +12,7 @@ use client::Attached;
 use resp::Value;
 use serde_json::{Value as Json, json};
 
+use crate::collection_reads;
 use crate::compare::progress;
 use crate::read_cost::attach;
 use crate::record;
@@ -80,13 +81,13 @@ impl Reads {
         let attached = attach(&server.socket())?;
         load(&server.unix(), self.key_count)?;
         let mut rows = Vec::new();
-        println!("{:<34} {:>12} {:>12}", "", "p50", "p99");
+        println!("{:<46} {:>12} {:>12}", "", "p50", "p99");
         for row in &self.rows() {
             progress(row.name);
             let mut wire = Wire::connect(&server.unix())?;
             let times = self.measure(row, &attached, &mut wire)?;
             progress("");
-            println!("{:<34} {:>9.0} ns {:>9.0} ns", row.name, times.median, times.p99);
+            println!("{:<46} {:>9.0} ns {:>9.0} ns", row.name, times.median, times.p99);
             rows.push(json!({
                 "row": row.name,
                 "p50_ns": times.median,
@@ -95,6 +96,7 @@ impl Reads {
                 "samples": self.samples,
             }));
         }
+        rows.extend(collection_reads::measure(&server.socket(), self.samples)?);
         let calls = count_calls(&server.socket())?;
         println!("\n{}", describe(&calls));
         server.stop();

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io::{self, ErrorKind};
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use crate::answers::{
 };
 use crate::attached::{Answer, REFRESHES_MAX};
 use crate::client::{TAKES_MAX, Transport};
+use crate::collection_reads::Query;
 use crate::connection::{check_scope, greeting};
 use crate::creation::Creation;
 use crate::duplex::Wire;
@@ -435,6 +437,25 @@ impl AsyncClient {
             None => {
                 let reply = self.call(&[b"PTTL", key]).await?;
                 Ok(TimeToLive::of_milliseconds(integer(&reply)?))
+            }
+        }
+    }
+
+    /// Returns the answer of the collection at `key`.
+    pub(crate) async fn query<Q: Query>(
+        &self,
+        key: &[u8],
+        mut query: Q,
+    ) -> Result<Q::Answer, ClientError> {
+        let memory = &self.inner.memory;
+        match self.read(|_, reader| memory.look_for(reader, key, &mut query)).await? {
+            Answer::Found(Some(answer)) => Ok(answer),
+            Answer::Absent => Ok(query.absent()),
+            Answer::Found(None) | Answer::Unclear => {
+                let words = query.request(key);
+                let words: Vec<&[u8]> = words.iter().map(Deref::deref).collect();
+                let reply = self.call(&words).await?;
+                query.replied(reply)
             }
         }
     }

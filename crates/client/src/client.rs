@@ -1,6 +1,7 @@
 //! The client: one type for all ways to a server, shared by any number of threads.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use crate::answers::{
     Gathered, TimeToLive, accepted, bulk, integer, is_set, length, unexpected, view,
 };
 use crate::attached::Answer;
+use crate::collection_reads::Query;
 use crate::connection::{Connection, check_scope};
 use crate::creation::Creation;
 use crate::error::ClientError;
@@ -410,6 +412,26 @@ impl Client {
         match TimeToLive::of_expiry(&answer) {
             Some(found) => Ok(found),
             None => Ok(TimeToLive::of_milliseconds(integer(&self.ask(&[b"PTTL", key])?)?)),
+        }
+    }
+
+    /// Returns the answer of the collection at `key`.
+    #[inline]
+    pub(crate) fn query<Q: Query>(
+        &self,
+        key: &[u8],
+        mut query: Q,
+    ) -> Result<Q::Answer, ClientError> {
+        let memory = &self.inner.memory;
+        match memory.read(|_, reader| memory.look_for(reader, key, &mut query))? {
+            Answer::Found(Some(answer)) => Ok(answer),
+            Answer::Absent => Ok(query.absent()),
+            Answer::Found(None) | Answer::Unclear => {
+                let words = query.request(key);
+                let words: Vec<&[u8]> = words.iter().map(Deref::deref).collect();
+                let reply = self.ask(&words)?;
+                query.replied(reply)
+            }
         }
     }
 

@@ -3,8 +3,9 @@
 //!
 //! *Layout*: `client.rs` is what most programs need: one type for every way to a server, and
 //! `async_client.rs` the same for tasks on tokio's runtime (feature `tokio`). Under both,
-//! `server_memory.rs` reads in the server's memory, `answers.rs` interprets replies; `creation.rs`,
-//! `options.rs`, `value_view.rs` and `key_wait.rs` are the types of arguments and results.
+//! `server_memory.rs` reads in the server's memory, `answers.rs` interprets replies, `collection_reads/`
+//! does both for collections; `creation.rs`, `options.rs`, `value_view.rs`, `elements.rs` and
+//! `key_wait.rs` are the types of arguments and results.
 //! `address.rs` parses URLs. `thread_connections.rs` gives each thread a connection
 //! (`connection.rs`); `multiplex.rs` gives many tasks one, over a transport that `duplex.rs`
 //! implements on tokio. `shm_session.rs` is the shared memory that they share. `attached.rs` is a
@@ -24,11 +25,13 @@ mod answers;
 mod async_client;
 mod attached;
 mod client;
+mod collection_reads;
 mod connection;
 mod control_connection;
 mod creation;
 #[cfg(feature = "tokio")]
 mod duplex;
+mod elements;
 mod error;
 mod key_wait;
 mod lane_connection;
@@ -49,7 +52,9 @@ pub use async_client::{AsyncClient, AsyncConnection};
 pub use attached::{Attached, Value};
 pub use base::{DatabaseIndex, UnixMs};
 pub use client::{Client, Transport};
+pub use collection_reads::{SortedSetRange, SortedSetRangeKind};
 pub use creation::Creation;
+pub use elements::Elements;
 pub use error::{AttachError, ClientError};
 pub use lane_connection::Lane;
 pub use options::SetOptions;

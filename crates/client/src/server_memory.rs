@@ -19,6 +19,7 @@ use sys::fork::Generation;
 use crate::address::{Address, Place};
 use crate::attached::{Answer, REFRESHES_MAX};
 use crate::client::Transport;
+use crate::collection_reads::{Query, answer};
 use crate::error::ClientError;
 use crate::lane_connection::Lane;
 use crate::shm_session::ShmSession;
@@ -221,6 +222,25 @@ impl ServerMemory {
         }
     }
 
+    /// Looks up the collection at `key` for `query`; `Found(None)` and `Busy` where the server has
+    /// to be asked.
+    #[inline]
+    pub fn look_for<Q: Query>(
+        &self,
+        reader: &Reader<Mapped>,
+        key: &[u8],
+        query: &mut Q,
+    ) -> Outcome<Option<Q::Answer>> {
+        if query.is_refused() {
+            return Outcome::Busy;
+        }
+        let (database, clock) = self.scope();
+        with_scratch(|scratch| {
+            let found = reader.collection(database, key, Q::TYPE, clock, scratch);
+            found.map(|found| answer(query, found, scratch))
+        })
+    }
+
     /// Returns the database that is read and the clock that decides what has expired.
     pub fn scope(&self) -> (DatabaseIndex, fn() -> UnixMs) {
         (self.address.database, sys::clock::realtime)
@@ -230,7 +250,7 @@ impl ServerMemory {
 /// Calls `run` with this thread's buffer, or with a new one where the thread is ending and has none
 /// any more.
 #[inline(always)]
-fn with_scratch<T>(run: impl Fn(&mut Vec<u8>) -> T) -> T {
+fn with_scratch<T>(mut run: impl FnMut(&mut Vec<u8>) -> T) -> T {
     let kept = SCRATCH.try_with(|scratch| run(&mut scratch.borrow_mut()));
     kept.unwrap_or_else(|_| run(&mut Vec::new()))
 }

@@ -616,6 +616,45 @@ mod tests {
     }
 
     #[test]
+    fn first_equal_element_is_found_whatever_its_form() {
+        let mut random = Prng::new(3);
+        let draw = |random: &mut Prng| -> Vec<u8> {
+            match random.below(4) {
+                0 => (random.below(300) as i64 - 150).to_string().into_bytes(),
+                1 => (random.next() as i64 >> random.below(64)).to_string().into_bytes(),
+                _ => {
+                    // Alike but for few bytes, of every length around those that count.
+                    let length =
+                        [0, 1, 6, 7, 8, 9, 15, 16, 62, 63, 64, 200][random.below(12) as usize];
+                    let mut bytes = vec![b'x'; length];
+                    if let Some(at) = random.below(length as u64 + 1).checked_sub(1) {
+                        bytes[at as usize] = b'y';
+                    }
+                    bytes
+                }
+            }
+        };
+        for _ in 0..3000 {
+            let elements: Vec<Vec<u8>> = (0..random.below(12)).map(|_| draw(&mut random)).collect();
+            let mut pack = Listpack::new();
+            elements.iter().for_each(|element| pack.push_back(element));
+            for _ in 0..20 {
+                let one = draw(&mut random);
+                let needle = if random.one_in(2) || elements.is_empty() {
+                    &one
+                } else {
+                    &elements[random.below(elements.len() as u64) as usize]
+                };
+                let view = pack.view();
+                let found = view.find(view.first(), &Needle::new(needle), 1);
+                let expected = elements.iter().position(|element| element == needle);
+                let expected = expected.map(|index| view.seek(index, elements.len()).unwrap());
+                assert_eq!(found, expected, "{} of {elements:?}", needle.escape_ascii());
+            }
+        }
+    }
+
+    #[test]
     fn finding_compares_integers_and_bytes() {
         let pack = of(&["a", "1", "b", "2", "a", "3"]);
         let value = |needle: &str| {

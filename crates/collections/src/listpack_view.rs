@@ -121,13 +121,23 @@ impl<'a> ListpackView<'a> {
     #[inline]
     pub(crate) fn find(self, at: Option<At>, needle: &Needle<'_>, step: usize) -> Option<At> {
         let mut at = at?;
-        loop {
-            if needle.is(self.get(at)) {
-                return Some(at);
-            }
-            for _ in 0..step {
-                at = self.next(at)?;
-            }
+        match ShortNeedle::of(needle) {
+            Some(short) => loop {
+                if short.is_at(self.bytes, at.0) {
+                    return Some(at);
+                }
+                for _ in 0..step {
+                    at = self.next(at)?;
+                }
+            },
+            None => loop {
+                if needle.is(self.get(at)) {
+                    return Some(at);
+                }
+                for _ in 0..step {
+                    at = self.next(at)?;
+                }
+            },
         }
     }
 
@@ -181,8 +191,15 @@ impl<'a> ListpackView<'a> {
 
     #[inline]
     pub(crate) fn end_of(self, at: At) -> usize {
-        let length = self.length_of(at.0);
-        at.0 + length + backward_bytes(length)
+        match self.bytes[at.0] {
+            // Most elements: the length backwards is one byte.
+            0..=0x7F => at.0 + 2,
+            first @ 0x80..=0xBF => at.0 + 2 + usize::from(first & 0x3F),
+            _ => {
+                let length = self.length_of(at.0);
+                at.0 + length + backward_bytes(length)
+            }
+        }
     }
 
     #[inline]
@@ -229,6 +246,56 @@ impl<'a> ListpackView<'a> {
     #[inline]
     pub(crate) fn count_word(self) -> u16 {
         u16::from_le_bytes([self.bytes[4], self.bytes[5]])
+    }
+}
+
+/// A needle that is stored with its length, or as a whole, in one byte before its bytes: most are.
+struct ShortNeedle<'a> {
+    /// What the element begins with.
+    head: u8,
+    /// What comes behind it.
+    bytes: &'a [u8],
+    /// The last eight of these bytes, or all of them and zeroes,
+    word: u64,
+    /// which these bits are.
+    mask: u64,
+}
+
+impl<'a> ShortNeedle<'a> {
+    #[inline]
+    fn of(needle: &Needle<'a>) -> Option<ShortNeedle<'a>> {
+        let (head, bytes) = match needle.integer {
+            Some(integer @ 0..=0x7F) => (integer as u8, &[][..]),
+            Some(_) => return None,
+            None if needle.bytes.len() <= 0x3F => (0x80 | needle.bytes.len() as u8, needle.bytes),
+            None => return None,
+        };
+        let (word, mask) = match bytes.last_chunk() {
+            Some(last) => (u64::from_le_bytes(*last), u64::MAX),
+            None => {
+                let mut word = [0; 8];
+                word[..bytes.len()].copy_from_slice(bytes);
+                (u64::from_le_bytes(word), (1 << (8 * bytes.len())) - 1)
+            }
+        };
+        Some(ShortNeedle { head, bytes, word, mask })
+    }
+
+    /// Returns whether the element at `at` of `pack` is this. Names of fields often differ in their
+    /// last bytes alone, which are compared first, as a word.
+    #[inline]
+    fn is_at(&self, pack: &[u8], at: usize) -> bool {
+        if pack[at] != self.head {
+            return false;
+        }
+        let start = at + 1;
+        let last = start + self.bytes.len().saturating_sub(8);
+        match pack.get(last..).and_then(<[u8]>::first_chunk) {
+            Some(chunk) if u64::from_le_bytes(*chunk) & self.mask != self.word => false,
+            Some(_) if self.bytes.len() <= 8 => true,
+            // Of the last element of a short listpack there are no eight bytes.
+            _ => pack[start..].starts_with(self.bytes),
+        }
     }
 }
 

@@ -194,6 +194,67 @@ fn miri_every_kind_of_entry_is_read_back() {
 }
 
 #[test]
+fn miri_collections_are_told_apart_by_where_they_lie() {
+    let mut fixture = Fixture::new();
+    let handle = |count: Option<u64>| {
+        let count = count.map(u64::to_le_bytes);
+        [7_u64.to_le_bytes().as_slice(), count.as_ref().map_or(&[], |it| it)].concat()
+    };
+    let (long, kinds) = ([b'k'; 5000], [Encoding::Listpack, Encoding::Intset]);
+    let (listpack, intset) = (kinds[0], kinds[1]);
+    let rows: [(&[u8], ValueType, Encoding, Vec<u8>, FoundCollection); 6] = [
+        (b"a", ValueType::List, listpack, bytes(1, 100), FoundCollection::Compact(listpack)),
+        (b"b", ValueType::Set, intset, bytes(2, 9), FoundCollection::Compact(intset)),
+        (b"c", ValueType::Hash, listpack, bytes(3, 1), FoundCollection::Compact(listpack)),
+        (
+            b"d",
+            ValueType::SortedSet,
+            Encoding::Handle,
+            handle(Some(1 << 33)),
+            FoundCollection::Private { count: Some(1 << 33) },
+        ),
+        (
+            b"e",
+            ValueType::List,
+            Encoding::Handle,
+            handle(None),
+            FoundCollection::Private { count: None },
+        ),
+        (
+            &long,
+            ValueType::Hash,
+            Encoding::Handle,
+            handle(None),
+            FoundCollection::Private { count: None },
+        ),
+    ];
+    for (key, value_type, encoding, bytes, _) in &rows {
+        let (value_type, encoding, mark) = (*value_type, *encoding, AccessMark::default());
+        let value = NewValue { bytes, value_type, encoding, expiry: Some(UnixMs(5)), mark };
+        let hash = fixture.arena.hasher().hash(key);
+        fixture.table.insert(hash, key, &value).unwrap();
+    }
+    fixture.set(b"text", b"value", None);
+    fixture.refresh();
+    let mut compact = b"of an earlier read".to_vec();
+    for (key, value_type, _, bytes, expected) in rows {
+        let mut read = |value_type, now| {
+            fixture.reader.collection(DATABASE, key, value_type, || UnixMs(now), &mut compact)
+        };
+        let other = if value_type == ValueType::Set { ValueType::List } else { ValueType::Set };
+        assert_eq!(read(other, 5), Outcome::WrongType);
+        assert_eq!(read(value_type, 6), Outcome::Absent);
+        assert_eq!(read(value_type, 5), Outcome::Found(expected));
+        if let FoundCollection::Compact(_) = expected {
+            assert_eq!(compact, bytes);
+        }
+    }
+    let text = fixture.reader.collection(DATABASE, b"text", ValueType::Set, never, &mut compact);
+    assert_eq!(text, Outcome::WrongType);
+    assert_eq!(fixture.reader.get(DATABASE, b"a", || UnixMs(5), &mut compact), Outcome::WrongType);
+}
+
+#[test]
 fn entry_is_absent_once_the_callers_time_is_past_its_expiry() {
     for length in [5, 500, 9000] {
         let mut fixture = Fixture::new();
@@ -505,6 +566,10 @@ fn read_nonsense(seed: u64, rounds: u64) {
             }
             Outcome::Absent => ends[1] += 1,
             _ => ends[2] += 1,
+        }
+        for value_type in [ValueType::String, ValueType::Hash] {
+            let now = || UnixMs(0);
+            std::hint::black_box(reader.collection(DATABASE, key, value_type, now, &mut buffer));
         }
         for &at in &spoiled {
             let (index, original) = used[at as usize];

@@ -99,7 +99,7 @@ impl Mapping {
     #[inline]
     pub fn copy(&self, offset: u64, length: u64, target: &mut Vec<u8>) -> Result<(), Stop> {
         let source = self.range(offset, length)?;
-        target.clear();
+        // All of it is written over: what is in it already need not become zero first.
         target.resize(length as usize, 0);
         // SAFETY: `range` has found the bytes inside the range, all of which is mapped; its ends
         // are aligned to words, so that widening leads no further.
@@ -162,8 +162,10 @@ impl Large {
 }
 
 impl Found {
-    fn is_string(&self) -> bool {
-        self.header.type_bits() == ValueType::String as u64
+    /// Returns the bits that say what the value is.
+    #[inline(always)]
+    pub fn encoding_bits(&self) -> u64 {
+        self.header.encoding_bits()
     }
 }
 
@@ -323,10 +325,10 @@ impl Walk {
         self.look_again()
     }
 
-    /// Stops where `found` is not a string.
+    /// Stops where `found` is not of `value_type`.
     #[inline(always)]
-    pub fn need_string(&self, found: &Found) -> Result<(), Stop> {
-        if found.is_string() {
+    pub fn need_type(&self, found: &Found, value_type: ValueType) -> Result<(), Stop> {
+        if found.header.type_bits() == value_type as u64 {
             return Ok(());
         }
         self.check(found)?;

@@ -92,10 +92,8 @@ pub(super) struct Values<'v, 'a> {
     hasher: &'v KeyHasher,
     /// The name of the key that is looked up.
     name: Vec<u8>,
-    /// Shards that are not locked and have keys that are asked for,
+    /// Shards that are not locked and have keys that are asked for.
     lacking: Option<Box<ShardSet>>,
-    /// and how many such keys there were.
-    lacking_count: usize,
     ask: &'a dyn Fn(u64) -> Result<Scratch, Unfinished>,
     scratches: &'a mut Vec<Scratch>,
     /// What copies take that no right was asked for yet.
@@ -113,16 +111,7 @@ impl<'v, 'a> Values<'v, 'a> {
     ) -> Values<'v, 'a> {
         let hasher = view.hasher(key);
         let name = Vec::new();
-        Values {
-            view,
-            hasher,
-            name,
-            lacking: None,
-            lacking_count: 0,
-            ask,
-            scratches,
-            copied_bytes: 0,
-        }
+        Values { view, hasher, name, lacking: None, ask, scratches, copied_bytes: 0 }
     }
 
     /// Asks for `bytes` of private memory.
@@ -138,7 +127,7 @@ impl<'v, 'a> Values<'v, 'a> {
     /// [`Values::check`] tells.
     ///
     /// # Errors
-    /// There is no room for a copy, or so many shards are not locked that all are asked for.
+    /// There is no room for a copy.
     pub fn find(
         &mut self,
         pattern: &Pattern<'_>,
@@ -153,12 +142,6 @@ impl<'v, 'a> Values<'v, 'a> {
         let key = self.hasher.key(&self.name);
         if !self.view.holds(key.shard) {
             self.lacking.get_or_insert_default().insert(key.shard);
-            self.lacking_count += 1;
-            let shard_count = self.hasher.shard_count();
-            // Few shards are left out by as many keys, and the others need not be looked at twice.
-            if self.lacking_count == shard_count {
-                return Err(Need::Shards(Box::new(ShardSet::first(shard_count))).into());
-            }
         }
         if self.lacking.is_some() {
             return Ok(None);

@@ -403,13 +403,6 @@ fn requests_that_are_effects_give_the_same_wherever_they_are_applied() {
     let (here, there) = (keyspace(8), keyspace(64));
     let mut applied = 0;
     for round in 0..200 * effects.len() {
-        if round % (8 * effects.len()) == 0 {
-            // Else keys that are of another type than most requests want stay so.
-            let record = record_of(&[Effect::FlushAll]);
-            let record = RecordView::read(&record).unwrap();
-            one.apply(&here, &record).unwrap();
-            other.apply(&there, &record).unwrap();
-        }
         let row = effects[round % effects.len()];
         let mut request = draw.request(row);
         // LMOVE is an effect where it names one key twice.

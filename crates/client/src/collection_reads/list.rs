@@ -1,0 +1,150 @@
+//! Queries of lists.
+
+use std::ops::Range;
+
+use arena::ValueType;
+use collections::{Compact, ListView};
+use resp::Value as Reply;
+
+use super::replies::{fill, fill_one};
+use super::{Query, Words};
+use crate::answers::length;
+use crate::elements::Elements;
+use crate::error::ClientError;
+
+/// LINDEX: the element is copied to the caller's memory; whether there is one.
+pub struct GetElement<'a> {
+    pub index: i64,
+    pub element: &'a mut Vec<u8>,
+}
+
+/// LRANGE.
+pub struct GetRange<'a> {
+    pub start: i64,
+    pub stop: i64,
+    pub elements: &'a mut Elements,
+}
+
+/// LLEN.
+pub struct ElementCount;
+
+impl Query for GetElement<'_> {
+    const TYPE: ValueType = ValueType::List;
+    type Answer = bool;
+
+    fn absent(&mut self) -> bool {
+        self.element.clear();
+        false
+    }
+
+    fn compact(&mut self, compact: Compact<'_>) -> Option<bool> {
+        let list = ListView::of_compact(compact);
+        self.element.clear();
+        let index = match self.index {
+            index @ 0.. => index as u64,
+            // Counted from the end: -1 is the last.
+            index => match (list.len() as u64).checked_sub(index.unsigned_abs()) {
+                Some(index) => index,
+                None => return Some(false),
+            },
+        };
+        let element = usize::try_from(index).ok().and_then(|index| list.get(index));
+        let Some(element) = element else { return Some(false) };
+        element.with_bytes(|bytes| self.element.extend_from_slice(bytes));
+        Some(true)
+    }
+
+    fn request<'a>(&'a self, key: &'a [u8]) -> Words<'a> {
+        vec![b"LINDEX".into(), key.into(), self.index.to_string().into_bytes().into()]
+    }
+
+    fn replied(&mut self, reply: Reply) -> Result<bool, ClientError> {
+        fill_one(self.element, reply)
+    }
+}
+
+impl Query for GetRange<'_> {
+    const TYPE: ValueType = ValueType::List;
+    type Answer = ();
+
+    fn absent(&mut self) {
+        self.elements.clear();
+    }
+
+    fn compact(&mut self, compact: Compact<'_>) -> Option<()> {
+        let list = ListView::of_compact(compact);
+        self.elements.clear();
+        let range = index_range(self.start, self.stop, list.len());
+        list.for_each(range.start, range.len(), |element| {
+            element.with_bytes(|bytes| self.elements.push(bytes));
+        });
+        Some(())
+    }
+
+    fn request<'a>(&'a self, key: &'a [u8]) -> Words<'a> {
+        let bound = |index: i64| index.to_string().into_bytes().into();
+        vec![b"LRANGE".into(), key.into(), bound(self.start), bound(self.stop)]
+    }
+
+    fn replied(&mut self, reply: Reply) -> Result<(), ClientError> {
+        fill(self.elements, reply)
+    }
+}
+
+impl Query for ElementCount {
+    const TYPE: ValueType = ValueType::List;
+    type Answer = u64;
+
+    fn absent(&mut self) -> u64 {
+        0
+    }
+
+    fn compact(&mut self, compact: Compact<'_>) -> Option<u64> {
+        Some(ListView::of_compact(compact).len() as u64)
+    }
+
+    fn counted(&mut self, count: u64) -> Option<u64> {
+        Some(count)
+    }
+
+    fn request<'a>(&'a self, key: &'a [u8]) -> Words<'a> {
+        vec![b"LLEN".into(), key.into()]
+    }
+
+    fn replied(&mut self, reply: Reply) -> Result<u64, ClientError> {
+        length(&reply)
+    }
+}
+
+/// Returns which of `length` elements are meant by the indexes `start` and `stop`, which are both
+/// part of the range, and count from the end where they are negative.
+pub fn index_range(start: i64, stop: i64, length: usize) -> Range<usize> {
+    let count = length as i64;
+    let from_start = |index: i64| if index < 0 { index.saturating_add(count) } else { index };
+    let (start, stop) = (from_start(start).max(0), from_start(stop).min(count - 1));
+    if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_count_from_both_ends() {
+        let cases = [
+            ((0, -1), 0..5),
+            ((1, 3), 1..4),
+            ((-3, -2), 2..4),
+            ((-100, 100), 0..5),
+            ((3, 1), 0..0),
+            ((5, 9), 0..0),
+            ((0, -6), 0..0),
+            ((i64::MIN, i64::MAX), 0..5),
+            ((i64::MAX, i64::MIN), 0..0),
+        ];
+        for ((start, stop), range) in cases {
+            assert_eq!(index_range(start, stop, 5), range, "{start} to {stop}");
+            assert!(index_range(start, stop, 0).is_empty());
+        }
+    }
+}
