@@ -552,7 +552,7 @@ impl Connection {
         now: UnixMs,
     ) -> Option<CloseReason> {
         let since = |then: UnixMs| u64::try_from(now.0 - then.0).unwrap_or(0);
-        let soft_ms = settings.clients.output_limit.soft_seconds * 1000;
+        let soft_ms = u64::from(settings.clients.output_limit.soft_seconds) * 1000;
         if self.over_soft_since.is_some_and(|then| since(then) >= soft_ms) {
             return Some(CloseReason::OutputLimit);
         }
