@@ -436,6 +436,9 @@ fn replies_that_are_not_wanted_do_not_come() {
             (&["CLIENT REPLY SKIP", "WAIT 1 5", "PING"], &["+PONG\r\n"]),
             (&["CLIENT REPLY OFF", "PING", "RESET"], &["+RESET\r\n"]),
             (&["CLIENT REPLY SKIP", "RESET", "ECHO a"], &["$1\r\na\r\n"]),
+            (&["CLIENT REPLY SKIP", "", "PING"], &["+PONG\r\n"]),
+            (&["CLIENT REPLY SKIP", "PING", "", "PING"], &["+PONG\r\n"]),
+            (&["CLIENT REPLY OFF", "", "PING", "CLIENT REPLY ON"], &["+OK\r\n"]),
             // The array lacks the reply of CLIENT REPLY, so that the next one is taken for it.
             (
                 &["MULTI", "PING", "CLIENT REPLY SKIP", "EXEC", "PING", "ECHO a"],

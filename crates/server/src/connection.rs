@@ -435,6 +435,11 @@ impl Connection {
         context: &mut WorkerContext<'_, '_>,
     ) -> Result<(), CloseReason> {
         self.check_share(context)?;
+        if context.batch.follows_empty_request() {
+            // As in Redis, it takes the place of the one whose reply CLIENT REPLY SKIP leaves out.
+            let replies = &mut self.session.state.replies;
+            *replies = replies.next();
+        }
         match self.direct_receive.is_there() && context.batch.has_aside() {
             true => self.execute_received(buffer, context),
             false => self.execute_requests(buffer, &[], context),
