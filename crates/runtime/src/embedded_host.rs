@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::UnixMs;
 use command::{ConfigError, Host, InfoKind, InfoSections, MemoryReport, Observer, SessionState};
-use keyspace::Served;
+use keyspace::SessionWakeup;
 
 use crate::embedded::{Embedded, locked};
 
@@ -22,7 +22,7 @@ const SHOWN: [Shown; 8] = [
     ("enable-debug-command", |it| yes_or_no(it.allows_debug)),
     ("lfu-decay-time", |it| locked(&it.tuning).lfu_decay_minutes.to_string()),
     ("lfu-log-factor", |it| locked(&it.tuning).lfu_log_factor.to_string()),
-    ("maxmemory", |it| locked(&it.tuning).max_memory.to_string()),
+    ("maxmemory", |it| locked(&it.tuning).maxmemory.to_string()),
     ("maxmemory-policy", |it| locked(&it.tuning).policy.name().to_owned()),
     ("maxmemory-samples", |it| locked(&it.tuning).samples.to_string()),
     ("proto-max-bulk-len", |it| it.value_bytes_max.to_string()),
@@ -88,7 +88,7 @@ impl Host for Embedded {
         self.runtime.clock().sleep(duration);
     }
 
-    fn notify_served(&self, served: Served) {
+    fn notify_served(&self, served: SessionWakeup) {
         self.add_served(served);
     }
 }
@@ -144,7 +144,7 @@ fn memory(embedded: &Embedded, text: &mut String) {
     add(text, "used_memory_dataset", report.dataset);
     add(text, "allocator_allocated", report.allocated);
     add(text, "allocator_active", report.active);
-    add(text, "maxmemory", tuning.max_memory);
+    add(text, "maxmemory", tuning.maxmemory);
     add(text, "maxmemory_policy", tuning.policy.name());
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use base::UnixMs;
 use command::InputUse;
-use engine::{Ending, ExecutionContext, Release, Session};
+use engine::{ExecutionContext, Release, Session, SessionStatus};
 use resp::{Batch, Decoded, Decoder, Limits, Next, Output, ProtocolError, REQUESTS_PER_BATCH_MAX};
 use sys::descriptors::SharedDescriptor;
 use sys::process::ProcessHandle;
@@ -490,12 +490,12 @@ impl Connection {
             if self.output.is_over_limit() {
                 return Err(CloseReason::OutputLimit);
             }
-            match outcome.ending {
-                Ending::Open => {}
-                Ending::Blocked => self.wait_at(WaitReason::Blocked, requests, executed),
-                Ending::Paused => self.wait_at(WaitReason::Paused, requests, executed),
-                Ending::AfterReplies => self.is_closing = true,
-                Ending::AtOnce => return Err(CloseReason::CrossProtocol),
+            match outcome.status {
+                SessionStatus::Open => {}
+                SessionStatus::Blocked => self.wait_at(WaitReason::Blocked, requests, executed),
+                SessionStatus::Paused => self.wait_at(WaitReason::Paused, requests, executed),
+                SessionStatus::CloseAfterReplies => self.is_closing = true,
+                SessionStatus::CloseNow => return Err(CloseReason::CrossProtocol),
             }
             if context.shared.in_flight.has_waiting() {
                 self.take_descriptors(context);
