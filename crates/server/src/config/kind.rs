@@ -17,7 +17,7 @@ pub use limit::{OutputLimit, OutputLimits};
 pub use list::{Addresses, OomScores, Percentiles, SaveSchedule, ShutdownModes, Words};
 pub use number::{Clamped, Integer, Permissions, Time};
 pub use refused::{NoPrimary, Only};
-pub use word::{Choice, EventClasses, Flag, Named, OneOf, Text, Version};
+pub use word::{Checked, Choice, EventClasses, Flag, Named, OneOf, Text, Version};
 
 use super::text::quoted_if_needed;
 
@@ -211,6 +211,35 @@ mod tests {
         for wrong in ["x", "-", "1.5", "99999999999999999999"] {
             check(&OomScores, &["0", "200", wrong], Err(bounds));
         }
+    }
+
+    #[test]
+    fn texts_that_stand_for_something_are_checked() {
+        let title = Checked::TITLE_TEMPLATE;
+        for right in ["plain", "{title} {port}", "{{", "} {tls-port}", "{{title} {config-file}"] {
+            check(&title, &[right], Ok(right));
+        }
+        let fault = "template format is invalid or contains unknown variables";
+        for wrong in ["", "  ", "{title}", "{title} {server-mode}", "{port", "{nope}", "a {", "{}"]
+        {
+            check(&title, &[wrong], Err(fault));
+        }
+        let longest = "a".repeat(255);
+        for right in ["", "a.B-9", &longest] {
+            check(&Checked::HOST_NAME, &[right], Ok(right));
+        }
+        let fault = "Hostnames may only contain alphanumeric characters, hyphens or dots";
+        for wrong in ["a b", "a_b", "gr\u{fc}n"] {
+            check(&Checked::HOST_NAME, &[wrong], Err(fault));
+        }
+        let fault = "Hostnames must be less than 256 characters";
+        check(&Checked::HOST_NAME, &[&"a".repeat(256)], Err(fault));
+        check(&Checked::NODE_NAME, &["a node_1"], Ok("a node_1"));
+        let fault = "Announced human node name contained invalid character";
+        check(&Checked::NODE_NAME, &["a#b"], Err(fault));
+        check(&Checked::FILE_NAME, &["a.rdb"], Ok("a.rdb"));
+        let fault = "dbfilename can't be a path, just a filename";
+        check(&Checked::FILE_NAME, &["../a.rdb"], Err(fault));
     }
 
     #[test]

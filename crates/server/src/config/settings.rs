@@ -13,7 +13,8 @@ impl Settings {
         let Memory { max_bytes, policy, samples, tenacity, lfu_log_factor, lfu_decay_minutes } =
             self.memory;
         Tuning {
-            maxmemory: max_bytes,
+            // Beyond all memory, so that sums with it hold.
+            maxmemory: max_bytes.min(i64::MAX as u64),
             policy,
             samples,
             tenacity,

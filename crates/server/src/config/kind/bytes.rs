@@ -97,7 +97,7 @@ impl Kind for BytesOrPercent {
             };
         }
         match parse_memory(argument) {
-            Some(value) => Ok(value.to_string()),
+            Some(value) => Ok(in_bounds(value, 0, i64::MAX as u64)?.to_string()),
             None => Err(NO_MEMORY_OR_PERCENT.to_owned()),
         }
     }

@@ -39,6 +39,10 @@ impl Kind for OutputLimits {
         true
     }
 
+    fn arguments(&self, text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
     /// One line for each class that is not as it is by default.
     fn written(&self, value: &str, default: Option<&str>) -> Vec<String> {
         let usual = default.map(parse);
