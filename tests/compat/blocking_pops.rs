@@ -1,7 +1,7 @@
 //! The commands that wait for an element to take, on Forebay, over every transport and with two
 //! workers, and on redis-server: which session is served, in which order, and that nothing is lost.
 
-use harness::{Connection, Kind, Server, poll_until};
+use harness::{Connection, Kind, Server, poll_until, request};
 use resp::Value;
 
 use super::sessions::{flags, id, info, is_closed, poll_blocked, read, send, start};
@@ -157,6 +157,38 @@ fn what_comes_serves_many_in_the_order_in_which_they_came() {
         let first = family.in_turn(&["d", "e"])[0];
         assert_eq!(read(&mut waiters[3]), (family.reply)("k", first));
         assert_eq!(info(&mut other, "blocked_clients"), "0");
+    });
+}
+
+/// A key that is restored serves as one that is filled, also where another key was in its place.
+#[test]
+fn key_that_is_restored_serves_who_waits() {
+    on_all(|server, connect, family| {
+        let mut other = server.tcp();
+        other.call(&family.fill("model", &["a", "b"]));
+        let Value::Bulk(payload) = other.call("DUMP model") else { panic!("DUMP's reply") };
+        let mut waiters = waiting(server, connect, 2, &(family.wait)(&["k"], "0"));
+        let restore = |other: &mut Connection, ttl: &[u8], more: &[u8]| {
+            let words = [b"RESTORE".as_slice(), b"k", ttl, &payload, more];
+            assert_eq!(other.ask(&request(&words)).bytes, b"+OK\r\n");
+        };
+        restore(&mut other, b"0", b"REPLACE");
+        for (waiter, expected) in waiters.iter_mut().zip(family.in_turn(&["a", "b"])) {
+            assert_eq!(read(waiter), (family.reply)("k", expected));
+        }
+        // What was served is gone, and who waits on gets of the next.
+        let mut waiters = waiting(server, connect, 1, &(family.wait)(&["k"], "0"));
+        other.call("SET k text");
+        restore(&mut other, b"0", b"REPLACE");
+        assert_eq!(read(&mut waiters[0]), (family.reply)("k", family.in_turn(&["a", "b"])[0]));
+        assert_eq!(other.call(&family.count("k")), Value::Integer(1));
+        other.call("DEL k");
+        // One that has expired already is not there for anybody.
+        let mut waiters = waiting(server, connect, 1, &(family.wait)(&["k"], "0"));
+        restore(&mut other, b"1", b"ABSTTL");
+        assert_eq!(info(&mut other, "blocked_clients"), "1");
+        other.call(&family.fill("k", &["c"]));
+        assert_eq!(read(&mut waiters[0]), (family.reply)("k", "c"));
     });
 }
 

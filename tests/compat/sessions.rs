@@ -420,6 +420,57 @@ fn a_slow_monitor_is_closed_and_holds_nobody_up() {
 }
 
 #[test]
+fn replies_that_wait_are_shown_as_a_list_beyond_the_buffer() {
+    const VALUE_BYTES: usize = 100_000;
+    on_both(|server| {
+        let mut admin = server.tcp();
+        admin.ask(&request(&["SET", "k", &"v".repeat(VALUE_BYTES)]));
+        let mut slow = server.unix();
+        let slow_id = id(&mut slow);
+        let mut number = |name: &str| -> usize {
+            field(&mut admin, slow_id, name).and_then(|text| text.parse().ok()).expect("a number")
+        };
+        assert_eq!(["oll", "omem"].map(&mut number), [0, 0]);
+        send(&mut slow, &["GET k"; 50]);
+        poll_until("replies to wait", || number("oll") > 20);
+        let [count, bytes] = ["oll", "omem"].map(&mut number);
+        assert!(number("obl") <= 16 * 1024, "the buffer of Redis holds no more");
+        // The first of them may be sent in part.
+        let each = VALUE_BYTES - VALUE_BYTES / 10..VALUE_BYTES + VALUE_BYTES / 10;
+        assert!(each.contains(&(bytes / count)), "{count} pieces of {bytes} bytes");
+        (0..50).for_each(|_| drop(read(&mut slow)));
+        assert_eq!(["obl", "oll", "omem"].map(&mut number), [0; 3]);
+    });
+}
+
+#[test]
+fn limit_of_output_is_of_what_the_reply_buffer_does_not_hold() {
+    on_both(|server| {
+        let mut admin = server.tcp();
+        for bytes in [1_000, 16_000, 17_000] {
+            admin.ask(&request(&["SET", &format!("k:{bytes}"), &"v".repeat(bytes)]));
+        }
+        let limit = "normal 10 0 0";
+        admin.ask(&request(&["CONFIG", "SET", "client-output-buffer-limit", limit]));
+        for (name, count, is_sent) in [
+            ("k:1000", 1, true),
+            ("k:1000", 12, true),
+            ("k:1000", 20, false),
+            ("k:16000", 1, true),
+            ("k:17000", 1, false),
+        ] {
+            // The buffer of Redis shrinks with time: a new client has all of it.
+            let mut client = server.tcp();
+            send(&mut client, &vec![format!("GET {name}").as_str(); count]);
+            match is_sent {
+                true => (0..count).for_each(|_| assert!(read(&mut client).starts_with('$'))),
+                false => assert!(is_closed(&mut client), "{:?}: {count} {name}", server.kind()),
+            }
+        }
+    });
+}
+
+#[test]
 fn replies_that_are_not_wanted_do_not_come() {
     on_both(|server| {
         let mut client = server.tcp();
@@ -436,6 +487,9 @@ fn replies_that_are_not_wanted_do_not_come() {
             (&["CLIENT REPLY SKIP", "WAIT 1 5", "PING"], &["+PONG\r\n"]),
             (&["CLIENT REPLY OFF", "PING", "RESET"], &["+RESET\r\n"]),
             (&["CLIENT REPLY SKIP", "RESET", "ECHO a"], &["$1\r\na\r\n"]),
+            (&["CLIENT REPLY SKIP", "", "PING"], &["+PONG\r\n"]),
+            (&["CLIENT REPLY SKIP", "PING", "", "PING"], &["+PONG\r\n"]),
+            (&["CLIENT REPLY OFF", "", "PING", "CLIENT REPLY ON"], &["+OK\r\n"]),
             // The array lacks the reply of CLIENT REPLY, so that the next one is taken for it.
             (
                 &["MULTI", "PING", "CLIENT REPLY SKIP", "EXEC", "PING", "ECHO a"],

@@ -40,7 +40,7 @@ pub use handler::session::{
     InputUse, Queued, Replies, SessionState, TRANSACTION_BYTES_MAX, Transaction,
 };
 pub use host::client_info::ClientInfo;
-pub use host::info_sections::{InfoKind, InfoSections};
+pub use host::info_sections::{InfoKind, InfoSection, InfoSections, InfoText};
 pub use host::observe::{
     CommandTimes, LatencyEvent, LatencySeries, MemoryReport, Observer, SlowCommand, SlowLogEntry,
     ratio,

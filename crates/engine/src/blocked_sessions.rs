@@ -18,12 +18,13 @@ use command::{
     Unfinished, Wait, Wake,
 };
 use keyspace::{
-    AwaitedNames, Guard, Keyspace, NewWait, ReadyKeys, Served, Service, WaitState, Waiter,
+    AwaitedNames, Guard, Keyspace, NewWait, ReadyKeys, ServedReply, SessionWakeup, WaitState,
+    Waiter,
 };
 use resp::{Output, OwnedRequest, Protocol, Reply};
 
 use crate::dispatch::{self, Verdict};
-use crate::engine::{Ending, Engine, apply_client_reply};
+use crate::engine::{Engine, SessionStatus, apply_client_reply};
 use crate::execution_context::ExecutionContext;
 use crate::release::Release;
 use crate::retry::RESERVED_BYTES_MIN;
@@ -47,7 +48,7 @@ pub(crate) struct BlockedRequest {
 
 /// What came of running a request for a session that waits.
 enum ServeOutcome {
-    Done(Service),
+    Done(ServedReply),
     /// It needs what only its own worker can provide.
     Needs,
     Waits,
@@ -138,7 +139,7 @@ impl BlockedRequest {
             // Records from elsewhere have made the key ready.
             execution.command_stats.count_rejection(command, &error);
             error.write(&mut reply);
-            return ServeOutcome::Done(Service { reply: out.into(), lsn: Lsn(0) });
+            return ServeOutcome::Done(ServedReply { reply: out.into(), lsn: Lsn(0) });
         }
         let (result, lsn) = match command.handler {
             Handler::Read(handler) => {
@@ -170,7 +171,7 @@ impl BlockedRequest {
             Err(Unfinished::Again(_)) => return ServeOutcome::Needs,
             Err(Unfinished::Wait(_)) => return ServeOutcome::Waits,
         }
-        ServeOutcome::Done(Service { reply: out.into(), lsn })
+        ServeOutcome::Done(ServedReply { reply: out.into(), lsn })
     }
 }
 
@@ -194,7 +195,7 @@ impl Runner<'_, '_, '_, '_> {
             return WAITS;
         }
         if let Some(waiter) = self.session.waits.current().cloned() {
-            self.ending = Ending::Blocked;
+            self.status = SessionStatus::Blocked;
             self.wait_on(&waiter);
             return WAITS;
         }
@@ -207,7 +208,7 @@ impl Runner<'_, '_, '_, '_> {
             }
             self.begin_wait(blocked, keys, &wait, bytes);
         }
-        self.ending = Ending::Blocked;
+        self.status = SessionStatus::Blocked;
         self.session.state.blocked = Some(wait);
         WAITS
     }
@@ -260,7 +261,7 @@ fn serve(
     guard: &mut Guard<'_>,
     keyspace: &Keyspace,
     execution: &mut ExecutionContext<'_>,
-    served: &mut Vec<Served>,
+    served: &mut Vec<SessionWakeup>,
 ) {
     loop {
         let ready = guard.take_ready();
@@ -276,7 +277,7 @@ fn serve_keys(
     guard: &mut Guard<'_>,
     keyspace: &Keyspace,
     execution: &mut ExecutionContext<'_>,
-    served: &mut Vec<Served>,
+    served: &mut Vec<SessionWakeup>,
 ) {
     for key in ready.iter() {
         let mut place = None;
@@ -301,12 +302,12 @@ fn serve_keys(
             match blocked.run(guard, ready, keyspace, execution) {
                 ServeOutcome::Waits => continue,
                 ServeOutcome::Needs => *state = WaitState::Told,
-                ServeOutcome::Done(service) => {
-                    *state = WaitState::Served(service);
+                ServeOutcome::Done(served) => {
+                    *state = WaitState::Served(served);
                     guard.leave_queue(key, next);
                 }
             }
-            served.push(waiter.served());
+            served.push(waiter.wakeup());
             if matches!(*state, WaitState::Told) {
                 break;
             }
@@ -342,9 +343,9 @@ impl Engine {
         let start = reply.position();
         let mut release = Release::default();
         match (wake, self.keyspace().end_wait(&mut session.waits, execution.now)) {
-            (_, Some(service)) => {
-                reply.raw(&service.reply);
-                release.lsn = service.lsn;
+            (_, Some(served)) => {
+                reply.raw(&served.reply);
+                release.lsn = served.lsn;
             }
             (Wake::TimedOut, None) => (wait.at_timeout)(&mut reply),
             (Wake::Served, None) => panic!("a session is told where its wait was served"),
@@ -383,7 +384,7 @@ impl Engine {
                 let keys = runner.keys_of(command, request.view());
                 runner.answer(command, request.view(), &keys, &mut reply);
                 let end = runner.end(1);
-                if end.ending == Ending::Blocked {
+                if end.status == SessionStatus::Blocked {
                     return None;
                 }
                 release = end.release;

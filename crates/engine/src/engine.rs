@@ -21,7 +21,7 @@ pub struct Engine {
 
 /// How a session stands after a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ending {
+pub enum SessionStatus {
     /// It goes on.
     #[default]
     Open,
@@ -31,9 +31,9 @@ pub enum Ending {
     /// The next request waits for the end of a pause, and is to be sent again then.
     Paused,
     /// It is closed once its replies are sent; later requests are not run.
-    AfterReplies,
+    CloseAfterReplies,
     /// It is closed now, without a word: the peer speaks HTTP, a cross-protocol attack.
-    AtOnce,
+    CloseNow,
 }
 
 /// What became of a batch.
@@ -46,7 +46,7 @@ pub struct BatchEnd {
     /// Commands that ran, those inside EXEC included, refused ones not.
     pub commands: u64,
     /// How the session stands.
-    pub ending: Ending,
+    pub status: SessionStatus,
     /// When the replies may leave.
     pub release: Release,
 }

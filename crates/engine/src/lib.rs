@@ -44,7 +44,7 @@ mod tests;
 pub use apply::{Applier, ApplyError};
 pub use clock::Clock;
 pub use command_stats::{CommandCounts, CommandStats};
-pub use engine::{BatchEnd, Ending, Engine};
+pub use engine::{BatchEnd, Engine, SessionStatus};
 pub use execution_context::{ExecutionContext, Position};
 pub use histogram::Distribution;
 pub use monitor_feed::{MonitorFeed, MonitorSink};

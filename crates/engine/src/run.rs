@@ -8,13 +8,13 @@ use command::{
     Next, ReadContext, SessionContext, SessionState, SlowCommand, Unfinished, WriteContext,
 };
 use keyspace::{
-    Access, Guard, Keyspace, NeedRoom, PrivateCopies, Served, ShardSet, Uploader, WriteView,
+    Access, Guard, Keyspace, NeedRoom, PrivateCopies, SessionWakeup, ShardSet, Uploader, WriteView,
 };
 use resp::{Protocol, Reply, RequestView};
 
 use crate::command_timer::CommandTimer;
 use crate::dispatch::{self, Verdict};
-use crate::engine::{BatchEnd, Ending, apply_client_reply};
+use crate::engine::{BatchEnd, SessionStatus, apply_client_reply};
 use crate::execution_context::ExecutionContext;
 use crate::release::Release;
 use crate::request_keys::Keys;
@@ -42,7 +42,7 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     /// command that has asked for further shards.
     pub(crate) is_locked_for_command: bool,
     commands: u64,
-    pub(crate) ending: Ending,
+    pub(crate) status: SessionStatus,
     /// When the first command began; 0 before.
     first_began: u64,
     /// Commands have run for so long that the time is no longer known.
@@ -60,7 +60,7 @@ pub(crate) struct Runner<'e, 's, 't, 'h> {
     /// time is added.
     pub(crate) is_again: bool,
     /// Sessions whose waits were served, to be told once nothing is locked.
-    pub(crate) served: Vec<Served>,
+    pub(crate) served: Vec<SessionWakeup>,
 }
 
 impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
@@ -85,7 +85,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             in_transaction: false,
             is_locked_for_command: false,
             commands: 0,
-            ending: Ending::Open,
+            status: SessionStatus::Open,
             first_began: command_timer.began(),
             is_time_old: false,
             times_requests_alone,
@@ -113,7 +113,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// Returns whether the run ends here: the session does, or the time is to be asked again.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.ending != Ending::Open || self.is_time_old
+        self.status != SessionStatus::Open || self.is_time_old
     }
 
     /// Notes that requests were prepared.
@@ -134,7 +134,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         BatchEnd {
             executed,
             commands: self.commands,
-            ending: self.ending,
+            status: self.status,
             release: Release { lsn: self.lsn },
         }
     }
@@ -183,7 +183,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             },
             Ok(Verdict::Queue) => self.queue(command, request, reply),
             Ok(Verdict::Wait) => {
-                self.ending = Ending::Paused;
+                self.status = SessionStatus::Paused;
                 return false;
             }
             Err(error) => self.refuse(command, &error, reply),
@@ -196,7 +196,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     /// blocked session is not there yet.
     #[inline]
     pub fn settle(&mut self, start: usize, reply: &mut Reply<'_>) {
-        if self.ending != Ending::Blocked {
+        if self.status != SessionStatus::Blocked {
             apply_client_reply(&mut self.session.state, start.max(self.settled_to), reply);
         }
     }
@@ -645,7 +645,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
             // EXEC has ended the watches before its commands run.
             Next::Unwatch if self.in_transaction => {}
             Next::Unwatch => self.keyspace.unwatch(&mut self.session.watches),
-            Next::Close => self.ending = Ending::AfterReplies,
+            Next::Close => self.status = SessionStatus::CloseAfterReplies,
         }
         Ok(())
     }
@@ -694,7 +694,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
     fn refuse_malformed(&mut self, request: RequestView<'_>, reply: &mut Reply<'_>) {
         let error = command::resolve(request).expect_err("it was refused before");
         if dispatch::is_attack(request) {
-            self.ending = Ending::AtOnce;
+            self.status = SessionStatus::CloseNow;
             return;
         }
         match &error {

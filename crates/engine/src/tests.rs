@@ -33,12 +33,12 @@ use command::{
     RewriteError, SessionState, ShutdownError, ShutdownRequest, SlowCommand, Unavailable,
 };
 use effects::Recording;
-use keyspace::{Access, DatasetDigest, EvictionPolicy, Keyspace, Served};
+use keyspace::{Access, DatasetDigest, EvictionPolicy, Keyspace, SessionWakeup};
 use resp::{Batch, Decoder, Limits, Output, RequestView, encode_command};
 
 use crate::{
-    Applier, BatchEnd, CommandStats, Ending, Engine, ExecutionContext, MonitorFeed, MonitorSink,
-    PauseSwitch, Position, Session, TimingSettings,
+    Applier, BatchEnd, CommandStats, Engine, ExecutionContext, MonitorFeed, MonitorSink,
+    PauseSwitch, Position, Session, SessionStatus, TimingSettings,
 };
 
 const NOW: UnixMs = UnixMs(1_700_000_000_000);
@@ -136,7 +136,7 @@ struct TestHost {
     position: Position,
     watcher_count: AtomicUsize,
     shown: Mutex<Vec<String>>,
-    served: Mutex<Vec<Served>>,
+    served: Mutex<Vec<SessionWakeup>>,
     /// The engine whose shards are to be free whenever the host does what may wait.
     free: OnceLock<Arc<Engine>>,
     /// How often it did.
@@ -222,7 +222,7 @@ impl Host for TestHost {
         Ok(self)
     }
 
-    fn notify_served(&self, served: Served) {
+    fn notify_served(&self, served: SessionWakeup) {
         self.served.lock().unwrap().push(served);
     }
 }
@@ -292,7 +292,7 @@ impl<'e> Client<'e> {
             encode_command(&words, &mut bytes);
         }
         let (mut reply, mut outcome) = self.run_bytes(&mut bytes, 0);
-        while outcome.ending == Ending::Open && outcome.executed < requests.len() {
+        while outcome.status == SessionStatus::Open && outcome.executed < requests.len() {
             let (more, next) = self.run_bytes(&mut bytes, outcome.executed);
             reply.extend_from_slice(&more);
             outcome = BatchEnd { commands: outcome.commands + next.commands, ..next };

@@ -89,7 +89,7 @@ pub struct NewWait<'a> {
 /// One wait, as the session and the shards of its keys share it.
 #[derive(Debug)]
 pub struct Waiter {
-    served: Served,
+    wakeup: SessionWakeup,
     request: Box<dyn Any + Send + Sync>,
     state: Mutex<WaitState>,
 }
@@ -102,14 +102,14 @@ pub enum WaitState {
     /// The session was told to run its request itself. No session after it is served meanwhile.
     Told,
     /// It was served.
-    Served(Service),
+    Served(ServedReply),
     /// It may not be served: its session has ended it, or runs its request itself.
     Closed,
 }
 
 /// What came of serving a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Service {
+pub struct ServedReply {
     /// The reply, in the protocol of the session that waited.
     pub reply: Box<[u8]>,
     /// The record of what serving has changed, which the reply has to wait for; 0 is none.
@@ -118,7 +118,7 @@ pub struct Service {
 
 /// A session that is to be told that its wait was served, or that it is to run its request itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Served {
+pub struct SessionWakeup {
     /// The number of the session.
     pub session: u64,
     /// The number of its wait.
@@ -155,8 +155,8 @@ impl Waits {
 
 impl Waiter {
     /// Returns what is to be said to the session.
-    pub fn served(&self) -> Served {
-        self.served
+    pub fn wakeup(&self) -> SessionWakeup {
+        self.wakeup
     }
 
     /// Returns what was registered with the wait.
@@ -269,8 +269,8 @@ impl Guard<'_> {
         assert!(waits.current.is_none(), "a session waits for one thing at a time");
         let NewWait { session, place, database, keys, names, value_type, request, bytes } = wait;
         waits.number += 1;
-        let served = Served { session, wait: waits.number, place };
-        let waiter = Arc::new(Waiter { served, request, state: Mutex::new(WaitState::Open) });
+        let wakeup = SessionWakeup { session, wait: waits.number, place };
+        let waiter = Arc::new(Waiter { wakeup, request, state: Mutex::new(WaitState::Open) });
         waits.keys.reserve_exact(names.len());
         for (secret, index) in names.iter() {
             let Key { bytes, hash, shard, .. } = keys[index];
@@ -360,7 +360,7 @@ impl Keyspace {
     /// before. Where the session had been told to run its request itself and has not, its keys are
     /// ready for those behind it. Each shard is locked once, or once for 1,024 of its keys. The
     /// caller holds no guard, and serves what [`Keyspace::take_unserved`] returns.
-    pub fn end_wait(&self, waits: &mut Waits, now: UnixMs) -> Option<Service> {
+    pub fn end_wait(&self, waits: &mut Waits, now: UnixMs) -> Option<ServedReply> {
         let waiter = waits.current.take()?;
         let state = std::mem::replace(&mut *waiter.state(), WaitState::Closed);
         let mut keys = std::mem::take(&mut waits.keys);
@@ -372,7 +372,7 @@ impl Keyspace {
         });
         self.discharge(std::mem::take(&mut waits.bytes));
         match state {
-            WaitState::Served(service) => Some(service),
+            WaitState::Served(reply) => Some(reply),
             WaitState::Open | WaitState::Told => None,
             WaitState::Closed => unreachable!("a session that ends its wait forgets it"),
         }

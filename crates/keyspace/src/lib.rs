@@ -79,7 +79,7 @@ pub use eviction::policy::EvictionPolicy;
 pub use eviction::spared::Spared;
 pub use expire::SweepOutcome;
 pub use guard::Guard;
-pub use key_waits::{NewWait, QueuePlace, Served, Service, WaitState, Waiter, Waits};
+pub use key_waits::{NewWait, QueuePlace, ServedReply, SessionWakeup, WaitState, Waiter, Waits};
 pub use key_watches::{WatchMark, Watches};
 pub use keyspace::{Keyspace, shard_count_for_workers};
 pub use lists::WhenAbsent;

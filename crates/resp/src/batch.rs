@@ -24,12 +24,13 @@ pub struct Request {
 pub struct Batch {
     requests: Vec<Request>,
     ranges: Vec<(u32, u32)>,
+    follows_empty_request: bool,
 }
 
 impl Batch {
     /// Returns an empty batch.
     pub fn new() -> Batch {
-        Batch { requests: Vec::with_capacity(REQUESTS_PER_BATCH_MAX), ranges: Vec::new() }
+        Batch { requests: Vec::with_capacity(REQUESTS_PER_BATCH_MAX), ..Batch::default() }
     }
 
     /// Returns the requests in the order of their arrival.
@@ -49,6 +50,13 @@ impl Batch {
     pub fn has_aside(&self) -> bool {
         let Some(&Request { first, .. }) = self.requests.last() else { return false };
         self.ranges[first as usize..].contains(&ASIDE)
+    }
+
+    /// Returns whether a request without arguments (`*0`, an empty line) came before its first one.
+    /// It is not answered, and yet a request: CLIENT REPLY SKIP counts it.
+    #[inline]
+    pub fn follows_empty_request(&self) -> bool {
+        self.follows_empty_request
     }
 
     /// Returns the number of requests.
@@ -80,9 +88,15 @@ impl Batch {
     pub fn clear(&mut self) {
         self.requests.clear();
         self.ranges.clear();
+        self.follows_empty_request = false;
         if self.ranges.capacity() > RANGE_COUNT_KEPT {
             self.ranges = Vec::new();
         }
+    }
+
+    #[inline]
+    pub(crate) fn note_empty_request(&mut self) {
+        self.follows_empty_request = true;
     }
 
     /// Returns where the next request's ranges begin.

@@ -42,11 +42,13 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Redis 7.2's limits for an authenticated session.
+    /// Redis 7.2's limits for an authenticated session. It takes a line above 64 KiB where its end
+    /// has come with the rest, and its buffers take 160 KiB of one; here the limit is the same
+    /// however a line arrives, so that it is the larger one.
     pub const REDIS: Limits = Limits {
         bulk_bytes_max: 512 * 1024 * 1024,
         multibulk_count_max: i32::MAX as u32,
-        inline_bytes_max: 64 * 1024,
+        inline_bytes_max: 160 * 1024,
         authenticated: true,
     };
 }
@@ -72,8 +74,8 @@ pub struct Decoded {
 /// How the byte stream goes on behind the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The batch is full, or ends with a request that has an argument outside of the buffer:
-    /// decode again before reading more.
+    /// The batch is full, or ends with a request that has an argument outside of the buffer, or
+    /// before one without arguments: decode again before reading more.
     Full,
     /// All requests are out. The next one needs at least this many bytes more than the buffer
     /// held, 1 or more: the exact rest of an argument whose length is known.
@@ -167,13 +169,22 @@ impl Decoder {
                 continue;
             }
             match self.resume(buffer, consumed, limits, batch) {
-                Ok(Progress::Complete(end) | Progress::Empty(end)) => {
+                Ok(Progress::Complete(end)) => {
                     let ends_batch = self.has_aside;
                     self.forget_request();
                     consumed = end;
                     if ends_batch {
                         break;
                     }
+                }
+                Ok(Progress::Empty(end)) => {
+                    self.forget_request();
+                    if !batch.is_empty() {
+                        // The next batch tells of it, so that it is between the right requests.
+                        break;
+                    }
+                    batch.note_empty_request();
+                    consumed = end;
                 }
                 Ok(Progress::Wanted(bytes)) => {
                     return Decoded { consumed, next: Next::Wanted(bytes) };

@@ -91,6 +91,15 @@ impl Output {
         self.bytes.len() - self.start + self.references.bytes - self.first_sent
     }
 
+    /// Returns what waits beyond the first `fixed_bytes` of the bytes between values: how many
+    /// pieces, the rest of those bytes being one and each value another, and their bytes.
+    #[inline]
+    pub fn beyond(&self, fixed_bytes: usize) -> (usize, usize) {
+        let between = self.bytes.len() - self.start;
+        let count = self.references.list.len() + usize::from(between > fixed_bytes);
+        (count, self.len() - between.min(fixed_bytes))
+    }
+
     /// Returns how many bytes of values that lie elsewhere are not sent yet.
     #[inline]
     pub fn referenced_bytes(&self) -> usize {

@@ -22,8 +22,8 @@ pub struct SharedPins {
 
 impl SharedPins {
     /// Makes a table without pins, for another process to map. This process looks at none of its
-    /// words before [`SharedPins::bring_pages`] has returned: until then the other one can take its
-    /// pages out, and one that the system cannot bring anew would kill who looks.
+    /// words before [`SharedPins::populate_pages`] has returned: until then the other one can take
+    /// its pages out, and one that the system cannot bring anew would kill who looks.
     ///
     /// # Errors
     /// When the system has no memory or no descriptors left.
@@ -43,8 +43,8 @@ impl SharedPins {
     ///
     /// # Errors
     /// When memory is short.
-    pub fn bring_pages(&self) -> io::Result<()> {
-        self.block.bring_pages()
+    pub fn populate_pages(&self) -> io::Result<()> {
+        self.block.populate_pages()
     }
 
     /// Maps the table of `bytes` bytes that another process has made, and closes it for further

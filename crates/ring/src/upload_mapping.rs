@@ -160,7 +160,7 @@ mod tests {
         assert!(memory.buffer(base + SEGMENT_BYTES + 64, 9).is_some());
         for index in [2, 3] {
             owner.check_closed(index).unwrap();
-            owner.bring_pages(index).unwrap();
+            owner.populate_pages(index).unwrap();
             let again = UploadMemory::map(0, SEGMENT_BYTES, &[owner.descriptor(index).unwrap()]);
             assert_eq!(again.err().unwrap().kind(), io::ErrorKind::PermissionDenied);
             owner.publish(index);

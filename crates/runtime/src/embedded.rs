@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use base::UnixMs;
 use base::prng::Prng;
 use engine::{CommandStats, PauseSwitch, Position, TimingSettings};
-use keyspace::Served;
+use keyspace::SessionWakeup;
 
 use crate::embedded_session::Session;
 use crate::environment::Environment;
@@ -138,7 +138,7 @@ impl Embedded {
         locked(&self.random)
     }
 
-    pub(crate) fn add_served(&self, served: Served) {
+    pub(crate) fn add_served(&self, served: SessionWakeup) {
         let mut all = locked(&self.served);
         // Word of an earlier wait may come late.
         let wait = all.entry(served.session).or_default();

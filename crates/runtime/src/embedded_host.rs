@@ -2,13 +2,15 @@
 //! statistics, but no clients of a network, no process of its own, and no process maps its memory.
 //! A command that needs one of those is refused with the reason.
 
-use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::UnixMs;
-use command::{ConfigError, Host, InfoKind, InfoSections, MemoryReport, Observer, SessionState};
-use keyspace::Served;
+use command::{
+    ConfigError, Host, InfoKind, InfoSection, InfoSections, InfoText, MemoryReport, Observer,
+    SessionState,
+};
+use keyspace::SessionWakeup;
 
 use crate::embedded::{Embedded, locked};
 
@@ -22,7 +24,7 @@ const SHOWN: [Shown; 8] = [
     ("enable-debug-command", |it| yes_or_no(it.allows_debug)),
     ("lfu-decay-time", |it| locked(&it.tuning).lfu_decay_minutes.to_string()),
     ("lfu-log-factor", |it| locked(&it.tuning).lfu_log_factor.to_string()),
-    ("maxmemory", |it| locked(&it.tuning).max_memory.to_string()),
+    ("maxmemory", |it| locked(&it.tuning).maxmemory.to_string()),
     ("maxmemory-policy", |it| locked(&it.tuning).policy.name().to_owned()),
     ("maxmemory-samples", |it| locked(&it.tuning).samples.to_string()),
     ("proto-max-bulk-len", |it| it.value_bytes_max.to_string()),
@@ -66,18 +68,7 @@ impl Host for Embedded {
     }
 
     fn info(&self, sections: &InfoSections) -> String {
-        let mut text = String::new();
-        for (name, fields) in SECTIONS {
-            if !sections.include(&name.to_ascii_lowercase(), InfoKind::Default) {
-                continue;
-            }
-            if !text.is_empty() {
-                text.push_str("\r\n");
-            }
-            write!(text, "# {name}\r\n").expect("a String takes any text");
-            fields(self, &mut text);
-        }
-        text
+        InfoText::of(self, &SECTIONS, sections)
     }
 
     fn set_active_expire(&self, is_on: bool) {
@@ -88,7 +79,7 @@ impl Host for Embedded {
         self.runtime.clock().sleep(duration);
     }
 
-    fn notify_served(&self, served: Served) {
+    fn notify_served(&self, served: SessionWakeup) {
         self.add_served(served);
     }
 }
@@ -118,55 +109,52 @@ impl Embedded {
     }
 }
 
-/// A section of INFO: its name, and what writes its fields.
-type Section = (&'static str, fn(&Embedded, &mut String));
-
 /// The sections of INFO, in Redis's order and names.
-const SECTIONS: [Section; 4] =
-    [("Server", server), ("Memory", memory), ("Stats", statistics), ("Keyspace", keys)];
+const SECTIONS: [InfoSection<Embedded>; 4] = [
+    InfoSection { name: "Server", kind: InfoKind::Default, fields: server },
+    InfoSection { name: "Memory", kind: InfoKind::Default, fields: memory },
+    InfoSection { name: "Stats", kind: InfoKind::Default, fields: statistics },
+    InfoSection { name: "Keyspace", kind: InfoKind::Default, fields: keys },
+];
 
-fn server(embedded: &Embedded, text: &mut String) {
+fn server(embedded: &Embedded, text: &mut InfoText) {
     let clock = embedded.runtime.clock();
     let uptime = Duration::from_nanos(clock.steady_ns().saturating_sub(embedded.started_ns));
-    add(text, "redis_version", command::REDIS_VERSION);
-    add(text, "redis_mode", "standalone");
-    add(text, "server_time_usec", clock.wall_us());
-    add(text, "uptime_in_seconds", uptime.as_secs());
+    text.add("redis_version", command::REDIS_VERSION);
+    text.add("redis_mode", "standalone");
+    text.add("server_time_usec", clock.wall_us());
+    text.add("uptime_in_seconds", uptime.as_secs());
 }
 
-fn memory(embedded: &Embedded, text: &mut String) {
+fn memory(embedded: &Embedded, text: &mut InfoText) {
     let report = embedded.memory_report();
     let tuning = locked(&embedded.tuning);
-    add(text, "used_memory", report.used);
-    add(text, "used_memory_peak", report.used_max);
-    add(text, "used_memory_overhead", report.overhead());
-    add(text, "used_memory_startup", report.startup);
-    add(text, "used_memory_dataset", report.dataset);
-    add(text, "allocator_allocated", report.allocated);
-    add(text, "allocator_active", report.active);
-    add(text, "maxmemory", tuning.max_memory);
-    add(text, "maxmemory_policy", tuning.policy.name());
+    text.add("used_memory", report.used);
+    text.add("used_memory_peak", report.used_max);
+    text.add("used_memory_overhead", report.overhead());
+    text.add("used_memory_startup", report.startup);
+    text.add("used_memory_dataset", report.dataset);
+    text.add("allocator_allocated", report.allocated);
+    text.add("allocator_active", report.active);
+    text.add("maxmemory", tuning.maxmemory);
+    text.add("maxmemory_policy", tuning.policy.name());
 }
 
-fn statistics(embedded: &Embedded, text: &mut String) {
+fn statistics(embedded: &Embedded, text: &mut InfoText) {
     let counters = embedded.runtime.keyspace().counters();
     let errors: u64 = embedded.command_stats.errors().iter().map(|(_, count)| count).sum();
-    add(text, "total_commands_processed", embedded.commands.load(Ordering::Relaxed));
-    add(text, "expired_keys", counters.expired_keys);
-    add(text, "evicted_keys", counters.evicted_keys);
-    add(text, "keyspace_hits", counters.keyspace_hits);
-    add(text, "keyspace_misses", counters.keyspace_misses);
-    add(text, "total_error_replies", errors);
+    text.add("total_commands_processed", embedded.commands.load(Ordering::Relaxed));
+    text.add("expired_keys", counters.expired_keys);
+    text.add("evicted_keys", counters.evicted_keys);
+    text.add("keyspace_hits", counters.keyspace_hits);
+    text.add("keyspace_misses", counters.keyspace_misses);
+    text.add("total_error_replies", errors);
 }
 
-fn keys(embedded: &Embedded, text: &mut String) {
+fn keys(embedded: &Embedded, text: &mut InfoText) {
     for (name, value) in embedded.runtime.database_fields() {
-        add(text, &name, value);
+        text.add(&name, value);
     }
-}
-
-fn add(text: &mut String, name: &str, value: impl Display) {
-    write!(text, "{name}:{value}\r\n").expect("a String takes any text");
 }
 
 fn yes_or_no(is_on: bool) -> String {

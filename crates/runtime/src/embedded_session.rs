@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::prng::Prng;
 use command::{Command, SessionState, Wait, Wake};
-use engine::{Ending, ExecutionContext, MonitorFeed, MonitorSink};
+use engine::{ExecutionContext, MonitorFeed, MonitorSink, SessionStatus};
 use resp::{Batch, Decoder, Limits, Next, Output, RequestView, encode_command};
 
 use crate::embedded::Embedded;
@@ -72,11 +72,11 @@ impl<'r> Session<'r> {
         });
         drop(random);
         self.embedded.count_commands(outcome.commands);
-        match outcome.ending {
-            Ending::Open => {}
-            Ending::Blocked => self.wait_ends = self.wait_end(),
-            Ending::AfterReplies | Ending::AtOnce => self.is_open = false,
-            Ending::Paused => unreachable!("only clients of a network can ask for a pause"),
+        match outcome.status {
+            SessionStatus::Open => {}
+            SessionStatus::Blocked => self.wait_ends = self.wait_end(),
+            SessionStatus::CloseAfterReplies | SessionStatus::CloseNow => self.is_open = false,
+            SessionStatus::Paused => unreachable!("only clients of a network can ask for a pause"),
         }
         out.to_vec()
     }

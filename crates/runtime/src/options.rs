@@ -64,7 +64,7 @@ impl Default for Options {
 #[derive(Clone, Debug)]
 pub struct Tuning {
     /// The most memory in use, in bytes, before keys are evicted; 0 for no limit.
-    pub max_memory: u64,
+    pub maxmemory: u64,
     /// Which keys are evicted.
     pub policy: EvictionPolicy,
     /// How many keys are compared for each one that is evicted, 1 or more.
@@ -82,7 +82,7 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Tuning {
         Tuning {
-            max_memory: 0,
+            maxmemory: 0,
             policy: EvictionPolicy::NO_EVICTION,
             samples: 5,
             tenacity: 10,

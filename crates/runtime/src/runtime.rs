@@ -112,7 +112,7 @@ impl Runtime {
     /// Makes `tuning` hold from now on.
     pub fn tune(&self, tuning: &Tuning) {
         let keyspace = self.keyspace();
-        keyspace.set_maxmemory(tuning.max_memory);
+        keyspace.set_maxmemory(tuning.maxmemory);
         keyspace.set_eviction_samples(tuning.samples);
         keyspace.set_eviction_tenacity(tuning.tenacity);
         keyspace.set_counter_rates(tuning.lfu_log_factor, tuning.lfu_decay_minutes);

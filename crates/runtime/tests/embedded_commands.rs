@@ -226,9 +226,9 @@ fn a_limit_that_is_lowered_takes_effect_with_the_next_sweep() {
     for number in 0..4000 {
         run(&mut session, &format!("SET key:{number} {value}"));
     }
-    let max_memory = embedded.runtime().startup_bytes() + (1 << 20);
+    let maxmemory = embedded.runtime().startup_bytes() + (1 << 20);
     let policy = EvictionPolicy::ALLKEYS_LRU;
-    embedded.tune(Tuning { max_memory, policy, ..Tuning::default() });
+    embedded.tune(Tuning { maxmemory, policy, ..Tuning::default() });
     assert!(embedded.runtime().keyspace().is_over_limit());
     embedded.sweep();
     assert!(!embedded.runtime().keyspace().is_over_limit());

@@ -79,8 +79,8 @@ fn open(index: usize, seed: u64, clock: &Arc<ManualClock>) -> Embedded {
     };
     let environment = Environment::simulated(Arc::clone(clock), seed);
     let embedded = Embedded::open(&options, environment).expect("there is memory");
-    let max_memory = embedded.runtime().startup_bytes() + SPARE_BYTES;
-    embedded.tune(Tuning { max_memory, policy: POLICIES[index], ..Tuning::default() });
+    let maxmemory = embedded.runtime().startup_bytes() + SPARE_BYTES;
+    embedded.tune(Tuning { maxmemory, policy: POLICIES[index], ..Tuning::default() });
     embedded
 }
 

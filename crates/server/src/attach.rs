@@ -199,7 +199,7 @@ impl Attachments {
         let populate = move |is_wanted| {
             // Where it is not, the session has ended.
             if is_wanted {
-                attachments.end_seal(id, pins.bring_pages(), &arena);
+                attachments.end_seal(id, pins.populate_pages(), &arena);
             }
         };
         let begun = page_population.begin(maker, populate).inspect_err(|_| {

@@ -9,7 +9,7 @@ use command::{
     MemoryRefusal, MemorySegments, Pause, Process, RewriteError, SessionState, SharedMemory,
     ShutdownError, ShutdownRequest, Unavailable, UploadOffer, Wake,
 };
-use keyspace::Served;
+use keyspace::SessionWakeup;
 
 use crate::config::Allowed;
 use crate::connection::CloseReason;
@@ -67,7 +67,7 @@ impl Host for ServerState {
         crate::info_text::text(self, sections)
     }
 
-    fn notify_served(&self, served: Served) {
+    fn notify_served(&self, served: SessionWakeup) {
         self.mailboxes[served.place].post(Message::Served(served));
     }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use base::UnixMs;
 use command::InputUse;
-use engine::{Ending, ExecutionContext, Release, Session};
+use engine::{ExecutionContext, Release, Session, SessionStatus};
 use resp::{Batch, Decoded, Decoder, Limits, Next, Output, ProtocolError, REQUESTS_PER_BATCH_MAX};
 use sys::descriptors::SharedDescriptor;
 use sys::process::ProcessHandle;
@@ -435,6 +435,11 @@ impl Connection {
         context: &mut WorkerContext<'_, '_>,
     ) -> Result<(), CloseReason> {
         self.check_share(context)?;
+        if context.batch.follows_empty_request() {
+            // As in Redis, it takes the place of the one whose reply CLIENT REPLY SKIP leaves out.
+            let replies = &mut self.session.state.replies;
+            *replies = replies.next();
+        }
         match self.direct_receive.is_there() && context.batch.has_aside() {
             true => self.execute_received(buffer, context),
             false => self.execute_requests(buffer, &[], context),
@@ -485,12 +490,12 @@ impl Connection {
             if self.output.is_over_limit() {
                 return Err(CloseReason::OutputLimit);
             }
-            match outcome.ending {
-                Ending::Open => {}
-                Ending::Blocked => self.wait_at(WaitReason::Blocked, requests, executed),
-                Ending::Paused => self.wait_at(WaitReason::Paused, requests, executed),
-                Ending::AfterReplies => self.is_closing = true,
-                Ending::AtOnce => return Err(CloseReason::CrossProtocol),
+            match outcome.status {
+                SessionStatus::Open => {}
+                SessionStatus::Blocked => self.wait_at(WaitReason::Blocked, requests, executed),
+                SessionStatus::Paused => self.wait_at(WaitReason::Paused, requests, executed),
+                SessionStatus::CloseAfterReplies => self.is_closing = true,
+                SessionStatus::CloseNow => return Err(CloseReason::CrossProtocol),
             }
             if context.shared.in_flight.has_waiting() {
                 self.take_descriptors(context);
@@ -552,7 +557,7 @@ impl Connection {
         now: UnixMs,
     ) -> Option<CloseReason> {
         let since = |then: UnixMs| u64::try_from(now.0 - then.0).unwrap_or(0);
-        let soft_ms = settings.clients.output_limit.soft_seconds * 1000;
+        let soft_ms = u64::from(settings.clients.output_limit.soft_seconds) * 1000;
         if self.over_soft_since.is_some_and(|then| since(then) >= soft_ms) {
             return Some(CloseReason::OutputLimit);
         }

@@ -3,10 +3,11 @@
 //! Fields of things that do not exist here (forks, replicas, scripts) are shown where tools look
 //! for them, with the value that says so.
 
-use std::fmt::{Display, Write};
 use std::time::Duration;
 
-use command::{ClientInfo, InfoKind, InfoSections, MemoryReport, Observer, ratio};
+use command::{
+    ClientInfo, InfoKind, InfoSection, InfoSections, InfoText, MemoryReport, Observer, ratio,
+};
 use engine::CommandCounts;
 use sys::process::UsageOf;
 
@@ -15,18 +16,7 @@ use crate::server_state::ServerState;
 use crate::statistics::{Counted, Rate};
 
 /// One section.
-struct Section {
-    name: &'static str,
-    kind: InfoKind,
-    fields: fn(&ServerState, &mut Fields),
-}
-
-impl Section {
-    fn write(&self, shared: &ServerState, fields: &mut Fields) {
-        write!(fields.text, "# {}\r\n", self.name).expect("a String takes any text");
-        (self.fields)(shared, fields);
-    }
-}
+type Section = InfoSection<ServerState>;
 
 const SECTIONS: &[Section] = &[
     Section { name: "Server", kind: InfoKind::Default, fields: server },
@@ -53,48 +43,28 @@ pub const SECTION_COUNT: usize = SECTIONS.len();
 /// # Panics
 /// When `index` is not below [`SECTION_COUNT`].
 pub fn section_text(shared: &ServerState, index: usize) -> String {
-    let mut fields = Fields { text: String::new() };
+    let mut fields = InfoText::default();
     SECTIONS[index].write(shared, &mut fields);
-    fields.text
+    fields.into_string()
 }
 
-/// Lines underway.
-struct Fields {
-    text: String,
+/// Adds fields whose value is always 0: what they count does not exist here.
+fn add_zeroes(fields: &mut InfoText, names: &[&str]) {
+    names.iter().for_each(|name| fields.add(name, 0));
 }
 
-impl Fields {
-    fn add(&mut self, name: &str, value: impl Display) {
-        write!(self.text, "{name}:{value}\r\n").expect("a String takes any text");
-    }
-
-    /// Adds fields whose value is always 0: what they count does not exist here.
-    fn add_zeroes(&mut self, names: &[&str]) {
-        names.iter().for_each(|name| self.add(name, 0));
-    }
-
-    fn add_bytes(&mut self, name: &str, bytes: u64) {
-        self.add(name, bytes);
-        self.add(&format!("{name}_human"), human_bytes(bytes));
-    }
+/// Adds a number of bytes, and the same as people read it.
+fn add_bytes(fields: &mut InfoText, name: &str, bytes: u64) {
+    fields.add(name, bytes);
+    fields.add(&format!("{name}_human"), human_bytes(bytes));
 }
 
 /// Returns the sections that are asked for.
 pub fn text(shared: &ServerState, sections: &InfoSections) -> String {
-    let mut fields = Fields { text: String::new() };
-    for section in SECTIONS {
-        if !sections.include(&section.name.to_ascii_lowercase(), section.kind) {
-            continue;
-        }
-        if !fields.text.is_empty() {
-            fields.text.push_str("\r\n");
-        }
-        section.write(shared, &mut fields);
-    }
-    fields.text
+    InfoText::of(shared, SECTIONS, sections)
 }
 
-fn server(shared: &ServerState, fields: &mut Fields) {
+fn server(shared: &ServerState, fields: &mut InfoText) {
     let (settings, identity) = (shared.settings(), &shared.identity);
     let now = sys::clock::realtime();
     let uptime = (sys::clock::monotonic() - identity.started_monotonic).as_secs();
@@ -127,7 +97,7 @@ fn server(shared: &ServerState, fields: &mut Fields) {
 }
 
 /// Adds a line for each listener, as Redis 7.2 numbers them.
-fn listeners(network: &Network, fields: &mut Fields) {
+fn listeners(network: &Network, fields: &mut InfoText) {
     let mut texts = Vec::new();
     if network.port > 0 {
         let addresses = network.bind.iter().map(|address| format!(",bind={address}"));
@@ -141,7 +111,7 @@ fn listeners(network: &Network, fields: &mut Fields) {
     }
 }
 
-fn clients(shared: &ServerState, fields: &mut Fields) {
+fn clients(shared: &ServerState, fields: &mut InfoText) {
     let clients = shared.clients.all(sys::clock::realtime());
     let most = |bytes: fn(&ClientInfo) -> usize| clients.iter().map(bytes).max().unwrap_or(0);
     fields.add("connected_clients", shared.clients.len());
@@ -158,39 +128,42 @@ fn clients(shared: &ServerState, fields: &mut Fields) {
     fields.add("total_blocking_keys_on_nokey", 0);
 }
 
-fn memory(shared: &ServerState, fields: &mut Fields) {
+fn memory(shared: &ServerState, fields: &mut InfoText) {
     let report = shared.memory_report();
     let percent = |part: u64, whole: u64| format!("{:.2}%", ratio(part, whole) * 100.0);
     let in_use = report.used.saturating_sub(report.startup);
-    fields.add_bytes("used_memory", report.used);
-    fields.add_bytes("used_memory_rss", report.resident);
-    fields.add_bytes("used_memory_peak", report.used_max);
+    add_bytes(fields, "used_memory", report.used);
+    add_bytes(fields, "used_memory_rss", report.resident);
+    add_bytes(fields, "used_memory_peak", report.used_max);
     fields.add("used_memory_peak_perc", percent(report.used, report.used_max));
     fields.add("used_memory_overhead", report.overhead());
     fields.add("used_memory_startup", report.startup);
     fields.add("used_memory_dataset", report.dataset);
     fields.add("used_memory_dataset_perc", percent(report.dataset.min(in_use), in_use));
     allocators(&report, fields);
-    fields.add_bytes("total_system_memory", system_memory_bytes());
+    add_bytes(fields, "total_system_memory", system_memory_bytes());
     scripts(fields);
-    fields.add_bytes("maxmemory", shared.keyspace().maxmemory());
+    add_bytes(fields, "maxmemory", shared.settings().memory.max_bytes);
     fields.add("maxmemory_policy", shared.settings().memory.policy.name());
     fragmentation(&report, fields);
-    fields.add_zeroes(&[
-        "mem_not_counted_for_evict",
-        "mem_replication_backlog",
-        "mem_total_replication_buffers",
-        "mem_clients_slaves",
-    ]);
+    add_zeroes(
+        fields,
+        &[
+            "mem_not_counted_for_evict",
+            "mem_replication_backlog",
+            "mem_total_replication_buffers",
+            "mem_clients_slaves",
+        ],
+    );
     fields.add("mem_clients_normal", report.clients);
-    fields.add_zeroes(&["mem_cluster_links", "mem_aof_buffer"]);
+    add_zeroes(fields, &["mem_cluster_links", "mem_aof_buffer"]);
     fields.add("mem_allocator", "arena");
-    fields.add_zeroes(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
+    add_zeroes(fields, &["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
     arena(shared, fields);
 }
 
 /// Adds what Forebay alone has to tell: its parts of the arena.
-fn arena(shared: &ServerState, fields: &mut Fields) {
+fn arena(shared: &ServerState, fields: &mut InfoText) {
     let keyspace = shared.keyspace();
     let usage = keyspace.arena().usage();
     fields.add("used_memory_index", usage.index_bytes);
@@ -201,30 +174,33 @@ fn arena(shared: &ServerState, fields: &mut Fields) {
     fields.add("arena_touched", usage.touched_bytes);
 }
 
-fn allocators(report: &MemoryReport, fields: &mut Fields) {
+fn allocators(report: &MemoryReport, fields: &mut InfoText) {
     fields.add("allocator_allocated", report.allocated);
     fields.add("allocator_active", report.active);
     fields.add("allocator_resident", report.resident);
 }
 
 /// Adds the memory of scripts and functions, of which there are none.
-fn scripts(fields: &mut Fields) {
+fn scripts(fields: &mut InfoText) {
     fields.add("used_memory_lua", 0);
     fields.add("used_memory_vm_eval", 0);
     fields.add("used_memory_lua_human", human_bytes(0));
-    fields.add_zeroes(&[
-        "used_memory_scripts_eval",
-        "number_of_cached_scripts",
-        "number_of_functions",
-        "number_of_libraries",
-        "used_memory_vm_functions",
-    ]);
-    fields.add_bytes("used_memory_vm_total", 0);
+    add_zeroes(
+        fields,
+        &[
+            "used_memory_scripts_eval",
+            "number_of_cached_scripts",
+            "number_of_functions",
+            "number_of_libraries",
+            "used_memory_vm_functions",
+        ],
+    );
+    add_bytes(fields, "used_memory_vm_total", 0);
     fields.add("used_memory_functions", 0);
-    fields.add_bytes("used_memory_scripts", 0);
+    add_bytes(fields, "used_memory_scripts", 0);
 }
 
-fn fragmentation(report: &MemoryReport, fields: &mut Fields) {
+fn fragmentation(report: &MemoryReport, fields: &mut InfoText) {
     let mut pair = |name: [&str; 2], part: u64, whole: u64| {
         fields.add(name[0], format!("{:.2}", ratio(part, whole)));
         fields.add(name[1], part as i64 - whole as i64);
@@ -236,27 +212,27 @@ fn fragmentation(report: &MemoryReport, fields: &mut Fields) {
     pair(["mem_fragmentation_ratio", "mem_fragmentation_bytes"], report.resident, report.used);
 }
 
-fn persistence(shared: &ServerState, fields: &mut Fields) {
-    fields.add_zeroes(&["loading", "async_loading"]);
-    fields.add_zeroes(&["current_cow_peak", "current_cow_size", "current_cow_size_age"]);
+fn persistence(shared: &ServerState, fields: &mut InfoText) {
+    add_zeroes(fields, &["loading", "async_loading"]);
+    add_zeroes(fields, &["current_cow_peak", "current_cow_size", "current_cow_size_age"]);
     fields.add("current_fork_perc", "0.00");
-    fields.add_zeroes(&["current_save_keys_processed", "current_save_keys_total"]);
+    add_zeroes(fields, &["current_save_keys_processed", "current_save_keys_total"]);
     fields.add("rdb_changes_since_last_save", shared.keyspace().changes_since_start());
     fields.add("rdb_bgsave_in_progress", 0);
     fields.add("rdb_last_save_time", shared.saved_at_s());
     fields.add("rdb_last_bgsave_status", "ok");
     fields.add("rdb_last_bgsave_time_sec", -1);
     fields.add("rdb_current_bgsave_time_sec", -1);
-    fields.add_zeroes(&["rdb_saves", "rdb_last_cow_size"]);
-    fields.add_zeroes(&["rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"]);
-    fields.add_zeroes(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    add_zeroes(fields, &["rdb_saves", "rdb_last_cow_size"]);
+    add_zeroes(fields, &["rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"]);
+    add_zeroes(fields, &["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     fields.add("aof_last_rewrite_time_sec", -1);
     fields.add("aof_current_rewrite_time_sec", -1);
     fields.add("aof_last_bgrewrite_status", "ok");
-    fields.add_zeroes(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
+    add_zeroes(fields, &["aof_rewrites", "aof_rewrites_consecutive_failures"]);
     fields.add("aof_last_write_status", "ok");
-    fields.add_zeroes(&["aof_last_cow_size"]);
-    fields.add_zeroes(&["module_fork_in_progress", "module_fork_last_cow_size"]);
+    add_zeroes(fields, &["aof_last_cow_size"]);
+    add_zeroes(fields, &["module_fork_in_progress", "module_fork_last_cow_size"]);
     if let Some(backlog) = shared.runtime.kept_backlog() {
         let extent = backlog.extent();
         fields.add("effect_backlog_start", extent.start.0);
@@ -264,7 +240,7 @@ fn persistence(shared: &ServerState, fields: &mut Fields) {
     }
 }
 
-fn statistics(shared: &ServerState, fields: &mut Fields) {
+fn statistics(shared: &ServerState, fields: &mut InfoText) {
     let (counted, rate) = (shared.counted(), shared.rates.rate());
     let totals = counted.totals;
     let counters = shared.keyspace().counters();
@@ -273,13 +249,13 @@ fn statistics(shared: &ServerState, fields: &mut Fields) {
     fields.add("instantaneous_ops_per_sec", rate.commands);
     fields.add("total_net_input_bytes", totals.input_bytes);
     fields.add("total_net_output_bytes", totals.output_bytes);
-    fields.add_zeroes(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    add_zeroes(fields, &["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
     fields.add("instantaneous_input_kbps", format!("{:.2}", rate.input_kib));
     fields.add("instantaneous_output_kbps", format!("{:.2}", rate.output_kib));
     fields.add("instantaneous_input_repl_kbps", "0.00");
     fields.add("instantaneous_output_repl_kbps", "0.00");
     fields.add("rejected_connections", totals.rejected);
-    fields.add_zeroes(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    add_zeroes(fields, &["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.add("expired_keys", counters.expired_keys);
     let sweep = shared.runtime.sweep_counts();
     fields.add("expired_stale_perc", format!("{:.2}", sweep.stale_percent));
@@ -292,28 +268,28 @@ fn statistics(shared: &ServerState, fields: &mut Fields) {
     fields.add("current_eviction_exceeded_time", over_limit.current.as_millis());
     fields.add("keyspace_hits", counters.keyspace_hits);
     fields.add("keyspace_misses", counters.keyspace_misses);
-    fields.add_zeroes(&["pubsub_channels", "pubsub_patterns", "pubsubshard_channels"]);
-    fields.add_zeroes(&["latest_fork_usec", "total_forks", "migrate_cached_sockets"]);
-    fields.add_zeroes(&["slave_expires_tracked_keys", "active_defrag_hits"]);
-    fields.add_zeroes(&["active_defrag_misses", "active_defrag_key_hits"]);
-    fields.add_zeroes(&["active_defrag_key_misses", "total_active_defrag_time"]);
-    fields.add_zeroes(&["current_active_defrag_time", "tracking_total_keys"]);
-    fields.add_zeroes(&["tracking_total_items", "tracking_total_prefixes"]);
+    add_zeroes(fields, &["pubsub_channels", "pubsub_patterns", "pubsubshard_channels"]);
+    add_zeroes(fields, &["latest_fork_usec", "total_forks", "migrate_cached_sockets"]);
+    add_zeroes(fields, &["slave_expires_tracked_keys", "active_defrag_hits"]);
+    add_zeroes(fields, &["active_defrag_misses", "active_defrag_key_hits"]);
+    add_zeroes(fields, &["active_defrag_key_misses", "total_active_defrag_time"]);
+    add_zeroes(fields, &["current_active_defrag_time", "tracking_total_keys"]);
+    add_zeroes(fields, &["tracking_total_items", "tracking_total_prefixes"]);
     replies(&counted, rate, fields);
 }
 
 /// Adds the last fields of Stats: errors, reads and writes, disconnections, rounds, refusals.
-fn replies(counted: &Counted, rate: Rate, fields: &mut Fields) {
+fn replies(counted: &Counted, rate: Rate, fields: &mut InfoText) {
     let totals = counted.totals;
     fields.add("unexpected_error_replies", 0);
     fields.add("total_error_replies", counted.errors.values().sum::<u64>());
     fields.add("dump_payload_sanitizations", 0);
     fields.add("total_reads_processed", totals.reads);
     fields.add("total_writes_processed", totals.writes);
-    fields.add_zeroes(&["io_threaded_reads_processed", "io_threaded_writes_processed"]);
+    add_zeroes(fields, &["io_threaded_reads_processed", "io_threaded_writes_processed"]);
     fields.add("client_query_buffer_limit_disconnections", totals.query_limit_closes);
     fields.add("client_output_buffer_limit_disconnections", totals.output_limit_closes);
-    fields.add_zeroes(&["reply_buffer_shrinks", "reply_buffer_expands"]);
+    add_zeroes(fields, &["reply_buffer_shrinks", "reply_buffer_expands"]);
     fields.add("eventloop_cycles", totals.rounds);
     fields.add("eventloop_duration_sum", totals.round_nanoseconds / 1000);
     fields.add("eventloop_duration_cmd_sum", counted.command_nanoseconds() / 1000);
@@ -321,14 +297,14 @@ fn replies(counted: &Counted, rate: Rate, fields: &mut Fields) {
     fields.add("instantaneous_eventloop_duration_usec", rate.round_microseconds);
     let wrong = counted.errors.get("WRONGPASS").copied().unwrap_or(0);
     fields.add("acl_access_denied_auth", wrong);
-    fields.add_zeroes(&["acl_access_denied_cmd", "acl_access_denied_key"]);
+    add_zeroes(fields, &["acl_access_denied_cmd", "acl_access_denied_key"]);
     fields.add("acl_access_denied_channel", 0);
     fields.add("values_received_in_place", totals.direct_values);
     fields.add("busy_polls", totals.busy_polls);
     fields.add("busy_poll_hits", totals.busy_poll_hits);
 }
 
-fn replication(shared: &ServerState, fields: &mut Fields) {
+fn replication(shared: &ServerState, fields: &mut InfoText) {
     fields.add("role", "master");
     fields.add("connected_slaves", 0);
     fields.add("master_failover_state", "no-failover");
@@ -342,7 +318,7 @@ fn replication(shared: &ServerState, fields: &mut Fields) {
     fields.add("repl_backlog_histlen", 0);
 }
 
-fn processor(_shared: &ServerState, fields: &mut Fields) {
+fn processor(_shared: &ServerState, fields: &mut InfoText) {
     let seconds = |time: Duration| format!("{:.6}", time.as_secs_f64());
     let process = sys::process::resource_usage(UsageOf::Process);
     let children = sys::process::resource_usage(UsageOf::Children);
@@ -355,7 +331,7 @@ fn processor(_shared: &ServerState, fields: &mut Fields) {
     fields.add("used_cpu_user_main_thread", seconds(thread.user));
 }
 
-fn commands(shared: &ServerState, fields: &mut Fields) {
+fn commands(shared: &ServerState, fields: &mut InfoText) {
     for (name, counts) in shared.counted().commands {
         let CommandCounts { calls, failed, rejected, nanoseconds } = counts;
         let microseconds = nanoseconds / 1000;
@@ -368,7 +344,7 @@ fn commands(shared: &ServerState, fields: &mut Fields) {
     }
 }
 
-fn latencies(shared: &ServerState, fields: &mut Fields) {
+fn latencies(shared: &ServerState, fields: &mut InfoText) {
     let settings = shared.settings();
     if !settings.latency.is_tracked {
         return;
@@ -383,17 +359,17 @@ fn latencies(shared: &ServerState, fields: &mut Fields) {
     }
 }
 
-fn errors(shared: &ServerState, fields: &mut Fields) {
+fn errors(shared: &ServerState, fields: &mut InfoText) {
     for (code, count) in shared.counted().errors {
         fields.add(&format!("errorstat_{code}"), format!("count={count}"));
     }
 }
 
-fn cluster(_shared: &ServerState, fields: &mut Fields) {
+fn cluster(_shared: &ServerState, fields: &mut InfoText) {
     fields.add("cluster_enabled", 0);
 }
 
-fn shared_memory(shared: &ServerState, fields: &mut Fields) {
+fn shared_memory(shared: &ServerState, fields: &mut InfoText) {
     let mut pinned = 0;
     shared.keyspace().arena().pins().for_each(|_| pinned += 1);
     let (lane_count, lane_bytes) = shared.lanes.usage();
@@ -421,7 +397,7 @@ fn shared_memory(shared: &ServerState, fields: &mut Fields) {
     fields.add("shm_segment_bytes", shared.segments.segment_bytes());
 }
 
-fn keys(shared: &ServerState, fields: &mut Fields) {
+fn keys(shared: &ServerState, fields: &mut InfoText) {
     for (name, value) in shared.runtime.database_fields() {
         fields.add(&name, value);
     }
@@ -430,7 +406,7 @@ fn keys(shared: &ServerState, fields: &mut Fields) {
 /// Returns what the allocators tell of themselves, as lines for people.
 pub fn allocator_text(shared: &ServerState) -> String {
     let usage = shared.keyspace().arena().usage();
-    let mut fields = Fields { text: String::new() };
+    let mut fields = InfoText::default();
     fields.add("arena_segment_bytes", shared.segments.segment_bytes());
     fields.add("arena_segment_epoch", shared.keyspace().arena().segment_epoch());
     fields.add("arena_index_bytes", usage.index_bytes);
@@ -441,7 +417,7 @@ pub fn allocator_text(shared: &ServerState) -> String {
     fields.add("arena_touched_bytes", usage.touched_bytes);
     fields.add("client_bytes", shared.runtime.client_bytes());
     fields.add("process_resident_bytes", resident_bytes());
-    fields.text
+    fields.into_string()
 }
 
 /// Returns `bytes` as Redis shows them to people: `1.50K`.

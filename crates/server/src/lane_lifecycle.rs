@@ -156,7 +156,7 @@ impl ServerState {
         let mailbox = Arc::clone(&self.mailboxes[self.next_worker()]);
         let populate = move |is_wanted| {
             if is_wanted {
-                lane.ready = lane.end.memory().bring_pages();
+                lane.ready = lane.end.memory().populate_pages();
             }
             // Where it is not wanted, it is over, as the worker will find.
             mailbox.post(Message::Serve(Pending::Lane(lane)));

@@ -25,7 +25,7 @@ pub struct Listens {
     pub name: &'static str,
     /// Returns whether the settings after a change ask for other listeners than those before it: by
     /// the option that is refused where they cannot be opened, and why.
-    pub change: fn(&Settings, &Settings) -> Option<Refusal>,
+    pub change: fn(&Settings, &Settings) -> Option<OptionRefusal>,
     /// Opens the listeners that the settings ask for, each with the address that it is known by. A
     /// failure is a sentence for the log, and closes those already open. What they accept is closed
     /// by the closer where a close may take long.
@@ -35,7 +35,7 @@ pub struct Listens {
 }
 
 /// The option that cannot be set, and why, in the words of Redis.
-pub type Refusal = (&'static Row, &'static str);
+pub type OptionRefusal = (&'static Row, &'static str);
 
 type Open = fn(&Settings, &Arc<dyn Closer>) -> Result<Vec<(sys::socket::Listener, String)>, String>;
 
@@ -120,7 +120,7 @@ pub struct Exchanged {
     /// All listeners that are open from now on.
     pub listeners: Vec<Arc<Listener>>,
     /// Whether they are those of the settings after the change.
-    pub listened: Result<(), Refusal>,
+    pub listened: Result<(), OptionRefusal>,
 }
 
 /// The open listeners. The acceptor has them, too.

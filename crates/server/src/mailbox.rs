@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use command::Wake;
-use keyspace::Served;
+use keyspace::SessionWakeup;
 use sys::poll::Waker;
 
 use crate::connection::CloseReason;
@@ -26,7 +26,7 @@ pub enum Message {
     /// End the wait of this session.
     Wake(u64, Wake),
     /// A key has ended the wait of this session: reply.
-    Served(Served),
+    Served(SessionWakeup),
     /// The pause is over.
     Resume,
     /// Replies that waited for their release may leave.

@@ -48,6 +48,9 @@ struct Known {
 #[derive(Debug, Default)]
 struct OutputRecord {
     waiting_bytes: AtomicUsize,
+    /// What of it is beyond the reply buffer, where any waits: pieces and bytes.
+    list_len: AtomicUsize,
+    list_bytes: AtomicUsize,
     buffer_bytes: AtomicUsize,
     sent_at_once_bytes_max: AtomicUsize,
 }
@@ -108,6 +111,13 @@ impl ClientRecord {
         self.output.buffer_bytes.store(buffer, Ordering::Relaxed);
     }
 
+    /// Notes that of the replies that wait, `bytes` in `len` pieces are beyond the reply buffer;
+    /// followed by a [`ClientRecord::set_output`] of all that wait. For the client's worker.
+    pub fn set_output_list(&self, len: usize, bytes: usize) {
+        self.output.list_len.store(len, Ordering::Relaxed);
+        self.output.list_bytes.store(bytes, Ordering::Relaxed);
+    }
+
     /// Notes that `bytes` are to be sent at once. For the client's worker.
     #[inline]
     pub fn note_send(&self, bytes: usize) {
@@ -135,7 +145,7 @@ impl ClientRecord {
         let seconds_since = |then: UnixMs| (now.0 - then.0).max(0) / 1000;
         info.age_s = seconds_since(self.created);
         info.idle_s = seconds_since(self.active_at());
-        info.output_bytes = self.output.waiting_bytes.load(Ordering::Relaxed);
+        self.output.describe(&mut info);
         info.reply_buffer_bytes = self.output.buffer_bytes.load(Ordering::Relaxed);
         info.reply_buffer_bytes_max = self.output.sent_at_once_bytes_max.load(Ordering::Relaxed);
         info.total_bytes += info.reply_buffer_bytes;
@@ -147,6 +157,19 @@ impl ClientRecord {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().expect("no holder of a client's information panics")
+    }
+}
+
+impl OutputRecord {
+    /// Adds what waits to `info`.
+    fn describe(&self, info: &mut ClientInfo) {
+        let waiting = self.waiting_bytes.load(Ordering::Relaxed);
+        if waiting > 0 {
+            // The worker may have begun to write anew since.
+            info.output_list_bytes = self.list_bytes.load(Ordering::Relaxed).min(waiting);
+            info.output_list_len = self.list_len.load(Ordering::Relaxed);
+        }
+        info.output_buffer_bytes = waiting - info.output_list_bytes;
     }
 }
 

@@ -17,7 +17,7 @@ use crate::accept::Acceptor;
 use crate::config::options::{Daemon, Network, Settings};
 use crate::config::{self, CommandLine, Config, base_text};
 use crate::server_state::{Origin, ServerState, enter_directory};
-use crate::service::Service;
+use crate::service::ServiceThread;
 use crate::supervise::Supervisor;
 use crate::worker::Worker;
 use crate::{crash_report, descriptor_limits, detach, listen, log};
@@ -263,7 +263,7 @@ fn start_threads(shared: &Arc<ServerState>, acceptor: Acceptor) -> Result<Vec<Th
         })?);
     }
     are_made.wait();
-    let service = Service::new(Arc::clone(shared), random);
+    let service = ServiceThread::new(Arc::clone(shared), random);
     threads.push(start_thread("service".to_owned(), move || {
         service.run();
         Ok(())

@@ -27,7 +27,7 @@ use crate::descriptor_limits;
 use crate::descriptors_in_flight::DescriptorsInFlight;
 use crate::lane_lifecycle::Lanes;
 use crate::latency::LatencyMonitor;
-use crate::listen::{Listeners, Refusal};
+use crate::listen::{Listeners, OptionRefusal};
 use crate::log::LogControl;
 use crate::mailbox::{Mailbox, Message};
 use crate::monitor::Monitors;
@@ -297,7 +297,7 @@ impl ServerState {
     }
 
     /// Listens as `after` says and no longer as `before` does, where that is something else.
-    fn listen_as(&self, before: &Settings, after: &Settings) -> Result<(), Refusal> {
+    fn listen_as(&self, before: &Settings, after: &Settings) -> Result<(), OptionRefusal> {
         let Some(exchanged) = self.listeners.exchange(before, after, &self.closer) else {
             return Ok(());
         };

@@ -77,18 +77,18 @@ impl ServiceWaker {
 }
 
 /// The service thread's own state.
-pub struct Service {
+pub struct ServiceThread {
     shared: Arc<ServerState>,
     quiet_rounds: u32,
     checked_at: Duration,
     sweeper: Sweeper,
 }
 
-impl Service {
+impl ServiceThread {
     /// Returns a service of `shared` that has done nothing yet, and picks keys by `random`.
-    pub fn new(shared: Arc<ServerState>, random: Prng) -> Service {
+    pub fn new(shared: Arc<ServerState>, random: Prng) -> ServiceThread {
         let sweeper = Sweeper::new(random);
-        Service { shared, quiet_rounds: 0, checked_at: Duration::ZERO, sweeper }
+        ServiceThread { shared, quiet_rounds: 0, checked_at: Duration::ZERO, sweeper }
     }
 
     /// Runs until the server has shut down.

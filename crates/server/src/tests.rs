@@ -18,7 +18,7 @@ use crate::accept::Acceptor;
 use crate::config::{Config, read_text};
 use crate::log::LogControl;
 use crate::server_state::{Origin, ServerState};
-use crate::service::Service;
+use crate::service::ServiceThread;
 use crate::user_quotas::Resource;
 use crate::worker::Worker;
 use crate::{descriptor_limits, listen};
@@ -57,7 +57,7 @@ impl TestServer {
                 })
             })
             .collect();
-        let service = Service::new(Arc::clone(&shared), base::prng::Prng::new(1));
+        let service = ServiceThread::new(Arc::clone(&shared), base::prng::Prng::new(1));
         threads.push(std::thread::spawn(move || service.run()));
         TestServer { shared, threads, folder }
     }

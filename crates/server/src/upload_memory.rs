@@ -93,7 +93,7 @@ impl ServerState {
         let (arena, segments) = (Arc::clone(self.keyspace().arena()), Arc::clone(&self.segments));
         let service_waker = Arc::clone(&self.service_waker);
         let populate = move |is_wanted| {
-            let is_sealed = is_wanted && bring_run(&segments, run, id);
+            let is_sealed = is_wanted && populate_run(&segments, run, id);
             if !arena.uploads().end_seal(offset, is_sealed) {
                 // Its memory is given back by the service thread, which may be asleep by now.
                 service_waker.wake();
@@ -122,8 +122,8 @@ fn total_bytes_max(settings: &Settings) -> u64 {
 }
 
 /// Brings the pages of `run`, which is session `id`'s; returns whether that worked.
-fn bring_run(segments: &OwnedSegments, run: UploadRun, id: u64) -> bool {
-    let brought = each_segment(segments, run).try_for_each(|index| segments.bring_pages(index));
+fn populate_run(segments: &OwnedSegments, run: UploadRun, id: u64) -> bool {
+    let brought = each_segment(segments, run).try_for_each(|index| segments.populate_pages(index));
     if let Err(error) = &brought {
         tracing::warn!(id, %error, "There is no memory for an upload");
     }

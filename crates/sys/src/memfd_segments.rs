@@ -298,9 +298,9 @@ impl OwnedSegments {
     ///
     /// # Panics
     /// When the segment does not exist.
-    pub fn bring_pages(&self, index: u32) -> io::Result<()> {
+    pub fn populate_pages(&self, index: u32) -> io::Result<()> {
         let descriptor = self.descriptor(index).expect("a segment that is offered exists");
-        bring_pages(&self.range, index, &descriptor, Advice::LinuxPopulateRead)
+        populate_pages(&self.range, index, &descriptor, Advice::LinuxPopulateRead)
     }
 
     /// Lets other processes be told of segment `index`, which has been sealed.
@@ -525,7 +525,7 @@ fn check_closed(memory: impl AsFd) -> io::Result<()> {
 ///
 /// Not by fallocate(2): that waits for the lock of the file, which a write to the descriptor holds
 /// while it waits for the page that it writes from, though it is refused in the end.
-fn bring_pages(
+fn populate_pages(
     range: &Reservation,
     index: u32,
     memory: impl AsFd,
@@ -553,7 +553,7 @@ pub struct SharedBlock {
 impl SharedBlock {
     /// Makes a zeroed block of `bytes` and maps it read-write; it cannot be resized any more. The
     /// pages of its first `ready_bytes` are there, for as long as no other process knows of it; the
-    /// others come with [`SharedBlock::bring_pages`], and are not to be touched here before:
+    /// others come with [`SharedBlock::populate_pages`], and are not to be touched here before:
     /// touching one that the system cannot give kills the process.
     ///
     /// # Errors
@@ -642,8 +642,8 @@ impl SharedBlock {
     ///
     /// # Errors
     /// When memory is short.
-    pub fn bring_pages(&self) -> io::Result<()> {
-        bring_pages(&self.range, 0, &self.descriptor, Advice::LinuxPopulateWrite)
+    pub fn populate_pages(&self) -> io::Result<()> {
+        populate_pages(&self.range, 0, &self.descriptor, Advice::LinuxPopulateWrite)
     }
 }
 
@@ -789,7 +789,7 @@ mod tests {
         assert_eq!(block.check_closed().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         let peer = SharedBlock::open(block.as_fd().try_clone_to_owned().unwrap(), 4096).unwrap();
         block.check_closed().unwrap();
-        block.bring_pages().unwrap();
+        block.populate_pages().unwrap();
         peer.words()[1].store(5, Ordering::Relaxed);
         assert_eq!(block.words()[1].load(Ordering::Relaxed), 5);
         assert_eq!(block.words().len(), 512);
@@ -811,7 +811,7 @@ mod tests {
         assert_eq!(bytes_there(&block), 4096);
         close_for_writers(&block).unwrap();
         assert_eq!(bytes_there(&block), 4096);
-        block.bring_pages().unwrap();
+        block.populate_pages().unwrap();
         assert_eq!(bytes_there(&block), BYTES);
         let block = SharedBlock::create(BYTES, 0).unwrap();
         assert_eq!(bytes_there(&block), 0);

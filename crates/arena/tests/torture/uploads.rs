@@ -29,7 +29,7 @@ impl UploadClient {
         let descriptors = descriptors.expect("the segments were made just now");
         let memory = UploadMemory::map(run.offset, SEGMENT_BYTES, &descriptors).expect("addresses");
         arena.uploads().begin_seal(session, run.offset).expect("it was made just now");
-        indexes.for_each(|index| segments.bring_pages(index).expect("memory"));
+        indexes.for_each(|index| segments.populate_pages(index).expect("memory"));
         assert!(arena.uploads().end_seal(run.offset, true), "its session goes on");
         Some(UploadClient { arena: arena.clone(), session, memory: Arc::new(memory) })
     }

@@ -54,8 +54,13 @@ pub struct ClientInfo {
     pub reply_buffer_bytes: usize,
     /// The most bytes that were to be sent at once since the session began.
     pub reply_buffer_bytes_max: usize,
-    /// Bytes of replies that wait until the server can write to the socket.
-    pub output_bytes: usize,
+    /// Bytes of the replies that wait until the server can write to the socket, as far as a reply
+    /// buffer of Redis holds them.
+    pub output_buffer_bytes: usize,
+    /// The pieces of those beyond it.
+    pub output_list_len: usize,
+    /// The bytes of these.
+    pub output_list_bytes: usize,
     /// All memory of the session.
     pub total_bytes: usize,
     /// The last command, `NULL` before the first.
@@ -106,7 +111,7 @@ impl fmt::Display for ClientInfo {
         write!(
             formatter,
             " db={} sub=0 psub=0 ssub=0 multi={} qbuf={} qbuf-free={} argv-mem={} multi-mem={} \
-             rbs={} rbp={} obl={} oll=0 omem=0 tot-mem={} events={} cmd={} user=default redir=-1 \
+             rbs={} rbp={} obl={} oll={} omem={} tot-mem={} events={} cmd={} user=default redir=-1 \
              resp={} lib-name={} lib-ver={}",
             self.database.0,
             self.queued.map_or(-1, |count| count as i64),
@@ -116,9 +121,11 @@ impl fmt::Display for ClientInfo {
             self.queued_bytes,
             self.reply_buffer_bytes,
             self.reply_buffer_bytes_max,
-            self.output_bytes,
+            self.output_buffer_bytes,
+            self.output_list_len,
+            self.output_list_bytes,
             self.total_bytes,
-            if self.output_bytes > 0 { "rw" } else { "r" },
+            if self.output_buffer_bytes + self.output_list_bytes > 0 { "rw" } else { "r" },
             self.last_command,
             self.protocol.version(),
             text(&self.library_name),

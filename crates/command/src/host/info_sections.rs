@@ -1,4 +1,6 @@
-//! Which sections of INFO are asked for.
+//! The text of INFO: its sections, their fields, and which of them are asked for.
+
+use std::fmt::{Display, Write};
 
 /// The sections that one INFO names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +51,56 @@ pub enum InfoKind {
     All,
     /// Shown by `INFO everything`.
     Everything,
+}
+
+/// A section of the INFO of a host of type `H`.
+#[derive(Clone, Copy, Debug)]
+pub struct InfoSection<H> {
+    /// Its name, as its heading shows it.
+    pub name: &'static str,
+    /// Which group it belongs to.
+    pub kind: InfoKind,
+    /// Adds its fields.
+    pub fields: fn(&H, &mut InfoText),
+}
+
+impl<H> InfoSection<H> {
+    /// Appends the section of `host`, its heading first, to `text`.
+    pub fn write(&self, host: &H, text: &mut InfoText) {
+        write!(text.0, "# {}\r\n", self.name).expect("a String takes any text");
+        (self.fields)(host, text);
+    }
+}
+
+/// The text of INFO: lines of a name, a colon and a value.
+#[derive(Debug, Default)]
+pub struct InfoText(String);
+
+impl InfoText {
+    /// Returns those of `sections` of `host` that are `wanted`, with a blank line between them.
+    pub fn of<H>(host: &H, sections: &[InfoSection<H>], wanted: &InfoSections) -> String {
+        let mut text = InfoText::default();
+        for section in sections {
+            if !wanted.include(&section.name.to_ascii_lowercase(), section.kind) {
+                continue;
+            }
+            if !text.0.is_empty() {
+                text.0.push_str("\r\n");
+            }
+            section.write(host, &mut text);
+        }
+        text.0
+    }
+
+    /// Adds a field.
+    pub fn add(&mut self, name: &str, value: impl Display) {
+        write!(self.0, "{name}:{value}\r\n").expect("a String takes any text");
+    }
+
+    /// Returns the text.
+    pub fn into_string(self) -> String {
+        self.0
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ mod shared_memory;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use keyspace::Served;
+use keyspace::SessionWakeup;
 
 pub use self::clients::{Clients, Pause};
 pub use self::process::{Crash, Process, RewriteError, ShutdownError, ShutdownRequest};
@@ -95,7 +95,7 @@ pub trait Host: Observer {
 
     /// Tells a session that its wait was served, or that it is to run its request itself. Called
     /// without any guard.
-    fn notify_served(&self, served: Served);
+    fn notify_served(&self, served: SessionWakeup);
 
     /// Returns the clients of the instance's network.
     ///
@@ -132,7 +132,7 @@ pub trait Attendance: Debug + Send + Sync {
     /// itself: it has done so, and waits on. Called before the wait may be served again.
     fn waits_on(&self);
 
-    /// Returns where the host finds it: [`Served::place`] of what it is told.
+    /// Returns where the host finds it: [`SessionWakeup::place`] of what it is told.
     fn place(&self) -> usize;
 }
 

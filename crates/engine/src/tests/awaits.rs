@@ -15,7 +15,7 @@ pub(super) fn numbered<'e>(engine: &'e Engine, host: &'e TestHost, id: u64) -> C
 
 pub(super) fn block(client: &mut Client<'_>, request: &str) {
     let (reply, outcome) = client.batch(&[request]);
-    assert_eq!((reply.as_str(), outcome.ending), ("", Ending::Blocked), "{request}");
+    assert_eq!((reply.as_str(), outcome.status), ("", SessionStatus::Blocked), "{request}");
 }
 
 /// Wakes a session and returns its reply.
@@ -203,7 +203,7 @@ fn keep_waiting(
     while writers.load(Ordering::SeqCst) > 0 {
         let keys = [0; 2].map(|_| KEYS[random.below(KEYS.len() as u64) as usize]);
         let (_, outcome) = client.batch(&[&format!("AWAIT {} {} 0", keys[0], keys[1])]);
-        if outcome.ending == Ending::Open {
+        if outcome.status == SessionStatus::Open {
             continue;
         }
         loop {

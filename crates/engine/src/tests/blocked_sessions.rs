@@ -345,7 +345,7 @@ fn a_session_that_waits_on_is_served_before_its_host_does_anything_more() {
         let claimed = Arc::new(Claimed::default());
         let mut first = numbered(&engine, &host, 1);
         first.session.attendance = Some(claimed.clone());
-        assert_eq!(run(&mut first, &MOVE, "test-move k far").1.ending, Ending::Blocked);
+        assert_eq!(run(&mut first, &MOVE, "test-move k far").1.status, SessionStatus::Blocked);
         claimed.waiter.set(Arc::clone(first.session.waits.current().unwrap())).unwrap();
         let mut other = numbered(&engine, &host, 9);
         other.check("RPUSH k a", ":1");
@@ -479,7 +479,10 @@ fn a_command_gets_the_shards_that_it_asks_for() {
     let mut client = numbered(&engine, &host, 1);
     client.run("RPUSH k a b");
     let (reply, end) = run(&mut client, &MOVE, "test-move k far");
-    assert_eq!((reply.as_str(), end.ending, end.release.lsn), ("$1 a", Ending::Open, sink.end()));
+    assert_eq!(
+        (reply.as_str(), end.status, end.release.lsn),
+        ("$1 a", SessionStatus::Open, sink.end())
+    );
     assert_eq!(sink.commands()[1], "LPOP k 1 RPUSH far a", "it is one record");
     assert_eq!(run(&mut client, &MOVE, "test-move k k").0, "$1 b");
     // What it held is free, and the next command has its own locks.
@@ -521,7 +524,7 @@ fn who_needs_more_than_is_locked_runs_its_request_itself_in_its_turn() {
     host.command_stats.add_row(&MOVE);
     let mut first = numbered(&engine, &host, 1);
     let (reply, end) = run(&mut first, &MOVE, "test-move k far");
-    assert_eq!((reply.as_str(), end.ending), ("", Ending::Blocked));
+    assert_eq!((reply.as_str(), end.status), ("", SessionStatus::Blocked));
     let mut second = numbered(&engine, &host, 2);
     block(&mut second, "BLPOP k 0");
     let mut other = numbered(&engine, &host, 9);
@@ -548,9 +551,9 @@ fn a_session_that_waits_on_is_served_for_what_those_behind_it_do() {
     host.command_stats.add_row(&TAKE_SECOND);
     let mut first = numbered(&engine, &host, 1);
     let (_, end) = run(&mut first, &TAKE_SECOND, "test-take-second k far");
-    assert_eq!(end.ending, Ending::Blocked);
+    assert_eq!(end.status, SessionStatus::Blocked);
     let mut second = numbered(&engine, &host, 2);
-    assert_eq!(run(&mut second, &MOVE, "test-move k far").1.ending, Ending::Blocked);
+    assert_eq!(run(&mut second, &MOVE, "test-move k far").1.status, SessionStatus::Blocked);
     numbered(&engine, &host, 9).check("RPUSH k a", ":1");
     assert_eq!(take_served(&host), [1]);
     // It finds nothing itself, and the second moves the element to where it is wanted.
@@ -566,7 +569,7 @@ fn who_is_told_and_goes_leaves_it_to_the_next() {
         let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
         host.command_stats.add_row(&MOVE);
         let mut first = numbered(&engine, &host, 1);
-        assert_eq!(run(&mut first, &MOVE, "test-move k far").1.ending, Ending::Blocked);
+        assert_eq!(run(&mut first, &MOVE, "test-move k far").1.status, SessionStatus::Blocked);
         let mut second = numbered(&engine, &host, 2);
         block(&mut second, "BLPOP k 0");
         numbered(&engine, &host, 9).check("RPUSH k a", ":1");
@@ -670,7 +673,7 @@ fn take(
     let mut taken = Vec::new();
     loop {
         let (reply, end) = client.batch(&[request]);
-        if end.ending == Ending::Open {
+        if end.status == SessionStatus::Open {
             taken.extend(elements(&reply));
             continue;
         }

@@ -1,7 +1,7 @@
 //! The checks before a command, their texts and their order.
 
 use super::*;
-use crate::Ending;
+use crate::SessionStatus;
 
 #[test]
 fn unknown_names_and_wrong_counts_are_refused_in_redis_words() {
@@ -42,7 +42,7 @@ fn http_is_hung_up_on_without_a_word() {
     for request in ["POST / HTTP/1.1", "host: example.com"] {
         let mut client = Client::new(&engine, &host);
         let (reply, outcome) = client.batch(&[request, "SET k v"]);
-        assert_eq!((reply.as_str(), outcome.ending), ("", Ending::AtOnce));
+        assert_eq!((reply.as_str(), outcome.status), ("", SessionStatus::CloseNow));
         assert_eq!(outcome.executed, 1);
     }
     assert_eq!(Client::new(&engine, &host).run("EXISTS k"), ":0");
@@ -54,7 +54,7 @@ fn nothing_runs_after_quit() {
     let mut client = Client::new(&engine, &host);
     let (reply, outcome) = client.batch(&["SET k v", "QUIT", "SET k w"]);
     assert_eq!(reply, "+OK +OK");
-    assert_eq!((outcome.ending, outcome.executed), (Ending::AfterReplies, 2));
+    assert_eq!((outcome.status, outcome.executed), (SessionStatus::CloseAfterReplies, 2));
     client.check("GET k", "$1 v");
 }
 

@@ -67,7 +67,7 @@ fn act(client: &mut Client<'_>, rows: &[&'static Command], seed: u64, clock: &At
         let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
         let mut bytes = Vec::new();
         encode_command(&words, &mut bytes);
-        if client.run_bytes(&mut bytes, 0).1.ending == Ending::Blocked {
+        if client.run_bytes(&mut bytes, 0).1.status == SessionStatus::Blocked {
             // Another client may have served it by then.
             std::thread::yield_now();
             wake(client, Wake::TimedOut);

@@ -146,7 +146,7 @@ fn a_request_that_runs_again_is_counted_and_shown_once() {
     host.command_stats.add_row(&MOVE);
     host.watcher_count.store(1, Ordering::Relaxed);
     let mut first = numbered(&engine, &host, 1);
-    assert_eq!(run(&mut first, &MOVE, "test-move k far").1.ending, Ending::Blocked);
+    assert_eq!(run(&mut first, &MOVE, "test-move k far").1.status, SessionStatus::Blocked);
     let mut other = numbered(&engine, &host, 9);
     other.check("RPUSH k a", ":1");
     assert_eq!(wake(&mut first, Wake::Served), "$1 a");
@@ -160,7 +160,7 @@ fn a_request_that_runs_again_waits_for_the_end_of_a_pause() {
     let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
     host.command_stats.add_row(&MOVE);
     let mut first = numbered(&engine, &host, 1);
-    assert_eq!(run(&mut first, &MOVE, "test-move k far").1.ending, Ending::Blocked);
+    assert_eq!(run(&mut first, &MOVE, "test-move k far").1.status, SessionStatus::Blocked);
     let mut second = numbered(&engine, &host, 2);
     block(&mut second, "BLPOP k 0");
     let mut other = numbered(&engine, &host, 9);
@@ -211,7 +211,7 @@ fn a_request_that_runs_again_is_refused_where_writes_are() {
     let (engine, mut host) = (Engine::new(keyspace(64)), TestHost::default());
     host.command_stats.add_row(&MOVE);
     let mut first = numbered(&engine, &host, 1);
-    assert_eq!(run(&mut first, &MOVE, "test-move k far").1.ending, Ending::Blocked);
+    assert_eq!(run(&mut first, &MOVE, "test-move k far").1.status, SessionStatus::Blocked);
     let mut second = numbered(&engine, &host, 2);
     block(&mut second, "BLPOP k 0");
     let mut other = numbered(&engine, &host, 9);

@@ -6,9 +6,9 @@ use super::*;
 
 /// Runs requests as one batch up to where it stops; returns the replies, the number of requests
 /// that ran, and how the session stands.
-fn stop(client: &mut Client<'_>, requests: &[&str]) -> (String, usize, Ending) {
+fn stop(client: &mut Client<'_>, requests: &[&str]) -> (String, usize, SessionStatus) {
     let (reply, outcome) = client.batch(requests);
-    (reply, outcome.executed, outcome.ending)
+    (reply, outcome.executed, outcome.status)
 }
 
 fn wake(client: &mut Client<'_>, wake: Wake) -> String {
@@ -24,7 +24,7 @@ fn a_blocked_session_runs_nothing_until_it_is_woken() {
     let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
     let mut client = Client::new(&engine, &host);
     let pipeline = ["SET k v", "WAIT 1 50", "GET k"];
-    assert_eq!(stop(&mut client, &pipeline), ("+OK".into(), 2, Ending::Blocked));
+    assert_eq!(stop(&mut client, &pipeline), ("+OK".into(), 2, SessionStatus::Blocked));
     let blocked = client.session.state.blocked.expect("it waits");
     assert_eq!(blocked.timeout, Some(Duration::from_millis(50)));
     assert_eq!(wake(&mut client, Wake::TimedOut), ":0");
@@ -36,7 +36,7 @@ fn a_blocked_session_runs_nothing_until_it_is_woken() {
 fn a_session_that_is_refused_its_wait_gets_an_error_that_is_counted() {
     let (engine, host) = (Engine::new(keyspace(4)), TestHost::default());
     let mut client = Client::new(&engine, &host);
-    assert_eq!(stop(&mut client, &["WAITAOF 0 1 0"]), (String::new(), 1, Ending::Blocked));
+    assert_eq!(stop(&mut client, &["WAITAOF 0 1 0"]), (String::new(), 1, SessionStatus::Blocked));
     assert!(client.session.state.blocked.is_some_and(|blocked| blocked.timeout.is_none()));
     let refusal = "-UNBLOCKED client unblocked via CLIENT UNBLOCK";
     assert_eq!(wake(&mut client, Wake::Refused), refusal);
@@ -57,12 +57,12 @@ fn a_pause_of_writes_stops_what_may_write_and_nothing_before_it() {
     let mut client = Client::new(&engine, &host);
     client.run_all(&["MULTI", "SET k v"]);
     host.pause.set(Some(Pause::Writes));
-    assert_eq!(stop(&mut client, &["EXEC", "PING"]), (String::new(), 0, Ending::Paused));
+    assert_eq!(stop(&mut client, &["EXEC", "PING"]), (String::new(), 0, SessionStatus::Paused));
     let mut other = Client::new(&engine, &host);
     let pipeline = ["GET k", "MULTI", "GET k", "EXEC", "SET k", "FLUSHALL", "GET k"];
     let refusal = "-ERR wrong number of arguments for 'set' command";
     let replies = format!("$-1 +OK +QUEUED *1 $-1 {refusal}");
-    assert_eq!(stop(&mut other, &pipeline), (replies, 5, Ending::Paused));
+    assert_eq!(stop(&mut other, &pipeline), (replies, 5, SessionStatus::Paused));
     host.pause.set(None);
     client.check("EXEC", "*1 +OK");
     other.check("GET k", "$1 v");
@@ -74,7 +74,11 @@ fn a_pause_of_all_stops_everything_but_refusals() {
     host.pause.set(Some(Pause::All));
     let mut client = Client::new(&engine, &host);
     for request in ["PING", "CLIENT UNPAUSE", "GET k", "MULTI"] {
-        assert_eq!(stop(&mut client, &[request]), (String::new(), 0, Ending::Paused), "{request}");
+        assert_eq!(
+            stop(&mut client, &[request]),
+            (String::new(), 0, SessionStatus::Paused),
+            "{request}"
+        );
     }
     client.check("GET", "-ERR wrong number of arguments for 'get' command");
 }

@@ -266,7 +266,7 @@ fn who_wants_another_type_is_no_step_for_anybody() {
         let mut found = Vec::new();
         while let Some((next, waiter)) = guard.next_waiter(ready, place, NOW) {
             place = Some(next);
-            found.push(waiter.served().session);
+            found.push(waiter.wakeup().session);
         }
         assert_eq!(found, [500, 1_500]);
     });

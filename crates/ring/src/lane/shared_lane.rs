@@ -51,8 +51,8 @@ impl SharedLane {
     ///
     /// # Errors
     /// When memory is short.
-    pub fn bring_pages(&self) -> io::Result<()> {
-        self.block.bring_pages()
+    pub fn populate_pages(&self) -> io::Result<()> {
+        self.block.populate_pages()
     }
 
     /// Maps the lane that another process has made, and closes it.

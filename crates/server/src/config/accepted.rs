@@ -4,10 +4,13 @@
 //! as it is. Those that ask for a promise (persistence, replicas, encryption, access control) are
 //! accepted only with the value that asks for nothing, at the end of all that sets them.
 
-use super::kind::{Bytes, EventClasses, Flag, Integer, Kind, NoPrimary, OneOf, Only, Text};
+use super::kind::{
+    Bytes, Checked, EventClasses, Flag, Integer, Kind, NoPrimary, OneOf, Only, Text,
+};
 use super::row::{Row, When};
 
 const COUNT: &dyn Kind = &Integer { min: 0, max: i32::MAX as i64 };
+const SECONDS: &dyn Kind = &Integer { min: 1, max: i32::MAX as i64 };
 const BIG_COUNT: &dyn Kind = &Integer { min: 0, max: i64::MAX };
 const PORT: &dyn Kind = &Integer { min: 0, max: 65_535 };
 const SIGNED: &dyn Kind = &Integer { min: i32::MIN as i64, max: i32::MAX as i64 };
@@ -17,7 +20,8 @@ const PROTECTED: &dyn Kind = &OneOf(&["no", "yes", "local"]);
 const NO_LOG: &dyn Kind =
     &Only("Forebay does not write an append-only file: only 'no' is possible");
 const NO_CLUSTER: &dyn Kind = &Only("Forebay does not run as a cluster: only 'no' is possible");
-const NO_TLS: &dyn Kind = &Only("Forebay does not speak TLS: only 0 is possible");
+const NO_TLS_PORT: &dyn Kind = &Only("Forebay does not speak TLS: only 0 is possible");
+const NO_TLS: &dyn Kind = &Only("Forebay does not speak TLS: only 'no' is possible");
 const NO_REPLICA: &dyn Kind = &Only("Forebay does not replicate: only no replicas are possible");
 const NO_PRIMARY: &dyn Kind = &NoPrimary("Forebay does not replicate: only 'no one' is possible");
 const NO_USERS: &dyn Kind = &Only("Forebay has no access control lists: only '' is possible");
@@ -50,7 +54,13 @@ pub static ROWS: &[Row] = &[
     row("appendfsync", &OneOf(&["everysec", "always", "no"]), "everysec"),
     fixed("appendfilename", &Text, "appendonly.aof"),
     fixed("appenddirname", &Text, "appendonlydir"),
-    Row { name: "dbfilename", default: "dump.rdb", when: When::Protected, ..Row::ACCEPTED },
+    Row {
+        name: "dbfilename",
+        kind: &Checked::FILE_NAME,
+        default: "dump.rdb",
+        when: When::Protected,
+        ..Row::ACCEPTED
+    },
     row("rdbcompression", &Flag, "yes"),
     fixed("rdbchecksum", &Flag, "yes"),
     row("rdb-del-sync-files", &Flag, "no"),
@@ -67,7 +77,11 @@ pub static ROWS: &[Row] = &[
     row("sanitize-dump-payload", &OneOf(&["no", "yes", "clients"]), "no"),
     hidden("rdb-key-save-delay", SIGNED, "0"),
     hidden("key-load-delay", SIGNED, "0"),
-    hidden("loading-process-events-interval-bytes", BYTES, "2097152"),
+    hidden(
+        "loading-process-events-interval-bytes",
+        &Integer { min: 1024, max: i32::MAX as i64 },
+        "2097152",
+    ),
     // Replication.
     Row {
         name: "replicaof",
@@ -92,8 +106,8 @@ pub static ROWS: &[Row] = &[
     row("repl-diskless-sync-delay", COUNT, "5"),
     row("repl-diskless-sync-max-replicas", COUNT, "0"),
     row("repl-diskless-load", &OneOf(&["disabled", "on-empty-db", "swapdb"]), "disabled"),
-    renamed("repl-ping-replica-period", "repl-ping-slave-period", COUNT, "10"),
-    row("repl-timeout", COUNT, "60"),
+    renamed("repl-ping-replica-period", "repl-ping-slave-period", SECONDS, "10"),
+    row("repl-timeout", SECONDS, "60"),
     row("repl-disable-tcp-nodelay", &Flag, "no"),
     row("repl-backlog-size", &Bytes { min: 1, max: i64::MAX as u64 }, "1048576"),
     row("repl-backlog-ttl", BIG_COUNT, "3600"),
@@ -105,8 +119,8 @@ pub static ROWS: &[Row] = &[
     row("cluster-node-timeout", BIG_COUNT, "15000"),
     fixed("cluster-port", PORT, "0"),
     row("cluster-announce-ip", &Text, ""),
-    row("cluster-announce-hostname", &Text, ""),
-    row("cluster-announce-human-nodename", &Text, ""),
+    row("cluster-announce-hostname", &Checked::HOST_NAME, ""),
+    row("cluster-announce-human-nodename", &Checked::NODE_NAME, ""),
     row("cluster-announce-port", PORT, "0"),
     row("cluster-announce-tls-port", PORT, "0"),
     row("cluster-announce-bus-port", PORT, "0"),
@@ -118,12 +132,12 @@ pub static ROWS: &[Row] = &[
     row("cluster-migration-barrier", COUNT, "1"),
     row("cluster-allow-reads-when-down", &Flag, "no"),
     row("cluster-allow-pubsubshard-when-down", &Flag, "yes"),
-    row("cluster-link-sendbuf-limit", BYTES, "0"),
+    row("cluster-link-sendbuf-limit", &Bytes { min: 0, max: u64::MAX }, "0"),
     // Encryption and access.
-    row("tls-port", NO_TLS, "0"),
-    row("tls-cluster", &Flag, "no"),
-    row("tls-replication", &Flag, "no"),
-    row("tls-auth-clients", &OneOf(&["yes", "no", "optional"]), "yes"),
+    row("tls-port", NO_TLS_PORT, "0"),
+    row("tls-cluster", NO_TLS, "no"),
+    row("tls-replication", NO_TLS, "no"),
+    row("tls-auth-clients", &OneOf(&["no", "yes", "optional"]), "yes"),
     row("tls-prefer-server-ciphers", &Flag, "no"),
     row("tls-session-caching", &Flag, "yes"),
     row("tls-session-cache-size", COUNT, "20480"),
@@ -163,13 +177,19 @@ pub static ROWS: &[Row] = &[
     row("lazyfree-lazy-user-del", &Flag, "no"),
     row("lazyfree-lazy-user-flush", &Flag, "no"),
     row("activerehashing", &Flag, "yes"),
-    row("activedefrag", &Flag, "no"),
-    row("active-defrag-ignore-bytes", BYTES, "104857600"),
+    Row {
+        name: "activedefrag",
+        kind: &Flag,
+        default: "no",
+        doc: "Known from Redis, without effect here: memory is always compacted.",
+        ..Row::ACCEPTED
+    },
+    row("active-defrag-ignore-bytes", &Bytes { min: 1, max: i64::MAX as u64 }, "104857600"),
     row("active-defrag-threshold-lower", &Integer { min: 0, max: 1000 }, "10"),
     row("active-defrag-threshold-upper", &Integer { min: 0, max: 1000 }, "100"),
     row("active-defrag-cycle-min", &Integer { min: 1, max: 99 }, "1"),
     row("active-defrag-cycle-max", &Integer { min: 1, max: 99 }, "25"),
-    row("active-defrag-max-scan-fields", BIG_COUNT, "1000"),
+    row("active-defrag-max-scan-fields", &Integer { min: 1, max: i64::MAX }, "1000"),
     row("jemalloc-bg-thread", &Flag, "yes"),
     fixed("disable-thp", &Flag, "yes"),
     // Encodings of collections.
@@ -189,7 +209,7 @@ pub static ROWS: &[Row] = &[
     },
     // The process.
     fixed("set-proc-title", &Flag, "yes"),
-    row("proc-title-template", &Text, "{title} {listen-addr} {server-mode}"),
+    row("proc-title-template", &Checked::TITLE_TEMPLATE, "{title} {listen-addr} {server-mode}"),
     row("locale-collate", &Text, ""),
     row("dynamic-hz", &Flag, "yes"),
     row("crash-memcheck-enabled", &Flag, "yes"),

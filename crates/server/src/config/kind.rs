@@ -17,7 +17,7 @@ pub use limit::{OutputLimit, OutputLimits};
 pub use list::{Addresses, OomScores, Percentiles, SaveSchedule, ShutdownModes, Words};
 pub use number::{Clamped, Integer, Permissions, Time};
 pub use refused::{NoPrimary, Only};
-pub use word::{Choice, EventClasses, Flag, Named, OneOf, Text, Version};
+pub use word::{Checked, Choice, EventClasses, Flag, Named, OneOf, Text, Version};
 
 use super::text::quoted_if_needed;
 
@@ -92,6 +92,15 @@ fn split(arguments: &[String]) -> Vec<&str> {
     arguments.iter().flat_map(|text| text.split_whitespace()).collect()
 }
 
+/// Returns the number that `text` is to `strtoll` of C, by which Redis reads the numbers within
+/// some options: it may have a sign and zeroes before it, and one beyond 64 bits is the nearest.
+fn lenient_integer(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let nearest = if text.starts_with('-') { i64::MIN } else { i64::MAX };
+    is_number.then(|| text.parse().unwrap_or(nearest))
+}
+
 fn one_of(words: &[&str]) -> String {
     format!("argument(s) must be one of the following: {}", words.join(", "))
 }
@@ -144,6 +153,9 @@ mod tests {
         check(&memory, &["-1"], Err("argument must be a memory value"));
         check(&memory, &["1tb"], Err("argument must be a memory value"));
         check(&memory, &["99999999999999gb"], Err("argument must be a memory value"));
+        check(&memory, &["18446744073709551616"], Ok("18446744073709551615"));
+        check(&memory, &[""], Ok("0"));
+        check(&memory, &["kb"], Ok("0"));
         check(&Permissions, &["770"], Ok("770"));
         check(&Permissions, &["779"], Err("argument couldn't be parsed as an octal number"));
         check(&Permissions, &["7770"], Err("argument must be between 0 and 777 inclusive"));
@@ -192,10 +204,42 @@ mod tests {
     fn three_scores_are_within_the_kernels_bounds_twice() {
         check(&OomScores, &["0", "200", "800"], Ok("0 200 800"));
         check(&OomScores, &["-2000 0 2000"], Ok("-2000 0 2000"));
+        check(&OomScores, &["+5 -0 0012"], Ok("5 0 12"));
         check(&OomScores, &["0", "200"], Err("wrong number of arguments"));
         let bounds = "Invalid oom-score-adj-values, elements must be between -2000 and 2000.";
         check(&OomScores, &["0", "200", "2001"], Err(bounds));
-        check(&OomScores, &["0", "200", "x"], Err(bounds));
+        for wrong in ["x", "-", "1.5", "99999999999999999999"] {
+            check(&OomScores, &["0", "200", wrong], Err(bounds));
+        }
+    }
+
+    #[test]
+    fn texts_that_stand_for_something_are_checked() {
+        let title = Checked::TITLE_TEMPLATE;
+        for right in ["plain", "{title} {port}", "{{", "} {tls-port}", "{{title} {config-file}"] {
+            check(&title, &[right], Ok(right));
+        }
+        let fault = "template format is invalid or contains unknown variables";
+        for wrong in ["", "  ", "{title}", "{title} {server-mode}", "{port", "{nope}", "a {", "{}"]
+        {
+            check(&title, &[wrong], Err(fault));
+        }
+        let longest = "a".repeat(255);
+        for right in ["", "a.B-9", &longest] {
+            check(&Checked::HOST_NAME, &[right], Ok(right));
+        }
+        let fault = "Hostnames may only contain alphanumeric characters, hyphens or dots";
+        for wrong in ["a b", "a_b", "gr\u{fc}n"] {
+            check(&Checked::HOST_NAME, &[wrong], Err(fault));
+        }
+        let fault = "Hostnames must be less than 256 characters";
+        check(&Checked::HOST_NAME, &[&"a".repeat(256)], Err(fault));
+        check(&Checked::NODE_NAME, &["a node_1"], Ok("a node_1"));
+        let fault = "Announced human node name contained invalid character";
+        check(&Checked::NODE_NAME, &["a#b"], Err(fault));
+        check(&Checked::FILE_NAME, &["a.rdb"], Ok("a.rdb"));
+        let fault = "dbfilename can't be a path, just a filename";
+        check(&Checked::FILE_NAME, &["../a.rdb"], Err(fault));
     }
 
     #[test]
@@ -203,6 +247,7 @@ mod tests {
         check(&SaveSchedule, &[""], Ok(""));
         check(&SaveSchedule, &["3600 1 300 100"], Ok("3600 1 300 100"));
         check(&SaveSchedule, &["3600", "1"], Ok("3600 1"));
+        check(&SaveSchedule, &["+3600", "01"], Ok("3600 1"));
         check(&SaveSchedule, &["3600"], Err("Invalid save parameters"));
         check(&SaveSchedule, &["0", "1"], Err("Invalid save parameters"));
     }
@@ -216,6 +261,11 @@ mod tests {
             &["normal 1 2 3 replica 4 5 6"],
             Ok("normal 1 2 3 slave 4 5 6 pubsub 4 5 6"),
         );
+        check(&OutputLimits, &["normal 10 0 +05"], Ok("normal 10 0 5 slave 1 2 3 pubsub 4 5 6"));
+        let number = "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
+        for wrong in ["2147483648", "4294967297", "-1", "1s", "18446744073709551615"] {
+            check(&OutputLimits, &["normal", "0", "0", wrong], Err(number));
+        }
         let class = "Invalid client class specified in buffer limit configuration.";
         check(&OutputLimits, &["master", "1", "1", "1"], Err(class));
         let count = "Wrong number of arguments in buffer limit configuration.";

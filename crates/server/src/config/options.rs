@@ -141,14 +141,15 @@ options! {
     memory: Memory {
         /// Bytes that data and buffers may take in all, the buffers of requests underway included;
         /// 0 for no limit.
-        max_bytes: u64 = "maxmemory", BYTES, "0";
+        max_bytes: u64 = "maxmemory", ALL_BYTES, "0";
         /// What happens at maxmemory: writes are refused (`noeviction`), or keys go: any or only
         /// those with a time to live (`volatile`), the least recently used first (`lru`), the least
         /// frequently used (`lfu`), by chance (`random`), or those that end first (`ttl`). Where no
         /// key may go, writes are refused.
         policy: EvictionPolicy = "maxmemory-policy",
             Choice::<EvictionPolicy>::of_all(), "noeviction";
-        /// Keys among which a victim of eviction is chosen.
+        /// Keys among which a victim of eviction is chosen, 64 at most: a greater number is taken,
+        /// and kept and shown as 64.
         samples: u32 = "maxmemory-samples",
             Clamped { accepted: (1, COUNT_MAX), kept: (1, 64) }, "5";
         /// How long a command evicts where memory is above maxmemory, before it goes on and others
@@ -190,10 +191,10 @@ options! {
         /// Bytes that all clients may take together, or a share of `maxmemory` in percent, at least
         /// 131072; above it the largest are closed. 0 for no limit.
         share: Share = "maxmemory-clients", BytesOrPercent, "0";
-        /// Per class: bytes of unsent output that close a client at once, and bytes that close it
-        /// after so many seconds; 0 for no limit but 4 GiB for one batch of requests. `normal` has
-        /// a limit where Redis has none, as a client that asks and never reads would take all
-        /// memory; there are no clients of the other classes.
+        /// Per class: bytes of unsent output beyond the first 16 KiB that close a client at once,
+        /// and bytes that close it after so many seconds; 0 for no limit but 4 GiB for one batch of
+        /// requests. `normal` has a limit where Redis has none, as a client that asks and never
+        /// reads would take all memory; there are no clients of the other classes.
         output_limit: OutputLimit = "client-output-buffer-limit",
             OutputLimits,
             "normal 1073741824 268435456 60 slave 268435456 67108864 60 pubsub 33554432 8388608 60";

@@ -13,7 +13,8 @@ impl Settings {
         let Memory { max_bytes, policy, samples, tenacity, lfu_log_factor, lfu_decay_minutes } =
             self.memory;
         Tuning {
-            max_memory: max_bytes,
+            // Beyond all memory, so that sums with it hold.
+            maxmemory: max_bytes.min(i64::MAX as u64),
             policy,
             samples,
             tenacity,
@@ -69,22 +70,22 @@ impl Derived {
     }
 }
 
-/// Returns the limit of all clients with a memory limit of `max_memory` bytes, if any. It leaves
+/// Returns the limit of all clients with a memory limit of `maxmemory` bytes, if any. It leaves
 /// room to talk to the server and raise it.
-fn clients_bytes_max(share: Share, max_memory: u64) -> Option<u64> {
+fn clients_bytes_max(share: Share, maxmemory: u64) -> Option<u64> {
     const BYTES_MIN: u64 = 128 << 10;
-    let bytes = share.of(max_memory);
+    let bytes = share.of(maxmemory);
     (bytes > 0).then(|| bytes.max(BYTES_MIN))
 }
 
 /// Returns the size of a segment, where the option leaves it open that for a memory limit, 0 being
 /// none. A segment that changes from small values to large ones is emptied first, so that it should
 /// be a small part of the whole.
-fn segment_bytes(instance: &Instance, max_memory: u64) -> u64 {
+fn segment_bytes(instance: &Instance, maxmemory: u64) -> u64 {
     const SEGMENTS_WANTED: u64 = 256;
     const BYTES_MIN: u64 = 1 << 20;
     const BYTES_MAX: u64 = 64 << 20;
-    match (instance.segment_bytes, max_memory) {
+    match (instance.segment_bytes, maxmemory) {
         (bytes @ 1.., _) => bytes,
         (0, 0) => BYTES_MAX,
         (0, limit) => (limit / SEGMENTS_WANTED).next_power_of_two().clamp(BYTES_MIN, BYTES_MAX),

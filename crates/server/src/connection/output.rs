@@ -8,8 +8,11 @@ use sys::process::ProcessHandle;
 use super::{CloseReason, Connection, Flushed, WorkerContext};
 use crate::transport::Sent;
 
-/// Unsent output before authentication, in bytes.
-const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// Replies that `client-output-buffer-limit` does not count, in bytes: as in Redis, whose clients
+/// have a buffer of that size, and a list of what it does not hold.
+const REPLY_BUFFER_BYTES: usize = 16 * 1024;
+/// Unsent output beyond it before authentication, in bytes.
+const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 48 * 1024;
 /// Replies of one call of the engine that end the session where its output has no hard limit.
 const UNLIMITED_OUTPUT_BYTES_PER_CALL_MAX: usize = 4 << 30;
 /// Values that the unsent replies of one connection may refer to.
@@ -23,7 +26,7 @@ impl Connection {
     pub fn flush(&mut self, context: &mut WorkerContext<'_, '_>) -> Flushed {
         self.is_held = self.awaits_release(context);
         if self.is_held {
-            self.record.set_output(self.unsent_bytes(), self.output.memory_bytes());
+            self.report_output();
             return self.check_output(context).map_or_else(Flushed::Ended, |()| Flushed::Held);
         }
         let unsent = match self.send(context) {
@@ -32,7 +35,7 @@ impl Connection {
             Err(end) => return Flushed::Ended(end),
         };
         if self.has_output() {
-            self.record.set_output(self.unsent_bytes(), self.output.memory_bytes());
+            self.report_output();
             return self.check_output(context).map_or_else(Flushed::Ended, |()| unsent);
         }
         self.over_soft_since = None;
@@ -40,6 +43,13 @@ impl Connection {
         self.record.set_output(0, 0);
         context.buffers.give(self.output.take_buffer());
         if self.is_closing { Flushed::Ended(CloseReason::Orderly) } else { Flushed::All }
+    }
+
+    /// Tells others of the replies that wait.
+    fn report_output(&self) {
+        let (list_len, list_bytes) = self.output.beyond(REPLY_BUFFER_BYTES);
+        self.record.set_output_list(list_len, list_bytes);
+        self.record.set_output(self.unsent_bytes(), self.output.memory_bytes());
     }
 
     /// Returns whether there are replies that may not leave yet: records that they tell of are to
@@ -116,7 +126,9 @@ impl Connection {
     pub(super) fn output_bytes_max(&self, context: &WorkerContext<'_, '_>) -> usize {
         match self.hard_output_bytes(context) {
             0 => self.output.len() + UNLIMITED_OUTPUT_BYTES_PER_CALL_MAX,
-            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+            bytes => {
+                usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(REPLY_BUFFER_BYTES)
+            }
         }
     }
 
@@ -130,7 +142,7 @@ impl Connection {
         usize::try_from(most).unwrap_or(usize::MAX)
     }
 
-    /// Returns the hard limit of unsent output in bytes; 0 is none.
+    /// Returns the hard limit of what waits beyond the reply buffer, in bytes; 0 is none.
     fn hard_output_bytes(&self, context: &WorkerContext<'_, '_>) -> u64 {
         match self.session.state.authenticated {
             true => context.settings.clients.output_limit.hard_bytes,
@@ -142,13 +154,12 @@ impl Connection {
         &mut self,
         context: &WorkerContext<'_, '_>,
     ) -> Result<(), CloseReason> {
-        let unsent = self.unsent_bytes() as u64;
-        let limit = context.settings.clients.output_limit;
-        let hard = self.hard_output_bytes(context);
-        if hard != 0 && unsent > hard {
+        let (_, list_bytes) = self.output.beyond(REPLY_BUFFER_BYTES);
+        let reaches = |limit: u64| limit != 0 && list_bytes as u64 >= limit;
+        if reaches(self.hard_output_bytes(context)) {
             return Err(CloseReason::OutputLimit);
         }
-        self.over_soft_since = (limit.soft_bytes != 0 && unsent > limit.soft_bytes)
+        self.over_soft_since = reaches(context.settings.clients.output_limit.soft_bytes)
             .then(|| self.over_soft_since.unwrap_or(context.execution.now));
         Ok(())
     }

@@ -51,9 +51,9 @@ pub struct PendingLane {
 }
 
 /// The server's end of a lane.
-pub struct Lane(Box<Served>);
+pub struct Lane(Box<ServerEnd>);
 
-struct Served {
+struct ServerEnd {
     id: u64,
     parent: u64,
     end: LaneEnd<SharedLane>,
@@ -87,7 +87,7 @@ impl Transport for Lane {
             local_address: address.clone(),
             address,
         };
-        Some((Lane(Box::new(Served { id, parent, end, wakeup, client_wakeup })), endpoint))
+        Some((Lane(Box::new(ServerEnd { id, parent, end, wakeup, client_wakeup })), endpoint))
     }
 
     fn receive(
@@ -192,7 +192,7 @@ impl AsFd for Lane {
     }
 }
 
-impl Served {
+impl ServerEnd {
     /// Copies unsent replies into the ring; returns how many bytes.
     fn write(&mut self, output: &mut Output) -> Result<usize, LaneError> {
         let mut sent = 0;
@@ -261,7 +261,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServerEnd {
     /// Tells the client that nobody serves the lane any more.
     fn drop(&mut self) {
         if let Some(reasons) = self.end.close() {

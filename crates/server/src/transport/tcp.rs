@@ -15,7 +15,7 @@ use super::{Endpoint, OpenContext, Pending, Sent, Transport, TransportEnd, socke
 use crate::accept::is_loopback;
 use crate::config::options::Network;
 use crate::config::{Settings, base_text};
-use crate::listen::{Accepted, Listens, Refusal};
+use crate::listen::{Accepted, Listens, OptionRefusal};
 use crate::registry::ClientOrigin;
 use crate::statistics::WorkerCounters;
 
@@ -105,7 +105,7 @@ fn tune(stream: &Stream, settings: &Settings) -> io::Result<()> {
 }
 
 /// Says what has changed of `port` and `bind`.
-fn change(before: &Settings, after: &Settings) -> Option<Refusal> {
+fn change(before: &Settings, after: &Settings) -> Option<OptionRefusal> {
     let (before, after) = (&before.network, &after.network);
     if after.bind != before.bind {
         return Some((Network::bind(), "Failed to bind to specified addresses."));

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use command::Wake;
-use keyspace::Served;
+use keyspace::SessionWakeup;
 
 use super::Worker;
 use super::waiting_connections::ENDED_KEYS_PER_ROUND_MAX;
@@ -29,7 +29,7 @@ impl Worker<'_> {
     /// Replies to a session whose wait a key has ended, unless another has taken the right to: then
     /// that one's word is on its way, and the reply is the key all the same. Where this round has
     /// ended waits of many keys, it is for the next one.
-    pub(super) fn serve_wait(&mut self, served: Served) {
+    pub(super) fn serve_wait(&mut self, served: SessionWakeup) {
         if self.ended_keys >= ENDED_KEYS_PER_ROUND_MAX {
             return self.mailbox.post(Message::Served(served));
         }

@@ -8,7 +8,7 @@ use command::{
     ClientInfo, Clients, ConfigError, Host, InfoKind, InfoSections, Observer, Process,
     SessionState, SharedMemory, ShutdownError, ShutdownRequest, Unavailable,
 };
-use keyspace::Served;
+use keyspace::SessionWakeup;
 
 #[derive(Default)]
 pub struct TestHost {
@@ -78,7 +78,7 @@ impl Host for TestHost {
         self.slept.set(duration);
     }
 
-    fn notify_served(&self, _: Served) {}
+    fn notify_served(&self, _: SessionWakeup) {}
 
     fn clients(&self) -> Result<&dyn Clients, Unavailable> {
         Ok(self)

@@ -97,7 +97,7 @@ impl Kind for BytesOrPercent {
             };
         }
         match parse_memory(argument) {
-            Some(value) => Ok(value.to_string()),
+            Some(value) => Ok(in_bounds(value, 0, i64::MAX as u64)?.to_string()),
             None => Err(NO_MEMORY_OR_PERCENT.to_owned()),
         }
     }
@@ -146,8 +146,9 @@ impl Typed<Share> for BytesOrPercent {
     }
 }
 
-/// Returns the bytes that `text` means, as `100`, `1k` (1000), `1kb` (1024), `5GB`; none if it
-/// means none or more than 64 bits hold.
+/// Returns the bytes that `text` means, as `100`, `1k` (1000), `1kb` (1024), `5GB`; as in Redis, no
+/// number is 0, and one beyond 64 bits is the nearest. None if it means none, or with its unit more
+/// than 64 bits hold: what Redis keeps of that has nothing to do with the text.
 pub fn parse_memory(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let unit: u64 = match text[digits..].to_ascii_lowercase().as_str() {
@@ -160,7 +161,10 @@ pub fn parse_memory(text: &str) -> Option<u64> {
         "gb" => 1 << 30,
         _ => return None,
     };
-    text[..digits].parse::<u64>().ok()?.checked_mul(unit)
+    if digits == 0 {
+        return Some(0);
+    }
+    text[..digits].parse::<u64>().unwrap_or(u64::MAX).checked_mul(unit)
 }
 
 /// Returns the bytes of `value`, which is canonical, in the largest unit that holds them without

@@ -1,7 +1,7 @@
 //! How much unsent output the classes of clients may have.
 
 use super::bytes::{parse_memory, with_unit};
-use super::{Kind, Typed, split};
+use super::{Kind, Typed, lenient_integer, split};
 
 /// Groups of class, hard limit, soft limit and seconds, as `client-output-buffer-limit`.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,10 @@ impl Kind for OutputLimits {
         true
     }
 
+    fn arguments(&self, text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
     /// One line for each class that is not as it is by default.
     fn written(&self, value: &str, default: Option<&str>) -> Vec<String> {
         let usual = default.map(parse);
@@ -54,15 +58,15 @@ impl Kind for OutputLimits {
     }
 }
 
-/// How much unsent output a client may have.
+/// How much unsent output a client may have beyond its reply buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputLimit {
     /// At this many bytes the client is closed at once; 0 for no limit.
     pub hard_bytes: u64,
-    /// Above this many bytes for `soft_seconds` the client is closed; 0 for no limit.
+    /// At this many bytes for `soft_seconds` the client is closed; 0 for no limit.
     pub soft_bytes: u64,
     /// How long the soft limit may be exceeded.
-    pub soft_seconds: u64,
+    pub soft_seconds: u32,
 }
 
 /// The limit of ordinary clients: there are none of the other classes.
@@ -90,8 +94,11 @@ fn change(limits: &mut [OutputLimit; 3], group: &[&str]) -> Result<(), String> {
     let Some(index) = CLASSES.iter().position(|name| name.eq_ignore_ascii_case(class)) else {
         return Err("Invalid client class specified in buffer limit configuration.".to_owned());
     };
-    let values = (parse_memory(group[1]), parse_memory(group[2]), group[3].parse::<u64>());
-    let (Some(hard_bytes), Some(soft_bytes), Ok(soft_seconds)) = values else {
+    // As in Redis, an `int`.
+    let seconds = lenient_integer(group[3]).and_then(|seconds| i32::try_from(seconds).ok());
+    let soft_seconds = seconds.and_then(|seconds| u32::try_from(seconds).ok());
+    let values = (parse_memory(group[1]), parse_memory(group[2]), soft_seconds);
+    let (Some(hard_bytes), Some(soft_bytes), Some(soft_seconds)) = values else {
         let fault = "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
         return Err(fault.to_owned());
     };

@@ -2,7 +2,7 @@
 
 use command::ShutdownRequest;
 
-use super::{Kind, Typed, one_of, split};
+use super::{Kind, Typed, lenient_integer, one_of, split};
 
 /// Any number of words.
 #[derive(Clone, Copy, Debug)]
@@ -180,13 +180,11 @@ impl Kind for OomScores {
         if words.len() != 3 {
             return Err("wrong number of arguments".to_owned());
         }
-        let is_score =
-            |word: &&str| word.parse().is_ok_and(|score: i32| (-2000..=2000).contains(&score));
-        if !words.iter().all(is_score) {
-            let fault = "Invalid oom-score-adj-values, elements must be between -2000 and 2000.";
-            return Err(fault.to_owned());
-        }
-        Ok(words.join(" "))
+        let score = |word: &&str| lenient_integer(word).filter(|it| (-2000..=2000).contains(it));
+        let scores: Option<Vec<i64>> = words.iter().map(score).collect();
+        scores.map(|scores| joined(&scores)).ok_or_else(|| {
+            "Invalid oom-score-adj-values, elements must be between -2000 and 2000.".to_owned()
+        })
     }
 
     fn values(&self) -> String {
@@ -220,17 +218,15 @@ pub struct SaveSchedule;
 impl Kind for SaveSchedule {
     fn canonical(&self, arguments: &[String], _: &str) -> Result<String, String> {
         let words = split(arguments);
-        if !words.len().is_multiple_of(2) {
-            return Err("Invalid save parameters".to_owned());
+        let minimum = |index: usize| 1 - (index % 2) as i64;
+        let number = |(index, word): (usize, &&str)| {
+            lenient_integer(word).filter(|number| *number >= minimum(index))
+        };
+        let numbers: Option<Vec<i64>> = words.iter().enumerate().map(number).collect();
+        match numbers {
+            Some(numbers) if numbers.len().is_multiple_of(2) => Ok(joined(&numbers)),
+            _ => Err("Invalid save parameters".to_owned()),
         }
-        for pair in words.chunks_exact(2) {
-            let (seconds, changes) = (pair[0].parse::<i64>(), pair[1].parse::<i64>());
-            let valid = matches!((seconds, changes), (Ok(1..), Ok(0..)));
-            if !valid {
-                return Err("Invalid save parameters".to_owned());
-            }
-        }
-        Ok(words.join(" "))
     }
 
     fn values(&self) -> String {
@@ -271,4 +267,9 @@ impl Typed<String> for SaveSchedule {
 
 fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn joined(numbers: &[i64]) -> String {
+    let texts: Vec<String> = numbers.iter().map(i64::to_string).collect();
+    texts.join(" ")
 }

@@ -146,6 +146,108 @@ impl Typed<Option<PathBuf>> for Text {
     }
 }
 
+/// One text that a check finds nothing wrong with.
+#[derive(Clone, Copy, Debug)]
+pub struct Checked {
+    /// Returns what is wrong with a text, if anything is.
+    pub fault: fn(text: &str) -> Option<&'static str>,
+    /// Which texts there are, for people.
+    pub values: &'static str,
+}
+
+impl Checked {
+    /// The name of a file, without a folder, or none.
+    pub const FILE_NAME: Checked = Checked {
+        fault: |text| {
+            let is_path = text.contains(['/', '\\']);
+            is_path.then_some("dbfilename can't be a path, just a filename")
+        },
+        values: "the name of a file",
+    };
+    /// The name of a host, or none.
+    pub const HOST_NAME: Checked = Checked {
+        fault: host_name_fault,
+        values: "letters, digits, hyphens and dots, 255 at most",
+    };
+    /// The name of a node of a cluster, or none.
+    pub const NODE_NAME: Checked = Checked {
+        fault: |text| {
+            let is_wrong = |byte: u8| b"!#$%&()*+:;<>?@[]^{|}~".contains(&byte);
+            let fault = "Announced human node name contained invalid character";
+            text.bytes().any(is_wrong).then_some(fault)
+        },
+        values: "a text without !#$%&()*+:;<>?@[]^{|}~",
+    };
+    /// The title that the process has in lists of the system's.
+    pub const TITLE_TEMPLATE: Checked = Checked {
+        fault: |text| {
+            let fault = "template format is invalid or contains unknown variables";
+            (!is_title_template(text)).then_some(fault)
+        },
+        values: "a text with variables in braces",
+    };
+}
+
+/// Bytes of the name of a host, and the one that ends it.
+const HOST_NAME_BYTES: usize = 256;
+
+fn host_name_fault(text: &str) -> Option<&'static str> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+    if text.len() >= HOST_NAME_BYTES {
+        return Some("Hostnames must be less than 256 characters");
+    }
+    let fault = "Hostnames may only contain alphanumeric characters, hyphens or dots";
+    (!text.bytes().all(is_allowed)).then_some(fault)
+}
+
+/// Returns whether `text` is more than blanks where each variable in it is replaced: those that may
+/// be empty are taken to be so.
+///
+/// Source: Redis 7.2, `validateProcTitleTemplate` and `sdstemplate`.
+fn is_title_template(text: &str) -> bool {
+    const FULL: [&str; 3] = ["listen-addr", "port", "tls-port"];
+    const EMPTY: [&str; 4] = ["title", "server-mode", "unixsocket", "config-file"];
+    let (mut shows_something, mut rest) = (false, text);
+    while let Some((before, behind)) = rest.split_once('{') {
+        shows_something |= before.contains(|character| character != ' ');
+        if let Some(behind) = behind.strip_prefix('{') {
+            // Two stand for one that is shown.
+            (shows_something, rest) = (true, behind);
+            continue;
+        }
+        let Some((name, behind)) = behind.split_once('}') else { return false };
+        if !FULL.contains(&name) && !EMPTY.contains(&name) {
+            return false;
+        }
+        shows_something |= FULL.contains(&name);
+        rest = behind;
+    }
+    shows_something || rest.contains(|character| character != ' ')
+}
+
+impl Kind for Checked {
+    fn canonical(&self, arguments: &[String], _: &str) -> Result<String, String> {
+        let argument = only(arguments)?;
+        match (self.fault)(argument) {
+            None => Ok(argument.to_owned()),
+            Some(fault) => Err(fault.to_owned()),
+        }
+    }
+
+    fn values(&self) -> String {
+        self.values.to_owned()
+    }
+
+    #[cfg(test)]
+    fn samples(&self) -> Vec<String> {
+        super::sampled(&["plain", "a-b.c9"])
+    }
+
+    fn written(&self, value: &str, _: Option<&str>) -> Vec<String> {
+        vec![quoted(value)]
+    }
+}
+
 /// A version: three numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Version;
