@@ -3,6 +3,7 @@
 
 use harness::{Connection, Kind, Launch, Server, poll, request, words};
 use resp::Value;
+use sys::memfd_segments::huge_pages::SystemSetting;
 
 /// Returns what `observe` finds on both servers: (forebay, redis).
 fn both<T>(observe: impl Fn(&mut Connection) -> T) -> [T; 2] {
@@ -378,6 +379,49 @@ fn purge_gives_back_what_nothing_uses() {
     connection.call("MEMORY PURGE");
     let after = touched(&mut connection);
     assert!(before > 5_000_000 && after < 3_000_000, "{before}, {after}");
+}
+
+#[test]
+fn full_memory_moves_to_huge_pages_and_leaves_them_with_its_segment() {
+    let setting = SystemSetting::read();
+    let has_some = matches!(setting, SystemSetting::Never | SystemSetting::Allowed);
+    let server = Launch::new(Kind::Forebay)
+        .option("segment-size", "2mb")
+        .option("huge-pages", if has_some { "yes" } else { "auto" })
+        .start();
+    let mut connection = server.tcp();
+    let value = "x".repeat(200_000);
+    for index in 0..50 {
+        connection.call(&format!("SET k{index} {value}"));
+    }
+    let field = |connection: &mut Connection, name: &str| -> String {
+        let info = text(&connection.call("INFO memory"));
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.expect("INFO has it").to_owned()
+    };
+    let bytes = |connection: &mut Connection, name: &str| -> u64 {
+        field(connection, name).parse().expect("it is a number")
+    };
+    let availability = field(&mut connection, "arena_huge_pages");
+    assert_eq!(availability == "yes", has_some, "{availability}");
+    if !has_some {
+        assert_eq!(bytes(&mut connection, "arena_huge_bytes"), 0);
+        return;
+    }
+    let before = bytes(&mut connection, "arena_touched");
+    poll("huge pages, or their refusal", || {
+        let names = ["arena_huge_bytes", "arena_huge_refusals"];
+        names.into_iter().find(|name| bytes(&mut connection, name) > 0)
+    });
+    assert!(bytes(&mut connection, "arena_huge_bytes") <= before);
+    assert_eq!(bytes(&mut connection, "arena_touched"), before, "no memory is taken for them");
+    for index in 0..50 {
+        let kept = connection.call(&format!("GET k{index}"));
+        assert_eq!(kept, Value::Bulk(value.clone().into_bytes()));
+    }
+    connection.call("FLUSHALL");
+    connection.call("MEMORY PURGE");
+    assert!(bytes(&mut connection, "arena_huge_bytes") <= bytes(&mut connection, "arena_touched"));
 }
 
 #[test]

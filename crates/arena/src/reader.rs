@@ -19,12 +19,12 @@ mod view;
 mod walk;
 
 use std::fmt;
-use std::ops::{Deref, Range};
+use std::ops::{ControlFlow, Deref, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use base::hash::INDEX_HASH;
-use base::{DatabaseIndex, Key, KeyHasher, UnixMs};
+use base::{DatabaseIndex, Key, KeyHasher, ShardIndex, Slot, UnixMs};
 
 use crate::layout::{self, Encoding, ValueType, root, table_header_offset};
 use crate::pin_slots::{Pin, PinSlots};
@@ -33,10 +33,16 @@ use crate::pins::PinMemory;
 use crate::access_reports::{self, AccessReport};
 use crate::protocol_rules::{Rule, linger};
 
-use walk::{Chained, Found, Mapping, Stop, Walk};
+use walk::{Chained, Foresight, Found, Mapping, Stop, Walk};
 
 use view::{KeptSlots, Pinned};
 pub use view::{KeptView, View};
+
+/// For how many keys memory is fetched ahead of their reads: about as many misses as a processor
+/// has underway.
+const KEYS_AHEAD: usize = 16;
+/// How many buckets of a key's chain are looked at ahead of its read; few entries are further.
+const BUCKETS_AHEAD: u32 = 2;
 
 /// How often a read begins anew because something under it changed.
 pub const ATTEMPTS_MAX: u32 = 64;
@@ -263,7 +269,8 @@ impl<V: SegmentView> Reader<V> {
         buffer: &mut Vec<u8>,
     ) -> Outcome<Option<View<'_>>> {
         let pin = |block, bytes| self.pin_in(self.slots.as_ref()?, block, bytes);
-        self.hold(database, key, now, |length| 0..length, buffer, pin).map(|held| match held {
+        let key = self.hasher.key(key);
+        self.hold(database, &key, now, |length| 0..length, buffer, pin).map(|held| match held {
             Held::Copied => None,
             Held::Pinned(value) => Some(View::pinned(value)),
         })
@@ -281,7 +288,8 @@ impl<V: SegmentView> Reader<V> {
         buffer: &'a mut Vec<u8>,
     ) -> Outcome<View<'a>> {
         let pin = |block, bytes| self.pin_in(self.slots.as_ref()?, block, bytes);
-        let held = self.hold(database, key, now, |length| 0..length, buffer, pin);
+        let key = self.hasher.key(key);
+        let held = self.hold(database, &key, now, |length| 0..length, buffer, pin);
         held.map(move |held| match held {
             Held::Copied => View::copied(buffer),
             Held::Pinned(value) => View::pinned(value),
@@ -298,12 +306,82 @@ impl<V: SegmentView> Reader<V> {
         now: impl Fn() -> UnixMs,
         buffer: &mut Vec<u8>,
     ) -> Outcome<Option<KeptView<V>>> {
+        self.keep_hashed(database, &self.hasher.key(key), now, buffer)
+    }
+
+    /// As [`Reader::keep`] for each of `keys`, whose cache misses overlap: calls `take` with what
+    /// each came to, in their order, and with `buffer`, until that breaks off. Each is read for
+    /// itself, at a moment of its own.
+    #[inline]
+    pub fn keep_each(
+        self: &Arc<Reader<V>>,
+        database: DatabaseIndex,
+        keys: &[&[u8]],
+        now: impl Fn() -> UnixMs,
+        buffer: &mut Vec<u8>,
+        mut take: impl FnMut(Outcome<Option<KeptView<V>>>, &mut Vec<u8>) -> ControlFlow<()>,
+    ) {
+        let mut hashed =
+            [Key { bytes: &[], hash: 0, slot: Slot(0), shard: ShardIndex(0) }; KEYS_AHEAD];
+        for keys in keys.chunks(KEYS_AHEAD) {
+            let hashed = &mut hashed[..keys.len()];
+            for (place, key) in hashed.iter_mut().zip(keys) {
+                *place = self.hasher.key(key);
+            }
+            self.prefetch(database, hashed);
+            for key in hashed {
+                let outcome = self.keep_hashed(database, key, &now, buffer);
+                if take(outcome, buffer).is_break() {
+                    return;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn keep_hashed(
+        self: &Arc<Reader<V>>,
+        database: DatabaseIndex,
+        key: &Key<'_>,
+        now: impl Fn() -> UnixMs,
+        buffer: &mut Vec<u8>,
+    ) -> Outcome<Option<KeptView<V>>> {
         let pin = |block, bytes| self.pin_in(KeptSlots::of(self)?, block, bytes);
         let held = self.hold(database, key, now, |length| 0..length, buffer, pin);
         held.map(|held| match held {
             Held::Copied => None,
             Held::Pinned(value) => Some(KeptView::pinned(value)),
         })
+    }
+
+    /// Asks the cache for what reads of `keys` are about to walk. It finds nothing out, and changes
+    /// no answer.
+    #[inline]
+    fn prefetch(&self, database: DatabaseIndex, keys: &[Key<'_>]) {
+        if u64::from(database.0) >= self.database_count {
+            return;
+        }
+        let mut ahead = [Foresight::default(); KEYS_AHEAD];
+        let ahead = &mut ahead[..keys.len()];
+        for (place, key) in ahead.iter_mut().zip(keys) {
+            let header = self.table_header(database, key);
+            *place = Foresight::of_bucket(&self.mapping, header, key.hash);
+        }
+        for _ in 0..BUCKETS_AHEAD {
+            for (place, key) in ahead.iter_mut().zip(keys) {
+                place.follow(&self.mapping, key.hash);
+            }
+        }
+        for place in ahead {
+            place.follow_to_block(&self.mapping);
+        }
+    }
+
+    /// Returns where the table header of the shard of `key` lies.
+    #[inline(always)]
+    fn table_header(&self, database: DatabaseIndex, key: &Key<'_>) -> u64 {
+        let shard = u64::from(key.shard.0);
+        table_header_offset(u64::from(database.0), shard, self.shard_count)
     }
 
     /// Returns [`Outcome::Found`] where `key` exists, of any type.
@@ -313,7 +391,7 @@ impl<V: SegmentView> Reader<V> {
         key: &[u8],
         now: impl Fn() -> UnixMs,
     ) -> Outcome<()> {
-        self.attempt(database, key, now, UNCOUNTED, |_, _| Ok(()))
+        self.attempt(database, &self.hasher.key(key), now, UNCOUNTED, |_, _| Ok(()))
     }
 
     /// Returns the length of the value of `key` in bytes.
@@ -323,7 +401,7 @@ impl<V: SegmentView> Reader<V> {
         key: &[u8],
         now: impl Fn() -> UnixMs,
     ) -> Outcome<u64> {
-        self.attempt(database, key, now, COUNTED, |walk, found| {
+        self.attempt(database, &self.hasher.key(key), now, COUNTED, |walk, found| {
             walk.need_type(found, ValueType::String)?;
             Ok(found.value_length)
         })
@@ -340,7 +418,7 @@ impl<V: SegmentView> Reader<V> {
         now: impl Fn() -> UnixMs,
         compact: &mut Vec<u8>,
     ) -> Outcome<FoundCollection> {
-        self.attempt(database, key, now, COUNTED, |walk, found| {
+        self.attempt(database, &self.hasher.key(key), now, COUNTED, |walk, found| {
             walk.need_type(found, value_type)?;
             if found.large.is_some() {
                 // One with so long a key has a handle alone.
@@ -366,7 +444,7 @@ impl<V: SegmentView> Reader<V> {
         key: &[u8],
         now: impl Fn() -> UnixMs,
     ) -> Outcome<Option<UnixMs>> {
-        self.attempt(database, key, now, UNCOUNTED, |_, found| Ok(found.expiry))
+        self.attempt(database, &self.hasher.key(key), now, UNCOUNTED, |_, found| Ok(found.expiry))
     }
 
     #[inline]
@@ -381,7 +459,7 @@ impl<V: SegmentView> Reader<V> {
         // Of no view: it ends with this call, and without it a value that changes often could not
         // be copied.
         let pin = |block, _| PinSlots::pin(self.slots.as_ref()?, block);
-        self.hold(database, key, now, part, value, pin).map(|held| {
+        self.hold(database, &self.hasher.key(key), now, part, value, pin).map(|held| {
             if let Held::Pinned(pinned) = held {
                 value.clear();
                 value.extend_from_slice(&pinned);
@@ -407,7 +485,7 @@ impl<V: SegmentView> Reader<V> {
     fn hold<S: Deref<Target = PinSlots>>(
         &self,
         database: DatabaseIndex,
-        key: &[u8],
+        key: &Key<'_>,
         now: impl Fn() -> UnixMs,
         part: impl Fn(u64) -> Range<u64>,
         buffer: &mut Vec<u8>,
@@ -439,7 +517,7 @@ impl<V: SegmentView> Reader<V> {
     fn attempt<T>(
         &self,
         database: DatabaseIndex,
-        key: &[u8],
+        key: &Key<'_>,
         now: impl Fn() -> UnixMs,
         counts_access: bool,
         mut act: impl FnMut(&Walk, &Found) -> Result<T, Stop>,
@@ -447,14 +525,12 @@ impl<V: SegmentView> Reader<V> {
         if u64::from(database.0) >= self.database_count {
             return Outcome::Absent;
         }
-        let key = self.hasher.key(key);
-        let shard = u64::from(key.shard.0);
-        let header = table_header_offset(u64::from(database.0), shard, self.shard_count);
+        let header = self.table_header(database, key);
         for _ in 0..ATTEMPTS_MAX {
-            match self.read_once(header, &key, &now, &mut act) {
+            match self.read_once(header, key, &now, &mut act) {
                 Ok(value) => {
                     if counts_access && access_reports::is_chosen() {
-                        self.report(database, &key);
+                        self.report(database, key);
                     }
                     return Outcome::Found(value);
                 }

@@ -817,8 +817,9 @@ impl Table {
     }
 }
 
+/// Asks the cache for the line at `pointer`, which may be any address.
 #[inline(always)]
-fn prefetch(pointer: *const u8) {
+pub(crate) fn prefetch(pointer: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch touches nothing and accepts any address.
     unsafe {

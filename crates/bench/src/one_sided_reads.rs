@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use base::prng::Prng;
-use client::Attached;
+use client::{Attached, Client};
 use resp::Value;
 use serde_json::{Value as Json, json};
 
@@ -30,6 +30,10 @@ const CACHED_KEYS: u64 = 64;
 const SMALL_BYTES: usize = 64;
 const LARGE_BYTES: usize = 1 << 20;
 const LARGE_KEY: &[u8] = b"reader:large";
+/// Keys of one MGET.
+const MGET_KEYS: usize = 16;
+/// Longer than a server lets pass before it looks for full memory again.
+const SETTLE_PAUSE: Duration = Duration::from_secs(3);
 /// Reads whose calls are counted.
 const COUNTED_READS: u64 = 100_000;
 
@@ -60,8 +64,18 @@ enum Way {
     Copied,
     /// A view through shared memory, pinned.
     Pinned,
+    /// MGET through shared memory, [`MGET_KEYS`] at a time.
+    Mget,
     /// GET over the unix socket.
     Socket,
+}
+
+/// What reads.
+struct Readers {
+    attached: Attached,
+    client: Client,
+    wire: Wire,
+    buffer: Vec<u8>,
 }
 
 /// Nanoseconds of one read, over samples.
@@ -78,14 +92,19 @@ impl Reads {
     pub fn run(&self) -> anyhow::Result<()> {
         ensure!(self.key_count >= CACHED_KEYS && self.samples > 0, "{CACHED_KEYS} keys or more");
         let server = ServerProcess::start(&self.server)?;
-        let attached = attach(&server.socket())?;
         load(&server.unix(), self.key_count)?;
+        settle(&server.unix())?;
+        let mut readers = Readers {
+            attached: attach(&server.socket())?,
+            client: Client::connect(&format!("shm://{}", server.socket().display()))?,
+            wire: Wire::connect(&server.unix())?,
+            buffer: Vec::with_capacity(LARGE_BYTES),
+        };
         let mut rows = Vec::new();
         println!("{:<46} {:>12} {:>12}", "", "p50", "p99");
         for row in &self.rows() {
             progress(row.name);
-            let mut wire = Wire::connect(&server.unix())?;
-            let times = self.measure(row, &attached, &mut wire)?;
+            let times = self.measure(row, &mut readers)?;
             progress("");
             println!("{:<46} {:>9.0} ns {:>9.0} ns", row.name, times.median, times.p99);
             rows.push(json!({
@@ -109,7 +128,7 @@ impl Reads {
         record::keep(self.results.as_deref(), "reader", result)
     }
 
-    fn rows(&self) -> [Row; 7] {
+    fn rows(&self) -> [Row; 9] {
         let row = |name, way, key_count, is_large, reads_per_sample| Row {
             name,
             way,
@@ -120,6 +139,8 @@ impl Reads {
         [
             row("64 B copied, keys in cache", Way::Copied, CACHED_KEYS, false, 64),
             row("64 B copied, all keys", Way::Copied, self.key_count, false, 64),
+            row("64 B by MGET of 16, keys in cache", Way::Mget, CACHED_KEYS, false, 64),
+            row("64 B by MGET of 16, all keys", Way::Mget, self.key_count, false, 64),
             row("64 B over the unix socket", Way::Socket, CACHED_KEYS, false, 1),
             row("64 B over the unix socket, all keys", Way::Socket, self.key_count, false, 1),
             row("1 MiB pinned", Way::Pinned, 1, true, 64),
@@ -128,9 +149,9 @@ impl Reads {
         ]
     }
 
-    fn measure(&self, row: &Row, attached: &Attached, wire: &mut Wire) -> anyhow::Result<Times> {
+    fn measure(&self, row: &Row, readers: &mut Readers) -> anyhow::Result<Times> {
         let mut random = Prng::new(1);
-        let mut buffer = Vec::with_capacity(LARGE_BYTES);
+        let expected = if row.is_large { LARGE_BYTES } else { SMALL_BYTES };
         let mut samples = Vec::with_capacity(self.samples);
         for _ in 0..self.samples {
             let keys: Vec<Vec<u8>> = match row.is_large {
@@ -140,11 +161,11 @@ impl Reads {
                     reads.map(|_| key(random.below(row.key_count)).to_vec()).collect()
                 }
             };
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             let started = Instant::now();
-            for key in &keys {
-                let length = read(row.way, key, attached, wire, &mut buffer)?;
-                let expected = if row.is_large { LARGE_BYTES } else { SMALL_BYTES };
-                ensure!(length == expected, "{}: {length} bytes", row.name);
+            for keys in keys.chunks(row.way.keys_at_once()) {
+                let length = readers.read(row.way, keys)?;
+                ensure!(length == expected * keys.len(), "{}: {length} bytes", row.name);
             }
             let time = started.elapsed().as_nanos() as f64;
             samples.push(time / f64::from(row.reads_per_sample));
@@ -180,28 +201,40 @@ fn load(target: &Target, key_count: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads once and returns the length of the value.
-fn read(
-    way: Way,
-    key: &[u8],
-    attached: &Attached,
-    wire: &mut Wire,
-    buffer: &mut Vec<u8>,
-) -> anyhow::Result<usize> {
-    match way {
-        Way::Copied => {
-            ensure!(attached.get(key, buffer)?, "the key is gone");
-            Ok(buffer.len())
+impl Way {
+    /// Returns how many keys one read is for.
+    fn keys_at_once(self) -> usize {
+        match self {
+            Way::Mget => MGET_KEYS,
+            Way::Copied | Way::Pinned | Way::Socket => 1,
         }
-        Way::Pinned => {
-            let view = attached.view(key, buffer)?.context("the key is gone")?;
-            ensure!(matches!(view, client::Value::Pinned(_)), "a large value was copied");
-            Ok(std::hint::black_box(&*view).len())
+    }
+}
+
+impl Readers {
+    /// Reads `keys` once and returns the length of all values.
+    fn read(&mut self, way: Way, keys: &[&[u8]]) -> anyhow::Result<usize> {
+        let (key, buffer) = (keys[0], &mut self.buffer);
+        match way {
+            Way::Copied => {
+                ensure!(self.attached.get(key, buffer)?, "the key is gone");
+                Ok(buffer.len())
+            }
+            Way::Pinned => {
+                let view = self.attached.view(key, buffer)?.context("the key is gone")?;
+                ensure!(matches!(view, client::Value::Pinned(_)), "a large value was copied");
+                Ok(std::hint::black_box(&*view).len())
+            }
+            Way::Mget => {
+                let views = std::hint::black_box(self.client.mget(keys)?);
+                let lengths = views.iter().map(|view| view.as_ref().map(|it| it.len()));
+                lengths.sum::<Option<usize>>().context("a key is gone")
+            }
+            Way::Socket => match self.wire.call(&[b"GET", key])? {
+                Value::Bulk(bytes) => Ok(bytes.len()),
+                other => anyhow::bail!("GET replied {other:?}"),
+            },
         }
-        Way::Socket => match wire.call(&[b"GET", key])? {
-            Value::Bulk(bytes) => Ok(bytes.len()),
-            other => anyhow::bail!("GET replied {other:?}"),
-        },
     }
 }
 
@@ -210,6 +243,24 @@ fn key(index: u64) -> [u8; 16] {
     let mut key = *b"key:000000000000";
     crate::key_distribution::write_digits(index, &mut key[4..]);
     key
+}
+
+/// Waits until a server that puts its data on huge pages has done so with what was loaded.
+fn settle(target: &Target) -> anyhow::Result<()> {
+    let mut wire = Wire::connect(target)?;
+    let mut last = None;
+    loop {
+        let reply = wire.call(&[b"INFO", b"memory"])?;
+        let Value::Bulk(text) = &reply else { anyhow::bail!("INFO replied {reply:?}") };
+        let text = String::from_utf8_lossy(text);
+        let line = text.lines().find(|line| line.starts_with("arena_huge_bytes:"));
+        let huge = line.unwrap_or_default().to_owned();
+        if !text.contains("arena_huge_pages:yes") || last.as_ref() == Some(&huge) {
+            return Ok(());
+        }
+        last = Some(huge);
+        std::thread::sleep(SETTLE_PAUSE);
+    }
 }
 
 /// Reads `reads` times through the server behind the unix socket at `path`: small values copied,

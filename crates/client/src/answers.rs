@@ -89,7 +89,6 @@ pub fn is_set(reply: &Reply) -> Result<bool, ClientError> {
 }
 
 /// The values of several keys, in the order of the keys, as far as the memory has them.
-#[derive(Default)]
 pub struct Gathered {
     values: Vec<Option<View>>,
     /// Where those belong of which the memory says nothing.
@@ -97,6 +96,11 @@ pub struct Gathered {
 }
 
 impl Gathered {
+    /// Returns what will be the values of `count` keys.
+    pub fn for_keys(count: usize) -> Gathered {
+        Gathered { values: Vec::with_capacity(count), unclear: Vec::new() }
+    }
+
     /// Adds what the memory says of the next key.
     ///
     /// # Errors
@@ -108,13 +112,31 @@ impl Gathered {
             // Any other refusal is one of the whole: of a password, say.
             Err(error) if error.code() == Some("WRONGTYPE") => None,
             Ok(Answer::Unclear) => {
-                self.unclear.push(self.values.len());
-                None
+                self.push_unclear();
+                return Ok(());
             }
             Err(error) => return Err(error),
         };
-        self.values.push(value);
+        self.push(value);
         Ok(())
+    }
+
+    /// Returns of how many keys it is said what they have.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Adds the value of the next key, or that it has none.
+    #[inline]
+    pub fn push(&mut self, value: Option<View>) {
+        self.values.push(value);
+    }
+
+    /// Adds that the memory says nothing of the next key.
+    #[cold]
+    pub fn push_unclear(&mut self) {
+        self.unclear.push(self.values.len());
+        self.values.push(None);
     }
 
     /// Returns the request for what is missing of `keys`, if anything is.

@@ -340,8 +340,9 @@ impl AsyncClient {
     /// As [`crate::Client::mget`].
     pub async fn mget(&self, keys: &[&[u8]]) -> Result<Vec<Option<View>>, ClientError> {
         let memory = &self.inner.memory;
-        let mut found = Gathered::default();
-        for key in keys {
+        let mut found = Gathered::for_keys(keys.len());
+        let answered = memory.gather(keys, &mut found);
+        for key in &keys[answered..] {
             found.add(self.read(memory.view_of(key)).await)?;
         }
         let reply = match found.request(keys) {

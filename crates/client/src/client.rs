@@ -302,8 +302,9 @@ impl Client {
     /// When the server had to be asked and does not answer.
     pub fn mget(&self, keys: &[&[u8]]) -> Result<Vec<Option<View>>, ClientError> {
         let memory = &self.inner.memory;
-        let mut found = Gathered::default();
-        for key in keys {
+        let mut found = Gathered::for_keys(keys.len());
+        let answered = memory.gather(keys, &mut found);
+        for key in &keys[answered..] {
             found.add(memory.read(memory.view_of(key)))?;
         }
         let reply = match found.request(keys) {

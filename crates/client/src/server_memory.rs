@@ -6,6 +6,7 @@
 //! their way.
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use ring::Mapped;
 use sys::fork::Generation;
 
 use crate::address::{Address, Place};
+use crate::answers::Gathered;
 use crate::attached::{Answer, REFRESHES_MAX};
 use crate::client::Transport;
 use crate::collection_reads::{Query, answer};
@@ -123,6 +125,33 @@ impl ServerMemory {
             }
         }
         Ok(Answer::Unclear)
+    }
+
+    /// Adds to `found` what the memory says of `keys`, whose cache misses overlap, and returns of
+    /// how many: up to the first for which something has to be done before.
+    pub fn gather(&self, keys: &[&[u8]], found: &mut Gathered) -> usize {
+        let session = self.session.load();
+        let is_own = self.generation.is_current();
+        let session = session.as_ref().filter(|session| is_own && !session.is_over());
+        let attached = session.and_then(|session| Some((session, session.attached()?)));
+        let Some((session, attached)) = attached else { return 0 };
+        let (database, clock) = self.scope();
+        let before = found.len();
+        with_scratch(|scratch| {
+            attached.reader().keep_each(database, keys, clock, scratch, |outcome, scratch| {
+                match outcome {
+                    Outcome::Found(Some(view)) => {
+                        found.push(Some(View::pinned(view, Arc::clone(session))));
+                    }
+                    Outcome::Found(None) => found.push(Some(View::copied(scratch))),
+                    Outcome::Absent | Outcome::WrongType => found.push(None),
+                    Outcome::Busy => found.push_unclear(),
+                    Outcome::NeedSegments => return ControlFlow::Break(()),
+                }
+                ControlFlow::Continue(())
+            });
+        });
+        found.len() - before
     }
 
     /// Maps new segments; returns whether that went well. Waits for the server.

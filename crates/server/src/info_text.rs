@@ -172,6 +172,9 @@ fn arena(shared: &ServerState, fields: &mut InfoText) {
     fields.add("used_memory_extents_reserved", keyspace.arena().reserved_bytes());
     fields.add("used_memory_private", keyspace.private_bytes());
     fields.add("arena_touched", usage.touched_bytes);
+    fields.add("arena_huge_pages", shared.huge_pages.availability());
+    fields.add("arena_huge_bytes", shared.segments.huge_bytes());
+    fields.add("arena_huge_refusals", shared.huge_pages.refused_count());
 }
 
 fn allocators(report: &MemoryReport, fields: &mut InfoText) {
@@ -415,6 +418,7 @@ pub fn allocator_text(shared: &ServerState) -> String {
     fields.add("arena_extent_bytes", usage.extent_bytes);
     fields.add("arena_allocator_bytes", usage.private_bytes);
     fields.add("arena_touched_bytes", usage.touched_bytes);
+    fields.add("arena_huge_bytes", shared.segments.huge_bytes());
     fields.add("client_bytes", shared.runtime.client_bytes());
     fields.add("process_resident_bytes", resident_bytes());
     fields.into_string()

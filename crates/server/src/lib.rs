@@ -7,6 +7,7 @@
 //! threads send messages to workers. `config/` holds the options as rows, `info_text.rs` the text
 //! of INFO, `command_host.rs` answers the commands, `attach.rs` shares the arena's segments with
 //! processes, `lane_lifecycle.rs` and `upload_memory.rs` give them more to write to;
+//! `huge_pages.rs` puts the data on huge pages,
 //! `page_population.rs` populates the pages of that memory once the client has sealed it,
 //! `wait_claim.rs` and `client_pause.rs` say who waits, `monitor.rs` shows some what all do,
 //! `detach.rs` and `supervise.rs` are what a process owes to who started it, `crash_report.rs` says
@@ -31,6 +32,7 @@ mod descriptor_closer;
 mod descriptor_limits;
 mod descriptors_in_flight;
 mod detach;
+mod huge_pages;
 mod info_text;
 mod lane_lifecycle;
 mod latency;

@@ -268,6 +268,13 @@ fn start_threads(shared: &Arc<ServerState>, acceptor: Acceptor) -> Result<Vec<Th
         service.run();
         Ok(())
     })?);
+    if shared.huge_pages.is_used() {
+        let shared = Arc::clone(shared);
+        threads.push(start_thread("huge-pages".to_owned(), move || {
+            shared.huge_pages.run(&shared.segments);
+            Ok(())
+        })?);
+    }
     Ok(threads)
 }
 

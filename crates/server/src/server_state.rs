@@ -25,6 +25,7 @@ use crate::crash_report;
 use crate::descriptor_closer::DescriptorCloser;
 use crate::descriptor_limits;
 use crate::descriptors_in_flight::DescriptorsInFlight;
+use crate::huge_pages::HugePages;
 use crate::lane_lifecycle::Lanes;
 use crate::latency::LatencyMonitor;
 use crate::listen::{Listeners, OptionRefusal};
@@ -48,6 +49,8 @@ pub struct ServerState {
     pub runtime: Runtime,
     /// The memory that other processes may map.
     pub segments: Arc<OwnedSegments>,
+    /// The huge pages that it lies on.
+    pub huge_pages: HugePages,
     /// The processes that map it.
     pub attachments: Arc<Attachments>,
     /// The connections through shared memory.
@@ -160,6 +163,8 @@ impl ServerState {
     pub fn new(config: Config, origin: Origin, log: LogControl) -> Result<ServerState, String> {
         let settings = config.settings();
         let worker_count = worker_count(&settings);
+        let huge_pages =
+            HugePages::open(settings.instance.huge_pages, settings.derived.segment_bytes)?;
         let runtime = Runtime::open(&options(&settings, worker_count), Environment::system())
             .map_err(|error| error.to_string())?;
         let segments = runtime.segments().expect("a server's memory can be mapped by others");
@@ -172,6 +177,7 @@ impl ServerState {
         let quotas = Arc::new(UserQuotas::of_system());
         let shared = ServerState {
             segments,
+            huge_pages,
             attachments: Arc::default(),
             lanes: Lanes::default(),
             page_population: Arc::default(),
@@ -415,6 +421,7 @@ impl ServerState {
         }
         self.post_all(|| Message::CheckShutdown);
         self.service_waker.wake();
+        self.huge_pages.end();
         Ok(())
     }
 

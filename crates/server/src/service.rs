@@ -1,4 +1,4 @@
-//! The service thread: expiry, freed memory, rates, and reminders for the workers.
+//! The service thread: expiry, freed memory, rates, and reminders for other threads.
 //!
 //! It sleeps without a timeout while there is nothing to do, so that an idle server uses no
 //! processor time; a worker that serves requests wakes it. Keeping the clock here spares
@@ -158,6 +158,7 @@ impl ServiceThread {
             // More of it in the next round, though nothing else may happen until then.
             self.quiet_rounds = 0;
         }
+        self.shared.huge_pages.note_memory(self.shared.keyspace().arena().usage().touched_bytes);
         self.evict_clients();
         let now = sys::clock::monotonic();
         self.shared.rates.sample(now, self.shared.totals_since_start());

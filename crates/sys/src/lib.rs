@@ -1,11 +1,11 @@
 //! Every system call that Forebay makes beyond what std offers, behind safe functions.
 //!
 //! *Layout*: one file per family: `memfd_segments.rs` (memfds, seals, the reserved range),
-//! `poll.rs` (epoll, eventfd), `futex.rs`, `socket.rs` (listeners and streams), `descriptors.rs`
-//! (passing descriptors), `file.rs` (files where others may have put links), `signal.rs`,
-//! `process.rs`, `fork.rs` (who is a forked child), `crash.rs` (the report of a fatal signal),
-//! `clock.rs`, `tsc_clock.rs`, `random.rs`, `syslog.rs`; `allocations.rs` counts the allocations of
-//! a program that measures itself.
+//! `memfd_segments/huge_pages.rs`, `poll.rs` (epoll, eventfd), `futex.rs`, `socket.rs` (listeners
+//! and streams), `descriptors.rs` (passing descriptors), `file.rs` (files where others may have put
+//! links), `signal.rs`, `process.rs`, `fork.rs` (who is a forked child), `crash.rs` (the report of
+//! a fatal signal), `clock.rs`, `tsc_clock.rs`, `random.rs`, `syslog.rs`; `allocations.rs` counts
+//! the allocations of a program that measures itself.
 //! *Invariants*: descriptors are close-on-exec, sockets never block, no call raises SIGPIPE.
 //! *Not here*: any policy: the callers decide who may connect, when to map and what to do about an
 //! error.

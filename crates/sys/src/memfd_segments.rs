@@ -4,6 +4,8 @@
 //! descriptor can map it for reading only, at the same offset of a range of its own. A descriptor
 //! opened read-only would not do: it can be reopened read-write through /proc.
 
+pub mod huge_pages;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,9 +18,10 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::descriptors::SharedDescriptor;
+use huge_pages::{HUGE_PAGE_BYTES, PageState};
 
-/// The range starts at a multiple of this, so that a segment can use huge pages.
-const RANGE_ALIGNMENT: usize = 2 * 1024 * 1024;
+/// The range starts at a multiple of this, so that no huge page would reach into two segments.
+const RANGE_ALIGNMENT: usize = HUGE_PAGE_BYTES;
 
 /// The seals of a segment whose owner has mapped it: nobody can resize it, write to it through a
 /// new mapping, or add and drop seals.
@@ -147,6 +150,8 @@ struct Segment {
     serial: Option<u64>,
     /// It is for others to write.
     is_offered: bool,
+    /// What each 2 MiB of it lie on; nothing where it is smaller than that or offered.
+    pages: Box<[PageState]>,
 }
 
 impl Made {
@@ -242,9 +247,11 @@ impl OwnedSegments {
             self.range.clear(index)?;
             return Err(error.into());
         }
+        huge_pages::keep_small(&self.range, index);
         made.serial += 1;
         let (memory, serial) = (Arc::new(descriptor), Some(made.serial));
-        made.segments.insert(index, Segment { memory, serial, is_offered: false });
+        let pages = PageState::of_new(self.range.segment_bytes);
+        made.segments.insert(index, Segment { memory, serial, is_offered: false, pages });
         made.keep_spares();
         Ok(())
     }
@@ -273,7 +280,8 @@ impl OwnedSegments {
         assert!(!made.segments.contains_key(&index), "segment {index} exists");
         self.range.map(index, descriptor.as_fd(), ProtFlags::READ)?;
         let memory = Arc::new(descriptor);
-        made.segments.insert(index, Segment { memory, serial: None, is_offered: true });
+        let pages = Box::default();
+        made.segments.insert(index, Segment { memory, serial: None, is_offered: true, pages });
         Ok(())
     }
 

@@ -255,6 +255,51 @@ fn miri_collections_are_told_apart_by_where_they_lie() {
 }
 
 #[test]
+fn miri_reads_of_several_keys_come_to_what_the_read_of_each_does() {
+    let mut fixture = Fixture::new();
+    let count = if cfg!(miri) { 40 } else { 4_000 };
+    let name = |index: u64| format!("key:{index}").into_bytes();
+    for index in 0..count {
+        let length = if index % 7 == 0 { 5_000 } else { index as usize % 100 };
+        fixture.set(&name(index), &bytes(index, length), (index % 5 == 0).then_some(UnixMs(9)));
+    }
+    let names: Vec<Vec<u8>> = (0..2 * count).step_by(3).map(name).collect();
+    let keys: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    let Fixture { reader, table, arena } = fixture;
+    let reader = Arc::new(reader);
+    let mut buffer = Vec::new();
+    for (database, now) in
+        [(DATABASE, 5), (DATABASE, 20), (DatabaseIndex(1), 5), (DatabaseIndex(9), 5)]
+    {
+        let now = || UnixMs(now);
+        let mut found = Vec::new();
+        reader.keep_each(database, &keys, now, &mut buffer, |outcome, buffer| {
+            let copied = |view: Option<KeptView<_>>| view.map_or(buffer.clone(), |it| it.to_vec());
+            found.push(outcome.map(copied));
+            ControlFlow::Continue(())
+        });
+        let alone = keys.iter().map(|key| {
+            let mut value = Vec::new();
+            reader.get(database, key, now, &mut value).map(|()| value)
+        });
+        assert_eq!(found, alone.collect::<Vec<_>>());
+    }
+    let mut calls = 0;
+    reader.keep_each(
+        DATABASE,
+        &keys,
+        || UnixMs(5),
+        &mut buffer,
+        |_, _| {
+            calls += 1;
+            if calls == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        },
+    );
+    assert_eq!(calls, 3, "it ends where it is told to");
+    drop((table, arena));
+}
+
+#[test]
 fn entry_is_absent_once_the_callers_time_is_past_its_expiry() {
     for length in [5, 500, 9000] {
         let mut fixture = Fixture::new();
@@ -541,7 +586,7 @@ fn read_nonsense(seed: u64, rounds: u64) {
     }
     let epoch = AtomicU64::new(fixture.reader.arena_epoch());
     let view = OwnMemory { base, span_bytes, epoch };
-    let reader = Reader::open(view, Some(Arc::new(HeapPins::new()))).unwrap();
+    let reader = Arc::new(Reader::open(view, Some(Arc::new(HeapPins::new()))).unwrap());
     let (mut buffer, mut ends) = (Vec::new(), [0_u64; 3]);
     for _ in 0..rounds {
         let spoiled: Vec<_> =
@@ -559,6 +604,7 @@ fn read_nonsense(seed: u64, rounds: u64) {
             cell(base, index).store(value, Ordering::Relaxed);
         }
         let key = &keys[random.below(keys.len() as u64) as usize];
+        look_at_each(&reader, &[&keys[0], key]);
         match reader.view(DATABASE, key, || UnixMs(0), &mut buffer) {
             Outcome::Found(view) => {
                 std::hint::black_box((view.first(), view.last()));
@@ -577,6 +623,20 @@ fn read_nonsense(seed: u64, rounds: u64) {
         }
     }
     assert!(rounds < 1000 || ends.iter().all(|&count| count > 0), "seed {seed}: {ends:?}");
+}
+
+/// Reads `keys` together, and looks at the bytes of those whose values are pinned.
+fn look_at_each(reader: &Arc<Reader<OwnMemory>>, keys: &[&[u8]]) {
+    let mut count = 0;
+    let look = |outcome: Outcome<Option<KeptView<OwnMemory>>>, _: &mut Vec<u8>| {
+        if let Outcome::Found(Some(view)) = outcome {
+            std::hint::black_box((view.first(), view.last()));
+        }
+        count += 1;
+        ControlFlow::Continue(())
+    };
+    reader.keep_each(DATABASE, keys, || UnixMs(0), &mut Vec::new(), look);
+    assert_eq!(count, keys.len());
 }
 
 #[test]

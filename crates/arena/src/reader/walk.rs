@@ -13,6 +13,7 @@ use crate::layout::{
 };
 use crate::protocol_rules::{Rule, holds, linger};
 use crate::sequence::{LOW_HALF, WHOLE, settle, still};
+use crate::table::prefetch;
 
 /// Why an attempt ends without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,12 +100,49 @@ impl Mapping {
     #[inline]
     pub fn copy(&self, offset: u64, length: u64, target: &mut Vec<u8>) -> Result<(), Stop> {
         let source = self.range(offset, length)?;
-        // All of it is written over: what is in it already need not become zero first.
+        // Only what the buffer lacks is zeroed: a reader that reuses one writes each byte once.
         target.resize(length as usize, 0);
         // SAFETY: `range` has found the bytes inside the range, all of which is mapped; its ends
         // are aligned to words, so that widening leads no further.
         unsafe { load_bytes(source, target) };
         Ok(())
+    }
+
+    /// Asks the cache for the line of `offset`, which may be outside the range.
+    #[inline(always)]
+    fn prefetch(&self, offset: u64) {
+        prefetch(self.base.as_ptr().wrapping_add(offset as usize));
+    }
+
+    /// Returns where the home bucket of `hash` lies in the table whose header is at `table`, as far
+    /// as a look without any check tells; `None` where there is no table.
+    #[inline(always)]
+    fn home_of(&self, table: u64, hash: u64) -> Result<Option<u64>, Stop> {
+        let count = self.load(table + table_header::BUCKET_COUNT)?;
+        if count == 0 {
+            return Ok(None);
+        }
+        linger(Rule::ReaderChecksHeader);
+        let directory = self.load(table + table_header::DIRECTORY)?;
+        let bucket = home_bucket(hash, count);
+        let first = self.load(directory.wrapping_add(bucket / BUCKETS_PER_BLOCK * 8))?;
+        Ok(Some(first.wrapping_add(bucket % BUCKETS_PER_BLOCK * LINE_BYTES)))
+    }
+
+    /// Returns the offset that `slot` of `bucket` refers to: five bytes from 19 + 5 * slot on.
+    #[inline(always)]
+    fn reference(&self, bucket: u64, slot: u64) -> Result<u64, Stop> {
+        let at = 19 + 5 * slot;
+        let (word, shift) = (bucket + at / 8 * 8, at % 8 * 8);
+        let low = self.load(word)? >> shift;
+        let high = if shift > 24 { self.load(word + 8)? << (64 - shift) } else { 0 };
+        Ok(((low | high) & 0xFF_FFFF_FFFF) * 8)
+    }
+
+    /// Returns the link of `bucket`, whose second word is `second`: five bytes from 14 on.
+    #[inline(always)]
+    fn link(&self, bucket: u64, second: u64) -> Result<u64, Stop> {
+        Ok(self.load(bucket + 16)? << 16 & 0xFF_FFFF_FFFF | second >> 48)
     }
 
     /// Returns whether the bytes at `offset`, a multiple of 8, are `bytes`.
@@ -191,17 +229,11 @@ impl Walk {
             return Err(Stop::NeedSegments);
         }
         let table_sequence = enter(mapping.word(table + table_header::SEQUENCE)?)?;
-        let count = mapping.load(table + table_header::BUCKET_COUNT)?;
         let mut walk =
             Walk { mapping, epoch, generation, table, table_sequence, home: 0, home_sequence: 0 };
-        if count != 0 {
-            linger(Rule::ReaderChecksHeader);
-            let directory = mapping.load(table + table_header::DIRECTORY)?;
-            let bucket = home_bucket(hash, count);
-            let word = directory.wrapping_add(bucket / BUCKETS_PER_BLOCK * 8);
-            let first = mapping.load(word)?;
-            walk.home = first.wrapping_add(bucket % BUCKETS_PER_BLOCK * LINE_BYTES);
-            walk.home_sequence = enter(mapping.word(walk.home)?)?;
+        if let Some(home) = mapping.home_of(table, hash)? {
+            walk.home = home;
+            walk.home_sequence = enter(mapping.word(home)?)?;
         }
         linger(Rule::ReaderChecksHeader);
         Ok(walk)
@@ -220,31 +252,23 @@ impl Walk {
             let second = self.mapping.load(bucket + 8)?;
             let mut slots = matching(first, second, tag);
             while slots != 0 {
-                let reference = self.reference(bucket, slots.trailing_zeros() as u64)?;
+                let reference = self.mapping.reference(bucket, slots.trailing_zeros() as u64)?;
+                // Most entries end in the next line, whose address would else be known only once
+                // the header has come.
+                self.mapping.prefetch(reference.wrapping_add(LINE_BYTES));
                 linger(Rule::ReaderChecksBucket);
                 if let Some(found) = self.entry(reference, key.bytes)? {
                     return Ok(Chained::Found(found));
                 }
                 slots &= slots - 1;
             }
-            let link = self.mapping.load(bucket + 16)? << 16 & 0xFF_FFFF_FFFF | second >> 48;
-            match link {
+            match self.mapping.link(bucket, second)? {
                 0 => return Ok(Chained::Nowhere(Stop::Absent)),
                 LINK_SPILLED => return Ok(Chained::Nowhere(Stop::Spilled)),
-                _ => bucket = link * LINE_BYTES,
+                link => bucket = link * LINE_BYTES,
             }
         }
         Err(Stop::Changed)
-    }
-
-    /// Returns the offset that `slot` of `bucket` refers to: five bytes from 19 + 5 * slot on.
-    #[inline(always)]
-    fn reference(&self, bucket: u64, slot: u64) -> Result<u64, Stop> {
-        let at = 19 + 5 * slot;
-        let (word, shift) = (bucket + at / 8 * 8, at % 8 * 8);
-        let low = self.mapping.load(word)? >> shift;
-        let high = if shift > 24 { self.mapping.load(word + 8)? << (64 - shift) } else { 0 };
-        Ok(((low | high) & 0xFF_FFFF_FFFF) * 8)
     }
 
     /// Returns the entry at `reference` if its key is `key`.
@@ -367,6 +391,68 @@ impl Walk {
     fn is_still(&self, large: Large) -> Result<bool, Stop> {
         let cell = self.mapping.word(large.descriptor + 8)?;
         Ok(still(cell, large.location, WHOLE) || !holds(Rule::ReaderChecksLocation))
+    }
+}
+
+/// Asks the cache for what reads of several keys are about to walk, in steps, so that the misses of
+/// all keys overlap in each. It looks without any check, and what it finds means nothing but where
+/// to look next: where it is wrong, a line is fetched in vain.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Foresight {
+    /// The bucket that was fetched last; 0 where there is none, or none any more.
+    bucket: u64,
+    /// The entry, or the descriptor, that was fetched; 0 before.
+    entry: u64,
+}
+
+impl Foresight {
+    /// Fetches the home bucket of `hash` in the table whose header is at `table`.
+    #[inline(always)]
+    pub fn of_bucket(mapping: &Mapping, table: u64, hash: u64) -> Foresight {
+        let bucket = mapping.home_of(table, hash).ok().flatten().unwrap_or(0);
+        mapping.prefetch(bucket);
+        Foresight { bucket, entry: 0 }
+    }
+
+    /// Fetches the entry, or the descriptor, that the bucket may mean by the tag of `hash`; where
+    /// it means none, the next bucket of the chain.
+    #[inline(always)]
+    pub fn follow(&mut self, mapping: &Mapping, hash: u64) {
+        if self.bucket == 0 {
+            return;
+        }
+        (self.bucket, self.entry) = self.behind_bucket(mapping, hash).unwrap_or((0, 0));
+        let fetched = if self.entry != 0 { self.entry } else { self.bucket };
+        mapping.prefetch(fetched);
+        mapping.prefetch(fetched.wrapping_add(LINE_BYTES));
+    }
+
+    /// Returns the next bucket, or the entry.
+    #[inline(always)]
+    fn behind_bucket(&self, mapping: &Mapping, hash: u64) -> Result<(u64, u64), Stop> {
+        let (first, second) =
+            (mapping.load(self.bucket)?, mapping.load(self.bucket.wrapping_add(8))?);
+        match matching(first, second, tag_of(hash)) {
+            0 => match mapping.link(self.bucket, second)? {
+                LINK_SPILLED => Ok((0, 0)),
+                link => Ok((link * LINE_BYTES, 0)),
+            },
+            slots => Ok((0, mapping.reference(self.bucket, u64::from(slots.trailing_zeros()))?)),
+        }
+    }
+
+    /// Fetches the block of a large entry.
+    #[inline(always)]
+    pub fn follow_to_block(&self, mapping: &Mapping) {
+        let is_large = |header: u64| Header(header).is_large();
+        if self.entry == 0 || !mapping.load(self.entry).is_ok_and(is_large) {
+            return;
+        }
+        if let Ok(location) = mapping.load(self.entry.wrapping_add(8)) {
+            let block = Location(location).offset();
+            mapping.prefetch(block);
+            mapping.prefetch(block.wrapping_add(LINE_BYTES));
+        }
     }
 }
 

@@ -177,7 +177,8 @@ fn process_of_the_reader() {
     let socket = std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned();
     let socket = UnixStream::from(socket.expect("a descriptor"));
     let (link, mapped, pins) = link::connect(socket).expect("the writer serves segments");
-    let reader = Reader::open(mapped, Some(Arc::new(pins))).expect("an arena");
+    let reader = Reader::open(mapped, Some(Arc::new(pins)));
+    let reader = Arc::new(reader.expect("an arena"));
     let start = std::time::Instant::now();
     let reads = number(READS, READS_DEFAULT);
     match reader::check(&reader, &link, number(SEED, 1) + 1, reads) {

@@ -1,8 +1,10 @@
 //! The reader in a process of its own: asks for everything, believes nothing.
 
 use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use arena::reader::{Outcome, Reader, View};
+use arena::reader::{KeptView, Outcome, Reader, View};
 use base::prng::Prng;
 use base::{DatabaseIndex, UnixMs};
 use ring::Mapped;
@@ -72,7 +74,7 @@ enum Content {
 }
 
 struct Checker<'a> {
-    reader: &'a Reader<Mapped>,
+    reader: &'a Arc<Reader<Mapped>>,
     link: &'a Link,
     random: Prng,
     seen: Seen,
@@ -111,7 +113,7 @@ impl fmt::Display for Report {
 /// Reads until `count` reads got an answer, or too many got none, and returns what it met, or the
 /// first thing that must not be.
 pub fn check(
-    reader: &Reader<Mapped>,
+    reader: &Arc<Reader<Mapped>>,
     link: &Link,
     seed: u64,
     count: u64,
@@ -165,7 +167,8 @@ impl<'a> Checker<'a> {
         let result = match self.random.below(100) {
             0..60 => self.copy(kind, index, database),
             60..80 => self.view(kind, index, database),
-            80..88 => self.hold(kind, index, database),
+            80..84 => self.hold(kind, index, database),
+            84..88 => self.read_several(kind, index, database),
             88..92 => self.part(kind, index, database),
             _ => self.length_or_expiry(kind, index, database),
         };
@@ -204,6 +207,26 @@ impl<'a> Checker<'a> {
         let database = DatabaseIndex(database);
         let result = match reader.view(database, &self.name, forever, &mut buffer) {
             Outcome::Found(view) => self.accept(kind, index, &view).map(|_| VIEWED),
+            other => self.without(kind, index, other.map(drop)),
+        };
+        self.buffer = buffer;
+        self.report.counts[result?] += 1;
+        Ok(())
+    }
+
+    /// Reads the key beside others, whose values are not looked at.
+    fn read_several(&mut self, kind: Kind, index: u64, database: u8) -> Result<(), String> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let keys = [&self.name[..], b"none", &self.name];
+        let mut last = None;
+        let read = |outcome: Outcome<Option<KeptView<Mapped>>>, buffer: &mut Vec<u8>| {
+            last = Some(outcome.map(|view| view.map_or_else(|| buffer.clone(), |it| it.to_vec())));
+            ControlFlow::Continue(())
+        };
+        let database = DatabaseIndex(database);
+        self.reader.keep_each(database, &keys, forever, &mut buffer, read);
+        let result = match last.expect("each key has an outcome") {
+            Outcome::Found(value) => self.accept(kind, index, &value).map(|_| COPIED),
             other => self.without(kind, index, other.map(drop)),
         };
         self.buffer = buffer;

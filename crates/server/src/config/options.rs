@@ -17,6 +17,7 @@ use super::kind::{
 };
 use super::row::{Row, When};
 use super::settings::{Allowed, Derived};
+use crate::huge_pages::HugePageMode;
 use crate::worker::polling::PollMode;
 
 /// The most unread input that a client can be allowed. Redis has no such bound; here positions in
@@ -304,6 +305,12 @@ options! {
             PowerOfTwo { min: 1 << 20, max: 1 << 30 }, "0", when: When::Start;
         /// Take a new segment's pages at once, so that shortage is an error and not a crash.
         segment_up_front: bool = "segment-preallocate", Flag, "no", when: When::Start;
+        /// Whether the data lies on pages of 2 MiB, each from when it is full on, so that no memory
+        /// is taken for it: `auto` where the system's setting `shmem_enabled` is not `never`,
+        /// `yes` also under `never`; with `yes` a server that can have none does not start. Takes
+        /// Linux 6.1, and segments of 2 MiB or more.
+        huge_pages: HugePageMode = "huge-pages",
+            Choice::<HugePageMode>::of_all(), "auto", when: When::Start;
         /// Bytes of the latest effects of writes that are kept in memory; 0 keeps none.
         effect_backlog_bytes: u64 = "effect-backlog-size",
             Bytes { min: 0, max: 1 << 40 }, "0", when: When::Start;
