@@ -487,7 +487,11 @@ impl Connection {
             }
             match outcome.ending {
                 Ending::Open => {}
-                Ending::Blocked => self.wait_at(WaitReason::Blocked, requests, executed),
+                Ending::Blocked => {
+                    let is_for_host = self.session.state.blocked.is_some_and(|it| it.is_for_host);
+                    let reason = if is_for_host { WaitReason::Server } else { WaitReason::Blocked };
+                    self.wait_at(reason, requests, executed);
+                }
                 Ending::Paused => self.wait_at(WaitReason::Paused, requests, executed),
                 Ending::AfterReplies => self.is_closing = true,
                 Ending::AtOnce => return Err(CloseReason::CrossProtocol),

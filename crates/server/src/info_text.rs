@@ -293,7 +293,8 @@ fn statistics(shared: &ServerState, fields: &mut Fields) {
     fields.add("keyspace_hits", counters.keyspace_hits);
     fields.add("keyspace_misses", counters.keyspace_misses);
     fields.add_zeroes(&["pubsub_channels", "pubsub_patterns", "pubsubshard_channels"]);
-    fields.add_zeroes(&["latest_fork_usec", "total_forks", "migrate_cached_sockets"]);
+    fields.add_zeroes(&["latest_fork_usec", "total_forks"]);
+    fields.add("migrate_cached_sockets", shared.transfers.idle_count());
     fields.add_zeroes(&["slave_expires_tracked_keys", "active_defrag_hits"]);
     fields.add_zeroes(&["active_defrag_misses", "active_defrag_key_hits"]);
     fields.add_zeroes(&["active_defrag_key_misses", "total_active_defrag_time"]);

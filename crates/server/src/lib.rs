@@ -8,6 +8,7 @@
 //! of INFO, `command_host.rs` answers the commands, `attach.rs` shares the arena's segments with
 //! processes, `lane_lifecycle.rs` and `upload_memory.rs` give them more to write to;
 //! `page_population.rs` populates the pages of that memory once the client has sealed it,
+//! `transfers.rs` sends keys to other servers,
 //! `wait_claim.rs` and `client_pause.rs` say who waits, `monitor.rs` shows some what all do,
 //! `detach.rs` and `supervise.rs` are what a process owes to who started it, `crash_report.rs` says
 //! what a crash is reported with.
@@ -48,6 +49,7 @@ mod slow_log;
 mod statistics;
 mod supervise;
 mod token_table;
+mod transfers;
 mod transport;
 mod upload_memory;
 mod user_quotas;
