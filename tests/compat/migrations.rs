@@ -208,7 +208,7 @@ impl Played {
     }
 
     fn address(&self) -> SocketAddr {
-        self.listener.local_addr().unwrap()
+        self.listener.local_addr().expect("it is bound")
     }
 
     /// Returns the request that migrates `keys` there.
@@ -221,7 +221,7 @@ impl Played {
     fn accept(&self) -> TcpStream {
         let (mut stream, _) = self.listener.accept().expect("it connects");
         receive_until(&mut stream, "SELECT\r\n$1\r\n0\r\n");
-        stream.write_all(b"+OK\r\n").unwrap();
+        stream.write_all(b"+OK\r\n").expect("it receives");
         stream
     }
 }
@@ -502,4 +502,30 @@ fn servers_that_are_silent_hold_their_sessions_alone() {
         let short = format!("MIGRATE 127.0.0.1 {port} k 0 {SHORT}");
         line(&mut other, &short).starts_with("-IOERR")
     });
+}
+
+#[test]
+fn what_is_sent_is_part_of_what_a_client_takes() {
+    const BYTES: u64 = 4 << 20;
+    let source = start(Kind::Forebay);
+    let (mut one, mut other) = (source.tcp(), source.tcp());
+    let played = Played::new();
+    let bytes: Vec<u8> = (0..BYTES as u32).map(|it| (it.wrapping_mul(it) >> 7) as u8).collect();
+    other.ask(&request(&[b"SET".as_slice(), b"k", &bytes]));
+    let Value::Integer(id) = one.call("CLIENT ID") else { panic!("an id is a number") };
+    let mut client_bytes = || {
+        let list = line(&mut other, &format!("CLIENT LIST ID {id}"));
+        let field = list.split(' ').find_map(|field| field.strip_prefix("tot-mem="));
+        field.expect("it is in the list").parse::<u64>().expect("it is a number")
+    };
+    let before = (client_bytes(), source.info("used_memory"));
+    send(&mut one, &played.request("k", "COPY REPLACE"));
+    let mut stream = played.accept();
+    poll_until("the value to count", || client_bytes() >= before.0 + BYTES);
+    assert!(source.info("used_memory") >= before.1 + BYTES);
+    receive_until(&mut stream, "REPLACE\r\n");
+    stream.write_all(b"+OK\r\n").unwrap();
+    assert_eq!(read(&mut one), "+OK\r\n");
+    poll_until("the value to go", || client_bytes() < before.0 + BYTES);
+    assert!(source.info("used_memory") < before.1 + BYTES);
 }

@@ -228,8 +228,8 @@ impl<'g> ReadView<'g> {
         self.shards.shard(key.shard).account().arena().hasher()
     }
 
-    /// Returns the version of the format in which values leave as bytes. `key` is one whose shard is
-    /// locked.
+    /// Returns the version of the format in which values leave as bytes. `key` is one whose shard
+    /// is locked.
     pub fn export_version(&self, key: &Key<'_>) -> Version {
         self.shards.shard(key.shard).account().export_version()
     }

@@ -119,7 +119,10 @@ mod tests {
         let of_memory = |count| memory_descriptors(count, &settings, segment_bytes);
         let totals = |count| quotas(count, &settings, segment_bytes).map(|(_, limit)| limit.total);
         assert_eq!(of_memory(8000), 64);
-        assert_eq!(totals(8000), [1024, 500, 16 << 20, 8000 - 1000 - 64 - 64, 4000]);
+        assert_eq!(
+            totals(8000),
+            [1024, 500, 16 << 20, 8000 - 1000 - 64 - RESERVED_DESCRIPTORS, 4000]
+        );
         assert_eq!(of_memory(400), 50);
         assert_eq!(totals(400), [1024, 500, 16 << 20, 50, 200]);
         (settings.memory.max_bytes, settings.sharing.lane_total_max) = (0, 0);

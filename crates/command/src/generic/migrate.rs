@@ -67,17 +67,14 @@ pub(super) static MIGRATE: Command = Command {
         Arg::one_of(
             "authentication",
             &[
-                Arg::string("password").token("AUTH").since("4.0.7"),
-                Arg::block(
-                    "username-password",
-                    &[Arg::string("username"), Arg::string("password")],
-                )
-                .token("AUTH2")
-                .since("6.0.0"),
+                Arg::string("auth").token("AUTH").since("4.0.7"),
+                Arg::block("auth2", &[Arg::string("username"), Arg::string("password")])
+                    .token("AUTH2")
+                    .since("6.0.0"),
             ],
         )
         .optional(),
-        Arg::key("key").spec(1).token("KEYS").optional().multiple().since("3.0.6"),
+        Arg::key("keys").spec(1).token("KEYS").optional().multiple().since("3.0.6"),
     ],
     secrets: Some(is_secret),
     tips: &["nondeterministic_output"],

@@ -1,5 +1,5 @@
 //! What commands ask of what is around the engine: an instance, and where it is a server also its
-//! clients, its process and the memory that it shares.
+//! clients, other servers, its process and the memory that it shares.
 
 pub(crate) mod client_info;
 mod clients;

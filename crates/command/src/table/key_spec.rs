@@ -33,7 +33,8 @@ pub enum Extent {
         /// Other words, each with how many arguments follow it that are no such word.
         passed: &'static [(&'static str, usize)],
     },
-    /// The one at [`KeySpec::first`], unless the options have the word of this list.
+    /// The one at [`KeySpec::first`], unless the options have the word of this list; an empty one
+    /// also where no key follows the word.
     OneWithout(KeyList),
     /// All behind the word of this list, where the argument at [`KeySpec::first`] is empty.
     All(KeyList),
@@ -195,8 +196,8 @@ impl KeySpec {
                 behind_word(request, begin + 1, word, passed).unwrap_or_default()
             }
             Extent::OneWithout(list) => match list.first(request) {
-                Some(_) => (0, 0),
-                None => (begin, (begin + 1).min(count)),
+                Some(first) if first < count || !request.at(begin).is_empty() => (0, 0),
+                _ => (begin, (begin + 1).min(count)),
             },
             Extent::All(list) => match list.first(request) {
                 Some(first) if request.at(begin).is_empty() => (first, count),
@@ -310,7 +311,8 @@ mod tests {
             ("m host k db keys a b", &[], &[]),
             ("m host  db auth keys copy", &[2], &[]),
             ("m host  db auth keys KEYS keys a", &[], &[7, 8]),
-            ("m host  db other keys", &[], &[]),
+            ("m host  db other keys", &[2], &[]),
+            ("m host k db other keys", &[], &[]),
             ("m host", &[], &[]),
         ] {
             assert_eq!(positions_in(one, words), of_one, "{words}");
