@@ -124,6 +124,11 @@ impl KeyFlags {
         KeyFlags(self.0 | other.0)
     }
 
+    /// Returns the flags that are not in `other`.
+    pub const fn without(self, other: KeyFlags) -> KeyFlags {
+        KeyFlags(self.0 & !other.0)
+    }
+
     /// Returns whether every flag of `other` is here.
     pub const fn contains(self, other: KeyFlags) -> bool {
         self.0 & other.0 == other.0

@@ -103,7 +103,8 @@ impl<'a> RequestWithKeys<'a> {
             Some(of_request) if spec.flags.contains(KeyFlags::VARIABLE_FLAGS) => {
                 of_request(self.request)
             }
-            _ => spec.flags,
+            // It is about who looks for the keys without knowing the command.
+            _ => spec.flags.without(KeyFlags::INCOMPLETE),
         }
     }
 }
