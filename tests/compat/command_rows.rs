@@ -66,6 +66,7 @@ const VERSION_DIFFERENCES: &[VersionDifference] = &[
     at_7_2("hmset", "src/commands/hmset.json", "the block is called 'data'"),
     at_7_2("hset", "src/commands/hset.json", "the block is called 'data'"),
     at_7_2("lcs", "src/commands/lcs.json", "the number is called 'min-match-len'"),
+    at_7_2("migrate", "src/commands/migrate.json", "its choices and options have other names"),
     at_7_2("mset", "src/commands/mset.json", "the block is called 'data'"),
     at_7_2("msetnx", "src/commands/msetnx.json", "the block is called 'data'"),
     at_7_2("sort", "src/commands/sort.json", "patterns and the block have names of their own"),

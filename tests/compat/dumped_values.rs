@@ -46,7 +46,7 @@ pub fn parts(payload: &[u8]) -> Option<Vec<Vec<u8>>> {
 }
 
 /// Requests that make the key `k`, and whether the bytes of the two servers are the same.
-fn values() -> Vec<(String, bool)> {
+pub fn values() -> Vec<(String, bool)> {
     let many = |head: &str, part: &dyn Fn(usize) -> String, count: usize| {
         (0..count).fold(head.to_owned(), |text, index| text + " " + &part(index))
     };

@@ -29,6 +29,7 @@ mod sorted_set;
 mod string;
 mod transactions;
 
+pub use generic::migrate::Migration;
 pub use handler::client_name::ClientNames;
 pub use handler::context::{
     ControlContext, MemoryPolicy, Next, ReadContext, SessionContext, WriteContext,
@@ -46,16 +47,17 @@ pub use host::observe::{
     ratio,
 };
 pub use host::{
-    Attendance, Clients, ConfigError, Crash, Host, LaneOffer, MemoryGeometry, MemoryRefusal,
-    MemorySegments, Pause, Process, RewriteError, SharedMemory, ShutdownError, ShutdownRequest,
-    Unavailable, UploadOffer,
+    Attendance, Clients, ConfigError, Crash, Delivery, Host, LaneOffer, MemoryGeometry,
+    MemoryRefusal, MemorySegments, OtherServers, Parcel, Pause, Process, RewriteError,
+    SharedMemory, ShutdownError, ShutdownRequest, Target, Transfer, TransferFailure, Unavailable,
+    UploadOffer,
 };
 pub use table::argument::{Arg, ArgKind};
 pub use table::arity::Arity;
 pub use table::categories::Categories;
 pub use table::flags::Flags;
 pub use table::generate;
-pub use table::key_spec::{Extent, KeyFlags, KeySpec, KeyUse};
+pub use table::key_spec::{Extent, KeyFlags, KeyList, KeySpec, KeyUse};
 pub use table::lookup::{find_for, lookup, resolve, resolve_quietly};
 pub use table::row::{Command, Group, Handler};
 pub use table::{rows, table, vocabulary};

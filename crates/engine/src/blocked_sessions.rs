@@ -29,7 +29,7 @@ use crate::execution_context::ExecutionContext;
 use crate::release::Release;
 use crate::retry::RESERVED_BYTES_MIN;
 use crate::run::{Caller, Runner, write_context};
-use crate::session::Session;
+use crate::session::{KeptRequest, Session};
 
 /// What a waiting session leaves for the command that serves it.
 pub(crate) struct BlockedRequest {
@@ -199,6 +199,11 @@ impl Runner<'_, '_, '_, '_> {
             self.wait_on(&waiter);
             return WAITS;
         }
+        if wait.is_for_host && !self.is_again {
+            let request = OwnedRequest::new(args.request().iter());
+            let kept = KeptRequest { command, request, is_paused: false };
+            self.session.kept = Some(Box::new(kept));
+        }
         if wait.key_count > 0 {
             let blocked = BlockedRequest::new(command, args, &wait, self.session, self.keyspace);
             let keys = &args.keys()[..wait.key_count as usize];
@@ -330,6 +335,9 @@ impl Engine {
         out: &mut Output,
         execution: &mut ExecutionContext<'_>,
     ) -> Option<Release> {
+        if wake == Wake::Continued {
+            return self.continue_request(session, out, execution);
+        }
         let wait = session.state.blocked.expect("a session that is woken waits");
         if wake == Wake::Served
             && let Some(waiter) = session.waits.current().cloned()
@@ -348,7 +356,9 @@ impl Engine {
                 release.lsn = served.lsn;
             }
             (Wake::TimedOut, None) => (wait.at_timeout)(&mut reply),
-            (Wake::Served, None) => panic!("a session is told where its wait was served"),
+            (Wake::Served | Wake::Continued, None) => {
+                panic!("a session is told where its wait was served")
+            }
             (Wake::Refused, None) => {
                 let error = CommandError::Fixed(Wait::REFUSED);
                 let command = command.expect("a session that waits has run a command");
@@ -407,11 +417,64 @@ impl Engine {
         Some(release)
     }
 
+    /// Runs the request that has waited for the host once more; returns `None` where it waits on,
+    /// for the host or for the end of a pause.
+    fn continue_request(
+        &self,
+        session: &mut Session,
+        out: &mut Output,
+        execution: &mut ExecutionContext<'_>,
+    ) -> Option<Release> {
+        let mut kept = session.kept.take()?;
+        let keyspace = self.keyspace();
+        let mut reply = out.reply(session.state.protocol);
+        let start = reply.position();
+        let mut release = Release::default();
+        let (command, is_over_limit) = (kept.command, keyspace.is_over_limit());
+        let verdict = dispatch::check(command, &session.state, keyspace, is_over_limit, execution);
+        kept.is_paused = matches!(verdict, Ok(Verdict::Wait));
+        match verdict {
+            Ok(Verdict::Run) => {
+                let mut runner = Runner::new(keyspace, session, execution, true);
+                runner.is_again = true;
+                runner.answer(command, kept.request.view(), &[], &mut reply);
+                let end = runner.end(1);
+                if end.status == SessionStatus::Blocked {
+                    session.kept = Some(kept);
+                    return None;
+                }
+                release = end.release;
+            }
+            Ok(Verdict::Wait) => {
+                session.kept = Some(kept);
+                return None;
+            }
+            Ok(Verdict::Queue) => unreachable!("within MULTI nothing waits"),
+            Err(error) => {
+                execution.command_stats.count_rejection(command, &error);
+                error.write(&mut reply);
+            }
+        }
+        session.state.blocked = None;
+        self.abandon_migration(session);
+        apply_client_reply(&mut session.state, start, &mut reply);
+        self.serve_left(execution);
+        Some(release)
+    }
+
+    fn abandon_migration(&self, session: &mut Session) {
+        if let Some(mut migration) = session.state.migration.take() {
+            migration.abandon(self.keyspace());
+        }
+    }
+
     /// Ends a session: nothing of it stays behind. What it was served and has not been told is
     /// lost, as what was sent to a peer that is gone. The caller holds no guard.
     pub fn close(&self, session: &mut Session, execution: &mut ExecutionContext<'_>) {
         session.state.transaction = None;
         session.state.blocked = None;
+        session.kept = None;
+        self.abandon_migration(session);
         self.keyspace().end_wait(&mut session.waits, execution.now);
         self.keyspace().unwatch(&mut session.watches);
         self.serve_left(execution);

@@ -12,6 +12,7 @@ use command::{Args, Command, CommandError, Handler, Need, PartialUploadCopy, Unf
 use keyspace::{COPIED_UNLOCKED_BYTES_MIN, Keyspace, ShardSet, Spared, SweepContext};
 use resp::Reply;
 
+use crate::engine::SessionStatus;
 use crate::run::Runner;
 
 /// How often a command is run again, each time after something was provided.
@@ -99,6 +100,11 @@ impl Runner<'_, '_, '_, '_> {
         }
         if self.retries.count > 0 {
             self.end_retries();
+        }
+        if self.status != SessionStatus::Blocked
+            && let Some(mut migration) = self.session.state.migration.take()
+        {
+            migration.abandon(self.keyspace);
         }
     }
 

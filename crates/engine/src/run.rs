@@ -614,8 +614,11 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
                     host: self.execution.host,
                     now: self.execution.now,
                     random: &mut self.execution.random,
+                    lsn: Lsn(0),
                 };
-                handler(&mut context, args, reply)
+                let result = handler(&mut context, args, reply);
+                self.lsn = self.lsn.max(context.lsn);
+                result
             }
             _ => unreachable!("handlers of keys are run elsewhere"),
         }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use base::{Key, UnixMs};
-use command::{Attendance, SessionState};
+use command::{Attendance, Command, SessionState};
 use keyspace::{Claim, ReservedBlock, Waits, WatchMark, Watches};
+use resp::OwnedRequest;
 
 use crate::blocked_sessions::BlockedRequest;
 
@@ -20,6 +21,17 @@ pub struct Session {
     /// The block that has an argument of the request to be run.
     pub(crate) offer: Option<Box<ReservedBlock>>,
     partial_copy: Option<PartialCopy>,
+    /// The request that waits for the host.
+    pub(crate) kept: Option<Box<KeptRequest>>,
+}
+
+/// A request that waits for the host, to be run again.
+#[derive(Debug)]
+pub(crate) struct KeptRequest {
+    pub command: &'static Command,
+    pub request: OwnedRequest,
+    /// The host has what it waits for, and a pause keeps it from being run.
+    pub is_paused: bool,
 }
 
 /// A block that an upload of the session's client is copied to part by part.
@@ -35,7 +47,15 @@ impl Session {
     pub fn new(id: u64, now: UnixMs, authenticated: bool) -> Session {
         let state = SessionState::new(id, now, authenticated);
         let (watches, waits) = (Watches::default(), Waits::default());
-        Session { state, attendance: None, watches, waits, offer: None, partial_copy: None }
+        Session {
+            state,
+            attendance: None,
+            watches,
+            waits,
+            offer: None,
+            partial_copy: None,
+            kept: None,
+        }
     }
 
     /// Offers the block in which an argument of the request to be run next lies: a command that
@@ -94,14 +114,28 @@ impl Session {
         self.waits.key_count()
     }
 
-    /// Returns the bytes of the arguments of the request that waits for a key.
+    /// Returns the bytes of the arguments of the request that waits for a key, or for the host.
     pub fn waiting_argument_bytes(&self) -> usize {
-        self.waits.current().map_or(0, |waiter| BlockedRequest::of(waiter).argument_bytes())
+        let of_keys = self.waits.current().map(|it| BlockedRequest::of(it).argument_bytes());
+        let of_host = self.kept.as_ref().map(|kept| kept.request.argument_bytes());
+        of_keys.or(of_host).unwrap_or(0)
+    }
+
+    /// Returns the bytes of values that are sent to another server, which count in the keyspace.
+    pub fn migrating_bytes(&self) -> usize {
+        self.state.migration.as_ref().map_or(0, |migration| migration.bytes() as usize)
+    }
+
+    /// Returns whether the session's request has waited for the host and is to be run again once a
+    /// pause is over.
+    pub fn is_to_continue(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.is_paused)
     }
 
     /// Returns the bytes that the session holds beside itself, without its watches and its wait.
     pub fn memory_bytes(&self) -> usize {
-        self.state.transaction_bytes() + self.state.names.memory_bytes()
+        let kept = self.kept.as_ref().map_or(0, |kept| kept.request.memory_bytes());
+        self.state.transaction_bytes() + self.state.names.memory_bytes() + kept
     }
 
     /// Returns what tells others whether a watched key has changed.

@@ -72,6 +72,11 @@ impl<'g> Access<'g> {
         Access { removes_expired, ..self }
     }
 
+    /// Returns whether expired keys that are met are removed.
+    pub fn removes_expired(&self) -> bool {
+        self.removes_expired
+    }
+
     /// Returns the keyspace, for what takes no lock: counts, limits. Inside EXEC its locks are
     /// taken already.
     pub fn keyspace(&self) -> &'g Keyspace {

@@ -279,21 +279,9 @@ impl Keyspace {
     ) {
         for key in keys {
             let secret = self.secret_hasher().hash(key.bytes);
-            if watches.contains(database, secret, key.bytes) {
-                continue;
+            if !watches.contains(database, secret, key.bytes) {
+                self.lock(key.shard).watch_as(watches, database, key, secret, now);
             }
-            let dirty = watches.begin().clone();
-            let bytes: Arc<[u8]> = key.bytes.into();
-            let mut guard = self.lock(key.shard);
-            let shard = guard.shard_mut(key.shard);
-            let expired = shard.presence(database, key.hash, key.bytes, now) == Presence::Expired;
-            let watcher = Watcher { hash: key.hash, key: Arc::clone(&bytes), dirty, expired };
-            let registration = shard.watches.watchers.add(database, secret, 0, watcher);
-            drop(guard);
-            let Key { hash, slot, shard, .. } = *key;
-            let watched = WatchedKey { registration, bytes, hash, slot, shard };
-            self.charge(watched.charged_bytes());
-            watches.push(watched);
         }
     }
 
@@ -310,6 +298,43 @@ impl Keyspace {
 }
 
 impl Guard<'_> {
+    /// Makes `watches`, which watch nothing, watch `key` of `database` from now on.
+    ///
+    /// # Panics
+    /// When something is watched, or this guard lacks the shard of the key.
+    pub fn watch(
+        &mut self,
+        watches: &mut Watches,
+        database: DatabaseIndex,
+        key: &Key<'_>,
+        now: UnixMs,
+    ) {
+        assert!(watches.is_empty(), "whether a key is watched already is not looked at");
+        let secret = self.keyspace().secret_hasher().hash(key.bytes);
+        self.watch_as(watches, database, key, secret, now);
+    }
+
+    /// Makes `watches` watch `key`, whose secret hash is `secret`, and which they do not watch yet.
+    fn watch_as(
+        &mut self,
+        watches: &mut Watches,
+        database: DatabaseIndex,
+        key: &Key<'_>,
+        secret: u64,
+        now: UnixMs,
+    ) {
+        let dirty = watches.begin().clone();
+        let Key { hash, slot, shard, .. } = *key;
+        let bytes: Arc<[u8]> = key.bytes.into();
+        let locked = self.shard_mut(shard);
+        let expired = locked.presence(database, hash, &bytes, now) == Presence::Expired;
+        let watcher = Watcher { hash, key: Arc::clone(&bytes), dirty, expired };
+        let registration = locked.watches.watchers.add(database, secret, 0, watcher);
+        let watched = WatchedKey { registration, bytes, hash, slot, shard };
+        self.keyspace().charge(watched.charged_bytes());
+        watches.push(watched);
+    }
+
     /// Returns whether no watched key has changed since its watch began, nor expired since.
     ///
     /// # Panics

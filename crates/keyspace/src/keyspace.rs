@@ -8,6 +8,7 @@ use base::step_counters::{self, CountedStep};
 use base::{DATABASE_COUNT_MAX, DatabaseIndex, Key, KeyHasher, SecretHasher, ShardIndex};
 use collections::Limits;
 use effects::{Admission, EffectSink};
+use rdb::Version;
 
 use crate::eviction::SAMPLES_DEFAULT;
 use crate::eviction::policy::EvictionPolicy;
@@ -212,6 +213,17 @@ impl Keyspace {
     /// they are.
     pub fn set_collection_limits(&self, limits: Limits) {
         self.account.set_collection_limits(limits);
+    }
+
+    /// Sets the version of the format in which values leave as bytes: DUMP and MIGRATE. Effects are
+    /// always in the newest.
+    pub fn set_export_version(&self, version: Version) {
+        self.account.set_export_version(version);
+    }
+
+    /// Returns the version of the format in which values leave as bytes.
+    pub fn export_version(&self) -> Version {
+        self.account.export_version()
     }
 
     /// Returns how many keys `database` has; may be a moment old, takes no lock.

@@ -86,6 +86,7 @@ pub use lists::WhenAbsent;
 pub use memory_limit::SweepContext;
 pub use object::{Content, Kind, Object};
 pub use published::{Counters, DatabaseCounts};
+pub use rdb::Version as ExportVersion;
 pub use ready::{AwaitedNames, ReadyKey, ReadyKeys};
 pub use restore::{RestoreError, Restored};
 pub use scratch::Scratch;

@@ -4,7 +4,7 @@
 //! bytes that their owners charge here: connection buffers, backlog, watches, per-slot counts, the
 //! lists of tables. The arena gets what the private bytes leave.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arena::layout::PAGE_BYTES;
@@ -13,6 +13,7 @@ use base::prng::Prng;
 use base::{SLOT_COUNT, ShardIndex, UnixMs};
 
 use collections::Limits;
+use rdb::Version;
 
 use crate::deferred_free::RetiredList;
 use crate::eviction::Victims;
@@ -90,6 +91,8 @@ pub(crate) struct MemoryAccount {
     collection_limits: Mutex<Limits>,
     /// Counts the changes of these.
     collection_limits_version: AtomicU64,
+    /// The number of the version in which values leave as bytes.
+    export_version: AtomicU16,
     maxmemory: AtomicU64,
     pub private: AtomicU64,
     /// What of them goes with the keys.
@@ -112,6 +115,7 @@ impl MemoryAccount {
             retired: RetiredList::default(),
             collection_limits: Mutex::default(),
             collection_limits_version: AtomicU64::new(0),
+            export_version: AtomicU16::new(Version::NEWEST.number()),
             maxmemory: AtomicU64::new(0),
             private: AtomicU64::new(0),
             of_keys: AtomicU64::new(0),
@@ -186,6 +190,15 @@ impl MemoryAccount {
             *current = limits;
             self.collection_limits_version.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    pub fn set_export_version(&self, version: Version) {
+        self.export_version.store(version.number(), Ordering::Relaxed);
+    }
+
+    pub fn export_version(&self) -> Version {
+        let number = self.export_version.load(Ordering::Relaxed);
+        Version::new(number).expect("only versions are stored")
     }
 
     /// Returns the limits of collections with their version, unless it is `known`.

@@ -9,6 +9,7 @@ use arena::{Entry, HeldValue, ValueType};
 use base::{DatabaseIndex, Key, KeyHasher, ShardIndex, UnixMs};
 
 use collections::{Rules, ScoreSource, Set, SortedSet};
+use rdb::Version;
 
 use crate::access_mark::idle_seconds;
 use crate::eviction::policy::KeyEvent;
@@ -225,6 +226,12 @@ impl<'g> ReadView<'g> {
     /// Returns what makes keys out of bytes. `key` is one whose shard is locked.
     pub fn hasher(&self, key: &Key<'_>) -> &'g KeyHasher {
         self.shards.shard(key.shard).account().arena().hasher()
+    }
+
+    /// Returns the version of the format in which values leave as bytes. `key` is one whose shard
+    /// is locked.
+    pub fn export_version(&self, key: &Key<'_>) -> Version {
+        self.shards.shard(key.shard).account().export_version()
     }
 
     /// Returns for how many seconds `entry` has not been used.

@@ -13,7 +13,7 @@
 //! a sort.
 //! *Not here*: keys, times to live, files of many values.
 //!
-//! Source: Redis 7.2, `rdb.c`; versions up to 11 are read, 11 is written.
+//! Source: Redis 7.2, `rdb.c`; versions up to 11 are read, 9 to 11 are written.
 #![forbid(unsafe_code)]
 
 mod blobs;
@@ -29,8 +29,8 @@ mod ziplist;
 mod zipmap;
 
 pub use decode::{DecodeError, DecodeOptions, Value, decode, is_string};
-pub use encode::{Stored, encode, encoded_bytes_max};
-pub use payload::{PayloadError, open, seal, seal_as};
+pub use encode::{Stored, encode, encode_as, encoded_bytes_max, encoded_bytes_max_as};
+pub use payload::{PayloadError, Version, open, seal, seal_as};
 
 /// The kinds of values, as their first byte says.
 ///

@@ -10,8 +10,39 @@ use std::fmt;
 
 use crc::{CRC_64_REDIS, Crc, Table};
 
-/// The version of the format that is written, and the newest that is read: that of Redis 7.2.
-pub(crate) const VERSION: u16 = 11;
+/// A version of the format that can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(u16);
+
+impl Version {
+    /// The newest, and the newest that is read: that of Redis 7.2.
+    pub const NEWEST: Version = Version(11);
+    /// The oldest: that of Redis 5.
+    pub const OLDEST: Version = Version(9);
+
+    /// Returns the version of this number, if it can be written.
+    pub fn new(number: u16) -> Option<Version> {
+        let version = Version(number);
+        (Version::OLDEST..=Version::NEWEST).contains(&version).then_some(version)
+    }
+
+    /// Returns the number.
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+
+    /// Returns whether hashes, sorted sets and the parts of lists are written as listpacks: from
+    /// Redis 7.0 on. The blocks before those, ziplists, are not written; every version has the
+    /// values part by part.
+    pub(crate) fn has_listpacks(self) -> bool {
+        self >= Version(10)
+    }
+
+    /// Returns whether small sets are written as listpacks: from Redis 7.2 on.
+    pub(crate) fn has_listpacks_of_sets(self) -> bool {
+        self >= Version(11)
+    }
+}
 
 /// Bytes of the footer.
 pub(crate) const FOOTER_BYTES: usize = VERSION_BYTES + CHECKSUM_BYTES;
@@ -36,7 +67,8 @@ impl fmt::Display for PayloadError {
         match self {
             PayloadError::Short => write!(formatter, "a payload has {FOOTER_BYTES} bytes at least"),
             PayloadError::Version(version) => {
-                write!(formatter, "a payload of version {version}, beyond {VERSION}")
+                let newest = Version::NEWEST.number();
+                write!(formatter, "a payload of version {version}, beyond {newest}")
             }
             PayloadError::Checksum => formatter.write_str("the checksum of a payload is wrong"),
         }
@@ -47,10 +79,10 @@ impl std::error::Error for PayloadError {}
 
 /// Appends the footer to `value`, which is all of the payload before it.
 pub fn seal(value: &mut Vec<u8>) {
-    seal_as(VERSION, value);
+    seal_as(Version::NEWEST.number(), value);
 }
 
-/// As [`seal`], with another version: for those who read no newer one.
+/// As [`seal`], with any version.
 pub fn seal_as(version: u16, value: &mut Vec<u8>) {
     value.extend_from_slice(&version.to_le_bytes());
     let checksum = CHECKSUM.checksum(value);
@@ -69,7 +101,7 @@ pub fn open(payload: &[u8]) -> Result<&[u8], PayloadError> {
         return Err(PayloadError::Short);
     };
     let version = u16::from_le_bytes(*version);
-    if version > VERSION {
+    if version > Version::NEWEST.number() {
         return Err(PayloadError::Version(version));
     }
     if CHECKSUM.checksum(signed) != u64::from_le_bytes(*checksum) {

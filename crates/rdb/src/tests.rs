@@ -54,6 +54,40 @@ fn draw(random: &mut Prng) -> Collection {
 }
 
 #[test]
+fn an_older_version_has_the_same_parts_and_no_newer_kind() {
+    let mut random = Prng::new(11);
+    let rules = rules();
+    for _ in 0..400 {
+        let before = draw(&mut random);
+        let value = Stored::Collection(before.view());
+        for number in [9, 10, 11] {
+            let version = Version::new(number).unwrap();
+            let mut payload = Vec::new();
+            encode_as(version, value, &mut payload);
+            assert!(payload.len() as u64 <= encoded_bytes_max_as(version, value));
+            assert_eq!(payload[payload.len() - 10..][..2], number.to_le_bytes());
+            let newest = match number {
+                9 => kind::LIST_ZIPLISTS,
+                10 => kind::LIST_LISTPACKS,
+                _ => kind::SET_LISTPACK,
+            };
+            assert!(payload[0] <= newest, "kind {} in version {number}", payload[0]);
+            let found = open(&payload).ok().and_then(|bytes| read(bytes, &options(&rules)));
+            let Some(Value::Collection(after)) = found else { panic!("version {number}") };
+            let sorted = |collection: &Collection| {
+                let mut parts = parts(collection);
+                if !matches!(collection, Collection::List(_)) {
+                    parts.sort();
+                }
+                parts
+            };
+            assert_eq!(sorted(&before), sorted(&after), "version {number}");
+        }
+    }
+    assert_eq!([8, 12].map(Version::new), [None, None]);
+}
+
+#[test]
 fn collections_come_back_as_they_were_stored() {
     let mut random = Prng::new(1);
     let rules = rules();
@@ -101,7 +135,7 @@ fn rules_decide_on_the_encoding_of_single_strings() {
     let encoding = |value: &[u8]| collection(value).map(|it| it.encoding().name());
     let strings = |kind: u8, count: usize, part: &dyn Fn(usize) -> String| {
         let mut out = vec![kind];
-        let mut writer = writer::Writer::new(&mut out);
+        let mut writer = writer::Writer::new(Version::NEWEST, &mut out);
         writer.length(if kind == kind::HASH { count / 2 } else { count });
         (0..count).for_each(|index| writer.text(part(index).as_bytes()));
         out
@@ -137,7 +171,7 @@ fn listpack(parts: &[&str]) -> Listpack {
 
 fn block(kind: u8, block: &[u8]) -> Vec<u8> {
     let mut out = vec![kind];
-    writer::Writer::new(&mut out).text(block);
+    writer::Writer::new(Version::NEWEST, &mut out).text(block);
     out
 }
 
@@ -211,7 +245,7 @@ fn ziplists_and_zipmaps_are_read() {
     assert_eq!(parts(&set), [b"a=2e0".to_vec(), b"b=2.5e0".to_vec()]);
     let several = ziplist(&entries[..3]);
     let mut value = vec![kind::LIST_ZIPLISTS];
-    let mut writer = writer::Writer::new(&mut value);
+    let mut writer = writer::Writer::new(Version::NEWEST, &mut value);
     writer.length(3);
     [&several, &ziplist(&[]), &several].iter().for_each(|block| writer.text(block));
     assert_eq!(collection(&value).map(|list| list.len()), Some(6));
@@ -322,7 +356,7 @@ fn check_asks(value: &[u8], rules: &Rules) {
 /// Returns a value of `kind` of `count` strings, or pairs of them, which are `texts`.
 fn strings(kind: u8, count: usize, texts: &[&[u8]]) -> Vec<u8> {
     let mut value = vec![kind];
-    let mut writer = writer::Writer::new(&mut value);
+    let mut writer = writer::Writer::new(Version::NEWEST, &mut value);
     writer.length(count);
     texts.iter().for_each(|text| writer.text(text));
     value
@@ -339,7 +373,7 @@ fn a_node_of_one_element_is_expanded_beside_itself_alone() {
 /// Returns a list of `elements`, each a node of its own.
 fn plain_nodes<'e>(elements: impl ExactSizeIterator<Item = &'e [u8]>) -> Vec<u8> {
     let mut value = strings(kind::LIST_LISTPACKS, elements.len(), &[]);
-    let mut writer = writer::Writer::new(&mut value);
+    let mut writer = writer::Writer::new(Version::NEWEST, &mut value);
     for element in elements {
         writer.length(container::PLAIN as usize);
         writer.text(element);
@@ -388,7 +422,7 @@ fn a_table_that_becomes_compact_is_there_twice_for_a_moment() {
         check_asks(&strings(kind::HASH, 1_000, &parts), &rules);
         let mut value = strings(kind::SORTED_SET, 2_000, &[]);
         for part in parts {
-            writer::Writer::new(&mut value).text(part);
+            writer::Writer::new(Version::NEWEST, &mut value).text(part);
             value.extend_from_slice(&(1.0 / part.len() as f64).to_le_bytes());
         }
         check_asks(&value, &rules);
@@ -428,7 +462,7 @@ fn draw_value(random: &mut Prng) -> Vec<u8> {
         1 => block(kind::HASH_ZIPLIST, &ziplist(&entries[1..])),
         2 => {
             let mut value = strings(kind::LIST_ZIPLISTS, entries.len().div_ceil(9), &[]);
-            let mut writer = writer::Writer::new(&mut value);
+            let mut writer = writer::Writer::new(Version::NEWEST, &mut value);
             entries.chunks(9).for_each(|chunk| writer.text(&ziplist(chunk)));
             value
         }

@@ -4,6 +4,7 @@
 use base::number::parse_i64;
 
 use crate::lzf::Compressor;
+use crate::payload::Version;
 
 /// Longer texts are no integers that are written as such.
 const INTEGER_TEXT_BYTES_MAX: usize = 11;
@@ -18,13 +19,15 @@ pub(crate) const LENGTH_BYTES_MAX: usize = 9;
 
 /// Appends a value to `out`.
 pub(crate) struct Writer<'o> {
+    /// Whose forms are written.
+    pub version: Version,
     pub out: &'o mut Vec<u8>,
     compressor: Compressor,
 }
 
 impl<'o> Writer<'o> {
-    pub fn new(out: &'o mut Vec<u8>) -> Writer<'o> {
-        Writer { out, compressor: Compressor::default() }
+    pub fn new(version: Version, out: &'o mut Vec<u8>) -> Writer<'o> {
+        Writer { version, out, compressor: Compressor::default() }
     }
 
     pub fn length(&mut self, length: usize) {
@@ -104,7 +107,7 @@ mod tests {
 
     fn written(bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        Writer::new(&mut out).text(bytes);
+        Writer::new(Version::NEWEST, &mut out).text(bytes);
         let mut reader = Reader::new(&out, u64::MAX);
         assert_eq!(reader.text().and_then(|text| text.expand()).as_deref(), Some(bytes));
         assert!(reader.is_at_end());

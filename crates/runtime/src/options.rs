@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use arena::ArenaError;
 use collections::Limits;
-use keyspace::EvictionPolicy;
+use keyspace::{EvictionPolicy, ExportVersion};
 
 /// What an instance is made with.
 #[derive(Clone, Debug)]
@@ -77,6 +77,8 @@ pub struct Tuning {
     pub lfu_decay_minutes: u32,
     /// How long collections stay in their compact forms.
     pub collections: Limits,
+    /// The version of the format of DUMP and MIGRATE.
+    pub export_version: ExportVersion,
 }
 
 impl Default for Tuning {
@@ -89,6 +91,7 @@ impl Default for Tuning {
             lfu_log_factor: 10,
             lfu_decay_minutes: 1,
             collections: Limits::default(),
+            export_version: ExportVersion::NEWEST,
         }
     }
 }

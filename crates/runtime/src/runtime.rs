@@ -118,6 +118,7 @@ impl Runtime {
         keyspace.set_counter_rates(tuning.lfu_log_factor, tuning.lfu_decay_minutes);
         keyspace.set_eviction_policy(tuning.policy);
         keyspace.set_collection_limits(tuning.collections);
+        keyspace.set_export_version(tuning.export_version);
     }
 
     /// Returns the memory in use before the first session, in bytes.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use command::{
     ClientInfo, Clients, ConfigError, Crash, Host, InfoSections, LaneOffer, MemoryGeometry,
-    MemoryRefusal, MemorySegments, Pause, Process, RewriteError, SessionState, SharedMemory,
-    ShutdownError, ShutdownRequest, Unavailable, UploadOffer, Wake,
+    MemoryRefusal, MemorySegments, OtherServers, Pause, Process, RewriteError, SessionState,
+    SharedMemory, ShutdownError, ShutdownRequest, Unavailable, UploadOffer, Wake,
 };
 use keyspace::SessionWakeup;
 
@@ -81,6 +81,10 @@ impl Host for ServerState {
     }
 
     fn clients(&self) -> Result<&dyn Clients, Unavailable> {
+        Ok(self)
+    }
+
+    fn other_servers(&self) -> Result<&dyn OtherServers, Unavailable> {
         Ok(self)
     }
 

@@ -492,7 +492,11 @@ impl Connection {
             }
             match outcome.status {
                 SessionStatus::Open => {}
-                SessionStatus::Blocked => self.wait_at(WaitReason::Blocked, requests, executed),
+                SessionStatus::Blocked => {
+                    let is_for_host = self.session.state.blocked.is_some_and(|it| it.is_for_host);
+                    let reason = if is_for_host { WaitReason::Server } else { WaitReason::Blocked };
+                    self.wait_at(reason, requests, executed);
+                }
                 SessionStatus::Paused => self.wait_at(WaitReason::Paused, requests, executed),
                 SessionStatus::CloseAfterReplies => self.is_closing = true,
                 SessionStatus::CloseNow => return Err(CloseReason::CrossProtocol),

@@ -6,10 +6,12 @@
 use crate::attach::{SESSION_DESCRIPTORS, SESSIONS_MAX};
 use crate::config::Settings;
 use crate::lane_lifecycle::LANE_DESCRIPTORS;
+use crate::transfers::{IDLE_CONNECTIONS_MAX, TRANSFERS_MAX};
 use crate::user_quotas::{Limit, Resource};
 
-/// Descriptors for the log, listeners, pollers, and for passing some on.
-const RESERVED_DESCRIPTORS: u64 = 64;
+/// Descriptors for the log, listeners, pollers, and for passing some on, and those of connections
+/// to other servers.
+const RESERVED_DESCRIPTORS: u64 = 64 + (TRANSFERS_MAX + IDLE_CONNECTIONS_MAX) as u64;
 /// The least that is kept from clients where descriptors are few.
 const RESERVED_DESCRIPTORS_MIN: u64 = 32;
 /// Where descriptors are few, the arena's memory has this part of them to itself, and sessions and
@@ -117,7 +119,10 @@ mod tests {
         let of_memory = |count| memory_descriptors(count, &settings, segment_bytes);
         let totals = |count| quotas(count, &settings, segment_bytes).map(|(_, limit)| limit.total);
         assert_eq!(of_memory(8000), 64);
-        assert_eq!(totals(8000), [1024, 500, 16 << 20, 8000 - 1000 - 64 - 64, 4000]);
+        assert_eq!(
+            totals(8000),
+            [1024, 500, 16 << 20, 8000 - 1000 - 64 - RESERVED_DESCRIPTORS, 4000]
+        );
         assert_eq!(of_memory(400), 50);
         assert_eq!(totals(400), [1024, 500, 16 << 20, 50, 200]);
         (settings.memory.max_bytes, settings.sharing.lane_total_max) = (0, 0);

@@ -272,7 +272,8 @@ fn statistics(shared: &ServerState, fields: &mut InfoText) {
     fields.add("keyspace_hits", counters.keyspace_hits);
     fields.add("keyspace_misses", counters.keyspace_misses);
     add_zeroes(fields, &["pubsub_channels", "pubsub_patterns", "pubsubshard_channels"]);
-    add_zeroes(fields, &["latest_fork_usec", "total_forks", "migrate_cached_sockets"]);
+    add_zeroes(fields, &["latest_fork_usec", "total_forks"]);
+    fields.add("migrate_cached_sockets", shared.transfers.idle_count());
     add_zeroes(fields, &["slave_expires_tracked_keys", "active_defrag_hits"]);
     add_zeroes(fields, &["active_defrag_misses", "active_defrag_key_hits"]);
     add_zeroes(fields, &["active_defrag_key_misses", "total_active_defrag_time"]);

@@ -9,6 +9,7 @@
 //! processes, `lane_lifecycle.rs` and `upload_memory.rs` give them more to write to;
 //! `huge_pages.rs` puts the data on huge pages,
 //! `page_population.rs` populates the pages of that memory once the client has sealed it,
+//! `transfers.rs` sends keys to other servers,
 //! `wait_claim.rs` and `client_pause.rs` say who waits, `monitor.rs` shows some what all do,
 //! `detach.rs` and `supervise.rs` are what a process owes to who started it, `crash_report.rs` says
 //! what a crash is reported with.
@@ -50,6 +51,7 @@ mod slow_log;
 mod statistics;
 mod supervise;
 mod token_table;
+mod transfers;
 mod transport;
 mod upload_memory;
 mod user_quotas;

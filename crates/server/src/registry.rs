@@ -270,6 +270,11 @@ impl Registry {
         record
     }
 
+    /// Returns the worker of client `id`, if it is there.
+    pub fn worker(&self, id: u64) -> Option<usize> {
+        self.clients().get(&id).map(|record| record.worker)
+    }
+
     /// Removes client `id` and counts it out, unless [`Registry::end`] has done so.
     pub fn remove(&self, id: u64) {
         self.take(id);

@@ -38,6 +38,7 @@ use crate::registry::{ClientRecord, Registry};
 use crate::service::ServiceWaker;
 use crate::slow_log::SlowLog;
 use crate::statistics::{Counted, Rates, Totals, WorkerCounters};
+use crate::transfers::Transfers;
 use crate::user_quotas::UserQuotas;
 
 /// The worker that accepts connections, for all.
@@ -69,6 +70,8 @@ pub struct ServerState {
     pub listeners: Listeners,
     /// The connected clients.
     pub clients: Registry,
+    /// What is sent to other servers.
+    pub transfers: Transfers,
     /// Which requests have to wait.
     pub pause: ClientPause,
     /// Who is shown what runs.
@@ -175,6 +178,7 @@ impl ServerState {
         let mailboxes: io::Result<Box<[Arc<Mailbox>]>> =
             (0..worker_count).map(|_| Mailbox::new().map(Arc::new)).collect();
         let quotas = Arc::new(UserQuotas::of_system());
+        let service_waker = Arc::<ServiceWaker>::default();
         let shared = ServerState {
             segments,
             huge_pages,
@@ -199,7 +203,8 @@ impl ServerState {
             slow_log: SlowLog::default(),
             latency: LatencyMonitor::default(),
             rates: Rates::default(),
-            service_waker: Arc::default(),
+            transfers: Transfers::new(Arc::clone(&service_waker)),
+            service_waker,
             pending_checks: AtomicUsize::new(0),
             next_worker: AtomicUsize::new(0),
             shutdown: Shutdown::new().map_err(|error| format!("no descriptor: {error}"))?,

@@ -121,7 +121,8 @@ impl ServiceThread {
         // Whoever leaves a value to its views has woken this thread after that.
         let awaits_pins = self.shared.keyspace().arena().has_retired();
         let reclaim = awaits_pins.then_some(RECLAIM_INTERVAL);
-        reclaim.or_else(|| self.needs_checks().then_some(CHECK_INTERVAL))
+        let is_due_later = self.needs_checks() || self.shared.transfers.idle_count() > 0;
+        reclaim.or_else(|| is_due_later.then_some(CHECK_INTERVAL))
     }
 
     /// Lets go on what a pause made wait, once its time is over.
@@ -161,6 +162,7 @@ impl ServiceThread {
         self.shared.huge_pages.note_memory(self.shared.keyspace().arena().usage().touched_bytes);
         self.evict_clients();
         let now = sys::clock::monotonic();
+        self.shared.transfers.close_idle(now);
         self.shared.rates.sample(now, self.shared.totals_since_start());
         if now - self.checked_at >= CHECK_INTERVAL && self.needs_checks() {
             self.checked_at = now;

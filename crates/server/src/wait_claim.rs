@@ -15,11 +15,14 @@ pub enum WaitReason {
     Blocked,
     /// The end of a pause, before its next request.
     Paused,
+    /// What its command has asked of the server, which alone ends the wait.
+    Server,
 }
 
 const NONE: u8 = 0;
 const PAUSED: u8 = 1;
 const BLOCKED: u8 = 2;
+const SERVER: u8 = 16;
 /// Added to `BLOCKED` where the wait ends by itself after some time.
 const TIMED: u8 = 4;
 /// Added to these while the right to end the wait is taken: the client no longer waits for anybody
@@ -44,6 +47,7 @@ impl WaitMark {
     pub fn begin(&self, wait_reason: WaitReason, is_timed: bool) {
         let state = match wait_reason {
             WaitReason::Paused => PAUSED,
+            WaitReason::Server => SERVER,
             WaitReason::Blocked if is_timed => BLOCKED | TIMED,
             WaitReason::Blocked => BLOCKED,
         };

@@ -99,6 +99,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("memory|malloc-stats", "the servers have different allocators"),
     ("memory|stats", "shows the server's own numbers; compat/observation.rs compares its fields"),
     ("memory|usage", "the servers lay memory out differently"),
+    ("migrate", "waits for another server; compat/migrations.rs has it"),
     ("monitor", "sends more than replies; compat/sessions.rs has it"),
     ("hgetdel", "a command of Redis 8; command/tests/table has it"),
     ("increx", "a command of Redis 8.8; command/tests/table has it"),

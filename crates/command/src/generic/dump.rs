@@ -16,7 +16,8 @@ pub(super) static DUMP: Command = Command {
     args: &[Arg::key("key")],
     tips: &["nondeterministic_output"],
     note: "Room for a payload of 64 KiB and more is asked for first: at the memory limit keys are \
-           evicted for it, or it is refused with the error of `maxmemory`.",
+           evicted for it, or it is refused with the error of `maxmemory`. The option \
+           `rdb-export-version` says which servers can read it.",
     example: "> SET lake deep\nOK\n> DUMP lake\n...\n> DUMP hill\n(nil)",
     handler: Handler::Read(run),
     ..Command::DEFAULT
@@ -41,10 +42,11 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
         reply.null();
         return Ok(());
     };
-    let bytes_max = rdb::encoded_bytes_max(content.stored());
+    let version = cx.view.export_version(key);
+    let bytes_max = rdb::encoded_bytes_max_as(version, content.stored());
     let mut scratch = cx.scratch(key, bytes_max)?;
     let mut bytes = Vec::with_capacity(bytes_max as usize);
-    rdb::encode(content.stored(), &mut bytes);
+    rdb::encode_as(version, content.stored(), &mut bytes);
     if bytes.len() < REFERENCED_BYTES_MIN {
         reply.bulk(&bytes);
     } else {

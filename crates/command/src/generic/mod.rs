@@ -7,6 +7,7 @@ mod dump;
 mod exists;
 mod expire;
 mod keys;
+pub(crate) mod migrate;
 mod r#move;
 mod object;
 mod persist;
@@ -35,6 +36,7 @@ pub(crate) static GENERIC: &[&Command] = &[
     &expire::EXPIREAT,
     &ttl::EXPIRETIME,
     &keys::KEYS,
+    &migrate::MIGRATE,
     &r#move::MOVE,
     &object::OBJECT,
     &persist::PERSIST,

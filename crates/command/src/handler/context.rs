@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use base::prng::Prng;
-use base::{Key, KeyHasher, UnixMs};
+use base::{Key, KeyHasher, Lsn, UnixMs};
 use keyspace::{Access, ReadView, Scratch, SessionPins, ShardSet, Uploader, WriteView, WrongType};
 
 use crate::handler::error::CommandError;
@@ -93,6 +93,8 @@ pub struct ControlContext<'c> {
     pub now: UnixMs,
     /// For commands that pick by chance.
     pub random: &'c mut Prng,
+    /// The last record that the handler has had written, for the reply to wait for.
+    pub lsn: Lsn,
 }
 
 /// What the engine does after a session command has replied. Whatever ends a transaction ends the

@@ -80,6 +80,8 @@ pub struct Wait {
     pub key_count: u32,
     /// Which type a key has to have to end the wait, if one in particular.
     pub value_type: Option<ValueType>,
+    /// It waits for what it has asked of the host, which wakes it: [`Wake::Continued`].
+    pub is_for_host: bool,
 }
 
 /// What ends a wait.
@@ -91,6 +93,8 @@ pub enum Wake {
     Refused,
     /// A key is there.
     Served,
+    /// The host has what the request asked of it: the request is run again.
+    Continued,
 }
 
 impl Wait {
@@ -105,7 +109,20 @@ impl Wait {
     pub fn new(timeout: Duration, at_timeout: fn(&mut Reply<'_>), key_count: usize) -> Wait {
         let timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
         let key_count = u32::try_from(key_count).expect("a request is below 4 GiB");
-        Wait { timeout, at_timeout, at_refusal: at_timeout, key_count, value_type: None }
+        Wait {
+            timeout,
+            at_timeout,
+            at_refusal: at_timeout,
+            key_count,
+            value_type: None,
+            is_for_host: false,
+        }
+    }
+
+    /// Returns a wait for the host, which nobody else ends; `at_refusal` writes the reply within
+    /// EXEC. The request is run again without its keys.
+    pub fn for_host(at_refusal: fn(&mut Reply<'_>)) -> Wait {
+        Wait { is_for_host: true, ..Wait::new(Duration::ZERO, at_refusal, 0) }
     }
 
     /// Returns the same wait, whose reply within EXEC is another.

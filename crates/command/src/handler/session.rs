@@ -3,6 +3,7 @@
 use base::{DatabaseIndex, UnixMs};
 use resp::{Protocol, RequestView};
 
+use crate::generic::migrate::Migration;
 use crate::handler::client_name::ClientNames;
 use crate::handler::error::CommandError;
 use crate::handler::outcome::Wait;
@@ -50,6 +51,8 @@ pub struct SessionState {
     pub replies: Replies,
     /// What the session waits for. Its later requests wait as well.
     pub blocked: Option<Wait>,
+    /// The MIGRATE that the session has underway.
+    pub migration: Option<Box<Migration>>,
     /// Whether the session is shown each command that runs.
     pub is_monitor: bool,
     /// Whether the session is kept when clients take too much memory.
@@ -162,6 +165,7 @@ impl SessionState {
             source: Box::default(),
             replies: Replies::On,
             blocked: None,
+            migration: None,
             is_monitor: false,
             no_evict: false,
             no_touch: false,

@@ -1,10 +1,11 @@
 //! What commands ask of what is around the engine: an instance, and where it is a server also its
-//! clients, its process and the memory that it shares.
+//! clients, other servers, its process and the memory that it shares.
 
 pub(crate) mod client_info;
 mod clients;
 pub(crate) mod info_sections;
 pub(crate) mod observe;
+pub(crate) mod other_servers;
 mod process;
 mod shared_memory;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 use keyspace::SessionWakeup;
 
 pub use self::clients::{Clients, Pause};
+pub use self::other_servers::{Delivery, OtherServers, Parcel, Target, Transfer, TransferFailure};
 pub use self::process::{Crash, Process, RewriteError, ShutdownError, ShutdownRequest};
 pub use self::shared_memory::{
     LaneOffer, MemoryGeometry, MemoryRefusal, MemorySegments, SharedMemory, UploadOffer,
@@ -105,6 +107,14 @@ pub trait Host: Observer {
         Err(Unavailable::Clients)
     }
 
+    /// Returns the way to other servers.
+    ///
+    /// # Errors
+    /// Where the instance has none.
+    fn other_servers(&self) -> Result<&dyn OtherServers, Unavailable> {
+        Err(Unavailable::OtherServers)
+    }
+
     /// Returns the control of the process.
     ///
     /// # Errors
@@ -141,6 +151,8 @@ pub trait Attendance: Debug + Send + Sync {
 pub enum Unavailable {
     /// Clients of a network.
     Clients,
+    /// Connections to other servers.
+    OtherServers,
     /// Control of the process.
     Process,
     /// Memory that other processes map.
@@ -152,6 +164,9 @@ impl From<Unavailable> for CommandError {
         CommandError::Fixed(match part {
             Unavailable::Clients => {
                 "ERR this needs clients of a network, which an embedded instance does not have"
+            }
+            Unavailable::OtherServers => {
+                "ERR connections to other servers are not available in an embedded instance"
             }
             Unavailable::Process => {
                 "ERR control of the process is not available in an embedded instance"

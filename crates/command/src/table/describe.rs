@@ -53,19 +53,39 @@ fn reply_key_spec(spec: &KeySpec, reply: &mut Reply<'_>) {
         reply_part("begin_search", "unknown", &[], reply);
         return reply_part("find_keys", "unknown", &[], reply);
     }
-    reply_part("begin_search", "index", &[("index", i64::from(spec.first))], reply);
-    let step = ("keystep", i64::from(spec.step));
     match spec.extent {
-        Extent::To(last) => {
-            let range = [("lastkey", i64::from(last)), step, ("limit", 0)];
-            reply_part("find_keys", "range", &range, reply);
-        }
+        Extent::All(list) => reply_keyword(list.word, reply),
+        _ => reply_part("begin_search", "index", &[("index", i64::from(spec.first))], reply),
+    }
+    let step = ("keystep", i64::from(spec.step));
+    let range = |last: i8, reply: &mut Reply<'_>| {
+        let range = [("lastkey", i64::from(last)), step, ("limit", 0)];
+        reply_part("find_keys", "range", &range, reply);
+    };
+    match spec.extent {
+        Extent::To(last) => range(last, reply),
+        Extent::OneWithout(_) => range(0, reply),
+        Extent::All(_) => range(-1, reply),
         Extent::Counted => {
             // Both positions count from where the search begins.
             reply_part("find_keys", "keynum", &[("keynumidx", 0), ("firstkey", 1), step], reply);
         }
         Extent::BehindWord { .. } | Extent::Unknown => {}
     }
+}
+
+/// Replies that keys are behind the last `word` but for an argument.
+fn reply_keyword(word: &str, reply: &mut Reply<'_>) {
+    reply.bulk("begin_search");
+    reply.map(2);
+    reply.bulk("type");
+    reply.bulk("keyword");
+    reply.bulk("spec");
+    reply.map(2);
+    reply.bulk("keyword");
+    reply.bulk(word);
+    reply.bulk("startfrom");
+    reply.integer(-2);
 }
 
 fn reply_part(name: &str, kind: &str, fields: &[(&str, i64)], reply: &mut Reply<'_>) {

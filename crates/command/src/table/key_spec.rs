@@ -33,8 +33,40 @@ pub enum Extent {
         /// Other words, each with how many arguments follow it that are no such word.
         passed: &'static [(&'static str, usize)],
     },
+    /// The one at [`KeySpec::first`], unless the options have the word of this list; an empty one
+    /// also where no key follows the word.
+    OneWithout(KeyList),
+    /// All behind the word of this list, where the argument at [`KeySpec::first`] is empty.
+    All(KeyList),
     /// Some, whose names are not in the request.
     Unknown,
+}
+
+/// Keys that are the last option of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyList {
+    /// The word before them.
+    pub word: &'static str,
+    /// The position of the first option.
+    pub options: u8,
+    /// Other options, each with how many arguments follow it that are no option.
+    pub passed: &'static [(&'static str, usize)],
+}
+
+impl KeyList {
+    /// Returns the position behind the word.
+    fn first(&self, request: RequestView<'_>) -> Option<usize> {
+        let mut index = usize::from(self.options);
+        while index < request.len() {
+            let is = |word: &str| request.at(index).eq_ignore_ascii_case(word.as_bytes());
+            if is(self.word) {
+                return Some(index + 1);
+            }
+            let passed = self.passed.iter().find(|(word, _)| is(word));
+            index += 1 + passed.map_or(0, |(_, count)| *count);
+        }
+        None
+    }
 }
 
 /// What a command does with the keys of a [`KeySpec`], as Redis's key specifications put it.
@@ -71,8 +103,10 @@ impl KeyFlags {
     pub const DELETE: KeyFlags = KeyFlags(1 << 7);
     /// The arguments change what happens to the keys.
     pub const VARIABLE_FLAGS: KeyFlags = KeyFlags(1 << 8);
+    /// Other arguments may be taken for the word before the keys.
+    pub const INCOMPLETE: KeyFlags = KeyFlags(1 << 9);
 
-    const NAMES: [(KeyFlags, &'static str); 9] = [
+    const NAMES: [(KeyFlags, &'static str); 10] = [
         (KeyFlags::RO, "RO"),
         (KeyFlags::RW, "RW"),
         (KeyFlags::OW, "OW"),
@@ -82,11 +116,17 @@ impl KeyFlags {
         (KeyFlags::INSERT, "insert"),
         (KeyFlags::DELETE, "delete"),
         (KeyFlags::VARIABLE_FLAGS, "variable_flags"),
+        (KeyFlags::INCOMPLETE, "incomplete"),
     ];
 
     /// Returns the flags of both.
     pub const fn with(self, other: KeyFlags) -> KeyFlags {
         KeyFlags(self.0 | other.0)
+    }
+
+    /// Returns the flags that are not in `other`.
+    pub const fn without(self, other: KeyFlags) -> KeyFlags {
+        KeyFlags(self.0 & !other.0)
     }
 
     /// Returns whether every flag of `other` is here.
@@ -160,6 +200,14 @@ impl KeySpec {
             Extent::BehindWord { word, passed } => {
                 behind_word(request, begin + 1, word, passed).unwrap_or_default()
             }
+            Extent::OneWithout(list) => match list.first(request) {
+                Some(first) if first < count || !request.at(begin).is_empty() => (0, 0),
+                _ => (begin, (begin + 1).min(count)),
+            },
+            Extent::All(list) => match list.first(request) {
+                Some(first) if request.at(begin).is_empty() => (first, count),
+                _ => (0, 0),
+            },
             Extent::Unknown => (0, 0),
         };
         (first..end).step_by(usize::from(self.step))
@@ -254,6 +302,27 @@ mod tests {
             assert_eq!(positions_in(spec, words), expected, "{words}");
         }
         assert_eq!(positions_in(KeySpec { extent: Extent::Unknown, ..spec }, "sort k by *"), []);
+    }
+
+    #[test]
+    fn a_list_of_keys_takes_the_place_of_the_one() {
+        let list = KeyList { word: "KEYS", options: 4, passed: &[("AUTH", 1)] };
+        let one = KeySpec { extent: Extent::OneWithout(list), ..KeySpec::at(2, KeyFlags::RW) };
+        let all = KeySpec { extent: Extent::All(list), ..one };
+        for (words, of_one, of_all) in [
+            ("m host k db", &[2][..], &[][..]),
+            ("m host  db", &[2], &[]),
+            ("m host  db keys a b", &[], &[5, 6]),
+            ("m host k db keys a b", &[], &[]),
+            ("m host  db auth keys copy", &[2], &[]),
+            ("m host  db auth keys KEYS keys a", &[], &[7, 8]),
+            ("m host  db other keys", &[2], &[]),
+            ("m host k db other keys", &[], &[]),
+            ("m host", &[], &[]),
+        ] {
+            assert_eq!(positions_in(one, words), of_one, "{words}");
+            assert_eq!(positions_in(all, words), of_all, "{words}");
+        }
     }
 
     #[test]

@@ -274,7 +274,8 @@ impl Command {
     pub fn key_range(&self) -> (i64, i64, i64) {
         let mut ranges = self.keys.iter().filter_map(|spec| match spec.extent {
             Extent::To(last) => Some((spec, last)),
-            Extent::Counted | Extent::BehindWord { .. } | Extent::Unknown => None,
+            Extent::OneWithout(_) => Some((spec, 0)),
+            Extent::Counted | Extent::BehindWord { .. } | Extent::All(_) | Extent::Unknown => None,
         });
         // The keys of several specifications follow each other.
         let Some((first, _)) = ranges.clone().next() else { return (0, 0, 0) };

@@ -107,9 +107,9 @@ fn with_values(args: &'static [Arg]) -> Vec<&'static Arg> {
 }
 
 fn check_cut(request: &[Vec<u8>], command: &Command) {
-    // LOLWUT ignores a word without its number, as anything that it does not know; the others read
-    // no options where there is no such key.
-    const LENIENT: [&str; 4] = ["lolwut", "sscan", "hscan", "zscan"];
+    // LOLWUT ignores a word without its number, as anything that it does not know; MIGRATE takes no
+    // keys for some that are not there; the others read no options where there is no such key.
+    const LENIENT: [&str; 5] = ["lolwut", "migrate", "sscan", "hscan", "zscan"];
     if LENIENT.contains(&command.name) && request.len() > command.arity.count_min() {
         return;
     }

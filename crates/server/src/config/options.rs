@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use command::ShutdownRequest;
-use keyspace::EvictionPolicy;
+use keyspace::{EvictionPolicy, ExportVersion};
 use tracing::level_filters::LevelFilter;
 
 use super::kind::{
@@ -31,6 +31,11 @@ const BYTES: Bytes = Bytes { min: 0, max: i64::MAX as u64 };
 const ALL_BYTES: Bytes = Bytes { min: 0, max: u64::MAX };
 const ALLOWED: Choice<Allowed> = Choice::of_all();
 const SECONDS: Time = Time { of: Duration::from_secs, min: 0, max: COUNT_MAX };
+
+const EXPORT_VERSION: Integer = Integer {
+    min: ExportVersion::OLDEST.number() as i64,
+    max: ExportVersion::NEWEST.number() as i64,
+};
 
 const FACILITIES: &[&str] =
     &["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"];
@@ -186,6 +191,14 @@ options! {
         /// Bytes of a member above which its sorted set becomes a hash table with a tree.
         sorted_set_value_bytes: u64 = "zset-max-listpack-value",
             BYTES, "64", alias: Some("zset-max-ziplist-value");
+    }
+    /// How values leave for other servers.
+    exports: Exports {
+        /// Version of the RDB format in which DUMP and MIGRATE write values: a server that knows an
+        /// older one alone refuses them. 9 is that of Redis 5 to 6.2, 10 that of 7.0, 11 that of
+        /// 7.2, which newer ones read too. Below 11 small sets are written member by member, below
+        /// 10 all collections.
+        version: u16 = "rdb-export-version", EXPORT_VERSION, "11";
     }
     /// How much clients may take.
     clients: Clients {

@@ -1,7 +1,7 @@
 //! What follows from the options' typed values, and what they mean to the parts of the server.
 
 use collections::{Limits, ListLimit};
-use keyspace::EvictionPolicy;
+use keyspace::{EvictionPolicy, ExportVersion};
 use runtime::{SweepOptions, Tuning};
 
 use super::kind::{Named, Share};
@@ -21,6 +21,8 @@ impl Settings {
             lfu_log_factor,
             lfu_decay_minutes,
             collections: self.collections.limits(),
+            export_version: ExportVersion::new(self.exports.version)
+                .expect("the option takes versions only"),
         }
     }
 

@@ -15,7 +15,8 @@ impl Connection {
         let growth = bytes as isize - self.counted_bytes as isize;
         self.counted_bytes = bytes;
         // What its replies refer to lies in the keyspace and counts there. So does the place of a
-        // value that it sends, or has copied ahead, what it watches and what it waits for.
+        // value that it sends, or has copied ahead, what it watches, what it waits for and what it
+        // has another server take.
         self.record.set_memory(bytes, self.elsewhere_bytes());
         growth
     }
@@ -41,7 +42,7 @@ impl Connection {
     fn elsewhere_bytes(&self) -> usize {
         let coming = self.direct_receive.value_bytes() + self.session.partial_copy_bytes();
         let registered = self.session.watch_bytes() + self.session.wait_bytes();
-        self.output.referenced_bytes() + coming + registered
+        self.output.referenced_bytes() + coming + registered + self.session.migrating_bytes()
     }
 
     /// Ends the session, or others that take more, where clients take more than

@@ -102,7 +102,11 @@ impl Connection {
     /// wait for one, or has run its request again and waits on: then the engine has given the right
     /// to end the wait back, and another may have taken it since.
     pub fn wake(&mut self, wake: Wake, context: &mut WorkerContext<'_, '_>) -> bool {
-        if self.wait_reason != Some(WaitReason::Blocked) || self.is_closing {
+        let expected = match wake {
+            Wake::Continued => WaitReason::Server,
+            Wake::TimedOut | Wake::Refused | Wake::Served => WaitReason::Blocked,
+        };
+        if self.wait_reason != Some(expected) || self.is_closing {
             return false;
         }
         self.provide_output(context);
@@ -112,6 +116,11 @@ impl Connection {
         self.release = self.release.max(release);
         self.end_wait();
         true
+    }
+
+    /// Returns whether its request, which has waited for the server, goes on once a pause is over.
+    pub fn is_to_continue(&self) -> bool {
+        self.session.is_to_continue()
     }
 
     /// Goes on after a pause. Returns false where it does not wait for the end of one.

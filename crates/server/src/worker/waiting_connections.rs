@@ -55,7 +55,7 @@ impl Waiting {
                 self.limits.insert((end, token.to_bits()));
                 WaitPlace::Limited(end)
             }
-            (WaitReason::Blocked, None) => WaitPlace::Nowhere,
+            (WaitReason::Blocked, None) | (WaitReason::Server, _) => WaitPlace::Nowhere,
         }
     }
 
@@ -118,6 +118,11 @@ impl Worker<'_> {
             self.waiting.forget(token, std::mem::replace(&mut member.place, WaitPlace::Nowhere));
             self.queue_turn(token);
             self.flush_later(token);
+        } else if member.connection.is_to_continue() {
+            member.place = self.waiting.begin(WaitReason::Paused, token, None);
+        } else {
+            // What it waits with may have grown.
+            self.unreported_bytes += member.connection.count_memory();
         }
     }
 
@@ -128,7 +133,9 @@ impl Worker<'_> {
         for token in self.waiting.take_paused() {
             let Some(member) = self.connections.get_mut(token) else { continue };
             member.place = WaitPlace::Nowhere;
-            if member.connection.resume() {
+            if member.connection.is_to_continue() {
+                self.go_on(token, Wake::Continued);
+            } else if member.connection.resume() {
                 self.queue_turn(token);
             }
         }

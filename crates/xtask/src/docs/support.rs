@@ -14,7 +14,7 @@ const WAITS: &[(&[&str], &str)] = &[
     (&["ACL", "ACL "], "users and their rights"),
     (&["MODULE", "MODULE "], "modules, which are not planned"),
     (&["BGREWRITEAOF", "BGSAVE", "LASTSAVE", "SAVE"], "persistence"),
-    (&["RESTORE-ASKING", "MIGRATE"], "handing keys to another server"),
+    (&["RESTORE-ASKING"], "cluster"),
     (&["FAILOVER", "PSYNC", "REPLCONF", "REPLICAOF", "SLAVEOF", "SYNC", "ROLE"], "replication"),
     (&["OBJECT ", "COPY", "MOVE", "RENAME", "RENAMENX"], "renaming, moving and copying"),
     (

@@ -84,7 +84,14 @@ impl<'a> RequestWithKeys<'a> {
             return Err(WRONG_ARITY);
         }
         let mut counted = command.keys.iter().filter(|spec| spec.extent == Extent::Counted);
-        if counted.any(|spec| spec.positions(request).next().is_none()) {
+        let lacks_counted = counted.any(|spec| spec.positions(request).next().is_none());
+        // Neither the one key nor a list: of the two that there are, one has to be empty.
+        let has_both = command.keys.iter().any(|spec| {
+            matches!(spec.extent, Extent::OneWithout(_))
+                && !request.at(spec.first.into()).is_empty()
+                && command.key_positions(request).next().is_none()
+        });
+        if lacks_counted || has_both {
             return Err(WRONG_COUNT);
         }
         Ok(RequestWithKeys { command, request })
@@ -96,7 +103,8 @@ impl<'a> RequestWithKeys<'a> {
             Some(of_request) if spec.flags.contains(KeyFlags::VARIABLE_FLAGS) => {
                 of_request(self.request)
             }
-            _ => spec.flags,
+            // It is about who looks for the keys without knowing the command.
+            _ => spec.flags.without(KeyFlags::INCOMPLETE),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arena::{Arena, ArenaConfig, HeapSource};
 use base::prng::Prng;
-use base::{Key, UnixMs};
+use base::{Key, Lsn, UnixMs};
 use command::{
     Args, Command, CommandError, ControlContext, Flags, Handler, MemoryPolicy, Need, Next,
     ReadContext, SessionContext, SessionState, Transaction, Unfinished, WriteContext,
@@ -147,7 +147,11 @@ impl World {
                 let access = Access::free(&self.keyspace);
                 let (session, random) = (&mut self.session, &mut self.random);
                 let host = &self.host;
-                run(&mut ControlContext { access, session, host, now, random }, args, reply)
+                run(
+                    &mut ControlContext { access, session, host, now, random, lsn: Lsn(0) },
+                    args,
+                    reply,
+                )
             }
             Handler::Session(run) => {
                 let session = &mut self.session;
