@@ -100,7 +100,7 @@ impl Mapping {
     #[inline]
     pub fn copy(&self, offset: u64, length: u64, target: &mut Vec<u8>) -> Result<(), Stop> {
         let source = self.range(offset, length)?;
-        target.clear();
+        // Only what the buffer lacks is zeroed: a reader that reuses one writes each byte once.
         target.resize(length as usize, 0);
         // SAFETY: `range` has found the bytes inside the range, all of which is mapped; its ends
         // are aligned to words, so that widening leads no further.
