@@ -1,7 +1,7 @@
 //! Huge pages for the data: whether there are any, and the thread that puts full memory on them.
 //!
 //! The thread sleeps until the memory in use has changed, which the service thread tells it, so
-//! that an idle server uses no processor time. docs/decisions/0015-huge-pages.md says why memory
+//! that an idle server uses no processor time. docs/decisions/0016-huge-pages.md says why memory
 //! moves to a huge page when it is full, and not before.
 //!
 //! *Not here*: how memory is put on huge pages (`sys::memfd_segments::huge_pages`).
