@@ -2,7 +2,7 @@
 //! compressed and nothing has an order of its own.
 //!
 //! redis-server 7.0 writes version 10 of the format and reads no newer one, and knows no sets as
-//! listpacks: payloads for it get a footer of that version.
+//! listpacks and no times of fields: payloads for it get a footer of that version.
 
 use collections::Collection;
 use harness::{Connection, Kind, Launch, request};
@@ -10,13 +10,13 @@ use rdb::{DecodeOptions, Value, decode, samples};
 use resp::Value as Reply;
 
 const VERSION_OF_REDIS_7_0: u16 = 10;
-/// A set as a listpack.
-const SET_LISTPACK: u8 = 20;
+/// Values that it does not know: sets as listpacks, and hashes with fields that expire.
+const UNKNOWN: [u8; 3] = [20, 24, 25];
 
 /// Returns `payload` with the footer of redis-server 7.0, where that knows the form of the value.
 pub fn for_redis_7_0(payload: &[u8]) -> Option<Vec<u8>> {
     let mut value = rdb::open(payload).expect("it was just made").to_vec();
-    if value[0] == SET_LISTPACK {
+    if UNKNOWN.contains(&value[0]) {
         return None;
     }
     rdb::seal_as(VERSION_OF_REDIS_7_0, &mut value);

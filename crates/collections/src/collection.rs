@@ -1,5 +1,7 @@
 //! One type for a collection of any kind.
 
+use base::UnixMs;
+
 use crate::compact::Compact;
 use crate::hash::{Hash, HashView};
 use crate::list::{List, ListView};
@@ -103,6 +105,23 @@ impl Collection {
     pub fn encoding(&self) -> CollectionEncoding {
         self.view().encoding()
     }
+
+    /// Returns when the first of the fields expires, of a hash where one does.
+    #[inline]
+    pub fn next_expiry(&self) -> Option<UnixMs> {
+        match self {
+            Collection::Hash(hash) => hash.next_expiry(),
+            Collection::List(_) | Collection::Set(_) | Collection::SortedSet(_) => None,
+        }
+    }
+
+    /// Tells a collection whose parts expire which key it is the value of; others do not keep it.
+    #[inline]
+    pub fn set_key(&mut self, key: &[u8]) {
+        if let Collection::Hash(hash) = self {
+            hash.set_key(key);
+        }
+    }
 }
 
 impl<'a> CollectionView<'a> {
@@ -143,7 +162,16 @@ impl<'a> CollectionView<'a> {
         }
     }
 
-    /// Returns how it is stored.
+    /// Returns the name of the encoding in OBJECT ENCODING: that of a hash with fields that expire
+    /// differs where it is compact.
+    pub fn encoding_name(self) -> &'static str {
+        match self {
+            CollectionView::Hash(hash) if hash.is_timed() && hash.is_small() => "listpackex",
+            _ => self.encoding().name(),
+        }
+    }
+
+    /// Returns how the parts are stored.
     pub fn encoding(self) -> CollectionEncoding {
         let small_or = |is_small: bool, large: CollectionEncoding| match is_small {
             true => CollectionEncoding::Listpack,

@@ -1,4 +1,9 @@
 //! A hash: fields and their values, in one listpack while they are few and short, then in a table.
+//! One whose fields expire has their times beside them (`hash/timed.rs`).
+
+mod timed;
+
+use base::UnixMs;
 
 use crate::blob::Blob;
 use crate::compact::Compact;
@@ -8,6 +13,12 @@ use crate::hash_table::{HashTable, Payload};
 use crate::heap_bytes;
 use crate::listpack::{Listpack, SAFE_BYTES};
 use crate::listpack_view::{At, ListpackView};
+use timed::{TimedHash, TimedView};
+
+pub use timed::{FIELD_TIME_MS_MAX, LiveIndexes, field_times_growth_bound};
+
+/// Before all time: nothing has expired.
+const NO_TIME: UnixMs = UnixMs(i64::MIN);
 
 /// Fields, each with a value.
 #[derive(Clone)]
@@ -20,6 +31,8 @@ enum Body {
     /// Field, value, field, value.
     Small(Listpack),
     Large(Box<HashTable<Pair>>),
+    /// Some of the fields expire.
+    Timed(Box<TimedHash>),
 }
 
 /// A hash to read, wherever it lies.
@@ -32,6 +45,7 @@ pub struct HashView<'a> {
 enum BodyView<'a> {
     Small(ListpackView<'a>),
     Large(&'a HashTable<Pair>),
+    Timed(TimedView<'a>),
 }
 
 /// A field and its value in one piece: the field's length first, seven bits a byte, lowest first.
@@ -69,21 +83,28 @@ impl Hash {
         Hash { body: Body::Small(Listpack::copy_in(compact.pack(), buffer)) }
     }
 
-    /// Returns the memory of the listpack; none where it is a table.
+    /// Returns the memory of the listpack; none where it is another form.
     #[inline]
     pub fn into_buffer(self) -> Vec<u8> {
         match self.body {
             Body::Small(pack) => pack.into_buffer(),
-            Body::Large(_) => Vec::new(),
+            Body::Large(_) | Body::Timed(_) => Vec::new(),
         }
     }
 
-    /// Returns it, to read.
+    /// Returns it, to read, with all fields that are stored: those that have expired too.
     #[inline]
     pub fn view(&self) -> HashView<'_> {
+        self.view_at(NO_TIME)
+    }
+
+    /// Returns it, to read, without the fields that have expired by `now`.
+    #[inline]
+    pub fn view_at(&self, now: UnixMs) -> HashView<'_> {
         let body = match &self.body {
             Body::Small(pack) => BodyView::Small(pack.view()),
             Body::Large(table) => BodyView::Large(table),
+            Body::Timed(timed) => BodyView::Timed(timed.view_at(now)),
         };
         HashView { body }
     }
@@ -99,9 +120,9 @@ impl Hash {
         self.len() == 0
     }
 
-    /// Returns whether it is one listpack.
+    /// Returns whether the fields are one listpack.
     pub fn is_small(&self) -> bool {
-        matches!(self.body, Body::Small(_))
+        self.view().is_small()
     }
 
     /// Returns the bytes of memory that it takes beside itself.
@@ -110,14 +131,17 @@ impl Hash {
         match &self.body {
             Body::Small(pack) => pack.memory_bytes(),
             Body::Large(table) => table_bytes(table),
+            Body::Timed(timed) => timed.memory_bytes(),
         }
     }
 
     /// Gives memory back when half of a listpack is unused: removing fields does not.
     #[inline]
     pub fn give_back(&mut self) {
-        if let Body::Small(pack) = &mut self.body {
-            pack.give_back();
+        match &mut self.body {
+            Body::Small(pack) => pack.give_back(),
+            Body::Large(_) => {}
+            Body::Timed(timed) => timed.give_back(),
         }
     }
 
@@ -127,7 +151,11 @@ impl Hash {
     /// Source: Redis 7.2, `hashTypeTryConversion`.
     #[inline]
     pub fn prepare<'e>(&mut self, parts: impl Iterator<Item = &'e [u8]>, rules: &Rules) {
-        let Body::Small(pack) = &self.body else { return };
+        let pack = match &mut self.body {
+            Body::Small(pack) => pack,
+            Body::Large(_) => return,
+            Body::Timed(timed) => return timed.prepare(parts, rules),
+        };
         let longest = rules.limits.hash_value_bytes;
         let mut total = pack.bytes().len();
         for part in parts {
@@ -138,12 +166,13 @@ impl Hash {
         }
     }
 
-    /// Makes `value` the value of `field`; returns whether the field is new.
+    /// Makes `value` the value of `field`, which expires no more; returns whether the field is new.
     #[inline]
     pub fn set(&mut self, field: &[u8], value: &[u8], rules: &Rules) -> bool {
         let is_new = match &mut self.body {
             Body::Small(pack) => set_in_pack(pack, field, value),
             Body::Large(table) => return set_in_table(table, field, value, rules),
+            Body::Timed(_) => return self.set_timed(field, value, rules),
         };
         if is_new && self.len() as u64 > rules.limits.hash_entries {
             self.enlarge(rules);
@@ -166,11 +195,16 @@ impl Hash {
                 table.remove(position);
                 true
             }
+            Body::Timed(_) => self.remove_timed(field, rules),
         }
     }
 
     /// Becomes one listpack, where all fields and values fit one.
+    ///
+    /// # Panics
+    /// When fields have times: they get them afterwards.
     pub fn make_pack(&mut self) {
+        assert!(!self.is_timed(), "fields have no times before they are stored");
         let Body::Large(table) = &self.body else { return };
         let bytes = table.iter().map(|pair| pair.field().len() + pair.value().len()).sum();
         let Some(mut pack) = Listpack::with_room(2 * table.len(), bytes) else { return };
@@ -205,27 +239,36 @@ impl<'a> HashView<'a> {
         HashView { body: BodyView::Small(compact.pack()) }
     }
 
-    /// Returns the compact form, unless it is a table.
+    /// Returns the compact form, where it has one.
     #[inline]
     pub fn compact(self) -> Option<Compact<'a>> {
         self.pack().map(Compact::Listpack)
     }
 
-    /// Returns the listpack, unless it is a table.
+    /// Returns the listpack, where it is one and nothing else.
     #[inline]
     pub fn pack(self) -> Option<ListpackView<'a>> {
         match self.body {
             BodyView::Small(pack) => Some(pack),
-            BodyView::Large(_) => None,
+            BodyView::Large(_) | BodyView::Timed(_) => None,
         }
     }
 
-    /// Returns the number of fields.
+    #[inline]
+    fn timed(self) -> Option<TimedView<'a>> {
+        match self.body {
+            BodyView::Timed(timed) => Some(timed),
+            BodyView::Small(_) | BodyView::Large(_) => None,
+        }
+    }
+
+    /// Returns the number of fields, those included that have expired and were not removed yet.
     #[inline]
     pub fn len(self) -> usize {
         match self.body {
             BodyView::Small(pack) => pack.count() / 2,
             BodyView::Large(table) => table.len(),
+            BodyView::Timed(timed) => timed.fields().len(),
         }
     }
 
@@ -234,9 +277,13 @@ impl<'a> HashView<'a> {
         self.len() == 0
     }
 
-    /// Returns whether it is one listpack.
+    /// Returns whether the fields are one listpack.
     pub fn is_small(self) -> bool {
-        matches!(self.body, BodyView::Small(_))
+        match self.body {
+            BodyView::Small(_) => true,
+            BodyView::Large(_) => false,
+            BodyView::Timed(timed) => timed.fields().is_small(),
+        }
     }
 
     /// Returns the bytes that its parts take: of a listpack, those of the listpack alone.
@@ -244,6 +291,7 @@ impl<'a> HashView<'a> {
         match self.body {
             BodyView::Small(pack) => pack.bytes().len() as u64,
             BodyView::Large(table) => table_bytes(table),
+            BodyView::Timed(timed) => timed.memory_bytes(),
         }
     }
 
@@ -259,10 +307,11 @@ impl<'a> HashView<'a> {
                 let position = table.find(rules.hasher.hash(field), field)?;
                 Some(Element::Bytes(table.get(position).value()))
             }
+            BodyView::Timed(timed) => timed.get(field, rules),
         }
     }
 
-    /// Visits all fields with their values.
+    /// Visits all fields that have not expired, with their values.
     pub fn for_each(self, mut visit: impl FnMut(Element<'_>, Element<'_>)) {
         match self.body {
             BodyView::Small(pack) => {
@@ -274,11 +323,12 @@ impl<'a> HashView<'a> {
             BodyView::Large(table) => table.iter().for_each(|pair| {
                 visit(Element::Bytes(pair.field()), Element::Bytes(pair.value()));
             }),
+            BodyView::Timed(timed) => timed.for_each(&mut visit),
         }
     }
 
-    /// Returns field `index` with its value, in no order: all indexes below the length are all
-    /// fields.
+    /// Returns field `index` with its value, in no order, expired or not: all indexes below the
+    /// length are all fields.
     pub fn at(self, index: usize) -> Option<(Element<'a>, Element<'a>)> {
         match self.body {
             BodyView::Small(pack) => {
@@ -290,18 +340,21 @@ impl<'a> HashView<'a> {
                 Some((Element::Bytes(pair.field()), Element::Bytes(pair.value())))
             }
             BodyView::Large(_) => None,
+            BodyView::Timed(timed) => timed.fields().at(index),
         }
     }
 
     /// Returns the fields of a listpack by their indexes, for who wants many: [`HashView::at`]
     /// walks to each. Returns none of a table, where it takes one step.
     pub fn listpack_fields(self) -> Vec<(Element<'a>, Element<'a>)> {
-        let BodyView::Small(pack) = self.body else { return Vec::new() };
+        let fields = self.timed().map_or(self, TimedView::fields);
+        let BodyView::Small(pack) = fields.body else { return Vec::new() };
         let mut parts = pack.iter();
         std::iter::from_fn(|| Some((parts.next()?, parts.next()?))).collect()
     }
 
-    /// Visits some fields with their values and returns the cursor to go on with; see HSCAN.
+    /// Visits some fields that have not expired, with their values, and returns the cursor to go on
+    /// with; see HSCAN.
     pub fn scan(self, cursor: u64, mut visit: impl FnMut(Element<'_>, Element<'_>)) -> u64 {
         match self.body {
             BodyView::Small(_) => {
@@ -311,6 +364,7 @@ impl<'a> HashView<'a> {
             BodyView::Large(table) => table.scan(cursor, &mut |pair| {
                 visit(Element::Bytes(pair.field()), Element::Bytes(pair.value()));
             }),
+            BodyView::Timed(timed) => timed.scan(cursor, &mut visit),
         }
     }
 }

@@ -42,7 +42,7 @@ pub use compact::Compact;
 pub use compact_limits::{Limits, ListLimit, Rules};
 pub use element::Element;
 pub use growth::{hash_growth_bound, set_growth_bound, sorted_set_growth_bound};
-pub use hash::{Hash, HashView};
+pub use hash::{FIELD_TIME_MS_MAX, Hash, HashView, LiveIndexes, field_times_growth_bound};
 pub use intset::{Intset, IntsetView};
 pub use list::{End, List, ListView, Place};
 pub use listpack::Listpack;

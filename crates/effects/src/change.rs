@@ -12,9 +12,9 @@ pub enum Cause {
     /// A client's command.
     #[default]
     Command = 0,
-    /// The key's time was over, and the sweep found it.
+    /// The time of the key, or of fields of a hash, was over, and the sweep found it.
     Expired = 1,
-    /// The key's time was over, and a command met it.
+    /// The time of the key, or of fields of a hash, was over, and a command met it.
     ExpiredOnAccess = 2,
     /// The key went to make room; for which memory is not told.
     Evicted = 3,

@@ -6,7 +6,7 @@
 use base::DatabaseIndex;
 
 use crate::change::{Cause, Change};
-use crate::effect::{Effect, Expiry};
+use crate::effect::{Arguments, Effect, Expiry};
 
 /// The classes of events, by their letters in `notify-keyspace-events`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,15 +92,7 @@ pub fn keyspace_events<'a>(change: &Change<'a>) -> Vec<KeyspaceEvent<'a>> {
         Effect::Set { key, .. } => vec![named("set", key)],
         Effect::Append { key, .. } => vec![named("append", key)],
         Effect::SetRange { key, .. } => vec![named("setrange", key)],
-        Effect::Command { name: "LMOVE", key, mut arguments } => {
-            // Within one list: it names its key twice, and then the ends.
-            let (from, to) = (arguments.nth(1), arguments.next());
-            let is_head = |end| end == Some(b"LEFT".as_slice());
-            let push = if is_head(to) { "lpush" } else { "rpush" };
-            let pop = if is_head(from) { "lpop" } else { "rpop" };
-            vec![here(change.class, push, key), here(change.class, pop, key)]
-        }
-        Effect::Command { name, key, .. } => vec![named(name, key)],
+        Effect::Command { name, key, arguments } => events_of_command(change, name, key, arguments),
         Effect::MakeText { .. } => Vec::new(),
         Effect::Restore { key, .. } => vec![named("restore", key)],
         Effect::Delete { key } => match change.cause {
@@ -137,12 +129,46 @@ pub fn keyspace_events<'a>(change: &Change<'a>) -> Vec<KeyspaceEvent<'a>> {
     events
 }
 
+/// Returns the events of a change that is a command on `key`, but for what becomes of the key.
+fn events_of_command<'a>(
+    change: &Change<'a>,
+    name: &str,
+    key: &'a [u8],
+    mut arguments: Arguments<'a>,
+) -> Vec<KeyspaceEvent<'a>> {
+    let here = |name: &str| KeyspaceEvent {
+        class: change.class,
+        name: name.to_ascii_lowercase(),
+        database: change.database,
+        key,
+    };
+    let named = |name| here(if change.event.is_empty() { name } else { change.event });
+    match name {
+        // Nothing but fields of hashes goes so.
+        _ if change.cause != Cause::Command => vec![here("hexpired")],
+        "LMOVE" => {
+            // Within one list: it names its key twice, and then the ends.
+            let (from, to) = (arguments.nth(1), arguments.next());
+            let is_head = |end| end == Some(b"LEFT".as_slice());
+            let push = if is_head(to) { "lpush" } else { "rpush" };
+            let pop = if is_head(from) { "lpop" } else { "rpop" };
+            vec![here(push), here(pop)]
+        }
+        "HPEXPIREAT" => vec![named("hexpire")],
+        "HSETEX" if arguments.next() == Some(b"PXAT".as_slice()) => {
+            vec![named("hset"), here("hexpire")]
+        }
+        "HSETEX" => vec![named("hset")],
+        _ => vec![named(name)],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use base::UnixMs;
 
     use super::*;
-    use crate::{Arguments, LastUse, StoredForm};
+    use crate::{LastUse, StoredForm};
 
     const DB0: DatabaseIndex = DatabaseIndex(0);
 
@@ -153,6 +179,12 @@ mod tests {
             format!("{class} {}@{} {key}", event.name, event.database.0)
         };
         keyspace_events(change).into_iter().map(text).collect()
+    }
+
+    fn of_hash<'a>(name: &'a str, arguments: &'a [&'a [u8]]) -> Change<'a> {
+        let arguments = Arguments::Slices(arguments);
+        let effect = Effect::Command { name, key: b"k", arguments };
+        Change::new(DB0, EventClass::Hash, effect)
     }
 
     #[test]
@@ -186,6 +218,17 @@ mod tests {
             (of_list, vec!["l lpop@0 k"]),
             (rotation, vec!["l rpush@0 k", "l lpop@0 k"]),
             (Change { removes: true, ..of_list }, vec!["l lpop@0 k", "g del@0 k"]),
+            (of_hash("HPEXPIREAT", &[b"9"]), vec!["h hexpire@0 k"]),
+            (of_hash("HPERSIST", &[b"FIELDS"]), vec!["h hpersist@0 k"]),
+            (of_hash("HSETEX", &[b"PXAT", b"9"]), vec!["h hset@0 k", "h hexpire@0 k"]),
+            (
+                Change { event: "hincrby", ..of_hash("HSETEX", &[b"KEEPTTL"]) },
+                vec!["h hincrby@0 k"],
+            ),
+            (
+                Change { cause: Cause::Expired, removes: true, ..of_hash("HDEL", &[b"f"]) },
+                vec!["h hexpired@0 k", "g del@0 k"],
+            ),
             (Change { removes: true, ..delete }, vec!["g del@2 k"]),
             (
                 Change { removes: true, event: "spop", class: EventClass::Set, ..delete },

@@ -8,6 +8,7 @@ mod blocked_moves;
 mod blocked_sessions;
 mod checks;
 mod expiry;
+mod field_times;
 mod generated;
 mod memory_limit;
 mod replay;

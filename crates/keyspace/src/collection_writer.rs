@@ -123,7 +123,8 @@ impl KeyWriter<'_> {
             self.keep_memory(collection.into_buffer());
             return inserted;
         }
-        let collection = self.without_spare(collection);
+        let mut collection = self.without_spare(collection);
+        collection.set_key(key.bytes);
         self.admit_private(collection.memory_bytes())?;
         let like =
             NewValue { bytes: &[], value_type: K::TYPE, encoding: Encoding::Handle, expiry, mark };
@@ -240,7 +241,8 @@ impl KeyWriter<'_> {
         id: EntryId,
         collection: K,
     ) -> Result<(), NeedRoom> {
-        let collection = self.without_spare(collection);
+        let mut collection = self.without_spare(collection);
+        collection.set_key(key.bytes);
         let bytes = collection.memory_bytes();
         self.admit_private(bytes)?;
         let count = collection.len();
@@ -291,6 +293,7 @@ impl KeyWriter<'_> {
             kind.give_back();
             let count = kind.part_count();
             let compact_bytes = kind.compact().map(|compact| compact.bytes().len());
+            collection.set_key(key.bytes);
             (result, PrivateChange { count_before, count, compact_bytes })
         });
         part.slots.resize(key.slot, before, after);
@@ -391,9 +394,10 @@ impl KeyWriter<'_> {
         &mut self,
         key: &Key<'_>,
         found: Option<EntryId>,
-        collection: Collection,
+        mut collection: Collection,
         like: &NewValue<'_>,
     ) -> Result<(), (NeedRoom, Collection)> {
+        collection.set_key(key.bytes);
         if let Err(need) = self.shard.ensure_database(self.database, self.recorder) {
             return Err((need, collection));
         }

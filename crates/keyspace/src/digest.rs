@@ -59,8 +59,9 @@ fn of_collection(hasher: &SecretHasher, collection: CollectionView<'_>) -> u64 {
         CollectionView::Set(set) => {
             set.for_each(|member| sum = sum.wrapping_add(mix(hash(member))));
         }
-        CollectionView::Hash(fields) => fields.for_each(|field, value| {
-            sum = sum.wrapping_add(mix(mix(hash(field)) ^ hash(value)));
+        CollectionView::Hash(fields) => fields.for_each_timed(|field, value, time| {
+            let pair = mix(mix(hash(field)) ^ hash(value));
+            sum = sum.wrapping_add(time.map_or(pair, |time| mix(pair ^ mix(time.0 as u64))));
         }),
         CollectionView::SortedSet(set) => {
             set.for_each(0, usize::MAX, Direction::Up, |member, score| {

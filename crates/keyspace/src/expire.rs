@@ -1,4 +1,4 @@
-//! The sweep that removes expired keys, a bounded step at a time.
+//! The sweep that removes expired keys and expired fields of hashes, a bounded step at a time.
 
 use base::{DatabaseIndex, ShardIndex, UnixMs};
 use effects::Cause;
@@ -11,9 +11,9 @@ use crate::write::KeyWriter;
 /// What one step of the sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepOutcome {
-    /// Entries with a time to live that were looked at.
+    /// Entries with a time to live that were looked at, and fields that had expired.
     pub examined: u64,
-    /// Those of them that had expired, and are gone.
+    /// Those of them that had expired, and are gone: keys and fields.
     pub expired: u64,
     /// Entries with a time to live that the shard has now.
     pub volatile_left: u64,
@@ -21,9 +21,10 @@ pub struct SweepOutcome {
 
 impl Keyspace {
     /// Looks at up to `budget` entries of `shard` that have a time to live, from where the last
-    /// step ended, and removes those that have expired at `now`. All databases have their turn,
-    /// however many entries live in one. The caller holds no guard; the time that the shard is
-    /// held grows with `budget`, removals costing the most. While no write is admitted nothing is
+    /// step ended, and removes those that have expired at `now`. Up to half of the budget goes to
+    /// fields of hashes that have expired, those first that did so first. All databases have their
+    /// turn, however many entries live in one. The caller holds no guard; the time that the shard
+    /// is held grows with `budget`, removals costing the most. While no write is admitted nothing is
     /// removed.
     pub fn expire_step(&self, shard: ShardIndex, now: UnixMs, budget: u64) -> SweepOutcome {
         let mut outcome = SweepOutcome::default();
@@ -36,7 +37,8 @@ impl Keyspace {
         for database in (0..count).map(|offset| DatabaseIndex((first + offset) % count)) {
             let left = budget - outcome.examined;
             let mut sweep = Sweep { shard, database, now, outcome: SweepOutcome::default() };
-            sweep.run(left);
+            sweep.remove_expired_fields(left.div_ceil(2));
+            sweep.run(left - sweep.outcome.examined);
             outcome.examined += sweep.outcome.examined;
             outcome.expired += sweep.outcome.expired;
             outcome.volatile_left += sweep.volatile_len();
@@ -109,6 +111,28 @@ impl Sweep<'_> {
         part.ttl_mean_ms = ttls.mean_after(part.ttl_mean_ms);
         let mean = part.ttl_mean_ms;
         self.shard.published.set_ttl_mean_ms(self.database, mean);
+    }
+
+    /// Removes up to `budget` fields that have expired.
+    fn remove_expired_fields(&mut self, budget: u64) {
+        let (database, now, counts_access) = (self.database, self.now, false);
+        let mut left = budget;
+        while left > 0 {
+            let Some(part) = self.shard.database(database) else { return };
+            let Some((bytes, names)) = part.expired_fields(now, left as usize) else { return };
+            let key = self.shard.key(&bytes);
+            let id = part.table.find(key.hash, key.bytes);
+            let id = id.expect("a hash with times knows whose value it is");
+            let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+            let mut recorder = Recorder::default();
+            let (shard, recorder) = (&mut *self.shard, &mut recorder);
+            let mut writer = KeyWriter { shard, recorder, database, now, counts_access, event: "" };
+            writer.remove_expired_fields(&key, id, &names, Cause::Expired);
+            let count = names.len() as u64;
+            left -= count;
+            self.outcome.examined += count;
+            self.outcome.expired += count;
+        }
     }
 
     /// Returns how long the entry at `position` has to live, or removes it where it has expired.

@@ -1,9 +1,10 @@
 //! Changing hashes: each method is one whole change with its effect.
 
 use base::Key;
-use collections::{Hash, hash_growth_bound};
+use collections::{Hash, field_times_growth_bound, hash_growth_bound};
 use effects::EventClass;
 
+use crate::field_times::FieldTime;
 use crate::write::{Refusal, WriteView};
 
 /// The class of the keyspace events.
@@ -11,7 +12,7 @@ const CLASS: EventClass = EventClass::Hash;
 
 impl WriteView<'_> {
     /// Sets fields of the hash at `key`: `parts` are a field, its value, a field, its value, and
-    /// not empty. Returns how many fields are new.
+    /// not empty. They expire no more. Returns how many fields are new.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -20,15 +21,45 @@ impl WriteView<'_> {
         key: &Key<'_>,
         parts: impl Iterator<Item = &'e [u8]> + Clone,
     ) -> Result<usize, Refusal> {
+        self.set_timed_fields(key, parts, FieldTime::Clear)
+    }
+
+    /// As [`WriteView::set_fields`]; `time` says what becomes of their times.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn set_timed_fields<'e>(
+        &mut self,
+        key: &Key<'_>,
+        parts: impl Iterator<Item = &'e [u8]> + Clone,
+        time: FieldTime,
+    ) -> Result<usize, Refusal> {
         let mut writer = self.writer(key);
-        let found = writer.find::<Hash>(key)?;
-        writer.admit(found, || hash_growth_bound(parts.clone()))?;
+        let fields = || parts.clone().step_by(2);
+        let found = writer.find_fields(key, fields())?;
+        writer.admit(found, || {
+            hash_growth_bound(parts.clone())
+                + match time {
+                    FieldTime::At(_) => field_times_growth_bound(fields(), key.bytes.len()),
+                    FieldTime::Clear | FieldTime::Keep => 0,
+                }
+        })?;
+        let is_timed = |id| writer.stored_collection::<Hash>(id).is_some_and(Hash::is_timed);
+        let keeps_times = time == FieldTime::Keep && found.is_some_and(is_timed);
         let rules = writer.shard.rules;
         let set_all = |hash: &mut Hash| {
             hash.prepare(parts.clone(), &rules);
             let (mut rest, mut added) = (parts.clone(), 0);
             while let (Some(field), Some(value)) = (rest.next(), rest.next()) {
-                added += usize::from(hash.set(field, value, &rules));
+                added += usize::from(match time {
+                    FieldTime::Clear => hash.set(field, value, &rules),
+                    FieldTime::Keep | FieldTime::At(_) => {
+                        hash.set_keeping_time(field, value, &rules)
+                    }
+                });
+                if let FieldTime::At(at) = time {
+                    hash.set_time(field, Some(at), &rules);
+                }
             }
             added
         };
@@ -41,7 +72,13 @@ impl WriteView<'_> {
                 added
             }
         };
-        writer.changed_by(key, true, (CLASS, "HSET"), parts);
+        match time {
+            FieldTime::At(at) => writer.changed_with_time(key, Some(at), parts),
+            FieldTime::Keep if keeps_times => writer.changed_with_time(key, None, parts),
+            FieldTime::Keep | FieldTime::Clear => {
+                writer.changed_by(key, true, (CLASS, "HSET"), parts);
+            }
+        }
         Ok(added)
     }
 }

@@ -232,6 +232,7 @@ impl Keyspace {
         shards.fold(DatabaseCounts::default(), |sum, counts| DatabaseCounts {
             keys: sum.keys + counts.keys,
             volatile: sum.volatile + counts.volatile,
+            timed: sum.timed + counts.timed,
         })
     }
 
@@ -276,9 +277,11 @@ impl Keyspace {
         self.published(shard).counts(database)
     }
 
-    /// Returns how many keys of `shard` have a time to live; may be a moment old, takes no lock.
+    /// Returns how many keys of `shard` have a time to live, and how many have fields that have
+    /// one; may be a moment old, takes no lock.
     pub fn shard_volatile(&self, shard: ShardIndex) -> u64 {
-        self.published(shard).all_counts().volatile
+        let counts = self.published(shard).all_counts();
+        counts.volatile + counts.timed
     }
 
     /// Returns the events since the last [`Keyspace::reset_counters`]; takes no lock of a shard.

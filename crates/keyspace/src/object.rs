@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use arena::layout::{SMALL_ENTRY_BYTES_MAX, small_entry_bytes};
 use arena::{Encoding, Entry, ValueType};
+use base::UnixMs;
 use collections::{
     Collection, CollectionView, Compact, Hash, HashView, IntsetView, List, ListView, ListpackView,
     Set, SetView, SortedSet, SortedSetView,
@@ -47,7 +48,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Returns the collection, unless it is a string.
+    /// Returns the collection with all its parts, those that have expired too, unless it is a
+    /// string.
     pub fn collection(&self) -> Option<CollectionView<'a>> {
         match handle_of(&self.entry) {
             Some(handle) => Some(self.store.get(handle).view()),
@@ -68,7 +70,7 @@ impl<'a> Object<'a> {
     /// Returns the name in OBJECT ENCODING.
     pub fn encoding_name(&self) -> &'static str {
         match (self.entry.encoding(), self.collection()) {
-            (_, Some(collection)) => collection.encoding().name(),
+            (_, Some(collection)) => collection.encoding_name(),
             (Encoding::Int, _) => "int",
             (Encoding::Embstr, _) => "embstr",
             _ => "raw",
@@ -182,8 +184,8 @@ pub trait Kind: Sized + 'static {
     /// As [`Kind::of`], to change it.
     fn of_mut(collection: &mut Collection) -> Option<&mut Self>;
 
-    /// Returns it, to read.
-    fn view(&self) -> Self::View<'_>;
+    /// Returns it, to read, without the parts that have expired by `now`.
+    fn view_at(&self, now: UnixMs) -> Self::View<'_>;
 
     /// Returns the collection whose compact form this is, to read.
     fn of_compact(compact: Compact<'_>) -> Self::View<'_>;
@@ -208,7 +210,7 @@ pub trait Kind: Sized + 'static {
 }
 
 macro_rules! kind {
-    ($type:ident, $view:ident) => {
+    ($type:ident, $view:ident, $view_at:expr) => {
         impl Kind for $type {
             const TYPE: ValueType = ValueType::$type;
             const CLASS: EventClass = EventClass::$type;
@@ -232,8 +234,9 @@ macro_rules! kind {
             }
 
             #[inline]
-            fn view(&self) -> $view<'_> {
-                self.view()
+            fn view_at(&self, now: UnixMs) -> $view<'_> {
+                let view_at: fn(&$type, UnixMs) -> $view<'_> = $view_at;
+                view_at(self, now)
             }
 
             #[inline]
@@ -273,16 +276,18 @@ macro_rules! kind {
     };
 }
 
-kind!(List, ListView);
-kind!(Set, SetView);
-kind!(Hash, HashView);
-kind!(SortedSet, SortedSetView);
+kind!(List, ListView, |list, _| list.view());
+kind!(Set, SetView, |set, _| set.view());
+kind!(Hash, HashView, Hash::view_at);
+kind!(SortedSet, SortedSetView, |set, _| set.view());
 
-/// Returns the collection in `entry` as the type `K`, to read.
+/// Returns the collection in `entry` as the type `K`, to read, without the parts that have expired
+/// by `now`.
 #[inline]
 pub(crate) fn kind_of<'a, K: Kind>(
     entry: &Entry<'a>,
     store: &'a Store,
+    now: UnixMs,
 ) -> Result<K::View<'a>, WrongType> {
     if entry.header().type_bits() != K::TYPE as u64 {
         return Err(WrongType);
@@ -291,5 +296,5 @@ pub(crate) fn kind_of<'a, K: Kind>(
         return Ok(K::of_compact(compact));
     }
     let collection = store.get(Handle::of(entry.value()));
-    Ok(K::of(collection).expect("the entry's type is that of its collection").view())
+    Ok(K::of(collection).expect("the entry's type is that of its collection").view_at(now))
 }

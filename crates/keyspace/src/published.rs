@@ -47,6 +47,10 @@ pub(crate) struct Published {
     keys: [Gauge; DATABASE_COUNT_MAX],
     volatile: [Gauge; DATABASE_COUNT_MAX],
     ttl_means_ms: [Gauge; DATABASE_COUNT_MAX],
+    /// The fields of hashes that were removed because their time had come.
+    pub expired_fields: Gauge,
+    all_timed: Gauge,
+    timed: [Gauge; DATABASE_COUNT_MAX],
 }
 
 impl Published {
@@ -60,7 +64,14 @@ impl Published {
         self.ttl_means_ms[database.position()].value()
     }
 
-    /// Publishes the counts of `database`.
+    /// Publishes how many hashes of `database` have fields that expire.
+    pub fn set_timed(&self, database: DatabaseIndex, count: u64) {
+        let gauge = &self.timed[database.position()];
+        self.all_timed.add(count.wrapping_sub(gauge.value()));
+        gauge.set(count);
+    }
+
+    /// Publishes the counts of `database`, but for what [`Published::set_timed`] does.
     pub fn set_counts(&self, database: DatabaseIndex, counts: DatabaseCounts) {
         let pairs = [
             (&self.keys[database.position()], &self.all_keys, counts.keys),
@@ -74,7 +85,11 @@ impl Published {
 
     /// Returns the counts of all databases together.
     pub fn all_counts(&self) -> DatabaseCounts {
-        DatabaseCounts { keys: self.all_keys.value(), volatile: self.all_volatile.value() }
+        DatabaseCounts {
+            keys: self.all_keys.value(),
+            volatile: self.all_volatile.value(),
+            timed: self.all_timed.value(),
+        }
     }
 
     /// Returns how many keys the database at `position` has.
@@ -88,6 +103,7 @@ impl Published {
         DatabaseCounts {
             keys: self.keys[database.position()].value(),
             volatile: self.volatile[database.position()].value(),
+            timed: self.timed[database.position()].value(),
         }
     }
 
@@ -99,6 +115,7 @@ impl Published {
             changes: self.changes.value(),
             expired_keys: self.expired.value(),
             evicted_keys: self.evicted.value(),
+            expired_fields: self.expired_fields.value(),
         }
     }
 }
@@ -110,6 +127,8 @@ pub struct DatabaseCounts {
     pub keys: u64,
     /// Keys with a time to live.
     pub volatile: u64,
+    /// Hashes with fields that expire.
+    pub timed: u64,
 }
 
 /// Events since the keyspace was made, or since the counters were reset.
@@ -125,6 +144,8 @@ pub struct Counters {
     pub expired_keys: u64,
     /// Keys removed to make room.
     pub evicted_keys: u64,
+    /// Fields of hashes removed because their time had come.
+    pub expired_fields: u64,
 }
 
 impl Counters {
@@ -145,6 +166,7 @@ impl Counters {
             changes: operation(self.changes, other.changes),
             expired_keys: operation(self.expired_keys, other.expired_keys),
             evicted_keys: operation(self.evicted_keys, other.evicted_keys),
+            expired_fields: operation(self.expired_fields, other.expired_fields),
         }
     }
 }

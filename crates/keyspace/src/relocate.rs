@@ -308,13 +308,15 @@ impl KeyWriter<'_> {
 
     /// Undoes [`KeyWriter::take_value`] of the entry of `key`.
     fn give_back(&mut self, key: &Key<'_>, moved: MovedValue) {
-        let Value::Collection(Some(collection)) = moved.value else { return };
+        let Value::Collection(Some(mut collection)) = moved.value else { return };
+        collection.set_key(key.bytes);
         let part = self.part();
         let id = part.table.find(key.hash, key.bytes).expect("only its value was taken");
         let count = collection.len();
         let value = part.store.insert(collection).to_value(key.bytes, count);
         let rewritten = self.rewrite_entry(key, id, &value, Encoding::Handle);
         rewritten.expect("a handle was there, which was as long");
+        self.shard.charge_growth(self.database);
     }
 
     /// Removes the entry of `key`, whose value was taken: with it they had `bytes`.

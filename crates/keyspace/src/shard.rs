@@ -79,6 +79,8 @@ pub(crate) struct DatabaseShard {
     frozen: bool,
     /// What was charged of [`DatabaseShard::private_bytes`].
     charged_bytes: u64,
+    /// How many hashes with fields that expire were published.
+    timed_published: usize,
 }
 
 impl Shard {
@@ -235,6 +237,7 @@ impl Shard {
             ttl_mean_ms: 0,
             frozen: false,
             charged_bytes: 0,
+            timed_published: 0,
         };
         self.databases[database.position()] = Some(Box::new(part));
         self.charge_growth(database);
@@ -370,7 +373,8 @@ impl Shard {
         self.charge_growth(database);
     }
 
-    /// Charges the private memory that `database` has grown by, or discharges.
+    /// Charges the private memory that `database` has grown by, or discharges, and publishes how
+    /// many hashes have fields that expire, where that is another number.
     #[inline]
     pub fn charge_growth(&mut self, database: DatabaseIndex) {
         let Some(part) = self.databases[database.position()].as_deref_mut() else { return };
@@ -379,13 +383,21 @@ impl Shard {
             part.charged_bytes = after;
             self.account.recharge_keys(before, after);
         }
+        if part.timed_published != part.store.timed_len() {
+            part.timed_published = part.store.timed_len();
+            self.published.set_timed(database, part.timed_published as u64);
+        }
     }
 }
 
 impl DatabaseShard {
     /// Returns how many keys there are.
     pub fn counts(&self) -> DatabaseCounts {
-        DatabaseCounts { keys: self.table.len(), volatile: self.table.volatile_len() }
+        DatabaseCounts {
+            keys: self.table.len(),
+            volatile: self.table.volatile_len(),
+            timed: self.store.timed_len() as u64,
+        }
     }
 
     /// Returns the bytes of private memory.

@@ -1,7 +1,9 @@
 //! The collections of one database within one shard: private memory that entries refer to.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 
+use base::UnixMs;
 use collections::{Chunked, Collection};
 
 use crate::object::stays_small;
@@ -13,7 +15,7 @@ const CHARGE_STEP_BYTES: u64 = 4096;
 
 /// What an entry keeps in place of a value: the index of a slot, and how many collections the slot
 /// had before, so that a stale handle is recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Handle {
     index: u32,
     generation: u32,
@@ -45,6 +47,9 @@ pub(crate) struct Store {
     bytes: u64,
     /// Those of them that are charged: at least as many, by less than three steps.
     charged_bytes: u64,
+    /// The hashes with fields that expire, by when the first field of each does; each counts its
+    /// share of the tree among its own bytes.
+    timed: BTreeSet<(UnixMs, Handle)>,
 }
 
 struct Slot {
@@ -96,8 +101,11 @@ impl Store {
         let slot = self.slots.get_mut(index as usize);
         let Content::Free { next } = slot.content else { panic!("slot {index} is in use") };
         self.free = (next != NONE).then_some(next);
+        let expiry = collection.next_expiry();
         slot.content = Content::Used(collection);
-        Handle { index, generation: slot.generation }
+        let handle = Handle { index, generation: slot.generation };
+        self.note_expiry(handle, None, expiry);
+        handle
     }
 
     /// Returns the collection of `handle`.
@@ -123,10 +131,11 @@ impl Store {
         let Content::Used(collection) = &mut slot.content else {
             panic!("slot {} is free", handle.index)
         };
-        let before = collection.memory_bytes();
+        let (before, expiry_before) = (collection.memory_bytes(), collection.next_expiry());
         let result = change(collection);
-        let after = collection.memory_bytes();
+        let (after, expiry) = (collection.memory_bytes(), collection.next_expiry());
         self.add_bytes(before, after);
+        self.note_expiry(handle, expiry_before, expiry);
         (result, before, after)
     }
 
@@ -143,7 +152,36 @@ impl Store {
         };
         self.free = Some(handle.index);
         self.add_bytes(collection.memory_bytes(), 0);
+        self.note_expiry(handle, collection.next_expiry(), None);
         collection
+    }
+
+    /// Returns the hash whose first field expires before all others, where it has by `now`.
+    pub fn first_expired(&self, now: UnixMs) -> Option<Handle> {
+        self.timed.first().filter(|(at, _)| now > *at).map(|(_, handle)| *handle)
+    }
+
+    /// Returns how many hashes have fields that expire.
+    #[inline]
+    pub fn timed_len(&self) -> usize {
+        self.timed.len()
+    }
+
+    /// Notes when the first field of the collection of `handle` expires, which was `before`.
+    #[inline]
+    fn note_expiry(&mut self, handle: Handle, before: Option<UnixMs>, after: Option<UnixMs>) {
+        if before != after {
+            self.change_expiry(handle, before, after);
+        }
+    }
+
+    #[cold]
+    fn change_expiry(&mut self, handle: Handle, before: Option<UnixMs>, after: Option<UnixMs>) {
+        if let Some(before) = before {
+            let was_there = self.timed.remove(&(before, handle));
+            assert!(was_there, "each hash with times is noted under the first of them");
+        }
+        self.timed.extend(after.map(|after| (after, handle)));
     }
 
     /// Returns the bytes that the collections take beside their slots.

@@ -196,7 +196,8 @@ impl<'g> ReadView<'g> {
     #[inline]
     pub fn collection<K: Kind>(&self, key: &Key<'_>) -> Result<Option<K::View<'g>>, WrongType> {
         let Some(entry) = self.entry(key) else { return Ok(None) };
-        kind_of::<K>(&entry, &self.part(key).expect("it has an entry").store).map(Some)
+        let store = &self.part(key).expect("it has an entry").store;
+        kind_of::<K>(&entry, store, self.now).map(Some)
     }
 
     /// Returns the set or the sorted set at `key`, marked as used; counts a hit or a miss.
@@ -207,8 +208,11 @@ impl<'g> ReadView<'g> {
         let Some(entry) = self.entry(key) else { return Ok(None) };
         let store = &self.part(key).expect("it has an entry").store;
         match entry.value_type() {
-            ValueType::Set => kind_of::<Set>(&entry, store).map(|set| Some(ScoreSource::Set(set))),
-            _ => kind_of::<SortedSet>(&entry, store).map(|set| Some(ScoreSource::SortedSet(set))),
+            ValueType::Set => {
+                kind_of::<Set>(&entry, store, self.now).map(|set| Some(ScoreSource::Set(set)))
+            }
+            _ => kind_of::<SortedSet>(&entry, store, self.now)
+                .map(|set| Some(ScoreSource::SortedSet(set))),
         }
     }
 

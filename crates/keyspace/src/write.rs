@@ -128,7 +128,7 @@ impl<'g> WriteView<'g> {
             return Ok(None);
         };
         let part = shard.database(self.database).expect("it has an entry");
-        kind_of::<K>(&entry, &part.store).map(Some)
+        kind_of::<K>(&entry, &part.store, self.now).map(Some)
     }
 
     /// Returns how collections in the shard of `key` are stored.

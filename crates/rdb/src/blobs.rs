@@ -13,7 +13,7 @@ use collections::{
 
 use crate::decode::{Budget, DecodeError, DecodeOptions, PART_BYTES};
 use crate::reader::{Reader, Text};
-use crate::strings::{settle_list, settled};
+use crate::strings::{field_time, settle_list, settled};
 use crate::{container, kind, ziplist, zipmap};
 
 /// What a look for parts that are there twice, or out of order, takes for each.
@@ -154,6 +154,48 @@ impl Blob {
         let is_safe = pack.bytes().len() <= ELEMENT_BYTES_MAX;
         if is_small && is_safe { CollectionEncoding::Listpack } else { large }
     }
+}
+
+/// Reads a hash with fields that expire, which lies in one listpack: a field, its value, its time
+/// or 0, and so on. The first time of all stands before it, and says nothing more.
+pub(crate) fn timed_hash<E>(
+    reader: &mut Reader<'_>,
+    options: &DecodeOptions<'_>,
+    budget: &mut Budget<'_, E>,
+) -> Result<Collection, DecodeError<E>> {
+    let block = reader.word().and_then(|_| reader.text()).and_then(|text| text.expand());
+    let pack = block.and_then(|bytes| pack_of(BlockFormat::Listpack, bytes));
+    let pack = pack.filter(|pack| !pack.is_empty() && pack.count().is_multiple_of(3));
+    let pack = pack.ok_or(DecodeError::Malformed)?;
+    let (count, bytes) = (pack.count() / 3, pack.bytes().len());
+    // The fields as another listpack, and those that expire in the order of their times.
+    budget.ask_for(2 * bytes as u64 + (count + 1) as u64 * PART_BYTES)?;
+    let fields = fields_of(&pack).ok_or(DecodeError::Malformed)?;
+    let hash = Blob { format: BlockFormat::Listpack, content: Content::Hash };
+    let mut collection = hash.of_pack(fields, options, budget)?;
+    let Collection::Hash(hash) = &mut collection else { unreachable!("a hash was made") };
+    let mut parts = pack.iter();
+    while let (Some(field), Some(_), Some(time)) = (parts.next(), parts.next(), parts.next()) {
+        if let Element::Integer(time @ 1..) = time {
+            let time = field_time(time);
+            field.with_bytes(|field| hash.set_time(field, time, options.rules));
+        }
+    }
+    Ok(collection)
+}
+
+/// Returns the listpack of `pack` without the times, unless one of them is none.
+fn fields_of(pack: &Listpack) -> Option<Listpack> {
+    let mut fields = Listpack::with_room(2 * (pack.count() / 3), pack.bytes().len())?;
+    for (index, part) in pack.iter().enumerate() {
+        match (index % 3, part) {
+            (2, Element::Integer(time)) => drop(field_time(time)?),
+            (2, Element::Bytes(_)) => return None,
+            _ => part.with_bytes(|bytes| fields.push_back(bytes)),
+        }
+    }
+    fields.shrink();
+    Some(fields)
 }
 
 /// Reads a list of blocks.

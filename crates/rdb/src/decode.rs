@@ -86,6 +86,8 @@ pub fn decode<'a, E>(
         kind::LIST => strings::list(reader, options).ok_or(DecodeError::Malformed),
         kind::SET => strings::set(reader, options, budget),
         kind::HASH => strings::hash(reader, options, budget),
+        kind::HASH_METADATA => strings::timed_hash(reader, options, budget),
+        kind::HASH_LISTPACK_EX => blobs::timed_hash(reader, options, budget),
         kind::SORTED_SET => strings::sorted_set(reader, Reader::double, options, budget),
         kind::SORTED_SET_IN_TEXT => {
             strings::sorted_set(reader, Reader::double_in_text, options, budget)
@@ -147,14 +149,14 @@ fn measure(kind: u8, mut reader: Reader<'_>) -> Option<u64> {
                 sum.add(&reader.text()?);
             }
         }
-        kind::HASH => {
-            // A field is expanded beside its value, each into a buffer of its own.
-            let mut values = Sum::default();
-            for _ in 0..reader.count()? {
-                sum.add(&reader.text()?);
-                values.add(&reader.text()?);
-            }
-            sum.bytes += values.bytes + values.buffer_bytes;
+        kind::HASH => sum.add_fields(&mut reader, false)?,
+        kind::HASH_METADATA => {
+            reader.word()?;
+            sum.add_fields(&mut reader, true)?;
+        }
+        kind::HASH_LISTPACK_EX => {
+            reader.word()?;
+            sum.add_block(kind, &reader.text()?);
         }
         kind::SORTED_SET | kind::SORTED_SET_IN_TEXT => {
             for _ in 0..reader.count()? {
@@ -205,6 +207,26 @@ impl Sum {
         let bytes = text.len() as u64;
         self.bytes += bytes + bytes / 4 + PART_BYTES;
         self.add_buffer(text);
+    }
+
+    /// Adds the fields and values that `reader` has; where they `have_times`, each field has one
+    /// before it.
+    fn add_fields(&mut self, reader: &mut Reader<'_>, have_times: bool) -> Option<()> {
+        // A field is expanded beside its value, each into a buffer of its own.
+        let mut values = Sum::default();
+        for _ in 0..reader.count()? {
+            let expires = have_times && reader.number()? != 0;
+            let field = reader.text()?;
+            self.add(&field);
+            if expires {
+                // It is in the order of times too.
+                self.add(&field);
+            }
+            values.add(&reader.text()?);
+        }
+        self.bytes += values.bytes + values.buffer_bytes;
+        self.bytes += if have_times { 2 * PART_BYTES } else { 0 };
+        Some(())
     }
 
     /// Adds what expanding `text` takes, before it is stored elsewhere.

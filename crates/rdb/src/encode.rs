@@ -2,10 +2,11 @@
 //! unless the version of the format has no such block: then it is written part by part.
 
 use collections::{
-    CollectionView, Compact, Direction, Element, HashView, ListView, SetView, SortedSetView,
+    CollectionView, Compact, Direction, Element, HashView, ListView, Listpack, SetView,
+    SortedSetView,
 };
 
-use crate::payload::{FOOTER_BYTES, Version, seal_as};
+use crate::payload::{FOOTER_BYTES, VERSION_OF_TIMES, Version, seal_as};
 use crate::writer::{LENGTH_BYTES_MAX, Writer};
 use crate::{container, kind};
 
@@ -35,11 +36,26 @@ pub fn encoded_bytes_max_as(version: Version, value: Stored<'_>) -> u64 {
         + match value {
             Stored::String(bytes) => bytes.len() as u64,
             // In memory each part has more beside its bytes than here.
-            Stored::Collection(collection) => match version == Version::NEWEST {
-                true => collection.memory_bytes(),
-                false => collection.memory_bytes().saturating_mul(PARTS_GROWTH_MAX),
-            },
+            Stored::Collection(collection) => {
+                let bytes = collection.memory_bytes();
+                let growth = if version == Version::NEWEST { 1 } else { PARTS_GROWTH_MAX };
+                bytes.saturating_mul(growth) + ordering_bytes(collection)
+            }
         }
+}
+
+/// Returns a bound of what it takes to write the fields of a hash in the order of their times,
+/// where they are one listpack: that of the payload with the times, and a list.
+fn ordering_bytes(collection: CollectionView<'_>) -> u64 {
+    /// What the frames of a field in the listpack, its time in the payload, and its place in the
+    /// list take.
+    const FIELD_BYTES_MAX: u64 = 3 * 10 + 11 + 64;
+    match collection {
+        CollectionView::Hash(hash) if hash.is_timed() && hash.is_small() => {
+            hash.memory_bytes() + hash.len() as u64 * FIELD_BYTES_MAX
+        }
+        _ => 0,
+    }
 }
 
 /// Appends the payload of `value` to `out`, which is empty, in the newest version.
@@ -50,13 +66,15 @@ pub fn encode(value: Stored<'_>, out: &mut Vec<u8>) {
     encode_as(Version::NEWEST, value, out);
 }
 
-/// Appends the payload of `value` to `out`, which is empty, in `version`.
+/// Appends the payload of `value` to `out`, which is empty, in `version`. Only a hash with fields
+/// that expire is of the version that has times: a server that does not know them must refuse it.
 ///
 /// # Panics
 /// When `out` is not empty, or `value` is a collection without parts.
 pub fn encode_as(version: Version, value: Stored<'_>, out: &mut Vec<u8>) {
     assert!(out.is_empty(), "the checksum is that of the whole payload");
     let mut writer = Writer::new(version, out);
+    let mut number = version.number();
     match value {
         Stored::String(bytes) => {
             writer.out.push(kind::STRING);
@@ -67,12 +85,16 @@ pub fn encode_as(version: Version, value: Stored<'_>, out: &mut Vec<u8>) {
             match collection {
                 CollectionView::List(list) => put_list(list, &mut writer),
                 CollectionView::Set(set) => put_set(set, &mut writer),
+                CollectionView::Hash(hash) if hash.is_timed() => {
+                    number = VERSION_OF_TIMES;
+                    put_timed_hash(hash, &mut writer);
+                }
                 CollectionView::Hash(hash) => put_hash(hash, &mut writer),
                 CollectionView::SortedSet(set) => put_sorted_set(set, &mut writer),
             }
         }
     }
-    seal_as(version.number(), out);
+    seal_as(number, out);
 }
 
 fn put_list(list: ListView<'_>, writer: &mut Writer<'_>) {
@@ -116,6 +138,44 @@ fn put_hash(hash: HashView<'_>, writer: &mut Writer<'_>) {
         put_element(field, writer);
         put_element(value, writer);
     });
+}
+
+/// Writes a hash with fields that expire: all that are stored, those that have expired too.
+///
+/// Source: Redis 7.4, `rdbSaveObject`.
+fn put_timed_hash(hash: HashView<'_>, writer: &mut Writer<'_>) {
+    let first = hash.next_expiry().expect("a field of it expires").0;
+    if let Some(pack) = hash.is_small().then(|| pack_with_times(hash)).flatten() {
+        writer.out.push(kind::HASH_LISTPACK_EX);
+        writer.out.extend_from_slice(&first.to_le_bytes());
+        return writer.text(pack.bytes());
+    }
+    writer.out.push(kind::HASH_METADATA);
+    writer.out.extend_from_slice(&first.to_le_bytes());
+    writer.length(hash.len());
+    hash.for_each_timed(|field, value, time| {
+        writer.length(time.map_or(0, |time| (time.0 - first) as usize + 1));
+        put_element(field, writer);
+        put_element(value, writer);
+    });
+}
+
+/// Returns field, value, time, field, value, time in the order of the times; 0 where there is none.
+/// `None` where one listpack does not hold them.
+fn pack_with_times(hash: HashView<'_>) -> Option<Listpack> {
+    let fields = hash.listpack_by_time();
+    let bytes = hash.memory_bytes() as usize;
+    let mut pack = Listpack::with_room(3 * fields.len(), bytes)?;
+    for (field, value, time) in fields {
+        put_in_pack(&mut pack, field);
+        put_in_pack(&mut pack, value);
+        put_in_pack(&mut pack, Element::Integer(time.map_or(0, |time| time.0)));
+    }
+    Some(pack)
+}
+
+fn put_in_pack(pack: &mut Listpack, element: Element<'_>) {
+    element.with_bytes(|bytes| pack.push_back(bytes));
 }
 
 fn put_sorted_set(set: SortedSetView<'_>, writer: &mut Writer<'_>) {

@@ -13,7 +13,8 @@
 //! a sort.
 //! *Not here*: keys, times to live, files of many values.
 //!
-//! Source: Redis 7.2, `rdb.c`; versions up to 11 are read, 9 to 11 are written.
+//! Source: Redis 7.2, `rdb.c`; versions up to 11 are read, 9 to 11 are written. Hashes with fields
+//! that expire are those of Redis 7.4, in version 12, whichever version is asked for.
 #![forbid(unsafe_code)]
 
 mod blobs;
@@ -34,7 +35,7 @@ pub use payload::{PayloadError, Version, open, seal, seal_as};
 
 /// The kinds of values, as their first byte says.
 ///
-/// Source: Redis 7.2, `rdb.h`.
+/// Source: Redis 7.2 and, of the last two, 7.4, `rdb.h`.
 mod kind {
     pub const STRING: u8 = 0;
     pub const LIST: u8 = 1;
@@ -52,6 +53,8 @@ mod kind {
     pub const SORTED_SET_LISTPACK: u8 = 17;
     pub const LIST_LISTPACKS: u8 = 18;
     pub const SET_LISTPACK: u8 = 20;
+    pub const HASH_METADATA: u8 = 24;
+    pub const HASH_LISTPACK_EX: u8 = 25;
 }
 
 /// How a node of a list of listpacks is marked: one element as it is, or a listpack.

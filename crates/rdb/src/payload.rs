@@ -15,7 +15,7 @@ use crc::{CRC_64_REDIS, Crc, Table};
 pub struct Version(u16);
 
 impl Version {
-    /// The newest, and the newest that is read: that of Redis 7.2.
+    /// The newest: that of Redis 7.2.
     pub const NEWEST: Version = Version(11);
     /// The oldest: that of Redis 5.
     pub const OLDEST: Version = Version(9);
@@ -44,6 +44,9 @@ impl Version {
     }
 }
 
+/// The version of what Redis 7.2 cannot read, and the newest that is read: that of Redis 7.4.
+pub(crate) const VERSION_OF_TIMES: u16 = 12;
+
 /// Bytes of the footer.
 pub(crate) const FOOTER_BYTES: usize = VERSION_BYTES + CHECKSUM_BYTES;
 const VERSION_BYTES: usize = 2;
@@ -67,8 +70,7 @@ impl fmt::Display for PayloadError {
         match self {
             PayloadError::Short => write!(formatter, "a payload has {FOOTER_BYTES} bytes at least"),
             PayloadError::Version(version) => {
-                let newest = Version::NEWEST.number();
-                write!(formatter, "a payload of version {version}, beyond {newest}")
+                write!(formatter, "a payload of version {version}, beyond {VERSION_OF_TIMES}")
             }
             PayloadError::Checksum => formatter.write_str("the checksum of a payload is wrong"),
         }
@@ -101,7 +103,7 @@ pub fn open(payload: &[u8]) -> Result<&[u8], PayloadError> {
         return Err(PayloadError::Short);
     };
     let version = u16::from_le_bytes(*version);
-    if version > Version::NEWEST.number() {
+    if version > VERSION_OF_TIMES {
         return Err(PayloadError::Version(version));
     }
     if CHECKSUM.checksum(signed) != u64::from_le_bytes(*checksum) {

@@ -93,6 +93,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads an integer in eight bytes, low byte first.
+    pub fn word(&mut self) -> Option<i64> {
+        self.take().map(i64::from_le_bytes)
+    }
+
     /// Reads a double in eight bytes.
     pub fn double(&mut self) -> Option<f64> {
         self.take().map(f64::from_le_bytes)

@@ -1,8 +1,8 @@
 //! Collections that are drawn at random, what a collection holds laid flat, and a form of older
 //! versions that nobody writes: for the tests of all who store, write or carry values.
 
-use base::SecretHasher;
 use base::prng::Prng;
+use base::{SecretHasher, UnixMs};
 use collections::{
     Collection, CollectionView, Direction, End, Hash, Limits, List, ListLimit, Rules, Set,
     SortedSet,
@@ -56,6 +56,9 @@ pub fn collection(random: &mut Prng, parts: &[Vec<u8>]) -> Collection {
                 hash.remove(field, &rules);
             }
             hash.set(first, b"value", &rules);
+            if random.one_in(2) {
+                give_times(&mut hash, parts, random);
+            }
             Collection::Hash(hash)
         }
         _ => {
@@ -72,18 +75,33 @@ pub fn collection(random: &mut Prng, parts: &[Vec<u8>]) -> Collection {
     }
 }
 
+/// Makes some of the fields of `hash`, which are among `parts`, expire.
+fn give_times(hash: &mut Hash, parts: &[Vec<u8>], random: &mut Prng) {
+    let (rules, one_in) = (default_rules(), 1 + random.below(3));
+    for field in parts {
+        if hash.view().get(field, &rules).is_some() && random.one_in(one_in) {
+            // From 1970 on, for some 70 years.
+            let time = random.below(1 << 41) as i64;
+            hash.set_time(field, Some(UnixMs(time)), &rules);
+        }
+    }
+}
+
 /// Returns the parts of `collection`, each a text: sorted where the type has no order.
 pub fn parts(collection: &Collection) -> Vec<Vec<u8>> {
     let mut parts = Vec::new();
     match collection.view() {
         CollectionView::List(list) => parts.extend(list.iter().map(|element| element.to_vec())),
         CollectionView::Set(set) => set.for_each(|member| parts.push(member.to_vec())),
-        CollectionView::Hash(hash) => hash.for_each(|field, value| {
-            parts.push([field.to_vec(), value.to_vec()].join(&b'='));
+        CollectionView::Hash(hash) => hash.for_each_timed(|field, value, time| {
+            let time = time.map_or(String::new(), |time| format!(" until {}", time.0));
+            parts.push([field.to_vec(), [value.to_vec(), time.into_bytes()].concat()].join(&b'='));
         }),
         CollectionView::SortedSet(set) => {
             set.for_each(0, usize::MAX, Direction::Up, |member, score| {
-                parts.push([member.to_vec(), format!("{score:e}").into_bytes()].join(&b'='));
+                // The two zeroes are one score.
+                let score = format!("{:e}", score + 0.0);
+                parts.push([member.to_vec(), score.into_bytes()].join(&b'='));
             });
         }
     }

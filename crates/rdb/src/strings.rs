@@ -7,8 +7,10 @@
 //!
 //! Source: Redis 7.2, `rdbLoadObject`.
 
+use base::UnixMs;
 use collections::{
-    Collection, CollectionEncoding, Element, End, Hash, Limits, List, Set, SortedSet,
+    Collection, CollectionEncoding, Element, End, FIELD_TIME_MS_MAX, Hash, Limits, List, Set,
+    SortedSet,
 };
 
 use crate::decode::{Budget, DecodeError, DecodeOptions};
@@ -123,7 +125,59 @@ pub(crate) fn hash<E>(
     options: &DecodeOptions<'_>,
     budget: &mut Budget<'_, E>,
 ) -> Result<Collection, DecodeError<E>> {
-    let (mut hash, sizes) = read_hash(reader, options).ok_or(DecodeError::Malformed)?;
+    let read = read_hash(reader, false, options).ok_or(DecodeError::Malformed)?;
+    settled_hash(read, options, budget).map(Collection::Hash)
+}
+
+/// Reads a hash with fields that expire: the first time of all, then before each field how much
+/// later it expires, counted from 1, or 0 where it does not.
+///
+/// Source: Redis 7.4, `rdbLoadObject`.
+pub(crate) fn timed_hash<E>(
+    reader: &mut Reader<'_>,
+    options: &DecodeOptions<'_>,
+    budget: &mut Budget<'_, E>,
+) -> Result<Collection, DecodeError<E>> {
+    let first = reader.word().ok_or(DecodeError::Malformed)?;
+    // The fields are read once more for their times, once it is settled how they are stored.
+    let mut again = *reader;
+    let read = read_hash(reader, true, options).ok_or(DecodeError::Malformed)?;
+    let mut hash = settled_hash(read, options, budget)?;
+    set_times(&mut hash, &mut again, first, options).ok_or(DecodeError::Malformed)?;
+    Ok(Collection::Hash(hash))
+}
+
+fn set_times(
+    hash: &mut Hash,
+    reader: &mut Reader<'_>,
+    first: i64,
+    options: &DecodeOptions<'_>,
+) -> Option<()> {
+    let mut buffer = Vec::new();
+    for _ in 0..reader.count()? {
+        let later = i64::try_from(reader.number()?).ok()?;
+        let field = reader.text()?;
+        if later > 0 {
+            let time = field_time(first.checked_add(later - 1)?)?;
+            field.with_bytes(&mut buffer, |field| {
+                hash.set_time(field, Some(time), options.rules);
+            })?;
+        }
+        reader.text()?;
+    }
+    Some(())
+}
+
+/// Returns `time` in milliseconds as the time of a field, unless none has it.
+pub(crate) fn field_time(time: i64) -> Option<UnixMs> {
+    (0..=FIELD_TIME_MS_MAX).contains(&time).then_some(UnixMs(time))
+}
+
+fn settled_hash<E>(
+    (mut hash, sizes): (Hash, Sizes),
+    options: &DecodeOptions<'_>,
+    budget: &mut Budget<'_, E>,
+) -> Result<Hash, DecodeError<E>> {
     let Limits { hash_entries, hash_value_bytes, .. } = options.rules.limits;
     let is_small = sizes.count <= hash_entries && sizes.longest <= hash_value_bytes;
     let small_or_large = match is_small {
@@ -135,14 +189,24 @@ pub(crate) fn hash<E>(
         budget.ask_for(sizes.compact_bytes())?;
         hash.make_pack();
     }
-    settled(Collection::Hash(hash), encoding, options).ok_or(DecodeError::Malformed)
+    match settled(Collection::Hash(hash), encoding, options) {
+        Some(Collection::Hash(hash)) => Ok(hash),
+        _ => Err(DecodeError::Malformed),
+    }
 }
 
-/// Returns a hash in a table.
-fn read_hash(reader: &mut Reader<'_>, options: &DecodeOptions<'_>) -> Option<(Hash, Sizes)> {
+/// Returns a hash in a table; where it `has_times`, each field has one before it, which is skipped.
+fn read_hash(
+    reader: &mut Reader<'_>,
+    has_times: bool,
+    options: &DecodeOptions<'_>,
+) -> Option<(Hash, Sizes)> {
     let (mut hash, mut sizes) = (Hash::large(), Sizes::default());
     let [mut field_buffer, mut value_buffer] = [const { Vec::new() }; 2];
     for _ in 0..reader.count()? {
+        if has_times {
+            reader.number()?;
+        }
         let (field, value) = (reader.text()?, reader.text()?);
         let is_new = field.with_bytes(&mut field_buffer, |field| {
             value.with_bytes(&mut value_buffer, |value| {

@@ -1,7 +1,11 @@
 //! Values to bytes and back, old forms, and bytes of any kind.
 
+use base::UnixMs;
 use base::prng::Prng;
-use collections::{Collection, CollectionEncoding, ListLimit, Listpack, Rules};
+use collections::{
+    Collection, CollectionEncoding, CollectionView, FIELD_TIME_MS_MAX, Hash, ListLimit, Listpack,
+    Rules,
+};
 use sys::allocations::{self, Counting};
 
 use super::*;
@@ -110,7 +114,10 @@ fn collections_come_back_as_they_were_stored() {
     }
     seen.sort_unstable();
     seen.dedup();
-    assert!(seen.len() >= 12, "{seen:?}");
+    assert!(seen.len() >= 15, "{seen:?}");
+    for kind in [kind::HASH_METADATA, kind::HASH_LISTPACK_EX] {
+        assert!(seen.iter().any(|(seen, ..)| *seen == kind), "{kind} of {seen:?}");
+    }
 }
 
 #[test]
@@ -519,7 +526,7 @@ fn nothing_is_taken_where_there_is_no_room() {
         assert!(granted < 4, "{granted}");
         most = most.max(granted);
     }
-    assert_eq!(most, 2, "what becomes compact, and what is unpacked, is asked for on its own");
+    assert_eq!(most, 3, "what becomes compact, and what is unpacked, is asked for on its own");
     let rules = rules();
     // A length far beyond the bytes is refused before anybody is asked.
     for value in [
@@ -531,5 +538,87 @@ fn nothing_is_taken_where_there_is_no_room() {
     ] {
         let asked = decode(value, &options(&rules), &mut |bytes| Err(bytes));
         assert!(matches!(asked, Err(DecodeError::Malformed)), "{value:x?}");
+    }
+}
+
+/// Returns a payload's value of `kind` with the first time `first` before `rest`.
+fn timed(kind: u8, first: i64, rest: &[u8]) -> Vec<u8> {
+    [&[kind][..], &first.to_le_bytes(), rest].concat()
+}
+
+/// Returns a listpack of `parts` as a value has it.
+fn packed(parts: &[&str]) -> Vec<u8> {
+    let mut pack = Listpack::new();
+    parts.iter().for_each(|part| pack.push_back(part.as_bytes()));
+    let mut out = Vec::new();
+    writer::Writer::new(Version::NEWEST, &mut out).text(pack.bytes());
+    out
+}
+
+#[test]
+fn hashes_with_times_are_those_of_redis_to_the_byte() {
+    let rules = rules();
+    let mut hash = Hash::default();
+    for (field, value, time) in [("a", "1", None), ("b", "2", Some(2000)), ("c", "3", Some(1000))] {
+        hash.set(field.as_bytes(), value.as_bytes(), &rules);
+        hash.set_time(field.as_bytes(), time.map(UnixMs), &rules);
+    }
+    let small = payload(Stored::Collection(CollectionView::Hash(hash.view())));
+    let expected = timed(25, 1000, &packed(&["c", "3", "1000", "b", "2", "2000", "a", "1", "0"]));
+    assert_eq!(open(&small).unwrap(), expected);
+    assert_eq!(small[expected.len()..][..2], [12, 0], "the version");
+    hash.set(b"long", &[b'x'; 100], &rules);
+    hash.prepare([&[b'x'; 100][..]].into_iter(), &rules);
+    let large = payload(Stored::Collection(CollectionView::Hash(hash.view())));
+    // In the order of the table.
+    let body = b"\x04\x00\x01a\xC0\x01\x43\xE9\x01b\xC0\x02\x01\x01c\xC0\x03\x00\x04long";
+    let value = open(&large).unwrap();
+    assert_eq!(value[..9 + body.len()], timed(24, 1000, body)[..], "{value:x?}");
+    hash.set_time(b"b", None, &rules);
+    hash.set_time(b"c", None, &rules);
+    let plain = payload(Stored::Collection(CollectionView::Hash(hash.view())));
+    assert_eq!(plain[0], kind::HASH);
+    assert_eq!(plain[plain.len() - 10..][..2], [11, 0]);
+}
+
+#[test]
+fn times_of_fields_are_read_and_impossible_ones_refused() {
+    let shown = |value: &[u8]| {
+        let parts = parts(&collection(value)?);
+        Some(parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect())
+    };
+    let texts = |texts: &[&str]| Some(texts.iter().map(|text| text.to_string()).collect());
+    let expected: Option<Vec<String>> = texts(&["a=1 until 7", "b=2"]);
+    assert_eq!(shown(&timed(24, 5, b"\x02\x03\x01a\x011\x00\x01b\x012")), expected);
+    // In any order, and whatever is said to be the first.
+    for parts in [["a", "1", "7", "b", "2", "0"], ["b", "2", "0", "a", "1", "7"]] {
+        assert_eq!(shown(&timed(25, 99, &packed(&parts))), expected);
+    }
+    assert_eq!(shown(&timed(24, -1, b"\x01\x00\x01a\x011")), texts(&["a=1"]));
+    assert_eq!(shown(&timed(25, -1, &packed(&["a", "1", "0"]))), texts(&["a=1"]));
+    let last = FIELD_TIME_MS_MAX.to_string();
+    assert!(shown(&timed(25, 0, &packed(&["a", "1", &last]))).is_some());
+    assert!(shown(&timed(24, FIELD_TIME_MS_MAX, b"\x01\x01\x01a\x011")).is_some());
+    let beyond = (FIELD_TIME_MS_MAX + 1).to_string();
+    for parts in [
+        &["a", "1", &beyond][..],
+        &["a", "1", "-1"],
+        &["a", "1", "soon"],
+        &["a", "1"],
+        &["a", "1", "7", "a", "2", "7"],
+        &[],
+    ] {
+        assert_eq!(shown(&timed(25, 0, &packed(parts))), None, "{parts:?}");
+    }
+    for (first, rest) in [
+        (FIELD_TIME_MS_MAX, &b"\x01\x02\x01a\x011"[..]),
+        (i64::MAX, b"\x01\x02\x01a\x011"),
+        (-2, b"\x01\x01\x01a\x011"),
+        (0, b"\x01\x81\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01a\x011"),
+        (0, b"\x02\x01\x01a\x011\x01\x01a\x012"),
+        (0, b"\x01\x01\x01a"),
+        (0, b"\x00"),
+    ] {
+        assert_eq!(shown(&timed(24, first, rest)), None, "{first} {rest:x?}");
     }
 }

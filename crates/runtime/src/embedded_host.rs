@@ -145,6 +145,7 @@ fn statistics(embedded: &Embedded, text: &mut InfoText) {
     let errors: u64 = embedded.command_stats.errors().iter().map(|(_, count)| count).sum();
     text.add("total_commands_processed", embedded.commands.load(Ordering::Relaxed));
     text.add("expired_keys", counters.expired_keys);
+    text.add("expired_subkeys", counters.expired_fields);
     text.add("evicted_keys", counters.evicted_keys);
     text.add("keyspace_hits", counters.keyspace_hits);
     text.add("keyspace_misses", counters.keyspace_misses);

@@ -43,9 +43,9 @@ impl Runtime {
     /// has any.
     pub fn database_fields(&self) -> impl Iterator<Item = (String, String)> {
         self.filled_databases().map(|(database, counts)| {
-            let DatabaseCounts { keys, volatile } = counts;
+            let DatabaseCounts { keys, volatile, timed } = counts;
             let mean = self.keyspace().ttl_mean_ms(database);
-            let value = format!("keys={keys},expires={volatile},avg_ttl={mean}");
+            let value = format!("keys={keys},expires={volatile},avg_ttl={mean},subexpiry={timed}");
             (format!("db{}", database.0), value)
         })
     }

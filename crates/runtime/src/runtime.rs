@@ -154,7 +154,7 @@ impl Runtime {
         }
     }
 
-    /// Returns whether any key has a time to live.
+    /// Returns whether any key, or any field of a hash, has a time to live.
     pub fn has_volatile(&self) -> bool {
         let keyspace = self.keyspace();
         keyspace.shard_indexes().any(|shard| keyspace.shard_volatile(shard) > 0)

@@ -260,6 +260,7 @@ fn statistics(shared: &ServerState, fields: &mut InfoText) {
     fields.add("rejected_connections", totals.rejected);
     add_zeroes(fields, &["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.add("expired_keys", counters.expired_keys);
+    fields.add("expired_subkeys", counters.expired_fields);
     let sweep = shared.runtime.sweep_counts();
     fields.add("expired_stale_perc", format!("{:.2}", sweep.stale_percent));
     fields.add("expired_time_cap_reached_count", sweep.time_cap_reached);

@@ -18,10 +18,11 @@ pub(super) static HDEL: Command = Command {
     example: "> HSET lake depth 12\n(integer) 1\n> HDEL lake depth colour\n(integer) 1",
     handler: Handler::Write(|cx, args, reply| {
         let (key, fields) = (args.key(0), args.from(2));
-        let removed = cx.view.change(key, "HDEL", fields.clone(), |hash: &mut Hash, rules| {
-            let removed = fields.filter(|field| hash.remove(field, rules)).count();
+        let change = |hash: &mut Hash, rules: &_| {
+            let removed = fields.clone().filter(|field| hash.remove(field, rules)).count();
             (removed, removed > 0)
-        })?;
+        };
+        let removed = cx.view.change_fields(key, "HDEL", fields.clone(), fields.clone(), change)?;
         reply.integer(removed.unwrap_or(0) as i64);
         Ok(())
     }),

@@ -38,7 +38,7 @@ pub(super) static HVALS: Command = Command {
 
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let hash = cx.view.collection::<Hash>(args.key(0))?;
-    reply.map(hash.map_or(0, |hash| hash.len()));
+    reply.map(hash.map_or(0, |hash| hash.live_len()));
     if let Some(hash) = hash {
         hash.for_each(|field, value| {
             reply_element(field, reply);
@@ -56,7 +56,7 @@ fn reply_one_of_each(
     chosen: impl for<'a> Fn(Element<'a>, Element<'a>) -> Element<'a>,
 ) -> Result<(), Unfinished> {
     let hash = cx.view.collection::<Hash>(args.key(0))?;
-    reply.array(hash.map_or(0, |hash| hash.len()));
+    reply.array(hash.map_or(0, |hash| hash.live_len()));
     if let Some(hash) = hash {
         hash.for_each(|field, value| reply_element(chosen(field, value), reply));
     }

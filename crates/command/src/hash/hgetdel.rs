@@ -2,6 +2,7 @@
 
 use collections::Hash;
 
+use super::field_times::{FIELDS, NOT_A_COUNT, first_field};
 use crate::handler::element::reply_element;
 use crate::prelude::*;
 
@@ -14,11 +15,7 @@ pub(super) static HGETDEL: Command = Command {
     arity: Arity::at_least(5),
     flags: Flags::FAST,
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::ACCESS).with(KeyFlags::DELETE))],
-    args: &[
-        Arg::key("key"),
-        Arg::block("fields", &[Arg::count_of_next("numfields"), Arg::part("field").multiple()])
-            .token("FIELDS"),
-    ],
+    args: &[Arg::key("key"), FIELDS],
     note: "A command of Redis 8.",
     example: "> HSET lake depth 12\n(integer) 1\n\
         > HGETDEL lake FIELDS 2 depth colour\n1) \"12\"\n2) (nil)\n> EXISTS lake\n(integer) 0",
@@ -26,43 +23,40 @@ pub(super) static HGETDEL: Command = Command {
     ..Command::DEFAULT
 };
 
-/// The position of the first field.
-const FIELDS: usize = 4;
-const NO_FIELDS: CommandError =
-    CommandError::Fixed("ERR mandatory argument FIELDS is missing or not at the right position");
-const NOT_A_COUNT: CommandError =
-    CommandError::Fixed("ERR Number of fields must be a positive integer");
-const WRONG_COUNT: CommandError =
-    CommandError::Fixed("ERR The `numfields` parameter must match the number of arguments");
-
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
-    if !args.at(2).eq_ignore_ascii_case(b"FIELDS") {
-        return Err(NO_FIELDS.into());
-    }
-    let count = args.integer(3).map_err(|_| NOT_A_COUNT)?;
-    if count < 1 {
-        return Err(NOT_A_COUNT.into());
-    }
-    if count != (args.len() - FIELDS) as i64 {
-        return Err(WRONG_COUNT.into());
-    }
-    let fields = args.from(FIELDS);
+    cx.view.collection::<Hash>(args.key(0))?;
+    let first = first_field(args, 2, NOT_A_COUNT)?;
+    take(cx, args, first, reply)?;
+    Ok(())
+}
+
+/// Takes the fields from position `first` on out of the hash, and replies with their values;
+/// returns how many there were.
+pub(super) fn take(
+    cx: &mut WriteContext<'_>,
+    args: Args<'_>,
+    first: usize,
+    reply: &mut Reply<'_>,
+) -> Result<usize, Unfinished> {
+    let fields = args.from(first);
     // The effect is HDEL, which every follower knows, and so is the event.
-    let taken = cx.view.change(args.key(0), "HDEL", fields.clone(), |hash: &mut Hash, rules| {
+    let change = |hash: &mut Hash, rules: &_| {
         reply.array(fields.len());
-        let mut has_removed = false;
+        let mut taken = 0;
         for field in fields.clone() {
             match hash.view().get(field, rules) {
                 Some(value) => reply_element(value, reply),
                 None => reply.null(),
             }
-            has_removed |= hash.remove(field, rules);
+            taken += usize::from(hash.remove(field, rules));
         }
-        ((), has_removed)
-    })?;
+        (taken, taken > 0)
+    };
+    let (key, named) = (args.key(0), fields.clone());
+    let taken = cx.view.change_fields(key, "HDEL", named.clone(), named, change)?;
     if taken.is_none() {
         reply.array(fields.len());
         fields.for_each(|_| reply.null());
     }
-    Ok(())
+    Ok(taken.unwrap_or(0))
 }

@@ -2,6 +2,7 @@
 
 use base::number::parse_i64;
 use collections::Hash;
+use keyspace::FieldTime;
 use resp::IntegerText;
 
 use crate::prelude::*;
@@ -35,7 +36,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     // As the result: whoever applies the effect need not add.
     let text = IntegerText::new(sum);
     cx.view.name_event("hincrby");
-    cx.view.set_fields(key, [field, text.as_bytes()].into_iter())?;
+    cx.view.set_timed_fields(key, [field, text.as_bytes()].into_iter(), FieldTime::Keep)?;
     reply.integer(sum);
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use base::extended::Extended;
 use collections::Hash;
+use keyspace::FieldTime;
 
 use crate::prelude::*;
 
@@ -40,7 +41,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     let text = sum.to_text();
     // As the result: whoever applies the effect need not add as we do.
     cx.view.name_event("hincrbyfloat");
-    cx.view.set_fields(key, [field, text.as_bytes()].into_iter())?;
+    cx.view.set_timed_fields(key, [field, text.as_bytes()].into_iter(), FieldTime::Keep)?;
     reply.bulk(text);
     Ok(())
 }

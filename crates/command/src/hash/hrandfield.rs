@@ -1,6 +1,8 @@
 //! HRANDFIELD: random fields.
 
-use collections::Hash;
+use base::Key;
+use collections::{Hash, HashView, LiveIndexes};
+use keyspace::Scratch;
 use resp::Protocol;
 
 use crate::handler::chance::{BELOW_LENGTH, PickCount, by_chance};
@@ -38,27 +40,38 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     if args.len() == 2 {
         match cx.view.collection::<Hash>(args.key(0))? {
             None => reply.null(),
+            Some(hash) if hash.live_len() == 0 => reply.null(),
             Some(hash) => {
-                let index = by_chance(cx.random, |random| random.below(hash.len() as u64));
-                reply_element(hash.at(index as usize).expect(BELOW_LENGTH).0, reply);
+                let (live, _scratch) = live_indexes(cx, args.key(0), hash)?;
+                let number = by_chance(cx.random, |random| random.below(hash.live_len() as u64));
+                let index = live.index(number as usize);
+                reply_element(hash.at(index).expect(BELOW_LENGTH).0, reply);
             }
         }
         return Ok(());
     }
     let (count, with_values) = PickCount::parse_with(args, "WITHVALUES")?;
     let key = args.key(0);
-    let Some(hash) = cx.view.collection::<Hash>(key)? else {
+    let hash = cx.view.collection::<Hash>(key)?.filter(|hash| hash.live_len() > 0);
+    let Some(hash) = hash else {
         reply.array(0);
         return Ok(());
     };
-    let wanted = count.of(hash.len());
-    let listed_bytes = count.listed_bytes(hash.len(), hash.is_small());
+    let (live, _live_scratch) = live_indexes(cx, key, hash)?;
+    let length = hash.live_len();
+    let wanted = count.of(length);
+    let listed_bytes = match count.listed_bytes(length, hash.is_small()) {
+        0 => 0,
+        // Those that have expired are listed too.
+        _ => count.listed_bytes(hash.len(), true),
+    };
     let _scratch = cx.scratch(key, listed_bytes)?;
     let listed = if listed_bytes > 0 { hash.listpack_fields() } else { Vec::new() };
     let is_nested = with_values && reply.protocol() == Protocol::Resp3;
     reply.array(if with_values && !is_nested { 2 * wanted } else { wanted });
     let scratch = |bytes| cx.scratch(key, bytes);
-    count.for_each(hash.len(), cx.random, reply, scratch, |index, reply| {
+    count.for_each(length, cx.random, reply, scratch, |number, reply| {
+        let index = live.index(number);
         let pair = listed.get(index).copied().or_else(|| hash.at(index));
         let (field, value) = pair.expect(BELOW_LENGTH);
         if is_nested {
@@ -69,4 +82,14 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
             reply_element(value, reply);
         }
     })
+}
+
+/// Returns the indexes of the fields that have not expired, and the right to their memory.
+fn live_indexes(
+    cx: &ReadContext<'_>,
+    key: &Key<'_>,
+    hash: HashView<'_>,
+) -> Result<(LiveIndexes, Scratch), Unfinished> {
+    let scratch = cx.scratch(key, LiveIndexes::bytes(hash.expired_count()))?;
+    Ok((hash.live_indexes(), scratch))
 }

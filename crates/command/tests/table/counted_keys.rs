@@ -114,7 +114,7 @@ fn fields_are_taken_out_one_after_the_other_and_the_last_takes_the_key_along() {
 #[test]
 fn a_wrong_count_of_fields_is_refused_in_the_words_of_redis() {
     let mut world = World::new();
-    let missing = "(error) ERR mandatory argument FIELDS is missing or not at the right position";
+    let missing = "(error) ERR Mandatory argument FIELDS is missing or not at the right position";
     check(&mut world, "HGETDEL k 1 a b", missing);
     let count = "(error) ERR Number of fields must be a positive integer";
     for number in ["0", "-1", "many", "99999999999999999999"] {

@@ -13,7 +13,7 @@ use crate::support::World;
 const PINNED: &str = include_str!("redis-7.0.15-command-info.json");
 
 /// Rows that differ on purpose: (name, what differs, why).
-const EXCEPTIONS: [(&str, &str, &str); 33] = [
+const EXCEPTIONS: [(&str, &str, &str); 44] = [
     ("await", "absent there", "Forebay's own"),
     ("blmove", "flags", "Redis 7.2 lets scripts run it"),
     ("blpop", "flags", "Redis 7.2 lets scripts run it"),
@@ -26,7 +26,18 @@ const EXCEPTIONS: [(&str, &str, &str); 33] = [
     ("delex", "absent there", "Redis 8.4 has it first"),
     ("delifeq", "absent there", "Valkey 9.0 has it"),
     ("digest", "absent there", "Redis 8.4 has it first"),
+    ("hexpire", "absent there", "Redis 7.4 has it first"),
+    ("hexpireat", "absent there", "Redis 7.4 has it first"),
+    ("hexpiretime", "absent there", "Redis 7.4 has it first"),
     ("hgetdel", "absent there", "Redis 8 has it first"),
+    ("hgetex", "absent there", "Redis 8 has it first"),
+    ("hpersist", "absent there", "Redis 7.4 has it first"),
+    ("hpexpire", "absent there", "Redis 7.4 has it first"),
+    ("hpexpireat", "absent there", "Redis 7.4 has it first"),
+    ("hpexpiretime", "absent there", "Redis 7.4 has it first"),
+    ("hpttl", "absent there", "Redis 7.4 has it first"),
+    ("hsetex", "absent there", "Redis 8 has it first"),
+    ("httl", "absent there", "Redis 7.4 has it first"),
     ("increx", "absent there", "Redis 8.8 has it first"),
     ("msetex", "absent there", "Redis 8.4 has it first"),
     ("shm", "absent there", "Forebay's own"),

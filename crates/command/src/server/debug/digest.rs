@@ -73,6 +73,8 @@ fn run_digest_value(
 
 /// What a value that expires adds to its digest.
 const EXPIRES: &[u8] = b"!!expire!!";
+/// What a field with a time to live adds.
+const FIELD_EXPIRES: &[u8] = b"!!hexpire!!";
 
 /// A SHA-1 sum, or several put together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,12 +117,17 @@ impl Digest {
             Content::Collection(CollectionView::Set(set)) => {
                 set.for_each(|member| self.add(&member.with_bytes(Digest::sum)));
             }
-            Content::Collection(CollectionView::Hash(hash)) => hash.for_each(|field, value| {
-                let mut pair = Digest::default();
-                field.with_bytes(|bytes| pair.mix(bytes));
-                value.with_bytes(|bytes| pair.mix(bytes));
-                self.add(&Digest::sum(&pair.0));
-            }),
+            Content::Collection(CollectionView::Hash(hash)) => {
+                hash.for_each_timed(|field, value, time| {
+                    let mut pair = Digest::default();
+                    field.with_bytes(|bytes| pair.mix(bytes));
+                    value.with_bytes(|bytes| pair.mix(bytes));
+                    if time.is_some() {
+                        pair.add(&Digest::sum(FIELD_EXPIRES));
+                    }
+                    self.add(&Digest::sum(&pair.0));
+                });
+            }
             Content::Collection(CollectionView::SortedSet(set)) => {
                 set.for_each(0, usize::MAX, Direction::Up, |member, score| {
                     let mut pair = Digest::default();
