@@ -3,9 +3,9 @@
 //!
 //! *Layout*: `client.rs` is what most programs need: one type for every way to a server, and
 //! `async_client.rs` the same for tasks on tokio's runtime (feature `tokio`). Under both,
-//! `server_memory.rs` reads in the server's memory, `answers.rs` interprets replies, `collection_reads/`
-//! does both for collections; `creation.rs`, `options.rs`, `value_view.rs`, `elements.rs` and
-//! `key_wait.rs` are the types of arguments and results.
+//! `server_memory.rs` reads in the server's memory, `answers.rs` interprets replies,
+//! `collection_reads/` does both for collections; `creation.rs`, `options.rs`, `value_view.rs`,
+//! `elements.rs` and `key_wait.rs` are the types of arguments and results.
 //! `address.rs` parses URLs. `thread_connections.rs` gives each thread a connection
 //! (`connection.rs`); `multiplex.rs` gives many tasks one, over a transport that `duplex.rs`
 //! implements on tokio. `shm_session.rs` is the shared memory that they share. `attached.rs` is a

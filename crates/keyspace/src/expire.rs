@@ -23,9 +23,9 @@ impl Keyspace {
     /// Looks at up to `budget` entries of `shard` that have a time to live, from where the last
     /// step ended, and removes those that have expired at `now`. Up to half of the budget goes to
     /// fields of hashes that have expired, those first that did so first. All databases have their
-    /// turn, however many entries live in one. The caller holds no guard; the time that the shard
-    /// is held grows with `budget`, removals costing the most. While no write is admitted nothing is
-    /// removed.
+    /// turn, however many entries live in one. The caller holds no guard; the time that the
+    /// shard is held grows with `budget`, removals costing the most. While no write is admitted
+    /// nothing is removed.
     pub fn expire_step(&self, shard: ShardIndex, now: UnixMs, budget: u64) -> SweepOutcome {
         let mut outcome = SweepOutcome::default();
         if self.shard_volatile(shard) == 0 || !self.may_remove() {

@@ -182,7 +182,8 @@ fn replies_that_wait_for_their_peer_are_shown() {
             break line;
         }
     };
-    let [waits, size, most] = ["obl=", "rbs=", "rbp="].map(|name| number(&waiting, name));
+    let [waits, size, most] = ["omem=", "rbs=", "rbp="].map(|name| number(&waiting, name));
+    assert!(number(&waiting, "obl=") < 1 << 14 && number(&waiting, "oll=") <= 8, "{waiting}");
     // The values themselves are sent from where they lie.
     assert!(waits > 1 << 20 && size < 1 << 20 && most >= waits, "{waiting}");
     assert!(number(&waiting, "tot-mem=") >= size, "{waiting}");
@@ -190,7 +191,7 @@ fn replies_that_wait_for_their_peer_are_shown() {
     slow.read_exact(&mut replies).unwrap();
     loop {
         let line = line(&mut other);
-        if line.contains(" obl=0 ") {
+        if line.contains(" obl=0 oll=0 omem=0 ") {
             assert!(line.contains(" events=r ") && number(&line, "rbp=") >= waits, "{line}");
             break;
         }

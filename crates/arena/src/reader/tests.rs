@@ -202,7 +202,8 @@ fn miri_collections_are_told_apart_by_where_they_lie() {
     };
     let (long, kinds) = ([b'k'; 5000], [Encoding::Listpack, Encoding::Intset]);
     let (listpack, intset) = (kinds[0], kinds[1]);
-    let rows: [(&[u8], ValueType, Encoding, Vec<u8>, FoundCollection); 6] = [
+    type Row<'a> = (&'a [u8], ValueType, Encoding, Vec<u8>, FoundCollection);
+    let rows: [Row<'_>; 6] = [
         (b"a", ValueType::List, listpack, bytes(1, 100), FoundCollection::Compact(listpack)),
         (b"b", ValueType::Set, intset, bytes(2, 9), FoundCollection::Compact(intset)),
         (b"c", ValueType::Hash, listpack, bytes(3, 1), FoundCollection::Compact(listpack)),

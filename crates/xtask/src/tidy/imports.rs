@@ -63,7 +63,7 @@ const ROWS: &[Row] = &[
             "runtime",
         ],
     ),
-    row("client", &["base", "sys", "arena", "ring", "resp"]),
+    row("client", &["base", "sys", "arena", "ring", "resp", "collections"]),
     row("bench", &["base", "sys", "resp", "client"]),
     row("xtask", &["command"]),
     row("tests", &["base", "sys", "ring", "resp", "collections", "rdb", "command", "client"]),
