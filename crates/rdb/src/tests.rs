@@ -69,6 +69,11 @@ fn an_older_version_has_the_same_parts_and_no_newer_kind() {
             let mut payload = Vec::new();
             encode_as(version, value, &mut payload);
             assert!(payload.len() as u64 <= encoded_bytes_max_as(version, value));
+            if matches!(&before, Collection::Hash(hash) if hash.view().is_timed()) {
+                // None of them can tell the times.
+                assert_eq!(payload[payload.len() - 10..][..2], [12, 0]);
+                continue;
+            }
             assert_eq!(payload[payload.len() - 10..][..2], number.to_le_bytes());
             let newest = match number {
                 9 => kind::LIST_ZIPLISTS,

@@ -25,6 +25,8 @@ pub const REQUESTS_PER_BATCH_MAX: usize = 64;
 const UNAUTHENTICATED_MULTIBULK_COUNT_MAX: i64 = 10;
 /// Bytes per argument before authentication (`networking.c`).
 const UNAUTHENTICATED_BULK_BYTES_MAX: i64 = 16 * 1024;
+/// Bytes of a line that says a length, without its end (`PROTO_INLINE_MAX_SIZE`).
+const LENGTH_LINE_BYTES_MAX: u32 = 64 * 1024;
 /// Ranges of an unfinished request that a session keeps allocated between requests.
 const PARTIAL_RANGES_KEPT: usize = 128;
 
@@ -35,7 +37,8 @@ pub struct Limits {
     pub bulk_bytes_max: u32,
     /// Arguments of one request.
     pub multibulk_count_max: u32,
-    /// Bytes of an inline request, and of a length line, without the line end.
+    /// Bytes of an inline request without its line end; of a length line too where they are fewer
+    /// than 64 KiB.
     pub inline_bytes_max: u32,
     /// False while a password is required and none was given: 10 arguments of 16 KiB at most.
     pub authenticated: bool,
@@ -376,10 +379,12 @@ impl Decoder {
 
     /// Searches from `position` for the first `terminator` that no NUL precedes.
     ///
-    /// A line may have `inline_bytes_max` bytes before its terminator. Counting from the line's
-    /// start, not from what happened to arrive together, keeps the outcome the same for any cut.
+    /// An inline request may have `inline_bytes_max` bytes before its terminator, a length line
+    /// [`LENGTH_LINE_BYTES_MAX`] of them. Counting from the line's start, not from what happened to
+    /// arrive together, keeps the outcome the same for any cut.
     fn find_line_end(&mut self, bytes: &[u8], terminator: u8, limits: &Limits) -> Line {
-        let bytes_max = limits.inline_bytes_max as usize;
+        let most = if terminator == b'\r' { LENGTH_LINE_BYTES_MAX } else { u32::MAX };
+        let bytes_max = limits.inline_bytes_max.min(most) as usize;
         let line = &bytes[self.position..];
         let window = &line[self.scanned..line.len().min(bytes_max + 1)];
         match window.iter().position(|&byte| byte == terminator || byte == 0) {
