@@ -120,7 +120,8 @@ fn views_hold_their_share_of_the_memory_and_writers_find_room() {
     let hold = |client: &Client, writer: &mut Connection, kind: &str| -> Vec<(usize, View)> {
         let view = |index: usize| {
             let key = format!("{kind}:{index}");
-            writer.ask(&request(&[b"SET", key.as_bytes(), &bytes(index, LENGTH)]));
+            let reply = writer.ask(&request(&[b"SET", key.as_bytes(), &bytes(index, LENGTH)]));
+            assert_eq!(reply.value, Reply::Simple("OK".into()), "{key}");
             (index, client.get(key.as_bytes()).expect("it serves").expect("it was just stored"))
         };
         (0..63).map(view).collect()

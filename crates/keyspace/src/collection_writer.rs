@@ -203,11 +203,11 @@ impl KeyWriter<'_> {
         let part = self.part();
         let before = part.table.entry(id).memory_bytes();
         let rewritten = part.table.rewrite(id, key.bytes, bytes, encoding);
-        if rewritten == Ok(id) {
-            // It takes what it took.
+        // A larger item may begin where the smaller one did: its page was compacted for it.
+        let after = rewritten.map_or(before, |id| part.table.entry(id).memory_bytes());
+        if rewritten == Ok(id) && after == before {
             return Ok(());
         }
-        let after = rewritten.map_or(before, |id| part.table.entry(id).memory_bytes());
         part.slots.resize(key.slot, before, after);
         self.shard.charge_growth(self.database);
         if before != after {

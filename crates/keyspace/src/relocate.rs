@@ -314,7 +314,16 @@ impl KeyWriter<'_> {
         let id = part.table.find(key.hash, key.bytes).expect("only its value was taken");
         let count = collection.len();
         let value = part.store.insert(collection).to_value(key.bytes, count);
-        let rewritten = self.rewrite_entry(key, id, &value, Encoding::Handle);
+        let entry = part.table.entry(id);
+        let rewritten = match entry.header().is_large() {
+            true => {
+                let (value_type, encoding) = (entry.value_type(), Encoding::Handle);
+                let (expiry, mark) = (entry.expiry(), entry.mark());
+                let new = NewValue { bytes: &value, value_type, encoding, expiry, mark };
+                part.table.replace(id, key.bytes, &new).map(drop)
+            }
+            false => self.rewrite_entry(key, id, &value, Encoding::Handle),
+        };
         rewritten.expect("a handle was there, which was as long");
         self.shard.charge_growth(self.database);
     }

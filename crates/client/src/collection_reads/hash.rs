@@ -81,6 +81,10 @@ impl Query for GetFields<'_> {
     const TYPE: ValueType = ValueType::Hash;
     type Answer = ();
 
+    fn is_refused(&self) -> bool {
+        self.fields.is_empty()
+    }
+
     fn absent(&mut self) {
         self.values.clear();
         self.fields.iter().for_each(|_| self.values.push_absent());

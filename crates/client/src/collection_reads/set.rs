@@ -54,6 +54,10 @@ impl Query for HasMembers<'_> {
     const TYPE: ValueType = ValueType::Set;
     type Answer = ();
 
+    fn is_refused(&self) -> bool {
+        self.members.is_empty()
+    }
+
     fn absent(&mut self) {
         self.answers.clear();
         self.answers.resize(self.members.len(), false);

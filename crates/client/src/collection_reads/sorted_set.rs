@@ -175,6 +175,10 @@ impl Query for GetScores<'_> {
     const TYPE: ValueType = ValueType::SortedSet;
     type Answer = ();
 
+    fn is_refused(&self) -> bool {
+        self.members.is_empty()
+    }
+
     fn absent(&mut self) {
         self.scores.clear();
         self.scores.resize(self.members.len(), None);
