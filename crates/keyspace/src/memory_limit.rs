@@ -34,10 +34,9 @@ const EVICTION_ROUNDS_MAX: u64 = 1 << 20;
 const REPAYING_SHARE: u64 = 8;
 /// One hold more for so many bytes that are wanted.
 const BYTES_PER_EXTRA_ROUND: u64 = 1024;
-/// How many holds may bring nothing before room is given up.
-const FRUITLESS_ROUNDS_MAX: u32 = 8;
-/// As above, where keys are spared.
-const FRUITLESS_ROUNDS_SPARING_MAX: u32 = 32;
+/// How many holds may bring nothing before room is given up: shards that are drawn may have no
+/// other keys than those that are spared, or whose values readers hold.
+const FRUITLESS_ROUNDS_MAX: u32 = 32;
 
 /// The index takes its memory by pages of 16 KiB, for a hundred keys at a time in a small shard:
 /// for each byte of an entry that goes it does without so many.
@@ -70,15 +69,6 @@ impl<'a> SweepContext<'a> {
     /// Returns the same context, in which `spared` stay.
     pub fn sparing(self, spared: Spared<'a>) -> SweepContext<'a> {
         SweepContext { spared, ..self }
-    }
-
-    /// Returns how many holds may bring nothing before room is given up: more where keys are
-    /// spared, which shards that are drawn may have no others than.
-    fn fruitless_rounds_max(&self) -> u32 {
-        match self.spared.is_empty() {
-            true => FRUITLESS_ROUNDS_MAX,
-            false => FRUITLESS_ROUNDS_SPARING_MAX,
-        }
     }
 }
 
@@ -464,7 +454,7 @@ impl Keyspace {
                 false if need.region == Region::Index => u64::from(freed == 0) * need.bytes,
                 false => need.bytes.saturating_sub(freed),
             };
-            if fruitless == context.fruitless_rounds_max() {
+            if fruitless == FRUITLESS_ROUNDS_MAX {
                 break;
             }
             if lacked == 0 && excess == 0 {
@@ -674,7 +664,7 @@ impl Keyspace {
         let mut fruitless = 0;
         for _ in 0..self.rounds(bytes) {
             let (lacked, candidate_count) = (lacking(), self.candidate_count());
-            let is_stuck = fruitless == context.fruitless_rounds_max() || candidate_count == 0;
+            let is_stuck = fruitless == FRUITLESS_ROUNDS_MAX || candidate_count == 0;
             if lacked == 0 || is_stuck {
                 break;
             }
