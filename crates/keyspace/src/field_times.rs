@@ -111,6 +111,34 @@ impl WriteView<'_> {
         Ok(Some(outcomes))
     }
 
+    /// Sets `fields` of the hash at `key` with a time that has come: nobody ever sees their values,
+    /// so that all that is done is to remove those that are there. It is one change, as a part of
+    /// which they might stay for ever; it is heard of also where nothing was there, as in Redis.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn set_past_fields<'e>(
+        &mut self,
+        key: &Key<'_>,
+        fields: impl Iterator<Item = &'e [u8]> + Clone,
+    ) -> Result<(), WrongType> {
+        let mut writer = self.writer(key);
+        let remove = |hash: &mut Hash, rules: &Rules| {
+            for field in fields.clone() {
+                hash.remove(field, rules);
+            }
+        };
+        let exists = match writer.find_fields(key, fields.clone())? {
+            Some(id) => writer.shrink_collection(key, id, remove).1,
+            None => false,
+        };
+        writer.shard.published.expired_fields.add(fields.clone().count() as u64);
+        // The event behind it is that of the effect.
+        writer.event = "hset";
+        writer.changed_by(key, exists, (CLASS, "HDEL"), fields);
+        Ok(())
+    }
+
     /// Removes those of `fields` of the hash at `key` that have expired, as a change that names
     /// them does first.
     ///
