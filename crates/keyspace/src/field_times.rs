@@ -283,12 +283,17 @@ impl KeyWriter<'_> {
 
 impl DatabaseShard {
     /// Returns the key of the hash whose field has expired first by `now`, and the names of up to
-    /// `count_max` fields of it that have; none where no field has.
-    pub fn expired_fields(&self, now: UnixMs, count_max: usize) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
+    /// `count_max` fields of it that have, as [`Hash::expired_fields`] does; none where no field has.
+    pub fn expired_fields(
+        &self,
+        now: UnixMs,
+        count_max: usize,
+        bytes_max: usize,
+    ) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
         let Collection::Hash(hash) = self.store.get(self.store.first_expired(now)?) else {
             unreachable!("only fields of hashes expire")
         };
         let key = hash.key().expect("it has fields that expire").to_vec();
-        Some((key, hash.expired_fields(now, count_max)))
+        Some((key, hash.expired_fields(now, count_max, bytes_max)))
     }
 }

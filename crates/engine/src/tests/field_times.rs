@@ -419,6 +419,20 @@ fn expired_fields_are_absent_before_the_sweep_which_keeps_to_its_budget() {
 }
 
 #[test]
+fn a_step_of_the_sweep_ends_with_its_bytes_of_long_names() {
+    let (engine, host) = (Engine::new(keyspace(1)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    for letter in ["a", "b", "c", "d", "e"] {
+        client.run(&format!("HSETEX k PX 1 FIELDS 1 {} v", letter.repeat(40_000)));
+    }
+    let now = UnixMs(NOW.0 + 10);
+    let expired =
+        [(); 4].map(|()| engine.keyspace().expire_step(base::ShardIndex(0), now, 100).expired);
+    assert_eq!(expired, [2, 2, 1, 0]);
+    assert_eq!(engine.keyspace().key_count(DatabaseIndex(0)), 0);
+}
+
+#[test]
 fn times_go_where_their_hash_goes() {
     let (engine, host) = (Engine::new(keyspace(8)), TestHost::default());
     let mut client = Client::new(&engine, &host);
