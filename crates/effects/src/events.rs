@@ -159,6 +159,8 @@ fn events_of_command<'a>(
             vec![named("hset"), here("hexpire")]
         }
         "HSETEX" => vec![named("hset")],
+        // Fields that were set with a time that had come.
+        "HDEL" if !change.event.is_empty() => vec![named(name), here(name)],
         _ => vec![named(name)],
     }
 }
@@ -220,6 +222,10 @@ mod tests {
             (Change { removes: true, ..of_list }, vec!["l lpop@0 k", "g del@0 k"]),
             (of_hash("HPEXPIREAT", &[b"9"]), vec!["h hexpire@0 k"]),
             (of_hash("HPERSIST", &[b"FIELDS"]), vec!["h hpersist@0 k"]),
+            (
+                Change { event: "hset", removes: true, ..of_hash("HDEL", &[b"f"]) },
+                vec!["h hset@0 k", "h hdel@0 k", "g del@0 k"],
+            ),
             (of_hash("HSETEX", &[b"PXAT", b"9"]), vec!["h hset@0 k", "h hexpire@0 k"]),
             (
                 Change { event: "hincrby", ..of_hash("HSETEX", &[b"KEEPTTL"]) },

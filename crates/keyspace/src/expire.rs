@@ -79,6 +79,10 @@ impl Ttls {
     }
 }
 
+/// Once the names of fields and of their keys that one step over one table copied have so many
+/// bytes, it takes no other.
+const COPIED_BYTES_MAX: usize = 64 << 10;
+
 /// One step over one table.
 struct Sweep<'s> {
     shard: &'s mut Shard,
@@ -113,13 +117,17 @@ impl Sweep<'_> {
         self.shard.published.set_ttl_mean_ms(self.database, mean);
     }
 
-    /// Removes up to `budget` fields that have expired.
+    /// Removes up to `budget` fields that have expired, and at least one, where their names are so
+    /// long that copies of them would hold the shard for long.
     fn remove_expired_fields(&mut self, budget: u64) {
         let (database, now, counts_access) = (self.database, self.now, false);
-        let mut left = budget;
-        while left > 0 {
+        let (mut left, mut bytes_left) = (budget, COPIED_BYTES_MAX);
+        while left > 0 && bytes_left > 0 {
             let Some(part) = self.shard.database(database) else { return };
-            let Some((bytes, names)) = part.expired_fields(now, left as usize) else { return };
+            let expired = part.expired_fields(now, left as usize, bytes_left);
+            let Some((bytes, names)) = expired else { return };
+            let copied = bytes.len() + names.iter().map(Vec::len).sum::<usize>();
+            bytes_left = bytes_left.saturating_sub(copied);
             let key = self.shard.key(&bytes);
             let id = part.table.find(key.hash, key.bytes);
             let id = id.expect("a hash with times knows whose value it is");

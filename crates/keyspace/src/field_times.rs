@@ -111,6 +111,34 @@ impl WriteView<'_> {
         Ok(Some(outcomes))
     }
 
+    /// Sets `fields` of the hash at `key` with a time that has come: nobody ever sees their values,
+    /// so that all that is done is to remove those that are there. It is one change, as a part of
+    /// which they might stay for ever; it is heard of also where nothing was there, as in Redis.
+    ///
+    /// # Errors
+    /// When the key holds another type.
+    pub fn set_past_fields<'e>(
+        &mut self,
+        key: &Key<'_>,
+        fields: impl Iterator<Item = &'e [u8]> + Clone,
+    ) -> Result<(), WrongType> {
+        let mut writer = self.writer(key);
+        let remove = |hash: &mut Hash, rules: &Rules| {
+            for field in fields.clone() {
+                hash.remove(field, rules);
+            }
+        };
+        let exists = match writer.find_fields(key, fields.clone())? {
+            Some(id) => writer.shrink_collection(key, id, remove).1,
+            None => false,
+        };
+        writer.shard.published.expired_fields.add(fields.clone().count() as u64);
+        // The event behind it is that of the effect.
+        writer.event = "hset";
+        writer.changed_by(key, exists, (CLASS, "HDEL"), fields);
+        Ok(())
+    }
+
     /// Removes those of `fields` of the hash at `key` that have expired, as a change that names
     /// them does first.
     ///
@@ -255,12 +283,17 @@ impl KeyWriter<'_> {
 
 impl DatabaseShard {
     /// Returns the key of the hash whose field has expired first by `now`, and the names of up to
-    /// `count_max` fields of it that have; none where no field has.
-    pub fn expired_fields(&self, now: UnixMs, count_max: usize) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
+    /// `count_max` fields of it that have, as [`Hash::expired_fields`] does; none where no field has.
+    pub fn expired_fields(
+        &self,
+        now: UnixMs,
+        count_max: usize,
+        bytes_max: usize,
+    ) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
         let Collection::Hash(hash) = self.store.get(self.store.first_expired(now)?) else {
             unreachable!("only fields of hashes expire")
         };
         let key = hash.key().expect("it has fields that expire").to_vec();
-        Some((key, hash.expired_fields(now, count_max)))
+        Some((key, hash.expired_fields(now, count_max, bytes_max)))
     }
 }

@@ -159,9 +159,9 @@ fn set_times(
         let field = reader.text()?;
         if later > 0 {
             let time = field_time(first.checked_add(later - 1)?)?;
-            field.with_bytes(&mut buffer, |field| {
-                hash.set_time(field, Some(time), options.rules);
-            })?;
+            // A time of 0 is none, as in the form of few fields.
+            let time = (time.0 > 0).then_some(time);
+            field.with_bytes(&mut buffer, |field| hash.set_time(field, time, options.rules))?;
         }
         reader.text()?;
     }

@@ -601,6 +601,9 @@ fn times_of_fields_are_read_and_impossible_ones_refused() {
     }
     assert_eq!(shown(&timed(24, -1, b"\x01\x00\x01a\x011")), texts(&["a=1"]));
     assert_eq!(shown(&timed(25, -1, &packed(&["a", "1", "0"]))), texts(&["a=1"]));
+    // A time of 0 is none in either form.
+    assert_eq!(shown(&timed(24, 0, b"\x01\x01\x01a\x011")), texts(&["a=1"]));
+    assert_eq!(shown(&timed(24, -1, b"\x01\x02\x01a\x011")), texts(&["a=1"]));
     let last = FIELD_TIME_MS_MAX.to_string();
     assert!(shown(&timed(25, 0, &packed(&["a", "1", &last]))).is_some());
     assert!(shown(&timed(24, FIELD_TIME_MS_MAX, b"\x01\x01\x01a\x011")).is_some());

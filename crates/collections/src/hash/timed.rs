@@ -147,13 +147,19 @@ impl Hash {
         }
     }
 
-    /// Returns the names of the fields that have expired by `now`, the first `count_max` to do so.
-    pub fn expired_fields(&self, now: UnixMs, count_max: usize) -> Vec<Vec<u8>> {
+    /// Returns the names of the fields that have expired by `now`, the first `count_max` to do so,
+    /// and no more once the names have `bytes_max`.
+    pub fn expired_fields(&self, now: UnixMs, count_max: usize, bytes_max: usize) -> Vec<Vec<u8>> {
         let Body::Timed(timed) = &self.body else { return Vec::new() };
         let count = timed.view_at(now).expired_count().min(count_max);
-        let mut names = Vec::with_capacity(count);
-        let times = timed.times.view();
-        times.for_each(0, count, Direction::Up, |field, _| names.push(field.to_vec()));
+        let (mut names, mut bytes) = (Vec::with_capacity(count), 0);
+        timed.times.view().for_each(0, count, Direction::Up, |field, _| {
+            if bytes < bytes_max {
+                let name = field.to_vec();
+                bytes += name.len();
+                names.push(name);
+            }
+        });
         names
     }
 
@@ -451,7 +457,7 @@ mod tests {
         for (field, value, time) in in_order {
             assert_eq!(model[&field.to_vec()], (value.to_vec(), time.map(|time| time.0)));
         }
-        let expired = hash.expired_fields(UnixMs(now), 3);
+        let expired = hash.expired_fields(UnixMs(now), 3, usize::MAX);
         let past = times.filter(|time| now > *time).count();
         assert_eq!(expired.len(), past.min(3));
         assert!(expired.iter().all(|field| !is_live(&model[field].1)));

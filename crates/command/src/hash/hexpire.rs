@@ -105,12 +105,16 @@ fn expire(
     let key = args.key(0);
     cx.view.collection::<Hash>(key)?;
     let at = field_time(args.at(2), form, cx.now(), command)?;
-    let condition = match args.at(3).to_ascii_uppercase().as_slice() {
-        b"NX" => TimeCondition::Absent,
-        b"XX" => TimeCondition::Present,
-        b"GT" => TimeCondition::Later,
-        b"LT" => TimeCondition::Earlier,
-        _ => TimeCondition::Always,
+    let condition = if args.is(3, "NX") {
+        TimeCondition::Absent
+    } else if args.is(3, "XX") {
+        TimeCondition::Present
+    } else if args.is(3, "GT") {
+        TimeCondition::Later
+    } else if args.is(3, "LT") {
+        TimeCondition::Earlier
+    } else {
+        TimeCondition::Always
     };
     let fields_at = if condition == TimeCondition::Always { 3 } else { 4 };
     let fields = args.from(first_field(args, fields_at, NOT_A_COUNT)?);

@@ -2,7 +2,7 @@
 
 use base::number::parse_i64;
 use collections::Hash;
-use keyspace::{FieldTime, TimeCondition};
+use keyspace::FieldTime;
 
 use super::field_times::field_time;
 use crate::handler::error::quoted;
@@ -140,10 +140,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     }
     match options.time {
         FieldTime::At(at) if at <= cx.now() => {
-            // They are set, and gone at once.
-            cx.view.set_timed_fields(key, parts.clone(), FieldTime::Keep)?;
-            let fields = parts.step_by(2);
-            cx.view.set_field_times(key, at, TimeCondition::Always, fields)?;
+            cx.view.set_past_fields(key, parts.step_by(2))?;
         }
         time => {
             cx.view.set_timed_fields(key, parts, time)?;

@@ -351,7 +351,10 @@ fn records_ask_no_clock_and_events_are_those_of_redis() {
     client.run_all(&["HSET k a 1 b 2 c 3", "HEXPIRE k 5 FIELDS 2 a none", "HPERSIST k FIELDS 1 a"]);
     client.run_all(&["HGETEX k PX 20 FIELDS 1 b", "HINCRBY k b 5", "HINCRBY k c 5"]);
     client.run_all(&["HSETEX k EX 1 FIELDS 1 d 4", "HPEXPIREAT k 1 FIELDS 2 c d"]);
-    client.run("HSETEX l PXAT 1 FIELDS 1 x 1");
+    client.check("HSETEX l PXAT 1 FIELDS 1 x 1", ":1");
+    client.run("HSET m x 1 z 1");
+    client.check("HSETEX m PXAT 1 FIELDS 2 x 2 y 2", ":1");
+    client.check("HGETALL m", "*2 $1 z $1 1");
     client.execution.now.0 += 21;
     client.run_all(&["HGET k b", "HSET k b 3", "HSETEX k PX 30 FIELDS 2 a 1 b 1"]);
     client.execution.now.0 += 31;
@@ -367,8 +370,9 @@ fn records_ask_no_clock_and_events_are_those_of_redis() {
             "HSETEX k KEEPTTL FIELDS 1 c 8".into(),
             format!("HSETEX k PXAT {} FIELDS 1 d 4", at(1000)),
             "HDEL k c d".into(),
-            "HSET l x 1".into(),
             "HDEL l x".into(),
+            "HSET m x 1 z 1".into(),
+            "HDEL m x y".into(),
             "HDEL k b".into(),
             "HSET k b 3".into(),
             format!("HSETEX k PXAT {} FIELDS 2 a 1 b 1", at(51)),
@@ -376,12 +380,12 @@ fn records_ask_no_clock_and_events_are_those_of_redis() {
         ]
     );
     let expected = "new k, hset k, hexpire k, hpersist k, hexpire k, hincrby k, hincrby k, hset k, \
-         hexpire k, hdel k, new l, hset l, hdel l, del l, hexpired k, hset k, hset k, hexpire k, \
-         hexpired k, del k";
+         hexpire k, hdel k, hset l, hdel l, del l, new m, hset m, hset m, hdel m, hexpired k, \
+         hset k, hset k, hexpire k, hexpired k, del k";
     assert_eq!(events(&sink).join(", "), expected);
     assert_same_data(&replayed(&sink), engine.keyspace());
     let counters = engine.keyspace().counters();
-    assert_eq!((counters.expired_fields, counters.expired_keys), (6, 0));
+    assert_eq!((counters.expired_fields, counters.expired_keys), (8, 0));
     client.check("EXISTS k", ":0");
 }
 
@@ -412,6 +416,20 @@ fn expired_fields_are_absent_before_the_sweep_which_keeps_to_its_budget() {
     while step(client.execution.now).expired > 0 {}
     assert_eq!(keyspace.key_count(DatabaseIndex(0)), 0);
     assert_eq!(keyspace.counts(DatabaseIndex(0)).timed, 0);
+}
+
+#[test]
+fn a_step_of_the_sweep_ends_with_its_bytes_of_long_names() {
+    let (engine, host) = (Engine::new(keyspace(1)), TestHost::default());
+    let mut client = Client::new(&engine, &host);
+    for letter in ["a", "b", "c", "d", "e"] {
+        client.run(&format!("HSETEX k PX 1 FIELDS 1 {} v", letter.repeat(40_000)));
+    }
+    let now = UnixMs(NOW.0 + 10);
+    let expired =
+        [(); 4].map(|()| engine.keyspace().expire_step(base::ShardIndex(0), now, 100).expired);
+    assert_eq!(expired, [2, 2, 1, 0]);
+    assert_eq!(engine.keyspace().key_count(DatabaseIndex(0)), 0);
 }
 
 #[test]
