@@ -220,15 +220,21 @@ impl Played {
 
     /// Takes a connection and lets it choose its database.
     fn accept(&self) -> TcpStream {
+        self.accept_after(|| {})
+    }
+
+    /// As `accept`, and has `pass` be done before it replies.
+    fn accept_after(&self, pass: impl FnOnce()) -> TcpStream {
         let (mut stream, _) = self.listener.accept().expect("it connects");
         receive_until(&mut stream, "SELECT\r\n$1\r\n0\r\n");
+        pass();
         stream.write_all(b"+OK\r\n").expect("it receives");
         stream
     }
 }
 
-/// Receives until `text` has come, which ends what is sent at once.
-fn receive_until(stream: &mut TcpStream, text: &str) {
+/// Receives until `text` has come, which ends what is sent at once, and returns it all.
+fn receive_until(stream: &mut TcpStream, text: &str) -> String {
     let mut received = Vec::new();
     while !received.ends_with(text.as_bytes()) {
         let mut room = [0; 4096];
@@ -236,6 +242,7 @@ fn receive_until(stream: &mut TcpStream, text: &str) {
         assert!(count > 0, "it ended with {}", received.escape_ascii());
         received.extend_from_slice(&room[..count]);
     }
+    String::from_utf8_lossy(&received).into_owned()
 }
 
 /// Sends the words of `text` as a request.
@@ -311,6 +318,32 @@ fn a_key_that_expires_while_it_is_sent_is_no_loss() {
     poll_until("the key to expire", || other.call("EXISTS k") == Value::Integer(0));
     stream.write_all(b"+OK\r\n").unwrap();
     assert_eq!(read(&mut one), "+OK\r\n");
+}
+
+#[test]
+fn times_to_live_are_what_is_left_when_a_value_is_sent() {
+    /// Milliseconds that pass between the request and the other server's reply to SELECT.
+    const LATER_MS: u64 = 300;
+    let source = start(Kind::Forebay);
+    let (mut one, mut other) = (source.tcp(), source.tcp());
+    let played = Played::new();
+    other.call("SET k short PX 200");
+    other.call("SET l long PX 60000");
+    other.call("SET m stable");
+    send(&mut one, &played.request("k l m", "REPLACE"));
+    let mut stream = played.accept_after(|| {
+        poll_until("the key to expire", || other.call("EXISTS k") == Value::Integer(0));
+        let_pass(Duration::from_millis(LATER_MS));
+    });
+    let sent = receive_until(&mut stream, "REPLACE\r\n");
+    let words: Vec<&str> = sent.split("\r\n").collect();
+    assert!(!words.contains(&"k"), "it would come to life: {sent}");
+    let name = words.iter().position(|word| *word == "l").expect("it has not expired");
+    let ttl: u64 = words[name + 2].parse().expect("a time is a number");
+    assert!(ttl <= 60_000 - LATER_MS, "{ttl} ms is more than is left");
+    stream.write_all(b"+OK\r\n+OK\r\n").unwrap();
+    assert_eq!(read(&mut one), "+OK\r\n");
+    assert_eq!(other.call("EXISTS l m"), Value::Integer(0));
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub use host::observe::{
 };
 pub use host::{
     Attendance, Clients, ConfigError, Crash, Delivery, Host, LaneOffer, MemoryGeometry,
-    MemoryRefusal, MemorySegments, OtherServers, Parcel, Pause, Process, RewriteError,
+    MemoryRefusal, MemorySegments, OtherServers, Parcel, Pause, Process, RewriteError, SentValue,
     SharedMemory, ShutdownError, ShutdownRequest, Target, Transfer, TransferFailure, Unavailable,
     UploadOffer,
 };

@@ -15,7 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use command::{
-    CommandError, Delivery, OtherServers, Parcel, Target, Transfer, TransferFailure, Wake,
+    CommandError, Delivery, OtherServers, Parcel, SentValue, Target, Transfer, TransferFailure,
+    Wake,
 };
 use resp::encode_command;
 use sys::crash::AlternateStack;
@@ -31,6 +32,8 @@ pub const IDLE_CONNECTIONS_MAX: usize = 64;
 const IDLE_TIME_MAX: Duration = Duration::from_secs(10);
 /// What is to be taken within one timeout, as in Redis.
 const SENT_AT_ONCE_MAX: usize = 64 * 1024;
+/// Payloads below this length are sent with what stands around them.
+const COPIED_BYTES_MAX: usize = 16 * 1024;
 /// The longest reply, as in Redis.
 const REPLY_BYTES_MAX: usize = 1024;
 const RECEIVED_AT_ONCE_MAX: usize = 16 * 1024;
@@ -243,14 +246,15 @@ impl Underway {
             };
             match connection.exchange(&self.target, parcel) {
                 Ok(delivery) => {
-                    if delivery.are_done.len() == parcel.count {
+                    if delivery.are_done.len() == parcel.values.len() {
                         self.state().connection = Some(connection);
                     }
                     return delivery;
                 }
                 Err(Broken { failure, is_timeout, delivery }) => {
                     let mut state = self.state();
-                    let is_untouched = delivery.are_done.is_empty();
+                    let is_untouched =
+                        !delivery.are_done.contains(&true) && delivery.refusal.is_none();
                     if is_timeout || !is_untouched || !state.may_retry || state.is_given_up {
                         return Delivery { failure: Some(failure), ..delivery };
                     }
@@ -358,10 +362,12 @@ impl ServerConnection {
             return Ok(());
         }
         (self.is_authenticated, self.database) = (true, Some(target.database));
-        for piece in &parcel.pieces {
-            self.write(piece, timeout).map_err(writing)?;
-        }
-        for _ in 0..parcel.count {
+        let are_sent = self.write_values(parcel, timeout).map_err(writing)?;
+        for is_sent in are_sent {
+            if !is_sent {
+                delivery.are_done.push(false);
+                continue;
+            }
             let reply = self.reply(timeout).map_err(reading)?;
             delivery.are_done.push(reply.is_ok());
             if let Err(refusal) = reply {
@@ -387,6 +393,35 @@ impl ServerConnection {
             count += 1;
         }
         (requests, count)
+    }
+
+    /// Sends the requests of `parcel`, and returns which of them: not those whose values have
+    /// expired by now, which would come to life there.
+    fn write_values(&self, parcel: &Parcel, timeout: Duration) -> io::Result<Vec<bool>> {
+        let mut are_sent = Vec::with_capacity(parcel.values.len());
+        let mut requests = Vec::new();
+        for value in &parcel.values {
+            let now = sys::clock::realtime();
+            are_sent.push(!value.has_expired(now));
+            if value.has_expired(now) {
+                continue;
+            }
+            value.begin_request(parcel.replaces, now, &mut requests);
+            if value.payload.len() < COPIED_BYTES_MAX {
+                requests.extend_from_slice(&value.payload);
+            } else {
+                self.write(&requests, timeout)?;
+                requests.clear();
+                self.write(&value.payload, timeout)?;
+            }
+            requests.extend_from_slice(SentValue::request_end(parcel.replaces));
+            if requests.len() >= SENT_AT_ONCE_MAX {
+                self.write(&requests, timeout)?;
+                requests.clear();
+            }
+        }
+        self.write(&requests, timeout)?;
+        Ok(are_sent)
     }
 
     fn write(&self, bytes: &[u8], timeout: Duration) -> io::Result<()> {

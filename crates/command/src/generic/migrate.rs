@@ -8,7 +8,6 @@
 //! Others may change a key while it is underway, where Redis lets nobody in. Each key is watched
 //! from the moment at which it is gathered, and one that has changed is not removed.
 
-use std::io::Write;
 use std::time::Duration;
 
 use base::{Lsn, UnixMs};
@@ -16,7 +15,7 @@ use keyspace::{ExportVersion, Keyspace, Object, Scratch, Watches};
 use rdb::Stored;
 use resp::RequestView;
 
-use crate::host::other_servers::{Delivery, Parcel, Target, Transfer, TransferFailure};
+use crate::host::other_servers::{Delivery, Parcel, SentValue, Target, Transfer, TransferFailure};
 use crate::prelude::*;
 use crate::table::key_spec::{Extent, KeyList};
 
@@ -24,8 +23,6 @@ use crate::table::key_spec::{Extent, KeyList};
 const PARCEL_BYTES_MAX: u64 = 1 << 20;
 /// Nor does one of so many keys.
 const PARCEL_KEYS_MAX: usize = 1024;
-/// Payloads from this length on are pieces of their own, not copied once more.
-const PIECE_BYTES_MIN: usize = 16 * 1024;
 /// How long each step may take where the request does not say.
 const TIMEOUT_MS_DEFAULT: i64 = 1000;
 /// The longest that a step may take: longer times count as this.
@@ -160,7 +157,7 @@ fn run(
             return Err(unfinished);
         }
     };
-    if parcel.count == 0 {
+    if parcel.values.is_empty() {
         return migration.answer(reply);
     }
     migration.send(parcel, cx, args)?;
@@ -219,7 +216,7 @@ impl Migration {
     /// There is no room for the first of them.
     fn gather(&mut self, cx: &ControlContext<'_>, args: Args<'_>) -> Result<Parcel, Unfinished> {
         let keyspace = cx.access.keyspace();
-        let mut gathering = Gathering { bytes: 0, scratch: None, pieces: vec![Vec::new()] };
+        let mut gathering = Gathering::default();
         let is_over = self.failure.is_some();
         while !is_over
             && self.next < self.options.end
@@ -234,8 +231,8 @@ impl Migration {
         }
         self.has_sent |= !self.sent.is_empty();
         self.parcel_bytes = gathering.bytes;
-        let Gathering { scratch, pieces, .. } = gathering;
-        Ok(Parcel { pieces, count: self.sent.len(), scratch })
+        let Gathering { scratch, values, .. } = gathering;
+        Ok(Parcel { values, replaces: self.options.replaces, scratch })
     }
 
     /// Takes the next key into a parcel, where it is there.
@@ -262,7 +259,7 @@ impl Migration {
         }
         let object = view.inspect(&key).expect("it has an entry");
         let expires_at = object.expiry();
-        gathering.add(&object, keyspace, self.options.replaces, now)?;
+        gathering.add(&object, keyspace)?;
         let mut watches = Watches::default();
         if !self.options.copies {
             guard.watch(&mut watches, database, &key, now);
@@ -432,26 +429,21 @@ fn is_secret(request: RequestView<'_>, index: usize) -> bool {
 }
 
 /// A parcel that is being made.
+#[derive(Default)]
 struct Gathering {
     bytes: u64,
     /// The right to these bytes.
     scratch: Option<Scratch>,
-    pieces: Vec<Vec<u8>>,
+    values: Vec<SentValue>,
 }
 
 impl Gathering {
-    /// Adds the request that makes the other server hold `object`.
+    /// Adds `object`.
     ///
     /// # Errors
     /// There is no room; nothing has been added.
-    fn add(
-        &mut self,
-        object: &Object<'_>,
-        keyspace: &Keyspace,
-        replaces: bool,
-        now: UnixMs,
-    ) -> Result<(), Unfinished> {
-        /// What there is in a request beside the name of the key and the payload.
+    fn add(&mut self, object: &Object<'_>, keyspace: &Keyspace) -> Result<(), Unfinished> {
+        /// What a value takes beside the name of the key and the payload.
         const FRAME_BYTES_MAX: u64 = 128;
         let version = keyspace.export_version();
         let bytes_max =
@@ -461,40 +453,12 @@ impl Gathering {
         let mut payload = Vec::new();
         rdb::encode_as(version, object.content().stored(), &mut payload);
         payload.shrink_to_fit();
-        let ttl = object.expiry().map_or(0, |at| (at.0 - now.0).max(1));
-        let before = self.piece_bytes();
-        self.push_request(object.key(), ttl, payload, replaces);
-        self.bytes += self.piece_bytes() - before;
+        let value = SentValue { key: object.key().into(), payload, expires_at: object.expiry() };
+        self.bytes += value.memory_bytes();
+        self.values.push(value);
         scratch.shrink(self.bytes);
         self.scratch = Some(scratch);
         Ok(())
-    }
-
-    fn piece_bytes(&self) -> u64 {
-        // All but the last few are known; there are two more for each long payload.
-        self.pieces.iter().map(|piece| piece.len() as u64).sum()
-    }
-
-    fn push_request(&mut self, name: &[u8], ttl: i64, payload: Vec<u8>, replaces: bool) {
-        let piece = self.last_piece();
-        let count = if replaces { 5 } else { 4 };
-        push_format(piece, format_args!("*{count}\r\n"));
-        push_bulk(piece, b"RESTORE");
-        push_bulk(piece, name);
-        push_bulk(piece, ttl.to_string().as_bytes());
-        if payload.len() < PIECE_BYTES_MIN {
-            push_bulk(piece, &payload);
-        } else {
-            push_format(piece, format_args!("${}\r\n", payload.len()));
-            self.pieces.extend([payload, b"\r\n".to_vec()]);
-        }
-        if replaces {
-            push_bulk(self.last_piece(), b"REPLACE");
-        }
-    }
-
-    fn last_piece(&mut self) -> &mut Vec<u8> {
-        self.pieces.last_mut().expect("there is a piece from the beginning on")
     }
 }
 
@@ -507,14 +471,4 @@ fn payload_bytes_max(object: &Object<'_>, version: ExportVersion) -> u64 {
             rdb::encoded_bytes_max_as(version, Stored::String(&[])) + copies * object.value_length()
         }
     }
-}
-
-fn push_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
-    push_format(out, format_args!("${}\r\n", bytes.len()));
-    out.extend_from_slice(bytes);
-    out.extend_from_slice(b"\r\n");
-}
-
-fn push_format(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("a vector takes everything");
 }

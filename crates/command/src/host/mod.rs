@@ -15,7 +15,9 @@ use std::time::Duration;
 use keyspace::SessionWakeup;
 
 pub use self::clients::{Clients, Pause};
-pub use self::other_servers::{Delivery, OtherServers, Parcel, Target, Transfer, TransferFailure};
+pub use self::other_servers::{
+    Delivery, OtherServers, Parcel, SentValue, Target, Transfer, TransferFailure,
+};
 pub use self::process::{Crash, Process, RewriteError, ShutdownError, ShutdownRequest};
 pub use self::shared_memory::{
     LaneOffer, MemoryGeometry, MemoryRefusal, MemorySegments, SharedMemory, UploadOffer,

@@ -1,8 +1,10 @@
 //! The part of a host that reaches other servers: where MIGRATE sends keys.
 
 use std::fmt::{self, Debug};
+use std::io::Write;
 use std::time::Duration;
 
+use base::UnixMs;
 use keyspace::Scratch;
 
 use crate::handler::error::CommandError;
@@ -53,31 +55,72 @@ impl Debug for Target {
     }
 }
 
-/// Requests for another server.
+/// Values for another server, each of which one request has it store.
 pub struct Parcel {
-    /// Their bytes, in pieces that follow each other.
-    pub pieces: Vec<Vec<u8>>,
-    /// How many requests they are, each of which has one reply.
-    pub count: usize,
+    pub values: Vec<SentValue>,
+    /// Whether they replace what is there.
+    pub replaces: bool,
     /// The right to the memory that they take.
     pub scratch: Option<Scratch>,
 }
 
+/// A value for another server.
+pub struct SentValue {
+    pub key: Box<[u8]>,
+    /// What RESTORE takes.
+    pub payload: Vec<u8>,
+    pub expires_at: Option<UnixMs>,
+}
+
+impl SentValue {
+    /// Returns whether its time is over at `now`.
+    pub fn has_expired(&self, now: UnixMs) -> bool {
+        self.expires_at.is_some_and(|at| now > at)
+    }
+
+    /// Returns the bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        (size_of::<SentValue>() + self.key.len() + self.payload.capacity()) as u64
+    }
+
+    /// Appends to `out` the part of its request that stands before the payload. The time to live
+    /// is what is left at `now`, so that it is to be sent soon.
+    pub fn begin_request(&self, replaces: bool, now: UnixMs, out: &mut Vec<u8>) {
+        let ttl = self.expires_at.map_or(0, |at| (at.0 - now.0).max(1)).to_string();
+        push_format(out, format_args!("*{}\r\n", if replaces { 5 } else { 4 }));
+        for word in [b"RESTORE", &*self.key, ttl.as_bytes()] {
+            push_format(out, format_args!("${}\r\n", word.len()));
+            out.extend_from_slice(word);
+            out.extend_from_slice(b"\r\n");
+        }
+        push_format(out, format_args!("${}\r\n", self.payload.len()));
+    }
+
+    /// Returns the part of its request that stands behind the payload.
+    pub fn request_end(replaces: bool) -> &'static [u8] {
+        if replaces { b"\r\n$7\r\nREPLACE\r\n" } else { b"\r\n" }
+    }
+}
+
+fn push_format(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("a vector takes everything");
+}
+
 impl Debug for Parcel {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} requests", self.count)
+        write!(formatter, "{} values", self.values.len())
     }
 }
 
 /// What became of a parcel.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// Which of the requests that were replied to were done, in their order; none where the other
-    /// server has refused the session.
+    /// Which of the values are stored there, in their order, as far as is known; none where the
+    /// other server has refused the session. One that expired before it was sent is not.
     pub are_done: Vec<bool>,
     /// The first error that the other server replied with, without a line's end.
     pub refusal: Option<Box<[u8]>>,
-    /// Why the other requests have no reply.
+    /// Why of the other values nothing is known.
     pub failure: Option<TransferFailure>,
 }
 
