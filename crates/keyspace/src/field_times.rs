@@ -282,9 +282,8 @@ impl KeyWriter<'_> {
 }
 
 impl DatabaseShard {
-    /// Returns the key of the hash whose field has expired first by `now`, and the names of up to
-    /// `count_max` fields of it that have, as [`Hash::expired_fields`] does; none where no field
-    /// has.
+    /// Returns the key of the hash whose field has expired first by `now`, and the names of fields
+    /// of it that have, as [`Hash::expired_fields`] does; none where no field has.
     pub fn expired_fields(
         &self,
         now: UnixMs,

@@ -15,6 +15,8 @@ pub(super) static HDEL: Command = Command {
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::DELETE))],
     args: &[Arg::key("key"), Arg::part("field").multiple()],
     history: &[("2.4.0", "Accepts multiple `field` arguments.")],
+    note: "A field that has expired is absent also while it is not yet removed; Redis 8 removes \
+        and counts it.",
     example: "> HSET lake depth 12\n(integer) 1\n> HDEL lake depth colour\n(integer) 1",
     handler: Handler::Write(|cx, args, reply| {
         let (key, fields) = (args.key(0), args.from(2));

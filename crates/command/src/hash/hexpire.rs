@@ -26,7 +26,8 @@ pub(super) static HEXPIRE: Command = Command {
     flags: Flags::DENYOOM.with(Flags::FAST),
     keys: &[KeySpec::at(1, KeyFlags::RW.with(KeyFlags::UPDATE))],
     args: &[Arg::key("key"), Arg::integer("seconds").within(0, 1_000_000), CONDITION, FIELDS],
-    note: "A command of Redis 7.4.",
+    note: "A command of Redis 7.4. A field that has expired is absent also while it is not yet \
+        removed; Redis 8 takes it as there.",
     example: "> HSET lake depth 12\n(integer) 1\n\
         > HEXPIRE lake 60 FIELDS 2 depth colour\n1) (integer) 1\n2) (integer) -2\n\
         > HTTL lake FIELDS 1 depth\n1) (integer) 60",

@@ -16,6 +16,8 @@ pub(super) static HSET: Command = Command {
         Arg::block("data", &[Arg::part("field"), Arg::string("value")]).multiple(),
     ],
     history: &[("4.0.0", "Accepts multiple `field` and `value` arguments.")],
+    note: "A field that has expired is absent also while it is not yet removed, and counts as new; \
+        Redis 8 takes it as there.",
     example: "> HSET lake depth 12 colour blue\n(integer) 2\n> HGET lake depth\n\"12\"",
     handler: Handler::Write(|cx, args, reply| {
         let added = set(cx, args, &HSET)?;
@@ -30,6 +32,7 @@ pub(super) static HMSET: Command = Command {
     summary: "Sets fields of a hash.",
     deprecated: Some(("4.0.0", "`HSET` with multiple field-value pairs")),
     example: "> HMSET lake depth 12 colour blue\nOK\n> HGET lake depth\n\"12\"",
+    note: "",
     history: &[],
     handler: Handler::Write(|cx, args, reply| {
         set(cx, args, &HMSET)?;
