@@ -246,7 +246,9 @@ impl Underway {
             };
             match connection.exchange(&self.target, parcel) {
                 Ok(delivery) => {
-                    if delivery.are_done.len() == parcel.values.len() {
+                    let is_complete = delivery.are_done.len() == parcel.values.len();
+                    // The next request would take what has come beyond the replies for its own.
+                    if is_complete && connection.received.is_empty() {
                         self.state().connection = Some(connection);
                     }
                     return delivery;
