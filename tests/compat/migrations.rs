@@ -536,14 +536,18 @@ fn servers_that_are_silent_hold_their_sessions_alone() {
     });
 }
 
+/// Returns bytes of which a payload is as long.
+fn incompressible(length: usize) -> Vec<u8> {
+    (0..length as u32).map(|it| (it.wrapping_mul(it) >> 7) as u8).collect()
+}
+
 #[test]
 fn what_is_sent_is_part_of_what_a_client_takes() {
     const BYTES: u64 = 4 << 20;
     let source = start(Kind::Forebay);
     let (mut one, mut other) = (source.tcp(), source.tcp());
     let played = Played::new();
-    let bytes: Vec<u8> = (0..BYTES as u32).map(|it| (it.wrapping_mul(it) >> 7) as u8).collect();
-    other.ask(&request(&[b"SET".as_slice(), b"k", &bytes]));
+    other.ask(&request(&[b"SET".as_slice(), b"k", &incompressible(BYTES as usize)]));
     let Value::Integer(id) = one.call("CLIENT ID") else { panic!("an id is a number") };
     let mut client_bytes = || {
         let list = line(&mut other, &format!("CLIENT LIST ID {id}"));
@@ -560,4 +564,43 @@ fn what_is_sent_is_part_of_what_a_client_takes() {
     assert_eq!(read(&mut one), "+OK\r\n");
     poll_until("the value to go", || client_bytes() < before.0 + BYTES);
     assert!(source.info("used_memory") < before.1 + BYTES);
+}
+
+#[test]
+fn room_for_the_next_parcel_is_not_made_by_the_keys_of_the_request() {
+    const MIB: usize = 1 << 20;
+    let source = start(Kind::Forebay);
+    let (mut one, mut other) = (source.tcp(), source.tcp());
+    let played = Played::new();
+    for (key, bytes) in [("k", 2 * MIB), ("next", 6 * MIB)] {
+        other.ask(&request(&[b"SET".as_slice(), key.as_bytes(), &incompressible(bytes)]));
+    }
+    // Nothing could go but what is sent next.
+    other.call("CONFIG SET maxmemory-policy volatile-ttl");
+    other.call("EXPIRE next 1000");
+    send(&mut one, &played.request("k next", "COPY REPLACE"));
+    let mut stream = played.accept();
+    receive_until(&mut stream, "REPLACE\r\n");
+    let limit = source.info("used_memory") + MIB as u64;
+    assert_eq!(line(&mut other, &format!("CONFIG SET maxmemory {limit}")), "+OK");
+    stream.write_all(b"+OK\r\n").unwrap();
+    let reply = read(&mut one);
+    assert!(reply.starts_with("-OOM"), "{reply}");
+    assert_eq!(other.call("EXISTS k next"), Value::Integer(2));
+}
+
+#[test]
+fn a_connection_on_which_more_was_said_than_asked_is_not_kept() {
+    let source = start(Kind::Forebay);
+    let mut one = source.tcp();
+    let played = Played::new();
+    one.call("SET k v");
+    send(&mut one, &played.request("k", "REPLACE"));
+    let mut stream = played.accept();
+    receive_until(&mut stream, "REPLACE\r\n");
+    stream.write_all(b"+OK\r\n+OK\r\n").unwrap();
+    assert_eq!(read(&mut one), "+OK\r\n");
+    // The next request would take the second reply for its own.
+    assert_eq!(source.info("migrate_cached_sockets"), 0);
+    assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0);
 }

@@ -437,7 +437,9 @@ impl Engine {
             Ok(Verdict::Run) => {
                 let mut runner = Runner::new(keyspace, session, execution, true);
                 runner.is_again = true;
-                runner.answer(command, kept.request.view(), &[], &mut reply);
+                let request = kept.request.view();
+                let keys = runner.keys_of(command, request);
+                runner.answer(command, request, &keys, &mut reply);
                 let end = runner.end(1);
                 if end.status == SessionStatus::Blocked {
                     session.kept = Some(kept);

@@ -30,6 +30,9 @@ pub const TRANSFERS_MAX: usize = 64;
 /// Connections that are kept for the next transfer, and for how long, as in Redis.
 pub const IDLE_CONNECTIONS_MAX: usize = 64;
 const IDLE_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long one attempt to connect takes: after it whether the session is gone is looked at.
+const CONNECT_ATTEMPT_MIN: Duration = Duration::from_secs(1);
+const CONNECT_ATTEMPT_MAX: Duration = Duration::from_secs(8);
 /// What is to be taken within one timeout, as in Redis.
 const SENT_AT_ONCE_MAX: usize = 64 * 1024;
 /// Payloads below this length are sent with what stands around them.
@@ -168,6 +171,8 @@ struct Underway {
 #[derive(Default)]
 struct State {
     delivery: Option<Delivery>,
+    /// What is to be sent, until there is a connection: who gives the transfer up releases it.
+    parcel: Option<Parcel>,
     /// The connection between two parcels.
     connection: Option<ServerConnection>,
     /// That of the parcel underway, for who gives the transfer up.
@@ -186,12 +191,12 @@ impl std::fmt::Debug for Underway {
 
 impl Transfer for ServerTransfer {
     fn send(&mut self, parcel: Parcel) {
+        self.underway.state().parcel = Some(parcel);
         let underway = Arc::clone(&self.underway);
         let run = move || {
             // Without a stack for its signals an overflow would not be reported.
             let _stack = AlternateStack::for_this_thread();
-            let delivery = underway.deliver(&parcel);
-            drop(parcel);
+            let delivery = underway.deliver();
             underway.end(delivery);
         };
         if let Err(error) = thread::Builder::new().name("migrate".to_owned()).spawn(run) {
@@ -213,8 +218,9 @@ impl Drop for ServerTransfer {
             // It may have ended by itself.
             let _ = stream.shutdown(Shutdown::Both);
         }
-        let connection = state.connection.take();
+        let (connection, parcel) = (state.connection.take(), state.parcel.take());
         drop(state);
+        drop(parcel);
         if let Some(connection) = connection {
             self.underway.shared.keep(Arc::clone(&self.underway.target), connection);
         }
@@ -237,16 +243,22 @@ struct Broken {
 }
 
 impl Underway {
-    /// Sends `parcel` and waits for the replies.
-    fn deliver(&self, parcel: &Parcel) -> Delivery {
+    /// Sends the parcel and waits for the replies.
+    fn deliver(&self) -> Delivery {
+        let mut taken = None;
         loop {
             let mut connection = match self.connection() {
                 Ok(connection) => connection,
                 Err(failure) => return Delivery::failed(failure),
             };
-            match connection.exchange(&self.target, parcel) {
+            let Some(parcel) = taken.take().or_else(|| self.state().parcel.take()) else {
+                return Delivery::failed(TransferFailure::Connecting);
+            };
+            match connection.exchange(&self.target, &parcel) {
                 Ok(delivery) => {
-                    if delivery.are_done.len() == parcel.values.len() {
+                    let is_complete = delivery.are_done.len() == parcel.values.len();
+                    // The next request would take what has come beyond the replies for its own.
+                    if is_complete && connection.received.is_empty() {
                         self.state().connection = Some(connection);
                     }
                     return delivery;
@@ -260,6 +272,7 @@ impl Underway {
                     }
                     // One that was kept may have been closed on the other side since.
                     state.may_retry = false;
+                    taken = Some(parcel);
                 }
             }
         }
@@ -268,7 +281,7 @@ impl Underway {
     /// Tells the session what became of its parcel.
     fn end(&self, delivery: Delivery) {
         let mut state = self.state();
-        state.stream = None;
+        (state.stream, state.parcel) = (None, None);
         if state.is_given_up {
             state.connection = None;
             return;
@@ -285,7 +298,7 @@ impl Underway {
         let kept = || may_be_kept.then(|| self.shared.take_idle(&self.target)).flatten();
         let connection = match left.or_else(kept) {
             Some(connection) => connection,
-            None => ServerConnection::open(&self.target)?,
+            None => ServerConnection::open(&self.target, &|| self.state().is_given_up)?,
         };
         let mut state = self.state();
         if state.is_given_up {
@@ -311,8 +324,11 @@ struct ServerConnection {
 }
 
 impl ServerConnection {
-    fn open(target: &Target) -> Result<ServerConnection, TransferFailure> {
-        let stream = connect(target).map_err(|error| match error.kind() {
+    fn open(
+        target: &Target,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<ServerConnection, TransferFailure> {
+        let stream = connect(target, is_given_up).map_err(|error| match error.kind() {
             // Redis learns of these when it writes.
             ErrorKind::ConnectionRefused
             | ErrorKind::ConnectionReset
@@ -472,16 +488,29 @@ impl ServerConnection {
     }
 }
 
-/// Connects to `target` within its timeout, by the first of its addresses that lets it.
-fn connect(target: &Target) -> io::Result<TcpStream> {
+/// Connects to `target` within its timeout, by the first of its addresses that lets it. One that is
+/// given up ends soon, but for the lookup of a name, which takes as long as the resolver does.
+fn connect(target: &Target, is_given_up: &dyn Fn() -> bool) -> io::Result<TcpStream> {
     let end = sys::clock::monotonic() + target.timeout;
     let host = str::from_utf8(&target.host).map_err(|_| ErrorKind::InvalidInput)?;
     let port = u16::try_from(leading_number(&target.port)).map_err(|_| ErrorKind::InvalidInput)?;
     let mut last = io::Error::from(ErrorKind::InvalidInput);
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, left_until(end)?) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
+        let mut attempt = CONNECT_ATTEMPT_MIN;
+        loop {
+            if is_given_up() {
+                return Err(ErrorKind::ConnectionAborted.into());
+            }
+            match TcpStream::connect_timeout(&address, attempt.min(left_until(end)?)) {
+                Ok(stream) => return Ok(stream),
+                Err(error) if error.kind() == ErrorKind::TimedOut => {}
+                Err(error) => {
+                    last = error;
+                    break;
+                }
+            }
+            // The way to a far server may take longer than the first attempt.
+            attempt = (attempt * 2).min(CONNECT_ATTEMPT_MAX);
         }
     }
     Err(last)
