@@ -205,11 +205,17 @@ impl Arena {
     /// Returns the bytes of the blocks that are pinned now. Costs a scan of all pins. What a client
     /// has written there is looked up in the server's own records before memory is read.
     pub fn pinned_bytes(&self) -> u64 {
+        self.extents().bytes_at(self.pinned_offsets())
+    }
+
+    /// Returns the offsets that clients have pinned now, or have written where they write those,
+    /// in ascending order, each once. Costs a scan of all pins.
+    pub fn pinned_offsets(&self) -> Vec<u64> {
         let mut offsets = Vec::new();
         self.pins.for_each(|offset| offsets.push(offset));
         offsets.sort_unstable();
         offsets.dedup();
-        self.extents().bytes_at(offsets)
+        offsets
     }
 
     /// Returns what is in the way of the block at `offset` becoming `bytes` large where it lies.
@@ -307,20 +313,16 @@ impl Arena {
         self.extents().plan(bytes, budget)
     }
 
-    /// Returns a part of the extent region that is to be cleared for an extent of `bytes`.
-    pub fn find_part_to_clear(&self, bytes: u64) -> Option<Range<u64>> {
-        self.extents().find_part_to_clear(bytes)
+    /// Returns a part of the extent region that is to be cleared for an extent of `bytes`, in which
+    /// none of the blocks `kept` (ascending) lies.
+    pub fn find_part_to_clear(&self, bytes: u64, kept: &[u64]) -> Option<Range<u64>> {
+        self.extents().find_part_to_clear(bytes, kept)
     }
 
     /// Returns what is in the way of `part` becoming one hole. The caller holds no shard; it locks
     /// that of the owner to move or evict the block.
     pub fn plan_clearing(&self, part: &Range<u64>) -> Obstacle {
         self.extents().plan_clearing(part)
-    }
-
-    /// Has the next search for a part to clear begin behind `part`.
-    pub fn pass_part(&self, part: &Range<u64>) {
-        self.extents().pass_part(part);
     }
 
     /// Returns how to take the last block before offset `below` away from the end of the extent

@@ -1,5 +1,5 @@
-//! What every other crate shares: identities, hashing, cluster slots, numbers, patterns, when to
-//! spin, and counters for tests (`step_counters.rs`).
+//! What every other crate shares: identities, hashing, cluster slots, numbers, ranges of indexes,
+//! patterns, when to spin, and counters for tests (`step_counters.rs`).
 //!
 //! *Layout*: one file per idea; each is pure.
 //! *Invariants*: no I/O, no clock, no randomness of its own, no unsafe.
@@ -11,6 +11,7 @@ pub mod extended;
 pub mod glob;
 pub mod hash;
 pub mod ids;
+pub mod index_range;
 mod natural;
 pub mod number;
 pub mod number_text;

@@ -21,7 +21,7 @@ use keyspace::{
     AwaitedNames, Guard, Keyspace, NewWait, ReadyKeys, ServedReply, SessionWakeup, WaitState,
     Waiter,
 };
-use resp::{Output, OwnedRequest, Protocol, Reply};
+use resp::{Output, OwnedRequest, Protocol, Reply, RequestView};
 
 use crate::dispatch::{self, Verdict};
 use crate::engine::{Engine, SessionStatus, apply_client_reply};
@@ -52,6 +52,16 @@ enum ServeOutcome {
     /// It needs what only its own worker can provide.
     Needs,
     Waits,
+}
+
+/// What came of running a request once more that has waited.
+enum RunOutcome {
+    /// It has its reply.
+    Done(Release),
+    /// It waits on.
+    Blocked,
+    /// It waits for the end of a pause.
+    Paused,
 }
 
 impl BlockedRequest {
@@ -381,40 +391,20 @@ impl Engine {
         execution: &mut ExecutionContext<'_>,
     ) -> Option<Release> {
         let blocked = BlockedRequest::of(waiter);
-        let BlockedRequest { command, ref request, .. } = *blocked;
-        let keyspace = self.keyspace();
-        let mut reply = out.reply(session.state.protocol);
-        let start = reply.position();
-        let mut release = Release::default();
-        let is_over_limit = keyspace.is_over_limit();
-        match dispatch::check(command, &session.state, keyspace, is_over_limit, execution) {
-            Ok(Verdict::Run) => {
-                let mut runner = Runner::new(keyspace, session, execution, true);
-                runner.is_again = true;
-                let keys = runner.keys_of(command, request.view());
-                runner.answer(command, request.view(), &keys, &mut reply);
-                let end = runner.end(1);
-                if end.status == SessionStatus::Blocked {
-                    return None;
-                }
-                release = end.release;
+        let request = blocked.request.view();
+        match self.run_once_more(session, blocked.command, request, out, execution) {
+            RunOutcome::Done(release) => {
+                self.keyspace().end_wait(&mut session.waits, execution.now);
+                self.serve_left(execution);
+                Some(release)
             }
-            Ok(Verdict::Wait) => {
+            RunOutcome::Blocked => None,
+            RunOutcome::Paused => {
                 blocked.give_wait_back();
-                keyspace.leave_unserved(&mut session.waits, execution.now);
-                return None;
-            }
-            Ok(Verdict::Queue) => unreachable!("within MULTI nothing waits"),
-            Err(error) => {
-                execution.command_stats.count_rejection(command, &error);
-                error.write(&mut reply);
+                self.keyspace().leave_unserved(&mut session.waits, execution.now);
+                None
             }
         }
-        session.state.blocked = None;
-        keyspace.end_wait(&mut session.waits, execution.now);
-        apply_client_reply(&mut session.state, start, &mut reply);
-        self.serve_left(execution);
-        Some(release)
     }
 
     /// Runs the request that has waited for the host once more; returns `None` where it waits on,
@@ -426,31 +416,45 @@ impl Engine {
         execution: &mut ExecutionContext<'_>,
     ) -> Option<Release> {
         let mut kept = session.kept.take()?;
+        let request = kept.request.view();
+        let outcome = self.run_once_more(session, kept.command, request, out, execution);
+        kept.is_paused = matches!(outcome, RunOutcome::Paused);
+        let RunOutcome::Done(release) = outcome else {
+            session.kept = Some(kept);
+            return None;
+        };
+        self.abandon_migration(session);
+        self.serve_left(execution);
+        Some(release)
+    }
+
+    /// Runs a request that has waited as if it had just come, and replies unless it waits on.
+    fn run_once_more(
+        &self,
+        session: &mut Session,
+        command: &'static Command,
+        request: RequestView<'_>,
+        out: &mut Output,
+        execution: &mut ExecutionContext<'_>,
+    ) -> RunOutcome {
         let keyspace = self.keyspace();
         let mut reply = out.reply(session.state.protocol);
         let start = reply.position();
         let mut release = Release::default();
-        let (command, is_over_limit) = (kept.command, keyspace.is_over_limit());
-        let verdict = dispatch::check(command, &session.state, keyspace, is_over_limit, execution);
-        kept.is_paused = matches!(verdict, Ok(Verdict::Wait));
-        match verdict {
+        let is_over_limit = keyspace.is_over_limit();
+        match dispatch::check(command, &session.state, keyspace, is_over_limit, execution) {
             Ok(Verdict::Run) => {
                 let mut runner = Runner::new(keyspace, session, execution, true);
                 runner.is_again = true;
-                let request = kept.request.view();
                 let keys = runner.keys_of(command, request);
                 runner.answer(command, request, &keys, &mut reply);
                 let end = runner.end(1);
                 if end.status == SessionStatus::Blocked {
-                    session.kept = Some(kept);
-                    return None;
+                    return RunOutcome::Blocked;
                 }
                 release = end.release;
             }
-            Ok(Verdict::Wait) => {
-                session.kept = Some(kept);
-                return None;
-            }
+            Ok(Verdict::Wait) => return RunOutcome::Paused,
             Ok(Verdict::Queue) => unreachable!("within MULTI nothing waits"),
             Err(error) => {
                 execution.command_stats.count_rejection(command, &error);
@@ -458,10 +462,8 @@ impl Engine {
             }
         }
         session.state.blocked = None;
-        self.abandon_migration(session);
         apply_client_reply(&mut session.state, start, &mut reply);
-        self.serve_left(execution);
-        Some(release)
+        RunOutcome::Done(release)
     }
 
     fn abandon_migration(&self, session: &mut Session) {

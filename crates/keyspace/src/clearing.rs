@@ -11,8 +11,8 @@ use crate::keyspace::Keyspace;
 use crate::memory_limit::SweepContext;
 use crate::segment_rebalance::ReclaimBy;
 
-/// How many parts one call tries: another thread may take what this one has cleared, and a reader
-/// may hold a block.
+/// How many parts one call tries: another thread may take what this one has cleared, and a block
+/// may stay.
 const PARTS_TRIED_MAX: u32 = 4;
 /// How many blocks one call takes away.
 const STEPS_MAX: u32 = 4096;
@@ -38,33 +38,43 @@ impl Keyspace {
         reclaim_by: ReclaimBy,
         context: &mut SweepContext<'_>,
     ) -> bool {
+        let mut kept = Vec::new();
         for _ in 0..PARTS_TRIED_MAX {
             if self.arena().extent_fits(bytes) {
                 return true;
             }
-            let Some(part) = self.arena().find_part_to_clear(bytes) else { return false };
-            if !self.clear_part(&part, reclaim_by, context) {
-                self.arena().pass_part(&part);
+            let Some(part) = self.arena().find_part_to_clear(bytes, &kept) else { return false };
+            let Err(offset) = self.clear_part(&part, reclaim_by, context) else { continue };
+            if kept.is_empty() {
+                // Where readers hold one block they may hold many, and each would cost a try.
+                kept = self.arena().pinned_offsets();
+            }
+            if let Err(index) = kept.binary_search(&offset) {
+                kept.insert(index, offset);
             }
         }
         self.arena().extent_fits(bytes)
     }
 
-    /// Takes the blocks of `part` away; returns whether all are gone.
+    /// Takes the blocks of `part` away.
+    ///
+    /// # Errors
+    /// The offset of a block that stays.
     fn clear_part(
         &self,
         part: &Range<u64>,
         reclaim_by: ReclaimBy,
         context: &mut SweepContext<'_>,
-    ) -> bool {
+    ) -> Result<(), u64> {
         let mut stuck_at = None;
         for _ in 0..STEPS_MAX {
-            let Obstacle::Block(step) = self.arena().plan_clearing(part) else { return true };
+            let Obstacle::Block(step) = self.arena().plan_clearing(part) else { return Ok(()) };
+            let place = step.place();
             if self.take_away(step, &mut stuck_at, reclaim_by, context) == Removal::Stays {
-                return false;
+                return Err(place.map_or(part.start, |place| place.start));
             }
         }
-        false
+        Err(part.start)
     }
 
     /// Does `step`. Where the block has no other place, the keys go first that the policy would

@@ -5,6 +5,7 @@ mod accounting;
 mod atomicity;
 mod compact;
 mod expiry;
+mod held_blocks;
 mod parts;
 mod policies;
 mod relocation;

@@ -21,12 +21,13 @@ struct Row {
 impl ExtentSpace {
     /// Returns a part of the region of at least `bytes` that can be cleared, of those that a search
     /// from the cursor on meets the one whose blocks take the fewest bytes; `None` where it meets
-    /// none. Costs a walk over at most [`SCAN_TILES_MAX`] tiles.
-    pub fn find_part_to_clear(&self, bytes: u64) -> Option<Range<u64>> {
+    /// none. The blocks at `kept` (ascending) are part of none. Costs a walk over at most
+    /// [`SCAN_TILES_MAX`] tiles.
+    pub fn find_part_to_clear(&self, bytes: u64, kept: &[u64]) -> Option<Range<u64>> {
         let bytes = block_size(bytes);
         let (mut id, mut row, mut best) = (self.tiles.cursor(), Row::default(), None);
         for count in 1..=self.tiles.len().min(SCAN_TILES_MAX) {
-            self.extend_row(&mut row, id, bytes);
+            self.extend_row(&mut row, id, bytes, kept);
             let is_better = best.as_ref().is_none_or(|(least, _)| row.block_bytes < *least);
             if row.bytes >= bytes && is_better {
                 let first = row.first.expect("it has bytes");
@@ -56,18 +57,14 @@ impl ExtentSpace {
         }
     }
 
-    /// Has the next search begin behind `part`.
-    pub fn pass_part(&mut self, part: &Range<u64>) {
-        let behind = self.tiles_from_cursor().find(|(_, tile)| tile.offset >= part.end);
-        self.tiles.set_cursor(behind.map_or(Tiles::FIRST, |(id, _)| id));
-    }
-
     /// Adds the tile `id` to `row`, and takes from its start what `bytes` can be had without.
-    fn extend_row(&self, row: &mut Row, id: TileId, bytes: u64) {
+    fn extend_row(&self, row: &mut Row, id: TileId, bytes: u64, kept: &[u64]) {
         let tile = self.tiles.get(id);
         let is_clearable = match tile.kind {
             Kind::Hole => true,
-            Kind::Block => tile.bytes <= MOVED_BYTES_MAX,
+            Kind::Block => {
+                tile.bytes <= MOVED_BYTES_MAX && kept.binary_search(&tile.offset).is_err()
+            }
             Kind::Gap | Kind::Retired | Kind::Reserved => false,
         };
         if !is_clearable {

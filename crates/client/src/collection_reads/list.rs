@@ -1,8 +1,7 @@
 //! Queries of lists.
 
-use std::ops::Range;
-
 use arena::ValueType;
+use base::index_range::index_range;
 use collections::{Compact, ListView};
 use resp::Value as Reply;
 
@@ -113,38 +112,5 @@ impl Query for ElementCount {
 
     fn replied(&mut self, reply: Reply) -> Result<u64, ClientError> {
         length(&reply)
-    }
-}
-
-/// Returns which of `length` elements are meant by the indexes `start` and `stop`, which are both
-/// part of the range, and count from the end where they are negative.
-pub fn index_range(start: i64, stop: i64, length: usize) -> Range<usize> {
-    let count = length as i64;
-    let from_start = |index: i64| if index < 0 { index.saturating_add(count) } else { index };
-    let (start, stop) = (from_start(start).max(0), from_start(stop).min(count - 1));
-    if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_count_from_both_ends() {
-        let cases = [
-            ((0, -1), 0..5),
-            ((1, 3), 1..4),
-            ((-3, -2), 2..4),
-            ((-100, 100), 0..5),
-            ((3, 1), 0..0),
-            ((5, 9), 0..0),
-            ((0, -6), 0..0),
-            ((i64::MIN, i64::MAX), 0..5),
-            ((i64::MAX, i64::MIN), 0..0),
-        ];
-        for ((start, stop), range) in cases {
-            assert_eq!(index_range(start, stop, 5), range, "{start} to {stop}");
-            assert!(index_range(start, stop, 0).is_empty());
-        }
     }
 }

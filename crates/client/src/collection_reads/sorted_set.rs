@@ -3,11 +3,11 @@
 use std::ops::{Bound, Range};
 
 use arena::ValueType;
+use base::index_range::index_range;
 use base::number_text::DoubleText;
 use collections::{Compact, Direction, SortedSetView};
 use resp::Value as Reply;
 
-use super::list::index_range;
 use super::replies::{array, fill, score};
 use super::{Query, Words, rules};
 use crate::answers::{length, unexpected};

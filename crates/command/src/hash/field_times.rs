@@ -11,6 +11,11 @@ use crate::prelude::*;
 /// own for later.
 const REQUESTED_MS_MAX: i64 = FIELD_TIME_MS_MAX >> 2;
 
+/// The reply where there is no such field.
+pub(super) const NO_FIELD: i64 = -2;
+/// The reply where the field does not expire.
+pub(super) const ENDLESS: i64 = -1;
+
 const NO_FIELDS: CommandError =
     CommandError::Fixed("ERR Mandatory argument FIELDS is missing or not at the right position");
 pub(super) const NOT_A_COUNT: CommandError =

@@ -3,7 +3,7 @@
 use collections::Hash;
 use keyspace::{TimeCondition, TimeOutcome};
 
-use super::field_times::{FIELDS, field_time, first_field};
+use super::field_times::{FIELDS, NO_FIELD, field_time, first_field};
 use crate::parse::time_to_live::TimeForm;
 use crate::prelude::*;
 
@@ -134,6 +134,3 @@ fn expire(
     }
     Ok(())
 }
-
-/// The reply where there is no such field.
-const NO_FIELD: i64 = -2;

@@ -2,7 +2,7 @@
 
 use collections::Hash;
 
-use super::field_times::{FIELDS, NOT_A_COUNT, first_field};
+use super::field_times::{ENDLESS, FIELDS, NO_FIELD, NOT_A_COUNT, first_field};
 use crate::prelude::*;
 
 pub(super) static HPERSIST: Command = Command {
@@ -30,7 +30,7 @@ fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Resu
     reply.array(fields.len());
     let persisted = persist(cx, args, &fields, |outcome| reply.integer(outcome))?;
     if persisted.is_none() {
-        fields.for_each(|_| reply.integer(-2));
+        fields.for_each(|_| reply.integer(NO_FIELD));
     }
     Ok(())
 }
@@ -53,8 +53,8 @@ pub(super) fn persist<'e>(
             let old = if is_there { hash.set_time(field, None, rules) } else { None };
             has_changed |= old.is_some();
             visit(match (is_there, old) {
-                (false, _) => -2,
-                (true, None) => -1,
+                (false, _) => NO_FIELD,
+                (true, None) => ENDLESS,
                 (true, Some(_)) => 1,
             });
         }

@@ -3,10 +3,9 @@
 use base::Key;
 use collections::{Hash, HashView, LiveIndexes};
 use keyspace::Scratch;
-use resp::Protocol;
 
 use crate::handler::chance::{BELOW_LENGTH, PickCount, by_chance};
-use crate::handler::element::reply_element;
+use crate::handler::element::{PairForm, reply_element};
 use crate::prelude::*;
 
 pub(super) static HRANDFIELD: Command = Command {
@@ -67,20 +66,14 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     };
     let _scratch = cx.scratch(key, listed_bytes)?;
     let listed = if listed_bytes > 0 { hash.listpack_fields() } else { Vec::new() };
-    let is_nested = with_values && reply.protocol() == Protocol::Resp3;
-    reply.array(if with_values && !is_nested { 2 * wanted } else { wanted });
+    let form = PairForm::new(with_values, reply);
+    form.begin(wanted, reply);
     let scratch = |bytes| cx.scratch(key, bytes);
     count.for_each(length, cx.random, reply, scratch, |number, reply| {
         let index = live.index(number);
         let pair = listed.get(index).copied().or_else(|| hash.at(index));
         let (field, value) = pair.expect(BELOW_LENGTH);
-        if is_nested {
-            reply.array(2);
-        }
-        reply_element(field, reply);
-        if with_values {
-            reply_element(value, reply);
-        }
+        form.write(reply, |reply| reply_element(field, reply), |reply| reply_element(value, reply));
     })
 }
 

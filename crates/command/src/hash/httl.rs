@@ -2,7 +2,7 @@
 
 use collections::Hash;
 
-use super::field_times::{FIELDS, NOT_A_COUNT, first_field};
+use super::field_times::{ENDLESS, FIELDS, NO_FIELD, NOT_A_COUNT, first_field};
 use crate::prelude::*;
 
 pub(super) static HTTL: Command = Command {
@@ -54,11 +54,6 @@ pub(super) static HPEXPIRETIME: Command = Command {
     handler: Handler::Read(|cx, args, reply| reply_times(cx, args, reply, |at, _| at)),
     ..HEXPIRETIME
 };
-
-/// The reply where there is no such field.
-const NO_FIELD: i64 = -2;
-/// The reply where the field does not expire.
-const ENDLESS: i64 = -1;
 
 /// Replies with what `shown` makes of the time of each field and of now, in milliseconds.
 ///

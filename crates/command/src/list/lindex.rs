@@ -1,9 +1,9 @@
 //! LINDEX: one element of a list.
 
+use base::index_range::index_of;
 use collections::List;
 
 use crate::handler::element::reply_element;
-use crate::parse::index_range::index_of;
 use crate::prelude::*;
 
 pub(super) static LINDEX: Command = Command {

@@ -1,9 +1,9 @@
 //! LRANGE: a part of a list.
 
+use base::index_range::index_range;
 use collections::List;
 
 use crate::handler::element::reply_element;
-use crate::parse::index_range::index_range;
 use crate::prelude::*;
 
 pub(super) static LRANGE: Command = Command {

@@ -1,8 +1,8 @@
 //! LSET: replaces one element of a list.
 
+use base::index_range::index_of;
 use collections::List;
 
-use crate::parse::index_range::index_of;
 use crate::prelude::*;
 
 const INDEX_OUT_OF_RANGE: CommandError = CommandError::Fixed("ERR index out of range");

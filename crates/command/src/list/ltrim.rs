@@ -1,8 +1,8 @@
 //! LTRIM: keeps a part of a list.
 
+use base::index_range::index_range;
 use collections::List;
 
-use crate::parse::index_range::index_range;
 use crate::prelude::*;
 
 pub(super) static LTRIM: Command = Command {

@@ -1,11 +1,10 @@
 //! Ranges of sorted sets: by rank, by score, by name.
 
+use base::index_range::index_range;
 use base::number::parse_f64_loosely;
 use collections::{Direction, SortedSet, SortedSetView};
-use resp::Protocol;
 
-use crate::handler::element::reply_element;
-use crate::parse::index_range::index_range;
+use crate::handler::element::{PairForm, reply_element};
 use crate::prelude::*;
 
 const NOT_A_SCORE: CommandError = CommandError::Fixed("ERR min or max is not a float");
@@ -242,16 +241,10 @@ pub(super) fn reply_range(
         return Ok(());
     };
     let (start, count) = request.part(set);
-    let is_nested = request.with_scores && reply.protocol() == Protocol::Resp3;
-    reply.array(if request.with_scores && !is_nested { 2 * count } else { count });
+    let form = PairForm::new(request.with_scores, reply);
+    form.begin(count, reply);
     set.for_each(start, count, request.direction, |member, score| {
-        if is_nested {
-            reply.array(2);
-        }
-        reply_element(member, reply);
-        if request.with_scores {
-            reply.double(score);
-        }
+        form.write(reply, |reply| reply_element(member, reply), |reply| reply.double(score));
     });
     Ok(())
 }

@@ -7,6 +7,7 @@ use collections::Direction;
 use keyspace::{ValueType, WrongType};
 
 use super::zpopmax::pop_members;
+use crate::handler::element::PairForm;
 use crate::parse::timeout;
 use crate::prelude::*;
 
@@ -105,6 +106,7 @@ fn pop_first(
     reply: &mut Reply<'_>,
 ) -> Result<bool, WrongType> {
     for key in args.keys() {
+        let form = if is_nested { PairForm::Nested } else { PairForm::Flat };
         let head = |reply: &mut Reply<'_>, count| {
             reply.array(if is_nested { 2 } else { 1 + 2 * count });
             reply.bulk(key.bytes);
@@ -112,7 +114,7 @@ fn pop_first(
                 reply.array(count);
             }
         };
-        if pop_members(cx, key, end, is_nested, reply, head)? {
+        if pop_members(cx, key, end, form, reply, head)? {
             return Ok(true);
         }
     }

@@ -3,9 +3,8 @@
 use base::Key;
 use collections::{Direction, SortedSet};
 use keyspace::WrongType;
-use resp::Protocol;
 
-use crate::handler::element::reply_element;
+use crate::handler::element::{PairForm, reply_element};
 use crate::prelude::*;
 
 pub(super) static ZPOPMAX: Command = Command {
@@ -51,10 +50,12 @@ fn pop(
         return Ok(());
     }
     // Each member with its score is an array of its own where several are asked for.
-    let is_nested = args.len() == 3 && reply.protocol() == Protocol::Resp3;
-    let head =
-        |reply: &mut Reply<'_>, count| reply.array(if is_nested { count } else { 2 * count });
-    if !pop_members(cx, key, (direction, count), is_nested, reply, head)? {
+    let form = match PairForm::new(true, reply) {
+        PairForm::Nested if args.len() == 3 => PairForm::Nested,
+        _ => PairForm::Flat,
+    };
+    let head = |reply: &mut Reply<'_>, count| form.begin(count, reply);
+    if !pop_members(cx, key, (direction, count), form, reply, head)? {
         reply.array(0);
     }
     Ok(())
@@ -62,12 +63,12 @@ fn pop(
 
 /// Takes up to `count` members, at least one, from one end of the sorted set at `key` and replies
 /// with them: after `head`, which is given their number, each with its score, in an array of its
-/// own where the reply is nested. Returns whether there is a sorted set.
+/// own where `form` is nested. Returns whether there is a sorted set.
 pub(super) fn pop_members(
     cx: &mut WriteContext<'_>,
     key: &Key<'_>,
     (direction, count): (Direction, usize),
-    is_nested: bool,
+    form: PairForm,
     reply: &mut Reply<'_>,
     head: impl FnOnce(&mut Reply<'_>, usize),
 ) -> Result<bool, WrongType> {
@@ -76,11 +77,7 @@ pub(super) fn pop_members(
         head(reply, count);
         let start = if direction == Direction::Up { first } else { first + count - 1 };
         set.for_each(start, count, direction, |member, score| {
-            if is_nested {
-                reply.array(2);
-            }
-            reply_element(member, reply);
-            reply.double(score);
+            form.write(reply, |reply| reply_element(member, reply), |reply| reply.double(score));
         });
     })?;
     Ok(popped.is_some())

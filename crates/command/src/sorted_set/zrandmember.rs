@@ -1,10 +1,9 @@
 //! ZRANDMEMBER: random members.
 
 use collections::SortedSet;
-use resp::Protocol;
 
 use crate::handler::chance::{BELOW_LENGTH, PickCount, by_chance};
-use crate::handler::element::reply_element;
+use crate::handler::element::{PairForm, reply_element};
 use crate::prelude::*;
 
 pub(super) static ZRANDMEMBER: Command = Command {
@@ -55,18 +54,12 @@ fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<()
     let listed_bytes = count.listed_bytes(set.len(), set.is_small());
     let _scratch = cx.scratch(key, listed_bytes)?;
     let listed = if listed_bytes > 0 { set.listpack_members() } else { Vec::new() };
-    let is_nested = with_scores && reply.protocol() == Protocol::Resp3;
-    reply.array(if with_scores && !is_nested { 2 * wanted } else { wanted });
+    let form = PairForm::new(with_scores, reply);
+    form.begin(wanted, reply);
     let scratch = |bytes| cx.scratch(key, bytes);
     count.for_each(set.len(), cx.random, reply, scratch, |index, reply| {
         let scored = listed.get(index).copied().or_else(|| set.at(index));
         let (member, score) = scored.expect(BELOW_LENGTH);
-        if is_nested {
-            reply.array(2);
-        }
-        reply_element(member, reply);
-        if with_scores {
-            reply.double(score);
-        }
+        form.write(reply, |reply| reply_element(member, reply), |reply| reply.double(score));
     })
 }

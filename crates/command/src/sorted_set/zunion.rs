@@ -1,9 +1,8 @@
 //! ZUNION, ZINTER and ZDIFF: members of several sorted sets, or sets, with what their scores come
 //! to.
 
-use resp::Protocol;
-
 use super::combine::{AGGREGATE, Operation, Options, WEIGHTS, WITH_SCORES, options_at, sources};
+use crate::handler::element::PairForm;
 use crate::prelude::*;
 
 pub(super) static ZUNION: Command = Command {
@@ -74,20 +73,13 @@ fn reply_combined(
     let options = Options::parse(args, options_at, operation, keys.len(), true)?;
     let _scratch = cx.scratch(&keys[0], options.combined_bytes_max(&sources, keys))?;
     let ranked = options.combine(&sources, cx.view.rules(&keys[0]));
-    let is_nested = options.with_scores && reply.protocol() == Protocol::Resp3;
-    let is_flat = options.with_scores && !is_nested;
-    reply.array(if is_flat { 2 * ranked.len() } else { ranked.len() });
+    let form = PairForm::new(options.with_scores, reply);
+    form.begin(ranked.len(), reply);
     for (member, score) in ranked.iter() {
         if reply.is_cut() {
             return Ok(());
         }
-        if is_nested {
-            reply.array(2);
-        }
-        reply.bulk(member);
-        if options.with_scores {
-            reply.double(score);
-        }
+        form.write(reply, |reply| reply.bulk(member), |reply| reply.double(score));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// Returns the part of 0 to `count` from `start` to `stop`, both included.
-pub(crate) fn index_range(start: i64, stop: i64, count: usize) -> Range<usize> {
+pub fn index_range(start: i64, stop: i64, count: usize) -> Range<usize> {
     let count = count as i64;
     let absolute = |index: i64| if index < 0 { index.saturating_add(count) } else { index };
     let start = absolute(start).max(0);
@@ -12,7 +12,7 @@ pub(crate) fn index_range(start: i64, stop: i64, count: usize) -> Range<usize> {
 }
 
 /// Returns the index below `count` that `index` means.
-pub(crate) fn index_of(index: i64, count: usize) -> Option<usize> {
+pub fn index_of(index: i64, count: usize) -> Option<usize> {
     let index = if index < 0 { index.checked_add(count as i64)? } else { index };
     usize::try_from(index).ok().filter(|&index| index < count)
 }
