@@ -163,7 +163,11 @@ impl OwnedSegments {
             collapsed.partial += (candidates.pages.len() - full.len()) as u64;
             for run in full.chunk_by(|one, next| one + 1 == *next) {
                 for run in run.chunks(RUN_MAX) {
-                    self.collapse_run(&candidates, run, &mut collapsed);
+                    // Collapsing takes milliseconds, and memory that was made anew at this place
+                    // since the look would be filled with pages that nobody has asked for.
+                    if self.is_there(&candidates) && run.iter().all(|page| is_full(&page)) {
+                        self.collapse_run(&candidates, run, &mut collapsed);
+                    }
                 }
             }
         }
@@ -199,6 +203,12 @@ impl OwnedSegments {
         }
         cursor.segment = 0;
         found
+    }
+
+    /// Returns whether the segment is still the one that was looked at.
+    fn is_there(&self, candidates: &Candidates) -> bool {
+        let made = self.lock();
+        made.segments.get(&candidates.index).is_some_and(|it| it.serial == candidates.serial)
     }
 
     /// Collapses `run`, pages in a row that are there, together, or each for itself where that

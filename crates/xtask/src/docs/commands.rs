@@ -2,9 +2,13 @@
 
 use command::{Arg, ArgKind, Command, Group};
 
-const GROUPS: [(Group, &str); 6] = [
+const GROUPS: [(Group, &str); 10] = [
     (Group::String, "Strings"),
     (Group::Bitmap, "Bits of strings"),
+    (Group::Hash, "Hashes"),
+    (Group::List, "Lists"),
+    (Group::Set, "Sets"),
+    (Group::SortedSet, "Sorted sets"),
     (Group::Generic, "Keys"),
     (Group::Transactions, "Transactions"),
     (Group::Connection, "Connection"),
@@ -12,6 +16,9 @@ const GROUPS: [(Group, &str); 6] = [
 ];
 
 /// Returns the page for the rows in `table`.
+///
+/// # Panics
+/// When a row belongs to a group that has no chapter.
 pub fn page(table: &[&'static Command]) -> String {
     let mut page = format!(
         "# Commands\n\n\
@@ -20,6 +27,9 @@ pub fn page(table: &[&'static Command]) -> String {
         command::REDIS_VERSION,
         table.len()
     );
+    for row in table {
+        assert!(GROUPS.iter().any(|(group, _)| *group == row.group), "{} has no chapter", row.name);
+    }
     for (group, title) in GROUPS {
         let mut rows: Vec<&Command> = table.iter().copied().filter(|r| r.group == group).collect();
         rows.sort_by_key(|row| row.name);
