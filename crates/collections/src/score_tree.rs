@@ -13,12 +13,15 @@ const LEAF_ITEMS: usize = 64;
 /// Branches of an inner node.
 const BRANCHES: usize = 32;
 
-/// A member by its score and its position in the table.
+/// A member by its score and its position in the table, without a gap between items.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, packed(4))]
 pub(crate) struct Item {
     pub score: f64,
     pub position: u32,
 }
+
+const _: () = assert!(size_of::<Item>() == 12);
 
 /// Items in order.
 #[derive(Clone, Debug)]
@@ -428,7 +431,7 @@ mod tests {
     use super::*;
 
     fn compare(score: f64, position: u32) -> impl Fn(&Item) -> Ordering {
-        move |item| item.score.total_cmp(&score).then(item.position.cmp(&position))
+        move |item| { item.score }.total_cmp(&score).then(item.position.cmp(&position))
     }
 
     fn nodes(node: &Node, made: &mut Made) {
@@ -541,7 +544,7 @@ mod tests {
             tree.insert(item, &compare(score.into(), score));
         }
         for score in scores {
-            tree.renumber(score + 10_000, &|item| item.score.total_cmp(&score.into()));
+            tree.renumber(score + 10_000, &|item| { item.score }.total_cmp(&score.into()));
         }
         let mut rank = 0;
         tree.for_each(0, 5000, &mut |item| {
