@@ -9,17 +9,24 @@ const ERROR_PERCENT_MAX: u64 = 5;
 /// Requests that travel together.
 const BATCH: usize = 500;
 
-/// Returns what has these `elements` added to `key` by `command`, each of as many words as `element`
-/// appends.
+/// Elements of one request.
+const REQUEST_ELEMENTS: u64 = 500;
+
+/// Returns the requests that add `elements` to `key` by `command`, each of as many words as
+/// `element` appends.
 fn adding(
     command: &str,
     key: &str,
     elements: u64,
     element: impl Fn(u64, &mut Vec<String>),
-) -> Request {
-    let mut words = vec![command.to_owned(), key.to_owned()];
-    (0..elements).for_each(|number| element(number, &mut words));
-    words.into_iter().map(String::into_bytes).collect()
+) -> Vec<Request> {
+    let request = |start: u64| {
+        let mut words = vec![command.to_owned(), key.to_owned()];
+        let end = elements.min(start + REQUEST_ELEMENTS);
+        (start..end).for_each(|number| element(number, &mut words));
+        words.into_iter().map(String::into_bytes).collect()
+    };
+    (0..elements).step_by(REQUEST_ELEMENTS as usize).map(request).collect()
 }
 
 /// Fills `count` keys by the requests that `fill` makes for each, and compares.
@@ -31,7 +38,6 @@ fn check(kind: &str, count: u64, fill: impl Fn(&str) -> Vec<Request>) {
     // What a connection and a command's first use take is no key's.
     ask_all(&mut client, &fill("{one}:first"));
     usage(&mut client, &["{one}:first".to_owned()]);
-    client.call("DEL {one}:first");
     server.info("used_memory");
     let before = server.info("used_memory");
     for batch in keys.chunks(BATCH) {
@@ -88,10 +94,10 @@ fn hashes_take_what_memory_usage_tells() {
             })
         };
         let kind = format!("hash of {fields} times {value_bytes}");
-        check(&kind, count, |key| vec![set(key)]);
+        check(&kind, count, set);
         let with_times = |key: &str| {
             let expire = format!("HEXPIRE {key} 1000 FIELDS 1 field000000000");
-            vec![set(key), words(&expire)]
+            [set(key), vec![words(&expire)]].concat()
         };
         check(&format!("{kind}, one of which expires"), count, with_times);
     }
@@ -101,7 +107,7 @@ fn hashes_take_what_memory_usage_tells() {
 fn lists_sets_and_sorted_sets_take_what_memory_usage_tells() {
     for (elements, count) in [(5, 20_000), (90, 2_000), (300, 600), (2_000, 100), (100_000, 1)] {
         let check = |command: &str, element: fn(u64, &mut Vec<String>)| {
-            let add = |key: &str| vec![adding(command, key, elements, element)];
+            let add = |key: &str| adding(command, key, elements, element);
             check(&format!("{command} of {elements}"), count, add);
         };
         check("RPUSH", |number, words| words.push(format!("element{number:09}")));
