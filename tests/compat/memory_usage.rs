@@ -105,7 +105,7 @@ fn hashes_take_what_memory_usage_tells() {
 
 #[test]
 fn lists_sets_and_sorted_sets_take_what_memory_usage_tells() {
-    for (elements, count) in [(5, 20_000), (90, 2_000), (300, 600), (2_000, 100), (100_000, 1)] {
+    for (elements, count) in [(5, 30_000), (90, 8_000), (300, 3_000), (2_000, 200), (100_000, 1)] {
         let check = |command: &str, element: fn(u64, &mut Vec<String>)| {
             let add = |key: &str| adding(command, key, elements, element);
             check(&format!("{command} of {elements}"), count, add);
