@@ -29,8 +29,9 @@ pub(crate) trait Entries: Default {
     /// Makes the entry at `next` the next of that at `position`.
     fn set_next(&mut self, position: usize, next: u32);
 
-    /// Returns what the entry at `position` is found by.
-    fn name(&self, position: usize) -> &[u8];
+    /// Returns whether the entry at `position` is that of `name`, whose hash is `hash`, and the
+    /// position of the next entry in the bucket.
+    fn compare(&self, position: usize, hash: u32, name: &[u8]) -> (bool, u32);
 
     /// Returns the position of the entry that takes the place of that at `position` where that goes.
     fn last_beside(&self, position: usize) -> usize;
@@ -80,8 +81,8 @@ impl<E: Entries> Table<E> {
         let mut position = *self.heads.get(self.bucket_of(hash));
         while position != NONE {
             step_counters::count_step(CountedStep::Member);
-            let (own_hash, next) = self.entries.link(position as usize);
-            if own_hash == hash && self.entries.name(position as usize) == name {
+            let (is_found, next) = self.entries.compare(position as usize, hash, name);
+            if is_found {
                 return Some(position as usize);
             }
             position = next;
@@ -257,8 +258,9 @@ impl<P: Payload> Entries for Array<P> {
     }
 
     #[inline]
-    fn name(&self, position: usize) -> &[u8] {
-        self.entries.get(position).payload.name()
+    fn compare(&self, position: usize, hash: u32, name: &[u8]) -> (bool, u32) {
+        let entry = self.entries.get(position);
+        (entry.hash == hash && entry.payload.name() == name, entry.next)
     }
 
     #[inline]

@@ -24,6 +24,10 @@ const CLASS_COUNT: usize = 15;
 const CLASS_CONTENT_MAX: usize = FIRST_BYTES + (CLASS_COUNT - 1) * STEP_BYTES - FRAME_BYTES;
 const _: () = assert!(CLASS_CONTENT_MAX <= u8::MAX as usize);
 
+/// A pair that becomes shorter stays where it is unless its class is so many above its own: values
+/// that change their lengths a little would have it move each time.
+const SPARE_CLASSES: usize = 2;
+
 /// Bytes of a piece of a class, at most.
 const PIECE_BYTES_MAX: usize = 4096;
 /// A position is the number of a lane and an index there.
@@ -107,7 +111,7 @@ impl Pairs {
     }
 
     /// Makes `value` the value at `position` where the pair stays in its class; says whether it
-    /// does.
+    /// does. One that becomes shorter does while little is unused.
     fn replace_value(&mut self, position: usize, value: &[u8]) -> bool {
         let (field, old) = parts(self.content(position));
         let (kept, has_same_length) =
@@ -121,7 +125,8 @@ impl Pairs {
         }
         let lane = &mut self.lanes[lane_number(position)];
         let content = kept + value.len();
-        let stays = has_same_length || class_of(content) == Some(lane.class);
+        let fits = |class| (class..=class + SPARE_CLASSES).contains(&lane.class);
+        let stays = has_same_length || class_of(content).is_some_and(fits);
         if stays {
             let pair = lane.pair_mut(index);
             pair[FRAME_BYTES - 1] = content as u8;
@@ -188,9 +193,12 @@ impl Pairs {
             return;
         }
         let lane = &mut self.lanes[lane_number(position)];
-        self.bytes -= lane.memory_bytes();
+        let keeps_pieces = lane.keeps_pieces();
+        let before = if keeps_pieces { 0 } else { lane.memory_bytes() };
         lane.remove(index);
-        self.bytes += lane.memory_bytes();
+        if !keeps_pieces {
+            self.bytes = self.bytes + lane.memory_bytes() - before;
+        }
     }
 }
 
@@ -227,8 +235,13 @@ impl Entries for Pairs {
     }
 
     #[inline]
-    fn name(&self, position: usize) -> &[u8] {
-        parts(self.content(position)).0
+    fn compare(&self, position: usize, hash: u32, name: &[u8]) -> (bool, u32) {
+        if lane_number(position) == LONG {
+            let long = self.long.get(index_in(position));
+            return (long.hash == hash && parts(&long.content).0 == name, long.next);
+        }
+        let pair = self.lanes[lane_number(position)].pair(index_in(position));
+        (word(pair, 0) == hash && parts(content_of(pair)).0 == name, word(pair, 4))
     }
 
     fn last_beside(&self, position: usize) -> usize {
@@ -281,9 +294,20 @@ impl PairTable {
     /// The pair gets another length, and with it another place.
     fn move_with_value(&mut self, position: usize, value: &[u8]) {
         let (hash, _) = self.entries.link(position);
-        let field = self.entries.name(position).to_vec();
+        let (field, _) = self.pair(position);
+        let (mut copy, mut long) = ([0; CLASS_CONTENT_MAX], Vec::new());
+        let field = match copy.get_mut(..field.len()) {
+            Some(copy) => {
+                copy.copy_from_slice(field);
+                &*copy
+            }
+            None => {
+                long.extend_from_slice(field);
+                &*long
+            }
+        };
         self.remove(position);
-        self.insert(hash.into(), &field, value);
+        self.insert(hash.into(), field, value);
     }
 
     /// Takes out the pair at `position`, whose place another may take.
@@ -364,6 +388,13 @@ impl Lane {
         piece.resize(start + self.pair_bytes, 0);
         self.len += 1;
         &mut piece[start..]
+    }
+
+    /// Returns whether the pieces stay as they are where a pair goes.
+    #[inline]
+    fn keeps_pieces(&self) -> bool {
+        let last = self.pieces.last().map_or(0, Vec::len);
+        self.pieces.len() > 1 && last > self.pair_bytes
     }
 
     /// Takes out pair `index`, whose place the last takes.
