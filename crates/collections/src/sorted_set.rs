@@ -371,7 +371,7 @@ impl<'a> SortedSetView<'a> {
                 }
             }
             (BodyView::Large(large), direction) => {
-                let mut visit = |item: Item| {
+                let mut visit = |item: &Item| {
                     let member = large.table.get(item.position as usize).member.bytes();
                     visit(Element::Bytes(member), item.score);
                 };
