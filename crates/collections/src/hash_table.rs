@@ -33,7 +33,7 @@ pub(crate) trait Entries: Default {
     /// position of the next entry in the bucket.
     fn compare(&self, position: usize, hash: u32, name: &[u8]) -> (bool, u32);
 
-    /// Returns the position of the entry that takes the place of that at `position` where that goes.
+    /// Returns the position of the entry that takes the place of that at `position` once it goes.
     fn last_beside(&self, position: usize) -> usize;
 }
 
