@@ -11,6 +11,7 @@ mod dumped_values;
 mod information;
 mod large_sets;
 mod large_values;
+mod memory_usage;
 mod migrations;
 mod observation;
 mod raw_stream;

@@ -18,6 +18,7 @@ use crate::kills::Kills;
 use crate::load::{Load, Report};
 use crate::local::{Local, floors};
 use crate::memory_limits::{self, Limits, Sizes};
+use crate::memory_of_collections::Collections;
 use crate::memory_per_key::Measurement;
 use crate::one_sided_reads::{self, Reads};
 use crate::pipeline::{self, Pipelines};
@@ -260,6 +261,17 @@ struct MemoryArguments {
     key_bytes: usize,
     #[arg(long, default_value_t = 16)]
     value_bytes: usize,
+    /// Measures collections: many small ones, and a large one of each type
+    #[arg(long, conflicts_with_all = ["from", "to", "step", "key_bytes", "value_bytes"])]
+    collections: bool,
+    /// Number of small collections, and of the elements of a large one
+    #[arg(long, default_value_t = 1_000_000, requires = "collections")]
+    count: u64,
+    /// Only the rows of collections whose name contains this
+    #[arg(long, requires = "collections")]
+    filter: Option<String>,
+    #[arg(long, default_value_t = 1, requires = "collections")]
+    seed: u64,
     #[command(flatten)]
     results: ResultsArgument,
 }
@@ -687,6 +699,11 @@ fn memory(arguments: MemoryArguments) -> anyhow::Result<()> {
     if !arguments.alone {
         servers.push(arguments.servers.other());
     }
+    let results = record::folder(arguments.results.results);
+    if arguments.collections {
+        let (count, seed) = (arguments.count, arguments.seed);
+        return Collections { servers, count, filter: arguments.filter, seed, results }.run();
+    }
     Measurement {
         servers,
         from: arguments.from,
@@ -694,7 +711,7 @@ fn memory(arguments: MemoryArguments) -> anyhow::Result<()> {
         step: arguments.step,
         key_bytes: arguments.key_bytes,
         value_bytes: arguments.value_bytes,
-        results: record::folder(arguments.results.results),
+        results,
     }
     .run()
 }

@@ -26,6 +26,7 @@ pub mod kills;
 pub mod load;
 pub mod local;
 pub mod memory_limits;
+pub mod memory_of_collections;
 pub mod memory_per_key;
 pub mod one_sided_reads;
 pub mod pipeline;

@@ -39,14 +39,6 @@ impl Blob {
         }
     }
 
-    #[inline]
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        match self {
-            Blob::Inline { length, bytes } => &mut bytes[..usize::from(*length)],
-            Blob::Heap(bytes) => bytes,
-        }
-    }
-
     /// Returns the bytes of memory beyond the entry.
     #[inline]
     pub fn heap_bytes(&self) -> u64 {

@@ -64,7 +64,10 @@ impl<T> Chunked<T> {
     /// Adds an item behind the last.
     pub fn push(&mut self, item: T) {
         if self.len == self.chunks.len() * CHUNK_ITEMS {
-            let capacity = if self.chunks.is_empty() { 0 } else { CHUNK_ITEMS };
+            let is_first = self.chunks.is_empty();
+            // Most arrays have one piece only.
+            self.chunks.reserve_exact(usize::from(is_first));
+            let capacity = if is_first { 0 } else { CHUNK_ITEMS };
             self.chunks.push(Vec::with_capacity(capacity));
         }
         self.chunks.last_mut().expect("a piece has room").push(item);

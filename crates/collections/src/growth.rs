@@ -6,12 +6,15 @@
 
 use crate::chunked::CHUNK_ITEMS;
 use crate::heap_bytes;
+use crate::pairs::{BEGUN_BYTES_MAX, pair_bytes_max};
 use crate::score_tree::Item;
 
-/// The slot of an entry and its part of the buckets.
-const SLOT_BYTES: u64 = 32 + 4;
+/// An entry's part of the buckets.
+const HEAD_BYTES: u64 = 4;
+/// The slot of an entry, with that.
+const SLOT_BYTES: u64 = 32 + HEAD_BYTES;
 /// The same of a sorted set, with two places in its order: leaves are half full at least.
-const SCORED_BYTES: u64 = 40 + 4 + 40;
+const SCORED_BYTES: u64 = 40 + HEAD_BYTES + 32;
 /// As many bytes lie in their slot.
 const INLINE_BYTES_MAX: usize = 22;
 
@@ -22,15 +25,14 @@ pub fn set_growth_bound<'e>(members: impl Iterator<Item = &'e [u8]>) -> u64 {
 
 /// Returns a bound of what `parts`, a field, its value, a field, its value, take in a hash.
 pub fn hash_growth_bound<'e>(mut parts: impl Iterator<Item = &'e [u8]>) -> u64 {
-    let pairs = std::iter::from_fn(|| {
-        let field = parts.next()?;
-        Some(field.len() + parts.next().map_or(0, <[u8]>::len) + LENGTH_BYTES_MAX)
-    });
-    bound(SLOT_BYTES, pairs)
+    let mut bytes = 0;
+    while let Some(field) = parts.next() {
+        let value = parts.next().map_or(0, <[u8]>::len);
+        bytes += pair_bytes_max(field.len(), value) + 2 * HEAD_BYTES;
+    }
+    // The first piece of each length doubles, and others are begun.
+    bytes + bytes.min(BEGUN_BYTES_MAX)
 }
-
-/// What tells the length of a field.
-const LENGTH_BYTES_MAX: usize = 5;
 
 /// Returns a bound of what `members` take in a sorted set.
 pub fn sorted_set_growth_bound<'e>(members: impl Iterator<Item = &'e [u8]>) -> u64 {

@@ -5,14 +5,13 @@ mod timed;
 
 use base::UnixMs;
 
-use crate::blob::Blob;
 use crate::compact::Compact;
 use crate::compact_limits::Rules;
 use crate::element::{Element, Needle};
-use crate::hash_table::{HashTable, Payload};
 use crate::heap_bytes;
 use crate::listpack::{Listpack, SAFE_BYTES};
 use crate::listpack_view::{At, ListpackView};
+use crate::pairs::PairTable;
 use timed::{TimedHash, TimedView};
 
 pub use timed::{FIELD_TIME_MS_MAX, LiveIndexes, field_times_growth_bound};
@@ -30,7 +29,7 @@ pub struct Hash {
 enum Body {
     /// Field, value, field, value.
     Small(Listpack),
-    Large(Box<HashTable<Pair>>),
+    Large(Box<PairTable>),
     /// Some of the fields expire.
     Timed(Box<TimedHash>),
 }
@@ -44,13 +43,9 @@ pub struct HashView<'a> {
 #[derive(Clone, Copy)]
 enum BodyView<'a> {
     Small(ListpackView<'a>),
-    Large(&'a HashTable<Pair>),
+    Large(&'a PairTable),
     Timed(TimedView<'a>),
 }
-
-/// A field and its value in one piece: the field's length first, seven bits a byte, lowest first.
-#[derive(Clone)]
-struct Pair(Blob);
 
 impl Default for Hash {
     fn default() -> Hash {
@@ -206,11 +201,11 @@ impl Hash {
     pub fn make_pack(&mut self) {
         assert!(!self.is_timed(), "fields have no times before they are stored");
         let Body::Large(table) = &self.body else { return };
-        let bytes = table.iter().map(|pair| pair.field().len() + pair.value().len()).sum();
+        let bytes = table.iter().map(|(field, value)| field.len() + value.len()).sum();
         let Some(mut pack) = Listpack::with_room(2 * table.len(), bytes) else { return };
-        for pair in table.iter() {
-            pack.push_back(pair.field());
-            pack.push_back(pair.value());
+        for (field, value) in table.iter() {
+            pack.push_back(field);
+            pack.push_back(value);
         }
         pack.shrink();
         self.body = Body::Small(pack);
@@ -219,13 +214,11 @@ impl Hash {
     /// Becomes a table.
     fn enlarge(&mut self, rules: &Rules) {
         let Body::Small(pack) = &self.body else { return };
-        let mut table = HashTable::default();
+        let mut table = PairTable::default();
         let mut parts = pack.iter();
         while let (Some(field), Some(value)) = (parts.next(), parts.next()) {
             field.with_bytes(|field| {
-                value.with_bytes(|value| {
-                    table.insert(rules.hasher.hash(field), Pair::new(field, value));
-                });
+                value.with_bytes(|value| table.insert(rules.hasher.hash(field), field, value));
             });
         }
         self.body = Body::Large(Box::new(table));
@@ -305,7 +298,7 @@ impl<'a> HashView<'a> {
             }
             BodyView::Large(table) => {
                 let position = table.find(rules.hasher.hash(field), field)?;
-                Some(Element::Bytes(table.get(position).value()))
+                Some(Element::Bytes(table.pair(position).1))
             }
             BodyView::Timed(timed) => timed.get(field, rules),
         }
@@ -320,8 +313,8 @@ impl<'a> HashView<'a> {
                     visit(field, value);
                 }
             }
-            BodyView::Large(table) => table.iter().for_each(|pair| {
-                visit(Element::Bytes(pair.field()), Element::Bytes(pair.value()));
+            BodyView::Large(table) => table.iter().for_each(|(field, value)| {
+                visit(Element::Bytes(field), Element::Bytes(value));
             }),
             BodyView::Timed(timed) => timed.for_each(&mut visit),
         }
@@ -335,11 +328,10 @@ impl<'a> HashView<'a> {
                 let at = pack.seek(2 * index, pack.count())?;
                 Some((pack.get(at), pack.get(pack.next(at)?)))
             }
-            BodyView::Large(table) if index < table.len() => {
-                let pair = table.get(index);
-                Some((Element::Bytes(pair.field()), Element::Bytes(pair.value())))
+            BodyView::Large(table) => {
+                let (field, value) = table.at(index)?;
+                Some((Element::Bytes(field), Element::Bytes(value)))
             }
-            BodyView::Large(_) => None,
             BodyView::Timed(timed) => timed.fields().at(index),
         }
     }
@@ -361,8 +353,8 @@ impl<'a> HashView<'a> {
                 self.for_each(visit);
                 0
             }
-            BodyView::Large(table) => table.scan(cursor, &mut |pair| {
-                visit(Element::Bytes(pair.field()), Element::Bytes(pair.value()));
+            BodyView::Large(table) => table.scan(cursor, &mut |field, value| {
+                visit(Element::Bytes(field), Element::Bytes(value));
             }),
             BodyView::Timed(timed) => timed.scan(cursor, &mut visit),
         }
@@ -371,8 +363,8 @@ impl<'a> HashView<'a> {
 
 /// Returns the bytes that a table takes.
 #[inline]
-fn table_bytes(table: &HashTable<Pair>) -> u64 {
-    heap_bytes(size_of::<HashTable<Pair>>()) + table.memory_bytes()
+fn table_bytes(table: &PairTable) -> u64 {
+    heap_bytes(size_of::<PairTable>()) + table.memory_bytes()
 }
 
 #[inline]
@@ -395,80 +387,17 @@ fn set_in_pack(pack: &mut Listpack, field: &[u8], value: &[u8]) -> bool {
     }
 }
 
-fn set_in_table(table: &mut HashTable<Pair>, field: &[u8], value: &[u8], rules: &Rules) -> bool {
+fn set_in_table(table: &mut PairTable, field: &[u8], value: &[u8], rules: &Rules) -> bool {
     let hash = rules.hasher.hash(field);
     match table.find(hash, field) {
         Some(position) => {
-            table.change(position, |pair| pair.set_value(value));
+            table.set_value(position, value);
             false
         }
         None => {
-            table.insert(hash, Pair::new(field, value));
+            table.insert(hash, field, value);
             true
         }
-    }
-}
-
-impl Pair {
-    fn new(field: &[u8], value: &[u8]) -> Pair {
-        let mut prefix = [0; 5];
-        let (mut length, mut rest) = (0, field.len());
-        loop {
-            prefix[length] = (rest & 0x7F) as u8;
-            length += 1;
-            rest >>= 7;
-            if rest == 0 {
-                break;
-            }
-            prefix[length - 1] |= 0x80;
-        }
-        Pair(Blob::of(&[&prefix[..length], field, value]))
-    }
-
-    /// Returns where the field begins and where it ends.
-    #[inline]
-    fn bounds(&self) -> (usize, usize) {
-        let bytes = self.0.bytes();
-        let (mut length, mut start) = (0, 0);
-        loop {
-            length |= usize::from(bytes[start] & 0x7F) << (7 * start);
-            start += 1;
-            if bytes[start - 1] & 0x80 == 0 {
-                return (start, start + length);
-            }
-        }
-    }
-
-    #[inline]
-    fn field(&self) -> &[u8] {
-        let (start, end) = self.bounds();
-        &self.0.bytes()[start..end]
-    }
-
-    #[inline]
-    fn value(&self) -> &[u8] {
-        &self.0.bytes()[self.bounds().1..]
-    }
-
-    #[inline]
-    fn set_value(&mut self, value: &[u8]) {
-        let (_, end) = self.bounds();
-        if self.0.bytes().len() - end == value.len() {
-            return self.0.bytes_mut()[end..].copy_from_slice(value);
-        }
-        self.0 = Blob::of(&[&self.0.bytes()[..end], value]);
-    }
-}
-
-impl Payload for Pair {
-    #[inline]
-    fn name(&self) -> &[u8] {
-        self.field()
-    }
-
-    #[inline]
-    fn heap_bytes(&self) -> u64 {
-        self.0.heap_bytes()
     }
 }
 

@@ -1,9 +1,9 @@
 //! The hash table of large collections.
 //!
-//! Entries are close together in an array, so that one of them can be picked by number; buckets
-//! refer to them by position and chain them. The last entry replaces one that is removed. Linear
-//! hashing: buckets split and merge one at a time, so that no change moves more than a chain, at
-//! any size.
+//! Entries are close together, so that one of them can be picked by number; buckets refer to them
+//! by position and chain them. How they are stored is a type's own: an array here, `pairs.rs` for
+//! hashes. Linear hashing: buckets split and merge one at a time, so that no change moves more than
+//! a chain, at any size.
 
 use base::step_counters::{self, CountedStep};
 
@@ -14,47 +14,50 @@ const NONE: u32 = u32::MAX;
 /// The most entries of a table.
 pub(crate) const ENTRY_COUNT_MAX: usize = NONE as usize;
 
-/// What an entry holds.
-pub(crate) trait Payload {
-    /// Returns what the entry is found by.
-    fn name(&self) -> &[u8];
+/// The entries of a table, each at a position.
+pub(crate) trait Entries: Default {
+    /// Returns the number of entries.
+    fn len(&self) -> usize;
 
-    /// Returns the bytes of memory beyond the entry.
-    fn heap_bytes(&self) -> u64;
-}
+    /// Returns the bytes of memory that they take beside themselves.
+    fn memory_bytes(&self) -> u64;
 
-#[derive(Clone)]
-struct Entry<P> {
-    /// The low half of the name's hash.
-    hash: u32,
-    /// The position of the next entry in the bucket.
-    next: u32,
-    payload: P,
+    /// Returns the low half of the hash of the name of the entry at `position`, and the position of
+    /// the next entry in the bucket.
+    fn link(&self, position: usize) -> (u32, u32);
+
+    /// Makes the entry at `next` the next of that at `position`.
+    fn set_next(&mut self, position: usize, next: u32);
+
+    /// Returns whether the entry at `position` is that of `name`, whose hash is `hash`, and the
+    /// position of the next entry in the bucket.
+    fn compare(&self, position: usize, hash: u32, name: &[u8]) -> (bool, u32);
+
+    /// Returns the position of the entry that takes the place of that at `position` once it goes.
+    fn last_beside(&self, position: usize) -> usize;
 }
 
 /// Entries by name and by position.
 #[derive(Clone)]
-pub(crate) struct HashTable<P> {
-    entries: Chunked<Entry<P>>,
+pub(crate) struct Table<E> {
+    pub(crate) entries: E,
     /// The first entry of each bucket.
     heads: Chunked<u32>,
-    /// The bytes of memory beyond the entries.
-    heap_bytes: u64,
 }
 
-impl<P> Default for HashTable<P> {
-    fn default() -> HashTable<P> {
+impl<E: Entries> Default for Table<E> {
+    fn default() -> Table<E> {
         let mut heads = Chunked::default();
         heads.push(NONE);
-        HashTable { entries: Chunked::default(), heads, heap_bytes: 0 }
+        Table { entries: E::default(), heads }
     }
 }
 
-impl<P: Payload> HashTable<P> {
+impl<E: Entries> Table<E> {
     /// Returns an empty table with buckets for `count` entries, so that none has to be split until
     /// they are more.
-    pub fn with_buckets(count: usize) -> HashTable<P> {
-        let mut table = HashTable::default();
+    pub fn with_buckets(count: usize) -> Table<E> {
+        let mut table = Table::default();
         (1..count.min(ENTRY_COUNT_MAX)).for_each(|_| table.heads.push(NONE));
         table
     }
@@ -68,45 +71,7 @@ impl<P: Payload> HashTable<P> {
     /// Returns the bytes of memory that it takes beside itself.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
-        self.entries.memory_bytes() + self.heads.memory_bytes() + self.heap_bytes
-    }
-
-    /// Returns the bytes of memory beyond the entries.
-    pub fn payload_heap_bytes(&self) -> u64 {
-        self.heap_bytes
-    }
-
-    /// Returns the entry at `position`.
-    #[inline]
-    pub fn get(&self, position: usize) -> &P {
-        &self.entries.get(position).payload
-    }
-
-    /// Changes the entry at `position`, not its name.
-    #[inline]
-    pub fn change<R>(&mut self, position: usize, change: impl FnOnce(&mut P) -> R) -> R {
-        let payload = &mut self.entries.get_mut(position).payload;
-        let before = payload.heap_bytes();
-        let result = change(payload);
-        self.heap_bytes = self.heap_bytes + payload.heap_bytes() - before;
-        result
-    }
-
-    /// Returns the entries in the order of their positions.
-    pub fn iter(&self) -> impl Iterator<Item = &P> {
-        self.entries.iter().map(|entry| &entry.payload)
-    }
-
-    /// As [`HashTable::iter`], each with the low half of its name's hash: all that
-    /// [`HashTable::find`] looks at.
-    pub fn iter_hashed(&self) -> impl Iterator<Item = (u32, &P)> {
-        self.entries.iter().map(|entry| (entry.hash, &entry.payload))
-    }
-
-    /// Returns the low half of the hash of the name of the entry at `position`.
-    #[inline]
-    pub fn hash_at(&self, position: usize) -> u32 {
-        self.entries.get(position).hash
+        self.entries.memory_bytes() + self.heads.memory_bytes()
     }
 
     /// Returns the position of `name`, whose hash is `hash`.
@@ -116,67 +81,65 @@ impl<P: Payload> HashTable<P> {
         let mut position = *self.heads.get(self.bucket_of(hash));
         while position != NONE {
             step_counters::count_step(CountedStep::Member);
-            let entry = self.entries.get(position as usize);
-            if entry.hash == hash && entry.payload.name() == name {
+            let (is_found, next) = self.entries.compare(position as usize, hash, name);
+            if is_found {
                 return Some(position as usize);
             }
-            position = entry.next;
+            position = next;
         }
         None
     }
 
-    /// Adds an entry, whose name is not there, and returns its position: the last.
-    pub fn insert(&mut self, hash: u64, payload: P) -> usize {
+    /// Adds the entry that `push` makes, whose name has this `hash` and is not there, and which the
+    /// position that `push` gets follows; returns the entry's position.
+    #[inline]
+    pub fn add(&mut self, hash: u32, push: impl FnOnce(&mut E, u32) -> usize) -> usize {
         assert!(self.entries.len() < ENTRY_COUNT_MAX, "a table's entries are bounded");
         if self.entries.len() >= self.heads.len() {
             self.split();
         }
-        let (hash, position) = (hash as u32, self.entries.len());
         let head = self.heads.get_mut(bucket_of(hash, self.heads.len()));
-        let next = std::mem::replace(head, position as u32);
-        self.heap_bytes += payload.heap_bytes();
-        self.entries.push(Entry { hash, next, payload });
+        let position = push(&mut self.entries, *head);
+        *head = position as u32;
         position
     }
 
-    /// Takes out the entry at `position`, whose place the last entry takes.
-    pub fn remove(&mut self, position: usize) -> P {
-        let Entry { hash, next, .. } = *self.entries.get(position);
-        *self.link_to(hash, position) = next;
-        let last = self.entries.len() - 1;
+    /// Takes the entry at `position` out of its bucket, and refers to the entry that will take its
+    /// place by that position.
+    pub fn unlink(&mut self, position: usize) {
+        let (hash, next) = self.entries.link(position);
+        self.relink(hash, position, next);
+        let last = self.entries.last_beside(position);
         if position != last {
-            let hash = self.entries.get(last).hash;
-            *self.link_to(hash, last) = position as u32;
+            let (hash, _) = self.entries.link(last);
+            self.relink(hash, last, position as u32);
         }
-        let mut entry = self.entries.pop().expect("it has the entry at the position");
-        if position != last {
-            std::mem::swap(self.entries.get_mut(position), &mut entry);
-        }
-        self.heap_bytes -= entry.payload.heap_bytes();
+    }
+
+    /// Merges buckets after an entry went.
+    pub fn shrink(&mut self) {
         // Fewer buckets than half full; two go for each entry until it fits.
         for _ in 0..2 {
             if self.heads.len() > 1 && self.entries.len() * 2 < self.heads.len() {
                 self.merge();
             }
         }
-        entry.payload
     }
 
-    /// Visits the entries of some buckets and returns the cursor to go on with; starts and ends at
-    /// 0. An entry that is there from the first call to the last is visited at least once.
+    /// Visits the positions in some buckets and returns the cursor to go on with; starts and ends
+    /// at 0. An entry that is there from the first call to the last is visited at least once.
     ///
     /// The cursor counts buckets with the bits reversed, as Redis's does: what was visited stays
     /// visited when buckets split or merge.
-    pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(&P)) -> u64 {
+    pub fn scan_positions(&self, cursor: u64, mut visit: impl FnMut(usize)) -> u64 {
         let count = self.heads.len() as u64;
         let mask = count.next_power_of_two() - 1;
         let bucket = cursor & mask;
         let bucket = if bucket < count { bucket } else { bucket & (mask >> 1) };
         let mut position = *self.heads.get(bucket as usize);
         while position != NONE {
-            let entry = self.entries.get(position as usize);
-            visit(&entry.payload);
-            position = entry.next;
+            visit(position as usize);
+            (_, position) = self.entries.link(position as usize);
         }
         // A bucket that has not split yet stands for two.
         let is_split = bucket | ((mask >> 1) + 1);
@@ -190,18 +153,19 @@ impl<P: Payload> HashTable<P> {
         bucket_of(hash, self.heads.len())
     }
 
-    /// Returns what refers to the entry at `position`.
-    fn link_to(&mut self, hash: u32, position: usize) -> &mut u32 {
-        let bucket = self.bucket_of(hash);
-        let mut current = *self.heads.get(bucket);
+    /// Makes what refers to the entry at `position` refer to `target`.
+    fn relink(&mut self, hash: u32, position: usize, target: u32) {
+        let head = self.heads.get_mut(bucket_of(hash, self.heads.len()));
+        let mut current = *head;
         if current as usize == position {
-            return self.heads.get_mut(bucket);
+            *head = target;
+            return;
         }
         loop {
-            let next = self.entries.get(current as usize).next;
+            let (_, next) = self.entries.link(current as usize);
             assert_ne!(next, NONE, "an entry is in the chain of its bucket");
             if next as usize == position {
-                return &mut self.entries.get_mut(current as usize).next;
+                return self.entries.set_next(current as usize, target);
             }
             current = next;
         }
@@ -214,10 +178,9 @@ impl<P: Payload> HashTable<P> {
         let old = new & mask_below(new);
         let mut position = std::mem::replace(self.heads.get_mut(old), NONE);
         while position != NONE {
-            let entry = self.entries.get_mut(position as usize);
-            let bucket = bucket_of(entry.hash, new + 1);
-            let next = std::mem::replace(&mut entry.next, *self.heads.get(bucket));
-            *self.heads.get_mut(bucket) = position;
+            let (hash, next) = self.entries.link(position as usize);
+            let head = self.heads.get_mut(bucket_of(hash, new + 1));
+            self.entries.set_next(position as usize, std::mem::replace(head, position));
             position = next;
         }
     }
@@ -228,10 +191,149 @@ impl<P: Payload> HashTable<P> {
         let mut position = self.heads.pop().expect("there is a bucket");
         let target = last & mask_below(last);
         while position != NONE {
-            let head = *self.heads.get(target);
-            *self.heads.get_mut(target) = position;
-            position = std::mem::replace(&mut self.entries.get_mut(position as usize).next, head);
+            let (_, next) = self.entries.link(position as usize);
+            let head = std::mem::replace(self.heads.get_mut(target), position);
+            self.entries.set_next(position as usize, head);
+            position = next;
         }
+    }
+}
+
+/// What an entry of an array holds.
+pub(crate) trait Payload {
+    /// Returns what the entry is found by.
+    fn name(&self) -> &[u8];
+
+    /// Returns the bytes of memory beyond the entry.
+    fn heap_bytes(&self) -> u64;
+}
+
+/// Entries of one size, side by side in the order of their positions, which have no gaps: the last
+/// takes the place of one that goes.
+#[derive(Clone)]
+pub(crate) struct Array<P> {
+    entries: Chunked<Entry<P>>,
+    /// The bytes of memory beyond the entries.
+    heap_bytes: u64,
+}
+
+#[derive(Clone)]
+struct Entry<P> {
+    /// The low half of the name's hash.
+    hash: u32,
+    /// The position of the next entry in the bucket.
+    next: u32,
+    payload: P,
+}
+
+/// A table of an array.
+pub(crate) type HashTable<P> = Table<Array<P>>;
+
+impl<P> Default for Array<P> {
+    fn default() -> Array<P> {
+        Array { entries: Chunked::default(), heap_bytes: 0 }
+    }
+}
+
+impl<P: Payload> Entries for Array<P> {
+    #[inline]
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[inline]
+    fn memory_bytes(&self) -> u64 {
+        self.entries.memory_bytes() + self.heap_bytes
+    }
+
+    #[inline]
+    fn link(&self, position: usize) -> (u32, u32) {
+        let entry = self.entries.get(position);
+        (entry.hash, entry.next)
+    }
+
+    #[inline]
+    fn set_next(&mut self, position: usize, next: u32) {
+        self.entries.get_mut(position).next = next;
+    }
+
+    #[inline]
+    fn compare(&self, position: usize, hash: u32, name: &[u8]) -> (bool, u32) {
+        let entry = self.entries.get(position);
+        (entry.hash == hash && entry.payload.name() == name, entry.next)
+    }
+
+    #[inline]
+    fn last_beside(&self, _: usize) -> usize {
+        self.entries.len() - 1
+    }
+}
+
+impl<P: Payload> HashTable<P> {
+    /// Returns the bytes of memory beyond the entries.
+    pub fn payload_heap_bytes(&self) -> u64 {
+        self.entries.heap_bytes
+    }
+
+    /// Returns the entry at `position`.
+    #[inline]
+    pub fn get(&self, position: usize) -> &P {
+        &self.entries.entries.get(position).payload
+    }
+
+    /// Changes the entry at `position`, not its name.
+    #[inline]
+    pub fn change<R>(&mut self, position: usize, change: impl FnOnce(&mut P) -> R) -> R {
+        let payload = &mut self.entries.entries.get_mut(position).payload;
+        let before = payload.heap_bytes();
+        let result = change(payload);
+        self.entries.heap_bytes = self.entries.heap_bytes + payload.heap_bytes() - before;
+        result
+    }
+
+    /// Returns the entries in the order of their positions.
+    pub fn iter(&self) -> impl Iterator<Item = &P> {
+        self.entries.entries.iter().map(|entry| &entry.payload)
+    }
+
+    /// As [`HashTable::iter`], each with the low half of its name's hash: all that
+    /// [`Table::find`] looks at.
+    pub fn iter_hashed(&self) -> impl Iterator<Item = (u32, &P)> {
+        self.entries.entries.iter().map(|entry| (entry.hash, &entry.payload))
+    }
+
+    /// Returns the low half of the hash of the name of the entry at `position`.
+    #[inline]
+    pub fn hash_at(&self, position: usize) -> u32 {
+        self.entries.link(position).0
+    }
+
+    /// Adds an entry, whose name is not there, and returns its position: the last.
+    pub fn insert(&mut self, hash: u64, payload: P) -> usize {
+        let hash = hash as u32;
+        self.add(hash, |array, next| {
+            array.heap_bytes += payload.heap_bytes();
+            array.entries.push(Entry { hash, next, payload });
+            array.entries.len() - 1
+        })
+    }
+
+    /// Takes out the entry at `position`, whose place the last entry takes.
+    pub fn remove(&mut self, position: usize) -> P {
+        self.unlink(position);
+        let array = &mut self.entries;
+        let mut entry = array.entries.pop().expect("it has the entry at the position");
+        if position < array.entries.len() {
+            std::mem::swap(array.entries.get_mut(position), &mut entry);
+        }
+        array.heap_bytes -= entry.payload.heap_bytes();
+        self.shrink();
+        entry.payload
+    }
+
+    /// Visits the entries of some buckets; see [`Table::scan_positions`].
+    pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(&P)) -> u64 {
+        self.scan_positions(cursor, |position| visit(self.get(position)))
     }
 }
 
@@ -321,7 +423,7 @@ mod tests {
                 assert_eq!(table.len(), model.len());
             }
             let heap: u64 = table.iter().map(Blob::heap_bytes).sum();
-            assert_eq!(table.heap_bytes, heap);
+            assert_eq!(table.entries.heap_bytes, heap);
             for name in &model {
                 assert!(table.find(hasher.hash(name), name).is_some());
             }

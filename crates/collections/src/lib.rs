@@ -4,10 +4,10 @@
 //! `list.rs`, `hash.rs`, `set.rs` and `sorted_set.rs` are the four types, each with a view for
 //! reading, whose compact form may lie anywhere (`compact.rs`); `listpack.rs`, `listpack_view.rs`
 //! and `intset.rs` are the compact forms, byte for byte Redis's; `hash_table.rs` is the hash table
-//! of large ones, `score_tree.rs` the order of large sorted sets. `set/lookups.rs` asks sets for
-//! many members, `combination.rs` works out unions and the like of sorted sets. `element.rs` is one
-//! element as a compact form stores it, `blob.rs` one in a table, `chunked.rs` an array that grows
-//! a piece at a time.
+//! of large ones, `pairs.rs` what it holds of a hash, `score_tree.rs` the order of large sorted
+//! sets. `set/lookups.rs` asks sets for many members, `combination.rs` works out unions and the
+//! like of sorted sets. `element.rs` is one element as a compact form stores it, `blob.rs` one in a
+//! table of a set, `chunked.rs` an array that grows a piece at a time.
 //! *Invariants*: each knows the bytes of memory that it takes; no operation on a single element
 //! moves more than one compact form's bytes, however large the collection is; random numbers are
 //! parameters, hashes are keyed by the caller's seed.
@@ -28,6 +28,7 @@ mod intset;
 mod list;
 mod listpack;
 mod listpack_view;
+mod pairs;
 mod score_tree;
 mod set;
 mod sorted_set;

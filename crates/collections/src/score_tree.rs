@@ -13,12 +13,15 @@ const LEAF_ITEMS: usize = 64;
 /// Branches of an inner node.
 const BRANCHES: usize = 32;
 
-/// A member by its score and its position in the table.
+/// A member by its score and its position in the table, without a gap between items.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, packed(4))]
 pub(crate) struct Item {
     pub score: f64,
     pub position: u32,
 }
+
+const _: () = assert!(size_of::<Item>() == 12);
 
 /// Items in order.
 #[derive(Clone, Debug)]
@@ -103,12 +106,12 @@ impl ScoreTree {
     }
 
     /// Visits up to `count` items from rank `start` on.
-    pub fn for_each(&self, start: usize, count: usize, visit: &mut dyn FnMut(Item)) {
+    pub fn for_each(&self, start: usize, count: usize, visit: &mut dyn FnMut(&Item)) {
         self.root.for_each(start, &mut { count }, visit);
     }
 
     /// Visits up to `count` items from rank `start` on, downwards.
-    pub fn for_each_back(&self, start: usize, count: usize, visit: &mut dyn FnMut(Item)) {
+    pub fn for_each_back(&self, start: usize, count: usize, visit: &mut dyn FnMut(&Item)) {
         // The rank from the other end.
         let Some(skip) = self.root.count().checked_sub(start + 1) else { return };
         self.root.for_each_back(skip, &mut { count }, visit);
@@ -220,12 +223,12 @@ impl Node {
         }
     }
 
-    fn for_each(&self, start: usize, left: &mut usize, visit: &mut dyn FnMut(Item)) {
+    fn for_each(&self, start: usize, left: &mut usize, visit: &mut dyn FnMut(&Item)) {
         match self {
             Node::Leaf(items) => {
                 for item in items.iter().skip(start).take(*left) {
                     *left -= 1;
-                    visit(*item);
+                    visit(item);
                 }
             }
             Node::Inner(branches) => {
@@ -243,12 +246,12 @@ impl Node {
         }
     }
 
-    fn for_each_back(&self, start: usize, left: &mut usize, visit: &mut dyn FnMut(Item)) {
+    fn for_each_back(&self, start: usize, left: &mut usize, visit: &mut dyn FnMut(&Item)) {
         match self {
             Node::Leaf(items) => {
                 for item in items.iter().rev().skip(start).take(*left) {
                     *left -= 1;
-                    visit(*item);
+                    visit(item);
                 }
             }
             Node::Inner(branches) => {
@@ -428,7 +431,7 @@ mod tests {
     use super::*;
 
     fn compare(score: f64, position: u32) -> impl Fn(&Item) -> Ordering {
-        move |item| item.score.total_cmp(&score).then(item.position.cmp(&position))
+        move |item| { item.score }.total_cmp(&score).then(item.position.cmp(&position))
     }
 
     fn nodes(node: &Node, made: &mut Made) {
@@ -452,10 +455,10 @@ mod tests {
         let start = random.below(model.len() as u64 + 2) as usize;
         let count = random.below(100) as usize;
         let mut forth = Vec::new();
-        tree.for_each(start, count, &mut |item| forth.push(item));
+        tree.for_each(start, count, &mut |item| forth.push(*item));
         assert!(forth.iter().eq(model.iter().skip(start).take(count)));
         let mut back = Vec::new();
-        tree.for_each_back(start, count, &mut |item| back.push(item));
+        tree.for_each_back(start, count, &mut |item| back.push(*item));
         let below = if start < model.len() { &model[..=start] } else { &[] };
         assert!(back.iter().eq(below.iter().rev().take(count)));
     }
@@ -541,7 +544,7 @@ mod tests {
             tree.insert(item, &compare(score.into(), score));
         }
         for score in scores {
-            tree.renumber(score + 10_000, &|item| item.score.total_cmp(&score.into()));
+            tree.renumber(score + 10_000, &|item| { item.score }.total_cmp(&score.into()));
         }
         let mut rank = 0;
         tree.for_each(0, 5000, &mut |item| {

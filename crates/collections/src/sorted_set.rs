@@ -371,7 +371,7 @@ impl<'a> SortedSetView<'a> {
                 }
             }
             (BodyView::Large(large), direction) => {
-                let mut visit = |item: Item| {
+                let mut visit = |item: &Item| {
                     let member = large.table.get(item.position as usize).member.bytes();
                     visit(Element::Bytes(member), item.score);
                 };
@@ -560,7 +560,7 @@ impl Large {
 #[inline]
 fn order(table: &HashTable<Scored>, score: f64, member: &[u8]) -> impl Fn(&Item) -> Ordering {
     move |item| {
-        let of_scores = item.score.partial_cmp(&score).expect("scores are numbers");
+        let of_scores = { item.score }.partial_cmp(&score).expect("scores are numbers");
         of_scores.then_with(|| table.get(item.position as usize).member.bytes().cmp(member))
     }
 }

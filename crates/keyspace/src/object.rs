@@ -12,7 +12,7 @@ use collections::{
 };
 use effects::EventClass;
 
-use crate::store::{Handle, Store};
+use crate::store::{Handle, SLOT_BYTES, Store};
 use crate::view::WrongType;
 
 /// An entry and what it holds, for as long as its shard is not changed.
@@ -65,6 +65,13 @@ impl<'a> Object<'a> {
     /// Returns the bytes of memory that the key and its value take.
     pub fn memory_bytes(&self) -> u64 {
         self.entry.memory_bytes() + self.private_bytes()
+    }
+
+    /// As [`Object::memory_bytes`], with the slot of a collection in private memory, which is there
+    /// for another once the key is gone.
+    pub fn memory_bytes_with_slot(&self) -> u64 {
+        let has_slot = handle_of(&self.entry).is_some();
+        self.memory_bytes() + if has_slot { SLOT_BYTES } else { 0 }
     }
 
     /// Returns the name in OBJECT ENCODING.

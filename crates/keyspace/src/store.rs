@@ -57,6 +57,9 @@ struct Slot {
     content: Content,
 }
 
+/// The bytes of the slot of a collection.
+pub(crate) const SLOT_BYTES: u64 = size_of::<Slot>() as u64;
+
 enum Content {
     Free { next: u32 },
     Used(Collection),

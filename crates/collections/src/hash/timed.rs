@@ -369,8 +369,8 @@ impl<'a> TimedView<'a> {
                 let (times, count) = (self.hash.times.view(), indexes.capacity());
                 times.for_each(0, count, Direction::Up, |field, _| {
                     let find = |field: &[u8]| table.find(self.hash.hasher.hash(field), field);
-                    let index = field.with_bytes(find).expect("what has a time is a field");
-                    indexes.push(index as u32);
+                    let position = field.with_bytes(find).expect("what has a time is a field");
+                    indexes.push(table.index_of(position) as u32);
                 });
             }
             _ => {

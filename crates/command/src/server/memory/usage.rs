@@ -18,13 +18,13 @@ pub(super) static USAGE: Command = Command {
 fn run(cx: &ReadContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     check_options(args)?;
     match cx.view.inspect(args.key(0)) {
-        Some(entry) => reply.integer(entry.memory_bytes() as i64),
+        Some(entry) => reply.integer(entry.memory_bytes_with_slot() as i64),
         None => reply.null(),
     }
     Ok(())
 }
 
-/// SAMPLES is about values of many parts and changes nothing for a string.
+/// SAMPLES changes nothing: what a value of many parts takes is known without a look at any.
 fn check_options(args: Args<'_>) -> Result<(), CommandError> {
     let mut index = 3;
     while index < args.len() {
