@@ -10,6 +10,7 @@
 use std::cmp::Ordering;
 
 use crate::natural::Natural;
+use crate::number_text::IntegerText;
 
 /// The least exponent of the lowest mantissa bit: that of denormal numbers.
 const SCALE_MIN: i32 = -16_445;
@@ -70,6 +71,9 @@ impl Extended {
         };
         if rest.eq_ignore_ascii_case(b"inf") || rest.eq_ignore_ascii_case(b"infinity") {
             return Some(Extended(Value::Infinite { negative }));
+        }
+        if let Some(value) = short_decimal(negative, rest) {
+            return Some(Extended(value));
         }
         let (literal, radix) = match rest {
             [b'0', b'x' | b'X', rest @ ..] => (Literal::parse(rest, 16)?, 16),
@@ -244,20 +248,61 @@ fn split(bits: u128, count: u32) -> (u64, bool, bool) {
 
 /// Returns `mantissa / 2^shift` with up to 17 digits after the point.
 fn fixed_point(mantissa: u64, shift: u32) -> String {
-    // Below 2^121: 10^17 is below 2^57.
-    const ONE: u128 = 10_u128.pow(FRACTION_DIGITS as u32);
-    let scaled = u128::from(mantissa) * ONE;
+    // Below 2^57, so that a product with a mantissa has 128 bits.
+    const ONE: u64 = 10_u64.pow(FRACTION_DIGITS as u32);
+    let whole = mantissa.checked_shr(shift).unwrap_or(0);
+    let part = if shift < u64::BITS { mantissa & ((1 << shift) - 1) } else { mantissa };
     let rounded = if shift > u128::BITS {
         0
     } else {
+        let scaled = u128::from(part) * u128::from(ONE);
         let half = 1_u128 << (shift - 1);
         let rest = scaled & (half | (half - 1));
-        let kept = scaled.checked_shr(shift).unwrap_or(0);
-        kept + u128::from(rest > half || rest == half && kept & 1 == 1)
+        let kept = scaled.checked_shr(shift).unwrap_or(0) as u64;
+        kept + u64::from(rest > half || rest == half && kept & 1 == 1)
     };
-    let (whole, fraction) = (rounded / ONE, rounded % ONE);
-    let text = format!("{whole}.{fraction:0width$}", width = FRACTION_DIGITS);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let whole = IntegerText::unsigned(whole + rounded / ONE);
+    let mut text = String::with_capacity(whole.as_bytes().len() + 1 + FRACTION_DIGITS);
+    text.extend(whole.as_bytes().iter().map(|&digit| char::from(digit)));
+    let fraction = rounded % ONE;
+    if fraction > 0 {
+        // A one in front keeps the zeroes behind the point.
+        let digits = IntegerText::unsigned(ONE + fraction);
+        let kept = digits.as_bytes().iter().rposition(|&digit| digit != b'0').expect("not zero");
+        text.push('.');
+        text.extend(digits.as_bytes()[1..=kept].iter().map(|&digit| char::from(digit)));
+    }
+    text
+}
+
+/// Returns the number that `text` is where that is a few digits, with a point among them if any, as
+/// of most numbers; other texts may be numbers too.
+fn short_decimal(negative: bool, text: &[u8]) -> Option<Value> {
+    /// So many are below 2^64.
+    const DIGITS_MAX: usize = 19;
+    if text.len() > DIGITS_MAX + 1 {
+        return None;
+    }
+    let (mut number, mut digit_count, mut point) = (0_u64, 0, None);
+    for &byte in text {
+        match byte {
+            b'0'..=b'9' if digit_count < DIGITS_MAX => {
+                number = number * 10 + u64::from(byte - b'0');
+                digit_count += 1;
+            }
+            b'.' if point.is_none() => point = Some(digit_count),
+            _ => return None,
+        }
+    }
+    // Of a quotient by a greater power of ten there would be too few bits.
+    let behind = digit_count - point.unwrap_or(digit_count);
+    if digit_count == 0 || behind > FRACTION_DIGITS {
+        return None;
+    }
+    let divisor = u128::from(10_u64.pow(behind as u32));
+    let unused = u64::BITS + number.leading_zeros();
+    let wide = u128::from(number).checked_shl(unused).unwrap_or(0);
+    Some(round(negative, wide / divisor, -(unused as i32), wide % divisor != 0))
 }
 
 /// A number as it is written: `digits x radix^exponent`, or x 2^exponent where hexadecimal.
@@ -494,6 +539,38 @@ mod tests {
         check_text(&"0".repeat(TEXT_BYTES_MAX), Some("0"));
         check_text(&"0".repeat(TEXT_BYTES_MAX + 1), None);
     }
+
+    #[test]
+    fn short_decimals_are_what_any_decimal_is() {
+        let mut prng = crate::prng::Prng::new(1);
+        for _ in 0..100_000 {
+            let mut text = (prng.next() >> prng.below(64)).to_string();
+            if prng.one_in(3) {
+                // Of a quotient by so much the fewest bits are left below those that are kept.
+                let digits = prng.below(10_u64.pow(17));
+                text = format!("{}.{digits:017}", prng.below(10));
+            } else if prng.one_in(2) {
+                let places = text.len() as u64 + 1;
+                text.insert(prng.below(places) as usize, '.');
+            }
+            let literal = Literal::parse(text.as_bytes(), 10).expect("a decimal");
+            if let Some(value) = short_decimal(false, text.as_bytes()) {
+                assert_eq!(value, literal.decimal(false), "{text}");
+                let Value::Finite(number) = value else { panic!("{text}") };
+                let (shift, ours) = (number.scale.unsigned_abs(), number.to_text());
+                let wide = u128::from(number.mantissa) * 10_u128.pow(17);
+                if number.scale < 0 && shift < u128::BITS && number.mantissa > 0 {
+                    let (kept, rest) = (wide >> shift, wide << (u128::BITS - shift));
+                    let half = 1 << (u128::BITS - 1);
+                    let kept = kept + u128::from(rest > half || rest == half && kept & 1 == 1);
+                    let exact = format!("{}.{:017}", kept / ONE_IN_17, kept % ONE_IN_17);
+                    assert_eq!(ours, exact.trim_end_matches('0').trim_end_matches('.'), "{text}");
+                }
+            }
+        }
+    }
+
+    const ONE_IN_17: u128 = 10_u128.pow(17);
 
     #[test]
     fn infinities_of_both_signs_have_no_sum() {

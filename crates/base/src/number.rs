@@ -48,11 +48,49 @@ pub fn parse_cursor(text: &[u8]) -> Option<u64> {
     Some(if negative { value.wrapping_neg() } else { value })
 }
 
+/// Returns the number that `text` is, where it is nothing but a few digits, with a point among them
+/// and a minus before them if any: most scores are written so. Other texts may be numbers too.
+#[inline]
+pub fn parse_short_decimal(text: &[u8]) -> Option<f64> {
+    /// So many are below 2^64.
+    const DIGITS_MAX: usize = 19;
+    const EXACT_MAX: u64 = 1 << 53;
+    const POWERS: [f64; DIGITS_MAX + 1] = [
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+        1e17, 1e18, 1e19,
+    ];
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.len() > DIGITS_MAX {
+        return None;
+    }
+    let (mut number, mut point) = (0_u64, None);
+    for (index, &byte) in digits.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => number = number * 10 + u64::from(byte - b'0'),
+            b'.' if point.is_none() => point = Some(index),
+            _ => return None,
+        }
+    }
+    if number > EXACT_MAX || digits.len() == usize::from(point.is_some()) {
+        return None;
+    }
+    let behind = point.map_or(0, |point| digits.len() - point - 1);
+    // Both are exact, so that the quotient is what is nearest to the decimal.
+    let magnitude = number as f64 / POWERS[behind];
+    Some(if is_negative { -magnitude } else { magnitude })
+}
+
 /// Returns the number that `text` is to C's `strtod` when it reads all of it: decimal, hexadecimal
 /// or infinite; nothing before it, nothing beyond what a double holds, no NaN.
 ///
 /// Source: Redis 7.2, `getDoubleFromObject`.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    if let Some(number) = parse_short_decimal(text) {
+        return Some(number);
+    }
     if text.first().is_none_or(|&byte| is_c_space(byte)) {
         return None;
     }
@@ -69,6 +107,9 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
 /// too small numbers, and nothing at all, which is 0; a NUL ends the text. Bounds of ranges of
 /// scores are read so.
 pub fn parse_f64_loosely(text: &[u8]) -> Option<f64> {
+    if let Some(number) = parse_short_decimal(text) {
+        return Some(number);
+    }
     let text = text.split(|&byte| byte == 0).next().unwrap_or(text);
     let start = text.iter().position(|&byte| !is_c_space(byte)).unwrap_or(0);
     if text.is_empty() { Some(0.0) } else { strtod(&text[start..]) }
@@ -128,6 +169,27 @@ fn hexadecimal(text: &[u8]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_decimals_are_what_std_reads() {
+        let mut prng = crate::prng::Prng::new(7);
+        let mut read = 0;
+        for _ in 0..200_000 {
+            let letters = b"0123456789.-0123456789";
+            let length = 1 + prng.below(22) as usize;
+            let few = 10 + prng.below(12);
+            let text: Vec<u8> = (0..length).map(|_| letters[prng.below(few) as usize]).collect();
+            if let Some(number) = parse_short_decimal(&text) {
+                let text = std::str::from_utf8(&text).unwrap();
+                assert_eq!(Ok(number.to_bits()), text.parse().map(f64::to_bits), "{text}");
+                read += 1;
+            }
+        }
+        assert!(read > 20_000, "{read}");
+        for text in ["", "-", ".", "-.", "1.2.3", "+1", "1e5", " 1", "1 ", "12345678901234567890"] {
+            assert_eq!(parse_short_decimal(text.as_bytes()), None, "{text}");
+        }
+    }
 
     #[test]
     fn integers_are_read_in_their_one_writing() {

@@ -82,7 +82,7 @@ impl DoubleText {
             text.push(if value.is_sign_negative() { b"-0" } else { b"0" });
         } else if value.abs() <= WHOLE_MAX && value.trunc() == value {
             text.push(IntegerText::new(value as i64).as_bytes());
-        } else {
+        } else if !short_decimal(value, &mut text) {
             shortest(value, &mut text);
         }
         DoubleText { text }
@@ -115,6 +115,34 @@ pub fn double_in_17_digits(value: f64) -> String {
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs())
+}
+
+/// Writes `value`, which is finite and no whole number, where a decimal of few digits reads back as
+/// it, as that of most scores does; returns whether one does.
+///
+/// Decimals of up to 15 digits are different doubles each. So the first that is found is the one
+/// with the fewest digits, and `fpconv` writes it in plain notation.
+fn short_decimal(value: f64, text: &mut Text<DOUBLE_TEXT_BYTES_MAX>) -> bool {
+    const POWERS: [u64; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
+    /// Below it, six digits behind the point leave no more than 15.
+    const MAGNITUDE_MAX: f64 = 1e9;
+    let magnitude = value.abs();
+    if magnitude >= MAGNITUDE_MAX {
+        return false;
+    }
+    let found = POWERS.iter().enumerate().find_map(|(index, &power)| {
+        let scaled = (magnitude * power as f64 + 0.5) as u64;
+        (scaled as f64 / power as f64 == magnitude).then_some((scaled, power, index + 1))
+    });
+    let Some((scaled, power, digits)) = found else { return false };
+    if value < 0.0 {
+        text.push(b"-");
+    }
+    text.push(IntegerText::unsigned(scaled / power).as_bytes());
+    text.push(b".");
+    // A one in front keeps the zeroes behind the point.
+    text.push(&IntegerText::unsigned(power + scaled % power).as_bytes()[1..=digits]);
+    true
 }
 
 /// Writes the fewest digits of a finite, non-zero `value` in the notation of `fpconv`.
@@ -245,6 +273,32 @@ mod tests {
         check(9223372036854775808.0, "9223372036854776000");
         check(1e20, "1e+20");
         check(12345678901234567890123.0, "12345678901234568000000");
+    }
+
+    #[test]
+    fn short_decimals_are_written_as_their_fewest_digits() {
+        let mut prng = Prng::new(3);
+        let mut found = 0;
+        for _ in 0..100_000 {
+            let bound = 10_u64.pow(prng.below(16) as u32);
+            let whole = prng.below(bound) as f64;
+            let value = whole / 10_f64.powi(prng.below(12) as i32);
+            let value = if prng.one_in(2) { -value } else { value };
+            if value.trunc() == value {
+                continue;
+            }
+            let [mut short, mut long] = [Text::default(), Text::default()];
+            shortest(value, &mut long);
+            if short_decimal(value, &mut short) {
+                assert_eq!(short.as_bytes().escape_ascii().to_string(), long_text(&long));
+                found += 1;
+            }
+        }
+        assert!(found > 20_000, "{found}");
+    }
+
+    fn long_text(text: &Text<DOUBLE_TEXT_BYTES_MAX>) -> String {
+        text.as_bytes().escape_ascii().to_string()
     }
 
     #[test]

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::accounting;
 use crate::key_distribution::KeyDistribution;
 use crate::load::{Load, Report};
-use crate::recipes::FIXTURES;
+use crate::recipes::{COLLECTIONS, FILLS, FIXTURES};
 use crate::record;
 use crate::server_process::{ServerProcess, ServerSpec};
 use crate::tables::{Bound, DataSet, Row, Table, Transport};
@@ -88,7 +88,8 @@ impl Comparison {
         let mut rows = self.table.rows(&self.transports, self.connections);
         rows.retain(|row| self.filter.as_ref().is_none_or(|text| row.name().contains(text)));
         ensure!(!rows.is_empty(), "no row of '{}' has that name", self.table.name());
-        let sides = [self.start(&self.subject, true)?, self.start(&self.other, false)?];
+        let sides =
+            [self.start(&self.subject, true, &rows)?, self.start(&self.other, false, &rows)?];
         let idle_cpu = idle_cpu(&sides)?;
         self.print_head(&sides, idle_cpu, rows.iter().map(|row| row.connections).max());
         let (mut wrong, mut results, mut skipped) = (0, Vec::new(), Vec::new());
@@ -118,7 +119,8 @@ impl Comparison {
         Ok(())
     }
 
-    fn start(&self, spec: &ServerSpec, has_lanes: bool) -> anyhow::Result<Side> {
+    /// Starts a server with the keys of `rows`.
+    fn start(&self, spec: &ServerSpec, has_lanes: bool, rows: &[Row]) -> anyhow::Result<Side> {
         progress(&format!("starting {} and loading {} keys", spec.name, self.data.key_count));
         let server = ServerProcess::start(spec)?;
         preload(&server.unix(), &self.data, 0, self.data.key_count)
@@ -129,6 +131,10 @@ impl Comparison {
                 let request = fixture.request();
                 wire.call(&request.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
             }
+        }
+        if rows.iter().any(|row| needs_fills(row.operation)) {
+            fill(&server.unix(), &self.data)
+                .with_context(|| format!("filling collections of {}", spec.name))?;
         }
         Ok(Side { name: spec.name.clone(), has_lanes, server })
     }
@@ -267,13 +273,39 @@ impl Comparison {
 /// # Errors
 /// When the server refuses one.
 pub fn preload(target: &Target, data: &DataSet, from: u64, to: u64) -> anyhow::Result<()> {
+    send_for_each(target, Operation::Set, data, from, to)
+}
+
+/// Returns whether the operation is on collections that [`fill`] makes.
+pub fn needs_fills(operation: Operation) -> bool {
+    let is_among = |recipe| COLLECTIONS.iter().any(|one| std::ptr::eq(one, recipe));
+    matches!(operation, Operation::Recipe(recipe) if is_among(recipe))
+}
+
+/// Makes the collections that rows find, one of each kind for each key of `data`.
+///
+/// # Errors
+/// When the server refuses one.
+pub fn fill(target: &Target, data: &DataSet) -> anyhow::Result<()> {
+    let mut fills = FILLS.iter().map(Operation::Recipe);
+    fills.try_for_each(|operation| send_for_each(target, operation, data, 0, data.key_count))
+}
+
+/// Sends the one request of `operation` for the keys `from..to` of `data`, once each.
+fn send_for_each(
+    target: &Target,
+    operation: Operation,
+    data: &DataSet,
+    from: u64,
+    to: u64,
+) -> anyhow::Result<()> {
     const CHUNK: u64 = 250_000;
     let mut first = from;
     while first < to {
         let count = CHUNK.min(to - first);
         let mut wire = Wire::connect(target)?;
         let workload = Workload {
-            operation: Operation::Set,
+            operation,
             key_count: to,
             key_bytes: data.key_bytes,
             value_bytes: data.value_bytes,
@@ -292,12 +324,12 @@ pub fn preload(target: &Target, data: &DataSet, from: u64, to: u64) -> anyhow::R
             wire.send()?;
             for _ in 0..batch {
                 let reply = wire.receive()?;
-                ensure!(reply == Reply::Simple(b"OK".into()), "SET replied {reply:?}");
+                ensure!(!matches!(reply, Reply::Error(_)), "{operation} replied {reply:?}");
             }
             left -= batch;
         }
         first += count;
-        progress(&format!("loaded {first} of {to} keys"));
+        progress(&format!("{operation}: loaded {first} of {to}"));
     }
     Ok(())
 }

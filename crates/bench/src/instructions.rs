@@ -13,18 +13,19 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use serde_json::json;
 
-use crate::compare::{preload, progress};
+use crate::compare::{fill, needs_fills, preload, progress};
 use crate::key_distribution::KeyDistribution;
 use crate::load::Load;
+use crate::recipes;
 use crate::record;
 use crate::server_process::{ServerProcess, ServerSpec};
 use crate::tables::DataSet;
 use crate::workload::{Operation, Workload};
 
-/// The rows: an operation as `run --operation` takes it, and how many requests travel together.
-/// Those that take keys away, or give them a time to live, stand last. No batch is longer than what
-/// one read takes, as how a longer one arrives is a matter of time.
-const ROWS: [(&str, usize); 15] = [
+/// Rows: an operation as `run --operation` takes it, and how many requests travel together.
+/// Commands on collections follow. No batch is longer than what one read takes, as how a longer one
+/// arrives is a matter of time.
+const FIRST_ROWS: [(&str, usize); 8] = [
     ("get", 16),
     ("get", 1),
     ("set", 16),
@@ -33,14 +34,11 @@ const ROWS: [(&str, usize); 15] = [
     ("append", 16),
     ("mset4", 16),
     ("mget4", 16),
-    ("hset", 16),
-    ("hget", 16),
-    ("lpush", 16),
-    ("sadd", 16),
-    ("zadd", 16),
-    ("expire", 16),
-    ("del", 16),
 ];
+/// Those that take keys away, or give them a time to live, stand last.
+const LAST_ROWS: [(&str, usize); 2] = [("expire", 16), ("del", 16)];
+/// How many requests on collections travel together.
+const COLLECTIONS_PIPELINE: usize = 16;
 
 /// The name of callgrind's files in the server's folder; a dot and a number are added.
 const DUMP_NAME: &str = "instructions";
@@ -92,13 +90,13 @@ impl Instructions {
         }
         let has_other = self.servers.len() > 1;
         let header = if has_other { "     before    ratio" } else { "" };
-        println!("\n{:<14} {:>10}{header}", "instructions", "now");
+        println!("\n{:<30} {:>10}{header}", "instructions", "now");
         let mut records = Vec::new();
         for (index, row) in rows.iter().enumerate() {
             let of_row: Vec<f64> = counts.iter().map(|of_server| of_server[index]).collect();
             let now = of_row[of_row.len() - 1];
             let mut record = json!({ "row": row.name, "instructions_per_operation": now });
-            print!("{:<14} {now:>10.1}", row.name);
+            print!("{:<30} {now:>10.1}", row.name);
             if has_other {
                 let before = of_row[0];
                 print!(" {before:>10.1} {:>8.4}", now / before);
@@ -119,15 +117,24 @@ impl Instructions {
     }
 
     fn rows(&self) -> anyhow::Result<Vec<Row>> {
-        let mut rows = Vec::new();
-        for (text, pipeline) in ROWS {
-            let operation: Operation = text.parse()?;
-            rows.push(Row { name: format!("{operation} P{pipeline}"), operation, pipeline });
-        }
+        let parsed = |(text, pipeline): (&str, usize)| Ok((text.parse::<Operation>()?, pipeline));
+        let [first, last] = [&FIRST_ROWS[..], &LAST_ROWS]
+            .map(|rows| rows.iter().copied().map(parsed).collect::<anyhow::Result<Vec<_>>>());
+        let collections = recipes::COLLECTIONS
+            .iter()
+            .map(|recipe| (Operation::Recipe(recipe), COLLECTIONS_PIPELINE));
+        let all = first?.into_iter().chain(collections).chain(last?);
+        let mut rows: Vec<Row> = all
+            .map(|(operation, pipeline)| Row {
+                name: format!("{operation} P{pipeline}"),
+                operation,
+                pipeline,
+            })
+            .collect();
         if let Some(part) = &self.filter {
             rows.retain(|row| row.name.contains(part.as_str()));
         }
-        ensure!(!rows.is_empty(), "no row is called so; there are: {ROWS:?}");
+        ensure!(!rows.is_empty(), "no row is called so");
         Ok(rows)
     }
 
@@ -142,6 +149,9 @@ impl Instructions {
         };
         progress(&format!("{}: filling", server.program.display()));
         preload(&counted.process.unix(), &data, 0, data.key_count)?;
+        if rows.iter().any(|row| needs_fills(row.operation)) {
+            fill(&counted.process.unix(), &data)?;
+        }
         // Every row finds what it finds after itself: collections that have grown, memory in use.
         for row in rows {
             self.send(&counted, row, &data, SEED_BEFORE, || Ok(()))?;
@@ -292,7 +302,7 @@ mod tests {
         }
         let chosen = count(Some("GET P")).rows().expect("there are some");
         let names: Vec<&str> = chosen.iter().map(|row| row.name.as_str()).collect();
-        assert_eq!(names, ["GET P16", "GET P1", "HGET P16"]);
+        assert_eq!(names, ["GET P16", "GET P1", "HGET P16", "HMGET P16"]);
         assert!(count(Some("NONE")).rows().is_err());
     }
 

@@ -9,7 +9,11 @@
 //! A recipe of several requests is a cycle: a connection sends them in turn, all for one key, which
 //! no other connection uses. So a command that deletes its key has one to delete.
 
+mod collections;
+
 use crate::workload::Due;
+
+pub use collections::{COLLECTIONS, FILLS, LARGE_COLLECTIONS};
 
 /// What a load repeats.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,6 +22,9 @@ pub struct Recipe {
     pub name: &'static str,
     /// What is sent in turn.
     pub steps: &'static [Step],
+    /// Whether all keys of the steps have one number, which no other connection has meanwhile; else
+    /// each has a number of its own.
+    pub is_cycle: bool,
 }
 
 /// A request and the reply that it is due.
@@ -29,11 +36,11 @@ const BULK: Due = Due::Marker(b'$');
 const ARRAY: Due = Due::Marker(b'*');
 
 const fn one(name: &'static str, step: &'static [Step; 1]) -> Recipe {
-    Recipe { name, steps: step }
+    Recipe { name, steps: step, is_cycle: false }
 }
 
 const fn cycle(name: &'static str, steps: &'static [Step]) -> Recipe {
-    Recipe { name, steps }
+    Recipe { name, steps, is_cycle: true }
 }
 
 /// Commands on values of usual size.
@@ -112,10 +119,10 @@ pub static SMALL: &[Recipe] = &[
     cycle(
         "RPUSH, LMOVE, LPOS, LMPOP",
         &[
-            ("RPUSH own:* VALUE", NUMBER),
-            ("LMOVE own:* lst:* LEFT RIGHT", BULK),
-            ("LPOS lst:* VALUE", NUMBER),
-            ("LMPOP 1 lst:* RIGHT", ARRAY),
+            ("RPUSH one:* VALUE", NUMBER),
+            ("LMOVE one:* two:* LEFT RIGHT", BULK),
+            ("LPOS two:* VALUE", NUMBER),
+            ("LMPOP 1 two:* RIGHT", ARRAY),
         ],
     ),
     one("OBJECT ENCODING", &[("OBJECT ENCODING key:*", BULK)]),
@@ -137,21 +144,13 @@ pub static SMALL: &[Recipe] = &[
     cycle("MULTI, SET, EXEC", &[("MULTI", OK), ("SET key:* VALUE", OK), ("EXEC", ARRAY)]),
 ];
 
-/// What the table of instructions has and the others have not: commands on collections, and those
-/// that are counted without another to make good what they did.
-pub static COUNTED: &[Recipe] = &[
-    one("HSET", &[("HSET hash fld:* VALUE", NUMBER)]),
-    one("HGET", &[("HGET hash fld:*", BULK)]),
-    one("LPUSH", &[("LPUSH list VALUE", NUMBER)]),
-    one("SADD", &[("SADD set mem:*", NUMBER)]),
-    one("ZADD", &[("ZADD zset 1.5 mem:*", NUMBER)]),
-    one("EXPIRE", &[("EXPIRE key:* 1000", NUMBER)]),
-    one("DEL", &[("DEL key:*", NUMBER)]),
-];
+/// What the table of instructions has and the others have not: those that are counted without
+/// another to make good what they did.
+pub static COUNTED: &[Recipe] =
+    &[one("EXPIRE", &[("EXPIRE key:* 1000", NUMBER)]), one("DEL", &[("DEL key:*", NUMBER)])];
 
-/// Commands on values of a mebibyte, on sets in each of their forms and on sorted sets of a
-/// thousand members, and LCS on what its table of lengths allows: Redis keeps all of it, four bytes
-/// for each pair of bytes and at most 512 MiB.
+/// Commands on values of a mebibyte, and LCS on what its table of lengths allows: Redis keeps all
+/// of it, four bytes for each pair of bytes and at most 512 MiB.
 pub static LARGE: &[Recipe] = &[
     one("SET 64 KiB", &[("SET target VALUE:65536", OK)]),
     one("SET 1 MiB", &[("SET target VALUE:1048576", OK)]),
@@ -170,27 +169,9 @@ pub static LARGE: &[Recipe] = &[
     one("LCS 1 MiB, 16 B", &[("LCS big:1 line:1", BULK)]),
     one("LCS 1 MiB, 16 B LEN", &[("LCS big:1 line:1 LEN", NUMBER)]),
     one("LCS 1 MiB, 16 B IDX", &[("LCS line:1 big:1 IDX", ARRAY)]),
-    one("ZUNION 1000, 1000", &[("ZUNION 2 rank:1 rank:2 WITHSCORES", ARRAY)]),
-    one("ZINTER 1000, 1000", &[("ZINTER 2 rank:1 rank:2 WITHSCORES", ARRAY)]),
-    one("ZDIFF 1000, 1000", &[("ZDIFF 2 rank:1 rank:2 WITHSCORES", ARRAY)]),
-    one("ZUNIONSTORE 1000, 1000", &[("ZUNIONSTORE target 2 rank:1 rank:2", NUMBER)]),
-    one("ZINTERSTORE 1000, 1000", &[("ZINTERSTORE target 2 rank:1 rank:2", NUMBER)]),
-    one("ZDIFFSTORE 1000, 1000", &[("ZDIFFSTORE target 2 rank:1 rank:2", NUMBER)]),
-    one("ZRANGESTORE 1000", &[("ZRANGESTORE target rank:1 0 -1", NUMBER)]),
-    one("ZINTERCARD 1000, 1000", &[("ZINTERCARD 2 rank:1 rank:2", NUMBER)]),
-    one("SINTER of 1,000", &[("SINTER set:1 set:2", ARRAY)]),
-    one("SINTER of 100", &[("SINTER few:1 few:2", ARRAY)]),
-    one("SINTER of 500 integers", &[("SINTER int:1 int:2", ARRAY)]),
-    one("SINTERCARD of 1,000", &[("SINTERCARD 2 set:1 set:2", NUMBER)]),
-    one("SUNION of 1,000", &[("SUNION set:1 set:2", ARRAY)]),
-    one("SUNION of 100", &[("SUNION few:1 few:2", ARRAY)]),
-    one("SDIFF of 1,000", &[("SDIFF set:1 set:2", ARRAY)]),
-    one("SINTERSTORE of 1,000", &[("SINTERSTORE target set:1 set:2", NUMBER)]),
-    one("SUNIONSTORE of 1,000", &[("SUNIONSTORE target set:1 set:2", NUMBER)]),
-    one("SSCAN of 1,000", &[("SSCAN set:1 0 COUNT 100", ARRAY)]),
 ];
 
-/// A key that [`LARGE`] names.
+/// A key that [`LARGE`] or [`LARGE_COLLECTIONS`] names.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixture {
     pub key: &'static str,
@@ -206,6 +187,12 @@ pub enum Content {
     Same(usize, u8),
     /// A set of so many members: the text, and numbers from `first` on.
     Members { text: &'static str, first: usize, count: usize },
+    /// A list of so many elements, numbered from 0 on.
+    Elements(usize),
+    /// A list of so many random numbers.
+    Numbers(usize),
+    /// A hash of so many fields, numbered from 0 on.
+    Fields(usize),
     /// A sorted set of so many members, numbered from `first` on, with scores in another order.
     Ranked { first: usize, count: usize },
 }
@@ -216,8 +203,8 @@ const fn members(key: &'static str, text: &'static str, (first, count): (usize, 
     Fixture { key, content: Content::Members { text, first, count } }
 }
 
-/// The keys that [`LARGE`] names.
-pub const FIXTURES: [Fixture; 16] = [
+/// The keys that [`LARGE`] and [`LARGE_COLLECTIONS`] name.
+pub const FIXTURES: [Fixture; 20] = [
     Fixture { key: "big:1", content: Content::Letters(MEBIBYTE) },
     Fixture { key: "big:2", content: Content::Letters(MEBIBYTE) },
     Fixture { key: "big:3", content: Content::Letters(MEBIBYTE - 4321) },
@@ -226,6 +213,10 @@ pub const FIXTURES: [Fixture; 16] = [
     Fixture { key: "page:1", content: Content::Letters(4096) },
     Fixture { key: "page:2", content: Content::Letters(4096) },
     Fixture { key: "line:1", content: Content::Letters(16) },
+    Fixture { key: "row:1", content: Content::Elements(600) },
+    Fixture { key: "nums:1", content: Content::Numbers(1_000) },
+    Fixture { key: "dict:1", content: Content::Fields(50) },
+    Fixture { key: "dict:2", content: Content::Fields(1_000) },
     members("set:1", "member:", (0, 1_000)),
     members("set:2", "member:", (500, 1_000)),
     members("few:1", "member:", (0, 100)),
@@ -250,6 +241,19 @@ impl Fixture {
                 let members = (first..first + count).map(|number| format!("{text}{number}"));
                 ("SADD", members.map(String::into_bytes).collect())
             }
+            Content::Elements(count) => {
+                let elements = (0..count).map(|number| format!("element:{number:06}"));
+                ("RPUSH", elements.map(String::into_bytes).collect())
+            }
+            Content::Numbers(count) => {
+                let numbers = (0..count).map(|_| prng.below(1_000_000).to_string());
+                ("RPUSH", numbers.map(String::into_bytes).collect())
+            }
+            Content::Fields(count) => {
+                let pairs = (0..count)
+                    .flat_map(|number| [format!("field:{number}"), format!("value:{number:06}")]);
+                ("HSET", pairs.map(String::into_bytes).collect())
+            }
             Content::Ranked { first, count } => {
                 let pairs = (first..first + count).flat_map(|number| {
                     [prng.below(1_000_000).to_string(), format!("member:{number:06}")]
@@ -263,11 +267,11 @@ impl Fixture {
 
 /// Returns the recipe whose name is `text` in any case, with dashes for what is not a letter.
 pub fn named(text: &str) -> Option<&'static Recipe> {
-    SMALL
-        .iter()
-        .chain(LARGE)
-        .chain(COUNTED)
-        .find(|recipe| slug(recipe.name) == text.to_ascii_lowercase())
+    all().find(|recipe| slug(recipe.name) == text.to_ascii_lowercase())
+}
+
+fn all() -> impl Iterator<Item = &'static Recipe> {
+    [SMALL, COLLECTIONS, LARGE, LARGE_COLLECTIONS, COUNTED].into_iter().flatten()
 }
 
 fn slug(name: &str) -> String {
@@ -282,7 +286,7 @@ mod tests {
 
     #[test]
     fn recipes_have_names_of_their_own_and_are_found_by_them() {
-        for recipe in SMALL.iter().chain(LARGE).chain(COUNTED) {
+        for recipe in all() {
             assert!(std::ptr::eq(named(&slug(recipe.name)).unwrap(), recipe), "{}", recipe.name);
         }
         assert!(named("no-such-row").is_none());
@@ -292,7 +296,7 @@ mod tests {
     fn keys_without_a_star_are_fixtures_or_targets() {
         let is_known =
             |word: &str| word == "target" || FIXTURES.iter().any(|known| known.key == word);
-        for (request, _) in LARGE.iter().flat_map(|recipe| recipe.steps) {
+        for (request, _) in LARGE.iter().chain(LARGE_COLLECTIONS).flat_map(|recipe| recipe.steps) {
             let command = request.split(' ').next().unwrap();
             let has_word_first = ["BITOP", "SINTERCARD", "ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD"];
             let first = if has_word_first.contains(&command) { 2 } else { 1 };
@@ -302,8 +306,12 @@ mod tests {
             let request = fixture.request();
             let (found, expected) = match fixture.content {
                 Content::Letters(bytes) | Content::Same(bytes, _) => (request[2].len(), bytes),
-                Content::Members { count, .. } => (request.len() - 2, count),
-                Content::Ranked { count, .. } => ((request.len() - 2) / 2, count),
+                Content::Members { count, .. }
+                | Content::Elements(count)
+                | Content::Numbers(count) => (request.len() - 2, count),
+                Content::Fields(count) | Content::Ranked { count, .. } => {
+                    ((request.len() - 2) / 2, count)
+                }
             };
             assert_eq!(found, expected, "{}", fixture.key);
         }

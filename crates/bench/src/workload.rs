@@ -264,7 +264,7 @@ impl Writer {
         let templates = workload.templates();
         let choice = match workload.operation {
             Operation::Mixed(percent) => TemplateChoice::Mixed(u64::from(percent)),
-            _ if templates.len() > 1 => TemplateChoice::Cycle,
+            Operation::Recipe(recipe) if recipe.is_cycle => TemplateChoice::Cycle,
             _ => TemplateChoice::Only,
         };
         Writer {
@@ -273,7 +273,10 @@ impl Writer {
             value_bytes: workload.value_bytes as u64,
             templates,
             choice,
-            cycle_key: Prng::new(seed).below(workload.key_count),
+            cycle_key: match workload.distribution {
+                KeyDistribution::Sequential => first_key % workload.key_count,
+                _ => Prng::new(seed).below(workload.key_count),
+            },
             key_count: workload.key_count,
         }
     }

@@ -7,7 +7,7 @@ use base::number::parse_i64;
 use base::number_text::IntegerText;
 
 /// The longest text that may be an integer.
-const INTEGER_TEXT_BYTES_MAX: usize = 20;
+pub(crate) const INTEGER_TEXT_BYTES_MAX: usize = 20;
 
 /// One part of a collection.
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,7 @@
 mod timed;
 
 use base::UnixMs;
+use base::number_text::IntegerText;
 
 use crate::compact::Compact;
 use crate::compact_limits::Rules;
@@ -173,6 +174,38 @@ impl Hash {
             self.enlarge(rules);
         }
         is_new
+    }
+
+    /// Makes the value of `field` the integer that `rule` returns for the value that it has; a time
+    /// that it has stays. Returns that, or the rule's error, and nothing has changed.
+    pub fn update_number<E>(
+        &mut self,
+        field: &[u8],
+        rules: &Rules,
+        rule: impl FnOnce(Option<Element<'_>>) -> Result<i64, E>,
+    ) -> Result<i64, E> {
+        let number = match &mut self.body {
+            Body::Small(pack) => {
+                let view = pack.view();
+                let found = find(view, field).map(|at| view.next(at).expect("a field has a value"));
+                let number = rule(found.map(|at| view.get(at)))?;
+                // The number's text is as long at most.
+                let longest = field.len().max(crate::element::INTEGER_TEXT_BYTES_MAX) as u64;
+                if let Some(at) = found
+                    && longest <= rules.limits.hash_value_bytes
+                    && pack.bytes().len() < SAFE_BYTES / 2
+                {
+                    pack.replace_integer(at, number);
+                    return Ok(number);
+                }
+                number
+            }
+            _ => rule(self.view().get(field, rules))?,
+        };
+        let text = IntegerText::new(number);
+        self.prepare([field, text.as_bytes()].into_iter(), rules);
+        self.set_keeping_time(field, text.as_bytes(), rules);
+        Ok(number)
     }
 
     /// Takes `field` out; returns whether it was there.
@@ -380,8 +413,7 @@ fn set_in_pack(pack: &mut Listpack, field: &[u8], value: &[u8]) -> bool {
             false
         }
         None => {
-            pack.push_back(field);
-            pack.push_back(value);
+            pack.push_back_pair(field, value);
             true
         }
     }
@@ -433,6 +465,43 @@ mod tests {
         let mut found = Vec::new();
         hash.view().for_each(|field, value| found.push((field.to_vec(), value.to_vec())));
         found
+    }
+
+    #[test]
+    fn numbers_are_updated_wherever_they_are() {
+        let rules = rules();
+        let mut random = Prng::new(5);
+        for bound in [5, 2000] {
+            let (mut hash, mut model) = (Hash::default(), HashMap::new());
+            hash.set(b"text", b"none", &rules);
+            for _ in 0..4000 {
+                let field = format!("field {}", random.below(bound)).into_bytes();
+                let more = random.next() as i64 >> random.below(64);
+                let expected = model.get(&field).copied();
+                let updated = hash.update_number(&field, &rules, |value| {
+                    let old = value.map(|value| match value {
+                        Element::Integer(integer) => integer,
+                        Element::Bytes(bytes) => {
+                            std::str::from_utf8(bytes).unwrap().parse().unwrap()
+                        }
+                    });
+                    assert_eq!(old, expected);
+                    old.unwrap_or(0).checked_add(more).ok_or(())
+                });
+                if let Ok(number) = updated {
+                    model.insert(field, number);
+                }
+                assert_eq!(updated, expected.unwrap_or(0).checked_add(more).ok_or(()));
+            }
+            assert_eq!(hash.update_number(b"text", &rules, |_| Err(7)), Err(7));
+            let mut model: HashMap<Vec<u8>, Vec<u8>> = model
+                .into_iter()
+                .map(|(field, number)| (field, number.to_string().into_bytes()))
+                .collect();
+            model.insert(b"text".to_vec(), b"none".to_vec());
+            check(&hash, &model);
+            assert_eq!(hash.is_small(), bound == 5);
+        }
     }
 
     #[test]

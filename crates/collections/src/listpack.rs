@@ -7,6 +7,8 @@
 //! ```
 //! Source: the listpack specification, <https://github.com/antirez/listpack>.
 
+use base::number_text::DoubleText;
+
 use crate::element::{Element, integer_of};
 use crate::heap_bytes;
 use crate::listpack_view::{
@@ -178,40 +180,68 @@ impl Listpack {
     /// Appends `element` behind the last.
     #[inline]
     pub fn push_back(&mut self, element: &[u8]) {
-        let encoded = Encoded::new(element);
-        self.reserve(encoded.total());
-        self.bytes.pop();
-        self.bytes.extend_from_slice(encoded.head());
-        self.bytes.extend_from_slice(encoded.body);
-        let (back, length) = backward_length(encoded.length());
-        self.bytes.extend_from_slice(&back[..length]);
-        self.bytes.push(END);
-        self.settle(1);
+        self.append([Encoded::new(element)]);
+    }
+
+    /// Appends `first` behind the last, and `second` behind that.
+    #[inline]
+    pub(crate) fn push_back_pair(&mut self, first: &[u8], second: &[u8]) {
+        self.append([Encoded::new(first), Encoded::new(second)]);
+    }
+
+    /// Appends a member and its score behind the last.
+    #[inline]
+    pub(crate) fn push_back_scored(&mut self, member: &[u8], score: &ScoreText) {
+        self.append([Encoded::new(member), score.encoded()]);
     }
 
     /// Puts `element` before the first.
+    #[inline]
     pub fn push_front(&mut self, element: &[u8]) {
-        self.splice(HEADER_BYTES, HEADER_BYTES, &Encoded::new(element));
+        self.splice(HEADER_BYTES, HEADER_BYTES, [Encoded::new(element)]);
         self.settle(1);
     }
 
     /// Puts `element` where the element at `at` is, which comes behind it.
     pub(crate) fn insert(&mut self, at: At, element: &[u8]) {
-        self.splice(at.0, at.0, &Encoded::new(element));
+        self.splice(at.0, at.0, [Encoded::new(element)]);
         self.settle(1);
+    }
+
+    /// Puts a member and its score where the element at `at` is, which comes behind them.
+    pub(crate) fn insert_scored(&mut self, at: At, member: &[u8], score: &ScoreText) {
+        self.splice(at.0, at.0, [Encoded::new(member), score.encoded()]);
+        self.settle(2);
     }
 
     /// Puts `element` behind the element at `at`.
     pub(crate) fn insert_after(&mut self, at: At, element: &[u8]) {
         let end = self.view().end_of(at);
-        self.splice(end, end, &Encoded::new(element));
+        self.splice(end, end, [Encoded::new(element)]);
         self.settle(1);
     }
 
     /// Puts `element` in place of that at `at`.
+    #[inline]
     pub(crate) fn replace(&mut self, at: At, element: &[u8]) {
         let end = self.view().end_of(at);
-        self.splice(at.0, end, &Encoded::new(element));
+        self.splice(at.0, end, [Encoded::new(element)]);
+        self.settle(0);
+    }
+
+    /// Puts `integer` in place of the element at `at`.
+    #[inline]
+    pub(crate) fn replace_integer(&mut self, at: At, integer: i64) {
+        let end = self.view().end_of(at);
+        self.splice(at.0, end, [Encoded::of_integer(integer)]);
+        self.settle(0);
+    }
+
+    /// Puts `score` in place of that at `at`.
+    #[inline]
+    pub(crate) fn replace_score(&mut self, at: At, score: &ScoreText) {
+        let end = self.view().end_of(at);
+        self.splice(at.0, end, [score.encoded()]);
         self.settle(0);
     }
 
@@ -245,21 +275,35 @@ impl Listpack {
         self.bytes.shrink_to_fit();
     }
 
-    /// Puts `encoded` in place of the bytes from `start` to `end`.
-    fn splice(&mut self, start: usize, end: usize, encoded: &Encoded<'_>) {
-        let (new, old, length) = (encoded.total(), end - start, self.bytes.len());
-        if new > old {
-            self.reserve(new - old);
-            self.bytes.resize(length + new - old, 0);
+    /// Appends `elements` behind the last.
+    #[inline]
+    fn append<const N: usize>(&mut self, elements: [Encoded<'_>; N]) {
+        let more: usize = elements.iter().map(Encoded::total).sum();
+        self.reserve(more);
+        let mut at = self.bytes.len() - 1;
+        self.bytes.resize(at + more + 1, END);
+        for element in &elements {
+            at = element.write(&mut self.bytes, at);
         }
-        self.bytes.copy_within(end..length, start + new);
-        self.bytes.truncate(length + new - old);
-        let (head, body) = (encoded.head(), encoded.body);
+        self.settle(N as isize);
+    }
+
+    /// Puts `elements` in place of the bytes from `start` to `end`.
+    #[inline]
+    fn splice<const N: usize>(&mut self, start: usize, end: usize, elements: [Encoded<'_>; N]) {
+        let new: usize = elements.iter().map(Encoded::total).sum();
+        let (old, length) = (end - start, self.bytes.len());
+        if new != old {
+            if new > old {
+                self.reserve(new - old);
+                self.bytes.resize(length + new - old, 0);
+            }
+            self.bytes.copy_within(end..length, start + new);
+            self.bytes.truncate(length + new - old);
+        }
         let mut at = start;
-        let (back, back_bytes) = backward_length(encoded.length());
-        for part in [head, body, &back[..back_bytes]] {
-            self.bytes[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
+        for element in &elements {
+            at = element.write(&mut self.bytes, at);
         }
     }
 
@@ -383,6 +427,49 @@ impl<'a> Encoded<'a> {
     #[inline]
     fn total(&self) -> usize {
         self.length() + backward_bytes(self.length())
+    }
+
+    /// Writes it at `at` of `pack`; returns where it ends.
+    #[inline]
+    fn write(&self, pack: &mut [u8], at: usize) -> usize {
+        let (head, length) = (self.head_bytes, self.length());
+        let room = &mut pack[at..at + self.total()];
+        room[..head].copy_from_slice(self.head());
+        room[head..length].copy_from_slice(self.body);
+        match &mut room[length..] {
+            [back] => *back = length as u8,
+            room => {
+                let (back, count) = backward_length(length);
+                room.copy_from_slice(&back[..count]);
+            }
+        }
+        at + self.total()
+    }
+}
+
+/// A score as it stands in a listpack: Redis writes whole numbers as integers.
+pub(crate) enum ScoreText {
+    Whole(i64),
+    Other(DoubleText),
+}
+
+impl ScoreText {
+    #[inline]
+    pub fn new(score: f64) -> ScoreText {
+        const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
+        match score.abs() <= WHOLE_MAX && score.trunc() == score {
+            true => ScoreText::Whole(score as i64),
+            false => ScoreText::Other(DoubleText::new(score)),
+        }
+    }
+
+    #[inline]
+    fn encoded(&self) -> Encoded<'_> {
+        match self {
+            ScoreText::Whole(integer) => Encoded::of_integer(*integer),
+            // That of a great whole number may be an integer's.
+            ScoreText::Other(text) => Encoded::new(text.as_bytes()),
+        }
     }
 }
 

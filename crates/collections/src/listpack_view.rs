@@ -312,6 +312,12 @@ impl<'l> Iterator for Iter<'l> {
     #[inline]
     fn next(&mut self) -> Option<Element<'l>> {
         let at = self.at?;
+        // Most elements are short: one look at the head says what there is and where it ends.
+        if let Some((head @ 0x80..=0xBF, rest)) = self.pack.bytes[at.0..].split_first() {
+            let length = usize::from(head & 0x3F);
+            self.at = self.pack.existing(at.0 + length + 2);
+            return Some(Element::Bytes(&rest[..length]));
+        }
         self.at = self.pack.next(at);
         Some(self.pack.get(at))
     }

@@ -287,11 +287,14 @@ impl Node {
                 Some(Node::Leaf(split_leaf(items, index, item)))
             }
             Node::Inner(branches) => {
-                let index = branches.partition_point(|branch| order(&branch.low).is_lt());
-                let index = index.saturating_sub(1);
+                let before = branches.partition_point(|branch| order(&branch.low).is_lt());
+                let index = before.saturating_sub(1);
                 let branch = &mut branches[index];
                 let sibling = branch.node.insert(item, order, made).map(Branch::of);
-                branch.low = branch.node.low();
+                // Known without a look at the node.
+                if before == 0 {
+                    branch.low = item;
+                }
                 branch.count += 1;
                 let sibling = sibling?;
                 branch.count -= sibling.count;
@@ -320,8 +323,9 @@ impl Node {
             Node::Inner(branches) => {
                 let index = branches.partition_point(|branch| order(&branch.low).is_le());
                 let index = index.checked_sub(1).expect("the item is there");
+                let was_low = order(&branches[index].low).is_eq();
                 branches[index].node.remove(order, gone);
-                settle_branch(branches, index, gone);
+                settle_branch(branches, index, was_low, gone);
             }
         }
     }
@@ -336,7 +340,7 @@ impl Node {
                     index += 1;
                 }
                 let item = branches[index].node.remove_at(rest, gone);
-                settle_branch(branches, index, gone);
+                settle_branch(branches, index, rest == 0, gone);
                 item
             }
         }
@@ -398,15 +402,17 @@ fn split_leaf(items: &mut Vec<Item>, index: usize, item: Item) -> Vec<Item> {
     tail
 }
 
-/// Puts the branch at `index` right after an item below it went.
-fn settle_branch(branches: &mut Vec<Branch>, index: usize, gone: &mut Made) {
+/// Puts the branch at `index` right after an item below it went, its first one where it `was_low`.
+fn settle_branch(branches: &mut Vec<Branch>, index: usize, was_low: bool, gone: &mut Made) {
     let branch = &mut branches[index];
     branch.count -= 1;
     if branch.count == 0 {
         gone.count(&branches.remove(index).node);
         return;
     }
-    branch.low = branch.node.low();
+    if was_low {
+        branch.low = branch.node.low();
+    }
     if branch.node.is_sparse() {
         merge_at(branches, index, gone);
     }

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-use base::number_text::{DoubleText, IntegerText};
+use base::number::parse_short_decimal;
 
 use crate::blob::Blob;
 use crate::combination::HashedName;
@@ -14,7 +14,7 @@ use crate::element::{Element, Needle};
 use crate::growth::block_bytes;
 use crate::hash_table::{HashTable, Payload};
 use crate::heap_bytes;
-use crate::listpack::{Listpack, SAFE_BYTES};
+use crate::listpack::{Listpack, SAFE_BYTES, ScoreText};
 use crate::listpack_view::{At, ListpackView};
 use crate::score_tree::{Item, ScoreTree};
 
@@ -166,29 +166,47 @@ impl SortedSet {
 
     /// Gives `member` the score `score`, which is a number; returns the score that it had.
     pub fn insert(&mut self, member: &[u8], score: f64, rules: &Rules) -> Option<f64> {
-        assert!(!score.is_nan(), "scores are numbers");
-        if let Body::Small(pack) = &mut self.body {
-            if let Some(at) = find(pack.view(), member) {
-                let old =
-                    score_of(pack.view().get(pack.view().next(at).expect("a member has a score")));
-                if old != score {
-                    pack.remove(at, 2);
-                    insert_in_pack(pack, member, score);
+        self.update(member, rules, |_| Some(score)).0
+    }
+
+    /// Gives `member` the score that `rule` returns for the one that it has, which is a number, if
+    /// it returns one. Returns the score that it had and the one that it has.
+    pub fn update(
+        &mut self,
+        member: &[u8],
+        rules: &Rules,
+        rule: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> (Option<f64>, Option<f64>) {
+        let checked = |old| {
+            let score: Option<f64> = rule(old);
+            assert!(!score.is_some_and(f64::is_nan), "scores are numbers");
+            score
+        };
+        let score = match &mut self.body {
+            Body::Large(large) => return large.update(member, rules, checked),
+            Body::Small(pack) => {
+                let found = find(pack.view(), member);
+                let old = found.map(|at| score_behind(pack.view(), at));
+                let next = checked(old).or(old);
+                let Some(score) = next.filter(|_| next != old) else { return (old, next) };
+                if let Some(at) = found {
+                    change_in_pack(pack, at, member, score);
+                    return (old, next);
                 }
-                return Some(old);
+                let limits = &rules.limits;
+                let has_room = ((pack.count() / 2) as u64) < limits.sorted_set_entries
+                    && member.len() as u64 <= limits.sorted_set_value_bytes
+                    && pack.bytes().len() + member.len() <= SAFE_BYTES;
+                if has_room {
+                    insert_in_pack(pack, member, score);
+                    return (old, next);
+                }
+                score
             }
-            let limits = &rules.limits;
-            let has_room = ((pack.count() / 2) as u64) < limits.sorted_set_entries
-                && member.len() as u64 <= limits.sorted_set_value_bytes
-                && pack.bytes().len() + member.len() <= SAFE_BYTES;
-            if has_room {
-                insert_in_pack(pack, member, score);
-                return None;
-            }
-            self.enlarge(rules);
-        }
+        };
+        self.enlarge(rules);
         let Body::Large(large) = &mut self.body else { panic!("no compact form is left") };
-        large.insert(member, score, rules)
+        large.update(member, rules, |_| Some(score))
     }
 
     /// Takes `member` out; returns the score that it had.
@@ -196,7 +214,7 @@ impl SortedSet {
         match &mut self.body {
             Body::Small(pack) => {
                 let at = find(pack.view(), member)?;
-                let score = score_of(pack.view().get(pack.view().next(at)?));
+                let score = score_behind(pack.view(), at);
                 pack.remove(at, 2);
                 Some(score)
             }
@@ -232,8 +250,7 @@ impl SortedSet {
         let bytes = members.map(|bytes| bytes + 25).sum();
         let Some(mut pack) = Listpack::with_room(2 * self.len(), bytes) else { return };
         self.view().for_each(0, usize::MAX, Direction::Up, |member, score| {
-            member.with_bytes(|member| pack.push_back(member));
-            with_score_text(score, |text| pack.push_back(text));
+            member.with_bytes(|member| pack.push_back_scored(member, &ScoreText::new(score)));
         });
         pack.shrink();
         self.body = Body::Small(pack);
@@ -244,7 +261,7 @@ impl SortedSet {
         let Body::Small(pack) = &self.body else { return };
         let mut large = Box::<Large>::default();
         for (member, score) in pairs(pack.view()) {
-            member.with_bytes(|member| large.insert(member, score, rules));
+            member.with_bytes(|member| large.update(member, rules, |_| Some(score)));
         }
         self.body = Body::Large(large);
     }
@@ -305,7 +322,7 @@ impl<'a> SortedSetView<'a> {
         match self.body {
             BodyView::Small(pack) => {
                 let at = find(pack, member)?;
-                Some(score_of(pack.get(pack.next(at)?)))
+                Some(score_behind(pack, at))
             }
             BodyView::Large(large) => {
                 let position = large.table.find(rules.hasher.hash(member), member)?;
@@ -518,22 +535,32 @@ impl Large {
         own + self.table.memory_bytes() + self.tree.memory_bytes()
     }
 
-    fn insert(&mut self, member: &[u8], score: f64, rules: &Rules) -> Option<f64> {
+    /// As [`SortedSet::update`].
+    fn update(
+        &mut self,
+        member: &[u8],
+        rules: &Rules,
+        rule: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> (Option<f64>, Option<f64>) {
         let hash = rules.hasher.hash(member);
         let Some(position) = self.table.find(hash, member) else {
-            let scored = Scored { score, member: Blob::of(&[member]) };
-            let position = self.table.insert(hash, scored) as u32;
-            self.tree.insert(Item { score, position }, &order(&self.table, score, member));
-            return None;
+            let next = rule(None);
+            if let Some(score) = next {
+                let scored = Scored { score, member: Blob::of(&[member]) };
+                let position = self.table.insert(hash, scored) as u32;
+                self.tree.insert(Item { score, position }, &order(&self.table, score, member));
+            }
+            return (None, next);
         };
         let old = self.table.get(position).score;
+        let score = rule(Some(old)).unwrap_or(old);
         if old != score {
             self.tree.remove(&order(&self.table, old, member));
             self.table.change(position, |scored| scored.score = score);
             let item = Item { score, position: position as u32 };
             self.tree.insert(item, &order(&self.table, score, member));
         }
-        Some(old)
+        (Some(old), Some(score))
     }
 
     fn remove(&mut self, position: usize) -> f64 {
@@ -587,29 +614,47 @@ fn pairs(pack: ListpackView<'_>) -> impl Iterator<Item = (Element<'_>, f64)> {
     std::iter::from_fn(move || Some((parts.next()?, score_of(parts.next()?))))
 }
 
+/// Puts `member` with `score` in its place in `pack`.
 fn insert_in_pack(pack: &mut Listpack, member: &[u8], score: f64) {
-    let mut at = pack.view().first();
+    let text = ScoreText::new(score);
+    let view = pack.view();
+    let mut at = view.first();
     while let Some(here) = at {
-        let behind = pack.view().next(here).expect("a member has a score");
-        let other = score_of(pack.view().get(behind));
-        if other > score || other == score && pack.view().get(here).order(member).is_gt() {
-            with_score_text(score, |text| pack.insert(here, text));
-            pack.insert(here, member);
-            return;
+        let behind = view.next(here).expect("a member has a score");
+        if is_behind(view, here, behind, (score, member)) {
+            return pack.insert_scored(here, member, &text);
         }
-        at = pack.view().next(behind);
+        at = view.next(behind);
     }
-    pack.push_back(member);
-    with_score_text(score, |text| pack.push_back(text));
+    pack.push_back_scored(member, &text);
 }
 
-/// Calls `write` with the score as it stands in a listpack: Redis writes whole numbers as integers.
-fn with_score_text<R>(score: f64, write: impl FnOnce(&[u8]) -> R) -> R {
-    const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
-    if score.abs() <= WHOLE_MAX && score.trunc() == score {
-        return write(IntegerText::new(score as i64).as_bytes());
+/// Gives `member`, which is at `at` of `pack`, the score `score`: in its place where the order
+/// leaves it there.
+fn change_in_pack(pack: &mut Listpack, at: At, member: &[u8], score: f64) {
+    let view = pack.view();
+    let own = view.next(at).expect("a member has a score");
+    let is_before_next = view.next(own).is_none_or(|next| {
+        let of_next = view.next(next).expect("a member has a score");
+        is_behind(view, next, of_next, (score, member))
+    });
+    let is_behind_previous = view.previous(at).is_none_or(|of_previous| {
+        let previous = view.previous(of_previous).expect("a score has a member");
+        !is_behind(view, previous, of_previous, (score, member))
+    });
+    if is_before_next && is_behind_previous {
+        return pack.replace_score(own, &ScoreText::new(score));
     }
-    write(DoubleText::new(score).as_bytes())
+    pack.remove(at, 2);
+    insert_in_pack(pack, member, score);
+}
+
+/// Returns whether the member at `at`, whose score is at `score_at`, comes behind another one with
+/// its score.
+#[inline]
+fn is_behind(view: ListpackView<'_>, at: At, score_at: At, (score, member): (f64, &[u8])) -> bool {
+    let other = score_of(view.get(score_at));
+    other > score || other == score && view.get(at).order(member).is_gt()
 }
 
 /// Returns the score that `element` is, unless it is none.
@@ -636,8 +681,7 @@ fn in_order(pack: ListpackView<'_>) -> Listpack {
     // Scores may be written in fewer bytes here, or in more.
     let mut sorted = Listpack::with_capacity(pack.bytes().len());
     for (member, score) in all {
-        member.with_bytes(|member| sorted.push_back(member));
-        with_score_text(score, |text| sorted.push_back(text));
+        member.with_bytes(|member| sorted.push_back_scored(member, &ScoreText::new(score)));
     }
     sorted.shrink();
     sorted
@@ -647,11 +691,17 @@ fn in_order(pack: ListpackView<'_>) -> Listpack {
 fn score_of(element: Element<'_>) -> f64 {
     match element {
         Element::Integer(integer) => integer as f64,
-        Element::Bytes(bytes) => {
+        Element::Bytes(bytes) => parse_short_decimal(bytes).unwrap_or_else(|| {
             let text = std::str::from_utf8(bytes).expect("scores are text");
             text.parse().expect("scores are numbers")
-        }
+        }),
     }
+}
+
+/// Returns the score of the member at `at` of `pack`.
+#[inline]
+fn score_behind(pack: ListpackView<'_>, at: At) -> f64 {
+    score_of(pack.get(pack.next(at).expect("a member has a score")))
 }
 
 #[cfg(test)]

@@ -32,8 +32,8 @@ pub(crate) struct StatsIndex(u32);
 #[derive(Default)]
 struct StatsRow {
     command: Option<&'static Command>,
-    /// It takes about as long as the reading of a clock.
-    is_brief: bool,
+    /// With so many arguments at most it takes about as long as the reading of a clock.
+    brief_arguments_max: usize,
     calls: AtomicU64,
     failed: AtomicU64,
     rejected: AtomicU64,
@@ -74,7 +74,7 @@ impl CommandStats {
     pub(crate) fn add_row(&mut self, command: &'static Command) {
         let index = self.row_index(command);
         self.rows[index].command = Some(command);
-        self.rows[index].is_brief = is_brief(command);
+        self.rows[index].brief_arguments_max = brief_arguments_max(command);
     }
 
     /// Counts a command that ran and failed with `error`.
@@ -153,11 +153,11 @@ impl CommandStats {
         StatsIndex(self.row_index(command) as u32)
     }
 
-    /// Returns whether the command of `index` takes about as long as the reading of a clock, unless
-    /// it has to wait or has a large argument.
+    /// Returns with how many arguments at most, its name included, the command of `index` takes
+    /// about as long as the reading of a clock, unless it has to wait or has a large argument.
     #[inline]
-    pub(crate) fn is_brief(&self, index: StatsIndex) -> bool {
-        self.at(index).is_brief
+    pub(crate) fn brief_arguments_max(&self, index: StatsIndex) -> usize {
+        self.at(index).brief_arguments_max
     }
 
     /// Adds how long the calls of each command took to `distributions`, by its name.
@@ -241,14 +241,20 @@ impl CommandCounts {
     }
 }
 
-/// Returns whether `command` looks at one key or at the session, in constant time.
-fn is_brief(command: &Command) -> bool {
+/// Returns with how many arguments at most `command` is brief: with any where it looks at one key
+/// or at the session in constant time, with the fewest where its time grows with them and no faster
+/// than the logarithm of what the key holds.
+fn brief_arguments_max(command: &Command) -> usize {
     let is_small = match command.handler {
         Handler::Read(_) | Handler::Write(_) => command.only_key().is_some(),
         Handler::Session(_) => command.is(Flags::FAST),
         Handler::Control(_) | Handler::Container => false,
     };
-    is_small && command.complexity == "O(1)"
+    match is_small {
+        true if command.complexity == "O(1)" => usize::MAX,
+        true if command.is(Flags::FAST) => command.arity.count_min(),
+        _ => 0,
+    }
 }
 
 #[inline]
@@ -294,12 +300,15 @@ mod tests {
     }
 
     #[test]
-    fn brief_commands_are_those_of_one_key_in_constant_time() {
+    fn brief_commands_are_those_of_one_key_that_do_little() {
         let command_stats = CommandStats::new();
-        for name in ["get", "set", "incr", "ping", "exists", "keys", "exec", "debug", "mset"] {
+        let of_any = ["get", "set", "incr", "ping"].map(|name| (name, usize::MAX));
+        let of_few = [("hset", 4), ("sadd", 3), ("zadd", 4), ("lpop", 2)];
+        let of_none = ["exists", "keys", "exec", "debug", "mset", "hgetall", "sort"];
+        for (name, most) in of_any.into_iter().chain(of_few).chain(of_none.map(|name| (name, 0))) {
             let command = command::lookup(name.as_bytes()).unwrap();
-            let expected = ["get", "set", "incr", "ping"].contains(&name);
-            assert_eq!(command_stats.is_brief(command_stats.index(command)), expected, "{name}");
+            let found = command_stats.brief_arguments_max(command_stats.index(command));
+            assert_eq!(found, most, "{name}");
         }
     }
 

@@ -6,6 +6,9 @@
 //! clock    ^                    ^      ^               ^      ^
 //! ```
 //!
+//! Brief are commands of one key in constant time, and those whose time grows with their arguments
+//! while they have the fewest: HSET of one field.
+//!
 //! A brief command is timed by itself too when it is the only one of its batch, when the batch is
 //! large, within EXEC, when it waits for a shard or for memory, and when the limit from which
 //! commands are reported is low (`timing_settings.rs`). So only commands that take little more than
@@ -24,6 +27,8 @@ const COMMANDS_MAX: usize = 4;
 pub(crate) struct CommandTimer {
     /// When it began, in nanoseconds of the clock.
     began: u64,
+    /// With how many arguments at most the first command is brief.
+    first_arguments_max: usize,
     /// How often each command has run.
     calls: [(Option<&'static Command>, u64); COMMANDS_MAX],
     command_count: usize,
@@ -57,11 +62,24 @@ impl CommandTimer {
         self.began
     }
 
-    /// Returns whether `command` is brief.
+    /// Returns whether `command` with so many arguments is brief.
     #[inline]
-    pub fn admits(&self, command: &'static Command, execution: &ExecutionContext<'_>) -> bool {
-        self.is_first(command)
-            || execution.command_stats.is_brief(execution.command_stats.index(command))
+    pub fn admits(
+        &self,
+        command: &'static Command,
+        argument_count: usize,
+        execution: &ExecutionContext<'_>,
+    ) -> bool {
+        argument_count <= self.arguments_max(command, execution)
+    }
+
+    #[inline]
+    fn arguments_max(&self, command: &'static Command, execution: &ExecutionContext<'_>) -> usize {
+        let command_stats = execution.command_stats;
+        match self.is_first(command) {
+            true => self.first_arguments_max,
+            false => command_stats.brief_arguments_max(command_stats.index(command)),
+        }
     }
 
     /// Adds a brief command that has run.
@@ -116,6 +134,9 @@ impl CommandTimer {
         }
         if self.command_count == COMMANDS_MAX {
             self.share(execution);
+        }
+        if self.command_count == 0 {
+            self.first_arguments_max = self.arguments_max(command, execution);
         }
         self.calls[self.command_count] = (Some(command), 1);
         self.command_count += 1;

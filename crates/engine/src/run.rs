@@ -229,7 +229,7 @@ impl<'e, 's, 't, 'h> Runner<'e, 's, 't, 'h> {
         self.commands += 1;
         let is_alone = self.times_each_command
             || self.in_transaction
-            || !self.command_timer.admits(command, self.execution);
+            || !self.command_timer.admits(command, request.len(), self.execution);
         if is_alone {
             self.command_timer.end(self.execution);
         }

@@ -200,9 +200,23 @@ impl KeyWriter<'_> {
         bytes: &[u8],
         encoding: Encoding,
     ) -> Result<(), NeedRoom> {
+        if self.part().table.rewrite_in_place(id, bytes, encoding) {
+            return Ok(());
+        }
+        self.rewrite_entry_anew(key, id, bytes, encoding)
+    }
+
+    /// As [`KeyWriter::rewrite_entry`], for an entry that takes another item.
+    fn rewrite_entry_anew(
+        &mut self,
+        key: &Key<'_>,
+        id: EntryId,
+        bytes: &[u8],
+        encoding: Encoding,
+    ) -> Result<(), NeedRoom> {
         let part = self.part();
         let before = part.table.entry(id).memory_bytes();
-        let rewritten = part.table.rewrite(id, key.bytes, bytes, encoding);
+        let rewritten = part.table.rewrite_anew(id, key.bytes, bytes, encoding);
         // A larger item may begin where the smaller one did: its page was compacted for it.
         let after = rewritten.map_or(before, |id| part.table.entry(id).memory_bytes());
         if rewritten == Ok(id) && after == before {

@@ -4,7 +4,7 @@ use arena::NeedRoom;
 use base::Key;
 use base::number_text::{DoubleText, IntegerText};
 use collections::{
-    Direction, Element, RankedMembers, SortedSet, SortedSetView, sorted_set_growth_bound,
+    Direction, Element, RankedMembers, Rules, SortedSet, SortedSetView, sorted_set_growth_bound,
 };
 use effects::EventClass;
 
@@ -45,35 +45,36 @@ impl WriteView<'_> {
             return Ok(Scored::default());
         }
         writer.admit(found, || sorted_set_growth_bound(pairs.iter().map(|(_, member)| *member)))?;
-        let rules = writer.shard.rules;
-        let (mut scored, mut changed) = (Scored::default(), Vec::new());
+        let is_heard = writer.shard.sink.is_some();
+        let (mut scored, mut has_effect, mut changed) = (Scored::default(), false, Vec::new());
         let is_new = found.is_none();
-        let mut give = |set: &mut SortedSet| {
+        let mut give = |set: &mut SortedSet, rules: &Rules| {
             for &(given, member) in pairs {
-                let old = set.view().score(member, &rules);
-                let next = rule(old, given).or(old);
-                if let Some(score) = next.filter(|_| next != old) {
-                    set.insert(member, score, &rules);
-                    match old {
-                        None => scored.added += 1,
-                        Some(_) => scored.updated += 1,
-                    }
+                let (old, next) = set.update(member, rules, |old| rule(old, given));
+                match old {
+                    _ if next == old => {}
+                    None => scored.added += 1,
+                    Some(_) => scored.updated += 1,
                 }
                 // How many pairs make a set decides on its form, so that its effect has them all.
                 if let Some(score) = next.filter(|_| is_new || next != old) {
-                    changed.push((DoubleText::new(score), member));
+                    has_effect = true;
+                    if is_heard {
+                        changed.push((DoubleText::new(score), member));
+                    }
                 }
             }
         };
         match found {
             Some(id) => {
-                writer.change_collection(key, id, |set: &mut SortedSet, _| give(set))?;
+                writer.change_collection(key, id, give)?;
             }
             None => {
                 let first = pairs.first().map_or(0, |(_, member)| member.len());
                 let (memory, count) = (writer.take_memory(), pairs.len() as u64);
+                let rules = writer.shard.rules;
                 let mut set = SortedSet::for_members_in(memory, count, first, &rules);
-                give(&mut set);
+                give(&mut set, &rules);
                 if set.is_empty() {
                     writer.keep_memory(set.into_buffer());
                     return Ok(Scored::default());
@@ -81,7 +82,7 @@ impl WriteView<'_> {
                 writer.insert_collection(key, set, None)?;
             }
         }
-        if !changed.is_empty() {
+        if has_effect {
             let parts = changed.iter().flat_map(|(score, member)| [score.as_bytes(), member]);
             writer.changed_by(key, true, (CLASS, "ZADD"), parts);
         }

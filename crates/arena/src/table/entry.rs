@@ -153,7 +153,7 @@ impl<'a> Entry<'a> {
 
     /// Returns (key offset, key length, value offset, value length).
     #[inline(always)]
-    fn parts(&self) -> (u64, u64, u64, u64) {
+    pub(super) fn parts(&self) -> (u64, u64, u64, u64) {
         if self.header.is_large() {
             return self.large_parts();
         }

@@ -32,38 +32,75 @@ impl Table {
         bytes: &[u8],
         encoding: Encoding,
     ) -> Result<EntryId, NeedRoom> {
+        match self.rewrite_in_place(id, bytes, encoding) {
+            true => Ok(id),
+            false => self.rewrite_anew(id, key, bytes, encoding),
+        }
+    }
+
+    /// As [`Table::rewrite`], where the entry is to keep its memory, and takes as much then as
+    /// before; else returns false, and nothing has changed.
+    #[inline]
+    pub fn rewrite_in_place(&mut self, id: EntryId, bytes: &[u8], encoding: Encoding) -> bool {
         let entry = self.entry(id);
-        let (header, old) = (entry.header(), entry.value());
+        let header = entry.header();
         assert!(!header.is_large(), "such a value is that of a small entry");
-        let (key_length, ttl) = (key.len() as u64, header.has_ttl());
-        let (length, old_length) = (bytes.len() as u64, old.len() as u64);
-        let wanted = small_entry_bytes(key_length, length, ttl).expect("the entry stays small");
-        let (class, wanted) = (entry.class(), class_of(wanted));
-        if length <= old_length {
-            let compacted_pages = self.compacted_pages;
-            // More than the spare bytes of one that has grown is to be saved.
-            if class_bytes(wanted) * 3 <= class_bytes(class) * 2
-                && let Ok(id) = self.relocate(id, key, bytes, encoding, 0)
-            {
-                // Both in one operation would move too many entries.
-                if self.compacted_pages == compacted_pages {
-                    self.evacuate_after_remove(class);
+        let (_, key_length, _, old_length) = entry.parts();
+        let length = bytes.len() as u64;
+        let kept_length = if length == old_length {
+            length
+        } else {
+            let total = |length| small_entry_bytes(key_length, length, header.has_ttl());
+            let class_with = |length| class_of(total(length).expect("the entry stays small"));
+            let (wanted, class) = (class_with(length), class_with(old_length));
+            if length < old_length {
+                if saves_much(wanted, class) {
+                    return false;
                 }
-                return Ok(EntryId { reference: self.reference_now(id, key), ..id });
+                old_length
+            } else {
+                let is_long = header.with_lengths(key_length, length).is_long();
+                if wanted != class || is_long != header.is_long() {
+                    return false;
+                }
+                length
             }
-            self.write_changes(id, bytes, encoding, old_length);
-            return Ok(id);
+        };
+        self.write_changes(id, bytes, encoding, kept_length);
+        true
+    }
+
+    /// As [`Table::rewrite`], where [`Table::rewrite_in_place`] has returned false.
+    ///
+    /// # Errors
+    /// NeedRoom, and nothing has changed: never where the value was as long before.
+    pub fn rewrite_anew(
+        &mut self,
+        id: EntryId,
+        key: &[u8],
+        bytes: &[u8],
+        encoding: Encoding,
+    ) -> Result<EntryId, NeedRoom> {
+        let entry = self.entry(id);
+        let (header, class) = (entry.header(), entry.class());
+        let (length, old_length) = (bytes.len() as u64, entry.value_length());
+        if length < old_length {
+            let compacted_pages = self.compacted_pages;
+            let Ok(id) = self.relocate(id, key, bytes, encoding, 0) else {
+                self.write_changes(id, bytes, encoding, old_length);
+                return Ok(id);
+            };
+            // Both in one operation would move too many entries.
+            if self.compacted_pages == compacted_pages {
+                self.evacuate_after_remove(class);
+            }
+            return Ok(EntryId { reference: self.reference_now(id, key), ..id });
         }
-        let new = header.with_lengths(key_length, length);
-        if wanted != class || new.is_long() != header.is_long() {
-            // As much once more: it often grows again by as much.
-            let spare = (length - old_length).min(length / 2);
-            let has_spare = header.encoding() == encoding
-                && small_entry_bytes(key_length, length + spare, true).is_some();
-            return self.relocate(id, key, bytes, encoding, if has_spare { spare } else { 0 });
-        }
-        self.write_changes(id, bytes, encoding, length);
-        Ok(id)
+        // As much once more: it often grows again by as much.
+        let spare = (length - old_length).min(length / 2);
+        let has_spare = header.encoding() == encoding
+            && small_entry_bytes(key.len() as u64, length + spare, true).is_some();
+        self.relocate(id, key, bytes, encoding, if has_spare { spare } else { 0 })
     }
 
     /// Writes `bytes` over a part of the value of the small entry at `id`, from `offset` on.
@@ -101,15 +138,16 @@ impl Table {
 
     /// Writes `bytes` over the start of the value at `id`, which has `length` bytes then, where it
     /// lies; nothing where they are there.
+    #[inline]
     fn write_changes(&mut self, id: EntryId, bytes: &[u8], encoding: Encoding, length: u64) {
         let entry = self.entry(id);
-        let (header, old, key_length) = (entry.header(), entry.value(), entry.key().len() as u64);
+        let (header, (_, key_length, value, _)) = (entry.header(), entry.parts());
         let new = header.with_encoding(encoding).with_lengths(key_length, length);
+        let old = entry.value();
         let (head, rest) = differences(old, bytes);
         if new == header && old.len() as u64 == length && head.is_empty() && rest.is_empty() {
             return;
         }
-        let value = id.reference + header.prefix_bytes() + key_length;
         let home = self.bucket(id.home);
         home.begin(Rule::OddWhileOverwriting);
         self.memory.word(id.reference).store(new.0, Ordering::Relaxed);
@@ -118,18 +156,31 @@ impl Table {
             self.memory.word(id.reference + 8).store(lengths, Ordering::Relaxed);
         }
         linger(Rule::OddWhileOverwriting);
-        for part in [head, rest] {
-            self.write_bytes(value + part.start as u64, &bytes[part]);
+        if !head.is_empty() {
+            self.write_bytes(value + head.start as u64, &bytes[head]);
         }
+        self.write_bytes(value + rest.start as u64, &bytes[rest]);
         home.end(Rule::OddWhileOverwriting);
     }
 }
 
+/// Returns whether an entry of `class` that can do with `wanted` is to get an item of that: more
+/// than the spare bytes of one that has grown is saved.
+#[inline]
+fn saves_much(wanted: u8, class: u8) -> bool {
+    class_bytes(wanted) * 3 <= class_bytes(class) * 2
+}
+
 /// Returns where `new` differs from what `old` begins with: in its head, and behind it.
+#[inline]
 fn differences(old: &[u8], new: &[u8]) -> (Range<usize>, Range<usize>) {
-    if new.len() <= SHORT {
-        return (0..0, 0..new.len());
+    match new.len() <= SHORT {
+        true => (0..0, 0..new.len()),
+        false => long_differences(old, new),
     }
+}
+
+fn long_differences(old: &[u8], new: &[u8]) -> (Range<usize>, Range<usize>) {
     let common = old.len().min(new.len());
     let steps = [old, new].map(|bytes| bytes[HEAD.min(common)..common].as_chunks::<STEP>().0);
     let same = steps[0].iter().zip(steps[1]).take_while(|(old, new)| old == new).count();

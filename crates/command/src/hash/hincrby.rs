@@ -1,9 +1,7 @@
 //! HINCRBY: adds to the integer in a field.
 
 use base::number::parse_i64;
-use collections::Hash;
-use keyspace::FieldTime;
-use resp::IntegerText;
+use collections::Element;
 
 use crate::prelude::*;
 
@@ -26,17 +24,15 @@ pub(super) static HINCRBY: Command = Command {
 fn run(cx: &mut WriteContext<'_>, args: Args<'_>, reply: &mut Reply<'_>) -> Result<(), Unfinished> {
     let increment = args.integer(3)?;
     let (key, field) = (args.key(0), args.at(2));
-    let view = &cx.view;
-    let hash = view.collection::<Hash>(key)?;
-    let value = match hash.and_then(|hash| hash.get(field, view.rules(key))) {
-        Some(value) => value.with_bytes(parse_i64).ok_or(NOT_AN_INTEGER)?,
-        None => 0,
-    };
-    let sum = value.checked_add(increment).ok_or(CommandError::OVERFLOW)?;
-    // As the result: whoever applies the effect need not add.
-    let text = IntegerText::new(sum);
     cx.view.name_event("hincrby");
-    cx.view.set_timed_fields(key, [field, text.as_bytes()].into_iter(), FieldTime::Keep)?;
+    let sum = cx.view.update_number(key, field, |value| {
+        let value = match value {
+            Some(Element::Integer(integer)) => integer,
+            Some(value) => value.with_bytes(parse_i64).ok_or(NOT_AN_INTEGER)?,
+            None => 0,
+        };
+        value.checked_add(increment).ok_or(CommandError::OVERFLOW)
+    })??;
     reply.integer(sum);
     Ok(())
 }

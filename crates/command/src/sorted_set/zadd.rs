@@ -74,7 +74,14 @@ fn score(
     implied: ScoreOptions,
 ) -> Result<(), Unfinished> {
     let options = implied.read(args)?;
-    let pairs = options.pairs(args)?;
+    let (one, many);
+    let pairs: &[(f64, &[u8])] = if args.len() == options.first_pair + 2 {
+        one = [pair(args, options.first_pair)?];
+        &one
+    } else {
+        many = options.pairs(args)?;
+        &many
+    };
     let key = args.key(0);
     let when_absent = match options.only_present {
         true => WhenAbsent::Skip,
@@ -85,7 +92,7 @@ fn score(
         cx.view.name_event("zincr");
     }
     let mut result = None;
-    let scored = cx.view.score_members(key, &pairs, when_absent, |old, given| {
+    let scored = cx.view.score_members(key, pairs, when_absent, |old, given| {
         result = options.decide(old, given);
         result
     })?;
@@ -153,8 +160,7 @@ impl ScoreOptions {
     fn pairs<'a>(&self, args: Args<'a>) -> Result<Vec<(f64, &'a [u8])>, CommandError> {
         let mut pairs = Vec::with_capacity((args.len() - self.first_pair) / 2);
         for at in (self.first_pair..args.len()).step_by(2) {
-            let score = parse_f64(args.at(at)).ok_or(CommandError::NotFloat)?;
-            pairs.push((score, args.at(at + 1)));
+            pairs.push(pair(args, at)?);
         }
         Ok(pairs)
     }
@@ -173,6 +179,13 @@ impl ScoreOptions {
         let is_wanted = !(self.only_greater && score <= old || self.only_less && score >= old);
         (is_wanted || score.is_nan()).then_some(score)
     }
+}
+
+/// Reads a score and the member behind it.
+#[inline]
+fn pair<'a>(args: Args<'a>, at: usize) -> Result<(f64, &'a [u8]), CommandError> {
+    let score = parse_f64(args.at(at)).ok_or(CommandError::NotFloat)?;
+    Ok((score, args.at(at + 1)))
 }
 
 /// Refuses a sum that is no number, where the conditions have it stored.

@@ -86,6 +86,9 @@ fn a_command_that_may_take_long_shares_with_nobody() {
     let requests = ["SET k v", "MSET a 1 b 2", "GET k", "GET k"];
     // At the start, behind SET, behind MSET, at the end.
     check(&TestHost::default(), &requests, &[("set", 1, 1), ("mset", 1, 1), ("get", 2, 1)], 4);
+    // With one field HSET takes as little as GET, with two it may take longer.
+    let requests = ["HSET h f v", "HSET h f v", "HSET h f v g v", "HSET h f v"];
+    check(&TestHost::default(), &requests, &[("hset", 4, 3)], 4);
     let large = format!("SET k {}", "x".repeat(70_000));
     check(&TestHost::default(), &["GET k", &large, "GET k"], &[("set", 1, 1), ("get", 2, 2)], 4);
 }

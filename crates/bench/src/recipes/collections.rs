@@ -1,0 +1,152 @@
+//! The rows of commands on collections, and the collections that they find.
+//!
+//! Each row leaves the collections as it finds them, in the long run, so that rows may come in any
+//! order: what one request adds, the next one of its cycle removes.
+
+use super::{ARRAY, BULK, NUMBER, OK, Recipe, cycle, one};
+
+/// What is sent for the number of each key, once, before the rows: collections of five parts, and
+/// large ones of as many parts as there are keys.
+pub static FILLS: &[Recipe] = &[
+    cycle(
+        "hashes",
+        &[(
+            "HSET hsh:* field1 value-0001 field2 value-0002 field3 value-0003 field4 v-4 number 5",
+            NUMBER,
+        )],
+    ),
+    cycle(
+        "lists",
+        &[("RPUSH lst:* element-0001 element-0002 element-0003 element-0004 element-05", NUMBER)],
+    ),
+    cycle(
+        "sets",
+        &[("SADD set:* member-0001 member-0002 member-0003 member-0004 member-05", NUMBER)],
+    ),
+    cycle(
+        "other sets",
+        &[("SADD oth:* member-0003 member-0004 member-05 member-0006 member-0007", NUMBER)],
+    ),
+    cycle("sets of integers", &[("SADD int:* 1001 2002 3003 4004 5005", NUMBER)]),
+    cycle(
+        "sorted sets",
+        &[("ZADD zst:* 1.5 member1 2 member2 3 member3 4 member4 5 member5", NUMBER)],
+    ),
+    cycle("one hash", &[("HSET hash fld:* value-0001", NUMBER)]),
+    cycle("one list", &[("RPUSH list element-0001", NUMBER)]),
+    cycle("one set", &[("SADD set mem:*", NUMBER)]),
+    // Digits in front make a score of a number.
+    cycle("one sorted set", &[("ZADD zset 0000* mem:*", NUMBER)]),
+];
+
+/// Commands on collections: on one of many of five parts each, and on one of many parts.
+pub static COLLECTIONS: &[Recipe] = &[
+    one("HSET", &[("HSET hsh:* field3 value-0009", NUMBER)]),
+    one(
+        "HSET of 3",
+        &[("HSET hsh:* field1 value-0001 field3 value-0009 field4 value-0008", NUMBER)],
+    ),
+    cycle("HSET, HDEL", &[("HSET hsh:* extra1 value-0006", NUMBER), ("HDEL hsh:* extra1", NUMBER)]),
+    cycle("HSET, DEL", &[("HSET nwh:* field1 value-0001", NUMBER), ("DEL nwh:*", NUMBER)]),
+    one("HSETNX", &[("HSETNX hsh:* field3 value-0009", NUMBER)]),
+    one("HGET", &[("HGET hsh:* field3", BULK)]),
+    one("HMGET", &[("HMGET hsh:* field1 field4 absent", ARRAY)]),
+    one("HGETALL", &[("HGETALL hsh:*", ARRAY)]),
+    one("HKEYS", &[("HKEYS hsh:*", ARRAY)]),
+    one("HVALS", &[("HVALS hsh:*", ARRAY)]),
+    one("HLEN", &[("HLEN hsh:*", NUMBER)]),
+    one("HEXISTS", &[("HEXISTS hsh:* field4", NUMBER)]),
+    one("HSTRLEN", &[("HSTRLEN hsh:* field4", NUMBER)]),
+    one("HINCRBY", &[("HINCRBY hsh:* number 7", NUMBER)]),
+    one("HRANDFIELD", &[("HRANDFIELD hsh:*", BULK)]),
+    one("HSCAN", &[("HSCAN hsh:* 0", ARRAY)]),
+    cycle("LPUSH, LPOP", &[("LPUSH lst:* element-0006", NUMBER), ("LPOP lst:*", BULK)]),
+    cycle("RPUSH, RPOP", &[("RPUSH lst:* element-0006", NUMBER), ("RPOP lst:*", BULK)]),
+    cycle("RPUSH, DEL", &[("RPUSH nwl:* element-0001", NUMBER), ("DEL nwl:*", NUMBER)]),
+    cycle("LMOVE, same list", &[("LMOVE lst:* lst:* LEFT RIGHT", BULK)]),
+    one("LRANGE", &[("LRANGE lst:* 0 -1", ARRAY)]),
+    one("LINDEX", &[("LINDEX lst:* 2", BULK)]),
+    one("LLEN", &[("LLEN lst:*", NUMBER)]),
+    one("LSET", &[("LSET lst:* 2 element-0007", OK)]),
+    one("LPOS", &[("LPOS lst:* element-0004", NUMBER)]),
+    cycle("RPUSH, LTRIM", &[("RPUSH lst:* element-0006", NUMBER), ("LTRIM lst:* 0 -2", OK)]),
+    cycle(
+        "LPUSH, LREM",
+        &[("LPUSH lst:* element-0009", NUMBER), ("LREM lst:* 1 element-0009", NUMBER)],
+    ),
+    cycle("SADD, SREM", &[("SADD set:* member-0006", NUMBER), ("SREM set:* member-0006", NUMBER)]),
+    cycle("SADD, SREM, integers", &[("SADD int:* 3500", NUMBER), ("SREM int:* 3500", NUMBER)]),
+    cycle("SADD, DEL", &[("SADD nws:* member-0001", NUMBER), ("DEL nws:*", NUMBER)]),
+    cycle("SADD, SPOP", &[("SADD spp:* member-0001", NUMBER), ("SPOP spp:*", BULK)]),
+    one("SISMEMBER", &[("SISMEMBER set:* member-0003", NUMBER)]),
+    one("SISMEMBER, integers", &[("SISMEMBER int:* 3003", NUMBER)]),
+    one("SMISMEMBER", &[("SMISMEMBER set:* member-0003 absent", ARRAY)]),
+    one("SCARD", &[("SCARD set:*", NUMBER)]),
+    one("SMEMBERS", &[("SMEMBERS set:*", ARRAY)]),
+    one("SRANDMEMBER", &[("SRANDMEMBER set:*", BULK)]),
+    one("SINTER", &[("SINTER set:* oth:*", ARRAY)]),
+    one("SUNION", &[("SUNION set:* oth:*", ARRAY)]),
+    one("SDIFF", &[("SDIFF set:* oth:*", ARRAY)]),
+    one("SINTERSTORE", &[("SINTERSTORE dst:* set:* oth:*", NUMBER)]),
+    one("ZADD", &[("ZADD zst:* 2.5 member3", NUMBER)]),
+    cycle("ZADD, ZREM", &[("ZADD zst:* 3.5 member6", NUMBER), ("ZREM zst:* member6", NUMBER)]),
+    cycle("ZADD, DEL", &[("ZADD nwz:* 1.5 member1", NUMBER), ("DEL nwz:*", NUMBER)]),
+    cycle("ZADD, ZPOPMIN", &[("ZADD zpp:* 1.5 member1", NUMBER), ("ZPOPMIN zpp:*", ARRAY)]),
+    one("ZINCRBY", &[("ZINCRBY zst:* 1 member4", BULK)]),
+    one("ZSCORE", &[("ZSCORE zst:* member2", BULK)]),
+    one("ZRANK", &[("ZRANK zst:* member2", NUMBER)]),
+    one("ZCARD", &[("ZCARD zst:*", NUMBER)]),
+    one("ZCOUNT", &[("ZCOUNT zst:* 1 2", NUMBER)]),
+    one("ZRANGE", &[("ZRANGE zst:* 0 -1", ARRAY)]),
+    one("ZRANGE WITHSCORES", &[("ZRANGE zst:* 0 -1 WITHSCORES", ARRAY)]),
+    one("ZRANGEBYSCORE", &[("ZRANGEBYSCORE zst:* 1 2", ARRAY)]),
+    one("HSET, one hash", &[("HSET hash fld:* value-0009", NUMBER)]),
+    one("HGET, one hash", &[("HGET hash fld:*", BULK)]),
+    cycle(
+        "HDEL, HSET, one hash",
+        &[("HDEL hash fld:*", NUMBER), ("HSET hash fld:* value-0001", NUMBER)],
+    ),
+    cycle("LPUSH, RPOP, one list", &[("LPUSH list element-0001", NUMBER), ("RPOP list", BULK)]),
+    cycle("SREM, SADD, one set", &[("SREM set mem:*", NUMBER), ("SADD set mem:*", NUMBER)]),
+    one("SISMEMBER, one set", &[("SISMEMBER set mem:*", NUMBER)]),
+    one("ZADD, one sorted set", &[("ZADD zset 0000* mem:*", NUMBER)]),
+    one("ZINCRBY, one sorted set", &[("ZINCRBY zset 1 mem:*", BULK)]),
+    one("ZSCORE, one sorted set", &[("ZSCORE zset mem:*", BULK)]),
+    one("ZRANK, one sorted set", &[("ZRANK zset mem:*", NUMBER)]),
+    one("ZRANGE 10, one sorted set", &[("ZRANGE zset 500000 500009", ARRAY)]),
+    cycle(
+        "ZREM, ZADD, one sorted set",
+        &[("ZREM zset mem:*", NUMBER), ("ZADD zset 0000* mem:*", NUMBER)],
+    ),
+];
+
+/// Commands that loop over collections of hundreds of parts.
+pub static LARGE_COLLECTIONS: &[Recipe] = &[
+    one("LRANGE of 100", &[("LRANGE row:1 0 99", ARRAY)]),
+    one("LRANGE of 600", &[("LRANGE row:1 0 599", ARRAY)]),
+    one("HGETALL of 50", &[("HGETALL dict:1", ARRAY)]),
+    one("HGETALL of 1,000", &[("HGETALL dict:2", ARRAY)]),
+    one("SMEMBERS of 1,000", &[("SMEMBERS set:1", ARRAY)]),
+    one("ZRANGE of 1,000", &[("ZRANGE rank:1 0 -1 WITHSCORES", ARRAY)]),
+    one("SORT of 1,000", &[("SORT nums:1", ARRAY)]),
+    one("SORT of 1,000 ALPHA", &[("SORT set:1 ALPHA", ARRAY)]),
+    one("SORT of 1,000 LIMIT", &[("SORT nums:1 LIMIT 0 10", ARRAY)]),
+    one("ZUNION 1000, 1000", &[("ZUNION 2 rank:1 rank:2 WITHSCORES", ARRAY)]),
+    one("ZINTER 1000, 1000", &[("ZINTER 2 rank:1 rank:2 WITHSCORES", ARRAY)]),
+    one("ZDIFF 1000, 1000", &[("ZDIFF 2 rank:1 rank:2 WITHSCORES", ARRAY)]),
+    one("ZUNIONSTORE 1000, 1000", &[("ZUNIONSTORE target 2 rank:1 rank:2", NUMBER)]),
+    one("ZINTERSTORE 1000, 1000", &[("ZINTERSTORE target 2 rank:1 rank:2", NUMBER)]),
+    one("ZDIFFSTORE 1000, 1000", &[("ZDIFFSTORE target 2 rank:1 rank:2", NUMBER)]),
+    one("ZRANGESTORE 1000", &[("ZRANGESTORE target rank:1 0 -1", NUMBER)]),
+    one("ZINTERCARD 1000, 1000", &[("ZINTERCARD 2 rank:1 rank:2", NUMBER)]),
+    one("SINTER of 1,000", &[("SINTER set:1 set:2", ARRAY)]),
+    one("SINTER of 100", &[("SINTER few:1 few:2", ARRAY)]),
+    one("SINTER of 500 integers", &[("SINTER int:1 int:2", ARRAY)]),
+    one("SINTERCARD of 1,000", &[("SINTERCARD 2 set:1 set:2", NUMBER)]),
+    one("SUNION of 1,000", &[("SUNION set:1 set:2", ARRAY)]),
+    one("SUNION of 100", &[("SUNION few:1 few:2", ARRAY)]),
+    one("SDIFF of 1,000", &[("SDIFF set:1 set:2", ARRAY)]),
+    one("SINTERSTORE of 1,000", &[("SINTERSTORE target set:1 set:2", NUMBER)]),
+    one("SUNIONSTORE of 1,000", &[("SUNIONSTORE target set:1 set:2", NUMBER)]),
+    one("SSCAN of 1,000", &[("SSCAN set:1 0 COUNT 100", ARRAY)]),
+];
