@@ -8,11 +8,12 @@
 //! but the growth of the caller's buffer allocates.
 //!
 //! *Layout*: this file has the operations; `walk.rs` finds an entry and checks again;
-//! `view.rs` is a value where it lies.
+//! `view.rs` is a value where it lies, `shared_bytes.rs` one that may change while it is searched.
 //! *Invariants*: a reader writes nothing but its own pin table; attempts are bounded, and then the
 //! caller asks over the socket.
 //! *Not here*: mapping segments, reading a clock, asking the server.
 
+mod shared_bytes;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -24,7 +25,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use base::hash::INDEX_HASH;
-use base::{DatabaseIndex, Key, KeyHasher, ShardIndex, Slot, UnixMs};
+use base::{ChangingBytes, DatabaseIndex, Key, KeyHasher, ShardIndex, Slot, UnixMs};
 
 use crate::layout::{self, Encoding, ValueType, root, table_header_offset};
 use crate::pin_slots::{Pin, PinSlots};
@@ -36,6 +37,8 @@ use crate::protocol_rules::{Rule, linger};
 use walk::{Chained, Foresight, Found, Mapping, Stop, Walk};
 
 use view::{KeptSlots, Pinned};
+
+pub use shared_bytes::SharedBytes;
 pub use view::{KeptView, View};
 
 /// For how many keys memory is fetched ahead of their reads: about as many misses as a processor
@@ -104,6 +107,54 @@ pub enum FoundCollection {
         /// How many elements it has, where the entry says so.
         count: Option<u64>,
     },
+}
+
+/// A collection where it lies, while a read of it runs.
+#[derive(Clone, Copy)]
+pub enum SharedCollection<'a> {
+    /// These bytes begin with its compact form: a listpack or an intset of Redis. They may change
+    /// while they are looked at.
+    Compact(Encoding, SharedBytes<'a>),
+    /// As [`FoundCollection::Private`].
+    Private {
+        /// How many elements it has, where the entry says so.
+        count: Option<u64>,
+    },
+}
+
+/// Memory that a value is copied to.
+pub trait Target {
+    /// Returns one without memory.
+    fn empty() -> Self;
+
+    /// Returns `length` bytes, which are all that it holds; what they are is not said.
+    fn room(&mut self, length: usize) -> &mut [u8];
+}
+
+impl Target for Vec<u8> {
+    #[inline]
+    fn empty() -> Vec<u8> {
+        Vec::new()
+    }
+
+    #[inline]
+    fn room(&mut self, length: usize) -> &mut [u8] {
+        // Only what it lacks is zeroed: a reader that reuses one writes each byte once.
+        self.resize(length, 0);
+        self
+    }
+}
+
+impl<T: Target> Target for Option<T> {
+    #[inline]
+    fn empty() -> Option<T> {
+        None
+    }
+
+    #[inline]
+    fn room(&mut self, length: usize) -> &mut [u8] {
+        self.get_or_insert_with(T::empty).room(length)
+    }
 }
 
 /// Why a mapping cannot be read.
@@ -297,41 +348,42 @@ impl<V: SegmentView> Reader<V> {
     }
 
     /// As [`Reader::view`], for a view that borrows nothing: it keeps the reader, and with it the
-    /// mapping. `Found(None)` where the value was copied to `buffer`.
+    /// mapping. `Found(None)` where the value was copied to `target`.
     #[inline]
     pub fn keep(
         self: &Arc<Reader<V>>,
         database: DatabaseIndex,
         key: &[u8],
         now: impl Fn() -> UnixMs,
-        buffer: &mut Vec<u8>,
+        target: &mut impl Target,
     ) -> Outcome<Option<KeptView<V>>> {
-        self.keep_hashed(database, &self.hasher.key(key), now, buffer)
+        self.keep_hashed(database, &self.hasher.key(key), now, target)
     }
 
-    /// As [`Reader::keep`] for each of `keys`, whose cache misses overlap: calls `take` with what
-    /// each came to, in their order, and with `buffer`, until that breaks off. Each is read for
-    /// itself, at a moment of its own.
+    /// As [`Reader::keep`] for each of `keys`, whose cache misses overlap, each with the target of
+    /// `targets` at its place: calls `take` with what it came to and with that target, in the order
+    /// of the keys, until that breaks off. Each is read for itself, at a moment of its own.
     #[inline]
-    pub fn keep_each(
+    pub fn keep_each<T: Target>(
         self: &Arc<Reader<V>>,
         database: DatabaseIndex,
         keys: &[&[u8]],
         now: impl Fn() -> UnixMs,
-        buffer: &mut Vec<u8>,
-        mut take: impl FnMut(Outcome<Option<KeptView<V>>>, &mut Vec<u8>) -> ControlFlow<()>,
+        targets: &mut [T],
+        mut take: impl FnMut(Outcome<Option<KeptView<V>>>, &mut T) -> ControlFlow<()>,
     ) {
+        assert_eq!(keys.len(), targets.len(), "each key has a target");
         let mut hashed =
             [Key { bytes: &[], hash: 0, slot: Slot(0), shard: ShardIndex(0) }; KEYS_AHEAD];
-        for keys in keys.chunks(KEYS_AHEAD) {
+        for (keys, targets) in keys.chunks(KEYS_AHEAD).zip(targets.chunks_mut(KEYS_AHEAD)) {
             let hashed = &mut hashed[..keys.len()];
             for (place, key) in hashed.iter_mut().zip(keys) {
                 *place = self.hasher.key(key);
             }
             self.prefetch(database, hashed);
-            for key in hashed {
-                let outcome = self.keep_hashed(database, key, &now, buffer);
-                if take(outcome, buffer).is_break() {
+            for (key, target) in hashed.iter().zip(targets) {
+                let outcome = self.keep_hashed(database, key, &now, target);
+                if take(outcome, target).is_break() {
                     return;
                 }
             }
@@ -344,10 +396,10 @@ impl<V: SegmentView> Reader<V> {
         database: DatabaseIndex,
         key: &Key<'_>,
         now: impl Fn() -> UnixMs,
-        buffer: &mut Vec<u8>,
+        target: &mut impl Target,
     ) -> Outcome<Option<KeptView<V>>> {
         let pin = |block, bytes| self.pin_in(KeptSlots::of(self)?, block, bytes);
-        let held = self.hold(database, key, now, |length| 0..length, buffer, pin);
+        let held = self.hold(database, key, now, |length| 0..length, target, pin);
         held.map(|held| match held {
             Held::Copied => None,
             Held::Pinned(value) => Some(KeptView::pinned(value)),
@@ -418,22 +470,50 @@ impl<V: SegmentView> Reader<V> {
         now: impl Fn() -> UnixMs,
         compact: &mut Vec<u8>,
     ) -> Outcome<FoundCollection> {
+        self.search_collection(database, key, value_type, now, |found| {
+            Some(match found {
+                SharedCollection::Compact(encoding, bytes) => {
+                    bytes.copy_to(compact);
+                    FoundCollection::Compact(encoding)
+                }
+                SharedCollection::Private { count } => FoundCollection::Private { count },
+            })
+        })
+    }
+
+    /// Calls `search` with the collection of `value_type` at `key`, and returns what it found, once
+    /// it is known that the collection did not change meanwhile; until then, whatever `search` is
+    /// shown may be nonsense. It returns `None` where that shows. It may be called several times.
+    #[inline]
+    pub fn search_collection<T>(
+        &self,
+        database: DatabaseIndex,
+        key: &[u8],
+        value_type: ValueType,
+        now: impl Fn() -> UnixMs,
+        mut search: impl FnMut(SharedCollection<'_>) -> Option<T>,
+    ) -> Outcome<T> {
         self.attempt(database, &self.hasher.key(key), now, COUNTED, |walk, found| {
             walk.need_type(found, value_type)?;
-            if found.large.is_some() {
-                // One with so long a key has a handle alone.
-                return Ok(FoundCollection::Private { count: None });
+            search(self.collection_of(found)?).ok_or(Stop::Changed)
+        })
+    }
+
+    #[inline(always)]
+    fn collection_of(&self, found: &Found) -> Result<SharedCollection<'_>, Stop> {
+        if found.large.is_some() {
+            // One with so long a key has a handle alone.
+            return Ok(SharedCollection::Private { count: None });
+        }
+        let bytes = self.mapping.shared(found.value_at, found.value_length)?;
+        Ok(match found.encoding_bits() {
+            bits if bits == Encoding::Listpack as u64 => {
+                SharedCollection::Compact(Encoding::Listpack, bytes)
             }
-            self.mapping.copy(found.value_at, found.value_length, compact)?;
-            Ok(match found.encoding_bits() {
-                bits if bits == Encoding::Listpack as u64 => {
-                    FoundCollection::Compact(Encoding::Listpack)
-                }
-                bits if bits == Encoding::Intset as u64 => {
-                    FoundCollection::Compact(Encoding::Intset)
-                }
-                _ => FoundCollection::Private { count: count_beside_handle(compact) },
-            })
+            bits if bits == Encoding::Intset as u64 => {
+                SharedCollection::Compact(Encoding::Intset, bytes)
+            }
+            _ => SharedCollection::Private { count: count_beside_handle(bytes) },
         })
     }
 
@@ -480,7 +560,7 @@ impl<V: SegmentView> Reader<V> {
     }
 
     /// Has `pin` pin the block of the value, given its offset and the value's length, or copies
-    /// `part` of it to `buffer`.
+    /// `part` of it to `target`.
     #[inline]
     fn hold<S: Deref<Target = PinSlots>>(
         &self,
@@ -488,7 +568,7 @@ impl<V: SegmentView> Reader<V> {
         key: &Key<'_>,
         now: impl Fn() -> UnixMs,
         part: impl Fn(u64) -> Range<u64>,
-        buffer: &mut Vec<u8>,
+        target: &mut impl Target,
         pin: impl Fn(u64, u64) -> Option<Pin<S>>,
     ) -> Outcome<Held<S>> {
         self.attempt(database, key, now, COUNTED, |walk, found| {
@@ -503,10 +583,10 @@ impl<V: SegmentView> Reader<V> {
                 return Ok(Held::Pinned(Pinned::new(start, length, pin)));
             }
             if found.large.is_some() {
-                // Before a length makes the buffer grow by that much, it is known to be true.
+                // Before a length makes the target grow by that much, it is known to be true.
                 walk.check(found)?;
             }
-            self.mapping.copy(offset, length, buffer)?;
+            self.mapping.copy(offset, length, target)?;
             Ok(Held::Copied)
         })
     }
@@ -588,8 +668,9 @@ impl<V: SegmentView> Reader<V> {
 const SHARD_COUNT_MAX: u64 = 4096;
 
 /// Returns the number of elements that stands behind a handle, if it does.
-fn count_beside_handle(value: &[u8]) -> Option<u64> {
-    value.get(8..16)?.try_into().ok().map(u64::from_le_bytes)
+fn count_beside_handle(value: SharedBytes<'_>) -> Option<u64> {
+    let all = value.positions();
+    if all.len() >= 16 { value.word(all.start + 8) } else { None }
 }
 
 /// Returns which bytes GETRANGE with `start` and `end` means in a value of `length` bytes.

@@ -6,6 +6,7 @@
 //! *Not here*: anything that knows of memory layout, sockets or commands.
 #![forbid(unsafe_code)]
 
+mod changing_bytes;
 pub mod collisions;
 pub mod extended;
 pub mod glob;
@@ -20,6 +21,7 @@ pub mod slot;
 pub mod spin_policy;
 pub mod step_counters;
 
+pub use changing_bytes::ChangingBytes;
 pub use hash::{HashKeys, Key, KeyHasher, SecretHasher};
 pub use ids::{DATABASE_COUNT_MAX, DatabaseIndex, Lsn, ShardIndex, UnixMs};
 pub use slot::{SLOT_COUNT, Slot, key_slot};

@@ -121,9 +121,19 @@ impl Gathered {
         Ok(())
     }
 
-    /// Returns of how many keys it is said what they have.
-    pub fn len(&self) -> usize {
-        self.values.len()
+    /// Has `fill` say of the first keys, of `count` in all, what they have, before anything is said
+    /// of one: their values, none at first, and where the memory says nothing. Returns of how many
+    /// it does, as `fill` returns it.
+    pub fn fill(
+        &mut self,
+        count: usize,
+        fill: impl FnOnce(&mut [Option<View>], &mut Vec<usize>) -> usize,
+    ) -> usize {
+        assert!(self.values.is_empty(), "these are the first keys");
+        self.values.resize_with(count, || None);
+        let filled = fill(&mut self.values, &mut self.unclear);
+        self.values.truncate(filled);
+        filled
     }
 
     /// Adds the value of the next key, or that it has none.

@@ -59,6 +59,20 @@ impl Elements {
         self.parts.push(Some(start..self.bytes.len()));
     }
 
+    /// Adds an element whose bytes `append` appends.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub(crate) fn push_by<E>(
+        &mut self,
+        append: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let start = self.bytes.len();
+        append(&mut self.bytes)?;
+        self.parts.push(Some(start..self.bytes.len()));
+        Ok(())
+    }
+
     /// Adds an element that is absent.
     pub(crate) fn push_absent(&mut self) {
         self.parts.push(None);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwapOption, Guard};
-use arena::reader::{Outcome, Reader};
+use arena::reader::{Outcome, Reader, SharedCollection, Target};
 use base::{DatabaseIndex, UnixMs};
 use ring::Mapped;
 use sys::fork::Generation;
@@ -21,7 +21,7 @@ use crate::address::{Address, Place};
 use crate::answers::Gathered;
 use crate::attached::{Answer, REFRESHES_MAX};
 use crate::client::Transport;
-use crate::collection_reads::{Query, answer};
+use crate::collection_reads::{Query, answer, searched};
 use crate::error::ClientError;
 use crate::lane_connection::Lane;
 use crate::shm_session::ShmSession;
@@ -57,7 +57,7 @@ pub enum Lookup<T> {
 pub type Current = Guard<Option<Arc<ShmSession>>>;
 
 thread_local! {
-    /// Where values are copied before they are views.
+    /// Where collections are copied before they are looked at.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -136,22 +136,26 @@ impl ServerMemory {
         let attached = session.and_then(|session| Some((session, session.attached()?)));
         let Some((session, attached)) = attached else { return 0 };
         let (database, clock) = self.scope();
-        let before = found.len();
-        with_scratch(|scratch| {
-            attached.reader().keep_each(database, keys, clock, scratch, |outcome, scratch| {
+        found.fill(keys.len(), |values, unclear| {
+            let mut count = 0;
+            attached.reader().keep_each(database, keys, clock, values, |outcome, value| {
                 match outcome {
+                    Outcome::Found(None) => {}
                     Outcome::Found(Some(view)) => {
-                        found.push(Some(View::pinned(view, Arc::clone(session))));
+                        *value = Some(View::pinned(view, Arc::clone(session)));
                     }
-                    Outcome::Found(None) => found.push(Some(View::copied(scratch))),
-                    Outcome::Absent | Outcome::WrongType => found.push(None),
-                    Outcome::Busy => found.push_unclear(),
+                    Outcome::Absent | Outcome::WrongType => *value = None,
+                    Outcome::Busy => {
+                        *value = None;
+                        unclear.push(count);
+                    }
                     Outcome::NeedSegments => return ControlFlow::Break(()),
                 }
+                count += 1;
                 ControlFlow::Continue(())
             });
-        });
-        found.len() - before
+            count
+        })
     }
 
     /// Maps new segments; returns whether that went well. Waits for the server.
@@ -242,11 +246,10 @@ impl ServerMemory {
     ) -> impl Fn(&Arc<ShmSession>, &Arc<Reader<Mapped>>) -> Outcome<View> + Send + use<'a> {
         let (database, clock) = self.scope();
         move |session, reader| {
-            with_scratch(|scratch| {
-                reader.keep(database, key, clock, scratch).map(|kept| match kept {
-                    Some(view) => View::pinned(view, Arc::clone(session)),
-                    None => View::copied(scratch),
-                })
+            let mut copied = View::empty();
+            reader.keep(database, key, clock, &mut copied).map(|kept| match kept {
+                Some(view) => View::pinned(view, Arc::clone(session)),
+                None => copied,
             })
         }
     }
@@ -264,6 +267,10 @@ impl ServerMemory {
             return Outcome::Busy;
         }
         let (database, clock) = self.scope();
+        if Q::SEARCHES {
+            let search = |found: SharedCollection<'_>| searched(query, found);
+            return reader.search_collection(database, key, Q::TYPE, clock, search);
+        }
         with_scratch(|scratch| {
             let found = reader.collection(database, key, Q::TYPE, clock, scratch);
             found.map(|found| answer(query, found, scratch))

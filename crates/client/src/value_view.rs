@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use arena::reader::KeptView;
+use arena::reader::{KeptView, Target};
 use ring::Mapped;
 
 use crate::shm_session::ShmSession;
@@ -40,17 +40,6 @@ impl View {
         View(Bytes::Owned(bytes))
     }
 
-    /// Copies what is in `buffer`, or takes it where it is not small.
-    #[inline]
-    pub(crate) fn copied(buffer: &mut Vec<u8>) -> View {
-        if buffer.len() > INLINE_BYTES_MAX {
-            return View(Bytes::Owned(std::mem::take(buffer)));
-        }
-        let mut bytes = [0; INLINE_BYTES_MAX];
-        bytes[..buffer.len()].copy_from_slice(buffer);
-        View(Bytes::Inline { length: buffer.len() as u8, bytes })
-    }
-
     /// Returns whether the bytes are those in the server's memory, and not a copy.
     pub fn is_pinned(&self) -> bool {
         matches!(self.0, Bytes::Pinned { .. })
@@ -77,6 +66,31 @@ impl View {
         match self.0 {
             Bytes::Owned(bytes) => bytes,
             bytes => View(bytes).to_vec(),
+        }
+    }
+}
+
+impl Target for View {
+    #[inline]
+    fn empty() -> View {
+        View(Bytes::Inline { length: 0, bytes: [0; INLINE_BYTES_MAX] })
+    }
+
+    /// A short value is copied to the view itself, at once to where it stays.
+    #[inline]
+    fn room(&mut self, length: usize) -> &mut [u8] {
+        if length > INLINE_BYTES_MAX {
+            self.0 = Bytes::Owned(vec![0; length]);
+        } else if !matches!(self.0, Bytes::Inline { .. }) {
+            *self = View::empty();
+        }
+        match &mut self.0 {
+            Bytes::Inline { length: kept, bytes } => {
+                *kept = length as u8;
+                &mut bytes[..length]
+            }
+            Bytes::Owned(bytes) => bytes,
+            Bytes::Pinned { .. } => unreachable!("it was replaced above"),
         }
     }
 }
@@ -112,13 +126,15 @@ mod tests {
 
     #[test]
     fn copies_hold_their_bytes_whatever_their_size() {
-        for length in [0, 1, 63, 64, 65, 5000] {
-            let bytes: Vec<u8> = (0..length).map(|index| index as u8).collect();
-            let mut buffer = bytes.clone();
-            let view = View::copied(&mut buffer);
-            buffer.fill(0xFF);
-            assert_eq!((&*view, view.is_pinned()), (&*bytes, false));
-            assert_eq!(view.into_vec(), bytes);
+        for before in [0, 64, 65] {
+            for length in [0, 1, 63, 64, 65, 5000] {
+                let bytes: Vec<u8> = (0..length).map(|index| index as u8).collect();
+                let mut view = View::empty();
+                view.room(before).fill(0xFF);
+                view.room(length).copy_from_slice(&bytes);
+                assert_eq!((&*view, view.is_pinned()), (&*bytes, false));
+                assert_eq!(view.into_vec(), bytes);
+            }
         }
     }
 }

@@ -3,11 +3,12 @@
 //! *Layout*: `collection.rs` is any of them, `compact_limits.rs` says how long each stays compact.
 //! `list.rs`, `hash.rs`, `set.rs` and `sorted_set.rs` are the four types, each with a view for
 //! reading, whose compact form may lie anywhere (`compact.rs`); `listpack.rs`, `listpack_view.rs`
-//! and `intset.rs` are the compact forms, byte for byte Redis's; `hash_table.rs` is the hash table
-//! of large ones, `pairs.rs` what it holds of a hash, `score_tree.rs` the order of large sorted
-//! sets. `set/lookups.rs` asks sets for many members, `combination.rs` works out unions and the
-//! like of sorted sets. `element.rs` is one element as a compact form stores it, `blob.rs` one in a
-//! table of a set, `chunked.rs` an array that grows a piece at a time.
+//! and `intset.rs` are the compact forms, byte for byte Redis's; `listpack_search.rs` looks for
+//! elements of a listpack that another process may change meanwhile. `hash_table.rs` is the hash
+//! table of large ones, `pairs.rs` what it holds of a hash, `score_tree.rs` the order of large
+//! sorted sets. `set/lookups.rs` asks sets for many members, `combination.rs` works out unions and
+//! the like of sorted sets. `element.rs` is one element as a compact form stores it, `blob.rs` one
+//! in a table of a set, `chunked.rs` an array that grows a piece at a time.
 //! *Invariants*: each knows the bytes of memory that it takes; no operation on a single element
 //! moves more than one compact form's bytes, however large the collection is; random numbers are
 //! parameters, hashes are keyed by the caller's seed.
@@ -27,6 +28,7 @@ mod hash_table;
 mod intset;
 mod list;
 mod listpack;
+mod listpack_search;
 mod listpack_view;
 mod pairs;
 mod score_tree;
@@ -47,6 +49,7 @@ pub use hash::{FIELD_TIME_MS_MAX, Hash, HashView, LiveIndexes, field_times_growt
 pub use intset::{Intset, IntsetView};
 pub use list::{End, List, ListView, Place};
 pub use listpack::Listpack;
+pub use listpack_search::{ListpackSearch, Nonsense, Part};
 pub use listpack_view::ListpackView;
 pub use set::{Lookups, Set, SetMember, SetView};
 pub use sorted_set::{Direction, SortedSet, SortedSetView};

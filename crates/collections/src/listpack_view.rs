@@ -250,20 +250,21 @@ impl<'a> ListpackView<'a> {
 }
 
 /// A needle that is stored with its length, or as a whole, in one byte before its bytes: most are.
-struct ShortNeedle<'a> {
+#[derive(Clone, Copy)]
+pub(crate) struct ShortNeedle<'a> {
     /// What the element begins with.
-    head: u8,
+    pub head: u8,
     /// What comes behind it.
-    bytes: &'a [u8],
+    pub bytes: &'a [u8],
     /// The last eight of these bytes, or all of them and zeroes,
-    word: u64,
+    pub word: u64,
     /// which these bits are.
-    mask: u64,
+    pub mask: u64,
 }
 
 impl<'a> ShortNeedle<'a> {
     #[inline]
-    fn of(needle: &Needle<'a>) -> Option<ShortNeedle<'a>> {
+    pub fn of(needle: &Needle<'a>) -> Option<ShortNeedle<'a>> {
         let (head, bytes) = match needle.integer {
             Some(integer @ 0..=0x7F) => (integer as u8, &[][..]),
             Some(_) => return None,
@@ -272,11 +273,7 @@ impl<'a> ShortNeedle<'a> {
         };
         let (word, mask) = match bytes.last_chunk() {
             Some(last) => (u64::from_le_bytes(*last), u64::MAX),
-            None => {
-                let mut word = [0; 8];
-                word[..bytes.len()].copy_from_slice(bytes);
-                (u64::from_le_bytes(word), (1 << (8 * bytes.len())) - 1)
-            }
+            None => (word_of(bytes), (1 << (8 * bytes.len())) - 1),
         };
         Some(ShortNeedle { head, bytes, word, mask })
     }
@@ -296,6 +293,18 @@ impl<'a> ShortNeedle<'a> {
             // Of the last element of a short listpack there are no eight bytes.
             _ => pack[start..].starts_with(self.bytes),
         }
+    }
+}
+
+/// Returns fewer than eight bytes as a little-endian word. A copy to memory would be read before it
+/// is there.
+#[inline]
+fn word_of(bytes: &[u8]) -> u64 {
+    let half = |half: &[u8; 4]| u64::from(u32::from_le_bytes(*half));
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        // The second half may begin within the first.
+        (Some(first), Some(last)) => half(first) | half(last) << (8 * (bytes.len() - 4)),
+        _ => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
     }
 }
 

@@ -255,6 +255,123 @@ fn miri_collections_are_told_apart_by_where_they_lie() {
     assert_eq!(fixture.reader.get(DATABASE, b"a", || UnixMs(5), &mut compact), Outcome::WrongType);
 }
 
+/// Inserts a hash whose listpack, as far as the arena knows, is `bytes`.
+fn insert_listpack(table: &mut Table, hash: u64, key: &[u8], bytes: &[u8]) {
+    let (value_type, encoding, mark) = (ValueType::Hash, Encoding::Listpack, AccessMark::default());
+    let value = NewValue { bytes, value_type, encoding, expiry: None, mark };
+    match table.find(hash, key) {
+        Some(id) => table.replace(id, key, &value).unwrap(),
+        None => table.insert(hash, key, &value).unwrap(),
+    };
+}
+
+#[test]
+fn miri_bytes_where_they_lie_are_those_of_the_value_at_every_alignment() {
+    let mut fixture = Fixture::new();
+    for key_length in 1..=9 {
+        for length in [0, 1, 7, 8, 9, 16, 23, if cfg!(miri) { 30 } else { 300 }] {
+            let (key, value) = (vec![length as u8; key_length], bytes(length as u64, length));
+            let hash = fixture.arena.hasher().hash(&key);
+            insert_listpack(&mut fixture.table, hash, &key, &value);
+            fixture.refresh();
+            let look = |found: SharedCollection<'_>| {
+                let SharedCollection::Compact(Encoding::Listpack, shared) = found else {
+                    panic!("it is a listpack")
+                };
+                let all = shared.positions();
+                let by_byte: Vec<u8> = all.clone().map(|at| shared.byte(at).unwrap()).collect();
+                let words = all.clone().step_by(8).map(|at| shared.word(at).unwrap().to_le_bytes());
+                let mut by_word = words.collect::<Vec<_>>().concat();
+                by_word.truncate(length);
+                let (mut copied, mut appended) = (b"old".to_vec(), b"head".to_vec());
+                shared.copy_to(&mut copied);
+                for at in [0, length / 3, length] {
+                    appended.truncate(4);
+                    let (head, tail) = (all.start..all.start + at, all.start + at..all.end);
+                    shared.append_to(head, &mut appended).unwrap();
+                    shared.append_to(tail, &mut appended).unwrap();
+                    assert_eq!(&appended[4..], value);
+                }
+                assert_eq!(
+                    (by_byte == value, by_word == value, copied == value),
+                    (true, true, true)
+                );
+                let behind = [all.start..all.end + 1, all.end + 1..all.end + 1];
+                assert!(behind.map(|it| shared.append_to(it, &mut appended)) == [None, None]);
+                let far = [all.end + 16, usize::MAX / 2];
+                assert!(far.iter().all(|&at| (shared.byte(at), shared.word(at)) == (None, None)));
+                Some(())
+            };
+            let outcome =
+                fixture.reader.search_collection(DATABASE, &key, ValueType::Hash, never, look);
+            assert_eq!(outcome, Outcome::Found(()));
+        }
+    }
+}
+
+#[test]
+fn search_that_sees_nonsense_is_made_again_and_ends() {
+    let mut fixture = Fixture::new();
+    let hash = fixture.arena.hasher().hash(b"key");
+    insert_listpack(&mut fixture.table, hash, b"key", b"value");
+    fixture.refresh();
+    let search = |calls_in_vain: u32| {
+        let mut calls = 0;
+        let outcome =
+            fixture.reader.search_collection(DATABASE, b"key", ValueType::Hash, never, |_| {
+                calls += 1;
+                (calls > calls_in_vain).then_some(calls)
+            });
+        (outcome, calls)
+    };
+    assert_eq!(search(0), (Outcome::Found(1), 1));
+    assert_eq!(search(5), (Outcome::Found(6), 6));
+    assert_eq!(search(u32::MAX), (Outcome::Busy, ATTEMPTS_MAX));
+}
+
+#[test]
+fn miri_search_beside_a_busy_writer_finds_what_is_of_one_version() {
+    let Fixture { reader, mut table, arena } = Fixture::new();
+    let hash = arena.hasher().hash(b"key");
+    let value_of = |version: u64| {
+        let mut value = versioned(version);
+        value.truncate(3000);
+        value
+    };
+    insert_listpack(&mut table, hash, b"key", &value_of(0));
+    let (last, done) = (if cfg!(miri) { 30 } else { 20_000 }, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for version in 1..=last {
+                insert_listpack(&mut table, hash, b"key", &value_of(version));
+                arena.reclaim();
+            }
+            done.store(true, Ordering::Release);
+        });
+        let mut newest = 0;
+        while !done.load(Ordering::Acquire) || newest < last {
+            reader.view.epoch.store(reader.arena_epoch(), Ordering::Release);
+            let search = |found: SharedCollection<'_>| {
+                let SharedCollection::Compact(_, shared) = found else { return None };
+                let all = shared.positions();
+                // The value is one word over and over, and perhaps a part of it.
+                let last_word = all.start + all.len().checked_sub(8)? / 8 * 8;
+                Some((shared.word(all.start)?, shared.word(last_word)?, all.len()))
+            };
+            let now = || UnixMs(0);
+            match reader.search_collection(DATABASE, b"key", ValueType::Hash, now, search) {
+                Outcome::Found((first, behind, length)) => {
+                    assert!(first == behind && length == value_of(first).len(), "it is torn");
+                    assert!(first >= newest, "version {first} after {newest}");
+                    newest = first;
+                }
+                Outcome::Busy | Outcome::NeedSegments => {}
+                other => panic!("the key is always there: {other:?}"),
+            }
+        }
+    });
+}
+
 #[test]
 fn miri_reads_of_several_keys_come_to_what_the_read_of_each_does() {
     let mut fixture = Fixture::new();
@@ -268,13 +385,13 @@ fn miri_reads_of_several_keys_come_to_what_the_read_of_each_does() {
     let keys: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
     let Fixture { reader, table, arena } = fixture;
     let reader = Arc::new(reader);
-    let mut buffer = Vec::new();
+    let mut buffers = vec![Vec::new(); keys.len()];
     for (database, now) in
         [(DATABASE, 5), (DATABASE, 20), (DatabaseIndex(1), 5), (DatabaseIndex(9), 5)]
     {
         let now = || UnixMs(now);
         let mut found = Vec::new();
-        reader.keep_each(database, &keys, now, &mut buffer, |outcome, buffer| {
+        reader.keep_each(database, &keys, now, &mut buffers, |outcome, buffer| {
             let copied = |view: Option<KeptView<_>>| view.map_or(buffer.clone(), |it| it.to_vec());
             found.push(outcome.map(copied));
             ControlFlow::Continue(())
@@ -290,7 +407,7 @@ fn miri_reads_of_several_keys_come_to_what_the_read_of_each_does() {
         DATABASE,
         &keys,
         || UnixMs(5),
-        &mut buffer,
+        &mut buffers,
         |_, _| {
             calls += 1;
             if calls == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -614,16 +731,29 @@ fn read_nonsense(seed: u64, rounds: u64) {
             Outcome::Absent => ends[1] += 1,
             _ => ends[2] += 1,
         }
-        for value_type in [ValueType::String, ValueType::Hash] {
-            let now = || UnixMs(0);
-            std::hint::black_box(reader.collection(DATABASE, key, value_type, now, &mut buffer));
-        }
+        look_at_collections(&reader, key, &mut buffer);
         for &at in &spoiled {
             let (index, original) = used[at as usize];
             cell(base, index).store(original, Ordering::Relaxed);
         }
     }
     assert!(rounds < 1000 || ends.iter().all(|&count| count > 0), "seed {seed}: {ends:?}");
+}
+
+/// Reads what is at `key` as if it were a collection, copied and where it lies.
+fn look_at_collections(reader: &Reader<OwnMemory>, key: &[u8], buffer: &mut Vec<u8>) {
+    let now = || UnixMs(0);
+    let search = |found: SharedCollection<'_>| {
+        let SharedCollection::Compact(_, shared) = found else { return None };
+        let all = shared.positions();
+        let ends = [all.start, all.end, all.end.wrapping_sub(1), usize::MAX];
+        Some(ends.map(|at| (shared.byte(at), shared.word(at))))
+    };
+    for value_type in [ValueType::String, ValueType::Hash] {
+        std::hint::black_box(reader.collection(DATABASE, key, value_type, now, buffer));
+        let found = reader.search_collection(DATABASE, key, value_type, now, search);
+        std::hint::black_box(found);
+    }
 }
 
 /// Reads `keys` together, and looks at the bytes of those whose values are pinned.
@@ -636,7 +766,7 @@ fn look_at_each(reader: &Arc<Reader<OwnMemory>>, keys: &[&[u8]]) {
         count += 1;
         ControlFlow::Continue(())
     };
-    reader.keep_each(DATABASE, keys, || UnixMs(0), &mut Vec::new(), look);
+    reader.keep_each(DATABASE, keys, || UnixMs(0), &mut vec![Vec::new(); keys.len()], look);
     assert_eq!(count, keys.len());
 }
 

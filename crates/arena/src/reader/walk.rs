@@ -15,6 +15,8 @@ use crate::protocol_rules::{Rule, holds, linger};
 use crate::sequence::{LOW_HALF, WHOLE, settle, still};
 use crate::table::prefetch;
 
+use super::{SharedBytes, Target};
+
 /// Why an attempt ends without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
@@ -98,14 +100,26 @@ impl Mapping {
 
     /// Copies `length` bytes at `offset` to `target`, replacing what is in it.
     #[inline]
-    pub fn copy(&self, offset: u64, length: u64, target: &mut Vec<u8>) -> Result<(), Stop> {
+    pub fn copy(&self, offset: u64, length: u64, target: &mut impl Target) -> Result<(), Stop> {
         let source = self.range(offset, length)?;
-        // Only what the buffer lacks is zeroed: a reader that reuses one writes each byte once.
-        target.resize(length as usize, 0);
         // SAFETY: `range` has found the bytes inside the range, all of which is mapped; its ends
         // are aligned to words, so that widening leads no further.
-        unsafe { load_bytes(source, target) };
+        unsafe { load_bytes(source, target.room(length as usize)) };
         Ok(())
+    }
+
+    /// Returns the `length` bytes at `offset` where they lie: those of a small entry, behind which
+    /// the range goes on.
+    #[inline(always)]
+    pub fn shared(&self, offset: u64, length: u64) -> Result<SharedBytes<'_>, Stop> {
+        let before = offset % 8;
+        let count = (before + length).div_ceil(8) + 1;
+        let start = self.range(offset - before, count * 8)?.cast::<AtomicU64>();
+        // SAFETY: `range` has found all of the words inside the range, which is mapped and
+        // initialised for as long as the view that outlives `self`. They are aligned, as the base
+        // is and `before` is taken off, and only loaded from, atomically, as by everyone else.
+        let words = unsafe { std::slice::from_raw_parts(start, count as usize) };
+        Ok(SharedBytes::new(words, before as usize, length as usize))
     }
 
     /// Asks the cache for the line of `offset`, which may be outside the range.

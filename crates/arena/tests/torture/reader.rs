@@ -216,7 +216,7 @@ impl<'a> Checker<'a> {
 
     /// Reads the key beside others, whose values are not looked at.
     fn read_several(&mut self, kind: Kind, index: u64, database: u8) -> Result<(), String> {
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut buffers = [const { Vec::new() }; 3];
         let keys = [&self.name[..], b"none", &self.name];
         let mut last = None;
         let read = |outcome: Outcome<Option<KeptView<Mapped>>>, buffer: &mut Vec<u8>| {
@@ -224,12 +224,11 @@ impl<'a> Checker<'a> {
             ControlFlow::Continue(())
         };
         let database = DatabaseIndex(database);
-        self.reader.keep_each(database, &keys, forever, &mut buffer, read);
+        self.reader.keep_each(database, &keys, forever, &mut buffers, read);
         let result = match last.expect("each key has an outcome") {
             Outcome::Found(value) => self.accept(kind, index, &value).map(|_| COPIED),
             other => self.without(kind, index, other.map(drop)),
         };
-        self.buffer = buffer;
         self.report.counts[result?] += 1;
         Ok(())
     }

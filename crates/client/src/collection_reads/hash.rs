@@ -1,11 +1,11 @@
 //! Queries of hashes.
 
 use arena::ValueType;
-use collections::{Compact, HashView};
+use collections::{Compact, HashView, Nonsense};
 use resp::Value as Reply;
 
 use super::replies::{fill, fill_one, flag};
-use super::{Query, Words, rules};
+use super::{Query, SharedPack, Words};
 use crate::answers::length;
 use crate::elements::Elements;
 use crate::error::ClientError;
@@ -58,14 +58,15 @@ impl Query for GetField<'_> {
         false
     }
 
-    #[inline]
-    fn compact(&mut self, compact: Compact<'_>) -> Option<bool> {
+    const SEARCHES: bool = true;
+
+    #[inline(always)]
+    fn search(&mut self, pack: SharedPack<'_>) -> Result<bool, Nonsense> {
         self.value.clear();
-        let Some(value) = HashView::of_compact(compact).get(self.field, rules()) else {
-            return Some(false);
-        };
-        value.with_bytes(|bytes| self.value.extend_from_slice(bytes));
-        Some(true)
+        match pack.value(self.field)? {
+            Some(value) => pack.append_to(&value, self.value).map(|()| true),
+            None => Ok(false),
+        }
     }
 
     fn request<'a>(&'a self, key: &'a [u8]) -> Words<'a> {
@@ -90,16 +91,18 @@ impl Query for GetFields<'_> {
         self.fields.iter().for_each(|_| self.values.push_absent());
     }
 
-    fn compact(&mut self, compact: Compact<'_>) -> Option<()> {
-        let hash = HashView::of_compact(compact);
+    const SEARCHES: bool = true;
+
+    #[inline]
+    fn search(&mut self, pack: SharedPack<'_>) -> Result<(), Nonsense> {
         self.values.clear();
-        for field in self.fields {
-            match hash.get(field, rules()) {
-                Some(value) => value.with_bytes(|bytes| self.values.push(bytes)),
-                None => self.values.push_absent(),
+        pack.values(self.fields, |value| match value {
+            Some(value) => self.values.push_by(|bytes| pack.append_to(&value, bytes)),
+            None => {
+                self.values.push_absent();
+                Ok(())
             }
-        }
-        Some(())
+        })
     }
 
     fn request<'a>(&'a self, key: &'a [u8]) -> Words<'a> {
@@ -155,8 +158,10 @@ impl Query for HasField<'_> {
         false
     }
 
-    fn compact(&mut self, compact: Compact<'_>) -> Option<bool> {
-        Some(HashView::of_compact(compact).get(self.field, rules()).is_some())
+    const SEARCHES: bool = true;
+
+    fn search(&mut self, pack: SharedPack<'_>) -> Result<bool, Nonsense> {
+        Ok(pack.value(self.field)?.is_some())
     }
 
     fn request<'a>(&'a self, key: &'a [u8]) -> Words<'a> {
@@ -176,9 +181,10 @@ impl Query for FieldLength<'_> {
         0
     }
 
-    fn compact(&mut self, compact: Compact<'_>) -> Option<u64> {
-        let value = HashView::of_compact(compact).get(self.field, rules());
-        Some(value.map_or(0, |value| value.byte_count() as u64))
+    const SEARCHES: bool = true;
+
+    fn search(&mut self, pack: SharedPack<'_>) -> Result<u64, Nonsense> {
+        Ok(pack.value(self.field)?.map_or(0, |value| value.byte_count() as u64))
     }
 
     fn request<'a>(&'a self, key: &'a [u8]) -> Words<'a> {
@@ -198,8 +204,10 @@ impl Query for FieldCount {
         0
     }
 
-    fn compact(&mut self, compact: Compact<'_>) -> Option<u64> {
-        Some(HashView::of_compact(compact).len() as u64)
+    const SEARCHES: bool = true;
+
+    fn search(&mut self, pack: SharedPack<'_>) -> Result<u64, Nonsense> {
+        pack.count().map(|count| count / 2).ok_or(Nonsense)
     }
 
     fn counted(&mut self, count: u64) -> Option<u64> {

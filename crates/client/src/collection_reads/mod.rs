@@ -18,10 +18,10 @@ mod sync_calls;
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use arena::reader::FoundCollection;
+use arena::reader::{FoundCollection, SharedBytes, SharedCollection};
 use arena::{Encoding, ValueType};
 use base::SecretHasher;
-use collections::{Compact, IntsetView, Limits, ListpackView, Rules};
+use collections::{Compact, IntsetView, Limits, ListpackSearch, ListpackView, Nonsense, Rules};
 use resp::Value as Reply;
 
 use crate::error::ClientError;
@@ -30,6 +30,9 @@ pub use sorted_set::{SortedSetRange, SortedSetRangeKind};
 
 /// The words of a request.
 type Words<'a> = Vec<Cow<'a, [u8]>>;
+
+/// A listpack in the server's memory.
+type SharedPack<'a> = ListpackSearch<SharedBytes<'a>>;
 
 /// A read of one collection.
 pub(crate) trait Query {
@@ -46,9 +49,21 @@ pub(crate) trait Query {
     /// Returns the answer where there is no such key.
     fn absent(&mut self) -> Self::Answer;
 
+    /// Whether [`Query::search`] has the answer of a listpack; else it is copied, for
+    /// [`Query::compact`].
+    const SEARCHES: bool = false;
+
+    /// Returns the answer of the collection whose listpack this is, as it lies in the server's
+    /// memory, which may change meanwhile: then the answer is dropped, and it is asked once more.
+    fn search(&mut self, _pack: SharedPack<'_>) -> Result<Self::Answer, Nonsense> {
+        Err(Nonsense)
+    }
+
     /// Returns the answer of the collection whose compact form this is; `None` where the server has
     /// to say it.
-    fn compact(&mut self, compact: Compact<'_>) -> Option<Self::Answer>;
+    fn compact(&mut self, _compact: Compact<'_>) -> Option<Self::Answer> {
+        None
+    }
 
     /// Returns the answer of a collection of which the number of elements is known.
     fn counted(&mut self, _count: u64) -> Option<Self::Answer> {
@@ -60,6 +75,22 @@ pub(crate) trait Query {
 
     /// Returns the answer that `reply`, which is no error, says.
     fn replied(&mut self, reply: Reply) -> Result<Self::Answer, ClientError>;
+}
+
+/// Returns the answer to `query`, which searches, of `found`: `None` where that makes no sense, and
+/// `Some(None)` where the server has to say it.
+#[inline(always)]
+pub(crate) fn searched<Q: Query>(
+    query: &mut Q,
+    found: SharedCollection<'_>,
+) -> Option<Option<Q::Answer>> {
+    match found {
+        SharedCollection::Compact(Encoding::Listpack, bytes) => {
+            query.search(ListpackSearch::new(bytes)).ok().map(Some)
+        }
+        SharedCollection::Compact(..) => Some(None),
+        SharedCollection::Private { count } => Some(count.and_then(|count| query.counted(count))),
+    }
 }
 
 /// Returns the answer to `query` of a collection as the reader has found it; a compact form is in

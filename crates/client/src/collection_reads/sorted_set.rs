@@ -5,11 +5,11 @@ use std::ops::{Bound, Range};
 use arena::ValueType;
 use base::index_range::index_range;
 use base::number_text::DoubleText;
-use collections::{Compact, Direction, SortedSetView};
+use collections::{Compact, Direction, Nonsense, SortedSetView};
 use resp::Value as Reply;
 
 use super::replies::{array, fill, score};
-use super::{Query, Words, rules};
+use super::{Query, SharedPack, Words, rules};
 use crate::answers::{length, unexpected};
 use crate::elements::Elements;
 use crate::error::ClientError;
@@ -157,9 +157,11 @@ impl Query for GetScore<'_> {
         None
     }
 
-    #[inline]
-    fn compact(&mut self, compact: Compact<'_>) -> Option<Option<f64>> {
-        Some(SortedSetView::of_compact(compact).score(self.member, rules()))
+    const SEARCHES: bool = true;
+
+    #[inline(always)]
+    fn search(&mut self, pack: SharedPack<'_>) -> Result<Option<f64>, Nonsense> {
+        pack.score(self.member)
     }
 
     fn request<'a>(&'a self, key: &'a [u8]) -> Words<'a> {
@@ -184,11 +186,11 @@ impl Query for GetScores<'_> {
         self.scores.resize(self.members.len(), None);
     }
 
-    fn compact(&mut self, compact: Compact<'_>) -> Option<()> {
-        let set = SortedSetView::of_compact(compact);
+    const SEARCHES: bool = true;
+
+    fn search(&mut self, pack: SharedPack<'_>) -> Result<(), Nonsense> {
         self.scores.clear();
-        self.scores.extend(self.members.iter().map(|member| set.score(member, rules())));
-        Some(())
+        pack.scores(self.members, |score| self.scores.push(score))
     }
 
     fn request<'a>(&'a self, key: &'a [u8]) -> Words<'a> {
@@ -310,8 +312,10 @@ impl Query for MemberCount {
         0
     }
 
-    fn compact(&mut self, compact: Compact<'_>) -> Option<u64> {
-        Some(SortedSetView::of_compact(compact).len() as u64)
+    const SEARCHES: bool = true;
+
+    fn search(&mut self, pack: SharedPack<'_>) -> Result<u64, Nonsense> {
+        pack.count().map(|count| count / 2).ok_or(Nonsense)
     }
 
     fn counted(&mut self, count: u64) -> Option<u64> {

@@ -1,0 +1,57 @@
+//! Bytes that another process may change while they are looked at.
+
+use std::ops::Range;
+
+/// Bytes that may change at any moment, so that no slice can be made of them. Each call returns
+/// what is there at its moment; whether several calls belong together, the caller finds out
+/// afterwards.
+///
+/// They are at positions that need not begin with 0: what lies in words is found without adding
+/// where it begins.
+pub trait ChangingBytes: Copy {
+    /// Returns the positions of all of them.
+    fn positions(self) -> Range<usize>;
+
+    /// Returns the byte at `at`, `None` far behind the end; just behind it, anything.
+    fn byte(self, at: usize) -> Option<u8>;
+
+    /// Returns the eight bytes from `at` on as a little-endian word; behind the end they are
+    /// anything. `None` where `at` is far behind the end.
+    fn word(self, at: usize) -> Option<u64>;
+
+    /// Appends those in `range` to `target`; `None` where there are no such bytes.
+    #[inline]
+    fn append_to(self, range: Range<usize>, target: &mut Vec<u8>) -> Option<()> {
+        let all = self.positions();
+        if range.start < all.start || range.start > range.end || range.end > all.end {
+            return None;
+        }
+        let length = target.len() + range.len();
+        // Whole words, of which the last may be too long: moving a few bytes costs more.
+        for at in range.step_by(8) {
+            target.extend_from_slice(&self.word(at)?.to_le_bytes());
+        }
+        target.truncate(length);
+        Some(())
+    }
+}
+
+impl ChangingBytes for &[u8] {
+    #[inline]
+    fn positions(self) -> Range<usize> {
+        0..self.len()
+    }
+
+    #[inline]
+    fn byte(self, at: usize) -> Option<u8> {
+        self.get(at).copied()
+    }
+
+    #[inline]
+    fn word(self, at: usize) -> Option<u64> {
+        let rest = self.get(at..)?;
+        let (mut word, count) = ([0; 8], rest.len().min(8));
+        word[..count].copy_from_slice(&rest[..count]);
+        Some(u64::from_le_bytes(word))
+    }
+}

@@ -1,0 +1,462 @@
+//! Looks for elements of a listpack that another process may change meanwhile, where it lies.
+//!
+//! Whatever the bytes are, a search ends, and stays within them. That they were those of a listpack
+//! all the time, the caller finds out afterwards; the search notices some of what is none.
+
+use std::ops::Range;
+
+use base::ChangingBytes;
+use base::number_text::IntegerText;
+
+use crate::element::Needle;
+use crate::listpack_view::{
+    COUNT_UNKNOWN, END, HEADER_BYTES, ShortNeedle, backward_bytes, long_length,
+};
+
+/// How many fields one walk looks for: each is compared with each element.
+const NEEDLES_AT_ONCE: usize = 16;
+/// The longest text of a score that is read here; servers write 25 bytes at most.
+const SCORE_BYTES_MAX: usize = 32;
+
+/// The bytes are no listpack: something has changed them meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nonsense;
+
+/// An element: an integer, or where its bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    Bytes(Range<usize>),
+    Integer(i64),
+}
+
+impl Part {
+    /// Returns the number of its bytes.
+    pub fn byte_count(&self) -> usize {
+        match self {
+            Part::Bytes(range) => range.len(),
+            Part::Integer(integer) => IntegerText::new(*integer).as_bytes().len(),
+        }
+    }
+}
+
+/// A listpack of names, each with a value behind it, at the start of `B`.
+#[derive(Clone, Copy, Debug)]
+pub struct ListpackSearch<B> {
+    bytes: B,
+}
+
+/// What is looked for among others, and where its value was found; no value is at 0.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    short: ShortNeedle<'a>,
+    value_at: usize,
+}
+
+impl<B: ChangingBytes> ListpackSearch<B> {
+    /// Returns what searches `bytes`, which begin with a listpack.
+    #[inline]
+    pub fn new(bytes: B) -> ListpackSearch<B> {
+        ListpackSearch { bytes }
+    }
+
+    /// Returns the number of elements; `None` where they are to be counted.
+    #[inline]
+    pub fn count(self) -> Option<u64> {
+        let count = (self.bytes.word(self.start())? >> 32) as u16;
+        (count != COUNT_UNKNOWN).then_some(u64::from(count))
+    }
+
+    /// Returns the value of `name`, if it is there.
+    ///
+    /// # Errors
+    /// When the bytes make no sense, here and everywhere.
+    // Where it is called, what `B` is made of stays in registers: its words passed through memory
+    // cost as much as the walk over three fields.
+    #[inline(always)]
+    pub fn value(self, name: &[u8]) -> Result<Option<Part>, Nonsense> {
+        let needle = Needle::new(name);
+        let found = match ShortNeedle::of(&needle) {
+            Some(short) => self.find_short(&short)?,
+            None => self.find(&needle)?,
+        };
+        found.map(|at| self.part(at)).transpose()
+    }
+
+    /// Appends the bytes of `part` to `target`.
+    ///
+    /// # Errors
+    /// When the bytes make no sense.
+    #[inline]
+    pub fn append_to(self, part: &Part, target: &mut Vec<u8>) -> Result<(), Nonsense> {
+        match part {
+            Part::Bytes(range) => self.bytes.append_to(range.clone(), target).ok_or(Nonsense),
+            Part::Integer(integer) => {
+                target.extend_from_slice(IntegerText::new(*integer).as_bytes());
+                Ok(())
+            }
+        }
+    }
+
+    /// Calls `visit` with the value of each of `names` in their order, until it fails.
+    ///
+    /// # Errors
+    /// When the bytes make no sense, or as `visit`.
+    #[inline]
+    pub fn values(
+        self,
+        names: &[&[u8]],
+        mut visit: impl FnMut(Option<Part>) -> Result<(), Nonsense>,
+    ) -> Result<(), Nonsense> {
+        let nothing = ShortNeedle { head: END, bytes: &[], word: 0, mask: 0 };
+        for names in names.chunks(NEEDLES_AT_ONCE) {
+            let mut wanted = [Wanted { short: nothing, value_at: 0 }; NEEDLES_AT_ONCE];
+            let wanted = &mut wanted[..names.len()];
+            for (place, name) in wanted.iter_mut().zip(names) {
+                let needle = Needle::new(name);
+                match ShortNeedle::of(&needle) {
+                    Some(short) => place.short = short,
+                    None => place.value_at = self.find(&needle)?.unwrap_or(0),
+                }
+            }
+            self.find_each(wanted)?;
+            for found in wanted {
+                let at = Some(found.value_at).filter(|at| *at != 0);
+                visit(at.map(|at| self.part(at)).transpose()?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the score of `member` of a sorted set, if it is there.
+    ///
+    /// # Errors
+    /// When the bytes make no sense, or the score is written in more bytes than servers use.
+    #[inline(always)]
+    pub fn score(self, member: &[u8]) -> Result<Option<f64>, Nonsense> {
+        self.value(member)?.map(|part| self.score_of(part)).transpose()
+    }
+
+    /// Calls `visit` with the score of each of `members` in their order.
+    ///
+    /// # Errors
+    /// As [`ListpackSearch::score`].
+    pub fn scores(
+        self,
+        members: &[&[u8]],
+        mut visit: impl FnMut(Option<f64>),
+    ) -> Result<(), Nonsense> {
+        self.values(members, |part| {
+            visit(part.map(|part| self.score_of(part)).transpose()?);
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn score_of(self, part: Part) -> Result<f64, Nonsense> {
+        match part {
+            Part::Integer(integer) => Ok(integer as f64),
+            Part::Bytes(range) => self.score_in(range),
+        }
+    }
+
+    fn score_in(self, range: Range<usize>) -> Result<f64, Nonsense> {
+        let mut text = [0; SCORE_BYTES_MAX];
+        let text = text.get_mut(..range.len()).ok_or(Nonsense)?;
+        for (chunk, at) in text.chunks_mut(8).zip(range.step_by(8)) {
+            chunk.copy_from_slice(&self.word(at)?.to_le_bytes()[..chunk.len()]);
+        }
+        let text = std::str::from_utf8(text).map_err(|_| Nonsense)?;
+        text.parse().map_err(|_| Nonsense)
+    }
+
+    /// Returns where the value of the name `needle` is.
+    #[inline(always)]
+    fn find_short(self, needle: &ShortNeedle<'_>) -> Result<Option<usize>, Nonsense> {
+        let (length, tail) = (2 + needle.bytes.len(), tail_of(needle.bytes.len()));
+        let mut at = self.start() + HEADER_BYTES;
+        loop {
+            let head = self.head(at)?;
+            let value_at = if head == needle.head {
+                // The next step does not have to wait for the length that was just loaded.
+                let value_at = at + length;
+                let is_equal = self.word(at + tail)? & needle.mask == needle.word;
+                if is_equal && self.is_rest_equal(at, needle.bytes) {
+                    return Ok(Some(value_at));
+                }
+                value_at
+            } else if head == END {
+                return Ok(None);
+            } else {
+                self.behind(at, head)?
+            };
+            at = self.behind(value_at, self.head(value_at)?)?;
+        }
+    }
+
+    /// As [`ListpackSearch::find_short`] for any needle.
+    #[cold]
+    fn find(self, needle: &Needle<'_>) -> Result<Option<usize>, Nonsense> {
+        let mut at = self.start() + HEADER_BYTES;
+        loop {
+            let head = self.head(at)?;
+            if head == END {
+                return Ok(None);
+            }
+            let value_at = self.behind(at, head)?;
+            let is_equal = match (self.part(at)?, needle.integer) {
+                (Part::Integer(found), Some(integer)) => found == integer,
+                (Part::Bytes(range), None) => self.is_equal(range, needle.bytes),
+                _ => false,
+            };
+            if is_equal {
+                return Ok(Some(value_at));
+            }
+            at = self.behind(value_at, self.head(value_at)?)?;
+        }
+    }
+
+    /// Finds the values of all that are wanted in one walk.
+    #[inline]
+    fn find_each(self, wanted: &mut [Wanted<'_>]) -> Result<(), Nonsense> {
+        let mut left = wanted.len();
+        let mut at = self.start() + HEADER_BYTES;
+        loop {
+            let head = self.head(at)?;
+            if head == END {
+                return Ok(());
+            }
+            let length = match head {
+                0x80..=0xBF => usize::from(head & 0x3F),
+                _ => 0,
+            };
+            let tail = self.word(at + tail_of(length))? & first_bytes(length);
+            let value_at = self.behind(at, head)?;
+            // All of them, as a name may be wanted twice.
+            for one in wanted.iter_mut() {
+                let is_equal = one.short.word == tail && one.short.head == head;
+                if is_equal && self.is_rest_equal(at, one.short.bytes) {
+                    one.value_at = value_at;
+                    left = left.saturating_sub(1);
+                }
+            }
+            if left == 0 {
+                return Ok(());
+            }
+            at = self.behind(value_at, self.head(value_at)?)?;
+        }
+    }
+
+    /// Returns whether the bytes of the element at `at`, of which the last eight are those of
+    /// `bytes`, all are.
+    #[inline]
+    fn is_rest_equal(self, at: usize, bytes: &[u8]) -> bool {
+        bytes.len() <= 8 || self.is_equal(at + 1..at + 1 + bytes.len(), bytes)
+    }
+
+    fn is_equal(self, range: Range<usize>, bytes: &[u8]) -> bool {
+        range.len() == bytes.len()
+            && bytes.chunks(8).zip(range.step_by(8)).all(|(chunk, at)| {
+                let mut image = [0; 8];
+                image[..chunk.len()].copy_from_slice(chunk);
+                let word = self.bytes.word(at).map(|word| word & first_bytes(chunk.len()));
+                word == Some(u64::from_le_bytes(image))
+            })
+    }
+
+    #[inline]
+    fn start(self) -> usize {
+        self.bytes.positions().start
+    }
+
+    #[inline]
+    fn word(self, at: usize) -> Result<u64, Nonsense> {
+        self.bytes.word(at).ok_or(Nonsense)
+    }
+
+    #[inline]
+    fn head(self, at: usize) -> Result<u8, Nonsense> {
+        self.bytes.byte(at).ok_or(Nonsense)
+    }
+
+    /// Returns where the element behind that at `at`, which begins with `head`, is.
+    #[inline]
+    fn behind(self, at: usize, head: u8) -> Result<usize, Nonsense> {
+        match head {
+            0..=0x7F => Ok(at + 2),
+            0x80..=0xBF => Ok(at + 2 + usize::from(head & 0x3F)),
+            _ => self.behind_long(at, head),
+        }
+    }
+
+    #[inline(never)]
+    fn behind_long(self, at: usize, head: u8) -> Result<usize, Nonsense> {
+        let word = self.word(at)?.to_le_bytes();
+        let length = match head {
+            0xC0..=0xDF => 2,
+            0xE0..=0xEF => 2 + (usize::from(head & 0xF) << 8 | usize::from(word[1])),
+            0xF0 => 5 + long_length(&word),
+            0xF1 => 3,
+            0xF2 => 4,
+            0xF3 => 5,
+            0xF4 => 9,
+            _ => return Err(Nonsense),
+        };
+        Ok(at + length + backward_bytes(length))
+    }
+
+    /// Returns the element at `at`.
+    #[inline]
+    fn part(self, at: usize) -> Result<Part, Nonsense> {
+        let word = self.word(at)?;
+        let bytes = word.to_le_bytes();
+        let text = |start: usize, length: usize| Part::Bytes(at + start..at + start + length);
+        // The number in the `bits` bits behind the first byte.
+        let number = |bits: u32| Part::Integer((word << (56 - bits)) as i64 >> (64 - bits));
+        Ok(match bytes[0] {
+            head @ 0..=0x7F => Part::Integer(i64::from(head)),
+            head @ 0x80..=0xBF => text(1, usize::from(head & 0x3F)),
+            head @ 0xC0..=0xDF => {
+                let bits = u16::from(head & 0x1F) << 8 | u16::from(bytes[1]);
+                Part::Integer(i64::from((bits << 3) as i16 >> 3))
+            }
+            head @ 0xE0..=0xEF => text(2, usize::from(head & 0xF) << 8 | usize::from(bytes[1])),
+            0xF0 => text(5, long_length(&bytes)),
+            0xF1 => number(16),
+            0xF2 => number(24),
+            0xF3 => number(32),
+            0xF4 => Part::Integer(self.word(at + 1)? as i64),
+            _ => return Err(Nonsense),
+        })
+    }
+}
+
+/// Returns where, counted from the start of a short element of `length` bytes, the last eight of
+/// them begin, or all of them.
+#[inline]
+fn tail_of(length: usize) -> usize {
+    1 + length.saturating_sub(8)
+}
+
+/// Returns the bits of the first `length` bytes of a word.
+#[inline]
+fn first_bytes(length: usize) -> u64 {
+    if length >= 8 { u64::MAX } else { (1 << (8 * length)) - 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::prng::Prng;
+
+    use super::*;
+    use crate::listpack::Listpack;
+
+    fn drawn(random: &mut Prng) -> Vec<u8> {
+        match random.below(4) {
+            0 => (random.below(300) as i64 - 150).to_string().into_bytes(),
+            1 => (random.next() as i64 >> random.below(64)).to_string().into_bytes(),
+            _ => {
+                // Alike but for one byte, of every length around those that count.
+                let lengths = [0, 1, 6, 7, 8, 9, 15, 16, 17, 62, 63, 64, 200, 4095, 4096];
+                let mut bytes = vec![b'x'; lengths[random.below(15) as usize]];
+                if let Some(at) = random.below(bytes.len() as u64 + 1).checked_sub(1) {
+                    bytes[at as usize] = b'y';
+                }
+                bytes
+            }
+        }
+    }
+
+    fn bytes_of(pack: &[u8], part: Option<Part>) -> Option<Vec<u8>> {
+        Some(match part? {
+            Part::Integer(integer) => integer.to_string().into_bytes(),
+            Part::Bytes(range) => pack[range].to_vec(),
+        })
+    }
+
+    #[test]
+    fn values_are_those_behind_their_names_whatever_their_forms() {
+        let mut random = Prng::new(1);
+        for _ in 0..400 {
+            let mut names: Vec<Vec<u8>> =
+                (0..random.below(20)).map(|_| drawn(&mut random)).collect();
+            names.sort();
+            names.dedup();
+            let pairs: Vec<_> = names.into_iter().map(|name| (name, drawn(&mut random))).collect();
+            let mut pack = Listpack::new();
+            for (name, value) in &pairs {
+                pack.push_back(name);
+                pack.push_back(value);
+            }
+            // As in an entry: bytes that mean nothing follow.
+            let bytes = [pack.bytes(), &[7; 9]].concat();
+            let search = ListpackSearch::new(&bytes[..]);
+            assert_eq!(search.count(), Some(2 * pairs.len() as u64));
+            let mut wanted: Vec<Vec<u8>> = (0..20).map(|_| drawn(&mut random)).collect();
+            wanted.extend(pairs.iter().map(|(name, _)| name.clone()));
+            wanted.extend(wanted.first().cloned());
+            let expected = wanted.iter().map(|name| {
+                let pair = pairs.iter().find(|(other, _)| other == name);
+                pair.map(|(_, value)| value.clone())
+            });
+            let expected: Vec<_> = expected.collect();
+            for (name, expected) in wanted.iter().zip(&expected) {
+                let found = search.value(name).unwrap();
+                assert_eq!(bytes_of(&bytes, found), *expected, "{}", name.escape_ascii());
+            }
+            let names: Vec<&[u8]> = wanted.iter().map(Vec::as_slice).collect();
+            let mut found = Vec::new();
+            let all = search.values(&names, |part| {
+                found.push(bytes_of(&bytes, part));
+                Ok(())
+            });
+            assert_eq!((all, found), (Ok(()), expected));
+        }
+    }
+
+    #[test]
+    fn scores_are_read_as_they_were_written() {
+        let mut pack = Listpack::new();
+        for (member, score) in [("a", "1.5"), ("b", "-17"), ("c", "1e300"), ("d", "inf")] {
+            pack.push_back(member.as_bytes());
+            pack.push_back(score.as_bytes());
+        }
+        pack.push_back(b"long");
+        pack.push_back(&[b'1'; SCORE_BYTES_MAX + 1]);
+        let score = |member: &[u8]| ListpackSearch::new(pack.bytes()).score(member);
+        assert_eq!((score(b"a"), score(b"b")), (Ok(Some(1.5)), Ok(Some(-17.0))));
+        assert_eq!((score(b"c"), score(b"d")), (Ok(Some(1e300)), Ok(Some(f64::INFINITY))));
+        assert_eq!((score(b"e"), score(b"long")), (Ok(None), Err(Nonsense)));
+    }
+
+    #[test]
+    fn bytes_of_any_kind_end_a_search() {
+        let mut random = Prng::new(4);
+        let (mut found, mut nonsense) = (0, 0);
+        for _ in 0..20_000 {
+            let mut pack = Listpack::new();
+            let names: Vec<Vec<u8>> = (0..random.below(8)).map(|_| drawn(&mut random)).collect();
+            names.iter().for_each(|name| pack.push_back(name));
+            let mut bytes = pack.bytes().to_vec();
+            for _ in 0..random.below(4) {
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] = random.next() as u8;
+            }
+            bytes.truncate(bytes.len() - random.below(3) as usize);
+            let search = ListpackSearch::new(&bytes[..]);
+            let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+            let mut target = Vec::new();
+            let outcome = search.values(&names, |part| match part {
+                Some(part) => search.append_to(&part, &mut target),
+                None => Ok(()),
+            });
+            match outcome {
+                Ok(()) => found += 1,
+                Err(Nonsense) => nonsense += 1,
+            }
+            for name in names {
+                let _ = (search.value(name), search.score(name));
+            }
+        }
+        assert!(found > 1000 && nonsense > 1000, "{found} and {nonsense}");
+    }
+}
