@@ -7,11 +7,16 @@
 //! start of a line and after `--`, and a value `~` in its line that row's default.
 #![no_main]
 
+#[path = "../step.rs"]
+mod step;
+
 use libfuzzer_sys::fuzz_target;
 use server::config::check::Findings;
 use server::config::rewrite::rewritten;
 use server::config::row::Row;
 use server::config::{Config, Found, read_options, read_text, rows};
+
+use step::Step;
 
 /// Returns the row that `line` names by its number, and the rest of the line.
 fn numbered(line: &[u8]) -> Option<(&'static Row, &[u8])> {
@@ -51,6 +56,7 @@ fn assert_same(found: &Config, expected: &Config, text: &[u8]) {
 }
 
 fuzz_target!(|input: &[u8]| {
+    let _step = Step::begin(input);
     let mut lines = input.split(|byte| *byte == b'\n');
     let mut file = Vec::new();
     for line in lines.by_ref().take_while(|line| *line != b"==") {

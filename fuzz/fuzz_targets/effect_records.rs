@@ -2,12 +2,18 @@
 //! again and is the same; and no record makes a consumer panic.
 #![no_main]
 
+#[path = "../step.rs"]
+mod step;
+
 use effects::{
     Filter, Record, RecordBuilder, RecordError, RecordView, ReplicationStream, keyspace_events,
 };
 use libfuzzer_sys::fuzz_target;
 
+use step::Step;
+
 fuzz_target!(|input: &[u8]| {
+    let _step = Step::begin(input);
     let mut rest = input;
     let mut stream = ReplicationStream::new();
     loop {

@@ -16,11 +16,16 @@
 //! ```
 #![no_main]
 
+#[path = "../step.rs"]
+mod step;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use libfuzzer_sys::fuzz_target;
 use ring::lane::{HeapLane, LaneEnd, LaneError, LaneShape, NEWS, RING_BYTES_MIN, ROOM, Side};
+
+use step::Step;
 
 /// The most bytes of one step.
 const STEP_BYTES_MAX: u64 = 3 * RING_BYTES_MIN;
@@ -110,6 +115,7 @@ impl World {
 }
 
 fuzz_target!(|input: &[u8]| {
+    let _step = Step::begin(input);
     let shape = LaneShape::new(RING_BYTES_MIN, RING_BYTES_MIN).expect("the smallest rings");
     let memory = Arc::new(HeapLane::new(shape));
     let [server, client] =

@@ -4,11 +4,16 @@
 //! is no room.
 #![no_main]
 
+#[path = "../step.rs"]
+mod step;
+
 use collections::{ListLimit, Rules};
 use libfuzzer_sys::fuzz_target;
 use rdb::samples::{default_rules, parts};
 use rdb::{DecodeOptions, Stored, Value};
 use sys::allocations::{self, Counting};
+
+use step::Step;
 
 /// Tells how much memory a value takes.
 #[global_allocator]
@@ -20,6 +25,7 @@ const ROOM_BYTES: u64 = 8 << 20;
 const SLACK_BYTES: u64 = 8192;
 
 fuzz_target!(|input: &[u8]| {
+    let _step = Step::begin(input);
     let _ = rdb::open(input);
     let Some((&choice, input)) = input.split_first() else { return };
     let rules = rules(choice);

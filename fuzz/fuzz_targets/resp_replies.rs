@@ -4,8 +4,13 @@
 //! The digits of the input's first line are the sizes of the pieces; the rest is the stream.
 #![no_main]
 
+#[path = "../step.rs"]
+mod step;
+
 use libfuzzer_sys::fuzz_target;
 use resp::{Value, ValueDecoder, ValueError, ValueLimits};
+
+use step::Step;
 
 fn decode(
     stream: &[u8],
@@ -31,6 +36,7 @@ fn decode(
 }
 
 fuzz_target!(|input: &[u8]| {
+    let _step = Step::begin(input);
     let end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
     let (digits, stream) = (&input[..end], input.get(end + 1..).unwrap_or_default());
     let whole = decode(stream, || usize::MAX / 2);

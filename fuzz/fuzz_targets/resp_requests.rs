@@ -14,10 +14,15 @@
 //! ```
 #![no_main]
 
+#[path = "../step.rs"]
+mod step;
+
 use libfuzzer_sys::fuzz_target;
 use resp::{Limits, encode_command, encode_inline};
 
 use pieces::decode;
+
+use step::Step;
 
 #[path = "../../crates/resp/tests/pieces/mod.rs"]
 mod pieces;
@@ -43,6 +48,7 @@ fn write_part(line: &[u8], stream: &mut Vec<u8>) {
 }
 
 fuzz_target!(|input: &[u8]| {
+    let _step = Step::begin(input);
     let mut lines = input.split(|byte| *byte == b'\n');
     let mut head = lines.next().unwrap_or_default().iter().copied();
     let authenticated = head.next() == Some(b'y');

@@ -4,7 +4,7 @@
 use harness::{Connection, Kind, Server, poll_until, request};
 use resp::Value;
 
-use super::sessions::{flags, id, info, is_closed, poll_blocked, read, send, start};
+use super::sessions::{flags, id, info, is_closed, poll_blocked, read, send, start, text};
 
 const RING_BYTES: u64 = 4096;
 
@@ -237,6 +237,25 @@ fn a_wait_ends_by_its_time_by_others_and_with_its_session() {
         assert_eq!(other.call(&fill), Value::Integer(1));
         assert!(is_closed(&mut waiter));
         assert_eq!(other.call(&family.count("k")), Value::Integer(1));
+    });
+}
+
+#[test]
+fn who_is_served_waits_no_longer_for_whoever_asks_next() {
+    on_all(|server, connect, family| {
+        let mut other = server.tcp();
+        let mut waiters = waiting(server, connect, 1, &(family.wait)(&["k"], "0"));
+        let list = text(&other.call("CLIENT LIST"));
+        let line = list.lines().find(|line| line.contains("flags=b")).expect("it waits");
+        let waiter_id = line.strip_prefix("id=").and_then(|rest| rest.split(' ').next());
+        let waiter_id = waiter_id.expect("a line begins with the id");
+        let unblock = format!("CLIENT UNBLOCK {waiter_id}");
+        send(&mut other, &[&family.fill("k", &["a"]), &unblock, "INFO clients", "EXISTS k"]);
+        assert_eq!(read(&mut other), ":1\r\n");
+        assert_eq!(read(&mut other), ":0\r\n", "{unblock}");
+        assert!(read(&mut other).contains("blocked_clients:0\r\n"));
+        assert_eq!(read(&mut other), ":0\r\n");
+        assert_eq!(read(&mut waiters[0]), (family.reply)("k", "a"));
     });
 }
 

@@ -201,6 +201,29 @@ impl Connection {
         }
     }
 
+    /// Returns the next reply, or nothing where none comes within `time`. A lane waits for longer.
+    ///
+    /// # Errors
+    /// As [`Connection::read`].
+    pub fn read_within(&mut self, time: Duration) -> io::Result<Option<Raw>> {
+        self.set_read_timeout(time)?;
+        let read = self.read();
+        self.set_read_timeout(SILENCE_MAX)?;
+        match read {
+            Ok(reply) => Ok(Some(reply)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn set_read_timeout(&self, time: Duration) -> io::Result<()> {
+        match &self.stream {
+            Stream::Tcp(stream) => stream.set_read_timeout(Some(time)),
+            Stream::Unix(stream) => stream.set_read_timeout(Some(time)),
+            Stream::Lane(_) => Ok(()),
+        }
+    }
+
     /// Returns all bytes that come until the server closes.
     ///
     /// # Errors

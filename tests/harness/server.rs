@@ -300,6 +300,9 @@ fn build() -> PathBuf {
     let mut build = command(cargo);
     build.args(["build", "--quiet", "--package", "forebay-server", "--bin", "forebay"]);
     build.args(["--profile", profile, "--target-dir"]).arg(target);
+    if cfg!(feature = "protocol-mutations") {
+        build.args(["--features", "protocol-mutations"]);
+    }
     build.current_dir(env!("CARGO_MANIFEST_DIR"));
     let mut program = Program::start(build).expect("cargo starts");
     // A build takes as long as it takes; cargo ends by itself.

@@ -68,7 +68,7 @@ impl Held {
 }
 
 /// Asks without a pause in two ways, and is answered as if nobody else was there.
-fn ask_on(server: &Server, is_over: &AtomicBool) {
+pub fn ask_on(server: &Server, is_over: &AtomicBool) {
     let mut ways = [server.unix(), server.lane(65_536)];
     let mut round = 0_u64;
     while !is_over.load(Ordering::Relaxed) {

@@ -2,7 +2,9 @@
 //! other clients never notice.
 
 mod access_control;
+mod blocked_pairs;
 mod client_limits;
+mod corrupt_payloads;
 mod descriptors;
 mod hash_collisions;
 mod hostile_lanes;

@@ -5,9 +5,11 @@
 use std::io::{Write, stdin, stdout};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use client::{Attached, Client, Lane, LaneShape, View};
+use client::{Attached, Client, Lane, LaneShape, Reply, View};
+use harness::Connection;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -15,8 +17,11 @@ fn main() {
     match words[..] {
         ["exchange", socket] => exchange(socket),
         ["prepare", socket] => prepare(socket),
+        ["wait", socket, transport, request] => wait(socket, transport, request),
         ["victim", socket, steps] => Victim::begin(socket).work(steps.parse().expect("a number")),
-        _ => panic!("exchange <socket> | prepare <socket> | victim <socket> <steps>"),
+        _ => panic!(
+            "exchange|prepare <socket> | victim <socket> <steps> | wait <socket> unix|lane <line>"
+        ),
     }
 }
 
@@ -60,6 +65,19 @@ fn describe(view: &View) -> String {
 fn say(line: &str) {
     println!("{line}");
     stdout().flush().expect("somebody listens");
+}
+
+/// Says the id of its session, and sends the request `line`, for whose reply it waits.
+fn wait(socket: &str, transport: &str, line: &str) {
+    let connection = match transport {
+        "lane" => Connection::lane(Path::new(socket), RING_BYTES),
+        _ => Connection::unix(Path::new(socket)),
+    };
+    let mut connection = connection.expect("the server is there");
+    let Reply::Integer(id) = connection.call("CLIENT ID") else { panic!("an id is a number") };
+    say(&id.to_string());
+    connection.call(line);
+    say("answered");
 }
 
 /// Sets the keys that victims use, and says how many they are.

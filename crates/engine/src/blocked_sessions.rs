@@ -318,6 +318,9 @@ fn serve_keys(
                 ServeOutcome::Waits => continue,
                 ServeOutcome::Needs => *state = WaitState::Told,
                 ServeOutcome::Done(served) => {
+                    if let Some(attendance) = &blocked.attendance {
+                        attendance.was_served();
+                    }
                     *state = WaitState::Served(served);
                     guard.leave_queue(key, next);
                 }

@@ -66,6 +66,8 @@ effect with its place. It ends with 1 if there is a fault.
 ";
 
 fn main() -> ExitCode {
+    #[cfg(feature = "protocol-mutations")]
+    break_rule();
     let arguments = match env::args_os().map(OsString::into_string).collect() {
         Ok(arguments) => arguments,
         Err(argument) => {
@@ -83,6 +85,18 @@ fn main() -> ExitCode {
         "redis-server" | "valkey-server" => run_drop_in(program, name, arguments),
         "redis-sentinel" | "valkey-sentinel" => refuse(name, NO_SENTINEL),
         _ => run_forebay(program, arguments),
+    }
+}
+
+/// Breaks the rule of the protocol of shared memory that the environment names by its number.
+#[cfg(feature = "protocol-mutations")]
+fn break_rule() {
+    use arena::protocol_rules::{Rule, break_rule};
+    let number = env::var("FOREBAY_BROKEN_RULE").ok();
+    let rule = number
+        .and_then(|number| Rule::ALL.into_iter().find(|rule| (*rule as u8).to_string() == number));
+    if let Some(rule) = rule {
+        break_rule(rule);
     }
 }
 

@@ -183,6 +183,10 @@ impl Attendance for ClientRecord {
         self.wait.unclaim();
     }
 
+    fn was_served(&self) {
+        self.wait.serve();
+    }
+
     fn place(&self) -> usize {
         self.worker
     }
@@ -295,7 +299,7 @@ impl Registry {
     /// none where it does not wait in a blocking command.
     pub fn claim(&self, id: u64) -> Option<usize> {
         let record = self.clients().get(&id).cloned()?;
-        record.wait.claim().then_some(record.worker)
+        record.wait.claim_unserved().then_some(record.worker)
     }
 
     /// Returns the largest clients without which the rest takes less than `limit` bytes, as far as

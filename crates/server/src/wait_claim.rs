@@ -28,6 +28,9 @@ const TIMED: u8 = 4;
 /// Added to these while the right to end the wait is taken: the client no longer waits for anybody
 /// but its worker, which is told how to go on.
 const CLAIMED: u8 = 8;
+/// Added, also before the worker has noted the wait, once the wait has been served: the client no
+/// longer waits for anybody but its worker, which is to write the reply.
+const SERVED: u8 = 32;
 
 /// What one client waits for, as all threads see it.
 #[derive(Debug)]
@@ -51,14 +54,24 @@ impl WaitMark {
             WaitReason::Blocked if is_timed => BLOCKED | TIMED,
             WaitReason::Blocked => BLOCKED,
         };
-        let before = self.state.swap(state, Ordering::Relaxed);
-        self.counts.change(before, state);
+        self.change(|before| Some(state | before & SERVED));
     }
 
     /// Takes the right to end the wait in a blocking command; returns false where there is none, or
-    /// another has taken it.
+    /// another has taken it. For the client's worker.
     pub fn claim(&self) -> bool {
         self.change(|state| (state & (BLOCKED | CLAIMED) == BLOCKED).then_some(state | CLAIMED))
+    }
+
+    /// As [`WaitMark::claim`], and returns false where the wait has been served. For others.
+    pub fn claim_unserved(&self) -> bool {
+        let is_open = |state| state & (BLOCKED | CLAIMED | SERVED) == BLOCKED;
+        self.change(|state| is_open(state).then_some(state | CLAIMED))
+    }
+
+    /// Notes that the wait has been served: all but the worker see that it is over.
+    pub fn serve(&self) {
+        self.change(|state| Some(state | SERVED));
     }
 
     /// Gives the right to end the wait back, unless the wait has ended otherwise. For the client's
@@ -128,7 +141,7 @@ impl WaitCounts {
 }
 
 fn is_counted(state: u8) -> bool {
-    state & (PAUSED | BLOCKED) != 0 && state & CLAIMED == 0
+    state & (PAUSED | BLOCKED) != 0 && state & (CLAIMED | SERVED) == 0
 }
 
 fn is_timed(state: u8) -> bool {
@@ -160,6 +173,25 @@ mod tests {
         mark.end();
         mark.end();
         assert_eq!(counts.all(), 0);
+    }
+
+    #[test]
+    fn who_was_served_waits_for_its_worker_alone() {
+        for is_noted_first in [true, false] {
+            let (mark, counts) = mark();
+            if is_noted_first {
+                mark.begin(WaitReason::Blocked, true);
+            }
+            mark.serve();
+            if !is_noted_first {
+                mark.begin(WaitReason::Blocked, true);
+            }
+            assert_eq!((counts.all(), counts.timed(), mark.is_on()), (0, 0, false));
+            assert!(!mark.claim_unserved() && mark.claim() && !mark.claim());
+            mark.end();
+            mark.begin(WaitReason::Blocked, false);
+            assert!(mark.is_on() && mark.claim_unserved() && counts.all() == 0);
+        }
     }
 
     /// Each step is one change of one word, so that the orders of the steps are all that threads

@@ -125,11 +125,33 @@ fn run_target(
     let report = String::from_utf8_lossy(&output.stderr);
     if output.status.success() {
         println!("fuzz target {name}: {} executions", executions(&report).unwrap_or("?"));
+        print_slow(&report);
         return Ok(());
     }
     let lines: Vec<&str> = report.lines().collect();
     let end = lines[lines.len().saturating_sub(REPORT_LINES_SHOWN)..].join("\n");
     Err(format!("{end}\nended with {}", output.status))
+}
+
+/// Tells which inputs took longer than a step may (`fuzz/step.rs`), the slowest first. None fails
+/// the target: on a machine that does other work any may.
+fn print_slow(report: &str) {
+    const SHOWN_MAX: usize = 5;
+    let mut slow = slow_units(report);
+    slow.sort_by_key(|(time_ms, _)| std::cmp::Reverse(*time_ms));
+    if !slow.is_empty() {
+        println!("  {} slow units", slow.len());
+    }
+    for (time_ms, input) in slow.iter().take(SHOWN_MAX) {
+        println!("  {time_ms} ms: {input}");
+    }
+}
+
+/// Returns the milliseconds and the beginning of each input that was slow.
+fn slow_units(report: &str) -> Vec<(u64, &str)> {
+    let lines = report.lines().filter_map(|line| line.strip_prefix("slow unit: "));
+    let parts = lines.filter_map(|line| line.split_once(" ms: "));
+    parts.filter_map(|(time, input)| Some((time.parse().ok()?, input))).collect()
 }
 
 fn has_files(folder: &Path) -> bool {
@@ -148,4 +170,15 @@ fn host_triple() -> Result<String, String> {
     let version = output_of("rustc", &["-vV"])?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).ok_or_else(|| "rustc -vV names no host".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_units_are_found_in_a_report() {
+        let report = "#1 NEW\nslow unit: 150 ms: a\\n ms: b\nslow unit: x ms: c\n#2 pulse";
+        assert_eq!(slow_units(report), [(150, "a\\n ms: b")]);
+    }
 }

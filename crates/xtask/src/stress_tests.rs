@@ -33,6 +33,7 @@ const GROWTH: (&str, &str) = ("keyspace", "--test growth");
 const ENGINE: (&str, &str) = ("engine", "--lib");
 const SIM: (&str, &str) = ("runtime", "--test sim");
 const TESTS: (&str, &str) = ("tests", "--test tests");
+const SERVER_MUTATIONS: (&str, &str) = ("tests", "--features protocol-mutations --test tests");
 
 /// Every stress test.
 pub const STRESS_TESTS: &[StressTest] = &[
@@ -113,11 +114,43 @@ pub const STRESS_TESTS: &[StressTest] = &[
     },
     StressTest {
         name: "differential",
-        promise: "a million random requests have the replies and leave the data of redis-server",
+        promise: "ten million random requests have the replies and leave the data of redis-server",
         has_short: false,
-        amounts: &[("FOREBAY_DIFF_COMMANDS", 1_000_000)],
+        amounts: &[("FOREBAY_DIFF_COMMANDS", 10_000_000)],
         target: TESTS,
         filter: "replies_and_data_equal",
+    },
+    StressTest {
+        name: "collections",
+        promise: "parts of a collection that change together are read together, whatever happens",
+        has_short: false,
+        amounts: &[("FOREBAY_COLLECTION_READS", 100_000_000)],
+        target: TESTS,
+        filter: "change_together_are_read_together",
+    },
+    StressTest {
+        name: "collection-mutations",
+        promise: "those readers notice each rule that collections need when it is broken",
+        has_short: true,
+        amounts: &[("FOREBAY_COLLECTION_READS", 100_000_000)],
+        target: SERVER_MUTATIONS,
+        filter: "noticed_by_readers_of_collections",
+    },
+    StressTest {
+        name: "payloads",
+        promise: "corrupt payloads are refused, or are values that all who read them read alike",
+        has_short: false,
+        amounts: &[("FOREBAY_CORRUPT_PAYLOADS", 1_000_000)],
+        target: TESTS,
+        filter: "corrupt_payloads_are_refused",
+    },
+    StressTest {
+        name: "blocked-pairs",
+        promise: "of two that wait for one element exactly one gets it, whoever is killed then",
+        has_short: false,
+        amounts: &[("FOREBAY_BLOCKED_ROUNDS", 100_000)],
+        target: TESTS,
+        filter: "exactly_one_of_two_that_wait",
     },
     StressTest {
         name: "streams",

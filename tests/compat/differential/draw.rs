@@ -89,6 +89,43 @@ impl Words {
         if request.is_empty() { vec![b"nothing".to_vec()] } else { request }
     }
 
+    /// Returns a request that gives a collection many parts, or takes many, so that it changes its
+    /// encoding.
+    pub fn filling(&mut self) -> Request {
+        const SHAPES: [(&str, Group, usize); 9] = [
+            ("RPUSH", Group::List, 1),
+            ("LPUSH", Group::List, 1),
+            ("SADD", Group::Set, 1),
+            ("SADD", Group::Set, 1),
+            ("HSET", Group::Hash, 2),
+            ("ZADD", Group::SortedSet, 2),
+            ("SREM", Group::Set, 1),
+            ("HDEL", Group::Hash, 1),
+            ("ZREM", Group::SortedSet, 1),
+        ];
+        let (name, group, words_per_part) = self.prng.pick(&SHAPES);
+        self.affinity = group.key_affinity();
+        let mut request = vec![name.as_bytes().to_vec(), self.key()];
+        let (count, step) = (1 + self.prng.below(200), 1 + self.prng.below(3));
+        // Numbers of each width of an intset; what is alike is taken and replaced.
+        let (first, scale) = (self.prng.below(100), self.prng.pick(&[1, 1, 300, 70_000, 1 << 33]));
+        let are_texts = self.prng.one_in(3);
+        for index in 0..count {
+            let number = (first + index * step) * scale;
+            if name == "ZADD" {
+                request.push((number / 4).to_string().into_bytes());
+            }
+            request.push(match are_texts {
+                true => format!("part:{number}").into_bytes(),
+                false => number.to_string().into_bytes(),
+            });
+            if words_per_part == 2 && name != "ZADD" {
+                request.push(self.string());
+            }
+        }
+        request
+    }
+
     /// Returns one of the keys, the first ones more often.
     fn key(&mut self) -> Vec<u8> {
         let count = self.keys.len() as u64;

@@ -2,7 +2,9 @@
 //! replies, and in the end equal data.
 //!
 //! A run consists of epochs that begin with empty servers and new connections; an epoch follows
-//! from its seed alone. A failure prints the seed and the fewest steps found that show it:
+//! from its seed alone. Every other pair of epochs is about collections: they grow and shrink under
+//! limits of the epoch's own, sessions wait for elements, and in the end the payloads of DUMP are
+//! compared as well. A failure prints the seed and the fewest steps found that show it:
 //! `FOREBAY_DIFF_SEED=<seed>` runs that one epoch again. `FOREBAY_DIFF_COMMANDS` is the number of
 //! requests, `FOREBAY_DIFF_FIRST_SEED` the seed of the first epoch. Several pairs of servers work
 //! at once, one for each processor up to [`WORLDS_MAX`], each on an epoch of its own.
@@ -22,7 +24,7 @@ use std::thread;
 
 use harness::{Kind, Launch, number};
 
-use sequence::{Epoch, Profile};
+use sequence::Epoch;
 use world::World;
 
 const COMMANDS_DEFAULT: u64 = 40_000;
@@ -55,10 +57,22 @@ fn replies_and_data_equal_those_of_redis_server() {
     println!("{} commands in {} epochs", sent.into_inner(), epochs.into_inner());
 }
 
+#[test]
+fn every_number_at_its_limits_is_answered_as_redis_server_does() {
+    let world = World::new(subject());
+    for epoch in Epoch::at_limits(1) {
+        if let Err(failure) = world.run(&epoch) {
+            panic!("{failure}\n\n{}", shrink::shrink(&world, &epoch));
+        }
+    }
+}
+
 /// Returns how the server under test is launched: with as many unread replies as redis-server lets
-/// a client have, as strings of 512 MiB are drawn, and more than one may be asked for at a time.
+/// a client have, as strings of 512 MiB are drawn, and more than one may be asked for at a time. It
+/// dumps values for that server's version.
 fn subject() -> Launch {
-    Launch::new(Kind::Forebay).option("client-output-buffer-limit", "normal 0 0 0")
+    let launch = Launch::new(Kind::Forebay).option("client-output-buffer-limit", "normal 0 0 0");
+    launch.option("rdb-export-version", "10")
 }
 
 /// Lets the other threads come to their end when one has failed.
@@ -75,7 +89,7 @@ impl Drop for End<'_> {
 
 /// Returns how many commands were compared.
 fn run_epoch(world: &World, seed: u64) -> u64 {
-    let epoch = Epoch::draw(seed, Profile::of_seed(seed), COMMANDS_PER_EPOCH as usize);
+    let epoch = Epoch::draw(seed, COMMANDS_PER_EPOCH as usize);
     if let Err(failure) = world.run(&epoch) {
         let shrunk = shrink::shrink(world, &epoch);
         panic!("FOREBAY_DIFF_SEED={seed}\n{failure}\n\n{shrunk}");

@@ -1,7 +1,7 @@
 //! The steps of an epoch.
 
 use command::generate::Draw;
-use command::{Command, Handler, rows};
+use command::{Command, Group, Handler, rows};
 use harness::Request;
 
 use super::draw::Words;
@@ -38,11 +38,32 @@ pub struct Step {
     pub request: Request,
 }
 
+/// What an epoch is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theme {
+    /// Every command there is.
+    All,
+    /// Lists, hashes, sets and sorted sets that become large and small again, under settings of the
+    /// epoch's own, and sessions that wait for elements.
+    Collections,
+}
+
+impl Theme {
+    /// Returns the theme of the epoch of `seed`: each comes with both profiles.
+    pub fn of_seed(seed: u64) -> Theme {
+        if (seed / 2).is_multiple_of(2) { Theme::All } else { Theme::Collections }
+    }
+}
+
 /// Steps on empty servers.
 #[derive(Clone, Debug)]
 pub struct Epoch {
     /// What may be compared.
     pub profile: Profile,
+    /// What the steps are about.
+    pub theme: Theme,
+    /// What is sent to both servers first, so that collections change their encoding soon or late.
+    pub settings: Vec<Request>,
     /// All keys that steps may name.
     pub keys: Vec<Vec<u8>>,
     /// In order.
@@ -57,14 +78,6 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
     ("await", "Forebay's own"),
     ("bgrewriteaof", "Redis writes to disk; compat/observation.rs has the refusal"),
     ("bgsave", "Redis writes to disk; compat/observation.rs has the refusal"),
-    ("blmove", "would make sessions wait; compat/blocking_moves.rs has it"),
-    ("blmpop", "would make sessions wait; compat/blocking_moves.rs has it"),
-    ("blpop", "would make sessions wait; compat/blocking_pops.rs has it"),
-    ("brpop", "would make sessions wait; compat/blocking_pops.rs has it"),
-    ("brpoplpush", "would make sessions wait; compat/blocking_moves.rs has it"),
-    ("bzmpop", "would make sessions wait; compat/blocking_pops.rs has it"),
-    ("bzpopmax", "would make sessions wait; compat/blocking_pops.rs has it"),
-    ("bzpopmin", "would make sessions wait; compat/blocking_pops.rs has it"),
     ("client|info", "shows addresses and ages; compat/information.rs compares its fields"),
     ("client|list", "shows addresses and ages; compat/information.rs compares its fields"),
     ("client|kill", "would end sessions; compat/sessions.rs has it"),
@@ -150,24 +163,201 @@ const CONTAINERS: [&str; 6] = ["config", "client", "object", "memory", "slowlog"
 /// A name that no server has.
 const NO_NAME: &str = "nosuchcommand";
 
+/// The settings at which collections change their encoding, each with its default and with values
+/// that few parts reach. One that Redis 7.0 does not know is not among them.
+const SETTINGS: [(&str, &[&str]); 6] = [
+    ("hash-max-listpack-entries", &["512", "3", "40", "0"]),
+    ("hash-max-listpack-value", &["64", "5", "300"]),
+    ("set-max-intset-entries", &["512", "4", "60", "0"]),
+    ("zset-max-listpack-entries", &["128", "3", "20", "0"]),
+    ("zset-max-listpack-value", &["64", "5", "300"]),
+    ("list-max-listpack-size", &["-2", "2", "10", "-1"]),
+];
+
 impl Epoch {
     /// Returns the epoch of `seed` with about `count` steps.
-    pub fn draw(seed: u64, profile: Profile, count: usize) -> Epoch {
+    pub fn draw(seed: u64, count: usize) -> Epoch {
+        let (profile, theme) = (Profile::of_seed(seed), Theme::of_seed(seed));
         let keys = keys();
         let mut draw = Words::new(seed, profile, keys.clone());
-        let rows = candidates();
+        let settings = settings(&mut draw, theme);
+        let rows: Vec<_> = candidates().into_iter().filter(|row| is_about(row, theme)).collect();
         let mut steps: Vec<Step> = (0..SESSION_COUNT).map(first_step).collect();
         let mut in_transaction = [false; SESSION_COUNT];
         while steps.len() < count {
             let session = draw.random().below(SESSION_COUNT as u64) as usize;
             for _ in 0..=draw.random().below(BATCH_MAX) {
-                let request = next_request(&mut draw, &rows, in_transaction[session]);
+                let request = match theme {
+                    Theme::Collections if draw.random().one_in(20) => draw.filling(),
+                    Theme::Collections if draw.random().one_in(80) => waiting(&mut draw),
+                    _ => next_request(&mut draw, &rows, in_transaction[session]),
+                };
+                let request = replacing_no_awaited(request);
                 follow(&request, &mut in_transaction[session]);
+                let may_wait = may_wait(&request);
                 steps.push(Step { session, request });
+                if may_wait {
+                    // What follows would wait with it.
+                    break;
+                }
             }
         }
-        Epoch { profile, keys, steps }
+        Epoch { profile, theme, settings, keys, steps }
     }
+}
+
+/// Numbers at which arithmetic goes over, and texts that nearly are numbers.
+const LIMITS: [&str; 26] = [
+    "9223372036854775807",
+    "9223372036854775808",
+    "9223372036854775806",
+    "-9223372036854775808",
+    "-9223372036854775807",
+    "-9223372036854775809",
+    "18446744073709551615",
+    "18446744073709551616",
+    "4611686018427387904",
+    "-4611686018427387905",
+    "4294967295",
+    "4294967296",
+    "2147483647",
+    "2147483648",
+    "-2147483648",
+    "-2147483649",
+    "-1",
+    "-0",
+    "+1",
+    " 1",
+    "1 ",
+    "0x10",
+    "1e308",
+    "-inf",
+    "nan",
+    "1.7976931348623157e309",
+];
+/// Requests of each command that get such numbers.
+const LIMITED_REQUESTS: usize = 12;
+
+impl Epoch {
+    /// Returns an epoch for each command of collections, whose requests have each number in turn
+    /// replaced by each of [`LIMITS`].
+    pub fn at_limits(seed: u64) -> Vec<Epoch> {
+        let is_sent = |name: &str| !LEFT_OUT.iter().any(|(left_out, _)| *left_out == name);
+        let rows = rows().filter(|row| is_about(row, Theme::Collections) && is_sent(row.name));
+        let rows = rows.filter(|row| !WAITING.contains(&row.name));
+        // A time to live that passes the last point in time wraps around in Redis's RESTORE.
+        let rows = rows.filter(|row| row.name != "restore");
+        rows.filter(|row| row.group != Group::Transactions)
+            .map(|row| Epoch::of_row_at_limits(seed, row))
+            .collect()
+    }
+
+    fn of_row_at_limits(seed: u64, row: &Command) -> Epoch {
+        let (profile, theme, keys) = (Profile::Lasting, Theme::Collections, keys());
+        let mut draw = Words::new(seed, profile, keys.clone());
+        let settings = settings(&mut draw, Theme::All);
+        let mut steps = vec![first_step(0)];
+        let step = |request| Step { session: 0, request: comparable(far_away(request)) };
+        for _ in 0..LIMITED_REQUESTS {
+            steps.extend((0..6).map(|_| step(draw.filling())));
+            let request = draw.request(row);
+            for index in 1..request.len() {
+                let is_number =
+                    str::from_utf8(&request[index]).is_ok_and(|it| it.parse::<f64>().is_ok());
+                let limits = LIMITS.iter().filter(|it| is_number && is_bounded(row, it));
+                steps.extend(limits.map(|limit| {
+                    let mut request = request.clone();
+                    request[index] = limit.as_bytes().to_vec();
+                    step(request)
+                }));
+            }
+        }
+        Epoch { profile, theme, settings, keys, steps }
+    }
+}
+
+/// Returns whether a request of `row` with `limit` for a number has a reply of bounded length: a
+/// negative count of random parts has as many. Which of them 7.2 refuses compat/scripts/scans.txt
+/// has.
+fn is_bounded(row: &Command, limit: &str) -> bool {
+    let is_random = row.name.ends_with("randfield") || row.name.ends_with("randmember");
+    !is_random || limit.parse::<i64>().is_ok_and(|count| count >= -1)
+}
+
+/// Returns what is set before the steps: the defaults, unless it is an epoch of collections.
+fn settings(draw: &mut Words, theme: Theme) -> Vec<Request> {
+    let setting = |(name, values): (&str, &[&str])| {
+        let is_default = theme == Theme::All || draw.random().one_in(2);
+        let value = if is_default { values[0] } else { draw.random().pick(values) };
+        harness::request(&["CONFIG", "SET", name, value])
+    };
+    SETTINGS.map(setting).into()
+}
+
+/// Returns whether an epoch of `theme` has requests of `row`.
+fn is_about(row: &Command, theme: Theme) -> bool {
+    let is_group_of_collections = matches!(
+        row.group,
+        Group::Generic
+            | Group::List
+            | Group::Set
+            | Group::SortedSet
+            | Group::Hash
+            | Group::Transactions
+    );
+    theme == Theme::All || is_group_of_collections
+}
+
+/// Commands that wait for an element, which sessions send in epochs of collections.
+const WAITING: [&str; 8] =
+    ["blmove", "blmpop", "blpop", "brpop", "brpoplpush", "bzmpop", "bzpopmax", "bzpopmin"];
+
+/// Returns whether `request` may make its session wait.
+pub fn may_wait(request: &Request) -> bool {
+    WAITING.iter().any(|name| request[0].eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// The keys for which sessions wait. They share a shard: a session whose move needs the locks of
+/// another one runs it by itself, and what comes meanwhile may come first
+/// (docs/decisions/0013-outcomes.md).
+const WAITED: [&str; 3] = ["{tag}list", "{tag}zset", "{tag}other"];
+
+/// Returns a request that waits for as long as it takes, where there is no element.
+fn waiting(draw: &mut Words) -> Request {
+    let random = draw.random();
+    let name = random.pick(&WAITING);
+    let keys: Vec<&str> = (0..=random.below(2)).map(|_| random.pick(&WAITED)).collect();
+    let end = if name.starts_with("bz") { ["MIN", "MAX"] } else { ["LEFT", "RIGHT"] };
+    let end = random.pick(&end);
+    let line = match name {
+        "blmove" => format!("{name} {} {} {end} RIGHT 0", keys[0], random.pick(&WAITED)),
+        "brpoplpush" => format!("{name} {} {} 0", keys[0], random.pick(&WAITED)),
+        "blmpop" | "bzmpop" => {
+            let count = 1 + random.below(3);
+            format!("{name} 0 {} {} {end} COUNT {count}", keys.len(), keys.join(" "))
+        }
+        _ => format!("{name} {} 0", keys.join(" ")),
+    };
+    harness::words(&line)
+}
+
+/// Returns `request` with another key for its result where sessions may wait for that: Redis serves
+/// nobody by a key that was there, and whose value a command has replaced by one of another type
+/// (`setKey` in src/db.c).
+fn replacing_no_awaited(mut request: Request) -> Request {
+    let name = request[0].to_ascii_lowercase();
+    let is_sort = name.starts_with(b"sort");
+    let place = match is_sort {
+        true => request.iter().position(|word| word.eq_ignore_ascii_case(b"store")),
+        false if name.ends_with(b"store") => Some(0),
+        false => None,
+    };
+    if let Some(target) = place.and_then(|place| request.get_mut(place + 1))
+        && WAITED.iter().any(|key| *target == key.as_bytes())
+    {
+        *target = b"k0".to_vec();
+    }
+    request
 }
 
 /// Returns the protocol that a session begins with.
@@ -180,7 +370,8 @@ fn first_step(session: usize) -> Step {
 fn candidates() -> Vec<&'static Command> {
     let is_left_out = |name: &str| LEFT_OUT.iter().any(|(left_out, _)| *left_out == name);
     let rows = rows().filter(|row| !matches!(row.handler, Handler::Container));
-    rows.filter(|row| !is_left_out(row.name) && !is_left_out(group(row))).collect()
+    let is_drawn = |name: &str| !is_left_out(name) && !WAITING.contains(&name);
+    rows.filter(|row| is_drawn(row.name) && !is_left_out(group(row))).collect()
 }
 
 /// Returns the name under which a row may be left out: its own, or that of a whole group.
@@ -244,14 +435,13 @@ fn unknown_to_both(mut request: Request) -> Request {
 }
 
 /// Returns `request` such that its reply does not depend on the order of keys: a scan begins at
-/// the beginning and takes all. LREM of the lowest count is refused by Redis 7.2 and not by 7.0
+/// the beginning and takes all. The lowest count of LREM and LPOS is refused by 7.2 and not by 7.0
 /// (src/t_list.c); it gets the next one. A HELLO has one option at most, as Redis 7.0 obeys each
 /// option when it reads it, and 7.2 all of them in the end (compat/scripts/sessions.txt).
 fn comparable(mut request: Request) -> Request {
-    if request[0].eq_ignore_ascii_case(b"lrem")
-        && let Some(count) = request.get_mut(2).filter(|count| **count == b"-9223372036854775808")
-    {
-        *count = b"-9223372036854775807".to_vec();
+    if [&b"lrem"[..], b"lpos"].iter().any(|name| request[0].eq_ignore_ascii_case(name)) {
+        let lowest = request.iter_mut().skip(2).filter(|word| **word == b"-9223372036854775808");
+        lowest.for_each(|number| *number = b"-9223372036854775807".to_vec());
     }
     if request[0].eq_ignore_ascii_case(b"bitfield") {
         // A write that fails may leave a longer string, of which Redis tells no watcher;
@@ -347,6 +537,9 @@ fn keys() -> Vec<Vec<u8>> {
     keys.extend((0..4).map(|index| format!("k:{index}:*").into_bytes()));
     keys.extend([vec![], vec![0, 255, 13, 10], b"12345".to_vec(), vec![b'l'; 300]]);
     keys.push(vec![b'v'; 5_000]);
+    for (index, key) in [1, 3, 6].into_iter().zip(WAITED) {
+        keys.insert(index, key.into());
+    }
     keys
 }
 
@@ -364,6 +557,9 @@ mod tests {
             assert!(rows().any(|row| row.name == *name), "{name}");
         }
         assert!(!is_known(NO_NAME));
+        for name in WAITING {
+            assert!(rows().any(|row| row.name == name), "{name}");
+        }
     }
 
     #[test]

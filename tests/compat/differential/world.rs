@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
-use harness::{Connection, Kind, Launch, Raw, Request, Server, request, words};
+use harness::{Connection, Kind, Launch, Raw, Request, Server, poll, request, words};
 use resp::Value;
 
 use super::super::render::{quoted, render};
 use super::compare::Comparison;
-use super::sequence::{Epoch, Profile, SESSION_COUNT, Step};
+use super::sequence::{Epoch, Profile, SESSION_COUNT, Step, Theme, may_wait};
 
 /// The server under test and the oracle.
 #[derive(Debug)]
@@ -38,12 +39,18 @@ struct Pair {
     ours: Connection,
     oracle: Connection,
     comparison: Comparison,
+    /// The ids of both connections, where it may wait.
+    ids: Option<[i64; 2]>,
+    /// What it waits for, on both servers.
+    waiting: Option<Request>,
 }
 
 impl World {
     /// Starts `ours` and redis-server.
     pub fn new(ours: Launch) -> World {
-        World { ours: ours.start(), oracle: Launch::new(Kind::Redis).start() }
+        // A request with something wrong with it may ask which commands were slow.
+        let quiet = |launch: Launch| launch.option("slowlog-log-slower-than", "-1").start();
+        World { ours: quiet(ours), oracle: quiet(Launch::new(Kind::Redis)) }
     }
 
     /// Runs `epoch` on empty servers.
@@ -54,13 +61,29 @@ impl World {
         let mut pairs: Vec<Pair> = (0..SESSION_COUNT).map(|session| self.pair(session)).collect();
         let mut auditor = self.pair(0);
         // What has expired goes with the commands that meet it, at no time of a server's own.
-        let first = [words("FLUSHALL"), words("DEBUG SET-ACTIVE-EXPIRE 0")];
+        let mut first = vec![words("FLUSHALL"), words("DEBUG SET-ACTIVE-EXPIRE 0")];
+        first.extend(epoch.settings.iter().cloned());
         auditor.same(&first).map_err(|message| failure(0, message))?;
+        if epoch.theme == Theme::Collections {
+            pairs.iter_mut().for_each(|pair| pair.ids = Some(pair.both("CLIENT ID").map(integer)));
+        }
         let mut done = 0;
-        for batch in epoch.steps.chunk_by(|a, b| a.session == b.session) {
+        for batch in epoch.steps.chunk_by(|a, b| {
+            a.session == b.session && !may_wait(&a.request) && !may_wait(&b.request)
+        }) {
             let pair = &mut pairs[batch[0].session];
-            run_batch(pair, epoch.profile, batch, done)?;
+            pair.end_wait(&mut auditor).map_err(|message| failure(done, message))?;
+            match batch {
+                [step] if pair.ids.is_some() && may_wait(&step.request) => {
+                    pair.run_waiting(&mut auditor, epoch.profile, step)
+                        .map_err(|message| failure(done, message))?;
+                }
+                _ => run_batch(pair, epoch.profile, batch, done)?,
+            }
             done += batch.len();
+        }
+        for pair in &mut pairs {
+            pair.end_wait(&mut auditor).map_err(|message| failure(done, message))?;
         }
         audit(&mut auditor, epoch).map_err(|message| failure(done, message))
     }
@@ -71,7 +94,7 @@ impl World {
             _ => server.tcp(),
         };
         let (ours, oracle) = (connect(&self.ours), connect(&self.oracle));
-        Pair { ours, oracle, comparison: Comparison::default() }
+        Pair { ours, oracle, comparison: Comparison::default(), ids: None, waiting: None }
     }
 
     /// Returns the log of the server under test.
@@ -108,6 +131,61 @@ fn run_batch(
 }
 
 impl Pair {
+    /// Returns what each server replies to `line`.
+    fn both(&mut self, line: &str) -> [Value; 2] {
+        [self.ours.call(line), self.oracle.call(line)]
+    }
+
+    /// Sends the request of `step`, which may wait, and looks that it does so on both servers or is
+    /// answered alike.
+    fn run_waiting(
+        &mut self,
+        auditor: &mut Pair,
+        profile: Profile,
+        step: &Step,
+    ) -> Result<(), String> {
+        let ids = self.ids.expect("the caller looked");
+        let bytes = harness::encode(std::slice::from_ref(&step.request));
+        for connection in [&mut self.ours, &mut self.oracle] {
+            connection.send(&bytes).map_err(|error| error.to_string())?;
+        }
+        let ours = reply_or_wait(&mut self.ours, &mut auditor.ours, ids[0])?;
+        let oracle = reply_or_wait(&mut self.oracle, &mut auditor.oracle, ids[1])?;
+        match (ours, oracle) {
+            (Some(ours), Some(oracle)) => self
+                .comparison
+                .check(profile, &step.request, &ours, &oracle)
+                .map_err(|reason| describe(step, reason, &ours, &oracle)),
+            (None, None) => {
+                self.waiting = Some(step.request.clone());
+                Ok(())
+            }
+            (ours, oracle) => {
+                let line = lines(std::slice::from_ref(step));
+                Err(format!("{line}: forebay {ours:?}, redis {oracle:?}; nothing is who waits"))
+            }
+        }
+    }
+
+    /// Ends the wait of this session, if it waits, by another one: both were served, or neither.
+    fn end_wait(&mut self, auditor: &mut Pair) -> Result<(), String> {
+        let (Some(request), Some([ours, oracle])) = (self.waiting.take(), self.ids) else {
+            return Ok(());
+        };
+        let ended = [
+            auditor.ours.call(&format!("CLIENT UNBLOCK {ours}")),
+            auditor.oracle.call(&format!("CLIENT UNBLOCK {oracle}")),
+        ];
+        let step = Step { session: 0, request };
+        if ended[0] != ended[1] {
+            return Err(format!("{}: waits still, as 1, or not: {ended:?}", lines(&[step])));
+        }
+        let ours = self.ours.read().map_err(|error| error.to_string())?;
+        let oracle = self.oracle.read().map_err(|error| error.to_string())?;
+        let checked = self.comparison.check(Profile::Lasting, &step.request, &ours, &oracle);
+        checked.map_err(|reason| describe(&step, reason, &ours, &oracle))
+    }
+
     /// Sends `requests` to both and demands equal replies.
     fn same(&mut self, requests: &[Request]) -> Result<(), String> {
         let (ours, oracle) = (self.ours.pipeline(requests), self.oracle.pipeline(requests));
@@ -118,6 +196,33 @@ impl Pair {
         }
         Ok(())
     }
+}
+
+/// Returns the reply that comes to a request which was sent, or nothing once `watcher` sees that
+/// the session `id` waits.
+fn reply_or_wait(
+    connection: &mut Connection,
+    watcher: &mut Connection,
+    id: i64,
+) -> Result<Option<Raw>, String> {
+    poll("a request to be answered or to wait", || {
+        let list = watcher.call(&format!("CLIENT LIST ID {id}"));
+        let line = String::from_utf8_lossy(list.as_bytes().unwrap_or_default()).into_owned();
+        let mut fields = line.split(' ').filter_map(|field| field.strip_prefix("flags="));
+        if fields.next().is_some_and(|flags| flags.contains('b')) {
+            return Some(Ok(None));
+        }
+        let read = connection.read_within(SHORT_WAIT).transpose()?;
+        Some(read.map(Some).map_err(|error| error.to_string()))
+    })
+}
+
+/// How long a reply is waited for before a look whether the session waits.
+const SHORT_WAIT: Duration = Duration::from_millis(1);
+
+fn integer(value: Value) -> i64 {
+    let Value::Integer(number) = value else { panic!("no number: {value:?}") };
+    number
 }
 
 /// The databases that are compared key by key; the digest covers all.
@@ -141,6 +246,9 @@ fn audit(pair: &mut Pair, epoch: &Epoch) -> Result<(), String> {
         for key in &epoch.keys {
             requests.push(request(&[b"PEXPIRETIME".as_slice(), key]));
             requests.push(request(&[b"OBJECT".as_slice(), b"ENCODING", key]));
+            if epoch.theme == Theme::Collections {
+                requests.push(request(&[b"DUMP".as_slice(), key]));
+            }
         }
         pair.same(&requests)?;
         scan_agrees(pair)?;

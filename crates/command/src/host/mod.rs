@@ -144,6 +144,10 @@ pub trait Attendance: Debug + Send + Sync {
     /// itself: it has done so, and waits on. Called before the wait may be served again.
     fn waits_on(&self);
 
+    /// Notes that it has been served: nobody else may end its wait, and it waits no longer for all
+    /// who look from outside. Called while shards are locked, and before the session can go on.
+    fn was_served(&self);
+
     /// Returns where the host finds it: [`SessionWakeup::place`] of what it is told.
     fn place(&self) -> usize;
 }

@@ -288,6 +288,10 @@ impl Attendance for Killed {
 
     fn waits_on(&self) {}
 
+    fn was_served(&self) {
+        panic!("it may not be served");
+    }
+
     fn place(&self) -> usize {
         0
     }
@@ -331,6 +335,8 @@ impl Attendance for Claimed {
         );
         self.is_claimed.store(false, Ordering::Relaxed);
     }
+
+    fn was_served(&self) {}
 
     fn place(&self) -> usize {
         0

@@ -66,7 +66,10 @@ const ROWS: &[Row] = &[
     row("client", &["base", "sys", "arena", "ring", "resp", "collections"]),
     row("bench", &["base", "sys", "resp", "client"]),
     row("xtask", &["command"]),
-    row("tests", &["base", "sys", "ring", "resp", "collections", "rdb", "command", "client"]),
+    row(
+        "tests",
+        &["base", "sys", "arena", "ring", "resp", "collections", "rdb", "command", "client"],
+    ),
 ];
 
 /// Packages from outside that only one crate may use, as it is the one place for what they do.
